@@ -1,0 +1,1 @@
+//! The network functions that come with weir.

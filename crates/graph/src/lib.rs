@@ -1,0 +1,1 @@
+//! Chain files of weir: from YAML to a checked plan.

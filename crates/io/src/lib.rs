@@ -1,0 +1,1 @@
+//! Ports of weir: capture files, traffic generator, memory.

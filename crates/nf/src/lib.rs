@@ -1,0 +1,1 @@
+//! The contract between a network function and weir: all that an NF author imports.

@@ -1,0 +1,1 @@
+//! Packets for weir: frames in packet memory, header formats, checksums, flow keys.

@@ -1,0 +1,1 @@
+//! The engine of weir: flow table, flow actors, bursts through a stage.

@@ -1,0 +1,1 @@
+//! The rule language of Suricata and Snort: parser, typed tree, matcher.

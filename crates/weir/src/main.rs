@@ -1,0 +1,3 @@
+//! weir runs stateful network functions: the program.
+
+fn main() {}

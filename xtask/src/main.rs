@@ -1,0 +1,3 @@
+//! Checks of the house: layers, file sizes, dependencies.
+
+fn main() {}
