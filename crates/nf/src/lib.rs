@@ -1,1 +1,49 @@
-//! The contract between a network function and weir: all that an NF author imports.
+//! The contract between a network function and weir: all that an NF author
+//! imports.
+//!
+//! A function is a type that implements [`NetworkFunction`]: settings, a state
+//! per flow, and `process(packet, flow, context) -> Verdict`. It has no other
+//! memory, no clock, no file and no socket, and writes no line about
+//! migration, replication, scaling or serialization.
+//!
+//! Start with [`prelude`] and [`NetworkFunction`]; [`host`] is the engine's
+//! side of the same contract.
+
+mod buffer;
+mod burst;
+mod context;
+mod descriptor;
+mod event;
+mod flow;
+mod function;
+pub mod host;
+mod lease;
+mod set_up;
+mod state;
+mod tally;
+mod world;
+
+pub use buffer::{Buffer, BufferFull, BufferPool, LARGEST as LARGEST_BUFFER};
+pub use burst::Burst;
+pub use context::Context;
+pub use descriptor::{Descriptor, Fields, Needs, Parts, Scope};
+pub use event::{Event, EventLog};
+pub use flow::{Flow, FlowInfo, Phase, tcp_seen};
+pub use function::{
+    CloseReason, Cluster, Counter, DropReason, NetworkFunction, RuntimeId, Verdict,
+};
+pub use lease::{Leases, PoolId, PoolSpec, PortLease, PortSpace, Want};
+pub use set_up::{NoSources, SetUp, SettingsError, Sources};
+pub use state::{State, Stats, Tracked};
+pub use tally::{LONGEST_NAME as LONGEST_TALLY_NAME, Tally};
+pub use weir_packet as packet;
+
+/// Everything a network function usually needs.
+pub mod prelude {
+    pub use crate::{
+        Burst, CloseReason, Context, Counter, Descriptor, DropReason, Fields, Flow, FlowInfo,
+        Needs, NetworkFunction, Parts, Phase, Scope, SetUp, SettingsError, State, Stats, Verdict,
+    };
+    pub use weir_packet::{Direction, FlowKey, Packet, Side, Time};
+    pub use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+}

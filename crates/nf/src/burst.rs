@@ -1,0 +1,136 @@
+//! A burst as a network function sees it.
+
+use core::marker::PhantomData;
+
+use weir_packet::{Packet, frame_flags};
+
+use crate::host::{MAX_LABELS, NO_FLOW, Opened, Work};
+use crate::{Context, Flow, FlowInfo, Needs, NetworkFunction, Tracked, Verdict};
+
+/// The packets of a burst that reach a function, in order of arrival.
+#[derive(Debug)]
+pub struct Burst<'a, N> {
+    work: Work<'a>,
+    function: PhantomData<N>,
+}
+
+impl<'a, N: NetworkFunction> Burst<'a, N> {
+    /// Wraps the engine's work for a function.
+    pub fn new(work: Work<'a>) -> Burst<'a, N> {
+        Burst {
+            work,
+            function: PhantomData,
+        }
+    }
+
+    /// Bit i is set where packet i is to be worked on. A function that
+    /// overrides [`NetworkFunction::process_burst`] gives each of them a
+    /// verdict.
+    pub fn mask(&self) -> u64 {
+        self.work.mask
+    }
+
+    /// Packet `i` (a set bit of [`Burst::mask`]) without its flow.
+    #[inline]
+    pub fn packet(&mut self, i: usize) -> Packet<'_> {
+        let (meta, room) = self.work.memory.split_mut(&mut self.work.frames[i]);
+        Packet::new(meta, room, &mut self.work.headers[i])
+    }
+
+    /// Verdict on packet `i`.
+    #[inline]
+    pub fn verdict(&mut self, i: usize, verdict: Verdict) {
+        let bit = 1u64 << i;
+        let outcome = &mut *self.work.outcome;
+        match verdict {
+            Verdict::Pass => outcome.labels[0] |= bit,
+            Verdict::Label(label) => outcome.labels[usize::from(label) % MAX_LABELS] |= bit,
+            Verdict::Turn => outcome.turned |= bit,
+            Verdict::Drop(reason) => {
+                outcome.dropped |= bit;
+                outcome.reasons[i] = reason.0;
+            }
+        }
+    }
+
+    /// All packets pass.
+    #[inline]
+    pub fn pass_all(&mut self) {
+        self.work.outcome.labels[0] |= self.work.mask;
+    }
+
+    /// Calls the function packet by packet: opens states where needed, then
+    /// [`NetworkFunction::process`], or [`NetworkFunction::without_flow`].
+    #[inline]
+    pub fn for_each(&mut self, function: &N, cx: &mut Context<'_>) {
+        let mut left = self.work.mask;
+        while left != 0 {
+            let i = left.trailing_zeros() as usize;
+            left &= left - 1;
+            let verdict = if matches!(N::DESCRIPTOR.needs, Needs::Flow) {
+                self.one(i, function, cx)
+            } else {
+                let mut packet = self.packet(i);
+                cx.at(&packet);
+                function.without_flow(&mut packet, cx)
+            };
+            self.verdict(i, verdict);
+        }
+    }
+
+    /// Calls `apply` with packet `i` and its flow, opening the state first
+    /// where needed; the same as one turn of [`Burst::for_each`].
+    #[inline]
+    fn one(&mut self, i: usize, function: &N, cx: &mut Context<'_>) -> Verdict {
+        let direction = self.work.direction(i);
+        let work = &mut self.work;
+        let (meta, room) = work.memory.split_mut(&mut work.frames[i]);
+        let mut packet = Packet::new(meta, room, &mut work.headers[i]);
+        cx.at(&packet);
+        let flow = work.flows[i];
+        if flow == NO_FLOW {
+            return function.without_flow(&mut packet, cx);
+        }
+        let silent = packet.meta().flags & frame_flags::NO_OUTPUT != 0;
+        let (block, flow_head): (Opened<'_, N::State, N::Stats>, _) = match &mut work.scoped {
+            None => (work.blocks.open(flow, &work.slot), None),
+            Some((scoped, units)) => (
+                scoped.open(units[i], &work.slot),
+                Some(work.blocks.head(flow)),
+            ),
+        };
+        let Opened {
+            head,
+            state,
+            stats,
+            buffers,
+        } = block;
+        cx.of(flow, head.id, head.clock, silent);
+        let bit = work.slot.bit;
+        if head.opened & bit == 0 {
+            let info = FlowInfo::new(flow_head.unwrap_or(head), direction, head.id, head.clock);
+            match function.open(&packet, &info, cx) {
+                Ok(new) => *state = new,
+                Err(reason) => return Verdict::Drop(reason),
+            }
+            head.opened |= bit;
+            head.changed |= bit;
+        }
+        let (mut changed, mut buffers_changed) = (false, false);
+        let verdict = {
+            let info = FlowInfo::new(flow_head.unwrap_or(head), direction, head.id, head.clock);
+            let mut flow: Flow<'_, N> = Flow {
+                state: Tracked::new(state, &mut changed),
+                stats,
+                info,
+                buffers,
+                buffers_changed: &mut buffers_changed,
+            };
+            function.process(&mut packet, &mut flow, cx)
+        };
+        if changed | buffers_changed {
+            head.changed |= bit;
+        }
+        verdict
+    }
+}

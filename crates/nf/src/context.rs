@@ -1,0 +1,230 @@
+//! Everything a network function may ask of the world.
+
+use weir_packet::{
+    Direction, FlowKey, Frame, FrameMeta, FramePool, LinkType, Side, Time, frame_flags,
+};
+
+use crate::{BufferPool, Counter, Event, EventLog, FlowInfo, Leases, Tally};
+
+/// The world of one network function during one call.
+///
+/// Time is the packet's ingress time, random numbers are a function of unit
+/// and clock, and whatever leaves a function besides its packet goes through
+/// here, so that a packet can be applied a second time without a second
+/// effect.
+#[derive(Debug)]
+pub struct Context<'a> {
+    /// Port leases of this runtime.
+    pub leases: &'a mut Leases,
+    pub(crate) buffers: &'a mut BufferPool,
+    pub(crate) events: &'a mut EventLog,
+    pub(crate) emits: &'a mut Emits,
+    pub(crate) pool: &'a mut FramePool,
+    pub(crate) aliases: &'a mut Aliases,
+    pub(crate) counters: &'a mut [u64],
+    pub(crate) tally: &'a mut Tally,
+    pub(crate) seed: u64,
+    pub(crate) now: Time,
+    pub(crate) sequence: u64,
+    pub(crate) unit: u64,
+    pub(crate) clock: u64,
+    pub(crate) draws: u32,
+    pub(crate) silent: bool,
+    pub(crate) flow: u32,
+    pub(crate) link: LinkType,
+}
+
+/// Packets that network functions made during a burst.
+#[derive(Debug, Default)]
+pub struct Emits {
+    /// The packets, in order; [`FrameMeta::side`] is the side they come from,
+    /// so they leave on the opposite one.
+    pub frames: Vec<Frame>,
+    /// Packets that could not be made: no frame was free or the burst had
+    /// made as many as it may.
+    pub lost: u64,
+}
+
+/// Most packets that network functions may make in one burst.
+pub const MAX_EMITS: usize = 256;
+
+impl Emits {
+    /// Reserves the room.
+    pub fn new() -> Emits {
+        Emits {
+            frames: Vec::with_capacity(MAX_EMITS),
+            lost: 0,
+        }
+    }
+}
+
+/// Aliases asked for during a burst: (record of the flow, key, whose).
+#[derive(Debug)]
+pub struct Aliases {
+    /// What was asked, in order.
+    pub asked: Vec<AliasRequest>,
+    /// Aliases refused because a burst had asked for as many as it may.
+    pub refused: u64,
+}
+
+/// A further key under which packets find a flow or its unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AliasRequest {
+    /// Record of the flow whose packet asked.
+    pub flow: u32,
+    /// The key.
+    pub key: FlowKey,
+    /// Direction, under `key`, of packets that the client sends.
+    pub client: Direction,
+    /// True: the key names one end only (the other address and port are
+    /// zero); any packet to it opens a new flow of the same unit.
+    pub open: bool,
+}
+
+/// Most aliases that may be asked for in one burst.
+pub const MAX_ALIASES: usize = 256;
+
+impl Aliases {
+    /// Reserves the room.
+    pub fn new() -> Aliases {
+        Aliases {
+            asked: Vec::with_capacity(MAX_ALIASES),
+            refused: 0,
+        }
+    }
+}
+
+impl Default for Aliases {
+    fn default() -> Aliases {
+        Aliases::new()
+    }
+}
+
+impl Context<'_> {
+    /// Ingress time of the packet at hand.
+    #[inline]
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// A random number that is the same whenever this packet is applied to
+    /// this state. Not for secrets.
+    pub fn random(&mut self) -> u64 {
+        self.draws += 1;
+        let mut x = self.seed
+            ^ self.unit.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            ^ self.clock.wrapping_mul(0xd1b5_4a32_d192_ed03)
+            ^ u64::from(self.draws).wrapping_mul(0x8cb9_2ba7_2f3d_8dd7);
+        // splitmix64's finisher
+        x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        x ^ x >> 31
+    }
+
+    /// Adds to one of the function's own counters
+    /// ([`crate::Descriptor::counters`]); an index beyond them does nothing.
+    #[inline]
+    pub fn count(&mut self, counter: Counter, n: u64) {
+        if let Some(value) = self.counters.get_mut(usize::from(counter.0))
+            && !self.silent
+        {
+            *value += n;
+        }
+    }
+
+    /// Counts under a name found at run time and gives what was counted
+    /// before: `Some(0)` means the name is new, `None` that the table is full.
+    pub fn tally(&mut self, name: &[u8], n: u64) -> Option<u64> {
+        self.tally.add(name, n)
+    }
+
+    /// Starts an event about the packet at hand, with its addresses and ports;
+    /// it is recorded when the value goes out of scope.
+    pub fn event(&mut self, kind: &str, flow: &FlowInfo<'_>) -> Event<'_> {
+        let mut event = self
+            .events
+            .begin(kind, self.now, Some(flow.id()), self.sequence);
+        event.endpoints(flow.key(), flow.direction());
+        event
+    }
+
+    /// Starts an event about a flow as a whole: its client is the source.
+    pub fn flow_event(&mut self, kind: &str, flow: &FlowInfo<'_>) -> Event<'_> {
+        let mut event = self.events.begin(kind, self.now, Some(flow.id()), 0);
+        event.endpoints(flow.key(), flow.client_direction());
+        event
+    }
+
+    /// Starts an event about a packet that has no flow.
+    pub fn packet_event(&mut self, kind: &str) -> Event<'_> {
+        self.events.begin(kind, self.now, None, self.sequence)
+    }
+
+    /// True where events are kept, so that costly text may be spared.
+    pub fn wants_events(&self) -> bool {
+        self.events.is_enabled() && !self.silent
+    }
+
+    /// Makes a packet of `len` bytes that leaves on side `towards`, beginning
+    /// with the same link header type as the packet at hand; `None` (and a
+    /// count) where no frame is free.
+    pub fn emit(&mut self, towards: Side, len: usize) -> Option<&mut [u8]> {
+        if self.silent {
+            return None;
+        }
+        if self.emits.frames.len() >= MAX_EMITS {
+            self.emits.lost += 1;
+            return None;
+        }
+        let Ok(mut frame) = self.pool.take(len) else {
+            self.emits.lost += 1;
+            return None;
+        };
+        let memory = self.pool.memory();
+        let (meta, _) = memory.split_mut(&mut frame);
+        *meta = FrameMeta::received(self.now, len as u32);
+        meta.side = towards.opposite();
+        meta.link = self.link;
+        meta.flags = frame_flags::EMITTED;
+        let start = usize::from(meta.start);
+        self.emits.frames.push(frame);
+        let frame = self.emits.frames.last_mut()?;
+        let room = self
+            .pool
+            .memory()
+            .split_mut(frame)
+            .1
+            .get_mut(start..start + len)?;
+        room.fill(0);
+        Some(room)
+    }
+
+    /// Makes `key` a further name of the flow at hand, until it ends: packets
+    /// of both directions that carry it belong to the flow. `client` is the
+    /// direction, under `key`, of the client's packets; [`FlowKey::new`] with
+    /// the client's end as source gives both.
+    pub fn alias(&mut self, key: FlowKey, client: Direction) {
+        self.ask(key, client, false);
+    }
+
+    /// Makes one end (`key` with the other address and port zero) a name of
+    /// the unit at hand: a packet to it from anywhere opens a flow that shares
+    /// the unit's state (endpoint-independent filtering, RFC 4787 section 5).
+    /// Only for functions with a scope wider than the flow.
+    pub fn open_alias(&mut self, key: FlowKey) {
+        self.ask(key, Direction::Forward, true);
+    }
+
+    fn ask(&mut self, key: FlowKey, client: Direction, open: bool) {
+        if self.aliases.asked.len() < MAX_ALIASES {
+            self.aliases.asked.push(AliasRequest {
+                flow: self.flow,
+                key,
+                client,
+                open,
+            });
+        } else {
+            self.aliases.refused += 1;
+        }
+    }
+}

@@ -1,0 +1,346 @@
+//! Events: JSON lines with the field names of Suricata's EVE.
+//!
+//! A line is written straight into a buffer reserved at start, so an event
+//! costs no allocation; the driver empties the buffer between bursts. A line
+//! that does not fit is taken back whole and counted.
+
+use core::fmt::Write as _;
+use std::net::IpAddr;
+
+use weir_packet::{Direction, FlowKey, Time};
+
+/// The lines of one runtime that the driver has not taken yet.
+#[derive(Debug)]
+pub struct EventLog {
+    text: Vec<u8>,
+    capacity: usize,
+    recorded: u64,
+    lost: u64,
+    enabled: bool,
+}
+
+impl EventLog {
+    /// Room for `capacity` bytes of lines between two visits of the driver.
+    pub fn new(capacity: usize) -> EventLog {
+        EventLog {
+            text: Vec::with_capacity(capacity),
+            capacity,
+            recorded: 0,
+            lost: 0,
+            enabled: true,
+        }
+    }
+
+    /// A log that counts events and keeps none of their text.
+    pub fn counting() -> EventLog {
+        EventLog {
+            enabled: false,
+            ..EventLog::new(0)
+        }
+    }
+
+    /// Whole lines, each ending in a newline.
+    pub fn lines(&self) -> &[u8] {
+        &self.text
+    }
+
+    /// Forgets the lines (the driver has written them).
+    pub fn clear(&mut self) {
+        self.text.clear();
+    }
+
+    /// Events recorded so far.
+    pub fn recorded(&self) -> u64 {
+        self.recorded
+    }
+
+    /// Events lost because the buffer was full.
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// True where lines are kept, so that a network function may spare itself
+    /// costly text.
+    pub fn is_enabled(&self) -> bool {
+        self.enabled
+    }
+
+    pub(crate) fn begin(
+        &mut self,
+        kind: &str,
+        time: Time,
+        flow_id: Option<u64>,
+        packet: u64,
+    ) -> Event<'_> {
+        let start = self.text.len();
+        let mut event = Event {
+            start,
+            full: !self.enabled,
+            depth: 1,
+            first: true,
+            log: self,
+        };
+        event.raw(b"{");
+        event.quoted("timestamp");
+        event.raw(b":\"");
+        event.print(format_args!("{time}"));
+        event.raw(b"\"");
+        event.first = false;
+        if let Some(id) = flow_id {
+            event.number("flow_id", id);
+        }
+        if packet != 0 {
+            event.number("pcap_cnt", packet);
+        }
+        event.text("event_type", kind);
+        event
+    }
+}
+
+/// One event being written; it is recorded when it goes out of scope.
+#[derive(Debug)]
+pub struct Event<'a> {
+    log: &'a mut EventLog,
+    start: usize,
+    full: bool,
+    first: bool,
+    depth: u8,
+}
+
+impl Event<'_> {
+    fn raw(&mut self, bytes: &[u8]) {
+        // Room is left for the closing braces of every open object.
+        let reserve = usize::from(self.depth) + 2;
+        if self.full || self.log.text.len() + bytes.len() + reserve > self.log.capacity {
+            self.full = true;
+        } else {
+            self.log.text.extend_from_slice(bytes);
+        }
+    }
+
+    fn print(&mut self, arguments: core::fmt::Arguments<'_>) {
+        struct Sink<'e, 'a>(&'e mut Event<'a>);
+        impl core::fmt::Write for Sink<'_, '_> {
+            fn write_str(&mut self, s: &str) -> core::fmt::Result {
+                self.0.raw(s.as_bytes());
+                Ok(())
+            }
+        }
+        // `Sink` never fails: a full log is noted in `full`.
+        let _ = Sink(self).write_fmt(arguments);
+    }
+
+    fn quoted(&mut self, text: &str) {
+        self.raw(b"\"");
+        self.escaped(text.as_bytes());
+        self.raw(b"\"");
+    }
+
+    fn escaped(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let plain = bytes
+                .iter()
+                .position(|&b| b < 0x20 || b == b'"' || b == b'\\' || b >= 0x7f)
+                .unwrap_or(bytes.len());
+            let (head, rest) = bytes.split_at(plain);
+            self.raw(head);
+            let Some(&b) = rest.first() else { break };
+            bytes = match b {
+                b'"' => {
+                    self.raw(b"\\\"");
+                    &rest[1..]
+                }
+                b'\\' => {
+                    self.raw(b"\\\\");
+                    &rest[1..]
+                }
+                b'\n' => {
+                    self.raw(b"\\n");
+                    &rest[1..]
+                }
+                b'\r' => {
+                    self.raw(b"\\r");
+                    &rest[1..]
+                }
+                b'\t' => {
+                    self.raw(b"\\t");
+                    &rest[1..]
+                }
+                _ => match utf8_prefix(rest) {
+                    Some(length) if b >= 0x80 => {
+                        self.raw(&rest[..length]);
+                        &rest[length..]
+                    }
+                    // Bytes that are not text are shown as the code points
+                    // of the same number: still JSON, and nothing is hidden.
+                    _ => {
+                        self.print(format_args!("\\u{:04x}", b));
+                        &rest[1..]
+                    }
+                },
+            };
+        }
+    }
+
+    fn name(&mut self, name: &str) {
+        if !core::mem::take(&mut self.first) {
+            self.raw(b",");
+        }
+        self.quoted(name);
+        self.raw(b":");
+    }
+
+    /// Adds a text.
+    pub fn text(&mut self, name: &str, value: &str) -> &mut Self {
+        self.bytes(name, value.as_bytes())
+    }
+
+    /// Adds bytes from a packet as a text; what is not UTF-8 or not printable
+    /// is escaped.
+    pub fn bytes(&mut self, name: &str, value: &[u8]) -> &mut Self {
+        self.name(name);
+        self.raw(b"\"");
+        self.escaped(value);
+        self.raw(b"\"");
+        self
+    }
+
+    /// Adds a number.
+    pub fn number(&mut self, name: &str, value: u64) -> &mut Self {
+        self.name(name);
+        self.print(format_args!("{value}"));
+        self
+    }
+
+    /// Adds a truth value.
+    pub fn flag(&mut self, name: &str, value: bool) -> &mut Self {
+        self.name(name);
+        self.raw(if value { b"true" } else { b"false" });
+        self
+    }
+
+    /// Adds an instant, as text.
+    pub fn time(&mut self, name: &str, value: Time) -> &mut Self {
+        self.name(name);
+        self.print(format_args!("\"{value}\""));
+        self
+    }
+
+    /// Adds an address, as text.
+    pub fn address(&mut self, name: &str, value: IpAddr) -> &mut Self {
+        self.name(name);
+        self.print(format_args!("\"{value}\""));
+        self
+    }
+
+    /// Adds anything that prints, as text (it must print no quote, backslash
+    /// or control character).
+    pub fn display(&mut self, name: &str, value: impl core::fmt::Display) -> &mut Self {
+        self.name(name);
+        self.print(format_args!("\"{value}\""));
+        self
+    }
+
+    /// Opens an object; [`Event::end`] closes it.
+    pub fn object(&mut self, name: &str) -> &mut Self {
+        self.name(name);
+        self.depth += 1;
+        self.raw(b"{");
+        self.first = true;
+        self
+    }
+
+    /// Closes the innermost object.
+    pub fn end(&mut self) -> &mut Self {
+        if self.depth > 1 {
+            self.depth -= 1;
+            if !self.full {
+                self.log.text.push(b'}');
+            }
+            self.first = false;
+        }
+        self
+    }
+
+    /// Adds `src_ip`, `src_port`, `dest_ip`, `dest_port`, `proto` of a packet
+    /// that travels in `direction`.
+    pub fn endpoints(&mut self, key: &FlowKey, direction: Direction) -> &mut Self {
+        let (source, source_port) = key.source(direction);
+        let (destination, destination_port) = key.destination(direction);
+        let ports = matches!(key.proto(), 6 | 17 | 132);
+        self.address("src_ip", source);
+        if ports {
+            self.number("src_port", u64::from(source_port));
+        }
+        self.address("dest_ip", destination);
+        if ports {
+            self.number("dest_port", u64::from(destination_port));
+        }
+        match key.proto() {
+            1 => self.text("proto", "ICMP"),
+            6 => self.text("proto", "TCP"),
+            17 => self.text("proto", "UDP"),
+            58 => self.text("proto", "IPv6-ICMP"),
+            132 => self.text("proto", "SCTP"),
+            other => self.display("proto", other),
+        }
+    }
+}
+
+impl Drop for Event<'_> {
+    fn drop(&mut self) {
+        if self.full {
+            self.log.text.truncate(self.start);
+            if self.log.enabled {
+                self.log.lost += 1;
+            } else {
+                self.log.recorded += 1;
+            }
+            return;
+        }
+        // `raw` left room for these.
+        for _ in 0..self.depth {
+            self.log.text.push(b'}');
+        }
+        self.log.text.push(b'\n');
+        self.log.recorded += 1;
+    }
+}
+
+fn utf8_prefix(bytes: &[u8]) -> Option<usize> {
+    (2..=4.min(bytes.len()))
+        .find(|&n| core::str::from_utf8(&bytes[..n]).is_ok_and(|s| s.chars().count() == 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_json_whatever_the_bytes() {
+        let mut log = EventLog::new(4096);
+        log.begin("http", Time::from_secs(1), Some(7), 3)
+            .object("http")
+            .bytes("url", b"/a\"b\\\n\x00\xff\xc3\xa9")
+            .number("status", 200)
+            .end()
+            .flag("done", true);
+        assert_eq!(
+            core::str::from_utf8(log.lines()).unwrap(),
+            "{\"timestamp\":\"1970-01-01T00:00:01.000000+0000\",\"flow_id\":7,\"pcap_cnt\":3,\
+             \"event_type\":\"http\",\"http\":{\"url\":\"/a\\\"b\\\\\\n\\u0000\\u00ffé\",\"status\":200},\"done\":true}\n"
+        );
+    }
+
+    #[test]
+    fn a_line_that_does_not_fit_is_taken_back_whole() {
+        let mut log = EventLog::new(200);
+        log.begin("a", Time::ZERO, None, 0).text("x", "short");
+        let before = log.lines().to_vec();
+        log.begin("b", Time::ZERO, None, 0)
+            .object("o")
+            .text("x", &"long".repeat(50));
+        assert_eq!(log.lines(), before);
+        assert_eq!((log.recorded(), log.lost()), (1, 1));
+    }
+}

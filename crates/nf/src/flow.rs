@@ -1,0 +1,185 @@
+//! A flow as a network function sees it.
+
+use weir_packet::{Direction, FlowKey};
+
+use crate::host::FlowHead;
+use crate::{Buffer, Context, NetworkFunction, Tracked};
+
+/// What is known of a flow without its state, and of the packet's place in it.
+#[derive(Clone, Copy, Debug)]
+pub struct FlowInfo<'a> {
+    head: &'a FlowHead,
+    direction: Direction,
+    id: u64,
+    clock: u64,
+}
+
+impl<'a> FlowInfo<'a> {
+    /// Of a flow whose packet travels in `direction` relative to its key, in
+    /// the unit `id` at `clock`.
+    #[inline]
+    pub fn new(head: &'a FlowHead, direction: Direction, id: u64, clock: u64) -> FlowInfo<'a> {
+        FlowInfo {
+            head,
+            direction,
+            id,
+            clock,
+        }
+    }
+
+    /// Key of the packet's flow: the addresses and ports with which its first
+    /// packet came in.
+    #[inline]
+    pub fn key(&self) -> &'a FlowKey {
+        &self.head.key
+    }
+
+    /// Number of the unit (the flow, or for a function with a wider scope its
+    /// scope key), never used twice in a runtime's life; the `flow_id` of
+    /// events.
+    #[inline]
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Number of this packet in its unit, from 1.
+    #[inline]
+    pub fn clock(&self) -> u64 {
+        self.clock
+    }
+
+    /// Direction of this packet relative to the key.
+    #[inline]
+    pub fn direction(&self) -> Direction {
+        self.direction
+    }
+
+    /// Direction of packets from client to server relative to the key.
+    #[inline]
+    pub fn client_direction(&self) -> Direction {
+        self.head.client_direction()
+    }
+
+    /// True where this packet goes from client to server, that is, in the
+    /// direction of the flow's first packet.
+    #[inline]
+    pub fn to_server(&self) -> bool {
+        self.direction == self.head.client_direction()
+    }
+
+    /// Where the connection stands with this packet.
+    #[inline]
+    pub fn phase(&self) -> Phase {
+        self.head.phase()
+    }
+
+    /// What was seen of a TCP connection so far, as a set of [`tcp_seen`].
+    #[inline]
+    pub fn tcp_seen(&self) -> u16 {
+        self.head.tcp
+    }
+}
+
+/// Where a connection stands.
+///
+/// TCP: see the variants. Other protocols are `Open` until a packet of the
+/// other direction makes them `Established`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Phase {
+    /// The client only has spoken (TCP: SYN, or a connection that was under
+    /// way already).
+    #[default]
+    Open = 0,
+    /// Both sides have spoken (TCP: SYN and SYN+ACK seen, the client's ACK is
+    /// awaited).
+    Answered = 1,
+    /// TCP: the three-way handshake is complete, or packets with ACK were seen
+    /// both ways on a connection that was under way already.
+    Established = 2,
+    /// TCP: one FIN was seen.
+    Closing = 3,
+    /// TCP: both FINs, or a reset, were seen.
+    Closed = 4,
+}
+
+impl Phase {
+    /// From the number that stands for it in a state block.
+    pub const fn from_u8(value: u8) -> Phase {
+        match value {
+            1 => Phase::Answered,
+            2 => Phase::Established,
+            3 => Phase::Closing,
+            4 => Phase::Closed,
+            _ => Phase::Open,
+        }
+    }
+}
+
+/// What was seen of a TCP connection, as bits of [`FlowInfo::tcp_seen`].
+pub mod tcp_seen {
+    /// A SYN from the client.
+    pub const SYN: u16 = 1;
+    /// A SYN+ACK from the server, after the SYN.
+    pub const SYN_ACK: u16 = 2;
+    /// The client's ACK after both: the three-way handshake is complete.
+    pub const HANDSHAKE: u16 = 4;
+    /// A FIN from the client.
+    pub const FIN_CLIENT: u16 = 8;
+    /// A FIN from the server.
+    pub const FIN_SERVER: u16 = 16;
+    /// A reset.
+    pub const RESET: u16 = 32;
+    /// The first packet was no SYN: the connection was under way already.
+    pub const MIDSTREAM: u16 = 64;
+    /// A packet with ACK from the client.
+    pub const ACK_CLIENT: u16 = 128;
+    /// A packet with ACK from the server.
+    pub const ACK_SERVER: u16 = 256;
+}
+
+/// A flow with the state that `N` keeps of it.
+#[derive(Debug)]
+pub struct Flow<'a, N: NetworkFunction> {
+    /// The state; writing to it marks it changed.
+    pub state: Tracked<'a, N::State>,
+    /// The counters, outside change tracking.
+    pub stats: &'a mut N::Stats,
+    /// The flow itself.
+    pub info: FlowInfo<'a>,
+    pub(crate) buffers: &'a mut [u64],
+    pub(crate) buffers_changed: &'a mut bool,
+}
+
+impl<N: NetworkFunction> Flow<'_, N> {
+    /// Side buffer `index`, below [`crate::Descriptor::buffers`]; `None` for
+    /// any other. While it is held the context can't be used otherwise; the
+    /// state can ([`Flow::parts`] gives both at once).
+    pub fn buffer<'b>(&'b mut self, index: usize, cx: &'b mut Context<'_>) -> Option<Buffer<'b>> {
+        let handle = self.buffers.get_mut(index)?;
+        Some(
+            cx.buffers
+                .open(handle, N::DESCRIPTOR.buffer_bytes, self.buffers_changed),
+        )
+    }
+
+    /// Bytes of side buffer `index` for reading; empty where there is none.
+    pub fn buffered<'b>(&self, index: usize, cx: &'b Context<'_>) -> &'b [u8] {
+        self.buffers
+            .get(index)
+            .map_or(&[], |&handle| cx.buffers.bytes(handle))
+    }
+
+    /// State and side buffer `index` together.
+    pub fn parts<'b>(
+        &'b mut self,
+        index: usize,
+        cx: &'b mut Context<'_>,
+    ) -> Option<(&'b mut N::State, Buffer<'b>)> {
+        let handle = self.buffers.get_mut(index)?;
+        let buffer = cx
+            .buffers
+            .open(handle, N::DESCRIPTOR.buffer_bytes, self.buffers_changed);
+        Some((&mut self.state, buffer))
+    }
+}

@@ -1,0 +1,163 @@
+//! The contract itself.
+
+use serde::de::DeserializeOwned;
+use weir_packet::{FlowKey, Packet};
+
+use crate::{Burst, Context, Descriptor, Flow, FlowInfo, SetUp, SettingsError, State, Stats};
+
+/// A network function: code and settings that all flows share, without any
+/// state of its own. `&self` everywhere and `Sync` make hidden state a compile
+/// error; what must be remembered is in [`NetworkFunction::State`].
+///
+/// docs/writing-an-nf.md leads through an example; the design is that of
+/// NFActor (§3: new flow state, process, end of flow, preferred owner).
+pub trait NetworkFunction: Sized + Send + Sync + 'static {
+    /// What the chain file may say; `Default` where it says nothing.
+    type Settings: DeserializeOwned + schemars::JsonSchema + Default;
+    /// What is remembered per flow (or scope key); `()` for nothing.
+    type State: State;
+    /// Counters per flow (or scope key); `()` for none.
+    type Stats: Stats;
+
+    /// What weir must know beforehand.
+    const DESCRIPTOR: Descriptor;
+
+    /// Builds the function from checked settings.
+    ///
+    /// # Errors
+    ///
+    /// A [`SettingsError`] that names the setting, what is wrong and the fix.
+    fn new(settings: Self::Settings, set_up: &mut SetUp<'_>) -> Result<Self, SettingsError>;
+
+    /// The state of a flow when its first packet reaches this function.
+    ///
+    /// # Errors
+    ///
+    /// A reason: the packet is dropped under it, and the next packet of the
+    /// flow asks again.
+    fn open(
+        &self,
+        packet: &Packet<'_>,
+        flow: &FlowInfo<'_>,
+        cx: &mut Context<'_>,
+    ) -> Result<Self::State, DropReason>;
+
+    /// One packet with its flow's state.
+    fn process(
+        &self,
+        packet: &mut Packet<'_>,
+        flow: &mut Flow<'_, Self>,
+        cx: &mut Context<'_>,
+    ) -> Verdict;
+
+    /// A burst of at most 64 packets, in order. Override it where work can be
+    /// shared between packets; the default calls [`NetworkFunction::process`]
+    /// for each (inlined: there is one indirect call per function and burst).
+    #[inline]
+    fn process_burst(&self, burst: &mut Burst<'_, Self>, cx: &mut Context<'_>) {
+        burst.for_each(self, cx);
+    }
+
+    /// A packet that belongs to no flow (ARP, a fragment whose first part was
+    /// never seen, anything that is not IP). A function that needs no flows
+    /// gets every packet here.
+    #[inline]
+    fn without_flow(&self, packet: &mut Packet<'_>, cx: &mut Context<'_>) -> Verdict {
+        let _ = (packet, cx);
+        Verdict::Pass
+    }
+
+    /// The flow (or the last flow of a scope key) has ended; leased resources
+    /// are given back here. `cx` takes events, not packets.
+    fn close(&self, flow: &mut Flow<'_, Self>, why: CloseReason, cx: &mut Context<'_>) {
+        let _ = (flow, why, cx);
+    }
+
+    /// Key of a scope of its own ([`crate::Scope::Own`]), from the first
+    /// packet of a flow. `None` puts the flow in a scope by itself.
+    fn scope_key(&self, packet: &Packet<'_>, flow: &FlowInfo<'_>) -> Option<FlowKey> {
+        let _ = (packet, flow);
+        None
+    }
+
+    /// The runtime on which this flow should live, if not where it is.
+    fn preferred_owner(&self, state: &Self::State, cluster: &Cluster<'_>) -> Option<RuntimeId> {
+        let _ = (state, cluster);
+        None
+    }
+
+    /// Makes a state of this version from one of an older `version`; `None`
+    /// refuses it.
+    fn upgrade(&self, version: u16, old: &[u8]) -> Option<Self::State> {
+        let _ = (version, old);
+        None
+    }
+}
+
+/// What becomes of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// On, by the first link.
+    Pass,
+    /// On, by the link with this label (1 is the first of
+    /// [`Descriptor::labels`]).
+    Label(u8),
+    /// Out, counted under the reason.
+    Drop(DropReason),
+    /// Back through the chain from its start as if received on the other side:
+    /// a NAT's hairpin (RFC 4787 §6). A packet turns once; a second time it is
+    /// dropped as `turned_twice`.
+    Turn,
+}
+
+/// Index of a reason in [`Descriptor::drops`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DropReason(pub u8);
+
+/// Index of a counter in [`Descriptor::counters`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counter(pub u8);
+
+/// Why a flow ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CloseReason {
+    /// TCP closed it: both FINs acknowledged.
+    Finished,
+    /// TCP reset it.
+    Reset,
+    /// No packet for as long as its time-out.
+    Idle,
+    /// Evicted: the table was full and it was idle for longest.
+    Evicted,
+    /// The same addresses and ports began a new connection.
+    Reused,
+    /// weir stops.
+    Shutdown,
+}
+
+impl CloseReason {
+    /// Name in events and counters.
+    pub const fn name(self) -> &'static str {
+        match self {
+            CloseReason::Finished => "finished",
+            CloseReason::Reset => "reset",
+            CloseReason::Idle => "timeout",
+            CloseReason::Evicted => "evicted",
+            CloseReason::Reused => "reused",
+            CloseReason::Shutdown => "shutdown",
+        }
+    }
+}
+
+/// One start of one runtime.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RuntimeId(pub u32);
+
+/// The runtimes that run this stage, as far as this one knows.
+#[derive(Clone, Copy, Debug)]
+pub struct Cluster<'a> {
+    /// The runtime that asks.
+    pub here: RuntimeId,
+    /// All runtimes of the stage in the order of their ids.
+    pub runtimes: &'a [RuntimeId],
+}

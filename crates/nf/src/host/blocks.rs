@@ -1,0 +1,286 @@
+//! State blocks: for each flow (or scope key) one contiguous run of cache
+//! lines with its key, its times and the states of all functions of a stage.
+//!
+//! # Safety
+//!
+//! Blocks are lines of an array of plain words. A block is borrowed from the
+//! arena as a whole, shared or exclusive, and cut into head and slots without
+//! overlap. Heads and states are types that any bytes are valid for
+//! (`FromBytes`); slots are aligned because [`StageLayout`] places them at
+//! multiples of their alignment (at most 16) in blocks aligned to 64.
+
+use weir_packet::{Direction, FlowKey};
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
+
+use crate::{Phase, State, Stats};
+
+/// First part of a block: what the engine keeps of every flow.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C, align(16))]
+pub struct FlowHead {
+    /// Key (of the flow, or the scope key).
+    pub key: FlowKey,
+    /// Time of the last packet.
+    pub last_seen: u64,
+    /// Time-out in milliseconds at which the flow is idle; `u32::MAX` never.
+    pub idle_ms: u32,
+    /// A [`Phase`].
+    pub phase: u8,
+    /// Bit 0: the client is the key's B; bit 1: the block is in use; the rest
+    /// is the engine's TCP tracking.
+    pub bits: u8,
+    /// What the engine's TCP tracking remembers.
+    pub tcp: u16,
+    /// Number of the unit.
+    pub id: u64,
+    /// Clock of the last packet.
+    pub clock: u64,
+    /// Bit per function of the stage: its state is open.
+    pub opened: u64,
+    /// Bit per function: its state changed since the last snapshot.
+    pub changed: u64,
+}
+
+/// Bytes of a [`FlowHead`]; states begin there.
+pub const HEAD_BYTES: usize = core::mem::size_of::<FlowHead>();
+const _: () = assert!(
+    HEAD_BYTES == 96,
+    "key and last time in the first line, clocks in the second"
+);
+
+impl FlowHead {
+    /// Bit of `bits`: the client is the key's B.
+    pub const CLIENT_IS_B: u8 = 1;
+    /// Bit of `bits`: the block is in use.
+    pub const LIVE: u8 = 2;
+
+    /// Direction of packets from the client.
+    #[inline]
+    pub fn client_direction(&self) -> Direction {
+        if self.bits & Self::CLIENT_IS_B == 0 {
+            Direction::Forward
+        } else {
+            Direction::Reverse
+        }
+    }
+
+    /// Where the connection stands.
+    #[inline]
+    pub fn phase(&self) -> Phase {
+        Phase::from_u8(self.phase)
+    }
+}
+
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C, align(64))]
+struct Line([u64; 8]);
+
+/// Where the state, counters and side-buffer handles of one function lie in a
+/// block.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Slot {
+    /// Bit in [`FlowHead::opened`] and [`FlowHead::changed`].
+    pub bit: u64,
+    /// Offset of the state.
+    pub state: u32,
+    /// Offset of the counters.
+    pub stats: u32,
+    /// Offset of the handles.
+    pub buffers: u32,
+    /// Number of handles.
+    pub buffer_count: u32,
+    /// End of the slot.
+    pub end: u32,
+}
+
+/// Arrangement of the slots of one stage.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StageLayout {
+    bytes: u32,
+    functions: u32,
+}
+
+impl Default for StageLayout {
+    fn default() -> StageLayout {
+        StageLayout {
+            bytes: HEAD_BYTES as u32,
+            functions: 0,
+        }
+    }
+}
+
+impl StageLayout {
+    /// Most functions of one stage.
+    pub const MAX_FUNCTIONS: u32 = 64;
+
+    /// Adds a function with `S` and `T` and `buffers` handles.
+    ///
+    /// # Panics
+    ///
+    /// Beyond [`StageLayout::MAX_FUNCTIONS`] and for states aligned to more
+    /// than 16: faults of the program.
+    pub fn add<S: State, T: Stats>(&mut self, buffers: u8) -> Slot {
+        const { assert!(core::mem::align_of::<S>() <= 16 && core::mem::align_of::<T>() <= 16) };
+        assert!(
+            self.functions < Self::MAX_FUNCTIONS,
+            "a stage has at most 64 functions"
+        );
+        let mut place = |size: usize, align: usize| {
+            let start = self.bytes.next_multiple_of(align.max(1) as u32);
+            self.bytes = start + size as u32;
+            start
+        };
+        let state = place(core::mem::size_of::<S>(), core::mem::align_of::<S>());
+        let stats = place(core::mem::size_of::<T>(), core::mem::align_of::<T>());
+        let handles = place(usize::from(buffers) * 8, 8);
+        let slot = Slot {
+            bit: 1 << self.functions,
+            state,
+            stats,
+            buffers: handles,
+            buffer_count: u32::from(buffers),
+            end: self.bytes,
+        };
+        self.functions += 1;
+        slot
+    }
+
+    /// Cache lines of a block.
+    pub fn lines(&self) -> usize {
+        (self.bytes as usize).div_ceil(64)
+    }
+
+    /// True where no function keeps anything in a block.
+    pub fn is_bare(&self) -> bool {
+        self.bytes as usize == HEAD_BYTES
+    }
+}
+
+/// The blocks of one runtime and stage.
+pub struct Blocks {
+    lines: Vec<Line>,
+    stride: usize,
+}
+
+impl core::fmt::Debug for Blocks {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Blocks")
+            .field("count", &self.count())
+            .field("stride", &self.stride)
+            .finish()
+    }
+}
+
+impl Blocks {
+    /// `count` blocks; pages that are never used cost nothing. `advise` may
+    /// ask for large pages.
+    pub fn new(count: usize, layout: &StageLayout, advise: weir_packet::Advise) -> Blocks {
+        let stride = layout.lines();
+        let mut lines = Line::new_vec_zeroed(count * stride).unwrap_or_default();
+        advise(lines.as_mut_bytes());
+        Blocks { lines, stride }
+    }
+
+    /// Number of blocks.
+    pub fn count(&self) -> usize {
+        self.lines.len() / self.stride
+    }
+
+    /// Cache lines per block.
+    pub fn stride(&self) -> usize {
+        self.stride
+    }
+
+    /// Asks for the first `lines` lines of a block.
+    #[inline]
+    pub fn prefetch(&self, block: u32, lines: usize) {
+        let first = self
+            .lines
+            .as_ptr()
+            .wrapping_add(block as usize * self.stride);
+        for i in 0..lines.min(self.stride) {
+            weir_packet::prefetch::read(first.wrapping_add(i));
+        }
+    }
+
+    #[inline]
+    fn start(&self, block: u32) -> usize {
+        let start = block as usize * self.stride;
+        // The one check that every access relies on.
+        assert!(start + self.stride <= self.lines.len(), "the block exists");
+        start
+    }
+
+    /// Head of a block.
+    #[inline]
+    pub fn head(&self, block: u32) -> &FlowHead {
+        let start = self.start(block);
+        // SAFETY: in bounds (`start`), aligned to 64, any bytes are a head,
+        // and a block is at least two lines long.
+        unsafe { &*self.lines.as_ptr().add(start).cast::<FlowHead>() }
+    }
+
+    /// Head of a block, for writing.
+    #[inline]
+    pub fn head_mut(&mut self, block: u32) -> &mut FlowHead {
+        let start = self.start(block);
+        // SAFETY: as `head`, and exclusive through `self`.
+        unsafe { &mut *self.lines.as_mut_ptr().add(start).cast::<FlowHead>() }
+    }
+
+    /// The whole block as bytes, head included.
+    pub fn bytes(&self, block: u32) -> &[u8] {
+        let start = self.start(block);
+        self.lines[start..start + self.stride].as_bytes()
+    }
+
+    /// The same, for writing.
+    pub fn bytes_mut(&mut self, block: u32) -> &mut [u8] {
+        let start = self.start(block);
+        let end = start + self.stride;
+        self.lines[start..end].as_mut_bytes()
+    }
+
+    /// Makes a block all zeros.
+    #[inline]
+    pub fn clear(&mut self, block: u32) {
+        let start = self.start(block);
+        let end = start + self.stride;
+        self.lines[start..end].fill(Line([0; 8]));
+    }
+
+    /// Head and one function's slot.
+    #[inline]
+    pub fn open<S: State, T: Stats>(&mut self, block: u32, slot: &Slot) -> Opened<'_, S, T> {
+        let start = self.start(block);
+        debug_assert!(slot.end as usize <= self.stride * 64);
+        // SAFETY: in bounds; head, state, counters and handles are disjoint
+        // ranges of this block (`StageLayout::add`), each aligned for its
+        // type, and any bytes are valid for each. Exclusive through `self`.
+        unsafe {
+            let base = self.lines.as_mut_ptr().add(start).cast::<u8>();
+            Opened {
+                head: &mut *base.cast::<FlowHead>(),
+                state: &mut *base.add(slot.state as usize).cast::<S>(),
+                stats: &mut *base.add(slot.stats as usize).cast::<T>(),
+                buffers: core::slice::from_raw_parts_mut(
+                    base.add(slot.buffers as usize).cast::<u64>(),
+                    slot.buffer_count as usize,
+                ),
+            }
+        }
+    }
+}
+
+/// A block cut into what one function may touch.
+#[derive(Debug)]
+pub struct Opened<'a, S, T> {
+    /// Head of the block.
+    pub head: &'a mut FlowHead,
+    /// The function's state.
+    pub state: &'a mut S,
+    /// Its counters.
+    pub stats: &'a mut T,
+    /// Its side-buffer handles.
+    pub buffers: &'a mut [u64],
+}

@@ -1,0 +1,11 @@
+//! What the engine uses of the contract; an NF author needs none of it.
+
+mod blocks;
+mod processor;
+mod work;
+
+pub use crate::context::{AliasRequest, Aliases, Emits, MAX_ALIASES, MAX_EMITS};
+pub use crate::world::World;
+pub use blocks::{Blocks, FlowHead, HEAD_BYTES, Opened, Slot, StageLayout};
+pub use processor::{Kind, Processor, Settings, SharedProcessor, StateLayout, bind};
+pub use work::{BURST, MAX_LABELS, NO_FLOW, Outcome, Work};

@@ -1,0 +1,211 @@
+//! A function behind one indirect call.
+
+use core::any::Any;
+use std::sync::Arc;
+
+use weir_packet::{FlowKey, Packet};
+use zerocopy::{FromBytes, IntoBytes};
+
+use super::{Blocks, FlowHead, Opened, Slot, StageLayout, Work};
+use crate::{
+    Burst, CloseReason, Cluster, Context, Descriptor, Flow, FlowInfo, NetworkFunction, RuntimeId,
+    SetUp, SettingsError, State, Tracked,
+};
+
+/// What the engine needs of a function, whatever its types.
+pub trait Processor: Send + Sync {
+    /// What the function says of itself.
+    fn descriptor(&self) -> &'static Descriptor;
+    /// Version, size of its state and of its counters, in bytes.
+    fn state(&self) -> StateLayout;
+    /// Takes its place in a block.
+    fn place(&self, layout: &mut StageLayout) -> Slot;
+    /// Works on a burst.
+    fn run(&self, work: Work<'_>, cx: &mut Context<'_>);
+    /// Ends a flow whose state is open in `block`; `flow` is the flow's head
+    /// where the block is a wider scope's, `None` where they are one.
+    fn close(
+        &self,
+        blocks: &mut Blocks,
+        block: u32,
+        slot: &Slot,
+        flow: Option<&FlowHead>,
+        why: CloseReason,
+        cx: &mut Context<'_>,
+    );
+    /// Key of a scope of its own.
+    fn scope_key(&self, packet: &Packet<'_>, flow: &FlowInfo<'_>) -> Option<FlowKey>;
+    /// Where the flow should live.
+    fn preferred_owner(
+        &self,
+        blocks: &mut Blocks,
+        block: u32,
+        slot: &Slot,
+        cluster: &Cluster<'_>,
+    ) -> Option<RuntimeId>;
+    /// Writes the state of this version made from `old` of `version`; false
+    /// where it is refused.
+    fn upgrade(&self, version: u16, old: &[u8], place: &mut [u8]) -> bool;
+}
+
+/// Version and sizes of a function's state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StateLayout {
+    /// Version of the state.
+    pub version: u16,
+    /// Bytes of the state.
+    pub bytes: u32,
+    /// Bytes of the counters.
+    pub stats_bytes: u32,
+    /// Side buffers.
+    pub buffers: u8,
+}
+
+struct Bound<N>(N);
+
+impl<N: NetworkFunction> Processor for Bound<N> {
+    fn descriptor(&self) -> &'static Descriptor {
+        const { &N::DESCRIPTOR }
+    }
+
+    fn state(&self) -> StateLayout {
+        StateLayout {
+            version: N::State::VERSION,
+            bytes: core::mem::size_of::<N::State>() as u32,
+            stats_bytes: core::mem::size_of::<N::Stats>() as u32,
+            buffers: N::DESCRIPTOR.buffers,
+        }
+    }
+
+    fn place(&self, layout: &mut StageLayout) -> Slot {
+        layout.add::<N::State, N::Stats>(N::DESCRIPTOR.buffers)
+    }
+
+    fn run(&self, work: Work<'_>, cx: &mut Context<'_>) {
+        self.0.process_burst(&mut Burst::new(work), cx);
+    }
+
+    fn close(
+        &self,
+        blocks: &mut Blocks,
+        block: u32,
+        slot: &Slot,
+        flow: Option<&FlowHead>,
+        why: CloseReason,
+        cx: &mut Context<'_>,
+    ) {
+        let Opened {
+            head,
+            state,
+            stats,
+            buffers,
+        } = blocks.open::<N::State, N::Stats>(block, slot);
+        if head.opened & slot.bit == 0 {
+            return;
+        }
+        head.opened &= !slot.bit;
+        cx.of(block, head.id, head.clock, false);
+        let about = flow.unwrap_or(head);
+        let info = FlowInfo::new(about, about.client_direction(), head.id, head.clock);
+        let (mut changed, mut buffers_changed) = (false, false);
+        let mut flow: Flow<'_, N> = Flow {
+            state: Tracked::new(state, &mut changed),
+            stats,
+            info,
+            buffers,
+            buffers_changed: &mut buffers_changed,
+        };
+        self.0.close(&mut flow, why, cx);
+        for handle in flow.buffers {
+            cx.buffers.release(handle);
+        }
+    }
+
+    fn scope_key(&self, packet: &Packet<'_>, flow: &FlowInfo<'_>) -> Option<FlowKey> {
+        self.0.scope_key(packet, flow)
+    }
+
+    fn preferred_owner(
+        &self,
+        blocks: &mut Blocks,
+        block: u32,
+        slot: &Slot,
+        cluster: &Cluster<'_>,
+    ) -> Option<RuntimeId> {
+        let opened = blocks.open::<N::State, N::Stats>(block, slot);
+        if opened.head.opened & slot.bit == 0 {
+            return None;
+        }
+        self.0.preferred_owner(opened.state, cluster)
+    }
+
+    fn upgrade(&self, version: u16, old: &[u8], place: &mut [u8]) -> bool {
+        let new = if version == N::State::VERSION {
+            N::State::read_from_bytes(old).ok()
+        } else {
+            self.0.upgrade(version, old)
+        };
+        match new {
+            Some(state) => state.write_to(place).is_ok(),
+            None => false,
+        }
+    }
+}
+
+/// A function that is ready to run, shared by all runtimes of a process.
+pub type SharedProcessor = Arc<dyn Processor>;
+
+/// Puts a function behind the engine's interface.
+pub fn bind<N: NetworkFunction>(function: N) -> SharedProcessor {
+    Arc::new(Bound(function))
+}
+
+/// A kind of function that chain files can name.
+#[derive(Clone, Copy)]
+pub struct Kind {
+    /// What the function says of itself.
+    pub descriptor: &'static Descriptor,
+    /// Reads settings. The error carries the place in the file where the
+    /// deserializer knows it.
+    pub parse: fn(&mut dyn erased_serde::Deserializer<'_>) -> Result<Settings, erased_serde::Error>,
+    /// The settings of an empty chain entry.
+    pub default: fn() -> Settings,
+    /// Builds the function from settings that `parse` or `default` gave.
+    pub make: fn(Settings, &mut SetUp<'_>) -> Result<SharedProcessor, SettingsError>,
+    /// JSON Schema of the settings.
+    pub schema: fn(&mut schemars::SchemaGenerator) -> schemars::Schema,
+}
+
+/// Settings of some function, read and typed.
+pub type Settings = Box<dyn Any + Send>;
+
+impl Kind {
+    /// The kind of `N`.
+    pub const fn of<N: NetworkFunction>() -> Kind
+    where
+        N::Settings: Send,
+    {
+        Kind {
+            descriptor: const { &N::DESCRIPTOR },
+            parse: |deserializer| {
+                erased_serde::deserialize::<N::Settings>(deserializer)
+                    .map(|s| Box::new(s) as Settings)
+            },
+            default: || Box::new(N::Settings::default()),
+            make: |settings, set_up| match settings.downcast::<N::Settings>() {
+                Ok(settings) => N::new(*settings, set_up).map(bind),
+                Err(_) => Err(SettingsError::new(
+                    "",
+                    "these are the settings of another function",
+                )),
+            },
+            schema: |generator| generator.subschema_for::<N::Settings>(),
+        }
+    }
+}
+
+impl core::fmt::Debug for Kind {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_tuple("Kind").field(&self.descriptor.name).finish()
+    }
+}

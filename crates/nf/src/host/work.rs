@@ -1,0 +1,87 @@
+//! A burst on its way through a stage: what the engine hands to a function.
+
+use weir_packet::{Direction, Frame, Headers, PacketMemory};
+
+use super::{Blocks, Slot};
+
+/// Most packets of a burst: one bit each of a mask.
+pub const BURST: usize = 64;
+
+/// Record number of a packet that has no flow.
+pub const NO_FLOW: u32 = u32::MAX;
+
+/// One call's work: the packets (bits of `mask`) of a burst that reach a
+/// function, and where its verdicts go.
+#[derive(Debug)]
+pub struct Work<'a> {
+    /// Memory in which the frames lie.
+    pub memory: &'a PacketMemory,
+    /// The burst.
+    pub frames: &'a mut [Frame],
+    /// What was parsed, packet by packet.
+    pub headers: &'a mut [Headers],
+    /// Flow record of each packet, or [`NO_FLOW`].
+    pub flows: &'a [u32],
+    /// Bit set: the packet travels in the reverse direction of its key.
+    pub reverse: u64,
+    /// Packets to work on.
+    pub mask: u64,
+    /// Blocks of the flows.
+    pub blocks: &'a mut Blocks,
+    /// For a function with a wider scope: blocks of the scope's keys and the
+    /// record of each packet in them.
+    pub scoped: Option<(&'a mut Blocks, &'a [u32])>,
+    /// Where the function's state lies in a block.
+    pub slot: Slot,
+    /// Verdicts.
+    pub outcome: &'a mut Outcome,
+}
+
+impl Work<'_> {
+    /// Direction of packet `i` relative to its key.
+    #[inline]
+    pub fn direction(&self, i: usize) -> Direction {
+        if self.reverse >> i & 1 == 0 {
+            Direction::Forward
+        } else {
+            Direction::Reverse
+        }
+    }
+}
+
+/// Most links out of a function, the first (`pass`) included.
+pub const MAX_LABELS: usize = 8;
+
+/// Verdicts of one function on one burst, as masks.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Packets per link; the first is `pass`.
+    pub labels: [u64; MAX_LABELS],
+    /// Packets dropped.
+    pub dropped: u64,
+    /// Packets to turn.
+    pub turned: u64,
+    /// Reason of each packet that is dropped.
+    pub reasons: [u8; BURST],
+}
+
+impl Default for Outcome {
+    fn default() -> Outcome {
+        Outcome {
+            labels: [0; MAX_LABELS],
+            dropped: 0,
+            turned: 0,
+            reasons: [0; BURST],
+        }
+    }
+}
+
+impl Outcome {
+    /// Forgets all verdicts.
+    #[inline]
+    pub fn clear(&mut self) {
+        self.labels = [0; MAX_LABELS];
+        self.dropped = 0;
+        self.turned = 0;
+    }
+}

@@ -1,0 +1,156 @@
+//! What a network function may ask for while it is built.
+
+use core::fmt;
+
+use crate::{PoolId, PoolSpec};
+
+/// Texts that settings name: rule files and the like. Functions open no files
+/// themselves; whoever loads the chain does.
+pub trait Sources {
+    /// The text called `name`, as written in the chain file.
+    ///
+    /// # Errors
+    ///
+    /// What went wrong, for people.
+    fn text(&mut self, name: &str) -> Result<String, String>;
+}
+
+/// No texts at all.
+#[derive(Clone, Copy, Debug)]
+pub struct NoSources;
+
+impl Sources for NoSources {
+    fn text(&mut self, name: &str) -> Result<String, String> {
+        Err(format!("{name} can't be read here"))
+    }
+}
+
+/// What a function may ask for while it is built.
+pub struct SetUp<'a> {
+    sources: &'a mut dyn Sources,
+    pools: &'a mut Vec<PoolSpec>,
+    warnings: &'a mut Vec<String>,
+    /// Seed for hashes that must not be guessed; the same in all runtimes of
+    /// a chain.
+    pub seed: u64,
+}
+
+impl fmt::Debug for SetUp<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SetUp")
+            .field("pools", &self.pools)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<'a> SetUp<'a> {
+    /// With texts from `sources`; pools and warnings are collected in the
+    /// lists given.
+    pub fn new(
+        sources: &'a mut dyn Sources,
+        pools: &'a mut Vec<PoolSpec>,
+        warnings: &'a mut Vec<String>,
+        seed: u64,
+    ) -> SetUp<'a> {
+        SetUp {
+            sources,
+            pools,
+            warnings,
+            seed,
+        }
+    }
+
+    /// The text called `name` in the setting at `path`.
+    ///
+    /// # Errors
+    ///
+    /// That the text can't be read, and why.
+    pub fn text(&mut self, path: &str, name: &str) -> Result<String, SettingsError> {
+        self.sources
+            .text(name)
+            .map_err(|why| SettingsError::new(path, why))
+    }
+
+    /// Announces a pool of ports that flows will share.
+    ///
+    /// # Errors
+    ///
+    /// Where the chain has 255 pools already, the pool has no address or more
+    /// than 4,096, no port, or a block that is not a multiple of 64.
+    pub fn lease(&mut self, path: &str, spec: PoolSpec) -> Result<PoolId, SettingsError> {
+        let problem = if self.pools.len() >= 255 {
+            "a chain has at most 255 pools"
+        } else if spec.addresses.is_empty() || spec.addresses.len() > 4_096 {
+            "a pool has 1 to 4,096 addresses"
+        } else if spec.first > spec.last {
+            "the first port is above the last"
+        } else if spec.block == 0 || !spec.block.is_multiple_of(64) {
+            "a block is a multiple of 64 ports"
+        } else {
+            self.pools.push(spec);
+            return Ok(PoolId((self.pools.len() - 1) as u8));
+        };
+        Err(SettingsError::new(path, problem))
+    }
+
+    /// Tells the operator something that is no error.
+    pub fn warn(&mut self, warning: impl Into<String>) {
+        self.warnings.push(warning.into());
+    }
+}
+
+/// A setting that can't be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SettingsError {
+    /// The setting, as `rules[2].source`; empty for the whole.
+    pub path: String,
+    /// What is wrong.
+    pub message: String,
+    /// What to do about it.
+    pub help: Option<String>,
+    /// Place in another text (a rule file): its name, line and column.
+    pub at: Option<(String, usize, usize)>,
+}
+
+impl SettingsError {
+    /// A problem with the setting at `path`.
+    pub fn new(path: impl Into<String>, message: impl Into<String>) -> SettingsError {
+        SettingsError {
+            path: path.into(),
+            message: message.into(),
+            help: None,
+            at: None,
+        }
+    }
+
+    /// Adds what to do.
+    #[must_use]
+    pub fn help(mut self, help: impl Into<String>) -> SettingsError {
+        self.help = Some(help.into());
+        self
+    }
+
+    /// Adds a place in another text; lines and columns count from 1.
+    #[must_use]
+    pub fn at(mut self, text: impl Into<String>, line: usize, column: usize) -> SettingsError {
+        self.at = Some((text.into(), line, column));
+        self
+    }
+}
+
+impl fmt::Display for SettingsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some((text, line, column)) = &self.at {
+            write!(f, "{text}:{line}:{column}: ")?;
+        } else if !self.path.is_empty() {
+            write!(f, "{}: ", self.path)?;
+        }
+        f.write_str(&self.message)?;
+        if let Some(help) = &self.help {
+            write!(f, " ({help})")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for SettingsError {}

@@ -1,0 +1,78 @@
+//! The engine's side of a [`Context`]: what all functions of a runtime share.
+
+use weir_packet::{FramePool, LinkType, Packet, Time, frame_flags};
+
+use crate::context::{Aliases, Emits};
+use crate::{BufferPool, Context, EventLog, Leases, Tally};
+
+/// The resources of one runtime, out of which a [`Context`] is made per call.
+#[derive(Debug)]
+pub struct World {
+    /// Port leases.
+    pub leases: Leases,
+    /// Arena of side buffers.
+    pub buffers: BufferPool,
+    /// Events not yet taken by the driver.
+    pub events: EventLog,
+    /// Packets made during the burst.
+    pub emits: Emits,
+    /// Aliases asked for during the burst.
+    pub aliases: Aliases,
+    /// Seed of [`Context::random`].
+    pub seed: u64,
+}
+
+impl World {
+    /// The world of one function's call, at `now`.
+    #[inline]
+    pub fn context<'a>(
+        &'a mut self,
+        pool: &'a mut FramePool,
+        counters: &'a mut [u64],
+        tally: &'a mut Tally,
+        function: u32,
+        now: Time,
+    ) -> Context<'a> {
+        Context {
+            leases: &mut self.leases,
+            buffers: &mut self.buffers,
+            events: &mut self.events,
+            emits: &mut self.emits,
+            pool,
+            aliases: &mut self.aliases,
+            counters,
+            tally,
+            seed: self.seed ^ u64::from(function).wrapping_mul(0xa076_1d64_78bd_642f),
+            now,
+            sequence: 0,
+            unit: 0,
+            clock: 0,
+            draws: 0,
+            silent: false,
+            flow: u32::MAX,
+            link: LinkType::Ethernet,
+        }
+    }
+}
+
+impl Context<'_> {
+    /// Moves on to `packet`.
+    #[inline]
+    pub(crate) fn at(&mut self, packet: &Packet<'_>) {
+        let meta = packet.meta();
+        self.now = meta.time;
+        self.sequence = meta.sequence;
+        self.link = meta.link;
+        self.silent = meta.flags & frame_flags::NO_OUTPUT != 0;
+    }
+
+    /// Moves on to a packet's flow.
+    #[inline]
+    pub(crate) fn of(&mut self, flow: u32, unit: u64, clock: u64, silent: bool) {
+        self.flow = flow;
+        self.unit = unit;
+        self.clock = clock;
+        self.draws = 0;
+        self.silent = silent;
+    }
+}

@@ -1,0 +1,123 @@
+//! A frame's descriptor and the metadata that travels with it.
+
+use crate::{LinkType, Time};
+
+/// Bytes of a frame in front of which [`FrameMeta`] lies.
+pub const META_BYTES: usize = core::mem::size_of::<FrameMeta>();
+
+/// Bytes left free in front of a received packet: room for an Ethernet, an
+/// NSH and weir's own header between hosts.
+pub const HEADROOM: usize = 128;
+
+/// The right to use one frame of a packet memory.
+///
+/// It is an offset (in lines of 64 bytes), so that processes which map the
+/// memory at other addresses agree on it, and it can't be copied: whoever
+/// holds it is the owner. Giving it back to a [`crate::FramePool`] is the
+/// holder's duty; the pool's `outstanding` count shows what was forgotten.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "a frame that is not given back to its pool is leaked"]
+pub struct Frame {
+    pub(crate) line: u32,
+    pub(crate) memory: u32,
+}
+
+impl Frame {
+    /// Offset of the frame in its packet memory, in bytes.
+    pub const fn offset(&self) -> usize {
+        self.line as usize * 64
+    }
+}
+
+/// Which side of the chain a port is on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Side {
+    /// Towards the clients or the network that is protected.
+    #[default]
+    Inside = 0,
+    /// Towards the rest of the world.
+    Outside = 1,
+}
+
+impl Side {
+    /// The other side.
+    pub const fn opposite(self) -> Side {
+        match self {
+            Side::Inside => Side::Outside,
+            Side::Outside => Side::Inside,
+        }
+    }
+
+    /// The name used in chain files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Side::Inside => "inside",
+            Side::Outside => "outside",
+        }
+    }
+}
+
+/// Marks on a frame.
+pub mod frame_flags {
+    /// The packet is applied a second time: nothing of it may be let out.
+    pub const NO_OUTPUT: u8 = 1;
+    /// The packet was made by a network function, not received.
+    pub const EMITTED: u8 = 2;
+    /// The packet was turned back by a network function (NAT hairpin) and is
+    /// on its second way through the chain.
+    pub const TURNED: u8 = 4;
+}
+
+/// What travels with a packet beside its bytes: one cache line at the start
+/// of the frame.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C, align(64))]
+pub struct FrameMeta {
+    /// Ingress time.
+    pub time: Time,
+    /// Number of the packet at its ingress port, from 1.
+    pub sequence: u64,
+    /// Unit (flow or scope key) the packet belongs to; 0 before
+    /// classification.
+    pub unit: u64,
+    /// Number of the packet within its unit and stage.
+    pub clock: u64,
+    /// View in which the clock was given (48 bits on the wire).
+    pub view: u64,
+    /// Bytes of packet in the frame.
+    pub len: u32,
+    /// Bytes the packet had on the wire; more than `len` where a capture cut
+    /// it.
+    pub wire_len: u32,
+    /// First byte of the packet, counted from the end of this metadata.
+    pub start: u16,
+    /// Chain (its number in the configuration).
+    pub chain: u16,
+    /// Tenant.
+    pub tenant: u16,
+    /// Ingress port.
+    pub port: u8,
+    /// Side of the ingress port.
+    pub side: Side,
+    /// How the packet's first bytes are to be read.
+    pub link: LinkType,
+    /// See [`frame_flags`].
+    pub flags: u8,
+    pub(crate) reserved: [u8; 6],
+}
+
+const _: () = assert!(META_BYTES == 64, "metadata is one cache line");
+
+impl FrameMeta {
+    /// Metadata of a packet just received.
+    pub fn received(time: Time, len: u32) -> FrameMeta {
+        FrameMeta {
+            time,
+            len,
+            wire_len: len,
+            start: HEADROOM as u16,
+            ..FrameMeta::default()
+        }
+    }
+}
