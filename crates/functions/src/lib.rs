@@ -1,1 +1,6 @@
-//! The network functions that come with weir.
+//! The network functions that come with weir, one file each, and the list of
+//! them that chain files may name.
+
+mod registry;
+
+pub use registry::{find, kinds};
