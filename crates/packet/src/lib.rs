@@ -1,1 +1,28 @@
 //! Packets for weir: frames in packet memory, header formats, checksums, flow keys.
+//!
+//! Reading goes in two steps. [`parse`](parse::parse) walks the headers of a
+//! packet once and gives their offsets as [`Headers`]; the per-format views
+//! ([`ipv4::Ipv4View`], [`tcp::TcpView`], ...) then read or write fields at
+//! those offsets. [`flow_key`](key::flow_key) turns the same [`Headers`] into
+//! the key under which the packet's flow is kept. A packet that cannot be read
+//! ends under one [`Malformed`] reason; nothing here panics on outside input.
+
+#![forbid(unsafe_code)]
+
+pub mod checksum;
+pub mod headers;
+pub mod key;
+pub mod link;
+pub mod malformed;
+pub mod parse;
+pub mod protocol;
+
+mod read;
+mod tunnel;
+mod walk;
+
+pub use headers::{HeaderFlags, Headers};
+pub use key::{Direction, FlowKey, FragmentKey, IcmpKey, KeyOptions, KeyOutcome, flow_key};
+pub use link::LinkType;
+pub use malformed::Malformed;
+pub use parse::{Depth, ParseOptions, parse};

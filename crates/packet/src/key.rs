@@ -1,0 +1,649 @@
+//! Flow keys: the name under which both directions of a conversation are kept.
+
+use core::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use crate::headers::{HeaderFlags, Headers};
+use crate::protocol::ip;
+use crate::read::{be8, be16, be32, chunk};
+
+/// Which way a packet travels in its flow.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[repr(u8)]
+pub enum Direction {
+    /// The packet's source is end point A of its [`FlowKey`].
+    #[default]
+    Forward = 0,
+    /// The packet's source is end point B.
+    Reverse = 1,
+}
+
+impl Direction {
+    /// The other one.
+    #[inline]
+    pub const fn opposite(self) -> Direction {
+        match self {
+            Direction::Forward => Direction::Reverse,
+            Direction::Reverse => Direction::Forward,
+        }
+    }
+
+    /// 0 or 1, as an index.
+    #[inline]
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+}
+
+/// A bidirectional flow: two end points, a protocol, a zone and a chain.
+///
+/// End point A is the one with the lower (address, port), so that both directions of a
+/// conversation give the same key. 48 octets: words 0 and 1 are address A, 2 and 3 address B
+/// (an IPv4 address fills the low half of word 1 or 3), word 4 is port A, port B and zone from
+/// the top, word 5 is protocol, chain and address family from the bottom.
+///
+/// # Example
+///
+/// ```
+/// use weir_packet::{Direction, FlowKey};
+/// use std::net::IpAddr;
+///
+/// let client: IpAddr = "192.0.2.9".parse()?;
+/// let server: IpAddr = "192.0.2.1".parse()?;
+/// let (there, way) = FlowKey::new(client, 40_000, server, 443, 6, 0, 0);
+/// let (back, other) = FlowKey::new(server, 443, client, 40_000, 6, 0, 0);
+/// assert_eq!(there, back);
+/// assert_eq!(there.hash(7), back.hash(7));
+/// assert_eq!(way, other.opposite());
+/// assert_eq!(there.source(way), (client, 40_000));
+/// # Ok::<(), std::net::AddrParseError>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[repr(C, align(16))]
+pub struct FlowKey([u64; 6]);
+
+const _: () = assert!(size_of::<FlowKey>() == 48 && align_of::<FlowKey>() == 16);
+
+/// Set in word 5 for IPv6.
+const FAMILY_IPV6: u64 = 1 << 16;
+
+/// Word 5.
+#[inline(always)]
+const fn kind(proto: u8, chain: u8, ipv6: bool) -> u64 {
+    proto as u64 | (chain as u64) << 8 | if ipv6 { FAMILY_IPV6 } else { 0 }
+}
+
+impl FlowKey {
+    /// The key of a packet with this source and destination, and its way in the flow.
+    ///
+    /// Ports are 0 for protocols without. Source and destination are of one family in every
+    /// packet; where they are not, the IPv4 one is taken as an IPv4-mapped IPv6 address.
+    pub fn new(
+        source: IpAddr,
+        source_port: u16,
+        destination: IpAddr,
+        destination_port: u16,
+        proto: u8,
+        zone: u32,
+        chain: u8,
+    ) -> (FlowKey, Direction) {
+        match (source, destination) {
+            (IpAddr::V4(source), IpAddr::V4(destination)) => FlowKey::ipv4(
+                u32::from(source),
+                source_port,
+                u32::from(destination),
+                destination_port,
+                zone,
+                kind(proto, chain, false),
+            ),
+            _ => FlowKey::ipv6(
+                words(&to_ipv6(source).octets()),
+                source_port,
+                words(&to_ipv6(destination).octets()),
+                destination_port,
+                zone,
+                kind(proto, chain, true),
+            ),
+        }
+    }
+
+    #[inline(always)]
+    fn ipv4(
+        source: u32,
+        source_port: u16,
+        destination: u32,
+        destination_port: u16,
+        zone: u32,
+        kind: u64,
+    ) -> (FlowKey, Direction) {
+        // Address and port in one number each: one comparison, no branch that depends on data.
+        let s = u64::from(source) << 16 | u64::from(source_port);
+        let d = u64::from(destination) << 16 | u64::from(destination_port);
+        let (a, b) = (s.min(d), s.max(d));
+        let ports = (a & 0xffff) << 48 | (b & 0xffff) << 32 | u64::from(zone);
+        let direction = if s <= d {
+            Direction::Forward
+        } else {
+            Direction::Reverse
+        };
+        (FlowKey([0, a >> 16, 0, b >> 16, ports, kind]), direction)
+    }
+
+    #[inline(always)]
+    fn ipv6(
+        source: [u64; 2],
+        source_port: u16,
+        destination: [u64; 2],
+        destination_port: u16,
+        zone: u32,
+        kind: u64,
+    ) -> (FlowKey, Direction) {
+        let s = (source, source_port);
+        let d = (destination, destination_port);
+        let (direction, a, b) = if s <= d {
+            (Direction::Forward, s, d)
+        } else {
+            (Direction::Reverse, d, s)
+        };
+        let ports = u64::from(a.1) << 48 | u64::from(b.1) << 32 | u64::from(zone);
+        (
+            FlowKey([a.0[0], a.0[1], b.0[0], b.0[1], ports, kind]),
+            direction,
+        )
+    }
+
+    /// The key as six words, for storage; the layout is described at [`FlowKey`].
+    #[inline]
+    pub const fn to_words(self) -> [u64; 6] {
+        self.0
+    }
+
+    /// The key with these words. The order of the end points is not checked.
+    #[inline]
+    pub const fn from_words(words: [u64; 6]) -> FlowKey {
+        FlowKey(words)
+    }
+
+    /// Address and port of end point A, the lower one.
+    pub fn a(&self) -> (IpAddr, u16) {
+        (self.address(0), (self.0[4] >> 48) as u16)
+    }
+
+    /// Address and port of end point B.
+    pub fn b(&self) -> (IpAddr, u16) {
+        (self.address(2), (self.0[4] >> 32) as u16)
+    }
+
+    fn address(&self, word: usize) -> IpAddr {
+        if self.is_ipv6() {
+            let value = u128::from(self.0[word]) << 64 | u128::from(self.0[word + 1]);
+            IpAddr::V6(Ipv6Addr::from(value))
+        } else {
+            IpAddr::V4(Ipv4Addr::from(self.0[word + 1] as u32))
+        }
+    }
+
+    /// Address and port that a packet in this direction comes from.
+    pub fn source(&self, direction: Direction) -> (IpAddr, u16) {
+        match direction {
+            Direction::Forward => self.a(),
+            Direction::Reverse => self.b(),
+        }
+    }
+
+    /// Address and port that a packet in this direction goes to.
+    pub fn destination(&self, direction: Direction) -> (IpAddr, u16) {
+        self.source(direction.opposite())
+    }
+
+    /// The IP protocol.
+    #[inline]
+    pub const fn proto(&self) -> u8 {
+        self.0[5] as u8
+    }
+
+    /// VLAN ids or tunnel key (see [`Headers::zone`]); 0 where zones are not used.
+    #[inline]
+    pub const fn zone(&self) -> u32 {
+        self.0[4] as u32
+    }
+
+    /// The chain that the flow belongs to.
+    #[inline]
+    pub const fn chain(&self) -> u8 {
+        (self.0[5] >> 8) as u8
+    }
+
+    /// Whether the addresses are IPv6.
+    #[inline]
+    pub const fn is_ipv6(&self) -> bool {
+        self.0[5] & FAMILY_IPV6 != 0
+    }
+
+    /// The same flow in another chain.
+    #[inline]
+    #[must_use]
+    pub const fn with_chain(mut self, chain: u8) -> FlowKey {
+        self.0[5] = self.0[5] & !0xff00 | (chain as u64) << 8;
+        self
+    }
+
+    /// A hash that is good in its high and its low bits.
+    ///
+    /// Not cryptographic: `seed` must be unpredictable where flows come from strangers, so that
+    /// they can't be chosen to collide.
+    #[inline]
+    pub fn hash(&self, seed: u64) -> u64 {
+        hash_words(&self.0, seed)
+    }
+}
+
+impl fmt::Display for FlowKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ((a, a_port), (b, b_port)) = (self.a(), self.b());
+        match self.proto() {
+            ip::TCP => f.write_str("tcp ")?,
+            ip::UDP => f.write_str("udp ")?,
+            ip::SCTP => f.write_str("sctp ")?,
+            ip::ICMP => f.write_str("icmp ")?,
+            ip::ICMPV6 => f.write_str("icmpv6 ")?,
+            other => write!(f, "proto {other} ")?,
+        }
+        end_point(f, a, a_port)?;
+        f.write_str(" - ")?;
+        end_point(f, b, b_port)?;
+        if self.zone() != 0 {
+            write!(f, " zone {:#x}", self.zone())?;
+        }
+        Ok(())
+    }
+}
+
+fn end_point(f: &mut fmt::Formatter<'_>, address: IpAddr, port: u16) -> fmt::Result {
+    match address {
+        _ if port == 0 => write!(f, "{address}"),
+        IpAddr::V4(address) => write!(f, "{address}:{port}"),
+        IpAddr::V6(address) => write!(f, "[{address}]:{port}"),
+    }
+}
+
+/// The fragments of one datagram.
+///
+/// Later fragments have no ports; whoever keeps flows remembers under this key which flow the
+/// first fragment belongs to. IPv4's key has the protocol (RFC 791 section 3.2), IPv6's has
+/// not (RFC 8200 section 4.5), since later fragments need not repeat it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[repr(C, align(16))]
+pub struct FragmentKey([u64; 6]);
+
+const _: () = assert!(size_of::<FragmentKey>() == 48);
+
+impl FragmentKey {
+    /// The key of this fragment, the first one or a later one; `None` where the packet is whole.
+    pub fn of(bytes: &[u8], headers: &Headers, options: &KeyOptions) -> Option<FragmentKey> {
+        if !headers.is_fragment() {
+            return None;
+        }
+        let l3 = usize::from(headers.l3);
+        let zone = if options.zone { headers.zone } else { 0 };
+        let addresses;
+        let (id, proto);
+        if headers.is_ipv4() {
+            let [s, d] = ipv4_addresses(bytes, l3)?;
+            addresses = [0, u64::from(s), 0, u64::from(d)];
+            id = u32::from(be16(bytes, l3 + 4)?);
+            proto = headers.proto;
+        } else {
+            let [s, d] = ipv6_addresses(bytes, l3)?;
+            addresses = [s[0], s[1], d[0], d[1]];
+            id = ipv6_fragment_id(bytes, headers)?;
+            proto = 0;
+        }
+        let [w0, w1, w2, w3] = addresses;
+        let word = u64::from(id) << 32 | u64::from(zone);
+        Some(FragmentKey([
+            w0,
+            w1,
+            w2,
+            w3,
+            word,
+            kind(proto, options.chain, headers.is_ipv6()),
+        ]))
+    }
+
+    /// Where the datagram comes from.
+    pub fn source(&self) -> IpAddr {
+        FlowKey(self.0).address(0)
+    }
+
+    /// Where it goes to.
+    pub fn destination(&self) -> IpAddr {
+        FlowKey(self.0).address(2)
+    }
+
+    /// The identification field.
+    pub const fn id(&self) -> u32 {
+        (self.0[4] >> 32) as u32
+    }
+
+    /// The IP protocol; 0 for IPv6.
+    pub const fn proto(&self) -> u8 {
+        self.0[5] as u8
+    }
+
+    /// VLAN ids or tunnel key; 0 where zones are not used.
+    pub const fn zone(&self) -> u32 {
+        self.0[4] as u32
+    }
+
+    /// The chain that the packet belongs to.
+    pub const fn chain(&self) -> u8 {
+        (self.0[5] >> 8) as u8
+    }
+
+    /// A hash with the properties of [`FlowKey::hash`].
+    #[inline]
+    pub fn hash(&self, seed: u64) -> u64 {
+        hash_words(&self.0, seed)
+    }
+}
+
+/// How ICMP is given to flows.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub enum IcmpKey {
+    /// Echo and the other queries use their id as both ports, so that request and reply meet;
+    /// an error takes the key of the packet that it quotes, and travels against it.
+    #[default]
+    Conversation,
+    /// Protocol and addresses only.
+    Addresses,
+}
+
+/// How keys are made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct KeyOptions {
+    /// The chain to put into the key.
+    pub chain: u8,
+    /// Keep equal addresses in different VLANs or tunnels apart.
+    pub zone: bool,
+    /// How ICMP is given to flows.
+    pub icmp: IcmpKey,
+}
+
+/// Which flow a packet belongs to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum KeyOutcome {
+    /// This one, in this direction.
+    Flow(FlowKey, Direction),
+    /// The flow of the datagram's first fragment.
+    LaterFragment(FragmentKey),
+    /// None: not IP, or (after a lenient parse) too damaged to tell.
+    None,
+}
+
+/// The flow of a packet that was parsed to [`Depth::L4`](crate::Depth::L4).
+///
+/// After a shallower parse keys have protocol and addresses only.
+///
+/// # Example
+///
+/// ```
+/// use weir_packet::{KeyOptions, KeyOutcome, LinkType, ParseOptions, flow_key, parse};
+///
+/// let packet = [
+///     0x45, 0, 0, 28, 0, 1, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2, //
+///     0x03, 0xe8, 0x00, 0x35, 0, 8, 0, 0,
+/// ];
+/// let headers = parse(&packet, LinkType::RawIp, &ParseOptions::default())?;
+/// let KeyOutcome::Flow(key, direction) = flow_key(&packet, &headers, &KeyOptions::default())
+/// else {
+///     panic!("UDP has a flow");
+/// };
+/// assert_eq!(key.to_string(), "udp 10.0.0.1:1000 - 10.0.0.2:53");
+/// # Ok::<(), weir_packet::Malformed>(())
+/// ```
+#[inline]
+pub fn flow_key(bytes: &[u8], headers: &Headers, options: &KeyOptions) -> KeyOutcome {
+    const PLAIN: HeaderFlags = HeaderFlags::IPV4;
+    let odd = HeaderFlags::LATER_FRAGMENT | HeaderFlags::DAMAGED;
+    if headers.flags.contains(PLAIN)
+        && headers.has_ports()
+        && !headers.flags.intersects(odd)
+        && let Some([source, destination]) = ipv4_addresses(bytes, usize::from(headers.l3))
+        && let Some(ports) = be32(bytes, usize::from(headers.l4))
+    {
+        let zone = if options.zone { headers.zone } else { 0 };
+        let (key, direction) = FlowKey::ipv4(
+            source,
+            (ports >> 16) as u16,
+            destination,
+            ports as u16,
+            zone,
+            kind(headers.proto, options.chain, false),
+        );
+        return KeyOutcome::Flow(key, direction);
+    }
+    any_key(bytes, headers, options).unwrap_or(KeyOutcome::None)
+}
+
+#[inline(never)]
+fn any_key(bytes: &[u8], headers: &Headers, options: &KeyOptions) -> Option<KeyOutcome> {
+    if !headers.is_ip() {
+        return None;
+    }
+    if headers.is_later_fragment() {
+        return FragmentKey::of(bytes, headers, options).map(KeyOutcome::LaterFragment);
+    }
+    let (l3, l4) = (usize::from(headers.l3), usize::from(headers.l4));
+    let zone = if options.zone { headers.zone } else { 0 };
+    let tuple =
+        |version, l3: usize, proto: u8, ports: (u16, u16)| -> Option<(FlowKey, Direction)> {
+            Some(match version {
+                4 => {
+                    let [s, d] = ipv4_addresses(bytes, l3)?;
+                    FlowKey::ipv4(
+                        s,
+                        ports.0,
+                        d,
+                        ports.1,
+                        zone,
+                        kind(proto, options.chain, false),
+                    )
+                }
+                _ => {
+                    let [s, d] = ipv6_addresses(bytes, l3)?;
+                    FlowKey::ipv6(
+                        s,
+                        ports.0,
+                        d,
+                        ports.1,
+                        zone,
+                        kind(proto, options.chain, true),
+                    )
+                }
+            })
+        };
+    let version = if headers.is_ipv4() { 4 } else { 6 };
+    let mut ports = (0, 0);
+    if let Some(found) = headers.ports(bytes) {
+        ports = found;
+    } else if headers.flags.contains(HeaderFlags::DAMAGED)
+        && headers.expects_ports()
+        && headers.l4_len() > 0
+    {
+        // A piece of a transport header without its ports: no telling which flow.
+        return None;
+    } else if options.icmp == IcmpKey::Conversation
+        && headers
+            .flags
+            .intersects(HeaderFlags::ICMP | HeaderFlags::ICMPV6)
+    {
+        if headers.flags.contains(HeaderFlags::ICMP_ERROR) {
+            let limit = headers.end as usize;
+            let quoted = bytes
+                .get(..limit)
+                .and_then(|b| quoted(b, usize::from(headers.payload)));
+            if let Some(quoted) = quoted
+                && let Some((key, direction)) =
+                    tuple(quoted.version, quoted.l3, quoted.proto, quoted.ports)
+            {
+                return Some(KeyOutcome::Flow(key, direction.opposite()));
+            }
+        } else if is_query(headers.proto, be8(bytes, l4)?) {
+            let id = be16(bytes, l4 + 4)?;
+            ports = (id, id);
+        }
+    }
+    let (key, direction) = tuple(version, l3, headers.proto, ports)?;
+    Some(KeyOutcome::Flow(key, direction))
+}
+
+/// The packet that an ICMP error quotes.
+struct Quoted {
+    version: u8,
+    l3: usize,
+    proto: u8,
+    ports: (u16, u16),
+}
+
+/// Reads a quoted packet at `at`. At least its first eight octets of transport are there
+/// (RFC 792), which is enough for ports and query ids. `None` where it is not a packet that can
+/// have a flow of its own: cut, a later fragment, or itself an ICMP error.
+fn quoted(bytes: &[u8], at: usize) -> Option<Quoted> {
+    let first = be8(bytes, at)?;
+    let version = first >> 4;
+    let (proto, l4) = match version {
+        4 => {
+            let head = chunk::<20>(bytes, at)?;
+            let length = usize::from(first & 0xf) * 4;
+            if length < 20 || u16::from_be_bytes([head[6], head[7]]) & 0x1fff != 0 {
+                return None;
+            }
+            (head[9], at + length)
+        }
+        6 => {
+            let head = chunk::<40>(bytes, at)?;
+            let (mut next, mut here) = (head[6], at + 40);
+            for _ in 0..crate::walk::MAX_EXTENSIONS {
+                if !ip::is_extension(next) {
+                    break;
+                }
+                let [following, size, place @ ..] = *chunk::<4>(bytes, here)?;
+                here += match next {
+                    ip::FRAGMENT if u16::from_be_bytes(place) & 0xfff8 != 0 => return None,
+                    ip::FRAGMENT => 8,
+                    ip::AH => (usize::from(size) + 2) * 4,
+                    _ => (usize::from(size) + 1) * 8,
+                };
+                next = following;
+            }
+            (next, here)
+        }
+        _ => return None,
+    };
+    let ports = match proto {
+        ip::TCP | ip::UDP | ip::SCTP => (be16(bytes, l4)?, be16(bytes, l4 + 2)?),
+        ip::ICMP | ip::ICMPV6 => {
+            if !is_query(proto, be8(bytes, l4)?) {
+                return None;
+            }
+            let id = be16(bytes, l4 + 4)?;
+            (id, id)
+        }
+        _ => (0, 0),
+    };
+    Some(Quoted {
+        version,
+        l3: at,
+        proto,
+        ports,
+    })
+}
+
+/// Whether an ICMP message of this type has an identifier at octet 4.
+fn is_query(proto: u8, kind: u8) -> bool {
+    match proto {
+        // Echo, timestamp, information, address mask (RFC 792, RFC 950) and extended echo (RFC 8335).
+        ip::ICMP => matches!(kind, 0 | 8 | 13..=18 | 42 | 43),
+        // Echo (RFC 4443) and extended echo.
+        _ => matches!(kind, 128 | 129 | 160 | 161),
+    }
+}
+
+#[inline(always)]
+fn ipv4_addresses(bytes: &[u8], l3: usize) -> Option<[u32; 2]> {
+    let [a, b, c, d, e, f, g, h] = *chunk::<8>(bytes, l3 + 12)?;
+    Some([
+        u32::from_be_bytes([a, b, c, d]),
+        u32::from_be_bytes([e, f, g, h]),
+    ])
+}
+
+#[inline]
+fn ipv6_addresses(bytes: &[u8], l3: usize) -> Option<[[u64; 2]; 2]> {
+    let source = chunk::<16>(bytes, l3 + 8)?;
+    let destination = chunk::<16>(bytes, l3 + 24)?;
+    Some([words(source), words(destination)])
+}
+
+/// The id in the first fragment header between `l3` and `l4`.
+fn ipv6_fragment_id(bytes: &[u8], headers: &Headers) -> Option<u32> {
+    let l3 = usize::from(headers.l3);
+    let (mut next, mut here) = (be8(bytes, l3 + 6)?, l3 + 40);
+    while here < usize::from(headers.l4) && ip::is_extension(next) {
+        let [following, size] = *chunk::<2>(bytes, here)?;
+        here += match next {
+            // An atomic fragment's header may come before the one that counts.
+            ip::FRAGMENT if be16(bytes, here + 2)? & 0xfff9 != 0 => return be32(bytes, here + 4),
+            ip::FRAGMENT => 8,
+            ip::AH => (usize::from(size) + 2) * 4,
+            _ => (usize::from(size) + 1) * 8,
+        };
+        next = following;
+    }
+    None
+}
+
+#[inline(always)]
+fn words(octets: &[u8; 16]) -> [u64; 2] {
+    let value = u128::from_be_bytes(*octets);
+    [(value >> 64) as u64, value as u64]
+}
+
+fn to_ipv6(address: IpAddr) -> Ipv6Addr {
+    match address {
+        IpAddr::V4(address) => address.to_ipv6_mapped(),
+        IpAddr::V6(address) => address,
+    }
+}
+
+// Odd constants with about half of their bits set, from the fraction of the square roots of
+// 2, 3, 5 and 7: any such would do.
+const K0: u64 = 0x6a09_e667_f3bc_c909;
+const K1: u64 = 0xbb67_ae85_84ca_a73b;
+const K2: u64 = 0x3c6e_f372_fe94_f82b;
+const K3: u64 = 0xa54f_f53a_5f1d_36f1;
+
+/// Folded multiplication: every bit of the operands reaches both halves of the product.
+#[inline(always)]
+fn fold(a: u64, b: u64) -> u64 {
+    let product = u128::from(a) * u128::from(b);
+    product as u64 ^ (product >> 64) as u64
+}
+
+#[inline(always)]
+fn hash_words(w: &[u64; 6], seed: u64) -> u64 {
+    // What IPv4 keys have: both addresses in one word, ports and zone in another.
+    let mut addresses = w[1] ^ w[3].rotate_left(32);
+    let mut state = seed ^ K0;
+    if w[5] & FAMILY_IPV6 != 0 {
+        addresses = fold(w[0] ^ seed ^ K1, w[1] ^ K2);
+        state = fold(w[2] ^ seed ^ K3, w[3] ^ K1) ^ K0;
+    }
+    let mixed = fold(addresses ^ state, w[4] ^ seed.rotate_left(32) ^ K1);
+    fold(mixed ^ w[5].wrapping_mul(K3), seed ^ K2)
+}
+
+#[cfg(test)]
+#[path = "key_tests.rs"]
+mod tests;

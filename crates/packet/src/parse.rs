@@ -1,0 +1,135 @@
+//! One walk over a packet's headers.
+
+use crate::headers::{HeaderFlags, Headers};
+use crate::link::LinkType;
+use crate::malformed::Malformed;
+use crate::protocol::{ethertype, ip, port};
+use crate::walk::Walk;
+
+/// How deep to parse.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+#[repr(u8)]
+pub enum Depth {
+    /// Link layer and tags: `l3` and `ethertype` are set; no network header is looked at.
+    L2,
+    /// Network headers with their extensions: addresses, fragments and `proto` are known.
+    L3,
+    /// Transport headers too.
+    #[default]
+    L4,
+}
+
+/// What to parse.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ParseOptions {
+    /// How deep.
+    pub depth: Depth,
+    /// Open tunnels (at [`Depth::L4`] only): VXLAN, GENEVE, GRE (also in UDP, ERSPAN and PPTP),
+    /// MPLS, IPv4 and IPv6 in IP. Fragments are not opened, since the rest of the inner packet
+    /// is elsewhere.
+    pub inner: bool,
+    /// Pass over a fault behind intact IP addresses instead of refusing the packet: it keeps
+    /// what was readable, has [`HeaderFlags::DAMAGED`] and names the fault in
+    /// [`Headers::damage`]. A transport header that is cut counts as present while its ports
+    /// are there. A fault inside a tunnel leaves the tunnel closed.
+    pub lenient: bool,
+}
+
+/// Reads the headers of one frame.
+///
+/// A frame that the capture cut inside the transport payload is fine
+/// ([`HeaderFlags::CUT`]); one that is cut inside a header is not. What is not IP is not
+/// malformed: it has no IP flag.
+///
+/// # Errors
+///
+/// The first fault found, from the outside in.
+///
+/// # Example
+///
+/// ```
+/// use weir_packet::{LinkType, Malformed, ParseOptions, parse};
+///
+/// let ipv4 = [
+///     0x45, 0, 0, 28, 0, 1, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2, // IPv4
+///     0x03, 0xe8, 0x00, 0x35, 0, 8, 0, 0, // UDP 1000 -> 53
+/// ];
+/// let headers = parse(&ipv4, LinkType::RawIp, &ParseOptions::default())?;
+/// assert!(headers.is_ipv4() && headers.is_udp());
+/// assert_eq!(headers.ports(&ipv4), Some((1000, 53)));
+/// assert_eq!(
+///     parse(&ipv4[..22], LinkType::RawIp, &ParseOptions::default()),
+///     Err(Malformed::UdpTruncated)
+/// );
+/// # Ok::<(), Malformed>(())
+/// ```
+#[inline]
+pub fn parse(bytes: &[u8], link: LinkType, options: &ParseOptions) -> Result<Headers, Malformed> {
+    if let LinkType::Ethernet = link
+        && let Depth::L4 = options.depth
+        && let Some(headers) = plain(bytes, options.inner)
+    {
+        return Ok(headers);
+    }
+    Walk::new(bytes, link, options).run()
+}
+
+/// The straight way for nearly all packets: Ethernet, IPv4 without options or fragments, TCP or
+/// UDP, all of it consistent. `None` sends the packet to the walker, which says what is wrong.
+#[inline(always)]
+fn plain(bytes: &[u8], inner: bool) -> Option<Headers> {
+    const L3: usize = 14;
+    const L4: usize = 34;
+    // Ethernet, IPv4 and the eight octets that UDP has and TCP has at least.
+    let head = bytes.first_chunk::<42>()?;
+    if [head[12], head[13]] != ethertype::IPV4.to_be_bytes() || head[14] != 0x45 {
+        return None;
+    }
+    let total = usize::from(u16::from_be_bytes([head[16], head[17]]));
+    if total > bytes.len() - L3 || u16::from_be_bytes([head[20], head[21]]) & 0x3fff != 0 {
+        return None;
+    }
+    let (payload, flags, tcp_flags);
+    match head[23] {
+        ip::UDP => {
+            let length = usize::from(u16::from_be_bytes([head[38], head[39]]));
+            // `length >= 8` and this bound it from both sides.
+            if length < 8 || length + 20 > total {
+                return None;
+            }
+            if inner && port::is_tunnel(u16::from_be_bytes([head[36], head[37]])) {
+                return None;
+            }
+            payload = L4 + 8;
+            flags = HeaderFlags::IPV4.union(HeaderFlags::UDP);
+            tcp_flags = 0;
+        }
+        ip::TCP => {
+            let [offset, bits] = *bytes.get(L4 + 12..)?.first_chunk::<2>()?;
+            let length = usize::from(offset >> 4) * 4;
+            if length < 20 || length + 20 > total {
+                return None;
+            }
+            payload = L4 + length;
+            flags = HeaderFlags::IPV4.union(HeaderFlags::TCP);
+            tcp_flags = bits;
+        }
+        _ => return None,
+    }
+    Some(Headers {
+        end: (L3 + total) as u32,
+        l3: L3 as u16,
+        l4: L4 as u16,
+        payload: payload as u16,
+        outer_l3: L3 as u16,
+        ethertype: ethertype::IPV4,
+        flags,
+        proto: head[23],
+        tcp_flags,
+        ..Headers::default()
+    })
+}
+
+#[cfg(test)]
+#[path = "parse_tests.rs"]
+mod tests;

@@ -1,0 +1,134 @@
+//! Opening tunnels: what lies behind GRE, VXLAN, GENEVE and IP in IP.
+
+use crate::malformed::Malformed;
+use crate::protocol::{ethertype, ip, port};
+use crate::read::{be16, be32, chunk};
+use crate::walk::{Layer, Walk};
+
+impl Walk<'_> {
+    /// Opens an IP protocol that carries another packet.
+    pub(crate) fn open_ip(&mut self, at: usize) -> Result<Layer, Malformed> {
+        match self.headers.proto {
+            ip::IPV4 => self.open(0, Layer::Ipv4(at)),
+            ip::IPV6 => self.open(0, Layer::Ipv6(at)),
+            ip::MPLS => self.open(0, Layer::Mpls(at)),
+            _ => self.gre(at),
+        }
+    }
+
+    /// Opens a UDP datagram, where its destination port names a tunnel.
+    pub(crate) fn open_udp(&mut self, destination: u16, at: usize) -> Result<Layer, Malformed> {
+        let bytes = self.visible();
+        match destination {
+            port::VXLAN | port::VXLAN_OLD => {
+                // RFC 7348 section 5. Without the I flag this is something else on the port.
+                let head = match chunk::<8>(bytes, at) {
+                    Some(head) => head,
+                    None => return self.fault(Malformed::VxlanTruncated),
+                };
+                if head[0] & 0x08 == 0 {
+                    return Ok(Layer::Done);
+                }
+                let vni = u32::from_be_bytes([0, head[4], head[5], head[6]]);
+                self.open(vni, Layer::Ethernet(at + 8))
+            }
+            port::GENEVE => {
+                // RFC 8926 section 3.4.
+                let head = match chunk::<8>(bytes, at) {
+                    Some(head) => head,
+                    None => return self.fault(Malformed::GeneveTruncated),
+                };
+                if head[0] >> 6 != 0 {
+                    return self.fault(Malformed::GeneveBadVersion);
+                }
+                let inside = at + 8 + usize::from(head[0] & 0x3f) * 4;
+                if inside > bytes.len() {
+                    return self.fault(Malformed::GeneveTruncated);
+                }
+                let kind = u16::from_be_bytes([head[2], head[3]]);
+                let vni = u32::from_be_bytes([0, head[4], head[5], head[6]]);
+                self.open(vni, Layer::EtherType(kind, inside))
+            }
+            port::GRE => self.gre(at),
+            _ => Ok(Layer::Done),
+        }
+    }
+
+    /// GRE (RFC 2784, 2890), version 1 for PPTP (RFC 2637).
+    fn gre(&mut self, at: usize) -> Result<Layer, Malformed> {
+        const CHECKSUM: u16 = 0x8000;
+        const ROUTING: u16 = 0x4000;
+        const KEY: u16 = 0x2000;
+        const SEQUENCE: u16 = 0x1000;
+        const ACKNOWLEDGEMENT: u16 = 0x0080;
+
+        let bytes = self.visible();
+        let Some(start) = be32(bytes, at) else {
+            return self.fault(Malformed::GreTruncated);
+        };
+        let (flags, kind) = ((start >> 16) as u16, start as u16);
+        let mut inside = at + 4;
+        match flags & 7 {
+            0 => {
+                if flags & ROUTING != 0 {
+                    return Ok(Layer::Done); // source routes: obsolete since RFC 2784
+                }
+                if flags & CHECKSUM != 0 {
+                    inside += 4;
+                }
+                let mut key = 0;
+                if flags & KEY != 0 {
+                    let Some(found) = be32(bytes, inside) else {
+                        return self.fault(Malformed::GreTruncated);
+                    };
+                    key = found & 0x7fff_ffff;
+                    inside += 4;
+                }
+                if flags & SEQUENCE != 0 {
+                    inside += 4;
+                }
+                if inside > bytes.len() {
+                    return self.fault(Malformed::GreTruncated);
+                }
+                match kind {
+                    // Type I has no header of its own, type II is announced by a sequence number.
+                    ethertype::ERSPAN if flags & SEQUENCE == 0 => {
+                        self.open(key, Layer::Ethernet(inside))
+                    }
+                    ethertype::ERSPAN => self.open(key, Layer::Ethernet(inside + 8)),
+                    ethertype::ERSPAN_III => {
+                        let Some(head) = chunk::<12>(bytes, inside) else {
+                            return self.fault(Malformed::GreTruncated);
+                        };
+                        let more = if head[11] & 1 != 0 { 8 } else { 0 };
+                        self.open(key, Layer::Ethernet(inside + 12 + more))
+                    }
+                    0 => Ok(Layer::Done), // keepalive
+                    _ => self.open(key, Layer::EtherType(kind, inside)),
+                }
+            }
+            1 => {
+                let Some(tunnel) = be16(bytes, at + 6) else {
+                    return self.fault(Malformed::GreTruncated);
+                };
+                inside += 4;
+                if kind == ethertype::EOIP {
+                    return self.open(u32::from(tunnel), Layer::Ethernet(inside));
+                }
+                if kind != ethertype::PPP || flags & SEQUENCE == 0 {
+                    return Ok(Layer::Done); // an acknowledgement alone
+                }
+                inside += 4;
+                if flags & ACKNOWLEDGEMENT != 0 {
+                    inside += 4;
+                }
+                if inside > bytes.len() {
+                    return self.fault(Malformed::GreTruncated);
+                }
+                // No key: each direction of a PPTP call has a call id of its own.
+                self.open(0, Layer::Ppp(inside))
+            }
+            _ => self.fault(Malformed::GreBadVersion),
+        }
+    }
+}
