@@ -3,7 +3,6 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::headers::{HeaderFlags, Headers};
-use crate::protocol::ip;
 use crate::read::{be16, be32, chunk};
 
 /// A ones' complement sum under way.

@@ -58,21 +58,7 @@ impl Direction {
 /// assert_eq!(there.source(way), (client, 40_000));
 /// # Ok::<(), std::net::AddrParseError>(())
 /// ```
-#[derive(
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    Debug,
-    Default,
-    zerocopy::FromBytes,
-    zerocopy::IntoBytes,
-    zerocopy::Immutable,
-    zerocopy::KnownLayout,
-)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 #[repr(C, align(16))]
 pub struct FlowKey([u64; 6]);
 
@@ -119,16 +105,6 @@ impl FlowKey {
                 kind(proto, chain, true),
             ),
         }
-    }
-
-    /// The key of one end alone: the other address and port are zero. And the
-    /// way of packets that come from that end.
-    pub fn one_end(address: IpAddr, port: u16, proto: u8, zone: u32, chain: u8) -> (FlowKey, Direction) {
-        let nowhere = match address {
-            IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
-            IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
-        };
-        FlowKey::new(address, port, nowhere, 0, proto, zone, chain)
     }
 
     #[inline(always)]
@@ -667,3 +643,7 @@ fn hash_words(w: &[u64; 6], seed: u64) -> u64 {
     let mixed = fold(addresses ^ state, w[4] ^ seed.rotate_left(32) ^ K1);
     fold(mixed ^ w[5].wrapping_mul(K3), seed ^ K2)
 }
+
+#[cfg(test)]
+#[path = "key_tests.rs"]
+mod tests;

@@ -62,7 +62,6 @@ impl<'a> Walk<'a> {
         }
     }
 
-    #[cold]
     #[inline(never)]
     pub(crate) fn run(mut self) -> Result<Headers, Malformed> {
         match self.layers() {
