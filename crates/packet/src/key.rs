@@ -59,6 +59,7 @@ impl Direction {
 /// # Ok::<(), std::net::AddrParseError>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable, zerocopy::KnownLayout)]
 #[repr(C, align(16))]
 pub struct FlowKey([u64; 6]);
 
@@ -105,6 +106,22 @@ impl FlowKey {
                 kind(proto, chain, true),
             ),
         }
+    }
+
+    /// The key of one end alone: the other address and port are zero. And the
+    /// way of packets that come from that end.
+    pub fn one_end(
+        address: IpAddr,
+        port: u16,
+        proto: u8,
+        zone: u32,
+        chain: u8,
+    ) -> (FlowKey, Direction) {
+        let nowhere = match address {
+            IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+            IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+        };
+        FlowKey::new(address, port, nowhere, 0, proto, zone, chain)
     }
 
     #[inline(always)]

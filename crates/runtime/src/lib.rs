@@ -1,1 +1,3 @@
 //! The engine of weir: flow table, flow actors, bursts through a stage.
+
+mod flows;
