@@ -9,13 +9,15 @@ use zerocopy::{FromBytes, IntoBytes};
 use super::{Blocks, FlowHead, Opened, Slot, StageLayout, Work};
 use crate::{
     Burst, CloseReason, Cluster, Context, Descriptor, Flow, FlowInfo, NetworkFunction, RuntimeId,
-    SetUp, SettingsError, State, Tracked,
+    Scope, SetUp, SettingsError, State, Tracked,
 };
 
 /// What the engine needs of a function, whatever its types.
 pub trait Processor: Send + Sync {
     /// What the function says of itself.
     fn descriptor(&self) -> &'static Descriptor;
+    /// What keeps one state together.
+    fn scope(&self) -> Scope;
     /// Version, size of its state and of its counters, in bytes.
     fn state(&self) -> StateLayout;
     /// Takes its place in a block.
@@ -66,6 +68,10 @@ struct Bound<N>(N);
 impl<N: NetworkFunction> Processor for Bound<N> {
     fn descriptor(&self) -> &'static Descriptor {
         const { &N::DESCRIPTOR }
+    }
+
+    fn scope(&self) -> Scope {
+        self.0.scope()
     }
 
     fn state(&self) -> StateLayout {
