@@ -75,6 +75,13 @@ pub trait NetworkFunction: Sized + Send + Sync + 'static {
         let _ = (flow, why, cx);
     }
 
+    /// What keeps one state together under these settings. The default is what
+    /// the descriptor says; a function overrides it where a setting decides
+    /// (NAT mapping per client port or per connection).
+    fn scope(&self) -> Scope {
+        Self::DESCRIPTOR.scope
+    }
+
     /// Key of a scope of its own ([`crate::Scope::Own`]), from the first
     /// packet of a flow. `None` puts the flow in a scope by itself.
     fn scope_key(&self, packet: &Packet<'_>, flow: &FlowInfo<'_>) -> Option<FlowKey> {

@@ -35,6 +35,8 @@ pub trait Processor: Send + Sync {
         why: CloseReason,
         cx: &mut Context<'_>,
     );
+    /// What keeps one state together, under the function's settings.
+    fn scope(&self) -> Scope;
     /// Key of a scope of its own.
     fn scope_key(&self, packet: &Packet<'_>, flow: &FlowInfo<'_>) -> Option<FlowKey>;
     /// Where the flow should live.
@@ -125,6 +127,10 @@ impl<N: NetworkFunction> Processor for Bound<N> {
         for handle in flow.buffers {
             cx.buffers.release(handle);
         }
+    }
+
+    fn scope(&self) -> Scope {
+        self.0.scope()
     }
 
     fn scope_key(&self, packet: &Packet<'_>, flow: &FlowInfo<'_>) -> Option<FlowKey> {
