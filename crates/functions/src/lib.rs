@@ -1,6 +1,12 @@
 //! The network functions that come with weir, one file each, and the list of
 //! them that chain files may name.
 
+pub mod ip_check;
+pub mod mac_swap;
+pub mod nop;
+mod outer;
 mod registry;
+pub mod size_histogram;
+pub mod ttl;
 
 pub use registry::{find, kinds};

@@ -59,6 +59,27 @@ impl<'a, N: NetworkFunction> Burst<'a, N> {
         self.work.outcome.labels[0] |= self.work.mask;
     }
 
+    /// The packets of `mask` pass; bits outside [`Burst::mask`] do nothing.
+    #[inline]
+    pub fn pass(&mut self, mask: u64) {
+        self.work.outcome.labels[0] |= mask & self.work.mask;
+    }
+
+    /// Works on packet `i` (a set bit of [`Burst::mask`]) as
+    /// [`Burst::for_each`] does, for a function that treats the common packets
+    /// of a burst itself and leaves the others to its per-packet calls.
+    #[inline]
+    pub fn step(&mut self, i: usize, function: &N, cx: &mut Context<'_>) {
+        let verdict = if matches!(N::DESCRIPTOR.needs, Needs::Flow) {
+            self.one(i, function, cx)
+        } else {
+            let mut packet = self.packet(i);
+            cx.at(&packet);
+            function.without_flow(&mut packet, cx)
+        };
+        self.verdict(i, verdict);
+    }
+
     /// Calls the function packet by packet: opens states where needed, then
     /// [`NetworkFunction::process`], or [`NetworkFunction::without_flow`].
     #[inline]
@@ -67,14 +88,7 @@ impl<'a, N: NetworkFunction> Burst<'a, N> {
         while left != 0 {
             let i = left.trailing_zeros() as usize;
             left &= left - 1;
-            let verdict = if matches!(N::DESCRIPTOR.needs, Needs::Flow) {
-                self.one(i, function, cx)
-            } else {
-                let mut packet = self.packet(i);
-                cx.at(&packet);
-                function.without_flow(&mut packet, cx)
-            };
-            self.verdict(i, verdict);
+            self.step(i, function, cx);
         }
     }
 

@@ -1,6 +1,6 @@
 //! A flow as a network function sees it.
 
-use weir_packet::{Direction, FlowKey};
+use weir_packet::{Direction, FlowKey, Time};
 
 use crate::host::FlowHead;
 use crate::{Buffer, Context, NetworkFunction, Tracked};
@@ -90,6 +90,14 @@ impl<'a> FlowInfo<'a> {
     #[inline]
     pub fn phase(&self) -> Phase {
         self.head.phase()
+    }
+
+    /// Ingress time of the flow's last packet; this packet's, while one is
+    /// being worked on. In [`NetworkFunction::close`] the end of the flow's
+    /// traffic, whenever the end is noticed.
+    #[inline]
+    pub fn last_seen(&self) -> Time {
+        Time(self.head.last_seen)
     }
 
     /// What was seen of a TCP connection so far, as a set of [`tcp_seen`].
