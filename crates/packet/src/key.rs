@@ -60,10 +60,38 @@ impl Direction {
 /// assert_eq!(there.source(way), (client, 40_000));
 /// # Ok::<(), std::net::AddrParseError>(())
 /// ```
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-#[derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable, zerocopy::KnownLayout)]
+#[allow(clippy::derived_hash_with_manual_eq)]
+#[derive(
+    Clone,
+    Copy,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Debug,
+    Default,
+    zerocopy::FromBytes,
+    zerocopy::IntoBytes,
+    zerocopy::Immutable,
+    zerocopy::KnownLayout,
+)]
 #[repr(C, align(16))]
 pub struct FlowKey([u64; 6]);
+
+/// Six words at once: a call to `memcmp` would cost more than the comparison.
+impl PartialEq for FlowKey {
+    #[inline(always)]
+    fn eq(&self, other: &FlowKey) -> bool {
+        let (a, b) = (&self.0, &other.0);
+        (a[0] ^ b[0])
+            | (a[1] ^ b[1])
+            | (a[2] ^ b[2])
+            | (a[3] ^ b[3])
+            | (a[4] ^ b[4])
+            | (a[5] ^ b[5])
+            == 0
+    }
+}
 
 const _: () = assert!(size_of::<FlowKey>() == 48 && align_of::<FlowKey>() == 16);
 
