@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::fragment::FragmentKey;
 use crate::headers::{HeaderFlags, Headers};
+use crate::malformed::Malformed;
 use crate::protocol::ip;
 use crate::quoted::{Quoted, is_query};
 use crate::read::{be8, be16, be32, chunk};
@@ -375,6 +376,20 @@ pub fn flow_key(bytes: &[u8], headers: &Headers, options: &KeyOptions) -> KeyOut
     any_key(bytes, headers, options).unwrap_or(KeyOutcome::None)
 }
 
+/// Whether a fault has left too little to tell which flow the packet belongs to: a transport
+/// header without its ports, or headers that were not followed to the transport's.
+fn is_unknown(headers: &Headers) -> bool {
+    match headers.damage() {
+        Some(Malformed::Ipv6TooManyExtensions) => true,
+        Some(Malformed::TcpTruncated | Malformed::UdpTruncated | Malformed::SctpTruncated) => {
+            // With nothing behind the IP header, by its own count, the addresses are all there is.
+            let more = HeaderFlags::CUT | HeaderFlags::NO_LENGTH;
+            headers.l4_len() > 0 || headers.flags.intersects(more)
+        }
+        _ => false,
+    }
+}
+
 #[inline(never)]
 fn any_key(bytes: &[u8], headers: &Headers, options: &KeyOptions) -> Option<KeyOutcome> {
     if !headers.is_ip() {
@@ -398,11 +413,7 @@ fn any_key(bytes: &[u8], headers: &Headers, options: &KeyOptions) -> Option<KeyO
     let mut ports = (0, 0);
     if let Some(found) = headers.ports(bytes) {
         ports = found;
-    } else if headers.flags.contains(HeaderFlags::DAMAGED)
-        && headers.expects_ports()
-        && headers.l4_len() > 0
-    {
-        // A piece of a transport header without its ports: no telling which flow.
+    } else if is_unknown(headers) {
         return None;
     } else if options.icmp == IcmpKey::Conversation
         && headers
