@@ -351,7 +351,15 @@ mod tests {
         ] {
             assert_eq!(amount(text, None), Ok((value, unit)), "{text}");
         }
-        for text in ["", "10", "Mbit", "10Mfoo", "1.2.3MB", "0.1bit", "99999999999999999999Gbit"] {
+        for text in [
+            "",
+            "10",
+            "Mbit",
+            "10Mfoo",
+            "1.2.3MB",
+            "0.1bit",
+            "99999999999999999999Gbit",
+        ] {
             assert!(amount(text, None).is_err(), "{text}");
         }
     }
@@ -363,7 +371,13 @@ mod tests {
             (settings("1Mbit", "10packets"), "burst"),
             (settings("1Mbit", "0"), "burst"),
             (settings("1Mbit", "9GB"), "burst"),
-            (Settings { dscp: 64, ..Settings::default() }, "dscp"),
+            (
+                Settings {
+                    dscp: 64,
+                    ..Settings::default()
+                },
+                "dscp",
+            ),
         ] {
             let error = Harness::builder().with::<Policer>(settings).unwrap_err();
             assert_eq!(error.path, path, "{error}");
@@ -374,7 +388,7 @@ mod tests {
     fn a_flow_gets_its_burst_and_then_its_rate() {
         let mut harness = Harness::of::<Policer>(settings("10pps", "5packets"));
         let packet = Craft::udp("10.0.0.1:1", "192.0.2.1:2").build();
-        let mut passed = |harness: &mut Harness, n: usize| {
+        let passed = |harness: &mut Harness, n: usize| {
             (0..n).map(|_| harness.send(&packet).len()).sum::<usize>()
         };
         assert_eq!(passed(&mut harness, 20), 5);
@@ -417,7 +431,11 @@ mod tests {
             assert_eq!(harness.send(&packet), [packet.clone()]);
             let marked = harness.send(&packet).remove(0);
             let word = u16::from_be_bytes([marked[14], marked[15]]);
-            let dscp = if at == 15 { word >> 2 & 63 } else { word >> 6 & 63 };
+            let dscp = if at == 15 {
+                word >> 2 & 63
+            } else {
+                word >> 6 & 63
+            };
             assert_eq!(dscp, 10);
             crate::rewrite::tests::assert_right(&marked);
         }

@@ -259,7 +259,12 @@ mod tests {
     #[test]
     fn udp_passes_after_a_login_and_for_its_lifetime() {
         for (client, udp, server, game) in [
-            ("10.0.0.1:40000", "10.0.0.1:5000", "192.0.2.1:443", "192.0.2.1:7000"),
+            (
+                "10.0.0.1:40000",
+                "10.0.0.1:5000",
+                "192.0.2.1:443",
+                "192.0.2.1:7000",
+            ),
             (
                 "[2001:db8::1]:40000",
                 "[2001:db8::1]:5000",
@@ -298,7 +303,9 @@ mod tests {
         log_in(&mut harness, "10.0.0.1:40000", "192.0.2.1:443");
         log_in(&mut harness, "10.0.0.2:40000", "192.0.2.1:8443");
         let send = |harness: &mut Harness, client: &str| {
-            harness.send(&Craft::udp(client, "192.0.2.1:7000").build()).len()
+            harness
+                .send(&Craft::udp(client, "192.0.2.1:7000").build())
+                .len()
         };
         assert_eq!(send(&mut harness, "10.0.0.1:1"), 1);
         assert_eq!(send(&mut harness, "10.0.0.2:1"), 0); // another port
@@ -320,7 +327,10 @@ mod tests {
         let game = |client: &str| Craft::udp(client, "192.0.2.1:7000").build();
         assert_eq!(harness.send_from(out, &game("10.9.1.1:1")).len(), 1);
         assert_eq!(harness.send_from(out, &game("10.0.0.1:1")).len(), 0);
-        assert_eq!(harness.send_from(Side::Inside, &game("10.0.0.7:1")).len(), 1);
+        assert_eq!(
+            harness.send_from(Side::Inside, &game("10.0.0.7:1")).len(),
+            1
+        );
         let knock = Craft::udp("10.0.0.1:9", "192.0.2.1:4000").build();
         assert_eq!(harness.send_from(out, &knock).len(), 1);
         assert_eq!(harness.send_from(out, &game("10.0.0.1:1")).len(), 0);
@@ -332,14 +342,31 @@ mod tests {
     #[test]
     fn settings_that_make_no_sense_are_refused() {
         for (settings, path) in [
-            (Settings { lifetime: 0, ..Settings::default() }, "lifetime"),
-            (Settings { allow: Words::from("10/8"), ..Settings::default() }, "allow"),
             (
-                Settings { learn: vec![Learn::default()], ..Settings::default() },
+                Settings {
+                    lifetime: 0,
+                    ..Settings::default()
+                },
+                "lifetime",
+            ),
+            (
+                Settings {
+                    allow: Words::from("10/8"),
+                    ..Settings::default()
+                },
+                "allow",
+            ),
+            (
+                Settings {
+                    learn: vec![Learn::default()],
+                    ..Settings::default()
+                },
                 "learn[0].port",
             ),
         ] {
-            let error = Harness::builder().with::<UdpWhitelist>(settings).unwrap_err();
+            let error = Harness::builder()
+                .with::<UdpWhitelist>(settings)
+                .unwrap_err();
             assert_eq!(error.path, path);
         }
     }

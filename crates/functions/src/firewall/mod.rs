@@ -6,8 +6,6 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use std::net::IpAddr;
-
 use schemars::JsonSchema;
 use serde::Deserialize;
 use weir_nf::packet::HeaderFlags;
@@ -18,7 +16,6 @@ pub use rule::{Action, Rule, Written};
 use table::{Compiled, Facts, state};
 
 use crate::rewrite;
-use crate::words::Words;
 
 /// Settings of [`Firewall`].
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
@@ -149,8 +146,8 @@ impl Firewall {
             let (destination, destination_port) = key.destination(flow.client_direction());
             facts.ip = Some((source, destination));
             facts.proto = key.proto();
-            facts.ports = matches!(key.proto(), 6 | 17 | 132)
-                .then_some((source_port, destination_port));
+            facts.ports =
+                matches!(key.proto(), 6 | 17 | 132).then_some((source_port, destination_port));
         }
         facts
     }

@@ -110,7 +110,11 @@ mod tests {
 
     #[test]
     fn weights_are_kept() {
-        let servers = vec![("a".to_owned(), 1), ("b".to_owned(), 3), ("c".to_owned(), 0)];
+        let servers = vec![
+            ("a".to_owned(), 1),
+            ("b".to_owned(), 3),
+            ("c".to_owned(), 0),
+        ];
         let shares = shares(&table(&servers, 65_537, 7), 3);
         assert_eq!(shares[2], 0);
         let ratio = shares[1] as f64 / shares[0] as f64;
@@ -145,7 +149,11 @@ mod tests {
     #[test]
     fn nobody_serves_where_nobody_may() {
         assert!(table(&[], 13, 7).iter().all(|&s| s == NOBODY));
-        assert!(table(&[("a".to_owned(), 0)], 13, 7).iter().all(|&s| s == NOBODY));
+        assert!(
+            table(&[("a".to_owned(), 0)], 13, 7)
+                .iter()
+                .all(|&s| s == NOBODY)
+        );
         assert!(is_prime(65_537) && is_prime(2) && !is_prime(65_535) && !is_prime(1));
     }
 }

@@ -223,14 +223,7 @@ impl LoadBalancer {
             // From the servers' side, about a packet to the server: the
             // client knows of the virtual address only.
             let outer = (source == server).then_some((End::Source, vip));
-            rewrite::error(
-                packet,
-                &quote,
-                End::Destination,
-                vip,
-                state.vip_port,
-                outer,
-            )
+            rewrite::error(packet, &quote, End::Destination, vip, state.vip_port, outer)
         } else if quote.source == vip {
             // From the clients' side, about an answer.
             let outer = (destination == vip).then_some((End::Destination, server));
@@ -369,12 +362,7 @@ The servers and their connections are in the tally as SERVICE/ADDRESS:PORT.",
             return Verdict::Drop(UNTRANSLATABLE);
         };
         let done = if destination == state.vip() {
-            rewrite::end(
-                packet,
-                End::Destination,
-                state.server(),
-                state.server_port,
-            )
+            rewrite::end(packet, End::Destination, state.server(), state.server_port)
         } else if source == state.server() {
             rewrite::end(packet, End::Source, state.vip(), state.vip_port)
         } else {
@@ -394,8 +382,9 @@ fn pool(
     size: u32,
     set_up: &mut SetUp<'_>,
 ) -> Result<Pool, SettingsError> {
-    let bad =
-        |field: &str, message: String| SettingsError::new(format!("services[{i}].{field}"), message);
+    let bad = |field: &str, message: String| {
+        SettingsError::new(format!("services[{i}].{field}"), message)
+    };
     let vips = service
         .vip
         .iter()
@@ -494,7 +483,10 @@ fn pool(
         });
     }
     if servers.len() >= usize::from(maglev::NOBODY) {
-        return Err(bad("backends", "a service has at most 65,534 servers".into()));
+        return Err(bad(
+            "backends",
+            "a service has at most 65,534 servers".into(),
+        ));
     }
     for (family, list) in [("IPv4", &ipv4), ("IPv6", &ipv6)] {
         let wanted = vips.iter().any(|vip| vip.is_ipv4() == (family == "IPv4"));

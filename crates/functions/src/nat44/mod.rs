@@ -11,7 +11,7 @@ use weir_nf::packet::checksum::Change;
 use weir_nf::packet::protocol::ip;
 use weir_nf::packet::{HeaderFlags, Headers};
 use weir_nf::prelude::*;
-use weir_nf::{PoolId, PoolSpec, PortLease, PortSpace, Want};
+use weir_nf::{Event, PoolId, PoolSpec, PortLease, PortSpace, Want};
 
 pub use settings::{Behaviour, Pooling, Settings};
 
@@ -151,8 +151,15 @@ impl Nat44 {
         space: PortSpace,
         cx: &mut Context<'_>,
     ) -> Option<(Ipv4Addr, PortLease)> {
+        // Where only the parity is to be kept, a port that no pool has stands
+        // for it.
+        let port = match (self.settings.preserve_port, self.settings.parity) {
+            (true, _) => Some(port),
+            (false, true) => Some(port & 1),
+            (false, false) => None,
+        };
         let want = Want {
-            port: (self.settings.preserve_port || self.settings.parity).then_some(port),
+            port,
             parity: self.settings.parity,
         };
         let mut x = u64::from(u32::from(client)) ^ self.seed;
@@ -181,13 +188,7 @@ impl Nat44 {
     /// inside under the external address, those of one from outside (or the
     /// hairpin) under the internal one. `tuple` is the packet as translated.
     #[cold]
-    fn name_answers(
-        &self,
-        tuple: &Tuple,
-        turned: bool,
-        flow: &FlowInfo<'_>,
-        cx: &mut Context<'_>,
-    ) {
+    fn name_answers(&self, tuple: &Tuple, turned: bool, flow: &FlowInfo<'_>, cx: &mut Context<'_>) {
         let (mut key, direction) = tuple.key(flow.key());
         if turned {
             // The answers come back turned as well, the other way.
@@ -269,12 +270,7 @@ impl Nat44 {
 
     /// An ICMP error about a packet of the mapping (RFC 5508 section 4).
     #[cold]
-    fn error(
-        &self,
-        packet: &mut Packet<'_>,
-        state: &Mapping,
-        cx: &mut Context<'_>,
-    ) -> Verdict {
+    fn error(&self, packet: &mut Packet<'_>, state: &Mapping, cx: &mut Context<'_>) -> Verdict {
         let Some((quote, (source, destination))) =
             rewrite::quote(packet).zip(rewrite::ends(packet))
         else {
@@ -282,7 +278,8 @@ impl Nat44 {
         };
         let ((internal, internal_port), (external, external_port)) =
             (state.internal(), state.external());
-        let done = if quote.source == IpAddr::V4(external) {
+        // With ports: both ends of a hairpin may have one external address.
+        let done = if (quote.source, quote.ports.0) == (external.into(), external_port) {
             // From outside, about a packet that went out.
             let outer = (destination == IpAddr::V4(external))
                 .then_some((End::Destination, internal.into()));
@@ -294,7 +291,7 @@ impl Nat44 {
                 internal_port,
                 outer,
             )
-        } else if quote.destination == IpAddr::V4(internal) {
+        } else if (quote.destination, quote.ports.1) == (internal.into(), internal_port) {
             // From inside, about a packet that came in. Routers inside have no
             // address outside: they too speak with the mapping's (REQ-5).
             let hidden = matches!(source, IpAddr::V4(a) if self.inside.has_ipv4(a));
@@ -314,7 +311,8 @@ impl Nat44 {
             return Verdict::Drop(UNTRANSLATABLE);
         }
         cx.count(ERRORS, 1);
-        let turned = matches!(rewrite::ends(packet), Some((_, IpAddr::V4(to))) if self.is_external(to));
+        let turned =
+            matches!(rewrite::ends(packet), Some((_, IpAddr::V4(to))) if self.is_external(to));
         match (turned, self.settings.hairpin) {
             (false, _) => Verdict::Pass,
             (true, true) => Verdict::Turn,
@@ -547,7 +545,7 @@ their own). No application's payload is rewritten (no ALG).",
         }
         let state = Mapping::new((source, tuple.source_port), (external, lease.port), lease);
         if self.settings.log && cx.wants_events() {
-            report("create", &state, flow, cx);
+            describe(&mut cx.event("nat", flow), "create", &state);
         }
         Ok(state)
     }
@@ -592,8 +590,17 @@ their own). No application's payload is rewritten (no ALG).",
         cx.leases.give(self.pool, state.lease());
         cx.count(DELETED, 1);
         if self.settings.log && cx.wants_events() {
-            let _ = why;
-            report("delete", &state, &flow.info, cx);
+            let mut event = cx.unit_event("nat", &flow.info);
+            event.text(
+                "proto",
+                match state.space {
+                    0 => "TCP",
+                    1 => "UDP",
+                    _ => "ICMP",
+                },
+            );
+            event.text("reason", why.name());
+            describe(&mut event, "delete", &state);
         }
     }
 }
@@ -605,16 +612,11 @@ const MAPPING_SCOPE: Scope = Scope::Fields(
         .and(Fields::PROTOCOL),
 );
 
-fn report(what: &str, state: &Mapping, flow: &FlowInfo<'_>, cx: &mut Context<'_>) {
-    let ((internal, internal_port), (external, external_port)) =
-        (state.internal(), state.external());
-    let proto = match state.space {
-        0 => "TCP",
-        1 => "UDP",
-        _ => "ICMP",
-    };
-    cx.unit_event("nat", flow)
-        .text("proto", proto)
+/// Adds the mapping to an event.
+fn describe(event: &mut Event<'_>, what: &str, state: &Mapping) {
+    let (internal, internal_port) = state.internal();
+    let (external, external_port) = state.external();
+    event
         .object("nat")
         .text("event", what)
         .address("internal_ip", internal.into())

@@ -90,7 +90,10 @@ pub enum Pooling {
 }
 
 /// The addresses of `pool`, in order.
-pub(super) fn addresses(settings: &Settings, inside: &Prefixes) -> Result<Vec<Ipv4Addr>, SettingsError> {
+pub(super) fn addresses(
+    settings: &Settings,
+    inside: &Prefixes,
+) -> Result<Vec<Ipv4Addr>, SettingsError> {
     let bad = |message: String| SettingsError::new("pool", message);
     if settings.pool.is_empty() {
         return Err(bad("the NAT has no external address".into())
