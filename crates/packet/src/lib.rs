@@ -45,6 +45,6 @@ pub use headers::{HeaderFlags, Headers};
 pub use key::{Direction, FlowKey, IcmpKey, KeyOptions, KeyOutcome, flow_key};
 pub use link::LinkType;
 pub use malformed::Malformed;
-pub use parse::{Depth, ParseOptions, parse};
+pub use parse::{Depth, ParseOptions, classify, parse, parse_into};
 pub use quoted::Quoted;
 pub use wire::BufferTooSmall;
