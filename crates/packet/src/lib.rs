@@ -1,13 +1,13 @@
 //! Packets for weir: frames in packet memory, header formats, checksums, flow keys.
 //!
-//! Reading goes in two steps. [`parse`](parse::parse) walks the headers of a
+//! Reading goes in two steps. [`parse()`] walks the headers of a
 //! packet once and gives their offsets as [`Headers`]; the per-format views
 //! ([`ipv4::Ipv4View`], [`tcp::TcpView`], ...) then read or write fields at
-//! those offsets. [`flow_key`](key::flow_key) turns the same [`Headers`] into
+//! those offsets. [`flow_key`] turns the same [`Headers`] into
 //! the key under which the packet's flow is kept. A packet that cannot be read
 //! ends under one [`Malformed`] reason; nothing here panics on outside input.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod arp;
 pub mod checksum;
@@ -33,6 +33,7 @@ pub mod udp;
 pub mod vlan;
 pub mod vxlan;
 
+mod link_header;
 mod quoted;
 mod read;
 mod tunnel;

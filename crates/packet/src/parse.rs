@@ -133,7 +133,7 @@ fn parse_other_into(
     Ok(())
 }
 
-/// [`parse_into`] and [`flow_key`](crate::flow_key) in one, which saves reading back what was
+/// [`parse_into`] and [`flow_key`] in one, which saves reading back what was
 /// just written.
 ///
 /// # Errors
