@@ -37,7 +37,15 @@ pub mod udp;
 pub mod vlan;
 pub mod vxlan;
 
+#[allow(unsafe_code)]
+mod arena;
+mod frame;
 mod link_header;
+#[allow(unsafe_code)]
+mod memory;
+mod packet;
+#[allow(unsafe_code)]
+pub mod prefetch;
 mod quoted;
 mod read;
 mod time;
@@ -53,6 +61,8 @@ pub use headers::{HeaderFlags, Headers};
 pub use key::{Direction, FlowKey, IcmpKey, KeyOptions, KeyOutcome, flow_key};
 pub use link::LinkType;
 pub use malformed::Malformed;
+pub use memory::{FramePool, MemoryLayout, NoFrame, PacketMemory};
+pub use packet::Packet;
 pub use parse::{Depth, ParseOptions, classify, parse, parse_into};
 pub use quoted::Quoted;
 pub use time::Time;

@@ -113,18 +113,7 @@ fn parse_other(bytes: &[u8], link: LinkType, options: &ParseOptions) -> Result<H
     {
         return Ok(found.headers());
     }
-    walk(bytes, link, options, headers)
-}
-
-#[inline(never)]
-fn walk(
-    bytes: &[u8],
-    link: LinkType,
-    options: &ParseOptions,
-    headers: &mut Headers,
-) -> Result<(), Malformed> {
-    *headers = Walk::new(bytes, link, options).run()?;
-    Ok(())
+    Walk::new(bytes, link, options).run()
 }
 
 #[inline(never)]
