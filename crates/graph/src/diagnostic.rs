@@ -267,11 +267,14 @@ impl<'t> Report<'t> {
         self.errors
     }
 
+    /// Whether more errors are only counted: what they would say need not be
+    /// found out.
+    pub(crate) fn full(&self) -> bool {
+        self.errors >= MOST
+    }
+
     pub(crate) fn error(&mut self, span: Span, message: impl Into<String>) {
-        if !self.misspelt.contains(&span) {
-            let diagnostic = self.at(Severity::Error, span, message.into());
-            self.push(diagnostic);
-        }
+        self.tell(span, message.into(), None);
     }
 
     pub(crate) fn error_help(
@@ -280,10 +283,20 @@ impl<'t> Report<'t> {
         message: impl Into<String>,
         help: impl Into<String>,
     ) {
-        if !self.misspelt.contains(&span) {
-            let diagnostic = self.at(Severity::Error, span, message.into());
-            self.push(diagnostic.with_help(help));
+        self.tell(span, message.into(), Some(help.into()));
+    }
+
+    fn tell(&mut self, span: Span, message: String, help: Option<String>) {
+        if self.misspelt.contains(&span) {
+            return;
         }
+        if self.full() {
+            self.errors += 1; // finding its line would take as long as the text
+            return;
+        }
+        let mut diagnostic = self.at(Severity::Error, span, message);
+        diagnostic.help = help.filter(|help| !help.is_empty());
+        self.push(diagnostic);
     }
 
     /// An error in how a scalar is spelled; what else may be wrong with it is
@@ -296,6 +309,10 @@ impl<'t> Report<'t> {
     }
 
     pub(crate) fn warning(&mut self, span: Span, message: impl Into<String>) {
+        // Functions write these; one that never stops must not stop the load.
+        if self.list.len() >= 10 * MOST {
+            return;
+        }
         let diagnostic = self.at(Severity::Warning, span, message.into());
         self.push(diagnostic);
     }

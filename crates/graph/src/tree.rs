@@ -86,13 +86,18 @@ impl Node {
         }
     }
 
-    /// Octets that a copy takes, roughly.
-    fn weight(&self) -> usize {
-        64 + match &self.value {
-            Value::Scalar { text, .. } => text.len(),
-            Value::List(items) => items.iter().map(Node::weight).sum(),
-            Value::Map(entries) => entries.iter().map(|(k, v)| k.weight() + v.weight()).sum(),
-        }
+    /// Octets that a copy takes, roughly, and levels of nesting.
+    fn measure(&self) -> (usize, usize) {
+        let join = |(a, x): (usize, usize), (b, y): (usize, usize)| (a + b, x.max(y));
+        let (octets, depth) = match &self.value {
+            Value::Scalar { text, .. } => return (64 + text.len(), 0),
+            Value::List(items) => items.iter().map(Node::measure).fold((0, 0), join),
+            Value::Map(entries) => entries
+                .iter()
+                .map(|(key, value)| join(key.measure(), value.measure()))
+                .fold((0, 0), join),
+        };
+        (64 + octets, depth + 1)
     }
 }
 
@@ -365,7 +370,8 @@ impl Builder {
         if anchor == 0 {
             return;
         }
-        self.copied = self.copied.saturating_add(node.weight());
+        let (octets, _) = node.measure();
+        self.copied = self.copied.saturating_add(octets);
         if self.copied > MAX_COPIES {
             self.too_much(node.span, report);
             return;
@@ -381,7 +387,13 @@ impl Builder {
             self.stop = true;
             return;
         };
-        self.copied = self.copied.saturating_add(node.weight());
+        let (octets, depth) = node.measure();
+        if self.stack.len() + depth > MAX_DEPTH {
+            self.stop = true;
+            report.error(span, format!("more than {MAX_DEPTH} levels of nesting"));
+            return;
+        }
+        self.copied = self.copied.saturating_add(octets);
         if self.copied > MAX_COPIES {
             self.too_much(span, report);
             return;
@@ -434,6 +446,7 @@ impl Builder {
                     }
                     let text = name.text().unwrap_or("").to_owned();
                     match seen.get(&text) {
+                        Some(_) if report.full() => report.error(name.span, ""),
                         Some(first) => {
                             let first = report.texts.place(*first).0;
                             report.error_help(
@@ -497,6 +510,13 @@ mod tests {
         }
         let (node, errors) = read(&bomb);
         assert!(node.is_none() && errors.contains("copies"), "{errors}");
+
+        let mut ladder = "a0: &a0 [x]\n".to_owned();
+        for n in 1..200 {
+            ladder.push_str(&format!("a{n}: &a{n} [*a{}]\n", n - 1));
+        }
+        let (node, errors) = read(&ladder);
+        assert!(node.is_none() && errors.contains("nesting"), "{errors}");
 
         let (node, errors) = read("a: &a [*a]\n");
         assert!(node.is_none() && errors.contains("alias"), "{errors}");

@@ -530,3 +530,30 @@ fn a_flood_of_errors_is_bounded() {
     let last = list.last().and_then(|d| d.help.clone()).unwrap_or_default();
     assert!(last.ends_with("and 950 more errors"), "{last}");
 }
+
+#[test]
+fn a_large_hostile_file_takes_no_more_time_than_a_large_one() {
+    let keys = |n: usize| -> String { (0..n).map(|n| format!("      k{n}: out\n")).collect() };
+    let many = keys(50_000);
+    for text in [
+        format!("chain: edge\nnfs:\n  - monitor:\n    links:\n{many}"),
+        format!("chain: edge\nnfs:\n  - monitor:\n{many}"),
+        format!("chain: edge\nflows:\n{many}nfs: [monitor]\n"),
+        format!(
+            "chain: edge\nflows:\n{}nfs: [monitor]\n",
+            "  no: on\n".repeat(90_000)
+        ),
+        format!(
+            "chain: edge\nnfs: [monitor]\nmatch: [{}]\n",
+            "{port: x},".repeat(50_000)
+        ),
+    ] {
+        let list = read(&text).unwrap_err();
+        assert!(list.len() <= 50, "{}", list.len());
+    }
+    let list = read(&"#".repeat(2 << 20)).unwrap_err();
+    assert_eq!(
+        brief(&list[0]),
+        "1:1 the text is longer than 1048576 octets"
+    );
+}
