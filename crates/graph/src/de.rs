@@ -572,3 +572,47 @@ impl<'de> VariantAccess<'de> for Variant<'_> {
         self.value()?.deserialize_struct("", fields, visitor)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(text: &str, plain: bool) -> String {
+        match resolve(text, plain) {
+            Scalar::Null => "null".to_owned(),
+            Scalar::Bool(value) => format!("bool {value}"),
+            Scalar::Unsigned(value) => format!("u {value}"),
+            Scalar::Signed(value) => format!("i {value}"),
+            Scalar::Float(value) => format!("f {value}"),
+            Scalar::Text => "text".to_owned(),
+        }
+    }
+
+    #[test]
+    fn scalars_are_read_by_the_core_schema() {
+        for (text, expected) in [
+            ("", "null"),
+            ("~", "null"),
+            ("true", "bool true"),
+            ("80", "u 80"),
+            ("-5", "i -5"),
+            ("0x1F", "u 31"),
+            ("0o17", "u 15"),
+            ("1.5", "f 1.5"),
+            ("1e3", "f 1000"),
+            ("0x", "text"),
+            ("0x+1", "text"),
+            ("inf", "text"),
+            ("nan", "text"),
+            ("-", "text"),
+            (".", "text"),
+            ("80-90", "text"),
+            ("10.0.0.1", "text"),
+            ("1:30", "text"),
+            ("18446744073709551615", "u 18446744073709551615"),
+        ] {
+            assert_eq!(shown(text, true), expected, "{text}");
+            assert_eq!(shown(text, false), "text", "\"{text}\"");
+        }
+    }
+}
