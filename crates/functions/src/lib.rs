@@ -2,6 +2,8 @@
 //! them that chain files may name.
 
 pub mod firewall;
+#[cfg(test)]
+mod hand_over;
 pub mod ip_check;
 pub mod load_balancer;
 pub mod mac_swap;
