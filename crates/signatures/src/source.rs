@@ -83,7 +83,8 @@ impl<'a> Source<'a> {
 
     /// The error a fault in `rule` is reported as.
     pub(crate) fn error(&self, rule: &LogicalLine, fault: Fault) -> RuleError {
-        let at = rule.original(fault.start);
+        // A fault may lie in the middle of a character.
+        let at = self.text.floor_char_boundary(rule.original(fault.start));
         let (line, column) = self.locate(at);
         let line_end = self
             .line_starts
@@ -93,6 +94,7 @@ impl<'a> Source<'a> {
             .original(fault.end.saturating_sub(1).max(fault.start))
             .saturating_add(1)
             .min(line_end);
+        let end = self.text.ceil_char_boundary(end);
         let length = self
             .text
             .get(at..end)
