@@ -318,6 +318,7 @@ impl StreamSearch<'_> {
                 base: self.bytes.offset,
                 from,
                 fresh,
+                hit: self.hit,
                 message_start: state.message_start,
                 more: !self.bytes.last,
                 stream: true,

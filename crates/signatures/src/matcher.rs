@@ -37,6 +37,8 @@ struct Part {
     ends_with: bool,
     /// The bit that stands for this content in [`Outcome::Open`].
     bit: u32,
+    /// This is the content of which the prefilter looks for a part.
+    is_fast: bool,
 }
 
 impl Part {
@@ -58,6 +60,8 @@ pub(crate) struct Matcher {
     chains: Vec<Vec<Part>>,
     /// Negated contents with an absolute place.
     absent: Vec<Part>,
+    /// Length of the fast pattern's content; 0 when there is none.
+    fast_length: u64,
 }
 
 /// The buffer to be searched. Places and offsets count from the start of payload or stream.
@@ -68,8 +72,11 @@ pub(crate) struct Haystack<'a> {
     pub(crate) base: u64,
     /// A chain may not begin before.
     pub(crate) from: u64,
-    /// The match must end behind this.
+    /// The match must end behind this, and so must the part of the fast pattern's content that the
+    /// prefilter has found.
     pub(crate) fresh: u64,
+    /// Where that part was last found to end; of use when more bytes may follow.
+    pub(crate) hit: u64,
     /// Negated contents without a place are looked for from here.
     pub(crate) message_start: u64,
     /// More bytes may follow.
@@ -86,6 +93,7 @@ impl<'a> Haystack<'a> {
             base: 0,
             from: 0,
             fresh: 0,
+            hit: 0,
             message_start: 0,
             more: false,
             stream: false,
@@ -145,7 +153,8 @@ fn bit(number: usize) -> u32 {
 }
 
 impl Matcher {
-    pub(crate) fn new(contents: &[Content]) -> Self {
+    /// `fast` is the place among `contents` of the one that the prefilter looks for.
+    pub(crate) fn new(contents: &[Content], fast: Option<usize>) -> Self {
         let mut matcher = Matcher::default();
         for (number, content) in contents.iter().enumerate() {
             let length = content.bytes.len() as u64;
@@ -178,7 +187,11 @@ impl Matcher {
                 negated: content.negated,
                 ends_with: content.ends_with,
                 bit: bit(number),
+                is_fast: fast == Some(number),
             };
+            if part.is_fast {
+                matcher.fast_length = length;
+            }
             match matcher.chains.last_mut() {
                 Some(chain) if follows => chain.push(part),
                 _ if content.negated => matcher.absent.push(part),
@@ -197,8 +210,12 @@ impl Matcher {
     pub(crate) fn search(&self, hay: &Haystack<'_>, ends: &mut Ends) -> Outcome {
         let mut open = 0;
         let mut found_to = 0;
+        let setting = Setting {
+            only_chain: self.chains.len() == 1,
+            fast_may_go_on: hay.more && hay.hit.saturating_add(self.fast_length) > hay.end(),
+        };
         for chain in &self.chains {
-            match find_chain(chain, hay, ends) {
+            match find_chain(chain, hay, setting, ends) {
                 ChainOutcome::Found(end) => found_to = found_to.max(end),
                 ChainOutcome::Never => return Outcome::Never,
                 ChainOutcome::Open(bits) => open |= bits,
@@ -267,14 +284,41 @@ fn is_absent(part: &Part, hay: &Haystack<'_>, found_to: u64) -> Option<bool> {
     }
 }
 
+/// What matters for a chain beside the chain itself.
+#[derive(Clone, Copy)]
+struct Setting {
+    /// There is no other chain that could make an old match of this one a new match of the rule.
+    only_chain: bool,
+    /// The fast pattern's content may reach beyond the bytes at hand.
+    fast_may_go_on: bool,
+}
+
+/// How the occurrences of a content are wanted.
+#[derive(Clone, Copy)]
+enum Wanted {
+    /// All of them.
+    All,
+    /// The first one.
+    First,
+    /// The first one that ends in the new bytes, or else, if `old` says so, the first one.
+    New { old: bool },
+}
+
 /// Goes through a chain from set of ends to set of ends.
-fn find_chain(chain: &[Part], hay: &Haystack<'_>, ends: &mut Ends) -> ChainOutcome {
+fn find_chain(
+    chain: &[Part],
+    hay: &Haystack<'_>,
+    setting: Setting,
+    ends: &mut Ends,
+) -> ChainOutcome {
+    let looks_back = chain.iter().any(Part::looks_back);
+    let fast = chain.iter().position(|part| part.is_fast);
     let mut open = 0;
     ends.current.clear();
     for (number, part) in chain.iter().enumerate() {
         ends.next.clear();
         // The first end is as good as all of them unless a later content is bounded by it.
-        let needs_all = chain.get(number + 1).is_some_and(|next| {
+        let bounds_next = chain.get(number + 1).is_some_and(|next| {
             next.negated
                 || matches!(
                     next.place,
@@ -284,10 +328,22 @@ fn find_chain(chain: &[Part], hay: &Haystack<'_>, ends: &mut Ends) -> ChainOutco
                     }
                 )
         });
-        let is_last = number + 1 == chain.len();
+        let wanted = if bounds_next {
+            Wanted::All
+        } else if number + 1 < chain.len() {
+            Wanted::First
+        } else {
+            Wanted::New {
+                old: !setting.only_chain || looks_back,
+            }
+        };
         let truncated = match part.place {
             Place::Absolute { from, to } => {
-                let from = from.max(hay.from);
+                let mut from = from.max(hay.from);
+                if part.is_fast && hay.fresh >= hay.base {
+                    // Occurrences before were dealt with when they were new.
+                    from = from.max((hay.fresh + 1).saturating_sub(part.needle.len() as u64));
+                }
                 if hay.more && to.is_none_or(|to| part.may_end_later(to, hay.end())) {
                     open |= part.bit;
                 }
@@ -296,7 +352,7 @@ fn find_chain(chain: &[Part], hay: &Haystack<'_>, ends: &mut Ends) -> ChainOutco
                 if to.is_some_and(|to| to <= hay.base) {
                     false
                 } else {
-                    collect(part, hay, (low, high), needs_all, is_last, &mut ends.next)
+                    collect(part, hay, (low, high), wanted, &mut ends.next)
                 }
             }
             Place::Relative { distance, within } if part.negated => {
@@ -312,17 +368,28 @@ fn find_chain(chain: &[Part], hay: &Haystack<'_>, ends: &mut Ends) -> ChainOutco
                 false
             }
             Place::Relative { distance, within } => {
-                let wanted = Wanted {
-                    distance,
-                    within,
-                    needs_all,
-                    is_last,
-                };
-                follow(part, hay, wanted, &mut open, &ends.current, &mut ends.next)
+                let place = (distance, within);
+                follow(
+                    part,
+                    hay,
+                    place,
+                    wanted,
+                    &mut open,
+                    &ends.current,
+                    &mut ends.next,
+                )
             }
         };
         ends.truncated += u64::from(truncated);
         std::mem::swap(&mut ends.current, &mut ends.next);
+        if let Some(fast) = fast
+            && number <= fast
+            && !looks_back
+            && !setting.fast_may_go_on
+        {
+            // Up to here it is not worth waiting: with its next occurrence, the prefilter will tell.
+            open = 0;
+        }
         if ends.current.is_empty() {
             return if open == 0 {
                 ChainOutcome::Never
@@ -344,7 +411,7 @@ fn find_chain(chain: &[Part], hay: &Haystack<'_>, ends: &mut Ends) -> ChainOutco
         return ChainOutcome::Never;
     };
     let end = hay.base + u64::from(end);
-    if chain.iter().any(Part::looks_back) {
+    if looks_back {
         // An earlier content of the chain may end behind the last one; that it is new cannot be told.
         return ChainOutcome::Found(end.max(hay.fresh.saturating_add(1).min(hay.end())));
     }
@@ -356,8 +423,7 @@ fn collect(
     part: &Part,
     hay: &Haystack<'_>,
     (low, high): (usize, usize),
-    needs_all: bool,
-    is_last: bool,
+    wanted: Wanted,
     into: &mut Vec<u32>,
 ) -> bool {
     let length = part.needle.len();
@@ -374,11 +440,15 @@ fn collect(
         }
         return false;
     }
-    if is_last && !needs_all && hay.fresh >= hay.base {
-        // An occurrence in the new bytes makes the match a new one.
+    if let Wanted::New { old } = wanted
+        && hay.fresh >= hay.base
+    {
         let fresh_start = (hay.index(hay.fresh) + 1).saturating_sub(length);
         if let Some(start) = part.needle.find(hay.data, low.max(fresh_start), high) {
             push(into, start + length);
+            return false;
+        }
+        if !old {
             return false;
         }
     }
@@ -387,7 +457,7 @@ fn collect(
         if !push(into, start + length) {
             return true;
         }
-        if !needs_all {
+        if !matches!(wanted, Wanted::All) {
             break;
         }
         at = start + 1;
@@ -404,14 +474,6 @@ fn push(into: &mut Vec<u32>, end: usize) -> bool {
         into.push(end);
     }
     true
-}
-
-#[derive(Clone, Copy)]
-struct Wanted {
-    distance: i64,
-    within: Option<u64>,
-    needs_all: bool,
-    is_last: bool,
 }
 
 /// The span, as indices into the buffer, in which a content may stand that follows a match that ends at
@@ -434,17 +496,12 @@ fn span_after(end: u32, distance: i64, within: Option<u64>, hay: &Haystack<'_>) 
 fn follow(
     part: &Part,
     hay: &Haystack<'_>,
+    (distance, within): (i64, Option<u64>),
     wanted: Wanted,
     open: &mut u32,
     from: &[u32],
     into: &mut Vec<u32>,
 ) -> bool {
-    let Wanted {
-        distance,
-        within,
-        needs_all,
-        is_last,
-    } = wanted;
     // Without a bound, what follows the first end includes what follows all others.
     let from = if within.is_none() {
         from.get(..1).unwrap_or(from)
@@ -458,10 +515,10 @@ fn follow(
             *open |= part.bit;
         }
         if within.is_none() {
-            return collect(part, hay, (low, high), needs_all, is_last, into);
+            return collect(part, hay, (low, high), wanted, into);
         }
         if part.ends_with {
-            if collect(part, hay, (low, high), true, is_last, into) {
+            if collect(part, hay, (low, high), Wanted::All, into) {
                 return true;
             }
             if !into.is_empty() {

@@ -93,7 +93,7 @@ proptest! {
         // A chain is anchored by an absolute content; the model has no notion of going back across one, and
         // needs none: what follows an absolute content does not depend on what was found before it.
         let data = data.as_bytes();
-        let matcher = Matcher::new(&contents);
+        let matcher = Matcher::new(&contents, None);
         let expected = matches(data, &contents, None);
         prop_assert_eq!(found(&matcher, &Haystack::packet(data)), expected);
     }
@@ -105,7 +105,7 @@ proptest! {
         data in "[ab]{0,12}",
         more in "[ab]{0,12}",
     ) {
-        let matcher = Matcher::new(&contents);
+        let matcher = Matcher::new(&contents, None);
         let part = Haystack { more: true, stream: true, ..Haystack::packet(data.as_bytes()) };
         if matcher.has_positive() && matcher.search(&part, &mut Ends::new()) == Outcome::Never {
             let all = [data.as_bytes(), more.as_bytes()].concat();
@@ -135,7 +135,10 @@ fn many_choices_take_little_time() {
         ..Content::default()
     });
     let data = [b'a'; 8000];
-    assert!(!found(&Matcher::new(&contents), &Haystack::packet(&data)));
+    assert!(!found(
+        &Matcher::new(&contents, None),
+        &Haystack::packet(&data)
+    ));
 }
 
 #[test]
@@ -146,7 +149,7 @@ fn a_window_that_lost_its_beginning_counts_from_the_start_all_the_same() {
         depth: Some(5),
         ..Content::default()
     }];
-    let matcher = Matcher::new(&contents);
+    let matcher = Matcher::new(&contents, None);
     let window = |base| Haystack {
         base,
         stream: true,

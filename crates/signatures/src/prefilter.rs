@@ -13,6 +13,8 @@ const LONGEST_PART: usize = 16;
 pub(crate) struct FastPart {
     /// The rule's number in order of evaluation.
     pub(crate) rule: u32,
+    /// Place of the content among those of the rule.
+    pub(crate) content: usize,
     /// In lower case.
     bytes: Vec<u8>,
     /// Offsets, from the start of payload or stream, between which an occurrence must end.
@@ -71,10 +73,15 @@ fn worth(content: &Content, common: &CommonStrings) -> (usize, u32, usize) {
 
 /// Chooses what to look for on behalf of a rule; `None` when it has no content that must be found.
 pub(crate) fn choose(rule: u32, contents: &[Content], common: &CommonStrings) -> Option<FastPart> {
-    let positive = || contents.iter().filter(|content| !content.negated);
-    let content = positive()
-        .find(|content| content.fast_pattern.is_some())
-        .or_else(|| positive().max_by_key(|content| worth(content, common)))?;
+    let positive = || {
+        contents
+            .iter()
+            .enumerate()
+            .filter(|(_, content)| !content.negated)
+    };
+    let (number, content) = positive()
+        .find(|(_, content)| content.fast_pattern.is_some())
+        .or_else(|| positive().max_by_key(|(_, content)| worth(content, common)))?;
     let (from, to) = part_of(content, common);
     let length = content.bytes.len() as u64;
     let (mut earliest_end, mut latest_end) = (0, u64::MAX);
@@ -92,6 +99,7 @@ pub(crate) fn choose(rule: u32, contents: &[Content], common: &CommonStrings) ->
     }
     Some(FastPart {
         rule,
+        content: number,
         bytes: content.bytes.get(from..to)?.to_ascii_lowercase(),
         earliest_end,
         latest_end,

@@ -177,7 +177,7 @@ impl RuleSet {
         let mut at_message_end = [Vec::new(), Vec::new()];
         // By group and direction: what its prefilter looks for.
         let mut parts: [[Vec<FastPart>; 2]; GROUPS.len()] = Default::default();
-        for (number, rule) in (0u32..).zip(&compiled) {
+        for (number, rule) in (0u32..).zip(&mut compiled) {
             let directions = match rule.rule.flow.direction {
                 None => [true, true],
                 // A rule that may be turned around keeps the direction of its flow.
@@ -185,7 +185,10 @@ impl RuleSet {
                 Some(Direction::ToClient) => [false, true],
             };
             let protocol = rule.rule.protocol;
-            let Some(part) = prefilter::choose(number, &rule.rule.contents, &common) else {
+            let part = prefilter::choose(number, &rule.rule.contents, &common);
+            let fast = part.as_ref().map(|part| part.content);
+            rule.matcher = Matcher::new(&rule.rule.contents, fast);
+            let Some(part) = part else {
                 let ports = (!rule.rule.bidirectional)
                     .then_some((&rule.rule.source_ports, &rule.rule.destination_ports));
                 unfiltered.add(number, |known| protocol.covers(known), directions, ports);
@@ -419,7 +422,7 @@ fn compile_rule(
         })
         .unwrap_or_default();
     Ok(Compiled {
-        matcher: Matcher::new(&rule.contents),
+        matcher: Matcher::default(),
         category,
         priority,
         bit_tests,
