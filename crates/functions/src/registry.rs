@@ -2,19 +2,29 @@
 
 use weir_nf::host::Kind;
 
+use crate::firewall::Firewall;
 use crate::ip_check::IpCheck;
+use crate::load_balancer::LoadBalancer;
 use crate::mac_swap::MacSwap;
+use crate::nat44::Nat44;
 use crate::nop::{FlowNop, Nop};
+use crate::policer::Policer;
 use crate::size_histogram::SizeHistogram;
 use crate::ttl::Ttl;
+use crate::udp_whitelist::UdpWhitelist;
 
 const KINDS: &[Kind] = &[
+    Kind::of::<Firewall>(),
     Kind::of::<FlowNop>(),
     Kind::of::<IpCheck>(),
+    Kind::of::<LoadBalancer>(),
     Kind::of::<MacSwap>(),
+    Kind::of::<Nat44>(),
     Kind::of::<Nop>(),
+    Kind::of::<Policer>(),
     Kind::of::<SizeHistogram>(),
     Kind::of::<Ttl>(),
+    Kind::of::<UdpWhitelist>(),
 ];
 
 /// All stock functions, in the order of their names.
