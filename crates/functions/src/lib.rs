@@ -2,5 +2,6 @@
 //! them that chain files may name.
 
 mod registry;
+pub mod stream;
 
 pub use registry::{find, kinds};
