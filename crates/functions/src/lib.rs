@@ -1,7 +1,14 @@
 //! The network functions that come with weir, one file each, and the list of
 //! them that chain files may name.
 
+pub mod http;
+pub mod ip_check;
+pub mod mac_swap;
+pub mod nop;
+mod outer;
 mod registry;
+pub mod size_histogram;
 pub mod stream;
+pub mod ttl;
 
 pub use registry::{find, kinds};

@@ -59,6 +59,27 @@ impl<'a, N: NetworkFunction> Burst<'a, N> {
         self.work.outcome.labels[0] |= self.work.mask;
     }
 
+    /// The packets of `mask` pass; bits outside [`Burst::mask`] do nothing.
+    #[inline]
+    pub fn pass(&mut self, mask: u64) {
+        self.work.outcome.labels[0] |= mask & self.work.mask;
+    }
+
+    /// Works on packet `i` (a set bit of [`Burst::mask`]) as
+    /// [`Burst::for_each`] does, for a function that treats the common packets
+    /// of a burst itself and leaves the others to its per-packet calls.
+    #[inline]
+    pub fn step(&mut self, i: usize, function: &N, cx: &mut Context<'_>) {
+        let verdict = if matches!(N::DESCRIPTOR.needs, Needs::Flow) {
+            self.one(i, function, cx)
+        } else {
+            let mut packet = self.packet(i);
+            cx.at(&packet);
+            function.without_flow(&mut packet, cx)
+        };
+        self.verdict(i, verdict);
+    }
+
     /// Calls the function packet by packet: opens states where needed, then
     /// [`NetworkFunction::process`], or [`NetworkFunction::without_flow`].
     #[inline]
@@ -67,14 +88,7 @@ impl<'a, N: NetworkFunction> Burst<'a, N> {
         while left != 0 {
             let i = left.trailing_zeros() as usize;
             left &= left - 1;
-            let verdict = if matches!(N::DESCRIPTOR.needs, Needs::Flow) {
-                self.one(i, function, cx)
-            } else {
-                let mut packet = self.packet(i);
-                cx.at(&packet);
-                function.without_flow(&mut packet, cx)
-            };
-            self.verdict(i, verdict);
+            self.step(i, function, cx);
         }
     }
 
@@ -92,11 +106,12 @@ impl<'a, N: NetworkFunction> Burst<'a, N> {
             return function.without_flow(&mut packet, cx);
         }
         let silent = packet.meta().flags & frame_flags::NO_OUTPUT != 0;
-        let (block, flow_head): (Opened<'_, N::State, N::Stats>, _) = match &mut work.scoped {
+        let bit = work.slot.bit;
+        let (block, mut flow_head): (Opened<'_, N::State, N::Stats>, _) = match &mut work.scoped {
             None => (work.blocks.open(flow, &work.slot), None),
             Some((scoped, units)) => (
                 scoped.open(units[i], &work.slot),
-                Some(work.blocks.head(flow)),
+                Some(work.blocks.head_mut(flow)),
             ),
         };
         let Opened {
@@ -106,9 +121,13 @@ impl<'a, N: NetworkFunction> Burst<'a, N> {
             buffers,
         } = block;
         cx.of(flow, head.id, head.clock, silent);
-        let bit = work.slot.bit;
+        let first = match &flow_head {
+            None => head.opened & bit == 0,
+            Some(flow_head) => flow_head.opened & work.slot.flow_bit == 0,
+        };
         if head.opened & bit == 0 {
-            let info = FlowInfo::new(flow_head.unwrap_or(head), direction, head.id, head.clock);
+            let about = flow_head.as_deref().unwrap_or(head);
+            let info = FlowInfo::new(about, direction, head.id, head.clock).first_here(first);
             match function.open(&packet, &info, cx) {
                 Ok(new) => *state = new,
                 Err(reason) => return Verdict::Drop(reason),
@@ -116,9 +135,15 @@ impl<'a, N: NetworkFunction> Burst<'a, N> {
             head.opened |= bit;
             head.changed |= bit;
         }
+        if let Some(flow_head) = &mut flow_head
+            && first
+        {
+            flow_head.opened |= work.slot.flow_bit;
+        }
         let (mut changed, mut buffers_changed) = (false, false);
         let verdict = {
-            let info = FlowInfo::new(flow_head.unwrap_or(head), direction, head.id, head.clock);
+            let about = flow_head.as_deref().unwrap_or(head);
+            let info = FlowInfo::new(about, direction, head.id, head.clock).first_here(first);
             let mut flow: Flow<'_, N> = Flow {
                 state: Tracked::new(state, &mut changed),
                 stats,

@@ -3,7 +3,9 @@
 use serde::de::DeserializeOwned;
 use weir_packet::{FlowKey, Packet};
 
-use crate::{Burst, Context, Descriptor, Flow, FlowInfo, SetUp, SettingsError, State, Stats};
+use crate::{
+    Burst, Context, Descriptor, Flow, FlowInfo, Scope, SetUp, SettingsError, State, Stats,
+};
 
 /// A network function: code and settings that all flows share, without any
 /// state of its own. `&self` everywhere and `Sync` make hidden state a compile
@@ -71,6 +73,13 @@ pub trait NetworkFunction: Sized + Send + Sync + 'static {
     /// are given back here. `cx` takes events, not packets.
     fn close(&self, flow: &mut Flow<'_, Self>, why: CloseReason, cx: &mut Context<'_>) {
         let _ = (flow, why, cx);
+    }
+
+    /// What keeps one state together under these settings. The default is what
+    /// the descriptor says; a function overrides it where a setting decides
+    /// (NAT mapping per client port or per connection).
+    fn scope(&self) -> Scope {
+        Self::DESCRIPTOR.scope
     }
 
     /// Key of a scope of its own ([`crate::Scope::Own`]), from the first

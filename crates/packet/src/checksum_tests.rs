@@ -1,4 +1,5 @@
 use super::*;
+use crate::protocol::ip;
 use crate::{LinkType, ParseOptions, parse};
 use proptest::prelude::*;
 

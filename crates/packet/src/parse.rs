@@ -129,3 +129,7 @@ fn plain(bytes: &[u8], inner: bool) -> Option<Headers> {
         ..Headers::default()
     })
 }
+
+#[cfg(test)]
+#[path = "parse_tests.rs"]
+mod tests;

@@ -81,6 +81,10 @@ struct Line([u64; 8]);
 pub struct Slot {
     /// Bit in [`FlowHead::opened`] and [`FlowHead::changed`].
     pub bit: u64,
+    /// For a function with a wider scope: its bit in the head of each flow's
+    /// own block, set once a packet of the flow has reached the function. 0
+    /// keeps no count.
+    pub flow_bit: u64,
     /// Offset of the state.
     pub state: u32,
     /// Offset of the counters.
@@ -135,6 +139,7 @@ impl StageLayout {
         let handles = place(usize::from(buffers) * 8, 8);
         let slot = Slot {
             bit: 1 << self.functions,
+            flow_bit: 0,
             state,
             stats,
             buffers: handles,
@@ -143,6 +148,21 @@ impl StageLayout {
         };
         self.functions += 1;
         slot
+    }
+
+    /// Takes a bit in the heads of these blocks for a function that keeps its
+    /// state elsewhere ([`Slot::flow_bit`]).
+    ///
+    /// # Panics
+    ///
+    /// Beyond [`StageLayout::MAX_FUNCTIONS`].
+    pub fn reserve_bit(&mut self) -> u64 {
+        assert!(
+            self.functions < Self::MAX_FUNCTIONS,
+            "a stage has at most 64 functions"
+        );
+        self.functions += 1;
+        1 << (self.functions - 1)
     }
 
     /// Cache lines of a block.

@@ -9,7 +9,7 @@ use zerocopy::{FromBytes, IntoBytes};
 use super::{Blocks, FlowHead, Opened, Slot, StageLayout, Work};
 use crate::{
     Burst, CloseReason, Cluster, Context, Descriptor, Flow, FlowInfo, NetworkFunction, RuntimeId,
-    SetUp, SettingsError, State, Tracked,
+    Scope, SetUp, SettingsError, State, Tracked,
 };
 
 /// What the engine needs of a function, whatever its types.
@@ -33,6 +33,8 @@ pub trait Processor: Send + Sync {
         why: CloseReason,
         cx: &mut Context<'_>,
     );
+    /// What keeps one state together, under the function's settings.
+    fn scope(&self) -> Scope;
     /// Key of a scope of its own.
     fn scope_key(&self, packet: &Packet<'_>, flow: &FlowInfo<'_>) -> Option<FlowKey>;
     /// Where the flow should live.
@@ -119,6 +121,10 @@ impl<N: NetworkFunction> Processor for Bound<N> {
         for handle in flow.buffers {
             cx.buffers.release(handle);
         }
+    }
+
+    fn scope(&self) -> Scope {
+        self.0.scope()
     }
 
     fn scope_key(&self, packet: &Packet<'_>, flow: &FlowInfo<'_>) -> Option<FlowKey> {

@@ -1,0 +1,96 @@
+//! Swaps the addresses of Ethernet frames.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use weir_nf::packet::{LinkType, frame_flags};
+use weir_nf::prelude::*;
+
+/// No settings.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Settings {}
+
+/// Swaps source and destination of the outermost Ethernet header.
+#[derive(Debug)]
+pub struct MacSwap;
+
+const NOT_ETHERNET: Counter = Counter(0);
+
+impl NetworkFunction for MacSwap {
+    type Settings = Settings;
+    type State = ();
+    type Stats = ();
+
+    const DESCRIPTOR: Descriptor = Descriptor {
+        manual: "Swaps source and destination address of the outermost Ethernet header, as a \
+                 loopback test set does. Nothing else is looked at. Packets of another link type \
+                 (raw IP, Linux cooked) and frames of less than 12 bytes pass untouched and are \
+                 counted as not_ethernet.",
+        writes: Parts::LINK,
+        reads: Parts::LINK,
+        counters: &["not_ethernet"],
+        ..Descriptor::new("mac-swap", "swaps the Ethernet addresses")
+    };
+
+    fn new(_: Settings, _: &mut SetUp<'_>) -> Result<MacSwap, SettingsError> {
+        Ok(MacSwap)
+    }
+
+    fn open(
+        &self,
+        _: &Packet<'_>,
+        _: &FlowInfo<'_>,
+        _: &mut Context<'_>,
+    ) -> Result<(), DropReason> {
+        Ok(())
+    }
+
+    fn process(
+        &self,
+        packet: &mut Packet<'_>,
+        _: &mut Flow<'_, Self>,
+        cx: &mut Context<'_>,
+    ) -> Verdict {
+        self.without_flow(packet, cx)
+    }
+
+    #[inline]
+    fn without_flow(&self, packet: &mut Packet<'_>, cx: &mut Context<'_>) -> Verdict {
+        if !swap(packet) {
+            cx.count(NOT_ETHERNET, 1);
+        }
+        Verdict::Pass
+    }
+
+    #[inline]
+    fn process_burst(&self, burst: &mut Burst<'_, Self>, cx: &mut Context<'_>) {
+        let mut left = burst.mask();
+        let mut others = 0;
+        while left != 0 {
+            let i = left.trailing_zeros() as usize;
+            left &= left - 1;
+            let mut packet = burst.packet(i);
+            if !swap(&mut packet) && packet.meta().flags & frame_flags::NO_OUTPUT == 0 {
+                others += 1;
+            }
+        }
+        burst.pass_all();
+        if others != 0 {
+            cx.count(NOT_ETHERNET, others);
+        }
+    }
+}
+
+/// True where the packet has Ethernet addresses, which are swapped then.
+#[inline(always)]
+fn swap(packet: &mut Packet<'_>) -> bool {
+    if packet.meta().link != LinkType::Ethernet {
+        return false;
+    }
+    let Some(addresses) = packet.bytes_mut().first_chunk_mut::<12>() else {
+        return false;
+    };
+    let [d0, d1, d2, d3, d4, d5, s0, s1, s2, s3, s4, s5] = *addresses;
+    *addresses = [s0, s1, s2, s3, s4, s5, d0, d1, d2, d3, d4, d5];
+    true
+}

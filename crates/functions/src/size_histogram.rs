@@ -1,0 +1,134 @@
+//! How large packets are.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use weir_nf::packet::frame_flags;
+use weir_nf::prelude::*;
+
+/// What counts as the size of a packet.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Settings {
+    /// Add the four bytes of Ethernet's check sequence, which captures leave out, so that the
+    /// counters are those of RFC 2819 (its smallest frame has 64 bytes with them, 60 without).
+    pub check_sequence: bool,
+}
+
+/// Counts packets by size.
+#[derive(Debug)]
+pub struct SizeHistogram {
+    extra: u32,
+}
+
+const BUCKETS: usize = 8;
+
+impl NetworkFunction for SizeHistogram {
+    type Settings = Settings;
+    type State = ();
+    type Stats = ();
+
+    const DESCRIPTOR: Descriptor = Descriptor {
+        manual: "Counts packets by their size on the wire (not by what a capture kept of them) in \
+                 the buckets of RFC 2819 (RMON): up to 64 bytes, 65 to 127, 128 to 255, 256 to \
+                 511, 512 to 1,023, 1,024 to 1,518, and beyond these 1,519 to 9,216 and more \
+                 (jumbo frames, and segments that a network card has merged).",
+        counters: &[
+            "size_to_64",
+            "size_65_to_127",
+            "size_128_to_255",
+            "size_256_to_511",
+            "size_512_to_1023",
+            "size_1024_to_1518",
+            "size_1519_to_9216",
+            "size_over_9216",
+        ],
+        ..Descriptor::new("size-histogram", "counts packets by size")
+    };
+
+    fn new(settings: Settings, _: &mut SetUp<'_>) -> Result<SizeHistogram, SettingsError> {
+        Ok(SizeHistogram {
+            extra: if settings.check_sequence { 4 } else { 0 },
+        })
+    }
+
+    fn open(
+        &self,
+        _: &Packet<'_>,
+        _: &FlowInfo<'_>,
+        _: &mut Context<'_>,
+    ) -> Result<(), DropReason> {
+        Ok(())
+    }
+
+    fn process(
+        &self,
+        packet: &mut Packet<'_>,
+        _: &mut Flow<'_, Self>,
+        cx: &mut Context<'_>,
+    ) -> Verdict {
+        self.without_flow(packet, cx)
+    }
+
+    #[inline]
+    fn without_flow(&self, packet: &mut Packet<'_>, cx: &mut Context<'_>) -> Verdict {
+        cx.count(
+            Counter(bucket(packet.wire_len().saturating_add(self.extra)) as u8),
+            1,
+        );
+        Verdict::Pass
+    }
+
+    /// Counts in registers' reach, and touches the shared counters once a burst.
+    #[inline]
+    fn process_burst(&self, burst: &mut Burst<'_, Self>, cx: &mut Context<'_>) {
+        let mut counts = [0u64; BUCKETS];
+        let mut left = burst.mask();
+        while left != 0 {
+            let i = left.trailing_zeros() as usize;
+            left &= left - 1;
+            let packet = burst.packet(i);
+            let counted = packet.meta().flags & frame_flags::NO_OUTPUT == 0;
+            counts[bucket(packet.wire_len().saturating_add(self.extra))] += u64::from(counted);
+        }
+        burst.pass_all();
+        for (number, &count) in counts.iter().enumerate() {
+            if count != 0 {
+                cx.count(Counter(number as u8), count);
+            }
+        }
+    }
+}
+
+/// Number of the bucket of a packet of this size, below [`BUCKETS`].
+#[inline(always)]
+fn bucket(size: u32) -> usize {
+    match size {
+        0..=64 => 0,
+        65..=127 => 1,
+        128..=255 => 2,
+        256..=511 => 3,
+        512..=1_023 => 4,
+        1_024..=1_518 => 5,
+        1_519..=9_216 => 6,
+        _ => 7,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_end_where_their_names_say() {
+        for (number, name) in SizeHistogram::DESCRIPTOR.counters.iter().enumerate() {
+            let numbers: Vec<u32> = name.split('_').filter_map(|n| n.parse().ok()).collect();
+            let (first, last) = match (name.starts_with("size_over"), numbers.as_slice()) {
+                (true, &[above]) => (above + 1, u32::MAX),
+                (false, &[last]) => (0, last),
+                (false, &[first, last]) => (first, last),
+                _ => panic!("{name} names its sizes"),
+            };
+            assert_eq!((bucket(first), bucket(last)), (number, number), "{name}");
+        }
+    }
+}

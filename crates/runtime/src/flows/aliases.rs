@@ -1,0 +1,62 @@
+//! Further names of a flow or a unit.
+
+use weir_packet::{Direction, FlowKey};
+
+/// One alias.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Alias {
+    pub(crate) key: FlowKey,
+    /// Flow record, or for an open alias record of the finest wider scope.
+    pub(crate) owner: u32,
+    /// Next alias of the owner, plus one; 0 for none.
+    pub(crate) next: u32,
+    /// Direction of the client's packets under `key`.
+    pub(crate) client: Direction,
+    pub(crate) open: bool,
+}
+
+/// A bounded store of aliases.
+#[derive(Debug, Default)]
+pub(crate) struct Aliases {
+    all: Vec<Alias>,
+    free: Vec<u32>,
+    max: usize,
+}
+
+impl Aliases {
+    pub(crate) fn new(max: u32) -> Aliases {
+        Aliases {
+            all: Vec::with_capacity(max as usize),
+            free: Vec::with_capacity(max as usize),
+            max: max as usize,
+        }
+    }
+
+    pub(crate) fn get(&self, number: u32) -> &Alias {
+        &self.all[number as usize]
+    }
+
+    pub(crate) fn prefetch(&self, number: u32) {
+        weir_packet::prefetch::read(self.all.as_ptr().wrapping_add(number as usize));
+    }
+
+    pub(crate) fn add(&mut self, alias: Alias) -> Option<u32> {
+        if let Some(number) = self.free.pop() {
+            self.all[number as usize] = alias;
+            return Some(number);
+        }
+        if self.all.len() == self.max {
+            return None;
+        }
+        self.all.push(alias);
+        Some((self.all.len() - 1) as u32)
+    }
+
+    pub(crate) fn remove(&mut self, number: u32) {
+        self.free.push(number);
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.all.len() - self.free.len()
+    }
+}

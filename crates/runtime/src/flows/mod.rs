@@ -1,0 +1,255 @@
+//! The flow table: keys, aliases and wider scopes over state blocks.
+
+pub(crate) mod aliases;
+pub(crate) mod index;
+pub(crate) mod records;
+pub(crate) mod tcp;
+pub(crate) mod wheel;
+
+use weir_nf::Scope;
+use weir_nf::host::{FlowOptions, StageLayout};
+use weir_packet::{Advise, Direction, FlowKey};
+
+use aliases::{Alias, Aliases};
+use records::{ALIAS, Records};
+use wheel::Wheel;
+
+/// What a key led to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// This flow, with the packet going in this direction of its own key.
+    Flow(u32, Direction),
+    /// No flow, but its destination is an open alias of this unit.
+    Unit(u32),
+    /// Nothing.
+    None,
+}
+
+/// A scope wider than the flow.
+#[derive(Debug)]
+pub(crate) struct ScopeTable {
+    pub(crate) scope: Scope,
+    /// Number of the function that makes the key of a scope of its own.
+    pub(crate) keyed_by: usize,
+    pub(crate) records: Records,
+}
+
+/// Flows, their aliases and the wider scopes of one stage.
+#[derive(Debug)]
+pub(crate) struct FlowTable {
+    pub(crate) flows: Records,
+    /// Wider scopes, finest first.
+    pub(crate) scopes: Vec<ScopeTable>,
+    pub(crate) aliases: Aliases,
+    pub(crate) wheel: Wheel,
+    open_aliases: usize,
+    seed: u64,
+    next_id: u64,
+    /// Aliases that could not be had: the store was full, or the key was
+    /// another flow's in this very burst.
+    pub(crate) aliases_refused: u64,
+}
+
+impl FlowTable {
+    /// For the blocks of `layout`, with `scopes` (finest first, each with the
+    /// function that makes its keys and its own layout).
+    pub(crate) fn new(
+        options: &FlowOptions,
+        layout: &StageLayout,
+        scopes: Vec<(Scope, usize, StageLayout)>,
+        with_aliases: bool,
+        seed: u64,
+        advise: Advise,
+    ) -> FlowTable {
+        let aliases = if with_aliases {
+            options.max.saturating_mul(2).min(ALIAS - 1)
+        } else {
+            0
+        };
+        FlowTable {
+            flows: Records::new(options.max, aliases, layout, advise),
+            scopes: scopes
+                .into_iter()
+                .map(|(scope, keyed_by, layout)| ScopeTable {
+                    scope,
+                    keyed_by,
+                    records: Records::new(options.max, 0, &layout, advise),
+                })
+                .collect(),
+            aliases: Aliases::new(aliases),
+            wheel: Wheel::new(options.max as usize),
+            open_aliases: 0,
+            seed,
+            next_id: 1,
+            aliases_refused: 0,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn hash(&self, key: &FlowKey) -> u64 {
+        key.hash(self.seed)
+    }
+
+    /// A unit id that was never used before: one per life of a key.
+    pub(crate) fn new_id(&mut self) -> u64 {
+        self.next_id += 1;
+        self.next_id - 1
+    }
+
+    /// Fetches what the first matching index entry points at.
+    #[inline]
+    pub(crate) fn prefetch_candidate(&self, hash: u64, lines: usize) {
+        if let Some(entry) = self.flows.index.candidate(hash) {
+            if entry & ALIAS == 0 {
+                self.flows.blocks.prefetch(entry, lines);
+            } else {
+                self.aliases.prefetch(entry & !ALIAS);
+            }
+        }
+    }
+
+    /// Fetches the block behind an alias that was fetched before.
+    #[inline]
+    pub(crate) fn prefetch_behind_alias(&self, hash: u64, lines: usize) {
+        if let Some(entry) = self.flows.index.candidate(hash)
+            && entry & ALIAS != 0
+        {
+            let alias = self.aliases.get(entry & !ALIAS);
+            if !alias.open {
+                self.flows.blocks.prefetch(alias.owner, lines);
+            }
+        }
+    }
+
+    fn find_entry(&self, key: &FlowKey, hash: u64) -> Option<u32> {
+        self.flows.index.find(hash, |entry| {
+            if entry & ALIAS == 0 {
+                self.flows.blocks.head(entry).key == *key
+            } else {
+                self.aliases.get(entry & !ALIAS).key == *key
+            }
+        })
+    }
+
+    /// What the key of a packet in `direction` leads to.
+    #[inline]
+    pub(crate) fn find(&self, key: &FlowKey, hash: u64, direction: Direction) -> Found {
+        match self.find_entry(key, hash) {
+            Some(entry) if entry & ALIAS == 0 => Found::Flow(entry, direction),
+            Some(entry) => {
+                let alias = self.aliases.get(entry & !ALIAS);
+                if alias.open {
+                    return Found::Unit(alias.owner);
+                }
+                let client = self.flows.blocks.head(alias.owner).client_direction();
+                let from_client = direction == alias.client;
+                Found::Flow(
+                    alias.owner,
+                    if from_client {
+                        client
+                    } else {
+                        client.opposite()
+                    },
+                )
+            }
+            None if self.open_aliases > 0 => self.find_open(key, direction),
+            None => Found::None,
+        }
+    }
+
+    fn find_open(&self, key: &FlowKey, direction: Direction) -> Found {
+        let (address, port) = key.destination(direction);
+        let (end, _) = FlowKey::one_end(address, port, key.proto(), key.zone(), key.chain());
+        match self.find_entry(&end, self.hash(&end)) {
+            Some(entry) if entry & ALIAS != 0 && self.aliases.get(entry & !ALIAS).open => {
+                Found::Unit(self.aliases.get(entry & !ALIAS).owner)
+            }
+            _ => Found::None,
+        }
+    }
+
+    /// The flow whose own key (not an alias) this is.
+    pub(crate) fn flow_of(&self, key: &FlowKey) -> Option<u32> {
+        self.flows.find(key, self.hash(key))
+    }
+
+    /// Adds an alias; false where it can't be had. An alias that is there
+    /// already is fine.
+    pub(crate) fn add_alias(
+        &mut self,
+        flow: u32,
+        key: &FlowKey,
+        client: Direction,
+        open: bool,
+    ) -> bool {
+        let owner = if open {
+            match self.flows.cold[flow as usize].parent {
+                0 => return false,
+                parent => parent - 1,
+            }
+        } else {
+            flow
+        };
+        let hash = self.hash(key);
+        if let Some(entry) = self.find_entry(key, hash) {
+            let same = entry & ALIAS != 0 && {
+                let have = self.aliases.get(entry & !ALIAS);
+                have.owner == owner && have.open == open
+            };
+            // A flow whose own key it is needs no alias.
+            return same || (!open && entry == owner);
+        }
+        let cold = match (open, self.scopes.first_mut()) {
+            (false, _) => &mut self.flows.cold,
+            (true, Some(scope)) => &mut scope.records.cold,
+            (true, None) => return false,
+        };
+        let next = cold[owner as usize].aliases;
+        let Some(number) = self.aliases.add(Alias {
+            key: *key,
+            owner,
+            next,
+            client,
+            open,
+        }) else {
+            return false;
+        };
+        if !self.flows.index.insert(hash, number | ALIAS) {
+            self.aliases.remove(number);
+            return false;
+        }
+        cold[owner as usize].aliases = number + 1;
+        self.open_aliases += usize::from(open);
+        true
+    }
+
+    fn drop_aliases(&mut self, mut link: u32) {
+        while link != 0 {
+            let number = link - 1;
+            let alias = *self.aliases.get(number);
+            let hash = alias.key.hash(self.seed);
+            self.flows.index.remove(hash, number | ALIAS);
+            self.aliases.remove(number);
+            self.open_aliases -= usize::from(alias.open);
+            link = alias.next;
+        }
+    }
+
+    /// Takes a flow away, its aliases first. Its parent must have been let go.
+    pub(crate) fn remove_flow(&mut self, flow: u32) {
+        let aliases = core::mem::take(&mut self.flows.cold[flow as usize].aliases);
+        self.drop_aliases(aliases);
+        let hash = self.flows.blocks.head(flow).key.hash(self.seed);
+        self.wheel.remove(flow);
+        self.flows.close(flow, hash);
+    }
+
+    /// Takes a unit of scope number `scope` away, its aliases first.
+    pub(crate) fn remove_unit(&mut self, scope: usize, unit: u32) {
+        let records = &mut self.scopes[scope].records;
+        let aliases = core::mem::take(&mut records.cold[unit as usize].aliases);
+        let hash = records.blocks.head(unit).key.hash(self.seed);
+        records.close(unit, hash);
+        self.drop_aliases(aliases);
+    }
+}

@@ -1,0 +1,141 @@
+//! Where a connection stands, and how long it may be silent there.
+
+use weir_nf::host::{FlowHead, Timeouts};
+use weir_nf::{Phase, tcp_seen as seen};
+use weir_packet::Headers;
+
+const FIN: u8 = 1;
+const SYN: u8 = 2;
+const RST: u8 = 4;
+const ACK: u8 = 16;
+
+/// True for a SYN without ACK: the start of a connection.
+pub(crate) fn opens(headers: &Headers) -> bool {
+    headers.is_tcp() && headers.tcp_flags & (SYN | ACK | RST | FIN) == SYN
+}
+
+/// Moves a flow's phase on with a packet, and its time-out with the phase.
+#[inline]
+pub(crate) fn follow(head: &mut FlowHead, headers: &Headers, to_server: bool, timeouts: &Timeouts) {
+    if headers.is_tcp() {
+        follow_tcp(head, headers.tcp_flags, to_server, timeouts);
+    } else if head.phase == Phase::Open as u8 && !to_server {
+        head.phase = Phase::Established as u8;
+    }
+}
+
+fn follow_tcp(head: &mut FlowHead, flags: u8, to_server: bool, timeouts: &Timeouts) {
+    let had = head.tcp;
+    let mut tcp = had;
+    if flags & SYN != 0 {
+        if flags & ACK == 0 && to_server {
+            tcp |= seen::SYN;
+        } else if flags & ACK != 0 && !to_server && tcp & seen::SYN != 0 {
+            tcp |= seen::SYN_ACK;
+        }
+    } else if had == 0 {
+        tcp |= seen::MIDSTREAM;
+    }
+    if flags & ACK != 0 {
+        tcp |= if to_server {
+            seen::ACK_CLIENT
+        } else {
+            seen::ACK_SERVER
+        };
+        if to_server && tcp & seen::SYN_ACK != 0 && flags & SYN == 0 {
+            tcp |= seen::HANDSHAKE;
+        }
+    }
+    if flags & FIN != 0 {
+        tcp |= if to_server {
+            seen::FIN_CLIENT
+        } else {
+            seen::FIN_SERVER
+        };
+    }
+    if flags & RST != 0 {
+        tcp |= seen::RESET;
+    }
+    if tcp == had && head.idle_ms != 0 {
+        return;
+    }
+    head.tcp = tcp;
+    let both_fins = seen::FIN_CLIENT | seen::FIN_SERVER;
+    let both_acks = seen::ACK_CLIENT | seen::ACK_SERVER;
+    let phase = if tcp & seen::RESET != 0 || tcp & both_fins == both_fins {
+        Phase::Closed
+    } else if tcp & both_fins != 0 {
+        Phase::Closing
+    } else if tcp & seen::HANDSHAKE != 0 || tcp & seen::SYN == 0 && tcp & both_acks == both_acks {
+        Phase::Established
+    } else if tcp & seen::SYN_ACK != 0 {
+        Phase::Answered
+    } else {
+        Phase::Open
+    };
+    head.phase = phase as u8;
+    head.idle_ms = match phase {
+        Phase::Open | Phase::Answered => timeouts.tcp_opening,
+        Phase::Established => timeouts.tcp_established,
+        Phase::Closing => timeouts.tcp_closing,
+        Phase::Closed => timeouts.tcp_closed,
+    };
+}
+
+/// Time-out of a new flow of this protocol.
+pub(crate) fn first_timeout(proto: u8, timeouts: &Timeouts) -> u32 {
+    match proto {
+        // Set by the first packet's phase.
+        6 => timeouts.tcp_opening,
+        17 => timeouts.udp,
+        1 | 58 => timeouts.icmp,
+        _ => timeouts.other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_packet::FlowKey;
+    use zerocopy::FromZeros;
+
+    fn walk(packets: &[(u8, bool)]) -> (Phase, u16) {
+        let mut head = FlowHead::new_zeroed();
+        head.key = FlowKey::default();
+        for &(flags, to_server) in packets {
+            follow_tcp(&mut head, flags, to_server, &Timeouts::default());
+        }
+        (head.phase(), head.tcp)
+    }
+
+    #[test]
+    fn phases_follow_a_connection() {
+        let handshake = [(SYN, true), (SYN | ACK, false), (ACK, true)];
+        assert_eq!(walk(&handshake[..1]).0, Phase::Open);
+        assert_eq!(walk(&handshake[..2]).0, Phase::Answered);
+        let (phase, tcp) = walk(&handshake);
+        assert_eq!(
+            (phase, tcp & seen::HANDSHAKE),
+            (Phase::Established, seen::HANDSHAKE)
+        );
+        let closing = [handshake.as_slice(), &[(FIN | ACK, true)]].concat();
+        assert_eq!(walk(&closing).0, Phase::Closing);
+        let closed = [closing.as_slice(), &[(FIN | ACK, false)]].concat();
+        assert_eq!(walk(&closed).0, Phase::Closed);
+        assert_eq!(walk(&[(SYN, true), (RST | ACK, false)]).0, Phase::Closed);
+    }
+
+    #[test]
+    fn a_connection_under_way_is_established_when_both_have_acked() {
+        assert_eq!(
+            walk(&[(ACK, true)]),
+            (Phase::Open, seen::MIDSTREAM | seen::ACK_CLIENT)
+        );
+        assert_eq!(walk(&[(ACK, true), (ACK, false)]).0, Phase::Established);
+        // a scan: SYN, SYN+ACK without SYN seen first, is no handshake
+        assert_eq!(
+            walk(&[(SYN | ACK, true), (ACK, true)]).1 & seen::HANDSHAKE,
+            0
+        );
+    }
+}

@@ -1,0 +1,151 @@
+//! A timing wheel that frees the memory of idle flows.
+//!
+//! It decides nothing: a flow is idle when a packet's time says so, whether
+//! the wheel has come round or not. Each record stands in the slot of the
+//! second in which it may be idle; packets do not move it. When the slot comes
+//! up the owner looks at the record's last packet and puts it further on, or
+//! ends it.
+
+/// Seconds the wheel spans; longer waits stand at its far end and are put on
+/// again.
+const SLOTS: usize = 8_192;
+const NIL: u32 = u32::MAX;
+
+#[derive(Clone, Copy, Debug)]
+struct Link {
+    next: u32,
+    previous: u32,
+    slot: u32,
+}
+
+/// The wheel.
+#[derive(Debug)]
+pub(crate) struct Wheel {
+    heads: Vec<u32>,
+    links: Vec<Link>,
+    /// Second up to which slots have been emptied; 0 before the first packet.
+    second: u64,
+}
+
+impl Wheel {
+    /// For records 0 to `records` − 1.
+    pub(crate) fn new(records: usize) -> Wheel {
+        Wheel {
+            heads: vec![NIL; SLOTS],
+            links: vec![
+                Link {
+                    next: NIL,
+                    previous: NIL,
+                    slot: NIL
+                };
+                records
+            ],
+            second: 0,
+        }
+    }
+
+    /// Puts a record into the slot of `nanoseconds` (rounded up).
+    pub(crate) fn insert(&mut self, record: u32, nanoseconds: u64) {
+        let due = nanoseconds.div_ceil(1_000_000_000);
+        let due = due.clamp(self.second + 1, self.second + SLOTS as u64 - 1);
+        let slot = (due % SLOTS as u64) as u32;
+        let head = self.heads[slot as usize];
+        self.links[record as usize] = Link {
+            next: head,
+            previous: NIL,
+            slot,
+        };
+        if head != NIL {
+            self.links[head as usize].previous = record;
+        }
+        self.heads[slot as usize] = record;
+    }
+
+    /// Takes a record out; nothing happens if it is not in.
+    pub(crate) fn remove(&mut self, record: u32) {
+        let Link {
+            next,
+            previous,
+            slot,
+        } = self.links[record as usize];
+        if slot == NIL {
+            return;
+        }
+        if previous == NIL {
+            self.heads[slot as usize] = next;
+        } else {
+            self.links[previous as usize].next = next;
+        }
+        if next != NIL {
+            self.links[next as usize].previous = previous;
+        }
+        self.links[record as usize].slot = NIL;
+    }
+
+    /// A record whose slot has come up by `now`, taken out of the wheel.
+    pub(crate) fn due(&mut self, now: u64) -> Option<u32> {
+        let second = now / 1_000_000_000;
+        if self.second == 0 || second > self.second + SLOTS as u64 {
+            // The first packet, or a long silence: all slots are due at most
+            // once.
+            self.second = self.second.max(second.saturating_sub(SLOTS as u64));
+        }
+        loop {
+            let record = self.heads[(self.second % SLOTS as u64) as usize];
+            if record != NIL {
+                self.remove(record);
+                return Some(record);
+            }
+            if self.second >= second {
+                return None;
+            }
+            self.second += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: u64 = 1_000_000_000;
+
+    #[test]
+    fn records_come_up_in_their_second_and_not_before() {
+        let mut wheel = Wheel::new(10);
+        assert_eq!(wheel.due(1_000 * S), None);
+        wheel.insert(1, 1_005 * S);
+        wheel.insert(2, 1_003 * S - 1);
+        wheel.insert(3, 1_005 * S);
+        wheel.insert(4, 99_999 * S); // beyond the wheel's span
+        wheel.remove(3);
+        assert_eq!(wheel.due(1_002 * S), None);
+        assert_eq!(wheel.due(1_003 * S), Some(2));
+        assert_eq!(wheel.due(1_004 * S), None);
+        assert_eq!(wheel.due(1_005 * S), Some(1));
+        assert_eq!(wheel.due(1_005 * S), None);
+        assert_eq!(wheel.due(9_000 * S), None);
+        assert_eq!(wheel.due(99_999 * S), Some(4));
+    }
+
+    #[test]
+    fn a_long_silence_brings_every_record_up_once() {
+        let mut wheel = Wheel::new(100);
+        wheel.due(5 * S);
+        for record in 0..100 {
+            wheel.insert(record, (6 + u64::from(record)) * S);
+        }
+        let mut seen: Vec<u32> = core::iter::from_fn(|| wheel.due(1_000_000 * S)).collect();
+        seen.sort_unstable();
+        assert_eq!(seen, (0..100).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn time_that_runs_backwards_changes_nothing() {
+        let mut wheel = Wheel::new(2);
+        wheel.due(50 * S);
+        wheel.insert(0, 60 * S);
+        assert_eq!(wheel.due(10 * S), None);
+        assert_eq!(wheel.due(60 * S), Some(0));
+    }
+}
