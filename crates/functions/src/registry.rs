@@ -2,6 +2,7 @@
 
 use weir_nf::host::Kind;
 
+use crate::http::Http;
 use crate::ip_check::IpCheck;
 use crate::mac_swap::MacSwap;
 use crate::nop::{FlowNop, Nop};
@@ -10,6 +11,7 @@ use crate::ttl::Ttl;
 
 const KINDS: &[Kind] = &[
     Kind::of::<FlowNop>(),
+    Kind::of::<Http>(),
     Kind::of::<IpCheck>(),
     Kind::of::<MacSwap>(),
     Kind::of::<Nop>(),

@@ -28,7 +28,7 @@ impl<'p> Segment<'p> {
         let [_, _, _, _, s0, s1, s2, s3, a0, a1, a2, a3, _, flags] =
             *packet.transport().first_chunk::<14>()?;
         let cut = if headers.flags.contains(HeaderFlags::CUT) {
-            packet.wire_len().saturating_sub(packet.len() as u32)
+            not_captured(packet).unwrap_or(0)
         } else {
             0
         };
@@ -40,4 +40,18 @@ impl<'p> Segment<'p> {
             cut,
         })
     }
+}
+
+/// Bytes that the IP header declares beyond the captured ones.
+#[cold]
+fn not_captured(packet: &Packet<'_>) -> Option<u32> {
+    let network = packet.network();
+    let declared = if packet.headers().is_ipv4() {
+        let [_, _, a, b] = *network.first_chunk::<4>()?;
+        u32::from(u16::from_be_bytes([a, b]))
+    } else {
+        let [_, _, _, _, a, b] = *network.first_chunk::<6>()?;
+        u32::from(u16::from_be_bytes([a, b])) + 40
+    };
+    declared.checked_sub(network.len() as u32)
 }
