@@ -132,7 +132,8 @@ pub fn start_of(bytes: &[u8], strict: bool) -> Start {
     if strict || !known || is_other_version(last) {
         return Start::No;
     }
-    let plausible = target.starts_with(b"/")
+    let plausible = target.is_empty()
+        || target.starts_with(b"/")
         || target == b"*"
         || starts_with_ignoring_case(target, b"http")
         || method == b"CONNECT";
@@ -168,6 +169,7 @@ fn is_other_version(word: &[u8]) -> bool {
     };
     let (name, number) = word.split_at(slash);
     !name.is_empty()
+        && !name.eq_ignore_ascii_case(b"HTTP")
         && name.iter().all(u8::is_ascii_alphabetic)
         && number.get(1).is_some_and(u8::is_ascii_digit)
         && number.len() <= 4
@@ -250,14 +252,22 @@ pub(crate) fn start_within(line: &[u8]) -> Option<usize> {
     let last = last_word(text);
     if starts_with_ignoring_case(last, b"HTTP/1.") && last.len() <= 9 {
         let before = text.len() - last.len();
-        // The last method with a target behind it is taken.
-        return (0..before).rev().find(|&at| {
-            METHODS.iter().any(|method| {
-                text.get(at..).is_some_and(|rest| {
-                    rest.starts_with(method) && rest.get(method.len()) == Some(&b' ')
-                }) && at + method.len() + 1 < before
-            })
-        });
+        // The last method with a target behind it is taken, but `OPTIONS` of
+        // ` OPTIONS /` is a word of a line that is no request.
+        let request = |at: usize| {
+            let rest = text.get(at..).unwrap_or(&[]);
+            let word = rest.iter().take_while(|b| is_token(**b)).count();
+            let (method, target) = rest.split_at(word);
+            METHODS.contains(&method)
+                && target.first() == Some(&b' ')
+                && at + word + 1 < before
+        };
+        let last = (0..before).rev().find(|&at| request(at))?;
+        let word = text.get(..last)?.iter().rev().take_while(|b| is_token(**b));
+        // Of `UNLOCK` and `LOCK` the longer.
+        let at = (last - word.count()..=last).find(|&at| request(at))?;
+        let spaced = at.checked_sub(1).and_then(|i| text.get(i));
+        return (!matches!(spaced, Some(b' ' | b'\t'))).then_some(at);
     }
     text.windows(12).position(|w| {
         starts_with_ignoring_case(w, b"HTTP/1.")
@@ -289,7 +299,8 @@ mod tests {
             ("GET /HTTP/1.1\r\n", false, Request),
             ("OPTIONS HTTP/1.1\r\n", false, Request),
             ("GET/ HTTP/1.1\r\n", false, No),
-            ("GET \r\n", false, No),
+            ("GET \r\n", false, Request),
+            ("GET key\r\n", false, No),
             ("get key\r\n", false, No),
             ("OPTIONS rtsp://a/b RTSP/1.0\r\n", false, No),
             ("OPTIONS sip:a SIP/2.0\r\n", false, No),
@@ -325,6 +336,9 @@ mod tests {
         assert_eq!(start_within(b"a=1GET / HTTP/1.1\r\n"), Some(3));
         assert_eq!(start_within(b"</html>HTTP/1.1 200 OK\r\n"), Some(7));
         assert_eq!(start_within(b"nothing HTTP/1.1\r\n"), None);
+        assert_eq!(start_within(b"a=1UNLOCK /x HTTP/1.1\r\n"), Some(3));
         assert_eq!(start_within(b""), None);
+        assert_eq!(start_within(b" GET / HTTP/1.1\r\n"), None);
+        assert_eq!(start_within(b"\x05\x00GET / HTTP/1.1\r\n"), Some(2));
     }
 }

@@ -2,8 +2,9 @@
 //!
 //! [`MessageState`] is plain old data; the head that is being put together is
 //! at the end of a side buffer. A head that lies in one packet is never
-//! copied. After lost bytes inside a head, or in a body whose framing is lost,
-//! the machine looks for the next first line of a message.
+//! copied. After bytes that are no message, lost bytes inside a head, or a body
+//! whose framing is lost, the machine looks for the next first line of a
+//! message, which may stand behind other bytes.
 
 use weir_nf::Buffer;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -48,8 +49,6 @@ mod mode {
 mod flag {
     /// The first line must show its version: what came before was no HTTP.
     pub(super) const STRICT: u8 = 1;
-    /// Bytes are lost: a message may start inside a line.
-    pub(super) const GAP: u8 = 2;
     pub(super) const REQUEST: u8 = 4;
     pub(super) const RESPONSE: u8 = 8;
     /// This direction has spoken HTTP.
@@ -62,7 +61,7 @@ mod flag {
     pub(super) const EXTENSION: u8 = 128;
 }
 
-/// Longest line kept while looking for a message after lost bytes.
+/// Longest line kept while looking for a message.
 const LONGEST_GARBAGE: u32 = 16 * 1024;
 
 /// A head that is complete, or as complete as it will ever be.
@@ -259,10 +258,9 @@ impl MessageState {
                     Start::More => {}
                     Start::No => {
                         self.probed = self.probed.saturating_add(self.partial);
-                        self.forget(store);
-                        self.flags |= flag::STRICT;
-                        if !whole_line {
-                            self.mode = mode::GARBAGE;
+                        self.mode = mode::GARBAGE;
+                        if whole_line {
+                            self.search(store);
                         }
                         return None;
                     }
@@ -287,7 +285,7 @@ impl MessageState {
     }
 
     fn found<'p>(&mut self, head: HeadAt<'p>) -> Step<'p> {
-        self.flags &= !(flag::STRICT | flag::GAP);
+        self.flags &= !flag::STRICT;
         self.flags |= flag::KNOWN;
         self.probed = 0;
         if self.has(flag::REQUEST) {
@@ -367,7 +365,7 @@ impl MessageState {
 
     fn resync(&mut self) {
         self.mode = mode::GARBAGE;
-        self.flags |= flag::GAP | flag::STRICT;
+        self.flags |= flag::STRICT;
         self.flags &= !(flag::BROKEN | flag::TOO_LONG | flag::REQUEST | flag::RESPONSE);
     }
 
@@ -418,20 +416,14 @@ impl MessageState {
         }
     }
 
+    /// Passes (a part of) a line that begins with no message. The line is kept
+    /// until it is whole: what precedes a message may end without a line feed.
     fn garbage(&mut self, input: &mut &[u8], store: &mut Buffer<'_>, probe: u32) {
         let line = take_line(input);
-        let whole_line = line.last() == Some(&b'\n');
         self.probed = self.probed.saturating_add(line.len() as u32);
         if !self.has(flag::KNOWN) && self.probed > probe {
             self.forget(store);
             self.mode = mode::IGNORE;
-            return;
-        }
-        if !self.has(flag::GAP) {
-            if whole_line {
-                self.flags |= flag::STRICT;
-                self.mode = mode::START;
-            }
             return;
         }
         let too_long = self.partial + line.len() as u32 > LONGEST_GARBAGE;
@@ -440,24 +432,26 @@ impl MessageState {
             return;
         }
         self.partial += line.len() as u32;
-        if !whole_line {
-            return;
+        if line.last() == Some(&b'\n') {
+            self.search(store);
         }
+    }
+
+    /// Looks for a message inside the line that is kept.
+    fn search(&mut self, store: &mut Buffer<'_>) {
+        self.flags |= flag::STRICT;
+        self.mode = mode::START;
         let text = tail(store, self.partial);
-        match start_within(text) {
-            Some(at) => {
-                let start = start_of(text.get(at..).unwrap_or(&[]), true);
-                let keep = text.len() - at;
-                let from = store.len() - keep;
-                let to = store.len() - self.partial as usize;
-                store.as_mut_slice().copy_within(from.., to);
-                cut_tail(store, at as u32);
-                self.partial = keep as u32;
-                self.decide(start);
-                self.mode = mode::START;
-            }
-            None => self.forget(store),
-        }
+        let Some(at) = start_within(text) else {
+            return self.forget(store);
+        };
+        let start = start_of(text.get(at..).unwrap_or(&[]), true);
+        let keep = text.len() - at;
+        let (from, to) = (store.len() - keep, store.len() - text.len());
+        store.as_mut_slice().copy_within(from.., to);
+        cut_tail(store, at as u32);
+        self.partial = keep as u32;
+        self.decide(start);
     }
 
     fn chunk_size(&mut self, input: &mut &[u8]) {

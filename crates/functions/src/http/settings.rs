@@ -30,7 +30,7 @@ impl Default for Reading {
             ports: Vec::new(),
             window: 64 * 1024,
             head_limit: 64 * 1024,
-            probe: 4 * 1024,
+            probe: 2 * 1024,
         }
     }
 }
