@@ -3,20 +3,26 @@
 use weir_nf::host::Kind;
 
 use crate::http::Http;
+use crate::http_classifier::HttpClassifier;
 use crate::ip_check::IpCheck;
 use crate::mac_swap::MacSwap;
 use crate::nop::{FlowNop, Nop};
 use crate::size_histogram::SizeHistogram;
 use crate::ttl::Ttl;
+use crate::url_counter::UrlCounter;
+use crate::url_validator::UrlValidator;
 
 const KINDS: &[Kind] = &[
     Kind::of::<FlowNop>(),
     Kind::of::<Http>(),
+    Kind::of::<HttpClassifier>(),
     Kind::of::<IpCheck>(),
     Kind::of::<MacSwap>(),
     Kind::of::<Nop>(),
     Kind::of::<SizeHistogram>(),
     Kind::of::<Ttl>(),
+    Kind::of::<UrlCounter>(),
+    Kind::of::<UrlValidator>(),
 ];
 
 /// All stock functions, in the order of their names.

@@ -90,7 +90,10 @@ fn missing(a: &Requests, b: &Requests) -> Vec<String> {
 }
 
 /// Judges all traces after `prepare`; gives (agreeing, judged, disagreeing).
-fn judge(prepare: impl Fn(Vec<OwnedRecord>) -> Vec<OwnedRecord>, only_http: bool) -> Option<(usize, usize, Vec<String>)> {
+fn judge(
+    prepare: impl Fn(Vec<OwnedRecord>) -> Vec<OwnedRecord>,
+    only_http: bool,
+) -> Option<(usize, usize, Vec<String>)> {
     let traces = support::traces()?;
     let summary = std::fs::read_to_string(traces.join("truth/summary.tsv")).unwrap();
     let (mut agree, mut judged, mut wrong) = (0, 0, Vec::new());
@@ -114,7 +117,11 @@ fn judge(prepare: impl Fn(Vec<OwnedRecord>) -> Vec<OwnedRecord>, only_http: bool
             agree += 1;
             continue;
         }
-        println!("{name}: {} expected, {} found", expected.values().sum::<u32>(), found.values().sum::<u32>());
+        println!(
+            "{name}: {} expected, {} found",
+            expected.values().sum::<u32>(),
+            found.values().sum::<u32>()
+        );
         for line in missing(&expected, &found).iter().take(12) {
             println!("  missing: {line}");
         }

@@ -161,11 +161,10 @@ impl Reader for Http {
         cx.count(REQUESTS, 1);
         let body = RequestHead::parse(head_bytes(side, head, flow, cx)).body();
         let kept = match head {
-            HeadAt::Packet(bytes) => {
-                flow.buffer(HEADS + side, cx)
-                    .is_some_and(|mut store| store.extend(bytes).is_ok())
-                    .then_some(bytes.len() as u32)
-            }
+            HeadAt::Packet(bytes) => flow
+                .buffer(HEADS + side, cx)
+                .is_some_and(|mut store| store.extend(bytes).is_ok())
+                .then_some(bytes.len() as u32),
             HeadAt::Stored { len, whole } => whole.then_some(len),
         };
         let queue = &mut flow.state.queues[side & 1];

@@ -127,10 +127,7 @@ impl<'a> RequestHead<'a> {
             None if self.line.method == b"CONNECT" => self.line.target,
             None => self.fields.host?,
         };
-        let host = authority
-            .rsplit(|&b| b == b'@')
-            .next()
-            .unwrap_or(authority);
+        let host = authority.rsplit(|&b| b == b'@').next().unwrap_or(authority);
         if host.first() == Some(&b'[') {
             let end = host.iter().position(|&b| b == b']')?;
             return host.get(..=end);
@@ -206,8 +203,7 @@ impl<'a> ResponseHead<'a> {
         let status = self.line.status;
         if status == 101 || (method == b"CONNECT" && (200..300).contains(&status)) {
             Body::Tunnel
-        } else if method == b"HEAD" || (100..200).contains(&status) || matches!(status, 204 | 304)
-        {
+        } else if method == b"HEAD" || (100..200).contains(&status) || matches!(status, 204 | 304) {
             Body::None
         } else if self.fields.chunked {
             Body::Chunked
@@ -257,9 +253,8 @@ mod tests {
 
     #[test]
     fn bodies_of_responses() {
-        let body = |text: &str, method: &str| {
-            ResponseHead::parse(text.as_bytes()).body(method.as_bytes())
-        };
+        let body =
+            |text: &str, method: &str| ResponseHead::parse(text.as_bytes()).body(method.as_bytes());
         let ok = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n";
         assert_eq!(body(ok, "GET"), Body::Length(5));
         assert_eq!(body(ok, "HEAD"), Body::None);
@@ -267,7 +262,8 @@ mod tests {
         assert_eq!(body("HTTP/1.1 304 x\r\n\r\n", "GET"), Body::None);
         assert_eq!(body("HTTP/1.1 101 x\r\n\r\n", "GET"), Body::Tunnel);
         assert_eq!(body("HTTP/1.0 200 x\r\n\r\n", "GET"), Body::UntilClose);
-        let both = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: gzip, Chunked\r\n\r\n";
+        let both =
+            "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: gzip, Chunked\r\n\r\n";
         assert_eq!(body(both, "GET"), Body::Chunked);
         let bad = "HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\n";
         assert_eq!(body(bad, "GET"), Body::UntilClose);

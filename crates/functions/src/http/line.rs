@@ -61,6 +61,31 @@ const METHODS: &[&[u8]] = &[
     b"CCM_POST",
 ];
 
+/// Bytes after which [`opening`] always knows.
+pub const LONGEST_OPENING: usize = 20;
+
+/// Judges a flow's first bytes by themselves: a known method and a space, or
+/// `HTTP/` and a digit.
+pub fn opening(bytes: &[u8]) -> Start {
+    let bytes = bytes.get(..LONGEST_OPENING).unwrap_or(bytes);
+    let word = bytes.iter().take_while(|b| is_token(**b)).count();
+    let (method, rest) = bytes.split_at(word);
+    match rest {
+        [] => {
+            let begun = bytes.len() < LONGEST_OPENING
+                && (METHODS.iter().any(|known| known.starts_with(method))
+                    || b"HTTP".starts_with(method));
+            if begun { Start::More } else { Start::No }
+        }
+        [b' ' | b'\t', ..] if METHODS.contains(&method) => Start::Request,
+        [b'/', digit, ..] if method.eq_ignore_ascii_case(b"HTTP") && digit.is_ascii_digit() => {
+            Start::Response
+        }
+        [b'/'] if method.eq_ignore_ascii_case(b"HTTP") => Start::More,
+        _ => Start::No,
+    }
+}
+
 /// Longest method that is looked at.
 const LONGEST_METHOD: usize = 32;
 /// Longest first line of a request whose method is not a known one.
@@ -137,11 +162,7 @@ pub fn start_of(bytes: &[u8], strict: bool) -> Start {
         || target == b"*"
         || starts_with_ignoring_case(target, b"http")
         || method == b"CONNECT";
-    if plausible {
-        Start::Request
-    } else {
-        Start::No
-    }
+    if plausible { Start::Request } else { Start::No }
 }
 
 /// Splits what follows the method into target and version; the version is
@@ -258,9 +279,7 @@ pub(crate) fn start_within(line: &[u8]) -> Option<usize> {
             let rest = text.get(at..).unwrap_or(&[]);
             let word = rest.iter().take_while(|b| is_token(**b)).count();
             let (method, target) = rest.split_at(word);
-            METHODS.contains(&method)
-                && target.first() == Some(&b' ')
-                && at + word + 1 < before
+            METHODS.contains(&method) && target.first() == Some(&b' ') && at + word + 1 < before
         };
         let last = (0..before).rev().find(|&at| request(at))?;
         let word = text.get(..last)?.iter().rev().take_while(|b| is_token(**b));
@@ -319,14 +338,33 @@ mod tests {
     }
 
     #[test]
+    fn openings() {
+        use Start::*;
+        for (text, expected) in [
+            ("G", More),
+            ("GET", More),
+            ("GET ", Request),
+            ("BASELINE-CONTROL", More),
+            ("BASELINE-CONTROL /", Request),
+            ("HTTP", More),
+            ("HTTP/", More),
+            ("HTTP/1", Response),
+            ("HTTPS", No),
+            ("SSH-2.0-x", No),
+            ("EHLO ", No),
+            ("\x16\x03", No),
+        ] {
+            assert_eq!(opening(text.as_bytes()), expected, "{text:?}");
+        }
+        assert!(METHODS.iter().all(|m| m.len() < LONGEST_OPENING));
+    }
+
+    #[test]
     fn lines() {
         let line = RequestLine::parse(b"GET  /a b?c  HTTP/1.0\r");
         assert_eq!(line.target, b"/a b?c");
         assert_eq!(line.version, b"HTTP/1.0");
-        assert_eq!(
-            RequestLine::parse(b"OPTIONS HTTP/1.1").target,
-            b"HTTP/1.1"
-        );
+        assert_eq!(RequestLine::parse(b"OPTIONS HTTP/1.1").target, b"HTTP/1.1");
         assert_eq!(StatusLine::parse(b"HTTP/1.1 404 Not Found\r").status, 404);
         assert_eq!(StatusLine::parse(b"HTTP/1.1\r").status, 0);
     }

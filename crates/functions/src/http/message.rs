@@ -268,7 +268,10 @@ impl MessageState {
                 }
             }
             if self.has(flag::REQUEST | flag::RESPONSE)
-                && matches!(tail(store, self.partial), [.., b'\n', b'\r', b'\n'] | [.., b'\n', b'\n'])
+                && matches!(
+                    tail(store, self.partial),
+                    [.., b'\n', b'\r', b'\n'] | [.., b'\n', b'\n']
+                )
             {
                 let len = core::mem::take(&mut self.partial);
                 return Some(self.found(HeadAt::Stored { len, whole: true }));
@@ -308,8 +311,7 @@ impl MessageState {
 
     /// The unfinished head, where its first line is there.
     fn broken_head(&mut self, store: &mut Buffer<'_>) -> Option<Step<'static>> {
-        if !self.has(flag::REQUEST | flag::RESPONSE)
-            || !tail(store, self.partial).contains(&b'\n')
+        if !self.has(flag::REQUEST | flag::RESPONSE) || !tail(store, self.partial).contains(&b'\n')
         {
             return None;
         }
@@ -330,7 +332,11 @@ impl MessageState {
     pub fn body(&mut self, body: Body) {
         self.flags &= !flag::EXTENSION;
         self.left = 0;
-        self.seen = if self.has(flag::TOO_LONG) { self.seen } else { 0 };
+        self.seen = if self.has(flag::TOO_LONG) {
+            self.seen
+        } else {
+            0
+        };
         let next = match body {
             Body::None => mode::LENGTH,
             Body::Length(length) => {

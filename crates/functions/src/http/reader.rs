@@ -201,12 +201,7 @@ fn run<N: Reader>(
 /// Bytes that waited are copied out, since a buffer can't be read while
 /// another is written.
 #[cold]
-fn waiting<N: Reader>(
-    function: &N,
-    side: usize,
-    flow: &mut Flow<'_, N>,
-    cx: &mut Context<'_>,
-) {
+fn waiting<N: Reader>(function: &N, side: usize, flow: &mut Flow<'_, N>, cx: &mut Context<'_>) {
     let mut piece = [0; PIECE];
     let Some((state, mut buffer)) = flow.parts(side, cx) else {
         return;
@@ -280,7 +275,10 @@ fn settle<N: Reader>(
     {
         cut_tail(&mut store, len);
     }
-    N::connection_mut(state).side_mut(side).message.body(next.body);
+    N::connection_mut(state)
+        .side_mut(side)
+        .message
+        .body(next.body);
 }
 
 #[cold]

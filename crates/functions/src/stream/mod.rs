@@ -317,8 +317,7 @@ impl StreamState {
                 continue;
             }
             if let Some(room) = room
-                && (pending.flush
-                    || (self.waited > PATIENCE && self.hole_is_acknowledged(buffer)))
+                && (pending.flush || (self.waited > PATIENCE && self.hole_is_acknowledged(buffer)))
             {
                 return self.skip(room);
             }

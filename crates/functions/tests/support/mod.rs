@@ -13,8 +13,14 @@ use weir_runtime::harness::Harness;
 /// The folder of real captures; says so where it is missing.
 pub(crate) fn traces() -> Option<PathBuf> {
     let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traces");
-    let places = [Some(beside), std::env::var_os("WEIR_TRACES").map(PathBuf::from)];
-    let found = places.into_iter().flatten().find(|p| p.join("truth").is_dir());
+    let places = [
+        Some(beside),
+        std::env::var_os("WEIR_TRACES").map(PathBuf::from),
+    ];
+    let found = places
+        .into_iter()
+        .flatten()
+        .find(|p| p.join("truth").is_dir());
     if found.is_none() {
         eprintln!("SKIPPED: no folder of captures (../shared/traces or WEIR_TRACES)");
     }
