@@ -1,10 +1,10 @@
 //! Packets for weir: frames in packet memory, header formats, checksums, flow
 //! keys.
 //!
-//! Reading goes in two steps. [`parse`](parse::parse) walks the headers of a
+//! Reading goes in two steps. [`parse()`] walks the headers of a
 //! packet once and gives their offsets as [`Headers`]; the per-format views
 //! ([`ipv4::Ipv4View`], [`tcp::TcpView`], ...) then read or write fields at
-//! those offsets. [`flow_key`](key::flow_key) turns the same [`Headers`] into
+//! those offsets. [`flow_key`] turns the same [`Headers`] into
 //! the key under which the packet's flow is kept. A packet that cannot be read
 //! ends under one [`Malformed`] reason; nothing here panics on outside input.
 //!
@@ -37,7 +37,10 @@ pub mod udp;
 pub mod vlan;
 pub mod vxlan;
 
+#[allow(unsafe_code)]
+mod arena;
 mod frame;
+mod link_header;
 #[allow(unsafe_code)]
 mod memory;
 mod packet;
@@ -50,16 +53,17 @@ mod tunnel;
 mod walk;
 mod wire;
 
-pub use frame::{Frame, FrameMeta, HEADROOM, META_BYTES, Side, frame_flags};
+pub use arena::{Advise, Arena, no_advice};
 pub use ethernet::MacAddr;
 pub use fragment::FragmentKey;
+pub use frame::{Frame, FrameMeta, HEADROOM, META_BYTES, Side, frame_flags};
 pub use headers::{HeaderFlags, Headers};
 pub use key::{Direction, FlowKey, IcmpKey, KeyOptions, KeyOutcome, flow_key};
 pub use link::LinkType;
 pub use malformed::Malformed;
-pub use memory::{Advise, FramePool, MemoryLayout, NoFrame, PacketMemory, no_advice};
+pub use memory::{FramePool, MemoryLayout, NoFrame, PacketMemory};
 pub use packet::Packet;
-pub use parse::{Depth, ParseOptions, parse};
-pub use time::Time;
+pub use parse::{Depth, ParseOptions, classify, parse, parse_into};
 pub use quoted::Quoted;
+pub use time::Time;
 pub use wire::BufferTooSmall;
