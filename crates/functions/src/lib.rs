@@ -2,6 +2,8 @@
 //! them that chain files may name.
 
 pub mod firewall;
+pub mod http;
+pub mod http_classifier;
 pub mod ip_check;
 pub mod load_balancer;
 pub mod mac_swap;
@@ -13,8 +15,11 @@ mod prefix;
 mod registry;
 mod rewrite;
 pub mod size_histogram;
+pub mod stream;
 pub mod ttl;
 pub mod udp_whitelist;
 pub mod words;
+pub mod url_counter;
+pub mod url_validator;
 
 pub use registry::{find, kinds};

@@ -3,6 +3,8 @@
 use weir_nf::host::Kind;
 
 use crate::firewall::Firewall;
+use crate::http::Http;
+use crate::http_classifier::HttpClassifier;
 use crate::ip_check::IpCheck;
 use crate::load_balancer::LoadBalancer;
 use crate::mac_swap::MacSwap;
@@ -12,10 +14,14 @@ use crate::policer::Policer;
 use crate::size_histogram::SizeHistogram;
 use crate::ttl::Ttl;
 use crate::udp_whitelist::UdpWhitelist;
+use crate::url_counter::UrlCounter;
+use crate::url_validator::UrlValidator;
 
 const KINDS: &[Kind] = &[
     Kind::of::<Firewall>(),
     Kind::of::<FlowNop>(),
+    Kind::of::<Http>(),
+    Kind::of::<HttpClassifier>(),
     Kind::of::<IpCheck>(),
     Kind::of::<LoadBalancer>(),
     Kind::of::<MacSwap>(),
@@ -25,6 +31,8 @@ const KINDS: &[Kind] = &[
     Kind::of::<SizeHistogram>(),
     Kind::of::<Ttl>(),
     Kind::of::<UdpWhitelist>(),
+    Kind::of::<UrlCounter>(),
+    Kind::of::<UrlValidator>(),
 ];
 
 /// All stock functions, in the order of their names.
