@@ -3,6 +3,8 @@
 
 pub mod ip_check;
 pub mod mac_swap;
+pub mod monitor;
+mod name;
 pub mod nop;
 mod outer;
 mod registry;

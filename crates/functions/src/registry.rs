@@ -4,6 +4,7 @@ use weir_nf::host::Kind;
 
 use crate::ip_check::IpCheck;
 use crate::mac_swap::MacSwap;
+use crate::monitor::Monitor;
 use crate::nop::{FlowNop, Nop};
 use crate::size_histogram::SizeHistogram;
 use crate::ttl::Ttl;
@@ -12,6 +13,7 @@ const KINDS: &[Kind] = &[
     Kind::of::<FlowNop>(),
     Kind::of::<IpCheck>(),
     Kind::of::<MacSwap>(),
+    Kind::of::<Monitor>(),
     Kind::of::<Nop>(),
     Kind::of::<SizeHistogram>(),
     Kind::of::<Ttl>(),
