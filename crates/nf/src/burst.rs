@@ -106,11 +106,12 @@ impl<'a, N: NetworkFunction> Burst<'a, N> {
             return function.without_flow(&mut packet, cx);
         }
         let silent = packet.meta().flags & frame_flags::NO_OUTPUT != 0;
-        let (block, flow_head): (Opened<'_, N::State, N::Stats>, _) = match &mut work.scoped {
+        let bit = work.slot.bit;
+        let (block, mut flow_head): (Opened<'_, N::State, N::Stats>, _) = match &mut work.scoped {
             None => (work.blocks.open(flow, &work.slot), None),
             Some((scoped, units)) => (
                 scoped.open(units[i], &work.slot),
-                Some(work.blocks.head(flow)),
+                Some(work.blocks.head_mut(flow)),
             ),
         };
         let Opened {
@@ -120,9 +121,13 @@ impl<'a, N: NetworkFunction> Burst<'a, N> {
             buffers,
         } = block;
         cx.of(flow, head.id, head.clock, silent);
-        let bit = work.slot.bit;
+        let first = match &flow_head {
+            None => head.opened & bit == 0,
+            Some(flow_head) => flow_head.opened & work.slot.flow_bit == 0,
+        };
         if head.opened & bit == 0 {
-            let info = FlowInfo::new(flow_head.unwrap_or(head), direction, head.id, head.clock);
+            let about = flow_head.as_deref().unwrap_or(head);
+            let info = FlowInfo::new(about, direction, head.id, head.clock).first_here(first);
             match function.open(&packet, &info, cx) {
                 Ok(new) => *state = new,
                 Err(reason) => return Verdict::Drop(reason),
@@ -130,9 +135,15 @@ impl<'a, N: NetworkFunction> Burst<'a, N> {
             head.opened |= bit;
             head.changed |= bit;
         }
+        if let Some(flow_head) = &mut flow_head
+            && first
+        {
+            flow_head.opened |= work.slot.flow_bit;
+        }
         let (mut changed, mut buffers_changed) = (false, false);
         let verdict = {
-            let info = FlowInfo::new(flow_head.unwrap_or(head), direction, head.id, head.clock);
+            let about = flow_head.as_deref().unwrap_or(head);
+            let info = FlowInfo::new(about, direction, head.id, head.clock).first_here(first);
             let mut flow: Flow<'_, N> = Flow {
                 state: Tracked::new(state, &mut changed),
                 stats,

@@ -12,6 +12,7 @@ pub struct FlowInfo<'a> {
     direction: Direction,
     id: u64,
     clock: u64,
+    first: bool,
 }
 
 impl<'a> FlowInfo<'a> {
@@ -24,7 +25,25 @@ impl<'a> FlowInfo<'a> {
             direction,
             id,
             clock,
+            first: false,
         }
+    }
+
+    /// The same, and whether this packet is the flow's first one here.
+    #[inline]
+    #[must_use]
+    pub fn first_here(mut self, first: bool) -> FlowInfo<'a> {
+        self.first = first;
+        self
+    }
+
+    /// True for the first packet of this flow that reaches the function: the
+    /// place for what a function with a wider scope does once per flow, such
+    /// as asking for an alias. (A packet may say so again where nothing keeps
+    /// count.)
+    #[inline]
+    pub fn is_first(&self) -> bool {
+        self.first
     }
 
     /// Key of the packet's flow: the addresses and ports with which its first

@@ -3,7 +3,9 @@
 use serde::de::DeserializeOwned;
 use weir_packet::{FlowKey, Packet};
 
-use crate::{Burst, Context, Descriptor, Flow, FlowInfo, SetUp, SettingsError, State, Stats};
+use crate::{
+    Burst, Context, Descriptor, Flow, FlowInfo, Scope, SetUp, SettingsError, State, Stats,
+};
 
 /// A network function: code and settings that all flows share, without any
 /// state of its own. `&self` everywhere and `Sync` make hidden state a compile
@@ -73,11 +75,24 @@ pub trait NetworkFunction: Sized + Send + Sync + 'static {
         let _ = (flow, why, cx);
     }
 
+    /// What keeps one state together under these settings. The default is what
+    /// the descriptor says; a function overrides it where a setting decides
+    /// (NAT mapping per client port or per connection).
+    fn scope(&self) -> Scope {
+        Self::DESCRIPTOR.scope
+    }
+
     /// Key of a scope of its own ([`crate::Scope::Own`]), from the first
     /// packet of a flow. `None` puts the flow in a scope by itself.
     fn scope_key(&self, packet: &Packet<'_>, flow: &FlowInfo<'_>) -> Option<FlowKey> {
         let _ = (packet, flow);
         None
+    }
+
+    /// What keeps one state together; by default what the descriptor says. A
+    /// function overrides it where settings decide (NAT's mapping mode).
+    fn scope(&self) -> Scope {
+        Self::DESCRIPTOR.scope
     }
 
     /// The runtime on which this flow should live, if not where it is.

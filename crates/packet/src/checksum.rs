@@ -443,12 +443,10 @@ fn put16(bytes: &mut [u8], at: usize, value: u16) -> bool {
 /// SCTP's checksum (RFC 9260 appendix A) of a packet, as if its checksum field were zero.
 /// It is sent least significant octet first.
 pub fn sctp(packet: &[u8]) -> u32 {
-    let Some((head, rest)) = packet.split_first_chunk::<12>() else {
-        return crc32c(packet);
-    };
-    let crc = crc32c_more(!0, &head[..8]);
-    let crc = crc32c_more(crc, &[0; 4]);
-    !crc32c_more(crc, rest)
+    match packet.split_first_chunk::<12>() {
+        Some((head, rest)) => crc32c_of(&[&head[..8], &[0; 4], rest]),
+        None => crc32c(packet),
+    }
 }
 
 /// CRC32c (Castagnoli; RFC 3385).
@@ -457,7 +455,12 @@ pub fn sctp(packet: &[u8]) -> u32 {
 /// assert_eq!(weir_packet::checksum::crc32c(b"123456789"), 0xe306_9283);
 /// ```
 pub fn crc32c(bytes: &[u8]) -> u32 {
-    !crc32c_more(!0, bytes)
+    crc32c_of(&[bytes])
+}
+
+/// CRC32c of what the parts make together.
+pub(crate) fn crc32c_of(parts: &[&[u8]]) -> u32 {
+    !parts.iter().fold(!0, |crc, part| crc32c_more(crc, part))
 }
 
 /// Table `n` gives what an octet does to the remainder `n` octets later, so that eight octets

@@ -3,8 +3,10 @@
 use core::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use crate::fragment::FragmentKey;
 use crate::headers::{HeaderFlags, Headers};
 use crate::protocol::ip;
+use crate::quoted::{Quoted, is_query};
 use crate::read::{be8, be16, be32, chunk};
 
 /// Which way a packet travels in its flow.
@@ -65,12 +67,22 @@ pub struct FlowKey([u64; 6]);
 
 const _: () = assert!(size_of::<FlowKey>() == 48 && align_of::<FlowKey>() == 16);
 
+/// The address in words `at` and `at + 1` of a key.
+pub(crate) fn address(key: &[u64; 6], at: usize) -> IpAddr {
+    let value = u128::from(key[at]) << 64 | u128::from(key[at + 1]);
+    if key[5] & FAMILY_IPV6 != 0 {
+        IpAddr::V6(Ipv6Addr::from(value))
+    } else {
+        IpAddr::V4(Ipv4Addr::from(value as u32))
+    }
+}
+
 /// Set in word 5 for IPv6.
 const FAMILY_IPV6: u64 = 1 << 16;
 
 /// Word 5.
 #[inline(always)]
-const fn kind(proto: u8, chain: u8, ipv6: bool) -> u64 {
+pub(crate) const fn kind(proto: u8, chain: u8, ipv6: bool) -> u64 {
     proto as u64 | (chain as u64) << 8 | if ipv6 { FAMILY_IPV6 } else { 0 }
 }
 
@@ -90,18 +102,14 @@ impl FlowKey {
     ) -> (FlowKey, Direction) {
         match (source, destination) {
             (IpAddr::V4(source), IpAddr::V4(destination)) => FlowKey::ipv4(
-                u32::from(source),
-                source_port,
-                u32::from(destination),
-                destination_port,
+                (u32::from(source), source_port),
+                (u32::from(destination), destination_port),
                 zone,
                 kind(proto, chain, false),
             ),
             _ => FlowKey::ipv6(
-                words(&to_ipv6(source).octets()),
-                source_port,
-                words(&to_ipv6(destination).octets()),
-                destination_port,
+                (words(&to_ipv6(source).octets()), source_port),
+                (words(&to_ipv6(destination).octets()), destination_port),
                 zone,
                 kind(proto, chain, true),
             ),
@@ -125,17 +133,10 @@ impl FlowKey {
     }
 
     #[inline(always)]
-    fn ipv4(
-        source: u32,
-        source_port: u16,
-        destination: u32,
-        destination_port: u16,
-        zone: u32,
-        kind: u64,
-    ) -> (FlowKey, Direction) {
+    fn ipv4(s: (u32, u16), d: (u32, u16), zone: u32, kind: u64) -> (FlowKey, Direction) {
         // Address and port in one number each: one comparison, no branch that depends on data.
-        let s = u64::from(source) << 16 | u64::from(source_port);
-        let d = u64::from(destination) << 16 | u64::from(destination_port);
+        let s = u64::from(s.0) << 16 | u64::from(s.1);
+        let d = u64::from(d.0) << 16 | u64::from(d.1);
         let (a, b) = (s.min(d), s.max(d));
         let ports = (a & 0xffff) << 48 | (b & 0xffff) << 32 | u64::from(zone);
         let direction = if s <= d {
@@ -147,16 +148,7 @@ impl FlowKey {
     }
 
     #[inline(always)]
-    fn ipv6(
-        source: [u64; 2],
-        source_port: u16,
-        destination: [u64; 2],
-        destination_port: u16,
-        zone: u32,
-        kind: u64,
-    ) -> (FlowKey, Direction) {
-        let s = (source, source_port);
-        let d = (destination, destination_port);
+    fn ipv6(s: ([u64; 2], u16), d: ([u64; 2], u16), zone: u32, kind: u64) -> (FlowKey, Direction) {
         let (direction, a, b) = if s <= d {
             (Direction::Forward, s, d)
         } else {
@@ -192,12 +184,7 @@ impl FlowKey {
     }
 
     fn address(&self, word: usize) -> IpAddr {
-        if self.is_ipv6() {
-            let value = u128::from(self.0[word]) << 64 | u128::from(self.0[word + 1]);
-            IpAddr::V6(Ipv6Addr::from(value))
-        } else {
-            IpAddr::V4(Ipv4Addr::from(self.0[word + 1] as u32))
-        }
+        address(&self.0, word)
     }
 
     /// Address and port that a packet in this direction comes from.
@@ -284,87 +271,6 @@ fn end_point(f: &mut fmt::Formatter<'_>, address: IpAddr, port: u16) -> fmt::Res
     }
 }
 
-/// The fragments of one datagram.
-///
-/// Later fragments have no ports; whoever keeps flows remembers under this key which flow the
-/// first fragment belongs to. IPv4's key has the protocol (RFC 791 section 3.2), IPv6's has
-/// not (RFC 8200 section 4.5), since later fragments need not repeat it.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-#[repr(C, align(16))]
-pub struct FragmentKey([u64; 6]);
-
-const _: () = assert!(size_of::<FragmentKey>() == 48);
-
-impl FragmentKey {
-    /// The key of this fragment, the first one or a later one; `None` where the packet is whole.
-    pub fn of(bytes: &[u8], headers: &Headers, options: &KeyOptions) -> Option<FragmentKey> {
-        if !headers.is_fragment() {
-            return None;
-        }
-        let l3 = usize::from(headers.l3);
-        let zone = if options.zone { headers.zone } else { 0 };
-        let addresses;
-        let (id, proto);
-        if headers.is_ipv4() {
-            let [s, d] = ipv4_addresses(bytes, l3)?;
-            addresses = [0, u64::from(s), 0, u64::from(d)];
-            id = u32::from(be16(bytes, l3 + 4)?);
-            proto = headers.proto;
-        } else {
-            let [s, d] = ipv6_addresses(bytes, l3)?;
-            addresses = [s[0], s[1], d[0], d[1]];
-            id = ipv6_fragment_id(bytes, headers)?;
-            proto = 0;
-        }
-        let [w0, w1, w2, w3] = addresses;
-        let word = u64::from(id) << 32 | u64::from(zone);
-        Some(FragmentKey([
-            w0,
-            w1,
-            w2,
-            w3,
-            word,
-            kind(proto, options.chain, headers.is_ipv6()),
-        ]))
-    }
-
-    /// Where the datagram comes from.
-    pub fn source(&self) -> IpAddr {
-        FlowKey(self.0).address(0)
-    }
-
-    /// Where it goes to.
-    pub fn destination(&self) -> IpAddr {
-        FlowKey(self.0).address(2)
-    }
-
-    /// The identification field.
-    pub const fn id(&self) -> u32 {
-        (self.0[4] >> 32) as u32
-    }
-
-    /// The IP protocol; 0 for IPv6.
-    pub const fn proto(&self) -> u8 {
-        self.0[5] as u8
-    }
-
-    /// VLAN ids or tunnel key; 0 where zones are not used.
-    pub const fn zone(&self) -> u32 {
-        self.0[4] as u32
-    }
-
-    /// The chain that the packet belongs to.
-    pub const fn chain(&self) -> u8 {
-        (self.0[5] >> 8) as u8
-    }
-
-    /// A hash with the properties of [`FlowKey::hash`].
-    #[inline]
-    pub fn hash(&self, seed: u64) -> u64 {
-        hash_words(&self.0, seed)
-    }
-}
-
 /// How ICMP is given to flows.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum IcmpKey {
@@ -421,24 +327,22 @@ pub enum KeyOutcome {
 /// ```
 #[inline]
 pub fn flow_key(bytes: &[u8], headers: &Headers, options: &KeyOptions) -> KeyOutcome {
-    const PLAIN: HeaderFlags = HeaderFlags::IPV4;
     let odd = HeaderFlags::LATER_FRAGMENT | HeaderFlags::DAMAGED;
-    if headers.flags.contains(PLAIN)
-        && headers.has_ports()
-        && !headers.flags.intersects(odd)
-        && let Some([source, destination]) = ipv4_addresses(bytes, usize::from(headers.l3))
-        && let Some(ports) = be32(bytes, usize::from(headers.l4))
-    {
+    let plain = headers.has_ports() && !headers.flags.intersects(odd);
+    if plain && let Some(ports) = be32(bytes, usize::from(headers.l4)) {
+        let (source_port, destination_port) = ((ports >> 16) as u16, ports as u16);
         let zone = if options.zone { headers.zone } else { 0 };
-        let (key, direction) = FlowKey::ipv4(
-            source,
-            (ports >> 16) as u16,
-            destination,
-            ports as u16,
-            zone,
-            kind(headers.proto, options.chain, false),
-        );
-        return KeyOutcome::Flow(key, direction);
+        let kind = kind(headers.proto, options.chain, headers.is_ipv6());
+        let l3 = usize::from(headers.l3);
+        if headers.is_ipv4() {
+            if let Some([s, d]) = ipv4_addresses(bytes, l3) {
+                let (key, way) = FlowKey::ipv4((s, source_port), (d, destination_port), zone, kind);
+                return KeyOutcome::Flow(key, way);
+            }
+        } else if let Some([s, d]) = ipv6_addresses(bytes, l3) {
+            let (key, way) = FlowKey::ipv6((s, source_port), (d, destination_port), zone, kind);
+            return KeyOutcome::Flow(key, way);
+        }
     }
     any_key(bytes, headers, options).unwrap_or(KeyOutcome::None)
 }
@@ -453,34 +357,16 @@ fn any_key(bytes: &[u8], headers: &Headers, options: &KeyOptions) -> Option<KeyO
     }
     let (l3, l4) = (usize::from(headers.l3), usize::from(headers.l4));
     let zone = if options.zone { headers.zone } else { 0 };
-    let tuple =
-        |version, l3: usize, proto: u8, ports: (u16, u16)| -> Option<(FlowKey, Direction)> {
-            Some(match version {
-                4 => {
-                    let [s, d] = ipv4_addresses(bytes, l3)?;
-                    FlowKey::ipv4(
-                        s,
-                        ports.0,
-                        d,
-                        ports.1,
-                        zone,
-                        kind(proto, options.chain, false),
-                    )
-                }
-                _ => {
-                    let [s, d] = ipv6_addresses(bytes, l3)?;
-                    FlowKey::ipv6(
-                        s,
-                        ports.0,
-                        d,
-                        ports.1,
-                        zone,
-                        kind(proto, options.chain, true),
-                    )
-                }
-            })
-        };
-    let version = if headers.is_ipv4() { 4 } else { 6 };
+    let tuple = |ipv6: bool, l3: usize, proto: u8, ports: (u16, u16)| {
+        let kind = kind(proto, options.chain, ipv6);
+        Some(if ipv6 {
+            let [s, d] = ipv6_addresses(bytes, l3)?;
+            FlowKey::ipv6((s, ports.0), (d, ports.1), zone, kind)
+        } else {
+            let [s, d] = ipv4_addresses(bytes, l3)?;
+            FlowKey::ipv4((s, ports.0), (d, ports.1), zone, kind)
+        })
+    };
     let mut ports = (0, 0);
     if let Some(found) = headers.ports(bytes) {
         ports = found;
@@ -496,13 +382,9 @@ fn any_key(bytes: &[u8], headers: &Headers, options: &KeyOptions) -> Option<KeyO
             .intersects(HeaderFlags::ICMP | HeaderFlags::ICMPV6)
     {
         if headers.flags.contains(HeaderFlags::ICMP_ERROR) {
-            let limit = headers.end as usize;
-            let quoted = bytes
-                .get(..limit)
-                .and_then(|b| quoted(b, usize::from(headers.payload)));
-            if let Some(quoted) = quoted
+            if let Some(q) = Quoted::of(bytes, headers)
                 && let Some((key, direction)) =
-                    tuple(quoted.version, quoted.l3, quoted.proto, quoted.ports)
+                    tuple(q.ipv6, q.l3, q.proto, (q.source_port, q.destination_port))
             {
                 return Some(KeyOutcome::Flow(key, direction.opposite()));
             }
@@ -511,84 +393,12 @@ fn any_key(bytes: &[u8], headers: &Headers, options: &KeyOptions) -> Option<KeyO
             ports = (id, id);
         }
     }
-    let (key, direction) = tuple(version, l3, headers.proto, ports)?;
+    let (key, direction) = tuple(headers.is_ipv6(), l3, headers.proto, ports)?;
     Some(KeyOutcome::Flow(key, direction))
 }
 
-/// The packet that an ICMP error quotes.
-struct Quoted {
-    version: u8,
-    l3: usize,
-    proto: u8,
-    ports: (u16, u16),
-}
-
-/// Reads a quoted packet at `at`. At least its first eight octets of transport are there
-/// (RFC 792), which is enough for ports and query ids. `None` where it is not a packet that can
-/// have a flow of its own: cut, a later fragment, or itself an ICMP error.
-fn quoted(bytes: &[u8], at: usize) -> Option<Quoted> {
-    let first = be8(bytes, at)?;
-    let version = first >> 4;
-    let (proto, l4) = match version {
-        4 => {
-            let head = chunk::<20>(bytes, at)?;
-            let length = usize::from(first & 0xf) * 4;
-            if length < 20 || u16::from_be_bytes([head[6], head[7]]) & 0x1fff != 0 {
-                return None;
-            }
-            (head[9], at + length)
-        }
-        6 => {
-            let head = chunk::<40>(bytes, at)?;
-            let (mut next, mut here) = (head[6], at + 40);
-            for _ in 0..crate::walk::MAX_EXTENSIONS {
-                if !ip::is_extension(next) {
-                    break;
-                }
-                let [following, size, place @ ..] = *chunk::<4>(bytes, here)?;
-                here += match next {
-                    ip::FRAGMENT if u16::from_be_bytes(place) & 0xfff8 != 0 => return None,
-                    ip::FRAGMENT => 8,
-                    ip::AH => (usize::from(size) + 2) * 4,
-                    _ => (usize::from(size) + 1) * 8,
-                };
-                next = following;
-            }
-            (next, here)
-        }
-        _ => return None,
-    };
-    let ports = match proto {
-        ip::TCP | ip::UDP | ip::SCTP => (be16(bytes, l4)?, be16(bytes, l4 + 2)?),
-        ip::ICMP | ip::ICMPV6 => {
-            if !is_query(proto, be8(bytes, l4)?) {
-                return None;
-            }
-            let id = be16(bytes, l4 + 4)?;
-            (id, id)
-        }
-        _ => (0, 0),
-    };
-    Some(Quoted {
-        version,
-        l3: at,
-        proto,
-        ports,
-    })
-}
-
-/// Whether an ICMP message of this type has an identifier at octet 4.
-fn is_query(proto: u8, kind: u8) -> bool {
-    match proto {
-        // Echo, timestamp, information, address mask (RFC 792, RFC 950) and extended echo (RFC 8335).
-        ip::ICMP => matches!(kind, 0 | 8 | 13..=18 | 42 | 43),
-        // Echo (RFC 4443) and extended echo.
-        _ => matches!(kind, 128 | 129 | 160 | 161),
-    }
-}
-
 #[inline(always)]
-fn ipv4_addresses(bytes: &[u8], l3: usize) -> Option<[u32; 2]> {
+pub(crate) fn ipv4_addresses(bytes: &[u8], l3: usize) -> Option<[u32; 2]> {
     let [a, b, c, d, e, f, g, h] = *chunk::<8>(bytes, l3 + 12)?;
     Some([
         u32::from_be_bytes([a, b, c, d]),
@@ -597,28 +407,10 @@ fn ipv4_addresses(bytes: &[u8], l3: usize) -> Option<[u32; 2]> {
 }
 
 #[inline]
-fn ipv6_addresses(bytes: &[u8], l3: usize) -> Option<[[u64; 2]; 2]> {
+pub(crate) fn ipv6_addresses(bytes: &[u8], l3: usize) -> Option<[[u64; 2]; 2]> {
     let source = chunk::<16>(bytes, l3 + 8)?;
     let destination = chunk::<16>(bytes, l3 + 24)?;
     Some([words(source), words(destination)])
-}
-
-/// The id in the first fragment header between `l3` and `l4`.
-fn ipv6_fragment_id(bytes: &[u8], headers: &Headers) -> Option<u32> {
-    let l3 = usize::from(headers.l3);
-    let (mut next, mut here) = (be8(bytes, l3 + 6)?, l3 + 40);
-    while here < usize::from(headers.l4) && ip::is_extension(next) {
-        let [following, size] = *chunk::<2>(bytes, here)?;
-        here += match next {
-            // An atomic fragment's header may come before the one that counts.
-            ip::FRAGMENT if be16(bytes, here + 2)? & 0xfff9 != 0 => return be32(bytes, here + 4),
-            ip::FRAGMENT => 8,
-            ip::AH => (usize::from(size) + 2) * 4,
-            _ => (usize::from(size) + 1) * 8,
-        };
-        next = following;
-    }
-    None
 }
 
 #[inline(always)]
@@ -649,7 +441,7 @@ fn fold(a: u64, b: u64) -> u64 {
 }
 
 #[inline(always)]
-fn hash_words(w: &[u64; 6], seed: u64) -> u64 {
+pub(crate) fn hash_words(w: &[u64; 6], seed: u64) -> u64 {
     // What IPv4 keys have: both addresses in one word, ports and zone in another.
     let mut addresses = w[1] ^ w[3].rotate_left(32);
     let mut state = seed ^ K0;

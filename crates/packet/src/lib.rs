@@ -13,13 +13,29 @@
 
 #![deny(unsafe_code)]
 
+pub mod arp;
 pub mod checksum;
+pub mod ethernet;
+pub mod fragment;
+pub mod geneve;
+pub mod gre;
 pub mod headers;
+pub mod icmp;
+pub mod icmpv6;
+pub mod ipv4;
+pub mod ipv6;
 pub mod key;
 pub mod link;
 pub mod malformed;
+pub mod mpls;
 pub mod parse;
+pub mod pppoe;
 pub mod protocol;
+pub mod sctp;
+pub mod tcp;
+pub mod udp;
+pub mod vlan;
+pub mod vxlan;
 
 mod frame;
 #[allow(unsafe_code)]
@@ -27,17 +43,23 @@ mod memory;
 mod packet;
 #[allow(unsafe_code)]
 pub mod prefetch;
+mod quoted;
 mod read;
 mod time;
 mod tunnel;
 mod walk;
+mod wire;
 
 pub use frame::{Frame, FrameMeta, HEADROOM, META_BYTES, Side, frame_flags};
+pub use ethernet::MacAddr;
+pub use fragment::FragmentKey;
 pub use headers::{HeaderFlags, Headers};
-pub use key::{Direction, FlowKey, FragmentKey, IcmpKey, KeyOptions, KeyOutcome, flow_key};
+pub use key::{Direction, FlowKey, IcmpKey, KeyOptions, KeyOutcome, flow_key};
 pub use link::LinkType;
 pub use malformed::Malformed;
 pub use memory::{Advise, FramePool, MemoryLayout, NoFrame, PacketMemory, no_advice};
 pub use packet::Packet;
 pub use parse::{Depth, ParseOptions, parse};
 pub use time::Time;
+pub use quoted::Quoted;
+pub use wire::BufferTooSmall;

@@ -1,6 +1,7 @@
 //! The general parser: a loop over layers, each of which names the next.
 
 use crate::headers::{HeaderFlags, Headers};
+use crate::ipv6::extension_len;
 use crate::link::LinkType;
 use crate::malformed::Malformed;
 use crate::parse::{Depth, ParseOptions};
@@ -452,11 +453,7 @@ impl<'a> Walk<'a> {
             let Some(&[following, size]) = chunk::<2>(bytes, here) else {
                 return self.fault(Malformed::Ipv6BadExtension);
             };
-            let length = match next {
-                ip::FRAGMENT => 8,
-                ip::AH => (usize::from(size) + 2) * 4,
-                _ => (usize::from(size) + 1) * 8,
-            };
+            let length = extension_len(next, size);
             if bytes.len() - here < length {
                 return self.fault(Malformed::Ipv6BadExtension);
             }

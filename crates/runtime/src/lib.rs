@@ -1,3 +1,20 @@
 //! The engine of weir: flow table, flow actors, bursts through a stage.
+//!
+//! A [`Runtime`] executes one stage for many flows. Per burst of up to 64
+//! packets it parses, makes keys, looks flows up with prefetching, and calls
+//! each function once. It is a state machine over packets: all time is packet
+//! time, all memory is reserved when it is made, and it names no clock, thread,
+//! socket or file.
 
+mod classify;
+mod drops;
+mod end;
+mod execute;
 mod flows;
+mod fragments;
+pub mod harness;
+mod report;
+mod runtime;
+
+pub use report::{FlowReport, FunctionReport, Report};
+pub use runtime::{Runtime, RuntimeConfig, StageError};

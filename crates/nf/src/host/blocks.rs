@@ -81,6 +81,10 @@ struct Line([u64; 8]);
 pub struct Slot {
     /// Bit in [`FlowHead::opened`] and [`FlowHead::changed`].
     pub bit: u64,
+    /// For a function with a wider scope: its bit in the head of each flow's
+    /// own block, set once a packet of the flow has reached the function. 0
+    /// keeps no count.
+    pub flow_bit: u64,
     /// Offset of the state.
     pub state: u32,
     /// Offset of the counters.
@@ -135,6 +139,7 @@ impl StageLayout {
         let handles = place(usize::from(buffers) * 8, 8);
         let slot = Slot {
             bit: 1 << self.functions,
+            flow_bit: 0,
             state,
             stats,
             buffers: handles,

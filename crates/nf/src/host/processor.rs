@@ -9,13 +9,15 @@ use zerocopy::{FromBytes, IntoBytes};
 use super::{Blocks, FlowHead, Opened, Slot, StageLayout, Work};
 use crate::{
     Burst, CloseReason, Cluster, Context, Descriptor, Flow, FlowInfo, NetworkFunction, RuntimeId,
-    SetUp, SettingsError, State, Tracked,
+    Scope, SetUp, SettingsError, State, Tracked,
 };
 
 /// What the engine needs of a function, whatever its types.
 pub trait Processor: Send + Sync {
     /// What the function says of itself.
     fn descriptor(&self) -> &'static Descriptor;
+    /// What keeps one state together.
+    fn scope(&self) -> Scope;
     /// Version, size of its state and of its counters, in bytes.
     fn state(&self) -> StateLayout;
     /// Takes its place in a block.
@@ -33,6 +35,8 @@ pub trait Processor: Send + Sync {
         why: CloseReason,
         cx: &mut Context<'_>,
     );
+    /// What keeps one state together, under the function's settings.
+    fn scope(&self) -> Scope;
     /// Key of a scope of its own.
     fn scope_key(&self, packet: &Packet<'_>, flow: &FlowInfo<'_>) -> Option<FlowKey>;
     /// Where the flow should live.
@@ -66,6 +70,10 @@ struct Bound<N>(N);
 impl<N: NetworkFunction> Processor for Bound<N> {
     fn descriptor(&self) -> &'static Descriptor {
         const { &N::DESCRIPTOR }
+    }
+
+    fn scope(&self) -> Scope {
+        self.0.scope()
     }
 
     fn state(&self) -> StateLayout {
@@ -119,6 +127,10 @@ impl<N: NetworkFunction> Processor for Bound<N> {
         for handle in flow.buffers {
             cx.buffers.release(handle);
         }
+    }
+
+    fn scope(&self) -> Scope {
+        self.0.scope()
     }
 
     fn scope_key(&self, packet: &Packet<'_>, flow: &FlowInfo<'_>) -> Option<FlowKey> {

@@ -42,17 +42,25 @@ impl Index {
         let mut buckets = Bucket::new_vec_zeroed(count).unwrap_or_default();
         assert!(buckets.len() == count, "memory for the flow table");
         advise(buckets.as_mut_bytes());
-        Index { buckets, mask: count - 1, len: 0 }
+        Index {
+            buckets,
+            mask: count - 1,
+            len: 0,
+        }
     }
 
     /// Entries in it.
+    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
     #[inline]
     pub(crate) fn prefetch(&self, hash: u64) {
-        let bucket = self.buckets.as_ptr().wrapping_add(hash as usize & self.mask);
+        let bucket = self
+            .buckets
+            .as_ptr()
+            .wrapping_add(hash as usize & self.mask);
         weir_packet::prefetch::read(bucket);
     }
 

@@ -7,7 +7,7 @@ pub(crate) mod tcp;
 pub(crate) mod wheel;
 
 use weir_nf::Scope;
-use weir_nf::host::{FlowOptions, NO_FLOW, StageLayout};
+use weir_nf::host::{FlowOptions, StageLayout};
 use weir_packet::{Advise, Direction, FlowKey};
 
 use aliases::{Alias, Aliases};
@@ -61,7 +61,11 @@ impl FlowTable {
         seed: u64,
         advise: Advise,
     ) -> FlowTable {
-        let aliases = if with_aliases { options.max.saturating_mul(2).min(ALIAS - 1) } else { 0 };
+        let aliases = if with_aliases {
+            options.max.saturating_mul(2).min(ALIAS - 1)
+        } else {
+            0
+        };
         FlowTable {
             flows: Records::new(options.max, aliases, layout, advise),
             scopes: scopes
@@ -139,7 +143,14 @@ impl FlowTable {
                 }
                 let client = self.flows.blocks.head(alias.owner).client_direction();
                 let from_client = direction == alias.client;
-                Found::Flow(alias.owner, if from_client { client } else { client.opposite() })
+                Found::Flow(
+                    alias.owner,
+                    if from_client {
+                        client
+                    } else {
+                        client.opposite()
+                    },
+                )
             }
             None if self.open_aliases > 0 => self.find_open(key, direction),
             None => Found::None,
@@ -164,7 +175,13 @@ impl FlowTable {
 
     /// Adds an alias; false where it can't be had. An alias that is there
     /// already is fine.
-    pub(crate) fn add_alias(&mut self, flow: u32, key: &FlowKey, client: Direction, open: bool) -> bool {
+    pub(crate) fn add_alias(
+        &mut self,
+        flow: u32,
+        key: &FlowKey,
+        client: Direction,
+        open: bool,
+    ) -> bool {
         let owner = if open {
             match self.flows.cold[flow as usize].parent {
                 0 => return false,
@@ -188,7 +205,13 @@ impl FlowTable {
             (true, None) => return false,
         };
         let next = cold[owner as usize].aliases;
-        let Some(number) = self.aliases.add(Alias { key: *key, owner, next, client, open }) else {
+        let Some(number) = self.aliases.add(Alias {
+            key: *key,
+            owner,
+            next,
+            client,
+            open,
+        }) else {
             return false;
         };
         if !self.flows.index.insert(hash, number | ALIAS) {
@@ -228,18 +251,5 @@ impl FlowTable {
         let hash = records.blocks.head(unit).key.hash(self.seed);
         records.close(unit, hash);
         self.drop_aliases(aliases);
-    }
-
-    /// Record of a flow's unit in scope number `scope`.
-    #[inline]
-    pub(crate) fn unit(&self, flow: u32, scope: usize) -> u32 {
-        let mut at = self.flows.cold[flow as usize].parent;
-        for table in &self.scopes[..scope] {
-            match at {
-                0 => return NO_FLOW,
-                parent => at = table.records.cold[parent as usize - 1].parent,
-            }
-        }
-        at.wrapping_sub(1)
     }
 }

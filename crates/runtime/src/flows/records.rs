@@ -90,8 +90,14 @@ impl Records {
         head.id = id;
         head.bits = FlowHead::LIVE;
         head.last_seen = now;
-        self.cold[record as usize] =
-            Cold { opened: now, view: 1, aliases: 0, parent: 0, holders: 0, unused: 0 };
+        self.cold[record as usize] = Cold {
+            opened: now,
+            view: 1,
+            aliases: 0,
+            parent: 0,
+            holders: 0,
+            unused: 0,
+        };
         Some(record)
     }
 
@@ -118,7 +124,11 @@ impl Records {
     pub(crate) fn longest_idle(&mut self, sample: u32, busy: impl Fn(u32) -> bool) -> Option<u32> {
         let mut best: Option<(u64, u32)> = None;
         for _ in 0..sample.min(self.fresh) {
-            self.hand = if self.hand + 1 >= self.fresh { 0 } else { self.hand + 1 };
+            self.hand = if self.hand + 1 >= self.fresh {
+                0
+            } else {
+                self.hand + 1
+            };
             if self.is_live(self.hand) && !busy(self.hand) {
                 let last = self.blocks.head(self.hand).last_seen;
                 if best.is_none_or(|(oldest, _)| last < oldest) {

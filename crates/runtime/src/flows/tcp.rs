@@ -37,13 +37,21 @@ fn follow_tcp(head: &mut FlowHead, flags: u8, to_server: bool, timeouts: &Timeou
         tcp |= seen::MIDSTREAM;
     }
     if flags & ACK != 0 {
-        tcp |= if to_server { seen::ACK_CLIENT } else { seen::ACK_SERVER };
+        tcp |= if to_server {
+            seen::ACK_CLIENT
+        } else {
+            seen::ACK_SERVER
+        };
         if to_server && tcp & seen::SYN_ACK != 0 && flags & SYN == 0 {
             tcp |= seen::HANDSHAKE;
         }
     }
     if flags & FIN != 0 {
-        tcp |= if to_server { seen::FIN_CLIENT } else { seen::FIN_SERVER };
+        tcp |= if to_server {
+            seen::FIN_CLIENT
+        } else {
+            seen::FIN_SERVER
+        };
     }
     if flags & RST != 0 {
         tcp |= seen::RESET;
@@ -106,7 +114,10 @@ mod tests {
         assert_eq!(walk(&handshake[..1]).0, Phase::Open);
         assert_eq!(walk(&handshake[..2]).0, Phase::Answered);
         let (phase, tcp) = walk(&handshake);
-        assert_eq!((phase, tcp & seen::HANDSHAKE), (Phase::Established, seen::HANDSHAKE));
+        assert_eq!(
+            (phase, tcp & seen::HANDSHAKE),
+            (Phase::Established, seen::HANDSHAKE)
+        );
         let closing = [handshake.as_slice(), &[(FIN | ACK, true)]].concat();
         assert_eq!(walk(&closing).0, Phase::Closing);
         let closed = [closing.as_slice(), &[(FIN | ACK, false)]].concat();
@@ -116,9 +127,15 @@ mod tests {
 
     #[test]
     fn a_connection_under_way_is_established_when_both_have_acked() {
-        assert_eq!(walk(&[(ACK, true)]), (Phase::Open, seen::MIDSTREAM | seen::ACK_CLIENT));
+        assert_eq!(
+            walk(&[(ACK, true)]),
+            (Phase::Open, seen::MIDSTREAM | seen::ACK_CLIENT)
+        );
         assert_eq!(walk(&[(ACK, true), (ACK, false)]).0, Phase::Established);
         // a scan: SYN, SYN+ACK without SYN seen first, is no handshake
-        assert_eq!(walk(&[(SYN | ACK, true), (ACK, true)]).1 & seen::HANDSHAKE, 0);
+        assert_eq!(
+            walk(&[(SYN | ACK, true), (ACK, true)]).1 & seen::HANDSHAKE,
+            0
+        );
     }
 }

@@ -32,7 +32,14 @@ impl Wheel {
     pub(crate) fn new(records: usize) -> Wheel {
         Wheel {
             heads: vec![NIL; SLOTS],
-            links: vec![Link { next: NIL, previous: NIL, slot: NIL }; records],
+            links: vec![
+                Link {
+                    next: NIL,
+                    previous: NIL,
+                    slot: NIL
+                };
+                records
+            ],
             second: 0,
         }
     }
@@ -43,7 +50,11 @@ impl Wheel {
         let due = due.clamp(self.second + 1, self.second + SLOTS as u64 - 1);
         let slot = (due % SLOTS as u64) as u32;
         let head = self.heads[slot as usize];
-        self.links[record as usize] = Link { next: head, previous: NIL, slot };
+        self.links[record as usize] = Link {
+            next: head,
+            previous: NIL,
+            slot,
+        };
         if head != NIL {
             self.links[head as usize].previous = record;
         }
@@ -52,7 +63,11 @@ impl Wheel {
 
     /// Takes a record out; nothing happens if it is not in.
     pub(crate) fn remove(&mut self, record: u32) {
-        let Link { next, previous, slot } = self.links[record as usize];
+        let Link {
+            next,
+            previous,
+            slot,
+        } = self.links[record as usize];
         if slot == NIL {
             return;
         }

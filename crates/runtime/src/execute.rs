@@ -1,0 +1,241 @@
+//! From flows to verdicts: the functions of the stage, one call each per
+//! burst, and what becomes of the packets.
+
+use weir_nf::host::{MAX_LABELS, Target, Work};
+use weir_packet::{FragmentKey, Frame, FramePool, PacketMemory, Time, frame_flags};
+
+use crate::classify::Classified;
+use crate::drops::EngineDrop;
+use crate::runtime::{RunNode, Runtime};
+
+/// Where the packets of a burst go, as masks.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Fates {
+    pub(crate) out: u64,
+    pub(crate) turned: u64,
+}
+
+impl Runtime {
+    /// Takes a classified burst through the functions.
+    pub(crate) fn run(
+        &mut self,
+        pool: &mut FramePool,
+        memory: &PacketMemory,
+        frames: &mut [Frame],
+        found: &Classified,
+    ) -> Fates {
+        let mut fates = Fates::default();
+        let Some(first) = self.scratch.inputs.first_mut() else {
+            fates.out = found.alive;
+            return fates;
+        };
+        *first = found.alive;
+        let mut sized = (0u64, 0u64);
+        for number in 0..self.nodes.len() {
+            let mask = core::mem::take(&mut self.scratch.inputs[number]);
+            if mask == 0 {
+                continue;
+            }
+            if sized.0 != mask {
+                sized = (mask, bytes_of(memory, frames, mask));
+            }
+            let node = &mut self.nodes[number];
+            node.packets += u64::from(mask.count_ones());
+            node.bytes += sized.1;
+            let scratch = &mut *self.scratch;
+            scratch.outcome.clear();
+            let start = (self.cycles)();
+            let mut cx = self.world.context(
+                pool,
+                &mut node.counters,
+                &mut node.tally,
+                number as u32,
+                Time(self.now),
+            );
+            let mut none = None;
+            let (blocks, scoped) = match &mut self.table {
+                Some(table) => (
+                    &mut table.flows.blocks,
+                    node.scope
+                        .map(|s| (&mut table.scopes[s].records.blocks, &scratch.units[s][..])),
+                ),
+                None => (none.get_or_insert_with(empty_blocks), None),
+            };
+            node.processor.run(
+                Work {
+                    memory,
+                    frames,
+                    headers: &mut scratch.headers[..],
+                    flows: &scratch.flows[..],
+                    reverse: found.reverse,
+                    mask,
+                    blocks,
+                    scoped,
+                    slot: node.slot,
+                    outcome: &mut scratch.outcome,
+                },
+                &mut cx,
+            );
+            node.cycles += (self.cycles)().wrapping_sub(start);
+            self.settle(number, memory, frames, &mut fates);
+            if !self.world.aliases.asked.is_empty() {
+                self.register_aliases(pool);
+            }
+        }
+        fates
+    }
+
+    /// Sends packets on by the verdicts of function `number`.
+    fn settle(
+        &mut self,
+        number: usize,
+        memory: &PacketMemory,
+        frames: &mut [Frame],
+        fates: &mut Fates,
+    ) {
+        let node = &mut self.nodes[number];
+        let outcome = &self.scratch.outcome;
+        for label in 0..MAX_LABELS {
+            let mask = outcome.labels[label];
+            if mask == 0 {
+                continue;
+            }
+            match node.next[label] {
+                Target::Out => fates.out |= mask,
+                Target::Node(next) => self.scratch.inputs[next] |= mask,
+                Target::Drop => {
+                    node.label_drops[label] += u64::from(mask.count_ones());
+                    node.dropped += u64::from(mask.count_ones());
+                }
+            }
+        }
+        if outcome.dropped != 0 {
+            count_drops(node, outcome.dropped, &outcome.reasons);
+        }
+        let mut turned = outcome.turned;
+        while turned != 0 {
+            let i = turned.trailing_zeros() as usize;
+            turned &= turned - 1;
+            let (meta, _) = memory.split_mut(&mut frames[i]);
+            if meta.flags & frame_flags::TURNED == 0 {
+                meta.flags |= frame_flags::TURNED;
+                meta.side = meta.side.opposite();
+                fates.turned |= 1 << i;
+            } else {
+                self.reasons.count(EngineDrop::TurnedTwice);
+            }
+        }
+    }
+
+    #[cold]
+    fn register_aliases(&mut self, pool: &mut FramePool) {
+        let mut asked = core::mem::take(&mut self.world.aliases.asked);
+        for request in asked.drain(..) {
+            let Some(table) = self.table.as_mut() else {
+                break;
+            };
+            if table.add_alias(request.flow, &request.key, request.client, request.open) {
+                continue;
+            }
+            // The name may be that of a flow which came before the mapping
+            // and got nowhere: it makes room, unless it has packets here.
+            let other = table
+                .flow_of(&request.key)
+                .filter(|f| !self.scratch.flows.contains(f));
+            if let Some(other) = other {
+                self.end_flow(pool, other, weir_nf::CloseReason::Reused);
+            }
+            if let Some(table) = self.table.as_mut()
+                && !(other.is_some()
+                    && table.add_alias(request.flow, &request.key, request.client, request.open))
+            {
+                table.aliases_refused += 1;
+            }
+        }
+        self.world.aliases.asked = asked;
+    }
+
+    /// Hands the burst's packets on: out, back through the chain, into the
+    /// fragment memory, or back to the pool.
+    pub(crate) fn leave(
+        &mut self,
+        pool: &mut FramePool,
+        memory: &PacketMemory,
+        input: &mut Vec<Frame>,
+        output: &mut Vec<Frame>,
+        found: &Classified,
+        fates: Fates,
+    ) {
+        let n = found.count;
+        let all = u64::MAX.checked_shr(64 - n as u32).unwrap_or(0);
+        self.packets_out += u64::from(fates.out.count_ones());
+        self.bytes_out += bytes_of(memory, input, fates.out);
+        if fates.out == all {
+            output.extend(input.drain(..n));
+        } else {
+            for (i, frame) in input.drain(..n).enumerate() {
+                if fates.out >> i & 1 != 0 {
+                    output.push(frame);
+                } else if fates.turned >> i & 1 != 0 {
+                    self.requeue.push(frame);
+                } else if found.held >> i & 1 != 0 {
+                    self.hold(pool, memory, i, frame);
+                } else {
+                    pool.give(frame);
+                }
+            }
+        }
+        if !self.world.emits.frames.is_empty() {
+            let emitted = self.world.emits.frames.len() as u64;
+            self.emitted += emitted;
+            self.packets_out += emitted;
+            for frame in &self.world.emits.frames {
+                self.bytes_out += u64::from(memory.meta(frame).len);
+            }
+            output.append(&mut self.world.emits.frames);
+        }
+    }
+
+    fn hold(&mut self, pool: &mut FramePool, memory: &PacketMemory, i: usize, frame: Frame) {
+        let key = FragmentKey::of(memory.bytes(&frame), &self.scratch.headers[i], &self.key);
+        match key {
+            Some(key) if self.fragments.has_room_for(0) => {
+                let now = memory.meta(&frame).time.0;
+                self.fragments.hold(key, frame, now);
+            }
+            _ => {
+                self.reasons.count(EngineDrop::FragmentsFull);
+                pool.give(frame);
+            }
+        }
+    }
+}
+
+fn bytes_of(memory: &PacketMemory, frames: &[Frame], mut mask: u64) -> u64 {
+    let mut bytes = 0;
+    while mask != 0 {
+        bytes += u64::from(memory.meta(&frames[mask.trailing_zeros() as usize]).len);
+        mask &= mask - 1;
+    }
+    bytes
+}
+
+fn count_drops(node: &mut RunNode, mut mask: u64, reasons: &[u8]) {
+    node.dropped += u64::from(mask.count_ones());
+    while mask != 0 {
+        let i = mask.trailing_zeros() as usize;
+        mask &= mask - 1;
+        // The last place takes reasons that the descriptor does not name.
+        let reason = usize::from(reasons[i]).min(node.drops.len() - 1);
+        node.drops[reason] += 1;
+    }
+}
+
+/// Blocks of a stage that keeps none: functions there never open one.
+fn empty_blocks() -> weir_nf::host::Blocks {
+    weir_nf::host::Blocks::new(
+        0,
+        &weir_nf::host::StageLayout::default(),
+        weir_packet::no_advice,
+    )
+}

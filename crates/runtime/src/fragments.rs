@@ -1,0 +1,125 @@
+//! Which flow the fragments of a datagram belong to, and the later ones that
+//! came before their first.
+
+use weir_packet::{Direction, FragmentKey, Frame};
+
+/// How long a datagram's fragments may trickle in (RFC 791 §3.2 suggests 15 s
+/// and up, RFC 8200 §4.5 says 60 s).
+const LIFETIME_NS: u64 = 30_000_000_000;
+
+/// Datagrams remembered at a time.
+const DATAGRAMS: usize = 1_024;
+const WAYS: usize = 4;
+
+#[derive(Clone, Copy, Debug)]
+struct Datagram {
+    key: FragmentKey,
+    seen: u64,
+    flow: Owner,
+}
+
+/// The flow of a datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Owner {
+    pub(crate) flow: u32,
+    /// Its id: the record may have got another flow since.
+    pub(crate) id: u64,
+    pub(crate) direction: Direction,
+}
+
+#[derive(Debug)]
+struct Held {
+    key: FragmentKey,
+    since: u64,
+    frame: Frame,
+}
+
+/// The fragment memory of one runtime.
+#[derive(Debug)]
+pub(crate) struct Fragments {
+    /// Sets of `WAYS`, newest first.
+    datagrams: Vec<Option<Datagram>>,
+    held: Vec<Held>,
+    max_held: usize,
+    seed: u64,
+}
+
+impl Fragments {
+    pub(crate) fn new(max_held: u32, seed: u64) -> Fragments {
+        Fragments {
+            datagrams: vec![None; DATAGRAMS],
+            held: Vec::with_capacity(max_held as usize),
+            max_held: max_held as usize,
+            seed,
+        }
+    }
+
+    fn set(&mut self, key: &FragmentKey) -> &mut [Option<Datagram>] {
+        let at = key.hash(self.seed) as usize % (DATAGRAMS / WAYS) * WAYS;
+        &mut self.datagrams[at..at + WAYS]
+    }
+
+    /// Notes the flow of a datagram whose first fragment came; the oldest one
+    /// of the set is forgotten.
+    pub(crate) fn first(&mut self, key: FragmentKey, flow: Owner, now: u64) {
+        let set = self.set(&key);
+        let place = set
+            .iter()
+            .position(|d| d.is_none_or(|d| d.key == key))
+            .unwrap_or(WAYS - 1);
+        set[..=place].rotate_right(1);
+        set[0] = Some(Datagram {
+            key,
+            seen: now,
+            flow,
+        });
+    }
+
+    /// The flow of a later fragment.
+    pub(crate) fn later(&mut self, key: &FragmentKey, now: u64) -> Option<Owner> {
+        self.set(key)
+            .iter()
+            .flatten()
+            .find(|d| d.key == *key && now.saturating_sub(d.seen) <= LIFETIME_NS)
+            .map(|d| d.flow)
+    }
+
+    /// Fragments that wait.
+    pub(crate) fn held(&self) -> usize {
+        self.held.len()
+    }
+
+    /// True where a further fragment can wait beside `others` that are on
+    /// their way in.
+    pub(crate) fn has_room_for(&self, others: u32) -> bool {
+        self.held.len() + (others as usize) < self.max_held
+    }
+
+    /// Keeps a later fragment until its first one comes. There must be room.
+    pub(crate) fn hold(&mut self, key: FragmentKey, frame: Frame, now: u64) {
+        self.held.push(Held {
+            key,
+            since: now,
+            frame,
+        });
+    }
+
+    /// True where a fragment of this datagram waits.
+    pub(crate) fn waits_for(&self, key: &FragmentKey) -> bool {
+        self.held.iter().any(|h| h.key == *key)
+    }
+
+    /// Gives out the fragments that wait for this datagram, in order.
+    pub(crate) fn release(&mut self, key: &FragmentKey, into: &mut Vec<Frame>) {
+        into.extend(self.held.extract_if(.., |h| h.key == *key).map(|h| h.frame));
+    }
+
+    /// Gives out the fragments that have waited too long by `now`.
+    pub(crate) fn expired(&mut self, now: u64, into: &mut Vec<Frame>) {
+        into.extend(
+            self.held
+                .extract_if(.., |h| now.saturating_sub(h.since) > LIFETIME_NS)
+                .map(|h| h.frame),
+        );
+    }
+}

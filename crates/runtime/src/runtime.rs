@@ -1,0 +1,496 @@
+//! The runtime: a burst in, a burst out, run to completion.
+
+use std::sync::Arc;
+
+use weir_nf::host::{
+    Aliases, BURST, Emits, FlowOptions, MAX_LABELS, NO_FLOW, OnMalformed, Outcome, SharedProcessor,
+    Slot, Stage, StageLayout, Target, World,
+};
+use weir_nf::{BufferPool, CloseReason, EventLog, Leases, Needs, Scope, Tally};
+use weir_packet::{Advise, Depth, FlowKey, Frame, FramePool, Headers, KeyOptions, ParseOptions};
+
+use crate::drops::Reasons;
+use crate::flows::FlowTable;
+use crate::fragments::Fragments;
+use crate::report::{FlowReport, FunctionReport, Report};
+
+/// Most wider scopes in one stage.
+pub(crate) const MAX_SCOPES: usize = 4;
+
+/// What a runtime gets from its driver.
+#[derive(Clone, Copy, Debug)]
+pub struct RuntimeConfig {
+    /// Seed of hashes and random numbers; unpredictable in production, given
+    /// in simulation.
+    pub seed: u64,
+    /// Asks for large pages.
+    pub advise: Advise,
+    /// A cycle counter, or any clock of fine grain; read once per function and
+    /// burst, for the cost counters only.
+    pub cycles: fn() -> u64,
+    /// Bytes of events kept between two visits of the driver; 0 counts events
+    /// and keeps none.
+    pub event_bytes: usize,
+}
+
+impl Default for RuntimeConfig {
+    /// Seed 0, no advice, no cycles, events counted only.
+    fn default() -> RuntimeConfig {
+        RuntimeConfig {
+            seed: 0,
+            advise: weir_packet::no_advice,
+            cycles: || 0,
+            event_bytes: 0,
+        }
+    }
+}
+
+pub(crate) struct RunNode {
+    pub(crate) name: String,
+    pub(crate) processor: SharedProcessor,
+    pub(crate) slot: Slot,
+    /// Index of its wider scope.
+    pub(crate) scope: Option<usize>,
+    pub(crate) next: [Target; MAX_LABELS],
+    pub(crate) labels: Vec<&'static str>,
+    pub(crate) packets: u64,
+    pub(crate) bytes: u64,
+    pub(crate) cycles: u64,
+    pub(crate) dropped: u64,
+    pub(crate) drops: Vec<u64>,
+    pub(crate) label_drops: [u64; MAX_LABELS],
+    pub(crate) counters: Vec<u64>,
+    pub(crate) tally: Tally,
+}
+
+pub(crate) struct Scratch {
+    pub(crate) headers: [Headers; BURST],
+    pub(crate) keys: [FlowKey; BURST],
+    pub(crate) hashes: [u64; BURST],
+    pub(crate) flows: [u32; BURST],
+    pub(crate) units: [[u32; BURST]; MAX_SCOPES],
+    pub(crate) inputs: Vec<u64>,
+    pub(crate) outcome: Outcome,
+}
+
+/// One runtime: one stage, its flows, and everything its functions share.
+///
+/// It is owned by one thread and knows no clock, socket or file; time is that
+/// of the packets.
+pub struct Runtime {
+    pub(crate) chain: String,
+    pub(crate) nodes: Vec<RunNode>,
+    /// How deep to parse; `None` leaves packets unread.
+    pub(crate) parse: Option<ParseOptions>,
+    pub(crate) key: KeyOptions,
+    pub(crate) options: FlowOptions,
+    pub(crate) table: Option<FlowTable>,
+    pub(crate) block_lines: usize,
+    pub(crate) world: World,
+    pub(crate) fragments: Fragments,
+    /// Packets that go through the chain (again) before any new one.
+    pub(crate) requeue: Vec<Frame>,
+    pub(crate) spare: Vec<Frame>,
+    pub(crate) scratch: Box<Scratch>,
+    pub(crate) reasons: Reasons,
+    pub(crate) cycles: fn() -> u64,
+    pub(crate) now: u64,
+    pub(crate) packets_in: u64,
+    pub(crate) bytes_in: u64,
+    pub(crate) packets_out: u64,
+    pub(crate) bytes_out: u64,
+    pub(crate) emitted: u64,
+    pub(crate) opened: u64,
+    pub(crate) ended: [u64; 6],
+    pub(crate) engine_cycles: u64,
+}
+
+impl core::fmt::Debug for Runtime {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Runtime")
+            .field("chain", &self.chain)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A stage that can't be run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StageError(pub String);
+
+impl core::fmt::Display for StageError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for StageError {}
+
+impl Runtime {
+    /// Reserves all memory the stage will ever use.
+    ///
+    /// # Errors
+    ///
+    /// A stage with more than 64 functions, scopes that do not nest, or links
+    /// that lead backwards: what the graph compiler refuses with a place in
+    /// the file.
+    pub fn new(stage: &Stage, config: RuntimeConfig) -> Result<Runtime, StageError> {
+        let options = stage.flows;
+        if stage.nodes.len() > StageLayout::MAX_FUNCTIONS as usize {
+            return Err(StageError(format!(
+                "chain {} has more than 64 functions",
+                stage.chain
+            )));
+        }
+        let needs = stage
+            .nodes
+            .iter()
+            .map(|node| node.processor.descriptor().needs);
+        let needs = needs.max().unwrap_or(Needs::Link).max(if options.always {
+            Needs::Flow
+        } else {
+            Needs::Link
+        });
+        let scopes = nested_scopes(stage)?;
+        let mut layout = StageLayout::default();
+        let mut scope_layouts: Vec<StageLayout> =
+            scopes.iter().map(|_| StageLayout::default()).collect();
+        let mut nodes = Vec::with_capacity(stage.nodes.len());
+        for (number, node) in stage.nodes.iter().enumerate() {
+            let descriptor = node.processor.descriptor();
+            let scope = scopes
+                .iter()
+                .position(|(scope, _)| *scope == node.processor.scope());
+            let slot = node.processor.place(match scope {
+                Some(scope) => &mut scope_layouts[scope],
+                None => &mut layout,
+            });
+            let first = node.next.first().copied().unwrap_or(Target::Out);
+            let mut next = [first; MAX_LABELS];
+            for (place, &target) in next.iter_mut().zip(&node.next) {
+                *place = target;
+            }
+            if next
+                .iter()
+                .any(|t| matches!(t, Target::Node(n) if *n <= number || *n >= stage.nodes.len()))
+            {
+                return Err(StageError(format!(
+                    "a link of {} leads backwards or nowhere",
+                    node.name
+                )));
+            }
+            nodes.push(RunNode {
+                name: node.name.clone(),
+                slot,
+                scope,
+                next,
+                labels: descriptor.labels.to_vec(),
+                packets: 0,
+                bytes: 0,
+                cycles: 0,
+                dropped: 0,
+                drops: vec![0; descriptor.drops.len() + 1],
+                label_drops: [0; MAX_LABELS],
+                counters: vec![0; descriptor.counters.len()],
+                tally: Tally::new(descriptor.tally as usize, config.seed),
+                processor: node.processor.clone(),
+            });
+        }
+        let aliases = stage
+            .nodes
+            .iter()
+            .any(|node| node.processor.descriptor().aliases);
+        let table = (needs == Needs::Flow).then(|| {
+            let scopes = scopes
+                .into_iter()
+                .zip(scope_layouts)
+                .map(|((s, n), l)| (s, n, l))
+                .collect();
+            FlowTable::new(
+                &options,
+                &layout,
+                scopes,
+                aliases,
+                config.seed,
+                config.advise,
+            )
+        });
+        let buffers = stage
+            .nodes
+            .iter()
+            .any(|node| node.processor.descriptor().buffers > 0);
+        let mut leases = Leases::new(&stage.pools);
+        leases.grant_all();
+        let lenient = options.malformed == OnMalformed::Pass;
+        let parse = |depth| {
+            Some(ParseOptions {
+                depth,
+                inner: options.inner,
+                lenient,
+            })
+        };
+        Ok(Runtime {
+            chain: stage.chain.clone(),
+            block_lines: if layout.is_bare() {
+                2
+            } else {
+                layout.lines().min(4)
+            },
+            parse: match needs {
+                Needs::Link => None,
+                Needs::Network => parse(Depth::L3),
+                Needs::Transport | Needs::Flow => parse(Depth::L4),
+            },
+            key: KeyOptions {
+                chain: stage.number,
+                zone: options.zone,
+                icmp: options.icmp,
+            },
+            world: World {
+                leases,
+                buffers: BufferPool::new(if buffers { options.buffer_bytes } else { 0 }),
+                events: match config.event_bytes {
+                    0 => EventLog::counting(),
+                    bytes => EventLog::new(bytes),
+                },
+                emits: Emits::new(),
+                aliases: Aliases::new(),
+                seed: config.seed,
+            },
+            fragments: Fragments::new(options.held_fragments, config.seed),
+            requeue: Vec::with_capacity(BURST + options.held_fragments as usize),
+            spare: Vec::with_capacity(BURST + options.held_fragments as usize),
+            scratch: Box::new(Scratch {
+                headers: [Headers::default(); BURST],
+                keys: [FlowKey::default(); BURST],
+                hashes: [0; BURST],
+                flows: [NO_FLOW; BURST],
+                units: [[NO_FLOW; BURST]; MAX_SCOPES],
+                inputs: vec![0; nodes.len()],
+                outcome: Outcome::default(),
+            }),
+            reasons: Reasons::default(),
+            cycles: config.cycles,
+            now: 0,
+            packets_in: 0,
+            bytes_in: 0,
+            packets_out: 0,
+            bytes_out: 0,
+            emitted: 0,
+            opened: 0,
+            ended: [0; 6],
+            engine_cycles: 0,
+            nodes,
+            table,
+            options,
+        })
+    }
+
+    /// Takes all packets of `input` through the chain; what comes out is added
+    /// to `output`, in order, and what is dropped goes back to `pool`. The
+    /// frames must be of `pool`'s memory.
+    pub fn process(
+        &mut self,
+        pool: &mut FramePool,
+        input: &mut Vec<Frame>,
+        output: &mut Vec<Frame>,
+    ) {
+        self.packets_in += input.len() as u64;
+        while !input.is_empty() {
+            self.burst(pool, input, output, true);
+            self.run_requeued(pool, output);
+        }
+    }
+
+    fn run_requeued(&mut self, pool: &mut FramePool, output: &mut Vec<Frame>) {
+        while !self.requeue.is_empty() {
+            let mut again = core::mem::replace(&mut self.requeue, core::mem::take(&mut self.spare));
+            while !again.is_empty() {
+                self.burst(pool, &mut again, output, false);
+            }
+            self.spare = again;
+        }
+    }
+
+    /// Takes at most a burst of packets from the front of `input`.
+    fn burst(
+        &mut self,
+        pool: &mut FramePool,
+        input: &mut Vec<Frame>,
+        output: &mut Vec<Frame>,
+        fresh: bool,
+    ) {
+        let start = (self.cycles)();
+        let memory = Arc::clone(pool.memory());
+        let n = input.len().min(BURST);
+        if let Some(first) = input.first() {
+            self.now = self.now.max(memory.meta(first).time.0);
+        }
+        self.expire(pool);
+        let before: u64 = self.nodes.iter().map(|node| node.cycles).sum();
+        let found = self.classify(pool, &memory, &mut input[..n]);
+        if fresh {
+            for frame in &input[..found.count] {
+                self.bytes_in += u64::from(memory.meta(frame).len);
+            }
+        }
+        let fates = self.run(pool, &memory, &mut input[..found.count], &found);
+        self.leave(pool, &memory, input, output, &found, fates);
+        let spent: u64 = self.nodes.iter().map(|node| node.cycles).sum::<u64>() - before;
+        self.engine_cycles += (self.cycles)().wrapping_sub(start).saturating_sub(spent);
+    }
+
+    /// Ends all flows and gives held packets back to `pool`, as dropped; the
+    /// last events are in [`Runtime::events`] afterwards.
+    pub fn finish(&mut self, pool: &mut FramePool) {
+        self.drop_held(pool, u64::MAX);
+        let live: Vec<u32> = match &self.table {
+            Some(table) => table.flows.live().collect(),
+            None => Vec::new(),
+        };
+        for flow in live {
+            self.end_flow(pool, flow, CloseReason::Shutdown);
+        }
+        // `close` takes no packets, but nothing stops a function from asking.
+        for frame in self.world.emits.frames.drain(..) {
+            pool.give(frame);
+        }
+        self.world.aliases.asked.clear();
+    }
+
+    /// Events not yet taken; the driver writes them and clears them.
+    pub fn events(&mut self) -> &mut EventLog {
+        &mut self.world.events
+    }
+
+    /// Flows open now.
+    pub fn active_flows(&self) -> usize {
+        self.table.as_ref().map_or(0, |table| table.flows.len())
+    }
+
+    /// What was counted so far.
+    pub fn report(&self) -> Report {
+        let mut drops = self.reasons.drops();
+        for node in &self.nodes {
+            let reasons = node.processor.descriptor().drops;
+            for (i, &count) in node.drops.iter().enumerate().filter(|(_, n)| **n > 0) {
+                let reason = reasons.get(i).copied().unwrap_or("unnamed");
+                drops.push((format!("{}.{reason}", node.name), count));
+            }
+            for (i, &count) in node.label_drops.iter().enumerate().filter(|(_, n)| **n > 0) {
+                let label = i
+                    .checked_sub(1)
+                    .and_then(|i| node.labels.get(i))
+                    .copied()
+                    .unwrap_or("pass");
+                drops.push((format!("{}.{label}", node.name), count));
+            }
+        }
+        Report {
+            chain: self.chain.clone(),
+            packets_in: self.packets_in,
+            bytes_in: self.bytes_in,
+            packets_out: self.packets_out,
+            bytes_out: self.bytes_out,
+            emitted: self.emitted,
+            emits_lost: self.world.emits.lost,
+            held: (self.fragments.held() + self.requeue.len()) as u64,
+            drops,
+            malformed: self.reasons.malformed(),
+            flows: self.flow_report(),
+            functions: self.nodes.iter().map(function_report).collect(),
+            events: self.world.events.recorded(),
+            events_lost: self.world.events.lost(),
+            engine_cycles: self.engine_cycles,
+        }
+    }
+
+    fn flow_report(&self) -> FlowReport {
+        let mut report = FlowReport {
+            seen: self.opened,
+            leased: self.world.leases.leased(),
+            buffer_bytes: self.world.buffers.in_use() as u64,
+            buffers_refused: self.world.buffers.refused(),
+            ..FlowReport::default()
+        };
+        for (why, &count) in CLOSE_REASONS.iter().zip(&self.ended) {
+            if count > 0 {
+                report.ended.push((why.name(), count));
+            }
+        }
+        if let Some(table) = &self.table {
+            report.tracked = true;
+            report.active = table.flows.len() as u64;
+            report.units = table.scopes.iter().map(|s| s.records.len() as u64).sum();
+            report.aliases = table.aliases.len() as u64;
+            report.aliases_refused = table.aliases_refused + self.world.aliases.refused;
+        }
+        report
+    }
+}
+
+/// In the order of the counters of ended flows.
+pub(crate) const CLOSE_REASONS: [CloseReason; 6] = [
+    CloseReason::Finished,
+    CloseReason::Reset,
+    CloseReason::Idle,
+    CloseReason::Evicted,
+    CloseReason::Reused,
+    CloseReason::Shutdown,
+];
+
+fn function_report(node: &RunNode) -> FunctionReport {
+    FunctionReport {
+        name: node.name.clone(),
+        nf: node.processor.descriptor().name,
+        packets: node.packets,
+        bytes: node.bytes,
+        cycles: node.cycles,
+        dropped: node.dropped,
+        counters: node
+            .processor
+            .descriptor()
+            .counters
+            .iter()
+            .copied()
+            .zip(node.counters.iter().copied())
+            .collect(),
+        tally: node
+            .tally
+            .sorted()
+            .into_iter()
+            .map(|(name, count)| (String::from_utf8_lossy(name).into_owned(), count))
+            .collect(),
+        tally_other: node.tally.other(),
+    }
+}
+
+/// The wider scopes of a stage, finest first, each with the first function
+/// that has it.
+fn nested_scopes(stage: &Stage) -> Result<Vec<(Scope, usize)>, StageError> {
+    let mut scopes: Vec<(Scope, usize)> = Vec::new();
+    for (number, node) in stage.nodes.iter().enumerate() {
+        let scope = node.processor.scope();
+        if scope == Scope::Flow || scopes.iter().any(|(s, _)| *s == scope) {
+            continue;
+        }
+        if let Some((_, other)) = scopes.iter().find(|(s, _)| !s.nests(scope)) {
+            let other = &stage.nodes[*other].name;
+            return Err(StageError(format!(
+                "{} and {other} keep state by keys that do not nest",
+                node.name
+            )));
+        }
+        let place = scopes
+            .iter()
+            .position(|(s, _)| scope.within(*s))
+            .unwrap_or(scopes.len());
+        scopes.insert(place, (scope, number));
+    }
+    if scopes.len() > MAX_SCOPES {
+        return Err(StageError(format!(
+            "chain {} has more than {MAX_SCOPES} scopes",
+            stage.chain
+        )));
+    }
+    Ok(scopes)
+}
