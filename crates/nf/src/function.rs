@@ -89,12 +89,6 @@ pub trait NetworkFunction: Sized + Send + Sync + 'static {
         None
     }
 
-    /// What keeps one state together; by default what the descriptor says. A
-    /// function overrides it where settings decide (NAT's mapping mode).
-    fn scope(&self) -> Scope {
-        Self::DESCRIPTOR.scope
-    }
-
     /// The runtime on which this flow should live, if not where it is.
     fn preferred_owner(&self, state: &Self::State, cluster: &Cluster<'_>) -> Option<RuntimeId> {
         let _ = (state, cluster);

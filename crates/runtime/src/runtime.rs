@@ -160,10 +160,13 @@ impl Runtime {
             let scope = scopes
                 .iter()
                 .position(|(scope, _)| *scope == node.processor.scope());
-            let slot = node.processor.place(match scope {
+            let mut slot = node.processor.place(match scope {
                 Some(scope) => &mut scope_layouts[scope],
                 None => &mut layout,
             });
+            if scope.is_some() {
+                slot.flow_bit = layout.reserve_bit();
+            }
             let first = node.next.first().copied().unwrap_or(Target::Out);
             let mut next = [first; MAX_LABELS];
             for (place, &target) in next.iter_mut().zip(&node.next) {

@@ -150,6 +150,21 @@ impl StageLayout {
         slot
     }
 
+    /// Takes a bit in the heads of these blocks for a function that keeps its
+    /// state elsewhere ([`Slot::flow_bit`]).
+    ///
+    /// # Panics
+    ///
+    /// Beyond [`StageLayout::MAX_FUNCTIONS`].
+    pub fn reserve_bit(&mut self) -> u64 {
+        assert!(
+            self.functions < Self::MAX_FUNCTIONS,
+            "a stage has at most 64 functions"
+        );
+        self.functions += 1;
+        1 << (self.functions - 1)
+    }
+
     /// Cache lines of a block.
     pub fn lines(&self) -> usize {
         (self.bytes as usize).div_ceil(64)

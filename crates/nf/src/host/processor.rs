@@ -16,8 +16,6 @@ use crate::{
 pub trait Processor: Send + Sync {
     /// What the function says of itself.
     fn descriptor(&self) -> &'static Descriptor;
-    /// What keeps one state together.
-    fn scope(&self) -> Scope;
     /// Version, size of its state and of its counters, in bytes.
     fn state(&self) -> StateLayout;
     /// Takes its place in a block.
@@ -70,10 +68,6 @@ struct Bound<N>(N);
 impl<N: NetworkFunction> Processor for Bound<N> {
     fn descriptor(&self) -> &'static Descriptor {
         const { &N::DESCRIPTOR }
-    }
-
-    fn scope(&self) -> Scope {
-        self.0.scope()
     }
 
     fn state(&self) -> StateLayout {
