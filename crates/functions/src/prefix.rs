@@ -112,7 +112,8 @@ mod tests {
 
     #[test]
     fn prefixes_contain_what_they_say() {
-        let set = Prefixes::parse(["10.0.0.0/8", "2001:db8::/32", "192.0.2.1"].into_iter()).unwrap();
+        let set =
+            Prefixes::parse(["10.0.0.0/8", "2001:db8::/32", "192.0.2.1"].into_iter()).unwrap();
         for (address, inside) in [
             ("10.255.0.1", true),
             ("11.0.0.0", false),

@@ -2,6 +2,7 @@
 
 use weir_nf::host::Kind;
 
+use crate::filter::Filter;
 use crate::ip_check::IpCheck;
 use crate::mac_swap::MacSwap;
 use crate::monitor::Monitor;
@@ -10,6 +11,7 @@ use crate::size_histogram::SizeHistogram;
 use crate::ttl::Ttl;
 
 const KINDS: &[Kind] = &[
+    Kind::of::<Filter>(),
     Kind::of::<FlowNop>(),
     Kind::of::<IpCheck>(),
     Kind::of::<MacSwap>(),
