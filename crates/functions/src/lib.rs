@@ -1,6 +1,7 @@
 //! The network functions that come with weir, one file each, and the list of
 //! them that chain files may name.
 
+pub mod asset;
 pub mod filter;
 pub mod ip_check;
 pub mod mac_swap;

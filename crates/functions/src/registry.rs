@@ -2,6 +2,7 @@
 
 use weir_nf::host::Kind;
 
+use crate::asset::AssetMonitor;
 use crate::filter::Filter;
 use crate::ip_check::IpCheck;
 use crate::mac_swap::MacSwap;
@@ -11,6 +12,7 @@ use crate::size_histogram::SizeHistogram;
 use crate::ttl::Ttl;
 
 const KINDS: &[Kind] = &[
+    Kind::of::<AssetMonitor>(),
     Kind::of::<Filter>(),
     Kind::of::<FlowNop>(),
     Kind::of::<IpCheck>(),
