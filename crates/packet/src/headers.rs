@@ -2,7 +2,6 @@
 
 use crate::link::LinkType;
 use crate::malformed::Malformed;
-use crate::protocol::ip;
 
 /// A set of facts about a packet's headers.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -313,11 +312,5 @@ impl Headers {
         }
         let [a, b, c, d] = *crate::read::chunk::<4>(bytes, self.l4 as usize)?;
         Some((u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])))
-    }
-
-    /// Whether the protocol is one that starts with ports.
-    #[inline]
-    pub(crate) const fn expects_ports(&self) -> bool {
-        matches!(self.proto, ip::TCP | ip::UDP | ip::SCTP)
     }
 }

@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::fragment::FragmentKey;
 use crate::headers::{HeaderFlags, Headers};
+use crate::malformed::Malformed;
 use crate::protocol::ip;
 use crate::quoted::{Quoted, is_query};
 use crate::read::{be8, be16, be32, chunk};
@@ -60,10 +61,38 @@ impl Direction {
 /// assert_eq!(there.source(way), (client, 40_000));
 /// # Ok::<(), std::net::AddrParseError>(())
 /// ```
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-#[derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable, zerocopy::KnownLayout)]
+#[allow(clippy::derived_hash_with_manual_eq)]
+#[derive(
+    Clone,
+    Copy,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Debug,
+    Default,
+    zerocopy::FromBytes,
+    zerocopy::IntoBytes,
+    zerocopy::Immutable,
+    zerocopy::KnownLayout,
+)]
 #[repr(C, align(16))]
 pub struct FlowKey([u64; 6]);
+
+/// Six words at once: a call to `memcmp` would cost more than the comparison.
+impl PartialEq for FlowKey {
+    #[inline(always)]
+    fn eq(&self, other: &FlowKey) -> bool {
+        let (a, b) = (&self.0, &other.0);
+        (a[0] ^ b[0])
+            | (a[1] ^ b[1])
+            | (a[2] ^ b[2])
+            | (a[3] ^ b[3])
+            | (a[4] ^ b[4])
+            | (a[5] ^ b[5])
+            == 0
+    }
+}
 
 const _: () = assert!(size_of::<FlowKey>() == 48 && align_of::<FlowKey>() == 16);
 
@@ -347,6 +376,20 @@ pub fn flow_key(bytes: &[u8], headers: &Headers, options: &KeyOptions) -> KeyOut
     any_key(bytes, headers, options).unwrap_or(KeyOutcome::None)
 }
 
+/// Whether a fault has left too little to tell which flow the packet belongs to: a transport
+/// header without its ports, or headers that were not followed to the transport's.
+fn is_unknown(headers: &Headers) -> bool {
+    match headers.damage() {
+        Some(Malformed::Ipv6TooManyExtensions) => true,
+        Some(Malformed::TcpTruncated | Malformed::UdpTruncated | Malformed::SctpTruncated) => {
+            // With nothing behind the IP header, by its own count, the addresses are all there is.
+            let more = HeaderFlags::CUT | HeaderFlags::NO_LENGTH;
+            headers.l4_len() > 0 || headers.flags.intersects(more)
+        }
+        _ => false,
+    }
+}
+
 #[inline(never)]
 fn any_key(bytes: &[u8], headers: &Headers, options: &KeyOptions) -> Option<KeyOutcome> {
     if !headers.is_ip() {
@@ -370,11 +413,7 @@ fn any_key(bytes: &[u8], headers: &Headers, options: &KeyOptions) -> Option<KeyO
     let mut ports = (0, 0);
     if let Some(found) = headers.ports(bytes) {
         ports = found;
-    } else if headers.flags.contains(HeaderFlags::DAMAGED)
-        && headers.expects_ports()
-        && headers.l4_len() > 0
-    {
-        // A piece of a transport header without its ports: no telling which flow.
+    } else if is_unknown(headers) {
         return None;
     } else if options.icmp == IcmpKey::Conversation
         && headers

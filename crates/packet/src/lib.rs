@@ -37,6 +37,8 @@ pub mod udp;
 pub mod vlan;
 pub mod vxlan;
 
+#[allow(unsafe_code)]
+mod arena;
 mod frame;
 #[allow(unsafe_code)]
 mod memory;
@@ -50,16 +52,17 @@ mod tunnel;
 mod walk;
 mod wire;
 
-pub use frame::{Frame, FrameMeta, HEADROOM, META_BYTES, Side, frame_flags};
+pub use arena::{Advise, Arena, no_advice};
 pub use ethernet::MacAddr;
 pub use fragment::FragmentKey;
+pub use frame::{Frame, FrameMeta, HEADROOM, META_BYTES, Side, frame_flags};
 pub use headers::{HeaderFlags, Headers};
 pub use key::{Direction, FlowKey, IcmpKey, KeyOptions, KeyOutcome, flow_key};
 pub use link::LinkType;
 pub use malformed::Malformed;
-pub use memory::{Advise, FramePool, MemoryLayout, NoFrame, PacketMemory, no_advice};
+pub use memory::{FramePool, MemoryLayout, NoFrame, PacketMemory};
 pub use packet::Packet;
-pub use parse::{Depth, ParseOptions, parse};
-pub use time::Time;
+pub use parse::{Depth, ParseOptions, parse, parse_into};
 pub use quoted::Quoted;
+pub use time::Time;
 pub use wire::BufferTooSmall;

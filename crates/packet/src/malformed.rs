@@ -46,6 +46,8 @@ reasons! {
     PppoeBadVersion = "pppoe_bad_version",
     /// The frame ends inside a PPP header.
     PppTruncated = "ppp_truncated",
+    /// The frame ends inside a network service header, or the header is too short for its kind.
+    NshTruncated = "nsh_truncated",
     /// The frame ends inside an ARP packet.
     ArpTruncated = "arp_truncated",
     /// More headers, tags or tunnels inside one another than weir follows.

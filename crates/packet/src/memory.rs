@@ -14,20 +14,11 @@
 //! gives exclusive access, so Rust's aliasing rules for the descriptor carry
 //! over to the bytes.
 
-use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
-use std::ptr::NonNull;
 use std::sync::Arc;
 
+use crate::arena::{Advise, Arena};
 use crate::frame::{Frame, FrameMeta, HEADROOM, META_BYTES};
-
-/// Asks the system for large pages behind a range of memory. The drivers own
-/// system calls, so they pass the function in; [`no_advice`] does nothing.
-pub type Advise = fn(&mut [u8]);
-
-/// An [`Advise`] that leaves the memory as it is.
-pub fn no_advice(_: &mut [u8]) {}
 
 /// How many frames of which size a packet memory has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,15 +64,15 @@ impl MemoryLayout {
     }
 }
 
-const ALIGN: usize = 2 << 20;
-
 static NEXT_MEMORY: AtomicU32 = AtomicU32::new(1);
 
 /// One mapping full of frames.
 #[derive(Debug)]
 pub struct PacketMemory {
-    base: NonNull<UnsafeCell<u8>>,
+    lines: Arena<[u64; 8]>,
     layout: MemoryLayout,
+    /// First line of the large frames.
+    large_from: u32,
     id: u32,
     pooled: AtomicBool,
 }
@@ -113,17 +104,11 @@ impl PacketMemory {
             "offsets fit a descriptor"
         );
         let id = NEXT_MEMORY.fetch_add(1, Ordering::Relaxed);
-        let heap = Layout::from_size_align(total, ALIGN).expect("checked above");
-        // SAFETY: the layout's size is not zero.
-        let start = unsafe { alloc_zeroed(heap) };
-        let Some(base) = NonNull::new(start) else {
-            handle_alloc_error(heap)
-        };
-        // SAFETY: `total` zeroed bytes just allocated, nobody else has them.
-        advise(unsafe { core::slice::from_raw_parts_mut(base.as_ptr(), total) });
+        let lines = Arena::zeroed(total / 64, advise);
         Arc::new(PacketMemory {
-            base: base.cast(),
+            lines,
             layout,
+            large_from: layout.small_frames * (layout.small_bytes / 64),
             id,
             pooled: AtomicBool::new(false),
         })
@@ -142,15 +127,14 @@ impl PacketMemory {
             frame.memory == self.id,
             "a frame is used with the memory it came from"
         );
-        let small = self.layout.small_frames as usize * self.layout.small_bytes as usize;
-        let bytes = if frame.offset() < small {
+        let bytes = if frame.line < self.large_from {
             self.layout.small_bytes
         } else {
             self.layout.large_bytes
         };
         // SAFETY: a frame's offset was computed by the pool inside the total.
         (
-            unsafe { self.base.as_ptr().cast::<u8>().add(frame.offset()) },
+            unsafe { self.lines.raw().cast::<u8>().add(frame.offset()) },
             bytes as usize,
         )
     }
@@ -184,6 +168,12 @@ impl PacketMemory {
         }
     }
 
+    /// Metadata and the packet's bytes.
+    #[inline]
+    pub fn read<'a>(&'a self, frame: &'a Frame) -> (&'a FrameMeta, &'a [u8]) {
+        (self.meta(frame), self.bytes(frame))
+    }
+
     /// The packet's bytes.
     #[inline]
     pub fn bytes<'a>(&'a self, frame: &'a Frame) -> &'a [u8] {
@@ -205,15 +195,6 @@ impl PacketMemory {
         let (start, _) = self.place(frame);
         crate::prefetch::read(start);
         crate::prefetch::read(start.wrapping_add(META_BYTES + HEADROOM));
-    }
-}
-
-impl Drop for PacketMemory {
-    fn drop(&mut self) {
-        if let Ok(heap) = Layout::from_size_align(self.layout.total_bytes(), ALIGN) {
-            // SAFETY: allocated in `new` with this very layout.
-            unsafe { dealloc(self.base.as_ptr().cast(), heap) };
-        }
     }
 }
 
@@ -263,7 +244,7 @@ impl FramePool {
     /// A pool of its own with the default layout and no advice: for tests
     /// and tools.
     pub fn with_layout(layout: MemoryLayout) -> FramePool {
-        FramePool::new(PacketMemory::new(layout, no_advice)).expect("the memory is new")
+        FramePool::new(PacketMemory::new(layout, crate::no_advice)).expect("the memory is new")
     }
 
     /// The memory that the frames lie in.
@@ -306,11 +287,9 @@ impl FramePool {
             frame.memory == self.memory.id,
             "a frame goes back to its own pool"
         );
-        let layout = self.memory.layout();
-        let small = layout.small_frames as usize * layout.small_bytes as usize;
         // Neither list can grow past the frames it was made with, so `push`
         // never allocates.
-        if frame.offset() < small {
+        if frame.line < self.memory.large_from {
             self.small.push(frame);
         } else {
             self.large.push(frame);
@@ -327,7 +306,7 @@ impl FramePool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Time;
+    use crate::{Time, no_advice};
 
     fn tiny() -> MemoryLayout {
         MemoryLayout {

@@ -65,19 +65,48 @@ pub struct ParseOptions {
 /// ```
 #[inline]
 pub fn parse(bytes: &[u8], link: LinkType, options: &ParseOptions) -> Result<Headers, Malformed> {
+    let mut headers = Headers::default();
+    parse_into(bytes, link, options, &mut headers)?;
+    Ok(headers)
+}
+
+/// [`parse`] into a place of the caller's, which saves a copy per packet. After an error the
+/// place holds nothing of use.
+///
+/// # Errors
+///
+/// As [`parse`].
+#[inline]
+pub fn parse_into(
+    bytes: &[u8],
+    link: LinkType,
+    options: &ParseOptions,
+    headers: &mut Headers,
+) -> Result<(), Malformed> {
     if let LinkType::Ethernet = link
         && let Depth::L4 = options.depth
-        && let Some(headers) = plain(bytes, options.inner)
+        && plain(bytes, options.inner, headers).is_some()
     {
-        return Ok(headers);
+        return Ok(());
     }
-    Walk::new(bytes, link, options).run()
+    walk(bytes, link, options, headers)
+}
+
+#[inline(never)]
+fn walk(
+    bytes: &[u8],
+    link: LinkType,
+    options: &ParseOptions,
+    headers: &mut Headers,
+) -> Result<(), Malformed> {
+    *headers = Walk::new(bytes, link, options).run()?;
+    Ok(())
 }
 
 /// The straight way for nearly all packets: Ethernet, IPv4 without options or fragments, TCP or
 /// UDP, all of it consistent. `None` sends the packet to the walker, which says what is wrong.
 #[inline(always)]
-fn plain(bytes: &[u8], inner: bool) -> Option<Headers> {
+fn plain(bytes: &[u8], inner: bool, headers: &mut Headers) -> Option<()> {
     const L3: usize = 14;
     const L4: usize = 34;
     // Ethernet, IPv4 and the eight octets that UDP has and TCP has at least.
@@ -116,7 +145,7 @@ fn plain(bytes: &[u8], inner: bool) -> Option<Headers> {
         }
         _ => return None,
     }
-    Some(Headers {
+    *headers = Headers {
         end: (L3 + total) as u32,
         l3: L3 as u16,
         l4: L4 as u16,
@@ -127,7 +156,8 @@ fn plain(bytes: &[u8], inner: bool) -> Option<Headers> {
         proto: head[23],
         tcp_flags,
         ..Headers::default()
-    })
+    };
+    Some(())
 }
 
 #[cfg(test)]

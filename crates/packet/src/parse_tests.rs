@@ -203,6 +203,10 @@ fn tags_and_labels_are_skipped() {
     let snap = [0xaa, 0xaa, 3, 0, 0, 0, 8, 0];
     let frame = ethernet(36, &[&snap[..], &ipv4(17, &UDP)].concat());
     assert!(full(&frame).expect("a packet").is_udp());
+    let nsh = [0x0f, 0xc2, 2, 1, 0, 0, 1, 255];
+    let frame = ethernet(0x894f, &[&nsh[..], &ipv4(17, &UDP)].concat());
+    assert!(full(&frame).expect("a packet").is_udp());
+    assert_eq!(full(&frame[..18]), Err(Malformed::NshTruncated));
     // Spanning tree is no fault and has no flow.
     let headers = full(&ethernet(38, &[0x42, 0x42, 3, 0, 0])).expect("a packet");
     assert!(!headers.is_ip());
@@ -369,7 +373,7 @@ fn depth_is_kept() {
 /// Frames that start plausibly, so that random octets reach the inner parsers.
 fn frames() -> impl Strategy<Value = Vec<u8>> {
     let kinds = proptest::sample::select(vec![
-        0x0800u16, 0x86dd, 0x8100, 0x88a8, 0x8847, 0x8864, 0x0806, 0x8903, 0x0026,
+        0x0800u16, 0x86dd, 0x8100, 0x88a8, 0x8847, 0x8864, 0x0806, 0x8903, 0x894f, 0x0026,
     ]);
     let first = proptest::sample::select(vec![0x45u8, 0x60, 0x46, 0x11, 0xaa, 0x00]);
     let proto = proptest::sample::select(vec![0u8, 1, 4, 6, 17, 41, 43, 44, 47, 51, 58, 60, 132]);
@@ -440,7 +444,8 @@ proptest! {
     #[test]
     fn the_straight_way_agrees(frame in frames(), open: bool) {
         let options = ParseOptions { inner: open, ..Default::default() };
-        if let Some(headers) = plain(&frame, open) {
+        let mut headers = Headers::default();
+        if plain(&frame, open, &mut headers).is_some() {
             prop_assert_eq!(Walk::new(&frame, LinkType::Ethernet, &options).run(), Ok(headers));
         }
     }

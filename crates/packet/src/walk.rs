@@ -166,7 +166,11 @@ impl<'a> Walk<'a> {
         }
         at += 1;
         if be8(self.bytes, at).ok_or(truncated)? != 0x03 {
-            return Ok(Layer::Done);
+            // Cisco's encapsulation: an EtherType right after the address.
+            return Ok(Layer::EtherType(
+                be16(self.bytes, at).ok_or(truncated)?,
+                at + 2,
+            ));
         }
         at += 1;
         if be8(self.bytes, at).ok_or(truncated)? == 0 {
@@ -233,12 +237,30 @@ impl<'a> Walk<'a> {
                 }
                 Ok(Layer::Ppp(at + 6))
             }
+            ethertype::NSH => self.nsh(at),
             // A frame in a frame: two octets (forwarding tag, TTL) and the edge's own frame.
             ethertype::FABRICPATH => Ok(Layer::Ethernet(at + 2)),
             ethertype::ETHERNET => Ok(Layer::Ethernet(at)),
             ethertype::PPP => Ok(Layer::Ppp(at)),
             _ if kind < ethertype::FIRST => Ok(Layer::Llc(at)),
             _ => self.network(kind, at),
+        }
+    }
+
+    /// RFC 8300 section 2: a base header that says how long the whole is and what follows.
+    fn nsh(&mut self, at: usize) -> Result<Layer, Malformed> {
+        let bytes = self.visible();
+        let head = chunk::<8>(bytes, at).ok_or(Malformed::NshTruncated)?;
+        let inside = at + usize::from(head[1] & 0x3f) * 4;
+        if inside < at + 8 || inside > bytes.len() {
+            return Err(Malformed::NshTruncated);
+        }
+        match head[3] {
+            1 => self.network(ethertype::IPV4, inside),
+            2 => self.network(ethertype::IPV6, inside),
+            3 => Ok(Layer::Ethernet(inside)),
+            5 => Ok(Layer::Mpls(inside)),
+            _ => self.network(ethertype::NSH, at),
         }
     }
 
@@ -394,18 +416,20 @@ impl<'a> Walk<'a> {
         if length > 20 {
             self.headers.flags |= HeaderFlags::OPTIONS;
         }
+        if fragment & 0x3fff != 0 {
+            self.headers.flags |= HeaderFlags::FRAGMENT;
+        }
+        if fragment & 0x1fff != 0 {
+            self.headers.flags |= HeaderFlags::LATER_FRAGMENT;
+        }
         if after > bytes.len() {
             return self.fault(Malformed::Ipv4Truncated);
         }
         if total != 0 && total < length {
             return self.fault(Malformed::Ipv4BadTotalLength);
         }
-        if fragment & 0x3fff != 0 {
-            self.headers.flags |= HeaderFlags::FRAGMENT;
-            if fragment & 0x1fff != 0 {
-                self.headers.flags |= HeaderFlags::LATER_FRAGMENT;
-                return Ok(Layer::Done);
-            }
+        if self.headers.is_later_fragment() {
+            return Ok(Layer::Done);
         }
         Ok(Layer::Transport(after))
     }

@@ -4,7 +4,7 @@ use weir_nf::host::{BURST, FlowHead, NO_FLOW, OnMalformed, Timeouts, WhenFull};
 use weir_nf::{CloseReason, Fields, FlowInfo, Phase, Scope};
 use weir_packet::{
     Direction, FlowKey, FragmentKey, Frame, FramePool, Headers, KeyOutcome, Packet, PacketMemory,
-    flow_key, parse,
+    flow_key, parse_into,
 };
 
 use crate::drops::EngineDrop;
@@ -50,6 +50,7 @@ impl Runtime {
     /// Finds the flow of each packet, opening flows and ending those whose
     /// time is over. Packets that are not `alive` and not `held` were counted
     /// as dropped.
+    #[inline(never)]
     pub(crate) fn classify(
         &mut self,
         pool: &mut FramePool,
@@ -57,7 +58,7 @@ impl Runtime {
         frames: &mut [Frame],
     ) -> Classified {
         let n = frames.len();
-        let all = u64::MAX.checked_shr(64 - n as u32).unwrap_or(0);
+        let all = crate::execute::all(n);
         if self.parse.is_none() {
             return Classified {
                 count: n,
@@ -94,8 +95,7 @@ impl Runtime {
             if cut {
                 // Everything before packet i (or including it, where only its
                 // successors must wait) goes first.
-                let kept = found.count;
-                let mask = u64::MAX.checked_shr(64 - kept as u32).unwrap_or(0);
+                let mask = crate::execute::all(found.count);
                 found.alive &= mask;
                 found.held &= mask;
                 break;
@@ -105,7 +105,7 @@ impl Runtime {
     }
 
     /// Parses the packets and makes their keys; fetches index buckets.
-    fn look(&mut self, memory: &PacketMemory, frames: &mut [Frame]) -> Kinds {
+    fn look(&mut self, memory: &PacketMemory, frames: &[Frame]) -> Kinds {
         let Some(options) = self.parse else {
             return Kinds::default();
         };
@@ -113,77 +113,87 @@ impl Runtime {
         for frame in frames.iter().take(AHEAD) {
             memory.prefetch(frame);
         }
-        for i in 0..frames.len().min(BURST) {
-            if let Some(next) = frames.get(i + AHEAD) {
+        let scratch = &mut *self.scratch;
+        scratch.flows = [NO_FLOW; BURST];
+        let places = scratch
+            .headers
+            .iter_mut()
+            .zip(&mut scratch.keys)
+            .zip(&mut scratch.hashes);
+        let ahead = frames
+            .iter()
+            .skip(AHEAD)
+            .map(Some)
+            .chain(core::iter::repeat(None));
+        let mut bit = 1u64;
+        for ((frame, next), ((headers, place), hash)) in frames.iter().zip(ahead).zip(places) {
+            if let Some(next) = next {
                 memory.prefetch(next);
             }
-            let bit = 1u64 << i;
-            let bytes = memory.bytes(&frames[i]);
-            let link = memory.meta(&frames[i]).link;
-            self.scratch.flows[i] = NO_FLOW;
-            match parse(bytes, link, &options) {
-                Ok(headers) => {
-                    self.scratch.headers[i] = headers;
+            let (meta, bytes) = memory.read(frame);
+            let link = meta.link;
+            match parse_into(bytes, link, &options, headers) {
+                Ok(()) => {
                     if let Some(fault) = headers.damage() {
                         self.reasons.count_malformed(fault, false);
+                    }
+                    kinds.alive |= bit;
+                    if let Some(table) = &self.table {
+                        match flow_key(bytes, headers, &self.key) {
+                            KeyOutcome::Flow(key, direction) => {
+                                *hash = table.hash(&key);
+                                table.flows.index.prefetch(*hash);
+                                *place = key;
+                                kinds.flows |= bit;
+                                if direction == Direction::Reverse {
+                                    kinds.reverse |= bit;
+                                }
+                            }
+                            KeyOutcome::LaterFragment(_) => kinds.later |= bit,
+                            KeyOutcome::None => {}
+                        }
                     }
                 }
                 Err(fault) => {
                     let pass = self.options.malformed == OnMalformed::Pass;
                     self.reasons.count_malformed(fault, !pass);
-                    let mut headers = Headers::default();
+                    *headers = Headers::default();
                     headers.end = bytes.len() as u32;
                     headers.link = link;
-                    self.scratch.headers[i] = headers;
                     if pass {
                         kinds.alive |= bit;
                     }
-                    continue;
                 }
             }
-            kinds.alive |= bit;
-            let Some(table) = &self.table else { continue };
-            match flow_key(bytes, &self.scratch.headers[i], &self.key) {
-                KeyOutcome::Flow(key, direction) => {
-                    let hash = table.hash(&key);
-                    table.flows.index.prefetch(hash);
-                    self.scratch.keys[i] = key;
-                    self.scratch.hashes[i] = hash;
-                    kinds.flows |= bit;
-                    kinds.reverse |= u64::from(direction == Direction::Reverse) << i;
-                }
-                KeyOutcome::LaterFragment(_) => kinds.later |= bit,
-                KeyOutcome::None => {}
-            }
+            bit <<= 1;
         }
         kinds
     }
 
     /// Fetches the blocks that the keys seem to lead to, behind aliases too.
-    fn fetch(&self, flows: u64) {
+    fn fetch(&mut self, flows: u64) {
         let Some(table) = &self.table else { return };
-        let each = |f: &dyn Fn(u64)| {
-            let mut left = flows;
-            while left != 0 {
-                f(self.scratch.hashes[left.trailing_zeros() as usize]);
-                left &= left - 1;
-            }
-        };
+        let scratch = &mut *self.scratch;
+        let lines = self.block_lines;
         let mut left = flows;
         while left != 0 {
-            table.prefetch_candidate(
-                self.scratch.hashes[left.trailing_zeros() as usize],
-                self.block_lines,
-            );
+            let i = left.trailing_zeros() as usize;
+            scratch.candidates[i] = table.candidate(scratch.hashes[i], lines);
             left &= left - 1;
         }
         if table.aliases.len() > 0 {
-            each(&|hash| table.prefetch_behind_alias(hash, self.block_lines));
+            let mut left = flows;
+            while left != 0 {
+                let i = left.trailing_zeros() as usize;
+                table.fetch_behind_alias(scratch.candidates[i], lines);
+                left &= left - 1;
+            }
         }
     }
 
     /// Gives packet `i` its flow. True where the burst is cut: at `i`, or
     /// after it (`found.count` says which).
+    #[inline(never)]
     fn resolve_flow(
         &mut self,
         pool: &mut FramePool,
@@ -341,7 +351,13 @@ impl Runtime {
             return Resolved::Cut;
         };
         let (key, hash) = (self.scratch.keys[i], self.scratch.hashes[i]);
-        let unit = match table.find(&key, hash, direction) {
+        let candidate = self.scratch.candidates[i];
+        let known = if table.is_flow(candidate, &key) {
+            Found::Flow(candidate, direction)
+        } else {
+            table.find(&key, hash, direction)
+        };
+        let unit = match known {
             Found::Flow(flow, direction) => {
                 let head = table.flows.blocks.head(flow);
                 let Some(why) = self.over(head, &self.scratch.headers[i], now) else {

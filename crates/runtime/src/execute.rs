@@ -17,12 +17,14 @@ pub(crate) struct Fates {
 
 impl Runtime {
     /// Takes a classified burst through the functions.
+    #[inline(never)]
     pub(crate) fn run(
         &mut self,
         pool: &mut FramePool,
         memory: &PacketMemory,
         frames: &mut [Frame],
         found: &Classified,
+        bytes: u64,
     ) -> Fates {
         let mut fates = Fates::default();
         let Some(first) = self.scratch.inputs.first_mut() else {
@@ -30,7 +32,7 @@ impl Runtime {
             return fates;
         };
         *first = found.alive;
-        let mut sized = (0u64, 0u64);
+        let mut sized = (all(found.count), bytes);
         for number in 0..self.nodes.len() {
             let mask = core::mem::take(&mut self.scratch.inputs[number]);
             if mask == 0 {
@@ -86,6 +88,7 @@ impl Runtime {
     }
 
     /// Sends packets on by the verdicts of function `number`.
+    #[inline(never)]
     fn settle(
         &mut self,
         number: usize,
@@ -157,6 +160,7 @@ impl Runtime {
 
     /// Hands the burst's packets on: out, back through the chain, into the
     /// fragment memory, or back to the pool.
+    #[inline(never)]
     pub(crate) fn leave(
         &mut self,
         pool: &mut FramePool,
@@ -167,7 +171,7 @@ impl Runtime {
         fates: Fates,
     ) {
         let n = found.count;
-        let all = u64::MAX.checked_shr(64 - n as u32).unwrap_or(0);
+        let all = all(n);
         self.packets_out += u64::from(fates.out.count_ones());
         self.bytes_out += bytes_of(memory, input, fates.out);
         if fates.out == all {
@@ -209,6 +213,11 @@ impl Runtime {
             }
         }
     }
+}
+
+/// The mask of the first `n` packets.
+pub(crate) fn all(n: usize) -> u64 {
+    u64::MAX.checked_shr(64 - n as u32).unwrap_or(0)
 }
 
 fn bytes_of(memory: &PacketMemory, frames: &[Frame], mut mask: u64) -> u64 {

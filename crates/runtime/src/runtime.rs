@@ -7,7 +7,9 @@ use weir_nf::host::{
     Slot, Stage, StageLayout, Target, World,
 };
 use weir_nf::{BufferPool, CloseReason, EventLog, Leases, Needs, Scope, Tally};
-use weir_packet::{Advise, Depth, FlowKey, Frame, FramePool, Headers, KeyOptions, ParseOptions};
+use weir_packet::{
+    Advise, Depth, FlowKey, Frame, FramePool, Headers, KeyOptions, PacketMemory, ParseOptions,
+};
 
 use crate::drops::Reasons;
 use crate::flows::FlowTable;
@@ -67,6 +69,8 @@ pub(crate) struct Scratch {
     pub(crate) headers: [Headers; BURST],
     pub(crate) keys: [FlowKey; BURST],
     pub(crate) hashes: [u64; BURST],
+    /// Index entries that the hashes seem to lead to.
+    pub(crate) candidates: [u32; BURST],
     pub(crate) flows: [u32; BURST],
     pub(crate) units: [[u32; BURST]; MAX_SCOPES],
     pub(crate) inputs: Vec<u64>,
@@ -266,6 +270,7 @@ impl Runtime {
                 headers: [Headers::default(); BURST],
                 keys: [FlowKey::default(); BURST],
                 hashes: [0; BURST],
+                candidates: [NO_FLOW; BURST],
                 flows: [NO_FLOW; BURST],
                 units: [[NO_FLOW; BURST]; MAX_SCOPES],
                 inputs: vec![0; nodes.len()],
@@ -331,12 +336,11 @@ impl Runtime {
         self.expire(pool);
         let before: u64 = self.nodes.iter().map(|node| node.cycles).sum();
         let found = self.classify(pool, &memory, &mut input[..n]);
+        let bytes = bytes_of(&memory, &input[..found.count]);
         if fresh {
-            for frame in &input[..found.count] {
-                self.bytes_in += u64::from(memory.meta(frame).len);
-            }
+            self.bytes_in += bytes;
         }
-        let fates = self.run(pool, &memory, &mut input[..found.count], &found);
+        let fates = self.run(pool, &memory, &mut input[..found.count], &found, bytes);
         self.leave(pool, &memory, input, output, &found, fates);
         let spent: u64 = self.nodes.iter().map(|node| node.cycles).sum::<u64>() - before;
         self.engine_cycles += (self.cycles)().wrapping_sub(start).saturating_sub(spent);
@@ -429,6 +433,13 @@ impl Runtime {
         }
         report
     }
+}
+
+fn bytes_of(memory: &PacketMemory, frames: &[Frame]) -> u64 {
+    frames
+        .iter()
+        .map(|frame| u64::from(memory.meta(frame).len))
+        .sum()
 }
 
 /// In the order of the counters of ended flows.

@@ -9,8 +9,8 @@
 //! (`FromBytes`); slots are aligned because [`StageLayout`] places them at
 //! multiples of their alignment (at most 16) in blocks aligned to 64.
 
-use weir_packet::{Direction, FlowKey};
-use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
+use weir_packet::{Arena, Direction, FlowKey};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::{Phase, State, Stats};
 
@@ -178,7 +178,7 @@ impl StageLayout {
 
 /// The blocks of one runtime and stage.
 pub struct Blocks {
-    lines: Vec<Line>,
+    lines: Arena<Line>,
     stride: usize,
 }
 
@@ -196,8 +196,7 @@ impl Blocks {
     /// ask for large pages.
     pub fn new(count: usize, layout: &StageLayout, advise: weir_packet::Advise) -> Blocks {
         let stride = layout.lines();
-        let mut lines = Line::new_vec_zeroed(count * stride).unwrap_or_default();
-        advise(lines.as_mut_bytes());
+        let lines = Arena::zeroed(count * stride, advise);
         Blocks { lines, stride }
     }
 

@@ -6,6 +6,8 @@
 //! overflowed, and nothing is ever moved. The caller compares keys: the tag
 //! only says where it is worth it.
 
+use weir_packet::Arena;
+
 /// Entries per bucket.
 const WIDTH: usize = 8;
 const NO_TAG: u16 = 0;
@@ -24,9 +26,37 @@ struct Bucket {
 /// The index of one flow table.
 #[derive(Debug)]
 pub(crate) struct Index {
-    buckets: Vec<Bucket>,
+    buckets: Arena<Bucket>,
     mask: usize,
     len: usize,
+}
+
+/// No record.
+pub(crate) const NONE: u32 = u32::MAX;
+
+const LANES: u64 = 0x0001_0001_0001_0001;
+const LOW_15: u64 = 0x7fff * LANES;
+
+impl Bucket {
+    /// Where the tags equal `tag`: bit 16·i for entry i, bit 16·(i − 4) + 1
+    /// for entries from 4 on.
+    #[inline(always)]
+    fn matches(&self, tag: u16) -> u64 {
+        let [a, b, c, d, e, f, g, h] = self.tags.map(u64::from);
+        let wanted = u64::from(tag) * LANES;
+        // The top bit of each 16-bit lane that is zero; no carry leaves a lane.
+        let zero_lanes = |x: u64| !(((x & LOW_15) + LOW_15) | x | LOW_15);
+        let low = zero_lanes((a | b << 16 | c << 32 | d << 48) ^ wanted);
+        let high = zero_lanes((e | f << 16 | g << 32 | h << 48) ^ wanted);
+        low >> 15 | high >> 14
+    }
+}
+
+/// The entry of the lowest bit of what [`Bucket::matches`] gave.
+#[inline(always)]
+fn first(matches: u64) -> usize {
+    let bit = matches.trailing_zeros() as usize;
+    (bit / 16 + bit % 2 * 4) % WIDTH
 }
 
 fn tag(hash: u64) -> u16 {
@@ -37,11 +67,8 @@ fn tag(hash: u64) -> u16 {
 impl Index {
     /// Room for `entries` at a load of at most 3/4.
     pub(crate) fn new(entries: usize, advise: weir_packet::Advise) -> Index {
-        use zerocopy::{FromZeros, IntoBytes};
         let count = (entries * 4 / 3).div_ceil(WIDTH).max(1).next_power_of_two();
-        let mut buckets = Bucket::new_vec_zeroed(count).unwrap_or_default();
-        assert!(buckets.len() == count, "memory for the flow table");
-        advise(buckets.as_mut_bytes());
+        let buckets = Arena::zeroed(count, advise);
         Index {
             buckets,
             mask: count - 1,
@@ -64,22 +91,17 @@ impl Index {
         weir_packet::prefetch::read(bucket);
     }
 
-    #[inline]
-    fn matches(bucket: &Bucket, tag: u16) -> u32 {
-        let mut mask = 0;
-        for (i, &have) in bucket.tags.iter().enumerate() {
-            mask |= u32::from(have == tag) << i;
-        }
-        mask
-    }
-
     /// The first record that may have this hash, without a look at its key:
-    /// what to prefetch.
-    #[inline]
-    pub(crate) fn candidate(&self, hash: u64) -> Option<u32> {
-        let bucket = self.buckets.get(hash as usize & self.mask)?;
-        let matches = Index::matches(bucket, tag(hash));
-        (matches != 0).then(|| bucket.records[matches.trailing_zeros() as usize % WIDTH])
+    /// what to prefetch, and nearly always the answer. [`NONE`] for none.
+    #[inline(always)]
+    pub(crate) fn candidate(&self, hash: u64) -> u32 {
+        let Some(bucket) = self.buckets.get(hash as usize & self.mask) else {
+            return NONE;
+        };
+        match bucket.matches(tag(hash)) {
+            0 => NONE,
+            matches => bucket.records[first(matches)],
+        }
     }
 
     /// The record with this hash for which `same` holds.
@@ -90,9 +112,9 @@ impl Index {
         // The bound keeps a table whose counts are wrong from looping.
         for _ in 0..=self.mask {
             let bucket = &self.buckets[at];
-            let mut matches = Index::matches(bucket, tag);
+            let mut matches = bucket.matches(tag);
             while matches != 0 {
-                let record = bucket.records[matches.trailing_zeros() as usize % WIDTH];
+                let record = bucket.records[first(matches)];
                 if same(record) {
                     return Some(record);
                 }

@@ -7,10 +7,11 @@ pub(crate) mod tcp;
 pub(crate) mod wheel;
 
 use weir_nf::Scope;
-use weir_nf::host::{FlowOptions, StageLayout};
+use weir_nf::host::{FlowHead, FlowOptions, StageLayout};
 use weir_packet::{Advise, Direction, FlowKey};
 
 use aliases::{Alias, Aliases};
+use index::NONE;
 use records::{ALIAS, Records};
 use wheel::Wheel;
 
@@ -96,24 +97,23 @@ impl FlowTable {
         self.next_id - 1
     }
 
-    /// Fetches what the first matching index entry points at.
-    #[inline]
-    pub(crate) fn prefetch_candidate(&self, hash: u64, lines: usize) {
-        if let Some(entry) = self.flows.index.candidate(hash) {
-            if entry & ALIAS == 0 {
-                self.flows.blocks.prefetch(entry, lines);
-            } else {
-                self.aliases.prefetch(entry & !ALIAS);
-            }
+    /// The index entry that a hash seems to lead to; fetches what it points
+    /// at.
+    #[inline(always)]
+    pub(crate) fn candidate(&self, hash: u64, lines: usize) -> u32 {
+        let entry = self.flows.index.candidate(hash);
+        if entry & ALIAS == 0 {
+            self.flows.blocks.prefetch(entry, lines);
+        } else if entry != NONE {
+            self.aliases.prefetch(entry & !ALIAS);
         }
+        entry
     }
 
     /// Fetches the block behind an alias that was fetched before.
     #[inline]
-    pub(crate) fn prefetch_behind_alias(&self, hash: u64, lines: usize) {
-        if let Some(entry) = self.flows.index.candidate(hash)
-            && entry & ALIAS != 0
-        {
+    pub(crate) fn fetch_behind_alias(&self, entry: u32, lines: usize) {
+        if entry & ALIAS != 0 && entry != NONE {
             let alias = self.aliases.get(entry & !ALIAS);
             if !alias.open {
                 self.flows.blocks.prefetch(alias.owner, lines);
@@ -121,6 +121,16 @@ impl FlowTable {
         }
     }
 
+    /// True where `candidate` is the flow whose own key this is. The flow may
+    /// have ended since the candidate was found.
+    #[inline(always)]
+    pub(crate) fn is_flow(&self, candidate: u32, key: &FlowKey) -> bool {
+        candidate & ALIAS == 0
+            && self.flows.blocks.head(candidate).key == *key
+            && self.flows.blocks.head(candidate).bits & FlowHead::LIVE != 0
+    }
+
+    #[inline]
     fn find_entry(&self, key: &FlowKey, hash: u64) -> Option<u32> {
         self.flows.index.find(hash, |entry| {
             if entry & ALIAS == 0 {
@@ -132,7 +142,7 @@ impl FlowTable {
     }
 
     /// What the key of a packet in `direction` leads to.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn find(&self, key: &FlowKey, hash: u64, direction: Direction) -> Found {
         match self.find_entry(key, hash) {
             Some(entry) if entry & ALIAS == 0 => Found::Flow(entry, direction),
@@ -157,6 +167,7 @@ impl FlowTable {
         }
     }
 
+    #[inline(never)]
     fn find_open(&self, key: &FlowKey, direction: Direction) -> Found {
         let (address, port) = key.destination(direction);
         let (end, _) = FlowKey::one_end(address, port, key.proto(), key.zone(), key.chain());

@@ -2,8 +2,8 @@
 //! rarely beside them. Flows are kept in one, and each wider scope in another.
 
 use weir_nf::host::{Blocks, FlowHead, StageLayout};
-use weir_packet::{Advise, FlowKey};
-use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
+use weir_packet::{Advise, Arena, FlowKey};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::index::Index;
 
@@ -32,7 +32,7 @@ pub(crate) struct Cold {
 pub(crate) struct Records {
     pub(crate) index: Index,
     pub(crate) blocks: Blocks,
-    pub(crate) cold: Vec<Cold>,
+    pub(crate) cold: Arena<Cold>,
     free: Vec<u32>,
     fresh: u32,
     hand: u32,
@@ -45,7 +45,7 @@ impl Records {
         Records {
             index: Index::new(max as usize + extra as usize, advise),
             blocks: Blocks::new(max as usize, layout, advise),
-            cold: Cold::new_vec_zeroed(max as usize).unwrap_or_default(),
+            cold: Arena::zeroed(max as usize, advise),
             free: Vec::with_capacity(max as usize),
             fresh: 0,
             hand: 0,
