@@ -234,6 +234,7 @@ const SIGNATURES: &[Signature] = &[
         ANY,
     ),
     server("Linux", 64, LINUX, Window::Any, ANY),
+    server("OpenBSD", 64, LINUX_NO_TIME, Window::Is(&[16_384]), (3, 6)),
     server("Linux", 64, LINUX_NO_TIME, Window::Any, ANY),
     server(
         "Linux",
@@ -293,7 +294,6 @@ const SIGNATURES: &[Signature] = &[
     server("FreeBSD", 64, FREEBSD, Window::Is(&[65_535]), ANY),
     server("FreeBSD", 64, FREEBSD_NO_TIME, Window::Is(&[65_535]), ANY),
     server("OpenBSD", 64, OPENBSD, Window::Any, ANY),
-    server("OpenBSD", 64, LINUX_NO_TIME, Window::Is(&[16_384]), (3, 6)),
     server(
         "NetBSD or FreeBSD 4",
         64,
