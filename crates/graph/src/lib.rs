@@ -1,1 +1,53 @@
 //! Chain files of weir: from YAML to a checked plan.
+//!
+//! [`load`] takes the text of a chain file and gives [`Chain`]s whose
+//! [`weir_nf::host::Stage`] the engine runs, or everything that is wrong with
+//! the file, each with its line and column. It opens no file: the text is given
+//! to it, and texts that settings name come through [`weir_nf::Sources`].
+//!
+//! ```yaml
+//! chain: edge
+//! match:
+//!   - {protocol: tcp, port: 80}
+//! flows:
+//!   max: 1000000
+//!   timeouts: {udp: 2m}
+//! nfs:
+//!   - ip-check
+//!   - firewall:
+//!       default: drop
+//!   - http-classifier: {ports: [80]}
+//!     as: classify
+//!     links: {other: out}
+//!   - monitor
+//! ```
+//!
+//! The way goes from text to a tree with places (`tree`), to chains as written
+//! (`raw`), with overrides in them (`overrides`), to what was meant (`flows`,
+//! `ports`, `selector`, `links`), to functions that are built (`load`).
+
+mod de;
+mod describe;
+mod diagnostic;
+mod flows;
+mod links;
+mod load;
+mod nearest;
+mod overrides;
+mod ports;
+mod raw;
+mod read;
+mod schema;
+mod selector;
+mod tree;
+mod units;
+
+pub use describe::{
+    Description, FlowsDescription, FunctionDescription, LinkDescription, PortDescription, describe,
+};
+pub use diagnostic::{Diagnostic, Severity, render};
+pub use load::{Chain, ChainFile, Input, load};
+pub use overrides::Override;
+pub use ports::PortDecl;
+pub use schema::schema;
+pub use selector::Selector;

@@ -356,24 +356,35 @@ pub enum KeyOutcome {
 /// ```
 #[inline]
 pub fn flow_key(bytes: &[u8], headers: &Headers, options: &KeyOptions) -> KeyOutcome {
-    let odd = HeaderFlags::LATER_FRAGMENT | HeaderFlags::DAMAGED;
-    let plain = headers.has_ports() && !headers.flags.intersects(odd);
-    if plain && let Some(ports) = be32(bytes, usize::from(headers.l4)) {
-        let (source_port, destination_port) = ((ports >> 16) as u16, ports as u16);
-        let zone = if options.zone { headers.zone } else { 0 };
-        let kind = kind(headers.proto, options.chain, headers.is_ipv6());
-        let l3 = usize::from(headers.l3);
-        if headers.is_ipv4() {
-            if let Some([s, d]) = ipv4_addresses(bytes, l3) {
-                let (key, way) = FlowKey::ipv4((s, source_port), (d, destination_port), zone, kind);
-                return KeyOutcome::Flow(key, way);
-            }
-        } else if let Some([s, d]) = ipv6_addresses(bytes, l3) {
-            let (key, way) = FlowKey::ipv6((s, source_port), (d, destination_port), zone, kind);
-            return KeyOutcome::Flow(key, way);
-        }
+    match plain_key(bytes, headers, options) {
+        Some((key, direction)) => KeyOutcome::Flow(key, direction),
+        None => any_key(bytes, headers, options).unwrap_or(KeyOutcome::None),
     }
-    any_key(bytes, headers, options).unwrap_or(KeyOutcome::None)
+}
+
+/// The key of a packet with ports and without fault; `None` leaves it to [`any_key`].
+#[inline(always)]
+pub(crate) fn plain_key(
+    bytes: &[u8],
+    headers: &Headers,
+    options: &KeyOptions,
+) -> Option<(FlowKey, Direction)> {
+    let odd = HeaderFlags::LATER_FRAGMENT | HeaderFlags::DAMAGED;
+    if !headers.has_ports() || headers.flags.intersects(odd) {
+        return None;
+    }
+    let ports = be32(bytes, usize::from(headers.l4))?;
+    let (source_port, destination_port) = ((ports >> 16) as u16, ports as u16);
+    let zone = if options.zone { headers.zone } else { 0 };
+    let kind = kind(headers.proto, options.chain, headers.is_ipv6());
+    let l3 = usize::from(headers.l3);
+    Some(if headers.is_ipv4() {
+        let [s, d] = ipv4_addresses(bytes, l3)?;
+        FlowKey::ipv4((s, source_port), (d, destination_port), zone, kind)
+    } else {
+        let [s, d] = ipv6_addresses(bytes, l3)?;
+        FlowKey::ipv6((s, source_port), (d, destination_port), zone, kind)
+    })
 }
 
 /// Whether a fault has left too little to tell which flow the packet belongs to: a transport

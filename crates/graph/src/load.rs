@@ -1,0 +1,405 @@
+//! From text to checked stages.
+
+use std::collections::BTreeMap;
+
+use weir_nf::host::{FlowOptions, Kind, MAX_LABELS, Node as StageNode, Settings, SharedProcessor};
+use weir_nf::host::{Stage, Target};
+use weir_nf::{Descriptor, SetUp, SettingsError, Sources};
+use weir_packet::Side;
+
+use crate::de::{NodeDe, Track};
+use crate::diagnostic::{Diagnostic, Report, Severity, Span, Texts};
+use crate::nearest::nearest;
+use crate::overrides::{self, Override};
+use crate::ports::{self, PortDecl};
+use crate::raw::{self, RawChain, RawEntry};
+use crate::selector::{self, Selector};
+use crate::tree::{self, Node, Value, shorten};
+use crate::{flows, links};
+
+/// What a load is made of.
+#[derive(Clone, Copy, Debug)]
+pub struct Input<'a> {
+    /// Name of the file, for messages.
+    pub name: &'a str,
+    /// Its text.
+    pub text: &'a str,
+    /// The functions that it may name.
+    pub kinds: &'a [Kind],
+    /// Settings that win over the file's.
+    pub overrides: &'a [Override],
+    /// Seed for the functions' hashes ([`SetUp::seed`]).
+    pub seed: u64,
+}
+
+/// A chain file that was read and checked.
+#[derive(Clone, Debug)]
+pub struct ChainFile {
+    /// Its chains, in the order in which packets are offered to them.
+    pub chains: Vec<Chain>,
+    /// What is odd, but no error.
+    pub warnings: Vec<Diagnostic>,
+}
+
+/// A chain, ready to run.
+#[derive(Clone, Debug)]
+pub struct Chain {
+    /// Its functions and how it keeps flows.
+    pub stage: Stage,
+    /// Its ports.
+    pub ports: Vec<PortDecl>,
+    /// Which packets it takes.
+    pub selector: Selector,
+}
+
+impl ChainFile {
+    /// Number of the chain that takes a packet: the first whose selector
+    /// matches. See [`Selector::matches`] for the arguments.
+    #[inline]
+    pub fn chain_of(
+        &self,
+        bytes: &[u8],
+        headers: &weir_packet::Headers,
+        key: Option<&weir_packet::FlowKey>,
+    ) -> Option<usize> {
+        self.chains
+            .iter()
+            .position(|chain| chain.selector.matches(bytes, headers, key))
+    }
+}
+
+/// Reads a chain file, checks it, and builds its functions. `sources` gives the
+/// texts that settings name.
+///
+/// # Errors
+///
+/// Everything that is wrong with it, as far as it can be told at once, by place;
+/// warnings are among it. [`crate::render`] prints it.
+pub fn load(input: &Input<'_>, sources: &mut dyn Sources) -> Result<ChainFile, Vec<Diagnostic>> {
+    let mut texts = Texts::default();
+    // A byte order mark is no part of the first line.
+    let text = input.text.strip_prefix('\u{feff}').unwrap_or(input.text);
+    let file = texts.add(input.name.to_owned(), text.to_owned());
+    let set = overrides::texts(input.overrides, &mut texts);
+    let mut report = Report::new(&texts);
+    let mut sources = Recorder {
+        inner: sources,
+        texts: BTreeMap::new(),
+    };
+    let chains = chains(input, (file, text), &set, &mut sources, &mut report);
+    let failed = report.errors() > 0;
+    let list = report.finish();
+    if failed {
+        Err(list)
+    } else {
+        Ok(ChainFile {
+            chains,
+            warnings: list,
+        })
+    }
+}
+
+/// Keeps the texts that were read, to show their lines.
+struct Recorder<'a> {
+    inner: &'a mut dyn Sources,
+    texts: BTreeMap<String, String>,
+}
+
+impl Sources for Recorder<'_> {
+    fn text(&mut self, name: &str) -> Result<String, String> {
+        let text = self.inner.text(name)?;
+        self.texts.insert(name.to_owned(), text.clone());
+        Ok(text)
+    }
+}
+
+fn chains(
+    input: &Input<'_>,
+    (file, text): (u32, &str),
+    set: &[u32],
+    sources: &mut Recorder<'_>,
+    report: &mut Report<'_>,
+) -> Vec<Chain> {
+    let root = match tree::parse(file, text, report) {
+        Some(root) if !root.is_null() => root,
+        _ => {
+            if report.errors() == 0 {
+                let start = Span {
+                    text: file,
+                    start: 0,
+                    end: 0,
+                };
+                report.error_help(
+                    start,
+                    "there is no chain in this file",
+                    "write `chain: NAME`, and its functions in a list under `nfs:`",
+                );
+            }
+            return Vec::new();
+        }
+    };
+    let mut raw = raw::read(&root, report);
+    if !raw.is_empty() {
+        overrides::apply(input.overrides, set, &mut raw, report);
+    }
+    let mut chains: Vec<Chain> = Vec::new();
+    let mut all: Option<&RawChain> = None;
+    let mut shadowed = false;
+    let mut sides: BTreeMap<String, (Side, &str)> = BTreeMap::new();
+    for (number, raw) in raw.iter().enumerate() {
+        if let (Some(first), false) = (all, shadowed) {
+            shadowed = true;
+            report.error_help(
+                raw.name_span,
+                format!(
+                    "no packet can reach the chain `{}`: `{}` before it takes all packets",
+                    raw.name, first.name
+                ),
+                format!("give `{0}` a `match`, or put `{0}` last", first.name),
+            );
+        }
+        if raw.selector.is_none() {
+            all = all.or(Some(raw));
+        }
+        let chain = chain(input, number, raw, sources, report);
+        for port in &chain.ports {
+            let (side, owner) = *sides
+                .entry(port.name.clone())
+                .or_insert((port.side, &raw.name));
+            if side != port.side {
+                let span = raw.ports.as_ref().map_or(raw.name_span, |node| node.span);
+                report.error_help(
+                    span,
+                    format!(
+                        "the port `{}` is on side {} here and on side {} in the chain `{owner}`",
+                        port.name,
+                        port.side.name(),
+                        side.name()
+                    ),
+                    "a port has one side in all chains: change one, or rename it",
+                );
+            }
+        }
+        chains.push(chain);
+    }
+    chains
+}
+
+fn chain(
+    input: &Input<'_>,
+    number: usize,
+    raw: &RawChain,
+    sources: &mut Recorder<'_>,
+    report: &mut Report<'_>,
+) -> Chain {
+    let ports = match &raw.ports {
+        Some(node) => ports::read(node, report),
+        None => ports::default(),
+    };
+    let selector = match &raw.selector {
+        Some(node) => selector::read(node, report),
+        None => Selector::all(),
+    };
+    let flows = match &raw.flows {
+        Some(node) => flows::read(node, report),
+        None => FlowOptions::default(),
+    };
+    let kinds: Vec<Option<&Kind>> = raw
+        .entries
+        .iter()
+        .map(|entry| kind(entry, input.kinds, report))
+        .collect();
+    scopes(&raw.entries, &kinds, report);
+    let next = links::resolve(&raw.entries, &kinds, report);
+
+    let mut pools = Vec::new();
+    let mut built: Vec<Option<SharedProcessor>> = Vec::new();
+    for (entry, kind) in raw.entries.iter().zip(&kinds) {
+        built.push(kind.and_then(|kind| {
+            let settings = settings(entry, kind, report)?;
+            let mut warnings = Vec::new();
+            let mut set_up = SetUp::new(sources, &mut pools, &mut warnings, input.seed);
+            let made = (kind.make)(settings, &mut set_up);
+            for warning in warnings {
+                report.warning(entry.kind_span, format!("{}: {warning}", entry.instance));
+            }
+            made.map_err(|error| refused(entry, error, sources, report))
+                .ok()
+        }));
+    }
+
+    let order = if report.errors() == 0 {
+        links::order(&next)
+    } else {
+        Vec::new()
+    };
+    let place = |target: &Target| match target {
+        Target::Node(other) => match order.iter().position(|at| at == other) {
+            Some(place) => Target::Node(place),
+            None => Target::Out,
+        },
+        target => *target,
+    };
+    let nodes = order
+        .iter()
+        .filter_map(|&at| {
+            Some(StageNode {
+                name: raw.entries.get(at)?.instance.clone(),
+                processor: built.get(at)?.clone()?,
+                next: next.get(at)?.iter().map(place).collect(),
+            })
+        })
+        .collect();
+    Chain {
+        stage: Stage {
+            chain: raw.name.clone(),
+            number: number as u8,
+            nodes,
+            flows,
+            pools,
+        },
+        ports,
+        selector,
+    }
+}
+
+/// The function that an entry names.
+fn kind<'k>(entry: &RawEntry, kinds: &'k [Kind], report: &mut Report<'_>) -> Option<&'k Kind> {
+    let found = kinds.iter().find(|k| k.descriptor.name == entry.kind);
+    let Some(kind) = found else {
+        if entry.kind.is_empty() {
+            return None; // reported where it was read
+        }
+        let near = nearest(&entry.kind, kinds.iter().map(|kind| kind.descriptor.name));
+        report.error_help(
+            entry.kind_span,
+            format!("there is no function `{}`", shorten(&entry.kind)),
+            match near {
+                Some(near) => format!("did you mean `{near}`? `weir nf list` shows all"),
+                None => "`weir nf list` shows all".to_owned(),
+            },
+        );
+        return None;
+    };
+    let descriptor = kind.descriptor;
+    if descriptor.labels.len() >= MAX_LABELS || descriptor.buffers > Descriptor::MAX_BUFFERS {
+        report.error(
+            entry.kind_span,
+            format!(
+                "the function `{}` declares more than {} labels or {} side buffers: \
+                 it can't be used",
+                entry.kind,
+                MAX_LABELS - 1,
+                Descriptor::MAX_BUFFERS
+            ),
+        );
+        return None;
+    }
+    Some(kind)
+}
+
+/// The scopes of a stage nest, so that the coarsest is its unit.
+fn scopes(entries: &[RawEntry], kinds: &[Option<&Kind>], report: &mut Report<'_>) {
+    let known: Vec<(&RawEntry, &Descriptor)> = entries
+        .iter()
+        .zip(kinds)
+        .filter_map(|(entry, kind)| Some((entry, kind.as_ref()?.descriptor)))
+        .collect();
+    for (number, (entry, descriptor)) in known.iter().enumerate() {
+        let conflict = known
+            .iter()
+            .take(number)
+            .find(|(_, before)| !before.scope.nests(descriptor.scope));
+        if let Some((first, before)) = conflict {
+            report.error_help(
+                entry.kind_span,
+                format!(
+                    "`{}` keeps its state per {}, `{}` per {}: neither contains the other, \
+                     so they can't be in one chain",
+                    entry.instance,
+                    descriptor.scope.describe(),
+                    first.instance,
+                    before.scope.describe()
+                ),
+                "put them in two chains, one behind the other, or leave one out",
+            );
+        }
+    }
+}
+
+/// The settings of an entry, typed.
+fn settings(entry: &RawEntry, kind: &Kind, report: &mut Report<'_>) -> Option<Settings> {
+    let node = match &entry.settings {
+        Some(node) if !node.is_null() => node,
+        _ => return Some((kind.default)()),
+    };
+    let track = Track::default();
+    let mut deserializer = <dyn erased_serde::Deserializer<'_>>::erase(NodeDe::new(node, &track));
+    let result = (kind.parse)(&mut deserializer);
+    let ignored = track.ignored();
+    match result {
+        Ok(settings) => {
+            for (span, key) in &ignored {
+                let key = Node::scalar(key, *span);
+                report.unknown_key(&key, &[]);
+            }
+            ignored.is_empty().then_some(settings)
+        }
+        Err(error) => {
+            let (mut span, message, help) = match track.first() {
+                Some((span, fault)) => (span, fault.message, fault.help),
+                None => (node.span, error.to_string(), None),
+            };
+            // The settings as a whole are shown by the function's name.
+            if span == node.span && matches!(node.value, Value::Map(_)) {
+                span = entry.kind_span;
+            }
+            match help {
+                Some(help) => report.error_help(span, message, help),
+                None => report.error(span, message),
+            }
+            None
+        }
+    }
+}
+
+/// Reports what the function itself said about its settings.
+fn refused(
+    entry: &RawEntry,
+    error: SettingsError,
+    sources: &Recorder<'_>,
+    report: &mut Report<'_>,
+) {
+    let steps = overrides::path(&error.path).unwrap_or_default();
+    let span = entry
+        .settings
+        .as_ref()
+        .and_then(|settings| overrides::locate(settings, &steps))
+        .unwrap_or(entry.kind_span);
+    let message = error.message;
+    if let Some((name, line, column)) = error.at {
+        let diagnostic = Diagnostic::new(
+            Severity::Error,
+            &name,
+            sources.texts.get(&name).map(String::as_str),
+            (line.max(1), column.max(1), 1),
+            message,
+        );
+        let asked = format!("`{}` at {}", entry.instance, report.texts.line(span));
+        report.push(diagnostic.with_help(match error.help {
+            Some(help) => format!("{help} (read for {asked})"),
+            None => format!("read for {asked}"),
+        }));
+        return;
+    }
+    // Where the setting isn't written, its name says which one is meant.
+    let message = if error.path.is_empty() {
+        format!("{}: {message}", entry.instance)
+    } else {
+        format!("{}.{}: {message}", entry.instance, error.path)
+    };
+    match error.help {
+        Some(help) => report.error_help(span, message, help),
+        None => report.error(span, message),
+    }
+}

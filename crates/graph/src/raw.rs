@@ -1,0 +1,261 @@
+//! A chain file as written: chains and entries with their places, names
+//! resolved, nothing checked yet.
+
+use std::collections::BTreeSet;
+
+use crate::diagnostic::{Report, Span};
+use crate::read;
+use crate::tree::{Node, shorten};
+
+/// Keys of a chain.
+pub(crate) const CHAIN_KEYS: [&str; 5] = ["chain", "ports", "match", "flows", "nfs"];
+/// Keys of a file with several chains.
+pub(crate) const FILE_KEYS: [&str; 2] = ["chains", "ports"];
+/// Most functions of a chain.
+pub(crate) const MAX_FUNCTIONS: usize = 64;
+/// Most chains of a file: their number is an octet of the flow key.
+const MAX_CHAINS: usize = 255;
+/// Names that mean something else where an instance may be named.
+const RESERVED: [&str; 3] = ["out", "drop", "flows"];
+
+/// A chain.
+#[derive(Debug)]
+pub(crate) struct RawChain {
+    pub(crate) name: String,
+    pub(crate) name_span: Span,
+    pub(crate) ports: Option<Node>,
+    pub(crate) selector: Option<Node>,
+    pub(crate) flows: Option<Node>,
+    pub(crate) entries: Vec<RawEntry>,
+}
+
+/// An entry of `nfs:`.
+#[derive(Debug)]
+pub(crate) struct RawEntry {
+    pub(crate) kind: String,
+    pub(crate) kind_span: Span,
+    pub(crate) instance: String,
+    pub(crate) settings: Option<Node>,
+    pub(crate) links: Vec<RawLink>,
+}
+
+/// An entry of `links:`.
+#[derive(Debug)]
+pub(crate) struct RawLink {
+    pub(crate) label: String,
+    pub(crate) label_span: Span,
+    pub(crate) target: String,
+    pub(crate) target_span: Span,
+}
+
+/// The chains of a file.
+pub(crate) fn read(root: &Node, report: &mut Report<'_>) -> Vec<RawChain> {
+    let Some(entries) = read::map(root, "a mapping with `chain` and `nfs`", report) else {
+        return Vec::new();
+    };
+    let Some(chains) = root.get("chains") else {
+        return chain(root, true, report).into_iter().collect();
+    };
+    for (key, _) in entries {
+        if !FILE_KEYS.contains(&key.text().unwrap_or("")) {
+            report.unknown_key(key, &FILE_KEYS);
+        }
+    }
+    let items = read::list(chains, "a list of chains", report).unwrap_or(&[]);
+    if let Some(item) = items.get(MAX_CHAINS) {
+        report.error(item.span, format!("more than {MAX_CHAINS} chains"));
+        return Vec::new();
+    }
+    let mut out: Vec<RawChain> = Vec::new();
+    for item in items {
+        let Some(mut chain) = chain(item, false, report) else {
+            continue;
+        };
+        if chain.ports.is_none() {
+            chain.ports = root.get("ports").cloned();
+        }
+        if let Some(first) = out.iter().find(|other| other.name == chain.name) {
+            let first = report.texts.line(first.name_span);
+            report.error_help(
+                chain.name_span,
+                format!("the chain `{}` is here twice", chain.name),
+                format!("the first one is at {first}: give each a name of its own"),
+            );
+        }
+        out.push(chain);
+    }
+    out
+}
+
+fn chain(node: &Node, alone: bool, report: &mut Report<'_>) -> Option<RawChain> {
+    let entries = read::map(node, "a chain: a mapping with `chain` and `nfs`", report)?;
+    let known: Vec<&str> = CHAIN_KEYS
+        .into_iter()
+        .chain(alone.then_some("chains"))
+        .collect();
+    for (key, _) in entries {
+        if !CHAIN_KEYS.contains(&key.text().unwrap_or("")) {
+            report.unknown_key(key, &known);
+        }
+    }
+    // The place of the chain as a whole: its first key.
+    let head = entries.first().map_or(node.span, |(key, _)| key.span);
+    let (name, name_span) = match node.get("chain") {
+        None => {
+            report.error_help(
+                head,
+                "the key `chain` is missing",
+                "name the chain: `chain: edge`",
+            );
+            (String::new(), head)
+        }
+        Some(value) => {
+            let name = read::name(value, "the name of a chain", report).unwrap_or("");
+            (name.to_owned(), value.span)
+        }
+    };
+    let functions = match node.get("nfs") {
+        None => {
+            report.error_help(
+                name_span,
+                "the key `nfs` is missing",
+                "list the functions of the chain under `nfs:`",
+            );
+            Vec::new()
+        }
+        Some(value) => nfs(value, report),
+    };
+    let keep = |key: &str| node.get(key).cloned();
+    Some(RawChain {
+        name,
+        name_span,
+        ports: keep("ports"),
+        selector: keep("match"),
+        flows: keep("flows"),
+        entries: functions,
+    })
+}
+
+fn nfs(node: &Node, report: &mut Report<'_>) -> Vec<RawEntry> {
+    let what = "a list of functions, one at least";
+    let items = read::list(node, what, report).unwrap_or(&[]);
+    if let Some(item) = items.get(MAX_FUNCTIONS) {
+        report.error_help(
+            item.span,
+            format!(
+                "{} functions: a chain has at most {MAX_FUNCTIONS}",
+                items.len()
+            ),
+            "split it into several chains",
+        );
+        return Vec::new();
+    }
+    let entries: Vec<(RawEntry, Option<Node>)> = items
+        .iter()
+        .filter_map(|item| entry(item, report))
+        .collect();
+    name_instances(entries, report)
+}
+
+/// An entry and its `as`.
+fn entry(item: &Node, report: &mut Report<'_>) -> Option<(RawEntry, Option<Node>)> {
+    let bare = |name: &str, span: Span| RawEntry {
+        kind: name.to_owned(),
+        kind_span: span,
+        instance: String::new(),
+        settings: None,
+        links: Vec::new(),
+    };
+    let Some(keys) = item.entries() else {
+        let what = "the name of a function, or `NAME: {settings}`";
+        let name = read::word(item, what, report)?;
+        return Some((bare(name, item.span), None));
+    };
+    let mut functions = keys
+        .iter()
+        .filter(|(key, _)| !matches!(key.text(), Some("as" | "links")));
+    let Some((key, settings)) = functions.next() else {
+        report.error_help(
+            item.span,
+            "an entry that names no function",
+            "write `- NAME`, or `- NAME: {settings}`",
+        );
+        return None;
+    };
+    let mut raw = bare(key.text().unwrap_or(""), key.span);
+    if !settings.is_null() {
+        raw.settings = Some(settings.clone());
+    }
+    for (other, _) in functions {
+        let name = shorten(other.text().unwrap_or(""));
+        report.error_help(
+            other.span,
+            format!("unknown key `{name}` beside the function `{}`", raw.kind),
+            format!(
+                "settings are indented under `{}:`; beside it are `as` and `links`; \
+                 another function begins with `- `",
+                raw.kind
+            ),
+        );
+    }
+    if let Some(links) = item.get("links") {
+        let what = "a mapping of labels like `{pass: out}`";
+        for (label, target) in read::map(links, what, report).unwrap_or(&[]) {
+            let Some(to) = read::word(target, "an instance, `out` or `drop`", report) else {
+                continue;
+            };
+            raw.links.push(RawLink {
+                label: label.text().unwrap_or("").to_owned(),
+                label_span: label.span,
+                target: to.to_owned(),
+                target_span: target.span,
+            });
+        }
+    }
+    Some((raw, item.get("as").cloned()))
+}
+
+/// Gives each entry its own name: the one after `as`, else the function's, with
+/// a number where that is taken.
+fn name_instances(
+    entries: Vec<(RawEntry, Option<Node>)>,
+    report: &mut Report<'_>,
+) -> Vec<RawEntry> {
+    let mut taken: BTreeSet<String> = BTreeSet::new();
+    let mut out: Vec<RawEntry> = Vec::new();
+    for (mut entry, given) in entries {
+        if let Some(node) = given
+            && let Some(name) = read::name(&node, "the name of an instance", report)
+        {
+            if RESERVED.contains(&name) {
+                report.error_help(
+                    node.span,
+                    format!("an instance can't be called `{name}`: the word has a meaning here"),
+                    "choose another name",
+                );
+            } else if !taken.insert(name.to_owned()) {
+                report.error_help(
+                    node.span,
+                    format!("the instance `{name}` is here twice"),
+                    "give each entry a name of its own",
+                );
+            } else {
+                entry.instance = name.to_owned();
+            }
+        }
+        out.push(entry);
+    }
+    for entry in &mut out {
+        if !entry.instance.is_empty() {
+            continue;
+        }
+        let mut name = entry.kind.clone();
+        let mut number = 2;
+        while !taken.insert(name.clone()) {
+            name = format!("{}-{number}", entry.kind);
+            number += 1;
+        }
+        entry.instance = name;
+    }
+    out
+}

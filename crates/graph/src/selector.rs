@@ -1,0 +1,378 @@
+//! `match:` — which packets a chain takes.
+//!
+//! Both directions of a flow must go to the same chain, so an entry looks at
+//! both end points: a port or prefix matches where either end has it.
+
+use std::net::IpAddr;
+
+use weir_packet::{FlowKey, Headers, KeyOptions, KeyOutcome, flow_key, protocol::ip};
+
+use crate::diagnostic::Report;
+use crate::read;
+use crate::tree::{Node, Value, shorten};
+
+/// Keys of an entry.
+pub(crate) const KEYS: [&str; 4] = ["protocol", "port", "prefix", "vlan"];
+
+/// Names of protocols.
+pub(crate) const PROTOCOLS: [(&str, u8); 9] = [
+    ("tcp", ip::TCP),
+    ("udp", ip::UDP),
+    ("icmp", ip::ICMP),
+    ("icmpv6", ip::ICMPV6),
+    ("sctp", ip::SCTP),
+    ("gre", ip::GRE),
+    ("esp", ip::ESP),
+    ("ah", ip::AH),
+    ("igmp", ip::IGMP),
+];
+
+/// Which packets a chain takes: those that match any entry, or all packets
+/// where there is none.
+///
+/// An entry matches if all its keys do. A flow's packets are judged by its key:
+/// an ICMP error goes where the flow that it quotes goes. A later fragment whose
+/// flow is not known yet is judged by addresses, protocol and VLAN, so it
+/// matches no entry that asks for a port; give its flow's key where it is known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selector {
+    entries: Vec<Entry>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Entry {
+    /// Bit per protocol.
+    protocols: Option<[u64; 4]>,
+    arp: bool,
+    /// First and last.
+    ports: Vec<(u16, u16)>,
+    vlans: Vec<(u16, u16)>,
+    /// Address and mask.
+    ipv4: Vec<(u32, u32)>,
+    ipv6: Vec<(u128, u128)>,
+    text: String,
+}
+
+/// What entries look at.
+struct Facts {
+    addresses: Addresses,
+    ports: Option<[u16; 2]>,
+    protocol: Option<u8>,
+}
+
+enum Addresses {
+    None,
+    Ipv4([u32; 2]),
+    Ipv6([u128; 2]),
+}
+
+impl Facts {
+    fn of(key: &FlowKey) -> Facts {
+        let [a0, a1, b0, b1, ports, _] = key.to_words();
+        let addresses = if key.is_ipv6() {
+            let join = |high: u64, low: u64| u128::from(high) << 64 | u128::from(low);
+            Addresses::Ipv6([join(a0, a1), join(b0, b1)])
+        } else {
+            Addresses::Ipv4([a1 as u32, b1 as u32])
+        };
+        let protocol = key.proto();
+        Facts {
+            addresses,
+            // The keys of ICMP queries have an identifier in the ports' place.
+            ports: matches!(protocol, ip::TCP | ip::UDP | ip::SCTP)
+                .then_some([(ports >> 48) as u16, (ports >> 32) as u16]),
+            protocol: Some(protocol),
+        }
+    }
+
+    fn of_packet(bytes: &[u8], headers: &Headers) -> Facts {
+        match flow_key(bytes, headers, &KeyOptions::default()) {
+            KeyOutcome::Flow(key, _) => Facts::of(&key),
+            KeyOutcome::LaterFragment(key) => Facts {
+                addresses: match (key.source(), key.destination()) {
+                    (IpAddr::V4(a), IpAddr::V4(b)) => Addresses::Ipv4([u32::from(a), u32::from(b)]),
+                    (IpAddr::V6(a), IpAddr::V6(b)) => {
+                        Addresses::Ipv6([u128::from(a), u128::from(b)])
+                    }
+                    _ => Addresses::None,
+                },
+                ports: None,
+                protocol: Some(headers.proto),
+            },
+            KeyOutcome::None => Facts {
+                addresses: Addresses::None,
+                ports: None,
+                protocol: None,
+            },
+        }
+    }
+}
+
+impl Selector {
+    /// The selector of a chain without `match`.
+    pub fn all() -> Selector {
+        Selector::default()
+    }
+
+    /// Whether every packet matches.
+    #[inline]
+    pub fn takes_all(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Whether the chain takes this packet. `key` is the key of its flow, of
+    /// any chain and zone; without one it is made of the headers, which must
+    /// have been parsed to [`weir_packet::Depth::L4`].
+    pub fn matches(&self, bytes: &[u8], headers: &Headers, key: Option<&FlowKey>) -> bool {
+        if self.entries.is_empty() {
+            return true;
+        }
+        let facts = match key {
+            Some(key) => Facts::of(key),
+            None => Facts::of_packet(bytes, headers),
+        };
+        self.entries
+            .iter()
+            .any(|entry| entry.matches(headers, &facts))
+    }
+}
+
+impl Entry {
+    fn matches(&self, headers: &Headers, facts: &Facts) -> bool {
+        if let Some(protocols) = &self.protocols {
+            let named = facts.protocol.is_some_and(|protocol| {
+                protocols
+                    .get(usize::from(protocol >> 6))
+                    .is_some_and(|word| word >> (protocol & 63) & 1 != 0)
+            });
+            if !(named || self.arp && headers.is_arp()) {
+                return false;
+            }
+        }
+        if !self.ports.is_empty()
+            && !facts
+                .ports
+                .is_some_and(|ports| ports.iter().any(|port| within(&self.ports, *port)))
+        {
+            return false;
+        }
+        if !self.ipv4.is_empty() || !self.ipv6.is_empty() {
+            let inside = match &facts.addresses {
+                Addresses::None => false,
+                Addresses::Ipv4(ends) => self
+                    .ipv4
+                    .iter()
+                    .any(|(prefix, mask)| ends.iter().any(|end| end & mask == *prefix)),
+                Addresses::Ipv6(ends) => self
+                    .ipv6
+                    .iter()
+                    .any(|(prefix, mask)| ends.iter().any(|end| end & mask == *prefix)),
+            };
+            if !inside {
+                return false;
+            }
+        }
+        self.vlans.is_empty()
+            || headers
+                .vlan
+                .iter()
+                .take(usize::from(headers.vlans))
+                .any(|vlan| within(&self.vlans, *vlan))
+    }
+}
+
+fn within(ranges: &[(u16, u16)], value: u16) -> bool {
+    ranges
+        .iter()
+        .any(|(first, last)| (*first..=*last).contains(&value))
+}
+
+impl core::fmt::Display for Selector {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        if self.entries.is_empty() {
+            return f.write_str("every packet");
+        }
+        for (number, entry) in self.entries.iter().enumerate() {
+            if number > 0 {
+                f.write_str(" or ")?;
+            }
+            f.write_str(&entry.text)?;
+        }
+        Ok(())
+    }
+}
+
+/// Reads the list; all packets where it can't be read.
+pub(crate) fn read(node: &Node, report: &mut Report<'_>) -> Selector {
+    let what = "a list of selectors like `{protocol: tcp, port: 80}`";
+    let items = read::list(node, what, report).unwrap_or(&[]);
+    Selector {
+        entries: items
+            .iter()
+            .filter_map(|item| entry(item, report))
+            .collect(),
+    }
+}
+
+fn entry(item: &Node, report: &mut Report<'_>) -> Option<Entry> {
+    let keys = read::map(item, "a selector like `{protocol: tcp, port: 80}`", report)?;
+    let before = report.errors();
+    if keys.is_empty() {
+        report.error_help(
+            item.span,
+            "a selector without a key matches everything",
+            "name at least one of `protocol`, `port`, `prefix`, `vlan`, \
+             or leave `match` out to take all packets",
+        );
+    }
+    let mut entry = Entry::default();
+    for (key, value) in keys {
+        let name = key.text().unwrap_or("");
+        if !KEYS.contains(&name) {
+            report.unknown_key(key, &KEYS);
+            continue;
+        }
+        let values = read::one_or_more(value, "at least one value", report).unwrap_or(&[]);
+        for value in values {
+            match name {
+                "protocol" => entry.protocol(value, report),
+                "port" => entry.ports.extend(numbers(value, "port", 65_535, report)),
+                "vlan" => entry.vlans.extend(numbers(value, "VLAN id", 4_094, report)),
+                _ => entry.prefix(value, report),
+            }
+        }
+        let shown: Vec<&str> = values.iter().filter_map(Node::text).collect();
+        if !entry.text.is_empty() {
+            entry.text.push_str(" with ");
+        }
+        entry.text.push_str(&format!("{name} {}", shown.join(",")));
+    }
+    let portless = entry.protocols.is_some_and(|bits| {
+        [ip::TCP, ip::UDP, ip::SCTP].iter().all(|&p| {
+            bits.get(usize::from(p >> 6))
+                .is_some_and(|w| w >> (p & 63) & 1 == 0)
+        })
+    });
+    if portless && let Some(port) = item.get("port") {
+        report.error_help(
+            port.span,
+            "only `tcp`, `udp` and `sctp` have ports: this selector can't match",
+            "leave `port` out, or name another protocol",
+        );
+    }
+    (report.errors() == before).then_some(entry)
+}
+
+impl Entry {
+    fn protocol(&mut self, value: &Node, report: &mut Report<'_>) {
+        let bits = self.protocols.get_or_insert([0; 4]);
+        let Some(text) = read::word(value, "a protocol like `tcp`", report) else {
+            return;
+        };
+        let number = match PROTOCOLS.iter().find(|(name, _)| *name == text) {
+            _ if text == "arp" => {
+                self.arp = true;
+                return;
+            }
+            Some((_, number)) => Some(*number),
+            None => text.parse().ok(),
+        };
+        let Some(number) = number else {
+            let names: Vec<&str> = PROTOCOLS
+                .iter()
+                .map(|(name, _)| *name)
+                .chain(["arp"])
+                .collect();
+            let help =
+                crate::nearest::suggestion(text, "protocols (or a number, 0 to 255)", &names);
+            report.error_help(
+                value.span,
+                format!("there is no protocol `{}`", shorten(text)),
+                help.unwrap_or_default(),
+            );
+            return;
+        };
+        if let Some(word) = bits.get_mut(usize::from(number >> 6)) {
+            *word |= 1 << (number & 63);
+        }
+    }
+
+    fn prefix(&mut self, value: &Node, report: &mut Report<'_>) {
+        let Some(text) = read::word(value, "a prefix like `10.0.0.0/8`", report) else {
+            return;
+        };
+        let bad = || {
+            format!(
+                "`{}` is not a prefix: write one like `10.0.0.0/8` or `2001:db8::/32`",
+                shorten(text)
+            )
+        };
+        let (address, length) = match text.split_once('/') {
+            Some((address, length)) => (address, Some(length)),
+            None => (text, None),
+        };
+        let length = length.map(|length| match length.bytes().all(|c| c.is_ascii_digit()) {
+            true => length.parse::<u32>().ok(),
+            false => None,
+        });
+        let result = match (address.parse(), length) {
+            (Ok(IpAddr::V4(address)), None | Some(Some(0..=32))) => {
+                let length = length.flatten().unwrap_or(32);
+                let mask = u32::MAX.checked_shl(32 - length).unwrap_or(0);
+                let prefix = u32::from(address) & mask;
+                self.ipv4.push((prefix, mask));
+                let clean = IpAddr::from(std::net::Ipv4Addr::from(prefix));
+                host_bits(text, clean, IpAddr::V4(address), length)
+            }
+            (Ok(IpAddr::V6(address)), None | Some(Some(0..=128))) => {
+                let length = length.flatten().unwrap_or(128);
+                let mask = u128::MAX.checked_shl(128 - length).unwrap_or(0);
+                let prefix = u128::from(address) & mask;
+                self.ipv6.push((prefix, mask));
+                let clean = IpAddr::from(std::net::Ipv6Addr::from(prefix));
+                host_bits(text, clean, IpAddr::V6(address), length)
+            }
+            _ => Err(bad()),
+        };
+        read::parsed(value.span, result, report);
+    }
+}
+
+/// `10.1.2.3/8` is a slip: of the address or of the length.
+fn host_bits(text: &str, clean: IpAddr, address: IpAddr, length: u32) -> Result<(), String> {
+    if clean == address {
+        return Ok(());
+    }
+    Err(format!(
+        "`{text}` has bits set after its first {length}: write `{clean}/{length}`"
+    ))
+}
+
+/// A number, or a range as `80-90`.
+fn numbers(value: &Node, what: &str, most: u16, report: &mut Report<'_>) -> Option<(u16, u16)> {
+    let bad = format!("a {what} from 0 to {most}, or a range like `10-20`");
+    let number = |text: &str| -> Option<u16> {
+        let digits = !text.is_empty() && text.bytes().all(|octet| octet.is_ascii_digit());
+        let number: u16 = digits.then(|| text.parse().ok()).flatten()?;
+        (number <= most).then_some(number)
+    };
+    let range = match &value.value {
+        Value::Scalar { text, .. } => match text.split_once('-') {
+            Some((first, last)) => number(first).zip(number(last)),
+            None => number(text).map(|number| (number, number)),
+        },
+        _ => None,
+    };
+    match range {
+        None => report.expected(value, &bad),
+        Some((first, last)) if first > last => {
+            report.error(
+                value.span,
+                format!("the range ends before it starts: `{last}-{first}`?"),
+            );
+            return None;
+        }
+        Some(_) => {}
+    }
+    range
+}

@@ -1,0 +1,490 @@
+//! YAML as written: nodes with their places, before anyone asks what they mean.
+//!
+//! The parser gives events; this makes a tree of them within bounds, and refuses
+//! what YAML 1.1 and 1.2 read differently.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use granit_parser::{Event, Parser, ScalarStyle};
+
+use crate::diagnostic::{Report, Span};
+
+/// Most octets of a chain file or override.
+const MAX_TEXT: usize = 1 << 20;
+/// Most lists and mappings inside one another.
+const MAX_DEPTH: usize = 64;
+/// Most octets of copies that aliases make, nodes counted as 64.
+const MAX_COPIES: usize = 4 << 20;
+
+/// A value with its place.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Node {
+    pub(crate) value: Value,
+    pub(crate) span: Span,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Value {
+    /// `plain` where it is not quoted, so that it may be a number or the like.
+    Scalar {
+        text: String,
+        plain: bool,
+    },
+    List(Vec<Node>),
+    /// Keys are scalars, each once.
+    Map(Vec<(Node, Node)>),
+}
+
+impl Node {
+    pub(crate) fn scalar(text: &str, span: Span) -> Node {
+        Node {
+            value: Value::Scalar {
+                text: text.to_owned(),
+                plain: false,
+            },
+            span,
+        }
+    }
+
+    /// Nothing was written, or `null`.
+    pub(crate) fn is_null(&self) -> bool {
+        matches!(&self.value, Value::Scalar { text, plain: true }
+            if matches!(text.as_str(), "" | "~" | "null" | "Null" | "NULL"))
+    }
+
+    /// The text of a scalar.
+    pub(crate) fn text(&self) -> Option<&str> {
+        match &self.value {
+            Value::Scalar { text, .. } => Some(text),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn entries(&self) -> Option<&[(Node, Node)]> {
+        match &self.value {
+            Value::Map(entries) => Some(entries),
+            _ => None,
+        }
+    }
+
+    /// The value under `key`.
+    pub(crate) fn get(&self, key: &str) -> Option<&Node> {
+        let (_, value) = self
+            .entries()?
+            .iter()
+            .find(|(name, _)| name.text() == Some(key))?;
+        Some(value)
+    }
+
+    /// What it is, for "expected ..., found ...".
+    pub(crate) fn kind(&self) -> String {
+        match &self.value {
+            _ if self.is_null() => "nothing".to_owned(),
+            Value::Scalar { text, .. } => format!("`{}`", shorten(text)),
+            Value::List(_) => "a list".to_owned(),
+            Value::Map(_) => "a mapping".to_owned(),
+        }
+    }
+
+    /// Octets that a copy takes, roughly.
+    fn weight(&self) -> usize {
+        64 + match &self.value {
+            Value::Scalar { text, .. } => text.len(),
+            Value::List(items) => items.iter().map(Node::weight).sum(),
+            Value::Map(entries) => entries.iter().map(|(k, v)| k.weight() + v.weight()).sum(),
+        }
+    }
+}
+
+/// The first characters of a text, for messages.
+pub(crate) fn shorten(text: &str) -> String {
+    const MOST: usize = 40;
+    let mut out: String = text.chars().take(MOST).collect();
+    if text.chars().nth(MOST).is_some() {
+        out.push_str("...");
+    }
+    out
+}
+
+/// Reads one document. `None` where there is none or it can't be read; the
+/// report says why, except that an empty text is reported by the caller.
+pub(crate) fn parse(text: u32, source: &str, report: &mut Report<'_>) -> Option<Node> {
+    parse_at(text, source, 0, report)
+}
+
+/// [`parse`] of a text that begins at `offset` of the text in the report.
+pub(crate) fn parse_at(
+    text: u32,
+    source: &str,
+    offset: usize,
+    report: &mut Report<'_>,
+) -> Option<Node> {
+    let span = |start: usize, end: usize| Span {
+        text,
+        start: (start + offset) as u32,
+        end: (end + offset) as u32,
+    };
+    if source.len() > MAX_TEXT {
+        report.error(
+            span(0, 0),
+            format!("the text is longer than {MAX_TEXT} octets"),
+        );
+        return None;
+    }
+    let mut options = granit_parser::options! {
+        flow_nesting_limit: MAX_DEPTH,
+        block_nesting_limit: MAX_DEPTH,
+        disallow_directives: true,
+    };
+    options.set_emit_comments(false);
+    let mut builder = Builder::default();
+    let mut documents = 0;
+    for event in Parser::new_from_str_with_options(source, options) {
+        let (event, place) = match event {
+            Ok(event) => event,
+            Err(error) => {
+                let at = error.marker().byte_offset().unwrap_or_else(|| {
+                    let index = error.marker().index();
+                    source
+                        .char_indices()
+                        .nth(index)
+                        .map_or(source.len(), |(at, _)| at)
+                });
+                syntax(report, span(at, at + 1), &error.info());
+                return None;
+            }
+        };
+        let range = place.byte_range().unwrap_or(0..0);
+        let here = span(range.start, range.end);
+        if let Some(tag) = event.tag()
+            && !tag.is_yaml_core_schema_tag("str")
+        {
+            report.error_help(
+                here,
+                format!("the tag `{}` has no meaning here", shorten(&tag.original())),
+                "leave it out",
+            );
+        }
+        match event {
+            Event::DocumentStart(..) => {
+                documents += 1;
+                if documents > 1 {
+                    report.error_help(
+                        here,
+                        "a second YAML document starts here",
+                        "write several chains as a list under `chains:`",
+                    );
+                    break;
+                }
+            }
+            Event::Scalar(value, style, anchor, tag) => {
+                let plain = style == ScalarStyle::Plain && tag.is_none();
+                let value = value.into_owned();
+                if plain {
+                    check_spelling(&value, here, report);
+                }
+                let node = Node {
+                    value: Value::Scalar { text: value, plain },
+                    span: here,
+                };
+                builder.anchored(anchor, &node, report);
+                builder.push(node, report);
+            }
+            Event::SequenceStart(_, anchor, _) => builder.open(false, here, anchor, report),
+            Event::MappingStart(_, anchor, _) => builder.open(true, here, anchor, report),
+            Event::SequenceEnd | Event::MappingEnd => builder.close(here.end, report),
+            Event::Alias(id) => builder.alias(id, here, report),
+            _ => {}
+        }
+        if builder.stop {
+            return None;
+        }
+    }
+    builder.root
+}
+
+fn syntax(report: &mut Report<'_>, span: Span, info: &str) {
+    let info = if info.is_empty() {
+        "it can't be read"
+    } else {
+        info
+    };
+    let message = format!("not YAML: {info}");
+    let text = report.texts.text(span.text);
+    let line = text
+        .get(..span.start as usize)
+        .and_then(|before| before.rsplit(['\n', '\r']).next())
+        .unwrap_or("");
+    let indented = text
+        .get(span.start as usize - line.len()..)
+        .unwrap_or("")
+        .chars()
+        .take_while(|c| c.is_whitespace() && *c != '\n');
+    if indented.into_iter().any(|c| c == '\t') {
+        report.error_help(span, message, "indent with spaces, not with tabs");
+    } else {
+        report.error(span, message);
+    }
+}
+
+/// Refuses plain scalars that are one thing to a YAML 1.1 reader and another to
+/// a YAML 1.2 one.
+fn check_spelling(text: &str, span: Span, report: &mut Report<'_>) {
+    let truth = match text.to_ascii_lowercase().as_str() {
+        "yes" | "on" => Some("true"),
+        "no" | "off" => Some("false"),
+        _ => None,
+    };
+    if let Some(truth) = truth {
+        report.error_help(
+            span,
+            format!("`{text}` is a truth value to some YAML readers and text to others"),
+            format!("write `{truth}`, or \"{text}\" in quotes"),
+        );
+        return;
+    }
+    let number = text.trim_start_matches(['-', '+']);
+    if number.len() > 1
+        && number.starts_with('0')
+        && number.bytes().all(|octet| octet.is_ascii_digit())
+    {
+        let plain = match number.trim_start_matches('0') {
+            "" => "0",
+            plain => plain,
+        };
+        report.error_help(
+            span,
+            format!("`{text}` is octal to some YAML readers and decimal to others"),
+            format!("write `{plain}`, or \"{text}\" in quotes"),
+        );
+    } else if number.contains('_')
+        && number.starts_with(|c: char| c.is_ascii_digit())
+        && number
+            .bytes()
+            .all(|octet| octet.is_ascii_digit() || octet == b'_')
+    {
+        report.error_help(
+            span,
+            format!("`{text}` is a number to some YAML readers and text to others"),
+            format!("write `{}`, or \"{text}\" in quotes", text.replace('_', "")),
+        );
+    }
+}
+
+/// A list or mapping whose end was not seen yet.
+struct Open {
+    span: Span,
+    anchor: usize,
+    content: Content,
+}
+
+enum Content {
+    List(Vec<Node>),
+    Map {
+        entries: Vec<(Node, Node)>,
+        seen: BTreeMap<String, Span>,
+        key: Option<Node>,
+    },
+}
+
+#[derive(Default)]
+struct Builder {
+    stack: Vec<Open>,
+    root: Option<Node>,
+    anchors: BTreeMap<usize, Node>,
+    copied: usize,
+    depth_told: bool,
+    refused: BTreeSet<usize>,
+    stop: bool,
+}
+
+impl Builder {
+    fn open(&mut self, map: bool, span: Span, anchor: usize, report: &mut Report<'_>) {
+        if self.stack.len() >= MAX_DEPTH && !self.depth_told {
+            self.depth_told = true;
+            self.stop = true;
+            report.error(span, format!("more than {MAX_DEPTH} levels of nesting"));
+        }
+        let content = if map {
+            Content::Map {
+                entries: Vec::new(),
+                seen: BTreeMap::new(),
+                key: None,
+            }
+        } else {
+            Content::List(Vec::new())
+        };
+        self.stack.push(Open {
+            span,
+            anchor,
+            content,
+        });
+    }
+
+    fn close(&mut self, end: u32, report: &mut Report<'_>) {
+        let Some(open) = self.stack.pop() else {
+            return;
+        };
+        let value = match open.content {
+            Content::List(items) => Value::List(items),
+            Content::Map { entries, .. } => Value::Map(entries),
+        };
+        let node = Node {
+            value,
+            span: Span { end, ..open.span },
+        };
+        self.anchored(open.anchor, &node, report);
+        self.push(node, report);
+    }
+
+    fn anchored(&mut self, anchor: usize, node: &Node, report: &mut Report<'_>) {
+        if anchor == 0 {
+            return;
+        }
+        self.copied = self.copied.saturating_add(node.weight());
+        if self.copied > MAX_COPIES {
+            self.too_much(node.span, report);
+            return;
+        }
+        self.anchors.insert(anchor, node.clone());
+    }
+
+    fn alias(&mut self, id: usize, span: Span, report: &mut Report<'_>) {
+        let Some(node) = self.anchors.get(&id) else {
+            if self.refused.insert(id) {
+                report.error(span, "an alias inside of what it stands for");
+            }
+            self.stop = true;
+            return;
+        };
+        self.copied = self.copied.saturating_add(node.weight());
+        if self.copied > MAX_COPIES {
+            self.too_much(span, report);
+            return;
+        }
+        let node = node.clone();
+        self.push(node, report);
+    }
+
+    fn too_much(&mut self, span: Span, report: &mut Report<'_>) {
+        self.stop = true;
+        report.error_help(
+            span,
+            format!("aliases make more than {MAX_COPIES} octets of copies"),
+            "use fewer anchors and aliases",
+        );
+    }
+
+    fn push(&mut self, mut node: Node, report: &mut Report<'_>) {
+        match self.stack.last_mut() {
+            None => {
+                self.root.get_or_insert(node);
+            }
+            Some(Open {
+                content: Content::List(items),
+                ..
+            }) => items.push(node),
+            Some(Open {
+                content: Content::Map { entries, seen, key },
+                ..
+            }) => match key.take() {
+                None => {
+                    if node.text().is_none() {
+                        report.error(node.span, format!("a key is a word, not {}", node.kind()));
+                        node = Node::scalar("", node.span);
+                    } else if node.is_null() {
+                        report.error(node.span, "a key is missing");
+                    } else if node.text() == Some("<<") {
+                        report.error_help(
+                            node.span,
+                            "`<<` (merge) is not part of YAML 1.2",
+                            "write the keys out",
+                        );
+                    }
+                    *key = Some(node);
+                }
+                Some(name) => {
+                    if node.is_null() && node.span.start >= node.span.end {
+                        // Nothing was written: the key is what can be shown.
+                        node.span = name.span;
+                    }
+                    let text = name.text().unwrap_or("").to_owned();
+                    match seen.get(&text) {
+                        Some(first) => {
+                            let first = report.texts.place(*first).0;
+                            report.error_help(
+                                name.span,
+                                format!("the key `{}` is here twice", shorten(&text)),
+                                format!("the first one is in line {first}: keep one"),
+                            );
+                        }
+                        None => {
+                            seen.insert(text, name.span);
+                            entries.push((name, node));
+                        }
+                    }
+                }
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::diagnostic::{Texts, render};
+
+    fn read(source: &str) -> (Option<Node>, String) {
+        let mut texts = Texts::default();
+        let text = texts.add("f".into(), source.into());
+        let mut report = Report::new(&texts);
+        let node = parse(text, source, &mut report);
+        (node, render(&report.finish()))
+    }
+
+    #[test]
+    fn keeps_places_and_spelling() {
+        let (node, errors) = read("a: [1, \"2\"]\nb:\n");
+        assert_eq!(errors, "");
+        let node = node.unwrap();
+        let Value::List(items) = &node.get("a").unwrap().value else {
+            panic!("a list");
+        };
+        assert_eq!((items[1].span.start, items[1].span.end), (7, 10));
+        assert!(matches!(
+            &items[1].value,
+            Value::Scalar { plain: false, .. }
+        ));
+        let b = node.get("b").unwrap();
+        assert!(b.is_null());
+        assert_eq!((b.span.start, b.span.end), (12, 13));
+    }
+
+    #[test]
+    fn an_alias_is_a_copy_and_bombs_end() {
+        let (node, errors) = read("a: &x [1]\nb: *x\n");
+        assert_eq!(errors, "");
+        let node = node.unwrap();
+        assert_eq!(node.get("a"), node.get("b"));
+
+        let mut bomb = "a0: &a0 [x, x]\n".to_owned();
+        for n in 1..40 {
+            bomb.push_str(&format!("a{n}: &a{n} [*a{0}, *a{0}, *a{0}]\n", n - 1));
+        }
+        let (node, errors) = read(&bomb);
+        assert!(node.is_none() && errors.contains("copies"), "{errors}");
+
+        let (node, errors) = read("a: &a [*a]\n");
+        assert!(node.is_none() && errors.contains("alias"), "{errors}");
+    }
+
+    #[test]
+    fn depth_is_bounded() {
+        let deep = "[".repeat(10_000);
+        let (node, errors) = read(&deep);
+        assert!(node.is_none() && errors.contains("error"), "{errors}");
+        let deep: String = (0..100).map(|n| format!("{}a:\n", " ".repeat(n))).collect();
+        let (node, errors) = read(&deep);
+        assert!(node.is_none() && errors.contains("error"), "{errors}");
+    }
+}
