@@ -1,1 +1,4 @@
 //! Ports of weir: capture files, traffic generator, memory.
+
+pub mod capture;
+pub mod generator;
