@@ -376,7 +376,7 @@ fn settings() {
         "  - classify: {ports: [1, 2, 3]}\n  - classify: {ports: [1]}\n  - classify: {}\n",
         &[
             "3:23 1 too many: expected 2 entries, found 3",
-            "4:23 expected a tuple of size 2, found 1 entries",
+            "4:23 expected a list of 2, found 1 entries",
             "5:5 the key `ports` is missing",
         ],
     );
