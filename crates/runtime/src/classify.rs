@@ -8,7 +8,7 @@ use weir_packet::{
 };
 
 use crate::drops::EngineDrop;
-use crate::flows::{Found, tcp};
+use crate::flows::{FlowTable, Found, tcp};
 use crate::fragments::Owner;
 use crate::runtime::Runtime;
 
@@ -190,6 +190,16 @@ impl Runtime {
                 let i = left.trailing_zeros() as usize;
                 table.fetch_behind_alias(scratch.candidates[i], lines);
                 left &= left - 1;
+            }
+        }
+        if !table.scopes.is_empty() {
+            for step in [FlowTable::fetch_membership, FlowTable::fetch_units] {
+                let mut left = flows;
+                while left != 0 {
+                    let i = left.trailing_zeros() as usize;
+                    step(table, scratch.candidates[i]);
+                    left &= left - 1;
+                }
             }
         }
     }
