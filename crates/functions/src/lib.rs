@@ -1,16 +1,24 @@
 //! The network functions that come with weir, one file each, and the list of
 //! them that chain files may name.
 
+pub mod firewall;
 pub mod http;
 pub mod http_classifier;
 pub mod ip_check;
+pub mod load_balancer;
 pub mod mac_swap;
+pub mod nat44;
 pub mod nop;
 mod outer;
+pub mod policer;
+mod prefix;
 mod registry;
+mod rewrite;
 pub mod size_histogram;
 pub mod stream;
 pub mod ttl;
+pub mod udp_whitelist;
+pub mod words;
 pub mod url_counter;
 pub mod url_validator;
 

@@ -11,7 +11,9 @@
 pub fn advise_large_pages(memory: &mut [u8]) {
     const LARGE: usize = 2 << 20;
     let skip = memory.as_ptr().align_offset(LARGE);
-    let Some(aligned) = memory.get_mut(skip..) else { return };
+    let Some(aligned) = memory.get_mut(skip..) else {
+        return;
+    };
     let length = aligned.len() / LARGE * LARGE;
     if length > 0 {
         // SAFETY: module documentation.

@@ -30,7 +30,9 @@ pub struct CaptureInput {
 
 impl std::fmt::Debug for CaptureInput {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("CaptureInput").field("path", &self.path).finish_non_exhaustive()
+        f.debug_struct("CaptureInput")
+            .field("path", &self.path)
+            .finish_non_exhaustive()
     }
 }
 
@@ -45,9 +47,14 @@ impl CaptureInput {
         let (source, length): (Box<dyn Read>, _) = if path.as_os_str() == "-" {
             (Box::new(std::io::stdin()), None)
         } else {
-            let file = File::open(path)
-                .map_err(|error| PortError::new(&name, format!("can't open the capture: {error}")))?;
-            let length = file.metadata().ok().filter(|m| m.is_file()).map(|m| m.len());
+            let file = File::open(path).map_err(|error| {
+                PortError::new(&name, format!("can't open the capture: {error}"))
+            })?;
+            let length = file
+                .metadata()
+                .ok()
+                .filter(|m| m.is_file())
+                .map(|m| m.len());
             (Box::new(file), length)
         };
         let reader = CaptureReader::open(source).map_err(|error| PortError::new(&name, error))?;
@@ -128,7 +135,11 @@ impl InputPort for CaptureInput {
                 }
             }
         }
-        Ok(if self.ended { Received::End } else { Received::More })
+        Ok(if self.ended {
+            Received::End
+        } else {
+            Received::More
+        })
     }
 
     fn counters(&self) -> PortCounters {
@@ -137,11 +148,15 @@ impl InputPort for CaptureInput {
             bytes: self.bytes,
             drops: PortCounters::dropped_for(&[("frame_too_large", self.too_large)]),
             dropped_bytes: self.dropped_bytes,
-            cut_short: self.cut_short.as_ref().map(|why| format!("{}: {why}", self.path)),
+            cut_short: self
+                .cut_short
+                .as_ref()
+                .map(|why| format!("{}: {why}", self.path)),
         }
     }
 
     fn progress(&self) -> Option<f64> {
-        self.length.map(|length| self.reader.position() as f64 / length.max(1) as f64)
+        self.length
+            .map(|length| self.reader.position() as f64 / length.max(1) as f64)
     }
 }

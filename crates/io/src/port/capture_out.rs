@@ -33,7 +33,9 @@ pub struct CaptureOutput {
 
 impl std::fmt::Debug for CaptureOutput {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("CaptureOutput").field("path", &self.path).finish_non_exhaustive()
+        f.debug_struct("CaptureOutput")
+            .field("path", &self.path)
+            .finish_non_exhaustive()
     }
 }
 
@@ -46,7 +48,11 @@ impl CaptureOutput {
     /// Where it can't be created, or its name does not say what it is to be.
     pub fn create(path: &Path) -> Result<CaptureOutput, PortError> {
         let name = path.display().to_string();
-        let ending = path.extension().and_then(|e| e.to_str()).unwrap_or("").to_ascii_lowercase();
+        let ending = path
+            .extension()
+            .and_then(|e| e.to_str())
+            .unwrap_or("")
+            .to_ascii_lowercase();
         let standard = path.as_os_str() == "-";
         let ng = standard || matches!(ending.as_str(), "pcapng" | "ntar");
         if !ng && !matches!(ending.as_str(), "pcap" | "cap" | "dump") {
@@ -56,8 +62,9 @@ impl CaptureOutput {
         let sink: Sink = if standard {
             Box::new(std::io::stdout())
         } else {
-            let file = File::create(path)
-                .map_err(|error| PortError::new(&name, format!("can't create the capture: {error}")))?;
+            let file = File::create(path).map_err(|error| {
+                PortError::new(&name, format!("can't create the capture: {error}"))
+            })?;
             Box::new(file)
         };
         let writer = if ng {
@@ -151,13 +158,15 @@ impl OutputPort for CaptureOutput {
 
     fn finish(&mut self) -> Result<(), PortError> {
         // A file without packets is a capture all the same.
-        let result = self.begin(LinkType::Ethernet.to_dlt().unwrap_or(1)).and_then(|()| {
-            match core::mem::replace(&mut self.writer, Writer::Closed) {
-                Writer::Pcap(writer, _) => writer.finish().map(drop),
-                Writer::Pcapng(writer) => writer.finish().map(drop),
-                Writer::PcapToBegin(_) | Writer::Closed => Ok(()),
-            }
-        });
+        let result = self
+            .begin(LinkType::Ethernet.to_dlt().unwrap_or(1))
+            .and_then(
+                |()| match core::mem::replace(&mut self.writer, Writer::Closed) {
+                    Writer::Pcap(writer, _) => writer.finish().map(drop),
+                    Writer::Pcapng(writer) => writer.finish().map(drop),
+                    Writer::PcapToBegin(_) | Writer::Closed => Ok(()),
+                },
+            );
         result.map_err(|error| PortError::new(&self.path, error))
     }
 

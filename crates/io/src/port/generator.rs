@@ -18,7 +18,9 @@ pub struct GeneratorInput {
 
 impl std::fmt::Debug for GeneratorInput {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("GeneratorInput").field("packets", &self.packets).finish_non_exhaustive()
+        f.debug_struct("GeneratorInput")
+            .field("packets", &self.packets)
+            .finish_non_exhaustive()
     }
 }
 
@@ -50,12 +52,15 @@ impl InputPort for GeneratorInput {
                 Ok(frame) => frame,
                 Err(NoFrame::Exhausted) => return Ok(Received::More),
                 Err(NoFrame::TooLarge) => {
-                    let message = format!("packets of {room} bytes fit no frame: use a smaller size");
+                    let message =
+                        format!("packets of {room} bytes fit no frame: use a smaller size");
                     return Err(PortError::new("gen", message));
                 }
             };
             let (meta, place) = pool.memory().split_mut(&mut frame);
-            let made = place.get_mut(HEADROOM..).and_then(|place| self.generator.next(place));
+            let made = place
+                .get_mut(HEADROOM..)
+                .and_then(|place| self.generator.next(place));
             let Some(made) = made else {
                 pool.give(frame);
                 return Ok(Received::End);
@@ -65,17 +70,26 @@ impl InputPort for GeneratorInput {
             *meta = FrameMeta::received(Time(made.time_ns), made.len as u32);
             meta.sequence = self.packets;
             meta.port = self.number;
-            meta.side = if made.side_outside { self.side.opposite() } else { self.side };
+            meta.side = if made.side_outside {
+                self.side.opposite()
+            } else {
+                self.side
+            };
             into.push(frame);
         }
         Ok(Received::More)
     }
 
     fn counters(&self) -> PortCounters {
-        PortCounters { packets: self.packets, bytes: self.bytes, ..PortCounters::default() }
+        PortCounters {
+            packets: self.packets,
+            bytes: self.bytes,
+            ..PortCounters::default()
+        }
     }
 
     fn progress(&self) -> Option<f64> {
-        self.total.map(|total| self.packets as f64 / total.max(1) as f64)
+        self.total
+            .map(|total| self.packets as f64 / total.max(1) as f64)
     }
 }

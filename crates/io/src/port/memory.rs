@@ -17,7 +17,10 @@ impl MemoryInput {
     /// These packets, in this order; `start`, `len` and `sequence` of their
     /// metadata are set when they are given out.
     pub fn new(packets: impl IntoIterator<Item = (FrameMeta, Vec<u8>)>) -> MemoryInput {
-        MemoryInput { packets: packets.into_iter().collect(), ..MemoryInput::default() }
+        MemoryInput {
+            packets: packets.into_iter().collect(),
+            ..MemoryInput::default()
+        }
     }
 }
 
@@ -29,7 +32,9 @@ impl InputPort for MemoryInput {
         max: usize,
     ) -> Result<Received, PortError> {
         for _ in 0..max {
-            let Some((meta, bytes)) = self.packets.front() else { return Ok(Received::End) };
+            let Some((meta, bytes)) = self.packets.front() else {
+                return Ok(Received::End);
+            };
             let sequence = self.taken + self.too_large + 1;
             let mut meta = *meta;
             meta.sequence = sequence;
@@ -77,7 +82,10 @@ impl OutputPort for MemoryOutput {
     fn send(&mut self, pool: &mut FramePool, frames: &mut Vec<Frame>) -> Result<(), PortError> {
         for frame in frames.drain(..) {
             let (meta, bytes) = pool.memory().read(&frame);
-            self.sent.push(Sent { meta: *meta, bytes: bytes.to_vec() });
+            self.sent.push(Sent {
+                meta: *meta,
+                bytes: bytes.to_vec(),
+            });
             pool.give(frame);
         }
         Ok(())

@@ -22,15 +22,23 @@ pub struct MergedInput {
 
 impl std::fmt::Debug for MergedInput {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("MergedInput").field("sources", &self.sources.len()).finish()
+        f.debug_struct("MergedInput")
+            .field("sources", &self.sources.len())
+            .finish()
     }
 }
 
 impl MergedInput {
     /// Merges these inputs.
     pub fn new(ports: Vec<Box<dyn InputPort>>) -> MergedInput {
-        let source = |port| Source { port, fetched: Vec::with_capacity(AHEAD), ended: false };
-        MergedInput { sources: ports.into_iter().map(source).collect() }
+        let source = |port| Source {
+            port,
+            fetched: Vec::with_capacity(AHEAD),
+            ended: false,
+        };
+        MergedInput {
+            sources: ports.into_iter().map(source).collect(),
+        }
     }
 
     /// The inputs, in their order.
@@ -71,7 +79,9 @@ impl MergedInput {
                     }
                 }
             }
-            let Some((_, number)) = next else { return Ok(Received::End) };
+            let Some((_, number)) = next else {
+                return Ok(Received::End);
+            };
             into.extend(self.sources[number].fetched.pop());
         }
         Ok(Received::More)

@@ -126,6 +126,9 @@ impl std::error::Error for PortError {}
 
 impl PortError {
     fn new(port: &str, message: impl fmt::Display) -> PortError {
-        PortError { port: port.to_owned(), message: message.to_string() }
+        PortError {
+            port: port.to_owned(),
+            message: message.to_string(),
+        }
     }
 }

@@ -41,6 +41,10 @@ impl OutputPort for Null {
     }
 
     fn counters(&self) -> PortCounters {
-        PortCounters { packets: self.packets, bytes: self.bytes, ..PortCounters::default() }
+        PortCounters {
+            packets: self.packets,
+            bytes: self.bytes,
+            ..PortCounters::default()
+        }
     }
 }

@@ -46,20 +46,27 @@ impl PortSpec {
     pub fn parse(text: &str) -> Result<(Option<&str>, PortSpec), SpecError> {
         let named = text.split_once('=').filter(|(name, _)| {
             !name.is_empty()
-                && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_')
+                && name
+                    .chars()
+                    .all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_')
         });
         let (name, port) = match named {
             Some((name, port)) => (Some(name), port),
             None => (None, text),
         };
-        let wrong = |message: String| SpecError { text: text.to_owned(), message };
+        let wrong = |message: String| SpecError {
+            text: text.to_owned(),
+            message,
+        };
         let spec = if port == "null" {
             PortSpec::Null
         } else if let Some(settings) = port.strip_prefix("gen:").or((port == "gen").then_some("")) {
             let spec = GeneratorSpec::parse(settings).map_err(|error| wrong(error.to_string()))?;
             PortSpec::Generator(Box::new(spec))
         } else if port.is_empty() {
-            return Err(wrong("write PATH.pcap, PATH.pcapng, gen:KEY=VALUE,… or null".to_owned()));
+            return Err(wrong(
+                "write PATH.pcap, PATH.pcapng, gen:KEY=VALUE,… or null".to_owned(),
+            ));
         } else {
             PortSpec::Capture(PathBuf::from(port))
         };
@@ -105,13 +112,24 @@ mod tests {
     #[test]
     fn names_and_ports_are_told_apart() {
         let (name, spec) = PortSpec::parse("lan=a=b.pcap").unwrap();
-        assert_eq!((name, spec), (Some("lan"), PortSpec::Capture("a=b.pcap".into())));
+        assert_eq!(
+            (name, spec),
+            (Some("lan"), PortSpec::Capture("a=b.pcap".into()))
+        );
         let (name, spec) = PortSpec::parse("gen:flows=10,packets=5").unwrap();
         assert!(name.is_none() && matches!(spec, PortSpec::Generator(_)));
         let (name, spec) = PortSpec::parse("./a=b.pcap").unwrap();
         assert_eq!((name, spec), (None, PortSpec::Capture("./a=b.pcap".into())));
-        assert_eq!(PortSpec::parse("wan=null").unwrap(), (Some("wan"), PortSpec::Null));
+        assert_eq!(
+            PortSpec::parse("wan=null").unwrap(),
+            (Some("wan"), PortSpec::Null)
+        );
         assert!(PortSpec::parse("").is_err());
-        assert!(PortSpec::parse("gen:flows=none").unwrap_err().to_string().contains("flows"));
+        assert!(
+            PortSpec::parse("gen:flows=none")
+                .unwrap_err()
+                .to_string()
+                .contains("flows")
+        );
     }
 }
