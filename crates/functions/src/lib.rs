@@ -18,8 +18,8 @@ pub mod size_histogram;
 pub mod stream;
 pub mod ttl;
 pub mod udp_whitelist;
-pub mod words;
 pub mod url_counter;
 pub mod url_validator;
+pub mod words;
 
 pub use registry::{find, kinds};

@@ -95,9 +95,13 @@ fn input_of(block: &str) -> Vec<u8> {
 /// The messages that a log block tells of.
 fn expected_of(log: &str) -> Vec<Message> {
     let mut messages: Vec<Message> = Vec::new();
+    let mut whole = 0;
     for line in log.lines() {
         if line.ends_with("message begin") {
             messages.push(Message::default());
+        }
+        if line.contains("headers complete") {
+            whole = messages.len();
         }
         let Some(message) = messages.last_mut() else {
             continue;
@@ -125,6 +129,8 @@ fn expected_of(log: &str) -> Vec<Message> {
             _ => {}
         }
     }
+    // A head without its end is no message yet.
+    messages.truncate(whole);
     messages
 }
 
@@ -136,12 +142,23 @@ fn block<'a>(text: &'a str, kind: &str) -> Option<(&'a str, &'a str)> {
 
 /// Vectors that say something else on purpose, by their titles.
 const DIFFERENT: &[(&str, &str)] = &[
+    (
+        "Quotes in URI",
+        "quotes are escaped differently in input and log",
+    ),
+    ("RTSP response", "no HTTP"),
+    ("ICE response", "no HTTP"),
 ];
 
-fn check(file: &Path, judged: &mut usize) {
+fn check(file: &Path, judged: &mut usize, wrong: &mut usize) {
     let text = std::fs::read_to_string(file).unwrap();
     for section in text.split("\n#").skip(1) {
-        let title = section.lines().next().unwrap().trim_start_matches('#').trim();
+        let title = section
+            .lines()
+            .next()
+            .unwrap()
+            .trim_start_matches('#')
+            .trim();
         let mut rest = section;
         while let Some((input, after)) = block(rest, "http") {
             let Some((log, after)) = block(after, "log") else {
@@ -158,13 +175,15 @@ fn check(file: &Path, judged: &mut usize) {
             let (input, expected) = (input_of(input), expected_of(log));
             for size in [usize::MAX, 1, 2, 3, 7] {
                 let found = read(&input, size);
-                assert_eq!(
-                    found,
-                    expected,
-                    "{}: {title}, {size} bytes a piece: {:?}",
-                    file.display(),
-                    String::from_utf8_lossy(&input)
-                );
+                if found != expected {
+                    println!(
+                        "{}: {title}, {size} bytes a piece: {:?}\n  expected {expected:?}\n  found {found:?}",
+                        file.display(),
+                        String::from_utf8_lossy(&input)
+                    );
+                    *wrong += 1;
+                    break;
+                }
             }
             *judged += 1;
         }
@@ -177,7 +196,7 @@ fn messages_are_those_of_llhttp() {
         return;
     };
     let folder = traces.join("conformance/llhttp-md");
-    let mut judged = 0;
+    let (mut judged, mut wrong) = (0, 0);
     for kind in ["request", "response"] {
         let mut files: Vec<_> = std::fs::read_dir(folder.join(kind))
             .unwrap()
@@ -185,9 +204,10 @@ fn messages_are_those_of_llhttp() {
             .collect();
         files.sort();
         for file in files {
-            check(&file, &mut judged);
+            check(&file, &mut judged, &mut wrong);
         }
     }
-    println!("{judged} vectors agree");
+    println!("{wrong} of {judged} vectors disagree");
+    assert_eq!(wrong, 0);
     assert!(judged >= 40, "too few vectors: {judged}");
 }
