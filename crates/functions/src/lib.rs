@@ -1,12 +1,16 @@
 //! The network functions that come with weir, one file each, and the list of
 //! them that chain files may name.
 
+pub mod asset;
+pub mod filter;
 pub mod firewall;
 pub mod http;
 pub mod http_classifier;
 pub mod ip_check;
 pub mod load_balancer;
 pub mod mac_swap;
+pub mod monitor;
+mod name;
 pub mod nat44;
 pub mod nop;
 mod outer;

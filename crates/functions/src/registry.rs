@@ -2,12 +2,15 @@
 
 use weir_nf::host::Kind;
 
+use crate::asset::AssetMonitor;
+use crate::filter::Filter;
 use crate::firewall::Firewall;
 use crate::http::Http;
 use crate::http_classifier::HttpClassifier;
 use crate::ip_check::IpCheck;
 use crate::load_balancer::LoadBalancer;
 use crate::mac_swap::MacSwap;
+use crate::monitor::Monitor;
 use crate::nat44::Nat44;
 use crate::nop::{FlowNop, Nop};
 use crate::policer::Policer;
@@ -18,6 +21,8 @@ use crate::url_counter::UrlCounter;
 use crate::url_validator::UrlValidator;
 
 const KINDS: &[Kind] = &[
+    Kind::of::<AssetMonitor>(),
+    Kind::of::<Filter>(),
     Kind::of::<Firewall>(),
     Kind::of::<FlowNop>(),
     Kind::of::<Http>(),
@@ -25,6 +30,7 @@ const KINDS: &[Kind] = &[
     Kind::of::<IpCheck>(),
     Kind::of::<LoadBalancer>(),
     Kind::of::<MacSwap>(),
+    Kind::of::<Monitor>(),
     Kind::of::<Nat44>(),
     Kind::of::<Nop>(),
     Kind::of::<Policer>(),
