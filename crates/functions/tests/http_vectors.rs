@@ -4,6 +4,7 @@ mod support;
 
 use std::path::Path;
 
+use proptest::prelude::*;
 use weir_functions::http::head::{RequestHead, ResponseHead};
 use weir_functions::http::message::{HeadAt, MessageState, Step};
 use weir_nf::BufferPool;
@@ -19,11 +20,15 @@ struct Message {
 
 /// Reads a stream in pieces of `size` bytes.
 fn read(input: &[u8], size: usize) -> Vec<Message> {
+    read_pieces(input.chunks(size))
+}
+
+fn read_pieces<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> Vec<Message> {
     let (mut pool, mut handle, mut changed) = (BufferPool::new(1 << 18), 0, false);
     let mut state = MessageState::default();
     let mut messages: Vec<Message> = Vec::new();
     let mut store = pool.open(&mut handle, 1 << 18, &mut changed);
-    for mut piece in input.chunks(size) {
+    for mut piece in pieces {
         loop {
             let step = state.step(&mut piece, &mut store, 1 << 16, 1 << 12);
             let head = match step {
@@ -34,7 +39,7 @@ fn read(input: &[u8], size: usize) -> Vec<Message> {
                     continue;
                 }
                 Step::End => continue,
-                Step::TooLong => panic!("no vector has a line that long"),
+                Step::TooLong => panic!("no input has a line that long"),
             };
             let bytes = match head {
                 HeadAt::Packet(bytes) => bytes.to_vec(),
@@ -210,4 +215,52 @@ fn messages_are_those_of_llhttp() {
     println!("{wrong} of {judged} vectors disagree");
     assert_eq!(wrong, 0);
     assert!(judged >= 40, "too few vectors: {judged}");
+}
+
+/// What streams are made of, to come upon odd neighbours.
+const PARTS: &[&[u8]] = &[
+    b"GET / HTTP/1.1\r\n",
+    b"POST /x HTTP/1.0\n",
+    b"HEAD /y\r\n",
+    b"OPTIONS\n",
+    b"FOO bar HTTP/1.1\r\n",
+    b"HTTP/1.1 200 OK\r\n",
+    b"HTTP/1.1 304 x\r\n",
+    b"Content-Length: 5\r\n",
+    b"Transfer-Encoding: chunked\r\n",
+    b"X: y\r\n",
+    b"\r\n",
+    b"\n",
+    b"\r",
+    b"\r\n\r\n",
+    b"5\r\n",
+    b"0\r\n",
+    b"abcde",
+    b" ",
+    b"G",
+    b"HTTP/",
+    b"\x00\xff",
+    b"UNLOCK /z HTTP/1.1\r\n\r\n",
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// However a stream is cut, the same messages are in it.
+    #[test]
+    fn cuts_change_nothing(
+        parts in proptest::collection::vec(0..PARTS.len(), 1..30),
+        cuts in proptest::collection::vec(1usize..20, 1..20),
+    ) {
+        let input: Vec<u8> = parts.iter().flat_map(|&i| PARTS[i].iter().copied()).collect();
+        let whole = read(&input, usize::MAX);
+        prop_assert_eq!(&read(&input, 1), &whole);
+        let mut rest = &input[..];
+        let pieces = cuts.iter().cycle().map_while(|&cut| {
+            let (piece, tail) = rest.split_at(cut.min(rest.len()));
+            rest = tail;
+            (!piece.is_empty()).then_some(piece)
+        });
+        prop_assert_eq!(&read_pieces(pieces), &whole);
+    }
 }
