@@ -20,13 +20,6 @@ pub(crate) enum End {
 }
 
 impl End {
-    pub(crate) const fn opposite(self) -> End {
-        match self {
-            End::Source => End::Destination,
-            End::Destination => End::Source,
-        }
-    }
-
     /// Offset of the address in an IPv4 header.
     const fn ipv4(self) -> usize {
         match self {
@@ -171,10 +164,7 @@ fn set(bytes: &mut [u8], at: usize, new: &[u8]) -> Option<Change> {
     let mut change = Change::new();
     for (old, new) in place.chunks_exact_mut(2).zip(new.chunks_exact(2)) {
         if let ([a, b], [c, d]) = (&mut *old, new) {
-            change = change.word(
-                u16::from_be_bytes([*a, *b]),
-                u16::from_be_bytes([*c, *d]),
-            );
+            change = change.word(u16::from_be_bytes([*a, *b]), u16::from_be_bytes([*c, *d]));
             (*a, *b) = (*c, *d);
         }
     }
@@ -271,6 +261,8 @@ pub(crate) struct Quote {
     proto: u8,
     pub(crate) source: IpAddr,
     pub(crate) destination: IpAddr,
+    /// Ports, or a query's id twice; 0 where the quote has none.
+    pub(crate) ports: (u16, u16),
 }
 
 /// What the ICMP error at hand quotes; `None` where it is none, or quotes less
@@ -312,12 +304,19 @@ pub(crate) fn quote(packet: &Packet<'_>) -> Option<Quote> {
         _ => return None,
     };
     let (source, destination) = addresses(bytes, l3, headers.is_ipv4(), headers.is_ipv6())?;
+    let at = |offset| word(bytes, l4 + offset).unwrap_or(0);
+    let ports = match proto {
+        ip::TCP | ip::UDP | ip::SCTP => (at(0), at(2)),
+        ip::ICMP | ip::ICMPV6 => (at(4), at(4)),
+        _ => (0, 0),
+    };
     Some(Quote {
         l3,
         l4,
         proto,
         source,
         destination,
+        ports,
     })
 }
 
@@ -389,3 +388,7 @@ fn set_if_there(bytes: &mut [u8], at: usize, value: u16) -> Option<Change> {
     bytes.get(at..)?.first_chunk::<2>()?;
     set(bytes, at, &value.to_be_bytes())
 }
+
+#[cfg(test)]
+#[path = "rewrite_tests.rs"]
+pub(crate) mod tests;

@@ -51,6 +51,7 @@ impl World {
             silent: false,
             flow: u32::MAX,
             link: LinkType::Ethernet,
+            side: weir_packet::Side::Inside,
         }
     }
 }
@@ -63,6 +64,7 @@ impl Context<'_> {
         self.now = meta.time;
         self.sequence = meta.sequence;
         self.link = meta.link;
+        self.side = meta.side;
         self.silent = meta.flags & frame_flags::NO_OUTPUT != 0;
     }
 

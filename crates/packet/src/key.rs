@@ -108,6 +108,9 @@ pub(crate) fn address(key: &[u64; 6], at: usize) -> IpAddr {
 
 /// Set in word 5 for IPv6.
 const FAMILY_IPV6: u64 = 1 << 16;
+/// Set in word 5 for packets that were turned, and which way they went.
+const TURNED: u64 = 1 << 17;
+const TURNED_REVERSE: u64 = 1 << 18;
 
 /// Word 5.
 #[inline(always)]
@@ -258,6 +261,21 @@ impl FlowKey {
     #[must_use]
     pub const fn with_chain(mut self, chain: u8) -> FlowKey {
         self.0[5] = self.0[5] & !0xff00 | (chain as u64) << 8;
+        self
+    }
+
+    /// The key of packets that a NAT turned back (a hairpin) and that travel in `direction`.
+    ///
+    /// Unlike other keys it is one-way: what turned from one client's external port to
+    /// another's belongs to the receiver's flow, what turned the other way to the sender's, and
+    /// both have the same two end points.
+    #[inline]
+    #[must_use]
+    pub const fn turned(mut self, direction: Direction) -> FlowKey {
+        self.0[5] |= match direction {
+            Direction::Forward => TURNED,
+            Direction::Reverse => TURNED | TURNED_REVERSE,
+        };
         self
     }
 

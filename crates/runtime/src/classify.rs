@@ -4,7 +4,7 @@ use weir_nf::host::{BURST, FlowHead, NO_FLOW, OnMalformed, Timeouts, WhenFull};
 use weir_nf::{CloseReason, Fields, FlowInfo, Phase, Scope};
 use weir_packet::{
     Direction, FlowKey, FragmentKey, Frame, FramePool, Headers, KeyOutcome, Packet, PacketMemory,
-    flow_key, parse_into,
+    flow_key, frame_flags, parse_into,
 };
 
 use crate::drops::EngineDrop;
@@ -140,7 +140,10 @@ impl Runtime {
                     kinds.alive |= bit;
                     if let Some(table) = &self.table {
                         match flow_key(bytes, headers, &self.key) {
-                            KeyOutcome::Flow(key, direction) => {
+                            KeyOutcome::Flow(mut key, direction) => {
+                                if meta.flags & frame_flags::TURNED != 0 {
+                                    key = key.turned(direction);
+                                }
                                 *hash = table.hash(&key);
                                 table.flows.index.prefetch(*hash);
                                 *place = key;
@@ -352,10 +355,11 @@ impl Runtime {
         };
         let (key, hash) = (self.scratch.keys[i], self.scratch.hashes[i]);
         let candidate = self.scratch.candidates[i];
+        let side = memory.meta(&frames[i]).side;
         let known = if table.is_flow(candidate, &key) {
             Found::Flow(candidate, direction)
         } else {
-            table.find(&key, hash, direction)
+            table.find(&key, hash, direction, side)
         };
         let unit = match known {
             Found::Flow(flow, direction) => {
@@ -371,7 +375,7 @@ impl Runtime {
                 match self
                     .table
                     .as_ref()
-                    .map(|table| table.find(&key, hash, direction))
+                    .map(|table| table.find(&key, hash, direction, side))
                 {
                     Some(Found::Unit(unit)) => Some(unit),
                     _ => None,

@@ -41,17 +41,26 @@ pub(crate) struct Failure {
 impl Failure {
     /// Something outside failed.
     pub(crate) fn outside(message: impl Into<String>) -> Failure {
-        Failure { exit: Exit::Failed, message: format!("error: {}", message.into()) }
+        Failure {
+            exit: Exit::Failed,
+            message: format!("error: {}", message.into()),
+        }
     }
 
     /// The command line makes no sense.
     pub(crate) fn usage(message: impl Into<String>) -> Failure {
-        Failure { exit: Exit::Usage, message: format!("error: {}", message.into()) }
+        Failure {
+            exit: Exit::Usage,
+            message: format!("error: {}", message.into()),
+        }
     }
 
     /// The chain file is wrong; `message` says it already as it should look.
     pub(crate) fn chain(message: String) -> Failure {
-        Failure { exit: Exit::Chain, message }
+        Failure {
+            exit: Exit::Chain,
+            message,
+        }
     }
 
     pub(crate) fn print(&self) {

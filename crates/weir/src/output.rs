@@ -6,14 +6,15 @@ use std::io::{self, Write};
 use clap::CommandFactory as _;
 use serde::Serialize;
 
+use crate::Outcome;
 use crate::args::Args;
 use crate::exit::{Exit, Failure};
-use crate::Outcome;
 
 fn written(result: io::Result<()>) -> Result<(), Failure> {
     match result {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
-        other => other.map_err(|error| Failure::outside(format!("can't write to standard output: {error}"))),
+        other => other
+            .map_err(|error| Failure::outside(format!("can't write to standard output: {error}"))),
     }
 }
 

@@ -313,16 +313,24 @@ mod tests {
 
     #[test]
     fn texts_become_rules() {
-        let rule = Rule::parse("accept tcp from 10.0.0.0/8, 192.0.2.1 to any port 80,443 log").unwrap();
+        let rule =
+            Rule::parse("accept tcp from 10.0.0.0/8, 192.0.2.1 to any port 80,443 log").unwrap();
         assert_eq!(rule.action, Action::Accept);
         assert_eq!(rule.protocol.0, ["tcp"]);
         assert_eq!(rule.from.0, ["10.0.0.0/8", "192.0.2.1"]);
         assert_eq!(rule.to_port.0, ["80", "443"]);
         assert!(rule.log && rule.from_port.is_empty());
-        let rule = Rule::parse("drop in from not 10.0.0.0/8 port 1-99 to port 53 name \"a b\"").unwrap();
+        let rule =
+            Rule::parse("drop in from not 10.0.0.0/8 port 1-99 to port 53 name \"a b\"").unwrap();
         assert_eq!(rule.from.0, ["not", "10.0.0.0/8"]);
-        assert_eq!((rule.from_port.0, rule.to_port.0), (vec!["1-99".into()], vec!["53".into()]));
-        assert_eq!((rule.direction.0, rule.name.as_deref()), (vec!["in".into()], Some("a b")));
+        assert_eq!(
+            (rule.from_port.0, rule.to_port.0),
+            (vec!["1-99".into()], vec!["53".into()])
+        );
+        assert_eq!(
+            (rule.direction.0, rule.name.as_deref()),
+            (vec!["in".into()], Some("a b"))
+        );
     }
 
     #[test]

@@ -45,9 +45,8 @@ struct Ranges {
 impl Ranges {
     fn holds(&self, value: Option<u16>) -> bool {
         self.ranges.is_empty()
-            || value.is_some_and(|v| {
-                self.ranges.iter().any(|&(a, b)| (a..=b).contains(&v)) != self.not
-            })
+            || value
+                .is_some_and(|v| self.ranges.iter().any(|&(a, b)| (a..=b).contains(&v)) != self.not)
     }
 }
 
@@ -123,9 +122,7 @@ impl Compiled {
             None if self.asks_ip || !self.asks_link => return false,
             None => {}
             Some((source, destination)) => {
-                if self
-                    .protocols
-                    .is_some_and(|set| !bit(&set, facts.proto))
+                if self.protocols.is_some_and(|set| !bit(&set, facts.proto))
                     || !self.from.holds(source)
                     || !self.to.holds(destination)
                     || !self.from_port.holds(facts.ports.map(|p| p.0))

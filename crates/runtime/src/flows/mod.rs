@@ -7,8 +7,8 @@ pub(crate) mod tcp;
 pub(crate) mod wheel;
 
 use weir_nf::Scope;
-use weir_nf::host::{FlowHead, FlowOptions, StageLayout};
-use weir_packet::{Advise, Direction, FlowKey};
+use weir_nf::host::{AliasRequest, FlowHead, FlowOptions, StageLayout};
+use weir_packet::{Advise, Direction, FlowKey, Side};
 
 use aliases::{Alias, Aliases};
 use index::NONE;
@@ -143,7 +143,7 @@ impl FlowTable {
 
     /// What the key of a packet in `direction` leads to.
     #[inline(always)]
-    pub(crate) fn find(&self, key: &FlowKey, hash: u64, direction: Direction) -> Found {
+    pub(crate) fn find(&self, key: &FlowKey, hash: u64, direction: Direction, side: Side) -> Found {
         match self.find_entry(key, hash) {
             Some(entry) if entry & ALIAS == 0 => Found::Flow(entry, direction),
             Some(entry) => {
@@ -162,18 +162,26 @@ impl FlowTable {
                     },
                 )
             }
-            None if self.open_aliases > 0 => self.find_open(key, direction),
+            None if self.open_aliases > 0 => self.find_open(key, direction, side),
             None => Found::None,
         }
     }
 
     #[inline(never)]
-    fn find_open(&self, key: &FlowKey, direction: Direction) -> Found {
+    /// The unit whose open alias a packet from `side` goes to. A packet from
+    /// the side of the unit's own client is another client's: its flow is one
+    /// of that client's unit (RFC 4787 REQ-9).
+    fn find_open(&self, key: &FlowKey, direction: Direction, side: Side) -> Found {
         let (address, port) = key.destination(direction);
         let (end, _) = FlowKey::one_end(address, port, key.proto(), key.zone(), key.chain());
         match self.find_entry(&end, self.hash(&end)) {
-            Some(entry) if entry & ALIAS != 0 && self.aliases.get(entry & !ALIAS).open => {
-                Found::Unit(self.aliases.get(entry & !ALIAS).owner)
+            Some(entry) if entry & ALIAS != 0 => {
+                let alias = self.aliases.get(entry & !ALIAS);
+                if alias.open && alias.side != side {
+                    Found::Unit(alias.owner)
+                } else {
+                    Found::None
+                }
             }
             _ => Found::None,
         }
@@ -186,13 +194,14 @@ impl FlowTable {
 
     /// Adds an alias; false where it can't be had. An alias that is there
     /// already is fine.
-    pub(crate) fn add_alias(
-        &mut self,
-        flow: u32,
-        key: &FlowKey,
-        client: Direction,
-        open: bool,
-    ) -> bool {
+    pub(crate) fn add_alias(&mut self, request: &AliasRequest) -> bool {
+        let AliasRequest {
+            flow,
+            ref key,
+            client,
+            side,
+            open,
+        } = *request;
         let owner = if open {
             match self.flows.cold[flow as usize].parent {
                 0 => return false,
@@ -222,6 +231,7 @@ impl FlowTable {
             next,
             client,
             open,
+            side,
         }) else {
             return false;
         };
