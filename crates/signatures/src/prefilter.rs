@@ -227,7 +227,7 @@ impl Prefilter {
         found: &mut impl FnMut(u32, u64, u32),
     ) -> u32 {
         let mut pattern_found = |pattern: u32, end: usize| {
-            let end = base + end as u64;
+            let end = base.saturating_add(end as u64);
             let Some(&[from, to]) = self.use_ranges.get(pattern as usize..pattern as usize + 2)
             else {
                 return;
