@@ -32,7 +32,8 @@ pub struct Ttl {
 }
 
 const EXPIRED: DropReason = DropReason(0);
-const DECREMENTED: u16 = 0x0100;
+/// What one less in the upper octet of a word does to a sum, in the machine's byte order.
+const LESS: u16 = (!0x0100u16).to_be();
 const SENT: Counter = Counter(0);
 
 /// Longest link header in front of which an answer is made: Ethernet with eight tags.
@@ -165,11 +166,11 @@ fn decrement(packet: &mut Packet<'_>, version: Version, at: usize) -> bool {
                 return false;
             }
             fixed[8] -= 1;
-            // RFC 1624 equation 3 with m - m' = 0x0100: one subtraction in ones' complement.
-            let inverse = !u16::from_be_bytes([fixed[10], fixed[11]]);
-            let (less, borrow) = inverse.overflowing_sub(DECREMENTED);
-            let sum = !(less.wrapping_sub(u16::from(borrow)));
-            [fixed[10], fixed[11]] = sum.to_be_bytes();
+            // RFC 1624 equation 3: HC' = ~(~HC + ~m + m'), with ~m + m' = ~0x0100. Ones'
+            // complement sums are the same in either byte order.
+            let inverse = !u16::from_ne_bytes([fixed[10], fixed[11]]);
+            let (sum, carry) = inverse.overflowing_add(LESS);
+            [fixed[10], fixed[11]] = (!(sum.wrapping_add(u16::from(carry)))).to_ne_bytes();
             true
         }
         Version::V6 => match header.get_mut(7) {
@@ -345,7 +346,10 @@ mod tests {
                 with_packet(&header, |packet| {
                     assert!(decrement(packet, Version::V4, 0));
                     assert_eq!(packet.bytes()[8], ttl - 1);
-                    assert!(checksum::ipv4_is_right(packet.bytes()));
+                    let mut whole = packet.bytes().to_vec();
+                    whole[10..12].fill(0);
+                    let anew = checksum::internet(&whole).to_be_bytes();
+                    assert_eq!(packet.bytes()[10..12], anew, "as computed anew");
                 });
                 header[10] ^= 0x10;
                 with_packet(&header, |packet| {
