@@ -208,7 +208,12 @@ impl RuleSet {
                 bytes.window,
                 new_index,
                 bytes.offset,
-                &mut |rule, end| candidates.add(rule, ON_STREAM, end),
+                &mut |rule, end, seen| {
+                    // The part that was found lies in the window, so that the difference is an index.
+                    if self.fast_fits(rule, bytes.window, (end - bytes.offset) as usize, seen) {
+                        candidates.add(rule, ON_STREAM, end);
+                    }
+                },
             );
         }
         state.scanned = bytes.offset.saturating_add(bytes.window.len() as u64);
@@ -246,6 +251,12 @@ impl RuleSet {
         }
     }
 
+    /// Whether a rule's fast pattern, of which a part was found to end at `end`, may be there as a whole.
+    fn fast_fits(&self, rule: u32, data: &[u8], end: usize, seen: u32) -> bool {
+        let rule = self.rules.get(rule as usize);
+        rule.is_some_and(|rule| rule.matcher.fast_fits(data, end, seen))
+    }
+
     /// Collects the rules to be tried on a packet.
     fn scan_packet(&self, packet: &PacketView<'_>, scratch: &mut Scratch) {
         let candidates = &mut scratch.candidates;
@@ -262,8 +273,10 @@ impl RuleSet {
         };
         for &group in groups {
             if let Some(prefilter) = self.prefilter(group, flow.to_server) {
-                prefilter.scan_payload(packet.payload, &mut |rule, _| {
-                    candidates.add(rule, ON_PACKET, 0);
+                prefilter.scan_payload(packet.payload, &mut |rule, end, seen| {
+                    if self.fast_fits(rule, packet.payload, end as usize, seen) {
+                        candidates.add(rule, ON_PACKET, 0);
+                    }
                 });
             }
         }
