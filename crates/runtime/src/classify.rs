@@ -66,6 +66,7 @@ impl Runtime {
                 ..Classified::default()
             };
         }
+        self.scratch.opened_from = [false; 2];
         let kinds = self.look(memory, frames);
         if self.table.is_none() {
             return Classified {
@@ -423,6 +424,17 @@ impl Runtime {
         now: u64,
         unit: Option<u32>,
     ) -> Resolved {
+        let side = memory.meta(&frames[i]).side;
+        if self.scratch.opened_from[side.opposite() as usize]
+            && self
+                .table
+                .as_ref()
+                .is_some_and(|table| table.aliases.may_be_asked())
+        {
+            // It may answer a flow that was opened a moment ago from the other
+            // side, under an alias that is not asked for yet.
+            return Resolved::Cut;
+        }
         let full = self
             .table
             .as_ref()
@@ -481,6 +493,7 @@ impl Runtime {
             return Resolved::Refused(EngineDrop::ScopeTableFull);
         }
         self.opened += 1;
+        self.scratch.opened_from[side as usize] = true;
         Resolved::Flow(flow, direction)
     }
 
