@@ -166,6 +166,12 @@ impl FlowKey {
         // Address and port in one number each: one comparison, no branch that depends on data.
         let s = u64::from(s.0) << 16 | u64::from(s.1);
         let d = u64::from(d.0) << 16 | u64::from(d.1);
+        FlowKey::ordered(s, d, zone, kind)
+    }
+
+    /// Of two IPv4 end points, each address and port in one word.
+    #[inline(always)]
+    fn ordered(s: u64, d: u64, zone: u32, kind: u64) -> (FlowKey, Direction) {
         let (a, b) = (s.min(d), s.max(d));
         let ports = (a & 0xffff) << 48 | (b & 0xffff) << 32 | u64::from(zone);
         let direction = if s <= d {
@@ -188,6 +194,23 @@ impl FlowKey {
             FlowKey([a.0[0], a.0[1], b.0[0], b.0[1], ports, kind]),
             direction,
         )
+    }
+
+    /// The key of a packet that starts with plain Ethernet, IPv4 without options and ports.
+    #[inline(always)]
+    pub(crate) fn of_plain(head: &[u8; 42], chain: u8) -> (FlowKey, Direction) {
+        let word = |at: usize| {
+            u64::from(u32::from_be_bytes([
+                head[at],
+                head[at + 1],
+                head[at + 2],
+                head[at + 3],
+            ]))
+        };
+        let (ports, kind) = (word(34), kind(head[23], chain, false));
+        let s = word(26) << 16 | ports >> 16;
+        let d = word(30) << 16 | ports & 0xffff;
+        FlowKey::ordered(s, d, 0, kind)
     }
 
     /// The key as six words, for storage; the layout is described at [`FlowKey`].

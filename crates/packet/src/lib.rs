@@ -62,7 +62,7 @@ pub use link::LinkType;
 pub use malformed::Malformed;
 pub use memory::{FramePool, MemoryLayout, NoFrame, PacketMemory};
 pub use packet::Packet;
-pub use parse::{Depth, ParseOptions, parse, parse_into};
+pub use parse::{Depth, FlowSeen, ParseOptions, parse, parse_flow, parse_into};
 pub use quoted::Quoted;
 pub use time::Time;
 pub use wire::BufferTooSmall;

@@ -1,6 +1,7 @@
 //! One walk over a packet's headers.
 
 use crate::headers::{HeaderFlags, Headers};
+use crate::key::{Direction, FlowKey, KeyOptions, KeyOutcome, flow_key};
 use crate::link::LinkType;
 use crate::malformed::Malformed;
 use crate::protocol::{ethertype, ip, port};
@@ -101,6 +102,64 @@ fn walk(
 ) -> Result<(), Malformed> {
     *headers = Walk::new(bytes, link, options).run()?;
     Ok(())
+}
+
+/// What [`parse_flow`] says of a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FlowSeen {
+    /// It travels this way in the flow whose key was written.
+    Flow(Direction),
+    /// It is a later fragment.
+    LaterFragment,
+    /// It has no flow.
+    None,
+}
+
+/// [`parse_into`] and [`flow_key`] in one: writes headers and, where there is one, the key.
+///
+/// # Errors
+///
+/// As [`parse`].
+#[inline(always)]
+pub fn parse_flow(
+    bytes: &[u8],
+    link: LinkType,
+    options: &ParseOptions,
+    keys: &KeyOptions,
+    headers: &mut Headers,
+    key: &mut FlowKey,
+) -> Result<FlowSeen, Malformed> {
+    if let LinkType::Ethernet = link
+        && let Depth::L4 = options.depth
+        && plain(bytes, options.inner, headers).is_some()
+        && let Some(head) = bytes.first_chunk::<42>()
+    {
+        // No tag was seen, so the zone is 0 whatever the options say.
+        let (found, way) = FlowKey::of_plain(head, keys.chain);
+        *key = found;
+        return Ok(FlowSeen::Flow(way));
+    }
+    look_closer(bytes, link, options, keys, headers, key)
+}
+
+#[inline(never)]
+fn look_closer(
+    bytes: &[u8],
+    link: LinkType,
+    options: &ParseOptions,
+    keys: &KeyOptions,
+    headers: &mut Headers,
+    key: &mut FlowKey,
+) -> Result<FlowSeen, Malformed> {
+    walk(bytes, link, options, headers)?;
+    Ok(match flow_key(bytes, headers, keys) {
+        KeyOutcome::Flow(found, way) => {
+            *key = found;
+            FlowSeen::Flow(way)
+        }
+        KeyOutcome::LaterFragment(_) => FlowSeen::LaterFragment,
+        KeyOutcome::None => FlowSeen::None,
+    })
 }
 
 /// The straight way for nearly all packets: Ethernet, IPv4 without options or fragments, TCP or

@@ -13,6 +13,7 @@ mod execute;
 mod flows;
 mod fragments;
 pub mod harness;
+mod open;
 mod report;
 mod runtime;
 

@@ -7,7 +7,7 @@ pub(crate) mod tcp;
 pub(crate) mod wheel;
 
 use weir_nf::Scope;
-use weir_nf::host::{FlowHead, FlowOptions, StageLayout};
+use weir_nf::host::{FlowOptions, StageLayout, UnitPlace};
 use weir_packet::{Advise, Direction, FlowKey};
 
 use aliases::{Alias, Aliases};
@@ -121,13 +121,30 @@ impl FlowTable {
         }
     }
 
-    /// True where `candidate` is the flow whose own key this is. The flow may
-    /// have ended since the candidate was found.
-    #[inline(always)]
-    pub(crate) fn is_flow(&self, candidate: u32, key: &FlowKey) -> bool {
-        candidate & ALIAS == 0
-            && self.flows.blocks.head(candidate).key == *key
-            && self.flows.blocks.head(candidate).bits & FlowHead::LIVE != 0
+    /// Notes a packet at `now` in the units of its flow; gives id and clock of
+    /// the coarsest.
+    #[inline]
+    pub(crate) fn enter_units(
+        &mut self,
+        flow: u32,
+        now: u64,
+        mut note: impl FnMut(usize, UnitPlace),
+    ) -> (u64, u64) {
+        let head = self.flows.blocks.head(flow);
+        let (mut id, mut clock) = (head.id, head.clock);
+        let mut parent = self.flows.cold[flow as usize].parent;
+        for (number, scope) in self.scopes.iter_mut().enumerate() {
+            let Some(unit) = parent.checked_sub(1) else {
+                break;
+            };
+            let head = scope.records.blocks.head_mut(unit);
+            head.last_seen = head.last_seen.max(now);
+            head.clock += 1;
+            (id, clock) = (head.id, head.clock);
+            note(number, UnitPlace { clock, unit });
+            parent = scope.records.cold[unit as usize].parent;
+        }
+        (id, clock)
     }
 
     #[inline]
