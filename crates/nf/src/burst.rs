@@ -70,7 +70,11 @@ impl<'a, N: NetworkFunction> Burst<'a, N> {
     /// of a burst itself and leaves the others to its per-packet calls.
     #[inline]
     pub fn step(&mut self, i: usize, function: &N, cx: &mut Context<'_>) {
-        let verdict = self.judge(i, function, cx);
+        let verdict = if self.work.scoped.is_some() {
+            self.judge::<true>(i, function, cx)
+        } else {
+            self.judge::<false>(i, function, cx)
+        };
         self.verdict(i, verdict);
     }
 
@@ -78,11 +82,20 @@ impl<'a, N: NetworkFunction> Burst<'a, N> {
     /// [`NetworkFunction::process`], or [`NetworkFunction::without_flow`].
     #[inline]
     pub fn for_each(&mut self, function: &N, cx: &mut Context<'_>) {
+        if self.work.scoped.is_some() {
+            self.each::<true>(function, cx);
+        } else {
+            self.each::<false>(function, cx);
+        }
+    }
+
+    #[inline(always)]
+    fn each<const WIDER: bool>(&mut self, function: &N, cx: &mut Context<'_>) {
         let mut left = self.work.mask;
         let mut passed = 0;
         while left != 0 {
             let i = left.trailing_zeros() as usize;
-            match self.judge(i, function, cx) {
+            match self.judge::<WIDER>(i, function, cx) {
                 Verdict::Pass => passed |= left & left.wrapping_neg(),
                 other => self.verdict(i, other),
             }
@@ -92,9 +105,14 @@ impl<'a, N: NetworkFunction> Burst<'a, N> {
     }
 
     #[inline(always)]
-    fn judge(&mut self, i: usize, function: &N, cx: &mut Context<'_>) -> Verdict {
+    fn judge<const WIDER: bool>(
+        &mut self,
+        i: usize,
+        function: &N,
+        cx: &mut Context<'_>,
+    ) -> Verdict {
         if matches!(N::DESCRIPTOR.needs, Needs::Flow) {
-            self.one(i, function, cx)
+            self.one::<WIDER>(i, function, cx)
         } else {
             let mut packet = self.packet(i);
             cx.at(&packet);
@@ -104,7 +122,7 @@ impl<'a, N: NetworkFunction> Burst<'a, N> {
 
     /// One packet with its flow, whose state is opened first where needed.
     #[inline(always)]
-    fn one(&mut self, i: usize, function: &N, cx: &mut Context<'_>) -> Verdict {
+    fn one<const WIDER: bool>(&mut self, i: usize, function: &N, cx: &mut Context<'_>) -> Verdict {
         let work = &mut self.work;
         let place = &work.places[i];
         let (meta, room) = work.memory.split_mut(&mut work.frames[i]);
@@ -117,12 +135,12 @@ impl<'a, N: NetworkFunction> Burst<'a, N> {
         let bit = work.slot.bit;
         let (block, mut flow_head, clock): (Opened<'_, N::State, N::Stats>, _, _) =
             match &mut work.scoped {
-                None => (work.blocks.open(flow, &work.slot), None, place.clock),
-                Some((scoped, units)) => (
+                Some((scoped, units)) if WIDER => (
                     scoped.open(units[i].unit, &work.slot),
                     Some(work.blocks.head_mut(flow)),
                     units[i].clock,
                 ),
+                _ => (work.blocks.open(flow, &work.slot), None, place.clock),
             };
         let Opened {
             head,

@@ -292,6 +292,13 @@ impl FlowKey {
     pub fn hash(&self, seed: u64) -> u64 {
         hash_words(&self.0, seed)
     }
+
+    /// The same for a key that is known to be IPv4's.
+    #[inline(always)]
+    pub(crate) fn hash_ipv4(&self, seed: u64) -> u64 {
+        let [_, a, _, b, ports, kind] = self.0;
+        hash_words(&[0, a, 0, b, ports, kind & 0xffff], seed)
+    }
 }
 
 impl fmt::Display for FlowKey {

@@ -154,6 +154,14 @@ impl PacketMemory {
         unsafe { &*start.cast::<FrameMeta>() }
     }
 
+    /// The frame's metadata, for writing.
+    #[inline]
+    pub fn meta_mut<'a>(&'a self, frame: &'a mut Frame) -> &'a mut FrameMeta {
+        let (start, _) = self.place(frame);
+        // SAFETY: as in `meta`, and exclusive through `frame`.
+        unsafe { &mut *start.cast::<FrameMeta>() }
+    }
+
     /// Metadata and the whole room behind it, for writing.
     #[inline]
     pub fn split_mut<'a>(&'a self, frame: &'a mut Frame) -> (&'a mut FrameMeta, &'a mut [u8]) {

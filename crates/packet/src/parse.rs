@@ -86,7 +86,8 @@ pub fn parse_into(
 ) -> Result<(), Malformed> {
     if let LinkType::Ethernet = link
         && let Depth::L4 = options.depth
-        && plain(bytes, options.inner, headers).is_some()
+        && let Some(head) = bytes.first_chunk::<42>()
+        && plain(head, bytes, options.inner, headers).is_some()
     {
         return Ok(());
     }
@@ -115,46 +116,55 @@ pub enum FlowSeen {
     None,
 }
 
-/// [`parse_into`] and [`flow_key`] in one: writes headers and, where there is one, the key.
+/// [`parse_into`], [`flow_key`] and [`FlowKey::hash`] in one: writes headers and, where there is
+/// a flow, its key and hash.
 ///
 /// # Errors
 ///
 /// As [`parse`].
 #[inline(always)]
+#[allow(clippy::too_many_arguments)]
 pub fn parse_flow(
     bytes: &[u8],
     link: LinkType,
     options: &ParseOptions,
     keys: &KeyOptions,
+    seed: u64,
     headers: &mut Headers,
     key: &mut FlowKey,
+    hash: &mut u64,
 ) -> Result<FlowSeen, Malformed> {
     if let LinkType::Ethernet = link
         && let Depth::L4 = options.depth
-        && plain(bytes, options.inner, headers).is_some()
         && let Some(head) = bytes.first_chunk::<42>()
+        && plain(head, bytes, options.inner, headers).is_some()
     {
         // No tag was seen, so the zone is 0 whatever the options say.
         let (found, way) = FlowKey::of_plain(head, keys.chain);
+        *hash = found.hash_ipv4(seed);
         *key = found;
         return Ok(FlowSeen::Flow(way));
     }
-    look_closer(bytes, link, options, keys, headers, key)
+    look_closer(bytes, link, options, keys, seed, headers, key, hash)
 }
 
 #[inline(never)]
+#[allow(clippy::too_many_arguments)]
 fn look_closer(
     bytes: &[u8],
     link: LinkType,
     options: &ParseOptions,
     keys: &KeyOptions,
+    seed: u64,
     headers: &mut Headers,
     key: &mut FlowKey,
+    hash: &mut u64,
 ) -> Result<FlowSeen, Malformed> {
     walk(bytes, link, options, headers)?;
     Ok(match flow_key(bytes, headers, keys) {
         KeyOutcome::Flow(found, way) => {
             *key = found;
+            *hash = found.hash(seed);
             FlowSeen::Flow(way)
         }
         KeyOutcome::LaterFragment(_) => FlowSeen::LaterFragment,
@@ -162,35 +172,53 @@ fn look_closer(
     })
 }
 
+/// What all plain packets have in common.
+const PLAIN: Headers = Headers {
+    end: 0,
+    zone: 0,
+    l3: 14,
+    l4: 34,
+    payload: 42,
+    outer_l3: 14,
+    ethertype: ethertype::IPV4,
+    l2: 0,
+    vlan: [0; 2],
+    flags: HeaderFlags::IPV4.union(HeaderFlags::UDP),
+    proto: ip::UDP,
+    tcp_flags: 0,
+    vlans: 0,
+    damage: 0,
+    tunnels: 0,
+    link: LinkType::Ethernet,
+};
+
 /// The straight way for nearly all packets: Ethernet, IPv4 without options or fragments, TCP or
-/// UDP, all of it consistent. `None` sends the packet to the walker, which says what is wrong.
+/// UDP, all of it consistent. `head` is the start of `bytes`: Ethernet, IPv4 and the eight octets
+/// that UDP has and TCP has at least. `None` sends the packet to the walker, which says what is
+/// wrong.
 #[inline(always)]
-fn plain(bytes: &[u8], inner: bool, headers: &mut Headers) -> Option<()> {
+fn plain(head: &[u8; 42], bytes: &[u8], inner: bool, headers: &mut Headers) -> Option<()> {
     const L3: usize = 14;
     const L4: usize = 34;
-    // Ethernet, IPv4 and the eight octets that UDP has and TCP has at least.
-    let head = bytes.first_chunk::<42>()?;
-    if [head[12], head[13]] != ethertype::IPV4.to_be_bytes() || head[14] != 0x45 {
+    const IPV4: u32 = (ethertype::IPV4 as u32) << 16 | 0x4500;
+    let half = |at: usize| usize::from(u16::from_be_bytes([head[at], head[at + 1]]));
+    let start = u32::from_be_bytes([head[12], head[13], head[14], head[15]]);
+    let total = half(16);
+    // EtherType, version and header length; length; fragments.
+    if start & 0xffff_ff00 != IPV4 || total > bytes.len() - L3 || half(20) & 0x3fff != 0 {
         return None;
     }
-    let total = usize::from(u16::from_be_bytes([head[16], head[17]]));
-    if total > bytes.len() - L3 || u16::from_be_bytes([head[20], head[21]]) & 0x3fff != 0 {
-        return None;
-    }
-    let (payload, flags, tcp_flags);
     match head[23] {
         ip::UDP => {
-            let length = usize::from(u16::from_be_bytes([head[38], head[39]]));
+            let length = half(38);
             // `length >= 8` and this bound it from both sides.
             if length < 8 || length + 20 > total {
                 return None;
             }
-            if inner && port::is_tunnel(u16::from_be_bytes([head[36], head[37]])) {
+            if inner && port::is_tunnel(half(36) as u16) {
                 return None;
             }
-            payload = L4 + 8;
-            flags = HeaderFlags::IPV4.union(HeaderFlags::UDP);
-            tcp_flags = 0;
+            *headers = PLAIN;
         }
         ip::TCP => {
             let [offset, bits] = *bytes.get(L4 + 12..)?.first_chunk::<2>()?;
@@ -198,24 +226,18 @@ fn plain(bytes: &[u8], inner: bool, headers: &mut Headers) -> Option<()> {
             if length < 20 || length + 20 > total {
                 return None;
             }
-            payload = L4 + length;
-            flags = HeaderFlags::IPV4.union(HeaderFlags::TCP);
-            tcp_flags = bits;
+            *headers = Headers {
+                payload: 0,
+                flags: HeaderFlags::IPV4.union(HeaderFlags::TCP),
+                proto: ip::TCP,
+                ..PLAIN
+            };
+            headers.payload = (L4 + length) as u16;
+            headers.tcp_flags = bits;
         }
         _ => return None,
     }
-    *headers = Headers {
-        end: (L3 + total) as u32,
-        l3: L3 as u16,
-        l4: L4 as u16,
-        payload: payload as u16,
-        outer_l3: L3 as u16,
-        ethertype: ethertype::IPV4,
-        flags,
-        proto: head[23],
-        tcp_flags,
-        ..Headers::default()
-    };
+    headers.end = (L3 + total) as u32;
     Some(())
 }
 

@@ -9,9 +9,9 @@ use weir_packet::{
 
 use crate::drops::EngineDrop;
 use crate::flows::records::ALIAS;
-use crate::flows::{Found, tcp};
+use crate::flows::{FlowTable, Found, tcp};
 use crate::fragments::Owner;
-use crate::runtime::Runtime;
+use crate::runtime::{MAX_SCOPES, Runtime, Sought};
 
 /// Frames fetched ahead of the one being parsed.
 const AHEAD: usize = 4;
@@ -127,24 +127,27 @@ impl Runtime {
             return kinds;
         };
         let scratch = &mut *self.scratch;
-        let places = scratch
-            .headers
-            .iter_mut()
-            .zip(&mut scratch.keys)
-            .zip(scratch.hashes.iter_mut().zip(&mut scratch.places));
-        let mut bit = 1u64;
-        for (i, (frame, ((headers, key), (hash, place)))) in frames.iter().zip(places).enumerate() {
+        let seed = table.seed();
+        let n = frames.len().min(BURST);
+        let frames = &frames[..n];
+        let (all_headers, all_sought) = (&mut scratch.headers[..n], &mut scratch.sought[..n]);
+        for i in 0..n {
+            let bit = 1u64 << i;
             if let Some(next) = frames.get(i + AHEAD) {
                 memory.prefetch(next);
             }
-            let (meta, bytes) = memory.read(frame);
-            *place = Place::NONE;
-            match parse_flow(bytes, meta.link, options, &self.key, headers, key) {
+            let (meta, bytes) = memory.read(&frames[i]);
+            let (headers, sought) = (&mut all_headers[i], &mut all_sought[i]);
+            let Sought { key, hash, .. } = sought;
+            match parse_flow(
+                bytes, meta.link, options, &self.key, seed, headers, key, hash,
+            ) {
                 Ok(FlowSeen::Flow(direction)) => {
-                    *hash = table.hash(key);
                     table.flows.index.prefetch(*hash);
                     kinds.flows |= bit;
-                    kinds.reverse |= u64::from(direction == Direction::Reverse) << i;
+                    if direction == Direction::Reverse {
+                        kinds.reverse |= bit;
+                    }
                 }
                 Ok(FlowSeen::LaterFragment) => kinds.later |= bit,
                 Ok(FlowSeen::None) => {}
@@ -154,7 +157,11 @@ impl Runtime {
                     *headers = unread(meta.link, bytes);
                 }
             }
-            bit <<= 1;
+        }
+        let mut none = crate::execute::all(frames.len()) & !kinds.flows;
+        while none != 0 {
+            scratch.places[none.trailing_zeros() as usize % BURST] = Place::NONE;
+            none &= none - 1;
         }
         kinds.alive = crate::execute::all(frames.len());
         if options.lenient {
@@ -186,20 +193,18 @@ impl Runtime {
     #[inline(never)]
     fn fetch(&mut self, flows: u64) {
         let Some(table) = &self.table else { return };
-        let scratch = &mut *self.scratch;
+        let sought = &mut self.scratch.sought[..BURST.min(64 - flows.leading_zeros() as usize)];
         let lines = self.block_lines;
-        let mut left = flows;
-        while left != 0 {
-            let i = left.trailing_zeros() as usize;
-            scratch.candidates[i] = table.candidate(scratch.hashes[i], lines);
-            left &= left - 1;
+        for (i, sought) in sought.iter_mut().enumerate() {
+            if flows >> i & 1 != 0 {
+                sought.candidate = table.candidate(sought.hash, lines);
+            }
         }
         if table.aliases.len() > 0 {
-            let mut left = flows;
-            while left != 0 {
-                let i = left.trailing_zeros() as usize;
-                table.fetch_behind_alias(scratch.candidates[i], lines);
-                left &= left - 1;
+            for (i, sought) in sought.iter().enumerate() {
+                if flows >> i & 1 != 0 {
+                    table.fetch_behind_alias(sought.candidate, lines);
+                }
             }
         }
     }
@@ -256,44 +261,54 @@ impl Runtime {
         };
         let scratch = &mut *self.scratch;
         let wider = !table.scopes.is_empty();
-        while left != 0 {
-            let i = left.trailing_zeros() as usize;
-            let candidate = scratch.candidates[i];
-            let headers = &scratch.headers[i];
-            if candidate & ALIAS != 0 || kinds.later >> i & 1 != 0 || headers.is_fragment() {
+        let n = frames.len().min(BURST);
+        let frames = &mut frames[..n];
+        let headers = &scratch.headers[..n];
+        let sought = &scratch.sought[..n];
+        let places = &mut scratch.places[..n];
+        let mut i = left.trailing_zeros() as usize;
+        while i < n {
+            let bit = 1u64 << i;
+            if left & bit == 0 {
+                i += 1;
+                continue;
+            }
+            let (headers, sought) = (&headers[i], &sought[i]);
+            if sought.candidate & ALIAS != 0 || kinds.later & bit != 0 || headers.is_fragment() {
                 return left;
             }
-            let head = table.flows.blocks.head_mut(candidate);
+            let head = table.flows.blocks.head_mut(sought.candidate);
             let direction = direction_of(kinds.reverse, i);
             let to_server = direction == head.client_direction();
-            let (meta, _) = memory.split_mut(&mut frames[i]);
+            let meta = memory.meta_mut(&mut frames[i]);
             let now = meta.time.0;
-            // The candidate is nearly always right, so one test for all.
-            if head.key != scratch.keys[i]
+            // The candidate is nearly always right.
+            if head.key != sought.key
                 || head.bits & FlowHead::LIVE == 0
                 || now.saturating_sub(head.last_seen) > u64::from(head.idle_ms) * 1_000_000
                 || !tcp::is_steady(head, headers, to_server)
             {
                 return left;
             }
-            left &= left - 1;
+            left &= !bit;
+            let clock = head.clock + 1;
             head.last_seen = head.last_seen.max(now);
-            head.clock += 1;
-            scratch.places[i] = Place {
-                clock: head.clock,
-                flow: candidate,
+            head.clock = clock;
+            places[i] = Place {
+                clock,
+                flow: sought.candidate,
                 tcp: head.tcp,
                 phase: head.phase,
                 direction,
             };
             meta.unit = head.id;
-            meta.clock = head.clock;
+            meta.clock = clock;
             meta.view = 1;
             if wider {
-                (meta.unit, meta.clock) = table.enter_units(candidate, now, |scope, place| {
-                    scratch.units[scope][i] = place;
-                });
+                let units = &mut scratch.units;
+                (meta.unit, meta.clock) = note_units(table, units, i, sought.candidate, now);
             }
+            i += 1;
         }
         left
     }
@@ -333,6 +348,7 @@ impl Runtime {
                 return true;
             }
             Resolved::Refused(reason) => {
+                self.scratch.places[i] = Place::NONE;
                 self.reasons.count(reason);
                 found.alive &= !(1 << i);
                 return false;
@@ -463,10 +479,7 @@ impl Runtime {
         };
         let (mut unit, mut clock) = (head.id, head.clock);
         if !table.scopes.is_empty() {
-            let units = &mut self.scratch.units;
-            (unit, clock) = table.enter_units(flow, now, |scope, place: UnitPlace| {
-                units[scope][i] = place;
-            });
+            (unit, clock) = note_units(table, &mut self.scratch.units, i, flow, now);
         }
         let (meta, _) = memory.split_mut(&mut frames[i]);
         meta.unit = unit;
@@ -486,7 +499,7 @@ impl Runtime {
         let Some(table) = self.table.as_ref() else {
             return Resolved::Cut;
         };
-        let (key, hash) = (self.scratch.keys[i], self.scratch.hashes[i]);
+        let Sought { key, hash, .. } = self.scratch.sought[i];
         let unit = match table.find(&key, hash, direction) {
             Found::Flow(flow, direction) => {
                 let head = table.flows.blocks.head(flow);
@@ -532,6 +545,18 @@ impl Runtime {
         }
         None
     }
+}
+
+/// Notes packet `i` in the units of its flow.
+#[inline(never)]
+fn note_units(
+    table: &mut FlowTable,
+    units: &mut [[UnitPlace; BURST]; MAX_SCOPES],
+    i: usize,
+    flow: u32,
+    now: u64,
+) -> (u64, u64) {
+    table.enter_units(flow, now, |scope, place| units[scope][i] = place)
 }
 
 #[inline(always)]

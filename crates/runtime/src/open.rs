@@ -7,7 +7,7 @@ use weir_packet::{Direction, FlowKey, Frame, FramePool, HeaderFlags, Packet, Pac
 use crate::classify::Resolved;
 use crate::drops::EngineDrop;
 use crate::flows::{Found, tcp};
-use crate::runtime::Runtime;
+use crate::runtime::{Runtime, Sought};
 
 /// Flows looked at for one to evict.
 const EVICTION_SAMPLE: u32 = 128;
@@ -60,7 +60,7 @@ impl Runtime {
         let Some(table) = self.table.as_mut() else {
             return Resolved::Cut;
         };
-        let (key, hash) = (self.scratch.keys[i], self.scratch.hashes[i]);
+        let Sought { key, hash, .. } = self.scratch.sought[i];
         let unit = match unit {
             // The unit may have ended with the flow that made room.
             Some(_) if full => match table.find(&key, hash, direction) {

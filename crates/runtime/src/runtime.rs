@@ -71,12 +71,19 @@ pub(crate) struct RunNode {
     pub(crate) tally: Tally,
 }
 
+/// What a packet's flow is looked up by: one cache line.
+#[derive(Clone, Copy, Default)]
+#[repr(C, align(64))]
+pub(crate) struct Sought {
+    pub(crate) key: FlowKey,
+    pub(crate) hash: u64,
+    /// Index entry that the hash seems to lead to.
+    pub(crate) candidate: u32,
+}
+
 pub(crate) struct Scratch {
     pub(crate) headers: [Headers; BURST],
-    pub(crate) keys: [FlowKey; BURST],
-    pub(crate) hashes: [u64; BURST],
-    /// Index entries that the hashes seem to lead to.
-    pub(crate) candidates: [u32; BURST],
+    pub(crate) sought: [Sought; BURST],
     pub(crate) places: [Place; BURST],
     pub(crate) units: [[UnitPlace; BURST]; MAX_SCOPES],
     pub(crate) faults: [Malformed; BURST],
@@ -284,9 +291,7 @@ impl Runtime {
             memory: None,
             scratch: Box::new(Scratch {
                 headers: [Headers::default(); BURST],
-                keys: [FlowKey::default(); BURST],
-                hashes: [0; BURST],
-                candidates: [NO_FLOW; BURST],
+                sought: [Sought::default(); BURST],
                 places: [Place::NONE; BURST],
                 units: [[NO_UNIT; BURST]; MAX_SCOPES],
                 faults: [crate::classify::NO_FAULT; BURST],

@@ -87,6 +87,11 @@ impl FlowTable {
     }
 
     #[inline]
+    pub(crate) fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    #[inline]
     pub(crate) fn hash(&self, key: &FlowKey) -> u64 {
         key.hash(self.seed)
     }
