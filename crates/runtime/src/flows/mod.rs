@@ -7,7 +7,7 @@ pub(crate) mod tcp;
 pub(crate) mod wheel;
 
 use weir_nf::Scope;
-use weir_nf::host::{FlowOptions, StageLayout, UnitPlace};
+use weir_nf::host::{FlowOptions, StageLayout, Timeouts, UnitPlace};
 use weir_packet::{Advise, Direction, FlowKey};
 
 use aliases::{Alias, Aliases};
@@ -232,6 +232,19 @@ impl FlowTable {
             // A flow whose own key it is needs no alias.
             return same || (!open && entry == owner);
         }
+        self.name(owner, key, client, open)
+    }
+
+    /// Gives a flow, or for an open alias a unit of the finest wider scope, a
+    /// name that nothing has; false where there is no room.
+    pub(crate) fn name(
+        &mut self,
+        owner: u32,
+        key: &FlowKey,
+        client: Direction,
+        open: bool,
+    ) -> bool {
+        let hash = self.hash(key);
         let cold = match (open, self.scopes.first_mut()) {
             (false, _) => &mut self.flows.cold,
             (true, Some(scope)) => &mut scope.records.cold,
@@ -254,6 +267,35 @@ impl FlowTable {
         cold[owner as usize].aliases = number + 1;
         self.open_aliases += usize::from(open);
         true
+    }
+
+    /// True where a flow or an alias has this key.
+    pub(crate) fn knows(&self, key: &FlowKey) -> bool {
+        self.find_entry(key, self.hash(key)).is_some()
+    }
+
+    /// The aliases in a record's list.
+    pub(crate) fn aliases_from(&self, mut link: u32) -> impl Iterator<Item = Alias> + '_ {
+        core::iter::from_fn(move || {
+            let alias = *self.aliases.get(link.checked_sub(1)?);
+            link = alias.next;
+            Some(alias)
+        })
+    }
+
+    /// Keeps an id from being given out here: a unit brought it along.
+    pub(crate) fn reserve_id(&mut self, id: u64) {
+        self.next_id = self.next_id.max(id.saturating_add(1));
+    }
+
+    /// Puts a flow into the wheel by its last packet and time-out.
+    pub(crate) fn watch(&mut self, flow: u32) {
+        let head = self.flows.blocks.head(flow);
+        if head.idle_ms != Timeouts::NEVER {
+            let due = u64::from(head.idle_ms).saturating_mul(1_000_000);
+            self.wheel
+                .insert(flow, head.last_seen.saturating_add(due).saturating_add(1));
+        }
     }
 
     fn drop_aliases(&mut self, mut link: u32) {
