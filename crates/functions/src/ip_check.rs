@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use weir_nf::packet::checksum;
+use weir_nf::packet::{ParseOptions, checksum, parse};
 use weir_nf::prelude::*;
 
 use crate::outer::{Version, outer};
@@ -178,22 +178,13 @@ fn sum_is_right(header: &[u8; 20]) -> bool {
 
 impl IpCheck {
     fn fault(&self, packet: &Packet<'_>) -> Option<Fault> {
-        let bytes = packet.bytes();
-        let headers = packet.headers();
         let (version, at) = outer(packet)?;
-        let header = bytes.get(at..).unwrap_or(&[]);
+        let header = packet.bytes().get(at..).unwrap_or(&[]);
         let fault = match version {
             Version::V4 => self.fault_v4(header),
             Version::V6 => self.fault_v6(header),
         };
-        fault.or_else(|| {
-            // What lies in a tunnel is not this header's transport.
-            let own = headers.tunnels == 0;
-            let bad = self.transport
-                && own
-                && checksum::check_transport(bytes, headers) == checksum::Verdict::Bad;
-            bad.then_some(Fault::Transport)
-        })
+        fault.or_else(|| self.transport.then(|| transport_fault(packet))?)
     }
 
     fn fault_v4(&self, header: &[u8]) -> Option<Fault> {
@@ -231,6 +222,15 @@ impl IpCheck {
         let bad = self.martians && is_martian_v6(fixed);
         bad.then_some(Fault::Martian)
     }
+}
+
+/// The packet is parsed once more: a chain may have looked at its network header only, or opened
+/// a tunnel, and it is the outer packet that is judged.
+fn transport_fault(packet: &Packet<'_>) -> Option<Fault> {
+    let bytes = packet.bytes();
+    let headers = parse(bytes, packet.meta().link, &ParseOptions::default()).ok()?;
+    let bad = checksum::check_transport(bytes, &headers) == checksum::Verdict::Bad;
+    bad.then_some(Fault::Transport)
 }
 
 /// RFC 1812 section 5.3.7. 0.0.0.0 is a host that asks for its address (RFC 2131).

@@ -1,12 +1,31 @@
 //! The network functions that come with weir, one file each, and the list of
 //! them that chain files may name.
 
+pub mod asset;
+pub mod filter;
+pub mod firewall;
+#[cfg(test)]
+mod hand_over;
+pub mod http;
+pub mod http_classifier;
 pub mod ip_check;
+pub mod load_balancer;
 pub mod mac_swap;
+pub mod monitor;
+mod name;
+pub mod nat44;
 pub mod nop;
 mod outer;
+pub mod policer;
+mod prefix;
 mod registry;
+mod rewrite;
 pub mod size_histogram;
+pub mod stream;
 pub mod ttl;
+pub mod udp_whitelist;
+pub mod url_counter;
+pub mod url_validator;
+pub mod words;
 
 pub use registry::{find, kinds};

@@ -2,19 +2,43 @@
 
 use weir_nf::host::Kind;
 
+use crate::asset::AssetMonitor;
+use crate::filter::Filter;
+use crate::firewall::Firewall;
+use crate::http::Http;
+use crate::http_classifier::HttpClassifier;
 use crate::ip_check::IpCheck;
+use crate::load_balancer::LoadBalancer;
 use crate::mac_swap::MacSwap;
+use crate::monitor::Monitor;
+use crate::nat44::Nat44;
 use crate::nop::{FlowNop, Nop};
+use crate::policer::Policer;
 use crate::size_histogram::SizeHistogram;
 use crate::ttl::Ttl;
+use crate::udp_whitelist::UdpWhitelist;
+use crate::url_counter::UrlCounter;
+use crate::url_validator::UrlValidator;
 
 const KINDS: &[Kind] = &[
+    Kind::of::<AssetMonitor>(),
+    Kind::of::<Filter>(),
+    Kind::of::<Firewall>(),
     Kind::of::<FlowNop>(),
+    Kind::of::<Http>(),
+    Kind::of::<HttpClassifier>(),
     Kind::of::<IpCheck>(),
+    Kind::of::<LoadBalancer>(),
     Kind::of::<MacSwap>(),
+    Kind::of::<Monitor>(),
+    Kind::of::<Nat44>(),
     Kind::of::<Nop>(),
+    Kind::of::<Policer>(),
     Kind::of::<SizeHistogram>(),
     Kind::of::<Ttl>(),
+    Kind::of::<UdpWhitelist>(),
+    Kind::of::<UrlCounter>(),
+    Kind::of::<UrlValidator>(),
 ];
 
 /// All stock functions, in the order of their names.

@@ -5,15 +5,15 @@
 //! the error is.
 
 use core::cell::RefCell;
-use core::fmt;
 
 use serde::de::{
-    self, DeserializeSeed, Deserializer, EnumAccess, Error as _, Expected, MapAccess, SeqAccess,
-    Unexpected, VariantAccess, Visitor,
+    DeserializeSeed, Deserializer, EnumAccess, Error as _, MapAccess, SeqAccess, Unexpected,
+    VariantAccess, Visitor,
 };
 
 use crate::diagnostic::Span;
-use crate::nearest::{listed, suggestion};
+use crate::fault::Fault;
+use crate::nearest::listed;
 use crate::tree::{Node, Value, shorten};
 
 /// What went wrong first, and the keys that nobody asked for.
@@ -57,131 +57,6 @@ fn find(node: &Node, text: &str) -> Option<Span> {
         Value::Map(entries) => entries
             .iter()
             .find_map(|(key, value)| find(key, text).or_else(|| find(value, text))),
-    }
-}
-
-/// Why a node can't be what it should be.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Fault {
-    pub(crate) message: String,
-    pub(crate) help: Option<String>,
-    about: Option<String>,
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for Fault {}
-
-impl de::Error for Fault {
-    fn custom<T: fmt::Display>(message: T) -> Fault {
-        Fault {
-            message: message.to_string(),
-            help: None,
-            about: None,
-        }
-    }
-
-    fn invalid_type(found: Unexpected<'_>, expected: &dyn Expected) -> Fault {
-        let wanted = wanted(&expected.to_string());
-        let mut fault = Fault::custom(format!("expected {wanted}, found {}", shown(&found)));
-        if let Unexpected::Str(text) = found {
-            fault.about = Some(text.to_owned());
-            if wanted.contains("number") && text.parse::<f64>().is_ok() {
-                fault.help = Some("write it without quotes".to_owned());
-            }
-        } else if wanted == "text" && matches!(found, Unexpected::Bool(_)) {
-            fault.help = Some("write it in quotes".to_owned());
-        }
-        fault
-    }
-
-    fn invalid_value(found: Unexpected<'_>, expected: &dyn Expected) -> Fault {
-        let wanted = wanted(&expected.to_string());
-        let mut fault = Fault::custom(format!("expected {wanted}, found {}", shown(&found)));
-        fault.about = match found {
-            Unexpected::Str(text) => Some(text.to_owned()),
-            Unexpected::Unsigned(number) => Some(number.to_string()),
-            Unexpected::Signed(number) => Some(number.to_string()),
-            _ => None,
-        };
-        fault
-    }
-
-    fn invalid_length(length: usize, expected: &dyn Expected) -> Fault {
-        let wanted = wanted(&expected.to_string());
-        Fault::custom(format!("expected {wanted}, found {length} entries"))
-    }
-
-    fn unknown_variant(variant: &str, expected: &'static [&'static str]) -> Fault {
-        Fault {
-            message: format!("`{}` is not one of the values here", shorten(variant)),
-            help: suggestion(variant, "values", expected),
-            about: Some(variant.to_owned()),
-        }
-    }
-
-    fn unknown_field(field: &str, expected: &'static [&'static str]) -> Fault {
-        Fault {
-            message: format!("unknown key `{}`", shorten(field)),
-            help: suggestion(field, "keys here", expected)
-                .or_else(|| Some("no key is known here".to_owned())),
-            about: Some(field.to_owned()),
-        }
-    }
-
-    fn missing_field(field: &'static str) -> Fault {
-        Fault::custom(format!("the key `{field}` is missing"))
-    }
-
-    fn duplicate_field(field: &'static str) -> Fault {
-        Fault::custom(format!("the key `{field}` is here twice"))
-    }
-}
-
-fn shown(found: &Unexpected<'_>) -> String {
-    match found {
-        Unexpected::Bool(value) => format!("`{value}`"),
-        Unexpected::Unsigned(value) => format!("`{value}`"),
-        Unexpected::Signed(value) => format!("`{value}`"),
-        Unexpected::Float(value) => format!("`{value}`"),
-        Unexpected::Str(text) => format!("`{}`", shorten(text)),
-        Unexpected::Unit | Unexpected::Option => "nothing".to_owned(),
-        Unexpected::Seq => "a list".to_owned(),
-        Unexpected::Map => "a mapping".to_owned(),
-        other => other.to_string(),
-    }
-}
-
-/// What serde expects, in the words of chain files.
-fn wanted(expected: &str) -> String {
-    let range =
-        |least: &str, most: &dyn fmt::Display| format!("a whole number from {least} to {most}");
-    match expected {
-        "u8" => range("0", &u8::MAX),
-        "u16" => range("0", &u16::MAX),
-        "u32" => range("0", &u32::MAX),
-        "u64" | "usize" => "a whole number, at least 0".to_owned(),
-        "i8" => range("-128", &i8::MAX),
-        "i16" => range("-32768", &i16::MAX),
-        "i32" => range("-2147483648", &i32::MAX),
-        "i64" | "isize" => "a whole number".to_owned(),
-        "f32" | "f64" => "a number".to_owned(),
-        "a nonzero u8" => range("1", &u8::MAX),
-        "a nonzero u16" => range("1", &u16::MAX),
-        "a nonzero u32" => range("1", &u32::MAX),
-        "a boolean" => "`true` or `false`".to_owned(),
-        "a string" | "a borrowed string" | "string" => "text".to_owned(),
-        "a sequence" => "a list".to_owned(),
-        "a map" => "a mapping".to_owned(),
-        other if other.starts_with("struct ") => "a mapping of settings".to_owned(),
-        other if other.starts_with("enum ") || other.starts_with("variant ") => {
-            "one of the named values".to_owned()
-        }
-        other => other.to_owned(),
     }
 }
 
@@ -570,5 +445,125 @@ impl<'de> VariantAccess<'de> for Variant<'_> {
         visitor: V,
     ) -> Result<V::Value, Fault> {
         self.value()?.deserialize_struct("", fields, visitor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(text: &str, plain: bool) -> String {
+        match resolve(text, plain) {
+            Scalar::Null => "null".to_owned(),
+            Scalar::Bool(value) => format!("bool {value}"),
+            Scalar::Unsigned(value) => format!("u {value}"),
+            Scalar::Signed(value) => format!("i {value}"),
+            Scalar::Float(value) => format!("f {value}"),
+            Scalar::Text => "text".to_owned(),
+        }
+    }
+
+    #[test]
+    fn scalars_are_read_by_the_core_schema() {
+        for (text, expected) in [
+            ("", "null"),
+            ("~", "null"),
+            ("true", "bool true"),
+            ("80", "u 80"),
+            ("-5", "i -5"),
+            ("0x1F", "u 31"),
+            ("0o17", "u 15"),
+            ("1.5", "f 1.5"),
+            ("1e3", "f 1000"),
+            ("0x", "text"),
+            ("0x+1", "text"),
+            ("inf", "text"),
+            ("nan", "text"),
+            ("-", "text"),
+            (".", "text"),
+            ("80-90", "text"),
+            ("10.0.0.1", "text"),
+            ("1:30", "text"),
+            ("18446744073709551615", "u 18446744073709551615"),
+        ] {
+            assert_eq!(shown(text, true), expected, "{text}");
+            assert_eq!(shown(text, false), "text", "\"{text}\"");
+        }
+    }
+
+    #[derive(Debug, serde::Deserialize)]
+    #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+    #[allow(dead_code, reason = "only what can't be read is of interest")]
+    enum Tagged {
+        Tcp { port: u16 },
+        Named { name: Name },
+    }
+
+    #[derive(Debug, serde::Deserialize)]
+    #[serde(try_from = "String")]
+    struct Name;
+
+    impl TryFrom<String> for Name {
+        type Error = String;
+
+        fn try_from(text: String) -> Result<Name, String> {
+            match text.as_str() {
+                "good" => Ok(Name),
+                _ => Err(format!("`{text}` is no good name")),
+            }
+        }
+    }
+
+    /// Where reading `text` fails, and why, through an erased deserializer.
+    fn fails(text: &str) -> (String, String) {
+        let mut texts = crate::diagnostic::Texts::default();
+        let number = texts.add("f".into(), text.into());
+        let mut report = crate::diagnostic::Report::new(&texts);
+        let node = crate::tree::parse(number, text, &mut report).expect("YAML");
+        let track = Track::default();
+        let mut erased = <dyn erased_serde::Deserializer<'_>>::erase(NodeDe::new(&node, &track));
+        erased_serde::deserialize::<Vec<Tagged>>(&mut erased).expect_err("an error");
+        let (span, fault) = track.first().expect("a place");
+        let place = text[span.start as usize..span.end as usize].to_owned();
+        (place, fault.message)
+    }
+
+    #[test]
+    fn buffered_settings_fail_at_the_word_that_is_wrong() {
+        for (text, place, message) in [
+            (
+                "[{kind: tcp, port: 80}, {kind: tcp, port: x}]",
+                "x",
+                "expected a whole number from 0 to 65535, found `x`",
+            ),
+            (
+                "[{kind: tcp, port: 70000}]",
+                "70000",
+                "expected a whole number from 0 to 65535, found `70000`",
+            ),
+            (
+                "[{kind: udp}]",
+                "udp",
+                "`udp` is not one of the values here",
+            ),
+            (
+                "[{kind: tcp, prot: 1, port: 1}]",
+                "prot",
+                "unknown key `prot`",
+            ),
+            ("[{kind: tcp}]", "{kind: tcp}", "the key `port` is missing"),
+            (
+                "[{kind: named, name: bad}]",
+                "{kind: named, name: bad}",
+                "`bad` is no good name",
+            ),
+            ("[5]", "5", "expected a mapping of settings, found `5`"),
+        ] {
+            assert_eq!(
+                fails(text),
+                (place.to_owned(), message.to_owned()),
+                "{text}"
+            );
+        }
     }
 }

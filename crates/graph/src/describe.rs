@@ -252,16 +252,18 @@ impl fmt::Display for Description {
         };
         let name = width(&|function| function.name.chars().count()).max(4);
         let scope = width(&|function| function.scope.as_ref().map_or(1, String::len)).max(5);
+        let parts = |parts: &[&str]| match parts {
+            [] => "-".to_owned(),
+            parts => parts.join("+"),
+        };
+        let reads = width(&|function| parts(&function.reads).len()).max(5);
+        let writes = width(&|function| parts(&function.writes).len()).max(6);
         writeln!(
             f,
-            "  {:name$}  {:9}  {:scope$}  {:>5}  {:30}  {:30}  links",
+            "  {:name$}  {:9}  {:scope$}  {:>5}  {:reads$}  {:writes$}  links",
             "name", "needs", "state", "bytes", "reads", "writes"
         )?;
         for function in &self.functions {
-            let parts = |parts: &[&str]| match parts {
-                [] => "-".to_owned(),
-                parts => parts.join("+"),
-            };
             let links: Vec<String> = function
                 .links
                 .iter()
@@ -269,7 +271,7 @@ impl fmt::Display for Description {
                 .collect();
             writeln!(
                 f,
-                "  {:name$}  {:9}  {:scope$}  {:>5}  {:30}  {:30}  {}",
+                "  {:name$}  {:9}  {:scope$}  {:>5}  {:reads$}  {:writes$}  {}",
                 function.name,
                 function.needs,
                 function.scope.as_deref().unwrap_or("-"),

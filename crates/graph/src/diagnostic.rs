@@ -249,6 +249,8 @@ pub(crate) struct Report<'t> {
     pub(crate) texts: &'t Texts,
     list: Vec<Diagnostic>,
     errors: usize,
+    /// Places with an error that explains every later one there.
+    misspelt: Vec<Span>,
 }
 
 impl<'t> Report<'t> {
@@ -257,6 +259,7 @@ impl<'t> Report<'t> {
             texts,
             list: Vec::new(),
             errors: 0,
+            misspelt: Vec::new(),
         }
     }
 
@@ -264,9 +267,14 @@ impl<'t> Report<'t> {
         self.errors
     }
 
+    /// Whether more errors are only counted: what they would say need not be
+    /// found out.
+    pub(crate) fn full(&self) -> bool {
+        self.errors >= MOST
+    }
+
     pub(crate) fn error(&mut self, span: Span, message: impl Into<String>) {
-        let diagnostic = self.at(Severity::Error, span, message.into());
-        self.push(diagnostic);
+        self.tell(span, message.into(), None);
     }
 
     pub(crate) fn error_help(
@@ -275,11 +283,36 @@ impl<'t> Report<'t> {
         message: impl Into<String>,
         help: impl Into<String>,
     ) {
-        let diagnostic = self.at(Severity::Error, span, message.into());
-        self.push(diagnostic.with_help(help));
+        self.tell(span, message.into(), Some(help.into()));
+    }
+
+    fn tell(&mut self, span: Span, message: String, help: Option<String>) {
+        if self.misspelt.contains(&span) {
+            return;
+        }
+        if self.full() {
+            self.errors += 1; // finding its line would take as long as the text
+            return;
+        }
+        let mut diagnostic = self.at(Severity::Error, span, message);
+        diagnostic.help = help.filter(|help| !help.is_empty());
+        self.push(diagnostic);
+    }
+
+    /// An error in how a scalar is spelled; what else may be wrong with it is
+    /// not worth a word.
+    pub(crate) fn spelling(&mut self, span: Span, message: String, help: String) {
+        self.error_help(span, message, help);
+        if self.misspelt.len() < MOST {
+            self.misspelt.push(span);
+        }
     }
 
     pub(crate) fn warning(&mut self, span: Span, message: impl Into<String>) {
+        // Functions write these; one that never stops must not stop the load.
+        if self.list.len() >= 10 * MOST {
+            return;
+        }
         let diagnostic = self.at(Severity::Warning, span, message.into());
         self.push(diagnostic);
     }
@@ -337,7 +370,7 @@ mod tests {
         assert_eq!(at(7, 8), (2, 1, 1));
         assert_eq!(at(9, 12), (3, 1, 3));
         assert_eq!(at(13, 13), (4, 1, 1));
-        assert_eq!(at(1, 900), (1, 1, 13));
+        assert_eq!(at(1, 900), (1, 1, 12));
         assert_eq!(
             lines("a\r\nb\rc\n").collect::<Vec<_>>(),
             ["a", "b", "c", ""]

@@ -29,6 +29,7 @@
 mod de;
 mod describe;
 mod diagnostic;
+mod fault;
 mod flows;
 mod links;
 mod load;

@@ -31,6 +31,9 @@ pub(crate) fn resolve(
         };
         let mut links = vec![straight; 1 + labels.len()];
         for link in &entry.links {
+            if report.full() {
+                break;
+            }
             let place = match labels.iter().position(|label| *label == link.label) {
                 _ if link.label == PASS => Some(0),
                 Some(place) => Some(place + 1),

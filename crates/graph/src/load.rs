@@ -75,6 +75,23 @@ impl ChainFile {
 ///
 /// Everything that is wrong with it, as far as it can be told at once, by place;
 /// warnings are among it. [`crate::render`] prints it.
+///
+/// # Example
+///
+/// ```
+/// use weir_graph::{Input, load};
+///
+/// let input = Input {
+///     name: "edge.yaml",
+///     text: "chain: edge\nnfs:\n  - firewall\n",
+///     kinds: &[], // the functions that come with weir, usually
+///     overrides: &[],
+///     seed: 1,
+/// };
+/// let errors = load(&input, &mut weir_nf::NoSources).unwrap_err();
+/// assert_eq!((errors[0].line, errors[0].column), (3, 5));
+/// assert_eq!(errors[0].message, "there is no function `firewall`");
+/// ```
 pub fn load(input: &Input<'_>, sources: &mut dyn Sources) -> Result<ChainFile, Vec<Diagnostic>> {
     let mut texts = Texts::default();
     // A byte order mark is no part of the first line.

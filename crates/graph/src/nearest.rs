@@ -1,6 +1,7 @@
 //! "Did you mean": the known word that is nearest to an unknown one.
 
-/// The candidate with the fewest edits, if they are few for its length.
+/// The only candidate that begins with the word, or else the one with the fewest
+/// edits, if they are few for its length.
 pub(crate) fn nearest<'a>(
     word: &str,
     candidates: impl IntoIterator<Item = &'a str>,
@@ -8,6 +9,12 @@ pub(crate) fn nearest<'a>(
     // Longer words are not names; comparing them would only cost time.
     if word.is_empty() || word.len() > 64 {
         return None;
+    }
+    let candidates: Vec<&str> = candidates.into_iter().collect();
+    // A word that was cut short, where only one goes on like that.
+    let mut longer = candidates.iter().filter(|c| c.starts_with(word));
+    if let (Some(only), None) = (longer.next(), longer.next()) {
+        return Some(only);
     }
     candidates
         .into_iter()
@@ -72,7 +79,7 @@ mod tests {
         assert_eq!(nearest("firewal", names), Some("firewall"));
         assert_eq!(nearest("FIREWALL", names), Some("firewall"));
         assert_eq!(nearest("fierwall", names), Some("firewall"));
-        assert_eq!(nearest("nat", names), None);
+        assert_eq!(nearest("nat", names), Some("nat44"));
         assert_eq!(nearest("nat4", names), Some("nat44"));
         assert_eq!(nearest("balancer", names), None);
         assert_eq!(nearest("", names), None);

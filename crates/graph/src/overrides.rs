@@ -178,9 +178,11 @@ fn one(set: &Override, text: u32, chains: &mut [RawChain], report: &mut Report<'
             .map(|entry| &mut entry.settings)
             .chain((owner == "flows").then_some(&mut chain.flows));
         for place in places {
-            let root = place.get_or_insert_with(|| null(owner_span));
-            if let Err(problem) = write(root, rest, &value, &span) {
-                failed = failed.or(Some(problem));
+            // All of it or nothing: a half-written setting gives errors of its own.
+            let mut root = place.clone().unwrap_or_else(|| null(owner_span));
+            match write(&mut root, rest, &value, &span) {
+                Ok(()) => *place = Some(root),
+                Err(problem) => failed = failed.or(Some(problem)),
             }
         }
     }

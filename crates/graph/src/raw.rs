@@ -221,7 +221,7 @@ fn name_instances(
     entries: Vec<(RawEntry, Option<Node>)>,
     report: &mut Report<'_>,
 ) -> Vec<RawEntry> {
-    let mut taken: BTreeSet<String> = BTreeSet::new();
+    let mut taken: BTreeSet<String> = RESERVED.map(str::to_owned).into();
     let mut out: Vec<RawEntry> = Vec::new();
     for (mut entry, given) in entries {
         if let Some(node) = given

@@ -19,6 +19,9 @@ impl Report<'_> {
         if name.is_empty() || name == "<<" {
             return; // reported where it was read
         }
+        if self.full() {
+            return self.error(key.span, "");
+        }
         let message = format!("unknown key `{}`", shorten(name));
         match suggestion(name, "keys here", known) {
             Some(help) => self.error_help(key.span, message, help),
@@ -139,6 +142,10 @@ pub(crate) fn choice<T: Copy>(
     let text = word(node, &format!("one of {}", listed(&names)), report)?;
     let found = choices.iter().find(|(name, _)| *name == text);
     if found.is_none() {
+        if report.full() {
+            report.error(node.span, "");
+            return None;
+        }
         report.error_help(
             node.span,
             format!("`{}` is not one of the values here", shorten(text)),

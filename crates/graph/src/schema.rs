@@ -26,14 +26,14 @@ pub fn schema(kinds: &[Kind]) -> Value {
     definitions.insert("weir-ports".to_owned(), ports());
     definitions.insert("weir-selectors".to_owned(), selectors());
     definitions.insert("weir-flows".to_owned(), flows_schema());
-    definitions.insert(
-        "weir-entry".to_owned(),
-        if bare.is_empty() {
-            json!(false)
-        } else {
-            json!({"anyOf": [[json!({"oneOf": bare})], entries].concat()})
-        },
-    );
+    let choices = if bare.is_empty() {
+        json!(false) // no function is known: no entry can be right
+    } else {
+        let mut choices = vec![json!({"oneOf": bare})];
+        choices.extend(entries);
+        json!({"anyOf": choices})
+    };
+    definitions.insert("weir-entry".to_owned(), choices);
     definitions.insert("weir-chain".to_owned(), chain());
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",

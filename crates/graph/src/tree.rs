@@ -86,13 +86,18 @@ impl Node {
         }
     }
 
-    /// Octets that a copy takes, roughly.
-    fn weight(&self) -> usize {
-        64 + match &self.value {
-            Value::Scalar { text, .. } => text.len(),
-            Value::List(items) => items.iter().map(Node::weight).sum(),
-            Value::Map(entries) => entries.iter().map(|(k, v)| k.weight() + v.weight()).sum(),
-        }
+    /// Octets that a copy takes, roughly, and levels of nesting.
+    fn measure(&self) -> (usize, usize) {
+        let join = |(a, x): (usize, usize), (b, y): (usize, usize)| (a + b, x.max(y));
+        let (octets, depth) = match &self.value {
+            Value::Scalar { text, .. } => return (64 + text.len(), 0),
+            Value::List(items) => items.iter().map(Node::measure).fold((0, 0), join),
+            Value::Map(entries) => entries
+                .iter()
+                .map(|(key, value)| join(key.measure(), value.measure()))
+                .fold((0, 0), join),
+        };
+        (64 + octets, depth + 1)
     }
 }
 
@@ -210,21 +215,45 @@ fn syntax(report: &mut Report<'_>, span: Span, info: &str) {
         info
     };
     let message = format!("not YAML: {info}");
+    // A tab in the indentation is what is wrong, whatever the parser tripped over.
     let text = report.texts.text(span.text);
-    let line = text
-        .get(..span.start as usize)
-        .and_then(|before| before.rsplit(['\n', '\r']).next())
-        .unwrap_or("");
-    let indented = text
-        .get(span.start as usize - line.len()..)
-        .unwrap_or("")
-        .chars()
-        .take_while(|c| c.is_whitespace() && *c != '\n');
-    if indented.into_iter().any(|c| c == '\t') {
-        report.error_help(span, message, "indent with spaces, not with tabs");
-    } else {
-        report.error(span, message);
+    let at = text.len().min(span.start as usize);
+    let head = text.get(..at).unwrap_or("");
+    let line = head.rfind(['\n', '\r']).map_or(0, |end| end + 1);
+    let rest = text.get(line..).unwrap_or("");
+    let indent = rest.len() - rest.trim_start_matches([' ', '\t']).len();
+    match rest.get(..indent).and_then(|indent| indent.find('\t')) {
+        Some(tab) => {
+            let start = (line + tab) as u32;
+            let tab = Span {
+                start,
+                end: start + 1,
+                ..span
+            };
+            report.error_help(tab, message, "indent with spaces, not with tabs");
+        }
+        None => match opening_quote(head).filter(|_| info.contains("quoted scalar")) {
+            Some(quote) => {
+                let start = quote as u32;
+                let quote = Span {
+                    start,
+                    end: start + 1,
+                    ..span
+                };
+                report.error_help(quote, message, "close the quote");
+            }
+            None => report.error(span, message),
+        },
     }
+}
+
+/// The last quote that looks like an opening one: the parser names the place
+/// where it gave up, which may be many lines on.
+fn opening_quote(text: &str) -> Option<usize> {
+    let before = |at: usize| text.get(..at).and_then(|head| head.chars().next_back());
+    text.rmatch_indices(['"', '\''])
+        .map(|(at, _)| at)
+        .find(|at| before(*at).is_none_or(|c| c.is_whitespace() || "[{,:".contains(c)))
 }
 
 /// Refuses plain scalars that are one thing to a YAML 1.1 reader and another to
@@ -236,7 +265,7 @@ fn check_spelling(text: &str, span: Span, report: &mut Report<'_>) {
         _ => None,
     };
     if let Some(truth) = truth {
-        report.error_help(
+        report.spelling(
             span,
             format!("`{text}` is a truth value to some YAML readers and text to others"),
             format!("write `{truth}`, or \"{text}\" in quotes"),
@@ -252,7 +281,7 @@ fn check_spelling(text: &str, span: Span, report: &mut Report<'_>) {
             "" => "0",
             plain => plain,
         };
-        report.error_help(
+        report.spelling(
             span,
             format!("`{text}` is octal to some YAML readers and decimal to others"),
             format!("write `{plain}`, or \"{text}\" in quotes"),
@@ -263,7 +292,7 @@ fn check_spelling(text: &str, span: Span, report: &mut Report<'_>) {
             .bytes()
             .all(|octet| octet.is_ascii_digit() || octet == b'_')
     {
-        report.error_help(
+        report.spelling(
             span,
             format!("`{text}` is a number to some YAML readers and text to others"),
             format!("write `{}`, or \"{text}\" in quotes", text.replace('_', "")),
@@ -341,7 +370,8 @@ impl Builder {
         if anchor == 0 {
             return;
         }
-        self.copied = self.copied.saturating_add(node.weight());
+        let (octets, _) = node.measure();
+        self.copied = self.copied.saturating_add(octets);
         if self.copied > MAX_COPIES {
             self.too_much(node.span, report);
             return;
@@ -357,7 +387,13 @@ impl Builder {
             self.stop = true;
             return;
         };
-        self.copied = self.copied.saturating_add(node.weight());
+        let (octets, depth) = node.measure();
+        if self.stack.len() + depth > MAX_DEPTH {
+            self.stop = true;
+            report.error(span, format!("more than {MAX_DEPTH} levels of nesting"));
+            return;
+        }
+        self.copied = self.copied.saturating_add(octets);
         if self.copied > MAX_COPIES {
             self.too_much(span, report);
             return;
@@ -410,6 +446,7 @@ impl Builder {
                     }
                     let text = name.text().unwrap_or("").to_owned();
                     match seen.get(&text) {
+                        Some(_) if report.full() => report.error(name.span, ""),
                         Some(first) => {
                             let first = report.texts.place(*first).0;
                             report.error_help(
@@ -473,6 +510,13 @@ mod tests {
         }
         let (node, errors) = read(&bomb);
         assert!(node.is_none() && errors.contains("copies"), "{errors}");
+
+        let mut ladder = "a0: &a0 [x]\n".to_owned();
+        for n in 1..200 {
+            ladder.push_str(&format!("a{n}: &a{n} [*a{}]\n", n - 1));
+        }
+        let (node, errors) = read(&ladder);
+        assert!(node.is_none() && errors.contains("nesting"), "{errors}");
 
         let (node, errors) = read("a: &a [*a]\n");
         assert!(node.is_none() && errors.contains("alias"), "{errors}");

@@ -32,6 +32,7 @@ pub struct Context<'a> {
     pub(crate) silent: bool,
     pub(crate) flow: u32,
     pub(crate) link: LinkType,
+    pub(crate) side: Side,
 }
 
 /// Packets that network functions made during a burst.
@@ -76,6 +77,8 @@ pub struct AliasRequest {
     pub key: FlowKey,
     /// Direction, under `key`, of packets that the client sends.
     pub client: Direction,
+    /// Side of the ingress port of the packet that asked.
+    pub side: Side,
     /// True: the key names one end only (the other address and port are
     /// zero); any packet to it opens a new flow of the same unit.
     pub open: bool,
@@ -155,6 +158,12 @@ impl Context<'_> {
         event
     }
 
+    /// Starts an event about a unit, without addresses: a scope wider than the
+    /// flow has no two ends.
+    pub fn unit_event(&mut self, kind: &str, flow: &FlowInfo<'_>) -> Event<'_> {
+        self.events.begin(kind, self.now, Some(flow.id()), 0)
+    }
+
     /// Starts an event about a packet that has no flow.
     pub fn packet_event(&mut self, kind: &str) -> Event<'_> {
         self.events.begin(kind, self.now, None, self.sequence)
@@ -208,8 +217,8 @@ impl Context<'_> {
     }
 
     /// Makes one end (`key` with the other address and port zero) a name of
-    /// the unit at hand: a packet to it from anywhere opens a flow that shares
-    /// the unit's state (endpoint-independent filtering, RFC 4787 section 5).
+    /// the unit at hand: a packet to it from anywhere on the other side of the
+    /// chain opens a flow that shares the unit's state (endpoint-independent filtering, RFC 4787 section 5).
     /// Only for functions with a scope wider than the flow.
     pub fn open_alias(&mut self, key: FlowKey) {
         self.ask(key, Direction::Forward, true);
@@ -221,6 +230,7 @@ impl Context<'_> {
                 flow: self.flow,
                 key,
                 client,
+                side: self.side,
                 open,
             });
         } else {

@@ -3,7 +3,7 @@
 use weir_packet::{Direction, FlowKey, Time};
 
 use crate::host::{FlowHead, Place};
-use crate::{Buffer, Context, NetworkFunction, Tracked};
+use crate::{Buffer, BufferPool, Context, Event, NetworkFunction, Tracked};
 
 /// What is known of a flow without its state, and of the packet's place in it.
 #[derive(Clone, Copy, Debug)]
@@ -200,6 +200,22 @@ pub struct Flow<'a, N: NetworkFunction> {
     pub(crate) buffers_changed: &'a mut bool,
 }
 
+/// The side buffers of a flow, for reading ([`Flow::event`]).
+#[derive(Clone, Copy, Debug)]
+pub struct SideBuffers<'a> {
+    handles: &'a [u64],
+    pool: &'a BufferPool,
+}
+
+impl<'a> SideBuffers<'a> {
+    /// Bytes of side buffer `index`; empty where there is none.
+    pub fn get(&self, index: usize) -> &'a [u8] {
+        self.handles
+            .get(index)
+            .map_or(&[], |&handle| self.pool.bytes(handle))
+    }
+}
+
 impl<N: NetworkFunction> Flow<'_, N> {
     /// Side buffer `index`, below [`crate::Descriptor::buffers`]; `None` for
     /// any other. While it is held the context can't be used otherwise; the
@@ -230,5 +246,25 @@ impl<N: NetworkFunction> Flow<'_, N> {
             .buffers
             .open(handle, N::DESCRIPTOR.buffer_bytes, self.buffers_changed);
         Some((&mut self.state, buffer))
+    }
+
+    /// Starts an event about the packet at hand that may quote the flow's side
+    /// buffers; its source is the sender of packets in `direction`. Like
+    /// [`Context::event`] otherwise.
+    pub fn event<'b>(
+        &'b self,
+        kind: &str,
+        direction: Direction,
+        cx: &'b mut Context<'_>,
+    ) -> (Event<'b>, SideBuffers<'b>) {
+        let mut event = cx
+            .events
+            .begin(kind, cx.now, Some(self.info.id()), cx.sequence);
+        event.endpoints(self.info.key(), direction);
+        let buffers = SideBuffers {
+            handles: self.buffers,
+            pool: cx.buffers,
+        };
+        (event, buffers)
     }
 }

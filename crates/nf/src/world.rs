@@ -51,6 +51,7 @@ impl World {
             silent: false,
             flow: u32::MAX,
             link: LinkType::Ethernet,
+            side: weir_packet::Side::Inside,
         }
     }
 }
@@ -64,6 +65,7 @@ impl Context<'_> {
         self.now = meta.time;
         self.sequence = meta.sequence;
         self.link = meta.link;
+        self.side = meta.side;
         self.silent = meta.flags & frame_flags::NO_OUTPUT != 0;
         self.unit = 0;
         self.clock = meta.sequence;
@@ -78,6 +80,7 @@ impl Context<'_> {
         self.now = meta.time;
         self.sequence = meta.sequence;
         self.link = meta.link;
+        self.side = meta.side;
         self.silent = meta.flags & frame_flags::NO_OUTPUT != 0;
         self.flow = flow;
         self.unit = unit;

@@ -104,7 +104,10 @@ pub struct FrameMeta {
     pub link: LinkType,
     /// See [`frame_flags`].
     pub flags: u8,
-    pub(crate) reserved: [u8; 6],
+    /// Link type as its capture file names it (`LINKTYPE_*` of the tcpdump.org
+    /// registry); 0 where only `link` says it.
+    pub dlt: u16,
+    pub(crate) reserved: [u8; 4],
 }
 
 const _: () = assert!(META_BYTES == 64, "metadata is one cache line");

@@ -108,6 +108,9 @@ pub(crate) fn address(key: &[u64; 6], at: usize) -> IpAddr {
 
 /// Set in word 5 for IPv6.
 const FAMILY_IPV6: u64 = 1 << 16;
+/// Set in word 5 for packets that were turned, and which way they went.
+const TURNED: u64 = 1 << 17;
+const TURNED_REVERSE: u64 = 1 << 18;
 
 /// Word 5.
 #[inline(always)]
@@ -196,23 +199,6 @@ impl FlowKey {
         )
     }
 
-    /// The key of a packet that starts with plain Ethernet, IPv4 without options and ports.
-    #[inline(always)]
-    pub(crate) fn of_plain(head: &[u8; 42], chain: u8) -> (FlowKey, Direction) {
-        let word = |at: usize| {
-            u64::from(u32::from_be_bytes([
-                head[at],
-                head[at + 1],
-                head[at + 2],
-                head[at + 3],
-            ]))
-        };
-        let (ports, kind) = (word(34), kind(head[23], chain, false));
-        let s = word(26) << 16 | ports >> 16;
-        let d = word(30) << 16 | ports & 0xffff;
-        FlowKey::ordered(s, d, 0, kind)
-    }
-
     /// The key as six words, for storage; the layout is described at [`FlowKey`].
     #[inline]
     pub const fn to_words(self) -> [u64; 6] {
@@ -284,6 +270,21 @@ impl FlowKey {
         self
     }
 
+    /// The key of packets that a NAT turned back (a hairpin) and that travel in `direction`.
+    ///
+    /// Unlike other keys it is one-way: what turned from one client's external port to
+    /// another's belongs to the receiver's flow, what turned the other way to the sender's, and
+    /// both have the same two end points.
+    #[inline]
+    #[must_use]
+    pub const fn turned(mut self, direction: Direction) -> FlowKey {
+        self.0[5] |= match direction {
+            Direction::Forward => TURNED,
+            Direction::Reverse => TURNED | TURNED_REVERSE,
+        };
+        self
+    }
+
     /// A hash that is good in its high and its low bits.
     ///
     /// Not cryptographic: `seed` must be unpredictable where flows come from strangers, so that
@@ -291,13 +292,6 @@ impl FlowKey {
     #[inline]
     pub fn hash(&self, seed: u64) -> u64 {
         hash_words(&self.0, seed)
-    }
-
-    /// The same for a key that is known to be IPv4's.
-    #[inline(always)]
-    pub(crate) fn hash_ipv4(&self, seed: u64) -> u64 {
-        let [_, a, _, b, ports, kind] = self.0;
-        hash_words(&[0, a, 0, b, ports, kind & 0xffff], seed)
     }
 }
 
@@ -386,24 +380,35 @@ pub enum KeyOutcome {
 /// ```
 #[inline]
 pub fn flow_key(bytes: &[u8], headers: &Headers, options: &KeyOptions) -> KeyOutcome {
-    let odd = HeaderFlags::LATER_FRAGMENT | HeaderFlags::DAMAGED;
-    let plain = headers.has_ports() && !headers.flags.intersects(odd);
-    if plain && let Some(ports) = be32(bytes, usize::from(headers.l4)) {
-        let (source_port, destination_port) = ((ports >> 16) as u16, ports as u16);
-        let zone = if options.zone { headers.zone } else { 0 };
-        let kind = kind(headers.proto, options.chain, headers.is_ipv6());
-        let l3 = usize::from(headers.l3);
-        if headers.is_ipv4() {
-            if let Some([s, d]) = ipv4_addresses(bytes, l3) {
-                let (key, way) = FlowKey::ipv4((s, source_port), (d, destination_port), zone, kind);
-                return KeyOutcome::Flow(key, way);
-            }
-        } else if let Some([s, d]) = ipv6_addresses(bytes, l3) {
-            let (key, way) = FlowKey::ipv6((s, source_port), (d, destination_port), zone, kind);
-            return KeyOutcome::Flow(key, way);
-        }
+    match plain_key(bytes, headers, options) {
+        Some((key, direction)) => KeyOutcome::Flow(key, direction),
+        None => any_key(bytes, headers, options).unwrap_or(KeyOutcome::None),
     }
-    any_key(bytes, headers, options).unwrap_or(KeyOutcome::None)
+}
+
+/// The key of a packet with ports and without fault; `None` leaves it to [`any_key`].
+#[inline(always)]
+pub(crate) fn plain_key(
+    bytes: &[u8],
+    headers: &Headers,
+    options: &KeyOptions,
+) -> Option<(FlowKey, Direction)> {
+    let odd = HeaderFlags::LATER_FRAGMENT | HeaderFlags::DAMAGED;
+    if !headers.has_ports() || headers.flags.intersects(odd) {
+        return None;
+    }
+    let ports = be32(bytes, usize::from(headers.l4))?;
+    let (source_port, destination_port) = ((ports >> 16) as u16, ports as u16);
+    let zone = if options.zone { headers.zone } else { 0 };
+    let kind = kind(headers.proto, options.chain, headers.is_ipv6());
+    let l3 = usize::from(headers.l3);
+    Some(if headers.is_ipv4() {
+        let [s, d] = ipv4_addresses(bytes, l3)?;
+        FlowKey::ipv4((s, source_port), (d, destination_port), zone, kind)
+    } else {
+        let [s, d] = ipv6_addresses(bytes, l3)?;
+        FlowKey::ipv6((s, source_port), (d, destination_port), zone, kind)
+    })
 }
 
 /// Whether a fault has left too little to tell which flow the packet belongs to: a transport

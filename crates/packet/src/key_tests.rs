@@ -151,7 +151,16 @@ fn fragments_share_a_key() {
     assert_eq!(FragmentKey::of(&first, &headers, &options), Some(key));
     assert_eq!(key.id(), 0xdead_beef);
 
-    // An atomic fragment is whole.
+    // Later fragments need not repeat the first one's next header.
+    let mut other = later;
+    other[40] = 60;
+    assert!(matches!(outcome(&other, &options), KeyOutcome::LaterFragment(k) if k == key));
+
+    // An atomic fragment is whole, whatever its reserved bits say.
+    let reserved = ipv6(44, 1, 2, &[&header(6)[..], &PORTS].concat());
+    assert_eq!(flow(&reserved).0, flow(&ipv6(17, 1, 2, &PORTS)).0);
+    let headers = parse(&reserved, LinkType::RawIp, &ParseOptions::default()).expect("a packet");
+    assert!(!headers.is_fragment());
     let atomic = ipv6(44, 1, 2, &[&header(0)[..], &PORTS].concat());
     assert_eq!(flow(&atomic).0, flow(&ipv6(17, 1, 2, &PORTS)).0);
 }

@@ -1,10 +1,10 @@
 //! Packets for weir: frames in packet memory, header formats, checksums, flow
 //! keys.
 //!
-//! Reading goes in two steps. [`parse`](parse::parse) walks the headers of a
+//! Reading goes in two steps. [`parse()`] walks the headers of a
 //! packet once and gives their offsets as [`Headers`]; the per-format views
 //! ([`ipv4::Ipv4View`], [`tcp::TcpView`], ...) then read or write fields at
-//! those offsets. [`flow_key`](key::flow_key) turns the same [`Headers`] into
+//! those offsets. [`flow_key`] turns the same [`Headers`] into
 //! the key under which the packet's flow is kept. A packet that cannot be read
 //! ends under one [`Malformed`] reason; nothing here panics on outside input.
 //!
@@ -40,6 +40,7 @@ pub mod vxlan;
 #[allow(unsafe_code)]
 mod arena;
 mod frame;
+mod link_header;
 #[allow(unsafe_code)]
 mod memory;
 mod packet;
@@ -62,7 +63,7 @@ pub use link::LinkType;
 pub use malformed::Malformed;
 pub use memory::{FramePool, MemoryLayout, NoFrame, PacketMemory};
 pub use packet::Packet;
-pub use parse::{Depth, FlowSeen, ParseOptions, parse, parse_flow, parse_into};
+pub use parse::{Depth, ParseOptions, classify, parse, parse_into};
 pub use quoted::Quoted;
 pub use time::Time;
 pub use wire::BufferTooSmall;

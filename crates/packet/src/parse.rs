@@ -1,10 +1,11 @@
 //! One walk over a packet's headers.
 
 use crate::headers::{HeaderFlags, Headers};
-use crate::key::{Direction, FlowKey, KeyOptions, KeyOutcome, flow_key};
+use crate::key::{KeyOptions, KeyOutcome, flow_key, plain_key};
 use crate::link::LinkType;
 use crate::malformed::Malformed;
 use crate::protocol::{ethertype, ip, port};
+use crate::read::{be16, be32, chunk};
 use crate::walk::Walk;
 
 /// How deep to parse.
@@ -66,13 +67,14 @@ pub struct ParseOptions {
 /// ```
 #[inline]
 pub fn parse(bytes: &[u8], link: LinkType, options: &ParseOptions) -> Result<Headers, Malformed> {
-    let mut headers = Headers::default();
-    parse_into(bytes, link, options, &mut headers)?;
-    Ok(headers)
+    if let Some(found) = plainest(bytes, link, options) {
+        return Ok(found.headers());
+    }
+    parse_other(bytes, link, options)
 }
 
-/// [`parse`] into a place of the caller's, which saves a copy per packet. After an error the
-/// place holds nothing of use.
+/// [`parse`] into a place that is there already, a burst's array say, which saves a copy.
+/// After an error `headers` has what it had before.
 ///
 /// # Errors
 ///
@@ -84,161 +86,268 @@ pub fn parse_into(
     options: &ParseOptions,
     headers: &mut Headers,
 ) -> Result<(), Malformed> {
-    if let LinkType::Ethernet = link
-        && let Depth::L4 = options.depth
-        && let Some(head) = bytes.first_chunk::<42>()
-        && plain(head, bytes, options.inner, headers).is_some()
-    {
+    if let Some(found) = plainest(bytes, link, options) {
+        found.put(headers);
         return Ok(());
     }
-    walk(bytes, link, options, headers)
+    parse_other_into(bytes, link, options, headers)
+}
+
+/// The plainest of plain packets: untagged IPv4 over Ethernet.
+#[inline(always)]
+fn plainest(bytes: &[u8], link: LinkType, options: &ParseOptions) -> Option<Plain> {
+    let (LinkType::Ethernet, Depth::L4) = (link, options.depth) else {
+        return None;
+    };
+    let head = bytes.first_chunk::<14>()?;
+    if [head[12], head[13]] != ethertype::IPV4.to_be_bytes() {
+        return None;
+    }
+    plain_ipv4(bytes, 14, options.inner)
 }
 
 #[inline(never)]
-fn walk(
+fn parse_other(bytes: &[u8], link: LinkType, options: &ParseOptions) -> Result<Headers, Malformed> {
+    if let (LinkType::Ethernet, Depth::L4) = (link, options.depth)
+        && let Some(found) = plain(bytes, options.inner)
+    {
+        return Ok(found.headers());
+    }
+    Walk::new(bytes, link, options).run()
+}
+
+#[inline(never)]
+fn parse_other_into(
     bytes: &[u8],
     link: LinkType,
     options: &ParseOptions,
     headers: &mut Headers,
 ) -> Result<(), Malformed> {
+    if let (LinkType::Ethernet, Depth::L4) = (link, options.depth)
+        && let Some(found) = plain(bytes, options.inner)
+    {
+        found.put(headers);
+        return Ok(());
+    }
     *headers = Walk::new(bytes, link, options).run()?;
     Ok(())
 }
 
-/// What [`parse_flow`] says of a packet.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum FlowSeen {
-    /// It travels this way in the flow whose key was written.
-    Flow(Direction),
-    /// It is a later fragment.
-    LaterFragment,
-    /// It has no flow.
-    None,
-}
-
-/// [`parse_into`], [`flow_key`] and [`FlowKey::hash`] in one: writes headers and, where there is
-/// a flow, its key and hash.
+/// [`parse_into`] and [`flow_key`] in one, which saves reading back what was
+/// just written.
 ///
 /// # Errors
 ///
 /// As [`parse`].
-#[inline(always)]
-#[allow(clippy::too_many_arguments)]
-pub fn parse_flow(
+///
+/// # Example
+///
+/// ```
+/// use weir_packet::{
+///     Headers, KeyOptions, KeyOutcome, LinkType, ParseOptions, classify, flow_key, parse,
+/// };
+///
+/// let packet = [
+///     0x45, 0, 0, 28, 0, 1, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2, //
+///     0x03, 0xe8, 0x00, 0x35, 0, 8, 0, 0,
+/// ];
+/// let (what, which) = (ParseOptions::default(), KeyOptions::default());
+/// let mut headers = Headers::default();
+/// let outcome = classify(&packet, LinkType::RawIp, &what, &which, &mut headers)?;
+/// assert_eq!(headers, parse(&packet, LinkType::RawIp, &what)?);
+/// assert_eq!(outcome, flow_key(&packet, &headers, &which));
+/// # Ok::<(), weir_packet::Malformed>(())
+/// ```
+#[inline]
+pub fn classify(
     bytes: &[u8],
     link: LinkType,
     options: &ParseOptions,
-    keys: &KeyOptions,
-    seed: u64,
+    key_options: &KeyOptions,
     headers: &mut Headers,
-    key: &mut FlowKey,
-    hash: &mut u64,
-) -> Result<FlowSeen, Malformed> {
-    if let LinkType::Ethernet = link
-        && let Depth::L4 = options.depth
-        && let Some(head) = bytes.first_chunk::<42>()
-        && plain(head, bytes, options.inner, headers).is_some()
-    {
-        // No tag was seen, so the zone is 0 whatever the options say.
-        let (found, way) = FlowKey::of_plain(head, keys.chain);
-        *hash = found.hash_ipv4(seed);
-        *key = found;
-        return Ok(FlowSeen::Flow(way));
+) -> Result<KeyOutcome, Malformed> {
+    if let Some(found) = plainest(bytes, link, options) {
+        // A copy that the compiler takes apart: the key is made from registers.
+        let known = found.headers();
+        found.put(headers);
+        if let Some((key, direction)) = plain_key(bytes, &known, key_options) {
+            return Ok(KeyOutcome::Flow(key, direction));
+        }
+    } else {
+        parse_other_into(bytes, link, options, headers)?;
     }
-    look_closer(bytes, link, options, keys, seed, headers, key, hash)
+    Ok(flow_key(bytes, headers, key_options))
 }
 
-#[inline(never)]
-#[allow(clippy::too_many_arguments)]
-fn look_closer(
-    bytes: &[u8],
-    link: LinkType,
-    options: &ParseOptions,
-    keys: &KeyOptions,
-    seed: u64,
-    headers: &mut Headers,
-    key: &mut FlowKey,
-    hash: &mut u64,
-) -> Result<FlowSeen, Malformed> {
-    walk(bytes, link, options, headers)?;
-    Ok(match flow_key(bytes, headers, keys) {
-        KeyOutcome::Flow(found, way) => {
-            *key = found;
-            *hash = found.hash(seed);
-            FlowSeen::Flow(way)
+/// What varies among plain packets. Small enough to stay in registers, where `Headers` would be
+/// built in memory in narrow stores and then copied in wide loads, which wait for them.
+#[derive(Clone, Copy)]
+struct Plain {
+    l3: u16,
+    l4: u16,
+    payload: u16,
+    end: u32,
+    ethertype: u16,
+    flags: HeaderFlags,
+    proto: u8,
+    tcp_flags: u8,
+    vlans: u8,
+    vlan: [u16; 2],
+}
+
+impl Plain {
+    #[inline(always)]
+    fn headers(self) -> Headers {
+        Headers {
+            end: self.end,
+            zone: match self.vlans {
+                2 => u32::from(self.vlan[0]) << 12 | u32::from(self.vlan[1]),
+                _ => u32::from(self.vlan[0]),
+            },
+            l3: self.l3,
+            l4: self.l4,
+            payload: self.payload,
+            outer_l3: self.l3,
+            ethertype: self.ethertype,
+            l2: 0,
+            vlan: self.vlan,
+            flags: self.flags,
+            proto: self.proto,
+            tcp_flags: self.tcp_flags,
+            vlans: self.vlans,
+            damage: 0,
+            tunnels: 0,
+            link: LinkType::Ethernet,
         }
-        KeyOutcome::LaterFragment(_) => FlowSeen::LaterFragment,
-        KeyOutcome::None => FlowSeen::None,
+    }
+
+    /// Writes every field of `place`, one by one.
+    #[inline(always)]
+    fn put(self, place: &mut Headers) {
+        let found = self.headers();
+        place.end = found.end;
+        place.zone = found.zone;
+        place.l3 = found.l3;
+        place.l4 = found.l4;
+        place.payload = found.payload;
+        place.outer_l3 = found.outer_l3;
+        place.ethertype = found.ethertype;
+        place.l2 = found.l2;
+        place.vlan = found.vlan;
+        place.flags = found.flags;
+        place.proto = found.proto;
+        place.tcp_flags = found.tcp_flags;
+        place.vlans = found.vlans;
+        place.damage = found.damage;
+        place.tunnels = found.tunnels;
+        place.link = found.link;
+    }
+}
+
+/// The straight way for nearly all packets: Ethernet with at most two tags, IPv4 without options
+/// or fragments or IPv6 without extension headers, TCP or UDP, all of it consistent. `None` sends
+/// the packet to the walker, which says what is wrong.
+#[inline(always)]
+fn plain(bytes: &[u8], inner: bool) -> Option<Plain> {
+    let mut kind = be16(bytes, 12)?;
+    let mut l3 = 14;
+    let mut vlan = [0; 2];
+    let mut vlans = 0;
+    for place in &mut vlan {
+        if !ethertype::is_vlan(kind) {
+            break;
+        }
+        let tag = be32(bytes, l3)?;
+        *place = (tag >> 16) as u16 & 0x0fff;
+        kind = tag as u16;
+        vlans += 1;
+        l3 += 4;
+    }
+    let found = match kind {
+        ethertype::IPV4 => plain_ipv4(bytes, l3, inner)?,
+        ethertype::IPV6 => plain_ipv6(bytes, l3, inner)?,
+        _ => return None,
+    };
+    Some(Plain {
+        vlan,
+        vlans,
+        ..found
     })
 }
 
-/// What all plain packets have in common.
-const PLAIN: Headers = Headers {
-    end: 0,
-    zone: 0,
-    l3: 14,
-    l4: 34,
-    payload: 42,
-    outer_l3: 14,
-    ethertype: ethertype::IPV4,
-    l2: 0,
-    vlan: [0; 2],
-    flags: HeaderFlags::IPV4.union(HeaderFlags::UDP),
-    proto: ip::UDP,
-    tcp_flags: 0,
-    vlans: 0,
-    damage: 0,
-    tunnels: 0,
-    link: LinkType::Ethernet,
-};
-
-/// The straight way for nearly all packets: Ethernet, IPv4 without options or fragments, TCP or
-/// UDP, all of it consistent. `head` is the start of `bytes`: Ethernet, IPv4 and the eight octets
-/// that UDP has and TCP has at least. `None` sends the packet to the walker, which says what is
-/// wrong.
 #[inline(always)]
-fn plain(head: &[u8; 42], bytes: &[u8], inner: bool, headers: &mut Headers) -> Option<()> {
-    const L3: usize = 14;
-    const L4: usize = 34;
-    const IPV4: u32 = (ethertype::IPV4 as u32) << 16 | 0x4500;
-    let half = |at: usize| usize::from(u16::from_be_bytes([head[at], head[at + 1]]));
-    let start = u32::from_be_bytes([head[12], head[13], head[14], head[15]]);
-    let total = half(16);
-    // EtherType, version and header length; length; fragments.
-    if start & 0xffff_ff00 != IPV4 || total > bytes.len() - L3 || half(20) & 0x3fff != 0 {
+fn plain_ipv4(bytes: &[u8], l3: usize, inner: bool) -> Option<Plain> {
+    // IPv4 and the eight octets that UDP has and TCP has at least.
+    let head = chunk::<28>(bytes, l3)?;
+    let total = usize::from(u16::from_be_bytes([head[2], head[3]]));
+    let fragment = u16::from_be_bytes([head[6], head[7]]) & 0x3fff;
+    if head[0] != 0x45 || total > bytes.len() - l3 || fragment != 0 {
         return None;
     }
-    match head[23] {
+    let rest = total.checked_sub(20)?;
+    let found = plain_transport(bytes, head[9], l3 + 20, rest, inner)?;
+    Some(Plain {
+        l3: l3 as u16,
+        ethertype: ethertype::IPV4,
+        flags: found.flags.union(HeaderFlags::IPV4),
+        ..found
+    })
+}
+
+#[inline(always)]
+fn plain_ipv6(bytes: &[u8], l3: usize, inner: bool) -> Option<Plain> {
+    let head = chunk::<48>(bytes, l3)?;
+    let rest = usize::from(u16::from_be_bytes([head[4], head[5]]));
+    if head[0] >> 4 != 6 || rest > bytes.len() - l3 - 40 {
+        return None;
+    }
+    let found = plain_transport(bytes, head[6], l3 + 40, rest, inner)?;
+    Some(Plain {
+        l3: l3 as u16,
+        ethertype: ethertype::IPV6,
+        flags: found.flags.union(HeaderFlags::IPV6),
+        ..found
+    })
+}
+
+/// TCP or UDP at `l4`, of which the IP header says that it has `rest` octets.
+#[inline(always)]
+fn plain_transport(bytes: &[u8], proto: u8, l4: usize, rest: usize, inner: bool) -> Option<Plain> {
+    let (length, flags, tcp_flags);
+    match proto {
         ip::UDP => {
-            let length = half(38);
-            // `length >= 8` and this bound it from both sides.
-            if length < 8 || length + 20 > total {
+            let head = chunk::<8>(bytes, l4)?;
+            let declared = usize::from(u16::from_be_bytes([head[4], head[5]]));
+            if declared < 8 || declared > rest {
                 return None;
             }
-            if inner && port::is_tunnel(half(36) as u16) {
+            if inner && port::is_tunnel(u16::from_be_bytes([head[2], head[3]])) {
                 return None;
             }
-            *headers = PLAIN;
+            (length, flags, tcp_flags) = (8, HeaderFlags::UDP, 0);
         }
         ip::TCP => {
-            let [offset, bits] = *bytes.get(L4 + 12..)?.first_chunk::<2>()?;
-            let length = usize::from(offset >> 4) * 4;
-            if length < 20 || length + 20 > total {
+            let [offset, bits] = *chunk::<2>(bytes, l4 + 12)?;
+            length = usize::from(offset >> 4) * 4;
+            if length < 20 || length > rest {
                 return None;
             }
-            *headers = Headers {
-                payload: 0,
-                flags: HeaderFlags::IPV4.union(HeaderFlags::TCP),
-                proto: ip::TCP,
-                ..PLAIN
-            };
-            headers.payload = (L4 + length) as u16;
-            headers.tcp_flags = bits;
+            (flags, tcp_flags) = (HeaderFlags::TCP, bits);
         }
         _ => return None,
     }
-    headers.end = (L3 + total) as u32;
-    Some(())
+    Some(Plain {
+        l3: 0,
+        l4: l4 as u16,
+        payload: (l4 + length) as u16,
+        end: (l4 + rest) as u32,
+        ethertype: 0,
+        flags,
+        proto,
+        tcp_flags,
+        vlans: 0,
+        vlan: [0; 2],
+    })
 }
 
 #[cfg(test)]

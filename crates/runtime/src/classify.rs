@@ -3,8 +3,8 @@
 use weir_nf::host::{BURST, FlowHead, OnMalformed, Place, Timeouts, UnitPlace};
 use weir_nf::{CloseReason, Phase};
 use weir_packet::{
-    Direction, FlowSeen, FragmentKey, Frame, FramePool, Headers, Malformed, PacketMemory,
-    ParseOptions, parse_flow, parse_into,
+    Direction, FragmentKey, Frame, FramePool, Headers, KeyOutcome, Malformed, PacketMemory,
+    ParseOptions, classify, frame_flags, parse_into,
 };
 
 use crate::drops::EngineDrop;
@@ -138,19 +138,22 @@ impl Runtime {
             }
             let (meta, bytes) = memory.read(&frames[i]);
             let (headers, sought) = (&mut all_headers[i], &mut all_sought[i]);
-            let Sought { key, hash, .. } = sought;
-            match parse_flow(
-                bytes, meta.link, options, &self.key, seed, headers, key, hash,
-            ) {
-                Ok(FlowSeen::Flow(direction)) => {
-                    table.flows.index.prefetch(*hash);
+            match classify(bytes, meta.link, options, &self.key, headers) {
+                Ok(KeyOutcome::Flow(mut key, direction)) => {
+                    if meta.flags & frame_flags::TURNED != 0 {
+                        key = key.turned(direction);
+                    }
+                    let hash = key.hash(seed);
+                    table.flows.index.prefetch(hash);
+                    sought.key = key;
+                    sought.hash = hash;
                     kinds.flows |= bit;
                     if direction == Direction::Reverse {
                         kinds.reverse |= bit;
                     }
                 }
-                Ok(FlowSeen::LaterFragment) => kinds.later |= bit,
-                Ok(FlowSeen::None) => {}
+                Ok(KeyOutcome::LaterFragment(_)) => kinds.later |= bit,
+                Ok(KeyOutcome::None) => {}
                 Err(fault) => {
                     scratch.faults[i] = fault;
                     kinds.faulty |= bit;
@@ -204,6 +207,15 @@ impl Runtime {
             for (i, sought) in sought.iter().enumerate() {
                 if flows >> i & 1 != 0 {
                     table.fetch_behind_alias(sought.candidate, lines);
+                }
+            }
+        }
+        if !table.scopes.is_empty() {
+            for step in [FlowTable::fetch_membership, FlowTable::fetch_units] {
+                for (i, sought) in sought.iter().enumerate() {
+                    if flows >> i & 1 != 0 {
+                        step(table, sought.candidate);
+                    }
                 }
             }
         }
@@ -500,7 +512,8 @@ impl Runtime {
             return Resolved::Cut;
         };
         let Sought { key, hash, .. } = self.scratch.sought[i];
-        let unit = match table.find(&key, hash, direction) {
+        let side = memory.meta(&frames[i]).side;
+        let unit = match table.find(&key, hash, direction, side) {
             Found::Flow(flow, direction) => {
                 let head = table.flows.blocks.head(flow);
                 let Some(why) = self.over(head, &self.scratch.headers[i], now) else {
@@ -515,7 +528,7 @@ impl Runtime {
                 match self
                     .table
                     .as_ref()
-                    .map(|table| table.find(&key, hash, direction))
+                    .map(|table| table.find(&key, hash, direction, side))
                 {
                     Some(Found::Unit(unit)) => Some(unit),
                     _ => None,

@@ -173,7 +173,7 @@ impl Runtime {
             let Some(table) = self.table.as_mut() else {
                 break;
             };
-            if table.add_alias(request.flow, &request.key, request.client, request.open) {
+            if table.add_alias(&request) {
                 continue;
             }
             // The name may be that of a flow which came before the mapping
@@ -185,8 +185,7 @@ impl Runtime {
                 self.end_flow(pool, other, weir_nf::CloseReason::Reused);
             }
             if let Some(table) = self.table.as_mut()
-                && !(other.is_some()
-                    && table.add_alias(request.flow, &request.key, request.client, request.open))
+                && !(other.is_some() && table.add_alias(&request))
             {
                 table.aliases_refused += 1;
             }

@@ -63,10 +63,12 @@ impl Runtime {
         let Sought { key, hash, .. } = self.scratch.sought[i];
         let unit = match unit {
             // The unit may have ended with the flow that made room.
-            Some(_) if full => match table.find(&key, hash, direction) {
-                Found::Unit(unit) => Some(unit),
-                _ => None,
-            },
+            Some(_) if full => {
+                match table.find(&key, hash, direction, memory.meta(&frames[i]).side) {
+                    Found::Unit(unit) => Some(unit),
+                    _ => None,
+                }
+            }
             unit => unit,
         };
         let id = table.new_id();

@@ -395,6 +395,11 @@ impl Runtime {
         &mut self.world.events
     }
 
+    /// Port leases.
+    pub fn leases(&self) -> &weir_nf::Leases {
+        &self.world.leases
+    }
+
     /// Flows open now.
     pub fn active_flows(&self) -> usize {
         self.table.as_ref().map_or(0, |table| table.flows.len())

@@ -14,8 +14,8 @@
 //!     records { parent, key, times, phase, clock, aliases, slots } }
 //! ```
 
-use weir_nf::host::FlowHead;
-use weir_packet::{Direction, FlowKey};
+use weir_nf::host::{AliasRequest, FlowHead};
+use weir_packet::{Direction, FlowKey, Side};
 
 use crate::flows::records::Records;
 use crate::runtime::Runtime;
@@ -63,7 +63,7 @@ struct Wanted<'a> {
     head: FlowHead,
     opened: u64,
     view: u64,
-    aliases: Vec<(FlowKey, Direction)>,
+    aliases: Vec<AliasRequest>,
     slots: Vec<Option<SlotBytes<'a>>>,
 }
 
@@ -123,7 +123,8 @@ impl<'a> Reader<'a> {
         let ((a, a_port), (b, b_port)) = (key.a(), key.b());
         let (proto, zone, chain) = (key.proto(), key.zone(), key.chain());
         let (same, way) = FlowKey::new(a, a_port, b, b_port, proto, zone, chain);
-        if same == key && way == Direction::Forward {
+        let forms = [Direction::Forward, Direction::Reverse].map(|way| same.turned(way));
+        if (same == key || forms.contains(&key)) && way == Direction::Forward {
             Ok(key)
         } else {
             Err(SnapshotError::Corrupt)
@@ -242,7 +243,7 @@ impl Runtime {
         out.extend((aliases.len() as u32).to_le_bytes());
         for alias in aliases {
             put_key(out, &alias.key);
-            out.push(alias.client as u8);
+            out.push(alias.client as u8 | (alias.side as u8) << 1);
         }
         let block = records.blocks.bytes(record);
         for node in &self.nodes {
@@ -382,10 +383,24 @@ impl Runtime {
         let mut aliases = Vec::new();
         for _ in 0..reader.u32()? {
             let key = reader.key()?;
-            aliases.push(match reader.u8()? {
-                0 => (key, Direction::Forward),
-                1 => (key, Direction::Reverse),
-                _ => return Err(SnapshotError::Corrupt),
+            let bits = reader.u8()?;
+            if bits > 3 {
+                return Err(SnapshotError::Corrupt);
+            }
+            aliases.push(AliasRequest {
+                flow: u32::MAX,
+                key,
+                client: if bits & 1 == 0 {
+                    Direction::Forward
+                } else {
+                    Direction::Reverse
+                },
+                side: if bits & 2 == 0 {
+                    Side::Inside
+                } else {
+                    Side::Outside
+                },
+                open: level == 1,
             });
         }
         let mut slots = Vec::with_capacity(shapes.len());
@@ -535,11 +550,11 @@ impl Runtime {
         if level == 0 {
             table.watch(record);
         }
-        for (key, client) in &wanted.aliases {
-            if table.knows(key) {
+        for alias in &wanted.aliases {
+            if table.knows(&alias.key) {
                 return Err(SnapshotError::Exists);
             }
-            if !table.name(record, key, *client, level == 1) {
+            if !table.name(record, alias) {
                 return Err(SnapshotError::Full);
             }
         }

@@ -403,7 +403,8 @@ fn a_packet_turns_once() {
     let mut harness = harness(FlowOptions::default());
     assert_eq!(harness.send(&udp(1, TURN)).len(), 0);
     assert_eq!(drops(&harness, "turned_twice"), 1);
-    assert_eq!(numbers(&harness.events(), "probe", "n"), [1, 2]);
+    // on its second way it is of a flow of its own
+    assert_eq!(numbers(&harness.events(), "probe", "n"), [1, 1]);
     harness.finish();
 }
 

@@ -1,6 +1,6 @@
 //! Further names of a flow or a unit.
 
-use weir_packet::{Direction, FlowKey};
+use weir_packet::{Direction, FlowKey, Side};
 
 /// One alias.
 #[derive(Clone, Copy, Debug)]
@@ -13,6 +13,8 @@ pub(crate) struct Alias {
     /// Direction of the client's packets under `key`.
     pub(crate) client: Direction,
     pub(crate) open: bool,
+    /// Of an open alias: packets from this side do not follow it.
+    pub(crate) side: Side,
 }
 
 /// A bounded store of aliases.

@@ -7,8 +7,8 @@ pub(crate) mod tcp;
 pub(crate) mod wheel;
 
 use weir_nf::Scope;
-use weir_nf::host::{FlowOptions, StageLayout, Timeouts, UnitPlace};
-use weir_packet::{Advise, Direction, FlowKey};
+use weir_nf::host::{AliasRequest, FlowOptions, StageLayout, Timeouts, UnitPlace};
+use weir_packet::{Advise, Direction, FlowKey, Side};
 
 use aliases::{Alias, Aliases};
 use index::NONE;
@@ -152,6 +152,52 @@ impl FlowTable {
         (id, clock)
     }
 
+    /// The flow that an index entry, fetched before, stands for.
+    #[inline]
+    fn flow_behind(&self, entry: u32) -> Option<u32> {
+        if entry == NONE {
+            None
+        } else if entry & ALIAS == 0 {
+            Some(entry)
+        } else {
+            let alias = self.aliases.get(entry & !ALIAS);
+            (!alias.open).then_some(alias.owner)
+        }
+    }
+
+    /// Fetches what says which unit a flow belongs to.
+    #[inline]
+    pub(crate) fn fetch_membership(&self, entry: u32) {
+        if let Some(cold) = self
+            .flow_behind(entry)
+            .and_then(|flow| self.flows.cold.get(flow as usize))
+        {
+            weir_packet::prefetch::read(cold);
+        }
+    }
+
+    /// Fetches the blocks of the units behind an entry whose membership was
+    /// fetched before.
+    #[inline]
+    pub(crate) fn fetch_units(&self, entry: u32) {
+        let Some(flow) = self.flow_behind(entry) else {
+            return;
+        };
+        let mut parent = self.flows.cold.get(flow as usize).map_or(0, |c| c.parent);
+        for (number, scope) in self.scopes.iter().enumerate() {
+            let Some(record) = parent.checked_sub(1) else {
+                return;
+            };
+            let records = &scope.records;
+            records.blocks.prefetch(record, records.blocks.stride());
+            parent = if number + 1 < self.scopes.len() {
+                records.cold.get(record as usize).map_or(0, |c| c.parent)
+            } else {
+                0
+            };
+        }
+    }
+
     #[inline]
     fn find_entry(&self, key: &FlowKey, hash: u64) -> Option<u32> {
         self.flows.index.find(hash, |entry| {
@@ -165,7 +211,7 @@ impl FlowTable {
 
     /// What the key of a packet in `direction` leads to.
     #[inline(always)]
-    pub(crate) fn find(&self, key: &FlowKey, hash: u64, direction: Direction) -> Found {
+    pub(crate) fn find(&self, key: &FlowKey, hash: u64, direction: Direction, side: Side) -> Found {
         match self.find_entry(key, hash) {
             Some(entry) if entry & ALIAS == 0 => Found::Flow(entry, direction),
             Some(entry) => {
@@ -184,18 +230,26 @@ impl FlowTable {
                     },
                 )
             }
-            None if self.open_aliases > 0 => self.find_open(key, direction),
+            None if self.open_aliases > 0 => self.find_open(key, direction, side),
             None => Found::None,
         }
     }
 
     #[inline(never)]
-    fn find_open(&self, key: &FlowKey, direction: Direction) -> Found {
+    /// The unit whose open alias a packet from `side` goes to. A packet from
+    /// the side of the unit's own client is another client's: its flow is one
+    /// of that client's unit (RFC 4787 REQ-9).
+    fn find_open(&self, key: &FlowKey, direction: Direction, side: Side) -> Found {
         let (address, port) = key.destination(direction);
         let (end, _) = FlowKey::one_end(address, port, key.proto(), key.zone(), key.chain());
         match self.find_entry(&end, self.hash(&end)) {
-            Some(entry) if entry & ALIAS != 0 && self.aliases.get(entry & !ALIAS).open => {
-                Found::Unit(self.aliases.get(entry & !ALIAS).owner)
+            Some(entry) if entry & ALIAS != 0 => {
+                let alias = self.aliases.get(entry & !ALIAS);
+                if alias.open && alias.side != side {
+                    Found::Unit(alias.owner)
+                } else {
+                    Found::None
+                }
             }
             _ => Found::None,
         }
@@ -208,13 +262,13 @@ impl FlowTable {
 
     /// Adds an alias; false where it can't be had. An alias that is there
     /// already is fine.
-    pub(crate) fn add_alias(
-        &mut self,
-        flow: u32,
-        key: &FlowKey,
-        client: Direction,
-        open: bool,
-    ) -> bool {
+    pub(crate) fn add_alias(&mut self, request: &AliasRequest) -> bool {
+        let AliasRequest {
+            flow,
+            ref key,
+            open,
+            ..
+        } = *request;
         let owner = if open {
             match self.flows.cold[flow as usize].parent {
                 0 => return false,
@@ -232,18 +286,19 @@ impl FlowTable {
             // A flow whose own key it is needs no alias.
             return same || (!open && entry == owner);
         }
-        self.name(owner, key, client, open)
+        self.name(owner, request)
     }
 
     /// Gives a flow, or for an open alias a unit of the finest wider scope, a
     /// name that nothing has; false where there is no room.
-    pub(crate) fn name(
-        &mut self,
-        owner: u32,
-        key: &FlowKey,
-        client: Direction,
-        open: bool,
-    ) -> bool {
+    pub(crate) fn name(&mut self, owner: u32, request: &AliasRequest) -> bool {
+        let AliasRequest {
+            ref key,
+            client,
+            side,
+            open,
+            ..
+        } = *request;
         let hash = self.hash(key);
         let cold = match (open, self.scopes.first_mut()) {
             (false, _) => &mut self.flows.cold,
@@ -257,6 +312,7 @@ impl FlowTable {
             next,
             client,
             open,
+            side,
         }) else {
             return false;
         };

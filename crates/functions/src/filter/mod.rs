@@ -1,0 +1,179 @@
+//! Stateless filter and classifier on layers 3 and 4.
+
+mod matcher;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use weir_nf::prelude::*;
+
+use crate::words::Words;
+use matcher::{Fields as PacketFields, Matcher};
+
+/// Three lists, looked at in the order `drop`, `accept`, `classes`: the first entry that a packet
+/// meets decides.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Settings {
+    /// Packets to drop.
+    pub drop: Vec<Match>,
+    /// Packets to pass on without a class.
+    pub accept: Vec<Match>,
+    /// At most six classes: packets of the first leave by the link `class-1`, of the second by
+    /// `class-2`, and so on.
+    pub classes: Vec<Match>,
+    /// What becomes of packets that meet no entry. Without an entry in any list all pass.
+    pub otherwise: Otherwise,
+}
+
+/// What becomes of packets that meet no entry.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Otherwise {
+    /// They pass.
+    #[default]
+    Accept,
+    /// They are dropped.
+    Drop,
+}
+
+/// Conditions; a packet must meet every one that is given, and may be in any of the values of
+/// each. One without a condition meets every packet.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Match {
+    /// IP protocols: `tcp`, `udp`, `sctp`, `icmp`, `icmpv6`, `gre`, `esp`, or a number.
+    pub protocol: Words,
+    /// Source addresses and prefixes.
+    pub from: Words,
+    /// Source ports and ranges such as `1024-65535`.
+    pub from_port: Words,
+    /// Destination addresses and prefixes.
+    pub to: Words,
+    /// Destination ports and ranges.
+    pub to_port: Words,
+    /// Differentiated services code points, 0 to 63 (RFC 2474), and ranges of them.
+    pub dscp: Words,
+    /// IDs and ranges of the outermost VLAN tag; 0 for untagged.
+    pub vlan: Words,
+    /// IP versions: `ipv4`, `ipv6`, or `other` for what is not IP.
+    pub network: Words,
+}
+
+/// Drops, passes and labels packets by their headers.
+#[derive(Debug)]
+pub struct Filter {
+    drop: Vec<Matcher>,
+    accept: Vec<Matcher>,
+    classes: Vec<Matcher>,
+    drop_others: bool,
+}
+
+const LABELS: [&str; 6] = [
+    "class-1", "class-2", "class-3", "class-4", "class-5", "class-6",
+];
+const FILTERED: DropReason = DropReason(0);
+const NO_MATCH: DropReason = DropReason(1);
+
+const ACCEPTED: Counter = Counter(0);
+const CLASSES: u8 = 1;
+
+/// Most entries of one list.
+const MOST: usize = 1_024;
+
+impl NetworkFunction for Filter {
+    type Settings = Settings;
+    type State = ();
+    type Stats = ();
+
+    const DESCRIPTOR: Descriptor = Descriptor {
+        manual: "Decides on each packet by its headers alone, without memory: entries of `drop` \
+                 drop it (counted as filtered), entries of `accept` let it pass, entries of \
+                 `classes` send it out by the link class-1 to class-6; a class whose link is not \
+                 named in the chain passes. The first entry that is met decides; what meets \
+                 none is treated as `otherwise` says (dropped packets are counted as no_match).\n\n\
+                 In an opened tunnel addresses and ports are the inner packet's. Later fragments \
+                 have no ports and meet no entry with from-port or to-port; for a filter by \
+                 port that holds for whole datagrams take `firewall`, which knows flows. \
+                 Entries are compared one after another: beyond some dozens `firewall`, which \
+                 remembers its verdict per flow, costs less.",
+        needs: Needs::Transport,
+        reads: Parts::LINK.and(Parts::NETWORK).and(Parts::TRANSPORT),
+        drops: &["filtered", "no_match"],
+        labels: &LABELS,
+        counters: &[
+            "accepted", "class_1", "class_2", "class_3", "class_4", "class_5", "class_6",
+        ],
+        ..Descriptor::new("filter", "filters and classifies by headers, without state")
+    };
+
+    fn new(settings: Settings, _: &mut SetUp<'_>) -> Result<Filter, SettingsError> {
+        if settings.classes.len() > LABELS.len() {
+            let (message, help) = (
+                format!(
+                    "{} classes are more than {}",
+                    settings.classes.len(),
+                    LABELS.len()
+                ),
+                "put a second filter behind `pass` for the others",
+            );
+            return Err(SettingsError::new("classes", message).help(help));
+        }
+        Ok(Filter {
+            drop: list("drop", &settings.drop)?,
+            accept: list("accept", &settings.accept)?,
+            classes: list("classes", &settings.classes)?,
+            drop_others: settings.otherwise == Otherwise::Drop,
+        })
+    }
+
+    fn open(
+        &self,
+        _: &Packet<'_>,
+        _: &FlowInfo<'_>,
+        _: &mut Context<'_>,
+    ) -> Result<(), DropReason> {
+        Ok(())
+    }
+
+    fn process(
+        &self,
+        packet: &mut Packet<'_>,
+        _: &mut Flow<'_, Self>,
+        cx: &mut Context<'_>,
+    ) -> Verdict {
+        self.without_flow(packet, cx)
+    }
+
+    #[inline]
+    fn without_flow(&self, packet: &mut Packet<'_>, cx: &mut Context<'_>) -> Verdict {
+        let fields = PacketFields::of(packet);
+        if self.drop.iter().any(|entry| entry.meets(&fields)) {
+            return Verdict::Drop(FILTERED);
+        }
+        if self.accept.iter().any(|entry| entry.meets(&fields)) {
+            cx.count(ACCEPTED, 1);
+            return Verdict::Pass;
+        }
+        if let Some(class) = self.classes.iter().position(|entry| entry.meets(&fields)) {
+            cx.count(Counter(CLASSES + class as u8), 1);
+            return Verdict::Label(class as u8 + 1);
+        }
+        if self.drop_others {
+            Verdict::Drop(NO_MATCH)
+        } else {
+            Verdict::Pass
+        }
+    }
+}
+
+fn list(name: &str, entries: &[Match]) -> Result<Vec<Matcher>, SettingsError> {
+    if entries.len() > MOST {
+        let message = format!("{} entries are more than {MOST}", entries.len());
+        return Err(SettingsError::new(name, message).help("use `firewall` for long lists"));
+    }
+    entries
+        .iter()
+        .enumerate()
+        .map(|(number, entry)| Matcher::new(&format!("{name}[{number}]"), entry))
+        .collect()
+}

@@ -1,0 +1,495 @@
+//! Ordered rules on layers 2 to 4 and on the state of connections.
+
+mod reject;
+mod rule;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use weir_nf::packet::HeaderFlags;
+use weir_nf::prelude::*;
+use weir_nf::tcp_seen;
+
+pub use rule::{Action, Rule, Written};
+use table::{Compiled, Facts, state};
+
+use crate::rewrite;
+
+/// Settings of [`Firewall`].
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Settings {
+    /// What happens to connections that no rule decides: `accept` (the
+    /// default), `drop` or `reject`.
+    pub default: Action,
+    /// Rules in order; the first that matches decides. Each is a text such as
+    /// `accept tcp from 10.0.0.0/8 to any port 80,443` or a map.
+    pub rules: Vec<Written>,
+    /// TCP that starts without SYN: `accept` (the default) treats it as new;
+    /// `drop` drops it unless a rule with `state: invalid` decides otherwise.
+    pub midstream: Midstream,
+    /// What is not IP and no rule decides: `accept` (the default) or `drop`.
+    pub non_ip: NonIp,
+    /// Record an event for every connection that the default drops.
+    pub log_default: bool,
+}
+
+/// What happens to TCP that starts without SYN.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Midstream {
+    /// It is a new connection.
+    #[default]
+    Accept,
+    /// It is dropped unless a rule says otherwise.
+    Drop,
+}
+
+/// What happens to packets that are not IP and that no rule decides.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum NonIp {
+    /// They pass.
+    #[default]
+    Accept,
+    /// They are dropped.
+    Drop,
+}
+
+const ACCEPT: u8 = 0;
+const DROP: u8 = 1;
+const REJECT: u8 = 2;
+/// Dropped because it started without SYN: a SYN asks again.
+const INVALID: u8 = 3;
+
+/// Rule number of the default.
+const DEFAULT_RULE: u16 = u16::MAX;
+
+/// The verdict on a flow.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Remembered {
+    /// Generation of the rules that gave the verdict.
+    generation: u32,
+    /// Rule that decided; all ones for the default.
+    rule: u16,
+    verdict: u8,
+    reserved: u8,
+}
+
+impl State for Remembered {}
+
+/// The function.
+#[derive(Debug)]
+pub struct Firewall {
+    rules: Vec<Compiled>,
+    /// Rules that ask for what differs from packet to packet: indexes.
+    per_packet: Vec<u16>,
+    /// Bit per value of TCP's flags: some rule of `per_packet` may want it.
+    wanted_flags: [u64; 4],
+    /// Headers of packets that must be looked at beyond their flow's verdict.
+    special: HeaderFlags,
+    generation: u32,
+    settings: Settings,
+}
+
+const DENIED: DropReason = DropReason(0);
+const REJECTED: DropReason = DropReason(1);
+const INVALID_START: DropReason = DropReason(2);
+const NOT_IP: DropReason = DropReason(3);
+
+const LOOKUPS: Counter = Counter(0);
+const RENEWED: Counter = Counter(1);
+const ANSWERS: Counter = Counter(2);
+
+/// A number that differs between rule sets, the same wherever the rules are:
+/// FNV-1a over their compiled form. Never 0.
+fn generation_of(rules: &[Compiled], settings: &Settings) -> u32 {
+    let text = format!("{rules:?}{:?}{:?}", settings.default, settings.midstream);
+    let hash = text.bytes().fold(0x811c_9dc5_u32, |hash, byte| {
+        (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+    });
+    hash.max(1)
+}
+
+impl Firewall {
+    /// What the flow is, from its first packet or (when it is looked up again)
+    /// any other: seen from its client.
+    fn facts(&self, packet: &Packet<'_>, flow: &FlowInfo<'_>, known: bool) -> Facts {
+        let headers = packet.headers();
+        let (mut facts, to_server) = (packet_facts(packet), flow.to_server());
+        facts.state = if known {
+            state::ESTABLISHED
+        } else if headers.flags.contains(HeaderFlags::ICMP_ERROR) {
+            state::RELATED
+        } else if headers.is_tcp()
+            && self.settings.midstream == Midstream::Drop
+            && flow.tcp_seen() & tcp_seen::MIDSTREAM != 0
+        {
+            state::INVALID
+        } else {
+            state::NEW
+        };
+        let error = headers.flags.contains(HeaderFlags::ICMP_ERROR);
+        if !to_server {
+            facts.side = facts.side.opposite();
+            facts.ip = facts.ip.map(|(a, b)| (b, a));
+            facts.ports = facts.ports.map(|(a, b)| (b, a));
+            facts.macs = facts.macs.map(|(a, b)| (b, a));
+        }
+        if known && error || headers.is_later_fragment() {
+            // The packet at hand does not show the connection; its key does.
+            let key = flow.key();
+            let (source, source_port) = key.source(flow.client_direction());
+            let (destination, destination_port) = key.destination(flow.client_direction());
+            facts.ip = Some((source, destination));
+            facts.proto = key.proto();
+            facts.ports =
+                matches!(key.proto(), 6 | 17 | 132).then_some((source_port, destination_port));
+        }
+        facts
+    }
+
+    fn find(&self, facts: &Facts) -> Option<(u16, &Compiled)> {
+        self.rules
+            .iter()
+            .enumerate()
+            .find(|(_, rule)| rule.matches(facts))
+            .map(|(index, rule)| (index as u16, rule))
+    }
+
+    /// Looks the flow up in the rules.
+    fn decide(
+        &self,
+        packet: &Packet<'_>,
+        flow: &FlowInfo<'_>,
+        known: bool,
+        cx: &mut Context<'_>,
+    ) -> Remembered {
+        cx.count(LOOKUPS, 1);
+        let facts = self.facts(packet, flow, known);
+        let mut remembered = Remembered {
+            generation: self.generation,
+            rule: DEFAULT_RULE,
+            verdict: verdict_of(self.settings.default),
+            reserved: 0,
+        };
+        let (name, log) = match self.find(&facts) {
+            Some((index, rule)) => {
+                remembered.rule = index;
+                remembered.verdict = verdict_of(rule.action);
+                (rule.name.as_str(), rule.log)
+            }
+            None if facts.state == state::INVALID => {
+                remembered.verdict = INVALID;
+                ("invalid", self.settings.log_default)
+            }
+            None => (
+                "default",
+                self.settings.log_default && remembered.verdict != ACCEPT,
+            ),
+        };
+        cx.tally(name.as_bytes(), 1);
+        if log {
+            report(flow, cx, remembered.verdict, name);
+        }
+        remembered
+    }
+
+    /// A rule before the flow's own that asks for what this packet is.
+    #[cold]
+    fn exception(
+        &self,
+        packet: &Packet<'_>,
+        flow: &FlowInfo<'_>,
+        decided_by: u16,
+        cx: &mut Context<'_>,
+    ) -> Option<Action> {
+        let headers = packet.headers();
+        let mut facts = packet_facts(packet);
+        facts.state = if headers.flags.contains(HeaderFlags::ICMP_ERROR) {
+            state::RELATED
+        } else if flow.is_first() {
+            state::NEW
+        } else {
+            state::ESTABLISHED
+        };
+        if !flow.to_server() {
+            // Rules name the side from which the connection was opened.
+            facts.side = facts.side.opposite();
+        }
+        let rule = self
+            .per_packet
+            .iter()
+            .take_while(|&&index| index < decided_by)
+            .filter_map(|&index| self.rules.get(usize::from(index)))
+            .find(|rule| rule.matches(&facts))?;
+        cx.tally(rule.name.as_bytes(), 1);
+        if rule.log {
+            report(flow, cx, verdict_of(rule.action), &rule.name);
+        }
+        Some(rule.action)
+    }
+
+    fn wants(&self, packet: &Packet<'_>) -> bool {
+        let headers = packet.headers();
+        let tcp = usize::from(headers.tcp_flags);
+        headers.flags.intersects(self.special)
+            || headers.is_tcp() && self.wanted_flags[tcp / 64] >> (tcp % 64) & 1 == 1
+    }
+
+    #[cold]
+    fn refuse(&self, packet: &Packet<'_>, verdict: u8, cx: &mut Context<'_>) -> Verdict {
+        Verdict::Drop(match verdict {
+            REJECT => {
+                if reject::answer(packet, cx) {
+                    cx.count(ANSWERS, 1);
+                }
+                REJECTED
+            }
+            INVALID => INVALID_START,
+            _ => DENIED,
+        })
+    }
+}
+
+fn verdict_of(action: Action) -> u8 {
+    match action {
+        Action::Accept => ACCEPT,
+        Action::Drop => DROP,
+        Action::Reject => REJECT,
+    }
+}
+
+fn report(flow: &FlowInfo<'_>, cx: &mut Context<'_>, verdict: u8, rule: &str) {
+    if !cx.wants_events() {
+        return;
+    }
+    let kind = if verdict == ACCEPT { "accept" } else { "drop" };
+    let reason = match verdict {
+        ACCEPT => "accepted",
+        REJECT => "rejected",
+        INVALID => "invalid",
+        _ => "denied",
+    };
+    cx.event(kind, flow)
+        .object(kind)
+        .text("reason", reason)
+        .text("rule", rule)
+        .end();
+}
+
+/// What rules may ask of a packet by itself.
+fn packet_facts(packet: &Packet<'_>) -> Facts {
+    let headers = packet.headers();
+    let bytes = packet.bytes();
+    let l2 = usize::from(headers.l2);
+    let macs = bytes
+        .get(l2..)
+        .and_then(|b| b.first_chunk::<12>())
+        .filter(|_| headers.link == weir_nf::packet::LinkType::Ethernet)
+        .and_then(|b| {
+            let (to, from) = b.split_first_chunk::<6>()?;
+            Some((*to, *from.first_chunk::<6>()?))
+        });
+    let whole = !headers.is_later_fragment();
+    Facts {
+        state: state::NEW,
+        side: packet.side(),
+        ip: rewrite::ends(packet),
+        proto: headers.proto,
+        ports: headers.ports(bytes).filter(|_| whole),
+        icmp_type: bytes
+            .get(usize::from(headers.l4))
+            .copied()
+            .filter(|_| whole && (headers.is_icmp() || headers.is_icmpv6())),
+        tcp_flags: (headers.is_tcp() && whole).then_some(headers.tcp_flags),
+        vlan: if headers.vlans == 0 {
+            0
+        } else {
+            headers.vlan[0]
+        },
+        ethertype: headers.ethertype,
+        macs,
+    }
+}
+
+impl NetworkFunction for Firewall {
+    type Settings = Settings;
+    type State = Remembered;
+    type Stats = ();
+
+    const DESCRIPTOR: Descriptor = Descriptor {
+        manual: MANUAL,
+        needs: Needs::Flow,
+        reads: Parts::LINK.and(Parts::NETWORK).and(Parts::TRANSPORT),
+        drops: &["denied", "rejected", "invalid", "non_ip"],
+        counters: &["lookups", "renewed", "answers"],
+        emits: true,
+        tally: 1_024,
+        ..Descriptor::new(
+            "firewall",
+            "Ordered rules on layers 2 to 4 and on the state of connections",
+        )
+    };
+
+    fn new(settings: Settings, set_up: &mut SetUp<'_>) -> Result<Firewall, SettingsError> {
+        if settings.rules.len() >= usize::from(DEFAULT_RULE) {
+            return Err(SettingsError::new(
+                "rules",
+                "a firewall has at most 65,534 rules",
+            ));
+        }
+        let mut rules = Vec::with_capacity(settings.rules.len());
+        for (index, written) in settings.rules.iter().enumerate() {
+            let compiled = match written {
+                Written::Map(rule) => Compiled::new(index, rule)?,
+                Written::Text(text) => {
+                    let rule = Rule::parse(text).map_err(|fault| {
+                        SettingsError::new(
+                            format!("rules[{index}]"),
+                            format!("character {}: {}", fault.column, fault.message),
+                        )
+                        .help("a rule reads like `accept tcp from 10.0.0.0/8 to any port 80,443`")
+                    })?;
+                    Compiled::new(index, &rule)?
+                }
+            };
+            rules.push(compiled);
+        }
+        if rules.is_empty() && settings.default == Action::Accept {
+            set_up.warn("no rules, and everything is accepted by default");
+        }
+        let related = rules.iter().any(Compiled::asks_related);
+        let mut special = HeaderFlags::EMPTY;
+        if related {
+            special |= HeaderFlags::ICMP_ERROR;
+        }
+        if rules.iter().any(Compiled::asks_icmp) {
+            special |= HeaderFlags::ICMP | HeaderFlags::ICMPV6;
+        }
+        let mut wanted_flags = [0u64; 4];
+        for flags in 0..=255u8 {
+            let wanted = rules.iter().any(|rule| rule.may_meet_flags(flags));
+            wanted_flags[usize::from(flags) / 64] |= u64::from(wanted) << (flags % 64);
+        }
+        let per_packet = rules
+            .iter()
+            .enumerate()
+            .filter(|(_, rule)| rule.is_per_packet() || rule.asks_related())
+            .map(|(index, _)| index as u16)
+            .collect();
+        Ok(Firewall {
+            generation: generation_of(&rules, &settings),
+            rules,
+            per_packet,
+            wanted_flags,
+            special,
+            settings,
+        })
+    }
+
+    fn open(
+        &self,
+        packet: &Packet<'_>,
+        flow: &FlowInfo<'_>,
+        cx: &mut Context<'_>,
+    ) -> Result<Remembered, DropReason> {
+        Ok(self.decide(packet, flow, false, cx))
+    }
+
+    #[inline]
+    fn process(
+        &self,
+        packet: &mut Packet<'_>,
+        flow: &mut Flow<'_, Self>,
+        cx: &mut Context<'_>,
+    ) -> Verdict {
+        if flow.state.generation != self.generation {
+            let new = self.decide(packet, &flow.info, true, cx);
+            cx.count(RENEWED, 1);
+            *flow.state = new;
+        }
+        let Remembered { rule, verdict, .. } = *flow.state;
+        if self.wants(packet)
+            && let Some(action) = self.exception(packet, &flow.info, rule, cx)
+        {
+            return match verdict_of(action) {
+                ACCEPT => Verdict::Pass,
+                other => self.refuse(packet, other, cx),
+            };
+        }
+        if verdict == ACCEPT {
+            return Verdict::Pass;
+        }
+        // A connection that was joined in the middle and dropped for it may
+        // begin anew with a SYN.
+        if verdict == INVALID && packet.headers().tcp_flags & 0x17 == 2 && flow.info.to_server() {
+            let mut facts = self.facts(packet, &flow.info, false);
+            facts.state = state::NEW;
+            let found = self.find(&facts);
+            let action = found.map_or(self.settings.default, |(_, rule)| rule.action);
+            flow.state.rule = found.map_or(DEFAULT_RULE, |(index, _)| index);
+            flow.state.verdict = verdict_of(action);
+            if flow.state.verdict == ACCEPT {
+                return Verdict::Pass;
+            }
+        }
+        let verdict = flow.state.verdict;
+        self.refuse(packet, verdict, cx)
+    }
+
+    fn without_flow(&self, packet: &mut Packet<'_>, cx: &mut Context<'_>) -> Verdict {
+        let facts = packet_facts(packet);
+        let (action, name) = match self.find(&facts) {
+            Some((_, rule)) => (rule.action, rule.name.as_str()),
+            None if facts.ip.is_some() => (self.settings.default, "default"),
+            None if self.settings.non_ip == NonIp::Accept => return Verdict::Pass,
+            None => return Verdict::Drop(NOT_IP),
+        };
+        cx.tally(name.as_bytes(), 1);
+        match verdict_of(action) {
+            ACCEPT => Verdict::Pass,
+            other => self.refuse(packet, other, cx),
+        }
+    }
+}
+
+const MANUAL: &str = "\
+Decides by an ordered list of rules which connections pass. The first rule that
+matches the first packet of a connection decides on all of it, replies and ICMP
+errors about it included; a rule for replies is not needed. The verdict is
+remembered with the generation of the rules, so rules are searched once per
+connection, and once more after the rules have changed. Without a matching rule
+`default` decides.
+
+A rule is a map (see the settings) or a text:
+
+  ACTION [in|out] [PROTOCOL[,...]] [from [not] PREFIX[,...]|any [port [not] PORTS]]
+         [to [not] PREFIX[,...]|any [port [not] PORTS]] [icmp-type TYPES]
+         [flags [!]FLAG[,...]] [state STATES] [vlan IDS] [ethertype TYPES]
+         [from-mac MAC[,...]] [to-mac MAC[,...]] [log] [name NAME]
+
+  ACTION is accept, drop or reject; PROTOCOL is tcp, udp, sctp, icmp, icmpv6,
+  gre, esp, or `proto NUMBER`; PORTS are numbers and ranges: 80,8000-8999.
+
+  accept tcp from 10.0.0.0/8 to any port 80,443
+  drop in from not 192.0.2.0/24 to any port 22 log
+  reject udp to 2001:db8::/32 port 53
+
+Conditions on TCP flags, ICMP types and `state related` are checked on every
+packet, if they stand before the rule that decided on the connection. `in`
+means a connection that was opened from outside.
+
+Packets that are not IP are decided by the rules that name an ethertype, a VLAN
+or a MAC address, then by `non-ip`. IP packets that belong to no connection
+(a fragment whose first part was never seen) are decided by the rules that need
+no port, then by `default`.
+
+`reject` answers TCP with a reset (RFC 9293), all else with ICMP 3/13 or ICMPv6
+1/1; errors, resets, fragments, groups and packets in tunnels get no answer.
+
+Counts per rule (connections decided, packets for per-packet conditions) are in
+the tally under the rule's name.";

@@ -1,0 +1,142 @@
+//! What a rejected sender is told: a TCP reset (RFC 9293 section 3.10.7.1), or
+//! ICMP type 3 code 13 (RFC 1812 section 5.2.7.1), or ICMPv6 type 1 code 1
+//! (RFC 4443 section 3.1).
+
+use std::net::IpAddr;
+
+use weir_nf::Context;
+use weir_nf::packet::checksum::Sum;
+use weir_nf::packet::{HeaderFlags, LinkType, Packet};
+
+use crate::rewrite;
+
+const FIN: u8 = 1;
+const SYN: u8 = 2;
+const RST: u8 = 4;
+const ACK: u8 = 16;
+
+/// Most of an IPv4 packet that is quoted, so that the error is at most 576
+/// octets (RFC 1812 section 4.3.2.3).
+const QUOTE_IPV4: usize = 576 - 28;
+/// The same for IPv6: at most 1,280 octets (RFC 4443 section 2.4).
+const QUOTE_IPV6: usize = 1280 - 48;
+
+/// Answers the packet. Nothing is sent for errors, resets, later fragments,
+/// packets to or from a group, and packets in tunnels; false then.
+pub(super) fn answer(packet: &Packet<'_>, cx: &mut Context<'_>) -> bool {
+    send(packet, cx).is_some()
+}
+
+fn send(packet: &Packet<'_>, cx: &mut Context<'_>) -> Option<()> {
+    let headers = *packet.headers();
+    let never = HeaderFlags::ICMP_ERROR | HeaderFlags::LATER_FRAGMENT | HeaderFlags::TUNNEL;
+    if headers.flags.intersects(never) || headers.tcp_flags & RST != 0 {
+        return None;
+    }
+    let (source, destination) = rewrite::ends(packet)?;
+    if !is_host(source) || !is_host(destination) {
+        return None;
+    }
+    let l3 = usize::from(headers.l3);
+    let bytes = packet.bytes().get(..headers.end as usize)?;
+    let link = bytes.get(..l3)?;
+    let quoted = bytes.get(l3..)?;
+    let ip_len = if headers.is_ipv4() { 20 } else { 40 };
+    let most = if headers.is_ipv4() {
+        QUOTE_IPV4
+    } else {
+        QUOTE_IPV6
+    };
+    let quoted = quoted.get(..quoted.len().min(most))?;
+    let transport_len = if headers.is_tcp() {
+        20
+    } else {
+        8 + quoted.len()
+    };
+    let room = cx.emit(packet.side(), l3 + ip_len + transport_len)?;
+    room.get_mut(..l3)?.copy_from_slice(link);
+    if packet.meta().link == LinkType::Ethernet {
+        let macs = room.first_chunk_mut::<12>()?;
+        let (to, from) = macs.split_at_mut(6);
+        to.swap_with_slice(from);
+    }
+    let (ip, transport) = room.get_mut(l3..)?.split_at_mut_checked(ip_len)?;
+    let proto = if headers.is_tcp() {
+        6
+    } else if headers.is_ipv4() {
+        1
+    } else {
+        58
+    };
+    let mut sum = Sum::new();
+    match (source, destination) {
+        (IpAddr::V4(source), IpAddr::V4(destination)) => {
+            let ip = ip.first_chunk_mut::<20>()?;
+            ip[0] = 0x45;
+            ip[2..4].copy_from_slice(&((20 + transport_len) as u16).to_be_bytes());
+            ip[6] = 0x40;
+            ip[8] = 64;
+            ip[9] = proto;
+            ip[12..16].copy_from_slice(&destination.octets());
+            ip[16..20].copy_from_slice(&source.octets());
+            let check = Sum::new().bytes(ip).checksum();
+            ip[10..12].copy_from_slice(&check.to_be_bytes());
+            if proto == 6 {
+                sum = sum.pseudo_ipv4(destination, source, proto, 20);
+            }
+        }
+        (IpAddr::V6(source), IpAddr::V6(destination)) => {
+            let ip = ip.first_chunk_mut::<40>()?;
+            ip[0] = 0x60;
+            ip[4..6].copy_from_slice(&(transport_len as u16).to_be_bytes());
+            ip[6] = proto;
+            ip[7] = 64;
+            ip[8..24].copy_from_slice(&destination.octets());
+            ip[24..40].copy_from_slice(&source.octets());
+            sum = sum.pseudo_ipv6(destination, source, proto, transport_len as u32);
+        }
+        _ => return None,
+    }
+    let at = if proto == 6 {
+        reset(packet, transport.first_chunk_mut::<20>()?)?;
+        16
+    } else {
+        let (head, body) = transport.split_first_chunk_mut::<8>()?;
+        (head[0], head[1]) = if proto == 1 { (3, 13) } else { (1, 1) };
+        body.copy_from_slice(quoted);
+        2
+    };
+    let check = sum.bytes(transport).checksum();
+    transport
+        .get_mut(at..at + 2)?
+        .copy_from_slice(&check.to_be_bytes());
+    Some(())
+}
+
+/// The reset that answers a segment.
+fn reset(packet: &Packet<'_>, out: &mut [u8; 20]) -> Option<()> {
+    let segment = packet.transport().first_chunk::<20>()?;
+    let flags = packet.headers().tcp_flags;
+    let seq = u32::from_be_bytes([segment[4], segment[5], segment[6], segment[7]]);
+    out[0..2].copy_from_slice(&segment[2..4]);
+    out[2..4].copy_from_slice(&segment[0..2]);
+    if flags & ACK != 0 {
+        out[4..8].copy_from_slice(&segment[8..12]);
+        out[13] = RST;
+    } else {
+        let length = packet.headers().payload_len()
+            + u32::from(flags & SYN != 0)
+            + u32::from(flags & FIN != 0);
+        out[8..12].copy_from_slice(&seq.wrapping_add(length).to_be_bytes());
+        out[13] = RST | ACK;
+    }
+    out[12] = 5 << 4;
+    Some(())
+}
+
+fn is_host(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(a) => !(a.is_multicast() || a.is_broadcast() || a.is_unspecified()),
+        IpAddr::V6(a) => !(a.is_multicast() || a.is_unspecified()),
+    }
+}

@@ -1,0 +1,400 @@
+//! Rules made ready for matching.
+
+use std::net::IpAddr;
+
+use weir_nf::SettingsError;
+use weir_nf::packet::Side;
+
+use super::rule::{Action, PROTOCOLS, Rule};
+use crate::prefix::Prefixes;
+use crate::words::Words;
+
+/// Connection states, as bits.
+pub(crate) mod state {
+    pub(crate) const NEW: u8 = 1;
+    pub(crate) const ESTABLISHED: u8 = 2;
+    pub(crate) const RELATED: u8 = 4;
+    pub(crate) const INVALID: u8 = 8;
+}
+
+/// What a packet or connection is, as far as rules ask.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Facts {
+    pub(crate) state: u8,
+    /// Side from which the connection was opened (or the packet came).
+    pub(crate) side: Side,
+    /// Source and destination; `None` for what is not IP.
+    pub(crate) ip: Option<(IpAddr, IpAddr)>,
+    pub(crate) proto: u8,
+    /// `None` where there are none or they are not known.
+    pub(crate) ports: Option<(u16, u16)>,
+    pub(crate) icmp_type: Option<u8>,
+    pub(crate) tcp_flags: Option<u8>,
+    pub(crate) vlan: u16,
+    pub(crate) ethertype: u16,
+    /// Destination and source MAC; `None` where the link has none.
+    pub(crate) macs: Option<([u8; 6], [u8; 6])>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Ranges {
+    not: bool,
+    ranges: Vec<(u16, u16)>,
+}
+
+impl Ranges {
+    fn holds(&self, value: Option<u16>) -> bool {
+        self.ranges.is_empty()
+            || value
+                .is_some_and(|v| self.ranges.iter().any(|&(a, b)| (a..=b).contains(&v)) != self.not)
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+struct Networks {
+    any: bool,
+    not: bool,
+    set: Prefixes,
+}
+
+impl Networks {
+    fn holds(&self, address: IpAddr) -> bool {
+        self.any || self.set.contains(address) != self.not
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Compiled {
+    pub(crate) action: Action,
+    pub(crate) log: bool,
+    pub(crate) name: String,
+    states: u8,
+    side: Option<Side>,
+    protocols: Option<[u64; 4]>,
+    from: Networks,
+    to: Networks,
+    from_port: Ranges,
+    to_port: Ranges,
+    icmp_types: Option<[u64; 4]>,
+    /// Flags that count, and the values that they must have.
+    tcp_flags: Option<(u8, u8)>,
+    vlan: Ranges,
+    ethertype: Ranges,
+    from_mac: Vec<[u8; 6]>,
+    to_mac: Vec<[u8; 6]>,
+    asks_ip: bool,
+    asks_link: bool,
+}
+
+fn bit(set: &[u64; 4], value: u8) -> bool {
+    set[usize::from(value) / 64] >> (value % 64) & 1 == 1
+}
+
+impl Compiled {
+    /// True where the rule asks for what differs between the packets of one
+    /// connection.
+    pub(crate) fn is_per_packet(&self) -> bool {
+        self.icmp_types.is_some() || self.tcp_flags.is_some()
+    }
+
+    /// True where the rule names the state in so many words.
+    pub(crate) fn asks_related(&self) -> bool {
+        self.states != u8::MAX && self.states & state::RELATED != 0
+    }
+
+    /// True where these TCP flags may meet the rule.
+    pub(crate) fn may_meet_flags(&self, flags: u8) -> bool {
+        self.tcp_flags
+            .is_some_and(|(mask, value)| flags & mask == value)
+    }
+
+    /// True where the rule asks for ICMP types.
+    pub(crate) fn asks_icmp(&self) -> bool {
+        self.icmp_types.is_some()
+    }
+
+    fn matches_ip(&self, facts: &Facts, (source, destination): (IpAddr, IpAddr)) -> bool {
+        self.protocols.is_none_or(|set| bit(&set, facts.proto))
+            && self.from.holds(source)
+            && self.to.holds(destination)
+            && self.from_port.holds(facts.ports.map(|p| p.0))
+            && self.to_port.holds(facts.ports.map(|p| p.1))
+    }
+
+    pub(crate) fn matches(&self, facts: &Facts) -> bool {
+        if self.states & facts.state == 0 || self.side.is_some_and(|side| side != facts.side) {
+            return false;
+        }
+        match facts.ip {
+            // A rule about nothing in particular is a rule about IP.
+            None if self.asks_ip || !self.asks_link => return false,
+            Some(ends) if !self.matches_ip(facts, ends) => return false,
+            _ => {}
+        }
+        if let Some(types) = &self.icmp_types
+            && !facts.icmp_type.is_some_and(|kind| bit(types, kind))
+        {
+            return false;
+        }
+        if let Some((mask, value)) = self.tcp_flags
+            && facts.tcp_flags.is_none_or(|flags| flags & mask != value)
+        {
+            return false;
+        }
+        if !self.asks_link {
+            return true;
+        }
+        let mac = |list: &[[u8; 6]], mac: Option<[u8; 6]>| {
+            list.is_empty() || mac.is_some_and(|mac| list.contains(&mac))
+        };
+        self.vlan.holds(Some(facts.vlan))
+            && self.ethertype.holds(Some(facts.ethertype))
+            && mac(&self.to_mac, facts.macs.map(|m| m.0))
+            && mac(&self.from_mac, facts.macs.map(|m| m.1))
+    }
+
+    /// Makes rule number `index` ready.
+    pub(crate) fn new(index: usize, rule: &Rule) -> Result<Compiled, SettingsError> {
+        let bad = |field: &str, message: String| {
+            SettingsError::new(format!("rules[{index}].{field}"), message)
+        };
+        let asks_link = ![&rule.vlan, &rule.ethertype, &rule.from_mac, &rule.to_mac]
+            .into_iter()
+            .all(Words::is_empty);
+        let networks = |field: &str, words: &Words| networks(words).map_err(|m| bad(field, m));
+        let ports = |field: &str, words: &Words| {
+            ranges(words, u16::MAX, "port", |_| None).map_err(|m| bad(field, m))
+        };
+        let macs = |field: &str, words: &Words| {
+            words
+                .iter()
+                .map(|w| mac(w).map_err(|m| bad(field, m)))
+                .collect::<Result<Vec<_>, _>>()
+        };
+        let protocols = numbers(&rule.protocol, "protocol", |word| {
+            PROTOCOLS
+                .iter()
+                .find(|&&(name, _)| name == word)
+                .map(|&(_, number)| number)
+        })
+        .map_err(|m| bad("protocol", m))?;
+        let ported = |p: u8| matches!(p, 6 | 17 | 132);
+        if !(rule.from_port.is_empty() && rule.to_port.is_empty())
+            && protocols.is_some_and(|set| (0..=255u8).any(|p| bit(&set, p) && !ported(p)))
+        {
+            let field = if rule.to_port.is_empty() {
+                "from-port"
+            } else {
+                "to-port"
+            };
+            return Err(bad(
+                field,
+                "only tcp, udp and sctp have ports; this rule's protocol has none".into(),
+            )
+            .help("take the ports or the protocol out of the rule"));
+        }
+        let icmp_types = numbers(&rule.icmp_type, "ICMP type", |word| match word {
+            "echo-reply" => Some(0),
+            "unreachable" => Some(3),
+            "echo-request" => Some(8),
+            "time-exceeded" => Some(11),
+            _ => None,
+        })
+        .map_err(|m| bad("icmp-type", m))?;
+        if icmp_types.is_some()
+            && protocols.is_some_and(|set| (0..=255u8).any(|p| bit(&set, p) && p != 1 && p != 58))
+        {
+            return Err(bad(
+                "icmp-type",
+                "this rule's protocol has no ICMP type".into(),
+            ));
+        }
+        let tcp_flags = flags(&rule.tcp_flags).map_err(|m| bad("tcp-flags", m))?;
+        if tcp_flags.is_some()
+            && protocols.is_some_and(|set| (0..=255u8).any(|p| bit(&set, p) && p != 6))
+        {
+            return Err(bad(
+                "tcp-flags",
+                "this rule's protocol has no TCP flags".into(),
+            ));
+        }
+        let mut states = 0;
+        for word in rule.state.iter() {
+            states |= match word {
+                "new" => state::NEW,
+                "established" => state::ESTABLISHED,
+                "related" => state::RELATED,
+                "invalid" => state::INVALID,
+                _ => {
+                    return Err(bad("state", format!("`{word}` is no state"))
+                        .help("there are `new`, `established`, `related` and `invalid`"));
+                }
+            };
+        }
+        let side = match rule.direction.0.as_slice() {
+            [] => None,
+            [one] if one == "in" => Some(Side::Outside),
+            [one] if one == "out" => Some(Side::Inside),
+            [a, b] if a != b && [a, b].iter().all(|w| *w == "in" || *w == "out") => None,
+            other => {
+                return Err(bad(
+                    "direction",
+                    format!("`{}` is no direction", other.join(",")),
+                )
+                .help("`in` (from outside) or `out` (from inside)"));
+            }
+        };
+        let (from, to) = (networks("from", &rule.from)?, networks("to", &rule.to)?);
+        Ok(Compiled {
+            action: rule.action,
+            log: rule.log,
+            name: rule
+                .name
+                .clone()
+                .unwrap_or_else(|| format!("rule {}", index + 1)),
+            states: if states == 0 { u8::MAX } else { states },
+            side,
+            asks_ip: protocols.is_some()
+                || icmp_types.is_some()
+                || tcp_flags.is_some()
+                || !from.any
+                || !to.any
+                || !rule.from_port.is_empty()
+                || !rule.to_port.is_empty(),
+            asks_link,
+            protocols,
+            from,
+            to,
+            from_port: ports("from-port", &rule.from_port)?,
+            to_port: ports("to-port", &rule.to_port)?,
+            icmp_types,
+            tcp_flags,
+            vlan: ranges(&rule.vlan, 4095, "VLAN id", |_| None).map_err(|m| bad("vlan", m))?,
+            ethertype: ranges(&rule.ethertype, u16::MAX, "EtherType", |word| match word {
+                "ipv4" => Some(0x0800),
+                "ipv6" => Some(0x86dd),
+                "arp" => Some(0x0806),
+                "lldp" => Some(0x88cc),
+                _ => None,
+            })
+            .map_err(|m| bad("ethertype", m))?,
+            from_mac: macs("from-mac", &rule.from_mac)?,
+            to_mac: macs("to-mac", &rule.to_mac)?,
+        })
+    }
+}
+
+fn negated(words: &Words) -> (bool, &[String]) {
+    match words.0.split_first() {
+        Some((first, rest)) if first == "not" || first == "!" => (true, rest),
+        _ => (false, &words.0),
+    }
+}
+
+fn networks(words: &Words) -> Result<Networks, String> {
+    let (not, rest) = negated(words);
+    if rest.is_empty() && !not || rest == ["any"] {
+        if not {
+            return Err("`not any` matches nothing".into());
+        }
+        return Ok(Networks {
+            any: true,
+            ..Networks::default()
+        });
+    }
+    if rest.is_empty() {
+        return Err("`not` needs a prefix".into());
+    }
+    Ok(Networks {
+        any: false,
+        not,
+        set: Prefixes::parse(rest.iter().map(String::as_str))?,
+    })
+}
+
+fn number(word: &str) -> Option<u16> {
+    match word.strip_prefix("0x") {
+        Some(digits) => u16::from_str_radix(digits, 16).ok(),
+        None => word.parse().ok(),
+    }
+}
+
+fn ranges(
+    words: &Words,
+    most: u16,
+    what: &str,
+    named: impl Fn(&str) -> Option<u16>,
+) -> Result<Ranges, String> {
+    let (not, rest) = negated(words);
+    if not && rest.is_empty() {
+        return Err(format!("`not` needs a {what}"));
+    }
+    if rest == ["any"] && !not {
+        return Ok(Ranges::default());
+    }
+    let ranges = rest
+        .iter()
+        .map(|word| {
+            let (a, b) = word.split_once('-').unwrap_or((word, word));
+            let one = |w: &str| named(w).or_else(|| number(w)).filter(|&n| n <= most);
+            match (one(a), one(b)) {
+                (Some(a), Some(b)) if a <= b => Ok((a, b)),
+                _ => Err(format!("`{word}` is no {what} or range of 0 to {most}")),
+            }
+        })
+        .collect::<Result<_, _>>()?;
+    Ok(Ranges { not, ranges })
+}
+
+fn numbers(
+    words: &Words,
+    what: &str,
+    named: impl Fn(&str) -> Option<u8>,
+) -> Result<Option<[u64; 4]>, String> {
+    if words.is_empty() || words.0 == ["any"] || words.0 == ["ip"] {
+        return Ok(None);
+    }
+    let mut set = [0u64; 4];
+    for word in words.iter() {
+        let value: u8 = named(word)
+            .or_else(|| word.parse().ok())
+            .ok_or_else(|| format!("`{word}` is no {what}"))?;
+        set[usize::from(value) / 64] |= 1 << (value % 64);
+    }
+    Ok(Some(set))
+}
+
+fn flags(words: &Words) -> Result<Option<(u8, u8)>, String> {
+    const NAMES: [&str; 8] = ["fin", "syn", "rst", "psh", "ack", "urg", "ece", "cwr"];
+    let (mut mask, mut value) = (0, 0);
+    for word in words.iter() {
+        let (clear, name) = match word.strip_prefix('!') {
+            Some(name) => (true, name),
+            None => (false, word),
+        };
+        let place = NAMES.iter().position(|&n| n == name).ok_or_else(|| {
+            format!("`{word}` is no TCP flag (fin, syn, rst, psh, ack, urg, ece, cwr)")
+        })?;
+        if mask >> place & 1 == 1 {
+            return Err(format!("`{name}` is given twice"));
+        }
+        mask |= 1 << place;
+        value |= u8::from(!clear) << place;
+    }
+    Ok((mask != 0).then_some((mask, value)))
+}
+
+fn mac(word: &str) -> Result<[u8; 6], String> {
+    let mut octets = [0; 6];
+    let parts: Vec<&str> = word.split([':', '-']).collect();
+    if parts.len() == 6
+        && parts.iter().zip(&mut octets).all(|(part, octet)| {
+            part.len() == 2 && u8::from_str_radix(part, 16).map(|v| *octet = v).is_ok()
+        })
+    {
+        return Ok(octets);
+    }
+    Err(format!(
+        "`{word}` is no MAC address (like 02:00:5e:10:00:01)"
+    ))
+}

@@ -1,0 +1,548 @@
+//! HTTP/1 messages out of one direction of a connection, piece by piece.
+//!
+//! [`MessageState`] is plain old data; the head that is being put together is
+//! at the end of a side buffer. A head that lies in one packet is never
+//! copied. After bytes that are no message, lost bytes inside a head, or a body
+//! whose framing is lost, the machine looks for the next first line of a
+//! message, which may stand behind other bytes.
+
+use weir_nf::Buffer;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+use super::head::Body;
+use super::line::{Start, start_of, start_within};
+
+/// Where one direction stands.
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct MessageState {
+    /// Bytes left of the body or chunk; while its size is read, the size.
+    left: u64,
+    /// Bytes at the end of the buffer that belong to the unfinished head.
+    partial: u32,
+    /// Bytes passed without a message.
+    probed: u32,
+    mode: u8,
+    /// Where to go on after a head that was too long.
+    after: u8,
+    flags: u8,
+    /// Bytes of the line at hand, as far as they matter (up to 2); of a body,
+    /// whether any came.
+    seen: u8,
+    pad: [u8; 4],
+}
+
+mod mode {
+    /// A message may start here, or has started.
+    pub(super) const START: u8 = 0;
+    pub(super) const GARBAGE: u8 = 1;
+    pub(super) const LENGTH: u8 = 2;
+    pub(super) const CHUNK_SIZE: u8 = 3;
+    pub(super) const CHUNK: u8 = 4;
+    pub(super) const CHUNK_END: u8 = 5;
+    pub(super) const TRAILER: u8 = 6;
+    pub(super) const UNTIL_CLOSE: u8 = 7;
+    pub(super) const IGNORE: u8 = 8;
+    /// The rest of a head that was too long.
+    pub(super) const SKIP_HEAD: u8 = 9;
+}
+
+mod flag {
+    /// The first line must show its version: what came before was no HTTP.
+    pub(super) const STRICT: u8 = 1;
+    pub(super) const REQUEST: u8 = 4;
+    pub(super) const RESPONSE: u8 = 8;
+    /// This direction has spoken HTTP.
+    pub(super) const KNOWN: u8 = 16;
+    /// The head given last ended before its blank line.
+    pub(super) const BROKEN: u8 = 32;
+    /// The head given last was cut because of its size.
+    pub(super) const TOO_LONG: u8 = 64;
+    /// The chunk size's digits are over.
+    pub(super) const EXTENSION: u8 = 128;
+}
+
+/// Longest line kept while looking for a message.
+const LONGEST_GARBAGE: u32 = 16 * 1024;
+
+/// A head that is complete, or as complete as it will ever be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeadAt<'p> {
+    /// In the packet, whole.
+    Packet(&'p [u8]),
+    /// The last `len` bytes of the buffer.
+    Stored {
+        /// How many bytes.
+        len: u32,
+        /// False where the end is missing.
+        whole: bool,
+    },
+}
+
+/// What [`MessageState::step`] came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step<'p> {
+    /// All input is used.
+    More,
+    /// A request's head; say with [`MessageState::body`] what follows.
+    Request(HeadAt<'p>),
+    /// A response's head; say with [`MessageState::body`] what follows.
+    Response(HeadAt<'p>),
+    /// Bytes of the body.
+    Body(&'p [u8]),
+    /// The message is complete.
+    End,
+    /// A first line longer than the limit was thrown away.
+    TooLong,
+}
+
+/// Length of the head at the start of `bytes`, its blank line included.
+pub(crate) fn head_end(bytes: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    loop {
+        at += bytes.get(at..)?.iter().position(|&b| b == b'\n')? + 1;
+        match bytes.get(at..)? {
+            [b'\n', ..] => return Some(at + 1),
+            [b'\r', b'\n', ..] => return Some(at + 2),
+            _ => {}
+        }
+    }
+}
+
+fn take<'p>(input: &mut &'p [u8], count: usize) -> &'p [u8] {
+    let (head, rest) = input.split_at(count.min(input.len()));
+    *input = rest;
+    head
+}
+
+/// Up to and with the next line feed.
+fn take_line<'p>(input: &mut &'p [u8]) -> &'p [u8] {
+    let count = input
+        .iter()
+        .position(|&b| b == b'\n')
+        .map_or(input.len(), |at| at + 1);
+    take(input, count)
+}
+
+fn tail<'b>(store: &'b Buffer<'_>, count: u32) -> &'b [u8] {
+    let all = store.as_slice();
+    all.get(all.len().saturating_sub(count as usize)..)
+        .unwrap_or(&[])
+}
+
+/// Takes `count` bytes off the end.
+pub(crate) fn cut_tail(store: &mut Buffer<'_>, count: u32) {
+    let len = store.len().saturating_sub(count as usize);
+    // Shrinking needs no memory and so can't fail.
+    let _ = store.resize(len);
+}
+
+impl MessageState {
+    /// True where this direction is no HTTP and nothing will be read of it.
+    #[inline]
+    pub fn is_ignored(&self) -> bool {
+        self.mode == mode::IGNORE
+    }
+
+    /// True once a message was seen.
+    pub fn is_known(&self) -> bool {
+        self.has(flag::KNOWN)
+    }
+
+    fn has(&self, flags: u8) -> bool {
+        self.flags & flags != 0
+    }
+
+    /// Reads on. `limit` bounds a head, `probe` the bytes in which a first
+    /// message must show up.
+    pub fn step<'p>(
+        &mut self,
+        input: &mut &'p [u8],
+        store: &mut Buffer<'_>,
+        limit: u32,
+        probe: u32,
+    ) -> Step<'p> {
+        loop {
+            match self.mode {
+                mode::LENGTH | mode::CHUNK if self.left > 0 => {
+                    if input.is_empty() {
+                        return Step::More;
+                    }
+                    let count = usize::try_from(self.left).unwrap_or(usize::MAX);
+                    let bytes = take(input, count);
+                    self.left -= bytes.len() as u64;
+                    self.seen = 1;
+                    return Step::Body(bytes);
+                }
+                mode::LENGTH => {
+                    self.mode = mode::START;
+                    return Step::End;
+                }
+                mode::CHUNK => {
+                    self.mode = mode::CHUNK_END;
+                    self.seen = 0;
+                }
+                mode::UNTIL_CLOSE => {
+                    if input.is_empty() {
+                        return Step::More;
+                    }
+                    return Step::Body(take(input, usize::MAX));
+                }
+                mode::IGNORE => {
+                    *input = &[];
+                    return Step::More;
+                }
+                _ if input.is_empty() => return Step::More,
+                mode::CHUNK_SIZE => self.chunk_size(input),
+                mode::CHUNK_END => self.chunk_end(input),
+                mode::TRAILER | mode::SKIP_HEAD => {
+                    if self.blank_line(input) {
+                        if self.mode == mode::TRAILER {
+                            self.mode = mode::START;
+                            return Step::End;
+                        }
+                        self.mode = self.after;
+                    }
+                }
+                mode::GARBAGE => self.garbage(input, store, probe),
+                _ => {
+                    if let Some(step) = self.start(input, store, limit) {
+                        return step;
+                    }
+                }
+            }
+        }
+    }
+
+    fn start<'p>(
+        &mut self,
+        input: &mut &'p [u8],
+        store: &mut Buffer<'_>,
+        limit: u32,
+    ) -> Option<Step<'p>> {
+        if self.partial == 0 {
+            let blank = input
+                .iter()
+                .take_while(|b| matches!(b, b'\r' | b'\n'))
+                .count();
+            take(input, blank);
+            self.flags &= !(flag::REQUEST | flag::RESPONSE | flag::BROKEN | flag::TOO_LONG);
+            if input.is_empty() {
+                return Some(Step::More);
+            }
+            let start = start_of(input, self.has(flag::STRICT));
+            match start {
+                Start::No => {
+                    self.mode = mode::GARBAGE;
+                    return None;
+                }
+                Start::More => {}
+                Start::Request | Start::Response => {
+                    self.decide(start);
+                    if let Some(end) = head_end(input).filter(|&end| end <= limit as usize) {
+                        return Some(self.found(HeadAt::Packet(take(input, end))));
+                    }
+                }
+            }
+        }
+        while !input.is_empty() {
+            let line = take_line(input);
+            if self.partial as usize + line.len() > limit as usize || store.extend(line).is_err() {
+                return Some(self.too_long(line, store));
+            }
+            self.partial += line.len() as u32;
+            let whole_line = line.last() == Some(&b'\n');
+            // Judging each of many tiny segments would cost the square of
+            // the line's length.
+            let judge = whole_line || self.partial <= 64 || self.partial.is_multiple_of(4096);
+            if !self.has(flag::REQUEST | flag::RESPONSE) && judge {
+                match start_of(tail(store, self.partial), self.has(flag::STRICT)) {
+                    Start::More => {}
+                    Start::No => {
+                        self.probed = self.probed.saturating_add(self.partial);
+                        self.mode = mode::GARBAGE;
+                        if whole_line {
+                            self.search(store);
+                        }
+                        return None;
+                    }
+                    start => self.decide(start),
+                }
+            }
+            if self.has(flag::REQUEST | flag::RESPONSE)
+                && matches!(
+                    tail(store, self.partial),
+                    [.., b'\n', b'\r', b'\n'] | [.., b'\n', b'\n']
+                )
+            {
+                let len = core::mem::take(&mut self.partial);
+                return Some(self.found(HeadAt::Stored { len, whole: true }));
+            }
+        }
+        Some(Step::More)
+    }
+
+    fn decide(&mut self, start: Start) {
+        self.flags |= match start {
+            Start::Request => flag::REQUEST,
+            _ => flag::RESPONSE,
+        };
+    }
+
+    fn found<'p>(&mut self, head: HeadAt<'p>) -> Step<'p> {
+        self.flags &= !flag::STRICT;
+        self.flags |= flag::KNOWN;
+        self.probed = 0;
+        if self.has(flag::REQUEST) {
+            Step::Request(head)
+        } else {
+            Step::Response(head)
+        }
+    }
+
+    fn too_long<'p>(&mut self, line: &[u8], store: &mut Buffer<'_>) -> Step<'p> {
+        if let Some(head) = self.broken_head(store) {
+            self.flags = self.flags & !flag::BROKEN | flag::TOO_LONG;
+            self.seen = u8::from(line.last() != Some(&b'\n')) * 2;
+            return head;
+        }
+        self.forget(store);
+        self.mode = mode::GARBAGE;
+        Step::TooLong
+    }
+
+    /// The unfinished head, where its first line is there.
+    fn broken_head(&mut self, store: &mut Buffer<'_>) -> Option<Step<'static>> {
+        if !self.has(flag::REQUEST | flag::RESPONSE) || !tail(store, self.partial).contains(&b'\n')
+        {
+            return None;
+        }
+        let len = core::mem::take(&mut self.partial);
+        let step = self.found(HeadAt::Stored { len, whole: false });
+        self.flags |= flag::BROKEN;
+        Some(step)
+    }
+
+    fn forget(&mut self, store: &mut Buffer<'_>) {
+        if self.partial > 0 {
+            cut_tail(store, core::mem::take(&mut self.partial));
+        }
+        self.flags &= !(flag::REQUEST | flag::RESPONSE);
+    }
+
+    /// Says what follows the head that was given last.
+    pub fn body(&mut self, body: Body) {
+        self.flags &= !flag::EXTENSION;
+        self.left = 0;
+        self.seen = if self.has(flag::TOO_LONG) {
+            self.seen
+        } else {
+            0
+        };
+        let next = match body {
+            Body::None => mode::LENGTH,
+            Body::Length(length) => {
+                self.left = length;
+                mode::LENGTH
+            }
+            Body::Chunked => mode::CHUNK_SIZE,
+            Body::UntilClose => mode::UNTIL_CLOSE,
+            Body::Tunnel => {
+                self.redetect();
+                mode::START
+            }
+        };
+        if self.has(flag::BROKEN) {
+            self.resync();
+        } else if self.has(flag::TOO_LONG) {
+            self.mode = mode::SKIP_HEAD;
+            self.after = next;
+        } else {
+            self.mode = next;
+        }
+    }
+
+    /// What follows is another protocol, which may be HTTP again.
+    pub fn redetect(&mut self) {
+        if self.mode != mode::IGNORE && self.partial == 0 {
+            self.mode = mode::START;
+            self.flags &= !flag::KNOWN;
+            self.probed = 0;
+        }
+    }
+
+    /// The body that was announced is not sent: its sender was refused before
+    /// the first byte (RFC 9110 section 10.1.1).
+    pub fn body_withheld(&mut self) {
+        if self.mode == mode::LENGTH && self.left > 0 && self.seen == 0 {
+            self.left = 0;
+        }
+    }
+
+    fn resync(&mut self) {
+        self.mode = mode::GARBAGE;
+        self.flags |= flag::STRICT;
+        self.flags &= !(flag::BROKEN | flag::TOO_LONG | flag::REQUEST | flag::RESPONSE);
+    }
+
+    /// So many bytes are lost. The head given, if any, is what there was of
+    /// it.
+    pub fn gap(&mut self, count: u64, store: &mut Buffer<'_>) -> Option<Step<'static>> {
+        match self.mode {
+            mode::IGNORE | mode::UNTIL_CLOSE => None,
+            mode::LENGTH | mode::CHUNK if count <= self.left => {
+                self.left -= count;
+                None
+            }
+            mode::START => {
+                let head = self.broken_head(store);
+                if head.is_none() {
+                    self.forget(store);
+                    self.resync();
+                }
+                head
+            }
+            _ => {
+                self.forget(store);
+                self.resync();
+                None
+            }
+        }
+    }
+
+    /// The stream ended; the head given, if any, is what there was of it.
+    pub fn end(&mut self, store: &mut Buffer<'_>) -> Option<Step<'static>> {
+        match self.mode {
+            mode::IGNORE => None,
+            mode::START => {
+                let head = self.broken_head(store);
+                if head.is_none() {
+                    self.forget(store);
+                }
+                head
+            }
+            mode::GARBAGE => {
+                self.forget(store);
+                None
+            }
+            _ => {
+                self.mode = mode::START;
+                Some(Step::End)
+            }
+        }
+    }
+
+    /// Passes (a part of) a line that begins with no message. The line is kept
+    /// until it is whole: what precedes a message may end without a line feed.
+    fn garbage(&mut self, input: &mut &[u8], store: &mut Buffer<'_>, probe: u32) {
+        let line = take_line(input);
+        self.probed = self.probed.saturating_add(line.len() as u32);
+        if !self.has(flag::KNOWN) && self.probed > probe {
+            self.forget(store);
+            self.mode = mode::IGNORE;
+            return;
+        }
+        let too_long = self.partial + line.len() as u32 > LONGEST_GARBAGE;
+        if too_long || store.extend(line).is_err() {
+            self.forget(store);
+            return;
+        }
+        self.partial += line.len() as u32;
+        if line.last() == Some(&b'\n') {
+            self.search(store);
+        }
+    }
+
+    /// Looks for a message inside the line that is kept.
+    fn search(&mut self, store: &mut Buffer<'_>) {
+        self.flags |= flag::STRICT;
+        self.mode = mode::START;
+        let text = tail(store, self.partial);
+        let Some(at) = start_within(text) else {
+            return self.forget(store);
+        };
+        let start = start_of(text.get(at..).unwrap_or(&[]), true);
+        let keep = text.len() - at;
+        let (from, to) = (store.len() - keep, store.len() - text.len());
+        store.as_mut_slice().copy_within(from.., to);
+        cut_tail(store, at as u32);
+        self.partial = keep as u32;
+        self.decide(start);
+    }
+
+    fn chunk_size(&mut self, input: &mut &[u8]) {
+        while let Some((&b, rest)) = input.split_first() {
+            *input = rest;
+            let digit = (b as char).to_digit(16);
+            match (b, digit) {
+                (b'\n', _) if self.seen == 0 => {} // a blank line before the size
+                (b'\n', _) => {
+                    self.flags &= !flag::EXTENSION;
+                    self.seen = 0;
+                    self.mode = if self.left == 0 {
+                        mode::TRAILER
+                    } else {
+                        mode::CHUNK
+                    };
+                    return;
+                }
+                (b'\r', _) => {}
+                _ if self.has(flag::EXTENSION) => {}
+                (_, Some(digit)) if self.left >> 56 == 0 => {
+                    self.left = self.left << 4 | u64::from(digit);
+                    self.seen = 1;
+                }
+                (b';' | b' ' | b'\t', _) if self.seen > 0 => self.flags |= flag::EXTENSION,
+                (b' ' | b'\t', _) => {}
+                _ => return self.framing_lost(),
+            }
+        }
+    }
+
+    fn chunk_end(&mut self, input: &mut &[u8]) {
+        match take(input, 1) {
+            b"\r" if self.seen == 0 => self.seen = 1,
+            b"\n" => {
+                self.seen = 0;
+                self.left = 0;
+                self.mode = mode::CHUNK_SIZE;
+            }
+            _ => self.framing_lost(),
+        }
+    }
+
+    fn framing_lost(&mut self) {
+        self.left = 0;
+        self.flags &= !flag::EXTENSION;
+        if self.has(flag::RESPONSE) {
+            // As browsers do: what can't be a chunk is the rest of the page.
+            self.mode = mode::UNTIL_CLOSE;
+        } else {
+            self.resync();
+        }
+    }
+
+    /// Passes one line; true where it was blank.
+    fn blank_line(&mut self, input: &mut &[u8]) -> bool {
+        let line = take_line(input);
+        match line {
+            [b'\n'] if self.seen <= 1 => {
+                self.seen = 0;
+                true
+            }
+            [b'\r', b'\n'] if self.seen == 0 => true,
+            [.., b'\n'] => {
+                self.seen = 0;
+                false
+            }
+            [b'\r'] if self.seen == 0 => {
+                self.seen = 1;
+                false
+            }
+            _ => {
+                self.seen = 2;
+                false
+            }
+        }
+    }
+}

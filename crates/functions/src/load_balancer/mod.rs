@@ -1,0 +1,514 @@
+//! Spreading connections over servers: Maglev hashing and a memory per
+//! connection.
+
+mod maglev;
+#[cfg(test)]
+mod tests;
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use weir_nf::packet::HeaderFlags;
+use weir_nf::packet::protocol::ip;
+use weir_nf::prelude::*;
+
+use crate::rewrite::{self, End, Tuple};
+use crate::words::Words;
+
+/// Settings of [`LoadBalancer`].
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Settings {
+    /// What clients connect to, and who serves it.
+    pub services: Vec<Service>,
+    /// Places in each look-up table, a prime: at least 100 times the number of
+    /// servers keeps shares and disruption small. 65,537 by default.
+    pub table_size: u32,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            services: Vec::new(),
+            table_size: 65_537,
+        }
+    }
+}
+
+/// An address that clients connect to.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Service {
+    /// Virtual addresses, IPv4 or IPv6.
+    pub vip: Words,
+    /// Ports; all if missing.
+    #[serde(default)]
+    pub port: Words,
+    /// `tcp`, `udp` or `sctp`; all three if missing.
+    #[serde(default)]
+    pub protocol: Words,
+    /// Servers.
+    #[serde(default)]
+    pub backends: Vec<Backend>,
+    /// What chooses the server: `connection` (addresses and ports; the
+    /// default) or `client` (the client's address only).
+    #[serde(default)]
+    pub hash: HashOf,
+    /// Name in counts and events; the first address if missing.
+    #[serde(default)]
+    pub name: Option<String>,
+}
+
+/// What chooses a server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum HashOf {
+    /// Both addresses, both ports and the protocol.
+    #[default]
+    Connection,
+    /// The client's address.
+    Client,
+}
+
+/// A server.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Backend {
+    /// Its address.
+    pub address: IpAddr,
+    /// Its port; the port that the client used if missing.
+    #[serde(default)]
+    pub port: Option<u16>,
+    /// Its share of new connections, relative to the others', up to 65,535;
+    /// 1 if missing.
+    #[serde(default = "one")]
+    pub weight: u32,
+    /// True: it gets no new connections and keeps those it has.
+    #[serde(default)]
+    pub drain: bool,
+}
+
+fn one() -> u32 {
+    1
+}
+
+#[derive(Debug)]
+struct Server {
+    address: IpAddr,
+    port: Option<u16>,
+    /// Name in the tally.
+    count_as: String,
+}
+
+#[derive(Debug)]
+struct Pool {
+    vips: Vec<IpAddr>,
+    ports: Vec<(u16, u16)>,
+    protocols: Vec<u8>,
+    hash: HashOf,
+    servers: Vec<Server>,
+    table_ipv4: Vec<u16>,
+    table_ipv6: Vec<u16>,
+}
+
+impl Pool {
+    fn takes(&self, tuple: &Tuple) -> bool {
+        self.vips.contains(&tuple.destination)
+            && self.protocols.contains(&tuple.proto)
+            && (self.ports.is_empty()
+                || self
+                    .ports
+                    .iter()
+                    .any(|&(a, b)| (a..=b).contains(&tuple.destination_port)))
+    }
+}
+
+/// The server of a connection: enough to serve it without the settings that
+/// chose it.
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Connection {
+    /// Addresses; IPv4 fills the first four octets.
+    vip: [u8; 16],
+    server: [u8; 16],
+    vip_port: u16,
+    server_port: u16,
+    /// 0: not balanced; 4 or 6: balanced, of this family.
+    family: u8,
+    reserved: [u8; 3],
+}
+
+impl State for Connection {}
+
+fn to_octets(address: IpAddr) -> [u8; 16] {
+    match address {
+        IpAddr::V4(a) => {
+            let mut octets = [0; 16];
+            octets[..4].copy_from_slice(&a.octets());
+            octets
+        }
+        IpAddr::V6(a) => a.octets(),
+    }
+}
+
+impl Connection {
+    fn address(&self, octets: &[u8; 16]) -> IpAddr {
+        if self.family == 4 {
+            let [a, b, c, d, ..] = *octets;
+            Ipv4Addr::new(a, b, c, d).into()
+        } else {
+            Ipv6Addr::from(*octets).into()
+        }
+    }
+
+    fn vip(&self) -> IpAddr {
+        self.address(&self.vip)
+    }
+
+    fn server(&self) -> IpAddr {
+        self.address(&self.server)
+    }
+}
+
+/// The function.
+#[derive(Debug)]
+pub struct LoadBalancer {
+    pools: Vec<Pool>,
+    seed: u64,
+}
+
+const NO_SERVER: DropReason = DropReason(0);
+const UNTRANSLATABLE: DropReason = DropReason(1);
+const BALANCED: Counter = Counter(0);
+
+impl LoadBalancer {
+    fn pool(&self, tuple: &Tuple) -> Option<&Pool> {
+        self.pools.iter().find(|pool| pool.takes(tuple))
+    }
+
+    fn choose<'p>(&self, pool: &'p Pool, tuple: &Tuple) -> Option<&'p Server> {
+        let word = |address: IpAddr| match address {
+            IpAddr::V4(a) => u64::from(u32::from(a)),
+            IpAddr::V6(a) => {
+                let a = u128::from(a);
+                maglev::mix((a >> 64) as u64) ^ a as u64
+            }
+        };
+        let mut hash = maglev::mix(self.seed ^ word(tuple.source));
+        if pool.hash == HashOf::Connection {
+            hash = maglev::mix(hash ^ word(tuple.destination));
+            let ports = u64::from(tuple.source_port) << 16 | u64::from(tuple.destination_port);
+            hash = maglev::mix(hash ^ ports << 8 ^ u64::from(tuple.proto));
+        }
+        let table = if tuple.destination.is_ipv4() {
+            &pool.table_ipv4
+        } else {
+            &pool.table_ipv6
+        };
+        let place = hash.checked_rem(table.len() as u64)?;
+        let server = *table.get(place as usize)?;
+        pool.servers.get(usize::from(server))
+    }
+
+    #[cold]
+    fn error(packet: &mut Packet<'_>, state: &Connection) -> Verdict {
+        let (vip, server) = (state.vip(), state.server());
+        let Some((quote, (source, destination))) =
+            rewrite::quote(packet).zip(rewrite::ends(packet))
+        else {
+            return Verdict::Drop(UNTRANSLATABLE);
+        };
+        let done = if quote.destination == server {
+            // From the servers' side, about a packet to the server: the
+            // client knows of the virtual address only.
+            let outer = (source == server).then_some((End::Source, vip));
+            rewrite::error(packet, &quote, End::Destination, vip, state.vip_port, outer)
+        } else if quote.source == vip {
+            // From the clients' side, about an answer.
+            let outer = (destination == vip).then_some((End::Destination, server));
+            rewrite::error(
+                packet,
+                &quote,
+                End::Source,
+                server,
+                state.server_port,
+                outer,
+            )
+        } else {
+            Some(())
+        };
+        match done {
+            Some(()) => Verdict::Pass,
+            None => Verdict::Drop(UNTRANSLATABLE),
+        }
+    }
+}
+
+impl NetworkFunction for LoadBalancer {
+    type Settings = Settings;
+    type State = Connection;
+    type Stats = ();
+
+    const DESCRIPTOR: Descriptor = Descriptor {
+        manual: "\
+Spreads connections to a virtual address over servers, by rewriting the
+destination (and the source of answers); clients' addresses stay. A new
+connection goes to the server that Maglev's table (NSDI 2016) names for its
+addresses and ports, so several balancers with the same settings choose alike, and
+few connections would be chosen differently when a server comes or goes. The
+choice is then remembered with the connection: a changed list of servers, weight
+or `drain` moves no existing connection.
+
+ICMP errors are translated with the packet they quote; later fragments follow the
+first. Where no server may take a new connection its packets are dropped as
+`no_server`. All else passes untouched. Answers must come back through this chain.
+The servers and their connections are in the tally as SERVICE/ADDRESS:PORT.",
+        needs: Needs::Flow,
+        reads: Parts::NETWORK.and(Parts::TRANSPORT).and(Parts::PAYLOAD),
+        writes: Parts::NETWORK.and(Parts::TRANSPORT).and(Parts::PAYLOAD),
+        drops: &["no_server", "untranslatable"],
+        counters: &["balanced"],
+        aliases: true,
+        tally: 1_024,
+        ..Descriptor::new(
+            "load-balancer",
+            "Spreads connections over servers (Maglev), each staying with its own",
+        )
+    };
+
+    fn new(settings: Settings, set_up: &mut SetUp<'_>) -> Result<LoadBalancer, SettingsError> {
+        if settings.services.is_empty() {
+            return Err(SettingsError::new("services", "there is nothing to balance").help(
+                "give at least one service: `services: [{vip: 192.0.2.10, port: 80, backends: [{address: 10.0.0.1}]}]`",
+            ));
+        }
+        if !maglev::is_prime(settings.table_size) || settings.table_size > 10_000_000 {
+            return Err(SettingsError::new(
+                "table-size",
+                format!("{} is no prime up to 10,000,000", settings.table_size),
+            )
+            .help("65537 does for up to 600 servers, 655373 for up to 6,000"));
+        }
+        let mut pools = Vec::with_capacity(settings.services.len());
+        for (i, service) in settings.services.iter().enumerate() {
+            pools.push(pool(i, service, settings.table_size, set_up)?);
+        }
+        Ok(LoadBalancer {
+            pools,
+            seed: set_up.seed,
+        })
+    }
+
+    fn open(
+        &self,
+        packet: &Packet<'_>,
+        flow: &FlowInfo<'_>,
+        cx: &mut Context<'_>,
+    ) -> Result<Connection, DropReason> {
+        // The packet's own addresses: a function before this one may have
+        // changed those of the key.
+        let Some(tuple) = Tuple::of(packet) else {
+            return Ok(Connection::default());
+        };
+        if packet.headers().flags.contains(HeaderFlags::ICMP_ERROR) {
+            return Ok(Connection::default());
+        }
+        let Some(pool) = self.pool(&tuple) else {
+            return Ok(Connection::default());
+        };
+        let server = self.choose(pool, &tuple).ok_or(NO_SERVER)?;
+        let state = Connection {
+            vip: to_octets(tuple.destination),
+            server: to_octets(server.address),
+            vip_port: tuple.destination_port,
+            server_port: server.port.unwrap_or(tuple.destination_port),
+            family: if tuple.destination.is_ipv4() { 4 } else { 6 },
+            reserved: [0; 3],
+        };
+        // Answers come from the server, not from the virtual address.
+        let (key, direction) = Tuple {
+            destination: server.address,
+            destination_port: state.server_port,
+            ..tuple
+        }
+        .key(flow.key());
+        let client = if flow.to_server() {
+            direction
+        } else {
+            direction.opposite()
+        };
+        cx.alias(key, client);
+        cx.count(BALANCED, 1);
+        cx.tally(server.count_as.as_bytes(), 1);
+        Ok(state)
+    }
+
+    #[inline]
+    fn process(
+        &self,
+        packet: &mut Packet<'_>,
+        flow: &mut Flow<'_, Self>,
+        _: &mut Context<'_>,
+    ) -> Verdict {
+        let state = *flow.state;
+        if state.family == 0 {
+            return Verdict::Pass;
+        }
+        if packet.headers().flags.contains(HeaderFlags::ICMP_ERROR) {
+            return LoadBalancer::error(packet, &state);
+        }
+        let Some((source, destination)) = rewrite::ends(packet) else {
+            return Verdict::Drop(UNTRANSLATABLE);
+        };
+        let done = if destination == state.vip() {
+            rewrite::end(packet, End::Destination, state.server(), state.server_port)
+        } else if source == state.server() {
+            rewrite::end(packet, End::Source, state.vip(), state.vip_port)
+        } else {
+            Some(())
+        };
+        match done {
+            Some(()) => Verdict::Pass,
+            None => Verdict::Drop(UNTRANSLATABLE),
+        }
+    }
+}
+
+/// Makes service number `i` ready.
+fn pool(
+    i: usize,
+    service: &Service,
+    size: u32,
+    set_up: &mut SetUp<'_>,
+) -> Result<Pool, SettingsError> {
+    let bad = |field: &str, message: String| {
+        SettingsError::new(format!("services[{i}].{field}"), message)
+    };
+    let vips = service
+        .vip
+        .iter()
+        .map(|word| {
+            word.parse::<IpAddr>()
+                .map_err(|_| bad("vip", format!("`{word}` is no address")))
+        })
+        .collect::<Result<Vec<_>, _>>()?;
+    let first = *vips
+        .first()
+        .ok_or_else(|| bad("vip", "a service has at least one address".into()))?;
+    let ports = service
+        .port
+        .iter()
+        .map(|word| {
+            let (a, b) = word.split_once('-').unwrap_or((word, word));
+            match (a.parse::<u16>(), b.parse::<u16>()) {
+                (Ok(a), Ok(b)) if a <= b => Ok((a, b)),
+                _ => Err(bad("port", format!("`{word}` is no port or range"))),
+            }
+        })
+        .collect::<Result<Vec<_>, _>>()?;
+    let mut protocols = service
+        .protocol
+        .iter()
+        .map(|word| match word {
+            "tcp" => Ok(ip::TCP),
+            "udp" => Ok(ip::UDP),
+            "sctp" => Ok(ip::SCTP),
+            _ => Err(bad(
+                "protocol",
+                format!("`{word}` is not `tcp`, `udp` or `sctp`"),
+            )),
+        })
+        .collect::<Result<Vec<_>, _>>()?;
+    if protocols.is_empty() {
+        protocols = vec![ip::TCP, ip::UDP, ip::SCTP];
+    }
+    let name = service.name.clone().unwrap_or_else(|| first.to_string());
+    let mut servers = Vec::with_capacity(service.backends.len());
+    let (mut ipv4, mut ipv6) = (Vec::new(), Vec::new());
+    for (j, backend) in service.backends.iter().enumerate() {
+        let place = format!("services[{i}].backends[{j}]");
+        if backend.weight > 65_535 {
+            return Err(SettingsError::new(
+                format!("{place}.weight"),
+                "a weight is 0 to 65,535",
+            ));
+        }
+        if vips.contains(&backend.address) {
+            return Err(SettingsError::new(
+                format!("{place}.address"),
+                "a server has an address of its own, not the virtual one",
+            ));
+        }
+        if !vips
+            .iter()
+            .any(|vip| vip.is_ipv4() == backend.address.is_ipv4())
+        {
+            return Err(SettingsError::new(
+                format!("{place}.address"),
+                "no virtual address of this service is of the server's family",
+            ));
+        }
+        let label = match backend.port {
+            Some(0) => {
+                return Err(SettingsError::new(
+                    format!("{place}.port"),
+                    "a port is 1 to 65535",
+                ));
+            }
+            Some(port) if backend.address.is_ipv6() => format!("[{}]:{port}", backend.address),
+            Some(port) => format!("{}:{port}", backend.address),
+            None => backend.address.to_string(),
+        };
+        let count_as = format!("{name}/{label}");
+        if servers.iter().any(|s: &Server| s.count_as == count_as) {
+            return Err(SettingsError::new(
+                format!("{place}.address"),
+                format!("{label} is in the list twice"),
+            )
+            .help("give it a higher weight instead"));
+        }
+        let weight = if backend.drain { 0 } else { backend.weight };
+        let (mine, other) = if backend.address.is_ipv4() {
+            (weight, 0)
+        } else {
+            (0, weight)
+        };
+        ipv4.push((label.clone(), mine));
+        ipv6.push((label, other));
+        servers.push(Server {
+            address: backend.address,
+            port: backend.port,
+            count_as,
+        });
+    }
+    if servers.len() >= usize::from(maglev::NOBODY) {
+        return Err(bad(
+            "backends",
+            "a service has at most 65,534 servers".into(),
+        ));
+    }
+    for (family, list) in [("IPv4", &ipv4), ("IPv6", &ipv6)] {
+        let wanted = vips.iter().any(|vip| vip.is_ipv4() == (family == "IPv4"));
+        if wanted && list.iter().all(|(_, weight)| *weight == 0) {
+            set_up.warn(format!(
+                "service {name}: no {family} server takes new connections; they are dropped as no_server"
+            ));
+        }
+        let taking = list.iter().filter(|(_, weight)| *weight > 0).count();
+        if taking * 100 > size as usize {
+            set_up.warn(format!(
+                "service {name}: a table of {size} places is small for {taking} servers; shares will differ"
+            ));
+        }
+    }
+    Ok(Pool {
+        vips,
+        ports,
+        protocols,
+        hash: service.hash,
+        servers,
+        table_ipv4: maglev::table(&ipv4, size, set_up.seed),
+        table_ipv6: maglev::table(&ipv6, size, set_up.seed),
+    })
+}

@@ -1,0 +1,638 @@
+//! NAPT for IPv4 (RFC 4787, RFC 5382, RFC 5508); docs/nat44.md has the table
+//! of requirements.
+
+mod settings;
+#[cfg(test)]
+mod tests;
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use weir_nf::packet::checksum::Change;
+use weir_nf::packet::protocol::ip;
+use weir_nf::packet::{HeaderFlags, Headers};
+use weir_nf::prelude::*;
+use weir_nf::{Event, PoolId, PoolSpec, PortLease, PortSpace, Want};
+
+pub use settings::{Behaviour, Pooling, Settings};
+
+use crate::prefix::Prefixes;
+use crate::rewrite::{self, End, Tuple};
+
+/// What a state is about.
+mod kind {
+    /// Nothing is translated.
+    pub(super) const UNTOUCHED: u8 = 0;
+    /// A mapping.
+    pub(super) const MAPPED: u8 = 1;
+}
+
+/// A mapping: one client port (or one connection) and its external port.
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Mapping {
+    internal: [u8; 4],
+    external: [u8; 4],
+    internal_port: [u8; 2],
+    external_port: [u8; 2],
+    /// What translation outwards does to IPv4's header checksum, and to the
+    /// transport's ([`Change::to_bits`]).
+    network_out: u16,
+    transport_out: u16,
+    /// The same inwards.
+    network_in: u16,
+    transport_in: u16,
+    /// Number of the external address in the pool.
+    address: u16,
+    /// A [`PortSpace`].
+    space: u8,
+    kind: u8,
+}
+
+impl State for Mapping {
+    const VERSION: u16 = 1;
+}
+
+impl Mapping {
+    fn new(internal: (Ipv4Addr, u16), external: (Ipv4Addr, u16), lease: PortLease) -> Mapping {
+        let (out, back) = (
+            Change::new().ipv4(internal.0, external.0),
+            Change::new().ipv4(external.0, internal.0),
+        );
+        let (port_out, port_back) = (
+            Change::new().word(internal.1, external.1),
+            Change::new().word(external.1, internal.1),
+        );
+        // ICMP's checksum does not cover addresses.
+        let covers = lease.space != PortSpace::Icmp;
+        let transport = |addresses: Change, port: Change| {
+            if covers { addresses.and(port) } else { port }.to_bits()
+        };
+        Mapping {
+            internal: internal.0.octets(),
+            external: external.0.octets(),
+            internal_port: internal.1.to_be_bytes(),
+            external_port: external.1.to_be_bytes(),
+            network_out: out.to_bits(),
+            transport_out: transport(out, port_out),
+            network_in: back.to_bits(),
+            transport_in: transport(back, port_back),
+            address: lease.address,
+            space: lease.space as u8,
+            kind: kind::MAPPED,
+        }
+    }
+
+    fn lease(&self) -> PortLease {
+        PortLease {
+            address: self.address,
+            port: u16::from_be_bytes(self.external_port),
+            space: match self.space {
+                0 => PortSpace::Tcp,
+                1 => PortSpace::Udp,
+                _ => PortSpace::Icmp,
+            },
+        }
+    }
+
+    fn internal(&self) -> (Ipv4Addr, u16) {
+        (
+            Ipv4Addr::from(self.internal),
+            u16::from_be_bytes(self.internal_port),
+        )
+    }
+
+    fn external(&self) -> (Ipv4Addr, u16) {
+        (
+            Ipv4Addr::from(self.external),
+            u16::from_be_bytes(self.external_port),
+        )
+    }
+}
+
+/// The function.
+#[derive(Debug)]
+pub struct Nat44 {
+    settings: Settings,
+    filtering: Behaviour,
+    inside: Prefixes,
+    pool: PoolId,
+    /// External addresses in the order of their numbers, which is ascending.
+    addresses: Vec<Ipv4Addr>,
+    lowest: u32,
+    /// Highest address less the lowest.
+    span: u32,
+    seed: u64,
+}
+
+const NO_PORT: DropReason = DropReason(0);
+const NO_MAPPING: DropReason = DropReason(1);
+const PROTOCOL: DropReason = DropReason(2);
+const UNTRANSLATABLE: DropReason = DropReason(3);
+const SPOOFED: DropReason = DropReason(4);
+const HAIRPIN_OFF: DropReason = DropReason(5);
+
+const CREATED: Counter = Counter(0);
+const DELETED: Counter = Counter(1);
+const HAIRPINS: Counter = Counter(2);
+const ERRORS: Counter = Counter(3);
+
+impl Nat44 {
+    #[inline]
+    fn is_external(&self, address: Ipv4Addr) -> bool {
+        u32::from(address).wrapping_sub(self.lowest) <= self.span
+            && self.addresses.binary_search(&address).is_ok()
+    }
+
+    /// Leases an external port for a client.
+    fn lease(
+        &self,
+        client: Ipv4Addr,
+        port: u16,
+        space: PortSpace,
+        cx: &mut Context<'_>,
+    ) -> Option<(Ipv4Addr, PortLease)> {
+        // Where only the parity is to be kept, a port that no pool has stands
+        // for it.
+        let port = match (self.settings.preserve_port, self.settings.parity) {
+            (true, _) => Some(port),
+            (false, true) => Some(port & 1),
+            (false, false) => None,
+        };
+        let want = Want {
+            port,
+            parity: self.settings.parity,
+        };
+        let mut x = u64::from(u32::from(client)) ^ self.seed;
+        x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        let count = self.addresses.len();
+        let first = ((x ^ x >> 31) % count.max(1) as u64) as usize;
+        let tries = match self.settings.pooling {
+            Pooling::Paired => 1,
+            Pooling::Arbitrary => count,
+        };
+        for attempt in 0..tries {
+            let number = (first + attempt) % count;
+            let address = *self.addresses.get(number)?;
+            let mut take = |want| cx.leases.take(self.pool, number as u16, space, want);
+            // Parity is a wish: a port of the other kind is better than none.
+            let lease = take(want).or_else(|| want.parity.then(|| take(Want::default())).flatten());
+            if let Some(lease) = lease {
+                return Some((address, lease));
+            }
+        }
+        None
+    }
+
+    /// Asks for the names under which answers come: those of a connection from
+    /// inside under the external address, those of one from outside (or the
+    /// hairpin) under the internal one. `tuple` is the packet as translated.
+    #[cold]
+    fn name_answers(&self, tuple: &Tuple, turned: bool, flow: &FlowInfo<'_>, cx: &mut Context<'_>) {
+        let (mut key, direction) = tuple.key(flow.key());
+        if turned {
+            // The answers come back turned as well, the other way.
+            key = key.turned(direction.opposite());
+        }
+        let client = if flow.to_server() {
+            direction
+        } else {
+            direction.opposite()
+        };
+        cx.alias(key, client);
+    }
+
+    /// From inside to outside.
+    #[inline(always)]
+    fn outwards(
+        &self,
+        packet: &mut Packet<'_>,
+        state: &Mapping,
+        destination: Ipv4Addr,
+        flow: &FlowInfo<'_>,
+        cx: &mut Context<'_>,
+    ) -> Verdict {
+        let done = translate(
+            packet,
+            End::Source,
+            state.external,
+            (state.internal_port, state.external_port),
+            state.network_out,
+            state.transport_out,
+        );
+        if done.is_none() {
+            return Verdict::Drop(UNTRANSLATABLE);
+        }
+        let turned = self.is_external(destination);
+        if flow.is_first()
+            && let Some(tuple) = Tuple::of(packet)
+        {
+            self.name_answers(&tuple, turned, flow, cx);
+        }
+        if !turned {
+            return Verdict::Pass;
+        }
+        if !self.settings.hairpin {
+            return Verdict::Drop(HAIRPIN_OFF);
+        }
+        cx.count(HAIRPINS, 1);
+        Verdict::Turn
+    }
+
+    /// From outside to inside.
+    #[inline(always)]
+    fn inwards(
+        &self,
+        packet: &mut Packet<'_>,
+        state: &Mapping,
+        flow: &FlowInfo<'_>,
+        cx: &mut Context<'_>,
+    ) -> Verdict {
+        let done = translate(
+            packet,
+            End::Destination,
+            state.internal,
+            (state.external_port, state.internal_port),
+            state.network_in,
+            state.transport_in,
+        );
+        if done.is_none() {
+            return Verdict::Drop(UNTRANSLATABLE);
+        }
+        if flow.is_first()
+            && flow.to_server()
+            && let Some(tuple) = Tuple::of(packet)
+        {
+            self.name_answers(&tuple, false, flow, cx);
+        }
+        Verdict::Pass
+    }
+
+    /// An ICMP error about a packet of the mapping (RFC 5508 section 4).
+    #[cold]
+    fn error(&self, packet: &mut Packet<'_>, state: &Mapping, cx: &mut Context<'_>) -> Verdict {
+        let Some((quote, (source, destination))) =
+            rewrite::quote(packet).zip(rewrite::ends(packet))
+        else {
+            return Verdict::Drop(UNTRANSLATABLE);
+        };
+        let ((internal, internal_port), (external, external_port)) =
+            (state.internal(), state.external());
+        // With ports: both ends of a hairpin may have one external address.
+        let done = if (quote.source, quote.ports.0) == (external.into(), external_port) {
+            // From outside, about a packet that went out.
+            let outer = (destination == IpAddr::V4(external))
+                .then_some((End::Destination, internal.into()));
+            rewrite::error(
+                packet,
+                &quote,
+                End::Source,
+                internal.into(),
+                internal_port,
+                outer,
+            )
+        } else if (quote.destination, quote.ports.1) == (internal.into(), internal_port) {
+            // From inside, about a packet that came in. Routers inside have no
+            // address outside: they too speak with the mapping's (REQ-5).
+            let hidden = matches!(source, IpAddr::V4(a) if self.inside.has_ipv4(a));
+            let outer = hidden.then_some((End::Source, external.into()));
+            rewrite::error(
+                packet,
+                &quote,
+                End::Destination,
+                external.into(),
+                external_port,
+                outer,
+            )
+        } else {
+            return Verdict::Drop(NO_MAPPING);
+        };
+        if done.is_none() {
+            return Verdict::Drop(UNTRANSLATABLE);
+        }
+        cx.count(ERRORS, 1);
+        let turned =
+            matches!(rewrite::ends(packet), Some((_, IpAddr::V4(to))) if self.is_external(to));
+        match (turned, self.settings.hairpin) {
+            (false, _) => Verdict::Pass,
+            (true, true) => Verdict::Turn,
+            (true, false) => Verdict::Drop(HAIRPIN_OFF),
+        }
+    }
+
+    #[cold]
+    fn untouched(&self, packet: &Packet<'_>) -> Verdict {
+        match rewrite::ends(packet) {
+            // Nobody asked for this.
+            Some((_, IpAddr::V4(to))) if self.is_external(to) => Verdict::Drop(NO_MAPPING),
+            Some((IpAddr::V4(from), _)) if self.inside.has_ipv4(from) => {
+                Verdict::Drop(UNTRANSLATABLE)
+            }
+            _ => Verdict::Pass,
+        }
+    }
+}
+
+/// Source and destination of an IPv4 packet.
+#[inline(always)]
+fn ipv4_ends(packet: &Packet<'_>) -> Option<([u8; 4], [u8; 4])> {
+    let l3 = usize::from(packet.headers().l3);
+    let addresses = packet.bytes().get(l3 + 12..)?.first_chunk::<8>()?;
+    let [a, b, c, d, e, f, g, h] = *addresses;
+    Some(([a, b, c, d], [e, f, g, h]))
+}
+
+/// Rewrites one end of a TCP, UDP or ICMP query packet by what was computed
+/// when the mapping was made. Later fragments get the address only. `None`
+/// where the packet has not the port that the mapping is for (a host that
+/// talks to itself) or is too short.
+#[inline(always)]
+fn translate(
+    packet: &mut Packet<'_>,
+    end: End,
+    address: [u8; 4],
+    (old, new): ([u8; 2], [u8; 2]),
+    network: u16,
+    transport: u16,
+) -> Option<()> {
+    let headers: Headers = *packet.headers();
+    let bytes = packet.bytes_mut();
+    let head = bytes
+        .get_mut(usize::from(headers.l3)..)?
+        .first_chunk_mut::<20>()?;
+    let sum = Change::from_bits(network).apply(u16::from_be_bytes([head[10], head[11]]));
+    [head[10], head[11]] = sum.to_be_bytes();
+    let at = match end {
+        End::Source => 12,
+        End::Destination => 16,
+    };
+    head.get_mut(at..at + 4)?.copy_from_slice(&address);
+    if headers.is_later_fragment() {
+        return Some(());
+    }
+    let change = Change::from_bits(transport);
+    let segment = bytes.get_mut(usize::from(headers.l4)..)?;
+    let at = match end {
+        End::Source => 0,
+        End::Destination => 2,
+    };
+    match headers.proto {
+        ip::TCP => {
+            let head = segment.first_chunk_mut::<18>()?;
+            if [head[at], head[at + 1]] != old {
+                return None;
+            }
+            [head[at], head[at + 1]] = new;
+            let sum = change.apply(u16::from_be_bytes([head[16], head[17]]));
+            [head[16], head[17]] = sum.to_be_bytes();
+        }
+        ip::UDP => {
+            let head = segment.first_chunk_mut::<8>()?;
+            if [head[at], head[at + 1]] != old {
+                return None;
+            }
+            [head[at], head[at + 1]] = new;
+            let sum = change.apply_udp(u16::from_be_bytes([head[6], head[7]]));
+            [head[6], head[7]] = sum.to_be_bytes();
+        }
+        _ => {
+            let head = segment.first_chunk_mut::<8>()?;
+            if [head[4], head[5]] != old {
+                return None;
+            }
+            [head[4], head[5]] = new;
+            let sum = change.apply(u16::from_be_bytes([head[2], head[3]]));
+            [head[2], head[3]] = sum.to_be_bytes();
+        }
+    }
+    Some(())
+}
+
+impl NetworkFunction for Nat44 {
+    type Settings = Settings;
+    type State = Mapping;
+    type Stats = ();
+
+    const DESCRIPTOR: Descriptor = Descriptor {
+        manual: "\
+Translates the addresses and ports of clients inside (`inside`) to those of a pool,
+for TCP, UDP and ICMP queries over IPv4, as RFC 4787, RFC 5382 and RFC 5508 ask;
+docs/nat44.md says requirement by requirement what weir does.
+
+A mapping lives as long as one of its flows; time-outs are the chain's (`flows`),
+which by default are those of the RFCs. Its port is leased from the pool and given
+back when it ends. Where no port is left new flows are dropped as `no_port`.
+ICMP errors are translated with the packet that they quote. Later fragments follow
+the first one. A packet from outside to an external address without a mapping is
+dropped as `no_mapping`, never answered. What comes from elsewhere than `inside`
+and goes elsewhere than the pool passes untouched, IPv6 included.
+
+The chain needs a port on each side for connections from outside
+(`filtering: endpoint-independent`) and for hairpins. Protocols that have no ports
+are dropped as `protocol` (SCTP too: its checksum and multihoming need a NAT of
+their own). No application's payload is rewritten (no ALG).",
+        needs: Needs::Flow,
+        scope: MAPPING_SCOPE,
+        reads: Parts::NETWORK.and(Parts::TRANSPORT).and(Parts::PAYLOAD),
+        writes: Parts::NETWORK.and(Parts::TRANSPORT).and(Parts::PAYLOAD),
+        drops: &[
+            "no_port",
+            "no_mapping",
+            "protocol",
+            "untranslatable",
+            "spoofed",
+            "hairpin_off",
+        ],
+        counters: &["created", "deleted", "hairpins", "errors"],
+        shares: true,
+        aliases: true,
+        ..Descriptor::new("nat44", "Port-translating NAT for IPv4 (NAPT)")
+    };
+
+    fn new(settings: Settings, set_up: &mut SetUp<'_>) -> Result<Nat44, SettingsError> {
+        let inside = Prefixes::parse(settings.inside.iter())
+            .map_err(|message| SettingsError::new("inside", message))?;
+        if inside.is_empty() {
+            return Err(SettingsError::new("inside", "nobody is inside")
+                .help("leave it out for the private addresses"));
+        }
+        let addresses = settings::addresses(&settings, &inside)?;
+        let (first, last) = settings::ports(&settings)?;
+        let filtering = match (settings.mapping, settings.filtering) {
+            (Behaviour::AddressAndPortDependent, Some(Behaviour::EndpointIndependent)) => {
+                return Err(SettingsError::new(
+                    "filtering",
+                    "a mapping for one connection lets only that connection's other end in",
+                )
+                .help("leave `filtering` out, or make `mapping` endpoint-independent"));
+            }
+            (mapping, filtering) => filtering.unwrap_or(mapping),
+        };
+        if settings.mapping == Behaviour::AddressAndPortDependent {
+            set_up.warn("address-and-port-dependent mapping breaks RFC 4787 REQ-1: peer-to-peer applications will suffer");
+        }
+        let pool = set_up.lease(
+            "block",
+            PoolSpec {
+                addresses: addresses.iter().map(|&a| a.into()).collect(),
+                first,
+                last,
+                block: settings.block,
+            },
+        )?;
+        let ends = addresses.first().zip(addresses.last());
+        let (lowest, highest) = ends.map_or((0, 0), |(&a, &b)| (u32::from(a), u32::from(b)));
+        Ok(Nat44 {
+            settings,
+            filtering,
+            inside,
+            pool,
+            addresses,
+            lowest,
+            span: highest - lowest,
+            seed: set_up.seed,
+        })
+    }
+
+    fn scope(&self) -> Scope {
+        match self.settings.mapping {
+            Behaviour::EndpointIndependent => MAPPING_SCOPE,
+            Behaviour::AddressAndPortDependent => Scope::Flow,
+        }
+    }
+
+    fn open(
+        &self,
+        packet: &Packet<'_>,
+        flow: &FlowInfo<'_>,
+        cx: &mut Context<'_>,
+    ) -> Result<Mapping, DropReason> {
+        let headers = packet.headers();
+        let Some(tuple) = Tuple::of(packet) else {
+            return Ok(Mapping::default());
+        };
+        let (IpAddr::V4(source), IpAddr::V4(destination)) = (tuple.source, tuple.destination)
+        else {
+            return Ok(Mapping::default());
+        };
+        if !self.inside.has_ipv4(source) {
+            return if self.is_external(destination) {
+                Err(NO_MAPPING)
+            } else {
+                Ok(Mapping::default())
+            };
+        }
+        if packet.side() == Side::Outside {
+            return Err(SPOOFED);
+        }
+        if !flow.to_server() || headers.flags.contains(HeaderFlags::ICMP_ERROR) {
+            // A SYN+ACK or an ICMP error about what was never seen: there is
+            // no mapping that it could belong to (RFC 5508 REQ-4, REQ-5).
+            return Err(NO_MAPPING);
+        }
+        let space = match tuple.proto {
+            ip::TCP => PortSpace::Tcp,
+            ip::UDP => PortSpace::Udp,
+            ip::ICMP if rewrite::query_id(packet.bytes(), headers).is_some() => PortSpace::Icmp,
+            _ => return Err(PROTOCOL),
+        };
+        if headers.is_later_fragment() {
+            return Err(UNTRANSLATABLE);
+        }
+        let (external, lease) = self
+            .lease(source, tuple.source_port, space, cx)
+            .ok_or(NO_PORT)?;
+        cx.count(CREATED, 1);
+        if self.filtering == Behaviour::EndpointIndependent {
+            let key = flow.key();
+            let (end, _) = weir_nf::packet::FlowKey::one_end(
+                external.into(),
+                lease.port,
+                tuple.proto,
+                key.zone(),
+                key.chain(),
+            );
+            cx.open_alias(end);
+        }
+        let state = Mapping::new((source, tuple.source_port), (external, lease.port), lease);
+        if self.settings.log && cx.wants_events() {
+            describe(&mut cx.event("nat", flow), "create", &state);
+        }
+        Ok(state)
+    }
+
+    #[inline]
+    fn process(
+        &self,
+        packet: &mut Packet<'_>,
+        flow: &mut Flow<'_, Self>,
+        cx: &mut Context<'_>,
+    ) -> Verdict {
+        let state = *flow.state;
+        if state.kind != kind::MAPPED {
+            return self.untouched(packet);
+        }
+        if packet.headers().flags.contains(HeaderFlags::ICMP_ERROR) {
+            return self.error(packet, &state, cx);
+        }
+        let Some((source, destination)) = ipv4_ends(packet) else {
+            return Verdict::Drop(UNTRANSLATABLE);
+        };
+        if source == state.internal {
+            self.outwards(packet, &state, destination.into(), &flow.info, cx)
+        } else if destination == state.external {
+            self.inwards(packet, &state, &flow.info, cx)
+        } else {
+            Verdict::Drop(NO_MAPPING)
+        }
+    }
+
+    fn without_flow(&self, packet: &mut Packet<'_>, _: &mut Context<'_>) -> Verdict {
+        self.untouched(packet)
+    }
+
+    fn close(&self, flow: &mut Flow<'_, Self>, why: CloseReason, cx: &mut Context<'_>) {
+        let state = *flow.state;
+        if state.kind != kind::MAPPED {
+            return;
+        }
+        // Once only, whoever ends the flow again.
+        flow.state.kind = kind::UNTOUCHED;
+        cx.leases.give(self.pool, state.lease());
+        cx.count(DELETED, 1);
+        if self.settings.log && cx.wants_events() {
+            let mut event = cx.unit_event("nat", &flow.info);
+            event.text(
+                "proto",
+                match state.space {
+                    0 => "TCP",
+                    1 => "UDP",
+                    _ => "ICMP",
+                },
+            );
+            event.text("reason", why.name());
+            describe(&mut event, "delete", &state);
+        }
+    }
+}
+
+/// A client's address, port and protocol: what RFC 4787 REQ-1 maps.
+const MAPPING_SCOPE: Scope = Scope::Fields(
+    Fields::CLIENT_ADDRESS
+        .and(Fields::CLIENT_PORT)
+        .and(Fields::PROTOCOL),
+);
+
+/// Adds the mapping to an event.
+fn describe(event: &mut Event<'_>, what: &str, state: &Mapping) {
+    let (internal, internal_port) = state.internal();
+    let (external, external_port) = state.external();
+    event
+        .object("nat")
+        .text("event", what)
+        .address("internal_ip", internal.into())
+        .number("internal_port", u64::from(internal_port))
+        .address("external_ip", external.into())
+        .number("external_port", u64::from(external_port))
+        .end();
+}

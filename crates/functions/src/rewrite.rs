@@ -1,0 +1,394 @@
+//! Changing one end of a packet (address, port or query id) with all checksums
+//! over it, and the same inside the packet that an ICMP error quotes.
+//!
+//! Checksums are updated by what changed (RFC 1624), so a wrong one stays
+//! wrong, and a packet that a capture cut short is fine.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use weir_nf::packet::checksum::{Change, sctp};
+use weir_nf::packet::protocol::ip;
+use weir_nf::packet::{Direction, FlowKey, HeaderFlags, Headers, Packet};
+
+/// One end of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// Where it comes from.
+    Source,
+    /// Where it goes.
+    Destination,
+}
+
+impl End {
+    /// Offset of the address in an IPv4 header.
+    const fn ipv4(self) -> usize {
+        match self {
+            End::Source => 12,
+            End::Destination => 16,
+        }
+    }
+
+    const fn ipv6(self) -> usize {
+        match self {
+            End::Source => 8,
+            End::Destination => 24,
+        }
+    }
+
+    const fn port(self) -> usize {
+        match self {
+            End::Source => 0,
+            End::Destination => 2,
+        }
+    }
+}
+
+/// Addresses and ports that a packet has now (the flow's key has those with
+/// which its first packet came in). Queries of ICMP have their id as both
+/// ports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tuple {
+    pub(crate) source: IpAddr,
+    pub(crate) source_port: u16,
+    pub(crate) destination: IpAddr,
+    pub(crate) destination_port: u16,
+    pub(crate) proto: u8,
+}
+
+impl Tuple {
+    /// Of an IP packet; ports are 0 where it has none (a later fragment).
+    pub(crate) fn of(packet: &Packet<'_>) -> Option<Tuple> {
+        let (headers, bytes) = (packet.headers(), packet.bytes());
+        let l3 = usize::from(headers.l3);
+        let (source, destination) = addresses(bytes, l3, headers.is_ipv4(), headers.is_ipv6())?;
+        let (source_port, destination_port) = if headers.is_later_fragment() {
+            (0, 0)
+        } else if let Some(ports) = headers.ports(bytes) {
+            ports
+        } else if let Some(id) = query_id(bytes, headers) {
+            (id, id)
+        } else {
+            (0, 0)
+        };
+        Some(Tuple {
+            source,
+            source_port,
+            destination,
+            destination_port,
+            proto: headers.proto,
+        })
+    }
+
+    /// The key of packets with this tuple, in the zone and chain of `like`.
+    pub(crate) fn key(&self, like: &FlowKey) -> (FlowKey, Direction) {
+        FlowKey::new(
+            self.source,
+            self.source_port,
+            self.destination,
+            self.destination_port,
+            self.proto,
+            like.zone(),
+            like.chain(),
+        )
+    }
+}
+
+/// Source and destination of the packet at hand.
+pub(crate) fn ends(packet: &Packet<'_>) -> Option<(IpAddr, IpAddr)> {
+    let headers = packet.headers();
+    addresses(
+        packet.bytes(),
+        usize::from(headers.l3),
+        headers.is_ipv4(),
+        headers.is_ipv6(),
+    )
+}
+
+fn addresses(bytes: &[u8], l3: usize, ipv4: bool, ipv6: bool) -> Option<(IpAddr, IpAddr)> {
+    let network = bytes.get(l3..)?;
+    if ipv4 {
+        let head = network.first_chunk::<20>()?;
+        let at = |i: usize| Ipv4Addr::new(head[i], head[i + 1], head[i + 2], head[i + 3]);
+        Some((at(12).into(), at(16).into()))
+    } else if ipv6 {
+        let source = *network.get(8..)?.first_chunk::<16>()?;
+        let destination = *network.get(24..)?.first_chunk::<16>()?;
+        Some((
+            Ipv6Addr::from(source).into(),
+            Ipv6Addr::from(destination).into(),
+        ))
+    } else {
+        None
+    }
+}
+
+/// The id of an ICMP query or its reply.
+pub(crate) fn query_id(bytes: &[u8], headers: &Headers) -> Option<u16> {
+    let l4 = usize::from(headers.l4);
+    if !headers
+        .flags
+        .intersects(HeaderFlags::ICMP | HeaderFlags::ICMPV6)
+        || headers.is_later_fragment()
+        || !is_query(headers.proto, *bytes.get(l4)?)
+    {
+        return None;
+    }
+    word(bytes, l4 + 4)
+}
+
+/// Echo, timestamp, information, address mask (RFC 792, RFC 950), extended
+/// echo (RFC 8335); for IPv6 echo (RFC 4443) and extended echo.
+fn is_query(proto: u8, kind: u8) -> bool {
+    match proto {
+        ip::ICMP => matches!(kind, 0 | 8 | 13..=18 | 42 | 43),
+        _ => matches!(kind, 128 | 129 | 160 | 161),
+    }
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u16> {
+    bytes
+        .get(at..)?
+        .first_chunk::<2>()
+        .map(|b| u16::from_be_bytes(*b))
+}
+
+fn put(bytes: &mut [u8], at: usize, value: u16) -> Option<()> {
+    *bytes.get_mut(at..)?.first_chunk_mut::<2>()? = value.to_be_bytes();
+    Some(())
+}
+
+/// Writes octets (an even number, at an even place of what is summed) and
+/// gives what that does to a sum.
+fn set(bytes: &mut [u8], at: usize, new: &[u8]) -> Option<Change> {
+    let place = bytes.get_mut(at..at + new.len())?;
+    let mut change = Change::new();
+    for (old, new) in place.chunks_exact_mut(2).zip(new.chunks_exact(2)) {
+        if let ([a, b], [c, d]) = (&mut *old, new) {
+            change = change.word(u16::from_be_bytes([*a, *b]), u16::from_be_bytes([*c, *d]));
+            (*a, *b) = (*c, *d);
+        }
+    }
+    Some(change)
+}
+
+fn octets(address: &IpAddr, room: &mut [u8; 16]) -> usize {
+    match address {
+        IpAddr::V4(a) => {
+            room[..4].copy_from_slice(&a.octets());
+            4
+        }
+        IpAddr::V6(a) => {
+            *room = a.octets();
+            16
+        }
+    }
+}
+
+/// Gives one end of the packet another address and port (or query id). Of
+/// later fragments only the address is changed. `None` where the packet is not
+/// of the address's family or too short; it may be changed in part then.
+pub(crate) fn end(packet: &mut Packet<'_>, end: End, address: IpAddr, port: u16) -> Option<()> {
+    let headers = *packet.headers();
+    if headers.is_ipv4() != address.is_ipv4() || !headers.is_ip() {
+        return None;
+    }
+    let (l3, l4) = (usize::from(headers.l3), usize::from(headers.l4));
+    let bytes = packet.bytes_mut();
+    let moved = self::address(bytes, l3, end, address)?;
+    if headers.is_later_fragment() {
+        return Some(());
+    }
+    if headers.is_tcp() {
+        let change = moved.and(set(bytes, l4 + end.port(), &port.to_be_bytes())?);
+        let sum = change.apply(word(bytes, l4 + 16)?);
+        put(bytes, l4 + 16, sum)
+    } else if headers.is_udp() {
+        let change = moved.and(set(bytes, l4 + end.port(), &port.to_be_bytes())?);
+        let sum = change.apply_udp(word(bytes, l4 + 6)?);
+        put(bytes, l4 + 6, sum)
+    } else if headers.is_sctp() {
+        let old = word(bytes, l4 + end.port())?;
+        if old != port {
+            set(bytes, l4 + end.port(), &port.to_be_bytes())?;
+            // A CRC can't be updated by what changed unless all of it is here.
+            if !headers.is_fragment() && !headers.is_cut() {
+                let segment = bytes.get_mut(l4..headers.end as usize)?;
+                let sum = sctp(segment);
+                segment.get_mut(8..12)?.copy_from_slice(&sum.to_le_bytes());
+            }
+        }
+        Some(())
+    } else if headers
+        .flags
+        .intersects(HeaderFlags::ICMP | HeaderFlags::ICMPV6)
+    {
+        // ICMPv6's checksum covers the addresses, ICMP's does not.
+        let mut change = if headers.is_ipv6() {
+            moved
+        } else {
+            Change::new()
+        };
+        if query_id(bytes, &headers).is_some() {
+            change = change.and(set(bytes, l4 + 4, &port.to_be_bytes())?);
+        }
+        let sum = change.apply(word(bytes, l4 + 2)?);
+        put(bytes, l4 + 2, sum)
+    } else {
+        Some(())
+    }
+}
+
+/// Writes an address into the IP header at `l3`, with IPv4's header checksum.
+fn address(bytes: &mut [u8], l3: usize, end: End, address: IpAddr) -> Option<Change> {
+    let mut room = [0; 16];
+    let length = octets(&address, &mut room);
+    let new = room.get(..length)?;
+    if length == 4 {
+        let change = set(bytes, l3 + end.ipv4(), new)?;
+        let sum = change.apply(word(bytes, l3 + 10)?);
+        put(bytes, l3 + 10, sum)?;
+        Some(change)
+    } else {
+        set(bytes, l3 + end.ipv6(), new)
+    }
+}
+
+/// Where things are in the packet that an ICMP error quotes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Quote {
+    l3: usize,
+    l4: usize,
+    proto: u8,
+    pub(crate) source: IpAddr,
+    pub(crate) destination: IpAddr,
+    /// Ports, or a query's id twice; 0 where the quote has none.
+    pub(crate) ports: (u16, u16),
+}
+
+/// What the ICMP error at hand quotes; `None` where it is none, or quotes less
+/// than a header, a later fragment, or the other family.
+pub(crate) fn quote(packet: &Packet<'_>) -> Option<Quote> {
+    let headers = packet.headers();
+    if !headers.flags.contains(HeaderFlags::ICMP_ERROR) {
+        return None;
+    }
+    let bytes = packet.bytes().get(..headers.end as usize)?;
+    let l3 = usize::from(headers.l4) + 8;
+    let first = *bytes.get(l3)?;
+    let (proto, l4) = match first >> 4 {
+        4 if headers.is_ipv4() => {
+            let head = bytes.get(l3..)?.first_chunk::<20>()?;
+            let length = usize::from(first & 15) * 4;
+            if length < 20 || u16::from_be_bytes([head[6], head[7]]) & 0x1fff != 0 {
+                return None;
+            }
+            (head[9], l3 + length)
+        }
+        6 if headers.is_ipv6() => {
+            let (mut next, mut here) = (*bytes.get(l3 + 6)?, l3 + 40);
+            for _ in 0..8 {
+                if !ip::is_extension(next) {
+                    break;
+                }
+                let [following, size, place @ ..] = *bytes.get(here..)?.first_chunk::<4>()?;
+                here += match next {
+                    ip::FRAGMENT if u16::from_be_bytes(place) & 0xfff8 != 0 => return None,
+                    ip::FRAGMENT => 8,
+                    ip::AH => (usize::from(size) + 2) * 4,
+                    _ => (usize::from(size) + 1) * 8,
+                };
+                next = following;
+            }
+            (next, here)
+        }
+        _ => return None,
+    };
+    let (source, destination) = addresses(bytes, l3, headers.is_ipv4(), headers.is_ipv6())?;
+    let at = |offset| word(bytes, l4 + offset).unwrap_or(0);
+    let ports = match proto {
+        ip::TCP | ip::UDP | ip::SCTP => (at(0), at(2)),
+        ip::ICMP | ip::ICMPV6 => (at(4), at(4)),
+        _ => (0, 0),
+    };
+    Some(Quote {
+        l3,
+        l4,
+        proto,
+        source,
+        destination,
+        ports,
+    })
+}
+
+/// Gives one end of the packet that an ICMP error quotes another address and
+/// port, and the same end of the error itself seen from its own way (`outer`,
+/// where given) another address (RFC 5508 section 4.2). `None` where the error
+/// is too short; it may be changed in part then.
+pub(crate) fn error(
+    packet: &mut Packet<'_>,
+    quote: &Quote,
+    inner: End,
+    address: IpAddr,
+    port: u16,
+    outer: Option<(End, IpAddr)>,
+) -> Option<()> {
+    let headers = *packet.headers();
+    let (l3, l4) = (usize::from(headers.l3), usize::from(headers.l4));
+    let limit = headers.end as usize;
+    let bytes = packet.bytes_mut().get_mut(..limit)?;
+    // All that changes under the error's own checksum.
+    let mut all = Change::new();
+    if let Some((end, address)) = outer {
+        let moved = self::address(bytes, l3, end, address)?;
+        if headers.is_ipv6() {
+            all = moved;
+        }
+    }
+    let mut room = [0; 16];
+    let length = octets(&address, &mut room);
+    let new = room.get(..length)?;
+    let moved = if length == 4 {
+        let moved = set(bytes, quote.l3 + inner.ipv4(), new)?;
+        let sum = moved.apply(word(bytes, quote.l3 + 10)?);
+        all = all.and(set(bytes, quote.l3 + 10, &sum.to_be_bytes())?);
+        moved
+    } else {
+        set(bytes, quote.l3 + inner.ipv6(), new)?
+    };
+    all = all.and(moved);
+    // The quote may end anywhere behind the ports, so each field may be
+    // missing.
+    let at = quote.l4;
+    let (port_at, sum_at, mut change) = match quote.proto {
+        ip::TCP => (at + inner.port(), at + 16, moved),
+        ip::UDP => (at + inner.port(), at + 6, moved),
+        ip::ICMP => (at + 4, at + 2, Change::new()),
+        ip::ICMPV6 => (at + 4, at + 2, moved),
+        ip::SCTP => (at + inner.port(), usize::MAX - 2, moved),
+        _ => (usize::MAX - 2, usize::MAX - 2, moved),
+    };
+    if let Some(ported) = set_if_there(bytes, port_at, port) {
+        change = change.and(ported);
+        all = all.and(ported);
+    }
+    if let Some(old) = bytes.get(sum_at..).and_then(|b| b.first_chunk::<2>()) {
+        let old = u16::from_be_bytes(*old);
+        let sum = if quote.proto == ip::UDP {
+            change.apply_udp(old)
+        } else {
+            change.apply(old)
+        };
+        all = all.and(set(bytes, sum_at, &sum.to_be_bytes())?);
+    }
+    let sum = all.apply(word(bytes, l4 + 2)?);
+    put(bytes, l4 + 2, sum)
+}
+
+fn set_if_there(bytes: &mut [u8], at: usize, value: u16) -> Option<Change> {
+    bytes.get(at..)?.first_chunk::<2>()?;
+    set(bytes, at, &value.to_be_bytes())
+}
+
+#[cfg(test)]
+#[path = "rewrite_tests.rs"]
+pub(crate) mod tests;

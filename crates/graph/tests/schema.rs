@@ -1,0 +1,209 @@
+//! The JSON Schema says the same as the reader: what loads conforms, and what
+//! is wrong in its structure does not.
+
+mod common;
+
+use common::{KINDS, read};
+use serde_json::{Value, json};
+use weir_graph::schema;
+
+/// The part of JSON Schema 2020-12 that chain files need; any other keyword is
+/// an error here, so that none is ignored.
+struct Checker<'a> {
+    root: &'a Value,
+}
+
+impl Checker<'_> {
+    fn conforms(&self, schema: &Value, value: &Value) -> bool {
+        let keywords = match schema {
+            Value::Bool(answer) => return *answer,
+            Value::Object(keywords) => keywords,
+            other => panic!("{other} is no schema"),
+        };
+        keywords.iter().all(|(keyword, by)| {
+            let any = |by: &Value| -> Vec<bool> {
+                let list = by.as_array().expect("a list of schemas");
+                list.iter().map(|one| self.conforms(one, value)).collect()
+            };
+            match keyword.as_str() {
+                "$schema" | "title" | "description" | "default" | "format" | "$defs" => true,
+                "$ref" => {
+                    let path = by.as_str().and_then(|path| path.strip_prefix('#'));
+                    let target = self.root.pointer(path.expect("a local reference"));
+                    self.conforms(target.expect("a reference that leads somewhere"), value)
+                }
+                "anyOf" => any(by).contains(&true),
+                "oneOf" => any(by).iter().filter(|fits| **fits).count() == 1,
+                "not" => !self.conforms(by, value),
+                "const" => by == value,
+                "enum" => by.as_array().expect("a list").contains(value),
+                "type" => match by {
+                    Value::Array(types) => types.iter().any(|one| is(one, value)),
+                    one => is(one, value),
+                },
+                "required" => value.as_object().is_none_or(|map| {
+                    let keys = by.as_array().expect("a list").iter();
+                    keys.filter_map(Value::as_str)
+                        .all(|key| map.contains_key(key))
+                }),
+                "properties" => value.as_object().is_none_or(|map| {
+                    let known = by.as_object().expect("schemas");
+                    map.iter().all(|(key, value)| {
+                        known.get(key).is_none_or(|one| self.conforms(one, value))
+                    })
+                }),
+                "additionalProperties" => value.as_object().is_none_or(|map| {
+                    let known = schema["properties"].as_object();
+                    map.iter()
+                        .filter(|(key, _)| known.is_none_or(|known| !known.contains_key(*key)))
+                        .all(|(_, value)| self.conforms(by, value))
+                }),
+                "minProperties" => value
+                    .as_object()
+                    .is_none_or(|map| map.len() as u64 >= by.as_u64().expect("a number")),
+                "items" => value.as_array().is_none_or(|items| {
+                    let before = schema["prefixItems"].as_array().map_or(0, Vec::len);
+                    items
+                        .iter()
+                        .skip(before)
+                        .all(|item| self.conforms(by, item))
+                }),
+                "prefixItems" => value.as_array().is_none_or(|items| {
+                    let schemas = by.as_array().expect("schemas");
+                    schemas
+                        .iter()
+                        .zip(items)
+                        .all(|(one, item)| self.conforms(one, item))
+                }),
+                "minItems" => value
+                    .as_array()
+                    .is_none_or(|items| items.len() as u64 >= by.as_u64().expect("a number")),
+                "maxItems" => value
+                    .as_array()
+                    .is_none_or(|items| items.len() as u64 <= by.as_u64().expect("a number")),
+                "minLength" => value
+                    .as_str()
+                    .is_none_or(|text| text.len() as u64 >= by.as_u64().expect("a number")),
+                "maxLength" => value
+                    .as_str()
+                    .is_none_or(|text| text.len() as u64 <= by.as_u64().expect("a number")),
+                "minimum" => value
+                    .as_f64()
+                    .is_none_or(|number| number >= by.as_f64().expect("a number")),
+                "maximum" => value
+                    .as_f64()
+                    .is_none_or(|number| number <= by.as_f64().expect("a number")),
+                // Regular expressions are left to editors.
+                "pattern" => by.is_string(),
+                other => panic!("the keyword {other} is not checked here"),
+            }
+        })
+    }
+}
+
+fn is(kind: &Value, value: &Value) -> bool {
+    match kind.as_str().expect("a type") {
+        "object" => value.is_object(),
+        "array" => value.is_array(),
+        "string" => value.is_string(),
+        "integer" => value.is_i64() || value.is_u64(),
+        "number" => value.is_number(),
+        "boolean" => value.is_boolean(),
+        "null" => value.is_null(),
+        other => panic!("{other} is no type"),
+    }
+}
+
+/// JSON is YAML: the same text goes to the reader and to the schema.
+#[track_caller]
+fn both(value: &Value, good: bool) {
+    let root = schema(KINDS);
+    let conforms = Checker { root: &root }.conforms(&root, value);
+    assert_eq!(conforms, good, "the schema, of {value}");
+    let text = serde_json::to_string_pretty(value).unwrap();
+    let loaded = read(&text).map_err(|list| weir_graph::render(&list));
+    assert_eq!(loaded.is_ok(), good, "the reader, of {value}: {loaded:?}");
+}
+
+#[test]
+fn what_loads_conforms() {
+    for value in [
+        json!({"chain": "a", "nfs": ["monitor"]}),
+        json!({"chain": "a", "nfs": [{"monitor": null}, {"monitor": {"rate": 0.5}, "as": "m"}]}),
+        json!({"chains": [
+            {"chain": "a", "match": [{"vlan": 5}], "nfs": ["ip-check"]},
+            {"chain": "b", "nfs": ["ip-check"]},
+        ], "ports": [{"name": "p", "side": "inside"}]}),
+        json!({
+            "chain": "edge",
+            "ports": [{"name": "lan", "side": "inside"}, {"name": "wan", "side": "outside"}],
+            "match": [
+                {"protocol": "tcp", "port": [80, "8000-8100"]},
+                {"prefix": ["10.0.0.0/8", "2001:db8::/32"], "protocol": [17, "arp"]},
+            ],
+            "flows": {
+                "max": 5, "when-full": "refuse", "inner": true, "zone": false,
+                "timeouts": {"udp": "5m", "other": "never", "reuse": true},
+                "icmp": "addresses", "malformed": "pass", "track": "auto",
+                "buffers": "64MiB", "held-fragments": 0,
+            },
+            "nfs": [
+                {"firewall": {
+                    "default": {"rate-limit": 5},
+                    "rules": [{"action": "drop", "source": "10.0.0.1", "ports": [1]}],
+                }},
+                {"classify": {"ports": [1, 2]}, "links": {"pass": "out", "other": "drop",
+                    "late": "last"}},
+                {"ids": {"rules": "good.rules"}, "as": "last"},
+            ],
+        }),
+        json!({"chain": "a", "flows": {"timeouts": "none"}, "nfs": ["whitelist"]}),
+    ] {
+        both(&value, true);
+    }
+}
+
+#[test]
+fn what_is_wrong_in_structure_does_not_conform() {
+    for value in [
+        json!({}),
+        json!([]),
+        json!({"chain": "a"}),
+        json!({"nfs": ["monitor"]}),
+        json!({"chain": "a", "nfs": []}),
+        json!({"chain": "a", "nfs": ["monitr"]}),
+        json!({"chain": "a", "nfs": [{"monitr": null}]}),
+        json!({"chain": "a", "nfs": [{}]}),
+        json!({"chain": "a", "nfs": [{"monitor": null, "rate": 5}]}),
+        json!({"chain": "a", "nfs": [{"monitor": {"rate": "fast"}}]}),
+        json!({"chain": "a", "nfs": [{"monitor": null, "as": "out"}]}),
+        json!({"chain": "a", "nfs": [{"monitor": null, "links": {"other": "out"}}]}),
+        json!({"chain": "a", "nfs": [{"firewall": {"defalt": "drop"}}]}),
+        json!({"chain": "a", "nfs": [{"firewall": {"default": "drp"}}]}),
+        json!({"chain": "a", "nfs": [{"firewall": {"rules": [{"source": "10.0.0.1"}]}}]}),
+        json!({"chain": "a", "nfs": [{"firewall": {"rules": [{"action": "drop", "ports": [70000]}]}}]}),
+        json!({"chain": "a", "nfs": [{"classify": {"ports": [1]}}]}),
+        json!({"chain": "a", "nfs": ["monitor"], "colour": "red"}),
+        json!({"chain": "a", "nfs": ["monitor"], "flows": {"max": 0}}),
+        json!({"chain": "a", "nfs": ["monitor"], "flows": {"when-full": "panic"}}),
+        json!({"chain": "a", "nfs": ["monitor"], "flows": {"timeouts": "never"}}),
+        json!({"chain": "a", "nfs": ["monitor"], "flows": {"timeouts": {"tcp": "5m"}}}),
+        json!({"chain": "a", "nfs": ["monitor"], "match": []}),
+        json!({"chain": "a", "nfs": ["monitor"], "match": [{}]}),
+        json!({"chain": "a", "nfs": ["monitor"], "match": [{"protocol": "tpc"}]}),
+        json!({"chain": "a", "nfs": ["monitor"], "match": [{"port": 70000}]}),
+        json!({"chain": "a", "nfs": ["monitor"], "ports": [{"name": "a"}]}),
+        json!({"chain": "a", "nfs": ["monitor"], "ports": [{"name": "a", "side": "left"}]}),
+        json!({"chains": []}),
+        json!({"chains": [{"chain": "a", "nfs": ["monitor"]}], "nfs": ["monitor"]}),
+    ] {
+        both(&value, false);
+    }
+}
+
+#[test]
+fn without_functions_no_entry_conforms() {
+    let root = schema(&[]);
+    let value = json!({"chain": "a", "nfs": ["monitor"]});
+    assert!(!Checker { root: &root }.conforms(&root, &value));
+}

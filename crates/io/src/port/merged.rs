@@ -1,0 +1,89 @@
+//! Several inputs as one, in the order of time.
+
+use weir_packet::{Frame, FramePool, Time};
+
+use super::{InputPort, PortError, Received};
+
+/// Packets fetched ahead of each input.
+const AHEAD: usize = 64;
+
+struct Source {
+    port: Box<dyn InputPort>,
+    /// Packets fetched, the next one last.
+    fetched: Vec<Frame>,
+    ended: bool,
+}
+
+/// Several inputs, merged by time; of equal times the input named first goes
+/// first.
+pub struct MergedInput {
+    sources: Vec<Source>,
+}
+
+impl std::fmt::Debug for MergedInput {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MergedInput")
+            .field("sources", &self.sources.len())
+            .finish()
+    }
+}
+
+impl MergedInput {
+    /// Merges these inputs.
+    pub fn new(ports: Vec<Box<dyn InputPort>>) -> MergedInput {
+        let source = |port| Source {
+            port,
+            fetched: Vec::with_capacity(AHEAD),
+            ended: false,
+        };
+        MergedInput {
+            sources: ports.into_iter().map(source).collect(),
+        }
+    }
+
+    /// The inputs, in their order.
+    pub fn ports(&self) -> impl Iterator<Item = &dyn InputPort> {
+        self.sources.iter().map(|source| &*source.port)
+    }
+
+    /// As [`InputPort::receive`].
+    ///
+    /// # Errors
+    ///
+    /// That of the first input that can't go on.
+    pub fn receive(
+        &mut self,
+        pool: &mut FramePool,
+        into: &mut Vec<Frame>,
+        max: usize,
+    ) -> Result<Received, PortError> {
+        if let [source] = self.sources.as_mut_slice() {
+            return source.port.receive(pool, into, max);
+        }
+        while into.len() < max {
+            let mut next: Option<(Time, usize)> = None;
+            for (number, source) in self.sources.iter_mut().enumerate() {
+                if source.fetched.is_empty() && !source.ended {
+                    let received = source.port.receive(pool, &mut source.fetched, AHEAD)?;
+                    source.ended = received == Received::End;
+                    source.fetched.reverse();
+                    if source.fetched.is_empty() && !source.ended {
+                        // Nothing now: what comes may be earlier than the rest.
+                        return Ok(Received::More);
+                    }
+                }
+                if let Some(frame) = source.fetched.last() {
+                    let time = pool.memory().meta(frame).time;
+                    if next.is_none_or(|(earliest, _)| time < earliest) {
+                        next = Some((time, number));
+                    }
+                }
+            }
+            let Some((_, number)) = next else {
+                return Ok(Received::End);
+            };
+            into.extend(self.sources[number].fetched.pop());
+        }
+        Ok(Received::More)
+    }
+}

@@ -1,0 +1,135 @@
+//! How a port is written: `PATH.pcap`, `gen:KEY=VALUE,…`, `null`.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use weir_packet::Side;
+
+use super::{CaptureInput, CaptureOutput, GeneratorInput, InputPort, Null, OutputPort, PortError};
+use crate::generator::GeneratorSpec;
+
+/// A port as written.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PortSpec {
+    /// A capture file; `-` is standard input or output.
+    Capture(PathBuf),
+    /// The traffic generator.
+    Generator(Box<GeneratorSpec>),
+    /// Nothing comes in, and what goes out is counted and forgotten.
+    Null,
+}
+
+/// A port that makes no sense as written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpecError {
+    /// The text.
+    pub text: String,
+    /// What is wrong and what to do.
+    pub message: String,
+}
+
+impl fmt::Display for SpecError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "port `{}`: {}", self.text, self.message)
+    }
+}
+
+impl std::error::Error for SpecError {}
+
+impl PortSpec {
+    /// Splits `NAME=PORT` and reads the port. `gen:…` has equal signs of its
+    /// own, so a name ends before the first `:` or `/`.
+    ///
+    /// # Errors
+    ///
+    /// Where the text is no port: what is wrong, and what to do.
+    pub fn parse(text: &str) -> Result<(Option<&str>, PortSpec), SpecError> {
+        let named = text.split_once('=').filter(|(name, _)| {
+            !name.is_empty()
+                && name
+                    .chars()
+                    .all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_')
+        });
+        let (name, port) = match named {
+            Some((name, port)) => (Some(name), port),
+            None => (None, text),
+        };
+        let wrong = |message: String| SpecError {
+            text: text.to_owned(),
+            message,
+        };
+        let spec = if port == "null" {
+            PortSpec::Null
+        } else if let Some(settings) = port.strip_prefix("gen:").or((port == "gen").then_some("")) {
+            let spec = GeneratorSpec::parse(settings).map_err(|error| wrong(error.to_string()))?;
+            PortSpec::Generator(Box::new(spec))
+        } else if port.is_empty() {
+            return Err(wrong(
+                "write PATH.pcap, PATH.pcapng, gen:KEY=VALUE,… or null".to_owned(),
+            ));
+        } else {
+            PortSpec::Capture(PathBuf::from(port))
+        };
+        Ok((name, spec))
+    }
+
+    /// Opens it for packets to come in, as ingress port number `number` on
+    /// `side`.
+    ///
+    /// # Errors
+    ///
+    /// Where it can't be opened.
+    pub fn open_input(&self, number: u8, side: Side) -> Result<Box<dyn InputPort>, PortError> {
+        Ok(match self {
+            PortSpec::Capture(path) => Box::new(CaptureInput::open(path, number, side)?),
+            PortSpec::Generator(spec) => Box::new(GeneratorInput::new(spec, number, side)),
+            PortSpec::Null => Box::new(Null::default()),
+        })
+    }
+
+    /// Opens it for packets to go out.
+    ///
+    /// # Errors
+    ///
+    /// Where it can't be opened, and for the generator, which takes nothing.
+    pub fn open_output(&self) -> Result<Box<dyn OutputPort>, PortError> {
+        Ok(match self {
+            PortSpec::Capture(path) => Box::new(CaptureOutput::create(path)?),
+            PortSpec::Null => Box::new(Null::default()),
+            PortSpec::Generator(_) => {
+                let message = "the generator makes packets and takes none: write to a capture \
+                               file or to null";
+                return Err(PortError::new("gen", message));
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_ports_are_told_apart() {
+        let (name, spec) = PortSpec::parse("lan=a=b.pcap").unwrap();
+        assert_eq!(
+            (name, spec),
+            (Some("lan"), PortSpec::Capture("a=b.pcap".into()))
+        );
+        let (name, spec) = PortSpec::parse("gen:flows=10,packets=5").unwrap();
+        assert!(name.is_none() && matches!(spec, PortSpec::Generator(_)));
+        let (name, spec) = PortSpec::parse("./a=b.pcap").unwrap();
+        assert_eq!((name, spec), (None, PortSpec::Capture("./a=b.pcap".into())));
+        assert_eq!(
+            PortSpec::parse("wan=null").unwrap(),
+            (Some("wan"), PortSpec::Null)
+        );
+        assert!(PortSpec::parse("").is_err());
+        assert!(
+            PortSpec::parse("gen:flows=none")
+                .unwrap_err()
+                .to_string()
+                .contains("flows")
+        );
+    }
+}

@@ -1,0 +1,547 @@
+//! Inspection of packets and streams.
+
+use crate::matcher::{CHUNK, Haystack, Outcome};
+use crate::rule::{Action, Direction, FlagsMode, FlowbitKind, IpOption, PacketTest, Rule};
+use crate::ruleset::{Compiled, Group, RuleSet};
+use crate::scratch::{ON_PACKET, ON_STREAM, Scratch};
+use crate::state::{FlowBits, Pending, StreamState};
+use crate::view::{FlowContext, PacketView, SCTP, StreamBytes, TCP, UDP};
+
+/// Where a rule matched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MatchedIn {
+    /// In the packet.
+    Packet,
+    /// In the stream, up to this offset from its start.
+    Stream(u64),
+}
+
+/// A rule that matched and is to be reported.
+#[derive(Debug, Clone, Copy)]
+pub struct Alert<'a> {
+    /// The rule. Its action says what is to be done with the packet.
+    pub rule: &'a Rule,
+    /// Description of its class type; its name where it has no description, empty without a class type.
+    pub category: &'a str,
+    /// The rule's priority, or that of its class type, or 3.
+    pub priority: u8,
+    /// Where it matched.
+    pub matched_in: MatchedIn,
+}
+
+/// What an inspection came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Inspection {
+    /// How many alerts there were.
+    pub alerts: u32,
+    /// A `pass` rule matched: rules after it were not tried.
+    pub passed: bool,
+}
+
+/// What is to be inspected.
+struct Subject<'a> {
+    flow: &'a FlowContext,
+    packet: Option<&'a PacketView<'a>>,
+    stream: Option<&'a StreamBytes<'a>>,
+}
+
+impl RuleSet {
+    /// Tries the rules on a packet.
+    ///
+    /// A TCP segment that also adds to the stream is better given to
+    /// [`inspect_segment`](RuleSet::inspect_segment), which keeps the order of rules across both.
+    pub fn inspect_packet(
+        &self,
+        packet: &PacketView<'_>,
+        bits: &mut FlowBits,
+        scratch: &mut Scratch,
+        on_alert: &mut impl FnMut(&Alert<'_>),
+    ) -> Inspection {
+        let subject = Subject {
+            flow: &packet.flow,
+            packet: Some(packet),
+            stream: None,
+        };
+        self.inspect(
+            &subject,
+            &mut StreamState::default(),
+            bits,
+            scratch,
+            on_alert,
+        )
+    }
+
+    /// Tries the rules on new bytes of a stream.
+    pub fn inspect_stream(
+        &self,
+        flow: &FlowContext,
+        state: &mut StreamState,
+        bytes: &StreamBytes<'_>,
+        bits: &mut FlowBits,
+        scratch: &mut Scratch,
+        on_alert: &mut impl FnMut(&Alert<'_>),
+    ) -> Inspection {
+        let subject = Subject {
+            flow,
+            packet: None,
+            stream: Some(bytes),
+        };
+        self.inspect(&subject, state, bits, scratch, on_alert)
+    }
+
+    /// Tries the rules on a TCP segment and on the bytes that it adds to the stream, rule by rule: a rule
+    /// that matches in the stream is not tried on the packet as well (see
+    /// [`CompileOptions::report_packet_and_stream`](crate::CompileOptions::report_packet_and_stream)).
+    pub fn inspect_segment(
+        &self,
+        packet: &PacketView<'_>,
+        state: &mut StreamState,
+        bytes: &StreamBytes<'_>,
+        bits: &mut FlowBits,
+        scratch: &mut Scratch,
+        on_alert: &mut impl FnMut(&Alert<'_>),
+    ) -> Inspection {
+        let subject = Subject {
+            flow: &packet.flow,
+            packet: Some(packet),
+            stream: Some(bytes),
+        };
+        self.inspect(&subject, state, bits, scratch, on_alert)
+    }
+
+    fn inspect(
+        &self,
+        subject: &Subject<'_>,
+        state: &mut StreamState,
+        bits: &mut FlowBits,
+        scratch: &mut Scratch,
+        on_alert: &mut impl FnMut(&Alert<'_>),
+    ) -> Inspection {
+        bits.adopt(self.generation());
+        scratch.candidates.begin(self.rules.len());
+        // Stream offset of the first new byte.
+        let mut new_from = 0;
+        if let Some(bytes) = subject.stream {
+            let index = bytes.new_from.min(bytes.window.len());
+            new_from = bytes.offset.saturating_add(index as u64);
+            self.scan_stream(subject.flow, state, bytes, index, scratch);
+        }
+        if let Some(packet) = subject.packet {
+            self.scan_packet(packet, scratch);
+        }
+        scratch.candidates.sort();
+
+        let mut inspection = Inspection::default();
+        let mut place = 0;
+        while let Some((number, sources, hit)) = scratch.candidates.get(place) {
+            place += 1;
+            let Some(rule) = self.rules.get(number as usize) else {
+                continue;
+            };
+            if !rule.header_matches(subject.flow) || !rule.tests_hold(subject.packet) {
+                continue;
+            }
+            let mut report = |matched_in: MatchedIn, bits: &mut FlowBits| {
+                rule.write_bits(bits);
+                if rule.rule.action == Action::Pass {
+                    inspection.passed = true;
+                } else if !rule.rule.noalert {
+                    inspection.alerts += 1;
+                    on_alert(&Alert {
+                        rule: &rule.rule,
+                        category: &rule.category,
+                        priority: rule.priority,
+                        matched_in,
+                    });
+                }
+            };
+            let mut matched = false;
+            if sources & ON_STREAM != 0
+                && let Some(bytes) = subject.stream
+            {
+                let search = StreamSearch {
+                    rule,
+                    number,
+                    hit,
+                    new_from,
+                    bytes,
+                };
+                matched = search.run(state, bits, scratch, &mut report);
+            }
+            if sources & ON_PACKET != 0
+                && (!matched || self.report_packet_and_stream)
+                && let Some(packet) = subject.packet
+                && rule.matches_packet(packet, subject.stream, bits, scratch)
+            {
+                report(MatchedIn::Packet, bits);
+            }
+            if inspection.passed {
+                break;
+            }
+        }
+        if let Some(bytes) = subject.stream
+            && bytes.last
+        {
+            state.message_start = state.scanned;
+            state.pending = Default::default();
+        }
+        inspection
+    }
+
+    /// Collects the rules to be tried on a stream.
+    fn scan_stream(
+        &self,
+        flow: &FlowContext,
+        state: &mut StreamState,
+        bytes: &StreamBytes<'_>,
+        new_index: usize,
+        scratch: &mut Scratch,
+    ) {
+        state.adopt(
+            self.generation(),
+            bytes.offset.saturating_add(new_index as u64),
+        );
+        let candidates = &mut scratch.candidates;
+        if let Some(prefilter) = self.prefilter(Group::Stream, flow.to_server) {
+            state.automaton = prefilter.scan(
+                state.automaton,
+                bytes.window,
+                new_index,
+                bytes.offset,
+                &mut |rule, end, seen| {
+                    // The part that was found lies in the window, so that the difference is an index.
+                    if self.fast_fits(rule, bytes.window, (end - bytes.offset) as usize, seen) {
+                        candidates.add(rule, ON_STREAM, end);
+                    }
+                },
+            );
+        }
+        state.scanned = bytes.offset.saturating_add(bytes.window.len() as u64);
+        state.forget_old();
+        for place in 0..state.pending.len() {
+            let Some(&pending) = state.pending.get(place) else {
+                continue;
+            };
+            let Some(number) = pending.rule.checked_sub(1) else {
+                continue;
+            };
+            let hit = state.offset_of(pending.hit);
+            let rule = self.rules.get(number as usize);
+            if hit <= bytes.offset || rule.is_none() {
+                // The fast pattern is not in the window any more.
+                scratch.counters.waiting_expired += 1;
+                if let Some(slot) = state.pending.get_mut(place) {
+                    *slot = Pending::default();
+                }
+                continue;
+            }
+            let goes_on = |rule: &Compiled| {
+                rule.matcher
+                    .may_go_on(pending.open, bytes.window, new_index)
+            };
+            if bytes.last || rule.is_some_and(goes_on) {
+                candidates.add(number, ON_STREAM, hit);
+            }
+        }
+        if bytes.last && state.scanned > state.message_start {
+            let rules = self.at_message_end.get(usize::from(!flow.to_server));
+            for &rule in rules.into_iter().flatten() {
+                candidates.add(rule, ON_STREAM, state.scanned);
+            }
+        }
+    }
+
+    /// Whether a rule's fast pattern, of which a part was found to end at `end`, may be there as a whole.
+    fn fast_fits(&self, rule: u32, data: &[u8], end: usize, seen: u32) -> bool {
+        let rule = self.rules.get(rule as usize);
+        rule.is_some_and(|rule| rule.matcher.fast_fits(data, end, seen))
+    }
+
+    /// Collects the rules to be tried on a packet.
+    fn scan_packet(&self, packet: &PacketView<'_>, scratch: &mut Scratch) {
+        let candidates = &mut scratch.candidates;
+        let flow = &packet.flow;
+        self.unfiltered
+            .each(flow, |rule| candidates.add(rule, ON_PACKET, 0));
+        if packet.payload.is_empty() {
+            return;
+        }
+        let groups: &[Group] = match (flow.protocol, packet.in_stream) {
+            (TCP, true) => &[Group::TcpPacket],
+            (TCP, false) => &[Group::Stream, Group::TcpPacket],
+            _ => &[Group::Datagram],
+        };
+        for &group in groups {
+            if let Some(prefilter) = self.prefilter(group, flow.to_server) {
+                prefilter.scan_payload(packet.payload, &mut |rule, end, seen| {
+                    if self.fast_fits(rule, packet.payload, end as usize, seen) {
+                        candidates.add(rule, ON_PACKET, 0);
+                    }
+                });
+            }
+        }
+    }
+}
+
+/// The search for one rule in a stream.
+struct StreamSearch<'a> {
+    rule: &'a Compiled,
+    number: u32,
+    hit: u64,
+    new_from: u64,
+    bytes: &'a StreamBytes<'a>,
+}
+
+impl StreamSearch<'_> {
+    /// Reports each match; true when there was one. After a match, the rule is tried again on what lies
+    /// [`CHUNK`] bytes behind it, or behind it in the next message, so that the number of alerts depends on
+    /// the bytes of the stream and not on how they are cut into segments.
+    fn run(
+        &self,
+        state: &mut StreamState,
+        bits: &mut FlowBits,
+        scratch: &mut Scratch,
+        report: &mut impl FnMut(MatchedIn, &mut FlowBits),
+    ) -> bool {
+        let key = self.number + 1;
+        let waiting = state.pending.iter().position(|pending| pending.rule == key);
+        let waiting = waiting.and_then(|place| state.pending.get_mut(place));
+        // What waits is taken out, and put back when it still has to wait.
+        let waited = waiting.map(std::mem::take);
+        let fresh = match waited {
+            Some(pending) => state.offset_of(pending.fresh),
+            None => self.new_from,
+        };
+        let mut from = match state.alerted_end(self.number) {
+            None => 0,
+            Some(end) if end <= state.message_start => end,
+            Some(end) => end + CHUNK,
+        };
+        let mut matched = false;
+        loop {
+            if !self.rule.bits_hold(bits) {
+                if let Some(pending) = waited.filter(|_| !matched) {
+                    // The bits may change while the contents are still in the window.
+                    state.wait(pending);
+                }
+                break;
+            }
+            let hay = Haystack {
+                data: self.bytes.window,
+                base: self.bytes.offset,
+                from,
+                fresh,
+                hit: self.hit,
+                message_start: state.message_start,
+                more: !self.bytes.last,
+                stream: true,
+            };
+            match self.rule.matcher.search(&hay, &mut scratch.ends) {
+                Outcome::Found(end) => {
+                    matched = true;
+                    let forgot = state.remember_alert(self.number, end);
+                    scratch.counters.alerts_forgotten += u64::from(forgot);
+                    report(MatchedIn::Stream(end), bits);
+                    from = end.saturating_add(CHUNK);
+                    if from >= state.scanned || !self.rule.matcher.has_positive() {
+                        break;
+                    }
+                }
+                Outcome::Open(open) => {
+                    let dropped = state.wait(Pending {
+                        rule: key,
+                        open,
+                        // The low halves are all that is kept; see `StreamState::offset_of`.
+                        hit: self.hit as u32,
+                        fresh: fresh as u32,
+                    });
+                    scratch.counters.waiting_dropped += u64::from(dropped);
+                    break;
+                }
+                Outcome::Never => break,
+            }
+        }
+        matched
+    }
+}
+
+impl Compiled {
+    /// Protocol, direction, connection state, addresses and ports.
+    #[inline]
+    fn header_matches(&self, flow: &FlowContext) -> bool {
+        let rule = &self.rule;
+        let direction = match rule.flow.direction {
+            None => true,
+            Some(Direction::ToServer) => flow.to_server,
+            Some(Direction::ToClient) => !flow.to_server,
+        };
+        if !direction
+            || rule
+                .flow
+                .established
+                .is_some_and(|wanted| wanted != flow.established)
+            || !self.protocol_matches(flow)
+        {
+            return false;
+        }
+        if self.any_endpoint {
+            return true;
+        }
+        if !matches!(flow.protocol, TCP | UDP | SCTP)
+            && !(rule.source_ports.is_full() && rule.destination_ports.is_full())
+        {
+            return false;
+        }
+        let ends = |source: bool| {
+            let (left, right) = if source {
+                (
+                    (flow.source, flow.source_port),
+                    (flow.destination, flow.destination_port),
+                )
+            } else {
+                (
+                    (flow.destination, flow.destination_port),
+                    (flow.source, flow.source_port),
+                )
+            };
+            rule.source_ports.contains(left.1)
+                && rule.destination_ports.contains(right.1)
+                && rule.source.contains(left.0)
+                && rule.destination.contains(right.0)
+        };
+        ends(true) || rule.bidirectional && ends(false)
+    }
+
+    #[inline]
+    fn protocol_matches(&self, flow: &FlowContext) -> bool {
+        use crate::rule::Protocol;
+        match self.rule.protocol {
+            Protocol::Ipv4 => flow.source.is_ipv4(),
+            Protocol::Ipv6 => flow.source.is_ipv6(),
+            protocol => protocol.covers(Some(flow.protocol)),
+        }
+    }
+
+    /// Whether all conditions on the packet hold; without a packet, whether there are none.
+    #[inline]
+    fn tests_hold(&self, packet: Option<&PacketView<'_>>) -> bool {
+        let Some(packet) = packet else {
+            return !self.needs_packet;
+        };
+        if self
+            .rule
+            .flow
+            .fragment
+            .is_some_and(|wanted| wanted != packet.reassembled)
+        {
+            return false;
+        }
+        self.rule.tests.iter().all(|test| test_holds(test, packet))
+    }
+
+    #[inline]
+    fn bits_hold(&self, bits: &FlowBits) -> bool {
+        self.bit_tests
+            .iter()
+            .all(|test| test.bits.iter().any(|&bit| bits.is_set(bit) == test.set))
+    }
+
+    fn write_bits(&self, bits: &mut FlowBits) {
+        for &(kind, bit) in &self.bit_writes {
+            match kind {
+                FlowbitKind::Set => bits.set(bit, true),
+                FlowbitKind::Unset => bits.set(bit, false),
+                FlowbitKind::Toggle => bits.set(bit, !bits.is_set(bit)),
+                FlowbitKind::IsSet | FlowbitKind::IsNotSet => {}
+            }
+        }
+    }
+
+    /// Whether the rule matches on the packet, its header and conditions being met.
+    fn matches_packet(
+        &self,
+        packet: &PacketView<'_>,
+        stream: Option<&StreamBytes<'_>>,
+        bits: &FlowBits,
+        scratch: &mut Scratch,
+    ) -> bool {
+        if !self.bits_hold(bits) {
+            return false;
+        }
+        if self.rule.contents.is_empty() {
+            let has_new_bytes = || stream.is_some_and(|bytes| bytes.new_from < bytes.window.len());
+            return (!self.address_only || packet.first_in_direction)
+                && (!self.stream_only || has_new_bytes());
+        }
+        let looks_here = match (packet.flow.protocol, packet.in_stream) {
+            (TCP, true) => self.in_packets,
+            _ => !self.stream_only,
+        };
+        looks_here
+            && !packet.payload.is_empty()
+            && matches!(
+                self.matcher
+                    .search(&Haystack::packet(packet.payload), &mut scratch.ends),
+                Outcome::Found(_)
+            )
+    }
+}
+
+fn test_holds(test: &PacketTest, packet: &PacketView<'_>) -> bool {
+    let tcp = packet.tcp.as_ref();
+    let icmp = packet.icmp.as_ref();
+    match *test {
+        PacketTest::PayloadSize(compare) => {
+            u32::try_from(packet.payload.len()).is_ok_and(|size| compare.holds(size))
+        }
+        PacketTest::TcpFlags {
+            mode,
+            flags,
+            ignored,
+        } => tcp.is_some_and(|tcp| {
+            let present = tcp.flags & !ignored;
+            match mode {
+                FlagsMode::Exact => present == flags,
+                FlagsMode::All => present & flags == flags,
+                FlagsMode::Any => present & flags != 0,
+                FlagsMode::Not => present & flags != flags,
+            }
+        }),
+        PacketTest::IcmpType(compare) => icmp.is_some_and(|icmp| compare.holds(icmp.kind.into())),
+        PacketTest::IcmpCode(compare) => icmp.is_some_and(|icmp| compare.holds(icmp.code.into())),
+        PacketTest::IcmpId(id) => icmp.is_some_and(|icmp| icmp.id == Some(id)),
+        PacketTest::IcmpSequence(number) => icmp.is_some_and(|icmp| icmp.sequence == Some(number)),
+        PacketTest::IpOption(option) => has_ip_option(packet.ip_options, option),
+        PacketTest::Ttl(compare) => compare.holds(packet.ttl.into()),
+        PacketTest::IpProtocol(compare) => compare.holds(packet.flow.protocol.into()),
+        PacketTest::IpId(id) => packet.ip_id == Some(id),
+        PacketTest::TcpSequence(number) => tcp.is_some_and(|tcp| tcp.sequence == number),
+        PacketTest::TcpAcknowledgement(number) => {
+            tcp.is_some_and(|tcp| tcp.acknowledgement == number)
+        }
+        PacketTest::TcpWindow { value, negated } => {
+            tcp.is_some_and(|tcp| (tcp.window == value) != negated)
+        }
+    }
+}
+
+/// Walks the options of an IPv4 header (RFC 791 §3.1). A malformed option ends the walk.
+fn has_ip_option(mut options: &[u8], wanted: IpOption) -> bool {
+    const END: u8 = 0;
+    const NOP: u8 = 1;
+    while let Some(&kind) = options.first() {
+        if wanted == IpOption::Any || wanted == IpOption::Type(kind) {
+            return true;
+        }
+        let length = match kind {
+            END => return false,
+            NOP => 1,
+            _ => match options.get(1) {
+                Some(&length) if length >= 2 => usize::from(length),
+                _ => return false,
+            },
+        };
+        options = options.get(length..).unwrap_or(&[]);
+    }
+    false
+}

@@ -1,0 +1,541 @@
+//! A rule's options: how they are parted, which ones are supported, and the rule they make up.
+
+use crate::compare::{Compare, parse_number};
+use crate::content_options::{apply_content_modifier, check_contents};
+use crate::error::{Fault, Span};
+use crate::header::Header;
+use crate::literal::{parse_bytes, parse_string};
+use crate::packet_options::{parse_ip_option, parse_ip_protocol, parse_tcp_flags};
+use crate::rule::{
+    Content, Direction, FlowCondition, FlowbitKind, FlowbitOperation, PacketTest, Rule, Target,
+};
+
+/// An option as written: keyword in lower case, and its value, empty where there is none.
+#[derive(Debug)]
+pub(crate) struct RawOption {
+    pub(crate) keyword: String,
+    pub(crate) name: Span,
+    pub(crate) value: Span,
+    pub(crate) has_value: bool,
+}
+
+/// The keywords that [`build`] knows.
+const SUPPORTED: [&str; 46] = [
+    "msg",
+    "sid",
+    "rev",
+    "gid",
+    "classtype",
+    "priority",
+    "reference",
+    "metadata",
+    "target",
+    "flow",
+    "flowbits",
+    "noalert",
+    "content",
+    "nocase",
+    "offset",
+    "depth",
+    "distance",
+    "within",
+    "fast_pattern",
+    "startswith",
+    "endswith",
+    "rawbytes",
+    "dsize",
+    "flags",
+    "tcp.flags",
+    "itype",
+    "icode",
+    "icmp_id",
+    "icmp_seq",
+    "ipopts",
+    "ttl",
+    "ip_proto",
+    "id",
+    "seq",
+    "tcp.seq",
+    "ack",
+    "tcp.ack",
+    "window",
+    "tcp.window",
+    "ip.ttl",
+    "icmp.itype",
+    "icmp.icode",
+    "icmp.id",
+    "icmp.seq",
+    "ip.id",
+    "ip.ipopts",
+];
+
+/// Whether a keyword, in lower case, is supported.
+pub(crate) fn is_supported(keyword: &str) -> bool {
+    SUPPORTED.contains(&keyword)
+}
+
+/// Parts the options at the `;` that are not escaped.
+pub(crate) fn split(text: &str, body: Span) -> Result<Vec<RawOption>, Fault> {
+    let mut options = Vec::new();
+    let mut start = body.start;
+    let mut escaped = false;
+    for (at, byte) in body.of(text).bytes().enumerate() {
+        let at = body.start + at;
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = true,
+            b';' => {
+                options.extend(read_option(text, Span::new(start, at).trim(text))?);
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    let rest = Span::new(start, body.end).trim(text);
+    if rest.of(text).is_empty() {
+        Ok(options)
+    } else {
+        Err(Fault::new(rest, "an option does not end with `;`"))
+    }
+}
+
+fn read_option(text: &str, span: Span) -> Result<Option<RawOption>, Fault> {
+    let written = span.of(text);
+    if written.is_empty() {
+        // A doubled `;` does no harm.
+        return Ok(None);
+    }
+    let (name, value, has_value) = match written.find(':') {
+        Some(colon) => (
+            Span::new(span.start, span.start + colon).trim(text),
+            Span::new(span.start + colon + 1, span.end).trim(text),
+            true,
+        ),
+        None => (span, Span::new(span.end, span.end), false),
+    };
+    let keyword = name.of(text).to_ascii_lowercase();
+    let is_word = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-');
+    if keyword.is_empty() || !keyword.bytes().all(is_word) {
+        return Err(
+            Fault::new(span, format!("`{}` is not a keyword", name.of(text)))
+                .help("a `;` inside quotes is written `\\;`"),
+        );
+    }
+    Ok(Some(RawOption {
+        keyword,
+        name,
+        value,
+        has_value,
+    }))
+}
+
+/// Reads the options of a rule, all of which are supported, and gives the rule and the place of its `sid`.
+pub(crate) fn build(
+    text: &str,
+    options: &[RawOption],
+    header: Header,
+    line: usize,
+) -> Result<(Rule, Span), Fault> {
+    let mut rule = Rule {
+        action: header.action,
+        protocol: header.protocol,
+        source: header.source,
+        source_ports: header.source_ports,
+        destination: header.destination,
+        destination_ports: header.destination_ports,
+        bidirectional: header.bidirectional,
+        message: String::new(),
+        sid: 0,
+        gid: 1,
+        rev: 0,
+        classtype: None,
+        priority: None,
+        references: Vec::new(),
+        metadata: Vec::new(),
+        target: None,
+        flow: FlowCondition::default(),
+        flowbits: Vec::new(),
+        noalert: false,
+        contents: Vec::new(),
+        tests: Vec::new(),
+        line,
+        text: text.trim().to_string(),
+    };
+    let mut content_spans: Vec<Span> = Vec::new();
+    let mut seen: Vec<&str> = Vec::new();
+    let mut sid_span = None;
+    for option in options {
+        let keyword = option.keyword.as_str();
+        if is_single(keyword) {
+            if seen.contains(&keyword) {
+                return Err(Fault::new(
+                    option.name,
+                    format!("`{keyword}` is given twice"),
+                ));
+            }
+            seen.push(keyword);
+        }
+        check_value_presence(text, option)?;
+        let written = option.value.of(text);
+        let number = |max: u32| {
+            parse_number(written, max).map_err(|reason| {
+                Fault::new(option.value, format!("the value of `{keyword}`: {reason}"))
+            })
+        };
+        let compare = |max: u32| {
+            Compare::parse(written, max).map_err(|reason| {
+                Fault::new(option.value, format!("the value of `{keyword}`: {reason}"))
+            })
+        };
+        match keyword {
+            "msg" => rule.message = parse_string(text, option.value, "msg")?,
+            "sid" => {
+                rule.sid = number(u32::MAX)?;
+                if rule.sid == 0 {
+                    return Err(Fault::new(option.value, "`sid` must be at least 1"));
+                }
+                sid_span = Some(Span::new(option.name.start, option.value.end));
+            }
+            "gid" => rule.gid = number(u32::MAX)?,
+            "rev" => rule.rev = number(u32::MAX)?,
+            "classtype" => rule.classtype = Some(written.to_string()),
+            "priority" => match number(255)? {
+                0 => return Err(Fault::new(option.value, "`priority` must be at least 1")),
+                // At most 255 by the line above.
+                priority => rule.priority = Some(priority as u8),
+            },
+            "reference" => {
+                let Some((system, id)) = written.split_once(',') else {
+                    return Err(
+                        Fault::new(option.value, "`reference` needs a system and an id")
+                            .help("write `reference:url,www.example.org`"),
+                    );
+                };
+                rule.references
+                    .push((system.trim().to_string(), id.trim().to_string()));
+            }
+            "metadata" => rule.metadata.extend(
+                written
+                    .split(',')
+                    .map(|part| part.trim().to_string())
+                    .filter(|part| !part.is_empty()),
+            ),
+            "target" => {
+                rule.target = Some(match written {
+                    "src_ip" => Target::Source,
+                    "dest_ip" => Target::Destination,
+                    _ => {
+                        return Err(Fault::new(
+                            option.value,
+                            format!("unknown target `{written}`"),
+                        )
+                        .help("targets are src_ip and dest_ip"));
+                    }
+                });
+            }
+            "flow" => rule.flow = parse_flow(text, option.value)?,
+            "flowbits" => match parse_flowbits(text, option.value)? {
+                Some(operation) => rule.flowbits.push(operation),
+                None => rule.noalert = true,
+            },
+            "noalert" => rule.noalert = true,
+            "content" => {
+                let (negated, bytes) = parse_bytes(text, option.value)?;
+                rule.contents.push(Content {
+                    bytes,
+                    negated,
+                    ..Content::default()
+                });
+                content_spans.push(Span::new(option.name.start, option.value.end));
+            }
+            "nocase" | "offset" | "depth" | "distance" | "within" | "fast_pattern"
+            | "startswith" | "endswith" | "rawbytes" => {
+                let Some(content) = rule.contents.last_mut() else {
+                    return Err(Fault::new(
+                        option.name,
+                        format!("`{keyword}` needs a `content` before it"),
+                    ));
+                };
+                apply_content_modifier(text, option, content)?;
+            }
+            "dsize" => rule.tests.push(PacketTest::PayloadSize(compare(65_535)?)),
+            "flags" | "tcp.flags" => rule.tests.push(parse_tcp_flags(text, option.value)?),
+            "itype" | "icmp.itype" => rule.tests.push(PacketTest::IcmpType(compare(255)?)),
+            "icode" | "icmp.icode" => rule.tests.push(PacketTest::IcmpCode(compare(255)?)),
+            "icmp_id" | "icmp.id" => {
+                let value = quoted_number(text, option)?;
+                rule.tests.push(PacketTest::IcmpId(value));
+            }
+            "icmp_seq" | "icmp.seq" => {
+                let value = quoted_number(text, option)?;
+                rule.tests.push(PacketTest::IcmpSequence(value));
+            }
+            "ipopts" | "ip.ipopts" => {
+                rule.tests
+                    .push(PacketTest::IpOption(parse_ip_option(text, option.value)?));
+            }
+            "ttl" | "ip.ttl" => rule.tests.push(PacketTest::Ttl(compare(255)?)),
+            "ip_proto" => rule.tests.push(PacketTest::IpProtocol(parse_ip_protocol(
+                text,
+                option.value,
+            )?)),
+            // At most 65535, so that the number fits.
+            "id" | "ip.id" => rule.tests.push(PacketTest::IpId(number(65_535)? as u16)),
+            "seq" | "tcp.seq" => rule.tests.push(PacketTest::TcpSequence(number(u32::MAX)?)),
+            "ack" | "tcp.ack" => rule
+                .tests
+                .push(PacketTest::TcpAcknowledgement(number(u32::MAX)?)),
+            "window" | "tcp.window" => {
+                let (negated, digits) = match written.strip_prefix('!') {
+                    Some(digits) => (true, digits),
+                    None => (false, written),
+                };
+                let value = parse_number(digits, 65_535).map_err(|reason| {
+                    Fault::new(option.value, format!("the value of `{keyword}`: {reason}"))
+                })?;
+                rule.tests.push(PacketTest::TcpWindow {
+                    value: value as u16,
+                    negated,
+                });
+            }
+            other => {
+                // `is_supported` lets only the keywords above through.
+                return Err(Fault::new(
+                    option.name,
+                    format!("unsupported keyword `{other}`"),
+                ));
+            }
+        }
+    }
+    let Some(sid_span) = sid_span else {
+        let at = Span::new(0, text.len()).trim(text);
+        return Err(
+            Fault::new(at, "the rule has no `sid`").help("give each rule a number: `sid:1000001;`")
+        );
+    };
+    check_contents(&rule.contents, &content_spans)?;
+    check_surface(&rule, options)?;
+    Ok((rule, sid_span))
+}
+
+/// Keywords of which a rule has at most one.
+fn is_single(keyword: &str) -> bool {
+    matches!(
+        keyword,
+        "msg" | "sid" | "rev" | "gid" | "classtype" | "priority" | "target" | "flow" | "dsize"
+    )
+}
+
+/// Whether a keyword stands alone, needs a value, or may have one.
+fn check_value_presence(text: &str, option: &RawOption) -> Result<(), Fault> {
+    let keyword = option.keyword.as_str();
+    match keyword {
+        "fast_pattern" => Ok(()),
+        "noalert" | "nocase" | "startswith" | "endswith" | "rawbytes" => {
+            if option.has_value {
+                Err(Fault::new(
+                    option.value,
+                    format!("`{keyword}` takes no value"),
+                ))
+            } else {
+                Ok(())
+            }
+        }
+        _ if option.value.of(text).is_empty() => Err(Fault::new(
+            option.name,
+            format!("`{keyword}` needs a value"),
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Packet-only conditions contradict stream-only rules.
+fn check_surface(rule: &Rule, options: &[RawOption]) -> Result<(), Fault> {
+    use crate::rule::Protocol;
+    let stream_only = rule.flow.only_stream || rule.protocol == Protocol::TcpStream;
+    if stream_only && rule.needs_packet() {
+        let at = options
+            .iter()
+            .find(|option| is_packet_keyword(&option.keyword))
+            .or_else(|| options.iter().find(|option| option.keyword == "flow"))
+            .map_or(Span::new(0, 1), |option| option.name);
+        return Err(Fault::new(
+            at,
+            "the rule asks for the stream only, and for something only a packet has",
+        )
+        .help("use `tcp-pkt`, or remove the keyword"));
+    }
+    Ok(())
+}
+
+fn is_packet_keyword(keyword: &str) -> bool {
+    matches!(
+        keyword,
+        "dsize"
+            | "flags"
+            | "itype"
+            | "icode"
+            | "icmp_id"
+            | "icmp_seq"
+            | "ipopts"
+            | "ttl"
+            | "ip_proto"
+            | "id"
+            | "seq"
+            | "ack"
+            | "window"
+    ) || keyword.starts_with("tcp.")
+        || keyword.starts_with("ip.")
+        || keyword.starts_with("icmp.")
+}
+
+fn quoted_number(text: &str, option: &RawOption) -> Result<u16, Fault> {
+    let written = option.value.of(text);
+    let bare = written
+        .strip_prefix('"')
+        .and_then(|rest| rest.strip_suffix('"'))
+        .unwrap_or(written);
+    match parse_number(bare, 65_535) {
+        // At most 65535, so that the number fits.
+        Ok(number) => Ok(number as u16),
+        Err(reason) => Err(Fault::new(
+            option.value,
+            format!("the value of `{}`: {reason}", option.keyword),
+        )),
+    }
+}
+
+/// The parts of a value between commas, each with its place.
+fn parts(text: &str, span: Span) -> Vec<Span> {
+    let mut parts = Vec::new();
+    let mut start = span.start;
+    for piece in span.of(text).split(',') {
+        parts.push(Span::new(start, start + piece.len()).trim(text));
+        start += piece.len() + 1;
+    }
+    parts
+}
+
+fn parse_flow(text: &str, value: Span) -> Result<FlowCondition, Fault> {
+    let mut flow = FlowCondition::default();
+    for part in parts(text, value) {
+        let word = part.of(text).to_ascii_lowercase();
+        let clash = |with: &str| {
+            Err(Fault::new(
+                part,
+                format!("`{word}` contradicts `{with}` in the same `flow`"),
+            ))
+        };
+        let established = match word.as_str() {
+            "established" => Some(true),
+            "not_established" => Some(false),
+            _ => None,
+        };
+        if let Some(established) = established {
+            if flow.established.is_some_and(|before| before != established) {
+                return clash(if established {
+                    "not_established"
+                } else {
+                    "established"
+                });
+            }
+            if flow.stateless {
+                return clash("stateless");
+            }
+            flow.established = Some(established);
+            continue;
+        }
+        let direction = match word.as_str() {
+            "to_server" | "from_client" => Some(Direction::ToServer),
+            "to_client" | "from_server" => Some(Direction::ToClient),
+            _ => None,
+        };
+        if let Some(direction) = direction {
+            match flow.direction {
+                Some(before) if before != direction => {
+                    return clash(match before {
+                        Direction::ToServer => "to_server",
+                        Direction::ToClient => "to_client",
+                    });
+                }
+                _ => flow.direction = Some(direction),
+            }
+            continue;
+        }
+        match word.as_str() {
+            "stateless" if flow.established.is_some() => return clash("established"),
+            "stateless" => flow.stateless = true,
+            "no_stream" if flow.only_stream => return clash("only_stream"),
+            "no_stream" => flow.no_stream = true,
+            "only_stream" if flow.no_stream => return clash("no_stream"),
+            "only_stream" => flow.only_stream = true,
+            "no_frag" if flow.fragment == Some(true) => return clash("only_frag"),
+            "no_frag" => flow.fragment = Some(false),
+            "only_frag" if flow.fragment == Some(false) => return clash("no_frag"),
+            "only_frag" => flow.fragment = Some(true),
+            _ => {
+                return Err(Fault::new(part, format!("unknown `flow` value `{word}`")).help(
+                    "values are established, not_established, stateless, to_server, from_client, \
+                     to_client, from_server, no_stream, only_stream, no_frag, only_frag",
+                ));
+            }
+        }
+    }
+    Ok(flow)
+}
+
+/// A `flowbits` value; `None` is `noalert`.
+fn parse_flowbits(text: &str, value: Span) -> Result<Option<FlowbitOperation>, Fault> {
+    let all = parts(text, value);
+    let Some((&command, rest)) = all.split_first() else {
+        return Err(Fault::new(value, "`flowbits` needs a value"));
+    };
+    let word = command.of(text).to_ascii_lowercase();
+    let kind = match word.as_str() {
+        "noalert" => {
+            return if rest.is_empty() {
+                Ok(None)
+            } else {
+                Err(Fault::new(value, "`flowbits:noalert` takes no name"))
+            };
+        }
+        "set" => FlowbitKind::Set,
+        "unset" => FlowbitKind::Unset,
+        "toggle" => FlowbitKind::Toggle,
+        "isset" => FlowbitKind::IsSet,
+        "isnotset" => FlowbitKind::IsNotSet,
+        _ => {
+            return Err(
+                Fault::new(command, format!("unknown `flowbits` command `{word}`"))
+                    .help("commands are set, unset, toggle, isset, isnotset and noalert"),
+            );
+        }
+    };
+    let &[list] = rest else {
+        return Err(
+            Fault::new(value, format!("`flowbits:{word}` needs one name"))
+                .help("write `flowbits:set,name`"),
+        );
+    };
+    let names: Vec<String> = list
+        .of(text)
+        .split('|')
+        .map(|name| name.trim().to_string())
+        .collect();
+    if let Some(bad) = names
+        .iter()
+        .find(|name| name.is_empty() || name.contains(char::is_whitespace))
+    {
+        return Err(Fault::new(
+            list,
+            format!("`{bad}` is not the name of a flowbit"),
+        ));
+    }
+    if names.len() > 1 && kind.writes() {
+        return Err(
+            Fault::new(list, format!("`flowbits:{word}` takes one name only"))
+                .help("`|` is for isset and isnotset"),
+        );
+    }
+    Ok(Some(FlowbitOperation { kind, names }))
+}

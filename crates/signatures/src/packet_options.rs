@@ -1,0 +1,148 @@
+//! Values of the keywords that look at header fields.
+
+use crate::compare::Compare;
+use crate::error::{Fault, Span};
+use crate::rule::{FlagsMode, IpOption, PacketTest};
+
+/// The flag a letter stands for in the low byte of TCP's flags (RFC 9293 §3.1).
+fn flag(letter: u8) -> Option<u8> {
+    Some(match letter.to_ascii_uppercase() {
+        b'F' => 0x01,
+        b'S' => 0x02,
+        b'R' => 0x04,
+        b'P' => 0x08,
+        b'A' => 0x10,
+        b'U' => 0x20,
+        b'E' | b'2' => 0x40,
+        b'C' | b'1' => 0x80,
+        b'0' => 0,
+        _ => return None,
+    })
+}
+
+/// `[+|*|!]FLAGS[,IGNORED]`; the modifier may also follow the flags.
+pub(crate) fn parse_tcp_flags(text: &str, value: Span) -> Result<PacketTest, Fault> {
+    let help =
+        "write flags as letters of FSRPAUEC (0 for none), with +, * or ! before them: `flags:S,CE`";
+    let written = value.of(text);
+    let (wanted, ignored) = match written.split_once(',') {
+        Some((wanted, ignored)) => (wanted, Some(ignored)),
+        None => (written, None),
+    };
+    let mut mode = None;
+    let mut flags = 0;
+    let mut letters = 0;
+    for letter in wanted.bytes().filter(|byte| !byte.is_ascii_whitespace()) {
+        let modifier = match letter {
+            b'+' => Some(FlagsMode::All),
+            b'*' => Some(FlagsMode::Any),
+            b'!' => Some(FlagsMode::Not),
+            _ => None,
+        };
+        if let Some(modifier) = modifier {
+            if mode.replace(modifier).is_some() {
+                return Err(Fault::new(value, "more than one of +, * and !").help(help));
+            }
+            continue;
+        }
+        let Some(bit) = flag(letter) else {
+            let message = format!("`{}` is not a TCP flag", letter.escape_ascii());
+            return Err(Fault::new(value, message).help(help));
+        };
+        letters += 1;
+        flags |= bit;
+    }
+    if letters == 0 {
+        return Err(Fault::new(value, "no TCP flag is named").help(help));
+    }
+    let mut ignored_flags = 0;
+    for letter in ignored
+        .unwrap_or("")
+        .bytes()
+        .filter(|byte| !byte.is_ascii_whitespace())
+    {
+        let Some(bit) = flag(letter) else {
+            let message = format!("`{}` is not a TCP flag", letter.escape_ascii());
+            return Err(Fault::new(value, message).help(help));
+        };
+        ignored_flags |= bit;
+    }
+    if flags & ignored_flags != 0 {
+        return Err(Fault::new(value, "a flag is both asked for and ignored"));
+    }
+    Ok(PacketTest::TcpFlags {
+        mode: mode.unwrap_or(FlagsMode::Exact),
+        flags,
+        ignored: ignored_flags,
+    })
+}
+
+/// Names of IPv4 options and their type numbers (IANA, IP option numbers).
+const IP_OPTIONS: [(&str, u8); 11] = [
+    ("eol", 0),
+    ("nop", 1),
+    ("rr", 7),
+    ("qs", 25),
+    ("ts", 68),
+    ("sec", 130),
+    ("lsrr", 131),
+    ("esec", 133),
+    ("cipso", 134),
+    ("satid", 136),
+    ("ssrr", 137),
+];
+
+pub(crate) fn parse_ip_option(text: &str, value: Span) -> Result<IpOption, Fault> {
+    let name = value.of(text).to_ascii_lowercase();
+    if name == "any" {
+        return Ok(IpOption::Any);
+    }
+    match IP_OPTIONS.iter().find(|(known, _)| *known == name) {
+        Some(&(_, number)) => Ok(IpOption::Type(number)),
+        None => Err(Fault::new(value, format!("unknown IP option `{name}`"))
+            .help("options are any, eol, nop, rr, qs, ts, sec, lsrr, esec, cipso, satid and ssrr")),
+    }
+}
+
+/// Names of protocols over IP and their numbers (IANA, protocol numbers).
+const IP_PROTOCOLS: [(&str, u32); 20] = [
+    ("ip", 0),
+    ("icmp", 1),
+    ("igmp", 2),
+    ("ipip", 4),
+    ("tcp", 6),
+    ("egp", 8),
+    ("igp", 9),
+    ("udp", 17),
+    ("ipv6", 41),
+    ("rsvp", 46),
+    ("gre", 47),
+    ("esp", 50),
+    ("ah", 51),
+    ("ipv6-icmp", 58),
+    ("icmpv6", 58),
+    ("eigrp", 88),
+    ("ospf", 89),
+    ("pim", 103),
+    ("vrrp", 112),
+    ("sctp", 132),
+];
+
+pub(crate) fn parse_ip_protocol(text: &str, value: Span) -> Result<Compare, Fault> {
+    let written = value.of(text);
+    let (negated, name) = match written.strip_prefix('!') {
+        Some(name) => (true, name.trim()),
+        None => (false, written),
+    };
+    let known = IP_PROTOCOLS
+        .iter()
+        .find(|(known, _)| known.eq_ignore_ascii_case(name));
+    match known {
+        Some(&(_, number)) if negated => Ok(Compare::NotEqual(number)),
+        Some(&(_, number)) => Ok(Compare::Equal(number)),
+        None => Compare::parse(written, 255).map_err(|reason| {
+            Fault::new(value, format!("the value of `ip_proto`: {reason}"))
+                .help("write a number from 0 to 255 or a name such as tcp, udp, gre")
+        }),
+    }
+}

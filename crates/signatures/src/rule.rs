@@ -1,0 +1,302 @@
+//! The typed tree of a rule.
+
+use crate::compare::Compare;
+use crate::ranges::{AddressSet, PortSet};
+
+/// What a rule asks for, in the order in which Suricata evaluates actions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Action {
+    /// Nothing more is to be reported about what the rule matches.
+    Pass,
+    /// Drop the packet, and report.
+    Drop,
+    /// Refuse the connection, and report (`reject`, `rejectsrc`, `rejectdst`, `rejectboth`).
+    Reject,
+    /// Report.
+    Alert,
+}
+
+/// The protocol of a rule's header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Protocol {
+    /// TCP; contents are looked for in the stream, or in packets where the rule asks for it.
+    Tcp,
+    /// TCP, packets only (`tcp-pkt`).
+    TcpPacket,
+    /// TCP, reassembled stream only (`tcp-stream`).
+    TcpStream,
+    /// UDP.
+    Udp,
+    /// ICMP of either IP version (`icmp`).
+    Icmp,
+    /// ICMP for IPv4 (`icmpv4`).
+    Icmpv4,
+    /// ICMP for IPv6 (`icmpv6`).
+    Icmpv6,
+    /// Any protocol over IPv4 or IPv6 (`ip`, `pkthdr` is not supported).
+    Ip,
+    /// Any protocol over IPv4 (`ip4`, `ipv4`).
+    Ipv4,
+    /// Any protocol over IPv6 (`ip6`, `ipv6`).
+    Ipv6,
+    /// SCTP.
+    Sctp,
+}
+
+/// Where a `target` keyword says that the attack is aimed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Target {
+    /// The packet's source (`src_ip`).
+    Source,
+    /// The packet's destination (`dest_ip`).
+    Destination,
+}
+
+/// Direction within a flow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// From the side that opened the flow.
+    ToServer,
+    /// Towards the side that opened the flow.
+    ToClient,
+}
+
+/// What the `flow` keyword asks for. The default asks for nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct FlowCondition {
+    /// `established` (true) or `not_established` (false).
+    pub established: Option<bool>,
+    /// `to_server`/`from_client` or `to_client`/`from_server`.
+    pub direction: Option<Direction>,
+    /// `stateless`: accepted, asks for nothing.
+    pub stateless: bool,
+    /// `no_stream`: packets only.
+    pub no_stream: bool,
+    /// `only_stream`: the reassembled stream only.
+    pub only_stream: bool,
+    /// `only_frag` (true): only datagrams put together from fragments; `no_frag` (false): none of these.
+    pub fragment: Option<bool>,
+}
+
+/// One `flowbits` keyword (other than `noalert`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FlowbitOperation {
+    /// What is done.
+    pub kind: FlowbitKind,
+    /// The names; more than one only for [`FlowbitKind::IsSet`] and [`FlowbitKind::IsNotSet`], of which
+    /// one is enough.
+    pub names: Vec<String>,
+}
+
+/// What a `flowbits` keyword does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FlowbitKind {
+    /// Set the bit when the rule matches.
+    Set,
+    /// Clear the bit when the rule matches.
+    Unset,
+    /// Change the bit when the rule matches.
+    Toggle,
+    /// The rule matches only when one of the bits is set.
+    IsSet,
+    /// The rule matches only when one of the bits is not set.
+    IsNotSet,
+}
+
+impl FlowbitKind {
+    /// Whether this changes a bit, rather than testing it.
+    pub fn writes(self) -> bool {
+        matches!(
+            self,
+            FlowbitKind::Set | FlowbitKind::Unset | FlowbitKind::Toggle
+        )
+    }
+}
+
+/// The `fast_pattern` keyword of a content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FastPattern {
+    /// `fast_pattern`, or `fast_pattern:only`, which is the same here.
+    Whole,
+    /// `fast_pattern:OFFSET,LENGTH`: only this part is looked for first. Bytes from the content's start.
+    Part {
+        /// First byte of the part.
+        offset: u32,
+        /// Its length in bytes.
+        length: u32,
+    },
+}
+
+/// A byte string to be found in a packet's payload or in a stream, and its modifiers.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Content {
+    /// The bytes.
+    pub bytes: Vec<u8>,
+    /// `!`: the bytes must not be found.
+    pub negated: bool,
+    /// `nocase`: ASCII letters match in either case.
+    pub nocase: bool,
+    /// `offset`: bytes from the start of payload or stream at which the search begins.
+    pub offset: Option<u32>,
+    /// `depth`: bytes from `offset` within which the content must end.
+    pub depth: Option<u32>,
+    /// `distance`: bytes from the end of the match before at which the search begins; may be negative.
+    pub distance: Option<i32>,
+    /// `within`: bytes, from the end of the match before plus `distance`, within which the content must end.
+    pub within: Option<u32>,
+    /// `startswith`: at the start of payload or stream.
+    pub starts_with: bool,
+    /// `endswith`: at the end of payload, or of a stream's message.
+    pub ends_with: bool,
+    /// `fast_pattern`.
+    pub fast_pattern: Option<FastPattern>,
+    /// `rawbytes`: accepted, changes nothing.
+    pub rawbytes: bool,
+}
+
+impl Content {
+    /// Whether the content's place depends on the match before it.
+    pub fn is_relative(&self) -> bool {
+        self.distance.is_some() || self.within.is_some()
+    }
+}
+
+/// How the flags of a TCP header are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FlagsMode {
+    /// Exactly these flags are set.
+    Exact,
+    /// These flags are set, others may be (`+`).
+    All,
+    /// One of these flags is set (`*`).
+    Any,
+    /// Not all of these flags are set (`!`).
+    Not,
+}
+
+/// An IPv4 option that `ipopts` can ask for (numbers of the IANA registry).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IpOption {
+    /// The option of this type number is present.
+    Type(u8),
+    /// Any option is present.
+    Any,
+}
+
+/// A condition on header fields or on the size of the payload: something only a packet has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PacketTest {
+    /// `dsize`: bytes of payload.
+    PayloadSize(Compare),
+    /// `flags`, `tcp.flags`: the low eight flags of the TCP header (RFC 9293 §3.1).
+    TcpFlags {
+        /// How they are compared.
+        mode: FlagsMode,
+        /// The flags asked for.
+        flags: u8,
+        /// Flags that are ignored.
+        ignored: u8,
+    },
+    /// `itype`: ICMP type.
+    IcmpType(Compare),
+    /// `icode`: ICMP code.
+    IcmpCode(Compare),
+    /// `icmp_id`: identifier of an ICMP echo and its like.
+    IcmpId(u16),
+    /// `icmp_seq`: sequence number of an ICMP echo and its like.
+    IcmpSequence(u16),
+    /// `ipopts`: an IPv4 option.
+    IpOption(IpOption),
+    /// `ttl`: time to live or hop limit.
+    Ttl(Compare),
+    /// `ip_proto`: number of the protocol over IP.
+    IpProtocol(Compare),
+    /// `id`: identification field of IPv4.
+    IpId(u16),
+    /// `seq`: TCP sequence number.
+    TcpSequence(u32),
+    /// `ack`: TCP acknowledgement number.
+    TcpAcknowledgement(u32),
+    /// `window`: TCP window, not scaled.
+    TcpWindow {
+        /// The window asked for.
+        value: u16,
+        /// Any other window is asked for.
+        negated: bool,
+    },
+}
+
+/// One rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rule {
+    /// What the rule asks for.
+    pub action: Action,
+    /// Protocol of the header.
+    pub protocol: Protocol,
+    /// Addresses on the left of the arrow.
+    pub source: AddressSet,
+    /// Ports on the left of the arrow.
+    pub source_ports: PortSet,
+    /// Addresses on the right of the arrow.
+    pub destination: AddressSet,
+    /// Ports on the right of the arrow.
+    pub destination_ports: PortSet,
+    /// The arrow is `<>`: source and destination may be exchanged.
+    pub bidirectional: bool,
+    /// `msg`; empty when the rule has none.
+    pub message: String,
+    /// `sid`, at least 1.
+    pub sid: u32,
+    /// `gid`; default 1.
+    pub gid: u32,
+    /// `rev`; default 0.
+    pub rev: u32,
+    /// `classtype`.
+    pub classtype: Option<String>,
+    /// `priority`, 1 (most urgent) to 255.
+    pub priority: Option<u8>,
+    /// `reference`s: system and id, as written.
+    pub references: Vec<(String, String)>,
+    /// `metadata`, one entry per part between commas, as written.
+    pub metadata: Vec<String>,
+    /// `target`.
+    pub target: Option<Target>,
+    /// `flow`.
+    pub flow: FlowCondition,
+    /// `flowbits`, in the order of the rule.
+    pub flowbits: Vec<FlowbitOperation>,
+    /// `noalert` or `flowbits:noalert`: a match has its effects but is not reported.
+    pub noalert: bool,
+    /// Contents in the order of the rule.
+    pub contents: Vec<Content>,
+    /// Conditions on packets.
+    pub tests: Vec<PacketTest>,
+    /// Line on which the rule starts, counted from 1.
+    pub line: usize,
+    /// The rule as written, continued lines joined.
+    pub text: String,
+}
+
+impl Rule {
+    /// Whether the rule has a condition that only a packet can meet, so that it is not tried on streams.
+    pub fn needs_packet(&self) -> bool {
+        !self.tests.is_empty()
+            || self.flow.no_stream
+            || self.flow.fragment.is_some()
+            || self.protocol == Protocol::TcpPacket
+    }
+
+    /// Whether the rule looks at nothing but addresses and protocol: it is then tried once per flow and
+    /// direction, as Suricata does with its IP-only rules.
+    pub fn is_address_only(&self) -> bool {
+        self.contents.is_empty()
+            && self.tests.is_empty()
+            && self.flow == FlowCondition::default()
+            && self.source_ports.is_full()
+            && self.destination_ports.is_full()
+            && self
+                .flowbits
+                .iter()
+                .all(|operation| operation.kind == FlowbitKind::Set)
+    }
+}

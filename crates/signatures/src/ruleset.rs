@@ -1,0 +1,459 @@
+//! Rules compiled for inspection: in order of evaluation, with their matchers, flowbits as numbers, and the
+//! prefilters of the groups they fall into.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use crate::classification::{Classifications, DEFAULT_PRIORITY};
+use crate::frequency::CommonStrings;
+use crate::matcher::Matcher;
+use crate::prefilter::{self, FastPart, Prefilter};
+use crate::rule::{Direction, FlowbitKind, Protocol, Rule};
+use crate::state::MAX_FLOWBITS;
+use crate::unfiltered::Unfiltered;
+use crate::view::{ICMP, ICMPV6, SCTP, TCP, UDP};
+
+/// Settings of [`RuleSet::compile`].
+#[derive(Debug, Clone)]
+pub struct CompileOptions {
+    /// Class types, for the priority of rules and the category of alerts. Default:
+    /// [`Classifications::standard`].
+    pub classifications: Classifications,
+    /// Most memory, in bytes, that the automata may take together. When it is not enough they look for
+    /// shorter parts of the contents, down to four bytes. Default: 64 MiB.
+    pub automaton_bytes: usize,
+    /// Report a match in a packet even when the same rule has just matched in the stream. Suricata reports
+    /// rules that look at both (a TCP rule with `offset`, `depth` or `startswith`) twice for the same bytes,
+    /// since it sees them in the packet and, later, in the stream. Default: false, once.
+    pub report_packet_and_stream: bool,
+}
+
+impl Default for CompileOptions {
+    fn default() -> Self {
+        CompileOptions {
+            classifications: Classifications::standard(),
+            automaton_bytes: 64 << 20,
+            report_packet_and_stream: false,
+        }
+    }
+}
+
+/// Rules that cannot be compiled, although each was read without fault.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CompileError {
+    /// More than [`MAX_FLOWBITS`] names of flowbits; this rule has the first one too many.
+    TooManyFlowbits {
+        /// The rule's line.
+        line: usize,
+        /// The rule's number.
+        sid: u32,
+        /// The name.
+        name: String,
+    },
+    /// The automata of the fast patterns do not fit the memory they may take.
+    AutomatonTooLarge {
+        /// Most bytes they may take.
+        limit: usize,
+        /// How many rules there are.
+        rules: usize,
+    },
+}
+
+impl fmt::Display for CompileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CompileError::TooManyFlowbits { line, sid, name } => write!(
+                f,
+                "line {line}, sid {sid}: flowbit `{name}` is one too many, rules may use {MAX_FLOWBITS} \
+                 names (remove rules or merge flowbits)"
+            ),
+            CompileError::AutomatonTooLarge { limit, rules } => write!(
+                f,
+                "the patterns of {rules} rules do not fit {limit} bytes (allow more, or use fewer rules)"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for CompileError {}
+
+/// A test of flowbits: one of `bits` must be as `set` says.
+#[derive(Debug, Clone)]
+pub(crate) struct BitTest {
+    pub(crate) set: bool,
+    pub(crate) bits: Vec<u8>,
+}
+
+/// A rule ready for evaluation.
+#[derive(Debug, Clone)]
+pub(crate) struct Compiled {
+    pub(crate) rule: Rule,
+    pub(crate) category: String,
+    pub(crate) priority: u8,
+    pub(crate) matcher: Matcher,
+    pub(crate) bit_tests: Vec<BitTest>,
+    pub(crate) bit_writes: Vec<(FlowbitKind, u8)>,
+    /// Looked for in TCP segments even when they are part of the stream.
+    pub(crate) in_packets: bool,
+    /// Looked for in streams.
+    pub(crate) in_streams: bool,
+    /// Never looked for in packets.
+    pub(crate) stream_only: bool,
+    pub(crate) needs_packet: bool,
+    pub(crate) address_only: bool,
+    /// Neither addresses nor ports restrict the rule.
+    pub(crate) any_endpoint: bool,
+}
+
+/// Which prefilter is used on what.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Group {
+    /// Streams, and TCP payloads that are not part of one.
+    Stream = 0,
+    /// TCP payloads.
+    TcpPacket = 1,
+    /// Payloads of all other protocols.
+    Datagram = 2,
+}
+
+const GROUPS: [Group; 3] = [Group::Stream, Group::TcpPacket, Group::Datagram];
+
+/// A compiled set of rules; see [the crate's documentation](crate) for what it does.
+#[derive(Debug, Clone)]
+pub struct RuleSet {
+    pub(crate) rules: Vec<Compiled>,
+    prefilters: Vec<Prefilter>,
+    /// By group and direction (to the server, to the client): place in `prefilters`.
+    by_group: [[usize; 2]; GROUPS.len()],
+    pub(crate) unfiltered: Unfiltered,
+    /// By direction: rules with negated contents only, tried at the end of a stream's message.
+    pub(crate) at_message_end: [Vec<u32>; 2],
+    pub(crate) report_packet_and_stream: bool,
+    generation: u64,
+    longest_content: usize,
+}
+
+impl Protocol {
+    /// Whether rules of this protocol apply to packets of an IP protocol; `None` stands for any that is not
+    /// named here.
+    pub(crate) fn covers(self, protocol: Option<u8>) -> bool {
+        match self {
+            Protocol::Ip | Protocol::Ipv4 | Protocol::Ipv6 => true,
+            Protocol::Tcp | Protocol::TcpPacket | Protocol::TcpStream => protocol == Some(TCP),
+            Protocol::Udp => protocol == Some(UDP),
+            Protocol::Icmp => matches!(protocol, Some(ICMP | ICMPV6)),
+            Protocol::Icmpv4 => protocol == Some(ICMP),
+            Protocol::Icmpv6 => protocol == Some(ICMPV6),
+            Protocol::Sctp => protocol == Some(SCTP),
+        }
+    }
+}
+
+impl RuleSet {
+    /// Compiles rules.
+    ///
+    /// Rules are evaluated in Suricata's order: by action (pass, drop, reject, alert), then by what they do
+    /// with flowbits (only write, test and write, only test, nothing), then by priority, then as given.
+    ///
+    /// # Errors
+    ///
+    /// [`CompileError`] when the rules use too many flowbits or too much memory.
+    pub fn compile(rules: Vec<Rule>, options: CompileOptions) -> Result<Self, CompileError> {
+        let generation = generation(&rules, &options);
+        let mut ordered: Vec<(u8, Rule)> = rules
+            .into_iter()
+            .map(|rule| (priority(&rule, &options.classifications), rule))
+            .collect();
+        // The sort is stable, so that rules that compare equal stay as given.
+        ordered.sort_by_key(|(priority, rule)| (rule.action, flowbits_order(rule), *priority));
+
+        let mut names = BTreeMap::new();
+        let mut compiled = Vec::with_capacity(ordered.len());
+        for (priority, rule) in ordered {
+            compiled.push(compile_rule(rule, priority, &options, &mut names)?);
+        }
+        let common = CommonStrings::new();
+        let mut unfiltered = Unfiltered::default();
+        let mut at_message_end = [Vec::new(), Vec::new()];
+        // By group and direction: what its prefilter looks for.
+        let mut parts: [[Vec<FastPart>; 2]; GROUPS.len()] = Default::default();
+        for (number, rule) in (0u32..).zip(&mut compiled) {
+            let directions = match rule.rule.flow.direction {
+                None => [true, true],
+                // A rule that may be turned around keeps the direction of its flow.
+                Some(Direction::ToServer) => [true, false],
+                Some(Direction::ToClient) => [false, true],
+            };
+            let protocol = rule.rule.protocol;
+            let part = prefilter::choose(number, &rule.rule.contents, &common);
+            let fast = part.as_ref().map(|part| part.content);
+            rule.matcher = Matcher::new(&rule.rule.contents, fast);
+            let Some(part) = part else {
+                let ports = (!rule.rule.bidirectional)
+                    .then_some((&rule.rule.source_ports, &rule.rule.destination_ports));
+                unfiltered.add(number, |known| protocol.covers(known), directions, ports);
+                if !rule.rule.contents.is_empty() && rule.in_streams && protocol.covers(Some(TCP)) {
+                    for (list, _) in at_message_end
+                        .iter_mut()
+                        .zip(directions)
+                        .filter(|(_, on)| *on)
+                    {
+                        list.push(number);
+                    }
+                }
+                continue;
+            };
+            let covers_tcp = protocol.covers(Some(TCP));
+            let covers_other = protocol != Protocol::Tcp
+                && protocol != Protocol::TcpPacket
+                && protocol != Protocol::TcpStream
+                && !rule.stream_only;
+            for group in GROUPS {
+                let wanted = match group {
+                    Group::Stream => covers_tcp && rule.in_streams,
+                    Group::TcpPacket => covers_tcp && rule.in_packets,
+                    Group::Datagram => covers_other,
+                };
+                if wanted && let Some(by_direction) = parts.get_mut(group as usize) {
+                    for (list, _) in by_direction
+                        .iter_mut()
+                        .zip(directions)
+                        .filter(|(_, on)| *on)
+                    {
+                        list.push(part.clone());
+                    }
+                }
+            }
+        }
+        unfiltered.finish();
+
+        let (prefilters, by_group) = build_prefilters(&parts, options.automaton_bytes).ok_or(
+            CompileError::AutomatonTooLarge {
+                limit: options.automaton_bytes,
+                rules: compiled.len(),
+            },
+        )?;
+        let longest_content = compiled
+            .iter()
+            .flat_map(|rule| &rule.rule.contents)
+            .map(|content| content.bytes.len())
+            .max()
+            .unwrap_or(0);
+        Ok(RuleSet {
+            rules: compiled,
+            prefilters,
+            by_group,
+            unfiltered,
+            at_message_end,
+            report_packet_and_stream: options.report_packet_and_stream,
+            generation,
+            longest_content,
+        })
+    }
+
+    /// How many rules there are.
+    pub fn len(&self) -> usize {
+        self.rules.len()
+    }
+
+    /// Whether there are no rules.
+    pub fn is_empty(&self) -> bool {
+        self.rules.is_empty()
+    }
+
+    /// The rules in order of evaluation.
+    pub fn rules(&self) -> impl Iterator<Item = &Rule> {
+        self.rules.iter().map(|compiled| &compiled.rule)
+    }
+
+    /// A number that is the same for the same rules and settings, on every machine, and different for
+    /// others: what a [`StreamState`](crate::StreamState) or [`FlowBits`](crate::FlowBits) remembers is
+    /// forgotten when it meets another generation.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// Length of the longest content, in bytes: what [`StreamBytes::window`](crate::StreamBytes::window)
+    /// must at least hold of old bytes.
+    pub fn longest_content(&self) -> usize {
+        self.longest_content
+    }
+
+    /// Whether a rule looks at streams at all: otherwise
+    /// [`inspect_stream`](RuleSet::inspect_stream) need not be called.
+    pub fn needs_streams(&self) -> bool {
+        self.rules
+            .iter()
+            .any(|rule| rule.in_streams && rule.rule.protocol.covers(Some(TCP)))
+    }
+
+    /// How many different patterns the prefilters look for, and the bytes their tables take.
+    pub fn prefilter_size(&self) -> (usize, usize) {
+        self.prefilters
+            .iter()
+            .fold((0, 0), |(patterns, bytes), prefilter| {
+                (
+                    patterns + prefilter.patterns(),
+                    bytes + prefilter.table_bytes(),
+                )
+            })
+    }
+
+    /// The prefilter of a group in a direction.
+    #[inline]
+    pub(crate) fn prefilter(&self, group: Group, to_server: bool) -> Option<&Prefilter> {
+        let by_direction = self.by_group.get(group as usize)?;
+        let &place = by_direction.get(usize::from(!to_server))?;
+        self.prefilters.get(place)
+    }
+}
+
+type Prefilters = (Vec<Prefilter>, [[usize; 2]; GROUPS.len()]);
+
+/// One prefilter for each different list of rules; `None` when they do not fit `bytes`.
+fn build_prefilters(
+    parts: &[[Vec<FastPart>; 2]; GROUPS.len()],
+    bytes: usize,
+) -> Option<Prefilters> {
+    let same = |a: &[FastPart], b: &[FastPart]| {
+        a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.rule == b.rule)
+    };
+    let mut different: Vec<&[FastPart]> = Vec::new();
+    let mut by_group = [[0; 2]; GROUPS.len()];
+    for (group, places) in parts.iter().zip(&mut by_group) {
+        for (list, place) in group.iter().zip(places) {
+            let known = different.iter().position(|other| same(other, list));
+            *place = known.unwrap_or(different.len());
+            if known.is_none() {
+                different.push(list);
+            }
+        }
+    }
+    // What the smaller ones leave over goes to the larger ones.
+    let mut order: Vec<usize> = (0..different.len()).collect();
+    order.sort_by_key(|&place| different.get(place).map_or(0, |list| list.len()));
+    let mut left = bytes;
+    let mut prefilters = vec![Prefilter::default(); different.len()];
+    for (done, &place) in order.iter().enumerate() {
+        let share = left / (order.len() - done);
+        let list = different.get(place)?;
+        let prefilter = Prefilter::new(list, share)?;
+        left = left.saturating_sub(prefilter.table_bytes());
+        *prefilters.get_mut(place)? = prefilter;
+    }
+    Some((prefilters, by_group))
+}
+
+fn priority(rule: &Rule, classifications: &Classifications) -> u8 {
+    rule.priority
+        .or_else(|| {
+            let class = classifications.get(rule.classtype.as_deref()?)?;
+            Some(class.priority)
+        })
+        .unwrap_or(DEFAULT_PRIORITY)
+}
+
+/// Rules that only write flowbits come first, those without any come last.
+fn flowbits_order(rule: &Rule) -> u8 {
+    let writes = rule
+        .flowbits
+        .iter()
+        .any(|operation| operation.kind.writes());
+    let tests = rule
+        .flowbits
+        .iter()
+        .any(|operation| !operation.kind.writes());
+    match (writes, tests) {
+        (true, false) => 0,
+        (true, true) => 1,
+        (false, true) => 2,
+        (false, false) => 3,
+    }
+}
+
+fn compile_rule(
+    rule: Rule,
+    priority: u8,
+    options: &CompileOptions,
+    names: &mut BTreeMap<String, u8>,
+) -> Result<Compiled, CompileError> {
+    let mut bit_tests = Vec::new();
+    let mut bit_writes = Vec::new();
+    for operation in &rule.flowbits {
+        let mut bits = Vec::with_capacity(operation.names.len());
+        for name in &operation.names {
+            let bit = match names.get(name) {
+                Some(&bit) => bit,
+                None => {
+                    let too_many = || CompileError::TooManyFlowbits {
+                        line: rule.line,
+                        sid: rule.sid,
+                        name: name.clone(),
+                    };
+                    let bit = u8::try_from(names.len()).map_err(|_| too_many())?;
+                    names.insert(name.clone(), bit);
+                    bit
+                }
+            };
+            bits.push(bit);
+        }
+        if operation.kind.writes() {
+            bit_writes.extend(bits.into_iter().map(|bit| (operation.kind, bit)));
+        } else {
+            let set = operation.kind == FlowbitKind::IsSet;
+            bit_tests.push(BitTest { set, bits });
+        }
+    }
+    let stream_only = rule.flow.only_stream || rule.protocol == Protocol::TcpStream;
+    let needs_packet = rule.needs_packet();
+    // As in Suricata: a place that is counted from the start is looked for in each packet as well.
+    let from_start = rule
+        .contents
+        .iter()
+        .any(|content| content.offset.is_some() || content.depth.is_some() || content.starts_with);
+    let category = rule
+        .classtype
+        .as_deref()
+        .map(|name| {
+            let class = options.classifications.get(name);
+            class
+                .map_or(name, |class| class.description.as_str())
+                .to_string()
+        })
+        .unwrap_or_default();
+    Ok(Compiled {
+        matcher: Matcher::default(),
+        category,
+        priority,
+        bit_tests,
+        bit_writes,
+        in_packets: !stream_only && (needs_packet || from_start),
+        in_streams: !needs_packet,
+        stream_only,
+        needs_packet,
+        address_only: rule.is_address_only(),
+        any_endpoint: rule.source.is_full()
+            && rule.destination.is_full()
+            && rule.source_ports.is_full()
+            && rule.destination_ports.is_full(),
+        rule,
+    })
+}
+
+/// A fingerprint of rules and settings (FNV-1a), never 0.
+fn generation(rules: &[Rule], options: &CompileOptions) -> u64 {
+    let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
+    let mut add = |bytes: &[u8]| {
+        for &byte in bytes.iter().chain(&[0xff]) {
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+    };
+    // The layout of what is remembered, to be changed with it.
+    add(b"weir-signatures 1");
+    add(&options.automaton_bytes.to_le_bytes());
+    for rule in rules {
+        add(rule.text.as_bytes());
+        add(&[priority(rule, &options.classifications)]);
+    }
+    hash.max(1)
+}

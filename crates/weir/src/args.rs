@@ -1,0 +1,157 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+use weir_graph::Override;
+
+/// Stateful network functions that can be moved, copied, upgraded and crashed
+/// while traffic flows.
+#[derive(Debug, Parser)]
+#[command(name = "weir", version, after_help = crate::exit::HELP)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run packets through a chain
+    Run(Run),
+    /// Check a chain file and say what it will do
+    Check(Check),
+    /// The network functions: list them, show one's manual, start a new one
+    Nf(Nf),
+    /// Print the JSON Schema of chain files
+    Schema,
+    /// Write generated traffic to a capture file
+    Gen(Gen),
+    /// Print a completion script for a shell
+    Completion(Completion),
+}
+
+/// How results are printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// For people
+    #[default]
+    Text,
+    /// For programs
+    Json,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Ports:
+  PATH.pcap, PATH.pcapng   a capture file (others by their content); `-` is standard input
+  gen:KEY=VALUE,…          the traffic generator, as in `gen:flows=1000,packets=100000,size=imix`
+  null                     nothing in, nothing out
+A port is given a name of the chain's ports as NAME=PORT; without one it is the
+chain's first port on the inside (--in) or outside (--out).
+
+Examples:
+  weir run examples/monitor.yaml --in capture.pcap
+  weir run examples/edge.yaml --in capture.pcap --out edge.pcapng --events events.json
+  weir run examples/nat.yaml --in gen:flows=1000 --out null --output json")]
+pub(crate) struct Run {
+    /// Chain file
+    pub(crate) chain: PathBuf,
+    /// Where packets come from; several are merged by time
+    #[arg(long = "in", value_name = "[NAME=]PORT", required = true)]
+    pub(crate) input: Vec<String>,
+    /// Where packets go; nowhere without it
+    #[arg(long = "out", value_name = "[NAME=]PORT")]
+    pub(crate) out: Vec<String>,
+    /// Write events as JSON lines (Suricata's EVE field names); `-` is standard output
+    #[arg(long, value_name = "FILE")]
+    pub(crate) events: Option<PathBuf>,
+    /// Override a setting, as `firewall.default=drop` or `flows.max=1000`
+    #[arg(long = "set", value_name = "NF.KEY=VALUE")]
+    pub(crate) set: Vec<Override>,
+    /// Seed of hashes and random numbers; a random one without it
+    #[arg(long)]
+    pub(crate) seed: Option<u64>,
+    /// How the summary is printed
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) output: Format,
+    /// No progress on standard error
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Check {
+    /// Chain file
+    pub(crate) chain: PathBuf,
+    /// Override a setting, as `firewall.default=drop`
+    #[arg(long = "set", value_name = "NF.KEY=VALUE")]
+    pub(crate) set: Vec<Override>,
+    /// How the result is printed
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) output: Format,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Nf {
+    #[command(subcommand)]
+    pub(crate) command: NfCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum NfCommand {
+    /// List the functions that chain files may name
+    List(NfList),
+    /// Show a function's manual and settings
+    Show(NfShow),
+    /// Write a new function, ready to build and test
+    New(NfNew),
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct NfList {
+    /// How the list is printed
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) output: Format,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct NfShow {
+    /// Name of the function
+    pub(crate) name: String,
+    /// How it is printed
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) output: Format,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct NfNew {
+    /// Name of the new function: lower case, words joined by `-`
+    pub(crate) name: String,
+    /// Folder to write it to; NAME without it
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) path: Option<PathBuf>,
+    /// Checkout of weir that it builds against; the one this program was built from without it
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) weir: Option<PathBuf>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Gen {
+    /// What to generate, as `flows=1000,packets=100000,size=imix`
+    #[arg(value_name = "KEY=VALUE,…", default_value = "")]
+    pub(crate) spec: String,
+    /// Capture file to write: PATH.pcap or PATH.pcapng
+    #[arg(long)]
+    pub(crate) out: String,
+    /// How the summary is printed
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) output: Format,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Completion {
+    /// The shell
+    #[arg(value_enum)]
+    pub(crate) shell: Shell,
+}

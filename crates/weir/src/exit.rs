@@ -1,0 +1,70 @@
+//! Exit codes, and failures on the way to them.
+
+use std::io::Write as _;
+
+/// How the program exits. `weir --help` lists them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Exit {
+    /// All went well.
+    Done = 0,
+    /// Something outside failed: a file, a disk, a port.
+    Failed = 1,
+    /// The command line makes no sense (clap exits with it, too).
+    Usage = 2,
+    /// The chain file, or something that it names, is wrong.
+    Chain = 3,
+}
+
+/// What `--help` says of exit codes.
+pub(crate) const HELP: &str = "\
+Exit codes:
+  0  done (a truncated capture is processed up to its end, with a warning)
+  1  something outside failed: a file, a disk, a port
+  2  the command line makes no sense
+  3  the chain file, or something that it names, is wrong";
+
+impl From<Exit> for std::process::ExitCode {
+    fn from(exit: Exit) -> Self {
+        std::process::ExitCode::from(exit as u8)
+    }
+}
+
+/// Why a command could not go on.
+#[derive(Clone, Debug)]
+pub(crate) struct Failure {
+    pub(crate) exit: Exit,
+    /// For people; whole lines, `error: …` first.
+    pub(crate) message: String,
+}
+
+impl Failure {
+    /// Something outside failed.
+    pub(crate) fn outside(message: impl Into<String>) -> Failure {
+        Failure {
+            exit: Exit::Failed,
+            message: format!("error: {}", message.into()),
+        }
+    }
+
+    /// The command line makes no sense.
+    pub(crate) fn usage(message: impl Into<String>) -> Failure {
+        Failure {
+            exit: Exit::Usage,
+            message: format!("error: {}", message.into()),
+        }
+    }
+
+    /// The chain file is wrong; `message` says it already as it should look.
+    pub(crate) fn chain(message: String) -> Failure {
+        Failure {
+            exit: Exit::Chain,
+            message,
+        }
+    }
+
+    pub(crate) fn print(&self) {
+        // With standard error gone there is nobody to tell.
+        let _ = writeln!(std::io::stderr(), "{}", self.message.trim_end());
+    }
+}

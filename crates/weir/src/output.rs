@@ -1,0 +1,42 @@
+//! Standard output: text, JSON, completion scripts. A reader that goes away
+//! (`weir … | head`) ends the program without a complaint.
+
+use std::io::{self, Write};
+
+use clap::CommandFactory as _;
+use serde::Serialize;
+
+use crate::Outcome;
+use crate::args::Args;
+use crate::exit::{Exit, Failure};
+
+fn written(result: io::Result<()>) -> Result<(), Failure> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
+        other => other
+            .map_err(|error| Failure::outside(format!("can't write to standard output: {error}"))),
+    }
+}
+
+/// Prints text and a newline, if it does not end in one.
+pub(crate) fn line(text: &str) -> Result<(), Failure> {
+    let end = if text.ends_with('\n') { "" } else { "\n" };
+    let mut out = io::stdout().lock();
+    written(write!(out, "{text}{end}").and_then(|()| out.flush()))
+}
+
+/// Prints a value as indented JSON.
+pub(crate) fn json(value: &impl Serialize) -> Result<(), Failure> {
+    match serde_json::to_string_pretty(value) {
+        Ok(text) => line(&text),
+        Err(error) => Err(Failure::outside(format!("can't write JSON: {error}"))),
+    }
+}
+
+/// Prints a completion script.
+pub(crate) fn completion(shell: clap_complete::Shell) -> Outcome {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Args::command(), "weir", &mut script);
+    written(io::stdout().lock().write_all(&script))?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,57 @@
+//! The file that events go to.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+use weir_nf::EventLog;
+
+use crate::exit::Failure;
+
+pub(super) struct EventFile {
+    path: String,
+    writer: BufWriter<Box<dyn Write>>,
+}
+
+impl EventFile {
+    pub(super) fn create(path: &Path) -> Result<EventFile, Failure> {
+        let name = path.display().to_string();
+        let sink: Box<dyn Write> = if path.as_os_str() == "-" {
+            Box::new(std::io::stdout())
+        } else {
+            let file = File::create(path).map_err(|error| {
+                Failure::outside(format!("can't create the event file {name}: {error}"))
+            })?;
+            Box::new(file)
+        };
+        Ok(EventFile {
+            path: name,
+            writer: BufWriter::with_capacity(1 << 18, sink),
+        })
+    }
+
+    /// Writes the lines of a log and clears it.
+    pub(super) fn write(&mut self, log: &mut EventLog) -> Result<(), Failure> {
+        if log.lines().is_empty() {
+            return Ok(());
+        }
+        let written = self.writer.write_all(log.lines());
+        log.clear();
+        written.map_err(|error| self.failure(&error))
+    }
+
+    pub(super) fn finish(&mut self) -> Result<(), Failure> {
+        self.writer.flush().map_err(|error| self.failure(&error))
+    }
+
+    fn failure(&self, error: &std::io::Error) -> Failure {
+        let help = match error.kind() {
+            std::io::ErrorKind::StorageFull => "; free some space or write to another disk",
+            _ => "",
+        };
+        Failure::outside(format!(
+            "can't write events to {}: {error}{help}",
+            self.path
+        ))
+    }
+}

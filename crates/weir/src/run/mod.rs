@@ -1,0 +1,170 @@
+//! `weir run`: packets from ports through chains to ports.
+
+mod dispatch;
+mod events;
+mod ports;
+mod summary;
+mod table;
+
+use std::time::Instant;
+
+use weir_io::port::{MergedInput, Received};
+use weir_packet::{FramePool, MemoryLayout, PacketMemory};
+use weir_runtime::{Runtime, RuntimeConfig};
+
+use crate::args::{Format, Run};
+use crate::exit::{Exit, Failure};
+use crate::{Outcome, chains, output, seed};
+
+use dispatch::Dispatcher;
+use events::EventFile;
+use ports::Ports;
+use summary::Summary;
+
+/// Packets taken from the inputs at a time.
+const BATCH: usize = 64;
+/// Bytes of events that a chain keeps until they are written, once per batch.
+const EVENT_BYTES: usize = 4 << 20;
+
+pub(crate) fn run(args: &Run) -> Outcome {
+    let seed = args.seed.unwrap_or_else(seed::random);
+    let file = chains::load(&args.chain, &args.set, seed)?;
+    let ports = Ports::parse(&args.input, &args.out, &file)?;
+    let events = args.events.as_deref().map(EventFile::create).transpose()?;
+    let config = RuntimeConfig {
+        seed,
+        advise: weir_io::advise_large_pages,
+        cycles: weir_io::cycles,
+        event_bytes: if events.is_some() { EVENT_BYTES } else { 0 },
+    };
+    let memory = PacketMemory::new(MemoryLayout::default(), weir_io::advise_large_pages);
+    let Some(pool) = FramePool::new(memory) else {
+        return Err(Failure::outside("packet memory was taken twice"));
+    };
+    let mut runtimes = Vec::new();
+    for chain in &file.chains {
+        let runtime = Runtime::new(&chain.stage, config)
+            .map_err(|error| Failure::chain(format!("error: {error}")))?;
+        runtimes.push(runtime);
+    }
+    let mut engine = Engine {
+        pool,
+        input: MergedInput::new(ports.open_inputs()?),
+        outputs: ports.open_outputs()?,
+        dispatcher: Dispatcher::new(&file),
+        runtimes,
+        events,
+    };
+    let progress = progress(args);
+    let start = Instant::now();
+    let ended = engine.drive(&progress);
+    let elapsed = start.elapsed();
+    progress.finish_and_clear();
+    let summary = Summary::of(&engine, &ports, elapsed, seed);
+    for warning in &summary.warnings {
+        eprintln!("warning: {warning}");
+    }
+    match args.output {
+        Format::Json => output::json(&summary.to_json())?,
+        Format::Text => output::line(&table::render(&summary))?,
+    }
+    ended?;
+    Ok(Exit::Done)
+}
+
+/// All that packets pass through.
+struct Engine {
+    pool: FramePool,
+    input: MergedInput,
+    outputs: ports::Outputs,
+    dispatcher: Dispatcher,
+    runtimes: Vec<Runtime>,
+    events: Option<EventFile>,
+}
+
+impl Engine {
+    /// Moves packets until the inputs end.
+    fn drive(&mut self, progress: &indicatif::ProgressBar) -> Result<(), Failure> {
+        let mut input = Vec::with_capacity(2 * BATCH);
+        let mut output = Vec::with_capacity(16 * BATCH);
+        let mut batches = 0u64;
+        let ended = loop {
+            let received = self.input.receive(&mut self.pool, &mut input, BATCH);
+            let failed = received
+                .as_ref()
+                .err()
+                .map(|error| Failure::outside(error.to_string()));
+            self.pass(&mut input, &mut output)?;
+            batches += 1;
+            if batches.is_multiple_of(1_024) {
+                show(progress, &self.input);
+            }
+            match received {
+                Err(_) => break failed,
+                Ok(Received::End) => break None,
+                Ok(Received::More) => {}
+            }
+        };
+        for runtime in &mut self.runtimes {
+            runtime.finish(&mut self.pool);
+            if let Some(events) = &mut self.events {
+                events.write(runtime.events())?;
+            }
+        }
+        self.outputs.finish()?;
+        if let Some(events) = &mut self.events {
+            events.finish()?;
+        }
+        ended.map_or(Ok(()), Err)
+    }
+
+    /// Takes a batch through its chains and out.
+    fn pass(
+        &mut self,
+        input: &mut Vec<weir_packet::Frame>,
+        output: &mut Vec<weir_packet::Frame>,
+    ) -> Result<(), Failure> {
+        if let [runtime] = self.runtimes.as_mut_slice()
+            && self.dispatcher.is_trivial()
+        {
+            runtime.process(&mut self.pool, input, output);
+        } else {
+            self.dispatcher.sort(&mut self.pool, input);
+            for (runtime, batch) in self.runtimes.iter_mut().zip(self.dispatcher.batches()) {
+                runtime.process(&mut self.pool, batch, output);
+            }
+        }
+        if let Some(events) = &mut self.events {
+            for runtime in &mut self.runtimes {
+                events.write(runtime.events())?;
+            }
+        }
+        self.outputs.send(&mut self.pool, output)
+    }
+}
+
+/// A bar on standard error, if that is a terminal and somebody wants it.
+fn progress(args: &Run) -> indicatif::ProgressBar {
+    if args.quiet {
+        return indicatif::ProgressBar::hidden();
+    }
+    let bar = indicatif::ProgressBar::new(1_000);
+    if let Ok(style) =
+        indicatif::ProgressStyle::with_template("{bar:40} {percent:>3} % {msg} {eta}")
+    {
+        bar.set_style(style);
+    }
+    bar
+}
+
+fn show(bar: &indicatif::ProgressBar, input: &MergedInput) {
+    let packets: u64 = input.ports().map(|port| port.counters().packets).sum();
+    let known: Vec<f64> = input
+        .ports()
+        .filter_map(weir_io::port::InputPort::progress)
+        .collect();
+    if let Some(least) = known.iter().copied().reduce(f64::min) {
+        bar.set_position((least * 1_000.0) as u64);
+    }
+    bar.set_message(format!("{packets} packets"));
+}

@@ -1,0 +1,173 @@
+//! Which ports a run has, and on which side of the chain each is.
+
+use weir_graph::ChainFile;
+use weir_io::port::{InputPort, OutputPort, PortCounters, PortSpec};
+use weir_packet::{Frame, FramePool, Side};
+
+use crate::exit::Failure;
+
+/// A port of the run.
+#[derive(Clone, Debug)]
+pub(super) struct RunPort {
+    /// Name in the chain.
+    pub(super) name: String,
+    pub(super) side: Side,
+    /// As written on the command line.
+    pub(super) text: String,
+    spec: PortSpec,
+}
+
+/// The ports of a run.
+#[derive(Clone, Debug)]
+pub(super) struct Ports {
+    pub(super) inputs: Vec<RunPort>,
+    pub(super) outputs: Vec<RunPort>,
+}
+
+impl Ports {
+    pub(super) fn parse(
+        inputs: &[String],
+        outputs: &[String],
+        file: &ChainFile,
+    ) -> Result<Ports, Failure> {
+        let declared = Declared::of(file);
+        let none = ["null".to_owned()];
+        let outputs = if outputs.is_empty() { &none } else { outputs };
+        Ok(Ports {
+            inputs: read(inputs, &declared, Side::Inside)?,
+            outputs: read(outputs, &declared, Side::Outside)?,
+        })
+    }
+
+    pub(super) fn open_inputs(&self) -> Result<Vec<Box<dyn InputPort>>, Failure> {
+        let open = |(number, port): (usize, &RunPort)| {
+            port.spec
+                .open_input(number as u8, port.side)
+                .map_err(|error| Failure::outside(error.to_string()))
+        };
+        self.inputs.iter().enumerate().map(open).collect()
+    }
+
+    pub(super) fn open_outputs(&self) -> Result<Outputs, Failure> {
+        let mut ports = Vec::new();
+        for port in &self.outputs {
+            let opened = port
+                .spec
+                .open_output()
+                .map_err(|error| Failure::outside(error.to_string()))?;
+            ports.push((port.side, opened, Vec::new()));
+        }
+        Ok(Outputs { ports })
+    }
+}
+
+/// The ports that the chains of a file name.
+struct Declared(Vec<(String, Side)>);
+
+impl Declared {
+    fn of(file: &ChainFile) -> Declared {
+        let mut all: Vec<(String, Side)> = Vec::new();
+        for port in file.chains.iter().flat_map(|chain| &chain.ports) {
+            if !all.iter().any(|(name, _)| *name == port.name) {
+                all.push((port.name.clone(), port.side));
+            }
+        }
+        Declared(all)
+    }
+
+    fn names(&self) -> String {
+        self.0
+            .iter()
+            .map(|(name, side)| format!("{name} ({})", side.name()))
+            .collect::<Vec<_>>()
+            .join(", ")
+    }
+}
+
+fn read(texts: &[String], declared: &Declared, default: Side) -> Result<Vec<RunPort>, Failure> {
+    if texts.len() > 64 {
+        return Err(Failure::usage("a run has at most 64 ports of each kind"));
+    }
+    let mut ports: Vec<RunPort> = Vec::new();
+    for text in texts {
+        let (name, spec) =
+            PortSpec::parse(text).map_err(|error| Failure::usage(error.to_string()))?;
+        let found = match name {
+            Some(name) => declared.0.iter().find(|(n, _)| n == name).ok_or_else(|| {
+                Failure::usage(format!(
+                    "port `{text}`: the chain has no port {name}; it has {}",
+                    declared.names()
+                ))
+            })?,
+            None => declared.0.iter().find(|(_, side)| *side == default).ok_or_else(|| {
+                Failure::usage(format!(
+                    "port `{text}`: the chain has no port on the {} side; write NAME={text} with one of {}",
+                    default.name(),
+                    declared.names()
+                ))
+            })?,
+        };
+        ports.push(RunPort {
+            name: found.0.clone(),
+            side: found.1,
+            text: text.clone(),
+            spec,
+        });
+    }
+    Ok(ports)
+}
+
+/// The open outputs.
+pub(super) struct Outputs {
+    ports: Vec<(Side, Box<dyn OutputPort>, Vec<Frame>)>,
+}
+
+impl Outputs {
+    /// Sends each packet out on the side opposite to the one it came from, by
+    /// the first port there; by the first port of all where there is none.
+    pub(super) fn send(
+        &mut self,
+        pool: &mut FramePool,
+        frames: &mut Vec<Frame>,
+    ) -> Result<(), Failure> {
+        if let [(_, port, _)] = self.ports.as_mut_slice() {
+            return port
+                .send(pool, frames)
+                .map_err(|error| Failure::outside(error.to_string()));
+        }
+        for frame in frames.drain(..) {
+            let towards = pool.memory().meta(&frame).side.opposite();
+            let number = self
+                .ports
+                .iter()
+                .position(|(side, ..)| *side == towards)
+                .unwrap_or(0);
+            match self.ports.get_mut(number) {
+                Some((.., queue)) => queue.push(frame),
+                None => pool.give(frame),
+            }
+        }
+        for (_, port, queue) in &mut self.ports {
+            if !queue.is_empty() {
+                port.send(pool, queue)
+                    .map_err(|error| Failure::outside(error.to_string()))?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn finish(&mut self) -> Result<(), Failure> {
+        for (_, port, _) in &mut self.ports {
+            port.finish()
+                .map_err(|error| Failure::outside(error.to_string()))?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn counters(&self) -> Vec<PortCounters> {
+        self.ports
+            .iter()
+            .map(|(_, port, _)| port.counters())
+            .collect()
+    }
+}

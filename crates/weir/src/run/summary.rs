@@ -1,0 +1,250 @@
+//! What a run did: counts of all chains and ports together.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+use weir_io::port::PortCounters;
+use weir_runtime::{FunctionReport, Report};
+
+use super::Engine;
+use super::ports::{Ports, RunPort};
+
+/// A run's counts. `packets_in = packets_out − emitted + Σ drops + held`.
+pub(super) struct Summary {
+    pub(super) reports: Vec<Report>,
+    pub(super) inputs: Vec<(RunPort, PortCounters)>,
+    pub(super) outputs: Vec<(RunPort, PortCounters)>,
+    pub(super) packets_in: u64,
+    pub(super) bytes_in: u64,
+    pub(super) packets_out: u64,
+    pub(super) bytes_out: u64,
+    pub(super) emitted: u64,
+    pub(super) held: u64,
+    pub(super) drops: Vec<(String, u64)>,
+    pub(super) malformed: Vec<(String, u64)>,
+    pub(super) flows: u64,
+    pub(super) elapsed: Duration,
+    pub(super) seed: u64,
+    pub(super) warnings: Vec<String>,
+}
+
+impl Summary {
+    pub(super) fn of(engine: &Engine, ports: &Ports, elapsed: Duration, seed: u64) -> Summary {
+        let reports: Vec<Report> = engine
+            .runtimes
+            .iter()
+            .map(weir_runtime::Runtime::report)
+            .collect();
+        let counters = engine.input.ports().map(weir_io::port::InputPort::counters);
+        let inputs: Vec<_> = ports.inputs.iter().cloned().zip(counters).collect();
+        let outputs: Vec<_> = ports
+            .outputs
+            .iter()
+            .cloned()
+            .zip(engine.outputs.counters())
+            .collect();
+        let sum = |f: fn(&Report) -> u64| reports.iter().map(f).sum::<u64>();
+        let mut drops = Vec::new();
+        let mut malformed = Vec::new();
+        for (_, port) in inputs.iter().chain(&outputs) {
+            for (reason, count) in &port.drops {
+                add(&mut drops, (*reason).to_owned(), *count);
+            }
+        }
+        if engine.dispatcher.refused > 0 {
+            add(&mut drops, "no_chain".to_owned(), engine.dispatcher.refused);
+        }
+        for report in &reports {
+            let several = reports.len() > 1;
+            for (reason, count) in &report.drops {
+                // A reason of a function carries its chain's name where there
+                // are several; the engine's own are the same everywhere.
+                let own = report.functions.iter().any(|f| {
+                    reason
+                        .strip_prefix(&f.name)
+                        .is_some_and(|rest| rest.starts_with('.'))
+                });
+                let name = match (several, own) {
+                    (true, true) => format!("{}.{reason}", report.chain),
+                    _ => reason.clone(),
+                };
+                add(&mut drops, name, *count);
+            }
+            for (reason, count) in &report.malformed {
+                add(&mut malformed, reason.clone(), *count);
+            }
+        }
+        let of = |ports: &[(RunPort, PortCounters)], f: fn(&PortCounters) -> u64| {
+            ports.iter().map(|(_, counters)| f(counters)).sum::<u64>()
+        };
+        let warnings = warnings(&reports, &inputs);
+        Summary {
+            packets_in: of(&inputs, |c| c.packets + c.dropped()),
+            bytes_in: of(&inputs, |c| c.bytes + c.dropped_bytes),
+            packets_out: of(&outputs, |c| c.packets),
+            bytes_out: of(&outputs, |c| c.bytes),
+            emitted: sum(|r| r.emitted),
+            held: sum(|r| r.held),
+            flows: sum(|r| r.flows.seen),
+            drops,
+            malformed,
+            elapsed,
+            seed,
+            warnings,
+            reports,
+            inputs,
+            outputs,
+        }
+    }
+
+    pub(super) fn dropped(&self) -> u64 {
+        self.drops.iter().map(|(_, n)| n).sum()
+    }
+
+    pub(super) fn ns_per_packet(&self) -> f64 {
+        self.elapsed.as_nanos() as f64 / self.packets_in.max(1) as f64
+    }
+
+    /// Every function with the name under which the summary knows it.
+    pub(super) fn functions(&self) -> impl Iterator<Item = (String, &FunctionReport)> {
+        let several = self.reports.len() > 1;
+        self.reports.iter().flat_map(move |report| {
+            report.functions.iter().map(move |function| {
+                let name = if several {
+                    format!("{}.{}", report.chain, function.name)
+                } else {
+                    function.name.clone()
+                };
+                (name, function)
+            })
+        })
+    }
+
+    pub(super) fn to_json(&self) -> Value {
+        json!({
+            "packets_in": self.packets_in,
+            "packets_out": self.packets_out,
+            "bytes_in": self.bytes_in,
+            "bytes_out": self.bytes_out,
+            "emitted": self.emitted,
+            "drops": counts(&self.drops),
+            "held": self.held,
+            "flows": self.flows,
+            "malformed": counts(&self.malformed),
+            "nfs": self.functions().map(|(name, f)| (name, function(f))).collect::<Map<_, _>>(),
+            "elapsed_s": self.elapsed.as_secs_f64(),
+            "ns_per_packet": self.ns_per_packet(),
+            "chains": self.reports.iter().map(|r| (r.chain.clone(), chain(r))).collect::<Map<_, _>>(),
+            "ports": {
+                "in": self.inputs.iter().map(port).collect::<Vec<_>>(),
+                "out": self.outputs.iter().map(port).collect::<Vec<_>>(),
+            },
+            "seed": self.seed,
+            "warnings": self.warnings,
+        })
+    }
+}
+
+fn add(list: &mut Vec<(String, u64)>, reason: String, count: u64) {
+    match list.iter_mut().find(|(name, _)| *name == reason) {
+        Some((_, n)) => *n += count,
+        None => list.push((reason, count)),
+    }
+}
+
+fn counts(list: &[(String, u64)]) -> Value {
+    list.iter()
+        .map(|(name, n)| (name.clone(), json!(n)))
+        .collect::<Map<_, _>>()
+        .into()
+}
+
+fn function(report: &FunctionReport) -> Value {
+    let mut value = json!({
+        "nf": report.nf,
+        "packets": report.packets,
+        "bytes": report.bytes,
+        "cycles": report.cycles,
+        "cycles_per_packet": report.cycles as f64 / report.packets.max(1) as f64,
+        "dropped": report.dropped,
+        "counters": report.counters.iter().map(|(name, n)| ((*name).to_owned(), json!(n))).collect::<Map<_, _>>(),
+    });
+    if !report.tally.is_empty() || report.tally_other > 0 {
+        value["tally"] = counts(&report.tally);
+        value["tally_other"] = json!(report.tally_other);
+    }
+    value
+}
+
+fn chain(report: &Report) -> Value {
+    let flows = &report.flows;
+    json!({
+        "packets_in": report.packets_in,
+        "packets_out": report.packets_out,
+        "bytes_in": report.bytes_in,
+        "bytes_out": report.bytes_out,
+        "emitted": report.emitted,
+        "emits_lost": report.emits_lost,
+        "held": report.held,
+        "drops": counts(&report.drops),
+        "malformed": counts(&report.malformed),
+        "events": report.events,
+        "events_lost": report.events_lost,
+        "engine_cycles": report.engine_cycles,
+        "flows": {
+            "tracked": flows.tracked,
+            "seen": flows.seen,
+            "active": flows.active,
+            "ended": flows.ended.iter().map(|(why, n)| ((*why).to_owned(), json!(n))).collect::<Map<_, _>>(),
+            "units": flows.units,
+            "aliases": flows.aliases,
+            "aliases_refused": flows.aliases_refused,
+            "ports_leased": flows.leased,
+            "buffer_bytes": flows.buffer_bytes,
+            "buffers_refused": flows.buffers_refused,
+        },
+    })
+}
+
+fn port((port, counters): &(RunPort, PortCounters)) -> Value {
+    json!({
+        "name": port.name,
+        "side": port.side.name(),
+        "port": port.text,
+        "packets": counters.packets,
+        "bytes": counters.bytes,
+        "drops": counters.drops.iter().map(|(why, n)| ((*why).to_owned(), json!(n))).collect::<Map<_, _>>(),
+        "cut_short": counters.cut_short,
+    })
+}
+
+fn warnings(reports: &[Report], inputs: &[(RunPort, PortCounters)]) -> Vec<String> {
+    let mut warnings: Vec<String> = inputs
+        .iter()
+        .filter_map(|(_, counters)| counters.cut_short.clone())
+        .collect();
+    for report in reports {
+        let mut warn = |count: u64, what: &str| {
+            if count > 0 {
+                warnings.push(format!("chain {}: {count} {what}", report.chain));
+            }
+        };
+        warn(
+            report.events_lost,
+            "events were lost: more came in one batch than the buffer holds",
+        );
+        warn(
+            report.emits_lost,
+            "packets could not be made: no frame was free",
+        );
+        warn(
+            report.flows.aliases_refused,
+            "aliases of flows could not be had",
+        );
+        warn(
+            report.flows.buffers_refused,
+            "times a side buffer could not grow: raise flows.buffers",
+        );
+    }
+    warnings
+}
