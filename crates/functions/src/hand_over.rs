@@ -2,7 +2,8 @@
 //! another, as when settings change or a flow moves.
 
 use weir_nf::host::{
-    Aliases, Blocks, Emits, FlowHead, Outcome, SharedProcessor, Slot, StageLayout, Work, World,
+    Aliases, Blocks, Emits, FlowHead, Outcome, Place, SharedProcessor, Slot, StageLayout, Work,
+    World,
 };
 use weir_nf::packet::{
     Direction, FlowKey, FrameMeta, FramePool, HEADROOM, KeyOptions, KeyOutcome, MemoryLayout, Time,
@@ -62,6 +63,17 @@ impl OneFlow {
             head.id = 1;
         }
         head.clock += 1;
+        let place = Place {
+            clock: head.clock,
+            flow: 0,
+            tcp: head.tcp,
+            phase: head.phase,
+            direction: if reverse {
+                Direction::Reverse
+            } else {
+                Direction::Forward
+            },
+        };
         let meta = FrameMeta::received(Time::from_secs(1), frame.len() as u32);
         let mut frames = [self.pool.copy(frame, meta).expect("a frame is free")];
         let memory = self.pool.memory().clone();
@@ -81,8 +93,7 @@ impl OneFlow {
                 memory: &memory,
                 frames: &mut frames,
                 headers: &mut headers,
-                flows: &[0],
-                reverse: u64::from(reverse),
+                places: &[place; weir_nf::host::BURST],
                 mask: 1,
                 blocks: &mut self.blocks,
                 scoped: None,

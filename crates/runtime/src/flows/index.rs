@@ -42,12 +42,14 @@ impl Bucket {
     /// for entries from 4 on.
     #[inline(always)]
     fn matches(&self, tag: u16) -> u64 {
-        let [a, b, c, d, e, f, g, h] = self.tags.map(u64::from);
+        // Entry 0 in the lowest lane, whatever the processor's byte order.
+        let lanes: [u64; 2] = zerocopy::transmute!(self.tags.map(u16::to_le));
+        let [low, high] = lanes.map(u64::from_le);
         let wanted = u64::from(tag) * LANES;
         // The top bit of each 16-bit lane that is zero; no carry leaves a lane.
         let zero_lanes = |x: u64| !(((x & LOW_15) + LOW_15) | x | LOW_15);
-        let low = zero_lanes((a | b << 16 | c << 32 | d << 48) ^ wanted);
-        let high = zero_lanes((e | f << 16 | g << 32 | h << 48) ^ wanted);
+        let low = zero_lanes(low ^ wanted);
+        let high = zero_lanes(high ^ wanted);
         low >> 15 | high >> 14
     }
 }
