@@ -165,3 +165,111 @@ fn alerts_do_not_depend_on_segments() {
     println!("{} of {judged} re-segmented captures agree", judged - wrong);
     assert_eq!(wrong, 0);
 }
+
+/// Texts of a folder, without the rules that Suricata refuses.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.0.join(name)).unwrap_or_default()
+    }
+
+    fn rules(&self, name: &str) -> String {
+        let refused = self.read("not-loaded-by-suricata-7.0.10.txt");
+        let refused: Vec<&str> = refused.lines().collect();
+        let sid = |line: &str| Some(line.split_once("sid:")?.1.split_once(';')?.0.to_owned());
+        self.read(name)
+            .lines()
+            .filter(|line| !sid(line).is_some_and(|sid| refused.contains(&sid.as_str())))
+            .fold(String::new(), |text, line| text + line + "\n")
+    }
+}
+
+impl weir_nf::Sources for Folder {
+    fn text(&mut self, name: &str) -> Result<String, String> {
+        Ok(self.rules(name))
+    }
+}
+
+/// Rules of Emerging Threats over captures: (trace, sid) pairs, the rules that
+/// load.
+#[test]
+fn emerging_threats_rules_find_what_suricata_finds() {
+    let Some(traces) = support::traces() else {
+        return;
+    };
+    let mut folder = Folder(traces.join("ids/et-open"));
+    let counts = folder.read("expected-counts.json");
+    if counts.is_empty() {
+        eprintln!("SKIPPED: no alerts in {}", folder.0.display());
+        return;
+    }
+    let all = ["HOME_NET", "EXTERNAL_NET", "HTTP_PORTS"];
+    let settings = Settings {
+        rule_files: vec!["et-core.rules".into(), "et-http.rules".into()],
+        classification_file: Some("classification.config".into()),
+        unsupported: weir_functions::ids::OnUnsupported::Skip,
+        vars: all.map(|name| (name.to_owned(), "any".to_owned())).into(),
+        ..Settings::default()
+    };
+    let builder = Harness::builder()
+        .with_sources::<Ids>(settings, &mut folder)
+        .unwrap_or_else(|error| panic!("{error}"))
+        .flows(options());
+    assert_eq!(builder.warnings().len(), 2, "{:?}", builder.warnings());
+    let stage = builder.stage();
+    let loaded = loaded(&(folder.rules("et-core.rules") + &folder.rules("et-http.rules")));
+    let counts: BTreeMap<String, BTreeMap<String, u64>> = serde_json::from_str(&counts).unwrap();
+    // (trace, sid) → alerts.
+    let (mut expected, mut found) = (BTreeMap::new(), BTreeMap::new());
+    for (name, by_sid) in counts {
+        let path = traces.join("traces").join(&name);
+        if !path.exists() {
+            eprintln!("SKIPPED: {name} is not there");
+            continue;
+        }
+        for (sid, count) in by_sid {
+            let sid: u64 = sid.parse().unwrap();
+            if loaded.contains(&sid) {
+                expected.insert((name.clone(), sid), count);
+            }
+        }
+        let mut harness = Harness::of_stage(&stage);
+        for event in support::run(&mut harness, &support::load(&path)) {
+            let sid = event["alert"]["signature_id"].as_u64().unwrap();
+            *found.entry((name.clone(), sid)).or_default() += 1;
+        }
+    }
+    let (mut pairs, mut same) = (0, 0);
+    for (pair, count) in &expected {
+        let here = found.remove(pair).unwrap_or(0);
+        pairs += u32::from(here > 0);
+        same += u32::from(here == *count);
+        if here != *count {
+            println!("{pair:?}: {here} alerts instead of {count}");
+        }
+    }
+    println!(
+        "{} rules: {pairs} of {} pairs agree, {same} also in the number of alerts; {} more: {found:?}",
+        loaded.len(),
+        expected.len(),
+        found.len()
+    );
+    assert_eq!((pairs as usize, found.len()), (expected.len(), 0));
+}
+
+/// Numbers of the rules that are not left out.
+fn loaded(text: &str) -> Vec<u64> {
+    let options = weir_signatures::ParseOptions {
+        unsupported: weir_signatures::Unsupported::Skip,
+    };
+    let mut variables = weir_signatures::Variables::stock();
+    variables.set_address("HOME_NET", "any");
+    variables.set_address("EXTERNAL_NET", "any");
+    weir_signatures::parse_rules_with(text, &variables, options)
+        .unwrap_or_else(|errors| panic!("{}", errors[0]))
+        .rules
+        .iter()
+        .map(|rule| u64::from(rule.sid))
+        .collect()
+}
