@@ -4,6 +4,8 @@
 pub mod asset;
 pub mod filter;
 pub mod firewall;
+#[cfg(test)]
+mod hand_over;
 pub mod http;
 pub mod http_classifier;
 pub mod ids;

@@ -428,7 +428,7 @@ mod tests {
             ("[2001:db8::1]:1", "[2001:db8::2]:2", 14),
         ] {
             let packet = Craft::udp(source, target).payload(&[7; 30]).build();
-            assert_eq!(harness.send(&packet), [packet.clone()]);
+            assert_eq!(harness.send(&packet), std::slice::from_ref(&packet));
             let marked = harness.send(&packet).remove(0);
             let word = u16::from_be_bytes([marked[14], marked[15]]);
             let dscp = if at == 15 {

@@ -8,7 +8,7 @@ use weir_packet::{
 };
 
 use crate::drops::EngineDrop;
-use crate::flows::{Found, tcp};
+use crate::flows::{FlowTable, Found, tcp};
 use crate::fragments::Owner;
 use crate::runtime::Runtime;
 
@@ -66,6 +66,7 @@ impl Runtime {
                 ..Classified::default()
             };
         }
+        self.scratch.opened_from = [false; 2];
         let kinds = self.look(memory, frames);
         if self.table.is_none() {
             return Classified {
@@ -190,6 +191,16 @@ impl Runtime {
                 let i = left.trailing_zeros() as usize;
                 table.fetch_behind_alias(scratch.candidates[i], lines);
                 left &= left - 1;
+            }
+        }
+        if !table.scopes.is_empty() {
+            for step in [FlowTable::fetch_membership, FlowTable::fetch_units] {
+                let mut left = flows;
+                while left != 0 {
+                    let i = left.trailing_zeros() as usize;
+                    step(table, scratch.candidates[i]);
+                    left &= left - 1;
+                }
             }
         }
     }
@@ -413,6 +424,17 @@ impl Runtime {
         now: u64,
         unit: Option<u32>,
     ) -> Resolved {
+        let side = memory.meta(&frames[i]).side;
+        if self.scratch.opened_from[side.opposite() as usize]
+            && self
+                .table
+                .as_ref()
+                .is_some_and(|table| table.aliases.may_be_asked())
+        {
+            // It may answer a flow that was opened a moment ago from the other
+            // side, under an alias that is not asked for yet.
+            return Resolved::Cut;
+        }
         let full = self
             .table
             .as_ref()
@@ -471,6 +493,7 @@ impl Runtime {
             return Resolved::Refused(EngineDrop::ScopeTableFull);
         }
         self.opened += 1;
+        self.scratch.opened_from[side as usize] = true;
         Resolved::Flow(flow, direction)
     }
 

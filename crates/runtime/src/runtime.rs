@@ -73,6 +73,8 @@ pub(crate) struct Scratch {
     /// Index entries that the hashes seem to lead to.
     pub(crate) candidates: [u32; BURST],
     pub(crate) flows: [u32; BURST],
+    /// Sides from which packets of this burst opened flows.
+    pub(crate) opened_from: [bool; 2],
     pub(crate) units: [[u32; BURST]; MAX_SCOPES],
     pub(crate) inputs: Vec<u64>,
     pub(crate) outcome: Outcome,
@@ -274,6 +276,7 @@ impl Runtime {
                 hashes: [0; BURST],
                 candidates: [NO_FLOW; BURST],
                 flows: [NO_FLOW; BURST],
+                opened_from: [false; 2],
                 units: [[NO_FLOW; BURST]; MAX_SCOPES],
                 inputs: vec![0; nodes.len()],
                 outcome: Outcome::default(),

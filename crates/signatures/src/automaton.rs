@@ -4,8 +4,8 @@
 //! end with), so that one comparison tells that fewer than four bytes of any pattern have been seen. In such
 //! a state no pattern can go on unless one *begins* within the last three bytes or later. The scan then
 //! leaves the table and looks, four positions at a time, for the next place where the first four bytes of
-//! some pattern may stand, by a hash of four bytes and a bitmap that fits the first-level cache. Ordinary
-//! traffic spends most of its bytes there. Crafted traffic can force the table to be used for every byte, at
+//! some pattern may stand, by a hash of four bytes (then of eight) and bitmaps that fit the first-level
+//! cache. Ordinary traffic spends most of its bytes there. Crafted traffic can force the table to be used for every byte, at
 //! most four times per byte, and no worse.
 //!
 //! Letters are folded to lower case. The state after the last byte is exact, so that a scan may be
@@ -36,7 +36,24 @@ pub(crate) struct Automaton {
     end_ranges: Vec<u32>,
     ends: Vec<u32>,
     /// Hashes of the first four bytes of patterns.
-    starts: Box<[u64; (1 << HASH_BITS) / 64]>,
+    starts: Box<Bitmap>,
+    /// Hashes of the first four bytes of patterns with fewer than eight.
+    short_starts: Box<Bitmap>,
+    /// Hashes of the first eight bytes of the other patterns.
+    long_starts: Box<Bitmap>,
+}
+
+/// One bit per hash.
+type Bitmap = [u64; (1 << HASH_BITS) / 64];
+
+/// The bit of a hash. The hash has as many bits as the bitmap's index, so that it is always in range.
+#[inline(always)]
+fn bit(bitmap: &Bitmap, hash: usize) -> u64 {
+    bitmap[hash / 64] >> (hash % 64) & 1
+}
+
+fn set_bit(bitmap: &mut Bitmap, hash: usize) {
+    bitmap[hash / 64] |= 1 << (hash % 64);
 }
 
 /// Bytes that only differ in case become the same (and a few others as well, which does no harm).
@@ -45,6 +62,12 @@ const FOLD: u32 = 0x2020_2020;
 #[inline(always)]
 fn hash(four: u32) -> usize {
     ((four | FOLD).wrapping_mul(0x9E37_79B1) >> (32 - HASH_BITS)) as usize
+}
+
+#[inline(always)]
+fn hash_eight(eight: u64) -> usize {
+    const FOLD_EIGHT: u64 = (FOLD as u64) << 32 | FOLD as u64;
+    ((eight | FOLD_EIGHT).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - HASH_BITS)) as usize
 }
 
 struct Node {
@@ -169,22 +192,32 @@ impl Automaton {
             ends.extend(state_ends);
             end_ranges.push(ends.len() as u32);
         }
-        let mut starts = Box::new([0u64; (1 << HASH_BITS) / 64]);
-        for pattern in patterns {
-            if let Some(&four) = pattern.first_chunk::<4>() {
-                let hash = hash(u32::from_le_bytes(four));
-                starts[hash / 64] |= 1 << (hash % 64);
-            }
-        }
-        Some(Automaton {
+        let mut automaton = Automaton {
             classes,
             columns,
             table,
             deeper,
             end_ranges,
             ends,
-            starts,
-        })
+            starts: Box::new([0; _]),
+            short_starts: Box::new([0; _]),
+            long_starts: Box::new([0; _]),
+        };
+        for pattern in patterns {
+            let Some(&four) = pattern.first_chunk::<4>() else {
+                continue;
+            };
+            let four = hash(u32::from_le_bytes(four));
+            set_bit(&mut automaton.starts, four);
+            match pattern.first_chunk::<8>() {
+                Some(&eight) => {
+                    let eight = hash_eight(u64::from_le_bytes(eight));
+                    set_bit(&mut automaton.long_starts, eight);
+                }
+                None => set_bit(&mut automaton.short_starts, four),
+            }
+        }
+        Some(automaton)
     }
 
     /// Bytes of the table.
@@ -311,31 +344,41 @@ impl Automaton {
         }
     }
 
-    #[inline(always)]
-    fn may_start(&self, four: u32) -> bool {
-        let hash = hash(four);
-        // The hash has 16 bits and the bitmap as many, so that the index is always in range.
-        self.starts[hash / 64] >> (hash % 64) & 1 == 1
+    /// Whether a pattern may begin at `at`, where its first four bytes may stand. A look at eight bytes
+    /// saves most of the visits to the table, which is larger than the caches.
+    #[inline]
+    fn confirm(&self, data: &[u8], at: usize) -> bool {
+        let Some(&eight) = data.get(at..).and_then(|rest| rest.first_chunk::<8>()) else {
+            return true;
+        };
+        let eight = u64::from_le_bytes(eight);
+        bit(&self.long_starts, hash_eight(eight)) | bit(&self.short_starts, hash(eight as u32)) != 0
     }
 
-    /// The first index from `from` on where the first four bytes of a pattern may stand.
+    /// The first index from `from` on where a pattern may begin.
     #[inline]
     fn next_start(&self, data: &[u8], from: usize) -> Option<usize> {
         let mut at = from;
         let mut rest = data.get(from..)?;
-        // Eight bytes hold four bytes at each of five places.
+        // Eight bytes hold four bytes at each of five places. Only one branch is taken for all of them.
         while let Some((&eight, _)) = rest.split_first_chunk::<8>() {
             let eight = u64::from_le_bytes(eight);
-            for place in 0..5usize {
-                if self.may_start((eight >> (8 * place)) as u32) {
-                    return Some(at + place);
+            let mut hits = 0u64;
+            for place in 0..5 {
+                hits |= bit(&self.starts, hash((eight >> (8 * place)) as u32)) << place;
+            }
+            while hits != 0 {
+                let place = at + hits.trailing_zeros() as usize;
+                if self.confirm(data, place) {
+                    return Some(place);
                 }
+                hits &= hits - 1;
             }
             at += 5;
             rest = rest.get(5..)?;
         }
         while let Some((&four, _)) = rest.split_first_chunk::<4>() {
-            if self.may_start(u32::from_le_bytes(four)) {
+            if bit(&self.starts, hash(u32::from_le_bytes(four))) != 0 {
                 return Some(at);
             }
             at += 1;

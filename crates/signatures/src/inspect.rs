@@ -208,7 +208,17 @@ impl RuleSet {
                 bytes.window,
                 new_index,
                 bytes.offset,
-                &mut |rule, end| candidates.add(rule, ON_STREAM, end),
+                &mut |rule, end, seen| {
+                    // The part that was found lies in the window, so that the difference is an index.
+                    if self.fast_fits(
+                        rule,
+                        bytes.window,
+                        end.saturating_sub(bytes.offset) as usize,
+                        seen,
+                    ) {
+                        candidates.add(rule, ON_STREAM, end);
+                    }
+                },
             );
         }
         state.scanned = bytes.offset.saturating_add(bytes.window.len() as u64);
@@ -246,6 +256,12 @@ impl RuleSet {
         }
     }
 
+    /// Whether a rule's fast pattern, of which a part was found to end at `end`, may be there as a whole.
+    fn fast_fits(&self, rule: u32, data: &[u8], end: usize, seen: u32) -> bool {
+        let rule = self.rules.get(rule as usize);
+        rule.is_some_and(|rule| rule.matcher.fast_fits(data, end, seen))
+    }
+
     /// Collects the rules to be tried on a packet.
     fn scan_packet(&self, packet: &PacketView<'_>, scratch: &mut Scratch) {
         let candidates = &mut scratch.candidates;
@@ -262,8 +278,10 @@ impl RuleSet {
         };
         for &group in groups {
             if let Some(prefilter) = self.prefilter(group, flow.to_server) {
-                prefilter.scan_payload(packet.payload, &mut |rule, _| {
-                    candidates.add(rule, ON_PACKET, 0);
+                prefilter.scan_payload(packet.payload, &mut |rule, end, seen| {
+                    if self.fast_fits(rule, packet.payload, end as usize, seen) {
+                        candidates.add(rule, ON_PACKET, 0);
+                    }
                 });
             }
         }
@@ -302,7 +320,7 @@ impl StreamSearch<'_> {
         let mut from = match state.alerted_end(self.number) {
             None => 0,
             Some(end) if end <= state.message_start => end,
-            Some(end) => end + CHUNK,
+            Some(end) => end.saturating_add(CHUNK),
         };
         let mut matched = false;
         loop {
@@ -374,9 +392,8 @@ impl Compiled {
         if self.any_endpoint {
             return true;
         }
-        if !matches!(flow.protocol, TCP | UDP | SCTP)
-            && !(rule.source_ports.is_full() && rule.destination_ports.is_full())
-        {
+        let asks_for_ports = !rule.source_ports.is_full() || !rule.destination_ports.is_full();
+        if asks_for_ports && !matches!(flow.protocol, TCP | UDP | SCTP) {
             return false;
         }
         let ends = |source: bool| {

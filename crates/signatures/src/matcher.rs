@@ -60,7 +60,9 @@ pub(crate) struct Matcher {
     chains: Vec<Vec<Part>>,
     /// Negated contents with an absolute place.
     absent: Vec<Part>,
-    /// Length of the fast pattern's content; 0 when there is none.
+    /// Chain, and place in it, of the fast pattern's content.
+    fast: Option<(usize, usize)>,
+    /// Its length; 0 when there is none.
     fast_length: u64,
 }
 
@@ -101,7 +103,12 @@ impl<'a> Haystack<'a> {
     }
 
     fn end(&self) -> u64 {
-        self.base + self.data.len() as u64
+        self.offset(self.data.len())
+    }
+
+    /// The offset of an index.
+    fn offset(&self, index: usize) -> u64 {
+        self.base.saturating_add(index as u64)
     }
 
     /// The index of an offset, and 0 for offsets before the buffer.
@@ -143,7 +150,8 @@ impl Ends {
 
 /// Result of one chain.
 enum ChainOutcome {
-    Found(u64),
+    /// Where the first match ends, and where the first one that is new.
+    Found(u64, Option<u64>),
     Never,
     Open(u32),
 }
@@ -189,16 +197,37 @@ impl Matcher {
                 bit: bit(number),
                 is_fast: fast == Some(number),
             };
-            if part.is_fast {
-                matcher.fast_length = length;
-            }
             match matcher.chains.last_mut() {
                 Some(chain) if follows => chain.push(part),
                 _ if content.negated => matcher.absent.push(part),
                 _ => matcher.chains.push(vec![part]),
             }
         }
+        matcher.order_chains();
         matcher
+    }
+
+    /// Puts the chains first that are likely to tell soon that the rule does not match: those bounded by a
+    /// depth, then those with rare contents, and last the one that the prefilter has found already.
+    fn order_chains(&mut self) {
+        self.chains.sort_by_cached_key(|chain| {
+            let bounded = chain
+                .first()
+                .is_some_and(|part| matches!(part.place, Place::Absolute { to: Some(_), .. }));
+            let has_fast = chain.iter().any(|part| part.is_fast);
+            let rarity = chain
+                .iter()
+                .filter(|part| !part.negated)
+                .map(|part| part.needle.rarity())
+                .max();
+            (!bounded, has_fast, std::cmp::Reverse(rarity))
+        });
+        for (number, chain) in self.chains.iter().enumerate() {
+            if let Some(place) = chain.iter().position(|part| part.is_fast) {
+                self.fast = Some((number, place));
+                self.fast_length = chain.get(place).map_or(0, |part| part.needle.len() as u64);
+            }
+        }
     }
 
     /// Whether there is a content that must be found, rather than absent.
@@ -206,19 +235,47 @@ impl Matcher {
         !self.chains.is_empty()
     }
 
+    /// Whether the fast pattern's content may stand in `data` such that its first `seen` bytes end at
+    /// `end`. Bytes that are not in `data` are taken to fit.
+    pub(crate) fn fast_fits(&self, data: &[u8], end: usize, seen: u32) -> bool {
+        let Some((chain, part)) = self.fast else {
+            return true;
+        };
+        let part = self.chains.get(chain).and_then(|chain| chain.get(part));
+        match (part, end.checked_sub(seen as usize)) {
+            (Some(part), Some(start)) => part.needle.may_stand_at(data, start),
+            _ => true,
+        }
+    }
+
     /// Looks for all contents.
     pub(crate) fn search(&self, hay: &Haystack<'_>, ends: &mut Ends) -> Outcome {
         let mut open = 0;
         let mut found_to = 0;
+        let mut first_new: Option<u64> = None;
         let setting = Setting {
             only_chain: self.chains.len() == 1,
             fast_may_go_on: hay.more && hay.hit.saturating_add(self.fast_length) > hay.end(),
         };
         for chain in &self.chains {
             match find_chain(chain, hay, setting, ends) {
-                ChainOutcome::Found(end) => found_to = found_to.max(end),
+                ChainOutcome::Found(end, new) => {
+                    found_to = found_to.max(end);
+                    first_new = match (first_new, new) {
+                        (Some(known), Some(new)) => Some(known.min(new)),
+                        (known, new) => known.or(new),
+                    };
+                }
                 ChainOutcome::Never => return Outcome::Never,
-                ChainOutcome::Open(bits) => open |= bits,
+                // As long as this one is not found, the others do not matter.
+                ChainOutcome::Open(bits) => return Outcome::Open(bits),
+            }
+        }
+        if found_to <= hay.fresh && self.has_positive() {
+            // All chains had matched before. One of them has to match once more.
+            match first_new {
+                Some(new) => found_to = new,
+                None => return Outcome::Never,
             }
         }
         let positive_end = found_to.max(hay.message_start).max(hay.from);
@@ -231,13 +288,10 @@ impl Matcher {
         }
         if open != 0 {
             Outcome::Open(open)
-        } else if !self.has_positive() {
-            Outcome::Found(hay.end())
-        } else if found_to > hay.fresh {
+        } else if self.has_positive() {
             Outcome::Found(found_to)
         } else {
-            // All of it was there before the new bytes came.
-            Outcome::Never
+            Outcome::Found(hay.end())
         }
     }
 
@@ -300,7 +354,7 @@ enum Wanted {
     All,
     /// The first one.
     First,
-    /// The first one that ends in the new bytes, or else, if `old` says so, the first one.
+    /// The first one that ends in the new bytes and, if `old` says so, the first one.
     New { old: bool },
 }
 
@@ -314,9 +368,14 @@ fn find_chain(
     let looks_back = chain.iter().any(Part::looks_back);
     let fast = chain.iter().position(|part| part.is_fast);
     let mut open = 0;
+    // The bits of the negated contents so far.
+    let mut absence = 0;
     ends.current.clear();
     for (number, part) in chain.iter().enumerate() {
         ends.next.clear();
+        if part.negated {
+            absence |= part.bit;
+        }
         // The first end is as good as all of them unless a later content is bounded by it.
         let bounds_next = chain.get(number + 1).is_some_and(|next| {
             next.negated
@@ -342,7 +401,11 @@ fn find_chain(
                 let mut from = from.max(hay.from);
                 if part.is_fast && hay.fresh >= hay.base {
                     // Occurrences before were dealt with when they were new.
-                    from = from.max((hay.fresh + 1).saturating_sub(part.needle.len() as u64));
+                    from = from.max(
+                        hay.fresh
+                            .saturating_add(1)
+                            .saturating_sub(part.needle.len() as u64),
+                    );
                 }
                 if hay.more && to.is_none_or(|to| part.may_end_later(to, hay.end())) {
                     open |= part.bit;
@@ -387,8 +450,9 @@ fn find_chain(
             && !looks_back
             && !setting.fast_may_go_on
         {
-            // Up to here it is not worth waiting: with its next occurrence, the prefilter will tell.
-            open = 0;
+            // It is not worth waiting for contents up to here: with the next occurrence of the fast pattern,
+            // the prefilter will tell. Absence, though, is decided by bytes that tell nothing else.
+            open &= absence;
         }
         if ends.current.is_empty() {
             return if open == 0 {
@@ -398,24 +462,17 @@ fn find_chain(
             };
         }
     }
-    let fresh = hay.index(hay.fresh);
-    let first_fresh = if hay.fresh < hay.base {
-        ends.current.first()
-    } else {
-        ends.current
-            .iter()
-            .find(|&&end| end as usize > fresh)
-            .or(ends.current.first())
-    };
-    let Some(&end) = first_fresh else {
+    let Some(&first) = ends.current.first() else {
         return ChainOutcome::Never;
     };
-    let end = hay.base + u64::from(end);
-    if looks_back {
+    let first = hay.offset(first as usize);
+    let mut found = ends.current.iter().map(|&end| hay.offset(end as usize));
+    let mut new = found.find(|&end| end > hay.fresh);
+    if looks_back && new.is_none() {
         // An earlier content of the chain may end behind the last one; that it is new cannot be told.
-        return ChainOutcome::Found(end.max(hay.fresh.saturating_add(1).min(hay.end())));
+        new = Some(hay.fresh.saturating_add(1).min(hay.end()));
     }
-    ChainOutcome::Found(end)
+    ChainOutcome::Found(first, new)
 }
 
 /// Adds the ends of occurrences between `low` and `high` to `into`; true when it got full.
@@ -440,19 +497,24 @@ fn collect(
         }
         return false;
     }
-    if let Wanted::New { old } = wanted
-        && hay.fresh >= hay.base
-    {
-        let fresh_start = (hay.index(hay.fresh) + 1).saturating_sub(length);
-        if let Some(start) = part.needle.find(hay.data, low.max(fresh_start), high) {
-            push(into, start + length);
-            return false;
-        }
-        if !old {
-            return false;
+    let mut at = low;
+    if let Wanted::New { old } = wanted {
+        let new_from = hay
+            .index(hay.fresh.saturating_add(1))
+            .saturating_sub(length);
+        if hay.fresh >= hay.base && new_from > low {
+            let first = if old {
+                part.needle.find(hay.data, low, high)
+            } else {
+                None
+            };
+            if let Some(start) = first {
+                push(into, start + length);
+                at = start + 1;
+            }
+            at = at.max(new_from);
         }
     }
-    let mut at = low;
     while let Some(start) = part.needle.find(hay.data, at, high) {
         if !push(into, start + length) {
             return true;
@@ -480,9 +542,9 @@ fn push(into: &mut Vec<u32>, end: usize) -> bool {
 /// `end`; the upper bound may lie behind the buffer.
 fn span_after(end: u32, distance: i64, within: Option<u64>, hay: &Haystack<'_>) -> (usize, usize) {
     // Before the start of payload or stream, a distance is cut off, as far as the lower bound goes.
-    let start = (hay.base + u64::from(end)).saturating_add_signed(distance);
+    let start = hay.offset(end as usize).saturating_add_signed(distance);
     let limit = within.map(|within| {
-        (hay.base + u64::from(end))
+        hay.offset(end as usize)
             .saturating_add(within)
             .saturating_add_signed(distance)
     });
@@ -558,7 +620,7 @@ fn keep_absent(
     for &end in from {
         let (low, mut high) = span_after(end, distance, within, hay);
         if hay.stream && within.is_none() {
-            let chunk = (hay.base + u64::from(end)).saturating_add(CHUNK);
+            let chunk = hay.offset(end as usize).saturating_add(CHUNK);
             high = high.min(hay.index(chunk));
         }
         let found = match known {

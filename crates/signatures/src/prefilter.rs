@@ -6,7 +6,10 @@ use crate::rule::{Content, FastPattern};
 use crate::short::Shorts;
 
 /// Longest part of a content that is looked for. More would make the automaton larger and no more choosy.
-const LONGEST_PART: usize = 16;
+const LONGEST_PART: usize = 12;
+
+/// Parts of this length are hardly ever found by chance.
+const LONG_ENOUGH: usize = 10;
 
 /// What is looked for on behalf of one rule.
 #[derive(Debug, Clone)]
@@ -20,6 +23,8 @@ pub(crate) struct FastPart {
     /// Offsets, from the start of payload or stream, between which an occurrence must end.
     earliest_end: u64,
     latest_end: u64,
+    /// Where the part ends in the content.
+    to: u32,
 }
 
 /// The part of a content that is looked for.
@@ -44,8 +49,15 @@ fn part_of(content: &Content, common: &CommonStrings) -> (usize, usize) {
     }
     // Begin where the first four bytes are rarest, since they are what most of the scan looks at.
     let lower = content.bytes.to_ascii_lowercase();
+    // A longer part is less often found by chance.
     let best = (from..=to - SHORTEST)
-        .max_by_key(|&at| (common.rarity(&lower, at), std::cmp::Reverse(at)))
+        .max_by_key(|&at| {
+            let length = (to - at).min(LONG_ENOUGH) as u32;
+            (
+                common.rarity(&lower, at) + 2 * length,
+                std::cmp::Reverse(at),
+            )
+        })
         .unwrap_or(from);
     (best, to.min(best + LONGEST_PART))
 }
@@ -103,6 +115,8 @@ pub(crate) fn choose(rule: u32, contents: &[Content], common: &CommonStrings) ->
         bytes: content.bytes.get(from..to)?.to_ascii_lowercase(),
         earliest_end,
         latest_end,
+        // Contents have at most 8192 bytes.
+        to: to as u32,
     })
 }
 
@@ -110,6 +124,7 @@ pub(crate) fn choose(rule: u32, contents: &[Content], common: &CommonStrings) ->
 #[derive(Debug, Clone, Copy)]
 struct Use {
     rule: u32,
+    to: u32,
     earliest_end: u64,
     latest_end: u64,
 }
@@ -133,7 +148,7 @@ impl Prefilter {
     /// Builds the prefilter of these parts. `None` when its table would take more than `limit` bytes even
     /// with the patterns cut to four bytes.
     pub(crate) fn new(parts: &[FastPart], limit: usize) -> Option<Self> {
-        let cuts = [LONGEST_PART, 12, 10, 8, 7, 6, 5, SHORTEST];
+        let cuts = [LONGEST_PART, 10, 8, 7, 6, 5, SHORTEST];
         cuts.into_iter()
             .find_map(|cut| Prefilter::with_cut(parts, cut, limit))
     }
@@ -155,6 +170,7 @@ impl Prefilter {
                 };
                 let part = Use {
                     rule: part.rule,
+                    to: part.to.saturating_sub(lost as u32),
                     earliest_end: end(part.earliest_end),
                     latest_end: end(part.latest_end),
                 };
@@ -198,8 +214,9 @@ impl Prefilter {
     }
 
     /// Looks at `data` from `start` on, where `base` is the offset of its first byte from the start of
-    /// payload or stream, and calls `found` with each rule whose fast pattern ends there, and the offset
-    /// behind it; with the same rule more than once, it may be. Takes and gives the automaton's state.
+    /// payload or stream, and calls `found` with each rule whose fast pattern ends there, the offset behind
+    /// it, and how many bytes of its content have been seen by then; with the same rule more than once, it
+    /// may be. Takes and gives the automaton's state.
     #[inline]
     pub(crate) fn scan(
         &self,
@@ -207,17 +224,17 @@ impl Prefilter {
         data: &[u8],
         start: usize,
         base: u64,
-        found: &mut impl FnMut(u32, u64),
+        found: &mut impl FnMut(u32, u64, u32),
     ) -> u32 {
         let mut pattern_found = |pattern: u32, end: usize| {
-            let end = base + end as u64;
+            let end = base.saturating_add(end as u64);
             let Some(&[from, to]) = self.use_ranges.get(pattern as usize..pattern as usize + 2)
             else {
                 return;
             };
             for part in self.uses.get(from as usize..to as usize).unwrap_or(&[]) {
                 if part.earliest_end <= end && end <= part.latest_end {
-                    found(part.rule, end);
+                    found(part.rule, end, part.to);
                 }
             }
         };
@@ -233,7 +250,7 @@ impl Prefilter {
 
     /// Looks at a payload as a whole.
     #[inline]
-    pub(crate) fn scan_payload(&self, payload: &[u8], found: &mut impl FnMut(u32, u64)) {
+    pub(crate) fn scan_payload(&self, payload: &[u8], found: &mut impl FnMut(u32, u64, u32)) {
         let end = usize::try_from(self.latest_end)
             .unwrap_or(usize::MAX)
             .min(payload.len());

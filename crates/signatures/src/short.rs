@@ -27,7 +27,7 @@ impl Shorts {
             };
             for before in befores {
                 for last in [last, last.to_ascii_uppercase()] {
-                    let pair = usize::from(before) << 8 | usize::from(last);
+                    let pair = usize::from(u16::from_le_bytes([before, last]));
                     shorts.pairs[pair / 64] |= 1 << (pair % 64);
                 }
             }
@@ -39,19 +39,45 @@ impl Shorts {
     /// Calls `found` with each pattern that ends in `data` behind `start`, and the index behind its end.
     #[inline]
     pub(crate) fn scan(&self, data: &[u8], start: usize, found: &mut impl FnMut(u32, usize)) {
-        let mut before = start
-            .checked_sub(1)
-            .and_then(|at| data.get(at))
-            .copied()
-            .unwrap_or(0);
-        for (at, &byte) in data.iter().enumerate().skip(start) {
-            // Two bytes make an index below 65536.
-            let pair = usize::from(before) << 8 | usize::from(byte);
-            if self.pairs[pair / 64] >> (pair % 64) & 1 == 1 {
-                self.check(data, at, byte, found);
+        // Eight bytes hold seven pairs. Only one branch is taken for all of them.
+        let mut at = start;
+        if at == 0 {
+            if let Some(&byte) = data.first() {
+                self.check(data, 0, byte, found);
             }
-            before = byte;
+            at = 1;
         }
+        // The pairs end at `at` and after it.
+        let mut rest = data.get(at - 1..).unwrap_or(&[]);
+        while let Some((&eight, _)) = rest.split_first_chunk::<8>() {
+            let word = u64::from_le_bytes(eight);
+            let mut hits = 0u64;
+            for place in 0..7 {
+                hits |= self.ends_with((word >> (8 * place)) as u16) << place;
+            }
+            while hits != 0 {
+                // At most 6, so that the byte after it is one of the eight.
+                let place = hits.trailing_zeros() as usize;
+                self.check(data, at + place, eight[place + 1], found);
+                hits &= hits - 1;
+            }
+            at += 7;
+            rest = rest.get(7..).unwrap_or(&[]);
+        }
+        for pair in rest.windows(2) {
+            if let &[before, last] = pair {
+                if self.ends_with(u16::from_le_bytes([before, last])) != 0 {
+                    self.check(data, at, last, found);
+                }
+                at += 1;
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn ends_with(&self, pair: u16) -> u64 {
+        // There is a bit for each pair.
+        self.pairs[usize::from(pair / 64)] >> (pair % 64) & 1
     }
 
     #[cold]

@@ -103,6 +103,7 @@ const SIGNATURES: &[Signature] = &[
     client("masscan", 255, &[], Window::Is(&[1024]), ANY),
     client("ZMap", 255, &[], Window::Is(&[65_535]), ANY),
     client("hping", 64, &[], Window::Is(&[512]), ANY),
+    client("Scapy", 64, &[], Window::Is(&[8_192]), ANY),
     client("Linux (Android)", 64, LINUX, Window::Is(&[65_535]), (5, 10)),
     client(
         "Linux 4.20 or newer",
@@ -302,6 +303,8 @@ const SIGNATURES: &[Signature] = &[
         ANY,
     ),
     server("Solaris", 64, SOLARIS_TIME, Window::Any, ANY),
+    server("Citrix NetScaler", 255, ONLY_MSS, Window::Is(&[8_190]), ANY),
+    server("Citrix NetScaler", 255, WINDOWS, Window::Is(&[8_190]), ANY),
     server("Cisco IOS", 255, ONLY_MSS, Window::Is(&[4_128]), ANY),
 ];
 
@@ -315,11 +318,27 @@ pub(super) fn system(stack: &Stack) -> Option<&'static str> {
     let found = SIGNATURES.iter().find(|signature| {
         signature.who == who
             && signature.ttl == stack.first_ttl()
-            && signature.options == stack.kinds()
+            && has_options(signature.options, stack.kinds())
             && fits(signature.window, stack)
             && (signature.scale.0..=signature.scale.1).contains(&stack.scale.unwrap_or(0))
     });
     found.map(|signature| signature.name)
+}
+
+/// Whether the options are those of a signature, less what an application asks for and no stack
+/// sends by itself: multipath TCP and fast open come after the others, with padding of their own.
+fn has_options(expected: &[Kind], kinds: &[Kind]) -> bool {
+    const MULTIPATH: u8 = 30;
+    const FAST_OPEN: u8 = 34;
+    const FAST_OPEN_TRIAL: u8 = 254;
+    let asked = |kind: &Kind| matches!(kind, Kind::Other(MULTIPATH | FAST_OPEN | FAST_OPEN_TRIAL));
+    match kinds.iter().position(asked) {
+        None => kinds == expected,
+        Some(end) => {
+            let own = kinds.get(..end).unwrap_or(&[]);
+            own == expected.strip_suffix(&[End]).unwrap_or(expected)
+        }
+    }
 }
 
 fn fits(window: Window, stack: &Stack) -> bool {

@@ -113,6 +113,14 @@ impl Compiled {
         self.icmp_types.is_some()
     }
 
+    fn matches_ip(&self, facts: &Facts, (source, destination): (IpAddr, IpAddr)) -> bool {
+        self.protocols.is_none_or(|set| bit(&set, facts.proto))
+            && self.from.holds(source)
+            && self.to.holds(destination)
+            && self.from_port.holds(facts.ports.map(|p| p.0))
+            && self.to_port.holds(facts.ports.map(|p| p.1))
+    }
+
     pub(crate) fn matches(&self, facts: &Facts) -> bool {
         if self.states & facts.state == 0 || self.side.is_some_and(|side| side != facts.side) {
             return false;
@@ -120,17 +128,8 @@ impl Compiled {
         match facts.ip {
             // A rule about nothing in particular is a rule about IP.
             None if self.asks_ip || !self.asks_link => return false,
-            None => {}
-            Some((source, destination)) => {
-                if self.protocols.is_some_and(|set| !bit(&set, facts.proto))
-                    || !self.from.holds(source)
-                    || !self.to.holds(destination)
-                    || !self.from_port.holds(facts.ports.map(|p| p.0))
-                    || !self.to_port.holds(facts.ports.map(|p| p.1))
-                {
-                    return false;
-                }
-            }
+            Some(ends) if !self.matches_ip(facts, ends) => return false,
+            _ => {}
         }
         if let Some(types) = &self.icmp_types
             && !facts.icmp_type.is_some_and(|kind| bit(types, kind))

@@ -1,7 +1,9 @@
 //! The firewall through the engine.
 
 use super::*;
+use crate::hand_over::OneFlow;
 use crate::rewrite::tests::{assert_right, error_about, parsed};
+use weir_nf::host::bind;
 use weir_nf::packet::LinkType;
 use weir_runtime::harness::{Craft, Harness};
 
@@ -236,26 +238,37 @@ fn reject_answers_the_sender() {
     }
 }
 
+fn make(default: Action, rules: &[&str]) -> Firewall {
+    let (mut pools, mut warnings, mut sources) = (Vec::new(), Vec::new(), weir_nf::NoSources);
+    let mut set_up = SetUp::new(&mut sources, &mut pools, &mut warnings, 1);
+    Firewall::new(settings(default, rules), &mut set_up).unwrap()
+}
+
 #[test]
 fn a_verdict_of_older_rules_is_looked_up_again() {
-    // The state of a flow under other rules, put into this firewall's block.
-    let older = Firewall::new(
-        settings(Action::Accept, &["drop to any port 22"]),
-        &mut SetUp::new(&mut weir_nf::NoSources, &mut Vec::new(), &mut Vec::new(), 1),
-    )
-    .unwrap();
-    let newer = Firewall::new(
-        settings(Action::Accept, &["drop to any port 23"]),
-        &mut SetUp::new(&mut weir_nf::NoSources, &mut Vec::new(), &mut Vec::new(), 1),
-    )
-    .unwrap();
-    let same = Firewall::new(
-        settings(Action::Accept, &["drop to any port 22"]),
-        &mut SetUp::new(&mut weir_nf::NoSources, &mut Vec::new(), &mut Vec::new(), 9),
-    )
-    .unwrap();
-    assert_ne!(older.generation, newer.generation);
-    assert_eq!(older.generation, same.generation);
+    let (to_22, to_23) = (
+        make(Action::Accept, &["drop to any port 22"]),
+        make(Action::Accept, &["drop to any port 23"]),
+    );
+    assert_ne!(to_22.generation, to_23.generation);
+    assert_eq!(
+        to_22.generation,
+        make(Action::Accept, &["drop to any port 22"]).generation,
+        "the same rules have the same generation wherever they run"
+    );
+    let (to_22, to_23) = (bind(to_22), bind(to_23));
+    let there = Craft::tcp("10.0.0.1:1000", "192.0.2.1:23").build();
+    let back = Craft::tcp("192.0.2.1:23", "10.0.0.1:1000").build();
+    let mut flow = OneFlow::new(&to_22);
+    assert!(flow.apply(&to_22, &there).is_some());
+    // the answer is what the new rules see first: judged as the connection
+    assert!(flow.apply(&to_23, &back).is_none());
+    assert!(flow.apply(&to_23, &there).is_none());
+    assert!(flow.apply(&to_22, &back).is_some());
+    // a connection that was let in under older rules is `established`
+    let strict = bind(make(Action::Drop, &["accept state established"]));
+    assert!(flow.apply(&strict, &there).is_some());
+    assert!(OneFlow::new(&strict).apply(&strict, &there).is_none());
 }
 
 #[test]

@@ -202,12 +202,18 @@ impl Reader for Http {
         let interim = response.is_interim();
         let switches = response.line.status == 101;
         let answers = queue.waiting > 0 && queue.reported == 0;
-        let method: &[u8] = if answers {
-            let text = flow.buffered(HEADS + asker, cx);
-            RequestHead::parse(first_line(text)).line.method
+        let request = if answers {
+            let heads = flow.buffered(HEADS + asker, cx);
+            let heads = heads.get(..queue.bytes as usize).unwrap_or(heads);
+            let end = head_end(heads).unwrap_or(heads.len());
+            RequestHead::parse(heads.get(..end).unwrap_or(heads))
         } else {
-            b""
+            RequestHead::default()
         };
+        let method = request.line.method;
+        // With more requests behind it, its body has come.
+        let refused =
+            request.fields.expects_continue && response.line.status >= 300 && queue.waiting == 1;
         let body = response.body(method);
         let tunnel = body == super::head::Body::Tunnel;
         let keep = false;
@@ -222,6 +228,9 @@ impl Reader for Http {
         } else {
             cx.count(ORPHANS, 1);
             report(asker, None, Some((side, head)), flow, cx);
+        }
+        if refused {
+            flow.state.connection.body_withheld(asker);
         }
         if tunnel || switches {
             flow.state.connection.redetect(asker);
@@ -249,14 +258,6 @@ impl Http {
             cx.count(UNANSWERED, 1);
         }
     }
-}
-
-fn first_line(text: &[u8]) -> &[u8] {
-    let end = text
-        .iter()
-        .position(|&b| b == b'\n')
-        .map_or(text.len(), |at| at + 1);
-    text.get(..end).unwrap_or(text)
 }
 
 /// Forgets the oldest request that waits.

@@ -19,6 +19,8 @@ pub struct Fields<'a> {
     pub content_length: Option<u64>,
     /// `Transfer-Encoding` names `chunked`.
     pub chunked: bool,
+    /// `Expect: 100-continue`.
+    pub expects_continue: bool,
     /// `Location`.
     pub location: Option<&'a [u8]>,
 }
@@ -48,6 +50,9 @@ impl<'a> Fields<'a> {
         let is = |known: &[u8]| name.eq_ignore_ascii_case(known);
         match name.len() {
             4 if is(b"host") => first(&mut self.host, value),
+            6 if is(b"expect") => {
+                self.expects_continue |= value.eq_ignore_ascii_case(b"100-continue");
+            }
             7 if is(b"referer") => first(&mut self.referer, value),
             8 if is(b"location") => first(&mut self.location, value),
             10 if is(b"user-agent") => first(&mut self.user_agent, value),

@@ -61,6 +61,9 @@ const METHODS: &[&[u8]] = &[
     b"CCM_POST",
 ];
 
+/// Methods that are taken for a request even without anything behind them.
+const STANDARD: &[&[u8]] = &[b"GET", b"HEAD", b"POST", b"PUT", b"DELETE", b"OPTIONS"];
+
 /// Bytes after which [`opening`] always knows.
 pub const LONGEST_OPENING: usize = 20;
 
@@ -136,6 +139,8 @@ pub fn start_of(bytes: &[u8], strict: bool) -> Start {
     match rest.first() {
         None => return Start::More,
         Some(b' ' | b'\t') => {}
+        // A request that lacks its target is still one to whoever counts them.
+        Some(b'\r' | b'\n') if STANDARD.contains(&method) && !strict => {}
         Some(_) => return Start::No,
     }
     let Some(end) = rest.iter().position(|&b| b == b'\n') else {
@@ -319,6 +324,9 @@ mod tests {
             ("OPTIONS HTTP/1.1\r\n", false, Request),
             ("GET/ HTTP/1.1\r\n", false, No),
             ("GET \r\n", false, Request),
+            ("OPTIONS\n", false, Request),
+            ("OPTIONS\n", true, No),
+            ("COPY\n", false, No),
             ("GET key\r\n", false, No),
             ("get key\r\n", false, No),
             ("OPTIONS rtsp://a/b RTSP/1.0\r\n", false, No),

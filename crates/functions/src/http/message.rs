@@ -26,7 +26,8 @@ pub struct MessageState {
     /// Where to go on after a head that was too long.
     after: u8,
     flags: u8,
-    /// Bytes of the line at hand, as far as they matter (up to 2).
+    /// Bytes of the line at hand, as far as they matter (up to 2); of a body,
+    /// whether any came.
     seen: u8,
     pad: [u8; 4],
 }
@@ -170,6 +171,7 @@ impl MessageState {
                     let count = usize::try_from(self.left).unwrap_or(usize::MAX);
                     let bytes = take(input, count);
                     self.left -= bytes.len() as u64;
+                    self.seen = 1;
                     return Step::Body(bytes);
                 }
                 mode::LENGTH => {
@@ -366,6 +368,14 @@ impl MessageState {
             self.mode = mode::START;
             self.flags &= !flag::KNOWN;
             self.probed = 0;
+        }
+    }
+
+    /// The body that was announced is not sent: its sender was refused before
+    /// the first byte (RFC 9110 section 10.1.1).
+    pub fn body_withheld(&mut self) {
+        if self.mode == mode::LENGTH && self.left > 0 && self.seen == 0 {
+            self.left = 0;
         }
     }
 

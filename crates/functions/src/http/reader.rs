@@ -45,6 +45,11 @@ impl Connection {
     pub(crate) fn redetect(&mut self, side: usize) {
         self.side_mut(side).message.redetect();
     }
+
+    /// The body that the last request announced will not come.
+    pub(crate) fn body_withheld(&mut self, side: usize) {
+        self.side_mut(side).message.body_withheld();
+    }
 }
 
 /// Limits of a function that reads HTTP.

@@ -216,7 +216,7 @@ impl Nat44 {
             packet,
             End::Source,
             state.external,
-            state.external_port,
+            (state.internal_port, state.external_port),
             state.network_out,
             state.transport_out,
         );
@@ -252,7 +252,7 @@ impl Nat44 {
             packet,
             End::Destination,
             state.internal,
-            state.internal_port,
+            (state.external_port, state.internal_port),
             state.network_in,
             state.transport_in,
         );
@@ -343,13 +343,15 @@ fn ipv4_ends(packet: &Packet<'_>) -> Option<([u8; 4], [u8; 4])> {
 }
 
 /// Rewrites one end of a TCP, UDP or ICMP query packet by what was computed
-/// when the mapping was made. Later fragments get the address only.
+/// when the mapping was made. Later fragments get the address only. `None`
+/// where the packet has not the port that the mapping is for (a host that
+/// talks to itself) or is too short.
 #[inline(always)]
 fn translate(
     packet: &mut Packet<'_>,
     end: End,
     address: [u8; 4],
-    port: [u8; 2],
+    (old, new): ([u8; 2], [u8; 2]),
     network: u16,
     transport: u16,
 ) -> Option<()> {
@@ -377,19 +379,28 @@ fn translate(
     match headers.proto {
         ip::TCP => {
             let head = segment.first_chunk_mut::<18>()?;
-            [head[at], head[at + 1]] = port;
+            if [head[at], head[at + 1]] != old {
+                return None;
+            }
+            [head[at], head[at + 1]] = new;
             let sum = change.apply(u16::from_be_bytes([head[16], head[17]]));
             [head[16], head[17]] = sum.to_be_bytes();
         }
         ip::UDP => {
             let head = segment.first_chunk_mut::<8>()?;
-            [head[at], head[at + 1]] = port;
+            if [head[at], head[at + 1]] != old {
+                return None;
+            }
+            [head[at], head[at + 1]] = new;
             let sum = change.apply_udp(u16::from_be_bytes([head[6], head[7]]));
             [head[6], head[7]] = sum.to_be_bytes();
         }
         _ => {
             let head = segment.first_chunk_mut::<8>()?;
-            [head[4], head[5]] = port;
+            if [head[4], head[5]] != old {
+                return None;
+            }
+            [head[4], head[5]] = new;
             let sum = change.apply(u16::from_be_bytes([head[2], head[3]]));
             [head[2], head[3]] = sum.to_be_bytes();
         }

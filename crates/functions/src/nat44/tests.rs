@@ -3,6 +3,7 @@
 use super::*;
 use crate::rewrite::tests::{assert_right, error_about, parsed, quoted_ends, with_packet};
 use crate::words::Words;
+use proptest::prelude::*;
 use weir_runtime::harness::{Craft, Harness};
 
 const INSIDE: Side = Side::Inside;
@@ -523,7 +524,10 @@ fn what_is_not_ours_is_left_alone() {
         Craft::tcp("[2001:db8::1]:5000", "[2001:db8::2]:80").build(),
         Craft::ping("203.0.113.1:5", "192.0.2.1:80").build(),
     ] {
-        assert_eq!(harness.send_from(INSIDE, &frame), [frame.clone()]);
+        assert_eq!(
+            harness.send_from(INSIDE, &frame),
+            std::slice::from_ref(&frame)
+        );
     }
     // TTL and payload stay (no ALG)
     let frame = Craft::tcp("10.0.0.1:5000", "192.0.2.1:21")
@@ -617,5 +621,59 @@ fn settings_that_make_no_sense_are_refused() {
     ] {
         let error = Harness::builder().with::<Nat44>(settings).unwrap_err();
         assert_eq!(error.path, path, "{error}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    /// Whatever clients send, answers come back to who asked, unchanged but
+    /// for the addresses, and no two of them share an external end.
+    #[test]
+    fn translation_reverses(
+        talks in prop::collection::vec(
+            (0usize..3, 0u8..6, 1_000u16..1_006, 0u8..4, 80u16..83), 1..60),
+        strict_filter: bool,
+    ) {
+        let mut harness = Harness::of::<Nat44>(if strict_filter { strict() } else { settings() });
+        let mut owners = std::collections::BTreeMap::new();
+        for (kind, client, port, server, server_port) in talks {
+            let make = [Craft::tcp as Make, Craft::udp, Craft::ping][kind];
+            let from = format!("10.0.0.{client}:{port}");
+            let to = format!("192.0.2.{server}:{server_port}");
+            let sent = harness.send_from(INSIDE, &make(&from, &to).payload(b"question").build());
+            prop_assert_eq!(sent.len(), 1);
+            assert_right(&sent[0]);
+            let (external, _) = ends(&sent[0]);
+            let owner = owners.entry((kind, external.clone())).or_insert_with(|| from.clone());
+            prop_assert_eq!(&*owner, &from);
+            let id = external.rsplit(':').next().unwrap();
+            let answer = if kind == 2 {
+                Craft::ping(&format!("192.0.2.{server}:{id}"), "198.51.100.1:0").icmp(0, 0)
+            } else {
+                make(&to, &external)
+            };
+            let got = harness.send_from(OUTSIDE, &answer.payload(b"answer").build());
+            prop_assert_eq!(got.len(), 1);
+            assert_right(&got[0]);
+            prop_assert_eq!(&ends(&got[0]).1, &from);
+            prop_assert!(got[0].ends_with(b"answer"));
+        }
+        harness.finish();
+        prop_assert_eq!(harness.runtime().leases().leased(), 0);
+    }
+}
+
+#[test]
+fn an_answer_in_the_same_burst_finds_its_mapping() {
+    for make in PORTED {
+        let mut harness = Harness::of::<Nat44>(strict());
+        harness.queue(INSIDE, &make("10.0.0.1:5000", "192.0.2.1:80").build());
+        harness.queue(INSIDE, &make("10.0.0.2:5001", "192.0.2.1:80").build());
+        harness.queue(OUTSIDE, &make("192.0.2.1:80", "198.51.100.1:5000").build());
+        harness.queue(OUTSIDE, &make("192.0.2.1:80", "198.51.100.1:5001").build());
+        let out = harness.flush();
+        assert_eq!(out.len(), 4, "{:?}", harness.report().drops);
+        assert_eq!(ends(&out[2].bytes).1, "10.0.0.1:5000");
+        assert_eq!(harness.finish().flows.seen, 2);
     }
 }

@@ -73,3 +73,77 @@ pub(crate) fn run(harness: &mut Harness, packets: &[OwnedRecord]) -> Vec<serde_j
     assert_eq!(harness.runtime().events().lost(), 0, "events were lost");
     events
 }
+
+/// A TCP connection made by hand.
+pub(crate) struct Talk {
+    client: &'static str,
+    server: &'static str,
+    next: [u32; 2],
+}
+
+impl Talk {
+    /// With its handshake.
+    pub(crate) fn open(harness: &mut Harness, client: &'static str, server: &'static str) -> Talk {
+        use weir_runtime::harness::Craft;
+        let packets = [
+            Craft::tcp(client, server).flags("S").seq(999),
+            Craft::tcp(server, client).flags("SA").seq(4_999).ack(1_000),
+            Craft::tcp(client, server).flags("A").seq(1_000).ack(5_000),
+        ];
+        for packet in packets {
+            harness.send(&packet.build());
+        }
+        Talk {
+            client,
+            server,
+            next: [1_000, 5_000],
+        }
+    }
+
+    /// A segment of the next bytes; gives whether it came out.
+    pub(crate) fn say(&mut self, harness: &mut Harness, from_server: bool, bytes: &[u8]) -> bool {
+        use weir_runtime::harness::Craft;
+        let (from, to) = if from_server {
+            (self.server, self.client)
+        } else {
+            (self.client, self.server)
+        };
+        let side = usize::from(from_server);
+        let packet = Craft::tcp(from, to)
+            .flags("PA")
+            .seq(self.next[side])
+            .ack(self.next[1 - side])
+            .payload(bytes)
+            .build();
+        self.next[side] = self.next[side].wrapping_add(bytes.len() as u32);
+        !harness.send(&packet).is_empty()
+    }
+
+    /// Leaves bytes out, as if lost.
+    pub(crate) fn lose(&mut self, from_server: bool, count: u32) {
+        let side = usize::from(from_server);
+        self.next[side] = self.next[side].wrapping_add(count);
+    }
+
+    /// Both directions close.
+    pub(crate) fn close(&mut self, harness: &mut Harness) {
+        use weir_runtime::harness::Craft;
+        for (from, to, side) in [(self.client, self.server, 0), (self.server, self.client, 1)] {
+            let packet = Craft::tcp(from, to)
+                .flags("FA")
+                .seq(self.next[side])
+                .ack(self.next[1 - side])
+                .build();
+            harness.send(&packet);
+            self.next[side] += 1;
+        }
+    }
+}
+
+/// The events so far, parsed.
+pub(crate) fn events(harness: &mut Harness) -> Vec<serde_json::Value> {
+    let parse = |line: &String| {
+        serde_json::from_str(line).unwrap_or_else(|e| panic!("not JSON: {e}: {line}"))
+    };
+    harness.events().iter().map(parse).collect()
+}

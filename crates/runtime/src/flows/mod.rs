@@ -121,6 +121,52 @@ impl FlowTable {
         }
     }
 
+    /// The flow that an index entry, fetched before, stands for.
+    #[inline]
+    fn flow_behind(&self, entry: u32) -> Option<u32> {
+        if entry == NONE {
+            None
+        } else if entry & ALIAS == 0 {
+            Some(entry)
+        } else {
+            let alias = self.aliases.get(entry & !ALIAS);
+            (!alias.open).then_some(alias.owner)
+        }
+    }
+
+    /// Fetches what says which unit a flow belongs to.
+    #[inline]
+    pub(crate) fn fetch_membership(&self, entry: u32) {
+        if let Some(cold) = self
+            .flow_behind(entry)
+            .and_then(|flow| self.flows.cold.get(flow as usize))
+        {
+            weir_packet::prefetch::read(cold);
+        }
+    }
+
+    /// Fetches the blocks of the units behind an entry whose membership was
+    /// fetched before.
+    #[inline]
+    pub(crate) fn fetch_units(&self, entry: u32) {
+        let Some(flow) = self.flow_behind(entry) else {
+            return;
+        };
+        let mut parent = self.flows.cold.get(flow as usize).map_or(0, |c| c.parent);
+        for (number, scope) in self.scopes.iter().enumerate() {
+            let Some(record) = parent.checked_sub(1) else {
+                return;
+            };
+            let records = &scope.records;
+            records.blocks.prefetch(record, records.blocks.stride());
+            parent = if number + 1 < self.scopes.len() {
+                records.cold.get(record as usize).map_or(0, |c| c.parent)
+            } else {
+                0
+            };
+        }
+    }
+
     /// True where `candidate` is the flow whose own key this is. The flow may
     /// have ended since the candidate was found.
     #[inline(always)]

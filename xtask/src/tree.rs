@@ -1,0 +1,121 @@
+//! The workspace as it lies on disk.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use crate::{SourceFile, ambient};
+
+/// Folders that hold nothing of ours.
+const SKIPPED: [&str; 4] = ["target", "corpus", "artifacts", "coverage"];
+
+/// What the checks read.
+#[derive(Debug, Default)]
+pub(crate) struct Tree {
+    /// All Rust sources.
+    pub(crate) sources: Vec<SourceFile>,
+    /// Manifests of `crates/*`, by folder.
+    pub(crate) manifests: Vec<(String, String)>,
+    /// Markdown documents.
+    pub(crate) documents: Vec<(String, String)>,
+}
+
+impl Tree {
+    /// Code of the crates below the drivers: their `src`, less test modules.
+    pub(crate) fn below_drivers(&self) -> impl Iterator<Item = &SourceFile> {
+        let tests = self.test_files();
+        self.sources.iter().filter(move |file| {
+            let inside = ambient::CRATES.iter().any(|name| {
+                file.path.strip_prefix("crates/").is_some_and(|rest| {
+                    rest.strip_prefix(name)
+                        .is_some_and(|rest| rest.starts_with("/src/"))
+                })
+            });
+            let test = tests.iter().any(|path| {
+                file.path == *path
+                    || path.strip_suffix(".rs").is_some_and(|stem| {
+                        file.path
+                            .strip_prefix(stem)
+                            .is_some_and(|rest| rest.starts_with('/'))
+                    })
+            });
+            inside && !test
+        })
+    }
+
+    /// Files that `#[cfg(test)] mod …;` items name.
+    fn test_files(&self) -> BTreeSet<String> {
+        let mut files = BTreeSet::new();
+        for file in &self.sources {
+            let (folder, name) = file.path.rsplit_once('/').unwrap_or(("", &file.path));
+            let own = match name {
+                "lib.rs" | "main.rs" | "mod.rs" => folder.to_owned(),
+                name => format!("{folder}/{}", name.trim_end_matches(".rs")),
+            };
+            for module in &file.test_modules {
+                if module.ends_with(".rs") {
+                    files.insert(format!("{folder}/{module}"));
+                } else {
+                    files.insert(format!("{own}/{module}.rs"));
+                }
+            }
+        }
+        files
+    }
+}
+
+/// Root of the workspace.
+pub(crate) fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().unwrap_or(here).to_owned()
+}
+
+/// Reads the workspace at `root`.
+///
+/// # Errors
+///
+/// A file or folder that can't be read, by name.
+pub(crate) fn read(root: &Path) -> Result<Tree, String> {
+    let mut tree = Tree::default();
+    walk(root, "", &mut tree)?;
+    Ok(tree)
+}
+
+fn walk(root: &Path, folder: &str, tree: &mut Tree) -> Result<(), String> {
+    let full = root.join(folder);
+    let failed = |error: std::io::Error| format!("can't read {}: {error}", full.display());
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(&full).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let kind = entry.file_type().map_err(failed)?;
+        names.push((entry.file_name().to_string_lossy().into_owned(), kind));
+    }
+    names.sort_by(|a, b| a.0.cmp(&b.0));
+    for (name, kind) in names {
+        let path = if folder.is_empty() {
+            name.clone()
+        } else {
+            format!("{folder}/{name}")
+        };
+        if kind.is_dir() {
+            if !name.starts_with('.') && !SKIPPED.contains(&name.as_str()) {
+                walk(root, &path, tree)?;
+            }
+            continue;
+        }
+        let text = || {
+            std::fs::read_to_string(root.join(&path)).map_err(|e| format!("can't read {path}: {e}"))
+        };
+        if name.ends_with(".rs") {
+            tree.sources.push(SourceFile::of(&path, &text()?));
+        } else if name.ends_with(".md") {
+            tree.documents.push((path.clone(), text()?));
+        } else if let Some(krate) = path
+            .strip_prefix("crates/")
+            .and_then(|rest| rest.strip_suffix("/Cargo.toml"))
+            && !krate.contains('/')
+        {
+            tree.manifests.push((krate.to_owned(), text()?));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,81 @@
+//! `unsafe` lives in a few modules that are known by name, each run under Miri
+//! where Miri can.
+
+use crate::source::{line_of, words};
+use crate::{Finding, SourceFile};
+
+/// Files that may say `unsafe`, and why they must.
+pub(crate) const MODULES: [(&str, &str); 6] = [
+    (
+        "crates/packet/src/arena.rs",
+        "aligned, zeroed memory that may ask for large pages",
+    ),
+    (
+        "crates/packet/src/memory.rs",
+        "frames of one mapping, each with one owner",
+    ),
+    ("crates/packet/src/prefetch.rs", "the prefetch instruction"),
+    (
+        "crates/nf/src/host/blocks.rs",
+        "the fixed head of a flow's block, by its number",
+    ),
+    ("crates/io/src/cycles.rs", "the cycle counter"),
+    ("crates/io/src/pages.rs", "madvise"),
+];
+
+/// `unsafe` where it may not be.
+pub(crate) fn check(file: &SourceFile) -> Vec<Finding> {
+    if MODULES.iter().any(|(path, _)| *path == file.path) {
+        return Vec::new();
+    }
+    words(&file.all_code)
+        .into_iter()
+        .filter(|(_, word)| *word == "unsafe")
+        .map(|(at, _)| Finding {
+            path: file.path.clone(),
+            line: line_of(&file.all_code, at),
+            text: "`unsafe` outside the modules that may have it (xtask/src/unsafe_code.rs)".into(),
+        })
+        .collect()
+}
+
+/// Entries of the list that name no file with `unsafe` in it any more.
+pub(crate) fn stale(files: &[SourceFile]) -> Vec<Finding> {
+    MODULES
+        .iter()
+        .filter(|(path, _)| {
+            !files.iter().any(|file| {
+                file.path == *path && words(&file.code).iter().any(|(_, w)| *w == "unsafe")
+            })
+        })
+        .map(|(path, _)| Finding {
+            path: "xtask/src/unsafe_code.rs".into(),
+            line: 1,
+            text: format!("{path} needs no leave for `unsafe`: take it off the list"),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_bites() {
+        let text = "#![forbid(unsafe_code)]\nfn f() { unsafe { g() } } // unsafe\n";
+        let file = SourceFile::of("crates/runtime/src/x.rs", text);
+        assert_eq!(check(&file).iter().map(|f| f.line).collect::<Vec<_>>(), [2]);
+        assert_eq!(check(&SourceFile::of(MODULES[0].0, text)), []);
+        let test = "#[cfg(test)]\nmod tests { fn f() { unsafe { g() } } }";
+        assert_eq!(
+            check(&SourceFile::of("crates/runtime/src/x.rs", test)).len(),
+            1
+        );
+    }
+
+    #[test]
+    fn a_stale_entry_is_reported() {
+        let files = [SourceFile::of(MODULES[0].0, "fn f() { unsafe { g() } }")];
+        assert_eq!(stale(&files).len(), MODULES.len() - 1);
+    }
+}
