@@ -25,6 +25,17 @@ impl Runtime {
         now: u64,
         unit: Option<u32>,
     ) -> Resolved {
+        let side = memory.meta(&frames[i]).side;
+        if self.scratch.opened_from[side.opposite() as usize]
+            && self
+                .table
+                .as_ref()
+                .is_some_and(|table| table.aliases.may_be_asked())
+        {
+            // It may answer a flow that was opened a moment ago from the other
+            // side, under an alias that is not asked for yet.
+            return Resolved::Cut;
+        }
         let full = self
             .table
             .as_ref()
@@ -63,12 +74,10 @@ impl Runtime {
         let Sought { key, hash, .. } = self.scratch.sought[i];
         let unit = match unit {
             // The unit may have ended with the flow that made room.
-            Some(_) if full => {
-                match table.find(&key, hash, direction, memory.meta(&frames[i]).side) {
-                    Found::Unit(unit) => Some(unit),
-                    _ => None,
-                }
-            }
+            Some(_) if full => match table.find(&key, hash, direction, side) {
+                Found::Unit(unit) => Some(unit),
+                _ => None,
+            },
             unit => unit,
         };
         let id = table.new_id();
@@ -103,6 +112,7 @@ impl Runtime {
             return Resolved::Refused(EngineDrop::ScopeTableFull);
         }
         self.opened += 1;
+        self.scratch.opened_from[side as usize] = true;
         Resolved::Flow(flow, direction)
     }
 

@@ -85,6 +85,8 @@ pub(crate) struct Scratch {
     pub(crate) headers: [Headers; BURST],
     pub(crate) sought: [Sought; BURST],
     pub(crate) places: [Place; BURST],
+    /// Sides from which packets of this burst opened flows.
+    pub(crate) opened_from: [bool; 2],
     pub(crate) units: [[UnitPlace; BURST]; MAX_SCOPES],
     pub(crate) faults: [Malformed; BURST],
     pub(crate) inputs: Vec<u64>,
@@ -296,6 +298,7 @@ impl Runtime {
                 headers: [Headers::default(); BURST],
                 sought: [Sought::default(); BURST],
                 places: [Place::NONE; BURST],
+                opened_from: [false; 2],
                 units: [[NO_UNIT; BURST]; MAX_SCOPES],
                 faults: [crate::classify::NO_FAULT; BURST],
                 inputs: vec![0; nodes.len()],

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use weir_graph::{ChainFile, Input, Override};
 use weir_nf::Sources;
+use weir_nf::host::Kind;
 
 use crate::exit::Failure;
 
@@ -21,7 +22,12 @@ impl Sources for Files {
 }
 
 /// Loads and checks a chain file; warnings are printed.
-pub(crate) fn load(path: &Path, set: &[Override], seed: u64) -> Result<ChainFile, Failure> {
+pub(crate) fn load(
+    path: &Path,
+    set: &[Override],
+    seed: u64,
+    kinds: &[Kind],
+) -> Result<ChainFile, Failure> {
     let bytes = std::fs::read(path)
         .map_err(|error| Failure::outside(format!("can't read {}: {error}", path.display())))?;
     let name = path.display().to_string();
@@ -40,7 +46,7 @@ pub(crate) fn load(path: &Path, set: &[Override], seed: u64) -> Result<ChainFile
     let input = Input {
         name: &name,
         text: &text,
-        kinds: weir_functions::kinds(),
+        kinds,
         overrides: set,
         seed,
     };

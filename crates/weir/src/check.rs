@@ -1,13 +1,14 @@
 //! `weir check` and `weir schema`.
 
 use serde_json::json;
+use weir_nf::host::Kind;
 
 use crate::args::{Check, Format};
 use crate::exit::Exit;
 use crate::{Outcome, chains, output};
 
-pub(crate) fn check(args: &Check) -> Outcome {
-    let file = chains::load(&args.chain, &args.set, 0)?;
+pub(crate) fn check(args: &Check, kinds: &[Kind]) -> Outcome {
+    let file = chains::load(&args.chain, &args.set, 0, kinds)?;
     let described: Vec<_> = file.chains.iter().map(weir_graph::describe).collect();
     match args.output {
         Format::Text => {
@@ -20,7 +21,7 @@ pub(crate) fn check(args: &Check) -> Outcome {
     Ok(Exit::Done)
 }
 
-pub(crate) fn schema() -> Outcome {
-    output::json(&weir_graph::schema(weir_functions::kinds()))?;
+pub(crate) fn schema(kinds: &[Kind]) -> Outcome {
+    output::json(&weir_graph::schema(kinds))?;
     Ok(Exit::Done)
 }

@@ -662,3 +662,18 @@ proptest! {
         prop_assert_eq!(harness.runtime().leases().leased(), 0);
     }
 }
+
+#[test]
+fn an_answer_in_the_same_burst_finds_its_mapping() {
+    for make in PORTED {
+        let mut harness = Harness::of::<Nat44>(strict());
+        harness.queue(INSIDE, &make("10.0.0.1:5000", "192.0.2.1:80").build());
+        harness.queue(INSIDE, &make("10.0.0.2:5001", "192.0.2.1:80").build());
+        harness.queue(OUTSIDE, &make("192.0.2.1:80", "198.51.100.1:5000").build());
+        harness.queue(OUTSIDE, &make("192.0.2.1:80", "198.51.100.1:5001").build());
+        let out = harness.flush();
+        assert_eq!(out.len(), 4, "{:?}", harness.report().drops);
+        assert_eq!(ends(&out[2].bytes).1, "10.0.0.1:5000");
+        assert_eq!(harness.finish().flows.seen, 2);
+    }
+}

@@ -58,6 +58,11 @@ impl Aliases {
         self.free.push(number);
     }
 
+    /// True where a function of the stage may ask for aliases.
+    pub(crate) fn may_be_asked(&self) -> bool {
+        self.max > 0
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.all.len() - self.free.len()
     }

@@ -9,6 +9,7 @@ mod table;
 use std::time::Instant;
 
 use weir_io::port::{MergedInput, Received};
+use weir_nf::host::Kind;
 use weir_packet::{FramePool, MemoryLayout, PacketMemory};
 use weir_runtime::{Runtime, RuntimeConfig};
 
@@ -26,9 +27,9 @@ const BATCH: usize = 64;
 /// Bytes of events that a chain keeps until they are written, once per batch.
 const EVENT_BYTES: usize = 4 << 20;
 
-pub(crate) fn run(args: &Run) -> Outcome {
+pub(crate) fn run(args: &Run, kinds: &[Kind]) -> Outcome {
     let seed = args.seed.unwrap_or_else(seed::random);
-    let file = chains::load(&args.chain, &args.set, seed)?;
+    let file = chains::load(&args.chain, &args.set, seed, kinds)?;
     let ports = Ports::parse(&args.input, &args.out, &file)?;
     let events = args.events.as_deref().map(EventFile::create).transpose()?;
     let config = RuntimeConfig {

@@ -1,0 +1,79 @@
+//! `weir`: the program, and a library to build programs like it.
+//!
+//! It reads the command line, opens files, and drives the engine; nothing in it
+//! decides what becomes of a packet.
+//!
+//! A program with network functions of its own beside the stock ones is three
+//! lines:
+//!
+//! ```no_run
+//! use std::process::ExitCode;
+//! # use weir_functions::nop::Nop as MyFunction;
+//! use weir_nf::host::Kind;
+//!
+//! fn main() -> ExitCode {
+//!     weir::main_with(&[Kind::of::<MyFunction>()])
+//! }
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod args;
+mod chains;
+mod check;
+mod exit;
+mod generate;
+mod nf;
+mod output;
+mod run;
+mod seed;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use weir_nf::host::Kind;
+
+use args::{Args, Command, NfCommand};
+use exit::Exit;
+
+/// The program with the stock functions and `more`. A function of `more` with
+/// a stock function's name takes its place.
+///
+/// It reads the command line of the process; `weir --help` describes it and
+/// the exit codes.
+pub fn main_with(more: &[Kind]) -> ExitCode {
+    let args = Args::parse();
+    let kinds = kinds(more);
+    let outcome = match args.command {
+        Command::Run(run) => run::run(&run, &kinds),
+        Command::Check(check) => check::check(&check, &kinds),
+        Command::Nf(nf) => match nf.command {
+            NfCommand::List(list) => nf::list(list.output, &kinds),
+            NfCommand::Show(show) => nf::show(&show, &kinds),
+            NfCommand::New(new) => nf::new(&new),
+        },
+        Command::Schema => check::schema(&kinds),
+        Command::Gen(spec) => generate::generate(&spec),
+        Command::Completion(shell) => output::completion(shell.shell),
+    };
+    let exit = outcome.unwrap_or_else(|failure| {
+        failure.print();
+        failure.exit
+    });
+    exit.into()
+}
+
+/// All functions in the order of their names.
+fn kinds(more: &[Kind]) -> Vec<Kind> {
+    let stock = weir_functions::kinds().iter();
+    let mut all: Vec<Kind> = more.to_vec();
+    all.extend(stock.filter(|kind| {
+        more.iter()
+            .all(|m| m.descriptor.name != kind.descriptor.name)
+    }));
+    all.sort_by_key(|kind| kind.descriptor.name);
+    all
+}
+
+/// A command's end: how the program exits, or why it could not go on.
+type Outcome = Result<Exit, exit::Failure>;

@@ -1,0 +1,148 @@
+//! `weir nf`: list, show, new.
+
+mod new;
+mod settings;
+
+use serde_json::{Value, json};
+use weir_nf::Needs;
+use weir_nf::host::Kind;
+
+use crate::args::{Format, NfShow};
+use crate::exit::{Exit, Failure};
+use crate::{Outcome, output};
+
+pub(crate) use new::new;
+
+pub(crate) fn list(format: Format, kinds: &[Kind]) -> Outcome {
+    match format {
+        Format::Json => output::json(&kinds.iter().map(summary).collect::<Vec<_>>())?,
+        Format::Text => {
+            let width = kinds
+                .iter()
+                .map(|kind| kind.descriptor.name.len())
+                .max()
+                .unwrap_or(0);
+            let lines = kinds.iter().map(|kind| {
+                format!(
+                    "{:<width$}  {}\n",
+                    kind.descriptor.name, kind.descriptor.summary
+                )
+            });
+            output::line(&lines.collect::<String>())?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+pub(crate) fn show(args: &NfShow, kinds: &[Kind]) -> Outcome {
+    let Some(kind) = kinds.iter().find(|kind| kind.descriptor.name == args.name) else {
+        let message = format!(
+            "there is no function `{}`; `weir nf list` lists them",
+            args.name
+        );
+        return Err(Failure::usage(message));
+    };
+    let schema = settings::schema(kind);
+    match args.output {
+        Format::Json => {
+            let mut value = summary(kind);
+            value["manual"] = json!(kind.descriptor.manual);
+            value["settings"] = schema;
+            output::json(&value)?;
+        }
+        Format::Text => output::line(&page(kind, &schema))?,
+    }
+    Ok(Exit::Done)
+}
+
+const fn needs(needs: Needs) -> &'static str {
+    match needs {
+        Needs::Link => "link",
+        Needs::Network => "network",
+        Needs::Transport => "transport",
+        Needs::Flow => "flow",
+    }
+}
+
+/// What `list` says of a function in JSON.
+fn summary(kind: &Kind) -> Value {
+    let d = kind.descriptor;
+    json!({
+        "name": d.name,
+        "summary": d.summary,
+        "needs": needs(d.needs),
+        "scope": (d.needs == Needs::Flow).then(|| d.scope.describe()),
+        "reads": d.reads.names().collect::<Vec<_>>(),
+        "writes": d.writes.names().collect::<Vec<_>>(),
+        "drops": d.drops,
+        "labels": d.labels,
+        "counters": d.counters,
+        "emits": d.emits,
+    })
+}
+
+/// The manual page of a function.
+fn page(kind: &Kind, schema: &Value) -> String {
+    let d = kind.descriptor;
+    let list = |names: &[&str]| {
+        if names.is_empty() {
+            "-".to_owned()
+        } else {
+            names.join(", ")
+        }
+    };
+    let mut page = format!("{}: {}\n\n{}\n", d.name, d.summary, wrapped(d.manual));
+    let facts = [
+        ("needs", needs(d.needs).to_owned()),
+        (
+            "state per",
+            if d.needs == Needs::Flow {
+                d.scope.describe()
+            } else {
+                "-".to_owned()
+            },
+        ),
+        ("reads", list(&d.reads.names().collect::<Vec<_>>())),
+        ("writes", list(&d.writes.names().collect::<Vec<_>>())),
+        ("labels", list(d.labels)),
+        ("drops as", list(d.drops)),
+        ("counters", list(d.counters)),
+    ];
+    for (name, value) in facts {
+        page.push_str(&format!("  {name:<10} {value}\n"));
+    }
+    page.push_str("\nSettings\n");
+    page.push_str(&settings::table(schema));
+    page
+}
+
+/// Paragraphs broken at 80 columns; lines that are indented or short lists
+/// keep their breaks.
+fn wrapped(text: &str) -> String {
+    let mut page = String::new();
+    for paragraph in text.trim().split("\n\n") {
+        if paragraph
+            .lines()
+            .any(|line| line.starts_with([' ', '-', '|']))
+        {
+            page.push_str(paragraph);
+        } else {
+            let mut column = 0;
+            for word in paragraph.split_whitespace() {
+                if column > 0 && column + 1 + word.chars().count() > 80 {
+                    page.push('\n');
+                    column = 0;
+                } else if column > 0 {
+                    page.push(' ');
+                    column += 1;
+                }
+                page.push_str(word);
+                column += word.chars().count();
+            }
+        }
+        page.push_str("\n\n");
+    }
+    page.truncate(page.trim_end().len());
+    page.push('\n');
+    page
+}
