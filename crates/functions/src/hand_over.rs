@@ -2,8 +2,8 @@
 //! another, as when settings change or a flow moves.
 
 use weir_nf::host::{
-    Aliases, Blocks, Emits, FlowHead, Outcome, Place, SharedProcessor, Slot, StageLayout, Work,
-    World,
+    Aliases, BURST, Blocks, Emits, FlowHead, Outcome, Place, SharedProcessor, Slot, StageLayout,
+    Work, World,
 };
 use weir_nf::packet::{
     Direction, FlowKey, FrameMeta, FramePool, HEADROOM, KeyOptions, KeyOutcome, MemoryLayout, Time,
@@ -63,16 +63,12 @@ impl OneFlow {
             head.id = 1;
         }
         head.clock += 1;
-        let place = Place {
+        let mut places = [Place::NONE; BURST];
+        places[0] = Place {
             clock: head.clock,
             flow: 0,
-            tcp: head.tcp,
-            phase: head.phase,
-            direction: if reverse {
-                Direction::Reverse
-            } else {
-                Direction::Forward
-            },
+            direction,
+            ..Place::NONE
         };
         let meta = FrameMeta::received(Time::from_secs(1), frame.len() as u32);
         let mut frames = [self.pool.copy(frame, meta).expect("a frame is free")];
@@ -93,7 +89,7 @@ impl OneFlow {
                 memory: &memory,
                 frames: &mut frames,
                 headers: &mut headers,
-                places: &[place; weir_nf::host::BURST],
+                places: &places,
                 mask: 1,
                 blocks: &mut self.blocks,
                 scoped: None,

@@ -56,7 +56,6 @@ impl Runtime {
         memory: &PacketMemory,
         frames: &mut [Frame],
     ) -> Classified {
-        self.scratch.opened_from = [false; 2];
         let mut found = Classified {
             count: frames.len(),
             alive: crate::execute::all(frames.len()),
@@ -75,6 +74,7 @@ impl Runtime {
         };
         found.alive = kinds.alive;
         if self.table.is_some() {
+            self.scratch.opened_from = [false; 2];
             self.fetch(kinds.flows);
             self.resolve_all(pool, memory, frames, &kinds, &mut found);
         }

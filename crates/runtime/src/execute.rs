@@ -55,14 +55,13 @@ impl Runtime {
                 Time(self.now),
             );
             let mut cx = cx.lend(&mut node.space);
-            let mut none = None;
             let (blocks, scoped) = match &mut self.table {
                 Some(table) => (
                     &mut table.flows.blocks,
                     node.scope
                         .map(|s| (&mut table.scopes[s].records.blocks, &scratch.units[s])),
                 ),
-                None => (none.get_or_insert_with(empty_blocks), None),
+                None => (&mut self.no_blocks, None),
             };
             node.processor.run(
                 Work {
@@ -283,7 +282,7 @@ fn count_drops(node: &mut RunNode, mut mask: u64, reasons: &[u8]) {
 }
 
 /// Blocks of a stage that keeps none: functions there never open one.
-fn empty_blocks() -> weir_nf::host::Blocks {
+pub(crate) fn empty_blocks() -> weir_nf::host::Blocks {
     weir_nf::host::Blocks::new(
         0,
         &weir_nf::host::StageLayout::default(),

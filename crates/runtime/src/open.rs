@@ -2,7 +2,7 @@
 
 use weir_nf::host::{FlowHead, Timeouts, WhenFull};
 use weir_nf::{CloseReason, Fields, FlowInfo, Scope};
-use weir_packet::{Direction, FlowKey, Frame, FramePool, HeaderFlags, Packet, PacketMemory};
+use weir_packet::{Direction, FlowKey, Frame, FramePool, Packet, PacketMemory};
 
 use crate::classify::Resolved;
 use crate::drops::EngineDrop;
@@ -74,12 +74,10 @@ impl Runtime {
         let Sought { key, hash, .. } = self.scratch.sought[i];
         let unit = match unit {
             // The unit may have ended with the flow that made room.
-            Some(_) if full => {
-                match table.find(&key, hash, direction, memory.meta(&frames[i]).side) {
-                    Found::Unit(unit) => Some(unit),
-                    _ => None,
-                }
-            }
+            Some(_) if full => match table.find(&key, hash, direction, side) {
+                Found::Unit(unit) => Some(unit),
+                _ => None,
+            },
             unit => unit,
         };
         let id = table.new_id();
@@ -87,12 +85,8 @@ impl Runtime {
             return Resolved::Refused(EngineDrop::FlowTableFull);
         };
         let head = table.flows.blocks.head_mut(flow);
-        // A SYN+ACK comes from the server, also when its SYN was not seen; an
-        // ICMP error of another protocol's flow is about a packet of the client.
-        let syn_ack = headers.is_tcp() && headers.tcp_flags & 0x12 == 0x12;
-        let quoted =
-            headers.flags.contains(HeaderFlags::ICMP_ERROR) && headers.proto != key.proto();
-        let client = if syn_ack || quoted {
+        // A SYN+ACK comes from the server, also when its SYN was not seen.
+        let client = if headers.is_tcp() && headers.tcp_flags & 0x12 == 0x12 {
             direction.opposite()
         } else {
             direction

@@ -106,6 +106,8 @@ pub struct Runtime {
     pub(crate) key: KeyOptions,
     pub(crate) options: FlowOptions,
     pub(crate) table: Option<FlowTable>,
+    /// What a stage without flows hands to its functions.
+    pub(crate) no_blocks: weir_nf::host::Blocks,
     pub(crate) block_lines: usize,
     pub(crate) world: World,
     pub(crate) fragments: Fragments,
@@ -267,6 +269,7 @@ impl Runtime {
             } else {
                 layout.lines().min(4)
             },
+            no_blocks: crate::execute::empty_blocks(),
             parse: match needs {
                 Needs::Link => None,
                 Needs::Network => parse(Depth::L3),

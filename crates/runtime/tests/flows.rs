@@ -419,7 +419,7 @@ fn packets_that_functions_make_leave_and_are_counted() {
 }
 
 #[test]
-fn an_icmp_error_moves_no_phase_and_names_the_right_client() {
+fn an_icmp_error_moves_no_phase_of_the_flow_it_quotes() {
     let mut harness = harness(FlowOptions::default());
     let quoted = tcp(7, "S", false);
     let mut error = Craft::ping("192.0.2.1:0", "10.0.0.1:0")
@@ -433,9 +433,10 @@ fn an_icmp_error_moves_no_phase_and_names_the_right_client() {
     assert_eq!(numbers(&events, "probe", "phase"), [0, 0]);
     assert_eq!(numbers(&events, "probe", "to_server"), [1, 0]);
     harness.finish();
-    // the error alone: the flow that it opens has the quoted sender as client
+    // The error alone opens a flow whose client is its sender: a firewall sees
+    // it as unasked.
     harness.send(&error);
-    assert_eq!(numbers(&harness.events(), "probe", "to_server"), [0]);
+    assert_eq!(numbers(&harness.events(), "probe", "to_server"), [1]);
 }
 
 #[test]

@@ -18,7 +18,7 @@ fn fragment(id: u16, part: u16) -> Vec<u8> {
     let payload = [&[0u8; 15][..], &[part as u8]].concat();
     Craft::udp("10.0.0.1:1000", "192.0.2.1:53")
         .ip_id(id)
-        .fragment(more | part * 3)
+        .fragment(more | (part * 3))
         .payload(&payload)
         .build()
 }

@@ -190,7 +190,7 @@ mod tests {
             let mut index = Index::new(24, weir_packet::no_advice);
             let mut model: BTreeMap<u64, u32> = BTreeMap::new();
             for (key, add) in steps {
-                let hash = (key % 5) << 48 | key % 3;
+                let hash = ((key % 5) << 48) | (key % 3);
                 if add && !model.contains_key(&key) {
                     if index.insert(hash, key as u32) {
                         model.insert(key, key as u32);
@@ -201,14 +201,14 @@ mod tests {
                     prop_assert_eq!(index.remove(hash, key as u32), model.remove(&key).is_some());
                 }
                 for key in 0..40u64 {
-                    let hash = (key % 5) << 48 | key % 3;
+                    let hash = ((key % 5) << 48) | (key % 3);
                     let found = index.find(hash, |record| record == key as u32);
                     prop_assert_eq!(found, model.get(&key).copied());
                 }
                 prop_assert_eq!(index.len(), model.len());
             }
             for (&key, &record) in &model {
-                let hash = (key % 5) << 48 | key % 3;
+                let hash = ((key % 5) << 48) | (key % 3);
                 prop_assert!(index.remove(hash, record));
             }
             prop_assert!(index.buckets.iter().all(|b| b.overflow == 0 && b.tags == [NO_TAG; WIDTH]));
