@@ -6,6 +6,7 @@ pub mod filter;
 pub mod firewall;
 pub mod http;
 pub mod http_classifier;
+pub mod ids;
 pub mod ip_check;
 pub mod load_balancer;
 pub mod mac_swap;

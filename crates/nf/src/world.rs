@@ -42,6 +42,7 @@ impl World {
             aliases: &mut self.aliases,
             counters,
             tally,
+            space: None,
             seed: self.seed ^ u64::from(function).wrapping_mul(0xa076_1d64_78bd_642f),
             now,
             sequence: 0,

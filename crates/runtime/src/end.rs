@@ -62,13 +62,14 @@ impl Runtime {
         let head = *table.flows.blocks.head(flow);
         for (number, node) in self.nodes.iter_mut().enumerate() {
             if node.scope.is_none() && head.opened & node.slot.bit != 0 {
-                let mut cx = self.world.context(
+                let cx = self.world.context(
                     pool,
                     &mut node.counters,
                     &mut node.tally,
                     number as u32,
                     now,
                 );
+                let mut cx = cx.lend(&mut node.space);
                 let blocks = &mut table.flows.blocks;
                 node.processor
                     .close(blocks, flow, &node.slot, None, why, &mut cx);
@@ -102,13 +103,14 @@ impl Runtime {
             let opened = scope_table.records.blocks.head(record).opened;
             for (number, node) in self.nodes.iter_mut().enumerate() {
                 if node.scope == Some(scope) && opened & node.slot.bit != 0 {
-                    let mut cx = self.world.context(
+                    let cx = self.world.context(
                         pool,
                         &mut node.counters,
                         &mut node.tally,
                         number as u32,
                         now,
                     );
+                    let mut cx = cx.lend(&mut node.space);
                     let blocks = &mut scope_table.records.blocks;
                     node.processor
                         .close(blocks, record, &node.slot, None, why, &mut cx);

@@ -47,13 +47,14 @@ impl Runtime {
             let scratch = &mut *self.scratch;
             scratch.outcome.clear();
             let start = (self.cycles)();
-            let mut cx = self.world.context(
+            let cx = self.world.context(
                 pool,
                 &mut node.counters,
                 &mut node.tally,
                 number as u32,
                 Time(self.now),
             );
+            let mut cx = cx.lend(&mut node.space);
             let mut none = None;
             let (blocks, scoped) = match &mut self.table {
                 Some(table) => (

@@ -6,7 +6,7 @@ use weir_nf::host::{
     Aliases, BURST, Emits, FlowOptions, MAX_LABELS, NO_FLOW, OnMalformed, Outcome, SharedProcessor,
     Slot, Stage, StageLayout, Target, World,
 };
-use weir_nf::{BufferPool, CloseReason, EventLog, Leases, Needs, Scope, Tally};
+use weir_nf::{BufferPool, CloseReason, EventLog, Leases, Needs, Scope, Tally, WorkSpace};
 use weir_packet::{
     Advise, Depth, FlowKey, Frame, FramePool, Headers, KeyOptions, PacketMemory, ParseOptions,
 };
@@ -63,6 +63,7 @@ pub(crate) struct RunNode {
     pub(crate) label_drops: [u64; MAX_LABELS],
     pub(crate) counters: Vec<u64>,
     pub(crate) tally: Tally,
+    pub(crate) space: WorkSpace,
 }
 
 pub(crate) struct Scratch {
@@ -199,6 +200,7 @@ impl Runtime {
                 label_drops: [0; MAX_LABELS],
                 counters: vec![0; descriptor.counters.len()],
                 tally: Tally::new(descriptor.tally as usize, config.seed),
+                space: node.processor.work_space(),
                 processor: node.processor.clone(),
             });
         }
