@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use weir_nf::packet::{ParseOptions, checksum, parse};
+use weir_nf::packet::{HeaderFlags, ParseOptions, checksum, parse};
 use weir_nf::prelude::*;
 
 use crate::outer::{Version, outer};
@@ -150,7 +150,7 @@ impl NetworkFunction for IpCheck {
 #[inline(always)]
 fn is_plain_and_right(packet: &Packet<'_>) -> bool {
     let headers = packet.headers();
-    if !headers.is_ip() || headers.damage().is_some() {
+    if !headers.is_ip() || headers.flags.contains(HeaderFlags::DAMAGED) {
         return false;
     }
     let at = usize::from(headers.outer_l3);

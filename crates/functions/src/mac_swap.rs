@@ -90,7 +90,13 @@ fn swap(packet: &mut Packet<'_>) -> bool {
     let Some(addresses) = packet.bytes_mut().first_chunk_mut::<12>() else {
         return false;
     };
-    let [d0, d1, d2, d3, d4, d5, s0, s1, s2, s3, s4, s5] = *addresses;
-    *addresses = [s0, s1, s2, s3, s4, s5, d0, d1, d2, d3, d4, d5];
+    // Twelve bytes in two registers: dddddd ss and ssss become ssssss dd and dddd.
+    let [a, b, c, d, e, f, g, h, i, j, k, l] = *addresses;
+    let low = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
+    let high = u32::from_le_bytes([i, j, k, l]);
+    let source_first = low >> 48 | u64::from(high) << 16 | low << 48;
+    let (front, back) = addresses.split_at_mut(8);
+    front.copy_from_slice(&source_first.to_le_bytes());
+    back.copy_from_slice(&((low >> 16) as u32).to_le_bytes());
     true
 }

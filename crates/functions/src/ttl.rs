@@ -32,7 +32,8 @@ pub struct Ttl {
 }
 
 const EXPIRED: DropReason = DropReason(0);
-const DECREMENTED: u16 = 0x0100;
+/// What one less in the upper octet of a word does to a sum, in the machine's byte order.
+const LESS: u16 = (!0x0100u16).to_be();
 const SENT: Counter = Counter(0);
 
 /// Longest link header in front of which an answer is made: Ethernet with eight tags.
@@ -116,13 +117,13 @@ impl NetworkFunction for Ttl {
     }
 
     fn without_flow(&self, packet: &mut Packet<'_>, cx: &mut Context<'_>) -> Verdict {
-        if let Some((version, at)) = outer(packet)
-            && !decrement(packet, version, at)
-        {
-            self.answer(packet, version, at, cx);
-            return Verdict::Drop(EXPIRED);
+        if decrement(packet) {
+            return Verdict::Pass;
         }
-        Verdict::Pass
+        if let Some((version, at)) = outer(packet) {
+            self.answer(packet, version, at, cx);
+        }
+        Verdict::Drop(EXPIRED)
     }
 
     /// Packets with time to live are done in one tight loop; the others are left to
@@ -134,10 +135,7 @@ impl NetworkFunction for Ttl {
             let i = left.trailing_zeros() as usize;
             left &= left - 1;
             let mut packet = burst.packet(i);
-            let lives = match outer(&packet) {
-                Some((version, at)) => decrement(&mut packet, version, at),
-                None => true,
-            };
+            let lives = decrement(&mut packet);
             alive |= u64::from(lives) << i;
         }
         burst.pass(alive);
@@ -150,35 +148,38 @@ impl NetworkFunction for Ttl {
     }
 }
 
-/// Takes one off; false (and nothing is changed) where none would be left.
+/// Takes one off the outermost header; false (and nothing is changed) where none would be left.
+/// What is not IP lives on.
 #[inline(always)]
-fn decrement(packet: &mut Packet<'_>, version: Version, at: usize) -> bool {
-    let Some(header) = packet.bytes_mut().get_mut(at..) else {
-        return false;
+fn decrement(packet: &mut Packet<'_>) -> bool {
+    if !packet.headers().is_ip() {
+        return true;
+    }
+    let at = usize::from(packet.headers().outer_l3);
+    // The parser's flags are about the innermost header; the outer one says itself what it is.
+    let Some(fixed) = packet
+        .bytes_mut()
+        .get_mut(at..)
+        .and_then(<[u8]>::first_chunk_mut::<12>)
+    else {
+        return true;
     };
-    match version {
-        Version::V4 => {
-            let Some(fixed) = header.first_chunk_mut::<12>() else {
-                return false;
-            };
-            if fixed[8] <= 1 {
-                return false;
-            }
+    match fixed[0] >> 4 {
+        4 if fixed[8] > 1 => {
             fixed[8] -= 1;
-            // RFC 1624 equation 3 with m - m' = 0x0100: one subtraction in ones' complement.
-            let inverse = !u16::from_be_bytes([fixed[10], fixed[11]]);
-            let (less, borrow) = inverse.overflowing_sub(DECREMENTED);
-            let sum = !(less.wrapping_sub(u16::from(borrow)));
-            [fixed[10], fixed[11]] = sum.to_be_bytes();
+            // RFC 1624 equation 3: HC' = ~(~HC + ~m + m'), with ~m + m' = ~0x0100. Ones'
+            // complement sums are the same in either byte order.
+            let inverse = !u16::from_ne_bytes([fixed[10], fixed[11]]);
+            let (sum, carry) = inverse.overflowing_add(LESS);
+            [fixed[10], fixed[11]] = (!(sum.wrapping_add(u16::from(carry)))).to_ne_bytes();
             true
         }
-        Version::V6 => match header.get_mut(7) {
-            Some(limit) if *limit > 1 => {
-                *limit -= 1;
-                true
-            }
-            _ => false,
-        },
+        6 if fixed[7] > 1 => {
+            fixed[7] -= 1;
+            true
+        }
+        4 | 6 => false,
+        _ => true,
     }
 }
 
@@ -336,20 +337,23 @@ mod tests {
         for checksum in 0..=u16::MAX {
             for ttl in [2u8, 64, 255] {
                 let mut header = [
-                    0x45, 0, 0, 20, 1, 2, 0, 0, ttl, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2,
+                    0x45, 0, 0, 20, 1, 2, 0, 0, ttl, 253, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2,
                 ];
                 // The identification takes all values, so that every sum occurs.
                 header[4..6].copy_from_slice(&checksum.to_be_bytes());
                 let sum = checksum::internet(&header);
                 header[10..12].copy_from_slice(&sum.to_be_bytes());
                 with_packet(&header, |packet| {
-                    assert!(decrement(packet, Version::V4, 0));
+                    assert!(decrement(packet));
                     assert_eq!(packet.bytes()[8], ttl - 1);
-                    assert!(checksum::ipv4_is_right(packet.bytes()));
+                    let mut whole = packet.bytes().to_vec();
+                    whole[10..12].fill(0);
+                    let anew = checksum::internet(&whole).to_be_bytes();
+                    assert_eq!(packet.bytes()[10..12], anew, "as computed anew");
                 });
                 header[10] ^= 0x10;
                 with_packet(&header, |packet| {
-                    assert!(decrement(packet, Version::V4, 0));
+                    assert!(decrement(packet));
                     assert!(!checksum::ipv4_is_right(packet.bytes()));
                 });
             }
@@ -360,20 +364,19 @@ mod tests {
         let mut meta = FrameMeta::received(Time::ZERO, bytes.len() as u32);
         let mut room = vec![0; HEADROOM + bytes.len()];
         room[HEADROOM..].copy_from_slice(bytes);
-        let mut headers: Headers =
-            parse(bytes, LinkType::RawIp, &ParseOptions::default()).unwrap_or_default();
+        let mut headers: Headers = parse(bytes, LinkType::RawIp, &ParseOptions::default()).unwrap();
         then(&mut Packet::new(&mut meta, &mut room, &mut headers));
     }
 
     #[test]
     fn an_expired_packet_is_left_as_it_was() {
         let mut header = [
-            0x45, 0, 0, 20, 1, 2, 0, 0, 1, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2,
+            0x45, 0, 0, 20, 1, 2, 0, 0, 1, 253, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2,
         ];
         for ttl in [0, 1] {
             header[8] = ttl;
             with_packet(&header, |packet| {
-                assert!(!decrement(packet, Version::V4, 0));
+                assert!(!decrement(packet));
                 assert_eq!(packet.bytes(), header);
             });
         }

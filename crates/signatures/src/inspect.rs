@@ -210,7 +210,12 @@ impl RuleSet {
                 bytes.offset,
                 &mut |rule, end, seen| {
                     // The part that was found lies in the window, so that the difference is an index.
-                    if self.fast_fits(rule, bytes.window, (end - bytes.offset) as usize, seen) {
+                    if self.fast_fits(
+                        rule,
+                        bytes.window,
+                        end.saturating_sub(bytes.offset) as usize,
+                        seen,
+                    ) {
                         candidates.add(rule, ON_STREAM, end);
                     }
                 },
@@ -315,7 +320,7 @@ impl StreamSearch<'_> {
         let mut from = match state.alerted_end(self.number) {
             None => 0,
             Some(end) if end <= state.message_start => end,
-            Some(end) => end + CHUNK,
+            Some(end) => end.saturating_add(CHUNK),
         };
         let mut matched = false;
         loop {
@@ -387,9 +392,8 @@ impl Compiled {
         if self.any_endpoint {
             return true;
         }
-        if !matches!(flow.protocol, TCP | UDP | SCTP)
-            && !(rule.source_ports.is_full() && rule.destination_ports.is_full())
-        {
+        let asks_for_ports = !rule.source_ports.is_full() || !rule.destination_ports.is_full();
+        if asks_for_ports && !matches!(flow.protocol, TCP | UDP | SCTP) {
             return false;
         }
         let ends = |source: bool| {

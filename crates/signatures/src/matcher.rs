@@ -103,7 +103,12 @@ impl<'a> Haystack<'a> {
     }
 
     fn end(&self) -> u64 {
-        self.base + self.data.len() as u64
+        self.offset(self.data.len())
+    }
+
+    /// The offset of an index.
+    fn offset(&self, index: usize) -> u64 {
+        self.base.saturating_add(index as u64)
     }
 
     /// The index of an offset, and 0 for offsets before the buffer.
@@ -396,7 +401,11 @@ fn find_chain(
                 let mut from = from.max(hay.from);
                 if part.is_fast && hay.fresh >= hay.base {
                     // Occurrences before were dealt with when they were new.
-                    from = from.max((hay.fresh + 1).saturating_sub(part.needle.len() as u64));
+                    from = from.max(
+                        hay.fresh
+                            .saturating_add(1)
+                            .saturating_sub(part.needle.len() as u64),
+                    );
                 }
                 if hay.more && to.is_none_or(|to| part.may_end_later(to, hay.end())) {
                     open |= part.bit;
@@ -456,8 +465,8 @@ fn find_chain(
     let Some(&first) = ends.current.first() else {
         return ChainOutcome::Never;
     };
-    let first = hay.base + u64::from(first);
-    let mut found = ends.current.iter().map(|&end| hay.base + u64::from(end));
+    let first = hay.offset(first as usize);
+    let mut found = ends.current.iter().map(|&end| hay.offset(end as usize));
     let mut new = found.find(|&end| end > hay.fresh);
     if looks_back && new.is_none() {
         // An earlier content of the chain may end behind the last one; that it is new cannot be told.
@@ -490,7 +499,9 @@ fn collect(
     }
     let mut at = low;
     if let Wanted::New { old } = wanted {
-        let new_from = (hay.index(hay.fresh) + 1).saturating_sub(length);
+        let new_from = hay
+            .index(hay.fresh.saturating_add(1))
+            .saturating_sub(length);
         if hay.fresh >= hay.base && new_from > low {
             let first = if old {
                 part.needle.find(hay.data, low, high)
@@ -531,9 +542,9 @@ fn push(into: &mut Vec<u32>, end: usize) -> bool {
 /// `end`; the upper bound may lie behind the buffer.
 fn span_after(end: u32, distance: i64, within: Option<u64>, hay: &Haystack<'_>) -> (usize, usize) {
     // Before the start of payload or stream, a distance is cut off, as far as the lower bound goes.
-    let start = (hay.base + u64::from(end)).saturating_add_signed(distance);
+    let start = hay.offset(end as usize).saturating_add_signed(distance);
     let limit = within.map(|within| {
-        (hay.base + u64::from(end))
+        hay.offset(end as usize)
             .saturating_add(within)
             .saturating_add_signed(distance)
     });
@@ -609,7 +620,7 @@ fn keep_absent(
     for &end in from {
         let (low, mut high) = span_after(end, distance, within, hay);
         if hay.stream && within.is_none() {
-            let chunk = (hay.base + u64::from(end)).saturating_add(CHUNK);
+            let chunk = hay.offset(end as usize).saturating_add(CHUNK);
             high = high.min(hay.index(chunk));
         }
         let found = match known {

@@ -6,7 +6,7 @@ use crate::rule::{Content, FastPattern};
 use crate::short::Shorts;
 
 /// Longest part of a content that is looked for. More would make the automaton larger and no more choosy.
-const LONGEST_PART: usize = 16;
+const LONGEST_PART: usize = 12;
 
 /// Parts of this length are hardly ever found by chance.
 const LONG_ENOUGH: usize = 10;
@@ -148,7 +148,7 @@ impl Prefilter {
     /// Builds the prefilter of these parts. `None` when its table would take more than `limit` bytes even
     /// with the patterns cut to four bytes.
     pub(crate) fn new(parts: &[FastPart], limit: usize) -> Option<Self> {
-        let cuts = [LONGEST_PART, 12, 10, 8, 7, 6, 5, SHORTEST];
+        let cuts = [LONGEST_PART, 10, 8, 7, 6, 5, SHORTEST];
         cuts.into_iter()
             .find_map(|cut| Prefilter::with_cut(parts, cut, limit))
     }
@@ -227,7 +227,7 @@ impl Prefilter {
         found: &mut impl FnMut(u32, u64, u32),
     ) -> u32 {
         let mut pattern_found = |pattern: u32, end: usize| {
-            let end = base + end as u64;
+            let end = base.saturating_add(end as u64);
             let Some(&[from, to]) = self.use_ranges.get(pattern as usize..pattern as usize + 2)
             else {
                 return;

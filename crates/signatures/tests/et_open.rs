@@ -90,3 +90,68 @@ fn every_rule_loads_or_is_named() {
         );
     }
 }
+
+/// Alerts on real traffic are those of Suricata, by capture and rule.
+#[test]
+fn alerts_on_real_traffic() {
+    let Some(traces) = traces() else {
+        return;
+    };
+    let folder = traces.join("ids/et-open");
+    let mut variables = Variables::stock();
+    for name in ["HOME_NET", "EXTERNAL_NET"] {
+        variables.set_address(name, "any");
+    }
+    variables.set_port("HTTP_PORTS", "any");
+    let text = std::fs::read_to_string(folder.join("et-core.rules")).unwrap();
+    let options = ParseOptions {
+        unsupported: Unsupported::Skip,
+    };
+    let rules = parse_rules_lossy(&text, &variables, options).0.rules;
+    let options = CompileOptions {
+        report_packet_and_stream: true,
+        ..CompileOptions::default()
+    };
+    let set = RuleSet::compile(rules, options).unwrap();
+    let loaded: Vec<u32> = set.rules().map(|rule| rule.sid).collect();
+    let counts = std::fs::read_to_string(folder.join("expected-counts.json")).unwrap();
+    let (mut run, mut alerts, mut trace) = (0, 0, None);
+    for line in counts.lines() {
+        let fields: Vec<&str> = line.split('"').collect();
+        if let &[_, name, rest] = fields.as_slice() {
+            if rest.contains('{') {
+                trace = Some((name, std::collections::BTreeMap::new()));
+            } else if let (Some((_, expected)), Ok(sid)) = (&mut trace, name.parse::<u32>()) {
+                let count: usize = rest.trim_matches([':', ' ', ',']).parse().unwrap();
+                if loaded.contains(&sid) {
+                    expected.insert(sid, count);
+                }
+            }
+            if !rest.contains('}') && rest.contains('{') {
+                continue;
+            }
+        }
+        if line.contains('}')
+            && let Some((name, expected)) = trace.take()
+        {
+            let path = traces.join("traces").join(name);
+            let packets = if path.is_file() {
+                common::capture::read(&path)
+            } else {
+                Vec::new()
+            };
+            if packets.is_empty() {
+                continue;
+            }
+            let mut state = common::session::Run::new(&set, false, usize::MAX);
+            for packet in &packets {
+                state.packet(packet);
+            }
+            run += 1;
+            alerts += expected.values().sum::<usize>();
+            assert_eq!(state.alerts, expected, "{name}");
+        }
+    }
+    eprintln!("{run} captures, {alerts} alerts");
+    assert!(run > 80 && alerts >= 30);
+}

@@ -108,7 +108,7 @@ proptest! {
         generation: bool,
         window in prop::collection::vec(prop::sample::select(b"abcd.".to_vec()), 0..40),
         new_from in 0usize..60,
-        offset in prop_oneof![0u64..100, any::<u64>()],
+        offset in prop_oneof![0u64..100, any::<u64>(), u64::MAX - 50..=u64::MAX],
         last: bool,
     ) {
         use zerocopy::{FromBytes, IntoBytes};

@@ -4,8 +4,9 @@ use weir_packet::{Frame, FramePool, Time};
 
 use super::{InputPort, PortError, Received};
 
-/// Packets fetched ahead of each input.
-const AHEAD: usize = 64;
+/// Packets fetched ahead of each input: one, so that the inputs can't hold all
+/// frames of the pool between them.
+const AHEAD: usize = 1;
 
 struct Source {
     port: Box<dyn InputPort>,

@@ -11,6 +11,8 @@ mod memory;
 mod merged;
 mod null;
 mod spec;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 
@@ -22,7 +24,7 @@ pub use generator::GeneratorInput;
 pub use memory::{MemoryInput, MemoryOutput, Sent};
 pub use merged::MergedInput;
 pub use null::Null;
-pub use spec::{PortSpec, SpecError};
+pub use spec::{PortSpec, SpecError, check_apart};
 
 /// A place where packets come in.
 pub trait InputPort {

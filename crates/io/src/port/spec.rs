@@ -1,7 +1,7 @@
 //! How a port is written: `PATH.pcap`, `gen:KEY=VALUE,…`, `null`.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use weir_packet::Side;
 
@@ -102,6 +102,53 @@ impl PortSpec {
                 return Err(PortError::new("gen", message));
             }
         })
+    }
+}
+
+/// Checks that no file is both read and written, or written twice: writing
+/// would empty what is still to be read. `-` is not a file.
+///
+/// # Errors
+///
+/// The first output that collides.
+pub fn check_apart<'a>(
+    inputs: impl IntoIterator<Item = &'a PortSpec>,
+    outputs: impl IntoIterator<Item = &'a PortSpec>,
+) -> Result<(), PortError> {
+    let file = |spec: &PortSpec| match spec {
+        PortSpec::Capture(path) if path.as_os_str() != "-" => Some(real(path)),
+        _ => None,
+    };
+    let inputs: Vec<PathBuf> = inputs.into_iter().filter_map(file).collect();
+    let mut written: Vec<PathBuf> = Vec::new();
+    for path in outputs.into_iter().filter_map(file) {
+        let problem = if inputs.contains(&path) {
+            "this file is an input of the same run, which writing would empty"
+        } else if written.contains(&path) {
+            "two outputs are the same file"
+        } else {
+            written.push(path);
+            continue;
+        };
+        let message = format!("{problem}: write to another file");
+        return Err(PortError::new(&path.display().to_string(), message));
+    }
+    Ok(())
+}
+
+/// The path without links; of a file that is not there yet, that of its folder
+/// with its name.
+fn real(path: &Path) -> PathBuf {
+    if let Ok(real) = path.canonicalize() {
+        return real;
+    }
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    match (folder.canonicalize(), path.file_name()) {
+        (Ok(folder), Some(name)) => folder.join(name),
+        _ => path.to_owned(),
     }
 }
 

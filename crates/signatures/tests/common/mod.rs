@@ -2,6 +2,7 @@
 #![allow(dead_code, missing_docs, unreachable_pub)]
 
 pub mod capture;
+pub mod session;
 
 use std::path::PathBuf;
 

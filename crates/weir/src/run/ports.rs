@@ -1,7 +1,7 @@
 //! Which ports a run has, and on which side of the chain each is.
 
 use weir_graph::ChainFile;
-use weir_io::port::{InputPort, OutputPort, PortCounters, PortSpec};
+use weir_io::port::{InputPort, OutputPort, PortCounters, PortSpec, check_apart};
 use weir_packet::{Frame, FramePool, Side};
 
 use crate::exit::Failure;
@@ -33,10 +33,14 @@ impl Ports {
         let declared = Declared::of(file);
         let none = ["null".to_owned()];
         let outputs = if outputs.is_empty() { &none } else { outputs };
-        Ok(Ports {
+        let ports = Ports {
             inputs: read(inputs, &declared, Side::Inside)?,
             outputs: read(outputs, &declared, Side::Outside)?,
-        })
+        };
+        let specs = |ports: &'_ [RunPort]| ports.iter().map(|p| p.spec.clone()).collect::<Vec<_>>();
+        check_apart(&specs(&ports.inputs), &specs(&ports.outputs))
+            .map_err(|error| Failure::usage(error.to_string()))?;
+        Ok(ports)
     }
 
     pub(super) fn open_inputs(&self) -> Result<Vec<Box<dyn InputPort>>, Failure> {

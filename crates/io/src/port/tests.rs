@@ -1,0 +1,276 @@
+//! Ports over real files.
+
+use std::fs;
+use std::path::PathBuf;
+
+use weir_packet::{Frame, FrameMeta, FramePool, LinkType, MemoryLayout, Side, Time};
+
+use super::*;
+
+fn layout(small_frames: u32, large_frames: u32) -> MemoryLayout {
+    MemoryLayout {
+        small_frames,
+        large_frames,
+        ..MemoryLayout::default()
+    }
+}
+
+fn temporary(name: &str) -> PathBuf {
+    let folder = std::env::temp_dir().join(format!("weir-ports-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    folder.join(name)
+}
+
+fn packet(time: u64, link: LinkType, bytes: &[u8]) -> (FrameMeta, Vec<u8>) {
+    let mut meta = FrameMeta::received(Time(time), bytes.len() as u32);
+    meta.link = link;
+    (meta, bytes.to_vec())
+}
+
+fn write(path: &std::path::Path, packets: Vec<(FrameMeta, Vec<u8>)>) -> PortCounters {
+    let mut pool = FramePool::with_layout(layout(64, 4));
+    let mut frames = Vec::new();
+    MemoryInput::new(packets)
+        .receive(&mut pool, &mut frames, 64)
+        .unwrap();
+    let mut output = CaptureOutput::create(path).unwrap();
+    output.send(&mut pool, &mut frames).unwrap();
+    output.finish().unwrap();
+    assert_eq!(pool.outstanding(), 0);
+    output.counters()
+}
+
+/// Reads everything, `batch` packets at a time.
+fn read(port: &mut dyn InputPort, pool: &mut FramePool, batch: usize) -> Vec<(FrameMeta, Vec<u8>)> {
+    let mut all = Vec::new();
+    let mut frames: Vec<Frame> = Vec::new();
+    for _ in 0..10_000 {
+        let received = port.receive(pool, &mut frames, batch).unwrap();
+        for frame in frames.drain(..) {
+            let (meta, bytes) = pool.memory().read(&frame);
+            all.push((*meta, bytes.to_vec()));
+            pool.give(frame);
+        }
+        if received == Received::End {
+            return all;
+        }
+    }
+    panic!("the input never ends");
+}
+
+#[test]
+fn what_is_written_is_read_again_in_both_formats() {
+    for name in ["round.pcap", "round.pcapng"] {
+        let path = temporary(name);
+        let packets: Vec<_> = (0..50u8)
+            .map(|i| {
+                packet(
+                    1_700_000_000_123_456_789 + u64::from(i),
+                    LinkType::Ethernet,
+                    &[i; 60],
+                )
+            })
+            .collect();
+        assert_eq!(write(&path, packets.clone()).packets, 50);
+        let mut input = CaptureInput::open(&path, 3, Side::Outside).unwrap();
+        let mut pool = FramePool::with_layout(layout(8, 1));
+        let back = read(&mut input, &mut pool, 5);
+        assert_eq!(back.len(), 50);
+        for (i, ((meta, bytes), (wanted, sent))) in back.iter().zip(&packets).enumerate() {
+            assert_eq!(
+                (bytes, meta.time, meta.link),
+                (sent, wanted.time, wanted.link)
+            );
+            assert_eq!(
+                (meta.sequence, meta.port, meta.side),
+                (i as u64 + 1, 3, Side::Outside)
+            );
+        }
+    }
+}
+
+#[test]
+fn a_pcap_keeps_one_link_type_and_counts_the_others() {
+    let packets = vec![
+        packet(1, LinkType::RawIp, &[0x45; 20]),
+        packet(2, LinkType::Ethernet, &[0; 60]),
+        packet(3, LinkType::RawIp, &[0x45; 20]),
+    ];
+    let counters = write(&temporary("mixed.pcap"), packets.clone());
+    assert_eq!(
+        (counters.packets, counters.drops),
+        (2, vec![("output_link_type", 1)])
+    );
+    let counters = write(&temporary("mixed.pcapng"), packets);
+    assert_eq!((counters.packets, counters.dropped()), (3, 0));
+}
+
+#[test]
+fn a_packet_beyond_every_frame_is_counted_and_the_rest_goes_on() {
+    let path = temporary("large.pcap");
+    write(
+        &path,
+        vec![
+            packet(1, LinkType::Ethernet, &[1; 100]),
+            packet(2, LinkType::Ethernet, &[2; 80_000]),
+            packet(3, LinkType::Ethernet, &[3; 100]),
+        ],
+    );
+    let mut input = CaptureInput::open(&path, 0, Side::Inside).unwrap();
+    let mut pool = FramePool::with_layout(layout(8, 0));
+    let back = read(&mut input, &mut pool, 64);
+    assert_eq!(
+        back.iter()
+            .map(|(meta, _)| meta.sequence)
+            .collect::<Vec<_>>(),
+        [1, 3]
+    );
+    assert_eq!(input.counters().drops, [("frame_too_large", 1)]);
+    assert_eq!(input.counters().dropped_bytes, 80_000);
+}
+
+#[test]
+fn an_empty_pool_holds_a_file_back_and_loses_nothing() {
+    let path = temporary("back-pressure.pcap");
+    write(
+        &path,
+        (0..40u8)
+            .map(|i| packet(u64::from(i), LinkType::Ethernet, &[i; 60]))
+            .collect(),
+    );
+    let mut input = CaptureInput::open(&path, 0, Side::Inside).unwrap();
+    let mut pool = FramePool::with_layout(layout(3, 0));
+    let back = read(&mut input, &mut pool, 64);
+    assert_eq!(
+        back.iter().map(|(_, bytes)| bytes[0]).collect::<Vec<_>>(),
+        (0..40).collect::<Vec<_>>()
+    );
+}
+
+#[test]
+fn a_truncated_capture_gives_what_it_has_and_says_so() {
+    let path = temporary("cut.pcap");
+    write(
+        &path,
+        (0..10u8)
+            .map(|i| packet(u64::from(i), LinkType::Ethernet, &[i; 60]))
+            .collect(),
+    );
+    let whole = fs::read(&path).unwrap();
+    fs::write(&path, &whole[..whole.len() - 30]).unwrap();
+    let mut input = CaptureInput::open(&path, 0, Side::Inside).unwrap();
+    let mut pool = FramePool::with_layout(layout(64, 0));
+    assert_eq!(read(&mut input, &mut pool, 64).len(), 9);
+    let why = input.counters().cut_short.unwrap();
+    assert!(
+        why.contains("truncated") && why.contains("cut.pcap"),
+        "{why}"
+    );
+}
+
+#[test]
+fn inputs_are_merged_by_time_and_equal_times_in_order() {
+    let input = |times: &[u64], tag: u8| -> Box<dyn InputPort> {
+        Box::new(MemoryInput::new(
+            times
+                .iter()
+                .map(|&t| packet(t, LinkType::Ethernet, &[tag; 20])),
+        ))
+    };
+    // Large packets and few frames: the inputs must not hold them all.
+    let mut merged = MergedInput::new(vec![
+        input(&[1, 4, 4, 9], 1),
+        input(&[2, 4, 8], 2),
+        input(&[], 3),
+    ]);
+    let mut pool = FramePool::with_layout(layout(4, 0));
+    let (mut order, mut frames) = (Vec::new(), Vec::new());
+    for _ in 0..100 {
+        let received = merged.receive(&mut pool, &mut frames, 2).unwrap();
+        for frame in frames.drain(..) {
+            let (meta, bytes) = pool.memory().read(&frame);
+            order.push((meta.time.0, bytes[0]));
+            pool.give(frame);
+        }
+        if received == Received::End {
+            break;
+        }
+    }
+    assert_eq!(
+        order,
+        [(1, 1), (2, 2), (4, 1), (4, 1), (4, 2), (8, 2), (9, 1)]
+    );
+    assert_eq!(pool.outstanding(), 0);
+}
+
+#[test]
+fn the_generator_marks_answers_as_from_the_other_side() {
+    let (_, spec) = PortSpec::parse("gen:flows=3,packets=60,proto=tcp,life=tcp,seed=1").unwrap();
+    let mut input = spec.open_input(2, Side::Inside).unwrap();
+    let mut pool = FramePool::with_layout(layout(64, 0));
+    let all = read(&mut *input, &mut pool, 16);
+    assert_eq!(all.len(), 60);
+    for side in [Side::Inside, Side::Outside] {
+        assert!(all.iter().any(|(meta, _)| meta.side == side));
+    }
+    assert!(all.iter().all(|(meta, _)| meta.port == 2));
+}
+
+#[test]
+fn a_full_disk_and_other_bad_places_are_clear_errors() {
+    let full = temporary("full.pcap");
+    let _ = fs::remove_file(&full);
+    std::os::unix::fs::symlink("/dev/full", &full).unwrap();
+    let mut pool = FramePool::with_layout(layout(64, 4));
+    let mut output = CaptureOutput::create(&full).unwrap();
+    let mut failed = None;
+    for _ in 0..64 {
+        let mut frames = vec![pool.copy(&[0; 60_000], FrameMeta::default()).unwrap()];
+        if let Err(error) = output.send(&mut pool, &mut frames) {
+            failed = Some(error.to_string());
+            break;
+        }
+    }
+    let failed = failed.expect("the disk is full");
+    assert!(
+        failed.contains("full.pcap") && failed.contains("free some space"),
+        "{failed}"
+    );
+    assert_eq!(pool.outstanding(), 0);
+    let no = |path: &str| {
+        CaptureOutput::create(std::path::Path::new(path))
+            .unwrap_err()
+            .to_string()
+    };
+    assert!(no("/tmp/x.txt").contains(".pcapng"));
+    assert!(no("/nowhere/x.pcap").contains("/nowhere/x.pcap"));
+    let gone = CaptureInput::open(std::path::Path::new("/nowhere/x.pcap"), 0, Side::Inside);
+    assert!(gone.unwrap_err().to_string().contains("can't open"));
+}
+
+#[test]
+fn a_file_is_not_read_and_written_at_once() {
+    let path = temporary("both.pcap");
+    write(&path, vec![packet(1, LinkType::Ethernet, &[1; 60])]);
+    let link = temporary("link.pcap");
+    let _ = fs::remove_file(&link);
+    std::os::unix::fs::symlink(&path, &link).unwrap();
+    let (file, linked, other) = (
+        PortSpec::Capture(path),
+        PortSpec::Capture(link),
+        PortSpec::Capture(temporary("new.pcap")),
+    );
+    assert!(
+        check_apart([&file], [&linked])
+            .unwrap_err()
+            .to_string()
+            .contains("input of the same run")
+    );
+    assert!(
+        check_apart([&file], [&other, &other])
+            .unwrap_err()
+            .to_string()
+            .contains("same file")
+    );
+    assert!(check_apart([&file, &linked], [&other, &PortSpec::Null, &PortSpec::Null]).is_ok());
+}

@@ -1,0 +1,95 @@
+//! The tests of Suricata's own suite that need nothing but what this crate knows: the same alerts per rule.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use common::capture;
+use common::session::Run;
+use common::traces;
+
+/// What is needed of other crates: opening VXLAN and fragments of IPv6.
+const NOT_HERE: [&str; 3] = [
+    "vxlan-decoder-02",
+    "vxlan-decoder-07-arp",
+    "ipv6-evasion__ipv6-malformed-fragments-36",
+];
+
+/// Keywords of the class that are not supported.
+const UNSUPPORTED: [&str; 3] = ["uricontent", "pcre", "isdataat"];
+
+/// The alerts per rule that `expected.json` says Suricata gave.
+fn expected(folder: &Path) -> (BTreeMap<u32, usize>, bool) {
+    let text = std::fs::read_to_string(folder.join("expected.json")).unwrap();
+    let object = text
+        .split("\"observed_suricata_7_0_10\": {")
+        .nth(1)
+        .unwrap()
+        .split('}')
+        .next()
+        .unwrap();
+    let counts = object
+        .split(',')
+        .filter(|entry| entry.contains(':'))
+        .map(|entry| {
+            let (sid, count) = entry.split_once(':').unwrap();
+            (
+                sid.trim().trim_matches('"').parse().unwrap(),
+                count.trim().parse().unwrap(),
+            )
+        });
+    let arguments = text
+        .split("\"suricata_args\":")
+        .nth(1)
+        .unwrap()
+        .split("upstream")
+        .next()
+        .unwrap();
+    (
+        counts.collect(),
+        arguments.contains("stream.midstream=true"),
+    )
+}
+
+#[test]
+fn the_same_alerts_as_suricata() {
+    let Some(traces) = traces() else {
+        return;
+    };
+    let folder = traces.join("ids/suricata-verify");
+    let index = std::fs::read_to_string(folder.join("INDEX.tsv")).unwrap();
+    let (mut run, mut wrong) = (0, Vec::new());
+    for line in index.lines() {
+        let fields: Vec<&str> = line.split('\t').collect();
+        let &[name, "A-core", _, keywords, ..] = fields.as_slice() else {
+            continue;
+        };
+        if UNSUPPORTED.iter().any(|keyword| keywords.contains(keyword)) || NOT_HERE.contains(&name)
+        {
+            continue;
+        }
+        let folder = folder.join(name);
+        let rules = std::fs::read_to_string(folder.join("test.rules")).unwrap();
+        let set = common::rule_set(&rules);
+        let (expected, midstream) = expected(&folder);
+        let packets = capture::read(&folder.join("input.pcap"));
+        assert!(!packets.is_empty(), "{name}");
+        for cut in [usize::MAX, 1, 3, 7] {
+            let mut state = Run::new(&set, midstream, cut);
+            for packet in &packets {
+                state.packet(packet);
+            }
+            if state.alerts != expected {
+                wrong.push(format!(
+                    "{name}, cut {cut}: {:?} instead of {expected:?}",
+                    state.alerts
+                ));
+            }
+        }
+        run += 1;
+    }
+    eprintln!("{run} tests of suricata-verify");
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    assert!(run >= 20, "{run}");
+}
