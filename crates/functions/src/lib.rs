@@ -8,6 +8,7 @@ pub mod firewall;
 mod hand_over;
 pub mod http;
 pub mod http_classifier;
+pub mod ids;
 pub mod ip_check;
 pub mod load_balancer;
 pub mod mac_swap;

@@ -7,6 +7,7 @@ use crate::filter::Filter;
 use crate::firewall::Firewall;
 use crate::http::Http;
 use crate::http_classifier::HttpClassifier;
+use crate::ids::Ids;
 use crate::ip_check::IpCheck;
 use crate::load_balancer::LoadBalancer;
 use crate::mac_swap::MacSwap;
@@ -27,6 +28,7 @@ const KINDS: &[Kind] = &[
     Kind::of::<FlowNop>(),
     Kind::of::<Http>(),
     Kind::of::<HttpClassifier>(),
+    Kind::of::<Ids>(),
     Kind::of::<IpCheck>(),
     Kind::of::<LoadBalancer>(),
     Kind::of::<MacSwap>(),

@@ -4,7 +4,7 @@ use weir_packet::{
     Direction, FlowKey, Frame, FrameMeta, FramePool, LinkType, Side, Time, frame_flags,
 };
 
-use crate::{BufferPool, Counter, Event, EventLog, FlowInfo, Leases, Tally};
+use crate::{BufferPool, Counter, Event, EventLog, FlowInfo, Leases, Tally, WorkSpace};
 
 /// The world of one network function during one call.
 ///
@@ -23,6 +23,7 @@ pub struct Context<'a> {
     pub(crate) aliases: &'a mut Aliases,
     pub(crate) counters: &'a mut [u64],
     pub(crate) tally: &'a mut Tally,
+    pub(crate) space: Option<&'a mut WorkSpace>,
     pub(crate) seed: u64,
     pub(crate) now: Time,
     pub(crate) sequence: u64,

@@ -5,6 +5,7 @@ use weir_packet::{FlowKey, Packet};
 
 use crate::{
     Burst, Context, Descriptor, Flow, FlowInfo, Scope, SetUp, SettingsError, State, Stats,
+    WorkSpace,
 };
 
 /// A network function: code and settings that all flows share, without any
@@ -87,6 +88,12 @@ pub trait NetworkFunction: Sized + Send + Sync + 'static {
     fn scope_key(&self, packet: &Packet<'_>, flow: &FlowInfo<'_>) -> Option<FlowKey> {
         let _ = (packet, flow);
         None
+    }
+
+    /// Memory to work in, one per runtime, so that no packet costs an
+    /// allocation; [`Context::with_work_space`] gives it out.
+    fn work_space(&self) -> WorkSpace {
+        WorkSpace::NONE
     }
 
     /// The runtime on which this flow should live, if not where it is.

@@ -21,6 +21,7 @@ mod lease;
 mod set_up;
 mod state;
 mod tally;
+mod work_space;
 mod world;
 
 pub use buffer::{Buffer, BufferFull, BufferPool, LARGEST as LARGEST_BUFFER};
@@ -37,6 +38,7 @@ pub use set_up::{NoSources, SetUp, SettingsError, Sources};
 pub use state::{State, Stats, Tracked};
 pub use tally::{LONGEST_NAME as LONGEST_TALLY_NAME, Tally};
 pub use weir_packet as packet;
+pub use work_space::WorkSpace;
 
 /// Everything a network function usually needs.
 pub mod prelude {

@@ -9,7 +9,7 @@ use zerocopy::{FromBytes, IntoBytes};
 use super::{Blocks, FlowHead, Opened, Slot, StageLayout, Work};
 use crate::{
     Burst, CloseReason, Cluster, Context, Descriptor, Flow, FlowInfo, NetworkFunction, RuntimeId,
-    Scope, SetUp, SettingsError, State, Tracked,
+    Scope, SetUp, SettingsError, State, Tracked, WorkSpace,
 };
 
 /// What the engine needs of a function, whatever its types.
@@ -37,6 +37,8 @@ pub trait Processor: Send + Sync {
     fn scope(&self) -> Scope;
     /// Key of a scope of its own.
     fn scope_key(&self, packet: &Packet<'_>, flow: &FlowInfo<'_>) -> Option<FlowKey>;
+    /// The function's work space in one runtime.
+    fn work_space(&self) -> WorkSpace;
     /// Where the flow should live.
     fn preferred_owner(
         &self,
@@ -106,7 +108,7 @@ impl<N: NetworkFunction> Processor for Bound<N> {
             return;
         }
         head.opened &= !slot.bit;
-        cx.of(block, head.id, head.clock, false);
+        cx.end_of(block, head.id, head.clock);
         let about = flow.unwrap_or(head);
         let info = FlowInfo::new(about, about.client_direction(), head.id, head.clock);
         let (mut changed, mut buffers_changed) = (false, false);
@@ -129,6 +131,10 @@ impl<N: NetworkFunction> Processor for Bound<N> {
 
     fn scope_key(&self, packet: &Packet<'_>, flow: &FlowInfo<'_>) -> Option<FlowKey> {
         self.0.scope_key(packet, flow)
+    }
+
+    fn work_space(&self) -> WorkSpace {
+        self.0.work_space()
     }
 
     fn preferred_owner(

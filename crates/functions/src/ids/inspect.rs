@@ -1,0 +1,312 @@
+//! From packets to inspections: what is in order goes to the rules with the
+//! bytes before it, everything else as a packet.
+
+use weir_nf::packet::tcp::flag;
+use weir_nf::prelude::*;
+use weir_signatures::{Alert, FlowContext, PacketView, StreamBytes};
+
+use super::report::{Space, tell};
+use super::state::{IdsState, SideState};
+use super::view::{flow_of_key, packet_view, turned};
+use super::{Ids, LOST_BYTES, NO_WINDOW, WINDOWS};
+use crate::stream::{Pending, Segment, Step};
+
+/// One packet (or the end) of one flow on its way through the rules.
+pub(super) struct Inspection<'i, 'f, 'c> {
+    ids: &'i Ids,
+    flow: &'i mut Flow<'f, Ids>,
+    cx: &'i mut Context<'c>,
+    space: &'i mut Space,
+    /// Bytes that come now are not inspected before the handshake is complete.
+    defer: bool,
+    blocked: bool,
+}
+
+impl<'i, 'f, 'c> Inspection<'i, 'f, 'c> {
+    pub(super) fn new(
+        ids: &'i Ids,
+        flow: &'i mut Flow<'f, Ids>,
+        cx: &'i mut Context<'c>,
+        space: &'i mut Space,
+    ) -> Self {
+        Inspection {
+            ids,
+            flow,
+            cx,
+            space,
+            defer: false,
+            blocked: false,
+        }
+    }
+
+    /// Inspects a packet; true where the flow is to be blocked.
+    #[inline]
+    pub(super) fn packet(mut self, packet: &Packet<'_>) -> bool {
+        let info = self.flow.info;
+        let side = usize::from(!info.to_server());
+        let ports = || {
+            let (key, direction) = (info.key(), info.direction());
+            (key.source(direction).1, key.destination(direction).1)
+        };
+        let Some(mut view) = packet_view(packet, ports) else {
+            return false;
+        };
+        let segment = view.tcp.and_then(|_| Segment::of(packet));
+        let before = self.flow.state.progress;
+        let mut progress = before;
+        view.first_in_direction = progress.packet(side);
+        if let Some(segment) = &segment {
+            let first = before == Default::default();
+            progress.segment(side, segment.flags, self.ids.midstream, first);
+        }
+        if progress != before {
+            self.flow.state.progress = progress;
+        }
+        view.flow.to_server = side == 0;
+        let established = progress.is_established(segment.is_some());
+        // The packet that completes the handshake counts as one before it,
+        // unless it brings data already.
+        view.flow.established = established
+            && (segment.is_none() || before.is_established(true) || !view.payload.is_empty());
+        let mut inspected = false;
+        if let Some(segment) = &segment
+            && self.ids.streams
+            && progress.is_followed()
+        {
+            view.in_stream = segment.flags & flag::RST == 0;
+            inspected = self.segment(side, segment, &view, established);
+        }
+        if !inspected {
+            self.alone(&view);
+        }
+        self.blocked
+    }
+
+    /// Inspects what is left when the flow ends.
+    pub(super) fn end(mut self) {
+        let info = self.flow.info;
+        let progress = self.flow.state.progress;
+        for side in 0..2 {
+            let client = info.client_direction();
+            let direction = if side == 0 { client } else { client.opposite() };
+            let established = progress.is_established(true);
+            let about = flow_of_key(info.key(), direction, side == 0, established);
+            self.run(side, &mut Pending::flush(), &about, None);
+            self.finish(side, &about);
+        }
+    }
+
+    /// The packet for itself.
+    fn alone(&mut self, view: &PacketView<'_>) {
+        // Most packets change no bit: the state is marked changed only by one
+        // that does.
+        let mut bits = self.flow.state.bits;
+        let (rules, found) = (&mut self.space.rules, &mut self.space.found);
+        self.ids
+            .rules
+            .inspect_packet(view, &mut bits, rules, &mut |alert| found.note(alert));
+        if bits != self.flow.state.bits {
+            self.flow.state.bits = bits;
+        }
+        self.tell(&view.flow);
+    }
+
+    fn tell(&mut self, about: &FlowContext) {
+        let id = Some(self.flow.info.id());
+        let found = &mut self.space.found;
+        if tell(&self.ids.catalogue, about, id, found, self.cx) {
+            self.blocked = true;
+        }
+    }
+
+    /// Puts a segment into its stream; true where the packet was inspected
+    /// with the bytes that it added.
+    fn segment(
+        &mut self,
+        side: usize,
+        segment: &Segment<'_>,
+        view: &PacketView<'_>,
+        established: bool,
+    ) -> bool {
+        let other = 1 - side;
+        if established {
+            let about = FlowContext {
+                established,
+                ..view.flow
+            };
+            self.inspect_deferred(side, &about);
+            self.inspect_deferred(other, &turned(&about));
+        }
+        if segment.flags & flag::ACK != 0 && self.flow.state.side(other).stream.is_waiting() {
+            let peer = self.flow.state.side_mut(other);
+            peer.stream.acknowledged(segment.ack);
+        }
+        if self.flow.state.side(side).stream.is_idle_for(segment) {
+            return false;
+        }
+        self.defer = segment.flags & flag::SYN != 0;
+        let Some((state, mut buffer)) = self.flow.parts(side, self.cx) else {
+            return false;
+        };
+        let stream = &mut state.side_mut(side).stream;
+        let mut pending = stream.arrive(segment, &self.ids.limits, &mut buffer);
+        self.run(side, &mut pending, &view.flow, Some(view))
+    }
+
+    /// Takes everything out of a stream that is in order; true where the
+    /// packet was inspected with it.
+    fn run(
+        &mut self,
+        side: usize,
+        pending: &mut Pending<'_>,
+        about: &FlowContext,
+        view: Option<&PacketView<'_>>,
+    ) -> bool {
+        let mut inspected = false;
+        loop {
+            let Some((state, mut buffer)) = self.flow.parts(side, self.cx) else {
+                return inspected;
+            };
+            let stream = &mut state.side_mut(side).stream;
+            match stream.step(pending, &self.ids.limits, &mut buffer) {
+                Step::Data(bytes) => {
+                    let view = view.filter(|_| !inspected);
+                    inspected |= self.feed(side, bytes, about, view);
+                }
+                Step::Stored => {
+                    // A side buffer can't be read while another is written.
+                    let mut piece = core::mem::take(&mut self.space.piece);
+                    let stored = stream.stored(buffer.as_slice());
+                    let count = stored.len().min(piece.capacity());
+                    piece.clear();
+                    piece.extend_from_slice(stored.get(..count).unwrap_or(&[]));
+                    stream.take(count, &mut buffer);
+                    self.feed(side, &piece, about, None);
+                    self.space.piece = piece;
+                }
+                Step::Gap(count) => {
+                    self.cx.count(LOST_BYTES, count);
+                    self.forget(side);
+                }
+                Step::End => {
+                    self.finish(side, about);
+                    self.forget(side);
+                }
+                Step::Done => return inspected,
+            }
+        }
+    }
+
+    /// New bytes of a stream; true where they were inspected, and the packet
+    /// with them.
+    fn feed(
+        &mut self,
+        side: usize,
+        bytes: &[u8],
+        about: &FlowContext,
+        view: Option<&PacketView<'_>>,
+    ) -> bool {
+        if self.flow.state.side(1 - side).talking != 0 {
+            self.finish(1 - side, &turned(about));
+        }
+        let Some((state, mut window)) = self.flow.parts(WINDOWS + side, self.cx) else {
+            return false;
+        };
+        let IdsState { bits, sides, .. } = state;
+        let SideState {
+            stream,
+            matching,
+            deferred,
+            talking,
+        } = &mut sides[side & 1];
+        *talking = 1;
+        let kept = window.extend(bytes).is_ok();
+        let mut fresh = bytes.len();
+        if kept {
+            fresh += *deferred as usize;
+            if self.defer && fresh <= self.ids.window {
+                *deferred = fresh as u32;
+                return false;
+            }
+        } else {
+            // No memory for a window: the rules see these bytes alone.
+            window.clear();
+        }
+        *deferred = 0;
+        let all = if kept { window.as_slice() } else { bytes };
+        let new = StreamBytes {
+            window: all,
+            new_from: all.len().saturating_sub(fresh),
+            offset: stream.offset().saturating_sub(all.len() as u64),
+            last: false,
+        };
+        let (rules, found) = (&mut self.space.rules, &mut self.space.found);
+        let mut note = |alert: &Alert<'_>| found.note(alert);
+        let set = &self.ids.rules;
+        match view {
+            Some(view) => set.inspect_segment(view, matching, &new, bits, rules, &mut note),
+            None => set.inspect_stream(about, matching, &new, bits, rules, &mut note),
+        };
+        // Now and then rather than every time: moving the bytes costs.
+        let keep = self.ids.window;
+        if window.len() > keep + keep / 2 {
+            window.consume(window.len() - keep);
+        }
+        if !kept {
+            self.cx.count(NO_WINDOW, 1);
+        }
+        self.tell(about);
+        view.is_some()
+    }
+
+    /// Inspects bytes that waited for the handshake.
+    #[inline]
+    fn inspect_deferred(&mut self, side: usize, about: &FlowContext) {
+        if self.flow.state.side(side).deferred != 0 {
+            self.inspect_window(side, about, false);
+        }
+    }
+
+    /// No more bytes of a message are to be expected.
+    fn finish(&mut self, side: usize, about: &FlowContext) {
+        if self.flow.state.side(side).talking != 0 {
+            self.inspect_window(side, about, true);
+        }
+    }
+
+    /// Inspects what of the window was not inspected yet.
+    fn inspect_window(&mut self, side: usize, about: &FlowContext, last: bool) {
+        let Some((state, window)) = self.flow.parts(WINDOWS + side, self.cx) else {
+            return;
+        };
+        let IdsState { bits, sides, .. } = state;
+        let own = &mut sides[side & 1];
+        let all = window.as_slice();
+        let fresh = core::mem::take(&mut own.deferred) as usize;
+        if last {
+            own.talking = 0;
+        }
+        let bytes = StreamBytes {
+            window: all,
+            new_from: all.len().saturating_sub(fresh),
+            offset: own.stream.offset().saturating_sub(all.len() as u64),
+            last,
+        };
+        let (rules, found) = (&mut self.space.rules, &mut self.space.found);
+        let matching = &mut own.matching;
+        self.ids
+            .rules
+            .inspect_stream(about, matching, &bytes, bits, rules, &mut |alert| {
+                found.note(alert);
+            });
+        self.tell(about);
+    }
+
+    /// Nothing before the next bytes is theirs.
+    fn forget(&mut self, side: usize) {
+        if let Some((state, mut window)) = self.flow.parts(WINDOWS + side, self.cx) {
+            state.side_mut(side).deferred = 0;
+            window.clear();
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! Alerts: what they say, and how they leave.
+
+use std::collections::BTreeMap;
+
+use weir_nf::prelude::*;
+use weir_signatures::{
+    Action, Alert, Classifications, DEFAULT_PRIORITY, FlowContext, Rule, Scratch, ScratchCounters,
+    view,
+};
+
+use super::settings::Act;
+
+/// Most alerts of one inspection; more are counted and not told.
+const MOST: usize = 256;
+
+/// Memory of one runtime's inspections.
+pub(super) struct Space {
+    pub(super) rules: Scratch,
+    pub(super) found: Found,
+    /// Bytes on their way from one side buffer to another.
+    pub(super) piece: Vec<u8>,
+    pub(super) counted: ScratchCounters,
+}
+
+impl Space {
+    pub(super) fn new(rules: usize, piece: usize) -> Space {
+        Space {
+            rules: Scratch::new(rules),
+            found: Found {
+                alerts: Vec::with_capacity(MOST),
+                lost: 0,
+            },
+            piece: Vec::with_capacity(piece),
+            counted: ScratchCounters::default(),
+        }
+    }
+}
+
+/// The alerts of one inspection.
+pub(super) struct Found {
+    alerts: Vec<(u32, u32)>,
+    lost: u64,
+}
+
+impl Found {
+    /// Notes an alert, for when the context is free again.
+    #[inline]
+    pub(super) fn note(&mut self, alert: &Alert<'_>) {
+        if self.alerts.len() < MOST {
+            self.alerts.push((alert.rule.gid, alert.rule.sid));
+        } else {
+            self.lost += 1;
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.alerts.is_empty()
+    }
+}
+
+/// What an event says of a rule.
+#[derive(Clone, Debug)]
+struct Shown {
+    rev: u32,
+    message: String,
+    category: String,
+    priority: u8,
+    /// Matches are dropped.
+    blocks: bool,
+}
+
+/// The rules by (gid, sid).
+#[derive(Clone, Debug, Default)]
+pub(super) struct Catalogue(BTreeMap<(u32, u32), Shown>);
+
+impl Catalogue {
+    /// Of these rules; `act` says which of them block.
+    pub(super) fn new<'r>(
+        rules: impl Iterator<Item = &'r Rule>,
+        classifications: &Classifications,
+        act: Act,
+    ) -> Catalogue {
+        let shown = |rule: &Rule| {
+            let class = rule.classtype.as_deref();
+            let known = class.and_then(|name| classifications.get(name));
+            Shown {
+                rev: rule.rev,
+                message: rule.message.clone(),
+                category: known
+                    .map(|known| known.description.as_str())
+                    .or(class)
+                    .unwrap_or("")
+                    .to_owned(),
+                priority: rule
+                    .priority
+                    .or(known.map(|known| known.priority))
+                    .unwrap_or(DEFAULT_PRIORITY),
+                blocks: match act {
+                    Act::Alert => false,
+                    Act::Drop => true,
+                    Act::Rule => matches!(rule.action, Action::Drop | Action::Reject),
+                },
+            }
+        };
+        Catalogue(rules.map(|r| ((r.gid, r.sid), shown(r))).collect())
+    }
+}
+
+/// Records the alerts that were found and gives whether one of them blocks.
+pub(super) fn tell(
+    catalogue: &Catalogue,
+    flow: &FlowContext,
+    id: Option<u64>,
+    found: &mut Found,
+    cx: &mut Context<'_>,
+) -> bool {
+    if found.is_empty() {
+        return false;
+    }
+    let mut blocked = false;
+    let lost = core::mem::take(&mut found.lost);
+    cx.count(super::ALERTS_LOST, lost);
+    cx.count(super::ALERTS, found.alerts.len() as u64 + lost);
+    for (gid, sid) in found.alerts.drain(..) {
+        let Some(rule) = catalogue.0.get(&(gid, sid)) else {
+            continue;
+        };
+        blocked |= rule.blocks;
+        let mut event = cx.packet_event("alert");
+        if let Some(id) = id {
+            event.number("flow_id", id);
+        }
+        let ports = matches!(flow.protocol, view::TCP | view::UDP | view::SCTP);
+        event.address("src_ip", flow.source);
+        if ports {
+            event.number("src_port", u64::from(flow.source_port));
+        }
+        event.address("dest_ip", flow.destination);
+        if ports {
+            event.number("dest_port", u64::from(flow.destination_port));
+        }
+        match flow.protocol {
+            view::ICMP => event.text("proto", "ICMP"),
+            view::TCP => event.text("proto", "TCP"),
+            view::UDP => event.text("proto", "UDP"),
+            view::ICMPV6 => event.text("proto", "IPv6-ICMP"),
+            view::SCTP => event.text("proto", "SCTP"),
+            other => event.display("proto", other),
+        };
+        let (direction, action) = (
+            if flow.to_server {
+                "to_server"
+            } else {
+                "to_client"
+            },
+            if rule.blocks { "blocked" } else { "allowed" },
+        );
+        event.text("direction", direction);
+        event
+            .object("alert")
+            .text("action", action)
+            .number("gid", u64::from(gid))
+            .number("signature_id", u64::from(sid))
+            .number("rev", u64::from(rule.rev))
+            .text("signature", &rule.message)
+            .text("category", &rule.category)
+            .number("severity", u64::from(rule.priority))
+            .end();
+    }
+    blocked
+}

@@ -1,0 +1,296 @@
+//! Settings of the IDS, and how rules are read out of them.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use weir_nf::prelude::*;
+use weir_signatures::{
+    Classifications, CompileOptions, ParseOptions, Rule, RuleError, RuleSet, Unsupported,
+    Variables, parse_rules, parse_rules_with,
+};
+
+use super::BUFFER_BYTES;
+use super::report::Catalogue;
+use crate::stream::Limits;
+
+/// Settings of [`super::Ids`].
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Settings {
+    /// Rules, one per line, in the language of Suricata and Snort.
+    pub rules: String,
+    /// Names of rule files, read in this order after `rules`.
+    pub rule_files: Vec<String>,
+    /// Name of a `classification.config`: descriptions and priorities of class
+    /// types. Without it those that rule sets commonly rely on are used.
+    pub classification_file: Option<String>,
+    /// Values of the `$NAME`s that rules use, written as in a rule's header
+    /// (`10.0.0.0/8`, `[80,8080]`, `!$HOME_NET`). Names that end in `_PORTS`
+    /// or `_PORT` are ports, all others addresses. `HOME_NET` and
+    /// `EXTERNAL_NET` are `any` unless given; others are those of Suricata's
+    /// stock configuration (`HTTP_PORTS` is 80, servers are `$HOME_NET`).
+    pub vars: BTreeMap<String, String>,
+    /// What to do with a rule that is right but uses a keyword or a protocol
+    /// that is not supported.
+    pub unsupported: OnUnsupported,
+    /// What is done about a match.
+    pub action: Act,
+    /// Bytes of a TCP stream before the newest ones that rules look back at,
+    /// per direction; 256 to 65,536, and at least the longest content of a
+    /// rule.
+    pub window: u32,
+    /// Most bytes, per direction of a connection, from the first missing byte
+    /// to the end of the last one that waits for it; 1,024 to 131,072.
+    pub reorder: u32,
+    /// Follow TCP connections whose handshake was not seen.
+    pub midstream: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            rules: String::new(),
+            rule_files: Vec::new(),
+            classification_file: None,
+            vars: BTreeMap::new(),
+            unsupported: OnUnsupported::Refuse,
+            action: Act::Alert,
+            window: 4096,
+            reorder: 64 * 1024,
+            midstream: false,
+        }
+    }
+}
+
+/// What to do with rules that are not supported.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum OnUnsupported {
+    /// They are errors.
+    #[default]
+    Refuse,
+    /// They are left out, with a warning that counts them by keyword.
+    Skip,
+}
+
+/// What is done about a match.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Act {
+    /// It is reported; nothing is dropped, whatever the rule asks for.
+    #[default]
+    Alert,
+    /// It is reported, and the packet and the rest of its flow are dropped.
+    Drop,
+    /// As the rule says: `drop` and `reject` drop the packet and the rest of
+    /// its flow, `alert` reports.
+    Rule,
+}
+
+/// Most rule errors told at a time.
+const MOST_ERRORS: usize = 8;
+
+impl Settings {
+    /// Limits of streams.
+    pub(super) fn limits(&self) -> Result<Limits, SettingsError> {
+        if !(1_024..=BUFFER_BYTES / 2).contains(&self.reorder) {
+            return Err(SettingsError::new(
+                "reorder",
+                format!("{} bytes can't be kept", self.reorder),
+            )
+            .help("give 1024 to 131072"));
+        }
+        if !(256..=65_536).contains(&self.window) {
+            return Err(SettingsError::new(
+                "window",
+                format!("{} bytes can't be kept", self.window),
+            )
+            .help("give 256 to 65536"));
+        }
+        Ok(Limits {
+            window: self.reorder,
+            ..Limits::default()
+        })
+    }
+
+    /// Reads and compiles the rules.
+    pub(super) fn compile(
+        &self,
+        set_up: &mut SetUp<'_>,
+    ) -> Result<(RuleSet, Catalogue), SettingsError> {
+        let variables = self.variables()?;
+        let mut all = Collected::default();
+        if !self.rules.trim().is_empty() {
+            self.read("rules", "rules", &self.rules, &variables, &mut all, set_up)?;
+        }
+        for (number, name) in self.rule_files.iter().enumerate() {
+            let path = format!("rule-files[{number}]");
+            let text = set_up.text(&path, name)?;
+            self.read(&path, name, &text, &variables, &mut all, set_up)?;
+        }
+        if self.rules.trim().is_empty() && self.rule_files.is_empty() {
+            return Err(SettingsError::new("rules", "there are no rules")
+                .help("write rules below `rules: |`, or name files in `rule-files`"));
+        }
+        let classifications = match &self.classification_file {
+            None => Classifications::standard(),
+            Some(name) => {
+                let text = set_up.text("classification-file", name)?;
+                Classifications::parse(&text)
+                    .map_err(|error| told("classification-file", name, &[error]))?
+            }
+        };
+        let catalogue = Catalogue::new(all.rules.iter(), &classifications, self.action);
+        let options = CompileOptions {
+            classifications,
+            ..CompileOptions::default()
+        };
+        let set = RuleSet::compile(all.rules, options)
+            .map_err(|error| SettingsError::new("rules", error.to_string()))?;
+        if set.longest_content() > self.window as usize {
+            return Err(SettingsError::new(
+                "window",
+                format!(
+                    "a content of {} bytes does not fit into {}",
+                    set.longest_content(),
+                    self.window
+                ),
+            )
+            .help("give at least the length of the longest content"));
+        }
+        Ok((set, catalogue))
+    }
+
+    fn read(
+        &self,
+        path: &str,
+        name: &str,
+        text: &str,
+        variables: &Variables,
+        all: &mut Collected,
+        set_up: &mut SetUp<'_>,
+    ) -> Result<(), SettingsError> {
+        let options = ParseOptions {
+            unsupported: match self.unsupported {
+                OnUnsupported::Refuse => Unsupported::Refuse,
+                OnUnsupported::Skip => Unsupported::Skip,
+            },
+        };
+        let parsed = parse_rules_with(text, variables, options)
+            .map_err(|errors| told(path, name, &errors))?;
+        if !parsed.skipped.is_empty() {
+            let mut reasons: Vec<(&str, usize)> = parsed.skipped_by_name().into_iter().collect();
+            reasons.sort_by_key(|&(_, count)| core::cmp::Reverse(count));
+            let reasons: Vec<String> = reasons
+                .into_iter()
+                .map(|(keyword, count)| format!("{keyword} {count}"))
+                .collect();
+            set_up.warn(format!(
+                "{name}: {} of {} rules are left out, they use: {}",
+                parsed.skipped.len(),
+                parsed.skipped.len() + parsed.rules.len(),
+                reasons.join(", ")
+            ));
+        }
+        for rule in parsed.rules {
+            all.add(rule, name)
+                .map_err(|(line, why)| SettingsError::new(path, why).at(name, line, 1))?;
+        }
+        Ok(())
+    }
+
+    /// The variables, each tried out alone so that a bad value is told where
+    /// it is written.
+    fn variables(&self) -> Result<Variables, SettingsError> {
+        let mut variables = Variables::stock();
+        variables.set_address("HOME_NET", "any");
+        variables.set_address("EXTERNAL_NET", "any");
+        for (name, value) in &self.vars {
+            if is_port(name) {
+                variables.set_port(name, value);
+            } else {
+                variables.set_address(name, value);
+            }
+        }
+        for name in self.vars.keys() {
+            let rule = if is_port(name) {
+                format!("alert tcp any ${name} -> any any (sid:1;)")
+            } else {
+                format!("alert tcp ${name} any -> any any (sid:1;)")
+            };
+            if let Err(errors) = parse_rules(&rule, &variables) {
+                let error = errors.into_iter().next();
+                let (message, help) = error
+                    .map(|error| (error.message, error.help))
+                    .unwrap_or_default();
+                let bad = SettingsError::new(format!("vars.{name}"), message);
+                return Err(match help {
+                    Some(help) => bad.help(help),
+                    None => bad,
+                });
+            }
+        }
+        Ok(variables)
+    }
+}
+
+fn is_port(name: &str) -> bool {
+    name.ends_with("_PORTS") || name.ends_with("_PORT")
+}
+
+/// Rules of several texts, each (gid, sid) once.
+#[derive(Default)]
+struct Collected {
+    rules: Vec<Rule>,
+    places: BTreeMap<(u32, u32), (usize, String)>,
+}
+
+impl Collected {
+    /// Adds a rule; of the same rule in two texts the higher revision counts.
+    fn add(&mut self, rule: Rule, text: &str) -> Result<(), (usize, String)> {
+        let key = (rule.gid, rule.sid);
+        let Some((place, other)) = self.places.get_mut(&key) else {
+            self.places.insert(key, (self.rules.len(), text.to_owned()));
+            self.rules.push(rule);
+            return Ok(());
+        };
+        let Some(known) = self.rules.get_mut(*place) else {
+            return Ok(());
+        };
+        if known.rev == rule.rev {
+            let why = format!(
+                "gid {}, sid {}, rev {} is already used in {other}, line {}",
+                rule.gid, rule.sid, rule.rev, known.line
+            );
+            return Err((rule.line, why));
+        }
+        if rule.rev > known.rev {
+            *known = rule;
+            *other = text.to_owned();
+        }
+        Ok(())
+    }
+}
+
+/// The first errors of a text as one.
+fn told(path: &str, name: &str, errors: &[RuleError]) -> SettingsError {
+    let Some(first) = errors.first() else {
+        return SettingsError::new(path, "the rules can't be read");
+    };
+    let mut message = first.message.clone();
+    for error in errors.iter().take(MOST_ERRORS).skip(1) {
+        message.push_str(&format!(
+            "; {name}:{}:{}: {}",
+            error.line, error.column, error.message
+        ));
+    }
+    if let Some(more) = errors.len().checked_sub(MOST_ERRORS).filter(|&n| n > 0) {
+        message.push_str(&format!("; and {more} more"));
+    }
+    let told = SettingsError::new(path, message).at(name, first.line, first.column);
+    match &first.help {
+        Some(help) => told.help(help),
+        None => told,
+    }
+}

@@ -1,0 +1,275 @@
+//! Alerts of `ids` against those of Suricata, test by test, and again after
+//! the streams of every capture were cut into other segments.
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use weir_functions::ids::{Ids, Settings};
+use weir_io::capture::{OwnedRecord, ResegmentOptions, resegment};
+use weir_nf::host::{FlowOptions, OnMalformed, Timeouts};
+use weir_runtime::harness::Harness;
+
+/// Alerts per signature.
+type Counts = BTreeMap<u64, u64>;
+
+/// Keywords of rules that are not among those the IDS knows.
+const UNKNOWN: [&str; 3] = ["uricontent", "pcre", "isdataat"];
+
+/// Rules whose count is one of packets, so that it changes when packets are
+/// cut; `None` stands for all rules of the test.
+const COUNT_PACKETS: [(&str, Option<u64>); 4] = [
+    // No handshake was seen: the content is looked for in single packets.
+    ("alert-testmyids-not-established", None),
+    // As before, and most of its rules hold for every packet.
+    ("detect-flowbits", None),
+    // No content: every packet that is established counts.
+    ("like-ip-only-01", None),
+    // `tcp-pkt`.
+    ("tcp-split-handshake-02-5whs", Some(3)),
+];
+
+struct Case {
+    name: String,
+    settings: Settings,
+    packets: Vec<OwnedRecord>,
+    expected: Counts,
+}
+
+fn cases() -> Option<Vec<Case>> {
+    let folder = support::traces()?.join("ids/suricata-verify");
+    let Ok(index) = std::fs::read_to_string(folder.join("INDEX.tsv")) else {
+        eprintln!("SKIPPED: no {}", folder.display());
+        return None;
+    };
+    let mut cases = Vec::new();
+    for row in index.lines().skip(1) {
+        let columns: Vec<&str> = row.split('\t').collect();
+        let [name, class, _, keywords, ..] = columns[..] else {
+            panic!("INDEX.tsv: {row:?}");
+        };
+        if class != "A-core" || keywords.split(' ').any(|k| UNKNOWN.contains(&k)) {
+            continue;
+        }
+        cases.push(case(&folder.join(name), name));
+    }
+    Some(cases)
+}
+
+fn case(folder: &Path, name: &str) -> Case {
+    let text = std::fs::read_to_string(folder.join("expected.json")).unwrap();
+    let expected: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let arguments = expected["suricata_args"].to_string();
+    let rules = std::fs::read_to_string(folder.join("test.rules")).unwrap();
+    Case {
+        name: name.to_owned(),
+        settings: Settings {
+            rules,
+            midstream: arguments.contains("stream.midstream=true"),
+            ..Settings::default()
+        },
+        packets: support::load(&input(folder)),
+        expected: expected["observed_suricata_7_0_10"]
+            .as_object()
+            .unwrap()
+            .iter()
+            .map(|(sid, count)| (sid.parse().unwrap(), count.as_u64().unwrap()))
+            .collect(),
+    }
+}
+
+fn input(folder: &Path) -> PathBuf {
+    ["input.pcap", "input.pcapng"]
+        .map(|name| folder.join(name))
+        .into_iter()
+        .find(|path| path.exists())
+        .unwrap_or_else(|| panic!("no capture in {}", folder.display()))
+}
+
+fn options() -> FlowOptions {
+    FlowOptions {
+        max: 1 << 16,
+        inner: true,
+        malformed: OnMalformed::Pass,
+        buffer_bytes: 64 << 20,
+        timeouts: Timeouts {
+            reuse: true,
+            ..Timeouts::NONE
+        },
+        ..FlowOptions::default()
+    }
+}
+
+fn alerts(settings: &Settings, packets: &[OwnedRecord]) -> Counts {
+    let mut harness = Harness::builder()
+        .with::<Ids>(settings.clone())
+        .unwrap_or_else(|error| panic!("{error}"))
+        .flows(options())
+        .build();
+    let mut counts = Counts::new();
+    for event in support::run(&mut harness, packets) {
+        assert_eq!(event["event_type"], "alert");
+        let sid = event["alert"]["signature_id"].as_u64().unwrap();
+        *counts.entry(sid).or_default() += 1;
+    }
+    assert_eq!(
+        harness.counter("ids", "alerts"),
+        counts.values().sum::<u64>()
+    );
+    counts
+}
+
+#[test]
+fn alerts_are_those_of_suricata() {
+    let Some(cases) = cases() else { return };
+    let (mut right, all) = (0, cases.len());
+    for case in &cases {
+        let found = alerts(&case.settings, &case.packets);
+        if found == case.expected {
+            right += 1;
+        } else {
+            println!("{}: {found:?} instead of {:?}", case.name, case.expected);
+        }
+    }
+    println!("{right} of {all} tests agree");
+    assert_eq!((right, all), (24, 24));
+}
+
+#[test]
+fn alerts_do_not_depend_on_segments() {
+    let Some(cases) = cases() else { return };
+    let (mut judged, mut wrong) = (0, 0);
+    for case in &cases {
+        let excluded = |sid: Option<u64>| COUNT_PACKETS.contains(&(case.name.as_str(), sid));
+        if excluded(None) {
+            continue;
+        }
+        let mut expected = case.expected.clone();
+        expected.retain(|&sid, _| !excluded(Some(sid)));
+        for seed in 0..20 {
+            let options = ResegmentOptions::default();
+            let packets = resegment(&case.packets, &options, seed);
+            let mut found = alerts(&case.settings, &packets);
+            found.retain(|&sid, _| !excluded(Some(sid)));
+            judged += 1;
+            if found != expected {
+                wrong += 1;
+                println!(
+                    "{}, seed {seed}: {found:?} instead of {expected:?}",
+                    case.name
+                );
+            }
+        }
+    }
+    println!("{} of {judged} re-segmented captures agree", judged - wrong);
+    assert_eq!(wrong, 0);
+}
+
+/// Texts of a folder, without the rules that Suricata refuses.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.0.join(name)).unwrap_or_default()
+    }
+
+    fn rules(&self, name: &str) -> String {
+        let refused = self.read("not-loaded-by-suricata-7.0.10.txt");
+        let refused: Vec<&str> = refused.lines().collect();
+        let sid = |line: &str| Some(line.split_once("sid:")?.1.split_once(';')?.0.to_owned());
+        self.read(name)
+            .lines()
+            .filter(|line| !sid(line).is_some_and(|sid| refused.contains(&sid.as_str())))
+            .fold(String::new(), |text, line| text + line + "\n")
+    }
+}
+
+impl weir_nf::Sources for Folder {
+    fn text(&mut self, name: &str) -> Result<String, String> {
+        Ok(self.rules(name))
+    }
+}
+
+/// Rules of Emerging Threats over captures: (trace, sid) pairs, the rules that
+/// load.
+#[test]
+fn emerging_threats_rules_find_what_suricata_finds() {
+    let Some(traces) = support::traces() else {
+        return;
+    };
+    let mut folder = Folder(traces.join("ids/et-open"));
+    let counts = folder.read("expected-counts.json");
+    if counts.is_empty() {
+        eprintln!("SKIPPED: no alerts in {}", folder.0.display());
+        return;
+    }
+    let all = ["HOME_NET", "EXTERNAL_NET", "HTTP_PORTS"];
+    let settings = Settings {
+        rule_files: vec!["et-core.rules".into(), "et-http.rules".into()],
+        classification_file: Some("classification.config".into()),
+        unsupported: weir_functions::ids::OnUnsupported::Skip,
+        vars: all.map(|name| (name.to_owned(), "any".to_owned())).into(),
+        ..Settings::default()
+    };
+    let builder = Harness::builder()
+        .with_sources::<Ids>(settings, &mut folder)
+        .unwrap_or_else(|error| panic!("{error}"))
+        .flows(options());
+    assert_eq!(builder.warnings().len(), 2, "{:?}", builder.warnings());
+    let stage = builder.stage();
+    let loaded = loaded(&(folder.rules("et-core.rules") + &folder.rules("et-http.rules")));
+    let counts: BTreeMap<String, BTreeMap<String, u64>> = serde_json::from_str(&counts).unwrap();
+    // (trace, sid) → alerts.
+    let (mut expected, mut found) = (BTreeMap::new(), BTreeMap::new());
+    for (name, by_sid) in counts {
+        let path = traces.join("traces").join(&name);
+        if !path.exists() {
+            eprintln!("SKIPPED: {name} is not there");
+            continue;
+        }
+        for (sid, count) in by_sid {
+            let sid: u64 = sid.parse().unwrap();
+            if loaded.contains(&sid) {
+                expected.insert((name.clone(), sid), count);
+            }
+        }
+        let mut harness = Harness::of_stage(&stage);
+        for event in support::run(&mut harness, &support::load(&path)) {
+            let sid = event["alert"]["signature_id"].as_u64().unwrap();
+            *found.entry((name.clone(), sid)).or_default() += 1;
+        }
+    }
+    let (mut pairs, mut same) = (0, 0);
+    for (pair, count) in &expected {
+        let here = found.remove(pair).unwrap_or(0);
+        pairs += u32::from(here > 0);
+        same += u32::from(here == *count);
+        if here != *count {
+            println!("{pair:?}: {here} alerts instead of {count}");
+        }
+    }
+    println!(
+        "{} rules: {pairs} of {} pairs agree, {same} also in the number of alerts; {} more: {found:?}",
+        loaded.len(),
+        expected.len(),
+        found.len()
+    );
+    assert_eq!((pairs as usize, found.len()), (expected.len(), 0));
+}
+
+/// Numbers of the rules that are not left out.
+fn loaded(text: &str) -> Vec<u64> {
+    let options = weir_signatures::ParseOptions {
+        unsupported: weir_signatures::Unsupported::Skip,
+    };
+    let mut variables = weir_signatures::Variables::stock();
+    variables.set_address("HOME_NET", "any");
+    variables.set_address("EXTERNAL_NET", "any");
+    weir_signatures::parse_rules_with(text, &variables, options)
+        .unwrap_or_else(|errors| panic!("{}", errors[0]))
+        .rules
+        .iter()
+        .map(|rule| u64::from(rule.sid))
+        .collect()
+}
