@@ -29,6 +29,14 @@ pub(crate) const MODULES: [(&str, &str); 8] = [
     ),
     ("crates/io/src/cycles.rs", "the cycle counter"),
     ("crates/io/src/pages.rs", "madvise"),
+    (
+        "crates/functions/tests/no_alloc.rs",
+        "an allocator that counts",
+    ),
+    (
+        "crates/runtime/tests/no_alloc.rs",
+        "an allocator that counts",
+    ),
 ];
 
 /// `unsafe` where it may not be.
