@@ -2,7 +2,8 @@
 //! another, as when settings change or a flow moves.
 
 use weir_nf::host::{
-    Aliases, Blocks, Emits, FlowHead, Outcome, SharedProcessor, Slot, StageLayout, Work, World,
+    Aliases, BURST, Blocks, Emits, FlowHead, Outcome, Place, SharedProcessor, Slot, StageLayout,
+    Work, World,
 };
 use weir_nf::packet::{
     Direction, FlowKey, FrameMeta, FramePool, HEADROOM, KeyOptions, KeyOutcome, MemoryLayout, Time,
@@ -62,6 +63,13 @@ impl OneFlow {
             head.id = 1;
         }
         head.clock += 1;
+        let mut places = [Place::NONE; BURST];
+        places[0] = Place {
+            clock: head.clock,
+            flow: 0,
+            direction,
+            ..Place::NONE
+        };
         let meta = FrameMeta::received(Time::from_secs(1), frame.len() as u32);
         let mut frames = [self.pool.copy(frame, meta).expect("a frame is free")];
         let memory = self.pool.memory().clone();
@@ -81,8 +89,7 @@ impl OneFlow {
                 memory: &memory,
                 frames: &mut frames,
                 headers: &mut headers,
-                flows: &[0],
-                reverse: u64::from(reverse),
+                places: &places,
                 mask: 1,
                 blocks: &mut self.blocks,
                 scoped: None,

@@ -2,7 +2,7 @@
 
 use core::marker::PhantomData;
 
-use weir_packet::{Packet, frame_flags};
+use weir_packet::Packet;
 
 use crate::host::{MAX_LABELS, NO_FLOW, Opened, Work};
 use crate::{Context, Flow, FlowInfo, Needs, NetworkFunction, Tracked, Verdict};
@@ -70,12 +70,10 @@ impl<'a, N: NetworkFunction> Burst<'a, N> {
     /// of a burst itself and leaves the others to its per-packet calls.
     #[inline]
     pub fn step(&mut self, i: usize, function: &N, cx: &mut Context<'_>) {
-        let verdict = if matches!(N::DESCRIPTOR.needs, Needs::Flow) {
-            self.one(i, function, cx)
+        let verdict = if self.work.scoped.is_some() {
+            self.judge::<true>(i, function, cx)
         } else {
-            let mut packet = self.packet(i);
-            cx.at(&packet);
-            function.without_flow(&mut packet, cx)
+            self.judge::<false>(i, function, cx)
         };
         self.verdict(i, verdict);
     }
@@ -84,50 +82,81 @@ impl<'a, N: NetworkFunction> Burst<'a, N> {
     /// [`NetworkFunction::process`], or [`NetworkFunction::without_flow`].
     #[inline]
     pub fn for_each(&mut self, function: &N, cx: &mut Context<'_>) {
-        let mut left = self.work.mask;
-        while left != 0 {
-            let i = left.trailing_zeros() as usize;
-            left &= left - 1;
-            self.step(i, function, cx);
+        if self.work.scoped.is_some() {
+            self.each::<true>(function, cx);
+        } else {
+            self.each::<false>(function, cx);
         }
     }
 
-    /// Calls `apply` with packet `i` and its flow, opening the state first
-    /// where needed; the same as one turn of [`Burst::for_each`].
-    #[inline]
-    fn one(&mut self, i: usize, function: &N, cx: &mut Context<'_>) -> Verdict {
-        let direction = self.work.direction(i);
+    #[inline(always)]
+    fn each<const WIDER: bool>(&mut self, function: &N, cx: &mut Context<'_>) {
+        let mut left = self.work.mask;
+        let mut passed = 0;
+        while left != 0 {
+            let i = left.trailing_zeros() as usize;
+            match self.judge::<WIDER>(i, function, cx) {
+                Verdict::Pass => passed |= left & left.wrapping_neg(),
+                other => self.verdict(i, other),
+            }
+            left &= left - 1;
+        }
+        self.pass(passed);
+    }
+
+    #[inline(always)]
+    fn judge<const WIDER: bool>(
+        &mut self,
+        i: usize,
+        function: &N,
+        cx: &mut Context<'_>,
+    ) -> Verdict {
+        if matches!(N::DESCRIPTOR.needs, Needs::Flow) {
+            self.one::<WIDER>(i, function, cx)
+        } else {
+            let mut packet = self.packet(i);
+            cx.at(&packet);
+            function.without_flow(&mut packet, cx)
+        }
+    }
+
+    /// One packet with its flow, whose state is opened first where needed.
+    #[inline(always)]
+    fn one<const WIDER: bool>(&mut self, i: usize, function: &N, cx: &mut Context<'_>) -> Verdict {
         let work = &mut self.work;
+        let place = &work.places[i];
         let (meta, room) = work.memory.split_mut(&mut work.frames[i]);
         let mut packet = Packet::new(meta, room, &mut work.headers[i]);
-        cx.at(&packet);
-        let flow = work.flows[i];
+        let flow = place.flow;
         if flow == NO_FLOW {
+            cx.at(&packet);
             return function.without_flow(&mut packet, cx);
         }
-        let silent = packet.meta().flags & frame_flags::NO_OUTPUT != 0;
         let bit = work.slot.bit;
-        let (block, mut flow_head): (Opened<'_, N::State, N::Stats>, _) = match &mut work.scoped {
-            None => (work.blocks.open(flow, &work.slot), None),
-            Some((scoped, units)) => (
-                scoped.open(units[i], &work.slot),
-                Some(work.blocks.head_mut(flow)),
-            ),
-        };
+        let (block, mut flow_head, clock): (Opened<'_, N::State, N::Stats>, _, _) =
+            match &mut work.scoped {
+                Some((scoped, units)) if WIDER => (
+                    scoped.open(units[i].unit, &work.slot),
+                    Some(work.blocks.head_mut(flow)),
+                    units[i].clock,
+                ),
+                _ => (work.blocks.open(flow, &work.slot), None, place.clock),
+            };
         let Opened {
             head,
             state,
             stats,
             buffers,
         } = block;
-        cx.of(flow, head.id, head.clock, silent);
+        let time = packet.time();
+        cx.of(&packet, flow, head.id, clock);
         let first = match &flow_head {
             None => head.opened & bit == 0,
             Some(flow_head) => flow_head.opened & work.slot.flow_bit == 0,
         };
         if head.opened & bit == 0 {
             let about = flow_head.as_deref().unwrap_or(head);
-            let info = FlowInfo::new(about, direction, head.id, head.clock).first_here(first);
+            let info = FlowInfo::at(about, place, time, head.id, clock).first_here(first);
             match function.open(&packet, &info, cx) {
                 Ok(new) => *state = new,
                 Err(reason) => return Verdict::Drop(reason),
@@ -143,7 +172,7 @@ impl<'a, N: NetworkFunction> Burst<'a, N> {
         let (mut changed, mut buffers_changed) = (false, false);
         let verdict = {
             let about = flow_head.as_deref().unwrap_or(head);
-            let info = FlowInfo::new(about, direction, head.id, head.clock).first_here(first);
+            let info = FlowInfo::at(about, place, time, head.id, clock).first_here(first);
             let mut flow: Flow<'_, N> = Flow {
                 state: Tracked::new(state, &mut changed),
                 stats,

@@ -2,29 +2,51 @@
 
 use weir_packet::{Direction, FlowKey, Time};
 
-use crate::host::FlowHead;
+use crate::host::{FlowHead, Place};
 use crate::{Buffer, BufferPool, Context, Event, NetworkFunction, Tracked};
 
 /// What is known of a flow without its state, and of the packet's place in it.
 #[derive(Clone, Copy, Debug)]
 pub struct FlowInfo<'a> {
     head: &'a FlowHead,
-    direction: Direction,
     id: u64,
     clock: u64,
+    last_seen: Time,
+    tcp: u16,
+    phase: u8,
+    direction: Direction,
     first: bool,
 }
 
 impl<'a> FlowInfo<'a> {
-    /// Of a flow whose packet travels in `direction` relative to its key, in
-    /// the unit `id` at `clock`.
+    /// Of a flow as it stands after its last packet; `direction` is relative
+    /// to its key, and it is in the unit `id` at `clock`.
     #[inline]
     pub fn new(head: &'a FlowHead, direction: Direction, id: u64, clock: u64) -> FlowInfo<'a> {
         FlowInfo {
             head,
-            direction,
             id,
             clock,
+            last_seen: Time(head.last_seen),
+            tcp: head.tcp,
+            phase: head.phase,
+            direction,
+            first: false,
+        }
+    }
+
+    /// Of a flow as it stands with a packet that came at `time`, in the unit
+    /// `id` at `clock`; later packets may have moved the head on already.
+    #[inline(always)]
+    pub fn at(head: &'a FlowHead, place: &Place, time: Time, id: u64, clock: u64) -> FlowInfo<'a> {
+        FlowInfo {
+            head,
+            id,
+            clock,
+            last_seen: time,
+            tcp: place.tcp,
+            phase: place.phase,
+            direction: place.direction,
             first: false,
         }
     }
@@ -89,7 +111,7 @@ impl<'a> FlowInfo<'a> {
     /// Where the connection stands with this packet.
     #[inline]
     pub fn phase(&self) -> Phase {
-        self.head.phase()
+        Phase::from_u8(self.phase)
     }
 
     /// Ingress time of the flow's last packet; this packet's, while one is
@@ -97,13 +119,13 @@ impl<'a> FlowInfo<'a> {
     /// traffic, whenever the end is noticed.
     #[inline]
     pub fn last_seen(&self) -> Time {
-        Time(self.head.last_seen)
+        self.last_seen
     }
 
     /// What was seen of a TCP connection so far, as a set of [`tcp_seen`].
     #[inline]
     pub fn tcp_seen(&self) -> u16 {
-        self.head.tcp
+        self.tcp
     }
 }
 

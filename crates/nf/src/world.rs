@@ -58,8 +58,9 @@ impl World {
 }
 
 impl Context<'_> {
-    /// Moves on to `packet`.
-    #[inline]
+    /// Moves on to `packet`, which has no flow: its number stands for unit and
+    /// clock, so that random numbers do not depend on other packets.
+    #[inline(always)]
     pub(crate) fn at(&mut self, packet: &Packet<'_>) {
         let meta = packet.meta();
         self.now = meta.time;
@@ -67,15 +68,34 @@ impl Context<'_> {
         self.link = meta.link;
         self.side = meta.side;
         self.silent = meta.flags & frame_flags::NO_OUTPUT != 0;
+        self.unit = 0;
+        self.clock = meta.sequence;
+        self.draws = 0;
+        self.flow = u32::MAX;
     }
 
-    /// Moves on to a packet's flow.
-    #[inline]
-    pub(crate) fn of(&mut self, flow: u32, unit: u64, clock: u64, silent: bool) {
+    /// Moves on to `packet` of flow record `flow`, number `clock` of `unit`.
+    #[inline(always)]
+    pub(crate) fn of(&mut self, packet: &Packet<'_>, flow: u32, unit: u64, clock: u64) {
+        let meta = packet.meta();
+        self.now = meta.time;
+        self.sequence = meta.sequence;
+        self.link = meta.link;
+        self.side = meta.side;
+        self.silent = meta.flags & frame_flags::NO_OUTPUT != 0;
         self.flow = flow;
         self.unit = unit;
         self.clock = clock;
         self.draws = 0;
-        self.silent = silent;
+    }
+
+    /// Moves on to the end of a flow.
+    pub(crate) fn end_of(&mut self, flow: u32, unit: u64, clock: u64) {
+        self.flow = flow;
+        self.unit = unit;
+        self.clock = clock;
+        // Draws at the end differ from those at the last packet.
+        self.draws = 1 << 31;
+        self.silent = false;
     }
 }

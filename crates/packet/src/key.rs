@@ -169,6 +169,12 @@ impl FlowKey {
         // Address and port in one number each: one comparison, no branch that depends on data.
         let s = u64::from(s.0) << 16 | u64::from(s.1);
         let d = u64::from(d.0) << 16 | u64::from(d.1);
+        FlowKey::ordered(s, d, zone, kind)
+    }
+
+    /// Of two IPv4 end points, each address and port in one word.
+    #[inline(always)]
+    fn ordered(s: u64, d: u64, zone: u32, kind: u64) -> (FlowKey, Direction) {
         let (a, b) = (s.min(d), s.max(d));
         let ports = (a & 0xffff) << 48 | (b & 0xffff) << 32 | u64::from(zone);
         let direction = if s <= d {

@@ -154,6 +154,14 @@ impl PacketMemory {
         unsafe { &*start.cast::<FrameMeta>() }
     }
 
+    /// The frame's metadata, for writing.
+    #[inline]
+    pub fn meta_mut<'a>(&'a self, frame: &'a mut Frame) -> &'a mut FrameMeta {
+        let (start, _) = self.place(frame);
+        // SAFETY: as in `meta`, and exclusive through `frame`.
+        unsafe { &mut *start.cast::<FrameMeta>() }
+    }
+
     /// Metadata and the whole room behind it, for writing.
     #[inline]
     pub fn split_mut<'a>(&'a self, frame: &'a mut Frame) -> (&'a mut FrameMeta, &'a mut [u8]) {
@@ -171,12 +179,6 @@ impl PacketMemory {
     /// Metadata and the packet's bytes.
     #[inline]
     pub fn read<'a>(&'a self, frame: &'a Frame) -> (&'a FrameMeta, &'a [u8]) {
-        (self.meta(frame), self.bytes(frame))
-    }
-
-    /// The packet's bytes.
-    #[inline]
-    pub fn bytes<'a>(&'a self, frame: &'a Frame) -> &'a [u8] {
         let (start, bytes) = self.place(frame);
         // SAFETY: as in `meta`; the slice is cut to the frame below.
         let (meta, room) = unsafe {
@@ -186,7 +188,14 @@ impl PacketMemory {
             )
         };
         let first = meta.start as usize;
-        room.get(first..first + meta.len as usize).unwrap_or(&[])
+        let bytes = room.get(first..first + meta.len as usize);
+        (meta, bytes.unwrap_or(&[]))
+    }
+
+    /// The packet's bytes.
+    #[inline]
+    pub fn bytes<'a>(&'a self, frame: &'a Frame) -> &'a [u8] {
+        self.read(frame).1
     }
 
     /// Asks the processor to fetch the frame's metadata and first packet line.
@@ -293,6 +302,14 @@ impl FramePool {
             self.small.push(frame);
         } else {
             self.large.push(frame);
+        }
+    }
+
+    /// Takes frames back in bulk.
+    #[inline]
+    pub fn give_all(&mut self, frames: &mut Vec<Frame>) {
+        for frame in frames.drain(..) {
+            self.give(frame);
         }
     }
 

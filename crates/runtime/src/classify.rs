@@ -1,19 +1,18 @@
-//! From bytes to flows: parse, key, look up, open.
+//! From bytes to flows: parse, key, look up.
 
-use weir_nf::host::{BURST, FlowHead, NO_FLOW, OnMalformed, Timeouts, WhenFull};
-use weir_nf::{CloseReason, Fields, FlowInfo, Phase, Scope};
+use weir_nf::host::{BURST, FlowHead, OnMalformed, Place, Timeouts, UnitPlace};
+use weir_nf::{CloseReason, Phase};
 use weir_packet::{
-    Direction, FlowKey, FragmentKey, Frame, FramePool, Headers, KeyOutcome, Packet, PacketMemory,
-    flow_key, frame_flags, parse_into,
+    Direction, FragmentKey, Frame, FramePool, Headers, KeyOutcome, Malformed, PacketMemory,
+    ParseOptions, classify, frame_flags, parse_into,
 };
 
 use crate::drops::EngineDrop;
+use crate::flows::records::ALIAS;
 use crate::flows::{FlowTable, Found, tcp};
 use crate::fragments::Owner;
-use crate::runtime::Runtime;
+use crate::runtime::{MAX_SCOPES, Runtime, Sought};
 
-/// Flows looked at for one to evict.
-const EVICTION_SAMPLE: u32 = 128;
 /// Frames fetched ahead of the one being parsed.
 const AHEAD: usize = 4;
 
@@ -26,23 +25,23 @@ pub(crate) struct Classified {
     pub(crate) alive: u64,
     /// Later fragments to hold.
     pub(crate) held: u64,
-    /// Packets that travel in the reverse direction of their key.
-    pub(crate) reverse: u64,
 }
 
-enum Resolved {
+pub(crate) enum Resolved {
     Flow(u32, Direction),
     /// The flow must end before this packet, and has packets in this burst.
     Cut,
     Refused(EngineDrop),
 }
 
-/// What the first look at a packet says it is.
+/// What the first look at the packets says they are.
 #[derive(Clone, Copy, Default)]
 struct Kinds {
     flows: u64,
     reverse: u64,
     later: u64,
+    /// Packets that can't be read, or only with a fault passed over.
+    faulty: u64,
     alive: u64,
 }
 
@@ -57,41 +56,196 @@ impl Runtime {
         memory: &PacketMemory,
         frames: &mut [Frame],
     ) -> Classified {
-        let n = frames.len();
-        let all = crate::execute::all(n);
-        if self.parse.is_none() {
-            return Classified {
-                count: n,
-                alive: all,
-                ..Classified::default()
-            };
-        }
-        self.scratch.opened_from = [false; 2];
-        let kinds = self.look(memory, frames);
-        if self.table.is_none() {
-            return Classified {
-                count: n,
-                alive: kinds.alive,
-                ..Classified::default()
-            };
-        }
-        self.fetch(kinds.flows);
         let mut found = Classified {
-            count: n,
-            alive: kinds.alive,
+            count: frames.len(),
+            alive: crate::execute::all(frames.len()),
             held: 0,
-            reverse: kinds.reverse,
         };
+        let Some(options) = self.parse else {
+            return found;
+        };
+        for frame in frames.iter().take(AHEAD) {
+            memory.prefetch(frame);
+        }
+        let kinds = if self.table.is_some() {
+            self.look_for_flows(memory, frames, &options)
+        } else {
+            self.look(memory, frames, &options)
+        };
+        found.alive = kinds.alive;
+        if self.table.is_some() {
+            self.scratch.opened_from = [false; 2];
+            self.fetch(kinds.flows);
+            self.resolve_all(pool, memory, frames, &kinds, &mut found);
+        }
+        let faulty = kinds.faulty & crate::execute::all(found.count);
+        if faulty != 0 {
+            self.count_faults(faulty);
+        }
+        found
+    }
+
+    /// Parses the packets of a chain without flows.
+    fn look(&mut self, memory: &PacketMemory, frames: &[Frame], options: &ParseOptions) -> Kinds {
+        let mut kinds = Kinds::default();
+        let scratch = &mut *self.scratch;
+        for (i, (frame, headers)) in frames.iter().zip(&mut scratch.headers).enumerate() {
+            if let Some(next) = frames.get(i + AHEAD) {
+                memory.prefetch(next);
+            }
+            let (meta, bytes) = memory.read(frame);
+            match parse_into(bytes, meta.link, options, headers) {
+                Ok(()) => {
+                    kinds.alive |= 1 << i;
+                    if let Some(fault) = headers.damage() {
+                        scratch.faults[i] = fault;
+                        kinds.faulty |= 1 << i;
+                    }
+                }
+                Err(fault) => {
+                    scratch.faults[i] = fault;
+                    kinds.faulty |= 1 << i;
+                    *headers = unread(meta.link, bytes);
+                }
+            }
+        }
+        if self.options.malformed == OnMalformed::Pass {
+            kinds.alive |= kinds.faulty;
+        }
+        kinds
+    }
+
+    /// Parses the packets and makes their keys; fetches index buckets.
+    #[inline(never)]
+    fn look_for_flows(
+        &mut self,
+        memory: &PacketMemory,
+        frames: &[Frame],
+        options: &ParseOptions,
+    ) -> Kinds {
+        let mut kinds = Kinds::default();
+        let Some(table) = &self.table else {
+            return kinds;
+        };
+        let scratch = &mut *self.scratch;
+        let seed = table.seed();
+        let n = frames.len().min(BURST);
+        let frames = &frames[..n];
+        let (all_headers, all_sought) = (&mut scratch.headers[..n], &mut scratch.sought[..n]);
+        for i in 0..n {
+            let bit = 1u64 << i;
+            if let Some(next) = frames.get(i + AHEAD) {
+                memory.prefetch(next);
+            }
+            let (meta, bytes) = memory.read(&frames[i]);
+            let (headers, sought) = (&mut all_headers[i], &mut all_sought[i]);
+            match classify(bytes, meta.link, options, &self.key, headers) {
+                Ok(KeyOutcome::Flow(mut key, direction)) => {
+                    if meta.flags & frame_flags::TURNED != 0 {
+                        key = key.turned(direction);
+                    }
+                    let hash = key.hash(seed);
+                    table.flows.index.prefetch(hash);
+                    sought.key = key;
+                    sought.hash = hash;
+                    kinds.flows |= bit;
+                    if direction == Direction::Reverse {
+                        kinds.reverse |= bit;
+                    }
+                }
+                Ok(KeyOutcome::LaterFragment(_)) => kinds.later |= bit,
+                Ok(KeyOutcome::None) => {}
+                Err(fault) => {
+                    scratch.faults[i] = fault;
+                    kinds.faulty |= bit;
+                    *headers = unread(meta.link, bytes);
+                }
+            }
+        }
+        let mut none = crate::execute::all(frames.len()) & !kinds.flows;
+        while none != 0 {
+            scratch.places[none.trailing_zeros() as usize % BURST] = Place::NONE;
+            none &= none - 1;
+        }
+        kinds.alive = crate::execute::all(frames.len());
+        if options.lenient {
+            for i in 0..frames.len() {
+                if let Some(fault) = scratch.headers[i].damage() {
+                    scratch.faults[i] = fault;
+                    kinds.faulty |= 1 << i;
+                }
+            }
+        }
+        if self.options.malformed != OnMalformed::Pass {
+            kinds.alive &= !kinds.faulty;
+        }
+        kinds
+    }
+
+    #[cold]
+    fn count_faults(&mut self, mut faulty: u64) {
+        let dropped = self.options.malformed != OnMalformed::Pass;
+        while faulty != 0 {
+            let i = faulty.trailing_zeros() as usize;
+            faulty &= faulty - 1;
+            self.reasons
+                .count_malformed(self.scratch.faults[i], dropped);
+        }
+    }
+
+    /// Fetches the blocks that the keys seem to lead to, behind aliases too.
+    #[inline(never)]
+    fn fetch(&mut self, flows: u64) {
+        let Some(table) = &self.table else { return };
+        let sought = &mut self.scratch.sought[..BURST.min(64 - flows.leading_zeros() as usize)];
+        let lines = self.block_lines;
+        for (i, sought) in sought.iter_mut().enumerate() {
+            if flows >> i & 1 != 0 {
+                sought.candidate = table.candidate(sought.hash, lines);
+            }
+        }
+        if table.aliases.len() > 0 {
+            for (i, sought) in sought.iter().enumerate() {
+                if flows >> i & 1 != 0 {
+                    table.fetch_behind_alias(sought.candidate, lines);
+                }
+            }
+        }
+        if !table.scopes.is_empty() {
+            for step in [FlowTable::fetch_membership, FlowTable::fetch_units] {
+                for (i, sought) in sought.iter().enumerate() {
+                    if flows >> i & 1 != 0 {
+                        step(table, sought.candidate);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Gives each packet its flow, in order; cuts the burst where a flow with
+    /// packets in it must end first.
+    fn resolve_all(
+        &mut self,
+        pool: &mut FramePool,
+        memory: &PacketMemory,
+        frames: &mut [Frame],
+        kinds: &Kinds,
+        found: &mut Classified,
+    ) {
         let mut left = kinds.flows | kinds.later;
-        while left != 0 {
+        loop {
+            left = self.resolve_known(memory, frames, left, kinds);
+            if left == 0 {
+                return;
+            }
             let i = left.trailing_zeros() as usize;
             left &= left - 1;
-            let later = kinds.later >> i & 1 != 0;
-            let cut = if later {
-                self.resolve_later(memory, frames, i, &mut found);
+            let cut = if kinds.later >> i & 1 != 0 {
+                self.resolve_later(memory, frames, i, found);
                 false
             } else {
-                self.resolve_flow(pool, memory, frames, i, &mut found)
+                let direction = direction_of(kinds.reverse, i);
+                self.resolve_flow(pool, memory, frames, i, direction, found)
             };
             if cut {
                 // Everything before packet i (or including it, where only its
@@ -99,110 +253,77 @@ impl Runtime {
                 let mask = crate::execute::all(found.count);
                 found.alive &= mask;
                 found.held &= mask;
-                break;
+                return;
             }
         }
-        found
     }
 
-    /// Parses the packets and makes their keys; fetches index buckets.
-    fn look(&mut self, memory: &PacketMemory, frames: &[Frame]) -> Kinds {
-        let Some(options) = self.parse else {
-            return Kinds::default();
+    /// Takes the packets of `left` in order for as long as they belong to
+    /// flows that are known, live on and stay in their phase: nearly all do.
+    /// Gives back what is left.
+    #[inline(never)]
+    fn resolve_known(
+        &mut self,
+        memory: &PacketMemory,
+        frames: &mut [Frame],
+        mut left: u64,
+        kinds: &Kinds,
+    ) -> u64 {
+        let Some(table) = &mut self.table else {
+            return left;
         };
-        let mut kinds = Kinds::default();
-        for frame in frames.iter().take(AHEAD) {
-            memory.prefetch(frame);
-        }
         let scratch = &mut *self.scratch;
-        scratch.flows = [NO_FLOW; BURST];
-        let places = scratch
-            .headers
-            .iter_mut()
-            .zip(&mut scratch.keys)
-            .zip(&mut scratch.hashes);
-        let ahead = frames
-            .iter()
-            .skip(AHEAD)
-            .map(Some)
-            .chain(core::iter::repeat(None));
-        let mut bit = 1u64;
-        for ((frame, next), ((headers, place), hash)) in frames.iter().zip(ahead).zip(places) {
-            if let Some(next) = next {
-                memory.prefetch(next);
+        let wider = !table.scopes.is_empty();
+        let n = frames.len().min(BURST);
+        let frames = &mut frames[..n];
+        let headers = &scratch.headers[..n];
+        let sought = &scratch.sought[..n];
+        let places = &mut scratch.places[..n];
+        let mut i = left.trailing_zeros() as usize;
+        while i < n {
+            let bit = 1u64 << i;
+            if left & bit == 0 {
+                i += 1;
+                continue;
             }
-            let (meta, bytes) = memory.read(frame);
-            let link = meta.link;
-            match parse_into(bytes, link, &options, headers) {
-                Ok(()) => {
-                    if let Some(fault) = headers.damage() {
-                        self.reasons.count_malformed(fault, false);
-                    }
-                    kinds.alive |= bit;
-                    if let Some(table) = &self.table {
-                        match flow_key(bytes, headers, &self.key) {
-                            KeyOutcome::Flow(mut key, direction) => {
-                                if meta.flags & frame_flags::TURNED != 0 {
-                                    key = key.turned(direction);
-                                }
-                                *hash = table.hash(&key);
-                                table.flows.index.prefetch(*hash);
-                                *place = key;
-                                kinds.flows |= bit;
-                                if direction == Direction::Reverse {
-                                    kinds.reverse |= bit;
-                                }
-                            }
-                            KeyOutcome::LaterFragment(_) => kinds.later |= bit,
-                            KeyOutcome::None => {}
-                        }
-                    }
-                }
-                Err(fault) => {
-                    let pass = self.options.malformed == OnMalformed::Pass;
-                    self.reasons.count_malformed(fault, !pass);
-                    *headers = Headers::default();
-                    headers.end = bytes.len() as u32;
-                    headers.link = link;
-                    if pass {
-                        kinds.alive |= bit;
-                    }
-                }
+            let (headers, sought) = (&headers[i], &sought[i]);
+            if sought.candidate & ALIAS != 0 || kinds.later & bit != 0 || headers.is_fragment() {
+                return left;
             }
-            bit <<= 1;
-        }
-        kinds
-    }
-
-    /// Fetches the blocks that the keys seem to lead to, behind aliases too.
-    fn fetch(&mut self, flows: u64) {
-        let Some(table) = &self.table else { return };
-        let scratch = &mut *self.scratch;
-        let lines = self.block_lines;
-        let mut left = flows;
-        while left != 0 {
-            let i = left.trailing_zeros() as usize;
-            scratch.candidates[i] = table.candidate(scratch.hashes[i], lines);
-            left &= left - 1;
-        }
-        if table.aliases.len() > 0 {
-            let mut left = flows;
-            while left != 0 {
-                let i = left.trailing_zeros() as usize;
-                table.fetch_behind_alias(scratch.candidates[i], lines);
-                left &= left - 1;
+            let head = table.flows.blocks.head_mut(sought.candidate);
+            let direction = direction_of(kinds.reverse, i);
+            let to_server = direction == head.client_direction();
+            let meta = memory.meta_mut(&mut frames[i]);
+            let now = meta.time.0;
+            // The candidate is nearly always right.
+            if head.key != sought.key
+                || head.bits & FlowHead::LIVE == 0
+                || now.saturating_sub(head.last_seen) > u64::from(head.idle_ms) * 1_000_000
+                || !tcp::is_steady(head, headers, to_server)
+            {
+                return left;
             }
-        }
-        if !table.scopes.is_empty() {
-            for step in [FlowTable::fetch_membership, FlowTable::fetch_units] {
-                let mut left = flows;
-                while left != 0 {
-                    let i = left.trailing_zeros() as usize;
-                    step(table, scratch.candidates[i]);
-                    left &= left - 1;
-                }
+            left &= !bit;
+            let clock = head.clock + 1;
+            head.last_seen = head.last_seen.max(now);
+            head.clock = clock;
+            places[i] = Place {
+                clock,
+                flow: sought.candidate,
+                tcp: head.tcp,
+                phase: head.phase,
+                direction,
+            };
+            meta.unit = head.id;
+            meta.clock = clock;
+            meta.view = 1;
+            if wider {
+                let units = &mut scratch.units;
+                (meta.unit, meta.clock) = note_units(table, units, i, sought.candidate, now);
             }
+            i += 1;
         }
+        left
     }
 
     /// Gives packet `i` its flow. True where the burst is cut: at `i`, or
@@ -214,14 +335,24 @@ impl Runtime {
         memory: &PacketMemory,
         frames: &mut [Frame],
         i: usize,
+        direction: Direction,
         found: &mut Classified,
     ) -> bool {
-        let direction = if found.reverse >> i & 1 == 0 {
-            Direction::Forward
-        } else {
-            Direction::Reverse
-        };
         let now = memory.meta(&frames[i]).time.0;
+        let fragment = if self.scratch.headers[i].is_fragment() {
+            let bytes = memory.bytes(&frames[i]);
+            FragmentKey::of(bytes, &self.scratch.headers[i], &self.key)
+        } else {
+            None
+        };
+        if let Some(key) = &fragment
+            && self.waits_in_burst(memory, frames, key, found.held)
+        {
+            // Later fragments came before it in this very burst: they must be
+            // put aside before it can call them.
+            found.count = i;
+            return true;
+        }
         let resolved = self.resolve(pool, memory, frames, i, direction, now);
         let (flow, direction) = match resolved {
             Resolved::Flow(flow, direction) => (flow, direction),
@@ -230,19 +361,15 @@ impl Runtime {
                 return true;
             }
             Resolved::Refused(reason) => {
+                self.scratch.places[i] = Place::NONE;
                 self.reasons.count(reason);
                 found.alive &= !(1 << i);
                 return false;
             }
         };
-        found.reverse = found.reverse & !(1 << i) | u64::from(direction == Direction::Reverse) << i;
         self.enter(memory, frames, i, flow, direction, now, true);
-        if !self.scratch.headers[i].is_fragment() {
-            return false;
-        }
         // A first fragment: the later ones follow it, those that wait at once.
-        let bytes = memory.bytes(&frames[i]);
-        let Some(key) = FragmentKey::of(bytes, &self.scratch.headers[i], &self.key) else {
+        let Some(key) = fragment else {
             return false;
         };
         let id = self
@@ -262,6 +389,25 @@ impl Runtime {
             self.fragments.release(&key, &mut self.requeue);
             found.count = i + 1;
             return true;
+        }
+        false
+    }
+
+    /// True where one of the `held` packets of this burst is of datagram `key`.
+    fn waits_in_burst(
+        &self,
+        memory: &PacketMemory,
+        frames: &[Frame],
+        key: &FragmentKey,
+        mut held: u64,
+    ) -> bool {
+        while held != 0 {
+            let i = held.trailing_zeros() as usize;
+            held &= held - 1;
+            let bytes = memory.bytes(&frames[i]);
+            if FragmentKey::of(bytes, &self.scratch.headers[i], &self.key) == Some(*key) {
+                return true;
+            }
         }
         false
     }
@@ -287,7 +433,6 @@ impl Runtime {
         };
         match self.fragments.later(&key, now) {
             Some(owner) if live(&owner) => {
-                found.reverse |= u64::from(owner.direction == Direction::Reverse) << i;
                 self.enter(memory, frames, i, owner.flow, owner.direction, now, false);
             }
             _ if self.options.held_fragments == 0 => {}
@@ -303,7 +448,7 @@ impl Runtime {
     }
 
     /// Notes packet `i` in its flow and units: times, clocks, phase.
-    #[inline]
+    #[allow(clippy::too_many_arguments)]
     fn enter(
         &mut self,
         memory: &PacketMemory,
@@ -317,33 +462,37 @@ impl Runtime {
         let Some(table) = self.table.as_mut() else {
             return;
         };
-        self.scratch.flows[i] = flow;
         let head = table.flows.blocks.head_mut(flow);
+        head.last_seen = head.last_seen.max(now);
+        head.clock += 1;
         if whole {
             let to_server = direction == head.client_direction();
+            let before = head.idle_ms;
             tcp::follow(
                 head,
                 &self.scratch.headers[i],
                 to_server,
                 &self.options.timeouts,
             );
+            if head.idle_ms < before {
+                // It may be over sooner than where it stands in the wheel.
+                let due = head
+                    .last_seen
+                    .saturating_add(u64::from(head.idle_ms) * 1_000_000);
+                table.wheel.remove(flow);
+                table.wheel.insert(flow, due.saturating_add(1));
+            }
         }
-        head.last_seen = head.last_seen.max(now);
-        head.clock += 1;
+        self.scratch.places[i] = Place {
+            clock: head.clock,
+            flow,
+            tcp: head.tcp,
+            phase: head.phase,
+            direction,
+        };
         let (mut unit, mut clock) = (head.id, head.clock);
         if !table.scopes.is_empty() {
-            let mut parent = table.flows.cold[flow as usize].parent;
-            for (scope, units) in table.scopes.iter_mut().zip(&mut self.scratch.units) {
-                let Some(record) = parent.checked_sub(1) else {
-                    break;
-                };
-                units[i] = record;
-                let head = scope.records.blocks.head_mut(record);
-                head.last_seen = head.last_seen.max(now);
-                head.clock += 1;
-                (unit, clock) = (head.id, head.clock);
-                parent = scope.records.cold[record as usize].parent;
-            }
+            (unit, clock) = note_units(table, &mut self.scratch.units, i, flow, now);
         }
         let (meta, _) = memory.split_mut(&mut frames[i]);
         meta.unit = unit;
@@ -351,7 +500,6 @@ impl Runtime {
         meta.view = 1;
     }
 
-    #[inline]
     fn resolve(
         &mut self,
         pool: &mut FramePool,
@@ -364,23 +512,18 @@ impl Runtime {
         let Some(table) = self.table.as_ref() else {
             return Resolved::Cut;
         };
-        let (key, hash) = (self.scratch.keys[i], self.scratch.hashes[i]);
-        let candidate = self.scratch.candidates[i];
+        let Sought { key, hash, .. } = self.scratch.sought[i];
         let side = memory.meta(&frames[i]).side;
-        let known = if table.is_flow(candidate, &key) {
-            Found::Flow(candidate, direction)
-        } else {
-            table.find(&key, hash, direction, side)
-        };
-        let unit = match known {
+        let unit = match table.find(&key, hash, direction, side) {
             Found::Flow(flow, direction) => {
                 let head = table.flows.blocks.head(flow);
                 let Some(why) = self.over(head, &self.scratch.headers[i], now) else {
                     return Resolved::Flow(flow, direction);
                 };
-                if self.scratch.flows[..i].contains(&flow) {
+                if self.is_busy(flow, i) {
                     return Resolved::Cut;
                 }
+                self.now = self.now.max(now);
                 self.end_flow(pool, flow, why);
                 // The key may have been an alias that ended with the flow.
                 match self
@@ -398,8 +541,13 @@ impl Runtime {
         self.open(pool, memory, frames, i, direction, now, unit)
     }
 
+    /// True where one of the first `before` packets of the burst is of `flow`.
+    pub(crate) fn is_busy(&self, flow: u32, before: usize) -> bool {
+        let places = &self.scratch.places[..before.min(BURST)];
+        places.iter().any(|place| place.flow == flow)
+    }
+
     /// Why a flow is over before a packet at `now`, if it is.
-    #[inline]
     fn over(&self, head: &FlowHead, headers: &Headers, now: u64) -> Option<CloseReason> {
         if now.saturating_sub(head.last_seen) > u64::from(head.idle_ms) * 1_000_000
             && head.idle_ms != Timeouts::NEVER
@@ -411,165 +559,40 @@ impl Runtime {
         }
         None
     }
+}
 
-    #[cold]
-    #[allow(clippy::too_many_arguments)]
-    fn open(
-        &mut self,
-        pool: &mut FramePool,
-        memory: &PacketMemory,
-        frames: &mut [Frame],
-        i: usize,
-        direction: Direction,
-        now: u64,
-        unit: Option<u32>,
-    ) -> Resolved {
-        let side = memory.meta(&frames[i]).side;
-        if self.scratch.opened_from[side.opposite() as usize]
-            && self
-                .table
-                .as_ref()
-                .is_some_and(|table| table.aliases.may_be_asked())
-        {
-            // It may answer a flow that was opened a moment ago from the other
-            // side, under an alias that is not asked for yet.
-            return Resolved::Cut;
-        }
-        let full = self
-            .table
-            .as_ref()
-            .is_none_or(|table| table.flows.is_full());
-        if full {
-            if self.options.when_full == WhenFull::Refuse {
-                return Resolved::Refused(EngineDrop::FlowTableFull);
-            }
-            let busy = &self.scratch.flows[..i];
-            let victim = self.table.as_mut().and_then(|table| {
-                table
-                    .flows
-                    .longest_idle(EVICTION_SAMPLE, |flow| busy.contains(&flow))
-            });
-            match victim {
-                Some(victim) => self.end_flow(pool, victim, CloseReason::Evicted),
-                // Every flow looked at has a packet in this burst.
-                None if i > 0 => return Resolved::Cut,
-                None => return Resolved::Refused(EngineDrop::FlowTableFull),
-            }
-        }
-        let headers = self.scratch.headers[i];
-        let Some(table) = self.table.as_mut() else {
-            return Resolved::Cut;
-        };
-        let id = table.new_id();
-        let key = self.scratch.keys[i];
-        let Some(flow) = table.flows.open(&key, self.scratch.hashes[i], id, now) else {
-            return Resolved::Refused(EngineDrop::FlowTableFull);
-        };
-        let head = table.flows.blocks.head_mut(flow);
-        // A SYN+ACK comes from the server, also when its SYN was not seen.
-        let client = if headers.is_tcp() && headers.tcp_flags & 0x12 == 0x12 {
-            direction.opposite()
-        } else {
-            direction
-        };
-        if client == Direction::Reverse {
-            head.bits |= FlowHead::CLIENT_IS_B;
-        }
-        head.idle_ms = tcp::first_timeout(key.proto(), &self.options.timeouts);
-        if head.idle_ms != Timeouts::NEVER {
-            table.wheel.insert(
-                flow,
-                now.saturating_add(u64::from(head.idle_ms) * 1_000_000),
-            );
-        }
-        let joined = match unit {
-            Some(unit) => self.join_unit(flow, unit),
-            None => self.join_units(memory, frames, i, flow, direction, now),
-        };
-        if !joined {
-            if let Some(table) = self.table.as_mut() {
-                table.remove_flow(flow);
-            }
-            return Resolved::Refused(EngineDrop::ScopeTableFull);
-        }
-        self.opened += 1;
-        self.scratch.opened_from[side as usize] = true;
-        Resolved::Flow(flow, direction)
-    }
+/// Notes packet `i` in the units of its flow.
+#[inline(never)]
+fn note_units(
+    table: &mut FlowTable,
+    units: &mut [[UnitPlace; BURST]; MAX_SCOPES],
+    i: usize,
+    flow: u32,
+    now: u64,
+) -> (u64, u64) {
+    table.enter_units(flow, now, |scope, place| units[scope][i] = place)
+}
 
-    /// Puts a new flow into a unit of the finest wider scope.
-    fn join_unit(&mut self, flow: u32, unit: u32) -> bool {
-        let Some(table) = self.table.as_mut() else {
-            return false;
-        };
-        let Some(scope) = table.scopes.first_mut() else {
-            return false;
-        };
-        scope.records.cold[unit as usize].holders += 1;
-        table.flows.cold[flow as usize].parent = unit + 1;
-        true
-    }
-
-    /// Puts a new flow into its unit of every wider scope, opening units where
-    /// needed.
-    fn join_units(
-        &mut self,
-        memory: &PacketMemory,
-        frames: &mut [Frame],
-        i: usize,
-        flow: u32,
-        direction: Direction,
-        now: u64,
-    ) -> bool {
-        let Some(table) = self.table.as_mut() else {
-            return false;
-        };
-        // From the coarsest scope down, so that a new unit finds its parent.
-        let mut parent = 0;
-        for number in (0..table.scopes.len()).rev() {
-            let head = table.flows.blocks.head(flow);
-            let scope = &table.scopes[number];
-            let key = match scope.scope {
-                Scope::Flow => head.key,
-                Scope::Fields(fields) => key_of_fields(head, fields),
-                Scope::Own(_) => {
-                    let info = FlowInfo::new(head, direction, head.id, 1);
-                    let (meta, room) = memory.split_mut(&mut frames[i]);
-                    let packet = Packet::new(meta, room, &mut self.scratch.headers[i]);
-                    let by = &self.nodes[scope.keyed_by].processor;
-                    by.scope_key(&packet, &info).unwrap_or(head.key)
-                }
-            };
-            let hash = table.hash(&key);
-            let unit = match table.scopes[number].records.find(&key, hash) {
-                Some(unit) => unit,
-                None => {
-                    let id = table.new_id();
-                    let records = &mut table.scopes[number].records;
-                    let Some(unit) = records.open(&key, hash, id, now) else {
-                        self.release_unit(number + 1, parent);
-                        return false;
-                    };
-                    records.cold[unit as usize].parent = parent;
-                    // The unit holds on to its parent; the walk's own hold on
-                    // the parent is given to it.
-                    if let Some(above) = parent.checked_sub(1) {
-                        table.scopes[number + 1].records.cold[above as usize].holders += 1;
-                    }
-                    unit
-                }
-            };
-            table.scopes[number].records.cold[unit as usize].holders += 1;
-            if let Some(above) = parent.checked_sub(1) {
-                // The walk's hold: the finest unit is all that the flow holds.
-                table.scopes[number + 1].records.cold[above as usize].holders -= 1;
-            }
-            parent = unit + 1;
-        }
-        table.flows.cold[flow as usize].parent = parent;
-        true
+#[inline(always)]
+fn direction_of(reverse: u64, i: usize) -> Direction {
+    if reverse >> i & 1 == 0 {
+        Direction::Forward
+    } else {
+        Direction::Reverse
     }
 }
+
+/// What is known of a packet that can't be read.
+#[allow(clippy::field_reassign_with_default)] // a field is the parser's own
+fn unread(link: weir_packet::LinkType, bytes: &[u8]) -> Headers {
+    let mut headers = Headers::default();
+    headers.end = bytes.len() as u32;
+    headers.link = link;
+    headers
+}
+
+/// The fault of packets that have none, to fill an array.
+pub(crate) const NO_FAULT: Malformed = Malformed::LinkTruncated;
 
 /// How a flow that was silent for its time-out has ended: a closed connection
 /// has finished, or was reset, whenever its record is freed.
@@ -581,45 +604,4 @@ pub(crate) fn ended_by_silence(head: &FlowHead) -> CloseReason {
     } else {
         CloseReason::Finished
     }
-}
-
-/// The key of a scope made of fields of the flow's key.
-fn key_of_fields(head: &FlowHead, fields: Fields) -> FlowKey {
-    let client = head.client_direction();
-    let key = &head.key;
-    let end = |(address, port): (std::net::IpAddr, u16), with_address: bool, with_port: bool| {
-        let nowhere = match address {
-            std::net::IpAddr::V4(_) => std::net::IpAddr::from([0u8; 4]),
-            std::net::IpAddr::V6(_) => std::net::IpAddr::from([0u8; 16]),
-        };
-        (
-            if with_address { address } else { nowhere },
-            if with_port { port } else { 0 },
-        )
-    };
-    let (source, source_port) = end(
-        key.source(client),
-        fields.contains(Fields::CLIENT_ADDRESS),
-        fields.contains(Fields::CLIENT_PORT),
-    );
-    let (destination, destination_port) = end(
-        key.destination(client),
-        fields.contains(Fields::SERVER_ADDRESS),
-        fields.contains(Fields::SERVER_PORT),
-    );
-    let proto = if fields.contains(Fields::PROTOCOL) {
-        key.proto()
-    } else {
-        0
-    };
-    FlowKey::new(
-        source,
-        source_port,
-        destination,
-        destination_port,
-        proto,
-        key.zone(),
-        key.chain(),
-    )
-    .0
 }

@@ -17,14 +17,17 @@ pub(crate) enum EngineDrop {
     FragmentTimeout,
     /// A packet was to be turned a second time.
     TurnedTwice,
+    /// A function gave a packet no verdict: a fault of the function.
+    NoVerdict,
 }
 
-const ENGINE: [&str; 5] = [
+const ENGINE: [&str; 6] = [
     "flow_table_full",
     "scope_table_full",
     "fragments_full",
     "fragment_timeout",
     "turned_twice",
+    "no_verdict",
 ];
 
 /// Counts per reason.
@@ -47,7 +50,11 @@ impl Default for Reasons {
 
 impl Reasons {
     pub(crate) fn count(&mut self, drop: EngineDrop) {
-        self.engine[drop as usize] += 1;
+        self.count_many(drop, 1);
+    }
+
+    pub(crate) fn count_many(&mut self, drop: EngineDrop, packets: u32) {
+        self.engine[drop as usize] += u64::from(packets);
     }
 
     pub(crate) fn count_malformed(&mut self, fault: Malformed, dropped: bool) {

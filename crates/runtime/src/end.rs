@@ -15,8 +15,14 @@ impl Runtime {
     /// Frees what has been idle for its time-out by now.
     pub(crate) fn expire(&mut self, pool: &mut FramePool) {
         if self.fragments.held() > 0 {
-            self.drop_held(pool, self.now);
+            self.drop_held(pool, Some(self.now));
         }
+        self.end_due(pool, 0);
+    }
+
+    /// Ends flows that have been idle for their time-out by now, but none of
+    /// the first `busy` packets of the burst.
+    pub(crate) fn end_due(&mut self, pool: &mut FramePool, busy: usize) {
         for _ in 0..EXPIRIES_PER_BURST {
             let Some(table) = self.table.as_mut() else {
                 return;
@@ -31,24 +37,25 @@ impl Runtime {
             let idle_at = head
                 .last_seen
                 .saturating_add(u64::from(head.idle_ms) * 1_000_000);
-            if self.now > idle_at {
+            let places = &self.scratch.places[..busy];
+            if self.now <= idle_at || places.iter().any(|place| place.flow == flow) {
+                table.wheel.insert(flow, idle_at.saturating_add(1));
+            } else {
                 let why = ended_by_silence(head);
                 self.end_flow(pool, flow, why);
-            } else {
-                table.wheel.insert(flow, idle_at + 1);
             }
         }
     }
 
-    /// Drops the fragments that have waited too long by `now`.
-    pub(crate) fn drop_held(&mut self, pool: &mut FramePool, now: u64) {
-        let mut over = core::mem::take(&mut self.spare);
+    /// Drops the fragments that have waited too long by `now`, or all.
+    pub(crate) fn drop_held(&mut self, pool: &mut FramePool, now: Option<u64>) {
+        let mut over = core::mem::take(&mut self.over);
         self.fragments.expired(now, &mut over);
         for frame in over.drain(..) {
             self.reasons.count(EngineDrop::FragmentTimeout);
             pool.give(frame);
         }
-        self.spare = over;
+        self.over = over;
     }
 
     /// Ends a flow: every function that has a state of it is told, then its

@@ -33,6 +33,7 @@ impl Runtime {
         };
         *first = found.alive;
         let mut sized = (all(found.count), bytes);
+        let mut last = (self.cycles)();
         for number in 0..self.nodes.len() {
             let mask = core::mem::take(&mut self.scratch.inputs[number]);
             if mask == 0 {
@@ -46,7 +47,6 @@ impl Runtime {
             node.bytes += sized.1;
             let scratch = &mut *self.scratch;
             scratch.outcome.clear();
-            let start = (self.cycles)();
             let cx = self.world.context(
                 pool,
                 &mut node.counters,
@@ -55,22 +55,20 @@ impl Runtime {
                 Time(self.now),
             );
             let mut cx = cx.lend(&mut node.space);
-            let mut none = None;
             let (blocks, scoped) = match &mut self.table {
                 Some(table) => (
                     &mut table.flows.blocks,
                     node.scope
-                        .map(|s| (&mut table.scopes[s].records.blocks, &scratch.units[s][..])),
+                        .map(|s| (&mut table.scopes[s].records.blocks, &scratch.units[s])),
                 ),
-                None => (none.get_or_insert_with(empty_blocks), None),
+                None => (&mut self.no_blocks, None),
             };
             node.processor.run(
                 Work {
                     memory,
                     frames,
                     headers: &mut scratch.headers[..],
-                    flows: &scratch.flows[..],
-                    reverse: found.reverse,
+                    places: &scratch.places,
                     mask,
                     blocks,
                     scoped,
@@ -79,28 +77,63 @@ impl Runtime {
                 },
                 &mut cx,
             );
-            node.cycles += (self.cycles)().wrapping_sub(start);
-            self.settle(number, memory, frames, &mut fates);
+            // One reading per function: sending on what it decided counts as
+            // the cost of the next one, or of the engine.
+            let stop = (self.cycles)();
+            let spent = stop.wrapping_sub(last);
+            node.cycles += spent;
+            self.spent += spent;
+            last = stop;
+            self.settle(number, mask, memory, frames, &mut fates);
             if !self.world.aliases.asked.is_empty() {
-                self.register_aliases(pool);
+                self.register_aliases(pool, found.count);
             }
         }
         fates
     }
 
-    /// Sends packets on by the verdicts of function `number`.
-    #[inline(never)]
+    /// Sends packets on by the verdicts of function `number`. Each packet it
+    /// was given goes one way: a drop or a turn counts before a link, a lower
+    /// link before a higher one.
+    #[inline(always)]
     fn settle(
         &mut self,
         number: usize,
+        given: u64,
         memory: &PacketMemory,
         frames: &mut [Frame],
         fates: &mut Fates,
     ) {
         let node = &mut self.nodes[number];
         let outcome = &self.scratch.outcome;
+        if outcome.labels[0] == given && outcome.dropped | outcome.turned == 0 {
+            match node.next[0] {
+                Target::Out => fates.out |= given,
+                Target::Node(next) => self.scratch.inputs[next] |= given,
+                Target::Drop => self.settle_ways(number, given, memory, frames, fates),
+            }
+        } else {
+            self.settle_ways(number, given, memory, frames, fates);
+        }
+    }
+
+    #[inline(never)]
+    fn settle_ways(
+        &mut self,
+        number: usize,
+        given: u64,
+        memory: &PacketMemory,
+        frames: &mut [Frame],
+        fates: &mut Fates,
+    ) {
+        let node = &mut self.nodes[number];
+        let outcome = &self.scratch.outcome;
+        let dropped = outcome.dropped & given;
+        let turned = outcome.turned & given & !dropped;
+        let mut left = given & !dropped & !turned;
         for label in 0..MAX_LABELS {
-            let mask = outcome.labels[label];
+            let mask = outcome.labels[label] & left;
+            left &= !mask;
             if mask == 0 {
                 continue;
             }
@@ -113,10 +146,12 @@ impl Runtime {
                 }
             }
         }
-        if outcome.dropped != 0 {
-            count_drops(node, outcome.dropped, &outcome.reasons);
+        if dropped != 0 {
+            count_drops(node, dropped, &outcome.reasons);
         }
-        let mut turned = outcome.turned;
+        self.reasons
+            .count_many(EngineDrop::NoVerdict, left.count_ones());
+        let mut turned = turned;
         while turned != 0 {
             let i = turned.trailing_zeros() as usize;
             turned &= turned - 1;
@@ -132,7 +167,7 @@ impl Runtime {
     }
 
     #[cold]
-    fn register_aliases(&mut self, pool: &mut FramePool) {
+    fn register_aliases(&mut self, pool: &mut FramePool, count: usize) {
         let mut asked = core::mem::take(&mut self.world.aliases.asked);
         for request in asked.drain(..) {
             let Some(table) = self.table.as_mut() else {
@@ -145,7 +180,7 @@ impl Runtime {
             // and got nowhere: it makes room, unless it has packets here.
             let other = table
                 .flow_of(&request.key)
-                .filter(|f| !self.scratch.flows.contains(f));
+                .filter(|&f| !self.is_busy(f, count));
             if let Some(other) = other {
                 self.end_flow(pool, other, weir_nf::CloseReason::Reused);
             }
@@ -173,8 +208,14 @@ impl Runtime {
         let n = found.count;
         let all = all(n);
         self.packets_out += u64::from(fates.out.count_ones());
-        self.bytes_out += bytes_of(memory, input, fates.out);
-        if fates.out == all {
+        self.bytes_out += if fates.out == all {
+            crate::runtime::bytes_of(memory, &input[..n])
+        } else {
+            bytes_of(memory, input, fates.out)
+        };
+        if fates.out == all && n == input.len() {
+            output.append(input);
+        } else if fates.out == all {
             output.extend(input.drain(..n));
         } else {
             for (i, frame) in input.drain(..n).enumerate() {
@@ -241,7 +282,7 @@ fn count_drops(node: &mut RunNode, mut mask: u64, reasons: &[u8]) {
 }
 
 /// Blocks of a stage that keeps none: functions there never open one.
-fn empty_blocks() -> weir_nf::host::Blocks {
+pub(crate) fn empty_blocks() -> weir_nf::host::Blocks {
     weir_nf::host::Blocks::new(
         0,
         &weir_nf::host::StageLayout::default(),

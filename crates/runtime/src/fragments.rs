@@ -114,12 +114,9 @@ impl Fragments {
         into.extend(self.held.extract_if(.., |h| h.key == *key).map(|h| h.frame));
     }
 
-    /// Gives out the fragments that have waited too long by `now`.
-    pub(crate) fn expired(&mut self, now: u64, into: &mut Vec<Frame>) {
-        into.extend(
-            self.held
-                .extract_if(.., |h| now.saturating_sub(h.since) > LIFETIME_NS)
-                .map(|h| h.frame),
-        );
+    /// Gives out the fragments that have waited too long by `now`, or all.
+    pub(crate) fn expired(&mut self, now: Option<u64>, into: &mut Vec<Frame>) {
+        let over = |held: &Held| now.is_none_or(|now| now.saturating_sub(held.since) > LIFETIME_NS);
+        into.extend(self.held.extract_if(.., |h| over(h)).map(|h| h.frame));
     }
 }

@@ -13,8 +13,11 @@ mod execute;
 mod flows;
 mod fragments;
 pub mod harness;
+mod open;
 mod report;
 mod runtime;
+mod snapshot;
 
 pub use report::{FlowReport, FunctionReport, Report};
 pub use runtime::{Runtime, RuntimeConfig, StageError};
+pub use snapshot::SnapshotError;

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use weir_nf::host::{
-    Aliases, BURST, Emits, FlowOptions, MAX_LABELS, NO_FLOW, OnMalformed, Outcome, SharedProcessor,
-    Slot, Stage, StageLayout, Target, World,
+    Aliases, BURST, Emits, FlowOptions, MAX_LABELS, NO_FLOW, OnMalformed, Outcome, Place,
+    SharedProcessor, Slot, Stage, StageLayout, Target, UnitPlace, World,
 };
 use weir_nf::{BufferPool, CloseReason, EventLog, Leases, Needs, Scope, Tally, WorkSpace};
 use weir_packet::{
-    Advise, Depth, FlowKey, Frame, FramePool, Headers, KeyOptions, PacketMemory, ParseOptions,
+    Advise, Depth, FlowKey, Frame, FramePool, Headers, KeyOptions, Malformed, PacketMemory,
+    ParseOptions,
 };
 
 use crate::drops::Reasons;
@@ -18,6 +19,11 @@ use crate::report::{FlowReport, FunctionReport, Report};
 
 /// Most wider scopes in one stage.
 pub(crate) const MAX_SCOPES: usize = 4;
+
+const NO_UNIT: UnitPlace = UnitPlace {
+    clock: 0,
+    unit: NO_FLOW,
+};
 
 /// What a runtime gets from its driver.
 #[derive(Clone, Copy, Debug)]
@@ -66,16 +72,24 @@ pub(crate) struct RunNode {
     pub(crate) space: WorkSpace,
 }
 
+/// What a packet's flow is looked up by: one cache line.
+#[derive(Clone, Copy, Default)]
+#[repr(C, align(64))]
+pub(crate) struct Sought {
+    pub(crate) key: FlowKey,
+    pub(crate) hash: u64,
+    /// Index entry that the hash seems to lead to.
+    pub(crate) candidate: u32,
+}
+
 pub(crate) struct Scratch {
     pub(crate) headers: [Headers; BURST],
-    pub(crate) keys: [FlowKey; BURST],
-    pub(crate) hashes: [u64; BURST],
-    /// Index entries that the hashes seem to lead to.
-    pub(crate) candidates: [u32; BURST],
-    pub(crate) flows: [u32; BURST],
+    pub(crate) sought: [Sought; BURST],
+    pub(crate) places: [Place; BURST],
     /// Sides from which packets of this burst opened flows.
     pub(crate) opened_from: [bool; 2],
-    pub(crate) units: [[u32; BURST]; MAX_SCOPES],
+    pub(crate) units: [[UnitPlace; BURST]; MAX_SCOPES],
+    pub(crate) faults: [Malformed; BURST],
     pub(crate) inputs: Vec<u64>,
     pub(crate) outcome: Outcome,
 }
@@ -92,12 +106,19 @@ pub struct Runtime {
     pub(crate) key: KeyOptions,
     pub(crate) options: FlowOptions,
     pub(crate) table: Option<FlowTable>,
+    /// What a stage without flows hands to its functions.
+    pub(crate) no_blocks: weir_nf::host::Blocks,
     pub(crate) block_lines: usize,
     pub(crate) world: World,
     pub(crate) fragments: Fragments,
     /// Packets that go through the chain (again) before any new one.
     pub(crate) requeue: Vec<Frame>,
-    pub(crate) spare: Vec<Frame>,
+    /// The list that `requeue` is swapped with.
+    pub(crate) again: Vec<Frame>,
+    /// Fragments on their way out of the fragment memory.
+    pub(crate) over: Vec<Frame>,
+    /// The memory of the last burst's frames, kept to save counting references.
+    pub(crate) memory: Option<Arc<PacketMemory>>,
     pub(crate) scratch: Box<Scratch>,
     pub(crate) reasons: Reasons,
     pub(crate) cycles: fn() -> u64,
@@ -110,6 +131,8 @@ pub struct Runtime {
     pub(crate) opened: u64,
     pub(crate) ended: [u64; 6],
     pub(crate) engine_cycles: u64,
+    /// Cycles spent in functions during this burst.
+    pub(crate) spent: u64,
 }
 
 impl core::fmt::Debug for Runtime {
@@ -246,6 +269,7 @@ impl Runtime {
             } else {
                 layout.lines().min(4)
             },
+            no_blocks: crate::execute::empty_blocks(),
             parse: match needs {
                 Needs::Link => None,
                 Needs::Network => parse(Depth::L3),
@@ -269,15 +293,16 @@ impl Runtime {
             },
             fragments: Fragments::new(options.held_fragments, config.seed),
             requeue: Vec::with_capacity(BURST + options.held_fragments as usize),
-            spare: Vec::with_capacity(BURST + options.held_fragments as usize),
+            again: Vec::with_capacity(BURST + options.held_fragments as usize),
+            over: Vec::with_capacity(options.held_fragments as usize),
+            memory: None,
             scratch: Box::new(Scratch {
                 headers: [Headers::default(); BURST],
-                keys: [FlowKey::default(); BURST],
-                hashes: [0; BURST],
-                candidates: [NO_FLOW; BURST],
-                flows: [NO_FLOW; BURST],
+                sought: [Sought::default(); BURST],
+                places: [Place::NONE; BURST],
                 opened_from: [false; 2],
-                units: [[NO_FLOW; BURST]; MAX_SCOPES],
+                units: [[NO_UNIT; BURST]; MAX_SCOPES],
+                faults: [crate::classify::NO_FAULT; BURST],
                 inputs: vec![0; nodes.len()],
                 outcome: Outcome::default(),
             }),
@@ -292,6 +317,7 @@ impl Runtime {
             opened: 0,
             ended: [0; 6],
             engine_cycles: 0,
+            spent: 0,
             nodes,
             table,
             options,
@@ -316,11 +342,11 @@ impl Runtime {
 
     fn run_requeued(&mut self, pool: &mut FramePool, output: &mut Vec<Frame>) {
         while !self.requeue.is_empty() {
-            let mut again = core::mem::replace(&mut self.requeue, core::mem::take(&mut self.spare));
+            let mut again = core::mem::replace(&mut self.requeue, core::mem::take(&mut self.again));
             while !again.is_empty() {
                 self.burst(pool, &mut again, output, false);
             }
-            self.spare = again;
+            self.again = again;
         }
     }
 
@@ -333,13 +359,15 @@ impl Runtime {
         fresh: bool,
     ) {
         let start = (self.cycles)();
-        let memory = Arc::clone(pool.memory());
+        let memory = match self.memory.take() {
+            Some(memory) if Arc::ptr_eq(&memory, pool.memory()) => memory,
+            _ => Arc::clone(pool.memory()),
+        };
         let n = input.len().min(BURST);
         if let Some(first) = input.first() {
             self.now = self.now.max(memory.meta(first).time.0);
         }
         self.expire(pool);
-        let before: u64 = self.nodes.iter().map(|node| node.cycles).sum();
         let found = self.classify(pool, &memory, &mut input[..n]);
         let bytes = bytes_of(&memory, &input[..found.count]);
         if fresh {
@@ -347,14 +375,15 @@ impl Runtime {
         }
         let fates = self.run(pool, &memory, &mut input[..found.count], &found, bytes);
         self.leave(pool, &memory, input, output, &found, fates);
-        let spent: u64 = self.nodes.iter().map(|node| node.cycles).sum::<u64>() - before;
+        self.memory = Some(memory);
+        let spent = core::mem::take(&mut self.spent);
         self.engine_cycles += (self.cycles)().wrapping_sub(start).saturating_sub(spent);
     }
 
     /// Ends all flows and gives held packets back to `pool`, as dropped; the
     /// last events are in [`Runtime::events`] afterwards.
     pub fn finish(&mut self, pool: &mut FramePool) {
-        self.drop_held(pool, u64::MAX);
+        self.drop_held(pool, None);
         let live: Vec<u32> = match &self.table {
             Some(table) => table.flows.live().collect(),
             None => Vec::new(),
@@ -445,7 +474,8 @@ impl Runtime {
     }
 }
 
-fn bytes_of(memory: &PacketMemory, frames: &[Frame]) -> u64 {
+#[inline]
+pub(crate) fn bytes_of(memory: &PacketMemory, frames: &[Frame]) -> u64 {
     frames
         .iter()
         .map(|frame| u64::from(memory.meta(frame).len))

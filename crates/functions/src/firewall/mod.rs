@@ -79,6 +79,10 @@ pub struct Remembered {
     reserved: u8,
 }
 
+/// Generation of a verdict on an ICMP error about a connection that was not seen:
+/// it is on that packet alone, and the connection's own first packet decides.
+const UNDECIDED: u32 = 0;
+
 impl State for Remembered {}
 
 /// The function.
@@ -133,7 +137,8 @@ impl Firewall {
             state::NEW
         };
         let error = headers.flags.contains(HeaderFlags::ICMP_ERROR);
-        if !to_server {
+        // An error about a connection that nobody has seen is judged as it came.
+        if !to_server && (known || !error) {
             facts.side = facts.side.opposite();
             facts.ip = facts.ip.map(|(a, b)| (b, a));
             facts.ports = facts.ports.map(|(a, b)| (b, a));
@@ -397,6 +402,14 @@ impl NetworkFunction for Firewall {
         flow: &FlowInfo<'_>,
         cx: &mut Context<'_>,
     ) -> Result<Remembered, DropReason> {
+        if packet.headers().flags.contains(HeaderFlags::ICMP_ERROR) {
+            return Ok(Remembered {
+                generation: UNDECIDED,
+                rule: DEFAULT_RULE,
+                verdict: DROP,
+                reserved: 0,
+            });
+        }
         Ok(self.decide(packet, flow, false, cx))
     }
 
@@ -408,8 +421,12 @@ impl NetworkFunction for Firewall {
         cx: &mut Context<'_>,
     ) -> Verdict {
         if flow.state.generation != self.generation {
-            let new = self.decide(packet, &flow.info, true, cx);
-            cx.count(RENEWED, 1);
+            let known = flow.state.generation != UNDECIDED;
+            let mut new = self.decide(packet, &flow.info, known, cx);
+            if !known && packet.headers().flags.contains(HeaderFlags::ICMP_ERROR) {
+                new.generation = UNDECIDED;
+            }
+            cx.count(RENEWED, u64::from(known));
             *flow.state = new;
         }
         let Remembered { rule, verdict, .. } = *flow.state;

@@ -75,6 +75,9 @@ fn replies_and_errors_follow_the_verdict_on_their_connection() {
     let unasked = Craft::udp("10.0.0.1:1", "198.51.100.1:2").build();
     let error = error_about("203.0.113.1:0", "10.0.0.1:0", (11, 0), &unasked, 28);
     assert!(harness.send_from(out, &error).is_empty());
+    // and the connection that it was about is not blocked by it
+    assert_eq!(harness.send(&unasked).len(), 1);
+    assert_eq!(harness.send_from(out, &error).len(), 1);
     assert_eq!(harness.finish().drops, [("firewall.denied".to_owned(), 2)]);
 }
 

@@ -1,6 +1,6 @@
 //! Several inputs as one, in the order of time.
 
-use weir_packet::{Frame, FramePool, Time};
+use weir_packet::{Frame, FramePool, Side, Time};
 
 use super::{InputPort, PortError, Received};
 
@@ -17,6 +17,10 @@ struct Source {
 
 /// Several inputs, merged by time; of equal times the input named first goes
 /// first.
+///
+/// What it gives at a time comes from one side of the chain: a packet from the
+/// other side may be the answer to one before it, and an engine that takes both
+/// at once would look up the answer's flow before a NAT has named it.
 pub struct MergedInput {
     sources: Vec<Source>,
 }
@@ -61,8 +65,9 @@ impl MergedInput {
         if let [source] = self.sources.as_mut_slice() {
             return source.port.receive(pool, into, max);
         }
+        let mut side = None;
         while into.len() < max {
-            let mut next: Option<(Time, usize)> = None;
+            let mut next: Option<(Time, Side, usize)> = None;
             for (number, source) in self.sources.iter_mut().enumerate() {
                 if source.fetched.is_empty() && !source.ended {
                     let received = source.port.receive(pool, &mut source.fetched, AHEAD)?;
@@ -74,15 +79,18 @@ impl MergedInput {
                     }
                 }
                 if let Some(frame) = source.fetched.last() {
-                    let time = pool.memory().meta(frame).time;
-                    if next.is_none_or(|(earliest, _)| time < earliest) {
-                        next = Some((time, number));
+                    let meta = pool.memory().meta(frame);
+                    if next.is_none_or(|(earliest, ..)| meta.time < earliest) {
+                        next = Some((meta.time, meta.side, number));
                     }
                 }
             }
-            let Some((_, number)) = next else {
+            let Some((_, from, number)) = next else {
                 return Ok(Received::End);
             };
+            if *side.get_or_insert(from) != from {
+                break;
+            }
             into.extend(self.sources[number].fetched.pop());
         }
         Ok(Received::More)

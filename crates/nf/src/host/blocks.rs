@@ -217,7 +217,10 @@ impl Blocks {
             .lines
             .as_ptr()
             .wrapping_add(block as usize * self.stride);
-        for i in 0..lines.min(self.stride) {
+        // Every block has two lines; a line too much does no harm.
+        weir_packet::prefetch::read(first);
+        weir_packet::prefetch::read(first.wrapping_add(1));
+        for i in 2..lines {
             weir_packet::prefetch::read(first.wrapping_add(i));
         }
     }

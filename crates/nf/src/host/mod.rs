@@ -10,4 +10,4 @@ pub use crate::world::World;
 pub use blocks::{Blocks, FlowHead, HEAD_BYTES, Opened, Slot, StageLayout};
 pub use plan::{FlowOptions, Node, OnMalformed, Stage, Target, Timeouts, WhenFull};
 pub use processor::{Kind, Processor, Settings, SharedProcessor, StateLayout, bind};
-pub use work::{BURST, MAX_LABELS, NO_FLOW, Outcome, Work};
+pub use work::{BURST, MAX_LABELS, NO_FLOW, Outcome, Place, UnitPlace, Work};

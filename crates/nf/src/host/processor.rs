@@ -108,7 +108,7 @@ impl<N: NetworkFunction> Processor for Bound<N> {
             return;
         }
         head.opened &= !slot.bit;
-        cx.of(block, head.id, head.clock, false);
+        cx.end_of(block, head.id, head.clock);
         let about = flow.unwrap_or(head);
         let info = FlowInfo::new(about, about.client_direction(), head.id, head.clock);
         let (mut changed, mut buffers_changed) = (false, false);

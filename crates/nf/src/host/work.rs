@@ -10,6 +10,43 @@ pub const BURST: usize = 64;
 /// Record number of a packet that has no flow.
 pub const NO_FLOW: u32 = u32::MAX;
 
+/// A packet's place in its flow, as of that packet: several packets of one
+/// flow may be in a burst, and each is worked on as if it were alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C, align(16))]
+pub struct Place {
+    /// Number of the packet in its flow.
+    pub clock: u64,
+    /// Flow record, or [`NO_FLOW`].
+    pub flow: u32,
+    /// What was seen of TCP so far.
+    pub tcp: u16,
+    /// Where the connection stands, a [`crate::Phase`].
+    pub phase: u8,
+    /// Direction relative to the flow's key.
+    pub direction: Direction,
+}
+
+impl Place {
+    /// Of a packet without a flow.
+    pub const NONE: Place = Place {
+        clock: 0,
+        flow: NO_FLOW,
+        tcp: 0,
+        phase: 0,
+        direction: Direction::Forward,
+    };
+}
+
+/// A packet's place in the unit of a wider scope.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnitPlace {
+    /// Number of the packet in its unit.
+    pub clock: u64,
+    /// Record of the unit.
+    pub unit: u32,
+}
+
 /// One call's work: the packets (bits of `mask`) of a burst that reach a
 /// function, and where its verdicts go.
 #[derive(Debug)]
@@ -20,33 +57,19 @@ pub struct Work<'a> {
     pub frames: &'a mut [Frame],
     /// What was parsed, packet by packet.
     pub headers: &'a mut [Headers],
-    /// Flow record of each packet, or [`NO_FLOW`].
-    pub flows: &'a [u32],
-    /// Bit set: the packet travels in the reverse direction of its key.
-    pub reverse: u64,
+    /// Each packet's place in its flow.
+    pub places: &'a [Place; BURST],
     /// Packets to work on.
     pub mask: u64,
     /// Blocks of the flows.
     pub blocks: &'a mut Blocks,
     /// For a function with a wider scope: blocks of the scope's keys and the
-    /// record of each packet in them.
-    pub scoped: Option<(&'a mut Blocks, &'a [u32])>,
+    /// place of each packet in them.
+    pub scoped: Option<(&'a mut Blocks, &'a [UnitPlace; BURST])>,
     /// Where the function's state lies in a block.
     pub slot: Slot,
     /// Verdicts.
     pub outcome: &'a mut Outcome,
-}
-
-impl Work<'_> {
-    /// Direction of packet `i` relative to its key.
-    #[inline]
-    pub fn direction(&self, i: usize) -> Direction {
-        if self.reverse >> i & 1 == 0 {
-            Direction::Forward
-        } else {
-            Direction::Reverse
-        }
-    }
 }
 
 /// Most links out of a function, the first (`pass`) included.

@@ -42,12 +42,14 @@ impl Bucket {
     /// for entries from 4 on.
     #[inline(always)]
     fn matches(&self, tag: u16) -> u64 {
-        let [a, b, c, d, e, f, g, h] = self.tags.map(u64::from);
+        // Entry 0 in the lowest lane, whatever the processor's byte order.
+        let lanes: [u64; 2] = zerocopy::transmute!(self.tags.map(u16::to_le));
+        let [low, high] = lanes.map(u64::from_le);
         let wanted = u64::from(tag) * LANES;
         // The top bit of each 16-bit lane that is zero; no carry leaves a lane.
         let zero_lanes = |x: u64| !(((x & LOW_15) + LOW_15) | x | LOW_15);
-        let low = zero_lanes((a | b << 16 | c << 32 | d << 48) ^ wanted);
-        let high = zero_lanes((e | f << 16 | g << 32 | h << 48) ^ wanted);
+        let low = zero_lanes(low ^ wanted);
+        let high = zero_lanes(high ^ wanted);
         low >> 15 | high >> 14
     }
 }
@@ -188,7 +190,7 @@ mod tests {
             let mut index = Index::new(24, weir_packet::no_advice);
             let mut model: BTreeMap<u64, u32> = BTreeMap::new();
             for (key, add) in steps {
-                let hash = (key % 5) << 48 | key % 3;
+                let hash = ((key % 5) << 48) | (key % 3);
                 if add && !model.contains_key(&key) {
                     if index.insert(hash, key as u32) {
                         model.insert(key, key as u32);
@@ -199,14 +201,14 @@ mod tests {
                     prop_assert_eq!(index.remove(hash, key as u32), model.remove(&key).is_some());
                 }
                 for key in 0..40u64 {
-                    let hash = (key % 5) << 48 | key % 3;
+                    let hash = ((key % 5) << 48) | (key % 3);
                     let found = index.find(hash, |record| record == key as u32);
                     prop_assert_eq!(found, model.get(&key).copied());
                 }
                 prop_assert_eq!(index.len(), model.len());
             }
             for (&key, &record) in &model {
-                let hash = (key % 5) << 48 | key % 3;
+                let hash = ((key % 5) << 48) | (key % 3);
                 prop_assert!(index.remove(hash, record));
             }
             prop_assert!(index.buckets.iter().all(|b| b.overflow == 0 && b.tags == [NO_TAG; WIDTH]));

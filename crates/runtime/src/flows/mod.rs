@@ -7,7 +7,7 @@ pub(crate) mod tcp;
 pub(crate) mod wheel;
 
 use weir_nf::Scope;
-use weir_nf::host::{AliasRequest, FlowHead, FlowOptions, StageLayout};
+use weir_nf::host::{AliasRequest, FlowOptions, StageLayout, Timeouts, UnitPlace};
 use weir_packet::{Advise, Direction, FlowKey, Side};
 
 use aliases::{Alias, Aliases};
@@ -87,6 +87,11 @@ impl FlowTable {
     }
 
     #[inline]
+    pub(crate) fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    #[inline]
     pub(crate) fn hash(&self, key: &FlowKey) -> u64 {
         key.hash(self.seed)
     }
@@ -119,6 +124,32 @@ impl FlowTable {
                 self.flows.blocks.prefetch(alias.owner, lines);
             }
         }
+    }
+
+    /// Notes a packet at `now` in the units of its flow; gives id and clock of
+    /// the coarsest.
+    #[inline]
+    pub(crate) fn enter_units(
+        &mut self,
+        flow: u32,
+        now: u64,
+        mut note: impl FnMut(usize, UnitPlace),
+    ) -> (u64, u64) {
+        let head = self.flows.blocks.head(flow);
+        let (mut id, mut clock) = (head.id, head.clock);
+        let mut parent = self.flows.cold[flow as usize].parent;
+        for (number, scope) in self.scopes.iter_mut().enumerate() {
+            let Some(unit) = parent.checked_sub(1) else {
+                break;
+            };
+            let head = scope.records.blocks.head_mut(unit);
+            head.last_seen = head.last_seen.max(now);
+            head.clock += 1;
+            (id, clock) = (head.id, head.clock);
+            note(number, UnitPlace { clock, unit });
+            parent = scope.records.cold[unit as usize].parent;
+        }
+        (id, clock)
     }
 
     /// The flow that an index entry, fetched before, stands for.
@@ -165,15 +196,6 @@ impl FlowTable {
                 0
             };
         }
-    }
-
-    /// True where `candidate` is the flow whose own key this is. The flow may
-    /// have ended since the candidate was found.
-    #[inline(always)]
-    pub(crate) fn is_flow(&self, candidate: u32, key: &FlowKey) -> bool {
-        candidate & ALIAS == 0
-            && self.flows.blocks.head(candidate).key == *key
-            && self.flows.blocks.head(candidate).bits & FlowHead::LIVE != 0
     }
 
     #[inline]
@@ -244,9 +266,8 @@ impl FlowTable {
         let AliasRequest {
             flow,
             ref key,
-            client,
-            side,
             open,
+            ..
         } = *request;
         let owner = if open {
             match self.flows.cold[flow as usize].parent {
@@ -265,6 +286,20 @@ impl FlowTable {
             // A flow whose own key it is needs no alias.
             return same || (!open && entry == owner);
         }
+        self.name(owner, request)
+    }
+
+    /// Gives a flow, or for an open alias a unit of the finest wider scope, a
+    /// name that nothing has; false where there is no room.
+    pub(crate) fn name(&mut self, owner: u32, request: &AliasRequest) -> bool {
+        let AliasRequest {
+            ref key,
+            client,
+            side,
+            open,
+            ..
+        } = *request;
+        let hash = self.hash(key);
         let cold = match (open, self.scopes.first_mut()) {
             (false, _) => &mut self.flows.cold,
             (true, Some(scope)) => &mut scope.records.cold,
@@ -288,6 +323,35 @@ impl FlowTable {
         cold[owner as usize].aliases = number + 1;
         self.open_aliases += usize::from(open);
         true
+    }
+
+    /// True where a flow or an alias has this key.
+    pub(crate) fn knows(&self, key: &FlowKey) -> bool {
+        self.find_entry(key, self.hash(key)).is_some()
+    }
+
+    /// The aliases in a record's list.
+    pub(crate) fn aliases_from(&self, mut link: u32) -> impl Iterator<Item = Alias> + '_ {
+        core::iter::from_fn(move || {
+            let alias = *self.aliases.get(link.checked_sub(1)?);
+            link = alias.next;
+            Some(alias)
+        })
+    }
+
+    /// Keeps an id from being given out here: a unit brought it along.
+    pub(crate) fn reserve_id(&mut self, id: u64) {
+        self.next_id = self.next_id.max(id.saturating_add(1));
+    }
+
+    /// Puts a flow into the wheel by its last packet and time-out.
+    pub(crate) fn watch(&mut self, flow: u32) {
+        let head = self.flows.blocks.head(flow);
+        if head.idle_ms != Timeouts::NEVER {
+            let due = u64::from(head.idle_ms).saturating_mul(1_000_000);
+            self.wheel
+                .insert(flow, head.last_seen.saturating_add(due).saturating_add(1));
+        }
     }
 
     fn drop_aliases(&mut self, mut link: u32) {

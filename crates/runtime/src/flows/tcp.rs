@@ -14,9 +14,31 @@ pub(crate) fn opens(headers: &Headers) -> bool {
     headers.is_tcp() && headers.tcp_flags & (SYN | ACK | RST | FIN) == SYN
 }
 
-/// Moves a flow's phase on with a packet, and its time-out with the phase.
-#[inline]
+/// True where a packet moves nothing that [`follow`] keeps: a TCP segment with
+/// ACK only of which all was noted before, or a packet of another protocol
+/// that answers nothing.
+#[inline(always)]
+pub(crate) fn is_steady(head: &FlowHead, headers: &Headers, to_server: bool) -> bool {
+    if headers.is_tcp() {
+        // The client's ACK completes a handshake that was answered.
+        const { assert!(seen::SYN_ACK << 1 == seen::HANDSHAKE) };
+        let noted = if to_server {
+            seen::ACK_CLIENT | (head.tcp & seen::SYN_ACK) << 1
+        } else {
+            seen::ACK_SERVER
+        };
+        headers.tcp_flags & (SYN | FIN | RST | ACK) == ACK && head.tcp & noted == noted
+    } else {
+        head.phase != Phase::Open as u8 || to_server
+    }
+}
+
+/// Moves a flow's phase on with a packet, and its time-out with the phase. An
+/// ICMP error about a flow of another protocol moves nothing.
 pub(crate) fn follow(head: &mut FlowHead, headers: &Headers, to_server: bool, timeouts: &Timeouts) {
+    if headers.proto != head.key.proto() {
+        return;
+    }
     if headers.is_tcp() {
         follow_tcp(head, headers.tcp_flags, to_server, timeouts);
     } else if head.phase == Phase::Open as u8 && !to_server {

@@ -218,8 +218,7 @@ impl Craft {
         };
         let whole = self.fragment & 0x3fff == 0;
         let mut ip = Vec::new();
-        let pseudo;
-        match (self.source, self.destination) {
+        let pseudo = match (self.source, self.destination) {
             (SocketAddr::V4(source), SocketAddr::V4(destination)) => {
                 frame.extend([0x08, 0x00]);
                 ip.extend([0x45, 0]);
@@ -231,12 +230,12 @@ impl Craft {
                 ip.extend(destination.ip().octets());
                 let sum = checksum::internet(&ip);
                 ip[10..12].copy_from_slice(&sum.to_be_bytes());
-                pseudo = [
+                [
                     &ip[12..20],
                     &[0, self.proto],
                     &(transport.len() as u16).to_be_bytes(),
                 ]
-                .concat();
+                .concat()
             }
             (SocketAddr::V6(source), SocketAddr::V6(destination)) => {
                 frame.extend([0x86, 0xdd]);
@@ -245,15 +244,15 @@ impl Craft {
                 ip.extend([self.proto, self.ttl]);
                 ip.extend(source.ip().octets());
                 ip.extend(destination.ip().octets());
-                pseudo = [
+                [
                     &ip[8..40],
                     &(transport.len() as u32).to_be_bytes(),
                     &[0, 0, 0, self.proto],
                 ]
-                .concat();
+                .concat()
             }
             _ => panic!("both addresses are of one family"),
-        }
+        };
         if whole {
             let covered = if self.proto == 1 {
                 transport.clone()

@@ -1,0 +1,75 @@
+//! The chains that are measured, as a chain file would write them.
+
+use weir_graph::{Input, load, render};
+use weir_nf::Sources;
+use weir_nf::host::Stage;
+
+/// Published with every figure of a firewall.
+const RULES: &str = include_str!("../rules/scattered-100.txt");
+
+/// Texts that settings name.
+pub(crate) struct Texts<'a>(pub(crate) &'a [(&'a str, &'a str)]);
+
+impl Sources for Texts<'_> {
+    fn text(&mut self, name: &str) -> Result<String, String> {
+        self.0
+            .iter()
+            .find(|(known, _)| *known == name)
+            .map(|(_, text)| (*text).to_owned())
+            .ok_or_else(|| format!("there is no text `{name}`"))
+    }
+}
+
+/// The entry of a chain file for `nf`: most by their names alone, with default settings.
+fn entry(nf: &str) -> String {
+    match nf {
+        "firewall" => {
+            let rules: String = RULES
+                .lines()
+                .filter(|line| !line.starts_with('#'))
+                .map(|rule| format!("        - {rule}\n"))
+                .collect();
+            format!("  - firewall:\n      default: drop\n      rules:\n{rules}")
+        }
+        "nat44" => "  - nat44: {pool: 192.0.2.0/25}\n".to_owned(),
+        "nat44-apdm" => {
+            "  - nat44: {pool: 192.0.2.0/25, mapping: address-and-port-dependent}\n".to_owned()
+        }
+        "ids" => "  - ids: {rule-files: [bench.rules]}\n".to_owned(),
+        other => format!("  - {other}\n"),
+    }
+}
+
+/// A chain of these functions in a row, built as `weir run` builds it.
+pub(crate) fn stage(nfs: &[&str], texts: &mut Texts<'_>) -> Result<Stage, String> {
+    let entries: String = nfs.iter().map(|nf| entry(nf)).collect();
+    let text = format!("chain: bench\nnfs:\n{entries}");
+    let input = Input {
+        name: "bench.yaml",
+        text: &text,
+        kinds: weir_functions::kinds(),
+        overrides: &[],
+        seed: 1,
+    };
+    let file = load(&input, texts).map_err(|diagnostics| render(&diagnostics))?;
+    let chain = file.chains.into_iter().next();
+    Ok(chain.ok_or("no chain")?.stage)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hundred_rules_are_a_hundred() {
+        assert_eq!(RULES.lines().filter(|l| !l.starts_with('#')).count(), 100);
+    }
+
+    #[test]
+    fn chains_can_be_built() {
+        let all = ["firewall", "monitor", "nat44", "http-classifier"];
+        let stage = stage(&all, &mut Texts(&[])).unwrap();
+        assert_eq!(stage.nodes.len(), 4);
+        assert!(super::stage(&["no-such"], &mut Texts(&[])).is_err());
+    }
+}

@@ -1,0 +1,27 @@
+//! Chains to count instructions of: packets go through untimed.
+
+use crate::chain::{self, Texts};
+use crate::line::{self, Line, Traffic};
+
+/// Flows: few, since counts don't depend on caches.
+const FLOWS: u32 = 1_000;
+
+/// Opens the flows and sends `packets` packets through `chain`: functions joined by `+`, or
+/// `sink` for none. The same traffic for all chains, so that their counts can be compared.
+pub(crate) fn count(chain: &str, packets: usize) -> Result<(), String> {
+    let traffic = Traffic {
+        flows: FLOWS,
+        settings: "size=512,payload=http".to_owned(),
+    };
+    let mut line = Line::new()?;
+    let mut source = traffic.uniform()?;
+    if chain == "sink" {
+        return line.sink(&mut source, packets);
+    }
+    let nfs: Vec<&str> = chain.split('+').collect();
+    let stage = chain::stage(&nfs, &mut Texts(&[]))?;
+    let mut runtime = line::runtime(&stage)?;
+    traffic.open(&mut line, &mut runtime)?;
+    line.pass(&mut source, &mut runtime, packets)?;
+    line::check(&runtime.report(), &traffic)
+}

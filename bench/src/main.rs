@@ -1,0 +1,82 @@
+//! Benchmarks of weir; docs/benchmarks.md says how they measure and what came out.
+//!
+//! ```text
+//! weir-bench [table] [ROW...]      rows of the table whose names contain a ROW; all by default
+//! weir-bench idscan                the pattern scan alone
+//! weir-bench list                  names of the rows
+//! weir-bench count CHAIN PACKETS   sends packets through a chain untimed, for callgrind
+//! ```
+
+mod chain;
+mod clock;
+mod count;
+mod idscan;
+mod line;
+mod results;
+mod rows;
+mod seeded;
+mod stats;
+
+use std::process::ExitCode;
+
+use results::Results;
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    match run(&args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("error: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(args: &[&str]) -> Result<(), String> {
+    match args {
+        ["list"] => {
+            for row in rows::rows() {
+                println!("{}", row.name);
+            }
+            println!("{}", idscan::NAME);
+            Ok(())
+        }
+        ["count", chain, packets] => {
+            let packets = packets
+                .parse()
+                .map_err(|_| format!("`{packets}` is no number of packets"))?;
+            count::count(chain, packets)
+        }
+        ["count", ..] => Err("write `count CHAIN PACKETS`".to_owned()),
+        ["idscan"] => table(&[idscan::NAME]),
+        ["table", rows @ ..] | rows => table(rows),
+    }
+}
+
+/// Measures the rows whose names contain one of `wanted`, or all.
+fn table(wanted: &[&str]) -> Result<(), String> {
+    let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|w| name.contains(w));
+    let rows: Vec<_> = rows::rows()
+        .into_iter()
+        .filter(|row| is_wanted(&row.name))
+        .collect();
+    if rows.is_empty() && !is_wanted(idscan::NAME) {
+        return Err(format!(
+            "no row is called like `{}`; `list` names them",
+            wanted.join("`, `")
+        ));
+    }
+    let mut results = Results::create()?;
+    results.head();
+    for row in &rows {
+        let measured = row
+            .measure()
+            .map_err(|error| format!("{}: {error}", row.name))?;
+        results.row(row, &measured)?;
+    }
+    if is_wanted(idscan::NAME) {
+        results.scan(&idscan::measure()?)?;
+    }
+    results.finish()
+}

@@ -1,0 +1,140 @@
+//! No stock function allocates for a packet: all of them over real captures
+//! with flows that open, close, expire and are evicted, and with events.
+
+mod support;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use support::{load, traces};
+use weir_functions::{kinds, load_balancer::LoadBalancer, nat44::Nat44};
+use weir_nf::host::{FlowOptions, Settings};
+use weir_nf::packet::{FrameMeta, FramePool, LinkType, MemoryLayout, Time};
+use weir_nf::{NetworkFunction, NoSources, SetUp};
+use weir_runtime::harness::Harness;
+use weir_runtime::{Runtime, RuntimeConfig};
+
+struct Counting;
+
+static ON: AtomicBool = AtomicBool::new(false);
+static COUNT: AtomicU64 = AtomicU64::new(0);
+
+// SAFETY: hands everything on to the system's allocator as it came.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        if ON.load(Ordering::Relaxed) {
+            COUNT.fetch_add(1, Ordering::Relaxed);
+        }
+        // SAFETY: the caller's promise is the same.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
+        if ON.load(Ordering::Relaxed) {
+            COUNT.fetch_add(1, Ordering::Relaxed);
+        }
+        // SAFETY: the caller's promise is the same.
+        unsafe { System.dealloc(place, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+const CAPTURES: [&str; 4] = [
+    "a-mixed/pcapplusplus__example.pcap",
+    "a-mixed/snabb__sanitized4k.pcap",
+    "a-mixed/try-zeek__sumstat.pcap",
+    "a-mixed/malcolm-test-artifacts__Modicon.pcap",
+];
+
+fn typed<N: NetworkFunction>(settings: serde_json::Value) -> Settings
+where
+    N::Settings: Send,
+{
+    let settings: N::Settings = serde_json::from_value(settings).expect("the settings can be read");
+    Box::new(settings)
+}
+
+/// Settings of the functions that can't do without.
+fn settings(name: &str) -> Option<Settings> {
+    match name {
+        "nat44" => Some(typed::<Nat44>(serde_json::json!({
+            "pool": "198.18.0.0/30",
+            // Nearly everyone, so that nearly everything is translated.
+            "inside": "0.0.0.0/1,128.0.0.0/2,192.0.0.0/6,196.0.0.0/7"
+        }))),
+        "load-balancer" => Some(typed::<LoadBalancer>(serde_json::json!({
+            "services": [{
+                "vip": "10.0.0.1,192.168.1.1,192.168.0.1,198.189.255.75,10.0.2.2",
+                "backends": [{ "address": "198.18.1.1" }, { "address": "198.18.1.2" }]
+            }]
+        }))),
+        _ => None,
+    }
+}
+
+#[test]
+fn no_stock_function_allocates_for_a_packet() {
+    let Some(folder) = traces() else { return };
+    let mut packets = Vec::new();
+    for name in CAPTURES {
+        packets.extend(load(&folder.join("traces").join(name)));
+    }
+    assert!(packets.len() > 10_000, "the captures are there");
+    let mut pool = FramePool::with_layout(MemoryLayout::default());
+    let mut unbuilt = Vec::new();
+    for kind in kinds() {
+        let name = kind.descriptor.name;
+        let (mut pools, mut warnings) = (Vec::new(), Vec::new());
+        let mut sources = NoSources;
+        let mut set_up = SetUp::new(&mut sources, &mut pools, &mut warnings, 7);
+        let settings = settings(name).unwrap_or_else(kind.default);
+        let processor = match (kind.make)(settings, &mut set_up) {
+            Ok(processor) => processor,
+            Err(error) => {
+                unbuilt.push(format!("{name}: {error}"));
+                continue;
+            }
+        };
+        let builder = Harness::builder().flows(FlowOptions {
+            max: 500,
+            ..FlowOptions::default()
+        });
+        let mut stage = builder.with_processor(processor).stage();
+        stage.pools = pools;
+        let config = RuntimeConfig {
+            seed: 3,
+            event_bytes: 1 << 20,
+            ..RuntimeConfig::default()
+        };
+        let mut runtime = Runtime::new(&stage, config).expect("it can be run");
+        let mut input = Vec::with_capacity(64);
+        let mut output = Vec::with_capacity(1_024);
+        for round in 0..2u64 {
+            for burst in packets.chunks(64) {
+                for packet in burst {
+                    // The second round comes a day later.
+                    let time = Time(packet.time_ns).plus(round * 86_400_000_000_000);
+                    let mut meta = FrameMeta::received(time, 0);
+                    meta.link = LinkType::from_dlt(packet.dlt);
+                    if let Ok(frame) = pool.copy(&packet.data, meta) {
+                        input.push(frame);
+                    }
+                }
+                ON.store(round > 0, Ordering::Relaxed);
+                runtime.process(&mut pool, &mut input, &mut output);
+                ON.store(false, Ordering::Relaxed);
+                pool.give_all(&mut output);
+                runtime.events().clear();
+            }
+        }
+        let report = runtime.report();
+        assert!(report.balances(), "{name}: {report:?}");
+        assert!(report.packets_in >= 20_000);
+        assert_eq!(COUNT.swap(0, Ordering::Relaxed), 0, "{name} allocates");
+        runtime.finish(&mut pool);
+        assert_eq!(pool.outstanding(), 0, "{name} leaks frames");
+    }
+    assert_eq!(unbuilt, Vec::<String>::new(), "give them settings above");
+}

@@ -1,0 +1,232 @@
+//! New flows and the units they join.
+
+use weir_nf::host::{FlowHead, Timeouts, WhenFull};
+use weir_nf::{CloseReason, Fields, FlowInfo, Scope};
+use weir_packet::{Direction, FlowKey, Frame, FramePool, Packet, PacketMemory};
+
+use crate::classify::Resolved;
+use crate::drops::EngineDrop;
+use crate::flows::{Found, tcp};
+use crate::runtime::{Runtime, Sought};
+
+/// Flows looked at for one to evict.
+const EVICTION_SAMPLE: u32 = 128;
+
+impl Runtime {
+    #[cold]
+    #[allow(clippy::too_many_arguments)]
+    pub(crate) fn open(
+        &mut self,
+        pool: &mut FramePool,
+        memory: &PacketMemory,
+        frames: &mut [Frame],
+        i: usize,
+        direction: Direction,
+        now: u64,
+        unit: Option<u32>,
+    ) -> Resolved {
+        let side = memory.meta(&frames[i]).side;
+        if self.scratch.opened_from[side.opposite() as usize]
+            && self
+                .table
+                .as_ref()
+                .is_some_and(|table| table.aliases.may_be_asked())
+        {
+            // It may answer a flow that was opened a moment ago from the other
+            // side, under an alias that is not asked for yet.
+            return Resolved::Cut;
+        }
+        let full = self
+            .table
+            .as_ref()
+            .is_none_or(|table| table.flows.is_full());
+        if full {
+            // What is over by now makes room first, whether the wheel has come
+            // round to it between two bursts or not.
+            self.now = self.now.max(now);
+            self.end_due(pool, i);
+        }
+        if self
+            .table
+            .as_ref()
+            .is_none_or(|table| table.flows.is_full())
+        {
+            if self.options.when_full == WhenFull::Refuse {
+                return Resolved::Refused(EngineDrop::FlowTableFull);
+            }
+            let busy = &self.scratch.places[..i];
+            let victim = self.table.as_mut().and_then(|table| {
+                table.flows.longest_idle(EVICTION_SAMPLE, |flow| {
+                    busy.iter().any(|place| place.flow == flow)
+                })
+            });
+            match victim {
+                Some(victim) => self.end_flow(pool, victim, CloseReason::Evicted),
+                // Every flow looked at has a packet in this burst.
+                None if i > 0 => return Resolved::Cut,
+                None => return Resolved::Refused(EngineDrop::FlowTableFull),
+            }
+        }
+        let headers = self.scratch.headers[i];
+        let Some(table) = self.table.as_mut() else {
+            return Resolved::Cut;
+        };
+        let Sought { key, hash, .. } = self.scratch.sought[i];
+        let unit = match unit {
+            // The unit may have ended with the flow that made room.
+            Some(_) if full => match table.find(&key, hash, direction, side) {
+                Found::Unit(unit) => Some(unit),
+                _ => None,
+            },
+            unit => unit,
+        };
+        let id = table.new_id();
+        let Some(flow) = table.flows.open(&key, hash, id, now) else {
+            return Resolved::Refused(EngineDrop::FlowTableFull);
+        };
+        let head = table.flows.blocks.head_mut(flow);
+        // A SYN+ACK comes from the server, also when its SYN was not seen.
+        let client = if headers.is_tcp() && headers.tcp_flags & 0x12 == 0x12 {
+            direction.opposite()
+        } else {
+            direction
+        };
+        if client == Direction::Reverse {
+            head.bits |= FlowHead::CLIENT_IS_B;
+        }
+        head.idle_ms = tcp::first_timeout(key.proto(), &self.options.timeouts);
+        if head.idle_ms != Timeouts::NEVER {
+            table.wheel.insert(
+                flow,
+                now.saturating_add(u64::from(head.idle_ms) * 1_000_000),
+            );
+        }
+        let joined = match unit {
+            Some(unit) => self.join_unit(flow, unit),
+            None => self.join_units(memory, frames, i, flow, direction, now),
+        };
+        if !joined {
+            if let Some(table) = self.table.as_mut() {
+                table.remove_flow(flow);
+            }
+            return Resolved::Refused(EngineDrop::ScopeTableFull);
+        }
+        self.opened += 1;
+        self.scratch.opened_from[side as usize] = true;
+        Resolved::Flow(flow, direction)
+    }
+
+    /// Puts a new flow into a unit of the finest wider scope.
+    fn join_unit(&mut self, flow: u32, unit: u32) -> bool {
+        let Some(table) = self.table.as_mut() else {
+            return false;
+        };
+        let Some(scope) = table.scopes.first_mut() else {
+            return false;
+        };
+        scope.records.cold[unit as usize].holders += 1;
+        table.flows.cold[flow as usize].parent = unit + 1;
+        true
+    }
+
+    /// Puts a new flow into its unit of every wider scope, opening units where
+    /// needed.
+    fn join_units(
+        &mut self,
+        memory: &PacketMemory,
+        frames: &mut [Frame],
+        i: usize,
+        flow: u32,
+        direction: Direction,
+        now: u64,
+    ) -> bool {
+        let Some(table) = self.table.as_mut() else {
+            return false;
+        };
+        // From the coarsest scope down, so that a new unit finds its parent.
+        let mut parent = 0;
+        for number in (0..table.scopes.len()).rev() {
+            let head = table.flows.blocks.head(flow);
+            let scope = &table.scopes[number];
+            let key = match scope.scope {
+                Scope::Flow => head.key,
+                Scope::Fields(fields) => key_of_fields(head, fields),
+                Scope::Own(_) => {
+                    let info = FlowInfo::new(head, direction, head.id, 1);
+                    let (meta, room) = memory.split_mut(&mut frames[i]);
+                    let packet = Packet::new(meta, room, &mut self.scratch.headers[i]);
+                    let by = &self.nodes[scope.keyed_by].processor;
+                    by.scope_key(&packet, &info).unwrap_or(head.key)
+                }
+            };
+            let hash = table.hash(&key);
+            let unit = match table.scopes[number].records.find(&key, hash) {
+                Some(unit) => unit,
+                None => {
+                    let id = table.new_id();
+                    let records = &mut table.scopes[number].records;
+                    let Some(unit) = records.open(&key, hash, id, now) else {
+                        self.release_unit(number + 1, parent);
+                        return false;
+                    };
+                    records.cold[unit as usize].parent = parent;
+                    // The unit holds on to its parent; the walk's own hold on
+                    // the parent is given to it.
+                    if let Some(above) = parent.checked_sub(1) {
+                        table.scopes[number + 1].records.cold[above as usize].holders += 1;
+                    }
+                    unit
+                }
+            };
+            table.scopes[number].records.cold[unit as usize].holders += 1;
+            if let Some(above) = parent.checked_sub(1) {
+                // The walk's hold: the finest unit is all that the flow holds.
+                table.scopes[number + 1].records.cold[above as usize].holders -= 1;
+            }
+            parent = unit + 1;
+        }
+        table.flows.cold[flow as usize].parent = parent;
+        true
+    }
+}
+
+/// The key of a scope made of fields of the flow's key.
+fn key_of_fields(head: &FlowHead, fields: Fields) -> FlowKey {
+    let client = head.client_direction();
+    let key = &head.key;
+    let end = |(address, port): (std::net::IpAddr, u16), with_address: bool, with_port: bool| {
+        let nowhere = match address {
+            std::net::IpAddr::V4(_) => std::net::IpAddr::from([0u8; 4]),
+            std::net::IpAddr::V6(_) => std::net::IpAddr::from([0u8; 16]),
+        };
+        (
+            if with_address { address } else { nowhere },
+            if with_port { port } else { 0 },
+        )
+    };
+    let (source, source_port) = end(
+        key.source(client),
+        fields.contains(Fields::CLIENT_ADDRESS),
+        fields.contains(Fields::CLIENT_PORT),
+    );
+    let (destination, destination_port) = end(
+        key.destination(client),
+        fields.contains(Fields::SERVER_ADDRESS),
+        fields.contains(Fields::SERVER_PORT),
+    );
+    let proto = if fields.contains(Fields::PROTOCOL) {
+        key.proto()
+    } else {
+        0
+    };
+    FlowKey::new(
+        source,
+        source_port,
+        destination,
+        destination_port,
+        proto,
+        key.zone(),
+        key.chain(),
+    )
+    .0
+}

@@ -1,0 +1,119 @@
+//! No packet costs an allocation, whatever happens to its flow.
+
+mod common;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use common::Probe;
+use weir_nf::host::FlowOptions;
+use weir_nf::prelude::*;
+use weir_packet::{FrameMeta, FramePool, MemoryLayout};
+use weir_runtime::harness::{Craft, Harness};
+use weir_runtime::{Runtime, RuntimeConfig};
+
+struct Counting;
+
+static ON: AtomicBool = AtomicBool::new(false);
+static COUNT: AtomicU64 = AtomicU64::new(0);
+
+// SAFETY: hands everything on to the system's allocator as it came.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        if ON.load(Ordering::Relaxed) {
+            COUNT.fetch_add(1, Ordering::Relaxed);
+        }
+        // SAFETY: the caller's promise is the same.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
+        if ON.load(Ordering::Relaxed) {
+            COUNT.fetch_add(1, Ordering::Relaxed);
+        }
+        // SAFETY: the caller's promise is the same.
+        unsafe { System.dealloc(place, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Packets of all kinds: opens, closes, reuse, fragments in and out of order,
+/// malformed ones, ones that make events, buffers, emits, turns.
+fn packets() -> Vec<Vec<u8>> {
+    let mut packets = Vec::new();
+    for i in 0..3_000u32 {
+        let client = format!("10.0.{}.{}:{}", i % 3, i * 7 % 251, 1_000 + i % 5);
+        let what = [(i % 9) as u8; 40];
+        let again = format!("10.8.0.1:{}", i / 7 % 5);
+        packets.push(match i % 7 {
+            0 => Craft::tcp(&again, "192.0.2.1:80").flags("S").build(),
+            1 => Craft::tcp("192.0.2.1:80", &again).flags("RA").build(),
+            2 => Craft::udp("10.9.9.9:5", "192.0.2.1:5")
+                .ip_id((i / 28 + i / 7 % 4 / 3 * 1_000) as u16)
+                .fragment([3, 0x2000, 0x2006, 9][(i / 7) as usize % 4])
+                .payload(&what)
+                .build(),
+            3 => Craft::ping(&client, "192.0.2.9:1").build()[..30].to_vec(),
+            4 => Craft::udp("[2001:db8::1]:9", "[2001:db8::2]:53")
+                .payload(&what)
+                .build(),
+            _ => Craft::udp(&client, "192.0.2.1:53").payload(&what).build(),
+        });
+    }
+    packets
+}
+
+#[test]
+fn bursts_cost_no_allocation() {
+    let builder = Harness::builder().flows(FlowOptions {
+        max: 400,
+        held_fragments: 16,
+        buffer_bytes: 1 << 20,
+        ..FlowOptions::default()
+    });
+    let builder = builder.with::<Probe<1>>(()).expect("none");
+    let stage = builder.with::<Probe<0>>(()).expect("none").stage();
+    let config = RuntimeConfig {
+        seed: 5,
+        event_bytes: 1 << 16,
+        ..RuntimeConfig::default()
+    };
+    let mut runtime = Runtime::new(&stage, config).expect("it can be run");
+    let mut pool = FramePool::with_layout(MemoryLayout::default());
+    let packets = packets();
+    let mut input = Vec::with_capacity(256);
+    let mut output = Vec::with_capacity(1_024);
+    let mut now = Time::from_secs(1_000);
+    for round in 0..4 {
+        for chunk in packets.chunks(100) {
+            now = now.plus(20_000_000_000);
+            for packet in chunk {
+                let meta = FrameMeta::received(now, 0);
+                input.push(pool.copy(packet, meta).expect("a frame is free"));
+            }
+            // The first round warms up.
+            ON.store(round > 0, Ordering::Relaxed);
+            runtime.process(&mut pool, &mut input, &mut output);
+            pool.give_all(&mut output);
+            runtime.events().clear();
+            ON.store(false, Ordering::Relaxed);
+        }
+        let report = runtime.report();
+        assert!(report.balances(), "{report:?}");
+    }
+    let report = runtime.report();
+    let ended: Vec<_> = report.flows.ended.iter().map(|(why, _)| *why).collect();
+    for why in ["reset", "timeout", "evicted", "reused"] {
+        assert!(ended.contains(&why), "{ended:?}");
+    }
+    assert!(report.emitted > 0 && report.events > 1_000);
+    assert!(
+        report
+            .drops
+            .iter()
+            .any(|(name, _)| name == "fragment_timeout")
+    );
+    assert_eq!(COUNT.load(Ordering::Relaxed), 0, "allocations");
+}

@@ -1,0 +1,27 @@
+//! What is fuzzed: each module's `run` takes any bytes and panics where a
+//! promise is broken.
+
+pub mod capture;
+pub mod chain_file;
+pub mod engine;
+pub mod http;
+pub mod input;
+pub mod packet_parse;
+pub mod rules;
+pub mod seeds;
+pub mod traffic;
+pub mod wire;
+
+/// A target: takes any bytes, panics where a promise is broken.
+pub type Target = fn(&[u8]);
+
+/// All targets by name.
+pub const TARGETS: [(&str, Target); 7] = [
+    ("capture", capture::run),
+    ("chain_file", chain_file::run),
+    ("engine", engine::run),
+    ("http", http::run),
+    ("packet_parse", packet_parse::run),
+    ("rules", rules::run),
+    ("wire", wire::run),
+];
