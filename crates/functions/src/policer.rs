@@ -147,14 +147,26 @@ fn amount(text: &str, plain: Option<Unit>) -> Result<(u64, Unit), String> {
     } else {
         fraction.parse().map_err(|_| wrong())?
     };
-    let value = (whole.checked_mul(scale).ok_or_else(wrong)? + part)
-        .checked_mul(multiple * size)
+    let value = whole
+        .checked_mul(scale)
+        .and_then(|value| value.checked_add(part))
+        .and_then(|value| value.checked_mul(multiple * size))
         .ok_or_else(wrong)?;
     if value % scale != 0 {
         return Err(format!("`{text}` is no whole number of bits or packets"));
     }
     let value = u64::try_from(value / scale).map_err(|_| wrong())?;
     Ok((value, unit))
+}
+
+/// Parts of tokens that a packet takes.
+#[inline]
+fn cost(unit: Unit, wire_len: u32) -> u64 {
+    match unit {
+        Unit::Packets => PARTS,
+        // A capture may say that a packet had 4 GiB: no bucket holds as much.
+        Unit::Bits => (u64::from(wire_len) * 8).saturating_mul(PARTS),
+    }
 }
 
 impl Policer {
@@ -168,10 +180,7 @@ impl Policer {
 
     #[inline]
     fn cost(&self, packet: &Packet<'_>) -> u64 {
-        match self.unit {
-            Unit::Packets => PARTS,
-            Unit::Bits => u64::from(packet.wire_len()) * 8 * PARTS,
-        }
+        cost(self.unit, packet.wire_len())
     }
 
     #[cold]
@@ -359,9 +368,20 @@ mod tests {
             "1.2.3MB",
             "0.1bit",
             "99999999999999999999Gbit",
+            // Overflow of each step.
+            "34028236692093846346337460743176821145.9bit",
+            "340282366920938463463374607431768211455bit",
+            "340282366920938463463374607431768211455.5bit",
         ] {
             assert!(amount(text, None).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn a_packet_that_claims_4_gib_costs_more_than_any_bucket_holds() {
+        assert_eq!(cost(Unit::Bits, 1_500), 12_000 * PARTS);
+        assert_eq!(cost(Unit::Bits, u32::MAX), u64::MAX);
+        assert_eq!(cost(Unit::Packets, u32::MAX), PARTS);
     }
 
     #[test]

@@ -393,6 +393,26 @@ fn settings(entry: &RawEntry, kind: &Kind, report: &mut Report<'_>) -> Option<Se
     }
 }
 
+/// The place in the chain file of line and column of a text that stands in it, where each line
+/// of the text is part of a line of the file (it is not folded, and nothing in it is escaped).
+fn written_inline(
+    entry: &RawEntry,
+    path: &str,
+    span: Span,
+    (line, column): (usize, usize),
+    report: &Report<'_>,
+) -> Option<(usize, usize)> {
+    let Value::Scalar { text, .. } = &entry.settings.as_ref()?.get(path)?.value else {
+        return None;
+    };
+    let inner = text.lines().nth(line.checked_sub(1)?)?;
+    let (first, ..) = report.texts.place(span);
+    let at = first + line - 1;
+    let outer = report.texts.text(span.text).lines().nth(at - 1)?;
+    let before = outer.find(inner).filter(|_| !inner.is_empty())?;
+    Some((at, outer.get(..before)?.chars().count() + column.max(1)))
+}
+
 /// Reports what the function itself said about its settings.
 fn refused(
     entry: &RawEntry,
@@ -408,6 +428,18 @@ fn refused(
         .unwrap_or(entry.kind_span);
     let message = error.message;
     if let Some((name, line, column)) = error.at {
+        let file = sources.texts.contains_key(&name);
+        if let Some(place) = written_inline(entry, &error.path, span, (line, column), report)
+            && !file
+        {
+            let (file, text) = (report.texts.name(span.text), report.texts.text(span.text));
+            let (line, column) = place;
+            let here = (line, column, 1);
+            let mut diagnostic = Diagnostic::new(Severity::Error, file, Some(text), here, message);
+            diagnostic.help = error.help;
+            report.push(diagnostic);
+            return;
+        }
         let diagnostic = Diagnostic::new(
             Severity::Error,
             &name,
