@@ -19,14 +19,6 @@ pub(crate) const MODULES: [(&str, &str); 8] = [
         "crates/nf/src/host/blocks.rs",
         "the fixed head of a flow's block, by its number",
     ),
-    (
-        "crates/functions/tests/no_alloc.rs",
-        "an allocator that counts",
-    ),
-    (
-        "crates/runtime/tests/no_alloc.rs",
-        "an allocator that counts",
-    ),
     ("crates/io/src/cycles.rs", "the cycle counter"),
     ("crates/io/src/pages.rs", "madvise"),
     (
