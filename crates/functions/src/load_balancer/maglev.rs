@@ -21,6 +21,8 @@ pub(super) fn mix(mut x: u64) -> u64 {
 }
 
 pub(super) fn is_prime(n: u32) -> bool {
+    // In 64 bits: the square of a root's successor may be beyond 32.
+    let n = u64::from(n);
     n >= 2
         && (2..)
             .take_while(|d| d * d <= n)
