@@ -1,5 +1,6 @@
 //! The fuzz targets without a fuzzer, for the stable toolchain: seeds first,
-//! then mutations of them, for the seconds given (of all targets together).
+//! then mutations of them. `bounded SECONDS [SEED [TARGET]]`: the seconds are
+//! those of all targets together.
 //!
 //! It is not guided by coverage, so it finds less than `cargo fuzz` does.
 
@@ -53,9 +54,18 @@ fn main() {
         .nth(2)
         .and_then(|text| text.parse().ok())
         .unwrap_or(1);
+    let only = std::env::args().nth(3);
+    let chosen = |name: &str| only.as_deref().is_none_or(|only| only == name);
+    let count = weir_fuzz::TARGETS
+        .iter()
+        .filter(|(name, _)| chosen(name))
+        .count() as u32;
     let all = weir_fuzz::seeds::seeds();
-    let each = Duration::from_secs(seconds) / weir_fuzz::TARGETS.len() as u32;
-    for (name, run) in weir_fuzz::TARGETS {
+    let each = Duration::from_secs(seconds) / count.max(1);
+    for (name, run) in weir_fuzz::TARGETS
+        .into_iter()
+        .filter(|(name, _)| chosen(name))
+    {
         let seeds: Vec<&[u8]> = all
             .iter()
             .filter(|(target, _)| *target == name)

@@ -7,7 +7,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use support::{load, traces};
-use weir_functions::{kinds, load_balancer::LoadBalancer, nat44::Nat44};
+use weir_functions::{ids::Ids, kinds, load_balancer::LoadBalancer, nat44::Nat44};
 use weir_nf::host::{FlowOptions, Settings};
 use weir_nf::packet::{FrameMeta, FramePool, LinkType, MemoryLayout, Time};
 use weir_nf::{NetworkFunction, NoSources, SetUp};
@@ -69,6 +69,17 @@ fn settings(name: &str) -> Option<Settings> {
                 "vip": "10.0.0.1,192.168.1.1,192.168.0.1,198.189.255.75,10.0.2.2",
                 "backends": [{ "address": "198.18.1.1" }, { "address": "198.18.1.2" }]
             }]
+        }))),
+        // Rules that match in packets, in streams and across segments.
+        "ids" => Some(typed::<Ids>(serde_json::json!({
+            "midstream": true,
+            "rules": r#"
+                alert tcp any any -> any any (msg:"get"; content:"GET "; flowbits:set,get; sid:1;)
+                alert tcp any any -> any any (msg:"host"; flowbits:isset,get; content:"Host"; nocase; content:"."; distance:2; sid:2;)
+                alert udp any any -> any any (msg:"dns"; content:"|00 01|"; offset:2; sid:3;)
+                alert icmp any any -> any any (msg:"ping"; itype:8; sid:4;)
+                alert ip any any -> any any (msg:"any"; sid:5;)
+            "#
         }))),
         _ => None,
     }

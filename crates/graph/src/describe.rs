@@ -116,14 +116,17 @@ pub fn describe(chain: &Chain) -> Description {
     let descriptors = || stage.nodes.iter().map(|node| node.processor.descriptor());
     let most = descriptors().map(|d| d.needs).max().unwrap_or(Needs::Link);
     let keeps_flows = most == Needs::Flow || stage.flows.always;
-    let widest = descriptors()
-        .map(|d| d.scope)
-        .fold(
-            Scope::Flow,
-            |wide, scope| {
-                if wide.within(scope) { scope } else { wide }
-            },
-        );
+    let widest =
+        stage
+            .nodes
+            .iter()
+            .map(|node| node.processor.scope())
+            .fold(
+                Scope::Flow,
+                |wide, scope| {
+                    if wide.within(scope) { scope } else { wide }
+                },
+            );
     let functions = stage.nodes.iter().map(|node| {
         let descriptor = node.processor.descriptor();
         let state = node.processor.state();
@@ -146,7 +149,7 @@ pub fn describe(chain: &Chain) -> Description {
             nf: descriptor.name,
             summary: descriptor.summary,
             needs: needs(descriptor.needs),
-            scope: (descriptor.needs == Needs::Flow).then(|| descriptor.scope.describe()),
+            scope: (descriptor.needs == Needs::Flow).then(|| node.processor.scope().describe()),
             state_bytes: state.bytes + state.stats_bytes,
             buffer_bytes: u64::from(descriptor.buffers) * u64::from(descriptor.buffer_bytes),
             reads: descriptor.reads.names().collect(),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use weir_nf::host::{FlowOptions, Kind, MAX_LABELS, Node as StageNode, Settings, SharedProcessor};
 use weir_nf::host::{Stage, Target};
-use weir_nf::{Descriptor, SetUp, SettingsError, Sources};
+use weir_nf::{Descriptor, Scope, SetUp, SettingsError, Sources};
 use weir_packet::Side;
 
 use crate::de::{NodeDe, Track};
@@ -226,7 +226,6 @@ fn chain(
         .iter()
         .map(|entry| kind(entry, input.kinds, report))
         .collect();
-    scopes(&raw.entries, &kinds, report);
     let next = links::resolve(&raw.entries, &kinds, report);
 
     let mut pools = Vec::new();
@@ -244,6 +243,7 @@ fn chain(
                 .ok()
         }));
     }
+    scopes(&raw.entries, &kinds, &built, report);
 
     let order = if report.errors() == 0 {
         links::order(&next)
@@ -315,18 +315,31 @@ fn kind<'k>(entry: &RawEntry, kinds: &'k [Kind], report: &mut Report<'_>) -> Opt
     Some(kind)
 }
 
-/// The scopes of a stage nest, so that the coarsest is its unit.
-fn scopes(entries: &[RawEntry], kinds: &[Option<&Kind>], report: &mut Report<'_>) {
-    let known: Vec<(&RawEntry, &Descriptor)> = entries
+/// The scopes of a stage nest, so that the coarsest is its unit. A function
+/// that was built says its scope under its settings; one whose settings are
+/// wrong is judged by its descriptor, to tell both mistakes at once.
+fn scopes(
+    entries: &[RawEntry],
+    kinds: &[Option<&Kind>],
+    built: &[Option<SharedProcessor>],
+    report: &mut Report<'_>,
+) {
+    let known: Vec<(&RawEntry, Scope)> = entries
         .iter()
-        .zip(kinds)
-        .filter_map(|(entry, kind)| Some((entry, kind.as_ref()?.descriptor)))
+        .zip(kinds.iter().zip(built))
+        .filter_map(|(entry, (kind, built))| {
+            let scope = match built {
+                Some(processor) => processor.scope(),
+                None => kind.as_ref()?.descriptor.scope,
+            };
+            Some((entry, scope))
+        })
         .collect();
-    for (number, (entry, descriptor)) in known.iter().enumerate() {
+    for (number, (entry, scope)) in known.iter().enumerate() {
         let conflict = known
             .iter()
             .take(number)
-            .find(|(_, before)| !before.scope.nests(descriptor.scope));
+            .find(|(_, before)| !before.nests(*scope));
         if let Some((first, before)) = conflict {
             report.error_help(
                 entry.kind_span,
@@ -334,9 +347,9 @@ fn scopes(entries: &[RawEntry], kinds: &[Option<&Kind>], report: &mut Report<'_>
                     "`{}` keeps its state per {}, `{}` per {}: neither contains the other, \
                      so they can't be in one chain",
                     entry.instance,
-                    descriptor.scope.describe(),
+                    scope.describe(),
                     first.instance,
-                    before.scope.describe()
+                    before.describe()
                 ),
                 "put them in two chains, one behind the other, or leave one out",
             );
@@ -380,6 +393,26 @@ fn settings(entry: &RawEntry, kind: &Kind, report: &mut Report<'_>) -> Option<Se
     }
 }
 
+/// The place in the chain file of line and column of a text that stands in it, where each line
+/// of the text is part of a line of the file (it is not folded, and nothing in it is escaped).
+fn written_inline(
+    entry: &RawEntry,
+    path: &str,
+    span: Span,
+    (line, column): (usize, usize),
+    report: &Report<'_>,
+) -> Option<(usize, usize)> {
+    let Value::Scalar { text, .. } = &entry.settings.as_ref()?.get(path)?.value else {
+        return None;
+    };
+    let inner = text.lines().nth(line.checked_sub(1)?)?;
+    let (first, ..) = report.texts.place(span);
+    let at = first + line - 1;
+    let outer = report.texts.text(span.text).lines().nth(at - 1)?;
+    let before = outer.find(inner).filter(|_| !inner.is_empty())?;
+    Some((at, outer.get(..before)?.chars().count() + column.max(1)))
+}
+
 /// Reports what the function itself said about its settings.
 fn refused(
     entry: &RawEntry,
@@ -395,6 +428,18 @@ fn refused(
         .unwrap_or(entry.kind_span);
     let message = error.message;
     if let Some((name, line, column)) = error.at {
+        let file = sources.texts.contains_key(&name);
+        if let Some(place) = written_inline(entry, &error.path, span, (line, column), report)
+            && !file
+        {
+            let (file, text) = (report.texts.name(span.text), report.texts.text(span.text));
+            let (line, column) = place;
+            let here = (line, column, 1);
+            let mut diagnostic = Diagnostic::new(Severity::Error, file, Some(text), here, message);
+            diagnostic.help = error.help;
+            report.push(diagnostic);
+            return;
+        }
         let diagnostic = Diagnostic::new(
             Severity::Error,
             &name,

@@ -207,6 +207,11 @@ fn described_for_people_and_machines() {
 
     let wide = describe(&one("chain: c\nnfs: [monitor, whitelist]\n"));
     assert_eq!(wide.unit.as_deref(), Some("client-address"));
+    // A setting may make a scope finer; then it gets along with others.
+    let fine = "chain: c\nnfs: [whitelist, balancer: {per-connection: true}]\n";
+    let fine = describe(&one(fine));
+    assert_eq!(fine.unit.as_deref(), Some("client-address"));
+    assert_eq!(fine.functions[1].scope.as_deref(), Some("flow"));
     let none = describe(&one("chain: c\nnfs: [ip-check]\n"));
     assert_eq!((none.unit, none.flows, none.needs), (None, None, "network"));
 }

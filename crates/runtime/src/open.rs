@@ -2,7 +2,7 @@
 
 use weir_nf::host::{FlowHead, Timeouts, WhenFull};
 use weir_nf::{CloseReason, Fields, FlowInfo, Scope};
-use weir_packet::{Direction, FlowKey, Frame, FramePool, Packet, PacketMemory};
+use weir_packet::{Direction, FlowKey, Frame, FramePool, HeaderFlags, Packet, PacketMemory};
 
 use crate::classify::Resolved;
 use crate::drops::EngineDrop;
@@ -85,8 +85,11 @@ impl Runtime {
             return Resolved::Refused(EngineDrop::FlowTableFull);
         };
         let head = table.flows.blocks.head_mut(flow);
-        // A SYN+ACK comes from the server, also when its SYN was not seen.
-        let client = if headers.is_tcp() && headers.tcp_flags & 0x12 == 0x12 {
+        // A SYN+ACK comes from the server, also when its SYN was not seen; an
+        // ICMP error about another protocol's flow is about a packet of the client.
+        let syn_ack = headers.is_tcp() && headers.tcp_flags & 0x12 == 0x12;
+        let about = headers.flags.contains(HeaderFlags::ICMP_ERROR) && headers.proto != key.proto();
+        let client = if syn_ack || about {
             direction.opposite()
         } else {
             direction

@@ -48,7 +48,8 @@ Ports:
   gen:KEY=VALUE,…          the traffic generator, as in `gen:flows=1000,packets=100000,size=imix`
   null                     nothing in, nothing out
 A port is given a name of the chain's ports as NAME=PORT; without one it is the
-chain's first port on the inside (--in) or outside (--out).
+chain's first port on the inside (--in) or outside (--out). The summary goes to
+standard error where packets or events go to standard output.
 
 Examples:
   weir run examples/monitor.yaml --in capture.pcap

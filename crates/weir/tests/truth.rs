@@ -143,9 +143,10 @@ fn http_requests_are_those_of_the_truth() {
         let name = &row["trace"];
         let path = traces.join("traces").join(name).display().to_string();
         let args = ["run", &chain, "--in", &path, "--events", &events];
-        let ran = run(args
-            .iter()
-            .chain(&["--quiet", "--set", "flows.max=50000", "--output", "json"]));
+        let ran =
+            run(args
+                .iter()
+                .chain(&["--quiet", "--set", "flows.max=50000", "--output", "json"]));
         assert_eq!(ran.code, 0, "{name}: {}", ran.err);
         let mut found = Requests::new();
         for event in support::events(&events) {
@@ -168,7 +169,11 @@ fn http_requests_are_those_of_the_truth() {
             wrong.push(name.clone());
         }
     }
-    println!("HTTP differs in {} of {}: {wrong:?}", wrong.len(), rows.len());
+    println!(
+        "HTTP differs in {} of {}: {wrong:?}",
+        wrong.len(),
+        rows.len()
+    );
     assert!(rows.len() > 500, "only {} captures", rows.len());
     assert!(
         wrong.len() * 100 <= rows.len() * 3,

@@ -165,17 +165,54 @@ function!(
     |_settings, _set_up| Ok(())
 );
 
-function!(
-    Balancer,
-    NoSettings,
-    Descriptor {
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub(crate) struct BalancerSettings {
+    pub(crate) per_connection: bool,
+}
+
+/// Keeps a state per server, or per connection where the settings say so.
+pub(crate) struct Balancer {
+    per_connection: bool,
+}
+
+impl NetworkFunction for Balancer {
+    type Settings = BalancerSettings;
+    type State = ();
+    type Stats = ();
+
+    const DESCRIPTOR: Descriptor = Descriptor {
         needs: weir_nf::Needs::Flow,
         scope: Scope::Fields(Fields::SERVER_ADDRESS),
         writes: Parts::NETWORK,
         ..Descriptor::new("balancer", "spreads connections")
-    },
-    |_settings, _set_up| Ok(())
-);
+    };
+
+    fn new(settings: BalancerSettings, _: &mut SetUp<'_>) -> Result<Balancer, SettingsError> {
+        let per_connection = settings.per_connection;
+        Ok(Balancer { per_connection })
+    }
+
+    fn open(
+        &self,
+        _: &Packet<'_>,
+        _: &FlowInfo<'_>,
+        _: &mut Context<'_>,
+    ) -> Result<(), DropReason> {
+        Ok(())
+    }
+
+    fn process(&self, _: &mut Packet<'_>, _: &mut Flow<'_, Self>, _: &mut Context<'_>) -> Verdict {
+        Verdict::Pass
+    }
+
+    fn scope(&self) -> Scope {
+        match self.per_connection {
+            true => Scope::Flow,
+            false => Self::DESCRIPTOR.scope,
+        }
+    }
+}
 
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -6,6 +6,7 @@ mod ports;
 mod summary;
 mod table;
 
+use std::path::Path;
 use std::time::Instant;
 
 use weir_io::port::{MergedInput, Received};
@@ -65,9 +66,15 @@ pub(crate) fn run(args: &Run, kinds: &[Kind]) -> Outcome {
     for warning in &summary.warnings {
         eprintln!("warning: {warning}");
     }
-    match args.output {
-        Format::Json => output::json(&summary.to_json())?,
-        Format::Text => output::line(&table::render(&summary))?,
+    let text = match args.output {
+        Format::Json => format!("{:#}", summary.to_json()),
+        Format::Text => table::render(&summary),
+    };
+    // Packets or events on standard output are for another program.
+    if ports.write_to_standard_output() || args.events.as_deref() == Some(Path::new("-")) {
+        eprintln!("{}", text.trim_end());
+    } else {
+        output::line(&text)?;
     }
     ended?;
     Ok(Exit::Done)

@@ -43,6 +43,12 @@ impl Ports {
         Ok(ports)
     }
 
+    /// Whether packets go to standard output.
+    pub(super) fn write_to_standard_output(&self) -> bool {
+        let standard = PortSpec::Capture("-".into());
+        self.outputs.iter().any(|port| port.spec == standard)
+    }
+
     pub(super) fn open_inputs(&self) -> Result<Vec<Box<dyn InputPort>>, Failure> {
         let open = |(number, port): (usize, &RunPort)| {
             port.spec
