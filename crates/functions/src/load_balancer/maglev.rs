@@ -88,6 +88,15 @@ pub(super) fn table(servers: &[(String, u32)], size: u32, seed: u64) -> Vec<u16>
 mod tests {
     use super::*;
 
+    #[test]
+    fn primes_are_told_up_to_the_largest_number() {
+        for (n, prime) in [(0, false), (1, false), (2, true), (65_537, true), (65_536, false)] {
+            assert_eq!(is_prime(n), prime, "{n}");
+        }
+        // Their roots' successors have squares beyond 32 bits.
+        assert!(is_prime(4_294_967_291) && !is_prime(4_294_836_225) && !is_prime(u32::MAX));
+    }
+
     fn servers(n: usize) -> Vec<(String, u32)> {
         (0..n).map(|i| (format!("10.0.0.{i}:80"), 1)).collect()
     }
