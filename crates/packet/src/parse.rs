@@ -14,7 +14,9 @@ use crate::walk::Walk;
 pub enum Depth {
     /// Link layer and tags: `l3` and `ethertype` are set; no network header is looked at.
     L2,
-    /// Network headers with their extensions: addresses, fragments and `proto` are known.
+    /// Network headers with their extensions: addresses, fragments and `proto` are known. Of a
+    /// plain packet the transport header is known as well, since that costs nothing; a fault in
+    /// a transport header is none at this depth.
     L3,
     /// Transport headers too.
     #[default]
@@ -96,9 +98,9 @@ pub fn parse_into(
 /// The plainest of plain packets: untagged IPv4 over Ethernet.
 #[inline(always)]
 fn plainest(bytes: &[u8], link: LinkType, options: &ParseOptions) -> Option<Plain> {
-    let (LinkType::Ethernet, Depth::L4) = (link, options.depth) else {
+    if link != LinkType::Ethernet || options.depth == Depth::L2 {
         return None;
-    };
+    }
     let head = bytes.first_chunk::<14>()?;
     if [head[12], head[13]] != ethertype::IPV4.to_be_bytes() {
         return None;
@@ -108,7 +110,8 @@ fn plainest(bytes: &[u8], link: LinkType, options: &ParseOptions) -> Option<Plai
 
 #[inline(never)]
 fn parse_other(bytes: &[u8], link: LinkType, options: &ParseOptions) -> Result<Headers, Malformed> {
-    if let (LinkType::Ethernet, Depth::L4) = (link, options.depth)
+    if link == LinkType::Ethernet
+        && options.depth != Depth::L2
         && let Some(found) = plain(bytes, options.inner)
     {
         return Ok(found.headers());
@@ -123,7 +126,8 @@ fn parse_other_into(
     options: &ParseOptions,
     headers: &mut Headers,
 ) -> Result<(), Malformed> {
-    if let (LinkType::Ethernet, Depth::L4) = (link, options.depth)
+    if link == LinkType::Ethernet
+        && options.depth != Depth::L2
         && let Some(found) = plain(bytes, options.inner)
     {
         found.put(headers);
