@@ -586,7 +586,12 @@ mod tests {
     fn more_memory_than_there_is_is_an_error_that_names_the_settings() {
         let options = FlowOptions::default();
         assert_eq!(check_memory("c", &options, 1 << 20, 1 << 20), Ok(()));
-        for (flows, buffers) in [(u64::MAX, 0), (0, u64::MAX), (u64::MAX, u64::MAX), (1 << 62, 1 << 62)] {
+        for (flows, buffers) in [
+            (u64::MAX, 0),
+            (0, u64::MAX),
+            (u64::MAX, u64::MAX),
+            (1 << 62, 1 << 62),
+        ] {
             let error = check_memory("edge", &options, flows, buffers).unwrap_err();
             for part in ["chain edge", "`flows.max`", "`flows.buffers`"] {
                 assert!(error.0.contains(part), "{error:?}");
