@@ -506,9 +506,9 @@ for TCP, UDP and ICMP queries over IPv4, as RFC 4787, RFC 5382 and RFC 5508 ask;
 docs/nat44.md says requirement by requirement what weir does.
 
 A mapping lives as long as one of its flows; time-outs are the chain's (`flows`),
-which by default are those of the RFCs. Its port is leased from the pool and given
-back when it ends. Where no port is left new flows are dropped as `no_port`.
-ICMP errors are translated with the packet that they quote. Later fragments follow
+by default those of the RFCs but for `tcp-closed` (`4m` there). Its port is leased
+from the pool and given back when it ends. Where no port is left new flows are
+dropped as `no_port`. ICMP errors are translated with the packet that they quote. Later fragments follow
 the first one. A packet from outside to an external address without a mapping is
 dropped as `no_mapping`, never answered. What comes from elsewhere than `inside`
 and goes elsewhere than the pool passes untouched, IPv6 included.
