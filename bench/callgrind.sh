@@ -1,7 +1,10 @@
 #!/bin/sh
 # Instructions per packet of chains, counted by callgrind, and the composition check: a chain of
-# three functions costs at most 1.1 x (engine + sum of (function alone - engine)), where the
-# engine is the chain of `flow-nop`. Each chain is run with N and with 2N packets; the difference
+# three functions costs at most 1.1 x (engine + sum of (function alone - engine)). The engine is a
+# chain that keeps flows and has one function, `nop`, which passes each burst as a whole; so what
+# calling a function for each packet costs is in the function's figure. With `flow-nop` for the
+# engine, which is called for each packet too, that cost is in the sum once and not three times;
+# that figure is printed as well, and not judged. Each chain is run with N and with 2N packets; the difference
 # is the packets' own cost, without start and flow opens. Counts don't depend on what else the
 # machine does.
 set -eu
@@ -35,28 +38,36 @@ show() {
 echo "instructions per packet, generator and sink taken off ($N packets)"
 sink=$(tenths sink)
 show "(generator and sink)" "$sink"
-for chain in flow-nop mac-swap ip-check ttl firewall monitor nat44 http-classifier; do
+for chain in engine nop flow-nop mac-swap ip-check ttl firewall monitor nat44 http-classifier; do
     net=$(($(tenths "$chain") - sink))
     eval "net_$(echo $chain | tr - _)=$net"
     show "$chain" "$net"
 done
 
+# What a chain should cost over a given engine: engine, functions.
+sum_over() {
+    sum=$1
+    for nf in $2; do
+        alone=$(eval "echo \$net_$(echo "$nf" | tr - _)")
+        sum=$((sum + alone - $1))
+    done
+    echo "$sum"
+}
+
 failed=0
 for chain in firewall+monitor+http-classifier firewall+monitor+nat44; do
     net=$(($(tenths "$chain") - sink))
     show "$chain" "$net"
-    sum=$net_flow_nop
-    for nf in $(echo "$chain" | tr + ' '); do
-        alone=$(eval "echo \$net_$(echo "$nf" | tr - _)")
-        sum=$((sum + alone - net_flow_nop))
-    done
+    nfs=$(echo "$chain" | tr + ' ')
+    sum=$(sum_over "$net_engine" "$nfs")
     show "  engine + what each adds alone" "$sum"
-    percent=$((net * 100 / sum))
     if [ $((net * 100)) -gt $((sum * LIMIT)) ]; then
         failed=1
-        echo "  $percent % of it: more than $LIMIT %"
+        echo "  $((net * 100 / sum)) % of it: more than $LIMIT %"
     else
-        echo "  $percent % of it (at most $LIMIT %)"
+        echo "  $((net * 100 / sum)) % of it (at most $LIMIT %)"
     fi
+    sum=$(sum_over "$net_flow_nop" "$nfs")
+    echo "  ($((net * 100 / sum)) % with flow-nop for the engine)"
 done
 exit $failed

@@ -35,6 +35,8 @@ fn entry(nf: &str) -> String {
         "nat44-apdm" => {
             "  - nat44: {pool: 192.0.2.0/25, mapping: address-and-port-dependent}\n".to_owned()
         }
+        // Beside `flows: {track: always}`: flows are found, and nothing is done with them.
+        "engine" => "  - nop\n".to_owned(),
         "ids" => "  - ids: {rule-files: [bench.rules]}\n".to_owned(),
         other => format!("  - {other}\n"),
     }
@@ -43,7 +45,12 @@ fn entry(nf: &str) -> String {
 /// A chain of these functions in a row, built as `weir run` builds it.
 pub(crate) fn stage(nfs: &[&str], texts: &mut Texts<'_>) -> Result<Stage, String> {
     let entries: String = nfs.iter().map(|nf| entry(nf)).collect();
-    let text = format!("chain: bench\nnfs:\n{entries}");
+    let flows = if nfs == ["engine"] {
+        "flows: {track: always}\n"
+    } else {
+        ""
+    };
+    let text = format!("chain: bench\n{flows}nfs:\n{entries}");
     let input = Input {
         name: "bench.yaml",
         text: &text,

@@ -23,6 +23,9 @@ const CONNECTIONS: usize = 64;
 /// Payload of the responses of one connection, in bytes.
 const RESPONSES: usize = 400_000;
 const SEGMENT: usize = 1_460;
+/// In the last request of each connection, and a pattern more: shows that text is looked at to
+/// its end.
+const MARKER: &str = "X-Weir-Marker: end";
 
 /// What was measured.
 pub(crate) struct Scan {
@@ -82,6 +85,11 @@ fn rules(random: &mut Seeded) -> String {
             number + 1
         );
     }
+    let _ = writeln!(
+        text,
+        "alert tcp any any -> any any (msg:\"marker\"; content:\"{MARKER}\"; sid:{};)",
+        PATTERNS + 1
+    );
     text
 }
 
@@ -147,19 +155,20 @@ fn traffic(random: &mut Seeded) -> (Vec<Sent>, u64) {
         sent.push(out(seq, ack, "A", &[]));
         let mut left = RESPONSES;
         while left > 0 {
+            let length = (4_000 + random.below(60_000)).min(left);
+            left -= length;
+            let marker = if left == 0 { MARKER } else { "X-Request: more" };
             let (a, b) = (word(random), word(random));
             let request = format!(
                 "GET /{a}/{b}.html?{b}={} HTTP/1.1\r\nHost: www.{a}.example\r\n\
                  User-Agent: Mozilla/5.0 (X11; Linux x86_64) Gecko/20100101\r\n\
                  Accept: text/html,application/xhtml+xml\r\nAccept-Language: en\r\n\
-                 Cookie: session={:016x}\r\n\r\n",
+                 Cookie: session={:016x}\r\n{marker}\r\n\r\n",
                 random.below(100_000),
                 random.next()
             );
             sent.push(out(seq, ack, "AP", request.as_bytes()));
             seq += request.len() as u32;
-            let length = (4_000 + random.below(60_000)).min(left);
-            left -= length;
             let body = page(random, &vocabulary, length);
             let response = format!(
                 "HTTP/1.1 200 OK\r\nServer: bench\r\nContent-Type: text/html\r\n\
@@ -221,9 +230,6 @@ fn feed(
 
 /// Measures it. Each round has a runtime of its own and the same packets.
 pub(crate) fn measure() -> Result<Scan, String> {
-    if weir_functions::find("ids").is_none() {
-        return Err("this build has no function `ids`".to_owned());
-    }
     let mut random = Seeded::new(3_000);
     let rules = rules(&mut random);
     let (packets, payload) = traffic(&mut random);
@@ -254,6 +260,12 @@ pub(crate) fn measure() -> Result<Scan, String> {
             return Err(format!("packets were dropped: {:?}", report.drops));
         }
         scan.alerts = report.events;
+        if scan.alerts < CONNECTIONS as u64 {
+            return Err(format!(
+                "{} alerts, where each of {CONNECTIONS} connections has a match",
+                scan.alerts
+            ));
+        }
         // The first round touches the memory of the tables for the first time.
         if round > 0 {
             scan.gigabytes
@@ -277,7 +289,7 @@ mod tests {
         };
         let (a, b) = (make(1), make(1));
         assert!(a == b && a != make(2));
-        assert_eq!(a.0.lines().count(), PATTERNS);
+        assert_eq!(a.0.lines().count(), PATTERNS + 1);
         let bytes: u64 = a.1.0.iter().map(|(_, p)| p.len() as u64 - 54).sum();
         assert_eq!(bytes, a.1.1);
         assert!(a.1.0.iter().all(|(_, p)| p.len() <= 54 + SEGMENT));
