@@ -81,16 +81,6 @@ fn settings(name: &str) -> Option<Settings> {
             }]
         }))),
         // Rules that match in packets, in streams and across segments.
-        "ids" => Some(typed::<Ids>(serde_json::json!({
-            "midstream": true,
-            "rules": r#"
-                alert tcp any any -> any any (msg:"get"; content:"GET "; flowbits:set,get; sid:1;)
-                alert tcp any any -> any any (msg:"host"; flowbits:isset,get; content:"Host"; nocase; content:"."; distance:2; sid:2;)
-                alert udp any any -> any any (msg:"dns"; content:"|00 01|"; offset:2; sid:3;)
-                alert icmp any any -> any any (msg:"ping"; itype:8; sid:4;)
-                alert ip any any -> any any (msg:"any"; sid:5;)
-            "#
-        }))),
         _ => None,
     }
 }

@@ -233,6 +233,16 @@ impl Runtime {
             .nodes
             .iter()
             .any(|node| node.processor.descriptor().aliases);
+        let buffers = stage
+            .nodes
+            .iter()
+            .any(|node| node.processor.descriptor().buffers > 0);
+        let buffer_bytes = if buffers { options.buffer_bytes } else { 0 };
+        let flow_bytes = match needs {
+            Needs::Flow => FlowTable::bytes(&options, &layout, &scope_layouts, aliases),
+            _ => 0,
+        };
+        check_memory(&stage.chain, &options, flow_bytes, buffer_bytes as u64)?;
         let table = (needs == Needs::Flow).then(|| {
             let scopes = scopes
                 .into_iter()
@@ -248,10 +258,6 @@ impl Runtime {
                 config.advise,
             )
         });
-        let buffers = stage
-            .nodes
-            .iter()
-            .any(|node| node.processor.descriptor().buffers > 0);
         let mut leases = Leases::new(&stage.pools);
         leases.grant_all();
         let lenient = options.malformed == OnMalformed::Pass;
@@ -282,7 +288,7 @@ impl Runtime {
             },
             world: World {
                 leases,
-                buffers: BufferPool::new(if buffers { options.buffer_bytes } else { 0 }),
+                buffers: BufferPool::new(buffer_bytes),
                 events: match config.event_bytes {
                     0 => EventLog::counting(),
                     bytes => EventLog::new(bytes),
@@ -547,4 +553,44 @@ fn nested_scopes(stage: &Stage) -> Result<Vec<(Scope, usize)>, StageError> {
         )));
     }
     Ok(scopes)
+}
+
+/// Refuses what the machine can't give: memory is reserved when a stage is
+/// made, and a reservation that fails would end the process without a word of
+/// what asked for it. Pages are only paid for when they are used.
+fn check_memory(
+    chain: &str,
+    options: &FlowOptions,
+    flows: u64,
+    buffers: u64,
+) -> Result<(), StageError> {
+    let mut probe: Vec<u8> = Vec::new();
+    let all = usize::try_from(flows.saturating_add(buffers)).unwrap_or(usize::MAX);
+    probe.try_reserve_exact(all).map_err(|_| {
+        let mib = |bytes: u64| bytes.div_ceil(1 << 20);
+        StageError(format!(
+            "chain {chain}: {} MiB for {} flows (`flows.max`) and {} MiB for side buffers \
+             (`flows.buffers`) are more than this machine gives: lower one of them",
+            mib(flows),
+            options.max,
+            mib(buffers)
+        ))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_memory_than_there_is_is_an_error_that_names_the_settings() {
+        let options = FlowOptions::default();
+        assert_eq!(check_memory("c", &options, 1 << 20, 1 << 20), Ok(()));
+        for (flows, buffers) in [(u64::MAX, 0), (0, u64::MAX), (u64::MAX, u64::MAX), (1 << 62, 1 << 62)] {
+            let error = check_memory("edge", &options, flows, buffers).unwrap_err();
+            for part in ["chain edge", "`flows.max`", "`flows.buffers`"] {
+                assert!(error.0.contains(part), "{error:?}");
+            }
+        }
+    }
 }

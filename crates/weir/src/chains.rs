@@ -1,5 +1,7 @@
 //! Loading a chain file from disk.
 
+use std::fs::File;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use weir_graph::{ChainFile, Input, Override};
@@ -7,6 +9,22 @@ use weir_nf::Sources;
 use weir_nf::host::Kind;
 
 use crate::exit::Failure;
+
+/// Most bytes of a chain file; the reader of chain files allows less.
+const MOST_CHAIN: u64 = 64 << 20;
+/// Most bytes of a text that a chain names: all rules there are fit many times.
+const MOST_TEXT: u64 = 256 << 20;
+
+/// Reads a file of at most so many bytes: some never end.
+fn read(path: &Path, most: u64) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(most + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most {
+        let message = format!("it has more than {} MiB", most >> 20);
+        return Err(std::io::Error::other(message));
+    }
+    Ok(bytes)
+}
 
 /// Texts beside the chain file.
 struct Files {
@@ -16,7 +34,8 @@ struct Files {
 impl Sources for Files {
     fn text(&mut self, name: &str) -> Result<String, String> {
         let path = self.folder.join(name);
-        std::fs::read_to_string(&path)
+        read(&path, MOST_TEXT)
+            .and_then(|bytes| String::from_utf8(bytes).map_err(std::io::Error::other))
             .map_err(|error| format!("can't read {}: {error}", path.display()))
     }
 }
@@ -28,7 +47,7 @@ pub(crate) fn load(
     seed: u64,
     kinds: &[Kind],
 ) -> Result<ChainFile, Failure> {
-    let bytes = std::fs::read(path)
+    let bytes = read(path, MOST_CHAIN)
         .map_err(|error| Failure::outside(format!("can't read {}: {error}", path.display())))?;
     let name = path.display().to_string();
     let text = String::from_utf8(bytes).map_err(|error| {

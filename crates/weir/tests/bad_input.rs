@@ -310,3 +310,50 @@ fn full_disks() {
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&output.stderr).contains("No space left"));
 }
+
+#[test]
+fn nothing_that_is_read_is_written_over() {
+    let folder = Folder::new();
+    let content = std::fs::read(capture("web.pcap")).unwrap();
+    let input = folder.write("in.pcap", &content);
+    let chain = folder.write("chain.yaml", "chain: a\nnfs: [monitor]\n");
+    let linked = folder.path("linked.pcap");
+    std::fs::hard_link(&input, &linked).unwrap();
+    let base = ["run", &chain, "--in", &input];
+    for (more, part) in [
+        (["--events", &input, "-q", "-q"], "an input"),
+        (["--events", &linked, "-q", "-q"], "an input"),
+        (["--events", &chain, "-q", "-q"], "an input"),
+        (["--out", &linked, "-q", "-q"], "an input"),
+        (["--out", "o.pcap", "--events", "o.pcap"], "same file"),
+        (["--out", "-", "--events", "-"], "standard output"),
+        (["--in", "-", "--in", "-"], "standard input"),
+    ] {
+        let more = more.iter().filter(|arg| **arg != "-q");
+        let ran = run(base.iter().chain(more));
+        assert_eq!(ran.code, 2, "{}", ran.err);
+        assert!(ran.err.contains(part), "{}", ran.err);
+        assert_eq!(std::fs::read(&input).unwrap(), content);
+        assert!(std::fs::read_to_string(&chain).unwrap().starts_with("chain"));
+    }
+    // Nor is anything emptied by a run that can't begin.
+    let events = folder.write("events.json", "old\n");
+    let ran = run(["run", &chain, "--in", "none.pcap", "--events", &events]);
+    assert_eq!(ran.code, 1, "{}", ran.err);
+    assert_eq!(std::fs::read_to_string(&events).unwrap(), "old\n");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_file_without_end_is_refused() {
+    let folder = Folder::new();
+    let rules = folder.write(
+        "rules.yaml",
+        "chain: a\nnfs:\n  - ids: {rule-files: [/dev/zero]}\n",
+    );
+    for (file, code) in [("/dev/zero", 1), (rules.as_str(), 3)] {
+        let ran = run(["check", file]);
+        assert_eq!(ran.code, code, "{}", ran.err);
+        assert!(ran.err.contains("MiB"), "{}", ran.err);
+    }
+}

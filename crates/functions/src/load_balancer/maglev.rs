@@ -21,6 +21,8 @@ pub(super) fn mix(mut x: u64) -> u64 {
 }
 
 pub(super) fn is_prime(n: u32) -> bool {
+    // In 64 bits: the square of a root's successor may be beyond 32.
+    let n = u64::from(n);
     n >= 2
         && (2..)
             .take_while(|d| d * d <= n)
@@ -85,6 +87,15 @@ pub(super) fn table(servers: &[(String, u32)], size: u32, seed: u64) -> Vec<u16>
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn primes_are_told_up_to_the_largest_number() {
+        for (n, prime) in [(0, false), (1, false), (2, true), (65_537, true), (65_536, false)] {
+            assert_eq!(is_prime(n), prime, "{n}");
+        }
+        // Their roots' successors have squares beyond 32 bits.
+        assert!(is_prime(4_294_967_291) && !is_prime(4_294_836_225) && !is_prime(u32::MAX));
+    }
 
     fn servers(n: usize) -> Vec<(String, u32)> {
         (0..n).map(|i| (format!("10.0.0.{i}:80"), 1)).collect()

@@ -105,35 +105,106 @@ impl PortSpec {
     }
 }
 
-/// Checks that no file is both read and written, or written twice: writing
-/// would empty what is still to be read. `-` is not a file.
+/// Checks that no file is both read and written, or written twice (writing
+/// would empty what is still to be read), by whatever names, hard links
+/// included; and that standard input and output (`-`) have one use each.
 ///
 /// # Errors
 ///
-/// The first output that collides.
+/// The first port that collides.
 pub fn check_apart<'a>(
     inputs: impl IntoIterator<Item = &'a PortSpec>,
     outputs: impl IntoIterator<Item = &'a PortSpec>,
 ) -> Result<(), PortError> {
     let file = |spec: &PortSpec| match spec {
-        PortSpec::Capture(path) if path.as_os_str() != "-" => Some(real(path)),
+        PortSpec::Capture(path) => Some(Place::of(path)),
         _ => None,
     };
-    let inputs: Vec<PathBuf> = inputs.into_iter().filter_map(file).collect();
-    let mut written: Vec<PathBuf> = Vec::new();
-    for path in outputs.into_iter().filter_map(file) {
-        let problem = if inputs.contains(&path) {
-            "this file is an input of the same run, which writing would empty"
-        } else if written.contains(&path) {
-            "two outputs are the same file"
-        } else {
-            written.push(path);
-            continue;
+    let mut read: Vec<Place> = Vec::new();
+    for place in inputs.into_iter().filter_map(file) {
+        if place == Place::Standard && read.contains(&place) {
+            return Err(PortError::new("-", "standard input can be read only once"));
+        }
+        read.push(place);
+    }
+    let mut written: Vec<Place> = Vec::new();
+    for place in outputs.into_iter().filter_map(file) {
+        let problem = match &place {
+            Place::Standard if written.contains(&place) => {
+                "standard output is used twice: write to a file"
+            }
+            Place::Standard => "",
+            Place::File { .. } if read.contains(&place) => {
+                "this file is an input of the same run, which writing would empty: write to \
+                 another file"
+            }
+            Place::File { .. } if written.contains(&place) => {
+                "two outputs are the same file: write to another file"
+            }
+            Place::File { .. } => "",
         };
-        let message = format!("{problem}: write to another file");
-        return Err(PortError::new(&path.display().to_string(), message));
+        if !problem.is_empty() {
+            return Err(PortError::new(&place.to_string(), problem));
+        }
+        written.push(place);
     }
     Ok(())
+}
+
+/// Where bytes are, whatever the name.
+#[derive(Debug)]
+enum Place {
+    Standard,
+    File {
+        path: PathBuf,
+        /// Device and number of a file that is there.
+        node: Option<(u64, u64)>,
+    },
+}
+
+impl Place {
+    fn of(path: &Path) -> Place {
+        if path.as_os_str() == "-" {
+            return Place::Standard;
+        }
+        Place::File {
+            path: real(path),
+            node: node(path),
+        }
+    }
+}
+
+impl PartialEq for Place {
+    fn eq(&self, other: &Place) -> bool {
+        match (self, other) {
+            (Place::Standard, Place::Standard) => true,
+            (Place::File { path: a, node: x }, Place::File { path: b, node: y }) => {
+                a == b || x.is_some() && x == y
+            }
+            _ => false,
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::Standard => f.write_str("-"),
+            Place::File { path, .. } => path.display().fmt(f),
+        }
+    }
+}
+
+#[cfg(unix)]
+fn node(path: &Path) -> Option<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt as _;
+    let there = std::fs::metadata(path).ok()?;
+    Some((there.dev(), there.ino()))
+}
+
+#[cfg(not(unix))]
+fn node(_: &Path) -> Option<(u64, u64)> {
+    None
 }
 
 /// The path without links; of a file that is not there yet, that of its folder

@@ -26,6 +26,11 @@ pub(crate) struct Aliases {
 }
 
 impl Aliases {
+    /// Bytes that so many take.
+    pub(crate) fn bytes(max: u32) -> u64 {
+        u64::from(max) * (size_of::<Alias>() + size_of::<u32>()) as u64
+    }
+
     pub(crate) fn new(max: u32) -> Aliases {
         Aliases {
             all: Vec::with_capacity(max as usize),

@@ -67,9 +67,19 @@ fn tag(hash: u64) -> u16 {
 }
 
 impl Index {
+    /// Buckets for `entries` at a load of at most 3/4.
+    fn buckets(entries: usize) -> usize {
+        (entries * 4 / 3).div_ceil(WIDTH).max(1).next_power_of_two()
+    }
+
+    /// Bytes that room for `entries` takes.
+    pub(crate) fn bytes(entries: usize) -> u64 {
+        (Self::buckets(entries) * size_of::<Bucket>()) as u64
+    }
+
     /// Room for `entries` at a load of at most 3/4.
     pub(crate) fn new(entries: usize, advise: weir_packet::Advise) -> Index {
-        let count = (entries * 4 / 3).div_ceil(WIDTH).max(1).next_power_of_two();
+        let count = Self::buckets(entries);
         let buckets = Arena::zeroed(count, advise);
         Index {
             buckets,

@@ -52,6 +52,32 @@ pub(crate) struct FlowTable {
 }
 
 impl FlowTable {
+    /// Bytes that a table of these settings takes when it is full.
+    pub(crate) fn bytes(
+        options: &FlowOptions,
+        layout: &StageLayout,
+        scopes: &[StageLayout],
+        with_aliases: bool,
+    ) -> u64 {
+        let aliases = Self::most_aliases(options, with_aliases);
+        let scopes = scopes
+            .iter()
+            .map(|layout| Records::bytes(options.max, 0, layout))
+            .sum::<u64>();
+        Records::bytes(options.max, aliases, layout)
+            + scopes
+            + Aliases::bytes(aliases)
+            + Wheel::bytes(options.max as usize)
+    }
+
+    fn most_aliases(options: &FlowOptions, with_aliases: bool) -> u32 {
+        if with_aliases {
+            options.max.saturating_mul(2).min(ALIAS - 1)
+        } else {
+            0
+        }
+    }
+
     /// For the blocks of `layout`, with `scopes` (finest first, each with the
     /// function that makes its keys and its own layout).
     pub(crate) fn new(
@@ -62,11 +88,7 @@ impl FlowTable {
         seed: u64,
         advise: Advise,
     ) -> FlowTable {
-        let aliases = if with_aliases {
-            options.max.saturating_mul(2).min(ALIAS - 1)
-        } else {
-            0
-        };
+        let aliases = Self::most_aliases(options, with_aliases);
         FlowTable {
             flows: Records::new(options.max, aliases, layout, advise),
             scopes: scopes

@@ -39,6 +39,12 @@ pub(crate) struct Records {
 }
 
 impl Records {
+    /// Bytes that so many take.
+    pub(crate) fn bytes(max: u32, extra: u32, layout: &StageLayout) -> u64 {
+        let record = layout.lines() * 64 + size_of::<Cold>() + size_of::<u32>();
+        Index::bytes(max as usize + extra as usize) + u64::from(max) * record as u64
+    }
+
     /// At most `max` records; the index has room for `extra` further entries.
     pub(crate) fn new(max: u32, extra: u32, layout: &StageLayout, advise: Advise) -> Records {
         let max = max.clamp(1, ALIAS - 1);

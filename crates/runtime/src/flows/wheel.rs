@@ -28,6 +28,11 @@ pub(crate) struct Wheel {
 }
 
 impl Wheel {
+    /// Bytes that a wheel of so many takes.
+    pub(crate) fn bytes(records: usize) -> u64 {
+        (records * size_of::<Link>()) as u64
+    }
+
     /// For records 0 to `records` − 1.
     pub(crate) fn new(records: usize) -> Wheel {
         Wheel {

@@ -20,7 +20,7 @@ use crate::{Outcome, chains, output, seed};
 
 use dispatch::Dispatcher;
 use events::EventFile;
-use ports::Ports;
+use ports::{Also, Ports};
 use summary::Summary;
 
 /// Packets taken from the inputs at a time.
@@ -31,13 +31,16 @@ const EVENT_BYTES: usize = 4 << 20;
 pub(crate) fn run(args: &Run, kinds: &[Kind]) -> Outcome {
     let seed = args.seed.unwrap_or_else(seed::random);
     let file = chains::load(&args.chain, &args.set, seed, kinds)?;
-    let ports = Ports::parse(&args.input, &args.out, &file)?;
-    let events = args.events.as_deref().map(EventFile::create).transpose()?;
+    let also = Also {
+        chain: &args.chain,
+        events: args.events.as_deref(),
+    };
+    let ports = Ports::parse(&args.input, &args.out, &file, also)?;
     let config = RuntimeConfig {
         seed,
         advise: weir_io::advise_large_pages,
         cycles: weir_io::cycles,
-        event_bytes: if events.is_some() { EVENT_BYTES } else { 0 },
+        event_bytes: if args.events.is_some() { EVENT_BYTES } else { 0 },
     };
     let memory = PacketMemory::new(MemoryLayout::default(), weir_io::advise_large_pages);
     let Some(pool) = FramePool::new(memory) else {
@@ -49,9 +52,13 @@ pub(crate) fn run(args: &Run, kinds: &[Kind]) -> Outcome {
             .map_err(|error| Failure::chain(format!("error: {error}")))?;
         runtimes.push(runtime);
     }
+    // What is written is created last: an input that can't be read empties
+    // nothing.
+    let input = MergedInput::new(ports.open_inputs()?);
+    let events = args.events.as_deref().map(EventFile::create).transpose()?;
     let mut engine = Engine {
         pool,
-        input: MergedInput::new(ports.open_inputs()?),
+        input,
         outputs: ports.open_outputs()?,
         dispatcher: Dispatcher::new(&file),
         runtimes,

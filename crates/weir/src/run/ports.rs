@@ -1,5 +1,7 @@
 //! Which ports a run has, and on which side of the chain each is.
 
+use std::path::Path;
+
 use weir_graph::ChainFile;
 use weir_io::port::{InputPort, OutputPort, PortCounters, PortSpec, check_apart};
 use weir_packet::{Frame, FramePool, Side};
@@ -17,6 +19,16 @@ pub(super) struct RunPort {
     spec: PortSpec,
 }
 
+/// The files of a run that are no ports: nothing may be written over them, nor
+/// may they be written over a port's.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Also<'a> {
+    /// The chain file.
+    pub(super) chain: &'a Path,
+    /// Where events go.
+    pub(super) events: Option<&'a Path>,
+}
+
 /// The ports of a run.
 #[derive(Clone, Debug)]
 pub(super) struct Ports {
@@ -29,6 +41,7 @@ impl Ports {
         inputs: &[String],
         outputs: &[String],
         file: &ChainFile,
+        also: Also<'_>,
     ) -> Result<Ports, Failure> {
         let declared = Declared::of(file);
         let none = ["null".to_owned()];
@@ -37,8 +50,13 @@ impl Ports {
             inputs: read(inputs, &declared, Side::Inside)?,
             outputs: read(outputs, &declared, Side::Outside)?,
         };
-        let specs = |ports: &'_ [RunPort]| ports.iter().map(|p| p.spec.clone()).collect::<Vec<_>>();
-        check_apart(&specs(&ports.inputs), &specs(&ports.outputs))
+        let specs = |ports: &'_ [RunPort], also: Option<&Path>| {
+            let also = also.map(|path| PortSpec::Capture(path.to_owned()));
+            let specs = ports.iter().map(|p| p.spec.clone());
+            specs.chain(also).collect::<Vec<_>>()
+        };
+        let inputs = specs(&ports.inputs, Some(also.chain));
+        check_apart(&inputs, &specs(&ports.outputs, also.events))
             .map_err(|error| Failure::usage(error.to_string()))?;
         Ok(ports)
     }
