@@ -18,7 +18,6 @@ pub mod nat44;
 pub mod nop;
 mod outer;
 pub mod policer;
-mod prefix;
 mod registry;
 mod rewrite;
 pub mod size_histogram;

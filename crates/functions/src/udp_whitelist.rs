@@ -5,8 +5,8 @@ use serde::Deserialize;
 use weir_nf::packet::protocol::ip;
 use weir_nf::prelude::*;
 
-use crate::prefix::Prefixes;
 use crate::words::Words;
+use weir_nf::packet::Prefixes;
 
 /// Settings of [`UdpWhitelist`].
 #[derive(Clone, Debug, Deserialize, JsonSchema)]

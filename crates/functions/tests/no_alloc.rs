@@ -80,7 +80,6 @@ fn settings(name: &str) -> Option<Settings> {
                 "backends": [{ "address": "198.18.1.1" }, { "address": "198.18.1.2" }]
             }]
         }))),
-        // Rules that match in packets, in streams and across segments.
         _ => None,
     }
 }

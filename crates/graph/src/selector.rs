@@ -5,7 +5,10 @@
 
 use std::net::IpAddr;
 
-use weir_packet::{FlowKey, Headers, KeyOptions, KeyOutcome, flow_key, protocol::ip};
+use weir_packet::{
+    Direction, FlowKey, Headers, KeyOptions, KeyOutcome, Prefix, PrefixError, Prefixes, flow_key,
+    protocol::ip,
+};
 
 use crate::diagnostic::Report;
 use crate::read;
@@ -47,40 +50,26 @@ struct Entry {
     /// First and last.
     ports: Vec<(u16, u16)>,
     vlans: Vec<(u16, u16)>,
-    /// Address and mask.
-    ipv4: Vec<(u32, u32)>,
-    ipv6: Vec<(u128, u128)>,
+    prefixes: Prefixes,
     text: String,
 }
 
 /// What entries look at.
 struct Facts {
-    addresses: Addresses,
+    addresses: Option<[IpAddr; 2]>,
     ports: Option<[u16; 2]>,
     protocol: Option<u8>,
 }
 
-enum Addresses {
-    None,
-    Ipv4([u32; 2]),
-    Ipv6([u128; 2]),
-}
-
 impl Facts {
     fn of(key: &FlowKey) -> Facts {
-        let [a0, a1, b0, b1, ports, _] = key.to_words();
-        let addresses = if key.is_ipv6() {
-            let join = |high: u64, low: u64| u128::from(high) << 64 | u128::from(low);
-            Addresses::Ipv6([join(a0, a1), join(b0, b1)])
-        } else {
-            Addresses::Ipv4([a1 as u32, b1 as u32])
-        };
+        let (from, from_port) = key.source(Direction::Forward);
+        let (to, to_port) = key.destination(Direction::Forward);
         let protocol = key.proto();
         Facts {
-            addresses,
+            addresses: Some([from, to]),
             // The keys of ICMP queries have an identifier in the ports' place.
-            ports: matches!(protocol, ip::TCP | ip::UDP | ip::SCTP)
-                .then_some([(ports >> 48) as u16, (ports >> 32) as u16]),
+            ports: matches!(protocol, ip::TCP | ip::UDP | ip::SCTP).then_some([from_port, to_port]),
             protocol: Some(protocol),
         }
     }
@@ -89,18 +78,12 @@ impl Facts {
         match flow_key(bytes, headers, &KeyOptions::default()) {
             KeyOutcome::Flow(key, _) => Facts::of(&key),
             KeyOutcome::LaterFragment(key) => Facts {
-                addresses: match (key.source(), key.destination()) {
-                    (IpAddr::V4(a), IpAddr::V4(b)) => Addresses::Ipv4([u32::from(a), u32::from(b)]),
-                    (IpAddr::V6(a), IpAddr::V6(b)) => {
-                        Addresses::Ipv6([u128::from(a), u128::from(b)])
-                    }
-                    _ => Addresses::None,
-                },
+                addresses: Some([key.source(), key.destination()]),
                 ports: None,
                 protocol: Some(headers.proto),
             },
             KeyOutcome::None => Facts {
-                addresses: Addresses::None,
+                addresses: None,
                 ports: None,
                 protocol: None,
             },
@@ -156,21 +139,12 @@ impl Entry {
         {
             return false;
         }
-        if !self.ipv4.is_empty() || !self.ipv6.is_empty() {
-            let inside = match &facts.addresses {
-                Addresses::None => false,
-                Addresses::Ipv4(ends) => self
-                    .ipv4
-                    .iter()
-                    .any(|(prefix, mask)| ends.iter().any(|end| end & mask == *prefix)),
-                Addresses::Ipv6(ends) => self
-                    .ipv6
-                    .iter()
-                    .any(|(prefix, mask)| ends.iter().any(|end| end & mask == *prefix)),
-            };
-            if !inside {
-                return false;
-            }
+        if !self.prefixes.is_empty()
+            && !facts
+                .addresses
+                .is_some_and(|ends| ends.iter().any(|end| self.prefixes.contains(*end)))
+        {
+            return false;
         }
         self.vlans.is_empty()
             || headers
@@ -301,51 +275,12 @@ impl Entry {
         let Some(text) = read::word(value, "a prefix like `10.0.0.0/8`", report) else {
             return;
         };
-        let bad = || {
-            format!(
-                "`{}` is not a prefix: write one like `10.0.0.0/8` or `2001:db8::/32`",
-                shorten(text)
-            )
-        };
-        let (address, length) = match text.split_once('/') {
-            Some((address, length)) => (address, Some(length)),
-            None => (text, None),
-        };
-        let length = length.map(|length| match length.bytes().all(|c| c.is_ascii_digit()) {
-            true => length.parse::<u32>().ok(),
-            false => None,
-        });
-        let result = match (address.parse(), length) {
-            (Ok(IpAddr::V4(address)), None | Some(Some(0..=32))) => {
-                let length = length.flatten().unwrap_or(32);
-                let mask = u32::MAX.checked_shl(32 - length).unwrap_or(0);
-                let prefix = u32::from(address) & mask;
-                self.ipv4.push((prefix, mask));
-                let clean = IpAddr::from(std::net::Ipv4Addr::from(prefix));
-                host_bits(text, clean, IpAddr::V4(address), length)
-            }
-            (Ok(IpAddr::V6(address)), None | Some(Some(0..=128))) => {
-                let length = length.flatten().unwrap_or(128);
-                let mask = u128::MAX.checked_shl(128 - length).unwrap_or(0);
-                let prefix = u128::from(address) & mask;
-                self.ipv6.push((prefix, mask));
-                let clean = IpAddr::from(std::net::Ipv6Addr::from(prefix));
-                host_bits(text, clean, IpAddr::V6(address), length)
-            }
-            _ => Err(bad()),
-        };
-        read::parsed(value.span, result, report);
+        let prefix: Result<Prefix, PrefixError> = text.parse();
+        let prefix = prefix.map_err(|why| format!("`{}` {why}", shorten(text)));
+        if let Some(prefix) = read::parsed(value.span, prefix, report) {
+            self.prefixes.add(prefix);
+        }
     }
-}
-
-/// `10.1.2.3/8` is a slip: of the address or of the length.
-fn host_bits(text: &str, clean: IpAddr, address: IpAddr, length: u32) -> Result<(), String> {
-    if clean == address {
-        return Ok(());
-    }
-    Err(format!(
-        "`{text}` has bits set after its first {length}: write `{clean}/{length}`"
-    ))
 }
 
 /// A number, or a range as `80-90`.

@@ -46,6 +46,7 @@ mod memory;
 mod packet;
 #[allow(unsafe_code)]
 pub mod prefetch;
+mod prefix;
 mod quoted;
 mod read;
 mod time;
@@ -64,6 +65,7 @@ pub use malformed::Malformed;
 pub use memory::{FramePool, MemoryLayout, NoFrame, PacketMemory};
 pub use packet::Packet;
 pub use parse::{Depth, ParseOptions, classify, parse, parse_into};
+pub use prefix::{Prefix, PrefixError, Prefixes};
 pub use quoted::Quoted;
 pub use time::Time;
 pub use wire::BufferTooSmall;

@@ -14,10 +14,10 @@ use weir_nf::prelude::*;
 use weir_nf::tcp_seen;
 
 use crate::name::Name;
-use crate::prefix::Prefixes;
 use crate::words::Words;
 use banner::Banner;
 use stack::Stack;
+use weir_nf::packet::Prefixes;
 
 /// What is looked for, and where.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]

@@ -6,8 +6,8 @@ use weir_nf::SettingsError;
 use weir_nf::packet::Packet;
 
 use super::Match;
-use crate::prefix::Prefixes;
 use crate::words::Words;
+use weir_nf::packet::Prefixes;
 
 /// What entries look at, read once per packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,8 +6,8 @@ use weir_nf::SettingsError;
 use weir_nf::packet::Side;
 
 use super::rule::{Action, PROTOCOLS, Rule};
-use crate::prefix::Prefixes;
 use crate::words::Words;
+use weir_nf::packet::Prefixes;
 
 /// Connection states, as bits.
 pub(crate) mod state {

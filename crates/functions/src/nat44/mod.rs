@@ -15,8 +15,8 @@ use weir_nf::{Event, PoolId, PoolSpec, PortLease, PortSpace, Want};
 
 pub use settings::{Behaviour, Pooling, Settings};
 
-use crate::prefix::Prefixes;
 use crate::rewrite::{self, End, Tuple};
+use weir_nf::packet::Prefixes;
 
 /// What a state is about.
 mod kind {

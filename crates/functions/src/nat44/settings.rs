@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use weir_nf::SettingsError;
 
-use crate::prefix::{Prefix, Prefixes};
 use crate::words::Words;
+use weir_nf::packet::{Prefix, PrefixError, Prefixes};
 
 /// Settings of [`super::Nat44`].
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -101,14 +101,16 @@ pub(super) fn addresses(
     }
     let mut all = Vec::new();
     for word in settings.pool.iter() {
-        let prefix: Prefix = word.parse().map_err(bad)?;
-        let IpAddr::V4(first) = prefix.address else {
+        let prefix: Prefix = word
+            .parse()
+            .map_err(|why: PrefixError| bad(format!("`{word}` {why}")))?;
+        let IpAddr::V4(first) = prefix.address() else {
             return Err(bad(format!("`{word}` is not IPv4")).help("NAT44 is for IPv4 only"));
         };
-        if prefix.length < 20 {
+        if prefix.length() < 20 {
             return Err(bad(format!("`{word}` has more than 4,096 addresses")));
         }
-        let count = 1u32 << (32 - u32::from(prefix.length));
+        let count = 1u32 << (32 - u32::from(prefix.length()));
         all.extend((0..count).map(|i| Ipv4Addr::from(u32::from(first) + i)));
     }
     let given = all.len();

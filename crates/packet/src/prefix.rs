@@ -1,0 +1,214 @@
+//! Address prefixes as people write them (RFC 4632, RFC 4291 §2.3), and sets of
+//! them.
+
+use core::fmt;
+use core::str::FromStr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// A network: an address and how many of its leading bits count.
+///
+/// ```
+/// use weir_packet::{Prefix, PrefixError};
+///
+/// let prefix: Prefix = "10.0.0.0/8".parse()?;
+/// assert_eq!(prefix.length(), 8);
+/// let slip = "10.1.2.3/8".parse::<Prefix>();
+/// assert_eq!(slip, Err(PrefixError::HostBits(prefix)));
+/// # Ok::<(), PrefixError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Prefix {
+    address: IpAddr,
+    length: u8,
+}
+
+/// Why a text is no prefix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PrefixError {
+    /// It is no address, or the length is none that the address can have.
+    NotAPrefix,
+    /// Bits after its length are set, a slip of the address or of the length;
+    /// this is the network that the address is in.
+    HostBits(Prefix),
+}
+
+impl fmt::Display for PrefixError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PrefixError::NotAPrefix => {
+                f.write_str("is not a prefix: write one like `10.0.0.0/8` or `2001:db8::/32`")
+            }
+            PrefixError::HostBits(prefix) => write!(
+                f,
+                "has bits set after its first {}: write `{prefix}`",
+                prefix.length
+            ),
+        }
+    }
+}
+
+impl core::error::Error for PrefixError {}
+
+const fn mask4(length: u8) -> u32 {
+    match u32::MAX.checked_shl(32 - length as u32) {
+        Some(mask) => mask,
+        None => 0,
+    }
+}
+
+const fn mask6(length: u8) -> u128 {
+    match u128::MAX.checked_shl(128 - length as u32) {
+        Some(mask) => mask,
+        None => 0,
+    }
+}
+
+impl Prefix {
+    /// First address.
+    pub const fn address(&self) -> IpAddr {
+        self.address
+    }
+
+    /// Leading bits that count: 0 to 32, or to 128.
+    pub const fn length(&self) -> u8 {
+        self.length
+    }
+}
+
+impl FromStr for Prefix {
+    type Err = PrefixError;
+
+    fn from_str(text: &str) -> Result<Prefix, PrefixError> {
+        let (address, digits) = match text.split_once('/') {
+            Some((address, digits)) => (address, Some(digits)),
+            None => (text, None),
+        };
+        let written: IpAddr = address.parse().map_err(|_| PrefixError::NotAPrefix)?;
+        let most = if written.is_ipv4() { 32 } else { 128 };
+        let length = match digits {
+            None => most,
+            Some(digits) => Some(digits)
+                .filter(|digits| digits.bytes().all(|c| c.is_ascii_digit()))
+                .and_then(|digits| digits.parse().ok())
+                .filter(|&length| length <= most)
+                .ok_or(PrefixError::NotAPrefix)?,
+        };
+        let address = match written {
+            IpAddr::V4(a) => Ipv4Addr::from(u32::from(a) & mask4(length)).into(),
+            IpAddr::V6(a) => Ipv6Addr::from(u128::from(a) & mask6(length)).into(),
+        };
+        let prefix = Prefix { address, length };
+        if address == written {
+            Ok(prefix)
+        } else {
+            Err(PrefixError::HostBits(prefix))
+        }
+    }
+}
+
+impl fmt::Display for Prefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.address, self.length)
+    }
+}
+
+/// A set of networks of both families.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Prefixes {
+    /// Address and mask.
+    v4: Vec<(u32, u32)>,
+    v6: Vec<(u128, u128)>,
+}
+
+impl Prefixes {
+    /// The prefixes written as `words`.
+    ///
+    /// # Errors
+    ///
+    /// The first word that is no prefix, quoted, and why.
+    pub fn parse<'a>(words: impl Iterator<Item = &'a str>) -> Result<Prefixes, String> {
+        let mut set = Prefixes::default();
+        for word in words {
+            set.add(word.parse().map_err(|why| format!("`{word}` {why}"))?);
+        }
+        Ok(set)
+    }
+
+    /// Adds a network.
+    pub fn add(&mut self, prefix: Prefix) {
+        match prefix.address {
+            IpAddr::V4(a) => self.v4.push((u32::from(a), mask4(prefix.length))),
+            IpAddr::V6(a) => self.v6.push((u128::from(a), mask6(prefix.length))),
+        }
+    }
+
+    /// True where no network is in the set.
+    pub fn is_empty(&self) -> bool {
+        self.v4.is_empty() && self.v6.is_empty()
+    }
+
+    /// True where a network of the set contains the address.
+    #[inline]
+    pub fn has_ipv4(&self, address: Ipv4Addr) -> bool {
+        let address = u32::from(address);
+        self.v4.iter().any(|&(net, mask)| address & mask == net)
+    }
+
+    /// True where a network of the set contains the address.
+    #[inline]
+    pub fn contains(&self, address: IpAddr) -> bool {
+        match address {
+            IpAddr::V4(a) => self.has_ipv4(a),
+            IpAddr::V6(a) => {
+                let a = u128::from(a);
+                self.v6.iter().any(|&(net, mask)| a & mask == net)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prefixes_contain_what_they_say() {
+        let set =
+            Prefixes::parse(["10.0.0.0/8", "2001:db8::/32", "192.0.2.1"].into_iter()).unwrap();
+        for (address, inside) in [
+            ("10.255.0.1", true),
+            ("11.0.0.0", false),
+            ("192.0.2.1", true),
+            ("192.0.2.2", false),
+            ("2001:db8:ffff::1", true),
+            ("2001:db9::", false),
+        ] {
+            assert_eq!(set.contains(address.parse().unwrap()), inside, "{address}");
+        }
+        let all = Prefixes::parse(["0.0.0.0/0", "::/0"].into_iter()).unwrap();
+        assert!(all.contains("255.1.2.3".parse().unwrap()) && all.contains("::1".parse().unwrap()));
+    }
+
+    #[test]
+    fn faults_are_named() {
+        for text in [
+            "",
+            "10.0.0/8",
+            "10.0.0.0/33",
+            "10.0.0.0/+8",
+            "10.0.0.0/",
+            "::1/129",
+        ] {
+            assert_eq!(
+                text.parse::<Prefix>(),
+                Err(PrefixError::NotAPrefix),
+                "{text}"
+            );
+        }
+        let slip = Prefixes::parse(["::1/128", "2001:db8::1/32"].into_iter());
+        assert_eq!(
+            slip.unwrap_err(),
+            "`2001:db8::1/32` has bits set after its first 32: write `2001:db8::/32`"
+        );
+    }
+}
