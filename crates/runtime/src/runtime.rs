@@ -229,17 +229,18 @@ impl Runtime {
                 processor: node.processor.clone(),
             });
         }
-        let aliases = stage
+        let rewriters = stage
             .nodes
             .iter()
-            .any(|node| node.processor.descriptor().aliases);
+            .filter(|node| node.processor.descriptor().aliases)
+            .count() as u32;
         let buffers = stage
             .nodes
             .iter()
             .any(|node| node.processor.descriptor().buffers > 0);
         let buffer_bytes = if buffers { options.buffer_bytes } else { 0 };
         let flow_bytes = match needs {
-            Needs::Flow => FlowTable::bytes(&options, &layout, &scope_layouts, aliases),
+            Needs::Flow => FlowTable::bytes(&options, &layout, &scope_layouts, rewriters),
             _ => 0,
         };
         check_memory(&stage.chain, &options, flow_bytes, buffer_bytes as u64)?;
@@ -253,7 +254,7 @@ impl Runtime {
                 &options,
                 &layout,
                 scopes,
-                aliases,
+                rewriters,
                 config.seed,
                 config.advise,
             )
@@ -586,7 +587,12 @@ mod tests {
     fn more_memory_than_there_is_is_an_error_that_names_the_settings() {
         let options = FlowOptions::default();
         assert_eq!(check_memory("c", &options, 1 << 20, 1 << 20), Ok(()));
-        for (flows, buffers) in [(u64::MAX, 0), (0, u64::MAX), (u64::MAX, u64::MAX), (1 << 62, 1 << 62)] {
+        for (flows, buffers) in [
+            (u64::MAX, 0),
+            (0, u64::MAX),
+            (u64::MAX, u64::MAX),
+            (1 << 62, 1 << 62),
+        ] {
             let error = check_memory("edge", &options, flows, buffers).unwrap_err();
             for part in ["chain edge", "`flows.max`", "`flows.buffers`"] {
                 assert!(error.0.contains(part), "{error:?}");

@@ -334,7 +334,11 @@ fn nothing_that_is_read_is_written_over() {
         assert_eq!(ran.code, 2, "{}", ran.err);
         assert!(ran.err.contains(part), "{}", ran.err);
         assert_eq!(std::fs::read(&input).unwrap(), content);
-        assert!(std::fs::read_to_string(&chain).unwrap().starts_with("chain"));
+        assert!(
+            std::fs::read_to_string(&chain)
+                .unwrap()
+                .starts_with("chain")
+        );
     }
     // Nor is anything emptied by a run that can't begin.
     let events = folder.write("events.json", "old\n");

@@ -90,7 +90,13 @@ mod tests {
 
     #[test]
     fn primes_are_told_up_to_the_largest_number() {
-        for (n, prime) in [(0, false), (1, false), (2, true), (65_537, true), (65_536, false)] {
+        for (n, prime) in [
+            (0, false),
+            (1, false),
+            (2, true),
+            (65_537, true),
+            (65_536, false),
+        ] {
             assert_eq!(is_prime(n), prime, "{n}");
         }
         // Their roots' successors have squares beyond 32 bits.

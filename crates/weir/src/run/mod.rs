@@ -40,7 +40,11 @@ pub(crate) fn run(args: &Run, kinds: &[Kind]) -> Outcome {
         seed,
         advise: weir_io::advise_large_pages,
         cycles: weir_io::cycles,
-        event_bytes: if args.events.is_some() { EVENT_BYTES } else { 0 },
+        event_bytes: if args.events.is_some() {
+            EVENT_BYTES
+        } else {
+            0
+        },
     };
     let memory = PacketMemory::new(MemoryLayout::default(), weir_io::advise_large_pages);
     let Some(pool) = FramePool::new(memory) else {
