@@ -37,6 +37,12 @@ chains:
       - http
       - url-counter
       - url-validator: {action: drop, patterns: [abc]}
+      - ids:
+          rules: |
+            alert tcp any any -> any any (msg:"a"; flow:established,to_server; content:"GET"; content:"union"; nocase; distance:0; sid:1;)
+            alert tcp any any -> any any (msg:"b"; content:"HTTP"; flowbits:set,x; flowbits:noalert; sid:2;)
+            drop udp any any -> any any (msg:"c"; content:"abc"; dsize:<50; sid:3;)
+            alert tcp any any -> any any (msg:"d"; flowbits:isset,x; content:!"zz"; sid:4;)
       - flow-nop
       - nop
   - chain: edge

@@ -110,7 +110,7 @@ upgrade changes nothing.",
         Ok(state)
     }
 
-    #[inline]
+    #[inline(always)]
     fn process(
         &self,
         packet: &mut Packet<'_>,

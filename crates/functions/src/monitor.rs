@@ -127,6 +127,38 @@ const FLAG_COUNTERS: [(HeaderFlags, usize); 9] = [
     (HeaderFlags::ICMPV6, 10),
     (HeaderFlags::FRAGMENT, 12),
 ];
+/// How often each of the 16 header flags was set in a burst: one byte each, which 64 packets don't
+/// fill. All are counted at once, since most packets set few of them and which ones is hard to
+/// foretell.
+#[derive(Clone, Copy, Default)]
+struct FlagCounts([u64; 2]);
+
+impl FlagCounts {
+    #[inline(always)]
+    fn add(&mut self, flags: HeaderFlags) {
+        let [low, high] = flags.bits().to_le_bytes();
+        self.0[0] += spread(low);
+        self.0[1] += spread(high);
+    }
+
+    /// Of one flag.
+    fn of(&self, flag: HeaderFlags) -> u64 {
+        let bit = flag.bits().trailing_zeros() as usize;
+        self.0
+            .get(bit / 8)
+            .map_or(0, |counts| counts >> (bit % 8 * 8) & 0xff)
+    }
+}
+
+/// Bit n of `bits` as byte n, 0 or 1.
+#[inline(always)]
+fn spread(bits: u8) -> u64 {
+    const LOW: u64 = 0x0101_0101_0101_0101;
+    // Each byte keeps its own bit; adding 0x7f carries any of them to the top, and none further.
+    let own = u64::from(bits).wrapping_mul(LOW) & 0x8040_2010_0804_0201;
+    (own + 0x7f7f_7f7f_7f7f_7f7f) >> 7 & LOW
+}
+
 const OTHER_NETWORK: usize = 5;
 const OTHER_TRANSPORT: usize = 11;
 const TUNNELLED: usize = 13;
@@ -185,7 +217,7 @@ impl NetworkFunction for Monitor {
         Ok(())
     }
 
-    #[inline]
+    #[inline(always)]
     fn process(
         &self,
         packet: &mut Packet<'_>,
@@ -206,6 +238,7 @@ impl NetworkFunction for Monitor {
     #[inline]
     fn process_burst(&self, burst: &mut Burst<'_, Self>, cx: &mut Context<'_>) {
         let mut counts = [0u64; COUNTERS.len()];
+        let mut flags = FlagCounts::default();
         let (mut left, mut tagged) = (burst.mask(), 0u64);
         while left != 0 {
             let i = left.trailing_zeros() as usize;
@@ -217,11 +250,12 @@ impl NetworkFunction for Monitor {
             let headers = packet.headers();
             counts[PACKETS] += 1;
             counts[BYTES_SEEN] += u64::from(packet.wire_len());
-            for (flag, counter) in FLAG_COUNTERS {
-                counts[counter] += u64::from(headers.flags.contains(flag));
-            }
+            flags.add(headers.flags);
             counts[TUNNELLED] += u64::from(headers.tunnels != 0);
             tagged |= u64::from(headers.vlans != 0) << i;
+        }
+        for (flag, counter) in FLAG_COUNTERS {
+            counts[counter] = flags.of(flag);
         }
         counts[OTHER_NETWORK] = counts[PACKETS].saturating_sub(counts[2] + counts[3] + counts[4]);
         counts[OTHER_TRANSPORT] =
@@ -348,6 +382,28 @@ fn state_name(phase: Phase, is_tcp: bool) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn flags_are_counted_each_by_itself() {
+        let mut counts = FlagCounts::default();
+        for bits in 0..64u16 {
+            counts.add(HeaderFlags::from_bits(bits.wrapping_mul(0x9d37)));
+        }
+        for bit in 0..16 {
+            let flag = HeaderFlags::from_bits(1 << bit);
+            let slow = (0..64u16).filter(|bits| bits.wrapping_mul(0x9d37) >> bit & 1 == 1);
+            assert_eq!(counts.of(flag), slow.count() as u64, "bit {bit}");
+        }
+        for bits in 0..=u8::MAX {
+            let bytes = spread(bits).to_le_bytes();
+            for (bit, byte) in bytes.into_iter().enumerate() {
+                assert_eq!(byte, bits >> bit & 1);
+            }
+        }
+        let mut full = FlagCounts::default();
+        (0..64).for_each(|_| full.add(HeaderFlags::from_bits(u16::MAX)));
+        assert_eq!(full.of(HeaderFlags::NO_LENGTH), 64);
+    }
 
     #[test]
     fn packed_fields_do_not_run_into_each_other() {

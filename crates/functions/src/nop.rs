@@ -77,7 +77,7 @@ impl NetworkFunction for FlowNop {
         Ok(())
     }
 
-    #[inline]
+    #[inline(always)]
     fn process(&self, _: &mut Packet<'_>, _: &mut Flow<'_, Self>, _: &mut Context<'_>) -> Verdict {
         Verdict::Pass
     }

@@ -64,6 +64,16 @@ fn settings(name: &str) -> Option<Settings> {
             // Nearly everyone, so that nearly everything is translated.
             "inside": "0.0.0.0/1,128.0.0.0/2,192.0.0.0/6,196.0.0.0/7"
         }))),
+        // Rules for all groups, some of which match nearly everywhere.
+        "ids" => Some(typed::<Ids>(serde_json::json!({
+            "midstream": true,
+            "rules": "alert tcp any any -> any any (content:\"HTTP/1\"; sid:1;)\n\
+                alert tcp any any -> any any (content:\"a\"; content:\"e\"; distance:1; sid:2;)\n\
+                alert tcp any any -> any any (content:!\"Host\"; content:\"GET \"; sid:3;)\n\
+                alert tcp any any -> any any (content:\"zqzq\"; flowbits:set,a; sid:4;)\n\
+                alert udp any any -> any any (content:\"|00 01|\"; sid:5;)\n\
+                alert ip any any -> any any (ttl:>1; sid:6;)\n"
+        }))),
         "load-balancer" => Some(typed::<LoadBalancer>(serde_json::json!({
             "services": [{
                 "vip": "10.0.0.1,192.168.1.1,192.168.0.1,198.189.255.75,10.0.2.2",
@@ -71,16 +81,6 @@ fn settings(name: &str) -> Option<Settings> {
             }]
         }))),
         // Rules that match in packets, in streams and across segments.
-        "ids" => Some(typed::<Ids>(serde_json::json!({
-            "midstream": true,
-            "rules": r#"
-                alert tcp any any -> any any (msg:"get"; content:"GET "; flowbits:set,get; sid:1;)
-                alert tcp any any -> any any (msg:"host"; flowbits:isset,get; content:"Host"; nocase; content:"."; distance:2; sid:2;)
-                alert udp any any -> any any (msg:"dns"; content:"|00 01|"; offset:2; sid:3;)
-                alert icmp any any -> any any (msg:"ping"; itype:8; sid:4;)
-                alert ip any any -> any any (msg:"any"; sid:5;)
-            "#
-        }))),
         _ => None,
     }
 }

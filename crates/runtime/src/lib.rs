@@ -14,6 +14,7 @@ mod flows;
 mod fragments;
 pub mod harness;
 mod open;
+mod owner;
 mod report;
 mod runtime;
 mod snapshot;

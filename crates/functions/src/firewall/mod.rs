@@ -238,11 +238,59 @@ impl Firewall {
         Some(rule.action)
     }
 
+    #[inline(always)]
     fn wants(&self, packet: &Packet<'_>) -> bool {
         let headers = packet.headers();
         let tcp = usize::from(headers.tcp_flags);
         headers.flags.intersects(self.special)
             || headers.is_tcp() && self.wanted_flags[tcp / 64] >> (tcp % 64) & 1 == 1
+    }
+
+    /// Any packet: of a flow that is refused or was decided by older rules, or one that rules may
+    /// ask for beyond its flow's verdict.
+    #[inline(never)]
+    fn look_closer(
+        &self,
+        packet: &mut Packet<'_>,
+        flow: &mut Flow<'_, Self>,
+        cx: &mut Context<'_>,
+    ) -> Verdict {
+        if flow.state.generation != self.generation {
+            let known = flow.state.generation != UNDECIDED;
+            let mut new = self.decide(packet, &flow.info, known, cx);
+            if !known && packet.headers().flags.contains(HeaderFlags::ICMP_ERROR) {
+                new.generation = UNDECIDED;
+            }
+            cx.count(RENEWED, u64::from(known));
+            *flow.state = new;
+        }
+        let Remembered { rule, verdict, .. } = *flow.state;
+        if self.wants(packet)
+            && let Some(action) = self.exception(packet, &flow.info, rule, cx)
+        {
+            return match verdict_of(action) {
+                ACCEPT => Verdict::Pass,
+                other => self.refuse(packet, other, cx),
+            };
+        }
+        if verdict == ACCEPT {
+            return Verdict::Pass;
+        }
+        // A connection that was joined in the middle and dropped for it may
+        // begin anew with a SYN.
+        if verdict == INVALID && packet.headers().tcp_flags & 0x17 == 2 && flow.info.to_server() {
+            let mut facts = self.facts(packet, &flow.info, false);
+            facts.state = state::NEW;
+            let found = self.find(&facts);
+            let action = found.map_or(self.settings.default, |(_, rule)| rule.action);
+            flow.state.rule = found.map_or(DEFAULT_RULE, |(index, _)| index);
+            flow.state.verdict = verdict_of(action);
+            if flow.state.verdict == ACCEPT {
+                return Verdict::Pass;
+            }
+        }
+        let verdict = flow.state.verdict;
+        self.refuse(packet, verdict, cx)
     }
 
     #[cold]
@@ -413,49 +461,22 @@ impl NetworkFunction for Firewall {
         Ok(self.decide(packet, flow, false, cx))
     }
 
-    #[inline]
+    #[inline(always)]
     fn process(
         &self,
         packet: &mut Packet<'_>,
         flow: &mut Flow<'_, Self>,
         cx: &mut Context<'_>,
     ) -> Verdict {
-        if flow.state.generation != self.generation {
-            let known = flow.state.generation != UNDECIDED;
-            let mut new = self.decide(packet, &flow.info, known, cx);
-            if !known && packet.headers().flags.contains(HeaderFlags::ICMP_ERROR) {
-                new.generation = UNDECIDED;
-            }
-            cx.count(RENEWED, u64::from(known));
-            *flow.state = new;
-        }
-        let Remembered { rule, verdict, .. } = *flow.state;
-        if self.wants(packet)
-            && let Some(action) = self.exception(packet, &flow.info, rule, cx)
-        {
-            return match verdict_of(action) {
-                ACCEPT => Verdict::Pass,
-                other => self.refuse(packet, other, cx),
-            };
-        }
-        if verdict == ACCEPT {
+        let Remembered {
+            generation,
+            verdict,
+            ..
+        } = *flow.state;
+        if generation == self.generation && verdict == ACCEPT && !self.wants(packet) {
             return Verdict::Pass;
         }
-        // A connection that was joined in the middle and dropped for it may
-        // begin anew with a SYN.
-        if verdict == INVALID && packet.headers().tcp_flags & 0x17 == 2 && flow.info.to_server() {
-            let mut facts = self.facts(packet, &flow.info, false);
-            facts.state = state::NEW;
-            let found = self.find(&facts);
-            let action = found.map_or(self.settings.default, |(_, rule)| rule.action);
-            flow.state.rule = found.map_or(DEFAULT_RULE, |(index, _)| index);
-            flow.state.verdict = verdict_of(action);
-            if flow.state.verdict == ACCEPT {
-                return Verdict::Pass;
-            }
-        }
-        let verdict = flow.state.verdict;
-        self.refuse(packet, verdict, cx)
+        self.look_closer(packet, flow, cx)
     }
 
     fn without_flow(&self, packet: &mut Packet<'_>, cx: &mut Context<'_>) -> Verdict {

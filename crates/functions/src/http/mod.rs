@@ -1,7 +1,7 @@
 //! HTTP/1.x: a reader of messages out of TCP streams, and the function
 //! `http`, which reports transactions.
 //!
-//! [`line`] judges and reads first lines, [`head`] reads heads, [`message`]
+//! [`mod@line`] judges and reads first lines, [`head`] reads heads, [`message`]
 //! cuts a stream into heads and bodies; [`reader`] drives them from packets and
 //! is shared by all functions that read HTTP.
 

@@ -4,6 +4,8 @@ mod inspect;
 mod report;
 mod settings;
 mod state;
+#[cfg(test)]
+mod tests;
 mod view;
 
 use weir_nf::WorkSpace;

@@ -1,5 +1,7 @@
 //! The NAT through the engine; docs/nat44.md names these tests.
 
+mod standards;
+
 use super::*;
 use crate::rewrite::tests::{assert_right, error_about, parsed, quoted_ends, with_packet};
 use crate::words::Words;
@@ -424,7 +426,7 @@ fn errors_from_outside_reach_the_client() {
                     assert_eq!(quote, &frame[l3..l3 + n]);
                 }
             }
-            // an error ends nothing (5508 REQ-3, 5382 REQ-9)
+            // an error ends nothing (4787 REQ-12, 5382 REQ-10, 5508 REQ-6)
             assert_eq!(ends(&harness.send_from(INSIDE, &frame)[0]).0, external);
             assert_eq!(harness.counter("nat44", "created"), 1);
             harness.finish();

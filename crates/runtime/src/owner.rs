@@ -1,0 +1,32 @@
+//! Where a flow would rather live.
+
+use weir_nf::{Cluster, RuntimeId};
+use weir_packet::FlowKey;
+
+use crate::runtime::Runtime;
+
+impl Runtime {
+    /// What the functions of the stage prefer for the flow under `key`: the
+    /// answer of the first, in the order of the chain, that has one. `None`
+    /// where there is no such flow or it may stay where it is.
+    pub fn preferred_owner(&mut self, key: &FlowKey, cluster: &Cluster<'_>) -> Option<RuntimeId> {
+        let table = self.table.as_mut()?;
+        let flow = table.flow_of(key)?;
+        self.nodes.iter().find_map(|node| {
+            let mut record = flow;
+            let mut parent = table.flows.cold.get(record as usize)?.parent;
+            if let Some(scope) = node.scope {
+                for above in table.scopes.get(..=scope)? {
+                    record = parent.checked_sub(1)?;
+                    parent = above.records.cold.get(record as usize)?.parent;
+                }
+            }
+            let records = match node.scope {
+                None => &mut table.flows,
+                Some(scope) => &mut table.scopes.get_mut(scope)?.records,
+            };
+            node.processor
+                .preferred_owner(&mut records.blocks, record, &node.slot, cluster)
+        })
+    }
+}
