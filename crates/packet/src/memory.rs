@@ -313,6 +313,19 @@ impl FramePool {
         }
     }
 
+    /// True where less than half of the frames of this one's size are free.
+    /// Who keeps frames for later keeps none then: packets that wait must
+    /// leave room for those they wait for.
+    pub fn is_scarce(&self, frame: &Frame) -> bool {
+        let layout = self.memory.layout();
+        let (free, all) = if frame.line < self.memory.large_from {
+            (self.small.len(), layout.small_frames)
+        } else {
+            (self.large.len(), layout.large_frames)
+        };
+        free < all as usize / 2
+    }
+
     /// Frames that are out of the pool now: 0 at the end of a clean run.
     pub fn outstanding(&self) -> usize {
         let layout = self.memory.layout();

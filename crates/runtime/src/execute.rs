@@ -244,7 +244,7 @@ impl Runtime {
     fn hold(&mut self, pool: &mut FramePool, memory: &PacketMemory, i: usize, frame: Frame) {
         let key = FragmentKey::of(memory.bytes(&frame), &self.scratch.headers[i], &self.key);
         match key {
-            Some(key) if self.fragments.has_room_for(0) => {
+            Some(key) if self.fragments.has_room_for(0) && !pool.is_scarce(&frame) => {
                 let now = memory.meta(&frame).time.0;
                 self.fragments.hold(key, frame, now);
             }

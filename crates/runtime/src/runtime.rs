@@ -229,17 +229,18 @@ impl Runtime {
                 processor: node.processor.clone(),
             });
         }
-        let aliases = stage
+        let rewriters = stage
             .nodes
             .iter()
-            .any(|node| node.processor.descriptor().aliases);
+            .filter(|node| node.processor.descriptor().aliases)
+            .count() as u32;
         let buffers = stage
             .nodes
             .iter()
             .any(|node| node.processor.descriptor().buffers > 0);
         let buffer_bytes = if buffers { options.buffer_bytes } else { 0 };
         let flow_bytes = match needs {
-            Needs::Flow => FlowTable::bytes(&options, &layout, &scope_layouts, aliases),
+            Needs::Flow => FlowTable::bytes(&options, &layout, &scope_layouts, rewriters),
             _ => 0,
         };
         check_memory(&stage.chain, &options, flow_bytes, buffer_bytes as u64)?;
@@ -253,7 +254,7 @@ impl Runtime {
                 &options,
                 &layout,
                 scopes,
-                aliases,
+                rewriters,
                 config.seed,
                 config.advise,
             )

@@ -108,3 +108,29 @@ fn of_a_flow_that_has_ended_wait_and_are_counted() {
     let report = harness.finish();
     assert_eq!(report.drops, [("fragment_timeout".to_owned(), 1)]);
 }
+
+#[test]
+fn waiting_fragments_leave_frames_for_what_they_wait_for() {
+    for len in [16, 4_000] {
+        let mut harness = harness(FlowOptions {
+            held_fragments: 1 << 20,
+            ..FlowOptions::default()
+        });
+        // More datagrams without a first fragment than there are frames.
+        for id in 0..4_000 {
+            let fragment = Craft::udp("10.0.0.1:1000", "192.0.2.1:53")
+                .ip_id(id)
+                .fragment(100)
+                .payload(&vec![7; len])
+                .build();
+            assert_eq!(harness.send(&fragment).len(), 0);
+        }
+        let report = harness.report();
+        let full: u64 = report.drops.iter().map(|(_, n)| n).sum();
+        assert_eq!(report.drops, [("fragments_full".to_owned(), full)]);
+        assert!(report.held > 50 && report.held + full == 4_000);
+        let packet = Craft::udp("10.0.0.2:1000", "192.0.2.1:53").build();
+        assert_eq!(harness.send(&packet).len(), 1);
+        assert_eq!(harness.finish().held, 0);
+    }
+}

@@ -57,9 +57,9 @@ impl FlowTable {
         options: &FlowOptions,
         layout: &StageLayout,
         scopes: &[StageLayout],
-        with_aliases: bool,
+        rewriters: u32,
     ) -> u64 {
-        let aliases = Self::most_aliases(options, with_aliases);
+        let aliases = Self::most_aliases(options, rewriters);
         let scopes = scopes
             .iter()
             .map(|layout| Records::bytes(options.max, 0, layout))
@@ -70,12 +70,14 @@ impl FlowTable {
             + Wheel::bytes(options.max as usize)
     }
 
-    fn most_aliases(options: &FlowOptions, with_aliases: bool) -> u32 {
-        if with_aliases {
-            options.max.saturating_mul(2).min(ALIAS - 1)
-        } else {
-            0
-        }
+    /// Two for each flow and each function that gives flows further names (a
+    /// NAT: its answers', and its mapping's for anybody).
+    fn most_aliases(options: &FlowOptions, rewriters: u32) -> u32 {
+        options
+            .max
+            .saturating_mul(2)
+            .saturating_mul(rewriters)
+            .min(ALIAS - 1)
     }
 
     /// For the blocks of `layout`, with `scopes` (finest first, each with the
@@ -84,11 +86,11 @@ impl FlowTable {
         options: &FlowOptions,
         layout: &StageLayout,
         scopes: Vec<(Scope, usize, StageLayout)>,
-        with_aliases: bool,
+        rewriters: u32,
         seed: u64,
         advise: Advise,
     ) -> FlowTable {
-        let aliases = Self::most_aliases(options, with_aliases);
+        let aliases = Self::most_aliases(options, rewriters);
         FlowTable {
             flows: Records::new(options.max, aliases, layout, advise),
             scopes: scopes
