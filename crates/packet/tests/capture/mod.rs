@@ -19,7 +19,11 @@ pub(crate) fn traces() -> Option<PathBuf> {
         .flatten()
         .find(|path| path.is_dir());
     if found.is_none() {
-        eprintln!("SKIPPED: no captures in ../shared/traces nor in $WEIR_TRACES");
+        // Straight to standard error: the harness keeps what a passed test prints.
+        let _ = std::io::Write::write_all(
+            &mut std::io::stderr(),
+            b"SKIPPED: no captures in ../shared/traces nor in $WEIR_TRACES\n",
+        );
     }
     found
 }
