@@ -126,9 +126,16 @@ mod tests {
 
     #[test]
     fn is_zero_aligned_and_writable_to_its_end() {
+        // Miri would take an hour over each octet of the largest.
         for len in [0, 1, 1_000, 600_000] {
-            let mut arena =
-                Arena::<[u64; 8]>::zeroed(len, |bytes| assert!(bytes.iter().all(|&b| b == 0)));
+            let mut arena = Arena::<[u64; 8]>::zeroed(len, |bytes| {
+                assert!(
+                    bytes
+                        .iter()
+                        .step_by(if cfg!(miri) { 4_097 } else { 1 })
+                        .all(|&b| b == 0)
+                );
+            });
             assert_eq!(arena.len(), len);
             assert!(arena.as_ptr().addr().is_multiple_of(if len > 40_000 {
                 LARGE_PAGE
