@@ -16,6 +16,7 @@ pub(crate) fn runtime(stage: &Stage) -> Result<Runtime, String> {
         advise: weir_io::advise_large_pages,
         cycles: weir_io::cycles,
         event_bytes: 0,
+        follows: false,
     };
     Runtime::new(stage, config).map_err(|error| error.to_string())
 }

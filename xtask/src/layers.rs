@@ -16,7 +16,7 @@ pub(crate) struct Layer {
 }
 
 /// The layers, lowest first.
-pub(crate) const LAYERS: [Layer; 8] = [
+pub(crate) const LAYERS: [Layer; 11] = [
     Layer {
         folder: "packet",
         own: &[],
@@ -43,6 +43,11 @@ pub(crate) const LAYERS: [Layer; 8] = [
         others: Some(&["zerocopy"]),
     },
     Layer {
+        folder: "protocol",
+        own: &["weir-packet", "weir-nf", "weir-runtime"],
+        others: Some(&["siphasher"]),
+    },
+    Layer {
         folder: "graph",
         own: &["weir-packet", "weir-nf"],
         others: Some(&[
@@ -59,6 +64,24 @@ pub(crate) const LAYERS: [Layer; 8] = [
         others: None,
     },
     Layer {
+        folder: "control",
+        own: &["weir-packet", "weir-nf", "weir-protocol"],
+        others: Some(&[]),
+    },
+    Layer {
+        folder: "sim",
+        own: &[
+            "weir-packet",
+            "weir-nf",
+            "weir-functions",
+            "weir-runtime",
+            "weir-graph",
+            "weir-protocol",
+            "weir-control",
+        ],
+        others: Some(&["serde", "serde_json"]),
+    },
+    Layer {
         folder: "weir",
         own: &[
             "weir-packet",
@@ -67,6 +90,9 @@ pub(crate) const LAYERS: [Layer; 8] = [
             "weir-functions",
             "weir-runtime",
             "weir-graph",
+            "weir-protocol",
+            "weir-control",
+            "weir-sim",
             "weir-io",
         ],
         others: None,

@@ -67,6 +67,66 @@ pub mod frame_flags {
     /// The packet was turned back by a network function (NAT hairpin) and is
     /// on its second way through the chain.
     pub const TURNED: u8 = 4;
+    /// The packet's view starts from no state: its unit is new.
+    pub const FRESH: u8 = 8;
+    /// There is no packet: the switch could not send it again. Applied as one
+    /// that does nothing.
+    pub const LOST: u8 = 16;
+    /// There is no packet: what is due in the unit at this time ends.
+    pub const TICK: u8 = 32;
+    /// With [`FRESH`]: the unit's state was lost, the flow may be in the
+    /// middle of a connection.
+    pub const AFTER_LOSS: u8 = 64;
+    /// The switch sends the packet once more.
+    pub const REPEATED: u8 = 128;
+}
+
+/// What has become of a packet that a switch sent to a runtime, or what a
+/// frame beside it holds. Everything that a packet causes comes back to the
+/// switch with its unit, view and clock: side frames first ([`Fate::Emitted`],
+/// [`Fate::Notes`]), then the packet's own frame.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Fate {
+    /// None yet: on its way to a runtime.
+    #[default]
+    Pending = 0,
+    /// The packet is to leave.
+    Out = 1,
+    /// It was dropped (counted by the runtime under its reason).
+    Dropped = 2,
+    /// It is to enter the switch once more, as from the other side.
+    Turned = 3,
+    /// It was no packet (a tick, a lost one) and has been applied.
+    Applied = 4,
+    /// A packet that a function made, beside the packet itself.
+    Emitted = 5,
+    /// Notes beside the packet: aliases, ends, events.
+    Notes = 6,
+}
+
+impl Fate {
+    /// The fate of this number, if there is one.
+    pub const fn from_u8(number: u8) -> Option<Fate> {
+        Some(match number {
+            0 => Fate::Pending,
+            1 => Fate::Out,
+            2 => Fate::Dropped,
+            3 => Fate::Turned,
+            4 => Fate::Applied,
+            5 => Fate::Emitted,
+            6 => Fate::Notes,
+            _ => return None,
+        })
+    }
+
+    /// True where the frame closes its packet's entry: it is the packet's own.
+    pub const fn closes(self) -> bool {
+        matches!(
+            self,
+            Fate::Out | Fate::Dropped | Fate::Turned | Fate::Applied
+        )
+    }
 }
 
 /// What travels with a packet beside its bytes: one cache line at the start
@@ -107,7 +167,9 @@ pub struct FrameMeta {
     /// Link type as its capture file names it (`LINKTYPE_*` of the tcpdump.org
     /// registry); 0 where only `link` says it.
     pub dlt: u16,
-    pub(crate) reserved: [u8; 4],
+    /// What has become of it.
+    pub fate: Fate,
+    pub(crate) reserved: [u8; 3],
 }
 
 const _: () = assert!(META_BYTES == 64, "metadata is one cache line");

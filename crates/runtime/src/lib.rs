@@ -6,19 +6,23 @@
 //! time, all memory is reserved when it is made, and it names no clock, thread,
 //! socket or file.
 
+mod classifier;
 mod classify;
 mod drops;
 mod end;
 mod execute;
 mod flows;
+mod follow;
 mod fragments;
 pub mod harness;
+pub mod notes;
 mod open;
 mod owner;
 mod report;
 mod runtime;
 mod snapshot;
 
+pub use classifier::Classifier;
 pub use report::{FlowReport, FunctionReport, Report};
 pub use runtime::{Runtime, RuntimeConfig, StageError};
 pub use snapshot::SnapshotError;

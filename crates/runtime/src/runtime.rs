@@ -39,6 +39,9 @@ pub struct RuntimeConfig {
     /// Bytes of events kept between two visits of the driver; 0 counts events
     /// and keeps none.
     pub event_bytes: usize,
+    /// The engine works under a switch: see [`Runtime::apply`]. It holds no
+    /// port block until one is granted.
+    pub follows: bool,
 }
 
 impl Default for RuntimeConfig {
@@ -49,6 +52,7 @@ impl Default for RuntimeConfig {
             advise: weir_packet::no_advice,
             cycles: || 0,
             event_bytes: 0,
+            follows: false,
         }
     }
 }

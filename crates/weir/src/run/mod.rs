@@ -45,6 +45,7 @@ pub(crate) fn run(args: &Run, kinds: &[Kind]) -> Outcome {
         } else {
             0
         },
+        follows: false,
     };
     let memory = PacketMemory::new(MemoryLayout::default(), weir_io::advise_large_pages);
     let Some(pool) = FramePool::new(memory) else {

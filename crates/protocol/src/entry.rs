@@ -1,0 +1,94 @@
+//! Entries in their two forms: frames (rings) and messages (streams).
+
+use weir_packet::{Frame, FrameMeta, FramePool, NoFrame, PacketMemory};
+
+use crate::ids::{Clock, UnitId, View};
+use crate::message::{Entry, EntryBatch, Part, StateUpdate};
+
+/// A frame's content as a part of an entry. Only a frame that has left with
+/// bytes keeps them: those of a dropped packet are nobody's business.
+pub fn to_part(memory: &PacketMemory, frame: &Frame) -> Part {
+    let (meta, bytes) = memory.read(frame);
+    let keeps = !matches!(
+        meta.fate,
+        weir_packet::Fate::Dropped | weir_packet::Fate::Applied
+    );
+    Part {
+        fate: meta.fate,
+        time: meta.time,
+        sequence: meta.sequence,
+        flags: meta.flags,
+        side: meta.side,
+        port: meta.port,
+        link: meta.link,
+        dlt: meta.dlt,
+        wire_len: meta.wire_len,
+        bytes: if keeps { bytes.to_vec() } else { Vec::new() },
+    }
+}
+
+/// A frame of `pool` with a part of an entry (or a packet to apply).
+///
+/// # Errors
+///
+/// No frame is free.
+pub fn to_frame(
+    pool: &mut FramePool,
+    (unit, view, clock): (UnitId, View, Clock),
+    part: &Part,
+) -> Result<Frame, NoFrame> {
+    let mut meta = FrameMeta::received(part.time, 0);
+    meta.sequence = part.sequence;
+    meta.unit = unit.0;
+    meta.view = view.0;
+    meta.clock = clock.0;
+    meta.fate = part.fate;
+    meta.flags = part.flags;
+    meta.side = part.side;
+    meta.port = part.port;
+    meta.link = part.link;
+    meta.dlt = part.dlt;
+    let mut frame = pool.copy(&part.bytes, meta)?;
+    let memory = pool.memory();
+    let meta = memory.meta_mut(&mut frame);
+    meta.wire_len = part.wire_len;
+    Ok(frame)
+}
+
+/// Turns entries that are frames into batches, one per run of frames of one
+/// unit and view; the frames go back to `pool`.
+pub fn batches(pool: &mut FramePool, frames: &mut Vec<Frame>) -> Vec<EntryBatch> {
+    let mut batches: Vec<EntryBatch> = Vec::new();
+    for frame in frames.drain(..) {
+        let memory = pool.memory();
+        let meta = memory.meta(&frame);
+        let (unit, view, clock) = (UnitId(meta.unit), View(meta.view), Clock(meta.clock));
+        let part = to_part(memory, &frame);
+        pool.give(frame);
+        let batch = match batches.last_mut() {
+            Some(batch) if batch.unit == unit && batch.view == view => batch,
+            _ => {
+                batches.push(EntryBatch {
+                    unit,
+                    view,
+                    clock,
+                    state: StateUpdate::Omitted,
+                    entries: Vec::new(),
+                });
+                match batches.last_mut() {
+                    Some(batch) => batch,
+                    None => continue,
+                }
+            }
+        };
+        batch.clock = clock;
+        match batch.entries.last_mut() {
+            Some(entry) if entry.clock == clock => entry.parts.push(part),
+            _ => batch.entries.push(Entry {
+                clock,
+                parts: vec![part],
+            }),
+        }
+    }
+    batches
+}

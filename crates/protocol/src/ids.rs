@@ -1,0 +1,75 @@
+//! Names: units, views, clocks, processes.
+
+pub use weir_nf::RuntimeId;
+
+/// One life of a unit: a flow or a scope key, from its first packet to its
+/// granted end. The low 32 bits are its place in its switch's table, the bits
+/// above tell the lives in that place apart; 0 is no unit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct UnitId(pub u64);
+
+impl UnitId {
+    /// The place in the switch's table, a small dense number.
+    pub const fn slot(self) -> u32 {
+        self.0 as u32
+    }
+
+    /// Which life in that place, from 1.
+    pub const fn incarnation(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+}
+
+/// Number of a view: 48 bits, the switch's generation in the upper 16. No
+/// number is used twice, not even by a later life of the same key.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct View(pub u64);
+
+impl View {
+    /// No view yet: lower than any.
+    pub const NONE: View = View(0);
+
+    /// The first view of a switch's generation.
+    pub const fn first_of(generation: u16) -> View {
+        View((generation as u64) << 32 | 1)
+    }
+
+    /// Generation of the switch that opened it.
+    pub const fn generation(self) -> u16 {
+        (self.0 >> 32) as u16
+    }
+
+    /// The next number. When a generation's numbers are used up the next
+    /// generation's begin.
+    #[must_use]
+    pub const fn next(self) -> View {
+        View(self.0 + 1)
+    }
+}
+
+/// Number of a packet in its unit, from 1; 40 bits on the wire. As the clock
+/// of a state: the last packet applied to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Clock(pub u64);
+
+impl Clock {
+    /// Before the first packet.
+    pub const ZERO: Clock = Clock(0);
+
+    /// The clock after this one.
+    #[must_use]
+    pub const fn next(self) -> Clock {
+        Clock(self.0 + 1)
+    }
+}
+
+/// One process start that frames and messages go to and come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Peer {
+    /// The home switch, by its generation.
+    Switch(u16),
+    /// A runtime; a restarted one has another id.
+    Runtime(RuntimeId),
+    /// The coordinator, or the comparison mode's central controller.
+    Coordinator,
+}

@@ -1,0 +1,451 @@
+//! What processes say to one another beside data frames.
+//!
+//! Messages are idempotent: each may come twice, late, or from a process that
+//! is thought dead. Over rings they travel as they are; between processes they
+//! are encoded and ride on reliable streams. Batches of many units share a
+//! frame there.
+
+use weir_nf::host::AliasRequest;
+use weir_nf::{PoolId, PortLease};
+use weir_packet::{Fate, FlowKey, LinkType, Side, Time};
+
+use crate::ids::{Clock, RuntimeId, UnitId, View};
+
+/// Where the state of a new view comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// There is none: the unit's first view, or, with `after_loss`, the first
+    /// one after all its holders died.
+    Nothing {
+        /// The flow may be in the middle of a connection.
+        after_loss: bool,
+    },
+    /// Planned: `source` applies up to the base in view `old`, then sends.
+    Planned {
+        /// Owner of the last settled view.
+        source: RuntimeId,
+    },
+    /// After a failure: the new owner is `source` itself, which resumes from
+    /// its actor of view `old` (as owner or replica).
+    Resumed {
+        /// Owner or replica of the last settled view.
+        source: RuntimeId,
+    },
+}
+
+/// A view is open (switch → its owner), repeated until it is settled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Open {
+    /// The unit.
+    pub unit: UnitId,
+    /// The new view.
+    pub view: View,
+    /// The last settled view; [`View::NONE`] where there was none.
+    pub old: View,
+    /// Packets after this clock belong to the view.
+    pub base: Clock,
+    /// Last clock let out when the message was sent: outputs up to it are
+    /// done with.
+    pub out: Clock,
+    /// How the owner comes by the state.
+    pub origin: Origin,
+    /// Who keeps a copy from now on.
+    pub replica: Option<RuntimeId>,
+}
+
+/// How a planned move brings the state to the target.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum MoveMode {
+    /// The source sends as soon as it has applied the base (NFActor).
+    #[default]
+    Push,
+    /// The target asks first.
+    Pull,
+    /// The source sends an early snapshot, then copies of the packets that
+    /// change state, which the target applies without output (OpenNF+).
+    Reprocess,
+}
+
+/// One thing that a packet caused: the packet as it left, an emitted packet,
+/// or notes ([`weir_runtime::notes`]); or that it was dropped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// What it is.
+    pub fate: Fate,
+    /// Ingress time of the packet.
+    pub time: Time,
+    /// Ingress number of the packet.
+    pub sequence: u64,
+    /// Flags ([`weir_packet::frame_flags`]).
+    pub flags: u8,
+    /// Side of the ingress port.
+    pub side: Side,
+    /// Ingress port.
+    pub port: u8,
+    /// How the bytes begin.
+    pub link: LinkType,
+    /// Link type as its capture file names it.
+    pub dlt: u16,
+    /// Bytes the packet had on the wire.
+    pub wire_len: u32,
+    /// The bytes; none of a packet that was dropped.
+    pub bytes: Vec<u8>,
+}
+
+/// Everything one packet caused: design §7's entry, without its state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The packet's number.
+    pub clock: Clock,
+    /// Side parts first, the packet's own part last.
+    pub parts: Vec<Part>,
+}
+
+/// What the packets of a batch did to the unit's state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StateUpdate {
+    /// Said by a replica to the switch: the state stays with the replica.
+    Omitted,
+    /// No function changed its state. What the engine keeps of the flows
+    /// (times, phase) did: [`weir_runtime::Runtime::export_touch`].
+    Touched(Vec<u8>),
+    /// The whole state after the batch's last packet:
+    /// [`weir_runtime::Runtime::export_unit`]; `None` where nothing is left.
+    Full(Option<Vec<u8>>),
+}
+
+/// Entries of consecutive clocks of one unit: owner → replica → switch, or
+/// owner → switch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EntryBatch {
+    /// The unit.
+    pub unit: UnitId,
+    /// The view in which the packets were applied.
+    pub view: View,
+    /// The clock of `state`: that of the last entry, or of the actor where
+    /// there is no entry (a new view's first word to its replica).
+    pub clock: Clock,
+    /// The unit's state after it.
+    pub state: StateUpdate,
+    /// The entries, in order; empty where only the state is sent.
+    pub entries: Vec<Entry>,
+}
+
+/// The state of a unit on its way to another owner.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Image {
+    /// Last packet applied.
+    pub clock: Clock,
+    /// [`weir_runtime::Runtime::export_unit`]; `None`: the unit has no state
+    /// there, which is an answer too.
+    pub state: Option<Vec<u8>>,
+    /// Entries not known to be let out.
+    pub outputs: Vec<Entry>,
+}
+
+/// What a runtime has of a unit, for a switch that starts again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// The unit.
+    pub unit: UnitId,
+    /// The view of the actor.
+    pub view: View,
+    /// True for the owner, false for the replica.
+    pub owner: bool,
+    /// Last packet applied (or stored).
+    pub clock: Clock,
+    /// The unit's flows: key, and whether the client is the key's second end.
+    pub flows: Vec<(FlowKey, bool)>,
+    /// Their other names, each with the key of its flow.
+    pub aliases: Vec<(FlowKey, AliasRequest)>,
+}
+
+/// Which units to move.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Selection {
+    /// This many of those that a runtime owns.
+    Number(u32),
+    /// All that a runtime owns.
+    All,
+    /// Units with a flow in this space.
+    Space(FlowSpace),
+    /// The unit under this flow or scope key.
+    Key(FlowKey),
+}
+
+/// Part of all flows; an empty list takes all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FlowSpace {
+    /// Prefixes, one of which holds one of the flow's addresses.
+    pub prefixes: Vec<weir_packet::Prefix>,
+    /// Ranges of ports, one of which holds one of the flow's ports.
+    pub ports: Vec<(u16, u16)>,
+    /// IP protocol numbers.
+    pub protocols: Vec<u8>,
+}
+
+/// A report of a runtime's load.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Workload {
+    /// Packets taken in since the start.
+    pub packets: u64,
+    /// Packets lost at its input since the start.
+    pub drops: u64,
+    /// Units owned now.
+    pub units: u32,
+    /// Parts in a thousand of the time that it was busy lately.
+    pub busy: u32,
+}
+
+/// Everything that is not a data frame.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Message {
+    // ---- switch → runtime
+    /// A view is open.
+    Open(Open),
+    /// View `old` ends after clock `at`: apply no further, then send the state
+    /// to `to` for view `new` (in mode push without being asked). Repeated
+    /// until `new` is settled.
+    Closed {
+        /// The unit.
+        unit: UnitId,
+        /// The view that ends.
+        old: View,
+        /// Its last clock.
+        at: Clock,
+        /// The view that follows.
+        new: View,
+        /// Its owner.
+        to: RuntimeId,
+        /// How the state gets there.
+        mode: MoveMode,
+    },
+    /// Forget all views of the unit below this one; with `ended` the unit is
+    /// over and `below` is above all its views.
+    Forget {
+        /// The unit.
+        unit: UnitId,
+        /// The lowest view worth keeping.
+        below: View,
+        /// The end was granted.
+        ended: bool,
+    },
+    /// Outputs up to `out` are let out: they need not be kept.
+    Out {
+        /// The unit.
+        unit: UnitId,
+        /// The view whose keeper is meant.
+        view: View,
+        /// Last clock let out.
+        out: Clock,
+    },
+    /// Send an early snapshot to `to`, then ask for the move.
+    Prepare {
+        /// The unit.
+        unit: UnitId,
+        /// The current view.
+        view: View,
+        /// Who will own it.
+        to: RuntimeId,
+    },
+    /// A switch of this generation has started: fence older ones and claim
+    /// what you have.
+    Recover {
+        /// Its generation.
+        generation: u16,
+    },
+
+    // ---- runtime → switch, and owner → replica
+    /// Entries to let out, or to store and pass on.
+    Entries(Vec<EntryBatch>),
+    /// The new view's state is held (by its replica, or by an owner without).
+    Held {
+        /// The unit.
+        unit: UnitId,
+        /// The view.
+        view: View,
+    },
+    /// Please move the unit.
+    Move {
+        /// The unit.
+        unit: UnitId,
+        /// The view that the sender knows as current.
+        view: View,
+        /// The new owner.
+        to: RuntimeId,
+        /// How.
+        mode: MoveMode,
+    },
+    /// May the unit end? Its state is empty after clock `clock`.
+    End {
+        /// The unit.
+        unit: UnitId,
+        /// The asking owner's view.
+        view: View,
+        /// Its clock.
+        clock: Clock,
+    },
+    /// Something in the unit is due: please number a tick.
+    Tick {
+        /// The unit.
+        unit: UnitId,
+        /// The asking owner's view.
+        view: View,
+    },
+    /// There is a gap: send again what comes after `after`.
+    Repeat {
+        /// The unit.
+        unit: UnitId,
+        /// The view.
+        view: View,
+        /// Last clock applied.
+        after: Clock,
+    },
+    /// The view can't be taken over (no room, another layout): treated as a
+    /// failure of the sender for this unit, without suspicion.
+    Refuse {
+        /// The unit.
+        unit: UnitId,
+        /// The view.
+        view: View,
+        /// Why.
+        why: Refusal,
+    },
+    /// The answer to [`Message::Recover`], in as many messages as it takes.
+    Claims {
+        /// The generation it answers.
+        generation: u16,
+        /// What the sender has.
+        claims: Vec<Claim>,
+        /// True in the last message.
+        last: bool,
+    },
+
+    // ---- runtime → runtime
+    /// Send the state of view `old` at clock `at` for view `new`. Repeated.
+    Pull {
+        /// The unit.
+        unit: UnitId,
+        /// The view to take it from.
+        old: View,
+        /// The view it is for.
+        new: View,
+        /// Its base.
+        at: Clock,
+    },
+    /// The state of view `old` for view `new`.
+    State {
+        /// The unit.
+        unit: UnitId,
+        /// The view it was taken from.
+        old: View,
+        /// The view it is for; of an early snapshot [`View::NONE`].
+        new: View,
+        /// The state, its clock and outputs.
+        image: Image,
+    },
+    /// After an early snapshot: a packet that changed the state, to be applied
+    /// without output.
+    Copy {
+        /// The unit.
+        unit: UnitId,
+        /// The view it was applied in.
+        old: View,
+        /// Its number.
+        clock: Clock,
+        /// The number of the change before it (the snapshot's clock, for the
+        /// first).
+        after: Clock,
+        /// The packet as it came in.
+        packet: Part,
+    },
+    /// Ends a reprocessing: the state is that after the last copy, at `clock`.
+    Copied {
+        /// The unit.
+        unit: UnitId,
+        /// The view it was applied in.
+        old: View,
+        /// The view it is for.
+        new: View,
+        /// The base of `new`.
+        clock: Clock,
+        /// The number of the last change.
+        changed: Clock,
+        /// What the engine keeps of the flows at `clock`
+        /// ([`weir_runtime::Runtime::export_touch`]).
+        touched: Vec<u8>,
+        /// Entries not known to be let out.
+        outputs: Vec<Entry>,
+    },
+
+    // ---- leases of port blocks: switch ↔ runtime
+    /// More ports of a pool are needed.
+    LeaseWanted {
+        /// The pool.
+        pool: PoolId,
+    },
+    /// A block is leased to the receiver.
+    LeaseGranted {
+        /// The pool.
+        pool: PoolId,
+        /// Number of the address in the pool.
+        address: u16,
+        /// Number of the block.
+        block: u16,
+    },
+    /// A port of the receiver's block is free again.
+    PortFreed {
+        /// The pool.
+        pool: PoolId,
+        /// The port.
+        lease: PortLease,
+    },
+
+    // ---- coordinator → switch or runtime, and back
+    /// Say your load (NFActor's PollWorkload).
+    PollWorkload,
+    /// The answer.
+    Workload(Workload),
+    /// Who runs (NFActor's NotifyClusterCfg): runtimes that may own units.
+    NotifyClusterCfg {
+        /// They.
+        runtimes: Vec<RuntimeId>,
+    },
+    /// Move units of `from` to `to` (NFActor's SetMigrationTarget).
+    SetMigrationTarget {
+        /// Who gives.
+        from: RuntimeId,
+        /// Who takes.
+        to: RuntimeId,
+        /// What.
+        what: Selection,
+        /// How.
+        mode: MoveMode,
+    },
+    /// Who keeps copies of `of`'s units (NFActor's SetReplica).
+    SetReplica {
+        /// The owner.
+        of: RuntimeId,
+        /// The replica; `None` lets the switch choose by rotation.
+        replica: Option<RuntimeId>,
+    },
+    /// A process is dead or thought so (NFActor's Recover): open new views
+    /// where it was owner, replica or source.
+    Suspect {
+        /// Which.
+        runtime: RuntimeId,
+    },
+}
+
+/// Why a runtime does not take a view.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Refusal {
+    /// Flow table or buffers are full.
+    Full,
+    /// The snapshot is of another layout, or can't be upgraded.
+    Layout,
+    /// The snapshot is damaged.
+    Corrupt,
+    /// The state that a resumed view needs is not here.
+    NoState,
+}

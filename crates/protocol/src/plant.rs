@@ -1,0 +1,69 @@
+//! Planted bugs: what the checkers must find.
+//!
+//! Each leaves out one part of the protocol. They exist so that the simulator
+//! can show that it would notice; no program sets one.
+
+/// A part of the protocol to leave out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Plant {
+    /// The gate does not look at the view.
+    NoViewCheck,
+    /// A replica takes entries of any view into the one copy it has.
+    NoFence,
+    /// The gate does not ask for `n = out + 1`.
+    NoOrderAtGate,
+    /// The owner forgets outputs when it has sent them.
+    OwnerForgets,
+    /// The replica forgets outputs when it has passed them on.
+    ReplicaForgets,
+    /// Nothing is sent again.
+    NoRepeats,
+    /// The target, not the switch, tells the source to forget.
+    TargetForgets,
+    /// A view number is used again.
+    ViewReused,
+    /// One actor serves the views before and after a failure.
+    SharedActor,
+    /// A dropped packet makes no entry.
+    DropWithoutEntry,
+    /// Aliases are registered after the outputs have left.
+    AliasAfterOutput,
+    /// A block is leased again while an alias of it lives.
+    BlockLeasedAgain,
+}
+
+impl Plant {
+    /// All, in the order of the documentation.
+    pub const ALL: [Plant; 12] = [
+        Plant::NoViewCheck,
+        Plant::NoFence,
+        Plant::NoOrderAtGate,
+        Plant::OwnerForgets,
+        Plant::ReplicaForgets,
+        Plant::NoRepeats,
+        Plant::TargetForgets,
+        Plant::ViewReused,
+        Plant::SharedActor,
+        Plant::DropWithoutEntry,
+        Plant::AliasAfterOutput,
+        Plant::BlockLeasedAgain,
+    ];
+
+    /// Its name on a command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Plant::NoViewCheck => "no-view-check",
+            Plant::NoFence => "no-fence",
+            Plant::NoOrderAtGate => "no-order-at-gate",
+            Plant::OwnerForgets => "owner-forgets",
+            Plant::ReplicaForgets => "replica-forgets",
+            Plant::NoRepeats => "no-repeats",
+            Plant::TargetForgets => "target-forgets",
+            Plant::ViewReused => "view-reused",
+            Plant::SharedActor => "shared-actor",
+            Plant::DropWithoutEntry => "drop-without-entry",
+            Plant::AliasAfterOutput => "alias-after-output",
+            Plant::BlockLeasedAgain => "block-leased-again",
+        }
+    }
+}
