@@ -29,6 +29,7 @@ pub mod entry;
 pub mod ids;
 pub mod message;
 pub mod plant;
+pub mod selection;
 pub mod settings;
 pub mod switch;
 
