@@ -26,6 +26,7 @@ pub mod actors;
 pub mod counts;
 pub mod entry;
 pub mod ids;
+pub mod journal;
 pub mod message;
 pub mod plant;
 pub mod settings;
