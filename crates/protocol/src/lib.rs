@@ -27,8 +27,10 @@ pub mod codec;
 pub mod counts;
 pub mod entry;
 pub mod ids;
+pub mod journal;
 pub mod message;
 pub mod plant;
+pub mod selection;
 pub mod settings;
 pub mod switch;
 
