@@ -23,6 +23,7 @@
 //! packet's own frame, which closes it.
 
 pub mod actors;
+pub mod auth;
 pub mod codec;
 pub mod counts;
 pub mod entry;
@@ -33,8 +34,10 @@ pub mod plant;
 pub mod selection;
 pub mod settings;
 pub mod switch;
+pub mod wire;
 
 pub use actors::Actors;
+pub use auth::Key;
 pub use ids::{Clock, Peer, RuntimeId, UnitId, View};
 pub use message::Message;
 pub use switch::Switch;
