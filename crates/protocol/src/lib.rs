@@ -23,6 +23,7 @@
 //! packet's own frame, which closes it.
 
 pub mod actors;
+pub mod central;
 pub mod counts;
 pub mod entry;
 pub mod ids;
