@@ -24,9 +24,11 @@
 
 pub mod actors;
 pub mod central;
+pub mod codec;
 pub mod counts;
 pub mod entry;
 pub mod ids;
+pub mod journal;
 pub mod message;
 pub mod plant;
 pub mod selection;
