@@ -225,9 +225,10 @@ pub(crate) struct Home {
     pub(crate) root: u32,
 }
 
-/// Direction, under `key`, of the client's packets, by the first packet. A
-/// SYN+ACK comes from the server, also when its SYN was not seen; an ICMP
-/// error about another protocol's flow is about a packet of the client.
+/// Direction of the client's packets in a flow that a packet in `direction`
+/// opens. A SYN+ACK comes from the server, also when its SYN was not seen; an
+/// ICMP error about another protocol's flow is about a packet of the client.
+#[inline(always)]
 pub(crate) fn client_of(headers: &Headers, key: &FlowKey, direction: Direction) -> Direction {
     let syn_ack = headers.is_tcp() && headers.tcp_flags & 0x12 == 0x12;
     let about = headers.flags.contains(HeaderFlags::ICMP_ERROR) && headers.proto != key.proto();
@@ -239,7 +240,7 @@ pub(crate) fn client_of(headers: &Headers, key: &FlowKey, direction: Direction) 
 }
 
 /// The key of a scope made of fields of the flow's key.
-fn key_of_fields(head: &FlowHead, fields: Fields) -> FlowKey {
+pub(crate) fn key_of_fields(head: &FlowHead, fields: Fields) -> FlowKey {
     let client = head.client_direction();
     let key = &head.key;
     let end = |(address, port): (std::net::IpAddr, u16), with_address: bool, with_port: bool| {
