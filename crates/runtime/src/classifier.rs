@@ -208,6 +208,13 @@ impl Classifier {
         }
     }
 
+    /// An alias of the unit has ended before its flow, or an open one before
+    /// its unit. False where the unit has no such alias.
+    pub fn end_alias(&mut self, unit: u64, key: &FlowKey) -> bool {
+        let names = self.names.as_mut();
+        names.is_some_and(|names| names.end_alias(unit, key))
+    }
+
     /// The unit has ended, with all its names; its aliases are added to
     /// `freed`. The liaison does not end.
     pub fn remove_unit(&mut self, unit: u64, freed: &mut Vec<FlowKey>) {

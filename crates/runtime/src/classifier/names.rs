@@ -491,6 +491,19 @@ impl Names {
         }
     }
 
+    /// Ends an alias of the unit.
+    pub(super) fn end_alias(&mut self, unit: u64, key: &FlowKey) -> bool {
+        let found = self.find(key, self.hash(key));
+        let found = found.filter(|&found| self.is_alias(found));
+        match found {
+            Some(alias) if self.names[alias as usize].unit == unit => {
+                self.drop_alias(alias);
+                true
+            }
+            _ => false,
+        }
+    }
+
     /// Ends a unit with all its names.
     pub(super) fn remove_unit(&mut self, unit: u64, freed: &mut Vec<FlowKey>) {
         let Some(place) = self.place(unit) else {
