@@ -39,6 +39,8 @@ mod ports;
 mod raw;
 mod read;
 mod schema;
+mod script;
+mod script_schema;
 mod selector;
 mod tree;
 mod units;
@@ -51,4 +53,9 @@ pub use load::{Chain, ChainFile, Input, load};
 pub use overrides::Override;
 pub use ports::PortDecl;
 pub use schema::schema;
+pub use script::{
+    MOST_RUNTIMES, Script, ScriptCommand, ScriptFlows, ScriptMode, ScriptStep, ScriptTime,
+    load_script,
+};
+pub use script_schema::script_schema;
 pub use selector::Selector;

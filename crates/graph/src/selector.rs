@@ -284,7 +284,12 @@ impl Entry {
 }
 
 /// A number, or a range as `80-90`.
-fn numbers(value: &Node, what: &str, most: u16, report: &mut Report<'_>) -> Option<(u16, u16)> {
+pub(crate) fn numbers(
+    value: &Node,
+    what: &str,
+    most: u16,
+    report: &mut Report<'_>,
+) -> Option<(u16, u16)> {
     let bad = format!("a {what} from 0 to {most}, or a range like `10-20`");
     let number = |text: &str| -> Option<u16> {
         let digits = !text.is_empty() && text.bytes().all(|octet| octet.is_ascii_digit());

@@ -24,3 +24,5 @@ mod world;
 
 pub use check::{Invariant, Tally, Violation};
 pub use world::Outcome;
+
+pub mod scaling;
