@@ -16,6 +16,7 @@ pub mod plan;
 pub mod plants;
 pub mod random;
 pub mod run;
+pub mod scaling;
 pub mod settings;
 pub mod trace;
 pub mod traffic;
@@ -24,5 +25,3 @@ mod world;
 
 pub use check::{Invariant, Tally, Violation};
 pub use world::Outcome;
-
-pub mod scaling;

@@ -2,6 +2,7 @@
 //! that a failing run can be made smaller by leaving things out.
 
 use weir_protocol::message::MoveMode;
+use weir_protocol::settings::Replication;
 
 use crate::chain::Chain;
 use crate::fault::{Fault, Faults};
@@ -16,6 +17,8 @@ pub struct Plan {
     pub seed: u64,
     /// The chain.
     pub chain: Chain,
+    /// When replicas get the state.
+    pub replication: Replication,
     /// Faults that links and settings may have.
     pub faults: Faults,
     /// Packets, by time.
@@ -192,6 +195,7 @@ impl Plan {
         Plan {
             seed,
             chain,
+            replication: settings.replication_of(seed),
             faults,
             packets,
             steps,

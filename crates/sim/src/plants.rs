@@ -17,6 +17,7 @@ pub fn settings_for(plant: Plant) -> Settings {
         moves: 30,
         plain_links: true,
         some_faults: true,
+        replication: Some(Replication::EachBurst),
         plant: Some(plant),
         ..Settings::default()
     };
@@ -56,7 +57,7 @@ pub fn settings_for(plant: Plant) -> Settings {
         },
         Plant::NoOrderAtGate => Settings {
             faults: of(&[Fault::Loss, Fault::Reorder, Fault::Partition, Fault::Crash]),
-            replication: Replication::EachBurst,
+
             ..base
         },
         _ => Settings {

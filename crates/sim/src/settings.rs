@@ -15,8 +15,8 @@ pub struct Settings {
     /// Takes a random part of `faults` for each seed instead of all: then each
     /// combination comes, the quiet ones too.
     pub some_faults: bool,
-    /// When replicas get the state.
-    pub replication: Replication,
+    /// When replicas get the state; drawn by the seed without it.
+    pub replication: Option<Replication>,
     /// Runtimes at the start.
     pub runtimes: u32,
     /// Flows, at least.
@@ -39,7 +39,7 @@ impl Default for Settings {
         Settings {
             faults: Faults::ALL,
             some_faults: true,
-            replication: Replication::EachBurst,
+            replication: None,
             runtimes: 4,
             flows: 200,
             packets: 5_000,
@@ -52,6 +52,16 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// When replicas get the state in the run of this seed.
+    pub fn replication_of(&self, seed: u64) -> Replication {
+        let drawn = if Random::new(seed, 7).chance(650) {
+            Replication::EachBurst
+        } else {
+            Replication::None
+        };
+        self.replication.unwrap_or(drawn)
+    }
+
     /// The faults of a seed. Some do not go together with others: what can't
     /// happen under a setting is left out.
     pub fn faults_of(&self, seed: u64) -> Faults {

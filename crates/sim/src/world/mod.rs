@@ -178,7 +178,7 @@ impl<'a> World<'a> {
             generation: 0,
             next_runtime: 1,
             links: Links::new(plan.seed, plan.faults),
-            checker: Checker::new(settings.replication, Reference::new(engine)),
+            checker: Checker::new(plan.replication, Reference::new(engine)),
             trace,
             observed: BTreeMap::new(),
             counts: BTreeMap::new(),
@@ -279,7 +279,7 @@ impl<'a> World<'a> {
         let small = self.small();
         SwitchSettings {
             generation: self.generation,
-            replication: self.settings.replication,
+            replication: self.plan.replication,
             dispatch: [Dispatch::RoundRobin, Dispatch::LeastLoaded, Dispatch::Hash]
                 [(drawn % 3) as usize],
             kept: match (self.plan.faults.has(Fault::NothingKept), small) {

@@ -80,7 +80,7 @@ impl World<'_> {
         let switch = matches!(self.plan.steps.get(number), Some((_, Step::SwitchCrash { .. })));
         let double = self.plan.faults.has(Fault::DoubleCrash) && !switch;
         let few = if double { 2 } else { 3 };
-        let alone = double || self.settings.replication == Replication::None && !switch;
+        let alone = double || self.plan.replication == Replication::None && !switch;
         let may = (alone && self.switch.is_some() || self.is_healed())
             && (switch || self.useful().len() >= few);
         if may {
