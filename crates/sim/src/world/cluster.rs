@@ -85,6 +85,11 @@ impl World<'_> {
             }
             None => {}
         }
+        if let Some(streams) = process.streams.as_ref().filter(|_| process.is_alive()) {
+            for (what, count) in streams.counts().iter() {
+                merge(&mut self.counts, "stream", what, count);
+            }
+        }
     }
 
     /// The switch is told that a runtime is dead.
@@ -104,6 +109,9 @@ impl World<'_> {
             process.suspected = true;
         }
         self.say(None, || format!("V is told that r{} is dead", id.0));
+        if self.processes.get(no).is_some_and(|p| !p.is_alive()) {
+            self.close_streams(no);
+        }
         let time = self.time();
         if self.random.chance(500) {
             self.coordinator_says(Message::Suspect { runtime: id });
@@ -259,6 +267,7 @@ impl World<'_> {
                 self.count("left");
                 self.check_left(no);
                 self.kill(no);
+                self.close_streams(no);
                 if let Some(process) = self.processes.get_mut(no) {
                     process.suspected = true;
                 }
@@ -296,6 +305,7 @@ impl World<'_> {
             }
             if zombie {
                 self.kill(no);
+                self.close_streams(no);
             }
         }
         if self.switch.is_none() {

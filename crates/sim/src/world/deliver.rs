@@ -84,7 +84,7 @@ impl World<'_> {
         self.flush(to);
     }
 
-    fn deliver(&mut self, to: ProcessNo, from: ProcessNo, what: Delivery) {
+    pub(super) fn deliver(&mut self, to: ProcessNo, from: ProcessNo, what: Delivery) {
         let time = self.time();
         let Some(peer) = self.processes.get(from).map(|p| p.peer) else {
             return;
@@ -122,6 +122,7 @@ impl World<'_> {
                 Body::Runtime(actors) => actors.message(time, pool, peer, *message),
                 Body::Switch(switch) => switch.message(time, pool, peer, *message),
             },
+            Delivery::Wire(frames) => self.wire_frames(to, from, frames),
         }
     }
 
@@ -140,6 +141,11 @@ impl World<'_> {
             Some((Body::Switch(switch), pool)) => switch.tick(time, pool),
             Some((Body::Runtime(actors), pool)) => actors.tick(time, pool),
             None => return,
+        }
+        if let Some(streams) = &mut process.streams {
+            for stream in streams.iter_mut() {
+                stream.tick(time);
+            }
         }
         self.flush(no);
     }
@@ -170,6 +176,7 @@ impl World<'_> {
             Some((Body::Runtime(_), _)) => self.flush_runtime(no),
             None => return,
         }
+        self.pump(no);
         let start = super::START;
         let now = self.now;
         let Some(process) = self.processes.get_mut(no) else {
@@ -179,6 +186,11 @@ impl World<'_> {
             Some((Body::Switch(switch), _)) => switch.next_deadline(),
             Some((Body::Runtime(actors), _)) => actors.next_deadline(),
             None => None,
+        };
+        let streams = process.streams.as_ref().and_then(|s| s.next_deadline());
+        let deadline = match (deadline, streams) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
         };
         let Some(Time(deadline)) = deadline else {
             return;
@@ -218,7 +230,11 @@ impl World<'_> {
                 continue;
             }
             let mut carried = Vec::with_capacity(lane.frames.len());
+            let mut wire = Vec::new();
             for frame in lane.frames.drain(..) {
+                if process.streams.is_some() {
+                    wire.push(super::wire::encode(pool, &frame));
+                }
                 let meta = pool.memory().meta(&frame);
                 carried.push(Carried {
                     unit: UnitId(meta.unit),
@@ -228,7 +244,7 @@ impl World<'_> {
                 });
                 pool.give(frame);
             }
-            lanes.push((lane.to, carried));
+            lanes.push((lane.to, carried, wire));
         }
         let messages = core::mem::take(&mut switch.outbox.messages);
         for done in &journal {
@@ -242,13 +258,18 @@ impl World<'_> {
             self.learn(meta, bytes);
         }
         self.checker.all_left(&events);
-        for (to, carried) in lanes {
+        for (to, carried, wire) in lanes {
             for one in &carried {
                 self.checker
                     .sent(one.unit, one.view, one.clock, &one.part);
             }
-            if let Some(to) = self.process_of(Peer::Runtime(to)) {
+            let Some(to) = self.process_of(Peer::Runtime(to)) else {
+                continue;
+            };
+            if wire.is_empty() {
                 self.send_frames(no, to, carried);
+            } else {
+                self.send_wire(no, to, wire);
             }
         }
         for (to, message) in messages {
@@ -298,7 +319,7 @@ impl World<'_> {
         }
     }
 
-    fn process_of(&self, peer: Peer) -> Option<ProcessNo> {
+    pub(super) fn process_of(&self, peer: Peer) -> Option<ProcessNo> {
         self.processes.iter().position(|p| p.peer == peer)
     }
 
@@ -334,7 +355,7 @@ impl World<'_> {
         }
     }
 
-    fn arrival(&mut self, at: u64, to: ProcessNo, from: ProcessNo, sent: u64, what: Delivery) {
+    pub(super) fn arrival(&mut self, at: u64, to: ProcessNo, from: ProcessNo, sent: u64, what: Delivery) {
         self.schedule(
             at,
             Event::Arrival {
@@ -377,12 +398,16 @@ impl World<'_> {
             self.count("messages_to_nobody");
             return;
         };
+        if !self.settings.plain_links {
+            self.send_message(from, to, &message);
+            return;
+        }
         let arrival = self.links.message(from, to, self.now);
         let what = Delivery::Message(Box::new(message));
         self.arrival(arrival.at, to, from, arrival.sent, what);
     }
 
-    fn trace_delivery(&mut self, to: ProcessNo, from: ProcessNo, what: &Delivery) {
+    pub(super) fn trace_delivery(&mut self, to: ProcessNo, from: ProcessNo, what: &Delivery) {
         let name = |no: ProcessNo| self.processes.get(no).map(|p| p.name()).unwrap_or_default();
         let (to, from) = (name(to), name(from));
         match what {
@@ -407,6 +432,7 @@ impl World<'_> {
                     self.trace.say(unit, || line);
                 }
             }
+            Delivery::Wire(_) => {}
         }
     }
 }

@@ -5,9 +5,10 @@ mod deliver;
 pub(crate) mod links;
 pub(crate) mod process;
 mod steps;
+mod wire;
 
 use core::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
 use weir_nf::host::Stage;
 use weir_packet::Time;
@@ -153,6 +154,8 @@ pub(crate) struct World<'a> {
     /// Packets numbered and turned before the current switch started.
     numbered_before: u64,
     turned_before: u64,
+    /// Frames that were sent lately, to be damaged and sent once more.
+    recent: VecDeque<(ProcessNo, Vec<u8>)>,
 }
 
 impl<'a> World<'a> {
@@ -190,6 +193,7 @@ impl<'a> World<'a> {
             recovering: false,
             numbered_before: 0,
             turned_before: 0,
+            recent: VecDeque::new(),
         };
         world.checker.lenient = plan.faults.has(Fault::DoubleCrash);
         world.start_switch()?;
@@ -304,8 +308,9 @@ impl<'a> World<'a> {
         switch.outbox.journal.start();
         let peer = Peer::Switch(self.generation);
         let no = self.processes.len();
+        let wire = !self.settings.plain_links;
         let body = Body::Switch(Box::new(switch));
-        self.processes.push(Process::new(peer, body, no));
+        self.processes.push(Process::new(peer, body, no, wire));
         self.switch = Some(no);
         Ok(())
     }
@@ -323,10 +328,10 @@ impl<'a> World<'a> {
             plant: self.settings.plant,
         };
         let body = Body::Runtime(Box::new(Actors::new(engine, settings)));
-        let no = self.processes.len();
         let switch = self.switch.unwrap_or(0);
+        let wire = !self.settings.plain_links;
         self.processes
-            .push(Process::new(Peer::Runtime(id), body, switch));
+            .push(Process::new(Peer::Runtime(id), body, switch, wire));
         self.say(None, || format!("r{} starts", id.0));
         let time = self.time();
         if let Some(Body::Switch(switch)) = self.current_switch() {

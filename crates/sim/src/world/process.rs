@@ -1,10 +1,11 @@
 //! Processes: a switch or a runtime with memory of its own.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use weir_packet::{FramePool, MemoryLayout};
 use weir_protocol::message::{Message, Part};
-use weir_protocol::{Actors, Clock, Peer, RuntimeId, Switch, UnitId, View};
+use weir_protocol::stream::{ProcessStart, StreamSettings, Streams};
+use weir_protocol::{Actors, Clock, Key, Peer, RuntimeId, Switch, UnitId, View};
 
 use super::links::ProcessNo;
 
@@ -24,6 +25,25 @@ pub(crate) enum Delivery {
     Frames(Vec<Carried>),
     /// A message on a plain link.
     Message(Box<Message>),
+    /// Data frames and frames of streams, as they are on the wire.
+    Wire(Vec<Vec<u8>>),
+}
+
+/// The key of all processes of a run.
+pub(crate) const KEY: Key = Key([0x77; 16]);
+
+/// Settings of all streams of a run.
+pub(crate) fn stream_settings(small: bool) -> StreamSettings {
+    StreamSettings {
+        queue: if small { 48 << 10 } else { 8 << 20 },
+        window: if small { 16 << 10 } else { 256 << 10 },
+        longest: 1 << 20,
+        acknowledge_after: 100_000,
+        round_trip: 300_000,
+        shortest_wait: 500_000,
+        longest_wait: 20_000_000,
+        ..StreamSettings::default()
+    }
 }
 
 /// What a process runs.
@@ -49,10 +69,14 @@ pub(crate) struct Process {
     pub(crate) suspected: bool,
     /// It leaves when it is drained.
     pub(crate) draining: bool,
+    /// Its streams, where messages travel in frames.
+    pub(crate) streams: Option<Streams>,
+    /// Peers that it speaks to no more.
+    pub(crate) closed: BTreeSet<ProcessStart>,
 }
 
 impl Process {
-    pub(crate) fn new(peer: Peer, body: Body, switch: ProcessNo) -> Process {
+    pub(crate) fn new(peer: Peer, body: Body, switch: ProcessNo, wire: bool) -> Process {
         let pool = FramePool::with_layout(MemoryLayout {
             small_frames: 6_144,
             small_bytes: 33 * 64,
@@ -69,6 +93,8 @@ impl Process {
             switch,
             suspected: false,
             draining: false,
+            streams: wire.then(|| Streams::new(ProcessStart::from(peer), KEY)),
+            closed: BTreeSet::new(),
         }
     }
 

@@ -280,6 +280,7 @@ impl World<'_> {
         };
         self.count("switch_crashes");
         self.kill(no);
+        self.close_streams(no);
         self.checker.switch_is_gone();
         self.schedule(self.now + restart, Event::Restart);
     }
@@ -301,6 +302,9 @@ impl World<'_> {
         let Some(to) = self.who(who) else {
             return;
         };
+        if !self.settings.plain_links && mix(number, 50) % 2 == 0 {
+            return self.forge_wire(to, number);
+        }
         let mut drawn = 0;
         let mut draw = |below: u64| {
             drawn += 1;
