@@ -27,6 +27,7 @@ mod nf;
 mod output;
 mod run;
 mod seed;
+mod sim;
 
 use std::process::ExitCode;
 
@@ -54,6 +55,7 @@ pub fn main_with(more: &[Kind]) -> ExitCode {
         },
         Command::Schema => check::schema(&kinds),
         Command::Gen(spec) => generate::generate(&spec),
+        Command::Sim(args) => sim::sim(&args),
         Command::Completion(shell) => output::completion(shell.shell),
     };
     let exit = outcome.unwrap_or_else(|failure| {
