@@ -12,6 +12,7 @@ mod clock;
 mod count;
 mod idscan;
 mod line;
+mod plot;
 mod results;
 mod rows;
 mod seeded;

@@ -45,7 +45,7 @@ pub(crate) const LAYERS: [Layer; 11] = [
     Layer {
         folder: "protocol",
         own: &["weir-packet", "weir-nf", "weir-runtime"],
-        others: Some(&["siphasher"]),
+        others: Some(&["siphasher", "zerocopy"]),
     },
     Layer {
         folder: "graph",

@@ -1,2 +1,6 @@
 //! Decisions about a whole cluster: when to add runtimes, what to move, whom to
 //! stop. Pure functions and state machines: load reports in, actions out.
+
+pub mod scaling;
+
+pub use scaling::{Action, Scaling, ScalingSettings, SettingsError};

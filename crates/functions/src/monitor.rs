@@ -207,16 +207,6 @@ impl NetworkFunction for Monitor {
         })
     }
 
-    #[inline]
-    fn open(
-        &self,
-        _: &Packet<'_>,
-        _: &FlowInfo<'_>,
-        _: &mut Context<'_>,
-    ) -> Result<(), DropReason> {
-        Ok(())
-    }
-
     #[inline(always)]
     fn process(
         &self,

@@ -28,15 +28,6 @@ impl NetworkFunction for Nop {
         Ok(Nop)
     }
 
-    fn open(
-        &self,
-        _: &Packet<'_>,
-        _: &FlowInfo<'_>,
-        _: &mut Context<'_>,
-    ) -> Result<(), DropReason> {
-        Ok(())
-    }
-
     fn process(&self, _: &mut Packet<'_>, _: &mut Flow<'_, Self>, _: &mut Context<'_>) -> Verdict {
         Verdict::Pass
     }
@@ -66,15 +57,6 @@ impl NetworkFunction for FlowNop {
 
     fn new(_: Settings, _: &mut SetUp<'_>) -> Result<FlowNop, SettingsError> {
         Ok(FlowNop)
-    }
-
-    fn open(
-        &self,
-        _: &Packet<'_>,
-        _: &FlowInfo<'_>,
-        _: &mut Context<'_>,
-    ) -> Result<(), DropReason> {
-        Ok(())
     }
 
     #[inline(always)]

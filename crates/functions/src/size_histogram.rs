@@ -51,24 +51,6 @@ impl NetworkFunction for SizeHistogram {
         })
     }
 
-    fn open(
-        &self,
-        _: &Packet<'_>,
-        _: &FlowInfo<'_>,
-        _: &mut Context<'_>,
-    ) -> Result<(), DropReason> {
-        Ok(())
-    }
-
-    fn process(
-        &self,
-        packet: &mut Packet<'_>,
-        _: &mut Flow<'_, Self>,
-        cx: &mut Context<'_>,
-    ) -> Verdict {
-        self.without_flow(packet, cx)
-    }
-
     #[inline]
     fn without_flow(&self, packet: &mut Packet<'_>, cx: &mut Context<'_>) -> Verdict {
         cx.count(

@@ -98,24 +98,6 @@ impl NetworkFunction for Ttl {
         Ok(Ttl { address, address6 })
     }
 
-    fn open(
-        &self,
-        _: &Packet<'_>,
-        _: &FlowInfo<'_>,
-        _: &mut Context<'_>,
-    ) -> Result<(), DropReason> {
-        Ok(())
-    }
-
-    fn process(
-        &self,
-        packet: &mut Packet<'_>,
-        _: &mut Flow<'_, Self>,
-        cx: &mut Context<'_>,
-    ) -> Verdict {
-        self.without_flow(packet, cx)
-    }
-
     fn without_flow(&self, packet: &mut Packet<'_>, cx: &mut Context<'_>) -> Verdict {
         if decrement(packet) {
             return Verdict::Pass;

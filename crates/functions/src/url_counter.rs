@@ -81,10 +81,7 @@ table is a counter, not a state: a crash may lose what was counted since it was 
     };
 
     fn new(settings: Settings, _: &mut SetUp<'_>) -> Result<UrlCounter, SettingsError> {
-        let limits = settings.reading.limits().map_err(|mut error| {
-            error.path = format!("reading.{}", error.path);
-            error
-        })?;
+        let limits = settings.reading.limits()?;
         Ok(UrlCounter {
             host: settings.host,
             query: settings.query,

@@ -32,7 +32,8 @@ pub trait NetworkFunction: Sized + Send + Sync + 'static {
     /// A [`SettingsError`] that names the setting, what is wrong and the fix.
     fn new(settings: Self::Settings, set_up: &mut SetUp<'_>) -> Result<Self, SettingsError>;
 
-    /// The state of a flow when its first packet reaches this function.
+    /// The state of a flow when its first packet reaches this function; by
+    /// default all zeros.
     ///
     /// # Errors
     ///
@@ -43,15 +44,23 @@ pub trait NetworkFunction: Sized + Send + Sync + 'static {
         packet: &Packet<'_>,
         flow: &FlowInfo<'_>,
         cx: &mut Context<'_>,
-    ) -> Result<Self::State, DropReason>;
+    ) -> Result<Self::State, DropReason> {
+        let _ = (packet, flow, cx);
+        Ok(<Self::State as zerocopy::FromZeros>::new_zeroed())
+    }
 
-    /// One packet with its flow's state.
+    /// One packet with its flow's state. A function that keeps none needs only
+    /// [`NetworkFunction::without_flow`].
+    #[inline]
     fn process(
         &self,
         packet: &mut Packet<'_>,
         flow: &mut Flow<'_, Self>,
         cx: &mut Context<'_>,
-    ) -> Verdict;
+    ) -> Verdict {
+        let _ = flow;
+        self.without_flow(packet, cx)
+    }
 
     /// A burst of at most 64 packets, in order. Override it where work can be
     /// shared between packets; the default calls [`NetworkFunction::process`]

@@ -13,6 +13,7 @@
 
 #![deny(unsafe_code)]
 
+pub mod actor_frame;
 pub mod arp;
 pub mod checksum;
 pub mod ethernet;
@@ -28,6 +29,7 @@ pub mod key;
 pub mod link;
 pub mod malformed;
 pub mod mpls;
+pub mod nsh;
 pub mod parse;
 pub mod pppoe;
 pub mod protocol;
@@ -36,6 +38,7 @@ pub mod tcp;
 pub mod udp;
 pub mod vlan;
 pub mod vxlan;
+pub mod weir_header;
 
 #[allow(unsafe_code)]
 mod arena;

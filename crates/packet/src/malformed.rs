@@ -48,6 +48,20 @@ reasons! {
     PppTruncated = "ppp_truncated",
     /// The frame ends inside a network service header, or the header is too short for its kind.
     NshTruncated = "nsh_truncated",
+    /// The version of a network service header is not 0 (RFC 8300 section 2.2).
+    NshBadVersion = "nsh_bad_version",
+    /// A data frame between hosts ends inside weir's own header, or its packet is not of the
+    /// length that the header declares.
+    WeirTruncated = "weir_truncated",
+    /// A version of weir's own header that is not known.
+    WeirBadVersion = "weir_bad_version",
+    /// A field of weir's own header has a value that it can't have.
+    WeirBadValue = "weir_bad_value",
+    /// The frame ends inside the header of an actor frame, or is not of the length that the
+    /// header declares.
+    ActorTruncated = "actor_truncated",
+    /// A version of actor frames that is not known.
+    ActorBadVersion = "actor_bad_version",
     /// The frame ends inside an ARP packet.
     ArpTruncated = "arp_truncated",
     /// More headers, tags or tunnels inside one another than weir follows.

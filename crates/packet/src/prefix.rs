@@ -64,6 +64,25 @@ const fn mask6(length: u8) -> u128 {
 }
 
 impl Prefix {
+    /// The network of this address and length.
+    ///
+    /// # Errors
+    ///
+    /// As where it is read from a text.
+    pub fn new(written: IpAddr, length: u8) -> Result<Prefix, PrefixError> {
+        let address = match written {
+            IpAddr::V4(a) if length <= 32 => Ipv4Addr::from(u32::from(a) & mask4(length)).into(),
+            IpAddr::V6(a) if length <= 128 => Ipv6Addr::from(u128::from(a) & mask6(length)).into(),
+            _ => return Err(PrefixError::NotAPrefix),
+        };
+        let prefix = Prefix { address, length };
+        if address == written {
+            Ok(prefix)
+        } else {
+            Err(PrefixError::HostBits(prefix))
+        }
+    }
+
     /// First address.
     pub const fn address(&self) -> IpAddr {
         self.address
@@ -93,16 +112,7 @@ impl FromStr for Prefix {
                 .filter(|&length| length <= most)
                 .ok_or(PrefixError::NotAPrefix)?,
         };
-        let address = match written {
-            IpAddr::V4(a) => Ipv4Addr::from(u32::from(a) & mask4(length)).into(),
-            IpAddr::V6(a) => Ipv6Addr::from(u128::from(a) & mask6(length)).into(),
-        };
-        let prefix = Prefix { address, length };
-        if address == written {
-            Ok(prefix)
-        } else {
-            Err(PrefixError::HostBits(prefix))
-        }
+        Prefix::new(written, length)
     }
 }
 

@@ -37,6 +37,8 @@ pub mod ethertype {
     pub const EOIP: u16 = 0x6400;
     /// Network service header (RFC 8300).
     pub const NSH: u16 = 0x894f;
+    /// Local experimental EtherType 1 (IEEE 802): weir's actor messages.
+    pub const ACTOR: u16 = 0x88b5;
     /// Below this value the field is an 802.3 length.
     pub const FIRST: u16 = 0x0600;
 

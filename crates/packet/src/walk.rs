@@ -4,6 +4,7 @@ use crate::headers::{HeaderFlags, Headers};
 use crate::ipv6::extension_len;
 use crate::link::LinkType;
 use crate::malformed::Malformed;
+use crate::nsh::{NshView, next};
 use crate::parse::{Depth, ParseOptions};
 use crate::protocol::{ethertype, ip, ppp};
 use crate::read::{be8, be16, be32, chunk};
@@ -160,16 +161,14 @@ impl<'a> Walk<'a> {
     /// RFC 8300 section 2: a base header that says how long the whole is and what follows.
     fn nsh(&mut self, at: usize) -> Result<Layer, Malformed> {
         let bytes = self.visible();
-        let head = chunk::<8>(bytes, at).ok_or(Malformed::NshTruncated)?;
-        let inside = at + usize::from(head[1] & 0x3f) * 4;
-        if inside < at + 8 || inside > bytes.len() {
-            return Err(Malformed::NshTruncated);
-        }
-        match head[3] {
-            1 => self.network(ethertype::IPV4, inside),
-            2 => self.network(ethertype::IPV6, inside),
-            3 => Ok(Layer::Ethernet(inside)),
-            5 => Ok(Layer::Mpls(inside)),
+        let rest = bytes.get(at..).ok_or(Malformed::NshTruncated)?;
+        let nsh = NshView::new(rest)?;
+        let inside = at + nsh.header_len();
+        match nsh.next_protocol() {
+            next::IPV4 => self.network(ethertype::IPV4, inside),
+            next::IPV6 => self.network(ethertype::IPV6, inside),
+            next::ETHERNET => Ok(Layer::Ethernet(inside)),
+            next::MPLS => Ok(Layer::Mpls(inside)),
             _ => self.network(ethertype::NSH, at),
         }
     }

@@ -59,7 +59,18 @@ macro_rules! numbers {
     };
 }
 
-numbers! { u8 = 1, u16 = 2, u32 = 4, }
+numbers! { u8 = 1, u16 = 2, u32 = 4, u64 = 8, }
+
+impl Wire<16> for [u8; 16] {
+    #[inline(always)]
+    fn from_wire(octets: [u8; 16]) -> Self {
+        octets
+    }
+    #[inline(always)]
+    fn to_wire(self) -> [u8; 16] {
+        self
+    }
+}
 
 impl Wire<4> for Ipv4Addr {
     #[inline(always)]

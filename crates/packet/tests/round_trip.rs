@@ -4,6 +4,7 @@
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
+use weir_packet::actor_frame::{ActorFrameRepr, ActorFrameView, flags};
 use weir_packet::arp::{ArpRepr, ArpView};
 use weir_packet::checksum::{Sum, Verdict, check_ipv4, check_transport};
 use weir_packet::ethernet::{EthernetRepr, EthernetView, EthernetViewMut, MacAddr};
@@ -14,6 +15,7 @@ use weir_packet::icmpv6::{Icmpv6Repr, Icmpv6View, Icmpv6ViewMut};
 use weir_packet::ipv4::{Ipv4Options, Ipv4Repr, Ipv4View, Ipv4ViewMut};
 use weir_packet::ipv6::{Extensions, FragmentRepr, FragmentView, Ipv6Repr, Ipv6View, Ipv6ViewMut};
 use weir_packet::mpls::{Labels, MplsRepr, MplsView};
+use weir_packet::nsh::{NshContext, NshRepr, NshView, NshViewMut};
 use weir_packet::pppoe::{PppoeRepr, PppoeView};
 use weir_packet::protocol::{ethertype, ip};
 use weir_packet::sctp::{SctpRepr, SctpView, SctpViewMut};
@@ -21,7 +23,10 @@ use weir_packet::tcp::{TcpOption, TcpOptions, TcpRepr, TcpView, TcpViewMut, flag
 use weir_packet::udp::{UdpRepr, UdpView, UdpViewMut};
 use weir_packet::vlan::{Tags, VlanRepr, VlanView, VlanViewMut};
 use weir_packet::vxlan::{VxlanRepr, VxlanView};
-use weir_packet::{BufferTooSmall, LinkType, Malformed, ParseOptions, Quoted, parse};
+use weir_packet::weir_header::{WeirRepr, WeirView};
+use weir_packet::{
+    BufferTooSmall, Fate, LinkType, Malformed, ParseOptions, Quoted, Side, Time, parse,
+};
 
 /// Writes into exactly enough room and reads back; one octet less is refused by both sides.
 macro_rules! there_and_back {
@@ -193,6 +198,84 @@ proptest! {
         prop_assert_eq!(GeneveRepr::parse(&bytes), Ok(repr));
     }
 
+    #[test]
+    fn weirs_own_headers(
+        oam: bool, ttl in 0u8..64, index: u8, path in 0u32..1 << 24, next: u8, a: u64, b: u64,
+        c: u64, d: u64, source: u16, replica: u16, marks: u8, view in 0u64..1 << 48,
+        clock in 0u64..1 << 40, fate in 0u8..=6, outside: bool, link in 0u8..12, e: u64, mac: [u8; 16],
+        behind in vec(any::<u8>(), 1..40),
+    ) {
+        let context = NshContext { view, clock, source, replica, flags: marks };
+        let octets = context.to_bytes().expect("it fits");
+        prop_assert_eq!(NshContext::from_bytes(octets), context);
+        prop_assert_eq!(NshContext { view: view | 1 << 48, ..context }.to_bytes(), None);
+        prop_assert_eq!(NshContext { clock: clock | 1 << 40, ..context }.to_bytes(), None);
+        let nsh = NshRepr { oam, ttl, next_protocol: next, path, index, context: octets };
+        let mut bytes = there_and_back!(nsh, NshRepr);
+        let mut counted = NshViewMut::new(&mut bytes).expect("a header");
+        let left = if ttl == 0 { 63 } else { ttl - 1 };
+        prop_assert_eq!(counted.decrement_ttl(), Some(left).filter(|&left| left > 0));
+        prop_assert_eq!(NshRepr::parse(&bytes), Ok(NshRepr { ttl: left, ..nsh }));
+        bytes.extend(&behind);
+        prop_assert_eq!(NshView::new(&bytes).expect("a header").payload(), &behind[..]);
+        bytes[0] |= 0x40;
+        prop_assert_eq!(NshRepr::parse(&bytes), Err(Malformed::NshBadVersion));
+
+        let mut header = WeirRepr {
+            fate: Fate::from_u8(fate).expect("a fate"),
+            side: if outside { Side::Outside } else { Side::Inside },
+            port: index,
+            link: LinkType::from_u8(link),
+            dlt: source,
+            unit: a,
+            time: Time(b),
+            sequence: c,
+            wire_len: path,
+            length: 0,
+            tenant: replica,
+            tag: d,
+        };
+        there_and_back!(header, WeirRepr);
+        // The header says how long the packet is: not one octet more or less.
+        header.length = behind.len() as u32;
+        let mut bytes = vec![0; WeirRepr::LEN];
+        prop_assert_eq!(header.emit(&mut bytes), Ok(WeirRepr::LEN));
+        bytes.extend(&behind);
+        prop_assert_eq!(WeirRepr::parse(&bytes), Ok(header));
+        prop_assert_eq!(WeirView::new(&bytes).expect("a header").rest(), &behind[..]);
+        bytes.push(0);
+        prop_assert_eq!(WeirRepr::parse(&bytes), Err(Malformed::WeirTruncated));
+        bytes[0] += 1;
+        prop_assert_eq!(WeirRepr::parse(&bytes), Err(Malformed::WeirBadVersion));
+
+        let mut frame = ActorFrameRepr {
+            flags: marks & flags::ALL,
+            length: 0,
+            fragment: source,
+            source: a,
+            destination: b,
+            number: c,
+            sequence: d,
+            acknowledged: e,
+            selective: !e,
+            mac,
+        };
+        there_and_back!(frame, ActorFrameRepr);
+        frame.length = behind.len() as u16;
+        let mut bytes = vec![0; ActorFrameRepr::LEN];
+        prop_assert_eq!(frame.emit(&mut bytes), Ok(ActorFrameRepr::LEN));
+        bytes.extend(&behind);
+        prop_assert_eq!(ActorFrameRepr::parse(&bytes), Ok(frame));
+        let view = ActorFrameView::new(&bytes).expect("a header");
+        prop_assert_eq!((view.protected(), view.payload()), (&bytes[..56], &behind[..]));
+        bytes.pop();
+        prop_assert_eq!(ActorFrameRepr::parse(&bytes), Err(Malformed::ActorTruncated));
+        bytes[3] |= 0x80;
+        prop_assert_eq!(ActorFrameRepr::parse(&bytes), Err(Malformed::ActorBadVersion));
+        bytes[1] += 1;
+        prop_assert_eq!(ActorFrameRepr::parse(&bytes), Err(Malformed::WrongKind));
+    }
+
     /// Checksums that a view fills in are those that a parse checks.
     #[test]
     fn filled_checksums_are_right(
@@ -275,6 +358,10 @@ proptest! {
         let _ = VxlanView::new(b).map(|v| v.vni());
         let _ = GeneveView::new(b).map(|v| (v.vni(), v.options().count(), v.payload().len()));
         let _ = GreView::new(b).map(|v| (v.key(), v.sequence(), v.checksum(), v.payload().len()));
+        let _ = NshView::new(b).map(|v| (v.metadata().len(), v.payload().len(), v.ttl()));
+        let _ = NshRepr::parse(b).map(|r| NshContext::from_bytes(r.context));
+        let _ = WeirRepr::parse(b);
+        let _ = ActorFrameRepr::parse(b);
         let _ = Tags::of_ethernet(b, 0).count();
         let mut copy = bytes.clone();
         let c = &mut copy[..];
@@ -282,6 +369,7 @@ proptest! {
         let _ = VlanViewMut::new(c).map(|mut v| v.set_id(77));
         let _ = Ipv4ViewMut::new(c).map(|mut v| (v.decrement_ttl(), v.fill_checksum()));
         let _ = Ipv6ViewMut::new(c).map(|mut v| v.decrement_hop_limit());
+        let _ = NshViewMut::new(c).map(|mut v| v.decrement_ttl());
         let _ = TcpViewMut::new(c).map(|mut v| (v.clamp_mss(500), v.fill_checksum(Sum::new())));
         let _ = UdpViewMut::new(c).map(|mut v| v.fill_checksum(Sum::new()));
         let _ = SctpViewMut::new(c).map(|mut v| v.fill_checksum());

@@ -23,15 +23,21 @@
 //! packet's own frame, which closes it.
 
 pub mod actors;
+pub mod auth;
+pub mod codec;
 pub mod counts;
 pub mod entry;
 pub mod ids;
+pub mod journal;
 pub mod message;
 pub mod plant;
+pub mod selection;
 pub mod settings;
 pub mod switch;
+pub mod wire;
 
 pub use actors::Actors;
+pub use auth::Key;
 pub use ids::{Clock, Peer, RuntimeId, UnitId, View};
 pub use message::Message;
 pub use switch::Switch;

@@ -1,14 +1,42 @@
 //! The engine's front half alone: from packets to units, for a switch.
 //!
 //! A switch needs the same parser, keys, aliases, scopes and fragment memory
-//! as an engine, and none of its functions' states.
+//! as an engine, and none of its functions' states. It shares the engine's
+//! first look at the packets, index and fragment memory; its tables are its
+//! own, since all that a packet must find is a unit.
 
-use weir_nf::host::{AliasRequest, Stage};
-use weir_packet::{FlowKey, Frame, FramePool};
+mod burst;
+mod names;
+mod places;
 
-use crate::report::Report;
-use crate::runtime::{RuntimeConfig, StageError};
+use std::sync::Arc;
+
+use weir_nf::host::{AliasRequest, BURST, FlowHead, FlowOptions, SharedProcessor, Stage};
+use weir_nf::{Needs, Scope};
+use weir_packet::{
+    Direction, FlowKey, Frame, FramePool, Headers, KeyOptions, Malformed, PacketMemory,
+    ParseOptions,
+};
+use zerocopy::FromZeros;
+
+use crate::classify::NO_FAULT;
+use crate::drops::{EngineDrop, Reasons};
+use crate::flows::FlowTable;
+use crate::fragments::Fragments;
+use crate::open::key_of_fields;
+use crate::report::{FlowReport, Report};
+use crate::runtime::{
+    RuntimeConfig, Sought, StageError, check_memory, check_nodes, key_options, needs_of,
+    nested_scopes, parse_options, rewriters_of,
+};
 use crate::snapshot::SnapshotError;
+use names::Names;
+
+struct Scratch {
+    headers: [Headers; BURST],
+    sought: [Sought; BURST],
+    faults: [Malformed; BURST],
+}
 
 /// Tells which unit of a stage a packet belongs to, and keeps the names (flow
 /// keys and aliases) of all units. Nothing ends here by itself.
@@ -17,10 +45,42 @@ use crate::snapshot::SnapshotError;
 /// in that place it is (bits above, from 1). What has no flow (ARP, malformed
 /// packets that the chain passes on) is of one more unit, the *liaison*, which
 /// never ends.
-#[derive(Debug)]
-pub struct Classifier {}
+pub struct Classifier {
+    chain: String,
+    /// How deep to parse; `None` leaves packets unread.
+    parse: Option<ParseOptions>,
+    key: KeyOptions,
+    options: FlowOptions,
+    /// Absent where the stage keeps no flows.
+    names: Option<Names>,
+    /// The coarsest scope, and the function that makes the keys of one of its
+    /// own.
+    scope: Option<(Scope, SharedProcessor)>,
+    fragments: Fragments,
+    /// Fragments on their way out of the fragment memory.
+    over: Vec<Frame>,
+    /// The memory of the last burst's frames, kept to save counting references.
+    memory: Option<Arc<PacketMemory>>,
+    scratch: Box<Scratch>,
+    reasons: Reasons,
+    cycles: fn() -> u64,
+    now: u64,
+    packets_in: u64,
+    bytes_in: u64,
+    packets_out: u64,
+    bytes_out: u64,
+    aliases_refused: u64,
+    engine_cycles: u64,
+}
 
-#[allow(unused_variables, clippy::todo)] // being written
+impl core::fmt::Debug for Classifier {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Classifier")
+            .field("chain", &self.chain)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Classifier {
     /// Reserves all memory it will ever use.
     ///
@@ -28,97 +88,251 @@ impl Classifier {
     ///
     /// As [`crate::Runtime::new`].
     pub fn new(stage: &Stage, config: RuntimeConfig) -> Result<Classifier, StageError> {
-        todo!()
-    }
-
-    /// Writes the unit of each packet into its metadata and moves it to
-    /// `output`, in order. What is malformed, or finds no room for its new
-    /// flow, is counted and goes back to `pool`; a later fragment that comes
-    /// before its first one is held, and follows it.
-    pub fn classify(
-        &mut self,
-        pool: &mut FramePool,
-        input: &mut Vec<Frame>,
-        output: &mut Vec<Frame>,
-    ) {
-        todo!()
+        check_nodes(stage)?;
+        let needs = needs_of(stage);
+        let options = stage.flows;
+        let coarsest = nested_scopes(stage)?.pop();
+        let scope = coarsest.and_then(|(scope, keyed_by)| {
+            let node = stage.nodes.get(keyed_by)?;
+            Some((scope, node.processor.clone()))
+        });
+        let names = if needs == Needs::Flow {
+            let aliases = FlowTable::most_aliases(&options, rewriters_of(stage));
+            let max = options.max.clamp(1, i32::MAX as u32 - 1);
+            let wide = scope.is_some();
+            check_memory(&stage.chain, &options, Names::bytes(max, aliases, wide), 0)?;
+            Some(Names::new(max, aliases, wide, config.seed, config.advise))
+        } else {
+            None
+        };
+        Ok(Classifier {
+            chain: stage.chain.clone(),
+            parse: parse_options(&options, needs),
+            key: key_options(stage),
+            names,
+            scope,
+            fragments: Fragments::new(options.held_fragments, config.seed),
+            over: Vec::with_capacity(options.held_fragments as usize),
+            memory: None,
+            scratch: Box::new(Scratch {
+                headers: [Headers::default(); BURST],
+                sought: [Sought::default(); BURST],
+                faults: [NO_FAULT; BURST],
+            }),
+            reasons: Reasons::default(),
+            cycles: config.cycles,
+            now: 0,
+            packets_in: 0,
+            bytes_in: 0,
+            packets_out: 0,
+            bytes_out: 0,
+            aliases_refused: 0,
+            engine_cycles: 0,
+            options,
+        })
     }
 
     /// Places that units can have: numbers below this.
     pub fn places(&self) -> usize {
-        todo!()
+        self.most_units() as usize + 1
     }
 
-    /// The unit of what has no flow.
+    fn most_units(&self) -> u32 {
+        self.names.as_ref().map_or(0, Names::max)
+    }
+
+    /// The unit of what has no flow; its place is the last one.
+    #[inline]
     pub fn liaison(&self) -> u64 {
-        todo!()
+        1 << 32 | u64::from(self.most_units())
     }
 
     /// True where the unit lives.
+    #[inline]
     pub fn is_live(&self, unit: u64) -> bool {
-        todo!()
+        unit == self.liaison() || self.names.as_ref().is_some_and(|names| names.is_live(unit))
     }
 
     /// The unit of a flow key, alias or scope key.
     pub fn unit_of(&self, key: &FlowKey) -> Option<u64> {
-        todo!()
+        let names = self.names.as_ref()?;
+        names
+            .unit_of_name(key, names.hash(key))
+            .or_else(|| names.unit_of_scope(key))
     }
 
-    /// The key of a live unit: its flow's, or its scope's.
+    /// The key of a live unit: its flow's, or its scope's. `None` for the
+    /// liaison, and where [`Classifier::restore`] could not tell it.
     pub fn key_of(&self, unit: u64) -> Option<FlowKey> {
-        todo!()
+        self.names.as_ref()?.key_of(unit)
     }
 
     /// Appends the keys of a unit's flows.
     pub fn flows_of(&self, unit: u64, keys: &mut Vec<FlowKey>) {
-        todo!()
+        if let Some(names) = &self.names {
+            keys.extend(names.flows_of(unit));
+        }
     }
 
     /// All live units, by place; not the liaison.
     pub fn live_units(&self) -> impl Iterator<Item = u64> + '_ {
-        core::iter::empty()
+        self.names.iter().flat_map(Names::live_units)
     }
 
     /// Gives the unit's flow another name. A name that another unit's flow
     /// has goes over to this one (the other got nowhere: its answers would
-    /// come here); one that another unit's alias has is refused.
+    /// come here); one that another unit's alias has is refused, and counted.
+    /// A flow that is not known here, though its unit lives, is known then.
     pub fn add_alias(&mut self, unit: u64, flow: &FlowKey, request: &AliasRequest) -> bool {
-        todo!()
+        let names = self.names.as_mut();
+        let added = names.is_some_and(|names| names.add_alias(unit, flow, request));
+        self.aliases_refused += u64::from(!added);
+        added
+    }
+
+    /// Makes a flow known that the unit's owner opened by itself: it began
+    /// anew with the packet that ended it, or with one that was on its way
+    /// when its end was let out. True where the unit has the flow then.
+    pub fn add_flow(&mut self, unit: u64, key: &FlowKey) -> bool {
+        let names = self.names.as_mut();
+        names.is_some_and(|names| names.add_flow(unit, key))
     }
 
     /// A flow of the unit has ended: its key and aliases go; the aliases are
-    /// added to `freed`. The unit lives on.
+    /// added to `freed`. The unit lives on. Where a unit is one flow, it keeps
+    /// the key until [`Classifier::remove_unit`]: the flow may have begun anew
+    /// with the packet that ended it.
     pub fn end_flow(&mut self, unit: u64, key: &FlowKey, freed: &mut Vec<FlowKey>) {
-        todo!()
+        if let Some(names) = &mut self.names {
+            names.end_flow(unit, key, freed);
+        }
     }
 
-    /// The unit has ended, with all its names; its aliases are added to `freed`.
+    /// An alias of the unit has ended before its flow, or an open one before
+    /// its unit. False where the unit has no such alias.
+    pub fn end_alias(&mut self, unit: u64, key: &FlowKey) -> bool {
+        let names = self.names.as_mut();
+        names.is_some_and(|names| names.end_alias(unit, key))
+    }
+
+    /// The unit has ended, with all its names; its aliases are added to
+    /// `freed`. The liaison does not end.
     pub fn remove_unit(&mut self, unit: u64, freed: &mut Vec<FlowKey>) {
-        todo!()
+        if let Some(names) = &mut self.names {
+            names.remove_unit(unit, freed);
+        }
     }
 
-    /// Makes a unit with the number, flows and aliases it had in a classifier
-    /// before this one.
+    /// Makes a unit with the number, flows (key, and whether the client is the
+    /// key's second end) and aliases (with the key of their flow) it had in a
+    /// classifier before this one. The key of a scope made of fields is that
+    /// of the first flow that did not come through an open alias; one that a
+    /// function makes is not known ([`Classifier::set_key`]).
     ///
     /// # Errors
     ///
-    /// The place or a name is taken, or there is no room.
+    /// The place or a name is taken ([`SnapshotError::Exists`]), there is no
+    /// room, no flow, or the lists contradict themselves. Nothing has changed
+    /// then.
     pub fn restore(
         &mut self,
         unit: u64,
         flows: &[(FlowKey, bool)],
         aliases: &[(FlowKey, AliasRequest)],
     ) -> Result<(), SnapshotError> {
-        todo!()
+        let scope = self.scope_of_restored(flows, aliases);
+        let names = self.names.as_mut().ok_or(SnapshotError::NoFlow)?;
+        names.restore(unit, scope, flows, aliases)
+    }
+
+    fn scope_of_restored(
+        &self,
+        flows: &[(FlowKey, bool)],
+        aliases: &[(FlowKey, AliasRequest)],
+    ) -> Option<FlowKey> {
+        let Some((Scope::Fields(fields), _)) = self.scope else {
+            return None;
+        };
+        let through_alias = |head: &FlowHead| {
+            let key = &head.key;
+            let (address, port) = key.destination(head.client_direction());
+            let (end, _) = FlowKey::one_end(address, port, key.proto(), key.zone(), key.chain());
+            aliases
+                .iter()
+                .any(|(_, alias)| alias.open && alias.key == end)
+        };
+        let mut heads = flows.iter().map(|(key, client_is_b)| {
+            head_of(
+                key,
+                if *client_is_b {
+                    Direction::Reverse
+                } else {
+                    Direction::Forward
+                },
+            )
+        });
+        heads
+            .find(|head| !through_alias(head))
+            .map(|head| key_of_fields(&head, fields))
+    }
+
+    /// Tells the scope key of a restored unit; false where the unit has one,
+    /// or another unit has this one.
+    pub fn set_key(&mut self, unit: u64, key: &FlowKey) -> bool {
+        let names = self.names.as_mut();
+        names.is_some_and(|names| names.set_key(unit, key))
     }
 
     /// What was taken in, dropped and held.
     pub fn report(&self) -> Report {
-        todo!()
+        let mut flows = FlowReport::default();
+        if let Some(names) = &self.names {
+            flows.tracked = true;
+            flows.seen = names.opened;
+            flows.active = u64::from(names.flow_count());
+            flows.units = u64::from(names.wide_units());
+            flows.aliases = u64::from(names.alias_count());
+            flows.aliases_refused = self.aliases_refused;
+        }
+        Report {
+            chain: self.chain.clone(),
+            packets_in: self.packets_in,
+            bytes_in: self.bytes_in,
+            packets_out: self.packets_out,
+            bytes_out: self.bytes_out,
+            held: self.fragments.held() as u64,
+            drops: self.reasons.drops(),
+            malformed: self.reasons.malformed(),
+            flows,
+            engine_cycles: self.engine_cycles,
+            ..Report::default()
+        }
     }
 
     /// Gives held fragments back to `pool`, as dropped.
     pub fn finish(&mut self, pool: &mut FramePool) {
-        todo!()
+        self.drop_held(pool, None);
     }
+
+    /// Drops the fragments that have waited too long by `now`, or all.
+    fn drop_held(&mut self, pool: &mut FramePool, now: Option<u64>) {
+        let mut over = core::mem::take(&mut self.over);
+        self.fragments.expired(now, &mut over);
+        for frame in over.drain(..) {
+            self.reasons.count(EngineDrop::FragmentTimeout);
+            pool.give(frame);
+        }
+        self.over = over;
+    }
+}
+
+/// What functions that make scope keys are told of a new flow.
+fn head_of(key: &FlowKey, client: Direction) -> FlowHead {
+    let mut head = FlowHead::new_zeroed();
+    head.key = *key;
+    head.bits = match client {
+        Direction::Forward => 0,
+        Direction::Reverse => FlowHead::CLIENT_IS_B,
+    };
+    head
 }

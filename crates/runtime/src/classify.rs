@@ -3,18 +3,19 @@
 use weir_nf::host::{BURST, FlowHead, OnMalformed, Place, Timeouts, UnitPlace};
 use weir_nf::{CloseReason, Phase};
 use weir_packet::{
-    Direction, FragmentKey, Frame, FramePool, Headers, KeyOutcome, Malformed, PacketMemory,
-    ParseOptions, classify, frame_flags, parse_into,
+    Direction, FragmentKey, Frame, FramePool, Headers, KeyOptions, KeyOutcome, Malformed,
+    PacketMemory, ParseOptions, classify, frame_flags, parse_into,
 };
 
 use crate::drops::EngineDrop;
+use crate::flows::index::Index;
 use crate::flows::records::ALIAS;
 use crate::flows::{FlowTable, Found, tcp};
 use crate::fragments::Owner;
 use crate::runtime::{MAX_SCOPES, Runtime, Sought};
 
 /// Frames fetched ahead of the one being parsed.
-const AHEAD: usize = 4;
+pub(crate) const AHEAD: usize = 4;
 
 /// What classification found of a burst, as masks.
 #[derive(Clone, Copy, Debug, Default)]
@@ -36,13 +37,13 @@ pub(crate) enum Resolved {
 
 /// What the first look at the packets says they are.
 #[derive(Clone, Copy, Default)]
-struct Kinds {
-    flows: u64,
-    reverse: u64,
-    later: u64,
+pub(crate) struct Kinds {
+    pub(crate) flows: u64,
+    pub(crate) reverse: u64,
+    pub(crate) later: u64,
     /// Packets that can't be read, or only with a fault passed over.
-    faulty: u64,
-    alive: u64,
+    pub(crate) faulty: u64,
+    pub(crate) alive: u64,
 }
 
 impl Runtime {
@@ -123,58 +124,21 @@ impl Runtime {
         frames: &[Frame],
         options: &ParseOptions,
     ) -> Kinds {
-        let mut kinds = Kinds::default();
         let Some(table) = &self.table else {
-            return kinds;
+            return Kinds::default();
         };
         let scratch = &mut *self.scratch;
-        let seed = table.seed();
-        let n = frames.len().min(BURST);
-        let frames = &frames[..n];
-        let (all_headers, all_sought) = (&mut scratch.headers[..n], &mut scratch.sought[..n]);
-        for i in 0..n {
-            let bit = 1u64 << i;
-            if let Some(next) = frames.get(i + AHEAD) {
-                memory.prefetch(next);
-            }
-            let (meta, bytes) = memory.read(&frames[i]);
-            let (headers, sought) = (&mut all_headers[i], &mut all_sought[i]);
-            match classify(bytes, meta.link, options, &self.key, headers) {
-                Ok(KeyOutcome::Flow(mut key, direction)) => {
-                    if meta.flags & frame_flags::TURNED != 0 {
-                        key = key.turned(direction);
-                    }
-                    let hash = key.hash(seed);
-                    table.flows.index.prefetch(hash);
-                    sought.key = key;
-                    sought.hash = hash;
-                    kinds.flows |= bit;
-                    if direction == Direction::Reverse {
-                        kinds.reverse |= bit;
-                    }
-                }
-                Ok(KeyOutcome::LaterFragment(_)) => kinds.later |= bit,
-                Ok(KeyOutcome::None) => {}
-                Err(fault) => {
-                    scratch.faults[i] = fault;
-                    kinds.faulty |= bit;
-                    *headers = unread(meta.link, bytes);
-                }
-            }
-        }
+        let looked = Looked {
+            headers: &mut scratch.headers,
+            sought: &mut scratch.sought,
+            faults: &mut scratch.faults,
+        };
+        let (index, seed) = (&table.flows.index, table.seed());
+        let mut kinds = look_for_keys(memory, frames, options, &self.key, index, seed, looked);
         let mut none = crate::execute::all(frames.len()) & !kinds.flows;
         while none != 0 {
             scratch.places[none.trailing_zeros() as usize % BURST] = Place::NONE;
             none &= none - 1;
-        }
-        kinds.alive = crate::execute::all(frames.len());
-        if options.lenient {
-            for i in 0..frames.len() {
-                if let Some(fault) = scratch.headers[i].damage() {
-                    scratch.faults[i] = fault;
-                    kinds.faulty |= 1 << i;
-                }
-            }
         }
         if self.options.malformed != OnMalformed::Pass {
             kinds.alive &= !kinds.faulty;
@@ -561,6 +525,71 @@ impl Runtime {
     }
 }
 
+/// Where the first look at the packets is written down.
+pub(crate) struct Looked<'a> {
+    pub(crate) headers: &'a mut [Headers; BURST],
+    pub(crate) sought: &'a mut [Sought; BURST],
+    pub(crate) faults: &'a mut [Malformed; BURST],
+}
+
+/// Parses the packets and makes their keys; fetches index buckets. All are
+/// `alive`.
+#[inline(always)]
+pub(crate) fn look_for_keys(
+    memory: &PacketMemory,
+    frames: &[Frame],
+    options: &ParseOptions,
+    keys: &KeyOptions,
+    index: &Index,
+    seed: u64,
+    looked: Looked<'_>,
+) -> Kinds {
+    let mut kinds = Kinds::default();
+    let n = frames.len().min(BURST);
+    let frames = &frames[..n];
+    let (all_headers, all_sought) = (&mut looked.headers[..n], &mut looked.sought[..n]);
+    for i in 0..n {
+        let bit = 1u64 << i;
+        if let Some(next) = frames.get(i + AHEAD) {
+            memory.prefetch(next);
+        }
+        let (meta, bytes) = memory.read(&frames[i]);
+        let (headers, sought) = (&mut all_headers[i], &mut all_sought[i]);
+        match classify(bytes, meta.link, options, keys, headers) {
+            Ok(KeyOutcome::Flow(mut key, direction)) => {
+                if meta.flags & frame_flags::TURNED != 0 {
+                    key = key.turned(direction);
+                }
+                let hash = key.hash(seed);
+                index.prefetch(hash);
+                sought.key = key;
+                sought.hash = hash;
+                kinds.flows |= bit;
+                if direction == Direction::Reverse {
+                    kinds.reverse |= bit;
+                }
+            }
+            Ok(KeyOutcome::LaterFragment(_)) => kinds.later |= bit,
+            Ok(KeyOutcome::None) => {}
+            Err(fault) => {
+                looked.faults[i] = fault;
+                kinds.faulty |= bit;
+                *headers = unread(meta.link, bytes);
+            }
+        }
+    }
+    kinds.alive = crate::execute::all(frames.len());
+    if options.lenient {
+        for (i, headers) in all_headers.iter().enumerate() {
+            if let Some(fault) = headers.damage() {
+                looked.faults[i] = fault;
+                kinds.faulty |= 1 << i;
+            }
+        }
+    }
+    kinds
+}
+
 /// Notes packet `i` in the units of its flow.
 #[inline(never)]
 fn note_units(
@@ -574,7 +603,7 @@ fn note_units(
 }
 
 #[inline(always)]
-fn direction_of(reverse: u64, i: usize) -> Direction {
+pub(crate) fn direction_of(reverse: u64, i: usize) -> Direction {
     if reverse >> i & 1 == 0 {
         Direction::Forward
     } else {
@@ -584,7 +613,7 @@ fn direction_of(reverse: u64, i: usize) -> Direction {
 
 /// What is known of a packet that can't be read.
 #[allow(clippy::field_reassign_with_default)] // a field is the parser's own
-fn unread(link: weir_packet::LinkType, bytes: &[u8]) -> Headers {
+pub(crate) fn unread(link: weir_packet::LinkType, bytes: &[u8]) -> Headers {
     let mut headers = Headers::default();
     headers.end = bytes.len() as u32;
     headers.link = link;

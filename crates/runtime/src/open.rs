@@ -2,7 +2,9 @@
 
 use weir_nf::host::{FlowHead, Timeouts, WhenFull};
 use weir_nf::{CloseReason, Fields, FlowInfo, Scope};
-use weir_packet::{Direction, FlowKey, Frame, FramePool, HeaderFlags, Packet, PacketMemory};
+use weir_packet::{
+    Direction, FlowKey, Frame, FramePool, HeaderFlags, Headers, Packet, PacketMemory,
+};
 
 use crate::classify::Resolved;
 use crate::drops::EngineDrop;
@@ -85,15 +87,7 @@ impl Runtime {
             return Resolved::Refused(EngineDrop::FlowTableFull);
         };
         let head = table.flows.blocks.head_mut(flow);
-        // A SYN+ACK comes from the server, also when its SYN was not seen; an
-        // ICMP error about another protocol's flow is about a packet of the client.
-        let syn_ack = headers.is_tcp() && headers.tcp_flags & 0x12 == 0x12;
-        let about = headers.flags.contains(HeaderFlags::ICMP_ERROR) && headers.proto != key.proto();
-        let client = if syn_ack || about {
-            direction.opposite()
-        } else {
-            direction
-        };
+        let client = client_of(&headers, &key, direction);
         if client == Direction::Reverse {
             head.bits |= FlowHead::CLIENT_IS_B;
         }
@@ -193,8 +187,22 @@ impl Runtime {
     }
 }
 
+/// Direction of the client's packets in a flow that a packet in `direction`
+/// opens. A SYN+ACK comes from the server, also when its SYN was not seen; an
+/// ICMP error about another protocol's flow is about a packet of the client.
+#[inline(always)]
+pub(crate) fn client_of(headers: &Headers, key: &FlowKey, direction: Direction) -> Direction {
+    let syn_ack = headers.is_tcp() && headers.tcp_flags & 0x12 == 0x12;
+    let about = headers.flags.contains(HeaderFlags::ICMP_ERROR) && headers.proto != key.proto();
+    if syn_ack || about {
+        direction.opposite()
+    } else {
+        direction
+    }
+}
+
 /// The key of a scope made of fields of the flow's key.
-fn key_of_fields(head: &FlowHead, fields: Fields) -> FlowKey {
+pub(crate) fn key_of_fields(head: &FlowHead, fields: Fields) -> FlowKey {
     let client = head.client_direction();
     let key = &head.key;
     let end = |(address, port): (std::net::IpAddr, u16), with_address: bool, with_port: bool| {

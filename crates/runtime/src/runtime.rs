@@ -169,27 +169,14 @@ impl Runtime {
     /// the file.
     pub fn new(stage: &Stage, config: RuntimeConfig) -> Result<Runtime, StageError> {
         let options = stage.flows;
-        if stage.nodes.len() > StageLayout::MAX_FUNCTIONS as usize {
-            return Err(StageError(format!(
-                "chain {} has more than 64 functions",
-                stage.chain
-            )));
-        }
-        let needs = stage
-            .nodes
-            .iter()
-            .map(|node| node.processor.descriptor().needs);
-        let needs = needs.max().unwrap_or(Needs::Link).max(if options.always {
-            Needs::Flow
-        } else {
-            Needs::Link
-        });
+        check_nodes(stage)?;
+        let needs = needs_of(stage);
         let scopes = nested_scopes(stage)?;
         let mut layout = StageLayout::default();
         let mut scope_layouts: Vec<StageLayout> =
             scopes.iter().map(|_| StageLayout::default()).collect();
         let mut nodes = Vec::with_capacity(stage.nodes.len());
-        for (number, node) in stage.nodes.iter().enumerate() {
+        for node in &stage.nodes {
             let descriptor = node.processor.descriptor();
             let scope = scopes
                 .iter()
@@ -205,15 +192,6 @@ impl Runtime {
             let mut next = [first; MAX_LABELS];
             for (place, &target) in next.iter_mut().zip(&node.next) {
                 *place = target;
-            }
-            if next
-                .iter()
-                .any(|t| matches!(t, Target::Node(n) if *n <= number || *n >= stage.nodes.len()))
-            {
-                return Err(StageError(format!(
-                    "a link of {} leads backwards or nowhere",
-                    node.name
-                )));
             }
             nodes.push(RunNode {
                 name: node.name.clone(),
@@ -233,11 +211,7 @@ impl Runtime {
                 processor: node.processor.clone(),
             });
         }
-        let rewriters = stage
-            .nodes
-            .iter()
-            .filter(|node| node.processor.descriptor().aliases)
-            .count() as u32;
+        let rewriters = rewriters_of(stage);
         let buffers = stage
             .nodes
             .iter()
@@ -265,14 +239,6 @@ impl Runtime {
         });
         let mut leases = Leases::new(&stage.pools);
         leases.grant_all();
-        let lenient = options.malformed == OnMalformed::Pass;
-        let parse = |depth| {
-            Some(ParseOptions {
-                depth,
-                inner: options.inner,
-                lenient,
-            })
-        };
         Ok(Runtime {
             chain: stage.chain.clone(),
             block_lines: if layout.is_bare() {
@@ -281,16 +247,8 @@ impl Runtime {
                 layout.lines().min(4)
             },
             no_blocks: crate::execute::empty_blocks(),
-            parse: match needs {
-                Needs::Link => None,
-                Needs::Network => parse(Depth::L3),
-                Needs::Transport | Needs::Flow => parse(Depth::L4),
-            },
-            key: KeyOptions {
-                chain: stage.number,
-                zone: options.zone,
-                icmp: options.icmp,
-            },
+            parse: parse_options(&options, needs),
+            key: key_options(stage),
             world: World {
                 leases,
                 buffers: BufferPool::new(buffer_bytes),
@@ -529,9 +487,80 @@ fn function_report(node: &RunNode) -> FunctionReport {
     }
 }
 
+/// Refuses what the engine can't run: more functions than a block has marks
+/// for, or links that lead backwards.
+pub(crate) fn check_nodes(stage: &Stage) -> Result<(), StageError> {
+    if stage.nodes.len() > StageLayout::MAX_FUNCTIONS as usize {
+        return Err(StageError(format!(
+            "chain {} has more than 64 functions",
+            stage.chain
+        )));
+    }
+    let last = stage.nodes.len();
+    for (number, node) in stage.nodes.iter().enumerate() {
+        let links = node.next.iter().take(MAX_LABELS);
+        let mut backwards =
+            links.filter(|t| matches!(t, Target::Node(n) if *n <= number || *n >= last));
+        if backwards.next().is_some() {
+            return Err(StageError(format!(
+                "a link of {} leads backwards or nowhere",
+                node.name
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// The most that a function of the stage needs.
+pub(crate) fn needs_of(stage: &Stage) -> Needs {
+    let needs = stage
+        .nodes
+        .iter()
+        .map(|node| node.processor.descriptor().needs);
+    needs
+        .max()
+        .unwrap_or(Needs::Link)
+        .max(if stage.flows.always {
+            Needs::Flow
+        } else {
+            Needs::Link
+        })
+}
+
+/// Functions that ask for aliases.
+pub(crate) fn rewriters_of(stage: &Stage) -> u32 {
+    let nodes = stage.nodes.iter();
+    nodes
+        .filter(|node| node.processor.descriptor().aliases)
+        .count() as u32
+}
+
+/// How packets are parsed; `None` leaves them unread.
+pub(crate) fn parse_options(options: &FlowOptions, needs: Needs) -> Option<ParseOptions> {
+    let depth = match needs {
+        Needs::Link => return None,
+        Needs::Network => Depth::L3,
+        Needs::Transport | Needs::Flow => Depth::L4,
+    };
+    Some(ParseOptions {
+        depth,
+        inner: options.inner,
+        lenient: options.malformed == OnMalformed::Pass,
+    })
+}
+
+/// How keys are made.
+pub(crate) fn key_options(stage: &Stage) -> KeyOptions {
+    KeyOptions {
+        chain: stage.number,
+        zone: stage.flows.zone,
+        icmp: stage.flows.icmp,
+    }
+}
+
 /// The wider scopes of a stage, finest first, each with the first function
 /// that has it.
-fn nested_scopes(stage: &Stage) -> Result<Vec<(Scope, usize)>, StageError> {
+pub(crate) fn nested_scopes(stage: &Stage) -> Result<Vec<(Scope, usize)>, StageError> {
     let mut scopes: Vec<(Scope, usize)> = Vec::new();
     for (number, node) in stage.nodes.iter().enumerate() {
         let scope = node.processor.scope();
@@ -563,7 +592,7 @@ fn nested_scopes(stage: &Stage) -> Result<Vec<(Scope, usize)>, StageError> {
 /// Refuses what the machine can't give: memory is reserved when a stage is
 /// made, and a reservation that fails would end the process without a word of
 /// what asked for it. Pages are only paid for when they are used.
-fn check_memory(
+pub(crate) fn check_memory(
     chain: &str,
     options: &FlowOptions,
     flows: u64,

@@ -99,10 +99,7 @@ what fits is read.",
     };
 
     fn new(settings: Settings, _: &mut SetUp<'_>) -> Result<Http, SettingsError> {
-        let limits = settings.reading.limits().map_err(|mut error| {
-            error.path = format!("reading.{}", error.path);
-            error
-        })?;
+        let limits = settings.reading.limits()?;
         Ok(Http {
             reading: settings.reading,
             limits,

@@ -39,14 +39,14 @@ impl Reading {
     pub(crate) fn limits(&self) -> Result<HttpLimits, SettingsError> {
         if !(1_024..=BUFFER_BYTES / 2).contains(&self.window) {
             return Err(SettingsError::new(
-                "window",
+                "reading.window",
                 format!("{} bytes can't be kept", self.window),
             )
             .help("give 1024 to 131072"));
         }
         if !(1_024..=BUFFER_BYTES / 4 * 3).contains(&self.head_limit) {
             return Err(SettingsError::new(
-                "head-limit",
+                "reading.head-limit",
                 format!("{} bytes can't be kept", self.head_limit),
             )
             .help("give 1024 to 196608"));

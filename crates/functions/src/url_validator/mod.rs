@@ -131,10 +131,7 @@ other fields are not looked at.",
     };
 
     fn new(settings: Settings, _: &mut SetUp<'_>) -> Result<UrlValidator, SettingsError> {
-        let limits = settings.reading.limits().map_err(|mut error| {
-            error.path = format!("reading.{}", error.path);
-            error
-        })?;
+        let limits = settings.reading.limits()?;
         Ok(UrlValidator {
             action: settings.action,
             form_body: settings.form_body,

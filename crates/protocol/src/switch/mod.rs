@@ -19,6 +19,8 @@ pub struct SwitchOutbox {
     pub out: Vec<Frame>,
     /// Lines of events (EVE JSON) let out, each ended by a newline.
     pub events: Vec<u8>,
+    /// What was done, in order; off until it is started.
+    pub journal: crate::journal::Journal,
 }
 
 /// Data frames to one runtime.

@@ -72,7 +72,7 @@ impl FlowTable {
 
     /// Two for each flow and each function that gives flows further names (a
     /// NAT: its answers', and its mapping's for anybody).
-    fn most_aliases(options: &FlowOptions, rewriters: u32) -> u32 {
+    pub(crate) fn most_aliases(options: &FlowOptions, rewriters: u32) -> u32 {
         options
             .max
             .saturating_mul(2)

@@ -1,0 +1,376 @@
+//! When to start a runtime, what to move to it, and when to stop one: the rules
+//! of NFActor §4.3 (Scaling), as a state machine without I/O.
+//!
+//! *Out.* A runtime that loses packets at its input is overloaded. One more is
+//! started, and 500 flows at a time go there until nothing is lost any more. When
+//! the new one is full as well, one more is started.
+//!
+//! *In.* When all runtimes take in less than half of the most that one took in at
+//! the last overload, the least loaded one is emptied, and stopped when it is empty.
+//!
+//! What the paper leaves open and is decided here:
+//!
+//! - How often and how fast: see [`ScalingSettings`]. Scaling out is quick, scaling
+//!   in waits (`calm_reports`, `cool_down`) and leaves room (`full`), so that noise
+//!   around a limit changes nothing.
+//! - A missing report says nothing: the runtime's load is unknown, which is neither
+//!   overload nor calm. Nothing is emptied while a load is unknown.
+//! - Moves to a runtime stop when, by estimate (the units' mean rate at their
+//!   source), it will have as much as one could do at the overload.
+//! - A runtime with one unit can't be relieved: no runtime is started for it.
+//! - At the maximum of runtimes the least loaded one with room takes the flows.
+//! - No more than one runtime is being started, and no more than one emptied.
+
+mod settings;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use weir_packet::Time;
+use weir_protocol::ids::RuntimeId;
+use weir_protocol::message::{MoveMode, Workload};
+
+pub use settings::{ScalingSettings, SettingsError};
+
+/// What is to be done. The coordinator carries it out and need not say how it went:
+/// the next reports do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Start one more runtime; it takes part from when it is in the cluster.
+    Add,
+    /// Move `count` units (`Switch::move_units` with `Selection::Number`).
+    Move {
+        /// Who gives.
+        from: RuntimeId,
+        /// Who takes.
+        to: RuntimeId,
+        /// How many, at most.
+        count: u32,
+        /// How.
+        mode: MoveMode,
+    },
+    /// Give all units of the runtime to others, and no new ones to it
+    /// (`Switch::drain`).
+    Drain {
+        /// Which.
+        runtime: RuntimeId,
+        /// How.
+        mode: MoveMode,
+    },
+    /// Stop the runtime: it reports no unit. It may still keep copies for others;
+    /// who carries it out waits for `Switch::is_drained`.
+    Remove {
+        /// Which.
+        runtime: RuntimeId,
+    },
+}
+
+/// What is known of a runtime.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Seen {
+    /// When it was last heard of; `None`: never.
+    at: Option<Time>,
+    /// What it said then.
+    said: Workload,
+    /// Packets per second between its last two reports; `None` after one.
+    rate: Option<u64>,
+    /// Reports in a row with too many drops.
+    hot: u32,
+}
+
+/// The decision maker. Its whole state is a few numbers per runtime; the same calls
+/// give the same actions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scaling {
+    settings: ScalingSettings,
+    seen: BTreeMap<RuntimeId, Seen>,
+    /// Most packets per second that one runtime took in at the last overload.
+    peak: Option<u64>,
+    /// When somebody was last overloaded, or the set of runtimes last changed.
+    last_change: Time,
+    /// Reports in a row at which all was calm.
+    calm: u32,
+    /// A runtime was asked for then, and has not come.
+    starting: Option<Time>,
+    /// Who takes flows in this overload: the newest runtime.
+    relief: Option<RuntimeId>,
+    /// Who is being emptied, and when that was last said.
+    leaving: Option<(RuntimeId, Time)>,
+}
+
+impl Scaling {
+    /// Of a cluster of which nothing is known yet.
+    ///
+    /// # Errors
+    ///
+    /// Settings that make no sense.
+    pub fn new(settings: ScalingSettings) -> Result<Scaling, SettingsError> {
+        settings.check()?;
+        Ok(Scaling {
+            settings,
+            seen: BTreeMap::new(),
+            peak: (settings.capacity > 0).then_some(settings.capacity),
+            last_change: Time::ZERO,
+            calm: 0,
+            starting: None,
+            relief: None,
+            leaving: None,
+        })
+    }
+
+    /// Most packets per second that one runtime took in at the last overload (or
+    /// [`ScalingSettings::capacity`]); `None` before the first one.
+    pub fn peak(&self) -> Option<u64> {
+        self.peak
+    }
+
+    /// The runtime that is being emptied.
+    pub fn leaving(&self) -> Option<RuntimeId> {
+        self.leaving.map(|(runtime, _)| runtime)
+    }
+
+    /// Decides. To be called once per report interval: `reports` are those that came
+    /// since the last call, `cluster` who runs now, those being emptied included.
+    /// What a report says of a runtime outside the cluster is not heard.
+    pub fn step(
+        &mut self,
+        now: Time,
+        reports: &[(RuntimeId, Workload)],
+        cluster: &[RuntimeId],
+    ) -> Vec<Action> {
+        let mut actions = Vec::new();
+        self.follow_cluster(now, cluster);
+        self.hear(now, reports);
+        self.scale_out(now, cluster, &mut actions);
+        self.scale_in(now, cluster, &mut actions);
+        actions
+    }
+
+    /// Who has come, who is gone.
+    fn follow_cluster(&mut self, now: Time, cluster: &[RuntimeId]) {
+        let before = self.seen.len();
+        self.seen.retain(|runtime, _| cluster.contains(runtime));
+        let mut changed = self.seen.len() != before;
+        for &runtime in cluster {
+            if self.seen.contains_key(&runtime) {
+                continue;
+            }
+            changed = true;
+            let first = Seen {
+                at: None,
+                said: Workload::default(),
+                rate: None,
+                hot: 0,
+            };
+            self.seen.insert(runtime, first);
+            if self.starting.take().is_some() {
+                self.relief = Some(runtime);
+            }
+        }
+        if changed {
+            self.last_change = now;
+        }
+        let runs = |runtime: &RuntimeId| cluster.contains(runtime);
+        self.relief = self.relief.filter(runs);
+        self.leaving = self.leaving.filter(|(runtime, _)| runs(runtime));
+    }
+
+    /// Takes reports in.
+    fn hear(&mut self, now: Time, reports: &[(RuntimeId, Workload)]) {
+        for (runtime, said) in reports {
+            let Some(seen) = self.seen.get_mut(runtime) else {
+                continue;
+            };
+            let counts_on = said.packets >= seen.said.packets && said.drops >= seen.said.drops;
+            if let Some(at) = seen.at.filter(|_| counts_on) {
+                let since = now.since(at);
+                if since == 0 {
+                    continue;
+                }
+                let taken = per_second(said.packets - seen.said.packets, since);
+                let lost = per_second(said.drops - seen.said.drops, since);
+                seen.rate = Some(taken);
+                seen.hot = if lost > self.settings.drops {
+                    seen.hot.saturating_add(1)
+                } else {
+                    0
+                };
+            } else {
+                (seen.rate, seen.hot) = (None, 0);
+            }
+            (seen.at, seen.said) = (Some(now), *said);
+        }
+    }
+
+    /// True where the last report is not older than three intervals.
+    fn is_fresh(&self, now: Time, seen: &Seen) -> bool {
+        seen.at
+            .is_some_and(|at| now.since(at) <= self.settings.report_interval.saturating_mul(3))
+    }
+
+    fn is_leaving(&self, runtime: RuntimeId) -> bool {
+        self.leaving() == Some(runtime)
+    }
+
+    fn scale_out(&mut self, now: Time, cluster: &[RuntimeId], actions: &mut Vec<Action>) {
+        // Only a report of now can say that a runtime is hot: moves that were asked
+        // for at the last step show in no older one.
+        let hot: Vec<(RuntimeId, Seen)> = self
+            .seen
+            .iter()
+            .filter(|(_, seen)| seen.at == Some(now) && seen.hot >= self.settings.hot_reports)
+            .map(|(runtime, seen)| (*runtime, *seen))
+            .collect();
+        let most = self.seen.values().filter_map(|seen| seen.rate).max();
+        if let (Some(most), false) = (most, hot.is_empty()) {
+            // An overload goes on while it is not calm for a cool-down.
+            let goes_on = self.relief.is_some() || self.starting.is_some();
+            self.peak = Some(match self.peak {
+                Some(peak) if goes_on => peak.max(most),
+                _ => most,
+            });
+            self.last_change = now;
+        } else if now.since(self.last_change) >= self.settings.cool_down {
+            self.relief = None;
+        }
+        let overdue = |asked: Time| now.since(asked) >= self.settings.patience;
+        if self.starting.is_some_and(overdue) {
+            self.starting = None;
+        }
+        let mut load: BTreeMap<RuntimeId, u64> = self
+            .seen
+            .iter()
+            .map(|(runtime, seen)| (*runtime, seen.rate.unwrap_or(0)))
+            .collect();
+        let mut wanted = cluster.len() < self.settings.minimum as usize;
+        for (from, seen) in &hot {
+            if self.is_leaving(*from) || seen.said.units < 2 {
+                continue;
+            }
+            // Half of what a runtime has is enough for one step: moving all of few
+            // units would move the hot spot.
+            let count = self.settings.batch.min(seen.said.units / 2);
+            let per_unit = seen.rate.unwrap_or(0) / u64::from(seen.said.units.max(1));
+            let Some(to) = self.target(*from, &hot, &load, cluster) else {
+                wanted = true;
+                continue;
+            };
+            if let Some(load) = load.get_mut(&to) {
+                *load += per_unit * u64::from(count);
+            }
+            actions.push(Action::Move {
+                from: *from,
+                to,
+                count,
+                mode: self.settings.mode,
+            });
+        }
+        if wanted && self.starting.is_none() && cluster.len() < self.settings.maximum as usize {
+            self.starting = Some(now);
+            self.last_change = now;
+            actions.push(Action::Add);
+        }
+    }
+
+    /// Who takes flows of an overloaded runtime; `None`: one more is needed.
+    fn target(
+        &self,
+        from: RuntimeId,
+        hot: &[(RuntimeId, Seen)],
+        load: &BTreeMap<RuntimeId, u64>,
+        cluster: &[RuntimeId],
+    ) -> Option<RuntimeId> {
+        let peak = self.peak.unwrap_or(u64::MAX);
+        let has_room = |runtime: &RuntimeId| {
+            *runtime != from
+                && !self.is_leaving(*runtime)
+                && hot.iter().all(|(other, _)| other != runtime)
+                && load.get(runtime).is_some_and(|load| *load < peak)
+        };
+        if let Some(relief) = self.relief.filter(has_room) {
+            return Some(relief);
+        }
+        if self.starting.is_some() || cluster.len() < self.settings.maximum as usize {
+            return None;
+        }
+        cluster
+            .iter()
+            .copied()
+            .filter(has_room)
+            .min_by_key(|runtime| (load.get(runtime).copied(), *runtime))
+    }
+
+    fn scale_in(&mut self, now: Time, cluster: &[RuntimeId], actions: &mut Vec<Action>) {
+        if let Some((runtime, said)) = self.leaving {
+            let report = self.seen.get(&runtime).filter(|seen| seen.at == Some(now));
+            if report.is_some_and(|seen| seen.said.units == 0) {
+                actions.push(Action::Remove { runtime });
+            } else if now.since(said) >= self.settings.patience {
+                self.leaving = Some((runtime, now));
+                actions.push(self.drain(runtime));
+            }
+            self.calm = 0;
+            return;
+        }
+        if !self.is_calm(now, cluster) {
+            self.calm = 0;
+            return;
+        }
+        self.calm = self.calm.saturating_add(1);
+        if self.calm < self.settings.calm_reports
+            || now.since(self.last_change) < self.settings.cool_down
+        {
+            return;
+        }
+        let least = self
+            .seen
+            .iter()
+            .min_by_key(|(runtime, seen)| (seen.rate, seen.said.units, **runtime));
+        if let Some((&runtime, _)) = least {
+            self.leaving = Some((runtime, now));
+            self.last_change = now;
+            self.calm = 0;
+            actions.push(self.drain(runtime));
+        }
+    }
+
+    fn drain(&self, runtime: RuntimeId) -> Action {
+        Action::Drain {
+            runtime,
+            mode: self.settings.mode,
+        }
+    }
+
+    /// True where one runtime less would do.
+    fn is_calm(&self, now: Time, cluster: &[RuntimeId]) -> bool {
+        let Some(peak) = self.peak else {
+            return false;
+        };
+        let stay = (self.seen.len() as u64).saturating_sub(1);
+        if cluster.len() <= self.settings.minimum as usize || stay == 0 || self.starting.is_some() {
+            return false;
+        }
+        let share = |of: u64, parts: u32| of.saturating_mul(u64::from(parts)) / 1_000;
+        let mut total = 0u64;
+        for seen in self.seen.values() {
+            match seen.rate {
+                Some(rate)
+                    if self.is_fresh(now, seen)
+                        && seen.hot == 0
+                        && rate < share(peak, self.settings.calm) =>
+                {
+                    total = total.saturating_add(rate);
+                }
+                _ => return false,
+            }
+        }
+        total <= share(peak.saturating_mul(stay), self.settings.full)
+    }
+}
+
+/// A number of things in a time (ns), per second.
+fn per_second(number: u64, nanoseconds: u64) -> u64 {
+    let rate = u128::from(number) * 1_000_000_000 / u128::from(nanoseconds.max(1));
+    u64::try_from(rate).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,116 @@
+//! What a switch has done, in the order in which it did it: for checkers and
+//! traces. It is off in programs.
+
+use weir_packet::FlowKey;
+
+use crate::ids::{Clock, RuntimeId, UnitId, View};
+
+/// One thing that a switch did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Done {
+    /// A packet or a tick got its number.
+    Numbered {
+        /// Its unit.
+        unit: UnitId,
+        /// The current view.
+        view: View,
+        /// The number.
+        clock: Clock,
+    },
+    /// A view was opened.
+    Opened {
+        /// The unit.
+        unit: UnitId,
+        /// The view.
+        view: View,
+        /// Packets after this clock belong to it.
+        base: Clock,
+        /// Its owner.
+        owner: RuntimeId,
+        /// Its replica.
+        replica: Option<RuntimeId>,
+        /// What it starts from.
+        from: Start,
+    },
+    /// The current view is settled.
+    Settled {
+        /// The unit.
+        unit: UnitId,
+        /// The view.
+        view: View,
+    },
+    /// A name was registered for a unit.
+    Alias {
+        /// The unit.
+        unit: UnitId,
+        /// The name.
+        key: FlowKey,
+    },
+    /// An entry is let out, whole: its aliases are registered, its packets and
+    /// events leave next.
+    LetOut {
+        /// The unit.
+        unit: UnitId,
+        /// The entry's view.
+        view: View,
+        /// The packet's number.
+        clock: Clock,
+    },
+    /// Numbered packets, the first to the last of these clocks, that nobody
+    /// will apply: all who had the unit's state are gone (`owner_lost`).
+    OwnerLost {
+        /// The unit.
+        unit: UnitId,
+        /// The first.
+        first: Clock,
+        /// The last; below `first` where none waited.
+        last: Clock,
+    },
+    /// The unit's end was granted.
+    Ended {
+        /// The unit.
+        unit: UnitId,
+    },
+}
+
+/// What a view starts from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// No state: the unit's first view.
+    Nothing,
+    /// No state: all who had it are gone.
+    AfterLoss,
+    /// The state at the base, from the last settled view's owner.
+    Planned,
+    /// The state of a holder of the last settled view, after a failure.
+    Resumed,
+    /// The state of the best claim, after the switch's restart. What was
+    /// applied there and not let out before the restart never will be.
+    Claimed,
+}
+
+/// The list, if it is kept.
+#[derive(Debug, Default)]
+pub struct Journal {
+    lines: Option<Vec<Done>>,
+}
+
+impl Journal {
+    /// Starts to keep it.
+    pub fn start(&mut self) {
+        self.lines.get_or_insert_default();
+    }
+
+    /// Writes a line, if it is kept.
+    #[inline]
+    pub fn note(&mut self, done: Done) {
+        if let Some(lines) = &mut self.lines {
+            lines.push(done);
+        }
+    }
+
+    /// The lines since the last call.
+    pub fn take(&mut self) -> Vec<Done> {
+        self.lines.as_mut().map(core::mem::take).unwrap_or_default()
+    }
+}

@@ -1,0 +1,154 @@
+//! What a switch counts.
+
+use crate::counts::countable;
+
+countable! {
+    /// What happened in a switch.
+    SwitchCount {
+        /// A unit's first view was opened.
+        FirstOpened = "first_opened",
+        /// A first view that nothing was let out of was opened again elsewhere.
+        FirstOpenedAgain = "first_opened_again",
+        /// A first view after the unit was lost.
+        OpenedAfterLoss = "opened_after_loss",
+        /// A planned view, mode push.
+        PlannedPush = "planned_push",
+        /// A planned view, mode pull.
+        PlannedPull = "planned_pull",
+        /// A planned view, mode reprocess.
+        PlannedReprocess = "planned_reprocess",
+        /// An owner was asked for an early snapshot.
+        Prepared = "prepared",
+        /// The early snapshot did not come; the unit was moved without.
+        PreparedInVain = "prepared_in_vain",
+        /// A view after a failure, at the settled view's owner.
+        ResumedAtOwner = "resumed_at_owner",
+        /// A view after a failure, at the settled view's replica.
+        ResumedAtReplica = "resumed_at_replica",
+        /// A view that only changes the replica.
+        ReplicaChanged = "replica_changed",
+        /// A planned view failed and was replaced.
+        MoveFailed = "move_failed",
+        /// A view was settled by its first entry.
+        SettledByEntry = "settled_by_entry",
+        /// A view was settled by `Held`.
+        SettledByHeld = "settled_by_held",
+        /// An entry of the current view was let out.
+        LetOut = "let_out",
+        /// An entry of the settled view was let out while the next one was open.
+        LetOutClosing = "let_out_closing",
+        /// An entry came early and waits.
+        Parked = "parked",
+        /// An early entry was let out in its turn.
+        ParkedLetOut = "parked_let_out",
+        /// An early entry's view was over when its turn came.
+        ParkedRefused = "parked_refused",
+        /// An entry of a clock that was let out before.
+        EntryDuplicate = "entry_duplicate",
+        /// An entry of a view that is not current (any more).
+        EntryOldView = "entry_old_view",
+        /// An entry from a runtime that does not speak for its view.
+        EntryNotOwner = "entry_not_owner",
+        /// An entry of a unit that is not (any more).
+        EntryUnknownUnit = "entry_unknown_unit",
+        /// An entry of a packet that was never sent.
+        EntryNotSent = "entry_not_sent",
+        /// Side frames without their closing frame.
+        EntryTorn = "entry_torn",
+        /// Entries that no frame was free for: their sender repeats them.
+        EntryNoFrame = "entry_no_frame",
+        /// A packet was sent again.
+        Repeated = "repeated",
+        /// A packet that could not be sent again was replaced by `Lost`.
+        LostSent = "lost_sent",
+        /// `Open` and `Closed` of an unsettled view were sent again.
+        OpenRepeated = "open_repeated",
+        /// `Forget` was sent again.
+        ForgetRepeated = "forget_repeated",
+        /// A runtime asked for packets again.
+        RepeatAsked = "repeat_asked",
+        /// A move was put into the queue.
+        MoveQueued = "move_queued",
+        /// A move took the place of another in the queue.
+        MoveReplaced = "move_replaced",
+        /// A move could not begin: its target was gone or the owner already.
+        MoveVoid = "move_void",
+        /// A runtime asked for a move that is not possible.
+        MoveRefused = "move_refused",
+        /// A runtime refused a view.
+        ViewRefused = "view_refused",
+        /// A unit was lost with all holders of its state.
+        UnitLost = "unit_lost",
+        /// A unit without owner was removed.
+        OrphanRemoved = "orphan_removed",
+        /// An end was granted.
+        EndGranted = "end_granted",
+        /// An end was not granted: packets are on their way, or a view.
+        EndRefused = "end_refused",
+        /// A tick was numbered.
+        TickNumbered = "tick_numbered",
+        /// A tick was not numbered: one is on its way, or there is no room.
+        TickRefused = "tick_refused",
+        /// A packet was turned and entered again.
+        Turned = "turned",
+        /// A name was registered.
+        AliasAdded = "alias_added",
+        /// A name that another unit has.
+        AliasRefused = "alias_refused",
+        /// A name went.
+        AliasGone = "alias_gone",
+        /// A flow ended, its names went.
+        FlowEnded = "flow_ended",
+        /// A port was given back to the holder of its block.
+        PortFreed = "port_freed",
+        /// A block was granted.
+        BlockGranted = "block_granted",
+        /// A block of a runtime that is gone was granted again.
+        BlockGrantedAgain = "block_granted_again",
+        /// No block was left.
+        NoBlock = "no_block",
+        /// A runtime was suspected.
+        Suspected = "suspected",
+        /// A message from a runtime that is not (any more) one of this switch.
+        MessageFromStranger = "message_from_stranger",
+        /// A message about a unit that is not (any more).
+        MessageUnknownUnit = "message_unknown_unit",
+        /// A message from a runtime that is not what it says to be.
+        MessageNotOwner = "message_not_owner",
+        /// A message of a view that is not current.
+        MessageOldView = "message_old_view",
+        /// A message that no switch takes.
+        MessageMisdirected = "message_misdirected",
+        /// A claim was taken after a restart.
+        Claimed = "claimed",
+        /// A unit goes on after a restart of its switch.
+        Recovered = "recovered",
+        /// A claimed unit whose names are taken or that has none.
+        ClaimRefused = "claim_refused",
+        /// Claims of another restart, or when none was asked for.
+        ClaimLate = "claim_late",
+    }
+}
+
+countable! {
+    /// Why a switch itself drops packets.
+    SwitchDrop {
+        /// Functions dropped it: counted by the runtime under its reason.
+        Functions = "functions",
+        /// All places for packets to repeat were used: dropped before it was
+        /// numbered.
+        UnackedFull = "unacked_full",
+        /// No runtime takes units.
+        NoRuntime = "no_runtime",
+        /// All who had the unit's state are gone.
+        OwnerLost = "owner_lost",
+        /// It was lost on the way and no copy was kept.
+        Lost = "lost",
+        /// It was turned a second time.
+        TurnedTwice = "turned_twice",
+        /// It came while a restarted switch gathered claims, and too many did.
+        RecoveryFull = "recovery_full",
+        /// The switch was stopped while it was on its way.
+        Unfinished = "unfinished",
+    }
+}

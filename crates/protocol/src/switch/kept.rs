@@ -1,0 +1,384 @@
+//! Copies of packets that were not let out, and entries that came early.
+//!
+//! A slab of nodes. A unit's nodes are a list in the order of their clocks;
+//! nodes with a copy are in one more list, in the order in which they were
+//! last sent, so that what is due for repeating is always at its head. With
+//! copies every clock after `out` has a node. Without, only parked entries
+//! have one.
+
+use std::collections::VecDeque;
+
+use weir_packet::{Frame, FramePool, Time};
+
+use super::lanes::Seat;
+use super::units::Unit;
+
+/// Index of a node plus one; 0 is none.
+type Link = u32;
+
+#[derive(Debug)]
+struct Node {
+    clock: u64,
+    /// When it was last sent.
+    at: Time,
+    copy: Option<Frame>,
+    /// Place of its unit.
+    unit: u32,
+    /// Next clock of the unit.
+    next: Link,
+    /// The node sent before, and the one sent after it.
+    older: Link,
+    newer: Link,
+    /// Index of its parked entry plus one.
+    parked: Link,
+    /// The era in which it was numbered.
+    era: u32,
+}
+
+/// An entry that waits for its turn.
+#[derive(Debug, Default)]
+pub(super) struct Parked {
+    /// View of the entry.
+    pub(super) view: u64,
+    /// Who sent it.
+    pub(super) from: Seat,
+    /// Its frames, the closing one last.
+    pub(super) frames: Vec<Frame>,
+}
+
+/// All nodes.
+#[derive(Debug)]
+pub(super) struct Kept {
+    nodes: Vec<Node>,
+    free: Vec<u32>,
+    /// Most copies.
+    most: usize,
+    copies: usize,
+    high: usize,
+    oldest: Link,
+    newest: Link,
+    parked: Vec<Parked>,
+    parked_free: Vec<u32>,
+    parked_high: usize,
+    /// Eras that have ended, with the copies left of each.
+    eras: VecDeque<(u32, usize)>,
+    era: u32,
+    /// Copies of this era.
+    recent: usize,
+}
+
+impl Kept {
+    pub(super) fn new(most: usize) -> Kept {
+        Kept {
+            nodes: Vec::with_capacity(most),
+            free: Vec::with_capacity(most),
+            most,
+            copies: 0,
+            high: 0,
+            oldest: 0,
+            newest: 0,
+            parked: Vec::new(),
+            parked_free: Vec::new(),
+            parked_high: 0,
+            eras: VecDeque::new(),
+            era: 0,
+            recent: 0,
+        }
+    }
+
+    /// True where copies are kept at all.
+    #[inline]
+    pub(super) const fn keeps(&self) -> bool {
+        self.most > 0
+    }
+
+    /// True where one more copy has room.
+    #[inline]
+    pub(super) const fn has_room(&self) -> bool {
+        self.copies < self.most
+    }
+
+    /// Most copies and most parked entries there were at a time.
+    pub(super) const fn high_water(&self) -> (usize, usize) {
+        (self.high, self.parked_high)
+    }
+
+    /// A new era: gives the number of the one that ends.
+    pub(super) fn end_era(&mut self) -> u32 {
+        self.eras.push_back((self.era, self.recent));
+        self.recent = 0;
+        self.era += 1;
+        while self.eras.front().is_some_and(|&(_, left)| left == 0) {
+            self.eras.pop_front();
+        }
+        self.era - 1
+    }
+
+    /// True where nothing numbered up to the end of `era` waits any more.
+    pub(super) fn is_over(&self, era: u32) -> bool {
+        self.eras.front().is_none_or(|&(oldest, _)| oldest > era)
+    }
+
+    fn left(&mut self, era: u32) {
+        if era == self.era {
+            self.recent = self.recent.saturating_sub(1);
+            return;
+        }
+        if let Some((_, left)) = self.eras.iter_mut().find(|(number, _)| *number == era) {
+            *left = left.saturating_sub(1);
+        }
+        while self.eras.front().is_some_and(|&(_, left)| left == 0) {
+            self.eras.pop_front();
+        }
+    }
+
+    #[inline]
+    fn take(&mut self, node: Node) -> u32 {
+        match self.free.pop() {
+            Some(at) => {
+                if let Some(place) = self.nodes.get_mut(at as usize) {
+                    *place = node;
+                }
+                at
+            }
+            None => {
+                self.nodes.push(node);
+                (self.nodes.len() - 1) as u32
+            }
+        }
+    }
+
+    #[inline]
+    fn node(&self, link: Link) -> Option<&Node> {
+        self.nodes.get((link as usize).wrapping_sub(1))
+    }
+
+    #[inline]
+    fn node_mut(&mut self, link: Link) -> Option<&mut Node> {
+        self.nodes.get_mut((link as usize).wrapping_sub(1))
+    }
+
+    /// Keeps a copy of the unit's newest packet.
+    #[inline]
+    pub(super) fn push(&mut self, unit: &mut Unit, clock: u64, now: Time, copy: Frame) {
+        let older = self.newest;
+        let at = self.take(Node {
+            clock,
+            at: now,
+            copy: Some(copy),
+            unit: unit.id as u32,
+            next: 0,
+            older,
+            newer: 0,
+            parked: 0,
+            era: self.era,
+        });
+        let link = at + 1;
+        match self.node_mut(older) {
+            Some(node) => node.newer = link,
+            None => self.oldest = link,
+        }
+        self.newest = link;
+        match self.node_mut(unit.last) {
+            Some(node) => node.next = link,
+            None => unit.first = link,
+        }
+        unit.last = link;
+        self.copies += 1;
+        self.recent += 1;
+        self.high = self.high.max(self.copies);
+    }
+
+    fn unlink(&mut self, older: Link, newer: Link) {
+        match self.node_mut(older) {
+            Some(node) => node.newer = newer,
+            None => self.oldest = newer,
+        }
+        match self.node_mut(newer) {
+            Some(node) => node.older = older,
+            None => self.newest = older,
+        }
+    }
+
+    /// Lets go of the unit's nodes up to `out`.
+    #[inline]
+    pub(super) fn release(&mut self, unit: &mut Unit, out: u64, pool: &mut FramePool) {
+        while unit.first != 0 {
+            let at = unit.first - 1;
+            let Some(node) = self.nodes.get_mut(at as usize) else {
+                return;
+            };
+            if node.clock > out {
+                return;
+            }
+            unit.first = node.next;
+            let (older, newer, parked, era) = (node.older, node.newer, node.parked, node.era);
+            if let Some(copy) = node.copy.take() {
+                pool.give(copy);
+                self.copies -= 1;
+                self.unlink(older, newer);
+                self.left(era);
+            }
+            if parked != 0 {
+                self.drop_parked(parked, pool);
+            }
+            self.free.push(at);
+        }
+        unit.last = 0;
+    }
+
+    fn drop_parked(&mut self, link: Link, pool: &mut FramePool) {
+        if let Some(parked) = self.parked.get_mut((link as usize).wrapping_sub(1)) {
+            pool.give_all(&mut parked.frames);
+            self.parked_free.push(link - 1);
+        }
+    }
+
+    /// Link of the node of `clock`; else the one before it (0: it would be
+    /// the first).
+    fn seek(&self, unit: &Unit, clock: u64) -> Result<Link, Link> {
+        let (mut before, mut link) = (0, unit.first);
+        // The newest is asked for most often after the first.
+        if let Some(last) = self.node(unit.last) {
+            if last.clock == clock {
+                return Ok(unit.last);
+            }
+            if last.clock < clock {
+                return Err(unit.last);
+            }
+        }
+        while let Some(node) = self.node(link) {
+            if node.clock == clock {
+                return Ok(link);
+            }
+            if node.clock > clock {
+                break;
+            }
+            before = link;
+            link = node.next;
+        }
+        Err(before)
+    }
+
+    /// Keeps an entry until its turn, instead of one that may be there.
+    pub(super) fn park(&mut self, unit: &mut Unit, clock: u64, entry: Parked, pool: &mut FramePool) {
+        let link = match self.seek(unit, clock) {
+            Ok(link) => link,
+            Err(before) => {
+                let next = self.node(before).map_or(unit.first, |node| node.next);
+                let at = self.take(Node {
+                    clock,
+                    at: Time::ZERO,
+                    copy: None,
+                    unit: unit.id as u32,
+                    next,
+                    older: 0,
+                    newer: 0,
+                    parked: 0,
+                    era: self.era,
+                });
+                match self.node_mut(before) {
+                    Some(node) => node.next = at + 1,
+                    None => unit.first = at + 1,
+                }
+                if next == 0 {
+                    unit.last = at + 1;
+                }
+                at + 1
+            }
+        };
+        let old = self.node(link).map_or(0, |node| node.parked);
+        if old != 0 {
+            self.drop_parked(old, pool);
+        }
+        let at = match self.parked_free.pop() {
+            Some(at) => {
+                if let Some(place) = self.parked.get_mut(at as usize) {
+                    *place = entry;
+                }
+                at
+            }
+            None => {
+                self.parked.push(entry);
+                (self.parked.len() - 1) as u32
+            }
+        };
+        if let Some(node) = self.node_mut(link) {
+            node.parked = at + 1;
+        }
+        self.parked_high = self
+            .parked_high
+            .max(self.parked.len() - self.parked_free.len());
+    }
+
+    /// View of the entry of `clock` that waits.
+    pub(super) fn parked_view(&self, unit: &Unit, clock: u64) -> Option<u64> {
+        let node = self.node(self.seek(unit, clock).ok()?)?;
+        let parked = self.parked.get((node.parked as usize).wrapping_sub(1))?;
+        Some(parked.view)
+    }
+
+    /// True where the unit's first node has a parked entry of this clock.
+    #[inline]
+    pub(super) fn is_next_parked(&self, unit: &Unit, clock: u64) -> bool {
+        self.node(unit.first)
+            .is_some_and(|node| node.clock == clock && node.parked != 0)
+    }
+
+    /// Takes the parked entry of the unit's first node, if it is of `clock`.
+    pub(super) fn take_parked(&mut self, unit: &Unit, clock: u64) -> Option<Parked> {
+        let node = self.node_mut(unit.first).filter(|n| n.clock == clock)?;
+        let link = core::mem::take(&mut node.parked);
+        let parked = self.parked.get_mut((link as usize).wrapping_sub(1))?;
+        self.parked_free.push(link - 1);
+        Some(core::mem::take(parked))
+    }
+
+    /// The unit's copies after `after`, each with its clock.
+    pub(super) fn copies_of<'a>(
+        &'a self,
+        unit: &Unit,
+        after: u64,
+    ) -> impl Iterator<Item = (u64, &'a Frame)> + 'a {
+        let mut link = unit.first;
+        core::iter::from_fn(move || {
+            let node = self.node(link)?;
+            link = node.next;
+            Some(node)
+        })
+        .filter(move |node| node.clock > after)
+        .filter_map(|node| Some((node.clock, node.copy.as_ref()?)))
+    }
+
+    /// The copy that was sent longest ago: when, of which unit's place, and
+    /// its clock.
+    pub(super) fn oldest(&self) -> Option<(Time, u32, u64)> {
+        let node = self.node(self.oldest)?;
+        Some((node.at, node.unit, node.clock))
+    }
+
+    /// The copy of the node sent longest ago, unless its entry is here
+    /// already; the node goes to the end of the list as sent now.
+    pub(super) fn renew_oldest(&mut self, now: Time) -> Option<&Frame> {
+        let link = self.oldest;
+        let newer = self.node(link)?.newer;
+        if newer != 0 {
+            self.unlink(0, newer);
+            let newest = self.newest;
+            if let Some(node) = self.node_mut(newest) {
+                node.newer = link;
+            }
+            if let Some(node) = self.node_mut(link) {
+                node.older = newest;
+                node.newer = 0;
+            }
+            self.newest = link;
+        }
+        let node = self.node_mut(link)?;
+        node.at = now;
+        if node.parked != 0 {
+            return None;
+        }
+        node.copy.as_ref()
+    }
+}

@@ -1,0 +1,136 @@
+//! The runtimes of a switch.
+
+use std::collections::BTreeMap;
+
+use weir_packet::Frame;
+
+use crate::ids::RuntimeId;
+
+/// Number of a runtime at this switch, from 1 in the order of joining; 0 is
+/// none.
+pub(super) type Seat = u16;
+
+/// Most runtimes that may ever join one switch.
+pub(super) const MOST: usize = 0xfff0;
+
+/// Where a runtime stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// It takes units.
+    Live,
+    /// It gives its units away.
+    Draining,
+    /// It has gone, with nothing.
+    Left,
+    /// It is dead, or thought so.
+    Dead,
+}
+
+/// One runtime.
+#[derive(Debug)]
+pub(super) struct Runtime {
+    pub(super) id: RuntimeId,
+    pub(super) standing: Standing,
+    /// Units whose current view it owns.
+    pub(super) owns: u32,
+    /// Units of whose current view it is the replica.
+    pub(super) copies: u32,
+    /// Unsettled views for which it still holds the settled one.
+    pub(super) waits: u32,
+    /// Who is to keep its copies; 0: by rotation.
+    pub(super) replica: Seat,
+    /// Side frames of an entry whose closing frame has not come yet.
+    pub(super) partial: Vec<Frame>,
+    /// Era that ended when it died or left.
+    pub(super) era: u32,
+}
+
+/// All runtimes that ever joined.
+#[derive(Debug, Default)]
+pub(super) struct Lanes {
+    all: Vec<Runtime>,
+    seats: BTreeMap<RuntimeId, Seat>,
+    /// Those that take units, in the order of joining.
+    pub(super) usable: Vec<Seat>,
+}
+
+impl Lanes {
+    /// A new runtime's seat; `None` where the id was used before or there are
+    /// too many.
+    pub(super) fn join(&mut self, id: RuntimeId) -> Option<Seat> {
+        if self.seats.contains_key(&id) || self.all.len() >= MOST {
+            return None;
+        }
+        self.all.push(Runtime {
+            id,
+            standing: Standing::Live,
+            owns: 0,
+            copies: 0,
+            waits: 0,
+            replica: 0,
+            partial: Vec::new(),
+            era: 0,
+        });
+        let seat = self.all.len() as Seat;
+        self.seats.insert(id, seat);
+        self.usable.push(seat);
+        Some(seat)
+    }
+
+    pub(super) fn find(&self, id: RuntimeId) -> Option<Seat> {
+        self.seats.get(&id).copied()
+    }
+
+    #[inline]
+    pub(super) fn get(&self, seat: Seat) -> Option<&Runtime> {
+        self.all.get(usize::from(seat).wrapping_sub(1))
+    }
+
+    #[inline]
+    pub(super) fn get_mut(&mut self, seat: Seat) -> Option<&mut Runtime> {
+        self.all.get_mut(usize::from(seat).wrapping_sub(1))
+    }
+
+    pub(super) fn id(&self, seat: Seat) -> Option<RuntimeId> {
+        self.get(seat).map(|runtime| runtime.id)
+    }
+
+    /// Changes where a runtime stands.
+    pub(super) fn stand(&mut self, seat: Seat, standing: Standing) {
+        if let Some(runtime) = self.get_mut(seat) {
+            runtime.standing = standing;
+        }
+        self.usable.retain(|&other| other != seat);
+        if standing == Standing::Live {
+            self.usable.push(seat);
+        }
+    }
+
+    /// True of a runtime that can't be spoken to any more.
+    #[inline]
+    pub(super) fn is_gone(&self, seat: Seat) -> bool {
+        self.get(seat)
+            .is_some_and(|r| matches!(r.standing, Standing::Left | Standing::Dead))
+    }
+
+    /// True of a runtime that is there (draining included).
+    pub(super) fn is_here(&self, seat: Seat) -> bool {
+        self.get(seat)
+            .is_some_and(|r| matches!(r.standing, Standing::Live | Standing::Draining))
+    }
+
+    pub(super) fn is_live(&self, seat: Seat) -> bool {
+        self.get(seat)
+            .is_some_and(|r| r.standing == Standing::Live)
+    }
+
+    pub(super) fn is_draining(&self, seat: Seat) -> bool {
+        self.get(seat)
+            .is_some_and(|r| r.standing == Standing::Draining)
+    }
+
+    /// Seats of all runtimes that are there.
+    pub(super) fn here(&self) -> impl Iterator<Item = Seat> + '_ {
+        (1..=self.all.len() as Seat).filter(|&seat| self.is_here(seat))
+    }
+}

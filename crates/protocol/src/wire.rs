@@ -1,0 +1,258 @@
+//! Data frames between hosts: Ethernet, network service header (RFC 8300),
+//! weir's header ([`weir_packet::weir_header`]), packet.
+//!
+//! - The service path is the chain. The service index is 255 − stage, so that
+//!   it counts down along the chain as RFC 8300 §2.3 wants; 0 is refused.
+//! - The header is made anew for each way between a switch and a runtime, and
+//!   ends there: no one forwards it, so its TTL starts at 63 and is not looked
+//!   at. A switch that passes a frame on to the unit's home switch is a
+//!   forwarder and counts it down ([`weir_packet::nsh::NshViewMut::decrement_ttl`]).
+//! - View, clock and flags are in the fixed context, the rest of
+//!   [`FrameMeta`] in weir's header.
+//! - A keyed tag of 64 bits covers both headers, without the TTL: unit, view,
+//!   clock and fate can't be forged or hit by a broken link. The packet's bytes
+//!   have the checksums that they always had. A frame that comes twice needs no
+//!   more: its clock says so.
+//!
+//! A frame is [`OVERHEAD`] bytes longer than its packet and is not fragmented:
+//! links between hosts need that much more MTU.
+
+use core::fmt;
+
+use weir_packet::ethernet::{EthernetRepr, EthernetView, MacAddr};
+use weir_packet::nsh::{INITIAL_TTL, NshContext, NshRepr, NshViewMut, next};
+use weir_packet::protocol::ethertype;
+use weir_packet::weir_header::WeirRepr;
+use weir_packet::{Frame, FrameMeta, FramePool, Malformed, NoFrame, PacketMemory};
+
+use crate::auth::Key;
+
+/// Where NSH begins.
+const NSH: usize = EthernetView::SIZE;
+
+/// Where weir's header begins.
+const WEIR: usize = NSH + NshRepr::LEN;
+
+/// Bytes in front of the packet.
+pub const OVERHEAD: usize = WEIR + WeirRepr::LEN;
+
+/// Where the tag lies, the last field of weir's header.
+const TAG: core::ops::Range<usize> = OVERHEAD - 8..OVERHEAD;
+
+/// What a data frame has beside the packet and its metadata.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Hop {
+    /// Ethernet address that it goes to.
+    pub to: MacAddr,
+    /// Ethernet address that it comes from.
+    pub from: MacAddr,
+    /// Stage of the chain, from 0 to 254.
+    pub stage: u8,
+    /// Owner of the unit before the packet's view: the low 16 bits of its
+    /// [`crate::RuntimeId`], a hint; 0 says nothing.
+    pub source: u16,
+    /// Who keeps a copy, likewise.
+    pub replica: u16,
+}
+
+/// Why bytes are no data frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WireError {
+    /// Another EtherType than 0x894F.
+    NotData,
+    /// A header can't be read.
+    Malformed(Malformed),
+    /// The network service header is not one of weir's data frames: it is for
+    /// operations and maintenance, or announces something else.
+    Foreign,
+    /// The service path is no chain (over 65,535), or the index is 0.
+    Path,
+    /// The tag is wrong: changed, or made by someone without the key.
+    Tag,
+    /// View or clock have more bits than there is room for.
+    Range,
+    /// The packet is longer than every frame.
+    TooLarge,
+    /// No frame is free.
+    NoFrame,
+}
+
+impl WireError {
+    /// The name under which frames with this fault are counted.
+    pub const fn name(self) -> &'static str {
+        match self {
+            WireError::NotData => "data_other_ethertype",
+            WireError::Malformed(fault) => fault.reason(),
+            WireError::Foreign => "data_foreign",
+            WireError::Path => "data_bad_path",
+            WireError::Tag => "data_bad_tag",
+            WireError::Range => "data_out_of_range",
+            WireError::TooLarge => "frame_too_large",
+            WireError::NoFrame => "no_frame",
+        }
+    }
+}
+
+impl fmt::Display for WireError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl core::error::Error for WireError {}
+
+impl From<Malformed> for WireError {
+    fn from(fault: Malformed) -> WireError {
+        WireError::Malformed(fault)
+    }
+}
+
+impl From<NoFrame> for WireError {
+    fn from(why: NoFrame) -> WireError {
+        match why {
+            NoFrame::TooLarge => WireError::TooLarge,
+            NoFrame::Exhausted => WireError::NoFrame,
+        }
+    }
+}
+
+/// The tag of two headers (and what it is to be written over).
+fn tag(key: &Key, headers: &[u8; OVERHEAD]) -> u64 {
+    let mut covered = [0; OVERHEAD - NSH];
+    for (place, octet) in covered.iter_mut().zip(headers.iter().skip(NSH)) {
+        *place = *octet;
+    }
+    if let Some(tag) = covered.last_chunk_mut::<8>() {
+        *tag = [0; 8];
+    }
+    // The TTL lies over two octets, between version and length.
+    if let Ok(mut nsh) = NshViewMut::new(&mut covered) {
+        let first = nsh.first();
+        nsh.set_first(first & !0x0fc0);
+    }
+    key.tag(&covered)
+}
+
+/// Appends a frame as it travels between hosts.
+///
+/// # Errors
+///
+/// [`WireError::Range`]: view or clock do not fit (48 and 40 bits);
+/// [`WireError::Path`]: a stage of 255. Nothing was appended then.
+pub fn encode_data(
+    memory: &PacketMemory,
+    frame: &Frame,
+    hop: &Hop,
+    key: &Key,
+    out: &mut Vec<u8>,
+) -> Result<(), WireError> {
+    let (meta, packet) = memory.read(frame);
+    let index = 255 - hop.stage;
+    if index == 0 {
+        return Err(WireError::Path);
+    }
+    let context = NshContext {
+        view: meta.view,
+        clock: meta.clock,
+        source: hop.source,
+        replica: hop.replica,
+        flags: meta.flags,
+    };
+    let context = context.to_bytes().ok_or(WireError::Range)?;
+    let ethernet = EthernetRepr {
+        destination: hop.to,
+        source: hop.from,
+        ethertype: ethertype::NSH,
+    };
+    let nsh = NshRepr {
+        oam: false,
+        ttl: INITIAL_TTL,
+        next_protocol: next::EXPERIMENT,
+        path: u32::from(meta.chain),
+        index,
+        context,
+    };
+    let weir = WeirRepr {
+        fate: meta.fate,
+        side: meta.side,
+        port: meta.port,
+        link: meta.link,
+        dlt: meta.dlt,
+        unit: meta.unit,
+        time: meta.time,
+        sequence: meta.sequence,
+        wire_len: meta.wire_len,
+        length: packet.len() as u32,
+        tenant: meta.tenant,
+        tag: 0,
+    };
+    let mut headers = [0; OVERHEAD];
+    let (link, rest) = headers.split_at_mut(NSH);
+    let (service, own) = rest.split_at_mut(NshRepr::LEN);
+    let written = (ethernet.emit(link), nsh.emit(service), weir.emit(own));
+    debug_assert!(matches!(written, (Ok(_), Ok(_), Ok(_))), "there is room");
+    let tag = tag(key, &headers).to_be_bytes();
+    if let Some(place) = headers.get_mut(TAG) {
+        place.copy_from_slice(&tag);
+    }
+    out.extend_from_slice(&headers);
+    out.extend_from_slice(packet);
+    Ok(())
+}
+
+/// Reads a data frame into a frame of `pool`, with all of its metadata, and
+/// says where it came from.
+///
+/// # Errors
+///
+/// See [`WireError`]; no frame was taken then.
+pub fn decode_data(
+    pool: &mut FramePool,
+    key: &Key,
+    bytes: &[u8],
+) -> Result<(Frame, Hop), WireError> {
+    let ethernet = EthernetRepr::parse(bytes)?;
+    if ethernet.ethertype != ethertype::NSH {
+        return Err(WireError::NotData);
+    }
+    let nsh = NshRepr::parse(bytes.get(NSH..).unwrap_or(&[]))?;
+    if nsh.oam || nsh.next_protocol != next::EXPERIMENT {
+        return Err(WireError::Foreign);
+    }
+    let chain = u16::try_from(nsh.path).map_err(|_| WireError::Path)?;
+    if nsh.index == 0 {
+        return Err(WireError::Path);
+    }
+    let weir = WeirRepr::parse(bytes.get(WEIR..).unwrap_or(&[]))?;
+    let (headers, packet) = bytes
+        .split_first_chunk::<OVERHEAD>()
+        .ok_or(Malformed::WeirTruncated)?;
+    // Bits that formats leave free are covered too: there is one form only.
+    if tag(key, headers) != weir.tag {
+        return Err(WireError::Tag);
+    }
+    let context = NshContext::from_bytes(nsh.context);
+    let mut meta = FrameMeta::received(weir.time, weir.length);
+    meta.wire_len = weir.wire_len;
+    meta.sequence = weir.sequence;
+    meta.unit = weir.unit;
+    meta.view = context.view;
+    meta.clock = context.clock;
+    meta.flags = context.flags;
+    meta.fate = weir.fate;
+    meta.side = weir.side;
+    meta.port = weir.port;
+    meta.link = weir.link;
+    meta.dlt = weir.dlt;
+    meta.chain = chain;
+    meta.tenant = weir.tenant;
+    let frame = pool.copy(packet, meta)?;
+    let hop = Hop {
+        to: ethernet.destination,
+        from: ethernet.source,
+        stage: 255 - nsh.index,
+        source: context.source,
+        replica: context.replica,
+    };
+    Ok((frame, hop))
+}

@@ -1,0 +1,5 @@
+//! What several tests need.
+
+#![allow(dead_code)] // each test takes a part
+
+pub(crate) mod messages;

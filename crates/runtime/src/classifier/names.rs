@@ -1,0 +1,617 @@
+//! Names and units: which unit a flow key, alias or scope key belongs to.
+//!
+//! A name is one cache line: its key and its unit. A packet of a known flow
+//! needs the index bucket and that line, and one that comes under an alias no
+//! more. Everything else lies in records of the units, in lists through their
+//! flows and aliases: what ends is taken away in the time that it takes to
+//! walk along its own names.
+
+use weir_nf::host::AliasRequest;
+use weir_packet::{Advise, Arena, Direction, FlowKey, Side};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+use super::places::Places;
+use crate::flows::index::Index;
+use crate::snapshot::SnapshotError;
+
+/// A key and the unit it leads to.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C, align(64))]
+pub(super) struct Name {
+    pub(super) key: FlowKey,
+    /// 0 where the record is free.
+    pub(super) unit: u64,
+    /// Of a flow: the first of its aliases, plus one. Of an alias: its flow,
+    /// plus one, or 0 where it is the unit's.
+    other: u32,
+    bits: u32,
+}
+
+const _: () = assert!(size_of::<Name>() == 64, "a name is one cache line");
+
+/// Of a flow: another unit's alias has its key; no packet comes to it.
+const HIDDEN: u32 = 1;
+/// Of an alias: any packet to it opens a flow of the unit.
+const OPEN: u32 = 2;
+/// Of an open alias: its unit's own client is outside.
+const OUTSIDE: u32 = 4;
+
+/// One place for a unit.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct Unit {
+    /// Of its flow, or of its scope.
+    key: FlowKey,
+    /// Of the unit that lives here; 0 for none.
+    id: u64,
+    /// The last life here.
+    life: u32,
+    /// First of its flows, plus one.
+    flows: u32,
+    /// First of its open aliases, plus one.
+    aliases: u32,
+    /// Flows without their key.
+    hidden: u32,
+    /// 1 where `key` is known.
+    keyed: u32,
+    unused: u32,
+}
+
+/// All names of all units.
+#[derive(Debug)]
+pub(super) struct Names {
+    pub(super) index: Index,
+    /// Flows, then aliases.
+    names: Arena<Name>,
+    units: Arena<Unit>,
+    flows: Places,
+    aliases: Places,
+    /// Where units are wider than flows: their places, and the index by scope
+    /// key. A unit of one flow has its flow's place.
+    wide: Option<(Places, Index)>,
+    max: u32,
+    open_aliases: u32,
+    pub(super) seed: u64,
+    /// Units and flows made since the start.
+    pub(super) opened: u64,
+}
+
+/// Why a flow was not opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NoRoom {
+    Flows,
+    Units,
+}
+
+impl Names {
+    /// Bytes that so many names take.
+    pub(super) fn bytes(max: u32, aliases: u32, wide: bool) -> u64 {
+        let names = max as usize + aliases as usize;
+        let units = if wide {
+            Places::bytes(max) + Index::bytes(max as usize)
+        } else {
+            0
+        };
+        Index::bytes(names)
+            + (names * size_of::<Name>()) as u64
+            + u64::from(max) * size_of::<Unit>() as u64
+            + Places::bytes(max)
+            + Places::bytes(aliases)
+            + units
+    }
+
+    /// For `max` flows, and as many units where they are `wide`r.
+    pub(super) fn new(max: u32, aliases: u32, wide: bool, seed: u64, advise: Advise) -> Names {
+        let names = max as usize + aliases as usize;
+        Names {
+            index: Index::new(names, advise),
+            names: Arena::zeroed(names, advise),
+            units: Arena::zeroed(max as usize, advise),
+            flows: Places::new(max, advise),
+            aliases: Places::new(aliases, advise),
+            wide: wide.then(|| (Places::new(max, advise), Index::new(max as usize, advise))),
+            max,
+            open_aliases: 0,
+            seed,
+            opened: 0,
+        }
+    }
+
+    pub(super) fn hash(&self, key: &FlowKey) -> u64 {
+        key.hash(self.seed)
+    }
+
+    /// Most units.
+    pub(super) const fn max(&self) -> u32 {
+        self.max
+    }
+
+    /// Flows now.
+    pub(super) const fn flow_count(&self) -> u32 {
+        self.flows.used()
+    }
+
+    /// Aliases now.
+    pub(super) const fn alias_count(&self) -> u32 {
+        self.aliases.used()
+    }
+
+    /// Units of a wider scope now.
+    pub(super) fn wide_units(&self) -> u32 {
+        self.wide.as_ref().map_or(0, |(places, _)| places.used())
+    }
+
+    /// The name that an index entry stands for.
+    #[inline(always)]
+    pub(super) fn get(&self, number: u32) -> Option<&Name> {
+        self.names.get(number as usize)
+    }
+
+    #[inline(always)]
+    pub(super) fn prefetch(&self, number: u32) {
+        weir_packet::prefetch::read(self.names.as_ptr().wrapping_add(number as usize));
+    }
+
+    fn find(&self, key: &FlowKey, hash: u64) -> Option<u32> {
+        let same = |number| self.get(number).is_some_and(|name| name.key == *key);
+        self.index.find(hash, same)
+    }
+
+    fn find_unit(&self, key: &FlowKey) -> Option<u32> {
+        let (_, index) = self.wide.as_ref()?;
+        index.find(self.hash(key), |place| {
+            let unit = self.units.get(place as usize);
+            unit.is_some_and(|unit| unit.key == *key)
+        })
+    }
+
+    const fn is_alias(&self, number: u32) -> bool {
+        number >= self.max
+    }
+
+    /// The unit of a flow key or alias.
+    pub(super) fn unit_of_name(&self, key: &FlowKey, hash: u64) -> Option<u64> {
+        self.find(key, hash).map(|n| self.names[n as usize].unit)
+    }
+
+    /// The unit of a scope key.
+    pub(super) fn unit_of_scope(&self, key: &FlowKey) -> Option<u64> {
+        self.find_unit(key)
+            .map(|place| self.units[place as usize].id)
+    }
+
+    /// The unit whose open alias a packet from `side` goes to; one from the
+    /// side of the unit's own client is another client's (RFC 4787 REQ-9).
+    pub(super) fn unit_behind(
+        &self,
+        key: &FlowKey,
+        direction: Direction,
+        side: Side,
+    ) -> Option<u64> {
+        if self.open_aliases == 0 {
+            return None;
+        }
+        let (address, port) = key.destination(direction);
+        let (end, _) = FlowKey::one_end(address, port, key.proto(), key.zone(), key.chain());
+        let name = self.get(self.find(&end, self.hash(&end))?)?;
+        let own = if name.bits & OUTSIDE == 0 {
+            Side::Inside
+        } else {
+            Side::Outside
+        };
+        (name.bits & OPEN != 0 && own != side).then_some(name.unit)
+    }
+
+    fn place(&self, unit: u64) -> Option<usize> {
+        let place = unit as u32 as usize;
+        let live = self.units.get(place).is_some_and(|u| u.id == unit);
+        (live && unit != 0).then_some(place)
+    }
+
+    pub(super) fn is_live(&self, unit: u64) -> bool {
+        self.place(unit).is_some()
+    }
+
+    pub(super) fn key_of(&self, unit: u64) -> Option<FlowKey> {
+        let unit = &self.units[self.place(unit)?];
+        (unit.keyed != 0).then_some(unit.key)
+    }
+
+    pub(super) fn flows_of(&self, unit: u64) -> impl Iterator<Item = FlowKey> + '_ {
+        let head = self.place(unit).map_or(0, |place| self.units[place].flows);
+        self.flows
+            .list(head)
+            .map(|flow| self.names[flow as usize].key)
+    }
+
+    pub(super) fn live_units(&self) -> impl Iterator<Item = u64> + '_ {
+        let places = match &self.wide {
+            Some((places, _)) => places.fresh(),
+            None => self.flows.fresh(),
+        };
+        let units = self.units.iter().take(places as usize);
+        units.map(|unit| unit.id).filter(|&id| id != 0)
+    }
+
+    /// True where no flow can be opened.
+    pub(super) fn is_full(&self) -> bool {
+        self.flows.left() == 0
+    }
+
+    /// Opens a flow under a key that nothing has, in a unit of its own; of
+    /// units that are wider than flows, in the one under `scope`.
+    pub(super) fn open(
+        &mut self,
+        key: &FlowKey,
+        hash: u64,
+        scope: &FlowKey,
+    ) -> Result<u64, NoRoom> {
+        if self.is_full() {
+            return Err(NoRoom::Flows);
+        }
+        if self.wide.is_none() {
+            let flow = self.flows.take().ok_or(NoRoom::Flows)?;
+            let unit = self.begin(flow, None, Some(*key));
+            self.put_flow(flow, key, Some(hash), unit);
+            return Ok(unit);
+        }
+        let unit = match self.unit_of_scope(scope) {
+            Some(unit) => unit,
+            None => {
+                let place = self.wide.as_mut().and_then(|(places, _)| places.take());
+                self.begin(place.ok_or(NoRoom::Units)?, None, Some(*scope))
+            }
+        };
+        self.open_in(key, hash, unit)?;
+        Ok(unit)
+    }
+
+    /// Opens a flow under a key that nothing has in a unit that lives.
+    pub(super) fn open_in(&mut self, key: &FlowKey, hash: u64, unit: u64) -> Result<(), NoRoom> {
+        let flow = self.flows.take().ok_or(NoRoom::Flows)?;
+        self.put_flow(flow, key, Some(hash), unit);
+        Ok(())
+    }
+
+    /// Begins a life in a place that was just taken.
+    fn begin(&mut self, place: u32, id: Option<u64>, key: Option<FlowKey>) -> u64 {
+        let unit = &mut self.units[place as usize];
+        let (life, id) = match id {
+            Some(id) => (unit.life.max((id >> 32) as u32), id),
+            None => {
+                let life = unit.life.wrapping_add(1).max(1);
+                (life, u64::from(life) << 32 | u64::from(place))
+            }
+        };
+        *unit = Unit {
+            key: FlowKey::default(),
+            id,
+            life,
+            flows: 0,
+            aliases: 0,
+            hidden: 0,
+            keyed: 0,
+            unused: 0,
+        };
+        if let Some(key) = key {
+            self.name_unit(place, &key);
+        }
+        id
+    }
+
+    fn name_unit(&mut self, place: u32, key: &FlowKey) {
+        let hash = self.hash(key);
+        let unit = &mut self.units[place as usize];
+        (unit.key, unit.keyed) = (*key, 1);
+        if let Some((_, index)) = &mut self.wide {
+            index.insert(hash, place);
+        }
+    }
+
+    /// Gives a unit whose scope key is not known this one; false where it has
+    /// one, or another unit has this one.
+    pub(super) fn set_key(&mut self, unit: u64, key: &FlowKey) -> bool {
+        let Some(place) = self.place(unit) else {
+            return false;
+        };
+        if self.wide.is_none() || self.units[place].keyed != 0 || self.find_unit(key).is_some() {
+            return false;
+        }
+        self.name_unit(place as u32, key);
+        true
+    }
+
+    /// Writes a flow that was just taken; without a hash it is hidden.
+    fn put_flow(&mut self, flow: u32, key: &FlowKey, hash: Option<u64>, unit: u64) {
+        let record = &mut self.units[unit as u32 as usize];
+        self.flows.push(&mut record.flows, flow);
+        let reachable = hash.is_some_and(|hash| self.index.insert(hash, flow));
+        record.hidden += u32::from(!reachable);
+        self.names[flow as usize] = Name {
+            key: *key,
+            unit,
+            other: 0,
+            bits: if reachable { 0 } else { HIDDEN },
+        };
+        self.opened += 1;
+    }
+
+    /// The flow of this unit under this key, hidden or not.
+    fn flow_in(&self, unit: u64, key: &FlowKey) -> Option<u32> {
+        if let Some(found) = self.find(key, self.hash(key))
+            && !self.is_alias(found)
+            && self.names[found as usize].unit == unit
+        {
+            return Some(found);
+        }
+        let record = &self.units[self.place(unit)?];
+        if record.hidden == 0 {
+            return None;
+        }
+        self.flows
+            .list(record.flows)
+            .find(|&flow| self.names[flow as usize].key == *key)
+    }
+
+    /// Makes a flow known that the unit's owner opened; true where the unit
+    /// has it now, or had it.
+    pub(super) fn add_flow(&mut self, unit: u64, key: &FlowKey) -> bool {
+        if self.place(unit).is_none() {
+            return false;
+        }
+        let hash = self.hash(key);
+        match self.find(key, hash) {
+            Some(found) => self.names[found as usize].unit == unit,
+            None => self.wide.is_some() && self.open_in(key, hash, unit).is_ok(),
+        }
+    }
+
+    /// Gives a flow of the unit, or for an open alias the unit, another name.
+    pub(super) fn add_alias(&mut self, unit: u64, flow: &FlowKey, request: &AliasRequest) -> bool {
+        if self.place(unit).is_none() || (request.open && self.wide.is_none()) {
+            return false;
+        }
+        let owner = if request.open {
+            None
+        } else {
+            // A flow that it has forgotten lives on where its packets go.
+            let found = self.flow_in(unit, flow).or_else(|| {
+                self.add_flow(unit, flow)
+                    .then(|| self.flow_in(unit, flow))
+                    .flatten()
+            });
+            match found {
+                Some(flow) => Some(flow),
+                None => return false,
+            }
+        };
+        let hash = self.hash(&request.key);
+        if let Some(found) = self.find(&request.key, hash) {
+            let name = self.names[found as usize];
+            if !self.is_alias(found) {
+                if owner == Some(found) {
+                    return true; // its own key
+                }
+                if self.aliases.left() == 0 {
+                    return false;
+                }
+                self.hide(found, hash);
+            } else if name.unit != unit {
+                return false;
+            } else {
+                self.drop_alias(found);
+            }
+        }
+        self.put_alias(unit, owner, request, hash)
+    }
+
+    /// Takes a flow's key from it.
+    fn hide(&mut self, flow: u32, hash: u64) {
+        self.index.remove(hash, flow);
+        let name = &mut self.names[flow as usize];
+        name.bits |= HIDDEN;
+        self.units[name.unit as u32 as usize].hidden += 1;
+    }
+
+    fn put_alias(
+        &mut self,
+        unit: u64,
+        owner: Option<u32>,
+        request: &AliasRequest,
+        hash: u64,
+    ) -> bool {
+        let Some(alias) = self.aliases.take() else {
+            return false;
+        };
+        let number = alias + self.max;
+        if !self.index.insert(hash, number) {
+            self.aliases.give(alias);
+            return false;
+        }
+        let outside = request.side == Side::Outside;
+        self.names[number as usize] = Name {
+            key: request.key,
+            unit,
+            other: owner.map_or(0, |flow| flow + 1),
+            bits: if request.open { OPEN } else { 0 } | if outside { OUTSIDE } else { 0 },
+        };
+        self.open_aliases += u32::from(request.open);
+        let head = match owner {
+            Some(flow) => &mut self.names[flow as usize].other,
+            None => &mut self.units[unit as u32 as usize].aliases,
+        };
+        self.aliases.push(head, alias);
+        true
+    }
+
+    fn drop_alias(&mut self, number: u32) -> FlowKey {
+        let name = self.names[number as usize];
+        let head = match name.other.checked_sub(1) {
+            Some(flow) => &mut self.names[flow as usize].other,
+            None => &mut self.units[name.unit as u32 as usize].aliases,
+        };
+        self.aliases.unlink(head, number - self.max);
+        self.index.remove(name.key.hash(self.seed), number);
+        self.open_aliases -= u32::from(name.bits & OPEN != 0);
+        self.names[number as usize].unit = 0;
+        self.aliases.give(number - self.max);
+        name.key
+    }
+
+    fn drop_aliases_of(&mut self, flow: u32, freed: &mut Vec<FlowKey>) {
+        while let Some(alias) = self.names[flow as usize].other.checked_sub(1) {
+            let key = self.drop_alias(alias + self.max);
+            freed.push(key);
+        }
+    }
+
+    fn drop_flow(&mut self, flow: u32, freed: &mut Vec<FlowKey>) {
+        self.drop_aliases_of(flow, freed);
+        let name = self.names[flow as usize];
+        let record = &mut self.units[name.unit as u32 as usize];
+        self.flows.unlink(&mut record.flows, flow);
+        if name.bits & HIDDEN != 0 {
+            record.hidden -= 1;
+        } else {
+            self.index.remove(name.key.hash(self.seed), flow);
+        }
+        self.names[flow as usize].unit = 0;
+        self.flows.give(flow);
+    }
+
+    /// Ends a flow. The key of a unit's only possible flow stays its.
+    pub(super) fn end_flow(&mut self, unit: u64, key: &FlowKey, freed: &mut Vec<FlowKey>) {
+        let Some(flow) = self.flow_in(unit, key) else {
+            return;
+        };
+        if self.wide.is_some() {
+            self.drop_flow(flow, freed);
+        } else {
+            self.drop_aliases_of(flow, freed);
+        }
+    }
+
+    /// Ends an alias of the unit.
+    pub(super) fn end_alias(&mut self, unit: u64, key: &FlowKey) -> bool {
+        let found = self.find(key, self.hash(key));
+        let found = found.filter(|&found| self.is_alias(found));
+        match found {
+            Some(alias) if self.names[alias as usize].unit == unit => {
+                self.drop_alias(alias);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Ends a unit with all its names.
+    pub(super) fn remove_unit(&mut self, unit: u64, freed: &mut Vec<FlowKey>) {
+        let Some(place) = self.place(unit) else {
+            return;
+        };
+        while let Some(flow) = self.units[place].flows.checked_sub(1) {
+            self.drop_flow(flow, freed);
+        }
+        while let Some(alias) = self.units[place].aliases.checked_sub(1) {
+            let key = self.drop_alias(alias + self.max);
+            freed.push(key);
+        }
+        let hash = self.hash(&self.units[place].key);
+        let record = &mut self.units[place];
+        record.id = 0;
+        if let Some((places, index)) = &mut self.wide {
+            if record.keyed != 0 {
+                index.remove(hash, place as u32);
+            }
+            places.give(place as u32);
+        }
+    }
+
+    /// Makes a unit with this id, these flows and aliases.
+    pub(super) fn restore(
+        &mut self,
+        unit: u64,
+        scope: Option<FlowKey>,
+        flows: &[(FlowKey, bool)],
+        aliases: &[(FlowKey, AliasRequest)],
+    ) -> Result<(), SnapshotError> {
+        self.check_restore(unit, scope.as_ref(), flows, aliases)?;
+        let place = unit as u32;
+        let mut first = None;
+        if let Some((places, _)) = &mut self.wide {
+            places.take_this(place);
+            self.begin(place, Some(unit), scope);
+        } else {
+            self.flows.take_this(place);
+            first = Some(place);
+            self.begin(place, Some(unit), flows.first().map(|(key, _)| *key));
+        }
+        for (key, _) in flows {
+            // The check has found room for each.
+            let Some(flow) = first.take().or_else(|| self.flows.take()) else {
+                return Err(SnapshotError::Full);
+            };
+            let hash = self.hash(key);
+            let hash = self.find(key, hash).is_none().then_some(hash);
+            self.put_flow(flow, key, hash, unit);
+        }
+        for (flow, request) in aliases {
+            if !self.add_alias(unit, flow, request) {
+                return Err(SnapshotError::Full);
+            }
+        }
+        Ok(())
+    }
+
+    /// Everything that could stand in the way of [`Names::restore`].
+    fn check_restore(
+        &self,
+        unit: u64,
+        scope: Option<&FlowKey>,
+        flows: &[(FlowKey, bool)],
+        aliases: &[(FlowKey, AliasRequest)],
+    ) -> Result<(), SnapshotError> {
+        let record = self.units.get(unit as u32 as usize);
+        let record = record.ok_or(SnapshotError::Corrupt)?;
+        let wide = self.wide.is_some();
+        if unit >> 32 == 0 || (!wide && flows.len() > 1) {
+            return Err(SnapshotError::Corrupt);
+        }
+        if flows.is_empty() {
+            return Err(SnapshotError::NoFlow);
+        }
+        if record.id != 0 || scope.is_some_and(|key| self.find_unit(key).is_some()) {
+            return Err(SnapshotError::Exists);
+        }
+        if flows.len() > self.flows.left() || aliases.len() > self.aliases.left() {
+            return Err(SnapshotError::Full);
+        }
+        let mut keys: Vec<FlowKey> = flows.iter().map(|(key, _)| *key).collect();
+        keys.sort_unstable();
+        if keys.windows(2).any(|pair| pair[0] == pair[1]) {
+            return Err(SnapshotError::Corrupt);
+        }
+        for key in &keys {
+            // Another unit's alias may have taken it over.
+            let found = self.find(key, self.hash(key));
+            if found.is_some_and(|found| !self.is_alias(found)) {
+                return Err(SnapshotError::Exists);
+            }
+        }
+        for (flow, request) in aliases {
+            let known = if request.open {
+                wide
+            } else {
+                keys.binary_search(flow).is_ok()
+            };
+            if !known {
+                return Err(SnapshotError::Corrupt);
+            }
+            let found = self.find(&request.key, self.hash(&request.key));
+            if found.is_some_and(|found| self.is_alias(found)) {
+                return Err(SnapshotError::Exists);
+            }
+        }
+        Ok(())
+    }
+}
