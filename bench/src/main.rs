@@ -5,6 +5,8 @@
 //! weir-bench idscan                the pattern scan alone
 //! weir-bench list                  names of the rows
 //! weir-bench count CHAIN PACKETS   sends packets through a chain untimed, for callgrind
+//! weir-bench scaling [PARTS [SEED]] runtimes added and stopped as the load rises and falls, in
+//!                                  virtual time; PARTS times fewer flows (docs/scaling.md)
 //! ```
 
 mod chain;
@@ -15,6 +17,7 @@ mod line;
 mod plot;
 mod results;
 mod rows;
+mod scaling;
 mod seeded;
 mod stats;
 
@@ -50,6 +53,17 @@ fn run(args: &[&str]) -> Result<(), String> {
             count::count(chain, packets)
         }
         ["count", ..] => Err("write `count CHAIN PACKETS`".to_owned()),
+        ["scaling", numbers @ ..] => {
+            let number = |at: usize, default: u64| match numbers.get(at) {
+                Some(text) => text
+                    .parse()
+                    .map_err(|_| format!("`{text}` is no number: write `scaling [PARTS [SEED]]`")),
+                None => Ok(default),
+            };
+            let parts = u32::try_from(number(0, 1)?).ok().filter(|parts| *parts > 0);
+            let parts = parts.ok_or("PARTS is 1 to 4294967295")?;
+            scaling::scaling(parts, number(1, 1)?)
+        }
         ["idscan"] => table(&[idscan::NAME]),
         ["table", rows @ ..] | rows => table(rows),
     }

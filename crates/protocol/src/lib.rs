@@ -24,6 +24,7 @@
 
 pub mod actors;
 pub mod auth;
+pub mod central;
 pub mod codec;
 pub mod counts;
 pub mod entry;

@@ -1,0 +1,320 @@
+use weir_packet::{FrameMeta, MemoryLayout, Time};
+
+use super::*;
+use crate::message::{Image, MoveMode};
+
+const S: RuntimeId = RuntimeId(1);
+const T: RuntimeId = RuntimeId(2);
+const SWITCH: Peer = Peer::Switch(1);
+
+fn unit(place: u32) -> UnitId {
+    UnitId(1 << 32 | u64::from(place))
+}
+
+fn view(number: u64) -> View {
+    View(View::first_of(1).0 + number)
+}
+
+fn pool() -> FramePool {
+    FramePool::with_layout(MemoryLayout {
+        small_frames: 64,
+        small_bytes: 512,
+        ..MemoryLayout::default()
+    })
+}
+
+fn frame(pool: &mut FramePool, (place, view, clock): (u32, View, u64)) -> Frame {
+    let mut meta = FrameMeta::received(Time(clock), 0);
+    (meta.unit, meta.view, meta.clock) = (unit(place).0, view.0, clock);
+    pool.copy(&[clock as u8], meta).unwrap()
+}
+
+fn open(place: u32, view: View, old: View, base: u64, origin: Origin) -> Message {
+    Message::Open(Open {
+        unit: unit(place),
+        view,
+        old,
+        base: Clock(base),
+        out: Clock(base),
+        origin,
+        replica: None,
+    })
+}
+
+const PLANNED: Origin = Origin::Planned { source: S };
+
+fn closed(place: u32, old: View, at: u64, new: View) -> Message {
+    Message::Closed {
+        unit: unit(place),
+        old,
+        at: Clock(at),
+        new,
+        to: T,
+        mode: MoveMode::Push,
+    }
+}
+
+fn state(place: u32, old: View, new: View, clock: u64) -> Message {
+    Message::State {
+        unit: unit(place),
+        old,
+        new,
+        image: Image {
+            clock: Clock(clock),
+            state: Some(vec![1, 2, 3]),
+            outputs: Vec::new(),
+        },
+    }
+}
+
+/// A switch's outbox with the messages and frames of one call.
+fn outbox(
+    pool: &mut FramePool,
+    messages: Vec<(RuntimeId, Message)>,
+    frames: &[(RuntimeId, (u32, View, u64))],
+) -> SwitchOutbox {
+    let mut outbox = SwitchOutbox::default();
+    for (to, message) in messages {
+        outbox.messages.push((Peer::Runtime(to), message));
+    }
+    for to in [S, T] {
+        let frames = frames.iter().filter(|(lane, _)| *lane == to);
+        let frames = frames.map(|(_, place)| frame(pool, *place)).collect();
+        outbox.lanes.push(Lane { to, frames });
+    }
+    outbox
+}
+
+/// Clocks of the frames in each of the lanes.
+fn clocks(pool: &FramePool, lanes: &[Lane]) -> Vec<(u32, Vec<u64>)> {
+    let clock = |frame: &Frame| pool.memory().meta(frame).clock;
+    lanes
+        .iter()
+        .map(|lane| (lane.to.0, lane.frames.iter().map(clock).collect()))
+        .collect()
+}
+
+fn count(controller: &Controller, what: Central) -> u64 {
+    controller.counts().get(what)
+}
+
+#[test]
+fn state_first_then_what_came_meanwhile_then_the_direct_way() {
+    let (mut pool, mut controller) = (pool(), Controller::new(100));
+    let (old, new) = (view(1), view(2));
+    let mut first = outbox(
+        &mut pool,
+        vec![
+            (T, open(0, new, old, 3, PLANNED)),
+            (S, closed(0, old, 3, new)),
+        ],
+        &[
+            (S, (0, old, 2)),
+            (S, (0, old, 3)),
+            (T, (0, new, 4)),
+            (T, (7, old, 9)),
+        ],
+    );
+    controller.from_switch(&mut pool, &mut first);
+    // The source hears that it is to export, the target nothing; packets up to the
+    // base and those of others go their way.
+    assert_eq!(first.messages, [(Peer::Runtime(S), closed(0, old, 3, new))]);
+    assert_eq!(clocks(&pool, &first.lanes), [(1, vec![2, 3]), (2, vec![9])]);
+
+    // More comes; the switch repeats what it has not seen let out.
+    let again = vec![
+        (T, open(0, new, old, 3, PLANNED)),
+        (S, closed(0, old, 3, new)),
+    ];
+    let mut second = outbox(
+        &mut pool,
+        again,
+        &[(T, (0, new, 5)), (T, (0, new, 4)), (T, (0, new, 6))],
+    );
+    controller.from_switch(&mut pool, &mut second);
+    assert_eq!(second.messages.len(), 1);
+    assert_eq!(clocks(&pool, &second.lanes), [(1, vec![]), (2, vec![])]);
+    assert_eq!(
+        (controller.held(), count(&controller, Central::Duplicates)),
+        (3, 1)
+    );
+    assert!(controller.outbox.messages.is_empty() && controller.outbox.lanes.is_empty());
+
+    controller.from_runtime(S, T, state(0, old, new, 3));
+    let to = Peer::Runtime(T);
+    assert_eq!(
+        controller.outbox.messages,
+        [
+            (SWITCH, to, open(0, new, old, 3, PLANNED)),
+            (Peer::Runtime(S), to, state(0, old, new, 3))
+        ]
+    );
+    assert_eq!(
+        clocks(&pool, &controller.outbox.lanes),
+        [(2, vec![4, 5, 6])]
+    );
+    assert_eq!((controller.held(), controller.most_held()), (0, 3));
+
+    // From now on nothing is held, and what is said again goes straight on.
+    let again = vec![(T, open(0, new, old, 3, PLANNED))];
+    let mut third = outbox(&mut pool, again, &[(T, (0, new, 7))]);
+    controller.from_switch(&mut pool, &mut third);
+    assert_eq!(third.messages.len(), 1);
+    assert_eq!(clocks(&pool, &third.lanes), [(1, vec![]), (2, vec![7])]);
+    assert_eq!(count(&controller, Central::Moves), 1);
+    assert_eq!(count(&controller, Central::Released), 1);
+    assert_eq!(count(&controller, Central::StateBytes), 3);
+}
+
+#[test]
+fn each_unit_is_released_by_its_own_state() {
+    let (mut pool, mut controller) = (pool(), Controller::new(100));
+    let (old, new) = (view(1), view(2));
+    let opens = (0..3).map(|place| (T, open(place, new, old, 1, PLANNED)));
+    let frames: Vec<_> = (0..3).map(|place| (T, (place, new, 2))).collect();
+    let mut all = outbox(&mut pool, opens.collect(), &frames);
+    controller.from_switch(&mut pool, &mut all);
+    assert_eq!(controller.held(), 3);
+    controller.from_runtime(S, T, state(1, old, new, 1));
+    assert_eq!(clocks(&pool, &controller.outbox.lanes), [(2, vec![2])]);
+    assert_eq!(controller.held(), 2);
+    controller.from_runtime(S, T, state(0, old, new, 1));
+    controller.from_runtime(S, T, state(2, old, new, 1));
+    assert_eq!(
+        clocks(&pool, &controller.outbox.lanes),
+        [(2, vec![2, 2, 2])]
+    );
+    assert_eq!(controller.outbox.messages.len(), 6);
+}
+
+#[test]
+fn frames_that_overtook_one_another_leave_in_order() {
+    let (mut pool, mut controller) = (pool(), Controller::new(100));
+    let new = view(2);
+    let opens = vec![(T, open(0, new, view(1), 0, PLANNED))];
+    let frames = [5, 1, 4, 2, 3].map(|clock| (T, (0, new, clock)));
+    let mut all = outbox(&mut pool, opens, &frames);
+    controller.from_switch(&mut pool, &mut all);
+    controller.from_runtime(S, T, state(0, view(1), new, 0));
+    assert_eq!(
+        clocks(&pool, &controller.outbox.lanes),
+        [(2, vec![1, 2, 3, 4, 5])]
+    );
+}
+
+#[test]
+fn a_failure_meanwhile_ends_the_move() {
+    let (mut pool, mut controller) = (pool(), Controller::new(100));
+    let (old, new, after) = (view(1), view(2), view(3));
+    let opens = vec![(T, open(0, new, old, 1, PLANNED))];
+    let mut first = outbox(&mut pool, opens, &[(T, (0, new, 2)), (T, (0, new, 3))]);
+    controller.from_switch(&mut pool, &mut first);
+    // The target died: the source goes on.
+    let resumed = open(0, after, old, 1, Origin::Resumed { source: S });
+    let mut second = outbox(&mut pool, vec![(S, resumed.clone())], &[(S, (0, after, 2))]);
+    controller.from_switch(&mut pool, &mut second);
+    assert_eq!(second.messages, [(Peer::Runtime(S), resumed)]);
+    assert_eq!(clocks(&pool, &second.lanes), [(1, vec![2]), (2, vec![])]);
+    assert_eq!(count(&controller, Central::Superseded), 1);
+    assert_eq!(
+        (controller.held(), count(&controller, Central::Abandoned)),
+        (0, 2)
+    );
+    // The state comes late: the target is told, and refuses it by its view.
+    controller.from_runtime(S, T, state(0, old, new, 1));
+    assert_eq!(controller.outbox.messages.len(), 1);
+    assert!(controller.outbox.lanes.is_empty());
+    // One frame is in the second outbox; all others went back.
+    assert_eq!(pool.outstanding(), 1);
+}
+
+#[test]
+fn the_next_move_of_a_unit_is_a_move() {
+    let (mut pool, mut controller) = (pool(), Controller::new(100));
+    for (number, settle) in [(1, true), (2, false), (3, true)] {
+        let (old, new) = (view(number), view(number + 1));
+        let opens = vec![(T, open(0, new, old, 1, PLANNED))];
+        let mut first = outbox(&mut pool, opens, &[(T, (0, new, 2))]);
+        controller.from_switch(&mut pool, &mut first);
+        assert_eq!(controller.held(), 1);
+        controller.from_runtime(S, T, state(0, old, new, 1));
+        assert_eq!(controller.held(), 0);
+        if settle {
+            let forget = Message::Forget {
+                unit: unit(0),
+                below: new,
+                ended: false,
+            };
+            let mut settled = outbox(&mut pool, vec![(S, forget)], &[]);
+            controller.from_switch(&mut pool, &mut settled);
+            assert_eq!(settled.messages.len(), 1);
+            assert!(controller.moving.is_empty());
+        }
+    }
+    assert_eq!(count(&controller, Central::Released), 3);
+    assert_eq!(count(&controller, Central::Superseded), 0);
+}
+
+#[test]
+fn forgetting_older_views_does_not_end_a_move_under_way() {
+    let (mut pool, mut controller) = (pool(), Controller::new(100));
+    let (old, new) = (view(1), view(2));
+    let forget = |below, ended| Message::Forget {
+        unit: unit(0),
+        below,
+        ended,
+    };
+    let messages = vec![
+        (T, open(0, new, old, 1, PLANNED)),
+        (S, forget(old, false)),
+        (S, forget(new, false)),
+    ];
+    let mut first = outbox(&mut pool, messages, &[(T, (0, new, 2))]);
+    controller.from_switch(&mut pool, &mut first);
+    assert_eq!(controller.held(), 1);
+    let mut end = outbox(&mut pool, vec![(S, forget(view(9), true))], &[]);
+    controller.from_switch(&mut pool, &mut end);
+    assert_eq!((controller.held(), controller.waiting), (0, 0));
+}
+
+#[test]
+fn a_full_buffer_leaves_it_to_the_switch_to_send_again() {
+    let (mut pool, mut controller) = (pool(), Controller::new(2));
+    let new = view(2);
+    let opens = vec![(T, open(0, new, view(1), 0, PLANNED))];
+    let frames = [1, 2, 3, 4].map(|clock| (T, (0, new, clock)));
+    let mut all = outbox(&mut pool, opens, &frames);
+    controller.from_switch(&mut pool, &mut all);
+    assert_eq!(
+        (controller.held(), count(&controller, Central::Overflowed)),
+        (2, 2)
+    );
+    assert_eq!(pool.outstanding(), 2);
+}
+
+#[test]
+fn what_is_no_move_passes() {
+    let (mut pool, mut controller) = (pool(), Controller::new(100));
+    let fresh = open(
+        0,
+        view(1),
+        View::NONE,
+        0,
+        Origin::Nothing { after_loss: true },
+    );
+    let out = Message::Out {
+        unit: unit(0),
+        view: view(1),
+        out: Clock(3),
+    };
+    let messages = vec![(S, fresh), (S, out)];
+    let mut all = outbox(&mut pool, messages, &[(S, (0, view(1), 1))]);
+    controller.from_switch(&mut pool, &mut all);
+    assert_eq!(all.messages.len(), 2);
+    assert_eq!(clocks(&pool, &all.lanes), [(1, vec![1]), (2, vec![])]);
+    // An early snapshot for no view yet, and a state nobody waits for.
+    controller.from_runtime(S, T, state(0, view(1), View::NONE, 3));
+    controller.from_runtime(S, T, state(5, view(1), view(2), 3));
+    assert_eq!(controller.outbox.messages.len(), 2);
+    assert_eq!(count(&controller, Central::Moves), 0);
+}
