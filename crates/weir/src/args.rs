@@ -86,7 +86,12 @@ pub(crate) struct Run {
     pub(crate) script: Option<PathBuf>,
     /// Cores of the threads, as `0,1,2`: the switch on the first, the runtimes
     /// on the others in turn
-    #[arg(long, value_name = "LIST", value_delimiter = ',', requires = "runtimes")]
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        requires = "runtimes"
+    )]
     pub(crate) cores: Vec<usize>,
     /// How new flows are given to runtimes
     #[arg(long, value_enum, default_value_t, requires = "runtimes")]

@@ -84,11 +84,7 @@ pub(crate) fn load(
 }
 
 /// Loads and checks a script for a run with so many runtimes.
-pub(crate) fn load_script(
-    path: &Path,
-    runtimes: u32,
-    file: &ChainFile,
-) -> Result<Script, Failure> {
+pub(crate) fn load_script(path: &Path, runtimes: u32, file: &ChainFile) -> Result<Script, Failure> {
     let text = text_of(path)?;
     let chains: Vec<&str> = file.chains.iter().map(|c| c.stage.chain.as_str()).collect();
     weir_graph::load_script(&path.display().to_string(), &text, runtimes, &chains)

@@ -8,13 +8,14 @@ use weir_packet::{Fate, Frame, FramePool, MemoryLayout, PacketMemory, Time};
 use weir_protocol::message::{MoveMode, Selection};
 use weir_protocol::settings::{ActorSettings, Dispatch, SwitchSettings};
 use weir_protocol::switch::MoveError;
-use weir_protocol::{Message, Peer, RuntimeId, Switch};
+use weir_protocol::{Peer, RuntimeId, Switch};
 use weir_runtime::RuntimeConfig;
 
 use super::clock::Clock;
+use super::finish::ClusterEnd;
 use super::hand_overs::HandOvers;
 use super::idle::Idle;
-use super::path::{Path, PathCounts, PathSettings};
+use super::path::{Path, PathSettings};
 use super::ring::drain;
 use super::spares::{self, LARGE_SHARE, SHARE};
 use super::wiring::{RuntimeEnds, SwitchEnds, ToRuntime, ToSwitch, wire};
@@ -95,6 +96,8 @@ struct Member {
     state: State,
     /// Per chain.
     paths: Vec<Path>,
+    /// Per chain: frames of an entry whose last one has not come yet.
+    torn: Vec<Vec<Frame>>,
 }
 
 struct Chain {
@@ -122,10 +125,12 @@ pub struct Cluster {
     stages: Arc<[Stage]>,
     members: Vec<Member>,
     settings: ClusterSettings,
-    hand_overs: HandOvers,
-    gate: GateCounts,
-    ends: Vec<WorkerEnd>,
+    pub(super) hand_overs: HandOvers,
+    pub(super) gate: GateCounts,
+    pub(super) ends: Vec<WorkerEnd>,
     idle: Idle,
+    /// Packets sent whose entries are not back.
+    flying: u64,
     // What the rounds need, kept to save its allocation.
     entries: Vec<Frame>,
     inbox: Vec<ToSwitch>,
@@ -201,6 +206,7 @@ impl Cluster {
                 theirs: Some(theirs),
                 thread: None,
                 state: State::Absent,
+                torn: stages.iter().map(|_| Vec::new()).collect(),
             })
             .collect();
         let mut cluster = Cluster {
@@ -214,6 +220,7 @@ impl Cluster {
             gate: GateCounts::default(),
             ends: Vec::new(),
             idle: Idle::default(),
+            flying: 0,
             entries: Vec::with_capacity(BURST),
             inbox: Vec::with_capacity(MESSAGES),
         };
@@ -230,7 +237,10 @@ impl Cluster {
     fn spawn(&mut self, id: RuntimeId) -> Result<(), ClusterError> {
         let place = (id.0 as usize).wrapping_sub(1);
         let Some(member) = self.members.get_mut(place) else {
-            return Err(ClusterError(format!("there is no place for runtime {}", id.0)));
+            return Err(ClusterError(format!(
+                "there is no place for runtime {}",
+                id.0
+            )));
         };
         let Some(ends) = member.theirs.take() else {
             return Err(ClusterError(format!("runtime {} was started before", id.0)));
@@ -260,7 +270,6 @@ impl Cluster {
             clock: self.clock,
             ends,
             pool: self.pool.share(SHARE, LARGE_SHARE),
-            keep_events: self.settings.engine.event_bytes > 0,
         };
         let thread = std::thread::Builder::new()
             .name(format!("runtime {}", id.0))
@@ -281,8 +290,7 @@ impl Cluster {
         let reserve = RESERVE * self.members.len() + BURST;
         let mut room = self.pool.available().saturating_sub(reserve);
         if self.settings.kept > 0 {
-            let kept = self.chains.iter().map(|chain| chain.switch.kept_free());
-            room = room.min(kept.min().unwrap_or(0) as usize);
+            room = room.min((self.settings.kept as usize).saturating_sub(self.flying as usize));
         }
         room
     }
@@ -361,14 +369,7 @@ impl Cluster {
         drain(&mut member.ends.inbox, MESSAGES, &mut self.inbox);
         let mut worked = !self.inbox.is_empty();
         for chain in 0..self.chains.len() {
-            let ring = self.members.get_mut(place);
-            let Some(ring) = ring.and_then(|m| m.ends.entries.get_mut(chain)) else {
-                continue;
-            };
-            // An entry is never cut: its frames were sent together, and those
-            // that did not fit any more follow in the next round.
-            drain(ring, BURST, &mut self.entries);
-            if self.entries.is_empty() {
+            if !self.collect(place, chain) {
                 continue;
             }
             worked = true;
@@ -396,6 +397,32 @@ impl Cluster {
             self.look_after(place)?;
         }
         Ok(worked)
+    }
+
+    /// Takes whole entries out of a ring, into `entries`. A ring that was full
+    /// may have cut one: its frames wait here for the last one.
+    fn collect(&mut self, place: usize, chain: usize) -> bool {
+        let Some(member) = self.members.get_mut(place) else {
+            return false;
+        };
+        let (Some(ring), Some(torn)) = (
+            member.ends.entries.get_mut(chain),
+            member.torn.get_mut(chain),
+        ) else {
+            return false;
+        };
+        self.entries.append(torn);
+        if drain(ring, BURST, &mut self.entries) == 0 {
+            torn.append(&mut self.entries);
+            return false;
+        }
+        let memory = self.pool.memory();
+        let closes = |frame: &Frame| memory.meta(frame).fate.closes();
+        let whole = self.entries.iter().rposition(closes).map_or(0, |at| at + 1);
+        torn.extend(self.entries.drain(whole..));
+        let closed = self.entries.iter().filter(|frame| closes(frame)).count();
+        self.flying = self.flying.saturating_sub(closed as u64);
+        !self.entries.is_empty()
     }
 
     fn ready(&mut self, place: usize, now: Time) {
@@ -466,6 +493,7 @@ impl Cluster {
                 continue;
             }
             let member = self.members.get_mut((lane.to.0 as usize).wrapping_sub(1));
+            self.flying += lane.frames.len() as u64;
             match member {
                 Some(member) => match member.paths.get_mut(chain) {
                     Some(path) => path.send(now, &mut self.pool, &mut lane.frames),
@@ -613,6 +641,41 @@ impl Cluster {
         let place = (runtime.0 as usize).wrapping_sub(1);
         let state = self.members.get(place).map(|member| member.state);
         state == Some(State::Runs)
+    }
+
+    /// True where every packet taken in has been let out or dropped, and no
+    /// hand-over is under way.
+    pub fn is_quiet(&self) -> bool {
+        let empty = |member: &Member| {
+            member.paths.iter().all(Path::is_empty)
+                && member.ends.data.iter().all(|lane| lane.waiting() == 0)
+                && member.ends.entries.iter().all(|ring| ring.is_empty())
+                && member.ends.outbox.waiting() == 0
+                && member.ends.inbox.is_empty()
+        };
+        self.flying == 0 && self.hand_overs.under_way() == 0 && self.members.iter().all(empty)
+    }
+
+    /// Tells all runtimes to finish.
+    pub(super) fn stop_all(&mut self) {
+        for place in 0..self.members.len() {
+            self.stop(RuntimeId(place as u32 + 1));
+        }
+    }
+
+    /// True where no runtime's thread is left.
+    pub(super) fn is_over(&self) -> bool {
+        self.members.iter().all(|member| member.thread.is_none())
+    }
+
+    /// Adds what switches and paths counted.
+    pub(super) fn sum_up_switches(&mut self, end: &mut ClusterEnd) {
+        for member in &mut self.members {
+            for path in &member.paths {
+                end.path.merge(path.counts);
+            }
+            spares::reclaim(&mut self.pool, &mut member.ends);
+        }
     }
 
     fn member(&mut self, runtime: RuntimeId) -> Option<&mut Member> {

@@ -27,7 +27,10 @@ impl HandOvers {
             // It is repeated until the view is settled; the first one counts.
             Message::Open(open) => {
                 if let Origin::Planned { .. } = open.origin {
-                    let begun = self.open.entry((chain, open.unit)).or_insert((open.view, now));
+                    let begun = self
+                        .open
+                        .entry((chain, open.unit))
+                        .or_insert((open.view, now));
                     if begun.0 < open.view {
                         *begun = (open.view, now);
                     }

@@ -104,7 +104,10 @@ mod tests {
         (1..=1_000).for_each(|ms| histogram.add(ms * 1_000_000));
         for (share, expected) in [(0.5, 500.0), (0.99, 990.0), (1.0, 1_000.0)] {
             let found = histogram.quantile(share) as f64 / 1e6;
-            assert!((expected..expected * 1.04).contains(&found), "{share}: {found}");
+            assert!(
+                (expected..expected * 1.04).contains(&found),
+                "{share}: {found}"
+            );
         }
         assert_eq!((histogram.max(), histogram.count()), (1_000_000_000, 1_000));
         assert_eq!(Histogram::default().quantile(0.99), 0);

@@ -26,8 +26,7 @@ pub struct PathSettings {
     pub seed: u64,
 }
 
-const EXPECTED: &str =
-    "expected a list like `loss=1%,delay=2ms,reorder=5%,duplicate=1%,seed=7`";
+const EXPECTED: &str = "expected a list like `loss=1%,delay=2ms,reorder=5%,duplicate=1%,seed=7`";
 
 impl FromStr for PathSettings {
     type Err = String;
@@ -267,7 +266,16 @@ mod tests {
             }
         );
         assert_eq!(path.to_string().parse(), Ok(path));
-        for bad in ["", "loss", "loss=1", "loss=101%", "loss=-1%", "delay=2", "speed=1%", "seed=x"] {
+        for bad in [
+            "",
+            "loss",
+            "loss=1",
+            "loss=101%",
+            "loss=-1%",
+            "delay=2",
+            "speed=1%",
+            "seed=x",
+        ] {
             assert!(bad.parse::<PathSettings>().is_err(), "{bad}");
         }
     }

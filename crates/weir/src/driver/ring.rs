@@ -82,11 +82,6 @@ impl<T> Lane<T> {
     pub(super) fn waiting(&self) -> usize {
         self.waiting.len()
     }
-
-    /// When the first item that waits is due.
-    pub(super) fn next_due(&self) -> Option<Time> {
-        self.waiting.front().map(|(due, _)| *due)
-    }
 }
 
 /// Moves up to `most` items out of a ring, to the end of `into`.
@@ -131,7 +126,6 @@ mod tests {
         sender.push_at(Time(50), 'a');
         sender.push('b');
         assert!(sender.flush(Time(49)));
-        assert_eq!(sender.next_due(), Some(Time(50)));
         let mut got = Vec::new();
         assert_eq!(drain(&mut receiver, 8, &mut got), 0);
         assert!(sender.flush(Time(50)));

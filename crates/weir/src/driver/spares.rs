@@ -77,3 +77,12 @@ pub(super) fn empty(pool: &mut FramePool, from: &mut FramePool) {
         pool.give(frame);
     }
 }
+
+/// Takes back all frames that are still in the rings of a runtime whose thread
+/// is over.
+pub(super) fn reclaim(pool: &mut FramePool, ends: &mut SwitchEnds) {
+    take_in(pool, &mut ends.spare_in);
+    for ring in &mut ends.entries {
+        take_in(pool, ring);
+    }
+}

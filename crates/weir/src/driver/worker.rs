@@ -35,8 +35,6 @@ pub(super) struct WorkerPlan {
     pub(super) clock: Clock,
     pub(super) ends: RuntimeEnds,
     pub(super) pool: FramePool,
-    /// Bytes of events at the end.
-    pub(super) keep_events: bool,
 }
 
 /// What a runtime's thread leaves behind.
@@ -124,7 +122,7 @@ pub(super) fn run(plan: WorkerPlan) -> Result<WorkerEnd, String> {
         if worked {
             busy += after.0 - now.0;
         } else if worker.finishing {
-            return Ok(worker.finish(Duration::from_nanos(busy), plan.keep_events));
+            return Ok(worker.finish(Duration::from_nanos(busy)));
         } else {
             idle.after(false);
         }
@@ -132,6 +130,16 @@ pub(super) fn run(plan: WorkerPlan) -> Result<WorkerEnd, String> {
             idle.after(true);
         }
         now = after;
+    }
+}
+
+impl Seat {
+    /// Ends the chain's flows and adds what was counted.
+    fn close(&mut self, end: &mut WorkerEnd) {
+        end.reports.push(self.actors.engine().report());
+        if let Some(path) = &self.path {
+            end.path.merge(path.counts);
+        }
     }
 }
 
@@ -276,7 +284,7 @@ impl Worker {
     }
 
     /// Ends all flows, for the run is over.
-    fn finish(mut self, busy: Duration, keep_events: bool) -> WorkerEnd {
+    fn finish(mut self, busy: Duration) -> WorkerEnd {
         let mut end = WorkerEnd {
             id: self.id,
             reports: Vec::new(),
@@ -290,7 +298,7 @@ impl Worker {
             pool: self.pool,
         };
         for mut seat in self.seats {
-            seat.close(&mut end, keep_events);
+            seat.close(&mut end);
         }
         self.ends.outbox.flush(Time(u64::MAX));
         end

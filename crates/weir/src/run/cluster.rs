@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use weir_graph::{ChainFile, Script};
 use weir_io::port::{InputPort, MergedInput, Received};
-use weir_packet::Frame;
+use weir_packet::{Frame, Side};
 use weir_runtime::RuntimeConfig;
 
 use crate::args::Run;
@@ -60,6 +60,8 @@ pub(super) fn run(
         dispatcher: Dispatcher::new(file),
         events,
         taken: 0,
+        turns: ports.inputs.len() > 1 && gives_names(file),
+        side: None,
     };
     let progress = progress(args);
     let start = Instant::now();
@@ -99,6 +101,19 @@ struct Line {
     events: Option<EventFile>,
     /// Packets taken in.
     taken: u64,
+    /// Whether packets of one side wait until those of the other are out.
+    turns: bool,
+    /// Side of the packets taken in last.
+    side: Option<Side>,
+}
+
+/// True where a function gives flows other names. A packet from the other side
+/// may then be an answer to one that is still under way, and can't be known
+/// before that one is out. In a network it does not come before; captures of
+/// two sides are read faster than that.
+fn gives_names(file: &ChainFile) -> bool {
+    let mut nodes = file.chains.iter().flat_map(|chain| &chain.stage.nodes);
+    nodes.any(|node| node.processor.descriptor().aliases)
 }
 
 impl Line {
@@ -114,17 +129,22 @@ impl Line {
             self.player.play(&mut self.cluster, self.taken)?;
             let room = self.cluster.room().min(self.player.room(self.taken));
             let mut read = 0;
-            if ended.is_none() && room > 0 {
+            let turning = !input.is_empty();
+            if turning {
+                if self.cluster.is_quiet() {
+                    read = self.take(&mut input);
+                }
+            } else if ended.is_none() && room > 0 {
                 let pool = &mut self.cluster.pool;
                 let received = self.input.receive(pool, &mut input, BATCH.min(room));
-                read = input.len();
-                self.taken += read as u64;
                 match received {
                     Err(error) => ended = Some(Err(Failure::outside(error.to_string()))),
                     Ok(Received::End) => ended = Some(Ok(())),
                     Ok(Received::More) => {}
                 }
-                self.take(&mut input);
+                if !self.is_turn(&input) {
+                    read = self.take(&mut input);
+                }
                 batches += 1;
                 if batches.is_multiple_of(1_024) {
                     show(progress, &self.input);
@@ -137,6 +157,7 @@ impl Line {
             self.write(&mut out, &mut lines)?;
             if let Some(why) = &ended
                 && !worked
+                && input.is_empty()
                 && self.player.end(self.taken)
                 && self.cluster.is_quiet()
             {
@@ -145,13 +166,24 @@ impl Line {
         }
     }
 
-    /// Hands packets to the chains that take them.
-    fn take(&mut self, input: &mut Vec<Frame>) {
-        if input.is_empty() {
-            return;
-        }
+    /// True where packets come from another side than those before, and have
+    /// to wait for them.
+    fn is_turn(&mut self, input: &[Frame]) -> bool {
+        let Some(first) = input.first().filter(|_| self.turns) else {
+            return false;
+        };
+        let side = Some(self.cluster.pool.memory().meta(first).side);
+        let before = std::mem::replace(&mut self.side, side);
+        before.is_some() && before != side
+    }
+
+    /// Hands packets to the chains that take them; gives their number.
+    fn take(&mut self, input: &mut Vec<Frame>) -> usize {
+        let taken = input.len();
+        self.taken += taken as u64;
         if self.dispatcher.is_trivial() {
-            return self.cluster.take(0, input);
+            self.cluster.take(0, input);
+            return taken;
         }
         self.dispatcher.sort(&mut self.cluster.pool, input);
         for (chain, batch) in self.dispatcher.batches().enumerate() {
@@ -159,6 +191,7 @@ impl Line {
                 self.cluster.take(chain, batch);
             }
         }
+        taken
     }
 
     fn write(&mut self, out: &mut Vec<Frame>, lines: &mut Vec<u8>) -> Result<(), Failure> {
