@@ -231,10 +231,9 @@ impl Classifier {
     ///
     /// # Errors
     ///
-    /// The place, the unit's key or an alias is taken
-    /// ([`SnapshotError::Exists`]), there is no room, no flow, or the lists
-    /// contradict themselves. Nothing has changed then. A flow key that
-    /// another unit has stays that unit's.
+    /// The place or a name is taken ([`SnapshotError::Exists`]), there is no
+    /// room, no flow, or the lists contradict themselves. Nothing has changed
+    /// then.
     pub fn restore(
         &mut self,
         unit: u64,
