@@ -88,7 +88,10 @@ impl Chain {
             let mapping = ["endpoint-independent", "address-and-port-dependent"];
             text = text
                 .replace("MAPPING", mapping[random.below(2) as usize])
-                .replace("PRESERVE", if random.chance(500) { "true" } else { "false" })
+                .replace(
+                    "PRESERVE",
+                    if random.chance(500) { "true" } else { "false" },
+                )
                 // 4 to 20 blocks of 64 ports: few enough to be used up.
                 .replace("LAST", &(1_023 + 64 * random.within(4, 20)).to_string());
         }

@@ -56,11 +56,7 @@ impl Search<'_> {
     }
 
     /// Leaves out parts of a list, larger ones first.
-    fn thin<T: Clone>(
-        &mut self,
-        get: impl Fn(&Plan) -> Vec<T>,
-        set: impl Fn(&mut Plan, Vec<T>),
-    ) {
+    fn thin<T: Clone>(&mut self, get: impl Fn(&Plan) -> Vec<T>, set: impl Fn(&mut Plan, Vec<T>)) {
         let mut size = get(&self.best).len().div_ceil(2);
         while size > 0 && self.runs < RUNS {
             let mut from = 0;
@@ -107,9 +103,7 @@ pub fn minimise(settings: &Settings, plan: &Plan) -> Result<Minimal, String> {
         let mut fewer = search.best.clone();
         if fewer.faults.has(fault) {
             fewer.faults = fewer.faults.without(fault);
-            fewer
-                .steps
-                .retain(|(_, step)| step.fault() != Some(fault));
+            fewer.steps.retain(|(_, step)| step.fault() != Some(fault));
             search.take(fewer);
         }
     }
@@ -123,10 +117,7 @@ pub fn minimise(settings: &Settings, plan: &Plan) -> Result<Minimal, String> {
         plan.packets
             .retain(|packet| flows.binary_search(&packet.flow).is_ok());
     });
-    search.thin(
-        |plan| plan.steps.clone(),
-        |plan, steps| plan.steps = steps,
-    );
+    search.thin(|plan| plan.steps.clone(), |plan, steps| plan.steps = steps);
     search.thin(
         |plan| plan.packets.clone(),
         |plan, packets| plan.packets = packets,

@@ -100,7 +100,10 @@ impl Trace {
             ),
             Done::OwnerLost { unit, first, last } => (
                 unit,
-                format!("V: all holders are gone, {} to {} are lost", first.0, last.0),
+                format!(
+                    "V: all holders are gone, {} to {} are lost",
+                    first.0, last.0
+                ),
             ),
             Done::Ended { unit } => (unit, "V grants the end".to_owned()),
         };

@@ -5,6 +5,9 @@ use std::path::PathBuf;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use weir_graph::Override;
+use weir_protocol::settings::Dispatch;
+
+use crate::driver::PathSettings;
 
 /// Stateful network functions that can be moved, copied, upgraded and crashed
 /// while traffic flows.
@@ -23,8 +26,8 @@ pub(crate) enum Command {
     Check(Check),
     /// The network functions: list them, show one's manual, start a new one
     Nf(Nf),
-    /// Print the JSON Schema of chain files
-    Schema,
+    /// Print the JSON Schema of chain files, or of scripts
+    Schema(Schema),
     /// Write generated traffic to a capture file
     Gen(Gen),
     /// Run the protocol as a cluster under virtual time and check its invariants
@@ -56,7 +59,8 @@ standard error where packets or events go to standard output.
 Examples:
   weir run examples/monitor.yaml --in capture.pcap
   weir run examples/edge.yaml --in capture.pcap --out edge.pcapng --events events.json
-  weir run examples/nat.yaml --in gen:flows=1000 --out null --output json")]
+  weir run examples/nat.yaml --in gen:flows=1000 --out null --output json
+  weir run examples/http.yaml --in gen:flows=1000 --runtimes 2 --script moves.yaml")]
 pub(crate) struct Run {
     /// Chain file
     pub(crate) chain: PathBuf,
@@ -75,12 +79,77 @@ pub(crate) struct Run {
     /// Seed of hashes and random numbers; a random one without it
     #[arg(long)]
     pub(crate) seed: Option<u64>,
+    /// Runtimes, each on a thread of its own, behind a switch; without it the
+    /// chain runs on one thread, with no switch
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(weir_graph::MOST_RUNTIMES)))]
+    pub(crate) runtimes: Option<u32>,
+    /// Timed commands: move flows, drain, add and remove runtimes
+    #[arg(long, value_name = "FILE", requires = "runtimes")]
+    pub(crate) script: Option<PathBuf>,
+    /// Cores of the threads, as `0,1,2`: the switch on the first, the runtimes
+    /// on the others in turn
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        requires = "runtimes"
+    )]
+    pub(crate) cores: Vec<usize>,
+    /// How new flows are given to runtimes
+    #[arg(long, value_enum, default_value_t, requires = "runtimes")]
+    pub(crate) dispatch: DispatchBy,
+    /// A bad path between switch and runtimes, for tests:
+    /// `loss=1%,delay=2ms,reorder=5%,duplicate=1%,seed=7`
+    #[arg(long, value_name = "KEY=VALUE,…", requires = "runtimes", hide = true)]
+    pub(crate) path: Option<PathSettings>,
+    /// Packets that the switch keeps to send again; with a bad path 16384
+    #[arg(long, value_name = "N", requires = "runtimes", hide = true)]
+    pub(crate) kept: Option<u32>,
     /// How the summary is printed
     #[arg(long, value_enum, default_value_t)]
     pub(crate) output: Format,
     /// No progress on standard error
     #[arg(long, short)]
     pub(crate) quiet: bool,
+}
+
+/// How a switch gives new flows to runtimes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DispatchBy {
+    /// In turn
+    #[default]
+    RoundRobin,
+    /// To the one with the fewest
+    LeastLoaded,
+    /// By a hash of the flow's key
+    Hash,
+}
+
+impl From<DispatchBy> for Dispatch {
+    fn from(by: DispatchBy) -> Dispatch {
+        match by {
+            DispatchBy::RoundRobin => Dispatch::RoundRobin,
+            DispatchBy::LeastLoaded => Dispatch::LeastLoaded,
+            DispatchBy::Hash => Dispatch::Hash,
+        }
+    }
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Schema {
+    /// Of what
+    #[arg(value_enum, default_value_t)]
+    pub(crate) of: SchemaOf,
+}
+
+/// What a schema describes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SchemaOf {
+    /// Chain files
+    #[default]
+    Chain,
+    /// Scripts for `weir run --script`
+    Script,
 }
 
 #[derive(Debug, ClapArgs)]

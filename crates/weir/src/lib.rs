@@ -21,6 +21,7 @@
 mod args;
 mod chains;
 mod check;
+pub mod driver;
 mod exit;
 mod generate;
 mod nf;
@@ -53,7 +54,7 @@ pub fn main_with(more: &[Kind]) -> ExitCode {
             NfCommand::Show(show) => nf::show(&show, &kinds),
             NfCommand::New(new) => nf::new(&new),
         },
-        Command::Schema => check::schema(&kinds),
+        Command::Schema(schema) => check::schema(&schema, &kinds),
         Command::Gen(spec) => generate::generate(&spec),
         Command::Sim(args) => sim::sim(&args),
         Command::Completion(shell) => output::completion(shell.shell),

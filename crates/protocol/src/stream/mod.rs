@@ -49,7 +49,7 @@ mod start;
 mod streams;
 
 use weir_packet::Time;
-use weir_packet::actor_frame::{ActorFrameRepr, ActorFrameView, flags};
+use weir_packet::actor_frame::{ActorFrameRepr, ActorFrameView, ActorFrameViewMut, flags};
 use weir_packet::ethernet::{EthernetRepr, EthernetView};
 use weir_packet::protocol::ethertype;
 
@@ -96,6 +96,22 @@ pub fn ends(bytes: &[u8]) -> Result<(ProcessStart, ProcessStart), Reject> {
         ProcessStart(frame.source()),
         ProcessStart(frame.destination()),
     ))
+}
+
+/// Writes the code of a frame that someone else made or changed, from the
+/// first byte of its Ethernet header. For tests and tools that have the key.
+///
+/// # Errors
+///
+/// [`Reject::NotActor`], [`Reject::Malformed`].
+pub fn seal(key: &Key, bytes: &mut [u8]) -> Result<(), Reject> {
+    let frame = actor_frame(bytes)?;
+    let code = key.code(frame.protected(), frame.payload());
+    let own = bytes.get_mut(EthernetView::SIZE..).unwrap_or_default();
+    ActorFrameViewMut::new(own)
+        .map_err(Reject::Malformed)?
+        .set_mac(code);
+    Ok(())
 }
 
 fn actor_frame(bytes: &[u8]) -> Result<ActorFrameView<'_>, Reject> {

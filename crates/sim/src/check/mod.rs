@@ -640,7 +640,11 @@ impl Checker {
     /// The restart is over: units that nobody had are no more.
     pub(crate) fn forget_unclaimed(&mut self) {
         let gone = |unit: &UnitRecord| unit.unclaimed && !unit.ended;
-        let ids = self.units.iter().filter(|(_, u)| gone(u)).map(|(id, _)| *id);
+        let ids = self
+            .units
+            .iter()
+            .filter(|(_, u)| gone(u))
+            .map(|(id, _)| *id);
         for id in ids.collect::<Vec<_>>() {
             self.reference.forget(id);
             self.aliases.retain(|_, unit| *unit != id);

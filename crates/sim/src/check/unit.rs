@@ -89,7 +89,9 @@ impl UnitRecord {
             return Some(self.current);
         }
         self.settled.filter(|settled| {
-            settled.view == view && self.current.start == Start::Planned && clock <= self.current.base
+            settled.view == view
+                && self.current.start == Start::Planned
+                && clock <= self.current.base
         })
     }
 

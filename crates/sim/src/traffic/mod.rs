@@ -74,7 +74,11 @@ pub fn plan(seed: u64, chain: Chain, flows: u32, packets: u32) -> Vec<Planned> {
             break;
         }
         let fair = (packets / flows).max(1);
-        let most = left.min(if random.chance(100) { 20 * fair } else { 2 * fair });
+        let most = left.min(if random.chance(100) {
+            20 * fair
+        } else {
+            2 * fair
+        });
         let start = random.below(length);
         conversation::plan(&mut random, chain, flow, (start, length), most, &mut all);
         number += 1;

@@ -196,7 +196,8 @@ impl World<'_> {
             return;
         };
         let at = deadline.saturating_sub(start).max(now + 1);
-        if process.paused_until.is_none() && process.wake_at.is_none_or(|wake| at < wake || wake <= now)
+        if process.paused_until.is_none()
+            && process.wake_at.is_none_or(|wake| at < wake || wake <= now)
         {
             process.wake_at = Some(at);
             self.schedule(at, Event::Wake(no));
@@ -260,8 +261,7 @@ impl World<'_> {
         self.checker.all_left(&events);
         for (to, carried, wire) in lanes {
             for one in &carried {
-                self.checker
-                    .sent(one.unit, one.view, one.clock, &one.part);
+                self.checker.sent(one.unit, one.view, one.clock, &one.part);
             }
             let Some(to) = self.process_of(Peer::Runtime(to)) else {
                 continue;
@@ -336,7 +336,9 @@ impl World<'_> {
                 if self.trace.is_on() {
                     let name = self.processes.get(to).map(|p| p.name()).unwrap_or_default();
                     let clock = one.clock.0;
-                    self.say(Some(one.unit), || format!("packet {clock} to {name} is lost"));
+                    self.say(Some(one.unit), || {
+                        format!("packet {clock} to {name} is lost")
+                    });
                 }
                 continue;
             };
@@ -355,7 +357,14 @@ impl World<'_> {
         }
     }
 
-    pub(super) fn arrival(&mut self, at: u64, to: ProcessNo, from: ProcessNo, sent: u64, what: Delivery) {
+    pub(super) fn arrival(
+        &mut self,
+        at: u64,
+        to: ProcessNo,
+        from: ProcessNo,
+        sent: u64,
+        what: Delivery,
+    ) {
         self.schedule(
             at,
             Event::Arrival {

@@ -303,8 +303,7 @@ impl<'a> World<'a> {
         self.generation += 1;
         let config = engine_config(self.plan.seed);
         let settings = self.switch_settings();
-        let mut switch =
-            Switch::new(&self.stage, config, settings).map_err(|e| e.to_string())?;
+        let mut switch = Switch::new(&self.stage, config, settings).map_err(|e| e.to_string())?;
         switch.outbox.journal.start();
         let peer = Peer::Switch(self.generation);
         let no = self.processes.len();
@@ -363,7 +362,9 @@ impl<'a> World<'a> {
     /// Runtimes that may own units.
     fn useful(&self) -> Vec<ProcessNo> {
         let all = self.processes.iter().enumerate();
-        all.filter(|(_, p)| p.is_useful()).map(|(no, _)| no).collect()
+        all.filter(|(_, p)| p.is_useful())
+            .map(|(no, _)| no)
+            .collect()
     }
 
     fn nth_useful(&self, number: u32) -> Option<ProcessNo> {

@@ -5,8 +5,8 @@ use weir_packet::{Fate, FlowKey, LinkType, Side};
 use weir_protocol::message::{
     Entry, EntryBatch, FlowSpace, Image, Message, MoveMode, Part, Selection, StateUpdate,
 };
-use weir_protocol::{Clock, Peer, RuntimeId, UnitId, View};
 use weir_protocol::settings::Replication;
+use weir_protocol::{Clock, Peer, RuntimeId, UnitId, View};
 
 use super::links::ProcessNo;
 use super::process::{Body, Carried, Delivery};
@@ -77,7 +77,10 @@ impl World<'_> {
     /// A failure comes when the last one is healed, unless two may come at
     /// once; true where this one has to wait.
     fn put_off(&mut self, number: usize) -> bool {
-        let switch = matches!(self.plan.steps.get(number), Some((_, Step::SwitchCrash { .. })));
+        let switch = matches!(
+            self.plan.steps.get(number),
+            Some((_, Step::SwitchCrash { .. }))
+        );
         let double = self.plan.faults.has(Fault::DoubleCrash) && !switch;
         let few = if double { 2 } else { 3 };
         let alone = double || self.plan.replication == Replication::None && !switch;
@@ -125,7 +128,11 @@ impl World<'_> {
                 let ends = ends(self.plan.chain, flow);
                 let (client, server) = (ends.client.into(), ends.server.into());
                 let (client_port, server_port) = (ends.client_port, ends.server_port);
-                let proto = if flow.is_multiple_of(2) { ip::TCP } else { ip::UDP };
+                let proto = if flow.is_multiple_of(2) {
+                    ip::TCP
+                } else {
+                    ip::UDP
+                };
                 let (key, _) = FlowKey::new(client, client_port, server, server_port, proto, 0, 0);
                 Selection::Key(key)
             }
@@ -162,7 +169,9 @@ impl World<'_> {
         if let Some(Body::Switch(switch)) = self.current_switch() {
             let moved = switch.move_units(time, from, to, &what, mode);
             match moved {
-                Ok(units) => *self.world.entry("units_asked_to_move").or_default() += u64::from(units),
+                Ok(units) => {
+                    *self.world.entry("units_asked_to_move").or_default() += u64::from(units)
+                }
                 Err(_) => self.count("moves_refused"),
             }
         }
@@ -170,7 +179,9 @@ impl World<'_> {
     }
 
     fn nonsense(&mut self, number: u32) {
-        let some = self.nth_useful(number / 4).and_then(|no| self.runtime_id(no));
+        let some = self
+            .nth_useful(number / 4)
+            .and_then(|no| self.runtime_id(no));
         let gone = RuntimeId(4_000_000);
         let (Some(some), time) = (some, self.time()) else {
             return;
@@ -396,7 +407,9 @@ impl World<'_> {
             },
         };
         self.count("forged");
-        self.say(Some(unit), || format!("forged, from r{}: {forged:?}", from.0));
+        self.say(Some(unit), || {
+            format!("forged, from r{}: {forged:?}", from.0)
+        });
         let time = self.time();
         let Some(process) = self.processes.get_mut(to) else {
             return;

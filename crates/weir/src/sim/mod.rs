@@ -179,9 +179,7 @@ fn seeds(
 
 fn progress(args: &Sim, done: &AtomicU64) {
     let bar = indicatif::ProgressBar::new(args.seeds);
-    if let Ok(style) =
-        indicatif::ProgressStyle::with_template("{bar:40} {pos}/{len} seeds {eta}")
-    {
+    if let Ok(style) = indicatif::ProgressStyle::with_template("{bar:40} {pos}/{len} seeds {eta}") {
         bar.set_style(style);
     }
     loop {
