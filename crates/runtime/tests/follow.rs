@@ -230,11 +230,11 @@ fn check_moves(steps: &[Step], wide: bool) {
         if to < packets.len() && !step.flush {
             continue;
         }
-        for side in 0..2 {
+        for (side, engine) in engines.iter_mut().enumerate() {
             let here = packets[from..to]
                 .iter()
                 .filter(|packet| at.get(&packet.unit).copied().unwrap_or(0) == side);
-            entries.extend(engines[side].apply(here));
+            entries.extend(engine.apply(here));
         }
         from = to;
         // Units of the last packets, and one that may be anywhere.
@@ -341,7 +341,7 @@ fn without_counters(stage: &Stage, snapshot: Option<&[u8]>) -> Option<Vec<String
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(150))]
+    #![proptest_config(ProptestConfig::with_cases(600))]
 
     #[test]
     fn a_units_entries_depend_on_its_packets_alone(steps in steps(), wide: bool) {
