@@ -225,9 +225,9 @@ pub(crate) struct Home {
     pub(crate) root: u32,
 }
 
-/// Direction of the client's packets in a flow that a packet in `direction`
-/// opens. A SYN+ACK comes from the server, also when its SYN was not seen; an
-/// ICMP error about another protocol's flow is about a packet of the client.
+/// Direction, under `key`, of the client's packets, by the first packet. A
+/// SYN+ACK comes from the server, also when its SYN was not seen; an ICMP
+/// error about another protocol's flow is about a packet of the client.
 #[inline(always)]
 pub(crate) fn client_of(headers: &Headers, key: &FlowKey, direction: Direction) -> Direction {
     let syn_ack = headers.is_tcp() && headers.tcp_flags & 0x12 == 0x12;
