@@ -4,7 +4,7 @@
 use weir_packet::{FramePool, Time};
 
 use super::lanes::{Seat, Standing};
-use super::units::{REPLICA, ANY, mark};
+use super::units::{ANY, REPLICA, mark};
 use super::{Switch, SwitchCount, SwitchDrop, moves};
 use crate::ids::{Clock, RuntimeId, UnitId, View};
 use crate::journal::Done;
@@ -100,11 +100,12 @@ impl Switch {
         };
         let (_, owner, replica) = settled;
         if self.lanes.is_here(owner) {
-            self.counts.add(if self.pendings.get(unit.pending).is_none() {
-                SwitchCount::ReplicaChanged
-            } else {
-                SwitchCount::ResumedAtOwner
-            });
+            self.counts
+                .add(if self.pendings.get(unit.pending).is_none() {
+                    SwitchCount::ReplicaChanged
+                } else {
+                    SwitchCount::ResumedAtOwner
+                });
             self.open_resumed(now, pool, place, owner, settled);
         } else if self.lanes.is_here(replica) {
             self.counts.add(SwitchCount::ResumedAtReplica);
@@ -292,13 +293,7 @@ impl Switch {
     }
 
     /// A runtime asks whether its unit may end (design §6).
-    pub(super) fn end_asked(
-        &mut self,
-        now: Time,
-        pool: &mut FramePool,
-        place: u32,
-        clock: Clock,
-    ) {
+    pub(super) fn end_asked(&mut self, now: Time, pool: &mut FramePool, place: u32, clock: Clock) {
         let unit = self.units.at(place);
         let id = unit.id();
         let granted = unit.is_settled()

@@ -404,11 +404,7 @@ impl Switch {
         frame: Frame,
     ) {
         let unit = self.units.at(place);
-        let (id, is_current, is_tick) = (
-            unit.id(),
-            view == unit.view(),
-            clock.0 == unit.tick,
-        );
+        let (id, is_current, is_tick) = (unit.id(), view == unit.view(), clock.0 == unit.tick);
         let late = self.settings.plant == Some(Plant::AliasAfterOutput);
         for frame in side.iter() {
             let (meta, bytes) = memory.read(frame);

@@ -73,8 +73,7 @@ impl Switch {
                 });
                 if is_closing {
                     self.repeat_asked(now, pool, unit.slot(), after);
-                } else if let Some(place) =
-                    self.said(now, pool, from, (unit, view), Said::ByOwner)
+                } else if let Some(place) = self.said(now, pool, from, (unit, view), Said::ByOwner)
                 {
                     self.repeat_asked(now, pool, place, after);
                 }

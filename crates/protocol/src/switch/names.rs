@@ -30,7 +30,7 @@ impl Switch {
                     self.classifier.end_flow(unit.0, &key, &mut freed);
                     self.names_gone(&freed);
                 }
-                Ok(Note::Event(_) | Note::Leased { .. }) | Err(_) => {}
+                _ => {}
             }
         }
     }

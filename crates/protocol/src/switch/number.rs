@@ -45,13 +45,7 @@ impl Switch {
     }
 
     #[inline]
-    fn number(
-        &mut self,
-        now: Time,
-        pool: &mut FramePool,
-        memory: &PacketMemory,
-        mut frame: Frame,
-    ) {
+    fn number(&mut self, now: Time, pool: &mut FramePool, memory: &PacketMemory, mut frame: Frame) {
         let (meta, bytes) = memory.read(&frame);
         let (id, len) = (meta.unit, meta.len);
         let place = id as u32;
@@ -161,7 +155,11 @@ impl Switch {
             view: View(view),
             clock: Clock(clock),
         });
-        match self.outbox.lanes.get_mut(usize::from(owner).wrapping_sub(1)) {
+        match self
+            .outbox
+            .lanes
+            .get_mut(usize::from(owner).wrapping_sub(1))
+        {
             Some(lane) => lane.frames.push(frame),
             None => pool.give(frame),
         }

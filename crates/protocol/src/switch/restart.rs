@@ -156,18 +156,17 @@ impl Switch {
         };
         // The newest views first: of two units that claim one name the newer
         // has it.
-        let mut units: Vec<(View, UnitId, Vec<(Seat, Claim)>)> = core::mem::take(
-            &mut recovery.claims,
-        )
-        .into_iter()
-        .filter_map(|(unit, mut claims)| {
-            claims.retain(|(seat, _)| self.lanes.is_here(*seat));
-            claims.sort_by_key(|(seat, c)| {
-                core::cmp::Reverse((c.view, c.owner, c.clock, core::cmp::Reverse(*seat)))
-            });
-            Some((claims.first()?.1.view, unit, claims))
-        })
-        .collect();
+        let mut units: Vec<(View, UnitId, Vec<(Seat, Claim)>)> =
+            core::mem::take(&mut recovery.claims)
+                .into_iter()
+                .filter_map(|(unit, mut claims)| {
+                    claims.retain(|(seat, _)| self.lanes.is_here(*seat));
+                    claims.sort_by_key(|(seat, c)| {
+                        core::cmp::Reverse((c.view, c.owner, c.clock, core::cmp::Reverse(*seat)))
+                    });
+                    Some((claims.first()?.1.view, unit, claims))
+                })
+                .collect();
         units.sort_by_key(|(view, unit, _)| (core::cmp::Reverse(*view), *unit));
         for (_, unit, claims) in units {
             self.restore(now, unit, &claims);

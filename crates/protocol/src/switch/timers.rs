@@ -216,7 +216,11 @@ impl Switch {
             }
             if self.sweep.is_on() && self.needs_view(place) {
                 self.react(now, pool, place);
-                if self.kept.oldest().is_none_or(|(_, p, n)| (p, n) != (place, clock)) {
+                if self
+                    .kept
+                    .oldest()
+                    .is_none_or(|(_, p, n)| (p, n) != (place, clock))
+                {
                     continue;
                 }
             }

@@ -285,7 +285,11 @@ impl Switch {
         unit.view = view.0;
         unit.fresh = 0;
         let base = Clock(unit.out);
-        let start = if claimed { Start::Claimed } else { Start::Resumed };
+        let start = if claimed {
+            Start::Claimed
+        } else {
+            Start::Resumed
+        };
         self.note_opened(place, base, start);
         let pending = Pending {
             old,
@@ -319,12 +323,10 @@ impl Switch {
             origin: pending.origin,
             replica: self.lanes.id(unit.replica),
         };
-        let closed = pending.planned.then_some((
-            pending.old,
-            pending.old_owner,
-            pending.base,
-            pending.mode,
-        ));
+        let closed =
+            pending
+                .planned
+                .then_some((pending.old, pending.old_owner, pending.base, pending.mode));
         self.tell(unit.owner, Message::Open(open));
         if let (Some((old, source, at, mode)), Some(to)) = (closed, self.lanes.id(unit.owner)) {
             self.tell(
@@ -343,13 +345,7 @@ impl Switch {
 
     /// The unit's packets after `after` are sent (again), each in its view; of
     /// those without a copy a `Lost`.
-    pub(super) fn send_again(
-        &mut self,
-        now: Time,
-        pool: &mut FramePool,
-        place: u32,
-        after: Clock,
-    ) {
+    pub(super) fn send_again(&mut self, now: Time, pool: &mut FramePool, place: u32, after: Clock) {
         let unit = *self.units.at(place);
         let after = after.0.max(unit.out);
         if self.kept.keeps() {
