@@ -256,6 +256,25 @@ impl FramePool {
         FramePool::new(PacketMemory::new(layout, crate::no_advice)).expect("the memory is new")
     }
 
+    /// A pool of its own with so many of this one's frames, or as many as
+    /// there are.
+    pub fn share(&mut self, small: u32, large: u32) -> FramePool {
+        let take = |from: &mut Vec<Frame>, count: u32| {
+            let left = from.len().saturating_sub(count as usize);
+            from.split_off(left)
+        };
+        FramePool {
+            memory: self.memory.clone(),
+            small: take(&mut self.small, small),
+            large: take(&mut self.large, large),
+        }
+    }
+
+    /// Frames that can be taken now.
+    pub fn available(&self) -> usize {
+        self.small.len() + self.large.len()
+    }
+
     /// The memory that the frames lie in.
     pub fn memory(&self) -> &Arc<PacketMemory> {
         &self.memory
@@ -324,6 +343,11 @@ impl FramePool {
             (self.large.len(), layout.large_frames)
         };
         free < all as usize / 2
+    }
+
+    /// Frames that can be taken now.
+    pub fn available(&self) -> usize {
+        self.small.len() + self.large.len()
     }
 
     /// Frames that are out of the pool now: 0 at the end of a clean run.

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use weir_graph::{ChainFile, Input, Override};
+use weir_graph::{ChainFile, Input, Override, Script};
 use weir_nf::Sources;
 use weir_nf::host::Kind;
 
@@ -40,17 +40,12 @@ impl Sources for Files {
     }
 }
 
-/// Loads and checks a chain file; warnings are printed.
-pub(crate) fn load(
-    path: &Path,
-    set: &[Override],
-    seed: u64,
-    kinds: &[Kind],
-) -> Result<ChainFile, Failure> {
+/// The text of a file that is written by hand.
+fn text_of(path: &Path) -> Result<String, Failure> {
     let bytes = read(path, MOST_CHAIN)
         .map_err(|error| Failure::outside(format!("can't read {}: {error}", path.display())))?;
     let name = path.display().to_string();
-    let text = String::from_utf8(bytes).map_err(|error| {
+    String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
         let line = error.as_bytes()[..at]
             .iter()
@@ -60,7 +55,18 @@ pub(crate) fn load(
         Failure::chain(format!(
             "{name}:{line}: error: the file is not UTF-8 text; save it as UTF-8"
         ))
-    })?;
+    })
+}
+
+/// Loads and checks a chain file; warnings are printed.
+pub(crate) fn load(
+    path: &Path,
+    set: &[Override],
+    seed: u64,
+    kinds: &[Kind],
+) -> Result<ChainFile, Failure> {
+    let text = text_of(path)?;
+    let name = path.display().to_string();
     let folder = path.parent().unwrap_or(Path::new("")).to_owned();
     let input = Input {
         name: &name,
@@ -75,4 +81,12 @@ pub(crate) fn load(
         eprintln!("{}", weir_graph::render(&file.warnings).trim_end());
     }
     Ok(file)
+}
+
+/// Loads and checks a script for a run with so many runtimes.
+pub(crate) fn load_script(path: &Path, runtimes: u32, file: &ChainFile) -> Result<Script, Failure> {
+    let text = text_of(path)?;
+    let chains: Vec<&str> = file.chains.iter().map(|c| c.stage.chain.as_str()).collect();
+    weir_graph::load_script(&path.display().to_string(), &text, runtimes, &chains)
+        .map_err(|diagnostics| Failure::chain(weir_graph::render(&diagnostics)))
 }

@@ -3,7 +3,7 @@
 use serde_json::json;
 use weir_nf::host::Kind;
 
-use crate::args::{Check, Format};
+use crate::args::{Check, Format, Schema, SchemaOf};
 use crate::exit::Exit;
 use crate::{Outcome, chains, output};
 
@@ -21,7 +21,11 @@ pub(crate) fn check(args: &Check, kinds: &[Kind]) -> Outcome {
     Ok(Exit::Done)
 }
 
-pub(crate) fn schema(kinds: &[Kind]) -> Outcome {
-    output::json(&weir_graph::schema(kinds))?;
+pub(crate) fn schema(args: &Schema, kinds: &[Kind]) -> Outcome {
+    let schema = match args.of {
+        SchemaOf::Chain => weir_graph::schema(kinds),
+        SchemaOf::Script => weir_graph::script_schema(),
+    };
+    output::json(&schema)?;
     Ok(Exit::Done)
 }

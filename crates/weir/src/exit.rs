@@ -12,7 +12,7 @@ pub(crate) enum Exit {
     Failed = 1,
     /// The command line makes no sense (clap exits with it, too).
     Usage = 2,
-    /// The chain file, or something that it names, is wrong.
+    /// The chain file, something that it names, or the script is wrong.
     Chain = 3,
 }
 
@@ -22,7 +22,7 @@ Exit codes:
   0  done (a truncated capture is processed up to its end, with a warning)
   1  something outside failed: a file, a disk, a port
   2  the command line makes no sense
-  3  the chain file, or something that it names, is wrong";
+  3  the chain file, something that it names, or the script is wrong";
 
 impl From<Exit> for std::process::ExitCode {
     fn from(exit: Exit) -> Self {

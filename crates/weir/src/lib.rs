@@ -21,12 +21,14 @@
 mod args;
 mod chains;
 mod check;
+pub mod driver;
 mod exit;
 mod generate;
 mod nf;
 mod output;
 mod run;
 mod seed;
+mod sim;
 
 use std::process::ExitCode;
 
@@ -52,8 +54,9 @@ pub fn main_with(more: &[Kind]) -> ExitCode {
             NfCommand::Show(show) => nf::show(&show, &kinds),
             NfCommand::New(new) => nf::new(&new),
         },
-        Command::Schema => check::schema(&kinds),
+        Command::Schema(schema) => check::schema(&schema, &kinds),
         Command::Gen(spec) => generate::generate(&spec),
+        Command::Sim(args) => sim::sim(&args),
         Command::Completion(shell) => output::completion(shell.shell),
     };
     let exit = outcome.unwrap_or_else(|failure| {

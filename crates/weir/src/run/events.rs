@@ -32,11 +32,17 @@ impl EventFile {
 
     /// Writes the lines of a log and clears it.
     pub(super) fn write(&mut self, log: &mut EventLog) -> Result<(), Failure> {
-        if log.lines().is_empty() {
+        let written = self.write_lines(log.lines());
+        log.clear();
+        written
+    }
+
+    /// Writes whole lines.
+    pub(super) fn write_lines(&mut self, lines: &[u8]) -> Result<(), Failure> {
+        if lines.is_empty() {
             return Ok(());
         }
-        let written = self.writer.write_all(log.lines());
-        log.clear();
+        let written = self.writer.write_all(lines);
         written.map_err(|error| self.failure(&error))
     }
 

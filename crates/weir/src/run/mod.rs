@@ -1,7 +1,10 @@
 //! `weir run`: packets from ports through chains to ports.
 
+mod cluster;
+mod cluster_summary;
 mod dispatch;
 mod events;
+mod player;
 mod ports;
 mod summary;
 mod table;
@@ -21,7 +24,7 @@ use crate::{Outcome, chains, output, seed};
 use dispatch::Dispatcher;
 use events::EventFile;
 use ports::{Also, Ports};
-use summary::Summary;
+use summary::{Ended, Summary};
 
 /// Packets taken from the inputs at a time.
 const BATCH: usize = 64;
@@ -33,6 +36,7 @@ pub(crate) fn run(args: &Run, kinds: &[Kind]) -> Outcome {
     let file = chains::load(&args.chain, &args.set, seed, kinds)?;
     let also = Also {
         chain: &args.chain,
+        script: args.script.as_deref(),
         events: args.events.as_deref(),
     };
     let ports = Ports::parse(&args.input, &args.out, &file, also)?;
@@ -47,6 +51,9 @@ pub(crate) fn run(args: &Run, kinds: &[Kind]) -> Outcome {
         },
         follows: false,
     };
+    if let Some(runtimes) = args.runtimes {
+        return cluster::run(args, runtimes, &file, &ports, config);
+    }
     let memory = PacketMemory::new(MemoryLayout::default(), weir_io::advise_large_pages);
     let Some(pool) = FramePool::new(memory) else {
         return Err(Failure::outside("packet memory was taken twice"));
@@ -74,7 +81,24 @@ pub(crate) fn run(args: &Run, kinds: &[Kind]) -> Outcome {
     let ended = engine.drive(&progress);
     let elapsed = start.elapsed();
     progress.finish_and_clear();
-    let summary = Summary::of(&engine, &ports, elapsed, seed);
+    let counters = engine.input.ports().map(weir_io::port::InputPort::counters);
+    let reports = engine.runtimes.iter().map(Runtime::report);
+    let of_run = Ended {
+        reports: reports.collect(),
+        inputs: counters.collect(),
+        outputs: engine.outputs.counters(),
+        refused: engine.dispatcher.refused,
+        elapsed,
+        cluster: None,
+        warnings: Vec::new(),
+    };
+    print(args, &ports, Summary::of(of_run, &ports, seed))?;
+    ended?;
+    Ok(Exit::Done)
+}
+
+/// Prints what the run did.
+fn print(args: &Run, ports: &Ports, summary: Summary) -> Result<(), Failure> {
     for warning in &summary.warnings {
         eprintln!("warning: {warning}");
     }
@@ -85,11 +109,10 @@ pub(crate) fn run(args: &Run, kinds: &[Kind]) -> Outcome {
     // Packets or events on standard output are for another program.
     if ports.write_to_standard_output() || args.events.as_deref() == Some(Path::new("-")) {
         eprintln!("{}", text.trim_end());
+        Ok(())
     } else {
-        output::line(&text)?;
+        output::line(&text)
     }
-    ended?;
-    Ok(Exit::Done)
 }
 
 /// All that packets pass through.

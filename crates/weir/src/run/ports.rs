@@ -25,6 +25,8 @@ pub(super) struct RunPort {
 pub(super) struct Also<'a> {
     /// The chain file.
     pub(super) chain: &'a Path,
+    /// The script.
+    pub(super) script: Option<&'a Path>,
     /// Where events go.
     pub(super) events: Option<&'a Path>,
 }
@@ -55,7 +57,8 @@ impl Ports {
             let specs = ports.iter().map(|p| p.spec.clone());
             specs.chain(also).collect::<Vec<_>>()
         };
-        let inputs = specs(&ports.inputs, Some(also.chain));
+        let mut inputs = specs(&ports.inputs, Some(also.chain));
+        inputs.extend(also.script.map(|path| PortSpec::Capture(path.to_owned())));
         check_apart(&inputs, &specs(&ports.outputs, also.events))
             .map_err(|error| Failure::usage(error.to_string()))?;
         Ok(ports)

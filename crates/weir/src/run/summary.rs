@@ -6,7 +6,9 @@ use serde_json::{Map, Value, json};
 use weir_io::port::PortCounters;
 use weir_runtime::{FunctionReport, Report};
 
-use super::Engine;
+use crate::driver::ClusterEnd;
+
+use super::cluster_summary;
 use super::ports::{Ports, RunPort};
 
 /// A run's counts. `packets_in = packets_out − emitted + Σ drops + held`.
@@ -26,23 +28,36 @@ pub(super) struct Summary {
     pub(super) elapsed: Duration,
     pub(super) seed: u64,
     pub(super) warnings: Vec<String>,
+    /// Of a run with runtimes behind a switch.
+    pub(super) cluster: Option<ClusterEnd>,
+}
+
+/// What a run leaves behind to be summed up.
+pub(super) struct Ended {
+    pub(super) reports: Vec<Report>,
+    pub(super) inputs: Vec<PortCounters>,
+    pub(super) outputs: Vec<PortCounters>,
+    /// Packets that no chain takes.
+    pub(super) refused: u64,
+    pub(super) elapsed: Duration,
+    pub(super) cluster: Option<ClusterEnd>,
+    /// More to warn of.
+    pub(super) warnings: Vec<String>,
 }
 
 impl Summary {
-    pub(super) fn of(engine: &Engine, ports: &Ports, elapsed: Duration, seed: u64) -> Summary {
-        let reports: Vec<Report> = engine
-            .runtimes
-            .iter()
-            .map(weir_runtime::Runtime::report)
-            .collect();
-        let counters = engine.input.ports().map(weir_io::port::InputPort::counters);
-        let inputs: Vec<_> = ports.inputs.iter().cloned().zip(counters).collect();
-        let outputs: Vec<_> = ports
-            .outputs
-            .iter()
-            .cloned()
-            .zip(engine.outputs.counters())
-            .collect();
+    pub(super) fn of(ended: Ended, ports: &Ports, seed: u64) -> Summary {
+        let Ended {
+            reports,
+            inputs,
+            outputs,
+            refused,
+            elapsed,
+            cluster,
+            warnings: more,
+        } = ended;
+        let inputs: Vec<_> = ports.inputs.iter().cloned().zip(inputs).collect();
+        let outputs: Vec<_> = ports.outputs.iter().cloned().zip(outputs).collect();
         let sum = |f: fn(&Report) -> u64| reports.iter().map(f).sum::<u64>();
         let mut drops = Vec::new();
         let mut malformed = Vec::new();
@@ -51,8 +66,8 @@ impl Summary {
                 add(&mut drops, (*reason).to_owned(), *count);
             }
         }
-        if engine.dispatcher.refused > 0 {
-            add(&mut drops, "no_chain".to_owned(), engine.dispatcher.refused);
+        if refused > 0 {
+            add(&mut drops, "no_chain".to_owned(), refused);
         }
         for report in &reports {
             let several = reports.len() > 1;
@@ -77,7 +92,8 @@ impl Summary {
         let of = |ports: &[(RunPort, PortCounters)], f: fn(&PortCounters) -> u64| {
             ports.iter().map(|(_, counters)| f(counters)).sum::<u64>()
         };
-        let warnings = warnings(&reports, &inputs);
+        let mut warnings = warnings(&reports, &inputs);
+        warnings.extend(more);
         Summary {
             packets_in: of(&inputs, |c| c.packets + c.dropped()),
             bytes_in: of(&inputs, |c| c.bytes + c.dropped_bytes),
@@ -94,6 +110,7 @@ impl Summary {
             reports,
             inputs,
             outputs,
+            cluster,
         }
     }
 
@@ -121,7 +138,7 @@ impl Summary {
     }
 
     pub(super) fn to_json(&self) -> Value {
-        json!({
+        let mut value = json!({
             "packets_in": self.packets_in,
             "packets_out": self.packets_out,
             "bytes_in": self.bytes_in,
@@ -141,7 +158,11 @@ impl Summary {
             },
             "seed": self.seed,
             "warnings": self.warnings,
-        })
+        });
+        if let Some(cluster) = &self.cluster {
+            cluster_summary::add_json(cluster, &mut value);
+        }
+        value
     }
 }
 

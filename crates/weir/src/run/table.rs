@@ -48,6 +48,9 @@ pub(super) fn render(summary: &Summary) -> String {
         let _ = writeln!(text, "\nheld {:>37}", thousands(summary.held));
     }
     flows(&mut text, summary);
+    if let Some(cluster) = &summary.cluster {
+        super::cluster_summary::add_text(cluster, &mut text);
+    }
     let events: u64 = summary.reports.iter().map(|r| r.events).sum();
     let _ = writeln!(
         text,
@@ -143,7 +146,7 @@ fn flows(text: &mut String, summary: &Summary) {
 }
 
 /// `1234567` as `1,234,567`.
-fn thousands(n: u64) -> String {
+pub(super) fn thousands(n: u64) -> String {
     let digits = n.to_string();
     let mut text = String::with_capacity(digits.len() * 4 / 3);
     for (i, digit) in digits.chars().enumerate() {

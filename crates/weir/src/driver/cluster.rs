@@ -1,0 +1,718 @@
+//! The switch's thread: switches, and the runtimes around them.
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use weir_nf::host::Stage;
+use weir_packet::{Fate, Frame, FramePool, MemoryLayout, PacketMemory, Time};
+use weir_protocol::message::{MoveMode, Selection};
+use weir_protocol::settings::{ActorSettings, Dispatch, SwitchSettings};
+use weir_protocol::switch::MoveError;
+use weir_protocol::{Peer, RuntimeId, Switch};
+use weir_runtime::RuntimeConfig;
+
+use super::clock::Clock;
+use super::finish::ClusterEnd;
+use super::hand_overs::HandOvers;
+use super::idle::Idle;
+use super::path::{Path, PathSettings};
+use super::ring::drain;
+use super::spares::{self, LARGE_SHARE, SHARE};
+use super::wiring::{RuntimeEnds, SwitchEnds, ToRuntime, ToSwitch, wire};
+use super::worker::{self, WorkerEnd, WorkerPlan};
+
+/// Entries of a runtime and chain that are looked at at a time.
+const BURST: usize = 256;
+/// Messages of a runtime that are read at a time.
+const MESSAGES: usize = 256;
+/// Frames beside those of packets: what the switch's pool keeps back for each
+/// runtime that may run short.
+const RESERVE: usize = 768;
+
+/// What a cluster is made of.
+#[derive(Clone, Debug)]
+pub struct ClusterSettings {
+    /// Runtimes at the start.
+    pub runtimes: u32,
+    /// Runtimes that there may be in all.
+    pub most_runtimes: u32,
+    /// Cores to keep threads on: the switch on the first, the runtimes on the
+    /// others in turn. The machine decides where there are none.
+    pub cores: Vec<usize>,
+    /// A bad path between switch and runtimes, for tests.
+    pub path: Option<PathSettings>,
+    /// Packets kept to be sent again; a path that loses nothing needs none.
+    pub kept: u32,
+    /// How new flows are given to runtimes.
+    pub dispatch: Dispatch,
+    /// Views open and not settled at a time.
+    pub window: u32,
+    /// What engines are given.
+    pub engine: RuntimeConfig,
+}
+
+impl Default for ClusterSettings {
+    /// One runtime, no core of its own, a perfect path.
+    fn default() -> ClusterSettings {
+        ClusterSettings {
+            runtimes: 1,
+            most_runtimes: 1,
+            cores: Vec::new(),
+            path: None,
+            kept: 0,
+            dispatch: Dispatch::RoundRobin,
+            window: SwitchSettings::default().window,
+            engine: RuntimeConfig::default(),
+        }
+    }
+}
+
+/// Small frames for packets under way, without the runtimes' shares and what
+/// is kept.
+const FRAMES: u32 = 8_192;
+
+/// The state of one runtime.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// It was never started.
+    Absent,
+    /// Its thread reserves memory.
+    Starts,
+    /// It may own units.
+    Runs,
+    /// It gives its units away.
+    Drains,
+    /// It was told to finish.
+    Leaves,
+    /// Its thread is over.
+    Gone,
+}
+
+struct Member {
+    ends: SwitchEnds,
+    /// Until the thread has them.
+    theirs: Option<RuntimeEnds>,
+    thread: Option<JoinHandle<Result<WorkerEnd, String>>>,
+    state: State,
+    /// Per chain.
+    paths: Vec<Path>,
+    /// Per chain: frames of an entry whose last one has not come yet.
+    torn: Vec<Vec<Frame>>,
+}
+
+struct Chain {
+    switch: Switch,
+    /// Last clock that left, by the unit's place and life: what leaves out of
+    /// order would be seen here.
+    last: Vec<(u64, u64)>,
+}
+
+/// What left, to count what never should happen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GateCounts {
+    /// Packets that left.
+    pub out: u64,
+    /// Packets that left after a later one of their unit.
+    pub reordered: u64,
+}
+
+/// Switches on the calling thread, and runtimes on threads of their own.
+pub struct Cluster {
+    /// Frames for packets that come in.
+    pub pool: FramePool,
+    clock: Clock,
+    chains: Vec<Chain>,
+    stages: Arc<[Stage]>,
+    members: Vec<Member>,
+    settings: ClusterSettings,
+    pub(super) hand_overs: HandOvers,
+    pub(super) gate: GateCounts,
+    pub(super) ends: Vec<WorkerEnd>,
+    idle: Idle,
+    /// Packets sent whose entries are not back.
+    flying: u64,
+    // What the rounds need, kept to save its allocation.
+    entries: Vec<Frame>,
+    inbox: Vec<ToSwitch>,
+}
+
+impl std::fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Cluster")
+            .field("chains", &self.chains.len())
+            .field("members", &self.members.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why a cluster can't go on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClusterError(pub String);
+
+impl std::fmt::Display for ClusterError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for ClusterError {}
+
+impl Cluster {
+    /// Starts the threads, and waits until the runtimes are ready.
+    ///
+    /// # Errors
+    ///
+    /// A stage that can't be run, a thread that can't be started or pinned.
+    pub fn start(stages: &[Stage], settings: ClusterSettings) -> Result<Cluster, ClusterError> {
+        let most = settings.most_runtimes.max(settings.runtimes);
+        let layout = MemoryLayout {
+            small_frames: FRAMES + most * (SHARE + RESERVE as u32) + settings.kept,
+            large_frames: MemoryLayout::default().large_frames + most * LARGE_SHARE,
+            ..MemoryLayout::default()
+        };
+        let memory = PacketMemory::new(layout, settings.engine.advise);
+        let pool = FramePool::new(memory)
+            .ok_or_else(|| ClusterError("packet memory was taken twice".to_owned()))?;
+        if let Some(core) = settings.cores.first() {
+            super::pin(*core).map_err(ClusterError)?;
+        }
+        let bad_path = settings.path.is_some();
+        let switch_settings = SwitchSettings {
+            kept: settings.kept,
+            window: settings.window,
+            dispatch: settings.dispatch,
+            acknowledge: bad_path,
+            ..SwitchSettings::default()
+        };
+        let mut chains = Vec::new();
+        for stage in stages {
+            let config = RuntimeConfig {
+                follows: true,
+                event_bytes: 0,
+                ..settings.engine
+            };
+            let switch = Switch::new(stage, config, switch_settings)
+                .map_err(|error| ClusterError(error.to_string()))?;
+            chains.push(Chain {
+                switch,
+                last: Vec::new(),
+            });
+        }
+        let members = wire(most, stages.len())
+            .into_iter()
+            .map(|(ends, theirs)| Member {
+                paths: paths(settings.path, ends.id, stages.len()),
+                ends,
+                theirs: Some(theirs),
+                thread: None,
+                state: State::Absent,
+                torn: stages.iter().map(|_| Vec::new()).collect(),
+            })
+            .collect();
+        let mut cluster = Cluster {
+            pool,
+            clock: Clock::start(),
+            chains,
+            stages: stages.into(),
+            members,
+            settings,
+            hand_overs: HandOvers::default(),
+            gate: GateCounts::default(),
+            ends: Vec::new(),
+            idle: Idle::default(),
+            flying: 0,
+            entries: Vec::with_capacity(BURST),
+            inbox: Vec::with_capacity(MESSAGES),
+        };
+        for number in 1..=cluster.settings.runtimes {
+            cluster.spawn(RuntimeId(number))?;
+        }
+        let (mut out, mut events) = (Vec::new(), Vec::new());
+        while cluster.members.iter().any(|m| m.state == State::Starts) {
+            cluster.round(&mut out, &mut events)?;
+        }
+        Ok(cluster)
+    }
+
+    fn spawn(&mut self, id: RuntimeId) -> Result<(), ClusterError> {
+        let place = (id.0 as usize).wrapping_sub(1);
+        let Some(member) = self.members.get_mut(place) else {
+            return Err(ClusterError(format!(
+                "there is no place for runtime {}",
+                id.0
+            )));
+        };
+        let Some(ends) = member.theirs.take() else {
+            return Err(ClusterError(format!("runtime {} was started before", id.0)));
+        };
+        let cores = &self.settings.cores;
+        let core = match cores.len() {
+            0 => None,
+            1 => cores.first(),
+            n => cores.get(1 + place % (n - 1)),
+        };
+        let bad_path = self.settings.path.is_some();
+        let plan = WorkerPlan {
+            stages: self.stages.clone(),
+            config: RuntimeConfig {
+                follows: true,
+                ..self.settings.engine
+            },
+            settings: ActorSettings {
+                id,
+                // As many as there are frames: what is held is never dropped.
+                held: self.pool.memory().layout().small_frames,
+                keep_outputs: bad_path,
+                ..ActorSettings::default()
+            },
+            path: self.settings.path,
+            core: core.copied(),
+            clock: self.clock,
+            ends,
+            pool: self.pool.share(SHARE, LARGE_SHARE),
+        };
+        let thread = std::thread::Builder::new()
+            .name(format!("runtime {}", id.0))
+            .spawn(move || worker::run(plan))
+            .map_err(|error| ClusterError(format!("can't start a thread: {error}")))?;
+        member.thread = Some(thread);
+        member.state = State::Starts;
+        Ok(())
+    }
+
+    /// Packets that may be taken in now. A port that can wait is read for no
+    /// more, so that nothing needs to be dropped.
+    pub fn room(&self) -> usize {
+        let waits = |member: &Member| member.ends.data.iter().any(|lane| lane.waiting() > 0);
+        if self.members.iter().any(waits) {
+            return 0;
+        }
+        let reserve = RESERVE * self.members.len() + BURST;
+        let mut room = self.pool.available().saturating_sub(reserve);
+        if self.settings.kept > 0 {
+            room = room.min((self.settings.kept as usize).saturating_sub(self.flying as usize));
+        }
+        room
+    }
+
+    /// Packets from the ports for a chain.
+    pub fn take(&mut self, chain: usize, frames: &mut Vec<Frame>) {
+        let now = self.clock.now();
+        if let Some(at) = self.chains.get_mut(chain) {
+            at.switch.ingress(now, &mut self.pool, frames);
+        }
+        self.send(chain, now);
+    }
+
+    /// Takes in what runtimes have sent and does what is due. Packets let out
+    /// come to the end of `out`, lines of events to that of `events`. Gives way
+    /// to other threads where there was nothing to do and `may_rest`.
+    ///
+    /// # Errors
+    ///
+    /// A runtime's thread has died.
+    pub fn step(
+        &mut self,
+        out: &mut Vec<Frame>,
+        events: &mut Vec<u8>,
+        may_rest: bool,
+    ) -> Result<bool, ClusterError> {
+        let worked = self.round(out, events)?;
+        if worked || may_rest {
+            self.idle.after(worked);
+        }
+        Ok(worked)
+    }
+
+    fn round(&mut self, out: &mut Vec<Frame>, events: &mut Vec<u8>) -> Result<bool, ClusterError> {
+        let now = self.clock.now();
+        let mut worked = false;
+        for place in 0..self.members.len() {
+            worked |= self.hear(place, now)?;
+        }
+        for chain in 0..self.chains.len() {
+            let Some(at) = self.chains.get_mut(chain) else {
+                continue;
+            };
+            if at.switch.next_deadline().is_some_and(|due| due <= now) {
+                at.switch.tick(now, &mut self.pool);
+                worked = true;
+                self.send(chain, now);
+            }
+            worked |= self.let_out(chain, out, events);
+        }
+        for member in &mut self.members {
+            for (lane, path) in member.ends.data.iter_mut().zip(&mut member.paths) {
+                let mut arrived = Vec::new();
+                path.arrived(now, &mut arrived);
+                lane.extend(&mut arrived);
+            }
+            for lane in &mut member.ends.data {
+                lane.flush(now);
+            }
+            member.ends.outbox.flush(now);
+            if member.thread.is_some() {
+                spares::balance(&mut self.pool, &mut member.ends);
+            }
+        }
+        Ok(worked)
+    }
+
+    /// Takes in what a runtime has sent.
+    fn hear(&mut self, place: usize, now: Time) -> Result<bool, ClusterError> {
+        let Some(member) = self.members.get_mut(place) else {
+            return Ok(false);
+        };
+        let id = member.ends.id;
+        // Messages are taken out first and looked at last: entries that were
+        // sent before them are there by then.
+        drain(&mut member.ends.inbox, MESSAGES, &mut self.inbox);
+        let mut worked = !self.inbox.is_empty();
+        for chain in 0..self.chains.len() {
+            if !self.collect(place, chain) {
+                continue;
+            }
+            worked = true;
+            if let Some(at) = self.chains.get_mut(chain) {
+                at.switch
+                    .entries(now, &mut self.pool, id, &mut self.entries);
+            }
+            self.send(chain, now);
+        }
+        let mut inbox = core::mem::take(&mut self.inbox);
+        for message in inbox.drain(..) {
+            match message {
+                ToSwitch::Ready => self.ready(place, now),
+                ToSwitch::Message { chain, message } => {
+                    if let Some(at) = self.chains.get_mut(chain) {
+                        let from = Peer::Runtime(id);
+                        at.switch.message(now, &mut self.pool, from, message);
+                        self.send(chain, now);
+                    }
+                }
+            }
+        }
+        self.inbox = inbox;
+        if !worked {
+            self.look_after(place)?;
+        }
+        Ok(worked)
+    }
+
+    /// Takes whole entries out of a ring, into `entries`. A ring that was full
+    /// may have cut one: its frames wait here for the last one.
+    fn collect(&mut self, place: usize, chain: usize) -> bool {
+        let Some(member) = self.members.get_mut(place) else {
+            return false;
+        };
+        let (Some(ring), Some(torn)) = (
+            member.ends.entries.get_mut(chain),
+            member.torn.get_mut(chain),
+        ) else {
+            return false;
+        };
+        self.entries.append(torn);
+        if drain(ring, BURST, &mut self.entries) == 0 {
+            torn.append(&mut self.entries);
+            return false;
+        }
+        let memory = self.pool.memory();
+        let closes = |frame: &Frame| memory.meta(frame).fate.closes();
+        let whole = self.entries.iter().rposition(closes).map_or(0, |at| at + 1);
+        torn.extend(self.entries.drain(whole..));
+        let closed = self.entries.iter().filter(|frame| closes(frame)).count();
+        self.flying = self.flying.saturating_sub(closed as u64);
+        !self.entries.is_empty()
+    }
+
+    fn ready(&mut self, place: usize, now: Time) {
+        let Some(member) = self.members.get_mut(place) else {
+            return;
+        };
+        member.state = State::Runs;
+        let id = member.ends.id;
+        for chain in 0..self.chains.len() {
+            if let Some(at) = self.chains.get_mut(chain) {
+                at.switch.join(now, id);
+            }
+            self.send(chain, now);
+        }
+        self.tell_who_runs();
+    }
+
+    fn tell_who_runs(&mut self) {
+        let runs = |member: &&mut Member| member.state == State::Runs;
+        let ids: Vec<RuntimeId> = self
+            .members
+            .iter_mut()
+            .filter(|member| runs(member))
+            .map(|member| member.ends.id)
+            .collect();
+        for member in &mut self.members {
+            if matches!(member.state, State::Runs | State::Drains) {
+                member.ends.outbox.push(ToRuntime::Cluster(ids.clone()));
+            }
+        }
+    }
+
+    /// Notes a thread that is over.
+    fn look_after(&mut self, place: usize) -> Result<(), ClusterError> {
+        let Some(member) = self.members.get_mut(place) else {
+            return Ok(());
+        };
+        if !member.thread.as_ref().is_some_and(JoinHandle::is_finished) {
+            return Ok(());
+        }
+        let Some(thread) = member.thread.take() else {
+            return Ok(());
+        };
+        let told = member.state == State::Leaves;
+        member.state = State::Gone;
+        let id = member.ends.id.0;
+        match thread.join() {
+            Ok(Ok(mut end)) if told => {
+                // Frames that were sent to it too late.
+                spares::empty(&mut self.pool, &mut end.pool);
+                self.ends.push(end);
+                Ok(())
+            }
+            Ok(Ok(_)) => Err(ClusterError(format!("runtime {id} stopped by itself"))),
+            Ok(Err(message)) => Err(ClusterError(message)),
+            Err(_) => Err(ClusterError(format!("runtime {id} has died of a bug"))),
+        }
+    }
+
+    /// Empties a switch's outbox, but for what is let out.
+    fn send(&mut self, chain: usize, now: Time) {
+        let Some(at) = self.chains.get_mut(chain) else {
+            return;
+        };
+        let outbox = &mut at.switch.outbox;
+        for lane in &mut outbox.lanes {
+            if lane.frames.is_empty() {
+                continue;
+            }
+            let member = self.members.get_mut((lane.to.0 as usize).wrapping_sub(1));
+            self.flying += lane.frames.len() as u64;
+            match member {
+                Some(member) => match member.paths.get_mut(chain) {
+                    Some(path) => path.send(now, &mut self.pool, &mut lane.frames),
+                    None => {
+                        if let Some(data) = member.ends.data.get_mut(chain) {
+                            data.extend(&mut lane.frames);
+                        }
+                    }
+                },
+                None => self.pool.give_all(&mut lane.frames),
+            }
+        }
+        let due = match self.settings.path {
+            Some(path) => Time(now.0 + path.delay),
+            None => Time(0),
+        };
+        for (to, message) in outbox.messages.drain(..) {
+            self.hand_overs.see(now, chain, &message);
+            let Peer::Runtime(id) = to else { continue };
+            if let Some(member) = self.members.get_mut((id.0 as usize).wrapping_sub(1)) {
+                let from = Peer::Switch(1);
+                let message = ToRuntime::Message {
+                    chain,
+                    from,
+                    message,
+                };
+                member.ends.outbox.push_at(due, message);
+            }
+        }
+    }
+
+    /// Moves what a switch has let out.
+    fn let_out(&mut self, chain: usize, out: &mut Vec<Frame>, events: &mut Vec<u8>) -> bool {
+        let Some(at) = self.chains.get_mut(chain) else {
+            return false;
+        };
+        let outbox = &mut at.switch.outbox;
+        let worked = !outbox.out.is_empty();
+        let memory = self.pool.memory();
+        for frame in &outbox.out {
+            let meta = memory.meta(frame);
+            let place = meta.unit as u32 as usize;
+            if place >= at.last.len() {
+                at.last.resize(place + 1, (0, 0));
+            }
+            if let Some((unit, clock)) = at.last.get_mut(place) {
+                let late = *unit == meta.unit && *clock > meta.clock;
+                self.gate.reordered += u64::from(late);
+                (*unit, *clock) = (meta.unit, meta.clock);
+            }
+            self.gate.out += u64::from(meta.fate == Fate::Out);
+        }
+        out.append(&mut outbox.out);
+        events.append(&mut outbox.events);
+        worked
+    }
+
+    /// Moves what `what` selects of the units that `from` owns, in one chain
+    /// or all; gives their number.
+    ///
+    /// # Errors
+    ///
+    /// See [`MoveError`]; in several chains, that of the last one where no
+    /// unit of any could be moved.
+    pub fn move_units(
+        &mut self,
+        chain: Option<usize>,
+        (from, to): (RuntimeId, RuntimeId),
+        what: &Selection,
+        mode: MoveMode,
+    ) -> Result<u32, MoveError> {
+        let now = self.clock.now();
+        let mut moved = Err(MoveError::Nothing);
+        for number in 0..self.chains.len() {
+            if chain.is_some_and(|only| only != number) {
+                continue;
+            }
+            let Some(at) = self.chains.get_mut(number) else {
+                continue;
+            };
+            let asked = at.switch.move_units(now, Some(from), to, what, mode);
+            moved = match (moved, asked) {
+                (Ok(before), Ok(more)) => Ok(before + more),
+                (Ok(before), Err(_)) => Ok(before),
+                (Err(_), asked) => asked,
+            };
+            self.send(number, now);
+        }
+        moved
+    }
+
+    /// Gives all units of a runtime to the others.
+    ///
+    /// # Errors
+    ///
+    /// There is no such runtime, or none to take its units.
+    pub fn drain(&mut self, runtime: RuntimeId, mode: MoveMode) -> Result<(), MoveError> {
+        let now = self.clock.now();
+        for chain in 0..self.chains.len() {
+            if let Some(at) = self.chains.get_mut(chain) {
+                at.switch.drain(now, runtime, mode)?;
+            }
+            self.send(chain, now);
+        }
+        if let Some(member) = self.member(runtime) {
+            member.state = State::Drains;
+        }
+        self.tell_who_runs();
+        Ok(())
+    }
+
+    /// Starts one more runtime, which joins as soon as its memory is reserved.
+    ///
+    /// # Errors
+    ///
+    /// There are as many as there may be, or no thread can be started.
+    pub fn add(&mut self) -> Result<RuntimeId, ClusterError> {
+        let absent = |member: &&Member| member.state == State::Absent;
+        let next = self.members.iter().find(absent).map(|m| m.ends.id);
+        let most = self.members.len();
+        let id = next.ok_or_else(|| ClusterError(format!("there may be {most} runtimes")))?;
+        self.spawn(id)?;
+        Ok(id)
+    }
+
+    /// Stops a drained runtime. False: it has units still; ask again later.
+    pub fn remove(&mut self, runtime: RuntimeId) -> bool {
+        let drained = |chain: &Chain| chain.switch.is_drained(runtime);
+        if !self.chains.iter().all(drained) {
+            return false;
+        }
+        let now = self.clock.now();
+        for chain in 0..self.chains.len() {
+            if let Some(at) = self.chains.get_mut(chain) {
+                at.switch.leave(now, runtime);
+            }
+            self.send(chain, now);
+        }
+        self.stop(runtime);
+        true
+    }
+
+    /// True where `runtime` can own units.
+    pub fn runs(&self, runtime: RuntimeId) -> bool {
+        let place = (runtime.0 as usize).wrapping_sub(1);
+        let state = self.members.get(place).map(|member| member.state);
+        state == Some(State::Runs)
+    }
+
+    /// True where every packet taken in has been let out or dropped, and no
+    /// hand-over is under way.
+    pub fn is_quiet(&self) -> bool {
+        let empty = |member: &Member| {
+            member.paths.iter().all(Path::is_empty)
+                && member.ends.data.iter().all(|lane| lane.waiting() == 0)
+                && member.ends.entries.iter().all(|ring| ring.is_empty())
+                && member.ends.outbox.waiting() == 0
+                && member.ends.inbox.is_empty()
+        };
+        self.flying == 0 && self.hand_overs.under_way() == 0 && self.members.iter().all(empty)
+    }
+
+    /// Tells all runtimes to finish.
+    pub(super) fn stop_all(&mut self) {
+        for place in 0..self.members.len() {
+            self.stop(RuntimeId(place as u32 + 1));
+        }
+    }
+
+    /// True where no runtime's thread is left.
+    pub(super) fn is_over(&self) -> bool {
+        self.members.iter().all(|member| member.thread.is_none())
+    }
+
+    /// Adds what switches and paths counted.
+    pub(super) fn sum_up_switches(&mut self, end: &mut ClusterEnd) {
+        for member in &mut self.members {
+            for path in &member.paths {
+                end.path.merge(path.counts);
+            }
+            spares::reclaim(&mut self.pool, &mut member.ends);
+        }
+    }
+
+    fn member(&mut self, runtime: RuntimeId) -> Option<&mut Member> {
+        self.members.get_mut((runtime.0 as usize).wrapping_sub(1))
+    }
+
+    fn stop(&mut self, runtime: RuntimeId) {
+        if let Some(member) = self.member(runtime)
+            && matches!(member.state, State::Runs | State::Drains)
+        {
+            member.state = State::Leaves;
+            member.ends.outbox.push(ToRuntime::Finish);
+        }
+    }
+
+    /// What hand-overs there were and are.
+    pub fn hand_overs(&self) -> &HandOvers {
+        &self.hand_overs
+    }
+
+    /// Time of the protocol's timers.
+    pub fn now(&self) -> Time {
+        self.clock.now()
+    }
+
+    /// The switch of a chain, for its counts.
+    pub fn switch(&self, chain: usize) -> Option<&Switch> {
+        self.chains.get(chain).map(|chain| &chain.switch)
+    }
+}
+
+fn paths(settings: Option<PathSettings>, id: RuntimeId, chains: usize) -> Vec<Path> {
+    let Some(settings) = settings else {
+        return Vec::new();
+    };
+    let number = |chain: usize| u64::from(id.0) << 16 | 1 << 15 | chain as u64;
+    (0..chains)
+        .map(|chain| Path::new(settings, number(chain)))
+        .collect()
+}

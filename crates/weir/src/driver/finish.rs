@@ -1,0 +1,197 @@
+//! The end of a cluster, and what all its parts counted, together.
+
+use std::time::Duration;
+
+use weir_protocol::RuntimeId;
+use weir_runtime::{FunctionReport, Report};
+
+use super::cluster::{Cluster, ClusterError, GateCounts};
+use super::hand_overs::HandOvers;
+use super::path::PathCounts;
+
+/// What one runtime did.
+#[derive(Clone, Debug)]
+pub struct RuntimeEnd {
+    /// Which.
+    pub id: RuntimeId,
+    /// Packets that came to it.
+    pub packets: u64,
+    /// Units that it owned at the end, in all chains.
+    pub units: u64,
+    /// Time in which it had something to do.
+    pub busy: Duration,
+    /// Most packets it held for units whose state was not there yet.
+    pub held_most: u64,
+}
+
+/// What a cluster did.
+#[derive(Debug, Default)]
+pub struct ClusterEnd {
+    /// Per chain.
+    pub reports: Vec<Report>,
+    /// Per runtime, in the order of their numbers.
+    pub runtimes: Vec<RuntimeEnd>,
+    /// What left.
+    pub gate: GateCounts,
+    /// Hand-overs.
+    pub hand_overs: HandOvers,
+    /// What the switches and the actors counted, all of them together; those
+    /// that are 0 included.
+    pub counts: Vec<(String, u64)>,
+    /// What the emulated path did.
+    pub path: PathCounts,
+    /// Frames that nobody gave back; 0 unless there is a bug.
+    pub leaked: usize,
+}
+
+impl ClusterEnd {
+    /// A count by its name; 0 where there is none of it.
+    pub fn count(&self, name: &str) -> u64 {
+        let found = self.counts.iter().find(|(known, _)| known == name);
+        found.map_or(0, |(_, n)| *n)
+    }
+
+    /// Packets that the switch could not send again.
+    pub fn lost(&self) -> u64 {
+        self.count("lost_sent")
+    }
+
+    /// Entries that the gate refused: they came twice, late, or from one who
+    /// does not own the unit.
+    pub fn refused(&self) -> u64 {
+        [
+            "entry_duplicate",
+            "entry_old_view",
+            "entry_not_owner",
+            "entry_unknown_unit",
+            "entry_not_sent",
+            "parked_refused",
+        ]
+        .iter()
+        .map(|name| self.count(name))
+        .sum()
+    }
+}
+
+impl Cluster {
+    /// Ends all runtimes and with them all flows, and sums up. Gives the lines
+    /// of events that this causes, too.
+    ///
+    /// # Errors
+    ///
+    /// A runtime's thread has died.
+    pub fn finish(&mut self) -> Result<(ClusterEnd, Vec<u8>), ClusterError> {
+        let (mut out, mut events) = (Vec::new(), Vec::new());
+        self.stop_all();
+        while !self.is_over() {
+            self.step(&mut out, &mut events, true)?;
+            self.pool.give_all(&mut out);
+        }
+        let mut end = ClusterEnd {
+            gate: self.gate,
+            hand_overs: core::mem::take(&mut self.hand_overs),
+            ..ClusterEnd::default()
+        };
+        self.ends.sort_by_key(|worker| worker.id);
+        for worker in self.ends.drain(..) {
+            events.extend_from_slice(&worker.events);
+            end.path.merge(worker.path);
+            for (chain, report) in worker.reports.iter().enumerate() {
+                match end.reports.get_mut(chain) {
+                    Some(sum) => merge(sum, report),
+                    None => end.reports.push(report.clone()),
+                }
+            }
+            for (name, n) in worker.counts {
+                add_all(&mut end.counts, &[(name.to_owned(), n)]);
+            }
+            end.runtimes.push(RuntimeEnd {
+                id: worker.id,
+                packets: worker.packets,
+                units: worker.units,
+                busy: worker.busy,
+                held_most: worker.held_most,
+            });
+        }
+        self.sum_up_switches(&mut end);
+        let layout = self.pool.memory().layout();
+        let all = (layout.small_frames + layout.large_frames) as usize;
+        end.leaked = all.saturating_sub(self.pool.available());
+        Ok((end, events))
+    }
+}
+
+/// Adds a runtime's report to another's of the same chain.
+pub fn merge(into: &mut Report, other: &Report) {
+    into.packets_in += other.packets_in;
+    into.bytes_in += other.bytes_in;
+    into.packets_out += other.packets_out;
+    into.bytes_out += other.bytes_out;
+    into.emitted += other.emitted;
+    into.emits_lost += other.emits_lost;
+    into.held += other.held;
+    into.events += other.events;
+    into.events_lost += other.events_lost;
+    into.engine_cycles += other.engine_cycles;
+    add_all(&mut into.drops, &other.drops);
+    add_all(&mut into.malformed, &other.malformed);
+    let (flows, more) = (&mut into.flows, &other.flows);
+    flows.tracked |= more.tracked;
+    flows.seen += more.seen;
+    flows.active += more.active;
+    flows.units += more.units;
+    flows.aliases += more.aliases;
+    flows.aliases_refused += more.aliases_refused;
+    flows.leased += more.leased;
+    flows.buffer_bytes += more.buffer_bytes;
+    flows.buffers_refused += more.buffers_refused;
+    add_all(&mut flows.ended, &more.ended);
+    for (function, more) in into.functions.iter_mut().zip(&other.functions) {
+        merge_function(function, more);
+    }
+}
+
+fn merge_function(into: &mut FunctionReport, other: &FunctionReport) {
+    into.packets += other.packets;
+    into.bytes += other.bytes;
+    into.cycles += other.cycles;
+    into.dropped += other.dropped;
+    into.tally_other += other.tally_other;
+    add_all(&mut into.counters, &other.counters);
+    add_all(&mut into.tally, &other.tally);
+}
+
+/// Adds counts by their names.
+fn add_all<N: Clone + PartialEq>(into: &mut Vec<(N, u64)>, more: &[(N, u64)]) {
+    for (name, n) in more {
+        match into.iter_mut().find(|(known, _)| known == name) {
+            Some((_, sum)) => *sum += n,
+            None => into.push((name.clone(), *n)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reports_add_up_by_name() {
+        let report = |drops: &[(&str, u64)], packets| Report {
+            packets_in: packets,
+            drops: drops.iter().map(|(n, c)| ((*n).to_owned(), *c)).collect(),
+            functions: vec![FunctionReport {
+                packets,
+                counters: vec![("seen", packets)],
+                ..FunctionReport::default()
+            }],
+            ..Report::default()
+        };
+        let mut all = report(&[("a", 1), ("b", 2)], 10);
+        merge(&mut all, &report(&[("b", 5), ("c", 1)], 7));
+        assert_eq!(all.packets_in, 17);
+        assert_eq!(all.functions[0].counters, [("seen", 17)]);
+        let drops: Vec<(&str, u64)> = all.drops.iter().map(|(n, c)| (n.as_str(), *c)).collect();
+        assert_eq!(drops, [("a", 1), ("b", 7), ("c", 1)]);
+    }
+}

@@ -1,0 +1,40 @@
+//! Runtimes on threads: the driver behind `weir run --runtimes`.
+//!
+//! One thread has the switches (one per chain) and the ports; each runtime is
+//! a thread of its own with the flow actors of every chain. Between them are
+//! rings of one writer and one reader, for frames, messages and free frames;
+//! all frames lie in one packet memory. What decides is in [`weir_protocol`]:
+//! this only carries things from one to another, and knows the time.
+//!
+//! Two times run side by side. The protocol's timers run by a clock of the
+//! machine; flows' time-outs run by the times of packets, since those of a
+//! capture may be years old and go by much faster.
+
+mod clock;
+mod cluster;
+mod finish;
+mod hand_overs;
+mod histogram;
+mod idle;
+mod path;
+mod ring;
+mod spares;
+mod wiring;
+mod worker;
+
+pub use cluster::{Cluster, ClusterError, ClusterSettings, GateCounts};
+pub use finish::{ClusterEnd, RuntimeEnd, merge};
+pub use hand_overs::HandOvers;
+pub use histogram::Histogram;
+pub use path::{PathCounts, PathSettings};
+
+/// Keeps the calling thread on a core.
+fn pin(core: usize) -> Result<(), String> {
+    let mut set = rustix::thread::CpuSet::new();
+    if core >= rustix::thread::CpuSet::MAX_CPU {
+        return Err(format!("there is no core {core}"));
+    }
+    set.set(core);
+    rustix::thread::sched_setaffinity(None, &set)
+        .map_err(|error| format!("can't keep a thread on core {core}: {error}"))
+}

@@ -1,0 +1,161 @@
+//! The rings between a switch thread and its runtime threads.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+
+use rtrb::{Consumer, Producer, RingBuffer};
+use weir_packet::Frame;
+use weir_protocol::{Message, Peer, RuntimeId};
+
+use super::ring::{Lane, lane};
+
+/// Frames on their way in one direction. Few, so that they are still in a
+/// cache when they are taken out, and enough for some bursts.
+const FRAMES: usize = 1_024;
+/// Messages on their way in one direction.
+const MESSAGES: usize = 1_024;
+/// Free frames on their way in one direction.
+const SPARES: usize = 512;
+
+/// From the switch's thread to a runtime's.
+#[derive(Debug)]
+pub(super) enum ToRuntime {
+    /// To the actors of a chain.
+    Message {
+        /// Number of the chain.
+        chain: usize,
+        /// Who says it.
+        from: Peer,
+        /// What.
+        message: Message,
+    },
+    /// These run.
+    Cluster(Vec<RuntimeId>),
+    /// All is let out: end all flows, report, stop.
+    Finish,
+}
+
+/// From a runtime's thread to the switch's.
+#[derive(Debug)]
+pub(super) enum ToSwitch {
+    /// Its memory is reserved: it can own units.
+    Ready,
+    /// To the switch of a chain.
+    Message {
+        /// Number of the chain.
+        chain: usize,
+        /// What.
+        message: Message,
+    },
+}
+
+/// What a runtime's thread says of itself without a message.
+#[derive(Debug, Default)]
+pub(super) struct Gauge {
+    /// Frames its pool has.
+    pub(super) free: AtomicU32,
+}
+
+/// The rings of one runtime to and from another.
+#[derive(Debug)]
+pub(super) struct PeerEnds {
+    pub(super) to: Lane<(usize, Message)>,
+    pub(super) from: Consumer<(usize, Message)>,
+}
+
+/// A runtime's ends of its rings.
+#[derive(Debug)]
+pub(super) struct RuntimeEnds {
+    pub(super) id: RuntimeId,
+    /// Data frames, a ring per chain.
+    pub(super) data: Vec<Consumer<Frame>>,
+    /// Entries, a lane per chain.
+    pub(super) entries: Vec<Lane<Frame>>,
+    pub(super) inbox: Consumer<ToRuntime>,
+    pub(super) outbox: Lane<ToSwitch>,
+    /// By number of the runtime; `None` at its own place.
+    pub(super) peers: Vec<Option<PeerEnds>>,
+    pub(super) spare_in: Consumer<Frame>,
+    pub(super) spare_out: Producer<Frame>,
+    pub(super) gauge: Arc<Gauge>,
+}
+
+/// The switch's ends of its rings to and from one runtime.
+#[derive(Debug)]
+pub(super) struct SwitchEnds {
+    pub(super) id: RuntimeId,
+    pub(super) data: Vec<Lane<Frame>>,
+    pub(super) entries: Vec<Consumer<Frame>>,
+    pub(super) inbox: Consumer<ToSwitch>,
+    pub(super) outbox: Lane<ToRuntime>,
+    pub(super) spare_in: Consumer<Frame>,
+    pub(super) spare_out: Producer<Frame>,
+    pub(super) gauge: Arc<Gauge>,
+}
+
+/// Rings for `runtimes` runtimes, numbered from 1, and `chains` chains: for all
+/// that will ever be there, since a thread that runs can't be given new ones.
+pub(super) fn wire(runtimes: u32, chains: usize) -> Vec<(SwitchEnds, RuntimeEnds)> {
+    let number = runtimes as usize;
+    let mut senders: Vec<Vec<Option<Lane<(usize, Message)>>>> = Vec::new();
+    let mut receivers: Vec<Vec<Option<Consumer<(usize, Message)>>>> =
+        (0..number).map(|_| Vec::new()).collect();
+    for from in 0..number {
+        let mut row = Vec::new();
+        for (to, column) in receivers.iter_mut().enumerate() {
+            let (sender, receiver) = if from == to {
+                (None, None)
+            } else {
+                let (sender, receiver) = lane(MESSAGES);
+                (Some(sender), Some(receiver))
+            };
+            row.push(sender);
+            column.push(receiver);
+        }
+        senders.push(row);
+    }
+    let mut ends = Vec::new();
+    for (place, (senders, receivers)) in senders.into_iter().zip(receivers).enumerate() {
+        let id = RuntimeId(place as u32 + 1);
+        let (data_to, data_from) = (0..chains).map(|_| lane(FRAMES)).unzip();
+        let (entries_to, entries_from) = (0..chains).map(|_| lane(FRAMES)).unzip();
+        let (to_runtime, from_switch) = lane(MESSAGES);
+        let (to_switch, from_runtime) = lane(MESSAGES);
+        let (spare_to_runtime, spare_from_switch) = RingBuffer::new(SPARES);
+        let (spare_to_switch, spare_from_runtime) = RingBuffer::new(SPARES);
+        let gauge = Arc::new(Gauge {
+            free: AtomicU32::new(u32::MAX),
+        });
+        let peers = senders
+            .into_iter()
+            .zip(receivers)
+            .map(|ends| match ends {
+                (Some(to), Some(from)) => Some(PeerEnds { to, from }),
+                _ => None,
+            })
+            .collect();
+        let switch = SwitchEnds {
+            id,
+            data: data_to,
+            entries: entries_from,
+            inbox: from_runtime,
+            outbox: to_runtime,
+            spare_in: spare_from_runtime,
+            spare_out: spare_to_runtime,
+            gauge: gauge.clone(),
+        };
+        let runtime = RuntimeEnds {
+            id,
+            data: data_from,
+            entries: entries_to,
+            inbox: from_switch,
+            outbox: to_switch,
+            peers,
+            spare_in: spare_from_switch,
+            spare_out: spare_to_switch,
+            gauge,
+        };
+        ends.push((switch, runtime));
+    }
+    ends
+}

@@ -1,0 +1,306 @@
+//! A runtime's thread.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use weir_nf::host::Stage;
+use weir_packet::{Frame, FramePool, Time};
+use weir_protocol::settings::ActorSettings;
+use weir_protocol::{Actors, Message, Peer, RuntimeId};
+use weir_runtime::{Report, Runtime, RuntimeConfig};
+
+use super::clock::Clock;
+use super::idle::Idle;
+use super::path::{Path, PathCounts, PathSettings};
+use super::ring::drain;
+use super::spares;
+use super::wiring::{RuntimeEnds, ToRuntime, ToSwitch};
+
+/// Data frames of a chain that are applied at a time.
+const BURST: usize = 256;
+/// Messages of a sender that are read at a time.
+const MESSAGES: usize = 256;
+/// Frames of its pool that a runtime may need for one packet, mostly: notes
+/// and what functions emit.
+const PER_PACKET: usize = 2;
+
+/// What a runtime's thread is made of.
+pub(super) struct WorkerPlan {
+    pub(super) stages: Arc<[Stage]>,
+    pub(super) config: RuntimeConfig,
+    pub(super) settings: ActorSettings,
+    pub(super) path: Option<PathSettings>,
+    pub(super) core: Option<usize>,
+    pub(super) clock: Clock,
+    pub(super) ends: RuntimeEnds,
+    pub(super) pool: FramePool,
+}
+
+/// What a runtime's thread leaves behind.
+#[derive(Debug)]
+pub(super) struct WorkerEnd {
+    pub(super) id: RuntimeId,
+    /// Per chain.
+    pub(super) reports: Vec<Report>,
+    /// Lines of the flows that ended with the run.
+    pub(super) events: Vec<u8>,
+    pub(super) busy: Duration,
+    pub(super) packets: u64,
+    /// Units that it owned at the end, all chains together.
+    pub(super) units: u64,
+    /// Most packets it held for units whose state was not there yet.
+    pub(super) held_most: u64,
+    pub(super) counts: Vec<(&'static str, u64)>,
+    pub(super) path: PathCounts,
+    pub(super) pool: FramePool,
+}
+
+/// The actors of one chain and their ends.
+struct Seat {
+    actors: Actors,
+    input: Vec<Frame>,
+    path: Option<Path>,
+}
+
+struct Worker {
+    id: RuntimeId,
+    clock: Clock,
+    ends: RuntimeEnds,
+    pool: FramePool,
+    seats: Vec<Seat>,
+    /// Messages that wait until the entries before them are in their rings.
+    outgoing: VecDeque<(usize, Peer, Message)>,
+    received: Vec<(usize, Peer, Message)>,
+    commands: Vec<ToRuntime>,
+    from_peer: Vec<(usize, Message)>,
+    delay: u64,
+    finishing: bool,
+    packets: u64,
+}
+
+/// Runs a runtime until it is told to finish.
+///
+/// # Errors
+///
+/// A stage that can't be run.
+pub(super) fn run(plan: WorkerPlan) -> Result<WorkerEnd, String> {
+    if let Some(core) = plan.core {
+        super::pin(core)?;
+    }
+    let mut seats = Vec::new();
+    for (number, stage) in plan.stages.iter().enumerate() {
+        let engine = Runtime::new(stage, plan.config).map_err(|error| error.to_string())?;
+        let number = u64::from(plan.ends.id.0) << 16 | number as u64;
+        seats.push(Seat {
+            actors: Actors::new(engine, plan.settings),
+            input: Vec::with_capacity(BURST),
+            path: plan.path.map(|settings| Path::new(settings, number)),
+        });
+    }
+    let mut worker = Worker {
+        id: plan.ends.id,
+        clock: plan.clock,
+        ends: plan.ends,
+        pool: plan.pool,
+        seats,
+        outgoing: VecDeque::new(),
+        received: Vec::new(),
+        commands: Vec::new(),
+        from_peer: Vec::new(),
+        delay: plan.path.map_or(0, |path| path.delay),
+        finishing: false,
+        packets: 0,
+    };
+    worker.ends.outbox.push(ToSwitch::Ready);
+    let mut idle = Idle::default();
+    let mut busy = 0;
+    let mut now = worker.clock.now();
+    loop {
+        let worked = worker.round(now);
+        let after = worker.clock.now();
+        if worked {
+            busy += after.0 - now.0;
+        } else if worker.finishing {
+            return Ok(worker.finish(Duration::from_nanos(busy)));
+        } else {
+            idle.after(false);
+        }
+        if worked {
+            idle.after(true);
+        }
+        now = after;
+    }
+}
+
+impl Seat {
+    /// Ends the chain's flows and adds what was counted.
+    fn close(&mut self, end: &mut WorkerEnd) {
+        end.reports.push(self.actors.engine().report());
+        if let Some(path) = &self.path {
+            end.path.merge(path.counts);
+        }
+    }
+}
+
+impl Worker {
+    /// Takes in what has come, and sends what that causes. False where there
+    /// was nothing to do.
+    fn round(&mut self, now: Time) -> bool {
+        let mut worked = false;
+        // Frames are taken out first and looked at last: what a message said
+        // before them of their view is there by then.
+        let most = BURST.min(self.pool.available() / PER_PACKET);
+        for (seat, data) in self.seats.iter_mut().zip(&mut self.ends.data) {
+            self.packets += drain(data, most, &mut seat.input) as u64;
+        }
+        drain(&mut self.ends.inbox, MESSAGES, &mut self.commands);
+        for command in self.commands.drain(..) {
+            worked = true;
+            match command {
+                ToRuntime::Message {
+                    chain,
+                    from,
+                    message,
+                } => self.received.push((chain, from, message)),
+                ToRuntime::Cluster(runtimes) => {
+                    for seat in &mut self.seats {
+                        seat.actors.cluster(&runtimes);
+                    }
+                }
+                ToRuntime::Finish => self.finishing = true,
+            }
+        }
+        for (place, peer) in self.ends.peers.iter_mut().enumerate() {
+            let Some(peer) = peer else { continue };
+            drain(&mut peer.from, MESSAGES, &mut self.from_peer);
+            let from = Peer::Runtime(RuntimeId(place as u32 + 1));
+            let received = self.from_peer.drain(..);
+            self.received
+                .extend(received.map(|(chain, message)| (chain, from, message)));
+        }
+        let mut received = core::mem::take(&mut self.received);
+        for (chain, from, message) in received.drain(..) {
+            worked = true;
+            if let Some(seat) = self.seats.get_mut(chain) {
+                seat.actors.message(now, &mut self.pool, from, message);
+                self.carry(chain, now);
+            }
+        }
+        // Those that `carry` has added are for the next round.
+        if self.received.is_empty() {
+            self.received = received;
+        }
+        for chain in 0..self.seats.len() {
+            worked |= self.serve(chain, now);
+        }
+        self.flush(now);
+        spares::settle(
+            &mut self.pool,
+            &mut self.ends.spare_in,
+            &mut self.ends.spare_out,
+            &self.ends.gauge,
+        );
+        worked
+    }
+
+    /// Applies the frames of a chain and does what is due in it.
+    fn serve(&mut self, chain: usize, now: Time) -> bool {
+        let Some(seat) = self.seats.get_mut(chain) else {
+            return false;
+        };
+        let due = seat.actors.next_deadline().is_some_and(|at| at <= now);
+        if seat.input.is_empty() && !due {
+            return false;
+        }
+        if !seat.input.is_empty() {
+            seat.actors.frames(now, &mut self.pool, &mut seat.input);
+        }
+        if due {
+            seat.actors.tick(now, &mut self.pool);
+        }
+        self.carry(chain, now);
+        true
+    }
+
+    /// Empties the outbox of a chain's actors.
+    fn carry(&mut self, chain: usize, now: Time) {
+        let Some(seat) = self.seats.get_mut(chain) else {
+            return;
+        };
+        let outbox = &mut seat.actors.outbox;
+        if let Some(lane) = self.ends.entries.get_mut(chain) {
+            match &mut seat.path {
+                None => lane.extend(&mut outbox.entries),
+                Some(path) => path.send(now, &mut self.pool, &mut outbox.entries),
+            }
+        }
+        for (to, message) in outbox.messages.drain(..) {
+            if to == Peer::Runtime(self.id) {
+                self.received.push((chain, to, message));
+            } else {
+                self.outgoing.push_back((chain, to, message));
+            }
+        }
+    }
+
+    /// Sends what waits: entries, and messages once the entries that were
+    /// before them are in their rings. So a state that leaves here never
+    /// overtakes what was put out before it.
+    fn flush(&mut self, now: Time) {
+        let mut ahead = true;
+        for (seat, lane) in self.seats.iter_mut().zip(&mut self.ends.entries) {
+            if let Some(path) = &mut seat.path {
+                let mut arrived = Vec::new();
+                path.arrived(now, &mut arrived);
+                lane.extend(&mut arrived);
+            }
+            ahead &= lane.flush(now);
+        }
+        let due = if self.delay == 0 {
+            Time(0)
+        } else {
+            Time(now.0 + self.delay)
+        };
+        while ahead && let Some((chain, to, message)) = self.outgoing.pop_front() {
+            match to {
+                Peer::Runtime(id) => {
+                    let peer = self.ends.peers.get_mut((id.0 as usize).wrapping_sub(1));
+                    if let Some(Some(peer)) = peer {
+                        peer.to.push_at(due, (chain, message));
+                    }
+                }
+                // There is no coordinator in one process.
+                Peer::Switch(_) | Peer::Coordinator => self
+                    .ends
+                    .outbox
+                    .push_at(due, ToSwitch::Message { chain, message }),
+            }
+        }
+        self.ends.outbox.flush(now);
+        for peer in self.ends.peers.iter_mut().flatten() {
+            peer.to.flush(now);
+        }
+    }
+
+    /// Ends all flows, for the run is over.
+    fn finish(mut self, busy: Duration) -> WorkerEnd {
+        let mut end = WorkerEnd {
+            id: self.id,
+            reports: Vec::new(),
+            events: Vec::new(),
+            busy,
+            packets: self.packets,
+            units: 0,
+            held_most: 0,
+            counts: Vec::new(),
+            path: PathCounts::default(),
+            pool: self.pool,
+        };
+        for mut seat in self.seats {
+            seat.close(&mut end);
+        }
+        self.ends.outbox.flush(Time(u64::MAX));
+        end
+    }
+}

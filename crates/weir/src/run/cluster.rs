@@ -1,0 +1,216 @@
+//! `weir run --runtimes`: ports, chains' selectors, a script, and a cluster
+//! between them.
+
+use std::time::Instant;
+
+use weir_graph::{ChainFile, Script};
+use weir_io::port::{InputPort, MergedInput, Received};
+use weir_packet::{Frame, Side};
+use weir_runtime::RuntimeConfig;
+
+use crate::args::Run;
+use crate::driver::{Cluster, ClusterError, ClusterSettings};
+use crate::exit::{Exit, Failure};
+use crate::{Outcome, chains};
+
+use super::dispatch::Dispatcher;
+use super::events::EventFile;
+use super::player::Player;
+use super::ports::{Outputs, Ports};
+use super::summary::{Ended, Summary};
+use super::{BATCH, print, progress, show};
+
+/// Packets kept to be sent again where the path may lose some.
+const KEPT_ON_A_BAD_PATH: u32 = 16_384;
+
+pub(super) fn run(
+    args: &Run,
+    runtimes: u32,
+    file: &ChainFile,
+    ports: &Ports,
+    config: RuntimeConfig,
+) -> Outcome {
+    let script = match &args.script {
+        Some(path) => chains::load_script(path, runtimes, file)?,
+        None => Script::default(),
+    };
+    let stages: Vec<_> = file.chains.iter().map(|c| c.stage.clone()).collect();
+    let kept = match args.path {
+        Some(_) => KEPT_ON_A_BAD_PATH,
+        None => 0,
+    };
+    let settings = ClusterSettings {
+        runtimes,
+        most_runtimes: runtimes + script.added,
+        cores: args.cores.clone(),
+        path: args.path,
+        kept: args.kept.unwrap_or(kept),
+        dispatch: args.dispatch.into(),
+        engine: config,
+        ..ClusterSettings::default()
+    };
+    let input = MergedInput::new(ports.open_inputs()?);
+    let cluster = Cluster::start(&stages, settings).map_err(failure)?;
+    let events = args.events.as_deref().map(EventFile::create).transpose()?;
+    let mut line = Line {
+        cluster,
+        player: Player::new(script, file),
+        input,
+        outputs: ports.open_outputs()?,
+        dispatcher: Dispatcher::new(file),
+        events,
+        taken: 0,
+        turns: ports.inputs.len() > 1 && gives_names(file),
+        side: None,
+    };
+    let progress = progress(args);
+    let start = Instant::now();
+    line.player.start();
+    let ended = line.drive(&progress);
+    let (end, last_lines) = line.cluster.finish().map_err(failure)?;
+    let closed = line.close(&last_lines);
+    let elapsed = start.elapsed();
+    progress.finish_and_clear();
+    let reports = end.reports.clone();
+    let of_run = Ended {
+        reports,
+        inputs: line.input.ports().map(InputPort::counters).collect(),
+        outputs: line.outputs.counters(),
+        refused: line.dispatcher.refused,
+        elapsed,
+        cluster: Some(end),
+        warnings: line.player.warnings,
+    };
+    print(args, ports, Summary::of(of_run, ports, config.seed))?;
+    ended?;
+    closed?;
+    Ok(Exit::Done)
+}
+
+fn failure(error: ClusterError) -> Failure {
+    Failure::outside(error.to_string())
+}
+
+/// All that packets pass through.
+struct Line {
+    cluster: Cluster,
+    player: Player,
+    input: MergedInput,
+    outputs: Outputs,
+    dispatcher: Dispatcher,
+    events: Option<EventFile>,
+    /// Packets taken in.
+    taken: u64,
+    /// Whether packets of one side wait until those of the other are out.
+    turns: bool,
+    /// Side of the packets taken in last.
+    side: Option<Side>,
+}
+
+/// True where a function gives flows other names. A packet from the other side
+/// may then be an answer to one that is still under way, and can't be known
+/// before that one is out. In a network it does not come before; captures of
+/// two sides are read faster than that.
+fn gives_names(file: &ChainFile) -> bool {
+    let mut nodes = file.chains.iter().flat_map(|chain| &chain.stage.nodes);
+    nodes.any(|node| node.processor.descriptor().aliases)
+}
+
+impl Line {
+    /// Moves packets until the inputs have ended and all of them are out.
+    fn drive(&mut self, progress: &indicatif::ProgressBar) -> Result<(), Failure> {
+        let mut input = Vec::with_capacity(2 * BATCH);
+        let mut out = Vec::with_capacity(16 * BATCH);
+        let mut lines = Vec::new();
+        let mut batches = 0u64;
+        // Why reading has ended.
+        let mut ended: Option<Result<(), Failure>> = None;
+        loop {
+            self.player.play(&mut self.cluster, self.taken)?;
+            let room = self.cluster.room().min(self.player.room(self.taken));
+            let mut read = 0;
+            let turning = !input.is_empty();
+            if turning {
+                if self.cluster.is_quiet() {
+                    read = self.take(&mut input);
+                }
+            } else if ended.is_none() && room > 0 {
+                let pool = &mut self.cluster.pool;
+                let received = self.input.receive(pool, &mut input, BATCH.min(room));
+                match received {
+                    Err(error) => ended = Some(Err(Failure::outside(error.to_string()))),
+                    Ok(Received::End) => ended = Some(Ok(())),
+                    Ok(Received::More) => {}
+                }
+                if !self.is_turn(&input) {
+                    read = self.take(&mut input);
+                }
+                batches += 1;
+                if batches.is_multiple_of(1_024) {
+                    show(progress, &self.input);
+                }
+            }
+            let worked = self
+                .cluster
+                .step(&mut out, &mut lines, read == 0)
+                .map_err(failure)?;
+            self.write(&mut out, &mut lines)?;
+            if let Some(why) = &ended
+                && !worked
+                && input.is_empty()
+                && self.player.end(self.taken)
+                && self.cluster.is_quiet()
+            {
+                return why.clone();
+            }
+        }
+    }
+
+    /// True where packets come from another side than those before, and have
+    /// to wait for them.
+    fn is_turn(&mut self, input: &[Frame]) -> bool {
+        let Some(first) = input.first().filter(|_| self.turns) else {
+            return false;
+        };
+        let side = Some(self.cluster.pool.memory().meta(first).side);
+        let before = std::mem::replace(&mut self.side, side);
+        before.is_some() && before != side
+    }
+
+    /// Hands packets to the chains that take them; gives their number.
+    fn take(&mut self, input: &mut Vec<Frame>) -> usize {
+        let taken = input.len();
+        self.taken += taken as u64;
+        if self.dispatcher.is_trivial() {
+            self.cluster.take(0, input);
+            return taken;
+        }
+        self.dispatcher.sort(&mut self.cluster.pool, input);
+        for (chain, batch) in self.dispatcher.batches().enumerate() {
+            if !batch.is_empty() {
+                self.cluster.take(chain, batch);
+            }
+        }
+        taken
+    }
+
+    fn write(&mut self, out: &mut Vec<Frame>, lines: &mut Vec<u8>) -> Result<(), Failure> {
+        if let Some(events) = &mut self.events {
+            events.write_lines(lines)?;
+        }
+        lines.clear();
+        self.outputs.send(&mut self.cluster.pool, out)
+    }
+
+    /// Writes what came last and ends the outputs.
+    fn close(&mut self, lines: &[u8]) -> Result<(), Failure> {
+        if let Some(events) = &mut self.events {
+            events.write_lines(lines)?;
+        }
+        self.outputs.finish()?;
+        match &mut self.events {
+            Some(events) => events.finish(),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! What a run with a switch adds to the summary.
+
+use std::fmt::Write as _;
+
+use serde_json::{Map, Value, json};
+
+use crate::driver::ClusterEnd;
+
+use super::table::thousands;
+
+/// Adds `runtimes`, `hand_overs` and `switch`.
+pub(super) fn add_json(end: &ClusterEnd, value: &mut Value) {
+    value["runtimes"] = end
+        .runtimes
+        .iter()
+        .map(|runtime| {
+            json!({
+                "id": runtime.id.0,
+                "packets": runtime.packets,
+                "units": runtime.units,
+                "busy_s": runtime.busy.as_secs_f64(),
+                "held_most": runtime.held_most,
+            })
+        })
+        .collect();
+    let durations = &end.hand_overs.durations;
+    let us = |ns: u64| ns as f64 / 1_000.0;
+    value["hand_overs"] = json!({
+        "count": durations.count(),
+        "unfinished": end.hand_overs.under_way(),
+        "p50_us": us(durations.quantile(0.5)),
+        "p99_us": us(durations.quantile(0.99)),
+        "max_us": us(durations.max()),
+        "packets_held_most": held_most(end),
+        "lost": end.lost(),
+        "reordered": end.gate.reordered,
+        "repeated": end.count("repeated"),
+        "refused": end.refused(),
+    });
+    value["switch"] = end
+        .counts
+        .iter()
+        .filter(|(_, n)| *n > 0)
+        .map(|(name, n)| (name.clone(), json!(n)))
+        .collect::<Map<_, _>>()
+        .into();
+}
+
+fn held_most(end: &ClusterEnd) -> u64 {
+    let most = end.runtimes.iter().map(|runtime| runtime.held_most);
+    most.max().unwrap_or(0)
+}
+
+/// Adds the tables.
+pub(super) fn add_text(end: &ClusterEnd, text: &mut String) {
+    // Writing to a `String` can't fail.
+    let _ = writeln!(
+        text,
+        "\n  {:<10} {:>12} {:>12} {:>10}",
+        "runtimes", "packets", "units", "busy s"
+    );
+    for runtime in &end.runtimes {
+        let _ = writeln!(
+            text,
+            "  {:<10} {:>12} {:>12} {:>10.3}",
+            runtime.id.0,
+            thousands(runtime.packets),
+            thousands(runtime.units),
+            runtime.busy.as_secs_f64()
+        );
+    }
+    let durations = &end.hand_overs.durations;
+    let _ = writeln!(text, "\nhand-overs {:>31}", thousands(durations.count()));
+    if durations.count() == 0 && end.hand_overs.under_way() == 0 {
+        return;
+    }
+    for (name, share) in [("p50", 0.5), ("p99", 0.99), ("max", 1.0)] {
+        let _ = writeln!(
+            text,
+            "  {:<28} {:>8.3} ms",
+            format!("duration {name}"),
+            durations.quantile(share) as f64 / 1e6
+        );
+    }
+    for (name, n) in [
+        ("packets held at most", held_most(end)),
+        ("lost", end.lost()),
+        ("reordered", end.gate.reordered),
+        ("repeated", end.count("repeated")),
+        ("refused", end.refused()),
+    ] {
+        let _ = writeln!(text, "  {name:<28} {:>11}", thousands(n));
+    }
+}
