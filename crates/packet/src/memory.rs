@@ -345,11 +345,6 @@ impl FramePool {
         free < all as usize / 2
     }
 
-    /// Frames that can be taken now.
-    pub fn available(&self) -> usize {
-        self.small.len() + self.large.len()
-    }
-
     /// Frames that are out of the pool now: 0 at the end of a clean run.
     pub fn outstanding(&self) -> usize {
         let layout = self.memory.layout();

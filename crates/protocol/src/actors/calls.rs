@@ -76,7 +76,7 @@ impl Actors {
         }
         cold.preferred = Some((to, until));
         self.counts.add(ActorCount::MovePreferred);
-        self.to_switch(Message::Move {
+        self.tell_switch(Message::Move {
             unit,
             view: hot.view,
             to,

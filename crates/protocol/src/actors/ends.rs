@@ -29,7 +29,7 @@ impl Actors {
             let live = self.table.live(UnitId(unit));
             if let Some(hot) = live.filter(|hot| !hot.is_closing()) {
                 self.counts.add(ActorCount::TickAsked);
-                self.to_switch(Message::Tick {
+                self.tell_switch(Message::Tick {
                     unit: hot.unit,
                     view: hot.view,
                 });
@@ -72,7 +72,7 @@ impl Actors {
 
     fn ask_end(&mut self, hot: Hot) {
         self.counts.add(ActorCount::EndAsked);
-        self.to_switch(Message::End {
+        self.tell_switch(Message::End {
             unit: hot.unit,
             view: hot.view,
             clock: hot.clock,

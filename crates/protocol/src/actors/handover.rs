@@ -33,7 +33,7 @@ impl Actors {
                 let why = why.map_or(Refusal::Full, |(_, why)| why);
                 return self.refuse(unit, view, why);
             }
-            Place::NoPlace => return self.refuse(unit, view, Refusal::Full),
+            Place::Nowhere => return self.refuse(unit, view, Refusal::Full),
             Place::Stale | Place::Stored => return self.counts.add(ActorCount::MessageStale),
         }
         if !self.claim(pool, unit, view) {
@@ -139,7 +139,7 @@ impl Actors {
         match self.whereabouts(unit, new) {
             Place::Waiting => {}
             Place::Unknown => return self.keep_ahead(now, from, unit, (old, new), what),
-            Place::NoPlace => return self.counts.add(ActorCount::MessageRefused),
+            Place::Nowhere => return self.counts.add(ActorCount::MessageRefused),
             _ => return self.counts.add(ActorCount::MessageStale),
         }
         let waiting = self.cold.get(&unit).and_then(|cold| cold.waiting);
@@ -252,7 +252,7 @@ impl Actors {
                 below: view,
                 ended: false,
             };
-            self.to_runtime(source, forget);
+            self.tell_runtime(source, forget);
         }
         self.say(now, unit, true);
         self.release(now, pool, unit);
@@ -273,7 +273,7 @@ impl Actors {
             cold.waiting = None;
             cold.refused = Some((view, why));
         }
-        self.to_switch(Message::Refuse { unit, view, why });
+        self.tell_switch(Message::Refuse { unit, view, why });
     }
 
     // ---- the source's side
@@ -402,7 +402,7 @@ impl Actors {
                 touched,
                 outputs,
             };
-            self.to_runtime(closing.to, copied);
+            self.tell_runtime(closing.to, copied);
         } else if closing.pulled || closing.mode != MoveMode::Pull {
             let image = image_of(stored);
             if closing.pulled {
@@ -420,7 +420,7 @@ impl Actors {
             new,
             image,
         };
-        self.to_runtime(to, state);
+        self.tell_runtime(to, state);
     }
 }
 

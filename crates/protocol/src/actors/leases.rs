@@ -25,7 +25,7 @@ impl Actors {
             if due.is_none_or(|due| due <= now) {
                 *asked = Some(now);
                 self.counts.add(ActorCount::LeaseWanted);
-                self.to_switch(Message::LeaseWanted { pool });
+                self.tell_switch(Message::LeaseWanted { pool });
             }
         }
     }

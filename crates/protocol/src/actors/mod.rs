@@ -94,7 +94,7 @@ enum Place {
     /// Nowhere, and something newer is known.
     Stale,
     /// Its place is out of range.
-    NoPlace,
+    Nowhere,
 }
 
 /// The flow actors of one runtime, around its engine.
@@ -185,14 +185,14 @@ impl Actors {
     /// A message.
     pub fn message(&mut self, now: Time, pool: &mut FramePool, from: Peer, message: Message) {
         match from {
-            Peer::Switch(generation) => self.from_switch(now, pool, generation, message),
-            Peer::Runtime(runtime) => self.from_runtime(now, pool, runtime, message),
+            Peer::Switch(generation) => self.hear_switch(now, pool, generation, message),
+            Peer::Runtime(runtime) => self.hear_runtime(now, pool, runtime, message),
             Peer::Coordinator => self.call(from, message),
         }
         self.flush(now, pool);
     }
 
-    fn from_switch(&mut self, now: Time, pool: &mut FramePool, generation: u16, message: Message) {
+    fn hear_switch(&mut self, now: Time, pool: &mut FramePool, generation: u16, message: Message) {
         if generation < self.generation {
             // Its time is over, and so is its word.
             return self.counts.add(ActorCount::MessageStale);
@@ -227,7 +227,7 @@ impl Actors {
         }
     }
 
-    fn from_runtime(&mut self, now: Time, pool: &mut FramePool, from: RuntimeId, message: Message) {
+    fn hear_runtime(&mut self, now: Time, pool: &mut FramePool, from: RuntimeId, message: Message) {
         match message {
             Message::Entries(batches) => self.store(now, pool, from, batches),
             Message::Pull { unit, old, new, at } => self.pulled(now, from, unit, (old, at), new),
@@ -328,7 +328,7 @@ impl Actors {
 
     fn whereabouts(&self, unit: UnitId, view: View) -> Place {
         let Some(hot) = self.table.at(unit).filter(|_| unit.0 != 0) else {
-            return Place::NoPlace;
+            return Place::Nowhere;
         };
         if hot.unit != unit {
             // Views are numbered through all units: a later life in the same

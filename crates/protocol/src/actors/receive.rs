@@ -93,7 +93,7 @@ impl Actors {
                 self.counts.add(ActorCount::StalePacket);
                 pool.give(frame);
             }
-            Place::NoPlace => {
+            Place::Nowhere => {
                 self.counts.add(ActorCount::PacketRefused);
                 pool.give(frame);
             }
@@ -306,7 +306,7 @@ impl Actors {
         if due.is_none_or(|due| due <= now) {
             cold.live.asked = Some(now);
             self.counts.add(ActorCount::RepeatAsked);
-            self.to_switch(Message::Repeat {
+            self.tell_switch(Message::Repeat {
                 unit: hot.unit,
                 view: hot.view,
                 after: hot.clock,

@@ -79,7 +79,7 @@ impl Actors {
     }
 
     fn send_claims(&mut self, generation: u16, claims: Vec<Claim>, last: bool) {
-        self.to_switch(Message::Claims {
+        self.tell_switch(Message::Claims {
             generation,
             claims,
             last,

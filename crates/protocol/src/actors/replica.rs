@@ -46,7 +46,7 @@ impl Actors {
             }
         }
         if !on.is_empty() {
-            self.to_switch(Message::Entries(on));
+            self.tell_switch(Message::Entries(on));
         }
         for (unit, view) in held {
             self.held(unit, view);

@@ -32,7 +32,7 @@ impl Actors {
         } else if self.copying_to(unit) != Some(to) {
             self.start_copying(now, hot, to);
         }
-        self.to_switch(Message::Move {
+        self.tell_switch(Message::Move {
             unit,
             view,
             to,
@@ -70,7 +70,7 @@ impl Actors {
             new: View::NONE,
             image,
         };
-        self.to_runtime(to, state);
+        self.tell_runtime(to, state);
         self.mark(unit, COPYING, 0);
         self.arm(unit, until);
     }
@@ -95,7 +95,7 @@ impl Actors {
             after,
             packet,
         };
-        self.to_runtime(to, copy);
+        self.tell_runtime(to, copy);
     }
 
     /// What the engine itself keeps of the unit.

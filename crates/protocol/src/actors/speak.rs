@@ -10,12 +10,12 @@ use crate::message::{EntryBatch, Message, StateUpdate};
 use crate::plant::Plant;
 
 impl Actors {
-    pub(super) fn to_switch(&mut self, message: Message) {
+    pub(super) fn tell_switch(&mut self, message: Message) {
         let switch = Peer::Switch(self.generation);
         self.outbox.messages.push((switch, message));
     }
 
-    pub(super) fn to_runtime(&mut self, runtime: RuntimeId, message: Message) {
+    pub(super) fn tell_runtime(&mut self, runtime: RuntimeId, message: Message) {
         self.outbox.messages.push((Peer::Runtime(runtime), message));
     }
 
@@ -55,7 +55,7 @@ impl Actors {
             of_replica.entry(replica).or_default().push(batch);
         }
         for (replica, batches) in of_replica {
-            self.to_runtime(replica, Message::Entries(batches));
+            self.tell_runtime(replica, Message::Entries(batches));
         }
     }
 
@@ -90,10 +90,10 @@ impl Actors {
                 cold.live.whole = false;
             }
             self.counts.add(ActorCount::ReplicatedWhole);
-            return self.to_runtime(replica, Message::Entries(vec![batch]));
+            return self.tell_runtime(replica, Message::Entries(vec![batch]));
         }
         if !batch.entries.is_empty() {
-            self.to_switch(Message::Entries(vec![batch]));
+            self.tell_switch(Message::Entries(vec![batch]));
         }
         if held {
             self.held(unit, hot.view);
@@ -102,7 +102,7 @@ impl Actors {
 
     pub(super) fn held(&mut self, unit: UnitId, view: View) {
         self.counts.add(ActorCount::Held);
-        self.to_switch(Message::Held { unit, view });
+        self.tell_switch(Message::Held { unit, view });
     }
 
     /// The outputs of an actor that is kept as bytes, once more, the way they
@@ -122,9 +122,9 @@ impl Actors {
         match stored.peer {
             Some(replica) => {
                 batch.state = StateUpdate::Full(stored.state.clone());
-                self.to_runtime(replica, Message::Entries(vec![batch]));
+                self.tell_runtime(replica, Message::Entries(vec![batch]));
             }
-            None => self.to_switch(Message::Entries(vec![batch])),
+            None => self.tell_switch(Message::Entries(vec![batch])),
         }
     }
 }

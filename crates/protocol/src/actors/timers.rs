@@ -104,7 +104,7 @@ impl Actors {
             new: open.view,
             at: open.base,
         };
-        self.to_runtime(source, pull);
+        self.tell_runtime(source, pull);
         self.arm(unit, due);
     }
 

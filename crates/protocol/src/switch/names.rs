@@ -30,6 +30,9 @@ impl Switch {
                     self.classifier.end_flow(unit.0, &key, &mut freed);
                     self.names_gone(&freed);
                 }
+                Ok(Note::FlowOpened { key, .. }) => {
+                    self.classifier.add_flow(unit.0, &key);
+                }
                 Ok(Note::Event(_) | Note::Leased { .. }) | Err(_) => {}
             }
         }
