@@ -57,7 +57,7 @@ impl Actors {
     fn odd_frame(&mut self, now: Time, pool: &mut FramePool, memory: &PacketMemory, frame: Frame) {
         let meta = *memory.meta(&frame);
         let (unit, view, clock) = (UnitId(meta.unit), View(meta.view), Clock(meta.clock));
-        if clock == Clock::ZERO || meta.view >> 48 != 0 || meta.fate != Fate::Pending {
+        if clock == Clock::ZERO || meta.view >> 48 != 0 {
             self.counts.add(ActorCount::PacketRefused);
             return pool.give(frame);
         }
@@ -164,6 +164,13 @@ impl Actors {
         frame: Frame,
     ) {
         let flags = memory.meta(&frame).flags;
+        let copied = hot.flags & COPYING != 0;
+        // A packet that may have to be copied is applied alone, so that its
+        // own change is seen.
+        let part = copied.then(|| {
+            self.flush(now, pool);
+            to_part(memory, &frame)
+        });
         hot.clock = hot.clock.next();
         self.table.set(hot);
         self.keeping |= hot.flags & REPLICA != 0;
@@ -172,21 +179,14 @@ impl Actors {
         } else if flags & frame_flags::LOST != 0 {
             self.after.push(After::Begun(hot.unit));
         }
+        self.run.push(frame);
+        if let Some(part) = part {
+            self.flush(now, pool);
+            self.send_copy(hot, part);
+        }
         if hot.clock == hot.limit {
             self.after.push(After::Close(hot.unit));
         }
-        if hot.flags & COPYING == 0 {
-            self.run.push(frame);
-            return;
-        }
-        // Alone, so that its own change is seen.
-        let close = self.after.pop_if(|after| matches!(after, After::Close(_)));
-        self.flush(now, pool);
-        let part = to_part(memory, &frame);
-        self.run.push(frame);
-        self.flush(now, pool);
-        self.send_copy(hot, part);
-        self.after.extend(close);
     }
 
     /// Applies what is held for the unit's live actor and has become its turn.
