@@ -9,16 +9,20 @@ use weir_runtime::{Report, Runtime, RuntimeConfig};
 /// Packets that are taken in at a time.
 pub(crate) const BATCH: usize = 64;
 
-/// A runtime as `weir run` makes it without `--events`.
-pub(crate) fn runtime(stage: &Stage) -> Result<Runtime, String> {
-    let config = RuntimeConfig {
+/// What `weir run` gives its engines without `--events`.
+pub(crate) fn config() -> RuntimeConfig {
+    RuntimeConfig {
         seed: 1,
         advise: weir_io::advise_large_pages,
         cycles: weir_io::cycles,
         event_bytes: 0,
         follows: false,
-    };
-    Runtime::new(stage, config).map_err(|error| error.to_string())
+    }
+}
+
+/// A runtime as `weir run` makes it without `--events`.
+pub(crate) fn runtime(stage: &Stage) -> Result<Runtime, String> {
+    Runtime::new(stage, config()).map_err(|error| error.to_string())
 }
 
 /// Memory for packets.

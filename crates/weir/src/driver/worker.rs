@@ -31,6 +31,8 @@ pub(super) struct WorkerPlan {
     pub(super) config: RuntimeConfig,
     pub(super) settings: ActorSettings,
     pub(super) path: Option<PathSettings>,
+    /// Messages to other runtimes go through the switch's thread.
+    pub(super) central: bool,
     pub(super) core: Option<usize>,
     pub(super) clock: Clock,
     pub(super) ends: RuntimeEnds,
@@ -75,6 +77,7 @@ struct Worker {
     commands: Vec<ToRuntime>,
     from_peer: Vec<(usize, Message)>,
     delay: u64,
+    central: bool,
     finishing: bool,
     packets: u64,
 }
@@ -109,6 +112,7 @@ pub(super) fn run(plan: WorkerPlan) -> Result<WorkerEnd, String> {
         commands: Vec::new(),
         from_peer: Vec::new(),
         delay: plan.path.map_or(0, |path| path.delay),
+        central: plan.central,
         finishing: false,
         packets: 0,
     };
@@ -264,6 +268,10 @@ impl Worker {
         };
         while ahead && let Some((chain, to, message)) = self.outgoing.pop_front() {
             match to {
+                Peer::Runtime(to) if self.central => {
+                    let relayed = ToSwitch::Relay { chain, to, message };
+                    self.ends.outbox.push_at(due, relayed);
+                }
                 Peer::Runtime(id) => {
                     let peer = self.ends.peers.get_mut((id.0 as usize).wrapping_sub(1));
                     if let Some(Some(peer)) = peer {
