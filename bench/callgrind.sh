@@ -38,7 +38,7 @@ show() {
 echo "instructions per packet, generator and sink taken off ($N packets)"
 sink=$(tenths sink)
 show "(generator and sink)" "$sink"
-for chain in engine nop flow-nop mac-swap ip-check ttl firewall monitor nat44 http-classifier; do
+for chain in classifier engine nop flow-nop mac-swap ip-check ttl firewall monitor nat44 http-classifier; do
     net=$(($(tenths "$chain") - sink))
     eval "net_$(echo $chain | tr - _)=$net"
     show "$chain" "$net"

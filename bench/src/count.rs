@@ -8,7 +8,7 @@ use crate::switch::Single;
 const FLOWS: u32 = 1_000;
 
 /// Opens the flows and sends `packets` packets through `chain`: functions joined by `+`, or
-/// `sink` for none. The same traffic for all chains, so that their counts can be compared.
+/// `sink` for none, `classifier` for a switch's front half alone. The same traffic for all chains, so that their counts can be compared.
 pub(crate) fn count(chain: &str, packets: usize) -> Result<(), String> {
     let traffic = Traffic {
         flows: FLOWS,
@@ -18,6 +18,13 @@ pub(crate) fn count(chain: &str, packets: usize) -> Result<(), String> {
     let mut source = traffic.uniform()?;
     if chain == "sink" {
         return line.sink(&mut source, packets);
+    }
+    if chain == "classifier" {
+        let stage = chain::stage(&["engine"], &mut Texts(&[]))?;
+        let mut classifier = line::classifier(&stage)?;
+        line.classify(&mut traffic.opening()?, &mut classifier, FLOWS as usize)?;
+        line.classify(&mut source, &mut classifier, packets)?;
+        return line::check(&classifier.report(), &traffic);
     }
     let nfs: Vec<&str> = chain.split('+').collect();
     let stage = chain::stage(&nfs, &mut Texts(&[]))?;

@@ -4,25 +4,28 @@ use weir_io::generator::GeneratorSpec;
 use weir_io::port::{GeneratorInput, InputPort, Null, OutputPort};
 use weir_nf::host::Stage;
 use weir_packet::{Frame, FramePool, MemoryLayout, PacketMemory, Side};
-use weir_runtime::{Report, Runtime, RuntimeConfig};
+use weir_runtime::{Classifier, Report, Runtime, RuntimeConfig};
 
 /// Packets that are taken in at a time.
 pub(crate) const BATCH: usize = 64;
 
 /// What `weir run` gives its engines without `--events`.
-pub(crate) fn config() -> RuntimeConfig {
-    RuntimeConfig {
-        seed: 1,
-        advise: weir_io::advise_large_pages,
-        cycles: weir_io::cycles,
-        event_bytes: 0,
-        follows: false,
-    }
-}
+pub(crate) const CONFIG: RuntimeConfig = RuntimeConfig {
+    seed: 1,
+    advise: weir_io::advise_large_pages,
+    cycles: weir_io::cycles,
+    event_bytes: 0,
+    follows: false,
+};
 
 /// A runtime as `weir run` makes it without `--events`.
 pub(crate) fn runtime(stage: &Stage) -> Result<Runtime, String> {
-    Runtime::new(stage, config()).map_err(|error| error.to_string())
+    Runtime::new(stage, CONFIG).map_err(|error| error.to_string())
+}
+
+/// The front half of a switch for this stage.
+pub(crate) fn classifier(stage: &Stage) -> Result<Classifier, String> {
+    Classifier::new(stage, CONFIG).map_err(|error| error.to_string())
 }
 
 /// Memory for packets.
@@ -64,6 +67,29 @@ impl Line {
                 .map_err(|error| error.to_string())?;
             self.sink
                 .send(&mut self.pool, &mut self.input)
+                .map_err(|error| error.to_string())?;
+            left -= batch;
+        }
+        Ok(())
+    }
+
+    /// Packets from `source` through a classifier to the sink.
+    #[inline(never)]
+    pub(crate) fn classify(
+        &mut self,
+        source: &mut GeneratorInput,
+        classifier: &mut Classifier,
+        packets: usize,
+    ) -> Result<(), String> {
+        let mut left = packets;
+        while left > 0 {
+            let batch = left.min(BATCH);
+            source
+                .receive(&mut self.pool, &mut self.input, batch)
+                .map_err(|error| error.to_string())?;
+            classifier.classify(&mut self.pool, &mut self.input, &mut self.output);
+            self.sink
+                .send(&mut self.pool, &mut self.output)
                 .map_err(|error| error.to_string())?;
             left -= batch;
         }

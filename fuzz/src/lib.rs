@@ -6,9 +6,12 @@ pub mod chain_file;
 pub mod engine;
 pub mod http;
 pub mod input;
+pub mod message;
+pub mod nsh;
 pub mod packet_parse;
 pub mod rules;
 pub mod seeds;
+pub mod stream;
 pub mod traffic;
 pub mod wire;
 
@@ -16,12 +19,15 @@ pub mod wire;
 pub type Target = fn(&[u8]);
 
 /// All targets by name.
-pub const TARGETS: [(&str, Target); 7] = [
+pub const TARGETS: [(&str, Target); 10] = [
     ("capture", capture::run),
     ("chain_file", chain_file::run),
     ("engine", engine::run),
     ("http", http::run),
+    ("message", message::run),
+    ("nsh", nsh::run),
     ("packet_parse", packet_parse::run),
     ("rules", rules::run),
+    ("stream", stream::run),
     ("wire", wire::run),
 ];

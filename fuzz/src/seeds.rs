@@ -71,6 +71,7 @@ pub fn seeds() -> Seeds {
     ));
     seeds.extend(HTTP.map(|text| ("http", text.into())));
     seeds.extend(stories());
+    seeds.extend(frames());
     of_capture(&made(), 0, &mut seeds);
     for file in files(&root.join("examples")) {
         let Ok(text) = std::fs::read(&file) else {
@@ -102,6 +103,24 @@ pub fn seeds() -> Seeds {
             of_capture(&bytes, captures as u8, &mut seeds);
         }
     }
+    seeds
+}
+
+/// What processes say to one another.
+fn frames() -> Seeds {
+    let mut seeds: Seeds = vec![("nsh", crate::nsh::example()), ("nsh", vec![1, 0, 18, 1])];
+    for message in crate::message::examples() {
+        let mut bytes = Vec::new();
+        message.encode(&mut bytes);
+        seeds.push(("message", bytes));
+    }
+    // Send, pass on, change, wait: see `crate::stream`.
+    let script: Vec<u8> = (0..240_u8).flat_map(|n| [n % 8, n, 40, n / 3, 9]).collect();
+    seeds.push(("stream", script));
+    seeds.push((
+        "stream",
+        vec![0, 200, 255, 4, 0, 4, 1, 1, 6, 30, 1, 7, 3, 0, 2, 3, 9],
+    ));
     seeds
 }
 

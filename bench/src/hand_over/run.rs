@@ -79,7 +79,7 @@ impl Scene {
             runtimes: 1,
             most_runtimes: 2,
             central: way == Way::Central,
-            engine: line::config(),
+            engine: line::CONFIG,
             ..ClusterSettings::default()
         };
         let cluster = Cluster::start(std::slice::from_ref(&stage), settings);

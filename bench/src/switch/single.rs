@@ -27,7 +27,7 @@ impl Single {
     pub(crate) fn new(stage: &Stage, runtimes: u32) -> Result<Single, String> {
         let config = RuntimeConfig {
             follows: true,
-            ..line::config()
+            ..line::CONFIG
         };
         let settings = SwitchSettings {
             kept: 0,

@@ -43,7 +43,7 @@ pub(crate) fn pass(
 pub(crate) fn cluster(stage: &Stage, runtimes: u32) -> Result<Cluster, String> {
     let settings = ClusterSettings {
         runtimes,
-        engine: line::config(),
+        engine: line::CONFIG,
         ..ClusterSettings::default()
     };
     Cluster::start(std::slice::from_ref(stage), settings).map_err(|error| error.to_string())

@@ -115,7 +115,7 @@ impl<'a, N: NetworkFunction> Burst<'a, N> {
             self.one::<WIDER>(i, function, cx)
         } else {
             let mut packet = self.packet(i);
-            cx.at(&packet);
+            cx.at(i, &packet);
             function.without_flow(&mut packet, cx)
         }
     }
@@ -129,7 +129,7 @@ impl<'a, N: NetworkFunction> Burst<'a, N> {
         let mut packet = Packet::new(meta, room, &mut work.headers[i]);
         let flow = place.flow;
         if flow == NO_FLOW {
-            cx.at(&packet);
+            cx.at(i, &packet);
             return function.without_flow(&mut packet, cx);
         }
         let bit = work.slot.bit;
@@ -149,7 +149,7 @@ impl<'a, N: NetworkFunction> Burst<'a, N> {
             buffers,
         } = block;
         let time = packet.time();
-        cx.of(&packet, flow, head.id, clock);
+        cx.of(i, &packet, flow, head.id, clock);
         let first = match &flow_head {
             None => head.opened & bit == 0,
             Some(flow_head) => flow_head.opened & work.slot.flow_bit == 0,
@@ -163,11 +163,13 @@ impl<'a, N: NetworkFunction> Burst<'a, N> {
             }
             head.opened |= bit;
             head.changed |= bit;
+            work.outcome.changed |= 1 << i;
         }
         if let Some(flow_head) = &mut flow_head
             && first
         {
             flow_head.opened |= work.slot.flow_bit;
+            work.outcome.changed |= 1 << i;
         }
         let (mut changed, mut buffers_changed) = (false, false);
         let verdict = {
@@ -184,6 +186,7 @@ impl<'a, N: NetworkFunction> Burst<'a, N> {
         };
         if changed | buffers_changed {
             head.changed |= bit;
+            work.outcome.changed |= 1 << i;
         }
         verdict
     }

@@ -4,6 +4,7 @@ use weir_packet::{
     Direction, FlowKey, Frame, FrameMeta, FramePool, LinkType, Side, Time, frame_flags,
 };
 
+use crate::host::BURST;
 use crate::{BufferPool, Counter, Event, EventLog, FlowInfo, Leases, Tally, WorkSpace};
 
 /// The world of one network function during one call.
@@ -45,17 +46,77 @@ pub struct Emits {
     /// Packets that could not be made: no frame was free or the burst had
     /// made as many as it may.
     pub lost: u64,
+    /// Under a switch: which packet of the burst each was made for.
+    pub causes: Option<Causes>,
+    /// Frames that must stay in the pool, for what may not be lost.
+    pub spare: usize,
 }
 
 /// Most packets that network functions may make in one burst.
 pub const MAX_EMITS: usize = 256;
+
+/// Which packet of a burst asked for something, where that must be told
+/// apart; and a limit for each packet, so that one does not depend on what the
+/// others of its burst ask for.
+#[derive(Debug)]
+pub struct Causes {
+    /// The packet's place in its burst, one for each thing asked for.
+    pub packets: Vec<u8>,
+    asked: [u8; BURST],
+    used: bool,
+}
+
+impl Causes {
+    /// Reserves the room for `most` in all.
+    pub fn new(most: usize) -> Causes {
+        Causes {
+            packets: Vec::with_capacity(most),
+            asked: [0; BURST],
+            used: false,
+        }
+    }
+
+    /// True where nothing was asked for since [`Causes::clear`].
+    pub fn is_unused(&self) -> bool {
+        !self.used
+    }
+
+    /// Notes one of `packet`; false where it has had its share of `most`.
+    fn note(&mut self, packet: u8, most: usize) -> bool {
+        let Some(asked) = self.asked.get_mut(usize::from(packet)) else {
+            return false;
+        };
+        if usize::from(*asked) >= most / BURST || self.packets.len() >= most {
+            return false;
+        }
+        *asked += 1;
+        self.used = true;
+        self.packets.push(packet);
+        true
+    }
+
+    /// Takes the last note back: what was asked for could not be had.
+    fn take_back(&mut self) {
+        let packet = self.packets.pop().map(usize::from);
+        if let Some(asked) = packet.and_then(|packet| self.asked.get_mut(packet)) {
+            *asked -= 1;
+        }
+    }
+
+    /// Forgets all.
+    pub fn clear(&mut self) {
+        self.packets.clear();
+        self.asked = [0; BURST];
+        self.used = false;
+    }
+}
 
 impl Emits {
     /// Reserves the room.
     pub fn new() -> Emits {
         Emits {
             frames: Vec::with_capacity(MAX_EMITS),
-            lost: 0,
+            ..Emits::default()
         }
     }
 }
@@ -67,6 +128,8 @@ pub struct Aliases {
     pub asked: Vec<AliasRequest>,
     /// Aliases refused because a burst had asked for as many as it may.
     pub refused: u64,
+    /// Under a switch: which packet of the burst asked.
+    pub causes: Option<Causes>,
 }
 
 /// A further key under which packets find a flow or its unit.
@@ -94,6 +157,7 @@ impl Aliases {
         Aliases {
             asked: Vec::with_capacity(MAX_ALIASES),
             refused: 0,
+            causes: None,
         }
     }
 }
@@ -139,22 +203,29 @@ impl Context<'_> {
     /// Counts under a name found at run time and gives what was counted
     /// before: `Some(0)` means the name is new, `None` that the table is full.
     pub fn tally(&mut self, name: &[u8], n: u64) -> Option<u64> {
+        if self.silent {
+            return self.tally.get(name);
+        }
         self.tally.add(name, n)
+    }
+
+    #[inline]
+    pub(crate) fn begin(&mut self, kind: &str, flow_id: Option<u64>, packet: u64) -> Event<'_> {
+        let cause = (self.leases.packet, self.silent);
+        self.events.begin(kind, self.now, flow_id, packet, cause)
     }
 
     /// Starts an event about the packet at hand, with its addresses and ports;
     /// it is recorded when the value goes out of scope.
     pub fn event(&mut self, kind: &str, flow: &FlowInfo<'_>) -> Event<'_> {
-        let mut event = self
-            .events
-            .begin(kind, self.now, Some(flow.id()), self.sequence);
+        let mut event = self.begin(kind, Some(flow.id()), self.sequence);
         event.endpoints(flow.key(), flow.direction());
         event
     }
 
     /// Starts an event about a flow as a whole: its client is the source.
     pub fn flow_event(&mut self, kind: &str, flow: &FlowInfo<'_>) -> Event<'_> {
-        let mut event = self.events.begin(kind, self.now, Some(flow.id()), 0);
+        let mut event = self.begin(kind, Some(flow.id()), 0);
         event.endpoints(flow.key(), flow.client_direction());
         event
     }
@@ -162,17 +233,22 @@ impl Context<'_> {
     /// Starts an event about a unit, without addresses: a scope wider than the
     /// flow has no two ends.
     pub fn unit_event(&mut self, kind: &str, flow: &FlowInfo<'_>) -> Event<'_> {
-        self.events.begin(kind, self.now, Some(flow.id()), 0)
+        self.begin(kind, Some(flow.id()), 0)
     }
 
     /// Starts an event about a packet that has no flow.
     pub fn packet_event(&mut self, kind: &str) -> Event<'_> {
-        self.events.begin(kind, self.now, None, self.sequence)
+        self.begin(kind, None, self.sequence)
     }
 
-    /// True where events are kept, so that costly text may be spared.
-    pub fn wants_events(&self) -> bool {
-        self.events.is_enabled() && !self.silent
+    /// Asked once where an event is due: true where its text is wanted. Where
+    /// events are only counted this one is, and its costly text may be spared.
+    pub fn wants_events(&mut self) -> bool {
+        let wanted = self.events.is_enabled();
+        if !wanted && !self.silent {
+            self.events.count_one();
+        }
+        wanted && !self.silent
     }
 
     /// Makes a packet of `len` bytes that leaves on side `towards`, beginning
@@ -182,12 +258,23 @@ impl Context<'_> {
         if self.silent {
             return None;
         }
-        if self.emits.frames.len() >= MAX_EMITS {
-            self.emits.lost += 1;
+        let packet = self.leases.packet;
+        let emits = &mut *self.emits;
+        if emits.frames.len() >= MAX_EMITS
+            || emits.spare > 0 && self.pool.available() <= emits.spare
+            || emits
+                .causes
+                .as_mut()
+                .is_some_and(|causes| !causes.note(packet, MAX_EMITS))
+        {
+            emits.lost += 1;
             return None;
         }
         let Ok(mut frame) = self.pool.take(len) else {
-            self.emits.lost += 1;
+            emits.lost += 1;
+            if let Some(causes) = &mut emits.causes {
+                causes.take_back();
+            }
             return None;
         };
         let memory = self.pool.memory();
@@ -226,7 +313,13 @@ impl Context<'_> {
     }
 
     fn ask(&mut self, key: FlowKey, client: Direction, open: bool) {
-        if self.aliases.asked.len() < MAX_ALIASES {
+        let packet = self.leases.packet;
+        let causes = &mut self.aliases.causes;
+        if self.aliases.asked.len() < MAX_ALIASES
+            && causes
+                .as_mut()
+                .is_none_or(|causes| causes.note(packet, MAX_ALIASES))
+        {
             self.aliases.asked.push(AliasRequest {
                 flow: self.flow,
                 key,

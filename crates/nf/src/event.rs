@@ -9,6 +9,8 @@ use std::net::IpAddr;
 
 use weir_packet::{Direction, FlowKey, Time};
 
+use crate::host::BURST;
+
 /// The lines of one runtime that the driver has not taken yet.
 #[derive(Debug)]
 pub struct EventLog {
@@ -17,7 +19,24 @@ pub struct EventLog {
     recorded: u64,
     lost: u64,
     enabled: bool,
+    bursts: Option<Box<OfBursts>>,
 }
+
+/// What is noted where lines are taken burst by burst.
+#[derive(Debug)]
+struct OfBursts {
+    /// For each line: the packet of the burst that caused it, and its end.
+    lines: Vec<(u8, u32)>,
+    /// Bytes of each packet's lines.
+    spent: [u32; BURST],
+    /// Most of them.
+    share: u32,
+}
+
+/// Most bytes of lines that one packet of a burst may cause.
+const SHARE: usize = 16 << 10;
+/// Most lines of a burst.
+const LINES: usize = 16_384;
 
 impl EventLog {
     /// Room for `capacity` bytes of lines between two visits of the driver.
@@ -28,6 +47,20 @@ impl EventLog {
             recorded: 0,
             lost: 0,
             enabled: true,
+            bursts: None,
+        }
+    }
+
+    /// A log that is emptied after each burst. Each packet has a share of it
+    /// (16 KiB), so that none loses an event because of another.
+    pub(crate) fn of_bursts() -> EventLog {
+        EventLog {
+            bursts: Some(Box::new(OfBursts {
+                lines: Vec::with_capacity(LINES),
+                spent: [0; BURST],
+                share: SHARE as u32,
+            })),
+            ..EventLog::new(BURST * (SHARE + 64))
         }
     }
 
@@ -47,6 +80,41 @@ impl EventLog {
     /// Forgets the lines (the driver has written them).
     pub fn clear(&mut self) {
         self.text.clear();
+        if let Some(bursts) = &mut self.bursts {
+            bursts.lines.clear();
+            bursts.spent = [0; BURST];
+            bursts.share = SHARE as u32;
+        }
+    }
+
+    /// The first packet of the next burst is alone in it: the whole log is
+    /// its share, until [`EventLog::clear`].
+    pub fn give_whole(&mut self) {
+        if let Some(bursts) = &mut self.bursts {
+            bursts.share = self.capacity as u32;
+        }
+    }
+
+    /// The lines that `packet` of the burst caused, where that is noted.
+    pub fn lines_of(&self, packet: usize) -> impl Iterator<Item = &[u8]> {
+        let lines = self.bursts.as_ref().map_or(&[][..], |b| &b.lines[..]);
+        let mut start = 0;
+        lines.iter().filter_map(move |&(cause, end)| {
+            let line = self.text.get(start..end as usize);
+            start = end as usize;
+            line.filter(|_| usize::from(cause) == packet)
+        })
+    }
+
+    /// Counts an event whose text nobody wants.
+    pub(crate) fn count_one(&mut self) {
+        self.recorded += 1;
+    }
+
+    /// Counts lines that were recorded and could not be taken.
+    pub fn count_lost(&mut self, lines: u64) {
+        self.recorded -= lines.min(self.recorded);
+        self.lost += lines;
     }
 
     /// Events recorded so far.
@@ -71,11 +139,14 @@ impl EventLog {
         time: Time,
         flow_id: Option<u64>,
         packet: u64,
+        (cause, muted): (u8, bool),
     ) -> Event<'_> {
         let start = self.text.len();
         let mut event = Event {
             start,
-            full: !self.enabled,
+            full: !self.enabled || muted,
+            muted,
+            cause,
             depth: 1,
             first: true,
             log: self,
@@ -105,6 +176,10 @@ pub struct Event<'a> {
     full: bool,
     first: bool,
     depth: u8,
+    /// Place in the burst of the packet that caused it.
+    cause: u8,
+    /// Not even counted.
+    muted: bool,
 }
 
 impl Event<'_> {
@@ -287,23 +362,47 @@ impl Event<'_> {
     }
 }
 
+impl OfBursts {
+    /// Notes a line; false where it is too much for its packet.
+    fn note(&mut self, cause: u8, len: usize, end: usize) -> bool {
+        let Some(spent) = self.spent.get_mut(usize::from(cause)) else {
+            return false;
+        };
+        let sum = spent.saturating_add(len as u32);
+        if sum > self.share || self.lines.len() >= LINES {
+            return false;
+        }
+        *spent = sum;
+        self.lines.push((cause, end as u32));
+        true
+    }
+}
+
 impl Drop for Event<'_> {
     fn drop(&mut self) {
+        if !self.full {
+            // `raw` left room for these.
+            for _ in 0..self.depth {
+                self.log.text.push(b'}');
+            }
+            self.log.text.push(b'\n');
+            let end = self.log.text.len();
+            self.full = match &mut self.log.bursts {
+                Some(bursts) => !bursts.note(self.cause, end - self.start, end),
+                None => false,
+            };
+        }
         if self.full {
             self.log.text.truncate(self.start);
-            if self.log.enabled {
-                self.log.lost += 1;
-            } else {
-                self.log.recorded += 1;
-            }
+        }
+        if self.muted {
             return;
         }
-        // `raw` left room for these.
-        for _ in 0..self.depth {
-            self.log.text.push(b'}');
+        if self.full && self.log.enabled {
+            self.log.lost += 1;
+        } else {
+            self.log.recorded += 1;
         }
-        self.log.text.push(b'\n');
-        self.log.recorded += 1;
     }
 }
 
@@ -319,7 +418,7 @@ mod tests {
     #[test]
     fn lines_are_json_whatever_the_bytes() {
         let mut log = EventLog::new(4096);
-        log.begin("http", Time::from_secs(1), Some(7), 3)
+        log.begin("http", Time::from_secs(1), Some(7), 3, (0, false))
             .object("http")
             .bytes("url", b"/a\"b\\\n\x00\xff\xc3\xa9")
             .number("status", 200)
@@ -335,9 +434,10 @@ mod tests {
     #[test]
     fn a_line_that_does_not_fit_is_taken_back_whole() {
         let mut log = EventLog::new(200);
-        log.begin("a", Time::ZERO, None, 0).text("x", "short");
+        log.begin("a", Time::ZERO, None, 0, (0, false))
+            .text("x", "short");
         let before = log.lines().to_vec();
-        log.begin("b", Time::ZERO, None, 0)
+        log.begin("b", Time::ZERO, None, 0, (0, false))
             .object("o")
             .text("x", &"long".repeat(50));
         assert_eq!(log.lines(), before);

@@ -122,6 +122,13 @@ impl<'a> FlowInfo<'a> {
         self.last_seen
     }
 
+    /// True where the state of the flow's unit was lost with the runtimes that
+    /// held it: the flow may be in the middle of a connection.
+    #[inline]
+    pub fn is_after_loss(&self) -> bool {
+        self.head.bits & FlowHead::AFTER_LOSS != 0
+    }
+
     /// What was seen of a TCP connection so far, as a set of [`tcp_seen`].
     #[inline]
     pub fn tcp_seen(&self) -> u16 {
@@ -257,9 +264,9 @@ impl<N: NetworkFunction> Flow<'_, N> {
         direction: Direction,
         cx: &'b mut Context<'_>,
     ) -> (Event<'b>, SideBuffers<'b>) {
-        let mut event = cx
-            .events
-            .begin(kind, cx.now, Some(self.info.id()), cx.sequence);
+        let cause = (cx.leases.packet, cx.silent);
+        let id = Some(self.info.id());
+        let mut event = cx.events.begin(kind, cx.now, id, cx.sequence, cause);
         event.endpoints(self.info.key(), direction);
         let buffers = SideBuffers {
             handles: self.buffers,

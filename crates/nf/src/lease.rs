@@ -1,10 +1,13 @@
 //! Leased resources: port blocks of NAT pools.
 //!
-//! A pool's ports belong to whoever grants blocks of them (in one process the
-//! engine; later the home switch). A runtime hands out single ports of the
-//! blocks it holds. The state of a flow keeps a [`PortLease`], a number, and
-//! the end of the flow gives it back.
+//! A pool's ports belong to whoever grants blocks of them: the engine itself
+//! where it is alone, else the home switch. A runtime hands out single ports
+//! of the blocks it holds. The state of a flow keeps a [`PortLease`], a
+//! number, and the end of the flow gives it back. Under a switch the flow may
+//! end elsewhere, so [`Leases::give`] does nothing there: the switch says when
+//! the port's name is gone ([`Leases::free`]).
 
+use std::collections::VecDeque;
 use std::net::IpAddr;
 
 /// Addresses and ports that a network function shares out among flows.
@@ -71,8 +74,15 @@ struct Pool {
     maps: Vec<Bitmap>,
     /// Ports leased per block, per address and space.
     used: Vec<u16>,
+    /// Blocks granted, likewise.
+    granted: Vec<bool>,
+    /// Ports free here, per address and space.
+    free: Vec<u32>,
     leased: u64,
     failures: u64,
+    low: bool,
+    /// Leases that come next, whatever is free.
+    script: VecDeque<PortLease>,
 }
 
 const SPACES: usize = 3;
@@ -124,10 +134,28 @@ impl Pool {
     }
 }
 
+impl Pool {
+    /// Ports have come: are there enough now?
+    fn judge(&mut self) {
+        if self.low {
+            let ports = u32::from(self.spec.last - self.spec.first) + 1;
+            let block = u32::from(self.spec.block).min(ports);
+            self.low = self.free.iter().any(|&free| free < block);
+        }
+    }
+}
+
+/// Most leases that are noted for one burst.
+const NOTED: usize = 1_024;
+
 /// The leases of one runtime.
 #[derive(Debug, Default)]
 pub struct Leases {
     pools: Vec<Pool>,
+    /// Place in its burst of the packet that a function works on.
+    pub(crate) packet: u8,
+    /// What was taken in this burst, and for which packet; under a switch.
+    taken: Option<Vec<(u8, PoolId, PortLease)>>,
 }
 
 impl Leases {
@@ -146,14 +174,73 @@ impl Leases {
                     spec: spec.clone(),
                     maps,
                     used: Vec::new(),
+                    granted: Vec::new(),
+                    free: vec![0; spec.addresses.len() * SPACES],
                     leased: 0,
                     failures: 0,
+                    low: true,
+                    script: VecDeque::new(),
                 };
                 pool.used = vec![0; pool.blocks() * spec.addresses.len() * SPACES];
+                pool.granted = vec![false; pool.used.len()];
                 pool
             })
             .collect();
-        Leases { pools }
+        Leases {
+            pools,
+            packet: 0,
+            taken: None,
+        }
+    }
+
+    /// Under a switch: notes what is taken, and gives nothing back by itself.
+    pub(crate) fn attribute(&mut self) {
+        self.taken = Some(Vec::with_capacity(NOTED));
+    }
+
+    /// Leases taken since [`Leases::clear_taken`], each with the place in its
+    /// burst of the packet that took it; nothing where the runtime is alone.
+    pub fn taken(&self) -> &[(u8, PoolId, PortLease)] {
+        self.taken.as_deref().unwrap_or(&[])
+    }
+
+    /// Forgets which leases were taken. They stay leased.
+    pub fn clear_taken(&mut self) {
+        if let Some(taken) = &mut self.taken {
+            taken.clear();
+        }
+    }
+
+    /// True where more ports of the pool should be asked for: one of its
+    /// addresses has less than half a block of some kind left here, or a port
+    /// could not be had. False again when each has as many as a block.
+    pub fn is_low(&self, pool: PoolId) -> bool {
+        let pool = self.pools.get(usize::from(pool.0));
+        pool.is_some_and(|pool| pool.low)
+    }
+
+    /// Pools of the stage.
+    pub fn pools(&self) -> impl Iterator<Item = PoolId> + use<> {
+        (0..self.pools.len()).map(|pool| PoolId(pool as u8))
+    }
+
+    /// The addresses, ports and block size of a pool.
+    pub fn spec(&self, pool: PoolId) -> Option<&PoolSpec> {
+        self.pools.get(usize::from(pool.0)).map(|pool| &pool.spec)
+    }
+
+    /// Makes `lease` what the next [`Leases::take`] of its pool, address and
+    /// space gives, after those said before, whatever is granted here: a
+    /// second engine takes what the first one took.
+    pub fn script(&mut self, pool: PoolId, lease: PortLease) {
+        if let Some(pool) = self.pools.get_mut(usize::from(pool.0)) {
+            pool.script.push_back(lease);
+        }
+    }
+
+    /// Leases that were said by [`Leases::script`] and not taken yet.
+    pub fn scripted(&self) -> usize {
+        self.pools.iter().map(|pool| pool.script.len()).sum()
     }
 
     /// Grants every block of every pool: this runtime is alone.
@@ -180,13 +267,30 @@ impl Leases {
         let start = u32::from(block) * u32::from(pool.spec.block);
         let from = start.max(u32::from(pool.spec.first));
         let to = (start + u32::from(pool.spec.block)).min(u32::from(pool.spec.last) + 1);
+        let blocks = pool.blocks();
         for space in 0..SPACES {
-            if let Some(map) = pool.maps.get_mut(usize::from(address) * SPACES + space) {
-                for port in from..to {
-                    map.free[port as usize / 64] |= 1 << (port % 64);
-                }
+            let number = usize::from(address) * SPACES + space;
+            let place = number * blocks + usize::from(block);
+            let (Some(map), Some(granted), Some(free)) = (
+                pool.maps.get_mut(number),
+                pool.granted.get_mut(place),
+                pool.free.get_mut(number),
+            ) else {
+                continue;
+            };
+            // A block that is granted again has no lease left, even where
+            // this runtime did not hear of the last ones that ended.
+            if let Some(used) = pool.used.get_mut(place) {
+                pool.leased -= u64::from(core::mem::take(used));
+            }
+            *granted = true;
+            for port in from..to {
+                let word = &mut map.free[port as usize / 64];
+                *free += u32::from(*word >> (port % 64) & 1 == 0);
+                *word |= 1 << (port % 64);
             }
         }
+        pool.judge();
     }
 
     /// Addresses of a pool.
@@ -205,26 +309,53 @@ impl Leases {
         space: PortSpace,
         want: Want,
     ) -> Option<PortLease> {
-        let pool = self.pools.get_mut(usize::from(pool.0))?;
-        let found = pool.find(usize::from(address), space, want);
-        let Some(port) = found else {
-            pool.failures += 1;
-            return None;
+        let id = pool;
+        let pool = self.pools.get_mut(usize::from(id.0))?;
+        let scripted = pool
+            .script
+            .pop_front_if(|next| next.address == address && next.space == space);
+        let lease = match scripted {
+            Some(lease) => lease,
+            None => {
+                let Some(port) = pool.find(usize::from(address), space, want) else {
+                    pool.failures += 1;
+                    pool.low = true;
+                    return None;
+                };
+                let lease = PortLease {
+                    address,
+                    port,
+                    space,
+                };
+                let block = pool.block_of(lease);
+                pool.used[block] += 1;
+                pool.leased += 1;
+                let free = &mut pool.free[usize::from(address) * SPACES + space as usize];
+                *free -= 1;
+                pool.low |= *free < u32::from(pool.spec.block) / 2;
+                lease
+            }
         };
-        let lease = PortLease {
-            address,
-            port,
-            space,
-        };
-        let block = pool.block_of(lease);
-        pool.used[block] += 1;
-        pool.leased += 1;
+        if let Some(taken) = &mut self.taken
+            && taken.len() < NOTED
+        {
+            taken.push((self.packet, id, lease));
+        }
         Some(lease)
     }
 
-    /// Gives a port back. One that is not leased is ignored, so that a
-    /// repeated end of a flow frees nothing twice.
+    /// Gives a port back: the flow that had it has ended. One that is not
+    /// leased is ignored, so that a repeated end of a flow frees nothing
+    /// twice. Under a switch nothing happens.
     pub fn give(&mut self, pool: PoolId, lease: PortLease) {
+        if self.taken.is_none() {
+            self.free(pool, lease);
+        }
+    }
+
+    /// Makes a port of a block that is held here free again. One that is not
+    /// leased, or not of such a block, is ignored.
+    pub fn free(&mut self, pool: PoolId, lease: PortLease) {
         let Some(pool) = self.pools.get_mut(usize::from(pool.0)) else {
             return;
         };
@@ -236,10 +367,12 @@ impl Leases {
             return;
         };
         let (word, bit) = (usize::from(lease.port) / 64, 1u64 << (lease.port % 64));
-        if map.free[word] & bit == 0 && pool.used[block] > 0 {
+        if map.free[word] & bit == 0 && pool.granted[block] && pool.used[block] > 0 {
             map.free[word] |= bit;
+            pool.free[usize::from(lease.address) * SPACES + lease.space as usize] += 1;
             pool.used[block] -= 1;
             pool.leased -= 1;
+            pool.judge();
         }
     }
 
@@ -257,6 +390,64 @@ impl Leases {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn under_a_switch_ports_come_back_on_its_word_only() {
+        let (pool, tcp) = (PoolId(0), PortSpace::Tcp);
+        let mut leases = Leases::new(&[PoolSpec {
+            addresses: vec!["192.0.2.1".parse().unwrap()],
+            first: 0,
+            last: u16::MAX,
+            block: 64,
+        }]);
+        leases.attribute();
+        assert!(leases.is_low(pool));
+        leases.grant(pool, 0, 3);
+        assert!(!leases.is_low(pool));
+        leases.packet = 7;
+        let mut last = None;
+        for _ in 0..33 {
+            last = leases.take(pool, 0, tcp, Want::default());
+        }
+        let last = last.unwrap();
+        assert_eq!(leases.taken().last(), Some(&(7, pool, last)));
+        assert!(leases.is_low(pool) && leases.leased() == 33);
+        leases.give(pool, last);
+        assert_eq!(leases.leased(), 33);
+        leases.free(pool, last);
+        leases.free(pool, last);
+        assert_eq!(leases.leased(), 32);
+        // of a block that is not held here
+        leases.free(pool, PortLease { port: 9, ..last });
+        assert_eq!(leases.leased(), 32);
+        assert!(leases.is_low(pool));
+        leases.grant(pool, 0, 4);
+        assert!(!leases.is_low(pool));
+        // a block granted again is whole
+        leases.grant(pool, 0, 3);
+        assert_eq!(leases.leased(), 0);
+    }
+
+    #[test]
+    fn a_script_says_which_ports_come_next() {
+        let (pool, tcp) = (PoolId(0), PortSpace::Tcp);
+        let mut leases = Leases::new(&[PoolSpec {
+            addresses: vec!["192.0.2.1".parse().unwrap(); 2],
+            first: 0,
+            last: u16::MAX,
+            block: 64,
+        }]);
+        let said = PortLease {
+            address: 1,
+            port: 777,
+            space: tcp,
+        };
+        leases.script(pool, said);
+        assert_eq!(leases.take(pool, 0, tcp, Want::default()), None);
+        assert_eq!(leases.take(pool, 1, tcp, Want::default()), Some(said));
+        assert_eq!(leases.take(pool, 1, tcp, Want::default()), None);
+        assert_eq!((leases.scripted(), leases.leased()), (0, 0));
+    }
 
     fn pool(first: u16, last: u16) -> Leases {
         let mut leases = Leases::new(&[PoolSpec {

@@ -81,6 +81,24 @@ impl Tally {
         }
     }
 
+    /// What is counted under `name`; as [`Tally::add`] would say, but nothing
+    /// is counted.
+    pub fn get(&self, name: &[u8]) -> Option<u64> {
+        let name = name.get(..LONGEST_NAME).unwrap_or(name);
+        let mask = self.entries.len() - 1;
+        let mut at = self.hash(name) as usize & mask;
+        loop {
+            let entry = &self.entries[at];
+            if entry.count == 0 {
+                return (self.used < mask - mask / 4).then_some(0);
+            }
+            if entry.name[..usize::from(entry.len)] == *name {
+                return Some(entry.count);
+            }
+            at = (at + 1) & mask;
+        }
+    }
+
     /// What was counted without a place in the table.
     pub fn other(&self) -> u64 {
         self.other
@@ -108,11 +126,13 @@ mod tests {
         let mut tally = Tally::new(3, 1);
         assert_eq!(tally.add(b"a", 2), Some(0));
         assert_eq!(tally.add(b"a", 1), Some(2));
+        assert_eq!((tally.get(b"a"), tally.get(b"b")), (Some(3), Some(0)));
         let mut refused = 0;
         for i in 0..100u8 {
             refused += u64::from(tally.add(&[i, i], 1).is_none());
         }
         assert!(refused > 90);
+        assert_eq!((tally.get(b"a"), tally.get(b"none")), (Some(3), None));
         assert_eq!(tally.other(), refused);
         assert_eq!(
             tally.sorted().iter().map(|(_, n)| n).sum::<u64>() + tally.other(),

@@ -2,7 +2,7 @@
 
 use weir_packet::{FramePool, LinkType, Packet, Time, frame_flags};
 
-use crate::context::{Aliases, Emits};
+use crate::context::{Aliases, Causes, Emits, MAX_ALIASES, MAX_EMITS};
 use crate::{BufferPool, Context, EventLog, Leases, Tally};
 
 /// The resources of one runtime, out of which a [`Context`] is made per call.
@@ -20,9 +20,37 @@ pub struct World {
     pub aliases: Aliases,
     /// Seed of [`Context::random`].
     pub seed: u64,
+    /// Nothing that functions say is heard: packets are applied a second time.
+    pub silent: bool,
 }
 
 impl World {
+    /// What is done from here on until a function moves on to another packet
+    /// is caused by packet `packet` of the burst.
+    #[inline]
+    pub fn caused_by(&mut self, packet: usize) {
+        self.leases.packet = packet as u8;
+    }
+
+    /// Place in the burst of the packet that causes what is done now.
+    pub fn cause(&self) -> u8 {
+        self.leases.packet
+    }
+
+    /// Under a switch: what functions ask for is noted with the packet that
+    /// caused it, and events are kept for one burst only. `events` says
+    /// whether their text is kept at all.
+    pub fn attribute(&mut self, events: bool) {
+        self.emits.causes = Some(Causes::new(MAX_EMITS));
+        self.aliases.causes = Some(Causes::new(MAX_ALIASES));
+        self.leases.attribute();
+        self.events = if events {
+            EventLog::of_bursts()
+        } else {
+            EventLog::counting()
+        };
+    }
+
     /// The world of one function's call, at `now`.
     #[inline]
     pub fn context<'a>(
@@ -49,7 +77,7 @@ impl World {
             unit: 0,
             clock: 0,
             draws: 0,
-            silent: false,
+            silent: self.silent,
             flow: u32::MAX,
             link: LinkType::Ethernet,
             side: weir_packet::Side::Inside,
@@ -61,8 +89,9 @@ impl Context<'_> {
     /// Moves on to `packet`, which has no flow: its number stands for unit and
     /// clock, so that random numbers do not depend on other packets.
     #[inline(always)]
-    pub(crate) fn at(&mut self, packet: &Packet<'_>) {
+    pub(crate) fn at(&mut self, i: usize, packet: &Packet<'_>) {
         let meta = packet.meta();
+        self.leases.packet = i as u8;
         self.now = meta.time;
         self.sequence = meta.sequence;
         self.link = meta.link;
@@ -76,8 +105,9 @@ impl Context<'_> {
 
     /// Moves on to `packet` of flow record `flow`, number `clock` of `unit`.
     #[inline(always)]
-    pub(crate) fn of(&mut self, packet: &Packet<'_>, flow: u32, unit: u64, clock: u64) {
+    pub(crate) fn of(&mut self, i: usize, packet: &Packet<'_>, flow: u32, unit: u64, clock: u64) {
         let meta = packet.meta();
+        self.leases.packet = i as u8;
         self.now = meta.time;
         self.sequence = meta.sequence;
         self.link = meta.link;
@@ -96,6 +126,5 @@ impl Context<'_> {
         self.clock = clock;
         // Draws at the end differ from those at the last packet.
         self.draws = 1 << 31;
-        self.silent = false;
     }
 }

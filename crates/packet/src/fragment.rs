@@ -52,6 +52,16 @@ impl FragmentKey {
         ]))
     }
 
+    /// The key as six words, for storage.
+    pub const fn to_words(self) -> [u64; 6] {
+        self.0
+    }
+
+    /// The key with these words.
+    pub const fn from_words(words: [u64; 6]) -> FragmentKey {
+        FragmentKey(words)
+    }
+
     /// Where the datagram comes from.
     pub fn source(&self) -> IpAddr {
         address(&self.0, 0)

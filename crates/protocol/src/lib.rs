@@ -34,6 +34,7 @@ pub mod message;
 pub mod plant;
 pub mod selection;
 pub mod settings;
+pub mod stream;
 pub mod switch;
 pub mod wire;
 

@@ -231,9 +231,10 @@ impl Classifier {
     ///
     /// # Errors
     ///
-    /// The place or a name is taken ([`SnapshotError::Exists`]), there is no
-    /// room, no flow, or the lists contradict themselves. Nothing has changed
-    /// then.
+    /// The place, the unit's key or an alias is taken
+    /// ([`SnapshotError::Exists`]), there is no room, no flow, or the lists
+    /// contradict themselves. Nothing has changed then. A flow key that
+    /// another unit has stays that unit's.
     pub fn restore(
         &mut self,
         unit: u64,

@@ -77,10 +77,14 @@ impl Runtime {
         if self.table.is_some() {
             self.scratch.opened_from = [false; 2];
             self.fetch(kinds.flows);
-            self.resolve_all(pool, memory, frames, &kinds, &mut found);
+            if self.follow.is_some() {
+                self.follow_all(pool, memory, frames, &kinds, &mut found);
+            } else {
+                self.resolve_all(pool, memory, frames, &kinds, &mut found);
+            }
         }
         let faulty = kinds.faulty & crate::execute::all(found.count);
-        if faulty != 0 {
+        if faulty != 0 && !self.world.silent {
             self.count_faults(faulty);
         }
         found
@@ -198,7 +202,7 @@ impl Runtime {
     ) {
         let mut left = kinds.flows | kinds.later;
         loop {
-            left = self.resolve_known(memory, frames, left, kinds);
+            left = self.resolve_known::<false>(memory, frames, left, kinds);
             if left == 0 {
                 return;
             }
@@ -224,9 +228,11 @@ impl Runtime {
 
     /// Takes the packets of `left` in order for as long as they belong to
     /// flows that are known, live on and stay in their phase: nearly all do.
-    /// Gives back what is left.
+    /// Gives back what is left. Where a switch says the units, numbers and
+    /// views of packets (`FOLLOWS`) they are taken from the packets, and a flow
+    /// that is not of its packet's unit is not it.
     #[inline(never)]
-    fn resolve_known(
+    pub(crate) fn resolve_known<const FOLLOWS: bool>(
         &mut self,
         memory: &PacketMemory,
         frames: &mut [Frame],
@@ -235,6 +241,10 @@ impl Runtime {
     ) -> u64 {
         let Some(table) = &mut self.table else {
             return left;
+        };
+        let opened = match &self.follow {
+            Some(follow) if FOLLOWS => &follow.opened[..],
+            _ => &[],
         };
         let scratch = &mut *self.scratch;
         let wider = !table.scopes.is_empty();
@@ -254,11 +264,20 @@ impl Runtime {
             if sought.candidate & ALIAS != 0 || kinds.later & bit != 0 || headers.is_fragment() {
                 return left;
             }
+            if FOLLOWS
+                && wider
+                && table.root_id(sought.candidate) != Some(memory.meta(&frames[i]).unit)
+            {
+                return left;
+            }
             let head = table.flows.blocks.head_mut(sought.candidate);
             let direction = direction_of(kinds.reverse, i);
             let to_server = direction == head.client_direction();
             let meta = memory.meta_mut(&mut frames[i]);
             let now = meta.time.0;
+            if FOLLOWS && (!wider && head.id != meta.unit || opened.contains(&meta.unit)) {
+                return left;
+            }
             // The candidate is nearly always right.
             if head.key != sought.key
                 || head.bits & FlowHead::LIVE == 0
@@ -268,7 +287,11 @@ impl Runtime {
                 return left;
             }
             left &= !bit;
-            let clock = head.clock + 1;
+            let clock = if FOLLOWS && !wider {
+                meta.clock
+            } else {
+                head.clock + 1
+            };
             head.last_seen = head.last_seen.max(now);
             head.clock = clock;
             places[i] = Place {
@@ -278,12 +301,19 @@ impl Runtime {
                 phase: head.phase,
                 direction,
             };
-            meta.unit = head.id;
-            meta.clock = clock;
-            meta.view = 1;
+            if !FOLLOWS {
+                meta.unit = head.id;
+                meta.clock = clock;
+                meta.view = 1;
+            }
             if wider {
                 let units = &mut scratch.units;
-                (meta.unit, meta.clock) = note_units(table, units, i, sought.candidate, now);
+                let noted = note_units(table, units, i, sought.candidate, now);
+                if FOLLOWS {
+                    table.set_unit_clock(units, i, meta.clock);
+                } else {
+                    (meta.unit, meta.clock) = noted;
+                }
             }
             i += 1;
         }
@@ -423,6 +453,32 @@ impl Runtime {
         now: u64,
         whole: bool,
     ) {
+        self.note_in_flow(i, flow, direction, now, whole);
+        let Some(table) = self.table.as_mut() else {
+            return;
+        };
+        let head = table.flows.blocks.head(flow);
+        let (mut unit, mut clock) = (head.id, head.clock);
+        if !table.scopes.is_empty() {
+            (unit, clock) = note_units(table, &mut self.scratch.units, i, flow, now);
+        }
+        let (meta, _) = memory.split_mut(&mut frames[i]);
+        meta.unit = unit;
+        meta.clock = clock;
+        meta.view = 1;
+    }
+
+    /// Notes packet `i` in its flow: times, clock, phase; `whole` where its
+    /// transport header is there.
+    #[inline]
+    pub(crate) fn note_in_flow(
+        &mut self,
+        i: usize,
+        flow: u32,
+        direction: Direction,
+        now: u64,
+        whole: bool,
+    ) {
         let Some(table) = self.table.as_mut() else {
             return;
         };
@@ -454,14 +510,6 @@ impl Runtime {
             phase: head.phase,
             direction,
         };
-        let (mut unit, mut clock) = (head.id, head.clock);
-        if !table.scopes.is_empty() {
-            (unit, clock) = note_units(table, &mut self.scratch.units, i, flow, now);
-        }
-        let (meta, _) = memory.split_mut(&mut frames[i]);
-        meta.unit = unit;
-        meta.clock = clock;
-        meta.view = 1;
     }
 
     fn resolve(
@@ -512,7 +560,7 @@ impl Runtime {
     }
 
     /// Why a flow is over before a packet at `now`, if it is.
-    fn over(&self, head: &FlowHead, headers: &Headers, now: u64) -> Option<CloseReason> {
+    pub(crate) fn over(&self, head: &FlowHead, headers: &Headers, now: u64) -> Option<CloseReason> {
         if now.saturating_sub(head.last_seen) > u64::from(head.idle_ms) * 1_000_000
             && head.idle_ms != Timeouts::NEVER
         {
@@ -592,7 +640,7 @@ pub(crate) fn look_for_keys(
 
 /// Notes packet `i` in the units of its flow.
 #[inline(never)]
-fn note_units(
+pub(crate) fn note_units(
     table: &mut FlowTable,
     units: &mut [[UnitPlace; BURST]; MAX_SCOPES],
     i: usize,

@@ -19,15 +19,21 @@ pub(crate) enum EngineDrop {
     TurnedTwice,
     /// A function gave a packet no verdict: a fault of the function.
     NoVerdict,
+    /// Under a switch: the packet's unit has no place here.
+    NoSuchUnit,
+    /// Under a switch: no frame was free for what the packet may cause.
+    NoFrame,
 }
 
-const ENGINE: [&str; 6] = [
+const ENGINE: [&str; 8] = [
     "flow_table_full",
     "scope_table_full",
     "fragments_full",
     "fragment_timeout",
     "turned_twice",
     "no_verdict",
+    "no_such_unit",
+    "no_frame",
 ];
 
 /// Counts per reason.

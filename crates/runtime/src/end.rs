@@ -62,81 +62,77 @@ impl Runtime {
     /// aliases and its record go, and its units if it was their last flow.
     #[cold]
     pub(crate) fn end_flow(&mut self, pool: &mut FramePool, flow: u32, why: CloseReason) {
-        let now = Time(self.now);
         let Some(table) = self.table.as_mut() else {
             return;
         };
-        let head = *table.flows.blocks.head(flow);
+        let key = table.flows.blocks.head(flow).key;
+        self.close_states(pool, None, flow, why);
+        let cause = self.world.cause();
+        self.note_end(cause, key, why);
+        let Some(table) = self.table.as_mut() else {
+            return;
+        };
+        let parent = core::mem::take(&mut table.flows.cold[flow as usize].parent);
+        if let Some(follow) = &mut self.follow {
+            follow.take_out(flow);
+        }
+        table.remove_flow(flow);
+        if let Some(i) = CLOSE_REASONS.iter().position(|r| *r == why)
+            && !self.world.silent
+        {
+            self.ended[i] += 1;
+        }
+        self.let_go(pool, 0, parent, Some(why));
+    }
+
+    /// Tells the functions that keep states in a flow's record, or in that of
+    /// a unit of scope number `scope`, that it ends.
+    fn close_states(
+        &mut self,
+        pool: &mut FramePool,
+        scope: Option<usize>,
+        record: u32,
+        why: CloseReason,
+    ) {
+        let Some(table) = self.table.as_mut() else {
+            return;
+        };
+        let blocks = match scope {
+            None => &mut table.flows.blocks,
+            Some(scope) => &mut table.scopes[scope].records.blocks,
+        };
+        let opened = blocks.head(record).opened;
         for (number, node) in self.nodes.iter_mut().enumerate() {
-            if node.scope.is_none() && head.opened & node.slot.bit != 0 {
+            if node.scope == scope && opened & node.slot.bit != 0 {
                 let cx = self.world.context(
                     pool,
                     &mut node.counters,
                     &mut node.tally,
                     number as u32,
-                    now,
+                    Time(self.now),
                 );
                 let mut cx = cx.lend(&mut node.space);
-                let blocks = &mut table.flows.blocks;
                 node.processor
-                    .close(blocks, flow, &node.slot, None, why, &mut cx);
+                    .close(blocks, record, &node.slot, None, why, &mut cx);
             }
         }
-        let parent = core::mem::take(&mut table.flows.cold[flow as usize].parent);
-        table.remove_flow(flow);
-        if let Some(i) = CLOSE_REASONS.iter().position(|r| *r == why) {
-            self.ended[i] += 1;
-        }
-        self.let_go(pool, 0, parent, why);
+        // What has ended needs no name.
+        self.clear_asked();
     }
 
-    /// Lets go of a unit (its number plus one) of scope number `scope`; ends it
-    /// if nothing else holds on to it.
-    fn let_go(&mut self, pool: &mut FramePool, mut scope: usize, mut unit: u32, why: CloseReason) {
-        let now = Time(self.now);
+    /// Lets go of a unit (its number plus one) of scope number `scope`; ends
+    /// it if nothing else holds on to it, and tells the functions why. Without
+    /// a reason it was opened for nothing and no function knows of it.
+    pub(crate) fn let_go(
+        &mut self,
+        pool: &mut FramePool,
+        mut scope: usize,
+        mut unit: u32,
+        why: Option<CloseReason>,
+    ) {
         while let Some(record) = unit.checked_sub(1) {
-            let Some(table) = self.table.as_mut() else {
-                return;
-            };
-            let Some(scope_table) = table.scopes.get_mut(scope) else {
-                return;
-            };
-            let cold = &mut scope_table.records.cold[record as usize];
-            cold.holders = cold.holders.saturating_sub(1);
-            if cold.holders > 0 {
-                return;
-            }
-            let parent = cold.parent;
-            let opened = scope_table.records.blocks.head(record).opened;
-            for (number, node) in self.nodes.iter_mut().enumerate() {
-                if node.scope == Some(scope) && opened & node.slot.bit != 0 {
-                    let cx = self.world.context(
-                        pool,
-                        &mut node.counters,
-                        &mut node.tally,
-                        number as u32,
-                        now,
-                    );
-                    let mut cx = cx.lend(&mut node.space);
-                    let blocks = &mut scope_table.records.blocks;
-                    node.processor
-                        .close(blocks, record, &node.slot, None, why, &mut cx);
-                }
-            }
-            table.remove_unit(scope, record);
-            scope += 1;
-            unit = parent;
-        }
-    }
-
-    /// Undoes the hold of a walk that failed: `unit` (plus one) of scope
-    /// number `scope` may have been opened for nothing.
-    pub(crate) fn release_unit(&mut self, mut scope: usize, mut unit: u32) {
-        while let Some(record) = unit.checked_sub(1) {
-            let Some(table) = self.table.as_mut() else {
-                return;
-            };
-            let Some(scope_table) = table.scopes.get_mut(scope) else {
+            let Some(scope_table) = self.table.as_mut().and_then(|t| t.scopes.get_mut(scope))
+            else {
                 return;
             };
             let cold = &mut scope_table.records.cold[record as usize];
@@ -145,7 +141,12 @@ impl Runtime {
                 return;
             }
             unit = cold.parent;
-            table.remove_unit(scope, record);
+            if let Some(why) = why {
+                self.close_states(pool, Some(scope), record, why);
+            }
+            if let Some(table) = self.table.as_mut() {
+                table.remove_unit(scope, record);
+            }
             scope += 1;
         }
     }

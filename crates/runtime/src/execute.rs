@@ -43,8 +43,10 @@ impl Runtime {
                 sized = (mask, bytes_of(memory, frames, mask));
             }
             let node = &mut self.nodes[number];
-            node.packets += u64::from(mask.count_ones());
-            node.bytes += sized.1;
+            if !self.world.silent {
+                node.packets += u64::from(mask.count_ones());
+                node.bytes += sized.1;
+            }
             let scratch = &mut *self.scratch;
             scratch.outcome.clear();
             let cx = self.world.context(
@@ -86,7 +88,11 @@ impl Runtime {
             last = stop;
             self.settle(number, mask, memory, frames, &mut fates);
             if !self.world.aliases.asked.is_empty() {
-                self.register_aliases(pool, found.count);
+                if self.follow.is_some() {
+                    self.register_in_units();
+                } else {
+                    self.register_aliases(pool, found.count);
+                }
             }
         }
         fates
@@ -140,11 +146,15 @@ impl Runtime {
             match node.next[label] {
                 Target::Out => fates.out |= mask,
                 Target::Node(next) => self.scratch.inputs[next] |= mask,
+                Target::Drop if self.world.silent => {}
                 Target::Drop => {
                     node.label_drops[label] += u64::from(mask.count_ones());
                     node.dropped += u64::from(mask.count_ones());
                 }
             }
+        }
+        if self.world.silent {
+            return;
         }
         if dropped != 0 {
             count_drops(node, dropped, &outcome.reasons);

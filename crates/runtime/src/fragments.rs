@@ -5,7 +5,7 @@ use weir_packet::{Direction, FragmentKey, Frame};
 
 /// How long a datagram's fragments may trickle in (RFC 791 §3.2 suggests 15 s
 /// and up, RFC 8200 §4.5 says 60 s).
-const LIFETIME_NS: u64 = 30_000_000_000;
+pub(crate) const LIFETIME_NS: u64 = 30_000_000_000;
 
 /// Datagrams remembered at a time.
 const DATAGRAMS: usize = 1_024;

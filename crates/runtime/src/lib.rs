@@ -6,6 +6,7 @@
 //! time, all memory is reserved when it is made, and it names no clock, thread,
 //! socket or file.
 
+mod bytes;
 mod classifier;
 mod classify;
 mod drops;

@@ -9,6 +9,7 @@ use weir_packet::{
 use crate::classify::Resolved;
 use crate::drops::EngineDrop;
 use crate::flows::{Found, tcp};
+use crate::follow::units::mixed_id;
 use crate::runtime::{Runtime, Sought};
 
 /// Flows looked at for one to evict.
@@ -87,8 +88,7 @@ impl Runtime {
             return Resolved::Refused(EngineDrop::FlowTableFull);
         };
         let head = table.flows.blocks.head_mut(flow);
-        let client = client_of(&headers, &key, direction);
-        if client == Direction::Reverse {
+        if client_of(&headers, &key, direction) == Direction::Reverse {
             head.bits |= FlowHead::CLIENT_IS_B;
         }
         head.idle_ms = tcp::first_timeout(key.proto(), &self.options.timeouts);
@@ -100,7 +100,7 @@ impl Runtime {
         }
         let joined = match unit {
             Some(unit) => self.join_unit(flow, unit),
-            None => self.join_units(memory, frames, i, flow, direction, now),
+            None => self.join_units(pool, memory, frames, i, flow, direction, now, None),
         };
         if !joined {
             if let Some(table) = self.table.as_mut() {
@@ -114,7 +114,7 @@ impl Runtime {
     }
 
     /// Puts a new flow into a unit of the finest wider scope.
-    fn join_unit(&mut self, flow: u32, unit: u32) -> bool {
+    pub(crate) fn join_unit(&mut self, flow: u32, unit: u32) -> bool {
         let Some(table) = self.table.as_mut() else {
             return false;
         };
@@ -127,15 +127,18 @@ impl Runtime {
     }
 
     /// Puts a new flow into its unit of every wider scope, opening units where
-    /// needed.
-    fn join_units(
+    /// needed; under a switch within its `home`.
+    #[allow(clippy::too_many_arguments)]
+    pub(crate) fn join_units(
         &mut self,
+        pool: &mut FramePool,
         memory: &PacketMemory,
         frames: &mut [Frame],
         i: usize,
         flow: u32,
         direction: Direction,
         now: u64,
+        home: Option<Home>,
     ) -> bool {
         let Some(table) = self.table.as_mut() else {
             return false;
@@ -145,6 +148,16 @@ impl Runtime {
         for number in (0..table.scopes.len()).rev() {
             let head = table.flows.blocks.head(flow);
             let scope = &table.scopes[number];
+            let coarsest = number + 1 == table.scopes.len();
+            if let Some(home) = home
+                && coarsest
+                && home.root != 0
+            {
+                // The switch has said which it is: no key is needed.
+                parent = home.root;
+                table.scopes[number].records.cold[parent as usize - 1].holders += 1;
+                continue;
+            }
             let key = match scope.scope {
                 Scope::Flow => head.key,
                 Scope::Fields(fields) => key_of_fields(head, fields),
@@ -157,13 +170,28 @@ impl Runtime {
                 }
             };
             let hash = table.hash(&key);
-            let unit = match table.scopes[number].records.find(&key, hash) {
+            let known = match home {
+                None => table.scopes[number].records.find(&key, hash),
+                Some(home) => {
+                    let records = &table.scopes[number].records;
+                    records.index.find(hash, |record| {
+                        records.blocks.head(record).key == key
+                            && home.root != 0
+                            && table.root_of(number + 1, record) == Some(home.root - 1)
+                    })
+                }
+            };
+            let unit = match known {
                 Some(unit) => unit,
                 None => {
-                    let id = table.new_id();
+                    let id = match home {
+                        None => table.new_id(),
+                        Some(home) if coarsest => home.unit,
+                        Some(home) => mixed_id(home.unit, home.clock, number + 1),
+                    };
                     let records = &mut table.scopes[number].records;
                     let Some(unit) = records.open(&key, hash, id, now) else {
-                        self.release_unit(number + 1, parent);
+                        self.let_go(pool, number + 1, parent, None);
                         return false;
                     };
                     records.cold[unit as usize].parent = parent;
@@ -187,9 +215,19 @@ impl Runtime {
     }
 }
 
-/// Direction of the client's packets in a flow that a packet in `direction`
-/// opens. A SYN+ACK comes from the server, also when its SYN was not seen; an
-/// ICMP error about another protocol's flow is about a packet of the client.
+/// The unit that the switch has said a new flow is of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Home {
+    pub(crate) unit: u64,
+    /// The packet's number in it.
+    pub(crate) clock: u64,
+    /// Record of the coarsest scope, plus one; 0 where there is none yet.
+    pub(crate) root: u32,
+}
+
+/// Direction, under `key`, of the client's packets, by the first packet. A
+/// SYN+ACK comes from the server, also when its SYN was not seen; an ICMP
+/// error about another protocol's flow is about a packet of the client.
 #[inline(always)]
 pub(crate) fn client_of(headers: &Headers, key: &FlowKey, direction: Direction) -> Direction {
     let syn_ack = headers.is_tcp() && headers.tcp_flags & 0x12 == 0x12;

@@ -10,8 +10,26 @@ impl Runtime {
     /// answer of the first, in the order of the chain, that has one. `None`
     /// where there is no such flow or it may stay where it is.
     pub fn preferred_owner(&mut self, key: &FlowKey, cluster: &Cluster<'_>) -> Option<RuntimeId> {
+        let flow = self.table.as_ref()?.flow_of(key)?;
+        self.owner_for(flow, cluster)
+    }
+
+    /// What the functions prefer as the unit's owner, under a switch: the
+    /// answer for the first of its flows for which one has an answer.
+    pub fn preferred_owner_of(&mut self, unit: u64, cluster: &Cluster<'_>) -> Option<RuntimeId> {
+        let first = |runtime: &Runtime| runtime.follow.as_ref()?.units.flows(unit).next();
+        let mut next = first(self);
+        while let Some(flow) = next {
+            if let Some(owner) = self.owner_for(flow, cluster) {
+                return Some(owner);
+            }
+            next = self.follow.as_ref()?.units.after(flow);
+        }
+        None
+    }
+
+    fn owner_for(&mut self, flow: u32, cluster: &Cluster<'_>) -> Option<RuntimeId> {
         let table = self.table.as_mut()?;
-        let flow = table.flow_of(key)?;
         self.nodes.iter().find_map(|node| {
             let mut record = flow;
             let mut parent = table.flows.cold.get(record as usize)?.parent;

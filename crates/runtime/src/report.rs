@@ -32,6 +32,14 @@ pub struct Report {
     pub events: u64,
     /// Events lost because the buffer for them was full.
     pub events_lost: u64,
+    /// Under a switch: aliases, ends and leases that found no frame to travel in.
+    pub notes_lost: u64,
+    /// Under a switch: ticks that ended nothing because no frame was free.
+    pub ticks_lost: u64,
+    /// Under a switch: later fragments whose first one was never seen.
+    pub fragments_alone: u64,
+    /// Under a switch: first fragments that found no place to be remembered.
+    pub datagrams_forgotten: u64,
     /// Cycles spent outside functions: parsing, looking up, accounting.
     pub engine_cycles: u64,
 }

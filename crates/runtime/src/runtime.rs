@@ -14,6 +14,7 @@ use weir_packet::{
 
 use crate::drops::Reasons;
 use crate::flows::FlowTable;
+use crate::follow::Follow;
 use crate::fragments::Fragments;
 use crate::report::{FlowReport, FunctionReport, Report};
 
@@ -115,6 +116,8 @@ pub struct Runtime {
     pub(crate) block_lines: usize,
     pub(crate) world: World,
     pub(crate) fragments: Fragments,
+    /// Under a switch.
+    pub(crate) follow: Option<Box<Follow>>,
     /// Packets that go through the chain (again) before any new one.
     pub(crate) requeue: Vec<Frame>,
     /// The list that `requeue` is swapped with.
@@ -134,6 +137,10 @@ pub struct Runtime {
     pub(crate) emitted: u64,
     pub(crate) opened: u64,
     pub(crate) ended: [u64; 6],
+    pub(crate) notes_lost: u64,
+    pub(crate) ticks_lost: u64,
+    pub(crate) fragments_alone: u64,
+    pub(crate) datagrams_forgotten: u64,
     pub(crate) engine_cycles: u64,
     /// Cycles spent in functions during this burst.
     pub(crate) spent: u64,
@@ -238,8 +245,14 @@ impl Runtime {
             )
         });
         let mut leases = Leases::new(&stage.pools);
-        leases.grant_all();
-        Ok(Runtime {
+        if !config.follows {
+            leases.grant_all();
+        }
+        let follow = config.follows.then(|| {
+            let flows = table.as_ref().map_or(0, |table| table.flows.blocks.count());
+            Box::new(Follow::new(&options, flows, config.advise))
+        });
+        let mut runtime = Runtime {
             chain: stage.chain.clone(),
             block_lines: if layout.is_bare() {
                 2
@@ -259,7 +272,9 @@ impl Runtime {
                 emits: Emits::new(),
                 aliases: Aliases::new(),
                 seed: config.seed,
+                silent: false,
             },
+            follow,
             fragments: Fragments::new(options.held_fragments, config.seed),
             requeue: Vec::with_capacity(BURST + options.held_fragments as usize),
             again: Vec::with_capacity(BURST + options.held_fragments as usize),
@@ -285,12 +300,20 @@ impl Runtime {
             emitted: 0,
             opened: 0,
             ended: [0; 6],
+            notes_lost: 0,
+            ticks_lost: 0,
+            fragments_alone: 0,
+            datagrams_forgotten: 0,
             engine_cycles: 0,
             spent: 0,
             nodes,
             table,
             options,
-        })
+        };
+        if config.follows {
+            runtime.world.attribute(config.event_bytes > 0);
+        }
+        Ok(runtime)
     }
 
     /// Takes all packets of `input` through the chain; what comes out is added
@@ -364,7 +387,15 @@ impl Runtime {
         for frame in self.world.emits.frames.drain(..) {
             pool.give(frame);
         }
+        self.clear_asked();
+    }
+
+    /// Forgets the names that functions asked for.
+    pub(crate) fn clear_asked(&mut self) {
         self.world.aliases.asked.clear();
+        if let Some(causes) = &mut self.world.aliases.causes {
+            causes.packets.clear();
+        }
     }
 
     /// Events not yet taken; the driver writes them and clears them.
@@ -415,6 +446,10 @@ impl Runtime {
             functions: self.nodes.iter().map(function_report).collect(),
             events: self.world.events.recorded(),
             events_lost: self.world.events.lost(),
+            notes_lost: self.notes_lost,
+            ticks_lost: self.ticks_lost,
+            fragments_alone: self.fragments_alone,
+            datagrams_forgotten: self.datagrams_forgotten,
             engine_cycles: self.engine_cycles,
         }
     }

@@ -28,6 +28,7 @@ mod nf;
 mod output;
 mod run;
 mod seed;
+mod sim;
 
 use std::process::ExitCode;
 
@@ -55,6 +56,7 @@ pub fn main_with(more: &[Kind]) -> ExitCode {
         },
         Command::Schema(schema) => check::schema(&schema, &kinds),
         Command::Gen(spec) => generate::generate(&spec),
+        Command::Sim(args) => sim::sim(&args),
         Command::Completion(shell) => output::completion(shell.shell),
     };
     let exit = outcome.unwrap_or_else(|failure| {

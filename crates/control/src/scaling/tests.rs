@@ -534,3 +534,79 @@ fn settings_without_sense_are_named() {
         "`full` is above 1000 parts per thousand, the whole"
     );
 }
+
+/// Numbers below `n`, one after another.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        ((u128::from(self.0 >> 1) * u128::from(n)) >> 63) as u64
+    }
+}
+
+#[test]
+fn whatever_happens_bounds_hold_and_actions_make_sense() {
+    for seed in 0..60 {
+        let mut dice = Dice(seed);
+        let settings = ScalingSettings {
+            minimum: 1 + dice.below(2) as u32,
+            maximum: 2 + dice.below(5) as u32,
+            cool_down: dice.below(12) * SECOND,
+            calm_reports: 1 + dice.below(5) as u32,
+            hot_reports: 1 + dice.below(3) as u32,
+            patience: (2 + dice.below(20)) * SECOND,
+            ..ScalingSettings::default()
+        };
+        let mut model = Model::new(settings, &[100, 100]);
+        for _ in 0..400 {
+            if dice.below(10) == 0 {
+                model.set_units(dice.below(20_000) as u32);
+            }
+            if dice.below(40) == 0 && model.runtimes.len() > 1 {
+                let dead = *model.runtimes.keys().next().unwrap();
+                model.runtimes.remove(&dead);
+                model.draining = model.draining.filter(|id| *id != dead);
+            }
+            if model.open().is_empty() {
+                break;
+            }
+            model.start_delay = Some(1 + dice.below(30)).filter(|delay| *delay < 25);
+            model.mute = model
+                .runtimes
+                .keys()
+                .copied()
+                .filter(|_| dice.below(8) == 0)
+                .collect();
+            let before: Vec<_> = model.runtimes.keys().copied().collect();
+            let leaving = model.scaling.leaving().filter(|id| before.contains(id));
+            let actions = model.second();
+            let adds = actions.iter().filter(|a| is_add(a)).count();
+            assert!(adds <= 1, "{actions:?}");
+            assert!(
+                adds == 0 || before.len() < settings.maximum as usize,
+                "{actions:?}"
+            );
+            for action in &actions {
+                match *action {
+                    Action::Move {
+                        from, to, count, ..
+                    } => {
+                        assert!(count > 0 && count <= settings.batch);
+                        assert!(model.runtimes.contains_key(&from) && from != to);
+                        assert_ne!(Some(from), leaving);
+                    }
+                    Action::Drain { runtime, .. } => match leaving {
+                        Some(told) => assert_eq!(told, runtime, "told again"),
+                        None => assert!(before.len() > settings.minimum as usize),
+                    },
+                    Action::Remove { runtime } => assert_eq!(leaving, Some(runtime)),
+                    Action::Add => {}
+                }
+            }
+        }
+    }
+}

@@ -26,8 +26,7 @@ pub struct FlowHead {
     pub idle_ms: u32,
     /// A [`Phase`].
     pub phase: u8,
-    /// Bit 0: the client is the key's B; bit 1: the block is in use; the rest
-    /// is the engine's TCP tracking.
+    /// A set of [`FlowHead::CLIENT_IS_B`] and the bits after it.
     pub bits: u8,
     /// What the engine's TCP tracking remembers.
     pub tcp: u16,
@@ -53,6 +52,11 @@ impl FlowHead {
     pub const CLIENT_IS_B: u8 = 1;
     /// Bit of `bits`: the block is in use.
     pub const LIVE: u8 = 2;
+    /// Bit of `bits`: the unit's state was lost before this flow was opened.
+    pub const AFTER_LOSS: u8 = 4;
+    /// Bit of `bits`: the flow's key has gone over to another flow of the
+    /// unit, as an alias; no packet finds this one any more.
+    pub const UNNAMED: u8 = 8;
 
     /// Direction of packets from the client.
     #[inline]

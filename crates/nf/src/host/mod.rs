@@ -6,7 +6,7 @@ mod plan;
 mod processor;
 mod work;
 
-pub use crate::context::{AliasRequest, Aliases, Emits, MAX_ALIASES, MAX_EMITS};
+pub use crate::context::{AliasRequest, Aliases, Causes, Emits, MAX_ALIASES, MAX_EMITS};
 pub use crate::world::World;
 pub use blocks::{Blocks, FlowHead, HEAD_BYTES, Opened, Slot, StageLayout};
 pub use dispatch::{DispatchPolicy, Load, Recent, RoundRobin};

@@ -84,6 +84,8 @@ pub struct Outcome {
     pub dropped: u64,
     /// Packets to turn.
     pub turned: u64,
+    /// Packets that changed a state, of all functions since the engine looked.
+    pub changed: u64,
     /// Reason of each packet that is dropped.
     pub reasons: [u8; BURST],
 }
@@ -94,13 +96,14 @@ impl Default for Outcome {
             labels: [0; MAX_LABELS],
             dropped: 0,
             turned: 0,
+            changed: 0,
             reasons: [0; BURST],
         }
     }
 }
 
 impl Outcome {
-    /// Forgets all verdicts.
+    /// Forgets all verdicts, but not what changed.
     #[inline]
     pub fn clear(&mut self) {
         self.labels = [0; MAX_LABELS];

@@ -318,3 +318,88 @@ fn what_is_no_move_passes() {
     assert_eq!(controller.outbox.messages.len(), 2);
     assert_eq!(count(&controller, Central::Moves), 0);
 }
+
+/// Moves of 8 units in any order of events: what goes to a unit's target in a view
+/// is its state first and then packets in order, none twice; every frame is passed on
+/// or given back; and nothing is held for a move that is over.
+#[test]
+fn any_order_of_events_keeps_the_order_of_packets() {
+    let mut random = 7u64;
+    let mut below = |n: u64| {
+        random = random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (random >> 33) % n
+    };
+    for _ in 0..300 {
+        let (mut pool, mut controller) = (pool(), Controller::new(24));
+        let mut views = [1u64; 8];
+        let mut clocks = [1u64; 8];
+        let mut bases = [0u64; 8];
+        // By unit: the last clock passed on in the current view; `None` before its state.
+        let mut passed: [Option<u64>; 8] = [Some(0); 8];
+        for _ in 0..200 {
+            let place = below(8) as usize;
+            let now = view(views[place]);
+            let old = view(views[place].saturating_sub(1));
+            let mut out = SwitchOutbox::default();
+            match below(5) {
+                0 if passed[place].is_some() => {
+                    views[place] += 1;
+                    bases[place] = clocks[place] - 1;
+                    passed[place] = None;
+                    let new = view(views[place]);
+                    let opens = vec![(T, open(place as u32, new, now, bases[place], PLANNED))];
+                    out = outbox(&mut pool, opens, &[]);
+                }
+                1 if passed[place].is_none() => {
+                    let sent = state(place as u32, old, now, bases[place]);
+                    controller.from_runtime(S, T, sent);
+                }
+                2 if below(4) == 0 => {
+                    // A failure: the owner of before goes on, packets go to it directly.
+                    views[place] += 1;
+                    let new = view(views[place]);
+                    let resumed = open(place as u32, new, old, 0, Origin::Resumed { source: S });
+                    out = outbox(&mut pool, vec![(S, resumed)], &[]);
+                    passed[place] = Some(clocks[place] - 1);
+                }
+                _ => {
+                    // A packet, and sometimes one more time.
+                    let clock = clocks[place];
+                    clocks[place] += 1;
+                    let mut frames = vec![(T, (place as u32, now, clock))];
+                    if passed[place].is_none() && below(3) == 0 {
+                        frames.push((T, (place as u32, now, clock)));
+                    }
+                    out = outbox(&mut pool, Vec::new(), &frames);
+                }
+            }
+            controller.from_switch(&mut pool, &mut out);
+            let released = core::mem::take(&mut controller.outbox);
+            for (_, _, message) in &released.messages {
+                if let Message::State { unit, new, .. } = message {
+                    let place = unit.slot() as usize;
+                    assert_eq!(*new, view(views[place]));
+                    assert_eq!(passed[place], None);
+                    passed[place] = Some(bases[place]);
+                }
+            }
+            for lane in released.lanes.into_iter().chain(out.lanes) {
+                for frame in lane.frames {
+                    let meta = *pool.memory().meta(&frame);
+                    let place = UnitId(meta.unit).slot() as usize;
+                    assert_eq!(meta.view, view(views[place]).0);
+                    let last = passed[place].expect("no packet before the state");
+                    assert!(meta.clock > last, "{} after {last}", meta.clock);
+                    passed[place] = Some(meta.clock);
+                    pool.give(frame);
+                }
+            }
+            assert_eq!(pool.outstanding(), controller.held() as usize);
+            assert!(controller.held() <= 24);
+        }
+        let waiting = passed.iter().filter(|passed| passed.is_none()).count();
+        assert_eq!(controller.waiting, waiting);
+    }
+}

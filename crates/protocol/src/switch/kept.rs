@@ -261,7 +261,13 @@ impl Kept {
     }
 
     /// Keeps an entry until its turn, instead of one that may be there.
-    pub(super) fn park(&mut self, unit: &mut Unit, clock: u64, entry: Parked, pool: &mut FramePool) {
+    pub(super) fn park(
+        &mut self,
+        unit: &mut Unit,
+        clock: u64,
+        entry: Parked,
+        pool: &mut FramePool,
+    ) {
         let link = match self.seek(unit, clock) {
             Ok(link) => link,
             Err(before) => {

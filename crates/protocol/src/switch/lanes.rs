@@ -120,8 +120,7 @@ impl Lanes {
     }
 
     pub(super) fn is_live(&self, seat: Seat) -> bool {
-        self.get(seat)
-            .is_some_and(|r| r.standing == Standing::Live)
+        self.get(seat).is_some_and(|r| r.standing == Standing::Live)
     }
 
     pub(super) fn is_draining(&self, seat: Seat) -> bool {

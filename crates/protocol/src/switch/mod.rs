@@ -1,12 +1,55 @@
 //! The home switch: numbers packets, says who owns a unit, lets output out.
+//!
+//! ```text
+//! frames ─▶ classifier ─▶ number ─▶ lanes ─▶ runtimes
+//!                          │ copy              │ entries
+//!                        kept ◀──── gate ◀─────┘
+//!                          ▲         │ aliases first, then outputs, then `out`
+//!        timers: repeats ──┘         ▼
+//!                                   out
+//! ```
+//!
+//! `number` and `gate` are the data path: a handful of array accesses per
+//! packet on the unit's one cache line. `views`, `failure`, `moves` and
+//! `restart` change owners; they may allocate, and run per hand-over.
+
+mod counts;
+mod failure;
+mod gate;
+mod histogram;
+mod inbox;
+mod kept;
+mod lanes;
+mod leases;
+mod moves;
+mod names;
+mod number;
+mod report;
+mod restart;
+mod select;
+#[cfg(test)]
+mod tests;
+mod timers;
+mod units;
+mod views;
 
 use weir_nf::host::Stage;
 use weir_packet::{Frame, FramePool, Time};
-use weir_runtime::{RuntimeConfig, StageError};
+use weir_runtime::{Classifier, RuntimeConfig, StageError};
 
-use crate::ids::{Peer, RuntimeId};
-use crate::message::{Message, MoveMode, Selection};
-use crate::settings::SwitchSettings;
+use crate::counts::Counts;
+use crate::ids::{Peer, RuntimeId, UnitId, View};
+use crate::journal::Journal;
+use crate::message::Message;
+use crate::settings::{Dispatch, Replication, SwitchSettings};
+
+pub use counts::{SwitchCount, SwitchDrop};
+pub use histogram::Histogram;
+pub use report::{HandOvers, SwitchReport};
+
+use kept::Kept;
+use lanes::{Lanes, Seat};
+use units::Units;
 
 /// What a switch wants carried out: the driver empties it after each call.
 #[derive(Debug, Default)]
@@ -20,7 +63,7 @@ pub struct SwitchOutbox {
     /// Lines of events (EVE JSON) let out, each ended by a newline.
     pub events: Vec<u8>,
     /// What was done, in order; off until it is started.
-    pub journal: crate::journal::Journal,
+    pub journal: Journal,
 }
 
 /// Data frames to one runtime.
@@ -47,16 +90,72 @@ pub enum MoveError {
     Nothing,
 }
 
+impl core::fmt::Display for MoveError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            MoveError::UnknownTarget => "there is no such runtime to move to",
+            MoveError::UnknownSource => "there is no such runtime to move from",
+            MoveError::Draining => "the target gives its own flows away",
+            MoveError::Same => "source and target are the same",
+            MoveError::Nothing => "no unit fits the selection",
+        })
+    }
+}
+
+impl std::error::Error for MoveError {}
+
+/// Packets by what became of them.
+#[derive(Clone, Copy, Debug, Default)]
+struct Packets {
+    taken: u64,
+    bytes: u64,
+    out: u64,
+    bytes_out: u64,
+    emitted: u64,
+    /// Numbered and not let out.
+    flying: u64,
+    /// Turned, and not yet numbered again.
+    turning: u64,
+}
+
 /// The switch of one chain.
 #[derive(Debug)]
 pub struct Switch {
     /// What it wants carried out.
     pub outbox: SwitchOutbox,
+    settings: SwitchSettings,
+    seed: u64,
+    classifier: Classifier,
+    units: Units,
+    kept: Kept,
+    lanes: Lanes,
+    pendings: views::Pendings,
+    moves: moves::Moves,
+    lessor: leases::Lessor,
+    timers: timers::Timers,
+    sweep: failure::Sweep,
+    recovery: Option<restart::Recovery>,
+    leftovers: restart::Leftovers,
+    counts: Counts<SwitchCount>,
+    drops: Counts<SwitchDrop>,
+    packets: Packets,
+    hand_overs: Histogram,
+    next_view: View,
+    /// Last runtime that a unit, or a copy, was given to in turn.
+    turn: usize,
+    rotation: usize,
+    /// Places of units to acknowledge at the end of the burst.
+    acks: Vec<u32>,
+    classified: Vec<Frame>,
+    turned: Vec<Frame>,
+    late_names: names::Late,
+    /// To whom `Forget` was said in this burst, and about what.
+    told: (u64, Seat),
 }
 
-#[allow(unused_variables, clippy::todo)] // being written
 impl Switch {
-    /// A switch for `stage`, with no runtime yet.
+    /// A switch for `stage`, with no runtime yet. All memory of the data path
+    /// is reserved here.
     ///
     /// # Errors
     ///
@@ -66,95 +165,211 @@ impl Switch {
         config: RuntimeConfig,
         settings: SwitchSettings,
     ) -> Result<Switch, StageError> {
-        todo!()
+        let classifier = Classifier::new(stage, config)?;
+        let places = classifier.places();
+        Ok(Switch {
+            outbox: SwitchOutbox::default(),
+            seed: config.seed,
+            units: Units::new(places, config.advise),
+            kept: Kept::new(settings.kept as usize),
+            lanes: Lanes::default(),
+            pendings: views::Pendings::default(),
+            moves: moves::Moves::default(),
+            lessor: leases::Lessor::new(&stage.pools),
+            timers: timers::Timers::default(),
+            sweep: failure::Sweep::default(),
+            recovery: None,
+            leftovers: restart::Leftovers::default(),
+            counts: Counts::default(),
+            drops: Counts::default(),
+            packets: Packets::default(),
+            hand_overs: Histogram::default(),
+            next_view: View::first_of(settings.generation),
+            turn: 0,
+            rotation: 0,
+            acks: Vec::with_capacity(256),
+            classified: Vec::with_capacity(256),
+            turned: Vec::with_capacity(64),
+            late_names: names::Late::default(),
+            told: (0, 0),
+            settings,
+            classifier,
+        })
     }
 
-    /// After a crash of the switch before it: asks `runtimes` for what they
-    /// have and holds packets of unknown units until all have answered or are
-    /// suspected.
-    pub fn recover(&mut self, now: Time, runtimes: &[RuntimeId]) {
-        todo!()
-    }
-
-    /// A runtime that may own units has come.
+    /// A runtime that may own units has come. One whose id was used before is
+    /// not taken: an id names one start of a process.
     pub fn join(&mut self, now: Time, runtime: RuntimeId) {
-        todo!()
+        let Some(seat) = self.lanes.join(runtime) else {
+            self.counts.add(SwitchCount::MessageMisdirected);
+            return;
+        };
+        self.outbox.lanes.push(Lane {
+            to: runtime,
+            frames: Vec::with_capacity(256),
+        });
+        if self.recovery.is_none() {
+            self.grant_first(now, seat);
+        }
+        self.tell_cluster();
+        if self.settings.replication == Replication::EachBurst {
+            // Units without a replica get one now.
+            self.sweep.start(self.units.top());
+        }
     }
 
-    /// All units of `runtime` go elsewhere and no new ones come.
-    ///
-    /// # Errors
-    ///
-    /// There is no such runtime, or none to take its units.
-    pub fn drain(
-        &mut self,
-        now: Time,
-        runtime: RuntimeId,
-        mode: MoveMode,
-    ) -> Result<(), MoveError> {
-        todo!()
+    /// Takes a drained runtime out. What it still has is treated as if it had
+    /// died.
+    pub fn leave(&mut self, _now: Time, runtime: RuntimeId) {
+        let Some(seat) = self.lanes.find(runtime) else {
+            return;
+        };
+        if self.lanes.is_gone(seat) {
+            return;
+        }
+        let drained = self.is_drained(runtime);
+        self.lanes.stand(seat, lanes::Standing::Left);
+        self.retire(seat);
+        if !drained {
+            self.sweep.start(self.units.top());
+        }
+        self.tell_cluster();
     }
 
-    /// True where `runtime` owns no unit, keeps no copy and has answered all.
+    /// True where `runtime` owns no unit, keeps no copy and is waited for by
+    /// no view; also where there is no such runtime.
     pub fn is_drained(&self, runtime: RuntimeId) -> bool {
-        todo!()
+        let seat = self.lanes.find(runtime).unwrap_or(0);
+        self.lanes
+            .get(seat)
+            .is_none_or(|r| r.owns == 0 && r.copies == 0 && r.waits == 0)
     }
 
-    /// Takes a drained runtime out.
-    pub fn leave(&mut self, now: Time, runtime: RuntimeId) {
-        todo!()
+    /// Units that live, by place; the one of what has no flow comes last.
+    pub fn live_units(&self) -> impl Iterator<Item = UnitId> + '_ {
+        (0..self.units.top())
+            .map(|place| self.units.at(place).id())
+            .filter(|id| id.0 != 0)
     }
 
-    /// A runtime is dead, or thought so; it is not used again under this id.
-    pub fn suspect(&mut self, now: Time, pool: &mut FramePool, runtime: RuntimeId) {
-        todo!()
+    /// The owner of a unit's current view.
+    pub fn owner_of(&self, unit: UnitId) -> Option<RuntimeId> {
+        let place = self.units.find(unit)?;
+        self.lanes.id(self.units.at(place).owner)
     }
 
-    /// Moves what `what` selects of `from`'s units to `to`; gives the number
-    /// of units. Views open as the window allows.
-    ///
-    /// # Errors
-    ///
-    /// See [`MoveError`].
-    pub fn move_units(
-        &mut self,
-        now: Time,
-        from: Option<RuntimeId>,
-        to: RuntimeId,
-        what: &Selection,
-        mode: MoveMode,
-    ) -> Result<u32, MoveError> {
-        todo!()
+    /// How often what happened.
+    pub fn counts(&self) -> &Counts<SwitchCount> {
+        &self.counts
     }
 
-    /// Packets from the ports, to be classified, numbered and sent on.
-    pub fn ingress(&mut self, now: Time, pool: &mut FramePool, frames: &mut Vec<Frame>) {
-        todo!()
+    /// The classifier, for its report and names.
+    pub fn classifier(&self) -> &Classifier {
+        &self.classifier
     }
 
-    /// Entries from a ring, as frames (see the crate's documentation).
-    pub fn entries(
-        &mut self,
-        now: Time,
-        pool: &mut FramePool,
-        from: RuntimeId,
-        frames: &mut Vec<Frame>,
-    ) {
-        todo!()
+    /// Gives all frames back to `pool`: packets that are on their way count as
+    /// `unfinished`.
+    pub fn finish(&mut self, pool: &mut FramePool) {
+        self.classifier.finish(pool);
+        for place in 0..self.units.top() {
+            let unit = self.units.at_mut(place);
+            if unit.first != 0 {
+                let sent = unit.sent;
+                self.kept.release(unit, sent, pool);
+            }
+        }
+        for lane in &mut self.outbox.lanes {
+            pool.give_all(&mut lane.frames);
+            let seat = self.lanes.find(lane.to).unwrap_or(0);
+            if let Some(runtime) = self.lanes.get_mut(seat) {
+                pool.give_all(&mut runtime.partial);
+            }
+        }
+        pool.give_all(&mut self.outbox.out);
+        let held = self.recovery.as_mut().map_or(0, |recovery| {
+            let held = recovery.held.len();
+            pool.give_all(&mut recovery.held);
+            held
+        });
+        let left = core::mem::take(&mut self.packets.flying) + held as u64;
+        self.drops.add_many(SwitchDrop::Unfinished, left);
     }
 
-    /// A message.
-    pub fn message(&mut self, now: Time, pool: &mut FramePool, from: Peer, message: Message) {
-        todo!()
+    /// Puts a message for a runtime into the outbox; nothing for one that is
+    /// gone.
+    fn tell(&mut self, seat: Seat, message: Message) {
+        if self.lanes.is_here(seat)
+            && let Some(id) = self.lanes.id(seat)
+        {
+            self.outbox.messages.push((Peer::Runtime(id), message));
+        }
     }
 
-    /// Does what is due.
-    pub fn tick(&mut self, now: Time, pool: &mut FramePool) {
-        todo!()
+    /// Tells all runtimes who may own units.
+    fn tell_cluster(&mut self) {
+        let runtimes: Vec<RuntimeId> = self
+            .lanes
+            .usable
+            .iter()
+            .filter_map(|&seat| self.lanes.id(seat))
+            .collect();
+        let here: Vec<Seat> = self.lanes.here().collect();
+        for seat in here {
+            let runtimes = runtimes.clone();
+            self.tell(seat, Message::NotifyClusterCfg { runtimes });
+        }
     }
 
-    /// When [`Switch::tick`] has something to do next.
-    pub fn next_deadline(&self) -> Option<Time> {
-        todo!()
+    /// Who gets a unit, by the dispatch policy; `not` only if there is no
+    /// other.
+    fn dispatch(&mut self, unit: u64, not: Seat) -> Option<Seat> {
+        let usable = &self.lanes.usable;
+        let others = usable.iter().copied().filter(|&seat| seat != not);
+        let picked = match self.settings.dispatch {
+            Dispatch::RoundRobin => {
+                let count = usable.len().max(1);
+                self.turn = (self.turn + 1) % count;
+                let turn = self.turn;
+                (0..count)
+                    .filter_map(|step| usable.get((turn + step) % count).copied())
+                    .find(|&seat| seat != not)
+            }
+            Dispatch::LeastLoaded => {
+                others.min_by_key(|&seat| self.lanes.get(seat).map_or(u32::MAX, |r| r.owns))
+            }
+            Dispatch::Hash => {
+                let key = self.classifier.key_of(unit).unwrap_or_default();
+                let hash = key.hash(self.seed);
+                others.max_by_key(|&seat| {
+                    let id = self.lanes.id(seat).map_or(0, |id| u64::from(id.0) + 1);
+                    (hash ^ id.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+                        .wrapping_mul(0xd1b5_4a32_d192_ed03)
+                        .rotate_left(29)
+                        .wrapping_mul(0x8cb9_2ba7_2f3d_8dd7)
+                })
+            }
+        };
+        picked.or_else(|| usable.contains(&not).then_some(not))
+    }
+
+    /// Who keeps the copies of a view of `owner`; 0 for nobody.
+    fn choose_replica(&mut self, owner: Seat) -> Seat {
+        if self.settings.replication == Replication::None {
+            return 0;
+        }
+        let asked = self.lanes.get(owner).map_or(0, |runtime| runtime.replica);
+        if asked != owner && self.lanes.is_live(asked) {
+            return asked;
+        }
+        let usable = &self.lanes.usable;
+        for _ in 0..usable.len() {
+            self.rotation = (self.rotation + 1) % usable.len();
+            match usable.get(self.rotation) {
+                Some(&seat) if seat != owner => return seat,
+                _ => {}
+            }
+        }
+        0
     }
 }

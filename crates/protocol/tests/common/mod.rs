@@ -2,4 +2,5 @@
 
 #![allow(dead_code)] // each test takes a part
 
+pub(crate) mod link;
 pub(crate) mod messages;

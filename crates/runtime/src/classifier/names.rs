@@ -268,6 +268,17 @@ impl Names {
 
     /// Opens a flow under a key that nothing has in a unit that lives.
     pub(super) fn open_in(&mut self, key: &FlowKey, hash: u64, unit: u64) -> Result<(), NoRoom> {
+        if self.is_full() {
+            return Err(NoRoom::Flows);
+        }
+        if let Some(flow) = self.hidden_in(unit, key) {
+            // The alias that took its key is gone.
+            if self.index.insert(hash, flow) {
+                self.names[flow as usize].bits &= !HIDDEN;
+                self.units[unit as u32 as usize].hidden -= 1;
+            }
+            return Ok(());
+        }
         let flow = self.flows.take().ok_or(NoRoom::Flows)?;
         self.put_flow(flow, key, Some(hash), unit);
         Ok(())
@@ -344,13 +355,19 @@ impl Names {
         {
             return Some(found);
         }
+        self.hidden_in(unit, key)
+    }
+
+    /// The hidden flow of this unit under this key.
+    fn hidden_in(&self, unit: u64, key: &FlowKey) -> Option<u32> {
         let record = &self.units[self.place(unit)?];
         if record.hidden == 0 {
             return None;
         }
-        self.flows
-            .list(record.flows)
-            .find(|&flow| self.names[flow as usize].key == *key)
+        self.flows.list(record.flows).find(|&flow| {
+            let name = &self.names[flow as usize];
+            name.bits & HIDDEN != 0 && name.key == *key
+        })
     }
 
     /// Makes a flow known that the unit's owner opened; true where the unit
@@ -591,7 +608,7 @@ impl Names {
         if keys.windows(2).any(|pair| pair[0] == pair[1]) {
             return Err(SnapshotError::Corrupt);
         }
-        for key in &keys {
+        if let ([key], false) = (keys.as_slice(), wide) {
             // Another unit's alias may have taken it over.
             let found = self.find(key, self.hash(key));
             if found.is_some_and(|found| !self.is_alias(found)) {

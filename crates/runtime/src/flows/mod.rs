@@ -43,7 +43,7 @@ pub(crate) struct FlowTable {
     pub(crate) scopes: Vec<ScopeTable>,
     pub(crate) aliases: Aliases,
     pub(crate) wheel: Wheel,
-    open_aliases: usize,
+    pub(crate) open_aliases: usize,
     seed: u64,
     next_id: u64,
     /// Aliases that could not be had: the store was full, or the key was
@@ -174,6 +174,24 @@ impl FlowTable {
             parent = scope.records.cold[unit as usize].parent;
         }
         (id, clock)
+    }
+
+    /// Sets the clock of the coarsest scope's unit of packet `i`, whose units
+    /// were noted by [`FlowTable::enter_units`]: under a switch it is the
+    /// packet's.
+    #[inline]
+    pub(crate) fn set_unit_clock<const S: usize, const N: usize>(
+        &mut self,
+        units: &mut [[UnitPlace; N]; S],
+        i: usize,
+        clock: u64,
+    ) {
+        if let Some(number) = self.scopes.len().checked_sub(1) {
+            let place = &mut units[number][i];
+            place.clock = clock;
+            let blocks = &mut self.scopes[number].records.blocks;
+            blocks.head_mut(place.unit).clock = clock;
+        }
     }
 
     /// The flow that an index entry, fetched before, stands for.

@@ -16,15 +16,13 @@ pub(crate) const ALIAS: u32 = 1 << 31;
 pub(crate) struct Cold {
     /// Time of the first packet.
     pub(crate) opened: u64,
-    /// View in which this runtime owns it; 1 in a process of its own.
-    pub(crate) view: u64,
     /// First of its aliases, plus one; 0 for none.
     pub(crate) aliases: u32,
     /// Record of the next wider scope, plus one; 0 for none.
     pub(crate) parent: u32,
     /// Records of finer scopes and aliases that hold on to this one.
     pub(crate) holders: u32,
-    pub(crate) unused: u32,
+    pub(crate) unused: [u32; 3],
 }
 
 /// The records.
@@ -98,11 +96,10 @@ impl Records {
         head.last_seen = now;
         self.cold[record as usize] = Cold {
             opened: now,
-            view: 1,
             aliases: 0,
             parent: 0,
             holders: 0,
-            unused: 0,
+            unused: [0; 3],
         };
         Some(record)
     }

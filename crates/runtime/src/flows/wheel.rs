@@ -87,6 +87,14 @@ impl Wheel {
         self.links[record as usize].slot = NIL;
     }
 
+    /// The earliest time at which [`Wheel::due`] may give a record; `None`
+    /// where none is in the wheel.
+    pub(crate) fn next(&self) -> Option<u64> {
+        let first = (self.second % SLOTS as u64) as usize;
+        let ahead = (0..SLOTS).find(|step| self.heads[(first + step) % SLOTS] != NIL)?;
+        Some((self.second + ahead as u64) * 1_000_000_000)
+    }
+
     /// A record whose slot has come up by `now`, taken out of the wheel.
     pub(crate) fn due(&mut self, now: u64) -> Option<u32> {
         let second = now / 1_000_000_000;
@@ -125,12 +133,15 @@ mod tests {
         wheel.insert(4, 99_999 * S); // beyond the wheel's span
         wheel.remove(3);
         assert_eq!(wheel.due(1_002 * S), None);
+        assert_eq!(wheel.next(), Some(1_003 * S));
         assert_eq!(wheel.due(1_003 * S), Some(2));
+        assert_eq!(wheel.next(), Some(1_005 * S));
         assert_eq!(wheel.due(1_004 * S), None);
         assert_eq!(wheel.due(1_005 * S), Some(1));
         assert_eq!(wheel.due(1_005 * S), None);
         assert_eq!(wheel.due(9_000 * S), None);
         assert_eq!(wheel.due(99_999 * S), Some(4));
+        assert_eq!(wheel.next(), None);
     }
 
     #[test]

@@ -14,7 +14,7 @@
 //! [`Load::scaled`] divides flows, capacity, queue and the numbers of the scaling rule
 //! alike: the curves keep their shape and a run takes less.
 
-mod flows;
+pub(crate) mod flows;
 #[cfg(test)]
 mod tests;
 mod world;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use weir_nf::host::Stage;
 use weir_packet::{Frame, FramePool, Time};
+use weir_protocol::counts::Countable as _;
 use weir_protocol::settings::ActorSettings;
 use weir_protocol::{Actors, Message, Peer, RuntimeId};
 use weir_runtime::{Report, Runtime, RuntimeConfig};
@@ -140,6 +141,11 @@ pub(super) fn run(plan: WorkerPlan) -> Result<WorkerEnd, String> {
 impl Seat {
     /// Ends the chain's flows and adds what was counted.
     fn close(&mut self, end: &mut WorkerEnd) {
+        let actors = self.actors.report();
+        end.units += actors.units;
+        end.held_most = end.held_most.max(actors.held_most);
+        let counts = self.actors.counts().iter();
+        end.counts.extend(counts.map(|(what, n)| (what.name(), n)));
         end.reports.push(self.actors.engine().report());
         if let Some(path) = &self.path {
             end.path.merge(path.counts);

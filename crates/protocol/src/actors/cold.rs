@@ -1,0 +1,162 @@
+//! What a unit has beside the record of its live actor: copies of other
+//! views, and hand-overs under way.
+
+use std::collections::BTreeMap;
+
+use weir_packet::Time;
+
+use super::kept::Kept;
+use crate::ids::{Clock, RuntimeId, View};
+use crate::message::{Entry, Image, MoveMode, Open, Refusal};
+
+/// What an actor that is kept as bytes is there for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// It was the owner and gave the unit away at the clock where its view
+    /// ended.
+    Source,
+    /// It was the owner when a failure, or an older dead end, put another view
+    /// in its place.
+    Retired,
+    /// It is the copy of another's.
+    Replica,
+}
+
+/// An actor kept as bytes.
+#[derive(Clone, Debug)]
+pub(crate) struct Stored {
+    pub(crate) role: Role,
+    /// The owner that feeds this replica; of an owner, its replica.
+    pub(crate) peer: Option<RuntimeId>,
+    pub(crate) clock: Clock,
+    pub(crate) state: Option<Vec<u8>>,
+    pub(crate) kept: Kept,
+    /// When the outputs were last sent again.
+    pub(crate) said: Time,
+}
+
+/// The live actor's share.
+#[derive(Debug, Default)]
+pub(crate) struct Keeper {
+    pub(crate) replica: Option<RuntimeId>,
+    pub(crate) kept: Kept,
+    /// The replica needs the whole state next.
+    pub(crate) whole: bool,
+    /// A function's state has changed since the replica was told.
+    pub(crate) changed: bool,
+    /// When the outputs were last sent again.
+    pub(crate) said: Time,
+    /// The view it resumed from after a failure.
+    pub(crate) resumed: View,
+    /// When the switch was last asked to repeat what is missing.
+    pub(crate) asked: Option<Time>,
+}
+
+/// A view that is open here and has no state yet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Waiting {
+    pub(crate) open: Open,
+    pub(crate) source: RuntimeId,
+    /// When the source is asked (again).
+    pub(crate) due: Time,
+    pub(crate) asked: bool,
+}
+
+/// The end of the live actor's view.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Closing {
+    pub(crate) new: View,
+    pub(crate) to: RuntimeId,
+    pub(crate) mode: MoveMode,
+    /// The new owner has asked for the state.
+    pub(crate) pulled: bool,
+}
+
+/// The source's side of a reprocessing.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Copying {
+    pub(crate) to: RuntimeId,
+    /// Clock of the last change that the target knows.
+    pub(crate) changed: Clock,
+    /// A change happened that no copy was sent for yet.
+    pub(crate) dirty: bool,
+    /// It is given up then.
+    pub(crate) until: Time,
+}
+
+/// The target's side of a reprocessing: the state is in the engine.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Early {
+    pub(crate) from: RuntimeId,
+    pub(crate) old: View,
+    pub(crate) clock: Clock,
+    pub(crate) until: Time,
+}
+
+/// What came before its `Open`.
+#[derive(Clone, Debug)]
+pub(crate) enum Ahead {
+    State(Image),
+    Copied {
+        clock: Clock,
+        changed: Clock,
+        touched: Vec<u8>,
+        outputs: Vec<Entry>,
+    },
+}
+
+/// The unit is empty and the switch is asked to end it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ending {
+    pub(crate) clock: Clock,
+    pub(crate) due: Time,
+    pub(crate) tries: u32,
+}
+
+/// Everything of a unit that a plain live actor does not need.
+#[derive(Debug, Default)]
+pub(crate) struct Cold {
+    pub(crate) live: Keeper,
+    pub(crate) stored: BTreeMap<View, Stored>,
+    pub(crate) waiting: Option<Waiting>,
+    pub(crate) closing: Option<Closing>,
+    pub(crate) copying: Option<Copying>,
+    pub(crate) early: Option<Early>,
+    /// With its sender, the view it is of and the one it is for, and when it
+    /// is given up.
+    pub(crate) ahead: Option<(RuntimeId, View, View, Ahead, Time)>,
+    /// A view that could not be taken, and why.
+    pub(crate) refused: Option<(View, Refusal)>,
+    pub(crate) ending: Option<Ending>,
+    /// Where the functions wanted to be, when the switch was last asked.
+    pub(crate) preferred: Option<(RuntimeId, Time)>,
+    /// When the unit's timer goes off.
+    pub(crate) timer: Option<Time>,
+}
+
+impl Cold {
+    /// The highest view that is known here beside the record's.
+    pub(crate) fn newest(&self) -> View {
+        let stored = self.stored.last_key_value().map(|(view, _)| *view);
+        let refused = self.refused.map_or(View::NONE, |(view, _)| view);
+        let waiting = self.waiting.map(|waiting| waiting.open.view);
+        stored.max(waiting).unwrap_or(View::NONE).max(refused)
+    }
+
+    /// True where nothing in it is of use: the unit gets by without it.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.stored.is_empty()
+            && self.waiting.is_none()
+            && self.closing.is_none()
+            && self.copying.is_none()
+            && self.early.is_none()
+            && self.ahead.is_none()
+            && self.refused.is_none()
+            && self.ending.is_none()
+            && self.preferred.is_none()
+            && self.timer.is_none()
+            && self.live.replica.is_none()
+            && self.live.kept.is_empty()
+            && self.live.asked.is_none()
+    }
+}

@@ -1,0 +1,149 @@
+//! What happened to a runtime's actors, by name.
+
+use crate::counts::countable;
+
+countable! {
+    /// One thing that is counted.
+    ActorCount {
+        // ---- packets
+        /// A first view began with its first packet.
+        Fresh = "actor_fresh",
+        /// A packet that was applied before came again.
+        Duplicate = "duplicate",
+        /// A packet came before the one it follows.
+        Gap = "gap",
+        /// A packet was held until the state of its view is here.
+        HeldForState = "held_for_state",
+        /// A packet was held because nothing was known of its view yet.
+        HeldEarly = "held_early",
+        /// The hold buffer was full: a copy went.
+        HoldOverflow = "hold_overflow",
+        /// A held packet's view was never opened here, or was over.
+        HoldDropped = "hold_dropped",
+        /// A packet of a view that is over was dropped.
+        StalePacket = "stale_packet",
+        /// A packet that makes no sense was dropped.
+        PacketRefused = "packet_refused",
+        /// The switch was asked to repeat what is missing.
+        RepeatAsked = "repeat_asked",
+        /// Outputs were sent once more.
+        SaidAgain = "outputs_said_again",
+        /// Outputs need not be kept any longer: the switch has let them out.
+        OutputsDone = "outputs_done",
+        // ---- messages
+        /// A message that makes no sense, or of a sender that may not say
+        /// that, was not acted on.
+        MessageRefused = "message_refused",
+        /// A message came too late to matter.
+        MessageStale = "message_stale",
+        // ---- planned views
+        /// A view without a state before it was opened by a message.
+        OpenedEmpty = "view_opened_empty",
+        /// A view was opened here that gets its state from its source.
+        OpenedPlanned = "view_opened_planned",
+        /// The state was here already, as a replica's copy.
+        PullSpared = "pull_spared",
+        /// The source was asked for the state.
+        PullSent = "pull_sent",
+        /// It was asked again.
+        PullRepeated = "pull_repeated",
+        /// A target asked for a state and got it.
+        PullAnswered = "pull_answered",
+        /// A view ends after a packet that is still to come.
+        Closing = "closing",
+        /// The source has applied the last packet of its view.
+        Closed = "closed",
+        /// A state left, unasked or asked for.
+        StateSent = "state_sent",
+        /// A state, or the end of its copies, came before its view was open.
+        StateAhead = "state_ahead",
+        /// A state was installed.
+        StateInstalled = "state_installed",
+        /// "No state" was installed.
+        NothingInstalled = "nothing_installed",
+        /// A state did not fit in here.
+        RefusedFull = "refused_full",
+        /// A state of another layout was refused.
+        RefusedLayout = "refused_layout",
+        /// A damaged state was refused.
+        RefusedCorrupt = "refused_corrupt",
+        /// A view could not go on here: the state that it needs is not here.
+        RefusedNoState = "refused_no_state",
+        /// The switch was told that a new view's state is held.
+        Held = "held",
+        // ---- reprocessing
+        /// An early state left, copies follow.
+        CopyingStarted = "copying_started",
+        /// The chain can't apply packets twice: moved in one step.
+        CopyingImpossible = "copying_impossible",
+        /// A packet that changed the state was copied.
+        CopySent = "copy_sent",
+        /// No move came: copies are no longer sent.
+        CopyingGivenUp = "copying_given_up",
+        /// An early state was installed.
+        EarlyInstalled = "early_installed",
+        /// A copy was applied without output.
+        CopyApplied = "copy_applied",
+        /// A copy was missing: the state is asked for.
+        CopiesLost = "copies_lost",
+        /// A view began with a state brought up to date by copies.
+        Reprocessed = "reprocessed",
+        /// An early state was given up: its move never came.
+        EarlyGivenUp = "early_given_up",
+        // ---- replication
+        /// A replica was told of packets.
+        Replicated = "replicated",
+        /// A replica was told the whole state.
+        ReplicatedWhole = "replicated_whole",
+        /// A new copy began.
+        ReplicaBegun = "replica_begun",
+        /// A copy was brought up to date.
+        ReplicaStored = "replica_stored",
+        /// Entries of an older view were refused.
+        EntriesFenced = "entries_fenced",
+        /// Entries that do not follow those before were refused.
+        EntriesGap = "entries_gap",
+        // ---- failure
+        /// The owner goes on under another view after a failure.
+        ResumedOwner = "resumed_owner",
+        /// A replica, or an older copy, became the owner after a failure.
+        ResumedCopy = "resumed_copy",
+        /// A unit starts from no state: all its holders were lost.
+        AfterLoss = "after_loss",
+        /// A live actor made room for another view.
+        Retired = "retired",
+        /// An ended unit made room for another one in its place.
+        Superseded = "superseded",
+        // ---- ends
+        /// The switch was asked for a tick.
+        TickAsked = "tick_asked",
+        /// The switch was asked to end a unit.
+        EndAsked = "end_asked",
+        /// It was asked again.
+        EndRepeated = "end_repeated",
+        /// Older views of a unit were forgotten.
+        Forgotten = "forgotten",
+        /// A unit has ended.
+        Ended = "ended",
+        // ---- the switch's restart
+        /// A switch of a higher generation has taken over.
+        Fenced = "generation_fenced",
+        /// A unit was claimed.
+        Claimed = "claimed",
+        /// A unit without state was dropped instead.
+        Unclaimed = "unclaimed",
+        // ---- leases and the rest
+        /// Ports were asked for.
+        LeaseWanted = "lease_wanted",
+        /// A block was granted.
+        LeaseGranted = "lease_granted",
+        /// A port is free again.
+        PortFreed = "port_freed",
+        /// A function wants its flows elsewhere.
+        MovePreferred = "move_preferred",
+        /// The load was asked for.
+        WorkloadTold = "workload_told",
+        /// The set of runtimes has changed.
+        ClusterTold = "cluster_told",
+    }
+}

@@ -1,0 +1,180 @@
+//! Ends: an owner asks for ticks when something is due, and for the unit's end
+//! when nothing is left of it. Only the switch grants an end.
+
+use weir_packet::{FramePool, Time};
+
+use super::cold::{Ending, Role};
+use super::table::Hot;
+use super::{ActorCount, Actors};
+use crate::ids::{UnitId, View};
+use crate::message::Message;
+
+/// How often the end of an empty unit is asked for; each time waits longer. A
+/// unit that never ends (what has no flow) is asked about no more often.
+const TRIES: u32 = 8;
+/// Units whose dues are asked for in one go.
+const DUES: usize = 256;
+
+impl Actors {
+    /// Asks for a tick for each unit in which something is due.
+    pub(super) fn ask_ticks(&mut self, now: Time) {
+        if self.dues_at().is_none_or(|at| at > now) {
+            return;
+        }
+        let mut due = core::mem::take(&mut self.due);
+        due.clear();
+        self.engine.due_units(now, DUES, &mut due);
+        for &unit in &due {
+            // The timers of a view that ends are the next owner's.
+            let live = self.table.live(UnitId(unit));
+            if let Some(hot) = live.filter(|hot| !hot.is_closing()) {
+                self.counts.add(ActorCount::TickAsked);
+                self.tell_switch(Message::Tick {
+                    unit: hot.unit,
+                    view: hot.view,
+                });
+            }
+        }
+        // More may be due; else the engine says when.
+        self.dues_from = match due.len() < DUES {
+            true => now.plus(self.settings.repeat_after / 8 + 1),
+            false => now,
+        };
+        self.due = due;
+    }
+
+    /// When units are next asked for dues.
+    pub(super) fn dues_at(&self) -> Option<Time> {
+        Some(self.engine.next_due()?.max(self.dues_from))
+    }
+
+    /// After a packet that may have left nothing of the unit: asks for its
+    /// end, at once or when no packet has come for a while.
+    pub(super) fn look_for_end(&mut self, now: Time, unit: UnitId, at_once: bool) {
+        let Some(hot) = self.table.live(unit) else {
+            return;
+        };
+        if hot.is_closing() || self.engine.has_unit(unit.0) {
+            return;
+        }
+        let due = now.plus(self.settings.repeat_after);
+        let cold = self.cold.entry(unit).or_default();
+        cold.ending = Some(Ending {
+            clock: hot.clock,
+            due,
+            tries: 0,
+        });
+        if at_once {
+            self.ask_end(hot);
+        }
+        self.arm(unit, due);
+    }
+
+    fn ask_end(&mut self, hot: Hot) {
+        self.counts.add(ActorCount::EndAsked);
+        self.tell_switch(Message::End {
+            unit: hot.unit,
+            view: hot.view,
+            clock: hot.clock,
+        });
+    }
+
+    /// Asks for the end again, where the unit is still empty.
+    pub(super) fn end_again(&mut self, now: Time, unit: UnitId) -> Option<Time> {
+        let ending = self.cold.get(&unit)?.ending?;
+        if ending.due > now {
+            return Some(ending.due);
+        }
+        let hot = self.table.live(unit);
+        let still = hot.filter(|hot| {
+            hot.clock == ending.clock
+                && !hot.is_closing()
+                && ending.tries < TRIES
+                && !self.engine.has_unit(unit.0)
+        });
+        let again = still.map(|hot| {
+            self.counts.add(ActorCount::EndRepeated);
+            self.ask_end(hot);
+            let tries = ending.tries + 1;
+            Ending {
+                due: now.plus(self.settings.repeat_after << tries),
+                tries,
+                ..ending
+            }
+        });
+        self.cold.get_mut(&unit)?.ending = again;
+        Some(again?.due)
+    }
+
+    /// The switch's word that views of the unit below `below` are of no use
+    /// any more; with `ended` the unit is over.
+    pub(super) fn forget(&mut self, pool: &mut FramePool, unit: UnitId, below: View, ended: bool) {
+        let Some(hot) = self.table.of(unit) else {
+            // Nothing of it was ever here, or another life has its place; what
+            // came early is dropped.
+            if let Some(cold) = self.cold.remove(&unit)
+                && let Some(at) = cold.timer
+            {
+                self.timers.remove(&(at, unit));
+            }
+            let dropped = self.hold.drop_below(pool, unit, below);
+            return self.counts.add_many(ActorCount::HoldDropped, dropped);
+        };
+        if ended {
+            self.counts.add(ActorCount::Ended);
+            self.drop_unit(pool, unit);
+            return self.unmake_live(unit, below);
+        }
+        let stale = hot.is_live() && hot.view < below;
+        if stale {
+            self.engine.forget_unit(unit.0);
+            self.unmake_live(unit, below);
+        } else if !hot.is_live() {
+            self.unmake_live(unit, below);
+        }
+        let mut forgotten = u64::from(stale);
+        if let Some(cold) = self.cold.get_mut(&unit) {
+            let newer = cold.stored.split_off(&below);
+            forgotten += cold.stored.len() as u64;
+            cold.stored = newer;
+            if stale {
+                cold.live = Default::default();
+                cold.closing = None;
+                cold.copying = None;
+                cold.ending = None;
+            }
+            if cold.waiting.is_some_and(|w| w.open.view < below) {
+                cold.waiting = None;
+            }
+            if cold.refused.is_some_and(|(view, _)| view < below) {
+                cold.refused = None;
+            }
+            if cold.ahead.as_ref().is_some_and(|ahead| ahead.2 < below) {
+                cold.ahead = None;
+            }
+            // Its view is over, and who owns the unit now does not copy.
+            if let Some(early) = cold.early
+                && early.old < below
+                && cold.waiting.is_none()
+            {
+                cold.early = None;
+                self.engine.forget_unit(unit.0);
+            }
+        }
+        self.counts.add_many(ActorCount::Forgotten, forgotten);
+        let dropped = self.hold.drop_below(pool, unit, below);
+        self.counts.add_many(ActorCount::HoldDropped, dropped);
+        self.tidy(unit);
+    }
+
+    /// Bytes of all actors that are kept as such.
+    pub(super) fn stored_bytes(&self) -> (u64, u64, u64) {
+        let (mut actors, mut replicas, mut bytes) = (0, 0, 0);
+        for stored in self.cold.values().flat_map(|cold| cold.stored.values()) {
+            actors += 1;
+            replicas += u64::from(stored.role == Role::Replica);
+            bytes += stored.state.as_ref().map_or(0, |s| s.len() as u64) + stored.kept.bytes();
+        }
+        (actors, replicas, bytes)
+    }
+}

@@ -1,0 +1,433 @@
+//! Planned views: the source applies up to the base and sends, the target
+//! takes over.
+
+use weir_packet::{FramePool, Time};
+use weir_runtime::SnapshotError;
+
+use super::cold::{Ahead, Closing, Keeper, Role, Stored, Waiting};
+use super::kept::Kept;
+use super::table::{Hot, REPLICA};
+use super::{ActorCount, Actors, Place};
+use crate::ids::{Clock, RuntimeId, UnitId, View};
+use crate::message::{Image, Message, MoveMode, Open, Origin, Refusal};
+use crate::plant::Plant;
+
+/// States and other things for views that are not open here yet, at most. The
+/// switch's window of unsettled views is smaller.
+const AHEAD: usize = 4_096;
+
+impl Actors {
+    // ---- the target's side
+
+    pub(super) fn open(&mut self, now: Time, pool: &mut FramePool, open: Open) {
+        let (unit, view) = (open.unit, open.view);
+        if view.generation() != self.generation || open.replica == Some(self.settings.id) {
+            return self.counts.add(ActorCount::MessageRefused);
+        }
+        match self.whereabouts(unit, view) {
+            Place::Unknown => {}
+            Place::Live => return self.opened_again(now, unit, open.replica),
+            Place::Waiting => return,
+            Place::Refused => {
+                let why = self.cold.get(&unit).and_then(|cold| cold.refused);
+                let why = why.map_or(Refusal::Full, |(_, why)| why);
+                return self.refuse(unit, view, why);
+            }
+            Place::Nowhere => return self.refuse(unit, view, Refusal::Full),
+            Place::Stale | Place::Stored => return self.counts.add(ActorCount::MessageStale),
+        }
+        if !self.claim(pool, unit, view) {
+            return self.counts.add(ActorCount::MessageStale);
+        }
+        match open.origin {
+            Origin::Nothing { after_loss } => self.open_empty(now, pool, &open, after_loss),
+            Origin::Planned { source } => self.open_planned(now, pool, &open, source),
+            Origin::Resumed { source } if source == self.settings.id => {
+                self.open_resumed(now, pool, &open);
+            }
+            Origin::Resumed { .. } => self.counts.add(ActorCount::MessageRefused),
+        }
+        self.tidy(unit);
+    }
+
+    /// The switch has not heard that the view is held; or its first packets
+    /// were here before the word of its replica.
+    fn opened_again(&mut self, now: Time, unit: UnitId, replica: Option<RuntimeId>) {
+        let cold = self.cold.entry(unit).or_default();
+        if replica.is_some() && cold.live.replica != replica {
+            cold.live.replica = replica;
+            self.mark(unit, REPLICA, 0);
+        }
+        self.say(now, unit, true);
+        self.tidy(unit);
+    }
+
+    fn open_empty(&mut self, now: Time, pool: &mut FramePool, open: &Open, after_loss: bool) {
+        self.counts.add(match after_loss {
+            true => ActorCount::AfterLoss,
+            false => ActorCount::OpenedEmpty,
+        });
+        self.retire(open.unit);
+        let image = Image {
+            clock: open.base,
+            state: None,
+            outputs: Vec::new(),
+        };
+        self.install(now, pool, open, image);
+    }
+
+    fn open_planned(&mut self, now: Time, pool: &mut FramePool, open: &Open, source: RuntimeId) {
+        let unit = open.unit;
+        if source == self.settings.id {
+            return self.counts.add(ActorCount::MessageRefused);
+        }
+        self.counts.add(ActorCount::OpenedPlanned);
+        let early = self.cold.get(&unit).and_then(|cold| cold.early);
+        if early.is_none_or(|early| early.old != open.old || early.from != source) {
+            self.retire(unit);
+        }
+        // A replica's copy may be all that is needed.
+        let stored = self.cold.get(&unit).and_then(|c| c.stored.get(&open.old));
+        if let Some(stored) = stored
+            && stored.clock == open.base
+            && stored.kept.covers(open.out, open.base)
+        {
+            let image = Image {
+                clock: stored.clock,
+                state: stored.state.clone(),
+                outputs: stored.kept.to_vec(),
+            };
+            self.counts.add(ActorCount::PullSpared);
+            self.retire(unit);
+            self.install(now, pool, open, image);
+            return;
+        }
+        // Time for a state that is on its way unasked.
+        let due = now.plus(self.settings.repeat_after / 8);
+        let cold = self.cold.entry(unit).or_default();
+        cold.refused = None;
+        cold.waiting = Some(Waiting {
+            open: *open,
+            source,
+            due,
+            asked: false,
+        });
+        match cold.ahead.take() {
+            Some((from, old, new, ahead, _)) if new == open.view => {
+                self.arrived(now, pool, from, unit, (old, new), ahead);
+            }
+            ahead => cold.ahead = ahead,
+        }
+        if self.cold.get(&unit).is_some_and(|c| c.waiting.is_some()) {
+            self.arm(unit, due);
+        }
+    }
+
+    /// What a source sends at the base: the state, or the end of its copies.
+    pub(super) fn arrived(
+        &mut self,
+        now: Time,
+        pool: &mut FramePool,
+        from: RuntimeId,
+        unit: UnitId,
+        (old, new): (View, View),
+        what: Ahead,
+    ) {
+        if new.generation() < self.generation || old >= new {
+            return self.counts.add(ActorCount::MessageStale);
+        }
+        match self.whereabouts(unit, new) {
+            Place::Waiting => {}
+            Place::Unknown => return self.keep_ahead(now, from, unit, (old, new), what),
+            Place::Nowhere => return self.counts.add(ActorCount::MessageRefused),
+            _ => return self.counts.add(ActorCount::MessageStale),
+        }
+        let waiting = self.cold.get(&unit).and_then(|cold| cold.waiting);
+        let Some(waiting) = waiting else { return };
+        let clock = match &what {
+            Ahead::State(image) => image.clock,
+            Ahead::Copied { clock, .. } => *clock,
+        };
+        let open = waiting.open;
+        if waiting.source != from || open.old != old || open.base != clock {
+            return self.counts.add(ActorCount::MessageRefused);
+        }
+        match what {
+            Ahead::State(image) => {
+                self.retire(unit);
+                self.install(now, pool, &open, image);
+            }
+            Ahead::Copied {
+                changed,
+                touched,
+                outputs,
+                ..
+            } => self.copied(now, pool, &open, changed, &touched, outputs),
+        }
+    }
+
+    /// A state may come before its view is open here.
+    fn keep_ahead(
+        &mut self,
+        now: Time,
+        from: RuntimeId,
+        unit: UnitId,
+        (old, new): (View, View),
+        what: Ahead,
+    ) {
+        if self.cold.len() >= AHEAD {
+            let others = self.cold.values().filter(|cold| cold.ahead.is_some());
+            if others.count() >= AHEAD {
+                // The target will ask for it.
+                return self.counts.add(ActorCount::MessageRefused);
+            }
+        }
+        let until = now.plus(self.patience());
+        let cold = self.cold.entry(unit).or_default();
+        if cold.ahead.as_ref().is_some_and(|ahead| ahead.2 > new) {
+            return self.counts.add(ActorCount::MessageStale);
+        }
+        cold.ahead = Some((from, old, new, what, until));
+        self.counts.add(ActorCount::StateAhead);
+        self.arm(unit, until);
+    }
+
+    /// Makes `image` the live actor of an open view, if the engine takes it,
+    /// and goes on with what waits for it.
+    pub(super) fn install(&mut self, now: Time, pool: &mut FramePool, open: &Open, image: Image) {
+        let (unit, view) = (open.unit, open.view);
+        match &image.state {
+            None => self.counts.add(ActorCount::NothingInstalled),
+            Some(state) => match self.engine.install_unit(unit.0, state) {
+                Ok(()) => self.counts.add(ActorCount::StateInstalled),
+                Err(error) => {
+                    let why = match error {
+                        SnapshotError::Corrupt => Refusal::Corrupt,
+                        SnapshotError::Layout(_) | SnapshotError::Version(_) => Refusal::Layout,
+                        _ => Refusal::Full,
+                    };
+                    return self.refuse(unit, view, why);
+                }
+            },
+        }
+        let kept = Kept::after(image.outputs, open.out);
+        self.take_over(now, pool, open, image.clock, kept);
+    }
+
+    /// The engine has the state: the view goes on from `clock`.
+    pub(super) fn take_over(
+        &mut self,
+        now: Time,
+        pool: &mut FramePool,
+        open: &Open,
+        clock: Clock,
+        kept: Kept,
+    ) {
+        let (unit, view) = (open.unit, open.view);
+        self.make_live(pool, unit, view, clock);
+        let cold = self.cold.entry(unit).or_default();
+        cold.waiting = None;
+        cold.closing = None;
+        cold.copying = None;
+        cold.early = None;
+        cold.ending = None;
+        cold.refused = None;
+        if cold.ahead.as_ref().is_some_and(|ahead| ahead.2 <= view) {
+            cold.ahead = None;
+        }
+        cold.live = Keeper {
+            replica: open.replica,
+            kept,
+            whole: true,
+            ..Keeper::default()
+        };
+        if open.replica.is_some() {
+            self.mark(unit, REPLICA, 0);
+        }
+        if self.settings.plant == Some(Plant::TargetForgets)
+            && let Origin::Planned { source } = open.origin
+        {
+            let forget = Message::Forget {
+                unit,
+                below: view,
+                ended: false,
+            };
+            self.tell_runtime(source, forget);
+        }
+        self.say(now, unit, true);
+        self.release(now, pool, unit);
+        self.flush(now, pool);
+        self.tidy(unit);
+    }
+
+    /// The view can't be taken; who repeats its opening hears it again.
+    pub(super) fn refuse(&mut self, unit: UnitId, view: View, why: Refusal) {
+        self.counts.add(match why {
+            Refusal::Full => ActorCount::RefusedFull,
+            Refusal::Layout => ActorCount::RefusedLayout,
+            Refusal::Corrupt => ActorCount::RefusedCorrupt,
+            Refusal::NoState => ActorCount::RefusedNoState,
+        });
+        if self.table.of(unit).is_some() {
+            let cold = self.cold.entry(unit).or_default();
+            cold.waiting = None;
+            cold.refused = Some((view, why));
+        }
+        self.tell_switch(Message::Refuse { unit, view, why });
+    }
+
+    // ---- the source's side
+
+    /// The view `old` ends after `at`.
+    pub(super) fn closed(
+        &mut self,
+        now: Time,
+        unit: UnitId,
+        (old, at): (View, Clock),
+        (new, to, mode): (View, RuntimeId, MoveMode),
+    ) {
+        if new <= old || new.generation() != self.generation || to == self.settings.id {
+            return self.counts.add(ActorCount::MessageRefused);
+        }
+        match self.whereabouts(unit, old) {
+            Place::Live => self.end_view(now, unit, at, (new, to, mode), false),
+            // Given away already, or put aside for a view after a failure.
+            _ => self.counts.add(ActorCount::MessageStale),
+        }
+    }
+
+    /// The target asks for the state of view `old` at `at`. It may be the
+    /// first to say that the view has ended.
+    pub(super) fn pulled(
+        &mut self,
+        now: Time,
+        from: RuntimeId,
+        unit: UnitId,
+        (old, at): (View, Clock),
+        new: View,
+    ) {
+        if new <= old || new.generation() < self.generation || from == self.settings.id {
+            return self.counts.add(ActorCount::MessageRefused);
+        }
+        match self.whereabouts(unit, old) {
+            Place::Live => self.end_view(now, unit, at, (new, from, MoveMode::Pull), true),
+            Place::Stored => {
+                let stored = self.cold.get(&unit).and_then(|c| c.stored.get(&old));
+                match stored {
+                    Some(s) if s.role == Role::Source && s.clock == at => {
+                        let image = image_of(s);
+                        self.counts.add(ActorCount::PullAnswered);
+                        self.send_state(unit, old, (new, from), image);
+                    }
+                    _ => self.counts.add(ActorCount::MessageStale),
+                }
+            }
+            Place::Stale | Place::Unknown => self.counts.add(ActorCount::MessageStale),
+            _ => self.counts.add(ActorCount::MessageRefused),
+        }
+    }
+
+    fn end_view(
+        &mut self,
+        now: Time,
+        unit: UnitId,
+        at: Clock,
+        (new, to, mode): (View, RuntimeId, MoveMode),
+        pulled: bool,
+    ) {
+        let Some(hot) = self.table.live(unit) else {
+            return;
+        };
+        let cold = self.cold.entry(unit).or_default();
+        let mut closing = cold.closing.unwrap_or(Closing {
+            new,
+            to,
+            mode,
+            pulled: false,
+        });
+        let known = cold.closing.is_some();
+        let fits = match known {
+            true => closing.new == new && closing.to == to && hot.limit == at,
+            false => !hot.is_closing() && at >= hot.clock,
+        };
+        if !fits {
+            self.tidy(unit);
+            return self.counts.add(ActorCount::MessageRefused);
+        }
+        closing.pulled |= pulled;
+        if !pulled {
+            closing.mode = mode;
+        }
+        cold.closing = Some(closing);
+        if !known {
+            self.counts.add(ActorCount::Closing);
+        }
+        self.table.set(Hot { limit: at, ..hot });
+        if hot.clock == at {
+            self.close(now, unit);
+        }
+    }
+
+    /// The last packet of the live actor's view has been applied: the state
+    /// leaves, a copy stays until the switch says that it may be forgotten.
+    pub(super) fn close(&mut self, _now: Time, unit: UnitId) {
+        let hot = self.table.live(unit).filter(|hot| hot.clock == hot.limit);
+        let (Some(hot), Some(cold)) = (hot, self.cold.get_mut(&unit)) else {
+            return;
+        };
+        let (closing, copying) = (cold.closing.take(), cold.copying.take());
+        let Some(closing) = closing else {
+            return;
+        };
+        cold.ending = None;
+        cold.preferred = None;
+        self.counts.add(ActorCount::Closed);
+        let touched = self.touched(unit);
+        self.put_aside(hot, Role::Source);
+        self.engine.forget_unit(unit.0);
+        self.unmake_live(unit, hot.view);
+        let stored = self.cold.get(&unit).and_then(|c| c.stored.get(&hot.view));
+        let Some(stored) = stored else { return };
+        let copied = copying.filter(|c| c.to == closing.to && closing.mode == MoveMode::Reprocess);
+        if let Some(copying) = copied
+            && !closing.pulled
+        {
+            let outputs = stored.kept.to_vec();
+            let copied = Message::Copied {
+                unit,
+                old: hot.view,
+                new: closing.new,
+                clock: hot.clock,
+                changed: copying.changed,
+                touched,
+                outputs,
+            };
+            self.tell_runtime(closing.to, copied);
+        } else if closing.pulled || closing.mode != MoveMode::Pull {
+            let image = image_of(stored);
+            if closing.pulled {
+                self.counts.add(ActorCount::PullAnswered);
+            }
+            self.send_state(unit, hot.view, (closing.new, closing.to), image);
+        }
+    }
+
+    fn send_state(&mut self, unit: UnitId, old: View, (new, to): (View, RuntimeId), image: Image) {
+        self.counts.add(ActorCount::StateSent);
+        let state = Message::State {
+            unit,
+            old,
+            new,
+            image,
+        };
+        self.tell_runtime(to, state);
+    }
+}
+
+fn image_of(stored: &Stored) -> Image {
+    Image {
+        clock: stored.clock,
+        state: stored.state.clone(),
+        outputs: stored.kept.to_vec(),
+    }
+}

@@ -1,0 +1,352 @@
+//! Data frames: to the engine in runs, and its entries into the books.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use weir_packet::{Fate, Frame, FrameMeta, FramePool, PacketMemory, Time, frame_flags};
+
+use super::cold::Role;
+use super::hold::Put;
+use super::table::{COPYING, GAP, Hot, REPLICA};
+use super::{ActorCount, Actors, After, Place, RUN};
+use crate::entry::to_part;
+use crate::ids::{Clock, RuntimeId, UnitId, View};
+use crate::message::{Entry, EntryBatch, Message};
+use crate::plant::Plant;
+
+/// Frames that are no packet: they may leave a unit without state.
+const NO_PACKET: u8 = frame_flags::TICK | frame_flags::LOST;
+
+impl Actors {
+    /// Data frames from the switch.
+    pub fn frames(&mut self, now: Time, pool: &mut FramePool, frames: &mut Vec<Frame>) {
+        self.packets += frames.len() as u64;
+        let memory = Arc::clone(pool.memory());
+        let mut left = frames.drain(..);
+        loop {
+            let ahead = left.as_slice();
+            let count = ahead.len().min(RUN);
+            if count == 0 {
+                break;
+            }
+            for frame in ahead.iter().take(count) {
+                self.table.prefetch(memory.meta(frame).unit);
+            }
+            let asked = self.whose_turn(&memory, ahead, count);
+            for frame in left.by_ref().take(count) {
+                let meta = memory.meta(&frame);
+                if meta.flags & NO_PACKET == 0
+                    && let Some(keeps) = self.table.step(meta.unit, meta.view, meta.clock)
+                {
+                    self.keeping |= keeps;
+                    self.run.push(frame);
+                } else {
+                    self.odd_frame(now, pool, &memory, frame);
+                }
+            }
+            self.flush(now, pool);
+            if let Some(unit) = asked {
+                self.ask_preference(now, unit);
+            }
+        }
+        self.want_leases(now);
+    }
+
+    /// A frame that is not simply the next packet of a live actor.
+    #[cold]
+    fn odd_frame(&mut self, now: Time, pool: &mut FramePool, memory: &PacketMemory, frame: Frame) {
+        let meta = *memory.meta(&frame);
+        let (unit, view, clock) = (UnitId(meta.unit), View(meta.view), Clock(meta.clock));
+        if clock == Clock::ZERO || meta.view >> 48 != 0 || meta.fate != Fate::Pending {
+            self.counts.add(ActorCount::PacketRefused);
+            return pool.give(frame);
+        }
+        if view.generation() < self.generation {
+            self.counts.add(ActorCount::StalePacket);
+            return pool.give(frame);
+        }
+        self.renew(pool, view.generation());
+        match self.whereabouts(unit, view) {
+            Place::Live => self.live_frame(now, pool, memory, &meta, frame),
+            Place::Waiting => {
+                self.counts.add(ActorCount::HeldForState);
+                self.hold_frame(now, pool, &meta, frame);
+            }
+            Place::Unknown => {
+                const LOSS: u8 = frame_flags::FRESH | frame_flags::AFTER_LOSS;
+                if meta.flags & LOSS == frame_flags::FRESH {
+                    self.begin(now, pool, unit, view);
+                    self.live_frame(now, pool, memory, &meta, frame);
+                } else {
+                    self.counts.add(ActorCount::HeldEarly);
+                    self.hold_frame(now, pool, &meta, frame);
+                }
+            }
+            Place::Stored => {
+                if meta.flags & frame_flags::REPEATED != 0 {
+                    self.say_stored(now, unit, view);
+                }
+                self.counts.add(ActorCount::Duplicate);
+                pool.give(frame);
+            }
+            Place::Stale | Place::Refused => {
+                self.counts.add(ActorCount::StalePacket);
+                pool.give(frame);
+            }
+            Place::Nowhere => {
+                self.counts.add(ActorCount::PacketRefused);
+                pool.give(frame);
+            }
+        }
+    }
+
+    /// A first view: what was known of the unit's place is of another life.
+    fn begin(&mut self, now: Time, pool: &mut FramePool, unit: UnitId, view: View) {
+        if self.table.at(unit).is_some_and(|hot| hot.unit.0 != 0) {
+            self.flush(now, pool);
+            self.drop_unit(pool, unit);
+        }
+        if self.claim(pool, unit, view) {
+            self.counts.add(ActorCount::Fresh);
+            self.make_live(pool, unit, view, Clock::ZERO);
+            self.after.push(After::Begun(unit));
+        }
+    }
+
+    fn hold_frame(&mut self, now: Time, pool: &mut FramePool, meta: &FrameMeta, frame: Frame) {
+        let key = (UnitId(meta.unit), View(meta.view));
+        if self.hold.put(pool, now, key, Clock(meta.clock), frame) == Put::Overflow {
+            self.counts.add(ActorCount::HoldOverflow);
+        }
+        self.sweep_after(now);
+    }
+
+    fn live_frame(
+        &mut self,
+        now: Time,
+        pool: &mut FramePool,
+        memory: &PacketMemory,
+        meta: &FrameMeta,
+        frame: Frame,
+    ) {
+        let Some(hot) = self.table.live(UnitId(meta.unit)) else {
+            return pool.give(frame);
+        };
+        if meta.clock <= hot.clock.0 {
+            self.counts.add(ActorCount::Duplicate);
+            pool.give(frame);
+            if meta.flags & frame_flags::REPEATED != 0 {
+                self.echo(now, pool, hot);
+            }
+        } else if meta.clock > hot.limit.0 {
+            self.counts.add(ActorCount::PacketRefused);
+            pool.give(frame);
+        } else if meta.clock > hot.clock.0 + 1 {
+            self.counts.add(ActorCount::Gap);
+            self.hold_frame(now, pool, meta, frame);
+            self.mark(hot.unit, GAP, 0);
+            self.ask_repeat(now, hot);
+        } else {
+            self.accept(now, pool, memory, hot, frame);
+            if hot.flags & GAP != 0 {
+                self.release(now, pool, hot.unit);
+            }
+        }
+    }
+
+    /// Takes the packet that comes next for a live actor.
+    fn accept(
+        &mut self,
+        now: Time,
+        pool: &mut FramePool,
+        memory: &PacketMemory,
+        mut hot: Hot,
+        frame: Frame,
+    ) {
+        let flags = memory.meta(&frame).flags;
+        hot.clock = hot.clock.next();
+        self.table.set(hot);
+        self.keeping |= hot.flags & REPLICA != 0;
+        if flags & frame_flags::TICK != 0 {
+            self.after.push(After::Ticked(hot.unit));
+        } else if flags & frame_flags::LOST != 0 {
+            self.after.push(After::Begun(hot.unit));
+        }
+        if hot.clock == hot.limit {
+            self.after.push(After::Close(hot.unit));
+        }
+        if hot.flags & COPYING == 0 {
+            self.run.push(frame);
+            return;
+        }
+        // Alone, so that its own change is seen.
+        let close = self.after.pop_if(|after| matches!(after, After::Close(_)));
+        self.flush(now, pool);
+        let part = to_part(memory, &frame);
+        self.run.push(frame);
+        self.flush(now, pool);
+        self.send_copy(hot, part);
+        self.after.extend(close);
+    }
+
+    /// Applies what is held for the unit's live actor and has become its turn.
+    pub(super) fn release(&mut self, now: Time, pool: &mut FramePool, unit: UnitId) {
+        let memory = Arc::clone(pool.memory());
+        while let Some(hot) = self.table.live(unit) {
+            let key = (unit, hot.view);
+            let next = match hot.clock < hot.limit {
+                true => self.hold.next(pool, key, hot.clock.next()),
+                false => None,
+            };
+            if let Some(frame) = next {
+                self.accept(now, pool, &memory, hot, frame);
+                continue;
+            }
+            if self.hold.has(key) {
+                self.mark(unit, GAP, 0);
+                self.ask_repeat(now, hot);
+            } else {
+                self.mark(unit, 0, GAP);
+                if let Some(cold) = self.cold.get_mut(&unit) {
+                    cold.live.asked = None;
+                }
+            }
+            break;
+        }
+    }
+
+    /// Gives the run to the engine, keeps and sends its entries, and does what
+    /// is to be done after it.
+    pub(super) fn flush(&mut self, now: Time, pool: &mut FramePool) {
+        if !self.run.is_empty() {
+            let keeping = core::mem::take(&mut self.keeping)
+                || self.settings.keep_outputs
+                || self.settings.plant == Some(Plant::DropWithoutEntry);
+            if keeping {
+                let mut entries = core::mem::take(&mut self.scratch);
+                self.engine.apply(pool, &mut self.run, &mut entries);
+                self.keep(pool, &mut entries);
+                self.scratch = entries;
+            } else {
+                self.engine
+                    .apply(pool, &mut self.run, &mut self.outbox.entries);
+            }
+        }
+        while let Some(after) = self.after.pop() {
+            match after {
+                After::Close(unit) => self.close(now, unit),
+                After::Ticked(unit) => self.look_for_end(now, unit, true),
+                After::Begun(unit) => self.look_for_end(now, unit, false),
+            }
+        }
+    }
+
+    /// Puts entries into the units' books and sends them on: to the switch, or
+    /// to the units' replicas.
+    fn keep(&mut self, pool: &mut FramePool, entries: &mut Vec<Frame>) {
+        let memory = Arc::clone(pool.memory());
+        let mut batches: BTreeMap<(RuntimeId, UnitId), EntryBatch> = BTreeMap::new();
+        let mut parts = Vec::new();
+        let mut frames: Vec<Frame> = Vec::new();
+        for frame in entries.drain(..) {
+            let meta = memory.meta(&frame);
+            let (unit, view) = (UnitId(meta.unit), View(meta.view));
+            let (clock, fate) = (Clock(meta.clock), meta.fate);
+            parts.push(to_part(&memory, &frame));
+            frames.push(frame);
+            if !fate.closes() {
+                continue;
+            }
+            let parts = core::mem::take(&mut parts);
+            if fate == Fate::Dropped && self.settings.plant == Some(Plant::DropWithoutEntry) {
+                pool.give_all(&mut frames);
+                continue;
+            }
+            let replica = self.cold.get(&unit).and_then(|cold| cold.live.replica);
+            if replica.is_none() && !self.settings.keep_outputs {
+                self.outbox.entries.append(&mut frames);
+                continue;
+            }
+            let entry = Entry { clock, parts };
+            match replica {
+                None => self.outbox.entries.append(&mut frames),
+                Some(replica) => {
+                    pool.give_all(&mut frames);
+                    let batch = batches
+                        .entry((replica, unit))
+                        .or_insert_with(|| EntryBatch {
+                            unit,
+                            view,
+                            clock,
+                            state: crate::message::StateUpdate::Omitted,
+                            entries: Vec::new(),
+                        });
+                    batch.clock = clock;
+                    batch.entries.push(entry.clone());
+                }
+            }
+            let kept = &mut self.cold.entry(unit).or_default().live.kept;
+            kept.push(entry);
+            if self.settings.plant == Some(Plant::OwnerForgets) {
+                kept.clear();
+            }
+        }
+        // An entry without an end is a fault of the engine; no frame leaks.
+        pool.give_all(&mut frames);
+        self.replicate(batches);
+    }
+
+    /// Asks the switch, once in a while, for what is missing.
+    pub(super) fn ask_repeat(&mut self, now: Time, hot: Hot) {
+        let cold = self.cold.entry(hot.unit).or_default();
+        let due = cold
+            .live
+            .asked
+            .map(|at| at.plus(self.settings.repeat_after));
+        if due.is_none_or(|due| due <= now) {
+            cold.live.asked = Some(now);
+            self.counts.add(ActorCount::RepeatAsked);
+            self.tell_switch(Message::Repeat {
+                unit: hot.unit,
+                view: hot.view,
+                after: hot.clock,
+            });
+        }
+        self.arm(hot.unit, now.plus(self.settings.repeat_after));
+    }
+
+    /// The switch repeats a packet that was applied: it misses the entry.
+    fn echo(&mut self, now: Time, pool: &mut FramePool, hot: Hot) {
+        self.flush(now, pool);
+        let again = self.settings.repeat_after / 2;
+        let due = self
+            .cold
+            .get(&hot.unit)
+            .is_some_and(|cold| !cold.live.kept.is_empty() && cold.live.said.plus(again) <= now);
+        if due {
+            self.counts.add(ActorCount::SaidAgain);
+            self.say(now, hot.unit, false);
+        }
+    }
+
+    /// The same for an actor whose view is over. Only the source of a planned
+    /// view can still be heard.
+    fn say_stored(&mut self, now: Time, unit: UnitId, view: View) {
+        let again = self.settings.repeat_after / 2;
+        let stored = self
+            .cold
+            .get_mut(&unit)
+            .and_then(|c| c.stored.get_mut(&view));
+        let Some(stored) = stored else {
+            return;
+        };
+        let due = stored.role == Role::Source
+            && !stored.kept.is_empty()
+            && stored.said.plus(again) <= now;
+        if due {
+            stored.said = now;
+            self.counts.add(ActorCount::SaidAgain);
+            self.say_of_stored(unit, view);
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! A switch that starts again: its elders are fenced, and it hears what is
+//! here.
+
+use weir_packet::{FramePool, Time};
+
+use super::cold::Role;
+use super::table::Hot;
+use super::{ActorCount, Actors};
+use crate::ids::{UnitId, View};
+use crate::message::{Claim, Message};
+
+/// Claims in one message.
+const CLAIMS: usize = 64;
+
+impl Actors {
+    /// A switch of this generation speaks: nothing of an older one's views is
+    /// applied, stored or forgotten any more.
+    pub(super) fn renew(&mut self, pool: &mut FramePool, generation: u16) {
+        if generation <= self.generation {
+            return;
+        }
+        let before = core::mem::replace(&mut self.generation, generation);
+        if before == 0 {
+            return;
+        }
+        self.counts.add(ActorCount::Fenced);
+        // Blocks are granted anew; which of them are free the new switch says.
+        self.granted.clear();
+        for (_, asked) in &mut self.wanted {
+            *asked = None;
+        }
+        let units: Vec<Hot> = self.table.units().collect();
+        for hot in units {
+            if hot.is_live() && hot.view.generation() < generation {
+                let limit = hot.clock;
+                self.table.set(Hot { limit, ..hot });
+            }
+        }
+        for (unit, cold) in &mut self.cold {
+            cold.waiting = None;
+            cold.closing = None;
+            cold.copying = None;
+            cold.ahead = None;
+            cold.ending = None;
+            cold.preferred = None;
+            cold.refused = None;
+            if cold.early.take().is_some() {
+                self.engine.forget_unit(unit.0);
+            }
+        }
+        let dropped = self.hold.clear(pool);
+        self.counts.add_many(ActorCount::HoldDropped, dropped);
+    }
+
+    pub(super) fn recover(&mut self, now: Time, pool: &mut FramePool, generation: u16) {
+        self.flush(now, pool);
+        self.renew(pool, generation);
+        let mut claims = Vec::new();
+        let units: Vec<Hot> = self.table.units().collect();
+        for hot in units {
+            match self.claim_of(&hot) {
+                Some(claim) => {
+                    self.counts.add(ActorCount::Claimed);
+                    claims.push(claim);
+                }
+                // What has no state has no names: nobody could find it.
+                None => {
+                    if self.drop_stateless(pool, &hot) {
+                        self.counts.add(ActorCount::Unclaimed);
+                    }
+                }
+            }
+            if claims.len() >= CLAIMS {
+                let claims = core::mem::take(&mut claims);
+                self.send_claims(generation, claims, false);
+            }
+        }
+        self.send_claims(generation, claims, true);
+    }
+
+    fn send_claims(&mut self, generation: u16, claims: Vec<Claim>, last: bool) {
+        self.tell_switch(Message::Claims {
+            generation,
+            claims,
+            last,
+        });
+    }
+
+    /// The best that is here of a unit: the highest view with state.
+    fn claim_of(&self, hot: &Hot) -> Option<Claim> {
+        let unit = hot.unit;
+        let live = match hot.is_live() {
+            true => self
+                .export(unit)
+                .map(|state| (hot.view, true, hot.clock, state)),
+            false => None,
+        };
+        let stored = self.cold.get(&unit).and_then(|cold| {
+            let with_state = |(view, stored): (&View, &super::Stored)| {
+                let state = stored.state.clone()?;
+                Some((*view, stored.role != Role::Replica, stored.clock, state))
+            };
+            cold.stored.iter().rev().find_map(with_state)
+        });
+        let (view, owner, clock, state) = match (live, stored) {
+            (Some(live), Some(stored)) if stored.0 > live.0 => stored,
+            (Some(live), _) => live,
+            (None, stored) => stored?,
+        };
+        let (flows, aliases) = self.engine.read_names(&state).ok()?;
+        Some(Claim {
+            unit,
+            view,
+            owner,
+            clock,
+            flows,
+            aliases,
+        })
+    }
+
+    fn drop_stateless(&mut self, pool: &mut FramePool, hot: &Hot) -> bool {
+        let unit: UnitId = hot.unit;
+        let stored = self.cold.get(&unit).is_some_and(|c| !c.stored.is_empty());
+        let known = hot.is_live() || stored;
+        if known {
+            self.drop_unit(pool, unit);
+        }
+        known
+    }
+}

@@ -1,0 +1,235 @@
+//! Reprocessing: the target gets an early state and then copies of the packets
+//! that change it, which it applies without output. When the view ends it is
+//! there already.
+
+use weir_packet::{FramePool, Time, frame_flags};
+
+use super::cold::{Copying, Early};
+use super::kept::Kept;
+use super::table::{COPYING, Hot};
+use super::{ActorCount, Actors, Place};
+use crate::entry::to_frame;
+use crate::ids::{Clock, RuntimeId, UnitId, View};
+use crate::message::{Entry, Image, Message, MoveMode, Open, Part};
+
+impl Actors {
+    // ---- the source's side
+
+    /// Sends an early state, if packets may be applied twice here, and asks
+    /// for the move.
+    pub(super) fn prepare(&mut self, now: Time, unit: UnitId, view: View, to: RuntimeId) {
+        if to == self.settings.id {
+            return self.counts.add(ActorCount::MessageRefused);
+        }
+        let live = self.table.live(unit);
+        let Some(hot) = live.filter(|hot| hot.view == view && !hot.is_closing()) else {
+            return self.counts.add(ActorCount::MessageStale);
+        };
+        let mut mode = MoveMode::Reprocess;
+        if !self.engine.is_replayable() {
+            self.counts.add(ActorCount::CopyingImpossible);
+            mode = MoveMode::Push;
+        } else if self.copying_to(unit) != Some(to) {
+            self.start_copying(now, hot, to);
+        }
+        self.tell_switch(Message::Move {
+            unit,
+            view,
+            to,
+            mode,
+        });
+    }
+
+    fn copying_to(&self, unit: UnitId) -> Option<RuntimeId> {
+        Some(self.cold.get(&unit)?.copying?.to)
+    }
+
+    fn start_copying(&mut self, now: Time, hot: Hot, to: RuntimeId) {
+        let unit = hot.unit;
+        self.cold.entry(unit).or_default();
+        // What has changed so far is in the state that leaves now.
+        self.look_for_change(unit);
+        let until = now.plus(self.patience());
+        if let Some(cold) = self.cold.get_mut(&unit) {
+            cold.copying = Some(Copying {
+                to,
+                changed: hot.clock,
+                dirty: false,
+                until,
+            });
+        }
+        self.counts.add(ActorCount::CopyingStarted);
+        let image = Image {
+            clock: hot.clock,
+            state: self.export(unit),
+            outputs: Vec::new(),
+        };
+        let state = Message::State {
+            unit,
+            old: hot.view,
+            new: View::NONE,
+            image,
+        };
+        self.tell_runtime(to, state);
+        self.mark(unit, COPYING, 0);
+        self.arm(unit, until);
+    }
+
+    /// Copies a packet that was just applied, if it changed the state.
+    pub(super) fn send_copy(&mut self, hot: Hot, packet: Part) {
+        self.look_for_change(hot.unit);
+        let copying = self.cold.get_mut(&hot.unit);
+        let Some(copying) = copying.and_then(|cold| cold.copying.as_mut()) else {
+            return;
+        };
+        if !core::mem::take(&mut copying.dirty) {
+            return;
+        }
+        let after = core::mem::replace(&mut copying.changed, hot.clock);
+        let to = copying.to;
+        self.counts.add(ActorCount::CopySent);
+        let copy = Message::Copy {
+            unit: hot.unit,
+            old: hot.view,
+            clock: hot.clock,
+            after,
+            packet,
+        };
+        self.tell_runtime(to, copy);
+    }
+
+    /// What the engine itself keeps of the unit.
+    pub(super) fn touched(&self, unit: UnitId) -> Vec<u8> {
+        let mut touched = Vec::new();
+        if self.engine.has_unit(unit.0) {
+            self.engine.export_touch(unit.0, &mut touched);
+        }
+        touched
+    }
+
+    // ---- the target's side
+
+    /// An early state: into the engine, where nothing but copies reaches it.
+    #[allow(clippy::too_many_arguments)] // a message's fields
+    pub(super) fn early(
+        &mut self,
+        now: Time,
+        pool: &mut FramePool,
+        from: RuntimeId,
+        unit: UnitId,
+        old: View,
+        image: Image,
+    ) {
+        if old.generation() < self.generation {
+            return self.counts.add(ActorCount::MessageStale);
+        }
+        // Nothing newer than its view may be known, and the view may not live
+        // here; a replica's copy of it may.
+        let hot = self.table.of(unit);
+        let newest = hot.map_or(View::NONE, |hot| self.newest(&hot));
+        let fits = match self.whereabouts(unit, old) {
+            Place::Stored => newest == old,
+            Place::Unknown => true,
+            _ => false,
+        };
+        if !fits || !self.claim(pool, unit, old) {
+            return self.counts.add(ActorCount::MessageStale);
+        }
+        self.retire(unit);
+        let until = now.plus(self.patience());
+        let installed = match &image.state {
+            Some(state) => self.engine.install_unit(unit.0, state).is_ok(),
+            None => true,
+        };
+        if !installed {
+            // The state itself will be refused, when it comes, or fit then.
+            self.counts.add(ActorCount::CopiesLost);
+            return self.tidy(unit);
+        }
+        self.counts.add(ActorCount::EarlyInstalled);
+        self.cold.entry(unit).or_default().early = Some(Early {
+            from,
+            old,
+            clock: image.clock,
+            until,
+        });
+        self.arm(unit, until);
+    }
+
+    /// A packet that changed the state at the source.
+    #[allow(clippy::too_many_arguments)] // a message's fields
+    pub(super) fn copy(
+        &mut self,
+        now: Time,
+        pool: &mut FramePool,
+        from: RuntimeId,
+        unit: UnitId,
+        old: View,
+        (after, clock): (Clock, Clock),
+        packet: &Part,
+    ) {
+        let early = self.cold.get(&unit).and_then(|cold| cold.early);
+        let Some(mut early) = early.filter(|e| e.from == from && e.old == old) else {
+            return self.counts.add(ActorCount::MessageStale);
+        };
+        if clock <= early.clock {
+            return self.counts.add(ActorCount::MessageStale);
+        }
+        let frame = match early.clock == after {
+            true => to_frame(pool, (unit, old, clock), packet),
+            false => Err(weir_packet::NoFrame::Exhausted),
+        };
+        let Ok(mut frame) = frame else {
+            return self.give_up_early(unit, ActorCount::CopiesLost);
+        };
+        pool.memory().meta_mut(&mut frame).flags |= frame_flags::NO_OUTPUT;
+        self.run.push(frame);
+        let mut entries = core::mem::take(&mut self.scratch);
+        self.engine.apply(pool, &mut self.run, &mut entries);
+        pool.give_all(&mut entries);
+        self.scratch = entries;
+        self.counts.add(ActorCount::CopyApplied);
+        early.clock = clock;
+        early.until = now.plus(self.patience());
+        if let Some(cold) = self.cold.get_mut(&unit) {
+            cold.early = Some(early);
+        }
+    }
+
+    /// The view is open and its source has sent the last copy.
+    pub(super) fn copied(
+        &mut self,
+        now: Time,
+        pool: &mut FramePool,
+        open: &Open,
+        changed: Clock,
+        touched: &[u8],
+        outputs: Vec<Entry>,
+    ) {
+        let unit = open.unit;
+        let early = self.cold.get(&unit).and_then(|cold| cold.early);
+        let whole = early.is_some_and(|early| early.clock == changed);
+        let fits = match self.engine.has_unit(unit.0) {
+            true => whole && self.engine.install_touch(unit.0, touched).is_ok(),
+            false => whole && touched.is_empty(),
+        };
+        if !fits {
+            self.give_up_early(unit, ActorCount::CopiesLost);
+            return self.pull(now, unit);
+        }
+        self.counts.add(ActorCount::Reprocessed);
+        let kept = Kept::after(outputs, open.out);
+        self.take_over(now, pool, open, open.base, kept);
+    }
+
+    /// Forgets an early state.
+    pub(super) fn give_up_early(&mut self, unit: UnitId, why: ActorCount) {
+        self.counts.add(why);
+        if let Some(cold) = self.cold.get_mut(&unit)
+            && cold.early.take().is_some()
+        {
+            self.engine.forget_unit(unit.0);
+        }
+        self.tidy(unit);
+    }
+}

@@ -1,0 +1,186 @@
+//! What is done when time passes. A unit has one timer, for whatever of it is
+//! due first.
+
+use weir_packet::{FramePool, Time};
+
+use super::table::COPYING;
+use super::{ActorCount, Actors};
+use crate::ids::UnitId;
+use crate::message::Message;
+use crate::plant::Plant;
+
+impl Actors {
+    /// Does what is due: repeats, expiry.
+    pub fn tick(&mut self, now: Time, pool: &mut FramePool) {
+        while let Some(&(at, unit)) = self.timers.first() {
+            if at > now {
+                break;
+            }
+            self.timers.pop_first();
+            if let Some(cold) = self.cold.get_mut(&unit) {
+                cold.timer = None;
+            }
+            if self.settings.plant != Some(Plant::NoRepeats) {
+                self.unit_due(now, unit);
+            }
+            self.tidy(unit);
+        }
+        if self.sweep_at.is_some_and(|at| at <= now) {
+            self.sweep(now, pool);
+        }
+        self.ask_ticks(now);
+        self.want_leases(now);
+        self.flush(now, pool);
+    }
+
+    /// When [`Actors::tick`] has something to do next.
+    pub fn next_deadline(&self) -> Option<Time> {
+        let timer = self.timers.first().map(|(at, _)| *at);
+        [timer, self.sweep_at, self.dues_at()]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// How long something is kept that may never be asked for.
+    pub(super) fn patience(&self) -> u64 {
+        self.settings.repeat_after.saturating_mul(64)
+    }
+
+    /// Sets the unit's timer, if it would not go off before. The unit has
+    /// something beside its record.
+    pub(super) fn arm(&mut self, unit: UnitId, at: Time) {
+        let Some(cold) = self.cold.get_mut(&unit) else {
+            return;
+        };
+        match cold.timer {
+            Some(before) if before <= at => {}
+            before => {
+                if let Some(before) = before {
+                    self.timers.remove(&(before, unit));
+                }
+                cold.timer = Some(at);
+                self.timers.insert((at, unit));
+            }
+        }
+    }
+
+    fn unit_due(&mut self, now: Time, unit: UnitId) {
+        let dues = [
+            self.pull_again(now, unit),
+            self.repeat_again(now, unit),
+            self.end_again(now, unit),
+            self.give_up(now, unit),
+        ];
+        if let Some(next) = dues.into_iter().flatten().min() {
+            self.arm(unit, next);
+        }
+    }
+
+    fn pull_again(&mut self, now: Time, unit: UnitId) -> Option<Time> {
+        let waiting = self.cold.get(&unit)?.waiting?;
+        if waiting.due > now {
+            return Some(waiting.due);
+        }
+        self.pull(now, unit);
+        Some(self.cold.get(&unit)?.waiting?.due)
+    }
+
+    /// Asks the source of a view that is open here for its state.
+    pub(super) fn pull(&mut self, now: Time, unit: UnitId) {
+        let due = now.plus(self.settings.repeat_after);
+        let waiting = self.cold.get_mut(&unit).and_then(|c| c.waiting.as_mut());
+        let Some(waiting) = waiting else { return };
+        waiting.due = due;
+        let again = core::mem::replace(&mut waiting.asked, true);
+        let (open, source) = (waiting.open, waiting.source);
+        self.counts.add(match again {
+            true => ActorCount::PullRepeated,
+            false => ActorCount::PullSent,
+        });
+        let pull = Message::Pull {
+            unit,
+            old: open.old,
+            new: open.view,
+            at: open.base,
+        };
+        self.tell_runtime(source, pull);
+        self.arm(unit, due);
+    }
+
+    /// Asks again for what is missing between the packets that are here.
+    fn repeat_again(&mut self, now: Time, unit: UnitId) -> Option<Time> {
+        let asked = self.cold.get(&unit)?.live.asked?;
+        let hot = self.table.live(unit);
+        let Some(hot) = hot.filter(|hot| self.hold.has((unit, hot.view))) else {
+            self.cold.get_mut(&unit)?.live.asked = None;
+            return None;
+        };
+        let due = asked.plus(self.settings.repeat_after);
+        if due <= now {
+            self.ask_repeat(now, hot);
+            return Some(now.plus(self.settings.repeat_after));
+        }
+        Some(due)
+    }
+
+    /// Gives up what was to be followed by something that never came.
+    fn give_up(&mut self, now: Time, unit: UnitId) -> Option<Time> {
+        let cold = self.cold.get_mut(&unit)?;
+        if cold.preferred.is_some_and(|(_, until)| until <= now) {
+            cold.preferred = None;
+        }
+        if cold.ahead.as_ref().is_some_and(|ahead| ahead.4 <= now) {
+            cold.ahead = None;
+            self.counts.add(ActorCount::MessageStale);
+        }
+        let is_waiting = cold.waiting.is_some();
+        if cold.copying.is_some_and(|copying| copying.until <= now) && cold.closing.is_none() {
+            cold.copying = None;
+            self.counts.add(ActorCount::CopyingGivenUp);
+            self.mark(unit, 0, COPYING);
+        }
+        let early = self.cold.get(&unit)?.early;
+        if early.is_some_and(|early| early.until <= now) && !is_waiting {
+            self.give_up_early(unit, ActorCount::EarlyGivenUp);
+        }
+        let cold = self.cold.get(&unit)?;
+        let later = |until: Time| until.max(now.plus(self.settings.repeat_after));
+        [
+            cold.preferred.map(|(_, until)| until),
+            cold.ahead.as_ref().map(|ahead| ahead.4),
+            cold.copying.map(|copying| later(copying.until)),
+            cold.early.map(|early| later(early.until)),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+
+    // ---- held packets
+
+    /// Held packets are looked through after a while.
+    pub(super) fn sweep_after(&mut self, now: Time) {
+        let at = now.plus(self.settings.repeat_after.saturating_mul(8));
+        self.sweep_at.get_or_insert(at);
+    }
+
+    /// Drops held packets that nobody has asked for, or that are over.
+    fn sweep(&mut self, now: Time, pool: &mut FramePool) {
+        self.sweep_at = None;
+        let since = Time(
+            now.0
+                .saturating_sub(self.settings.repeat_after.saturating_mul(8)),
+        );
+        let (table, cold) = (&self.table, &self.cold);
+        let dropped = self.hold.sweep(pool, since, |unit, view| {
+            let waits = |c: &super::Cold| c.waiting.is_some_and(|w| w.open.view == view);
+            table.live(unit).is_some_and(|hot| hot.view == view)
+                || cold.get(&unit).is_some_and(waits)
+        });
+        self.counts.add_many(ActorCount::HoldDropped, dropped);
+        if self.hold.held() > 0 {
+            self.sweep_after(now);
+        }
+    }
+}

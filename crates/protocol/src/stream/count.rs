@@ -1,0 +1,150 @@
+//! What can happen in a stream, and why frames and messages are refused.
+
+use core::fmt;
+
+use weir_packet::Malformed;
+
+use crate::counts::countable;
+
+/// Why a frame is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reject {
+    /// Another EtherType than 0x88B5.
+    NotActor,
+    /// The header can't be read, or the frame has another length than it says.
+    Malformed(Malformed),
+    /// It is for another process start: an earlier one of this process, or
+    /// another process.
+    OtherDestination,
+    /// It is from another process start than this stream's peer, an earlier
+    /// one most often.
+    OtherSource,
+    /// The code is wrong: changed on the way, or made by someone without the
+    /// key.
+    Code,
+    /// This very transmission was taken before.
+    Replayed,
+    /// So old that it can't be told whether it was taken before.
+    TooOld,
+    /// It acknowledges what was never sent.
+    Acknowledgement,
+    /// The payload is not what the header announces.
+    Payload,
+    /// Its sequence number lies too far ahead.
+    OutOfWindow,
+    /// Messages that have come were not taken: there is no room for more.
+    Unread,
+}
+
+impl Reject {
+    /// What it is counted under.
+    pub const fn count(self) -> StreamCount {
+        match self {
+            Reject::NotActor => StreamCount::RejectedNotActor,
+            Reject::Malformed(_) => StreamCount::RejectedMalformed,
+            Reject::OtherDestination => StreamCount::RejectedOtherDestination,
+            Reject::OtherSource => StreamCount::RejectedOtherSource,
+            Reject::Code => StreamCount::RejectedCode,
+            Reject::Replayed => StreamCount::RejectedReplayed,
+            Reject::TooOld => StreamCount::RejectedTooOld,
+            Reject::Acknowledgement => StreamCount::RejectedAcknowledgement,
+            Reject::Payload => StreamCount::RejectedPayload,
+            Reject::OutOfWindow => StreamCount::RejectedOutOfWindow,
+            Reject::Unread => StreamCount::RejectedUnread,
+        }
+    }
+}
+
+impl fmt::Display for Reject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Reject::NotActor => "not an actor frame",
+            Reject::Malformed(fault) => fault.reason(),
+            Reject::OtherDestination => "for another process start",
+            Reject::OtherSource => "from another process start",
+            Reject::Code => "a wrong code",
+            Reject::Replayed => "the same transmission again",
+            Reject::TooOld => "a transmission too old to tell from a replay",
+            Reject::Acknowledgement => "acknowledges what was not sent",
+            Reject::Payload => "a payload that is not what its header says",
+            Reject::OutOfWindow => "too far ahead",
+            Reject::Unread => "messages wait to be taken",
+        })
+    }
+}
+
+impl core::error::Error for Reject {}
+
+/// Why a message is not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SendError {
+    /// Too many bytes wait already.
+    Full,
+    /// It is longer than the longest that may be sent.
+    TooLong,
+}
+
+impl fmt::Display for SendError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            SendError::Full => "too much waits to be sent",
+            SendError::TooLong => "a message longer than may be sent",
+        })
+    }
+}
+
+impl core::error::Error for SendError {}
+
+countable! {
+    /// What can happen in a stream.
+    StreamCount {
+        /// Messages given to the stream.
+        MessagesSent = "messages_sent",
+        /// Messages taken from it.
+        MessagesReceived = "messages_received",
+        /// Messages not taken in: too many waited.
+        RefusedFull = "messages_refused_full",
+        /// Messages not taken in: too long.
+        RefusedTooLong = "messages_refused_too_long",
+        /// Frames of data sent for the first time.
+        FramesSent = "frames_sent",
+        /// Frames of data sent again.
+        FramesRepeated = "frames_repeated",
+        /// Frames sent that only acknowledge.
+        AcknowledgementsSent = "acknowledgements_sent",
+        /// Frames of data that came and were new.
+        FramesReceived = "frames_received",
+        /// Frames of data that came and were known: repeated for nothing.
+        FramesDuplicate = "frames_duplicate",
+        /// Frames that came and only acknowledge.
+        AcknowledgementsReceived = "acknowledgements_received",
+        /// Rounds of repetitions.
+        Rounds = "rounds",
+        /// Times that the peer was found not to answer.
+        Unanswered = "unanswered",
+        /// Messages of a genuine peer whose fragments do not fit together.
+        BrokenMessages = "messages_broken",
+        /// See [`Reject::NotActor`].
+        RejectedNotActor = "rejected_not_actor",
+        /// See [`Reject::Malformed`].
+        RejectedMalformed = "rejected_malformed",
+        /// See [`Reject::OtherDestination`].
+        RejectedOtherDestination = "rejected_other_destination",
+        /// See [`Reject::OtherSource`].
+        RejectedOtherSource = "rejected_other_source",
+        /// See [`Reject::Code`].
+        RejectedCode = "rejected_code",
+        /// See [`Reject::Replayed`].
+        RejectedReplayed = "rejected_replayed",
+        /// See [`Reject::TooOld`].
+        RejectedTooOld = "rejected_too_old",
+        /// See [`Reject::Acknowledgement`].
+        RejectedAcknowledgement = "rejected_acknowledgement",
+        /// See [`Reject::Payload`].
+        RejectedPayload = "rejected_payload",
+        /// See [`Reject::OutOfWindow`].
+        RejectedOutOfWindow = "rejected_out_of_window",
+        /// See [`Reject::Unread`].
+        RejectedUnread = "rejected_unread",
+    }
+}

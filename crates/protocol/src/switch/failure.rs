@@ -1,0 +1,362 @@
+//! What fails: runtimes that are suspected, views that are refused, units
+//! that are lost.
+
+use weir_packet::{FramePool, Time};
+
+use super::lanes::{Seat, Standing};
+use super::units::{ANY, REPLICA, mark};
+use super::{Switch, SwitchCount, SwitchDrop, moves};
+use crate::ids::{Clock, RuntimeId, UnitId, View};
+use crate::journal::Done;
+use crate::message::{Message, MoveMode};
+
+/// Places looked at per tick.
+const STRIDE: u32 = 4_096;
+
+/// A walk over all units, a part at a time: after a runtime has died, left,
+/// begun to drain or come. While it is on, a unit is looked at before its next
+/// packet.
+#[derive(Debug, Default)]
+pub(super) struct Sweep {
+    /// Next place.
+    at: u32,
+    /// Places left.
+    left: u32,
+}
+
+impl Sweep {
+    /// Starts again; what was looked at is looked at once more.
+    pub(super) fn start(&mut self, places: u32) {
+        self.left = places;
+    }
+
+    #[inline]
+    pub(super) const fn is_on(&self) -> bool {
+        self.left > 0
+    }
+}
+
+impl Switch {
+    /// A runtime is dead, or thought so; it is not used again under this id.
+    pub fn suspect(&mut self, now: Time, pool: &mut FramePool, runtime: RuntimeId) {
+        let Some(seat) = self.lanes.find(runtime) else {
+            return;
+        };
+        if !self.lanes.is_here(seat) {
+            return;
+        }
+        self.counts.add(SwitchCount::Suspected);
+        self.lanes.stand(seat, Standing::Dead);
+        if let Some(lane) = self.outbox.lanes.get_mut(usize::from(seat) - 1) {
+            pool.give_all(&mut lane.frames);
+        }
+        if let Some(runtime) = self.lanes.get_mut(seat) {
+            pool.give_all(&mut runtime.partial);
+        }
+        self.retire(seat);
+        self.tell_cluster();
+        self.sweep.start(self.units.top());
+        if self.recovery.is_some() {
+            self.answered(now, pool, seat);
+        }
+        self.advance(now, pool);
+    }
+
+    /// A runtime is gone: its blocks are free when nothing of it is left.
+    pub(super) fn retire(&mut self, seat: Seat) {
+        let era = self.kept.end_era();
+        if let Some(runtime) = self.lanes.get_mut(seat) {
+            runtime.era = era;
+        }
+    }
+
+    /// True where a unit can't go on in its view: its owner or replica is
+    /// gone, the source of an unsettled view, or the switch that opened it.
+    pub(super) fn needs_view(&self, place: u32) -> bool {
+        let unit = self.units.at(place);
+        unit.id != 0
+            && unit.owner != 0
+            && (self.lanes.is_gone(unit.owner)
+                || self.lanes.is_gone(unit.replica)
+                || unit.view().generation() != self.settings.generation
+                || self
+                    .pendings
+                    .get(unit.pending)
+                    .is_some_and(|p| p.planned && self.lanes.is_gone(p.old_owner)))
+    }
+
+    /// Opens the view that a unit needs after a failure, or gives it up.
+    pub(super) fn react(&mut self, now: Time, pool: &mut FramePool, place: u32) {
+        let unit = *self.units.at(place);
+        let settled = match self.pendings.get(unit.pending) {
+            Some(p) if p.old != View::NONE => (p.old, p.old_owner, p.old_replica),
+            None if unit.fresh == 0 => (unit.view(), unit.owner, unit.replica),
+            // Nothing of the first view was let out, so nothing is lost with
+            // it, as long as its packets can be sent again.
+            _ if self.kept.keeps() || unit.sent == unit.out => {
+                return self.begin_again(now, pool, place, 0);
+            }
+            _ => return self.lose(now, pool, place),
+        };
+        let (_, owner, replica) = settled;
+        if self.lanes.is_here(owner) {
+            self.counts
+                .add(if self.pendings.get(unit.pending).is_none() {
+                    SwitchCount::ReplicaChanged
+                } else {
+                    SwitchCount::ResumedAtOwner
+                });
+            self.open_resumed(now, pool, place, owner, settled);
+        } else if self.lanes.is_here(replica) {
+            self.counts.add(SwitchCount::ResumedAtReplica);
+            self.open_resumed(now, pool, place, replica, settled);
+        } else {
+            self.lose(now, pool, place);
+        }
+    }
+
+    /// Opens a first view again, elsewhere than at `not` if that is possible.
+    fn begin_again(&mut self, now: Time, pool: &mut FramePool, place: u32, not: Seat) {
+        let unit = *self.units.at(place);
+        let given_up = [unit.owner, unit.replica];
+        self.take_pending(place);
+        let Some(owner) = self.dispatch(unit.id, not) else {
+            return self.lose(now, pool, place);
+        };
+        self.counts.add(SwitchCount::FirstOpenedAgain);
+        let after_loss = unit.fresh & weir_packet::frame_flags::AFTER_LOSS != 0;
+        self.begin_first(now, place, owner, after_loss);
+        let view = self.units.at(place).view();
+        for seat in given_up {
+            if seat != 0 && seat != owner {
+                self.forget(now, seat, unit.id(), view, false);
+            }
+        }
+        self.send_again(now, pool, place, Clock(unit.out));
+    }
+
+    /// All who had the unit's state are gone. Its numbered packets are
+    /// dropped; the next one starts from no state.
+    pub(super) fn lose(&mut self, now: Time, pool: &mut FramePool, place: u32) {
+        self.stop_preparing(place);
+        let mut told = vec![];
+        let unit = *self.units.at(place);
+        told.extend([unit.owner, unit.replica]);
+        if let Some(pending) = self.take_pending(place) {
+            told.extend(pending.others);
+            told.extend([pending.old_owner, pending.old_replica]);
+        }
+        told.extend(self.leftovers.take(unit.id()));
+        self.set_holders(place, 0, 0);
+        self.counts.add(SwitchCount::UnitLost);
+        self.outbox.journal.note(Done::OwnerLost {
+            unit: unit.id(),
+            first: Clock(unit.out + 1),
+            last: Clock(unit.sent),
+        });
+        let ticks = u64::from(unit.tick > unit.out);
+        let packets = (unit.sent - unit.out).saturating_sub(ticks);
+        self.drops.add_many(SwitchDrop::OwnerLost, packets);
+        self.packets.flying = self.packets.flying.saturating_sub(packets);
+        let record = self.units.at_mut(place);
+        record.out = record.sent;
+        record.fresh = 0;
+        record.wanted = 0;
+        record.tries = 0;
+        record.marks |= mark::LOST;
+        let sent = record.sent;
+        self.kept.release(record, sent, pool);
+        self.orphan(now, place);
+        told.sort_unstable();
+        told.dedup();
+        for seat in told {
+            self.forget(now, seat, unit.id(), unit.view().next(), false);
+        }
+    }
+
+    /// The owner of the current view can't take it: its failure, without
+    /// suspicion.
+    pub(super) fn refused(&mut self, now: Time, pool: &mut FramePool, place: u32) {
+        let unit = self.units.at_mut(place);
+        unit.tries = unit.tries.saturating_add(1);
+        let unit = *unit;
+        self.counts.add(SwitchCount::ViewRefused);
+        let Some(pending) = self.pendings.get_mut(unit.pending) else {
+            if unit.fresh != 0 {
+                self.first_refused(now, pool, place);
+            }
+            return;
+        };
+        if pending.old == View::NONE {
+            self.first_refused(now, pool, place);
+        } else if pending.planned && !self.settings.acknowledge && unit.out < pending.base.0 {
+            // The source has not kept what it put out: it goes on when all of
+            // that is here.
+            pending.refused = true;
+        } else {
+            self.go_back(now, pool, place);
+        }
+    }
+
+    fn first_refused(&mut self, now: Time, pool: &mut FramePool, place: u32) {
+        let unit = *self.units.at(place);
+        let can_repeat = self.kept.keeps() || unit.sent == unit.out;
+        if unit.tries < moves::TRIES && can_repeat {
+            self.begin_again(now, pool, place, unit.owner);
+        } else {
+            self.lose(now, pool, place);
+        }
+    }
+
+    /// Back to a holder of the settled view: not the one that has refused to
+    /// resume from it.
+    pub(super) fn go_back(&mut self, now: Time, pool: &mut FramePool, place: u32) {
+        let unit = *self.units.at(place);
+        let Some(pending) = self.pendings.get(unit.pending) else {
+            return;
+        };
+        let (old, mut owner, mut replica) = (pending.old, pending.old_owner, pending.old_replica);
+        if !pending.planned {
+            if unit.owner == owner {
+                owner = 0;
+            }
+            if unit.owner == replica {
+                replica = 0;
+            }
+        }
+        let (holder, count) = if self.lanes.is_here(owner) {
+            (owner, SwitchCount::ResumedAtOwner)
+        } else if self.lanes.is_here(replica) {
+            (replica, SwitchCount::ResumedAtReplica)
+        } else {
+            return self.lose(now, pool, place);
+        };
+        self.counts.add(count);
+        self.open_resumed(now, pool, place, holder, (old, owner, replica));
+    }
+
+    /// Walks on over the units.
+    pub(super) fn sweep_on(&mut self, now: Time, pool: &mut FramePool) {
+        for _ in 0..STRIDE {
+            if !self.sweep.is_on() || self.recovery.is_some() {
+                return;
+            }
+            let place = self.sweep.at;
+            if self.needs_view(place) {
+                if !self.window_is_open() {
+                    return;
+                }
+                self.react(now, pool, place);
+            } else {
+                let unit = *self.units.at(place);
+                if unit.id != 0 && unit.owner != 0 && unit.wanted == 0 {
+                    if self.lanes.is_draining(unit.owner) {
+                        self.want(place, ANY, self.moves.drain_mode);
+                    } else if self.lacks_replica(&unit) {
+                        self.want(place, REPLICA, MoveMode::Push);
+                    }
+                }
+            }
+            self.sweep.left -= 1;
+            self.sweep.at = if place + 1 >= self.units.top() {
+                0
+            } else {
+                place + 1
+            };
+        }
+    }
+
+    /// A unit is over: its names, its record.
+    pub(super) fn end_unit(&mut self, now: Time, pool: &mut FramePool, id: UnitId) {
+        let place = id.slot();
+        self.stop_preparing(place);
+        let pending = self.take_pending(place);
+        let unit = *self.units.at(place);
+        let mut told = vec![unit.owner, unit.replica];
+        if let Some(pending) = pending {
+            told.extend(pending.others);
+        }
+        self.set_holders(place, 0, 0);
+        let record = self.units.at_mut(place);
+        let sent = record.sent;
+        self.kept.release(record, sent, pool);
+        *record = super::units::Unit::default();
+        let mut freed = Vec::new();
+        self.classifier.remove_unit(id.0, &mut freed);
+        self.names_gone(&freed);
+        let below = self.next_view;
+        for seat in told {
+            if seat != 0 {
+                self.forget(now, seat, id, below, true);
+            }
+        }
+    }
+
+    /// A runtime asks whether its unit may end (design §6).
+    pub(super) fn end_asked(&mut self, now: Time, pool: &mut FramePool, place: u32, clock: Clock) {
+        let unit = self.units.at(place);
+        let id = unit.id();
+        let granted = unit.is_settled()
+            && clock.0 == unit.sent
+            && clock.0 == unit.out
+            && id.0 != self.classifier.liaison();
+        if !granted {
+            self.counts.add(SwitchCount::EndRefused);
+            return;
+        }
+        self.counts.add(SwitchCount::EndGranted);
+        self.outbox.journal.note(Done::Ended { unit: id });
+        self.end_unit(now, pool, id);
+    }
+
+    /// What a source was asked for before a move is not waited for any more.
+    pub(super) fn stop_preparing(&mut self, place: u32) {
+        let unit = self.units.at_mut(place);
+        if unit.has(mark::PREPARING) {
+            unit.marks &= !mark::PREPARING;
+            self.moves.preparing = self.moves.preparing.saturating_sub(1);
+        }
+    }
+
+    /// Packets of the unit were asked for again.
+    pub(super) fn repeat_asked(
+        &mut self,
+        now: Time,
+        pool: &mut FramePool,
+        place: u32,
+        after: Clock,
+    ) {
+        self.counts.add(SwitchCount::RepeatAsked);
+        let unit = self.units.at(place);
+        if after.0 < unit.out && unit.pending != 0 {
+            // It has not heard where the view begins.
+            self.send_opening(place);
+        }
+        self.send_again(now, pool, place, after);
+    }
+
+    /// Says who keeps copies of a runtime's units from now on.
+    pub(super) fn set_replica(&mut self, of: RuntimeId, replica: Option<RuntimeId>) {
+        let seat = replica.and_then(|id| self.lanes.find(id)).unwrap_or(0);
+        let of = self.lanes.find(of).unwrap_or(0);
+        match self.lanes.get_mut(of) {
+            Some(runtime) => runtime.replica = seat,
+            None => self.counts.add(SwitchCount::MessageMisdirected),
+        }
+    }
+
+    /// Asks an owner for an early snapshot.
+    pub(super) fn send_prepare(&mut self, place: u32) {
+        let unit = *self.units.at(place);
+        if let Some(to) = self.lanes.id(unit.wanted) {
+            self.tell(
+                unit.owner,
+                Message::Prepare {
+                    unit: unit.id(),
+                    view: unit.view(),
+                    to,
+                },
+            );
+        }
+    }
+}

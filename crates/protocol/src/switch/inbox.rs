@@ -1,0 +1,215 @@
+//! Messages, and who may say what.
+
+use weir_packet::{FramePool, Time};
+
+use super::lanes::{Seat, Standing};
+use super::{Switch, SwitchCount};
+use crate::ids::{Peer, RuntimeId, UnitId, View};
+use crate::message::{Message, MoveMode, Workload};
+
+/// Who must have sent a message about a unit.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Said {
+    /// The owner of its current view.
+    ByOwner,
+    /// Who speaks for the current view at the gate.
+    BySpeaker,
+}
+
+impl Switch {
+    /// A message.
+    pub fn message(&mut self, now: Time, pool: &mut FramePool, from: Peer, message: Message) {
+        match from {
+            Peer::Runtime(id) => {
+                let seat = self.lanes.find(id).unwrap_or(0);
+                if self.lanes.is_here(seat) {
+                    self.from_runtime(now, pool, seat, message);
+                } else {
+                    self.counts.add(SwitchCount::MessageFromStranger);
+                }
+            }
+            Peer::Coordinator => self.from_coordinator(now, pool, message),
+            Peer::Switch(_) => self.counts.add(SwitchCount::MessageMisdirected),
+        }
+        self.end_burst(now, pool);
+    }
+
+    fn from_runtime(&mut self, now: Time, pool: &mut FramePool, from: Seat, message: Message) {
+        match message {
+            Message::Entries(batches) => {
+                for batch in &batches {
+                    self.batch(now, pool, from, batch);
+                }
+            }
+            Message::Held { unit, view } => {
+                if let Some(place) = self.said(now, pool, from, (unit, view), Said::BySpeaker) {
+                    self.held(now, place);
+                }
+            }
+            Message::Move {
+                unit,
+                view,
+                to,
+                mode,
+            } => self.move_asked(now, Some(from), (unit, view), to, mode),
+            Message::End { unit, view, clock } => {
+                if let Some(place) = self.said(now, pool, from, (unit, view), Said::ByOwner) {
+                    self.end_asked(now, pool, place, clock);
+                }
+            }
+            Message::Tick { unit, view } => {
+                if let Some(place) = self.said(now, pool, from, (unit, view), Said::ByOwner) {
+                    let unit = self.units.at(place);
+                    let is_on_its_way = unit.tick > unit.out;
+                    if is_on_its_way || !self.number_tick(now, pool, place) {
+                        self.counts.add(SwitchCount::TickRefused);
+                    }
+                }
+            }
+            Message::Repeat { unit, view, after } => {
+                let is_closing = self.units.find(unit).is_some_and(|place| {
+                    let pending = self.pendings.get(self.units.at(place).pending);
+                    pending.is_some_and(|p| p.planned && p.old == view && p.old_owner == from)
+                });
+                if is_closing {
+                    self.repeat_asked(now, pool, unit.slot(), after);
+                } else if let Some(place) = self.said(now, pool, from, (unit, view), Said::ByOwner)
+                {
+                    self.repeat_asked(now, pool, place, after);
+                }
+            }
+            Message::Refuse { unit, view, .. } => {
+                if let Some(place) = self.said(now, pool, from, (unit, view), Said::ByOwner) {
+                    self.refused(now, pool, place);
+                }
+            }
+            Message::Claims {
+                generation,
+                claims,
+                last,
+            } => self.claimed(now, pool, from, (generation, claims, last)),
+            Message::LeaseWanted { pool } => self.lease_wanted(now, from, pool),
+            Message::LeaseGranted {
+                pool,
+                address,
+                block,
+            } => self.block_claimed(from, pool, address, block),
+            Message::Workload(_) => {}
+            _ => self.counts.add(SwitchCount::MessageMisdirected),
+        }
+    }
+
+    /// The place of a unit about which `from` may speak in `view`.
+    fn said(
+        &mut self,
+        now: Time,
+        pool: &mut FramePool,
+        from: Seat,
+        (unit, view): (UnitId, View),
+        by: Said,
+    ) -> Option<u32> {
+        let Some(place) = self.units.find(unit) else {
+            self.counts.add(SwitchCount::MessageUnknownUnit);
+            self.disown(from, unit);
+            return None;
+        };
+        if self.sweep.is_on() && self.needs_view(place) {
+            self.react(now, pool, place);
+        }
+        let record = self.units.at(place);
+        if record.view() != view || record.owner == 0 {
+            self.counts.add(SwitchCount::MessageOldView);
+            self.correct(from, unit, view);
+            return None;
+        }
+        let speaker = match by {
+            Said::ByOwner => record.owner,
+            Said::BySpeaker => record.speaker(),
+        };
+        if speaker != from {
+            self.counts.add(SwitchCount::MessageNotOwner);
+            return None;
+        }
+        Some(place)
+    }
+
+    /// The state of the current view is held.
+    fn held(&mut self, now: Time, place: u32) {
+        let unit = self.units.at(place);
+        if unit.is_settled() {
+            return;
+        }
+        let out = unit.out;
+        if let Some(pending) = self.pendings.get_mut(unit.pending)
+            && pending.planned
+            && !self.settings.acknowledge
+            && out < pending.base.0
+        {
+            // The source has not kept what it put out: that must be here
+            // before it may forget.
+            pending.held = true;
+            return;
+        }
+        self.counts.add(SwitchCount::SettledByHeld);
+        self.settle(now, place);
+    }
+
+    fn from_coordinator(&mut self, now: Time, pool: &mut FramePool, message: Message) {
+        match message {
+            Message::PollWorkload => {
+                let load = Workload {
+                    packets: self.packets.taken,
+                    drops: self.dropped_at_input(),
+                    units: self.live_units().count() as u32,
+                    busy: 0,
+                };
+                self.outbox
+                    .messages
+                    .push((Peer::Coordinator, Message::Workload(load)));
+            }
+            Message::NotifyClusterCfg { runtimes } => self.cluster(now, &runtimes),
+            Message::SetMigrationTarget {
+                from,
+                to,
+                what,
+                mode,
+            } => {
+                if self.move_units(now, Some(from), to, &what, mode).is_err() {
+                    self.counts.add(SwitchCount::MoveRefused);
+                }
+            }
+            Message::Move {
+                unit,
+                view,
+                to,
+                mode,
+            } => self.move_asked(now, None, (unit, view), to, mode),
+            Message::SetReplica { of, replica } => self.set_replica(of, replica),
+            Message::Suspect { runtime } => self.suspect(now, pool, runtime),
+            _ => self.counts.add(SwitchCount::MessageMisdirected),
+        }
+    }
+
+    /// Who may own units from now on: others give theirs away.
+    fn cluster(&mut self, now: Time, runtimes: &[RuntimeId]) {
+        for &runtime in runtimes {
+            if self.lanes.find(runtime).is_none() {
+                self.join(now, runtime);
+            }
+        }
+        let others: Vec<RuntimeId> = self
+            .lanes
+            .usable
+            .iter()
+            .filter_map(|&seat| self.lanes.id(seat))
+            .filter(|id| !runtimes.contains(id))
+            .collect();
+        for runtime in others {
+            if self.drain(now, runtime, MoveMode::Push).is_err() {
+                // The last one keeps its units, but takes no new ones.
+                let seat = self.lanes.find(runtime).unwrap_or(0);
+                self.lanes.stand(seat, Standing::Draining);
+            }
+        }
+    }
+}

@@ -1,0 +1,317 @@
+//! Port blocks: who has which, and which ports have names that live.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use weir_nf::{PoolId, PoolSpec, PortLease, PortSpace};
+use weir_packet::protocol::ip;
+use weir_packet::{FlowKey, Time};
+
+use super::lanes::Seat;
+use super::{Switch, SwitchCount};
+use crate::message::Message;
+use crate::plant::Plant;
+
+const SPACES: usize = 3;
+
+#[derive(Debug, Default)]
+struct Block {
+    /// Who has it; 0 for nobody.
+    holder: Seat,
+    /// Names per port and space; none before the first.
+    names: Vec<u16>,
+    /// Ports with a name, per space.
+    used: [u32; SPACES],
+}
+
+impl Block {
+    fn live(&self) -> u32 {
+        self.used.iter().sum()
+    }
+}
+
+#[derive(Debug)]
+struct Pool {
+    spec: PoolSpec,
+    /// Blocks of an address.
+    blocks: usize,
+    /// All blocks, address by address.
+    all: Vec<Block>,
+    /// When a runtime last got a block that it seemed not to need.
+    granted: BTreeMap<Seat, Time>,
+}
+
+impl Pool {
+    fn ports_of(&self, block: usize) -> core::ops::Range<u32> {
+        let size = u32::from(self.spec.block);
+        let start = block as u32 * size;
+        let from = start.max(u32::from(self.spec.first));
+        let to = (start + size).min(u32::from(self.spec.last) + 1);
+        from..to.max(from)
+    }
+
+    fn blocks_at(&self, address: usize) -> core::ops::Range<usize> {
+        address * self.blocks..(address + 1) * self.blocks
+    }
+}
+
+/// Who lends ports.
+#[derive(Debug)]
+pub(super) struct Lessor {
+    pools: Vec<Pool>,
+    /// Pool and number of each address.
+    addresses: BTreeMap<IpAddr, Vec<(usize, usize)>>,
+    /// A switch before this one has granted blocks.
+    restarted: bool,
+}
+
+/// A port whose last name has gone: the holder of its block, and the port.
+type Freed = (Seat, PoolId, PortLease);
+
+impl Lessor {
+    pub(super) fn new(specs: &[PoolSpec]) -> Lessor {
+        let mut addresses: BTreeMap<IpAddr, Vec<(usize, usize)>> = BTreeMap::new();
+        let mut pools = Vec::with_capacity(specs.len());
+        for (number, spec) in specs.iter().enumerate() {
+            let blocks = 65_536_usize.div_ceil(usize::from(spec.block.max(1)));
+            let all = blocks * spec.addresses.len();
+            for (at, address) in spec.addresses.iter().enumerate() {
+                addresses.entry(*address).or_default().push((number, at));
+            }
+            pools.push(Pool {
+                spec: spec.clone(),
+                blocks,
+                all: (0..all).map(|_| Block::default()).collect(),
+                granted: BTreeMap::new(),
+            });
+        }
+        Lessor {
+            pools,
+            addresses,
+            restarted: false,
+        }
+    }
+
+    /// Blocks that runtimes had before are not known: those with names are
+    /// nobody's until they are claimed.
+    pub(super) fn restarted(&mut self) {
+        self.restarted = true;
+    }
+
+    /// A runtime says that it has a block.
+    pub(super) fn claim(&mut self, seat: Seat, pool: PoolId, address: u16, block: u16) {
+        let Some(pool) = self.pools.get_mut(usize::from(pool.0)) else {
+            return;
+        };
+        let at = usize::from(address) * pool.blocks + usize::from(block);
+        if usize::from(block) < pool.blocks
+            && let Some(block) = pool.all.get_mut(at)
+        {
+            block.holder = seat;
+        }
+    }
+
+    /// The ports that a name takes up: each end that lies in a pool.
+    fn ports(&self, key: &FlowKey) -> [Option<(usize, usize, PortSpace, u16)>; 2] {
+        let space = match key.proto() {
+            ip::TCP => PortSpace::Tcp,
+            ip::UDP => PortSpace::Udp,
+            ip::ICMP | ip::ICMPV6 => PortSpace::Icmp,
+            _ => return [None, None],
+        };
+        [key.a(), key.b()].map(|(address, port)| {
+            let pools = self.addresses.get(&address)?;
+            let &(pool, number) = pools.iter().find(|(pool, _)| {
+                self.pools
+                    .get(*pool)
+                    .is_some_and(|pool| (pool.spec.first..=pool.spec.last).contains(&port))
+            })?;
+            Some((pool, number, space, port))
+        })
+    }
+
+    fn block_mut(&mut self, pool: usize, address: usize, port: u16) -> Option<(&mut Block, usize)> {
+        let pool = self.pools.get_mut(pool)?;
+        let size = usize::from(pool.spec.block);
+        let at = address * pool.blocks + usize::from(port) / size;
+        let block = pool.all.get_mut(at)?;
+        if block.names.is_empty() {
+            block.names = vec![0; size * SPACES];
+        }
+        Some((block, size))
+    }
+
+    /// A name is registered.
+    pub(super) fn named(&mut self, key: &FlowKey) {
+        for (pool, address, space, port) in self.ports(key).into_iter().flatten() {
+            let Some((block, size)) = self.block_mut(pool, address, port) else {
+                continue;
+            };
+            let at = space as usize * size + usize::from(port) % size;
+            if let Some(names) = block.names.get_mut(at) {
+                *names = names.saturating_add(1);
+                if *names == 1
+                    && let Some(used) = block.used.get_mut(space as usize)
+                {
+                    *used += 1;
+                }
+            }
+        }
+    }
+
+    /// A name has gone: gives the ports that have none left.
+    pub(super) fn unnamed(&mut self, key: &FlowKey) -> [Option<Freed>; 2] {
+        self.ports(key).map(|port| {
+            let (pool, address, space, port) = port?;
+            let (block, size) = self.block_mut(pool, address, port)?;
+            let at = space as usize * size + usize::from(port) % size;
+            let names = block.names.get_mut(at).filter(|names| **names > 0)?;
+            *names -= 1;
+            if *names > 0 {
+                return None;
+            }
+            let used = block.used.get_mut(space as usize)?;
+            *used = used.saturating_sub(1);
+            let lease = PortLease {
+                address: address as u16,
+                port,
+                space,
+            };
+            Some((block.holder, PoolId(pool as u8), lease))
+        })
+    }
+
+    /// Ports without a name that `seat` has of an address, in the space where
+    /// it has fewest; and whether it has a block of it at all.
+    fn left(&self, pool: &Pool, seat: Seat, address: usize) -> (bool, u32) {
+        let mut free = [0u32; SPACES];
+        let mut any = false;
+        for (number, block) in pool.all[pool.blocks_at(address)].iter().enumerate() {
+            if block.holder == seat {
+                any = true;
+                for (free, used) in free.iter_mut().zip(block.used) {
+                    *free += (pool.ports_of(number).len() as u32).saturating_sub(used);
+                }
+            }
+        }
+        (any, free.into_iter().min().unwrap_or(0))
+    }
+}
+
+impl Switch {
+    /// One block of each address for a runtime that has none of it.
+    pub(super) fn grant_first(&mut self, _now: Time, seat: Seat) {
+        for pool in 0..self.lessor.pools.len() {
+            for address in 0..self.addresses_of(pool) {
+                let has = self
+                    .lessor
+                    .pools
+                    .get(pool)
+                    .is_some_and(|p| self.lessor.left(p, seat, address).0);
+                if !has {
+                    self.grant(seat, pool, address);
+                }
+            }
+        }
+    }
+
+    fn addresses_of(&self, pool: usize) -> usize {
+        self.lessor
+            .pools
+            .get(pool)
+            .map_or(0, |pool| pool.spec.addresses.len())
+    }
+
+    /// A runtime has few ports left in a pool: a block of each address of
+    /// which it has less than half a one. One that seems to have enough (what
+    /// it took is not let out yet) gets a block now and then.
+    pub(super) fn lease_wanted(&mut self, now: Time, seat: Seat, pool: PoolId) {
+        let number = usize::from(pool.0);
+        let Some(pool) = self.lessor.pools.get(number) else {
+            self.counts.add(SwitchCount::MessageMisdirected);
+            return;
+        };
+        let half = u32::from(pool.spec.block) / 2;
+        let mut needed = Vec::new();
+        let mut least = (u32::MAX, 0);
+        for address in 0..pool.spec.addresses.len() {
+            let (_, left) = self.lessor.left(pool, seat, address);
+            least = least.min((left, address));
+            if left < half {
+                needed.push(address);
+            }
+        }
+        if needed.is_empty() {
+            let pause = self.settings.repeat_after.saturating_mul(4);
+            let last = pool.granted.get(&seat).copied();
+            if last.is_some_and(|last| now.since(last) < pause) {
+                return;
+            }
+            needed.push(least.1);
+            if let Some(pool) = self.lessor.pools.get_mut(number) {
+                pool.granted.insert(seat, now);
+            }
+        }
+        for address in needed {
+            self.grant(seat, number, address);
+        }
+    }
+
+    /// Grants a block of an address, if one is free.
+    fn grant(&mut self, seat: Seat, number: usize, address: usize) {
+        let Some(pool) = self.lessor.pools.get(number) else {
+            return;
+        };
+        // What another switch may have granted from the low end is met last.
+        let mut order: Vec<usize> = (0..pool.blocks).collect();
+        if self.lessor.restarted {
+            order.reverse();
+        }
+        let from = address * pool.blocks;
+        let found = order.into_iter().find(|&block| {
+            !pool.ports_of(block).is_empty()
+                && pool.all.get(from + block).is_some_and(|b| self.is_free(b))
+        });
+        let Some(block) = found else {
+            self.counts.add(SwitchCount::NoBlock);
+            return;
+        };
+        let mut again = false;
+        if let Some(record) = self
+            .lessor
+            .pools
+            .get_mut(number)
+            .and_then(|pool| pool.all.get_mut(from + block))
+        {
+            again = record.holder != 0;
+            record.holder = seat;
+        }
+        self.counts.add(if again {
+            SwitchCount::BlockGrantedAgain
+        } else {
+            SwitchCount::BlockGranted
+        });
+        self.tell(
+            seat,
+            Message::LeaseGranted {
+                pool: PoolId(number as u8),
+                address: address as u16,
+                block: block as u16,
+            },
+        );
+    }
+
+    /// A block may be granted where nobody has it, or its holder is gone,
+    /// nothing that it numbered is on its way, and no name lies in it.
+    fn is_free(&self, block: &Block) -> bool {
+        if block.holder == 0 {
+            return block.live() == 0;
+        }
+        if !self.lanes.is_gone(block.holder) {
+            return false;
+        }
+        let era = self.lanes.get(block.holder).map_or(0, |gone| gone.era);
+        self.settings.plant == Some(Plant::BlockLeasedAgain)
+            || block.live() == 0 && self.kept.is_over(era)
+    }
+}

@@ -1,0 +1,178 @@
+//! From the ports to the runtimes: classify, number, keep, send.
+
+use weir_packet::{Fate, Frame, FrameMeta, FramePool, PacketMemory, Time, frame_flags};
+
+use super::units::mark;
+use super::{Switch, SwitchCount, SwitchDrop};
+use crate::ids::{Clock, UnitId, View};
+use crate::journal::Done;
+
+/// Units whose record is fetched ahead.
+const AHEAD: usize = 8;
+
+impl Switch {
+    /// Packets from the ports, to be classified, numbered and sent on.
+    pub fn ingress(&mut self, now: Time, pool: &mut FramePool, frames: &mut Vec<Frame>) {
+        self.packets.taken += frames.len() as u64;
+        if self.recovery.is_some() {
+            self.hold(pool, frames);
+        } else {
+            self.take(now, pool, frames);
+        }
+        self.advance(now, pool);
+    }
+
+    /// Classifies, numbers and sends.
+    pub(super) fn take(&mut self, now: Time, pool: &mut FramePool, frames: &mut Vec<Frame>) {
+        let mut classified = core::mem::take(&mut self.classified);
+        self.classifier.classify(pool, frames, &mut classified);
+        self.number_all(now, pool, &mut classified);
+        self.classified = classified;
+    }
+
+    fn number_all(&mut self, now: Time, pool: &mut FramePool, frames: &mut Vec<Frame>) {
+        let memory = pool.memory().clone();
+        for frame in frames.iter().take(AHEAD) {
+            self.units.prefetch(memory.meta(frame).unit);
+        }
+        let mut frames = frames.drain(..);
+        while let Some(frame) = frames.next() {
+            if let Some(next) = frames.as_slice().get(AHEAD - 1) {
+                self.units.prefetch(memory.meta(next).unit);
+            }
+            self.number(now, pool, &memory, frame);
+        }
+    }
+
+    #[inline]
+    fn number(&mut self, now: Time, pool: &mut FramePool, memory: &PacketMemory, mut frame: Frame) {
+        let (meta, bytes) = memory.read(&frame);
+        let (id, len) = (meta.unit, meta.len);
+        let place = id as u32;
+        let unit = self.units.at(place);
+        if (unit.id != id || unit.owner == 0 || self.sweep.is_on())
+            && let Err(drop) = self.open_for(now, pool, id)
+        {
+            self.drops.add(drop);
+            pool.give(frame);
+            return;
+        }
+        let unit = self.units.at_mut(place);
+        if self.kept.keeps() {
+            let kept = if self.kept.has_room() {
+                pool.copy(bytes, *meta).ok()
+            } else {
+                None
+            };
+            let Some(copy) = kept else {
+                self.drops.add(SwitchDrop::UnackedFull);
+                pool.give(frame);
+                return;
+            };
+            unit.sent += 1;
+            self.kept.push(unit, unit.sent, now, copy);
+        } else {
+            unit.sent += 1;
+        }
+        let meta = memory.meta_mut(&mut frame);
+        meta.clock = unit.sent;
+        meta.view = unit.view;
+        meta.flags |= unit.fresh;
+        meta.fate = Fate::Pending;
+        self.packets.flying += 1;
+        self.packets.bytes += u64::from(len);
+        self.outbox.journal.note(Done::Numbered {
+            unit: UnitId(id),
+            view: View(unit.view),
+            clock: Clock(unit.sent),
+        });
+        match self.outbox.lanes.get_mut(usize::from(unit.owner) - 1) {
+            Some(lane) => lane.frames.push(frame),
+            None => pool.give(frame),
+        }
+    }
+
+    /// Sees to it that a unit has a view in which a packet can be numbered.
+    #[cold]
+    fn open_for(&mut self, now: Time, pool: &mut FramePool, id: u64) -> Result<(), SwitchDrop> {
+        let place = id as u32;
+        if self.units.at(place).id != id {
+            // A unit that the classifier has just named.
+            if !self.units.begin(id) {
+                return Err(SwitchDrop::UnackedFull);
+            }
+        } else if self.sweep.is_on() && self.needs_view(place) {
+            self.react(now, pool, place);
+        }
+        let unit = self.units.at(place);
+        if unit.owner != 0 {
+            return Ok(());
+        }
+        if self.kept.keeps() && !self.kept.has_room() {
+            self.orphan(now, place);
+            return Err(SwitchDrop::UnackedFull);
+        }
+        if self.open_first(now, place) {
+            Ok(())
+        } else {
+            self.orphan(now, place);
+            Err(SwitchDrop::NoRuntime)
+        }
+    }
+
+    /// Numbers a tick for the owner of a unit; false where there is no room.
+    pub(super) fn number_tick(&mut self, now: Time, pool: &mut FramePool, place: u32) -> bool {
+        if self.kept.keeps() && !self.kept.has_room() {
+            return false;
+        }
+        let unit = self.units.at(place);
+        let mut meta = FrameMeta::received(now, 0);
+        meta.unit = unit.id;
+        meta.flags = frame_flags::TICK;
+        let Ok(mut frame) = pool.copy(&[], meta) else {
+            return false;
+        };
+        let unit = self.units.at_mut(place);
+        if self.kept.keeps() {
+            let Ok(copy) = pool.copy(&[], meta) else {
+                pool.give(frame);
+                return false;
+            };
+            unit.sent += 1;
+            self.kept.push(unit, unit.sent, now, copy);
+        } else {
+            unit.sent += 1;
+        }
+        unit.tick = unit.sent;
+        let (view, clock, fresh, owner) = (unit.view, unit.sent, unit.fresh, unit.owner);
+        let meta = pool.memory().meta_mut(&mut frame);
+        meta.clock = clock;
+        meta.view = view;
+        meta.flags |= fresh;
+        self.counts.add(SwitchCount::TickNumbered);
+        self.outbox.journal.note(Done::Numbered {
+            unit: UnitId(meta.unit),
+            view: View(view),
+            clock: Clock(clock),
+        });
+        match self
+            .outbox
+            .lanes
+            .get_mut(usize::from(owner).wrapping_sub(1))
+        {
+            Some(lane) => lane.frames.push(frame),
+            None => pool.give(frame),
+        }
+        true
+    }
+
+    /// A unit without owner is removed after a while, if it stays so.
+    pub(super) fn orphan(&mut self, now: Time, place: u32) {
+        let unit = self.units.at_mut(place);
+        if !unit.has(mark::ORPHAN) {
+            unit.marks |= mark::ORPHAN;
+            let id = unit.id;
+            self.timers.orphans.push_back((now, id));
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! What a switch reports.
+
+use super::{Histogram, Switch, SwitchCount, SwitchDrop};
+use crate::counts::Countable;
+
+/// Counts of a switch, from its start.
+#[derive(Clone, Debug, Default)]
+pub struct SwitchReport {
+    /// Packets taken in.
+    pub packets_in: u64,
+    /// Bytes of those that were numbered (turned ones each time).
+    pub bytes_in: u64,
+    /// Packets let out, emitted ones included.
+    pub packets_out: u64,
+    /// Their bytes.
+    pub bytes_out: u64,
+    /// Packets that functions made.
+    pub emitted: u64,
+    /// Packets dropped, by reason; those of functions (counted under their
+    /// reasons by the runtimes) in one. Reasons without a packet are left out.
+    pub drops: Vec<(String, u64)>,
+    /// Packets that are numbered and not let out, wait for claims, or are
+    /// fragments without their first one.
+    pub held: u64,
+    /// Units that live.
+    pub units: u64,
+    /// Views that are open and not settled, first ones left out.
+    pub unsettled: u64,
+    /// Units that wait for a move.
+    pub queued: u64,
+    /// Changes of owner.
+    pub hand_overs: HandOvers,
+}
+
+/// Changes of owner.
+#[derive(Clone, Debug, Default)]
+pub struct HandOvers {
+    /// How long planned ones took from the new view to its being settled, in
+    /// nanoseconds.
+    pub durations: Histogram,
+    /// Planned ones that failed.
+    pub failed: u64,
+    /// Views opened after failures.
+    pub resumed: u64,
+    /// Units lost.
+    pub units_lost: u64,
+    /// Most packets kept at a time for repeating.
+    pub kept_most: u64,
+    /// Most entries that waited for their turn at a time.
+    pub parked_most: u64,
+    /// Packets sent again.
+    pub repeated: u64,
+    /// Packets that could not be sent again.
+    pub lost: u64,
+}
+
+impl SwitchReport {
+    /// Packets dropped for all reasons.
+    pub fn dropped(&self) -> u64 {
+        self.drops.iter().map(|(_, n)| n).sum()
+    }
+
+    /// True where every packet is accounted for:
+    /// `packets_in = packets_out − emitted + Σ drops + held`.
+    pub fn balances(&self) -> bool {
+        self.packets_in + self.emitted == self.packets_out + self.dropped() + self.held
+    }
+}
+
+impl Switch {
+    /// What was counted so far.
+    pub fn report(&self) -> SwitchReport {
+        let classifier = self.classifier.report();
+        let mut drops: Vec<(String, u64)> = self
+            .drops
+            .iter()
+            .filter(|(_, n)| *n > 0)
+            .map(|(drop, n)| (drop.name().to_owned(), n))
+            .collect();
+        drops.extend(classifier.drops);
+        let waiting = self.recovery.as_ref().map_or(0, |r| r.held.len() as u64);
+        let (kept_most, parked_most) = self.kept.high_water();
+        let count = |what| self.counts.get(what);
+        SwitchReport {
+            packets_in: self.packets.taken,
+            bytes_in: self.packets.bytes,
+            packets_out: self.packets.out,
+            bytes_out: self.packets.bytes_out,
+            emitted: self.packets.emitted,
+            drops,
+            held: self.packets.flying + self.packets.turning + waiting + classifier.held,
+            units: self.live_units().count() as u64,
+            unsettled: u64::from(self.pendings.unsettled),
+            queued: self.moves.queued() as u64,
+            hand_overs: HandOvers {
+                durations: self.hand_overs.clone(),
+                failed: count(SwitchCount::MoveFailed),
+                resumed: count(SwitchCount::ResumedAtOwner) + count(SwitchCount::ResumedAtReplica),
+                units_lost: count(SwitchCount::UnitLost),
+                kept_most: kept_most as u64,
+                parked_most: parked_most as u64,
+                repeated: count(SwitchCount::Repeated),
+                lost: self.drops.get(SwitchDrop::Lost),
+            },
+        }
+    }
+
+    /// Why the switch itself dropped how many packets.
+    pub fn drops(&self) -> &crate::counts::Counts<SwitchDrop> {
+        &self.drops
+    }
+
+    /// Packets that it could not take in.
+    pub(super) fn dropped_at_input(&self) -> u64 {
+        [
+            SwitchDrop::UnackedFull,
+            SwitchDrop::NoRuntime,
+            SwitchDrop::RecoveryFull,
+        ]
+        .into_iter()
+        .map(|drop| self.drops.get(drop))
+        .sum()
+    }
+}

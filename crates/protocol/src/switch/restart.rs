@@ -1,0 +1,222 @@
+//! A switch that starts again: what the runtimes claim, and what it makes of it.
+
+use std::collections::BTreeMap;
+
+use weir_nf::PoolId;
+use weir_packet::{Frame, FramePool, Time};
+
+use super::lanes::Seat;
+use super::{Switch, SwitchCount, SwitchDrop};
+use crate::ids::{RuntimeId, UnitId, View};
+use crate::message::{Claim, Message};
+
+/// While claims are gathered.
+#[derive(Debug)]
+pub(super) struct Recovery {
+    /// Packets that came meanwhile.
+    pub(super) held: Vec<Frame>,
+    /// Who has not answered yet.
+    pub(super) waiting: Vec<Seat>,
+    claims: BTreeMap<UnitId, Vec<(Seat, Claim)>>,
+    /// When they were asked last.
+    pub(super) asked: Time,
+}
+
+/// Who else has something of a unit that was recovered, until its view is
+/// opened.
+#[derive(Debug, Default)]
+pub(super) struct Leftovers {
+    of: BTreeMap<UnitId, Vec<Seat>>,
+}
+
+impl Leftovers {
+    pub(super) fn take(&mut self, unit: UnitId) -> Vec<Seat> {
+        if self.of.is_empty() {
+            return Vec::new();
+        }
+        self.of.remove(&unit).unwrap_or_default()
+    }
+}
+
+impl Switch {
+    /// After a crash of the switch before it: asks `runtimes` for what they
+    /// have and holds packets until all have answered or are suspected.
+    pub fn recover(&mut self, now: Time, runtimes: &[RuntimeId]) {
+        let mut recovery = Recovery {
+            held: Vec::with_capacity(self.settings.recovery_held as usize),
+            waiting: Vec::new(),
+            claims: BTreeMap::new(),
+            asked: now,
+        };
+        // Not before all are known does anyone get a block.
+        for &runtime in runtimes {
+            if let Some(seat) = self.lanes.join(runtime) {
+                self.outbox.lanes.push(super::Lane {
+                    to: runtime,
+                    frames: Vec::with_capacity(256),
+                });
+                recovery.waiting.push(seat);
+            }
+        }
+        if recovery.waiting.is_empty() {
+            return;
+        }
+        self.lessor.restarted();
+        self.recovery = Some(recovery);
+        self.ask_for_claims(now);
+    }
+
+    /// True while packets wait for claims.
+    pub fn is_recovering(&self) -> bool {
+        self.recovery.is_some()
+    }
+
+    pub(super) fn ask_for_claims(&mut self, now: Time) {
+        let Some(recovery) = &mut self.recovery else {
+            return;
+        };
+        recovery.asked = now;
+        let generation = self.settings.generation;
+        for seat in recovery.waiting.clone() {
+            self.tell(seat, Message::Recover { generation });
+        }
+    }
+
+    /// Holds packets until it is known whose they are.
+    pub(super) fn hold(&mut self, pool: &mut FramePool, frames: &mut Vec<Frame>) {
+        let Some(recovery) = &mut self.recovery else {
+            return;
+        };
+        let most = self.settings.recovery_held as usize;
+        for frame in frames.drain(..) {
+            if recovery.held.len() < most {
+                recovery.held.push(frame);
+            } else {
+                self.drops.add(SwitchDrop::RecoveryFull);
+                pool.give(frame);
+            }
+        }
+    }
+
+    pub(super) fn claimed(
+        &mut self,
+        now: Time,
+        pool: &mut FramePool,
+        from: Seat,
+        (generation, claims, last): (u16, Vec<Claim>, bool),
+    ) {
+        let is_wanted = self
+            .recovery
+            .as_ref()
+            .is_some_and(|recovery| recovery.waiting.contains(&from));
+        let Some(recovery) = &mut self.recovery else {
+            self.counts.add(SwitchCount::ClaimLate);
+            return;
+        };
+        if generation != self.settings.generation || !is_wanted {
+            self.counts.add(SwitchCount::ClaimLate);
+            return;
+        }
+        for claim in claims {
+            self.counts.add(SwitchCount::Claimed);
+            let of_unit = recovery.claims.entry(claim.unit).or_default();
+            let same = of_unit
+                .iter_mut()
+                .find(|(seat, other)| *seat == from && other.view == claim.view);
+            match same {
+                Some((_, other)) => *other = claim,
+                None => of_unit.push((from, claim)),
+            }
+        }
+        if last {
+            self.answered(now, pool, from);
+        }
+    }
+
+    /// A block that a runtime had from the switch before this one.
+    pub(super) fn block_claimed(&mut self, from: Seat, pool: PoolId, address: u16, block: u16) {
+        if self.recovery.is_some() {
+            self.lessor.claim(from, pool, address, block);
+        } else {
+            self.counts.add(SwitchCount::MessageMisdirected);
+        }
+    }
+
+    /// A runtime has answered, or never will.
+    pub(super) fn answered(&mut self, now: Time, pool: &mut FramePool, from: Seat) {
+        let Some(recovery) = &mut self.recovery else {
+            return;
+        };
+        recovery.waiting.retain(|&seat| seat != from);
+        if !recovery.waiting.is_empty() {
+            return;
+        }
+        let Some(mut recovery) = self.recovery.take() else {
+            return;
+        };
+        // The newest views first: of two units that claim one name the newer
+        // has it.
+        let mut units: Vec<(View, UnitId, Vec<(Seat, Claim)>)> =
+            core::mem::take(&mut recovery.claims)
+                .into_iter()
+                .filter_map(|(unit, mut claims)| {
+                    claims.retain(|(seat, _)| self.lanes.is_here(*seat));
+                    claims.sort_by_key(|(seat, c)| {
+                        core::cmp::Reverse((c.view, c.owner, c.clock, core::cmp::Reverse(*seat)))
+                    });
+                    Some((claims.first()?.1.view, unit, claims))
+                })
+                .collect();
+        units.sort_by_key(|(view, unit, _)| (core::cmp::Reverse(*view), *unit));
+        for (_, unit, claims) in units {
+            self.restore(now, unit, &claims);
+        }
+        self.sweep.start(self.units.top());
+        let here: Vec<Seat> = self.lanes.here().collect();
+        for seat in here {
+            self.grant_first(now, seat);
+        }
+        self.tell_cluster();
+        let mut held = recovery.held;
+        self.take(now, pool, &mut held);
+    }
+
+    /// Makes a unit of its claims, the best one first. Its view is opened by
+    /// its next packet or in the sweep.
+    fn restore(&mut self, now: Time, unit: UnitId, claims: &[(Seat, Claim)]) {
+        let Some((holder, best)) = claims.first() else {
+            return;
+        };
+        let is_liaison = unit.0 == self.classifier.liaison();
+        let restored = is_liaison
+            || self
+                .classifier
+                .restore(unit.0, &best.flows, &best.aliases)
+                .is_ok();
+        if !restored || !self.units.begin(unit.0) {
+            self.counts.add(SwitchCount::ClaimRefused);
+            let below = self.next_view;
+            for (seat, _) in claims {
+                self.forget(now, *seat, unit, below, true);
+            }
+            return;
+        }
+        for (_, alias) in &best.aliases {
+            self.lessor.named(&alias.key);
+        }
+        // Another with the same state stands in if the first one dies too.
+        let second = claims
+            .iter()
+            .skip(1)
+            .find(|(seat, c)| seat != holder && (c.view, c.clock) == (best.view, best.clock))
+            .map_or(0, |(seat, _)| *seat);
+        self.set_holders(unit.slot(), *holder, second);
+        let record = self.units.at_mut(unit.slot());
+        record.view = best.view.0;
+        record.sent = best.clock.0;
+        record.out = best.clock.0;
+        self.counts.add(SwitchCount::Recovered);
+        let others = claims.iter().map(|(seat, _)| *seat).collect();
+        self.leftovers.of.insert(unit, others);
+    }
+}

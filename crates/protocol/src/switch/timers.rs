@@ -1,0 +1,323 @@
+//! What is due: repeats, and units that nobody wants.
+//!
+//! Each list has one interval, so the first of a list is due first. Nothing
+//! here looks at all units.
+
+use std::collections::VecDeque;
+
+use weir_packet::{Fate, FramePool, Time, frame_flags};
+
+use super::lanes::Seat;
+use super::units::{Unit, mark};
+use super::{Switch, SwitchCount, moves};
+use crate::ids::{UnitId, View};
+use crate::message::{Message, MoveMode};
+use crate::plant::Plant;
+
+/// `Forget` is said this many times in all where messages may be lost.
+const FORGETS: u8 = 3;
+
+/// Most `Forget`s that wait to be said again.
+const MOST_FORGETS: usize = 65_536;
+
+/// Packets sent again per tick: what is not answered is not to drown in
+/// repeats.
+const REPEATS: usize = 256;
+
+/// A unit without owner is removed after this many repeat intervals.
+const ORPHAN_INTERVALS: u64 = 1_000;
+
+#[derive(Debug)]
+struct Forgotten {
+    at: Time,
+    to: Seat,
+    unit: UnitId,
+    below: View,
+    ended: bool,
+    left: u8,
+}
+
+/// The lists.
+#[derive(Debug, Default)]
+pub(super) struct Timers {
+    /// Unsettled views, and owners asked to prepare: since when they wait.
+    pub(super) views: VecDeque<(Time, UnitId, View)>,
+    forgets: VecDeque<Forgotten>,
+    /// Units without owner: since when.
+    pub(super) orphans: VecDeque<(Time, u64)>,
+}
+
+impl Timers {
+    pub(super) fn forget_later(
+        &mut self,
+        now: Time,
+        to: Seat,
+        unit: UnitId,
+        below: View,
+        ended: bool,
+    ) {
+        if self.forgets.len() < MOST_FORGETS {
+            self.forgets.push_back(Forgotten {
+                at: now,
+                to,
+                unit,
+                below,
+                ended,
+                left: FORGETS - 1,
+            });
+        }
+    }
+}
+
+impl Switch {
+    /// Does what is due.
+    pub fn tick(&mut self, now: Time, pool: &mut FramePool) {
+        self.add_late_names();
+        self.remove_orphans(now, pool);
+        self.advance(now, pool);
+        if self.settings.plant == Some(Plant::NoRepeats) {
+            return;
+        }
+        let due = |at: Time| now.since(at) >= self.settings.repeat_after;
+        if self.recovery.as_ref().is_some_and(|r| due(r.asked)) {
+            self.ask_for_claims(now);
+        }
+        self.repeat_views(now, pool);
+        self.repeat_forgets(now);
+        self.repeat_packets(now, pool);
+    }
+
+    /// When [`Switch::tick`] has something to do next.
+    pub fn next_deadline(&self) -> Option<Time> {
+        let after = self.settings.repeat_after;
+        let busy = self.recovery.is_none()
+            && self.window_is_open()
+            && (self.sweep.is_on() || self.moves.queued() > 0);
+        if busy || !self.late_names_is_empty() {
+            return Some(Time::ZERO);
+        }
+        let orphan = self
+            .timers
+            .orphans
+            .front()
+            .map(|(at, _)| at.plus(after.saturating_mul(ORPHAN_INTERVALS)));
+        if self.settings.plant == Some(Plant::NoRepeats) {
+            return orphan;
+        }
+        let copies = self.kept.oldest().filter(|_| self.settings.acknowledge);
+        [
+            orphan,
+            self.timers.views.front().map(|(at, ..)| at.plus(after)),
+            self.timers.forgets.front().map(|f| f.at.plus(after)),
+            self.recovery.as_ref().map(|r| r.asked.plus(after)),
+            copies.map(|(at, ..)| at.plus(after)),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+
+    /// Goes on with what the window holds up.
+    #[inline]
+    pub(super) fn advance(&mut self, now: Time, pool: &mut FramePool) {
+        if self.sweep.is_on() {
+            self.sweep_on(now, pool);
+        }
+        if self.moves.queued() > 0 {
+            self.pump(now, Some(pool));
+        }
+    }
+
+    fn repeat_views(&mut self, now: Time, _pool: &mut FramePool) {
+        for _ in 0..self.timers.views.len() {
+            let Some(&(at, id, view)) = self.timers.views.front() else {
+                return;
+            };
+            if now.since(at) < self.settings.repeat_after {
+                return;
+            }
+            self.timers.views.pop_front();
+            let Some(place) = self.units.find(id) else {
+                continue;
+            };
+            let unit = self.units.at_mut(place);
+            if unit.view() != view {
+                continue;
+            }
+            if unit.pending != 0 {
+                self.counts.add(SwitchCount::OpenRepeated);
+                self.send_opening(place);
+            } else if unit.has(mark::PREPARING) {
+                unit.tries = unit.tries.saturating_add(1);
+                if unit.tries < moves::TRIES {
+                    self.send_prepare(place);
+                } else {
+                    let target = core::mem::take(&mut unit.wanted);
+                    unit.tries = 0;
+                    self.counts.add(SwitchCount::PreparedInVain);
+                    self.stop_preparing(place);
+                    if self.lanes.is_live(target) {
+                        self.want(place, target, MoveMode::Push);
+                    }
+                    continue;
+                }
+            } else {
+                continue;
+            }
+            self.timers.views.push_back((now, id, view));
+        }
+    }
+
+    fn repeat_forgets(&mut self, now: Time) {
+        while self
+            .timers
+            .forgets
+            .front()
+            .is_some_and(|f| now.since(f.at) >= self.settings.repeat_after)
+        {
+            let Some(forgotten) = self.timers.forgets.pop_front() else {
+                return;
+            };
+            let Forgotten {
+                to,
+                unit,
+                below,
+                ended,
+                left,
+                ..
+            } = forgotten;
+            if !self.settings.acknowledge || !self.lanes.is_here(to) {
+                continue;
+            }
+            self.counts.add(SwitchCount::ForgetRepeated);
+            self.tell(to, Message::Forget { unit, below, ended });
+            if left > 1 {
+                self.timers.forgets.push_back(Forgotten {
+                    at: now,
+                    left: left - 1,
+                    ..forgotten
+                });
+            }
+        }
+    }
+
+    /// Sends packets again that were not let out for a while. Where nothing is
+    /// lost on the way and nobody acknowledges, a wait means no loss.
+    fn repeat_packets(&mut self, now: Time, pool: &mut FramePool) {
+        if !self.settings.acknowledge {
+            return;
+        }
+        for _ in 0..REPEATS {
+            let Some((at, place, clock)) = self.kept.oldest() else {
+                return;
+            };
+            if now.since(at) < self.settings.repeat_after {
+                return;
+            }
+            if self.sweep.is_on() && self.needs_view(place) {
+                self.react(now, pool, place);
+                if self
+                    .kept
+                    .oldest()
+                    .is_none_or(|(_, p, n)| (p, n) != (place, clock))
+                {
+                    continue;
+                }
+            }
+            self.send_oldest(now, pool);
+        }
+    }
+
+    fn send_oldest(&mut self, now: Time, pool: &mut FramePool) {
+        let Some((_, place, clock)) = self.kept.oldest() else {
+            return;
+        };
+        let memory = pool.memory().clone();
+        let sent = self.kept.renew_oldest(now).and_then(|copy| {
+            let (meta, bytes) = memory.read(copy);
+            pool.copy(bytes, *meta).ok()
+        });
+        if let Some(frame) = sent {
+            self.send_frame(pool, place, clock, frame, frame_flags::REPEATED);
+            self.counts.add(SwitchCount::Repeated);
+        }
+    }
+
+    /// Sends the copy of one packet.
+    pub(super) fn send_copy(&mut self, _now: Time, pool: &mut FramePool, place: u32, clock: u64) {
+        let memory = pool.memory().clone();
+        let unit = self.units.at(place);
+        let copy = self.kept.copies_of(unit, clock - 1).next();
+        let sent = copy.filter(|(n, _)| *n == clock).and_then(|(_, copy)| {
+            let (meta, bytes) = memory.read(copy);
+            pool.copy(bytes, *meta).ok()
+        });
+        if let Some(frame) = sent {
+            self.send_frame(pool, place, clock, frame, frame_flags::REPEATED);
+            self.counts.add(SwitchCount::Repeated);
+        }
+    }
+
+    /// Sends a `Lost` in the place of a packet of which no copy is kept.
+    pub(super) fn send_lost(&mut self, now: Time, pool: &mut FramePool, unit: &Unit, clock: u64) {
+        let mut meta = weir_packet::FrameMeta::received(now, 0);
+        meta.unit = unit.id;
+        let flag = if clock == unit.tick {
+            frame_flags::TICK
+        } else {
+            frame_flags::LOST
+        };
+        if let Ok(frame) = pool.copy(&[], meta) {
+            self.send_frame(pool, unit.id as u32, clock, frame, flag);
+            self.counts.add(SwitchCount::LostSent);
+        }
+    }
+
+    fn send_frame(
+        &mut self,
+        pool: &mut FramePool,
+        place: u32,
+        clock: u64,
+        mut frame: weir_packet::Frame,
+        flag: u8,
+    ) {
+        let unit = *self.units.at(place);
+        let (view, owner) = self.route(&unit, clock);
+        let meta = pool.memory().meta_mut(&mut frame);
+        meta.unit = unit.id;
+        meta.clock = clock;
+        meta.view = view.0;
+        meta.fate = Fate::Pending;
+        meta.flags |= flag | unit.fresh;
+        let lane = usize::from(owner).wrapping_sub(1);
+        match self.outbox.lanes.get_mut(lane) {
+            Some(lane) if self.lanes.is_here(owner) => lane.frames.push(frame),
+            _ => pool.give(frame),
+        }
+    }
+
+    /// Removes units that had no owner for long.
+    fn remove_orphans(&mut self, now: Time, pool: &mut FramePool) {
+        let long = self.settings.repeat_after.saturating_mul(ORPHAN_INTERVALS);
+        while self
+            .timers
+            .orphans
+            .front()
+            .is_some_and(|(at, _)| now.since(*at) >= long)
+        {
+            let Some((_, id)) = self.timers.orphans.pop_front() else {
+                return;
+            };
+            let id = UnitId(id);
+            let Some(place) = self.units.find(id) else {
+                continue;
+            };
+            let unit = self.units.at_mut(place);
+            unit.marks &= !mark::ORPHAN;
+            if unit.owner == 0 && id.0 != self.classifier.liaison() {
+                self.counts.add(SwitchCount::OrphanRemoved);
+                self.end_unit(now, pool, id);
+            }
+        }
+    }
+}

@@ -1,0 +1,449 @@
+//! Views: opened as a unit's first, as planned, or after a failure; settled.
+
+use weir_packet::{FramePool, Time};
+
+use super::lanes::Seat;
+use super::units::{REPLICA, Unit, mark};
+use super::{Switch, SwitchCount, moves};
+use crate::ids::{Clock, UnitId, View};
+use crate::journal::{Done, Start};
+use crate::message::{Message, MoveMode, Open, Origin};
+use crate::plant::Plant;
+use weir_packet::frame_flags;
+
+/// A view that is open and not settled.
+#[derive(Debug)]
+pub(super) struct Pending {
+    /// The last settled view; none for a unit's first.
+    pub(super) old: View,
+    /// Its owner, and its replica.
+    pub(super) old_owner: Seat,
+    pub(super) old_replica: Seat,
+    /// Packets after this clock belong to the new view.
+    pub(super) base: Clock,
+    /// The settled view was closed as planned, at the base.
+    pub(super) planned: bool,
+    pub(super) mode: MoveMode,
+    /// How the owner comes by the state.
+    pub(super) origin: Origin,
+    /// When it was opened, for the duration of a hand-over.
+    pub(super) opened: Time,
+    /// The state is held: settled as soon as the old view is let out.
+    pub(super) held: bool,
+    /// The owner refused: the source goes on as soon as the old view is let
+    /// out.
+    pub(super) refused: bool,
+    /// Others that took part in views given up since the settled one.
+    pub(super) others: Vec<Seat>,
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub(super) struct Pendings {
+    records: Vec<Option<Pending>>,
+    free: Vec<u32>,
+    /// Those that follow a settled view: what the window bounds.
+    pub(super) unsettled: u32,
+}
+
+impl Pendings {
+    /// The record with this number plus one.
+    #[inline]
+    pub(super) fn get(&self, link: u32) -> Option<&Pending> {
+        self.records.get((link as usize).wrapping_sub(1))?.as_ref()
+    }
+
+    pub(super) fn get_mut(&mut self, link: u32) -> Option<&mut Pending> {
+        self.records
+            .get_mut((link as usize).wrapping_sub(1))?
+            .as_mut()
+    }
+
+    fn add(&mut self, pending: Pending) -> u32 {
+        self.unsettled += u32::from(pending.old != View::NONE);
+        match self.free.pop() {
+            Some(at) => {
+                if let Some(place) = self.records.get_mut(at as usize) {
+                    *place = Some(pending);
+                }
+                at + 1
+            }
+            None => {
+                self.records.push(Some(pending));
+                self.records.len() as u32
+            }
+        }
+    }
+
+    fn remove(&mut self, link: u32) -> Option<Pending> {
+        let place = self.records.get_mut((link as usize).wrapping_sub(1))?;
+        let pending = place.take()?;
+        self.free.push(link - 1);
+        self.unsettled -= u32::from(pending.old != View::NONE);
+        Some(pending)
+    }
+}
+
+impl Switch {
+    fn take_view_number(&mut self) -> View {
+        let view = self.next_view;
+        self.next_view = view.next();
+        view
+    }
+
+    /// Gives the unit's current view to others, and keeps the accounts.
+    pub(super) fn set_holders(&mut self, place: u32, owner: Seat, replica: Seat) {
+        let unit = self.units.at_mut(place);
+        let before = (unit.owner, unit.replica);
+        unit.owner = owner;
+        unit.replica = replica;
+        for (seat, by) in [(before.0, -1i32), (owner, 1)] {
+            if let Some(runtime) = self.lanes.get_mut(seat) {
+                runtime.owns = runtime.owns.saturating_add_signed(by);
+            }
+        }
+        for (seat, by) in [(before.1, -1i32), (replica, 1)] {
+            if let Some(runtime) = self.lanes.get_mut(seat) {
+                runtime.copies = runtime.copies.saturating_add_signed(by);
+            }
+        }
+    }
+
+    fn add_pending(&mut self, now: Time, place: u32, pending: Pending) {
+        for seat in [pending.old_owner, pending.old_replica] {
+            if let Some(runtime) = self.lanes.get_mut(seat) {
+                runtime.waits += 1;
+            }
+        }
+        let link = self.pendings.add(pending);
+        let unit = self.units.at_mut(place);
+        unit.pending = link;
+        let (id, view) = (unit.id(), unit.view());
+        self.timers.views.push_back((now, id, view));
+        self.send_opening(place);
+    }
+
+    pub(super) fn take_pending(&mut self, place: u32) -> Option<Pending> {
+        let unit = self.units.at_mut(place);
+        let pending = self.pendings.remove(core::mem::take(&mut unit.pending))?;
+        for seat in [pending.old_owner, pending.old_replica] {
+            if let Some(runtime) = self.lanes.get_mut(seat) {
+                runtime.waits = runtime.waits.saturating_sub(1);
+            }
+        }
+        Some(pending)
+    }
+
+    fn note_opened(&mut self, place: u32, base: Clock, from: Start) {
+        let unit = self.units.at(place);
+        if let Some(owner) = self.lanes.id(unit.owner) {
+            self.outbox.journal.note(Done::Opened {
+                unit: unit.id(),
+                view: unit.view(),
+                base,
+                owner,
+                replica: self.lanes.id(unit.replica),
+                from,
+            });
+        }
+    }
+
+    /// Opens the view that a unit starts with, or starts with again after its
+    /// state was lost. False where no runtime takes units.
+    pub(super) fn open_first(&mut self, now: Time, place: u32) -> bool {
+        let id = self.units.at(place).id;
+        let Some(owner) = self.dispatch(id, 0) else {
+            return false;
+        };
+        let after_loss = self.units.at(place).has(mark::LOST);
+        self.counts.add(if after_loss {
+            SwitchCount::OpenedAfterLoss
+        } else {
+            SwitchCount::FirstOpened
+        });
+        self.begin_first(now, place, owner, after_loss);
+        true
+    }
+
+    /// Opens a view without state at `owner`.
+    pub(super) fn begin_first(&mut self, now: Time, place: u32, owner: Seat, after_loss: bool) {
+        let replica = self.choose_replica(owner);
+        let view = self.take_view_number();
+        self.set_holders(place, owner, replica);
+        let unit = self.units.at_mut(place);
+        unit.view = view.0;
+        unit.marks &= !(mark::LOST | mark::ORPHAN);
+        unit.fresh = frame_flags::FRESH
+            | if after_loss {
+                frame_flags::AFTER_LOSS
+            } else {
+                0
+            };
+        let base = Clock(unit.out);
+        let again = base != Clock::ZERO || after_loss;
+        self.note_opened(
+            place,
+            base,
+            if after_loss {
+                Start::AfterLoss
+            } else {
+                Start::Nothing
+            },
+        );
+        // A first packet says by itself that there is no state; a replica and
+        // a base it can't name.
+        if replica != 0 || again {
+            let pending = Pending {
+                old: View::NONE,
+                old_owner: 0,
+                old_replica: 0,
+                base,
+                planned: false,
+                mode: MoveMode::Push,
+                origin: Origin::Nothing { after_loss },
+                opened: now,
+                held: false,
+                refused: false,
+                others: Vec::new(),
+            };
+            self.add_pending(now, place, pending);
+        }
+    }
+
+    /// Opens a planned view at `target`: packets from now on are its.
+    pub(super) fn open_planned(&mut self, now: Time, place: u32, target: Seat, mode: MoveMode) {
+        let replica = self.choose_replica(target);
+        let unit = self.units.at(place);
+        let (old, old_owner, old_replica) = (unit.view(), unit.owner, unit.replica);
+        let Some(source) = self.lanes.id(old_owner) else {
+            return;
+        };
+        let view = self.take_view_number();
+        self.set_holders(place, target, replica);
+        let unit = self.units.at_mut(place);
+        unit.view = view.0;
+        let base = Clock(unit.sent);
+        self.counts.add(match mode {
+            MoveMode::Push => SwitchCount::PlannedPush,
+            MoveMode::Pull => SwitchCount::PlannedPull,
+            MoveMode::Reprocess => SwitchCount::PlannedReprocess,
+        });
+        self.note_opened(place, base, Start::Planned);
+        let pending = Pending {
+            old,
+            old_owner,
+            old_replica,
+            base,
+            planned: true,
+            mode,
+            origin: Origin::Planned { source },
+            opened: now,
+            held: false,
+            refused: false,
+            others: Vec::new(),
+        };
+        self.add_pending(now, place, pending);
+    }
+
+    /// Opens a view after a failure, or to change the replica: `holder` of
+    /// the settled view `old` goes on from its actor of that view, and the
+    /// packets after `out` are sent again.
+    pub(super) fn open_resumed(
+        &mut self,
+        now: Time,
+        pool: &mut FramePool,
+        place: u32,
+        holder: Seat,
+        (old, old_owner, old_replica): (View, Seat, Seat),
+    ) {
+        let Some(source) = self.lanes.id(holder) else {
+            return;
+        };
+        self.stop_preparing(place);
+        let unit = self.units.at(place);
+        let (before, claimed) = (
+            (unit.owner, unit.replica),
+            old.generation() != self.settings.generation,
+        );
+        let mut others = self.leftovers.take(unit.id());
+        if let Some(given_up) = self.take_pending(place) {
+            others.extend(given_up.others);
+            others.extend([before.0, before.1]);
+            if given_up.planned {
+                self.counts.add(SwitchCount::MoveFailed);
+            }
+        }
+        let replica = self.choose_replica(holder);
+        let reuse = self.settings.plant == Some(Plant::ViewReused);
+        let view = if reuse {
+            self.units.at(place).view()
+        } else {
+            self.take_view_number()
+        };
+        self.set_holders(place, holder, replica);
+        let unit = self.units.at_mut(place);
+        unit.view = view.0;
+        unit.fresh = 0;
+        let base = Clock(unit.out);
+        let start = if claimed {
+            Start::Claimed
+        } else {
+            Start::Resumed
+        };
+        self.note_opened(place, base, start);
+        let pending = Pending {
+            old,
+            old_owner,
+            old_replica,
+            base,
+            planned: false,
+            mode: MoveMode::Push,
+            origin: Origin::Resumed { source },
+            opened: now,
+            held: false,
+            refused: false,
+            others,
+        };
+        self.add_pending(now, place, pending);
+        self.send_again(now, pool, place, base);
+    }
+
+    /// What a view that is open tells its owner and its source.
+    pub(super) fn send_opening(&mut self, place: u32) {
+        let unit = *self.units.at(place);
+        let Some(pending) = self.pendings.get(unit.pending) else {
+            return;
+        };
+        let open = Open {
+            unit: unit.id(),
+            view: unit.view(),
+            old: pending.old,
+            base: pending.base,
+            out: Clock(unit.out),
+            origin: pending.origin,
+            replica: self.lanes.id(unit.replica),
+        };
+        let closed =
+            pending
+                .planned
+                .then_some((pending.old, pending.old_owner, pending.base, pending.mode));
+        self.tell(unit.owner, Message::Open(open));
+        if let (Some((old, source, at, mode)), Some(to)) = (closed, self.lanes.id(unit.owner)) {
+            self.tell(
+                source,
+                Message::Closed {
+                    unit: unit.id(),
+                    old,
+                    at,
+                    new: unit.view(),
+                    to,
+                    mode,
+                },
+            );
+        }
+    }
+
+    /// The unit's packets after `after` are sent (again), each in its view; of
+    /// those without a copy a `Lost`.
+    pub(super) fn send_again(&mut self, now: Time, pool: &mut FramePool, place: u32, after: Clock) {
+        let unit = *self.units.at(place);
+        let after = after.0.max(unit.out);
+        if self.kept.keeps() {
+            let clocks: Vec<u64> = self.kept.copies_of(&unit, after).map(|(n, _)| n).collect();
+            for clock in clocks {
+                self.send_copy(now, pool, place, clock);
+            }
+        } else {
+            for clock in after + 1..=unit.sent {
+                self.send_lost(now, pool, &unit, clock);
+            }
+        }
+    }
+
+    /// To whom a packet of the unit goes, and in which view: packets up to the
+    /// clock at which the settled view was closed stay its own.
+    pub(super) fn route(&self, unit: &Unit, clock: u64) -> (View, Seat) {
+        match self.pendings.get(unit.pending) {
+            Some(p) if p.planned && clock <= p.base.0 => (p.old, p.old_owner),
+            _ => (unit.view(), unit.owner),
+        }
+    }
+
+    /// Settles the current view: what was before it may be forgotten.
+    pub(super) fn settle(&mut self, now: Time, place: u32) {
+        let unit = self.units.at_mut(place);
+        unit.fresh = 0;
+        unit.tries = 0;
+        let (id, view) = (unit.id(), unit.view());
+        self.outbox.journal.note(Done::Settled { unit: id, view });
+        if let Some(pending) = self.take_pending(place)
+            && pending.old != View::NONE
+        {
+            if pending.planned {
+                self.hand_overs.add(now.since(pending.opened));
+            }
+            let by_target = self.settings.plant == Some(Plant::TargetForgets) && pending.planned;
+            let mut told = pending.others;
+            if !by_target {
+                told.extend([pending.old_owner, pending.old_replica]);
+            }
+            told.sort_unstable();
+            told.dedup();
+            for seat in told {
+                self.forget(now, seat, id, view, false);
+            }
+        }
+        self.review(place);
+    }
+
+    /// Says `Forget`, now and (where messages may be lost) later again.
+    pub(super) fn forget(&mut self, now: Time, to: Seat, unit: UnitId, below: View, ended: bool) {
+        if !self.lanes.is_here(to) {
+            return;
+        }
+        self.tell(to, Message::Forget { unit, below, ended });
+        self.timers.forget_later(now, to, unit, below, ended);
+    }
+
+    /// Looks whether a unit whose view was just settled is where it is wanted.
+    pub(super) fn review(&mut self, place: u32) {
+        let unit = self.units.at(place);
+        if unit.owner == 0 || !unit.is_settled() {
+            return;
+        }
+        if unit.wanted != 0 {
+            self.queue(place);
+        } else if unit.tries >= moves::TRIES {
+            // Nobody takes it; it stays where it is until someone asks.
+        } else if self.lanes.is_draining(unit.owner) {
+            self.want(place, super::units::ANY, self.moves.drain_mode);
+        } else if self.lacks_replica(unit) {
+            self.want(place, REPLICA, MoveMode::Push);
+        }
+    }
+
+    /// True where the unit's replica is leaving, or it has none and could.
+    pub(super) fn lacks_replica(&self, unit: &Unit) -> bool {
+        self.settings.replication != crate::settings::Replication::None
+            && (unit.replica == 0 || self.lanes.is_draining(unit.replica))
+            && self.lanes.usable.iter().any(|&seat| seat != unit.owner)
+    }
+
+    /// An entry of the closed view was let out: a view that waited for its
+    /// last one goes on.
+    pub(super) fn closed_out(&mut self, now: Time, pool: &mut FramePool, place: u32) {
+        let unit = self.units.at(place);
+        let Some(pending) = self.pendings.get(unit.pending) else {
+            return;
+        };
+        if !pending.planned || unit.out < pending.base.0 {
+            return;
+        }
+        if pending.refused {
+            self.go_back(now, pool, place);
+        } else if pending.held {
+            self.counts.add(SwitchCount::SettledByHeld);
+            self.settle(now, place);
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! A runtime's actors with real engines, in small exchanges that are written
+//! out: the test plays the switch.
+
+mod bed;
+mod ends;
+mod failure;
+mod first;
+mod functions;
+mod leases;
+mod planned;
+mod refusals;
+mod replica;
+mod reprocess;
+mod restart;

@@ -1,0 +1,324 @@
+//! What packets caused, as entries.
+
+use weir_packet::{Fate, Frame, FrameMeta, FramePool, HEADROOM, META_BYTES, PacketMemory};
+
+use crate::classify::Classified;
+use crate::execute::Fates;
+use crate::notes::{self, Note};
+use crate::runtime::Runtime;
+
+/// Mandatory notes and events in a chunk of notes.
+#[derive(Clone, Copy, Default)]
+struct Chunk {
+    needed: u64,
+    events: u64,
+}
+
+impl Runtime {
+    /// Hands the burst's packets on as entries, or back to the pool where they
+    /// were applied a second time.
+    #[inline(never)]
+    pub(super) fn leave_as_entries(
+        &mut self,
+        pool: &mut FramePool,
+        memory: &PacketMemory,
+        input: &mut Vec<Frame>,
+        entries: &mut Vec<Frame>,
+        found: &Classified,
+        fates: Fates,
+    ) {
+        let n = found.count;
+        self.mark_changed(memory, &input[..n]);
+        if self.world.silent {
+            self.drop_side_frames(pool);
+            for frame in input.drain(..n) {
+                pool.give(frame);
+            }
+            return;
+        }
+        // A turned packet has left this engine: it comes again as another.
+        let left = fates.out | fates.turned;
+        self.packets_out += u64::from(left.count_ones());
+        for (i, frame) in input[..n].iter_mut().enumerate() {
+            let meta = memory.meta_mut(frame);
+            meta.fate = if fates.out >> i & 1 != 0 {
+                Fate::Out
+            } else if fates.turned >> i & 1 != 0 {
+                Fate::Turned
+            } else {
+                Fate::Dropped
+            };
+            if left >> i & 1 != 0 {
+                self.bytes_out += u64::from(meta.len);
+            }
+        }
+        if !self.has_side_frames() {
+            if n == input.len() {
+                entries.append(input);
+            } else {
+                entries.extend(input.drain(..n));
+            }
+            return;
+        }
+        self.sort_emitted();
+        for (i, frame) in input.drain(..n).enumerate() {
+            self.push_side_frames(pool, memory, i, n - 1 - i, &frame, entries);
+            entries.push(frame);
+        }
+        self.clear_side_frames();
+    }
+
+    /// Tells the units of packets that changed a state so.
+    fn mark_changed(&mut self, memory: &PacketMemory, frames: &[Frame]) {
+        let mut changed = core::mem::take(&mut self.scratch.outcome.changed);
+        let Some(follow) = &mut self.follow else {
+            return;
+        };
+        while changed != 0 {
+            let i = changed.trailing_zeros() as usize;
+            changed &= changed - 1;
+            if let Some(frame) = frames.get(i) {
+                follow.units.mark(memory.meta(frame).unit);
+            }
+        }
+    }
+
+    /// True where a packet of the burst has caused more than its own fate.
+    pub(super) fn has_side_frames(&self) -> bool {
+        let follow = self.follow.as_ref();
+        !self.world.emits.frames.is_empty()
+            || !self.world.leases.taken().is_empty()
+            || !self.world.events.lines().is_empty()
+            || follow.is_some_and(|f| !f.turns.is_empty() || !f.named.is_empty())
+            || [&self.world.emits.causes, &self.world.aliases.causes]
+                .into_iter()
+                .flatten()
+                .any(|causes| !causes.is_unused())
+    }
+
+    /// Nobody hears of what a packet caused when it is applied a second time.
+    pub(super) fn drop_side_frames(&mut self, pool: &mut FramePool) {
+        pool.give_all(&mut self.world.emits.frames);
+        self.clear_side_frames();
+    }
+
+    pub(super) fn clear_side_frames(&mut self) {
+        let world = &mut self.world;
+        world.leases.clear_taken();
+        world.events.clear();
+        world.aliases.asked.clear();
+        for causes in [&mut world.emits.causes, &mut world.aliases.causes] {
+            if let Some(causes) = causes {
+                causes.clear();
+            }
+        }
+        if let Some(follow) = &mut self.follow {
+            follow.turns.clear();
+            follow.named.clear();
+        }
+    }
+
+    /// Puts what was emitted in the order in which it leaves, the first last.
+    pub(super) fn sort_emitted(&mut self) {
+        let (Some(follow), emits) = (&mut self.follow, &mut self.world.emits) else {
+            return;
+        };
+        let causes = emits.causes.as_ref().map_or(&[][..], |c| &c.packets);
+        for (number, frame) in emits.frames.drain(..).enumerate() {
+            let cause = causes.get(number).copied().unwrap_or(0);
+            let order = u32::from(cause) << 16 | number as u32;
+            follow.emitted.push((order, frame));
+        }
+        follow
+            .emitted
+            .sort_unstable_by_key(|(order, _)| core::cmp::Reverse(*order));
+    }
+
+    /// Adds what packet `i` of the burst, in `frame`, has caused. `others`
+    /// packets come after it, each of which may need a frame.
+    pub(super) fn push_side_frames(
+        &mut self,
+        pool: &mut FramePool,
+        memory: &PacketMemory,
+        i: usize,
+        others: usize,
+        frame: &Frame,
+        entries: &mut Vec<Frame>,
+    ) {
+        let own = *memory.meta(frame);
+        let Some(follow) = self.follow.as_mut() else {
+            return;
+        };
+        while follow
+            .emitted
+            .last()
+            .is_some_and(|(order, _)| (order >> 16) as usize <= i)
+        {
+            let Some((_, mut frame)) = follow.emitted.pop() else {
+                break;
+            };
+            let meta = memory.meta_mut(&mut frame);
+            meta.unit = own.unit;
+            meta.clock = own.clock;
+            meta.view = own.view;
+            meta.fate = Fate::Emitted;
+            self.emitted += 1;
+            self.packets_out += 1;
+            self.bytes_out += u64::from(meta.len);
+            entries.push(frame);
+        }
+        let mut text = core::mem::take(&mut follow.text);
+        let mut chunk = Chunk::default();
+        let turns = follow.turns.len();
+        for number in 0..turns {
+            let Some(turn) = self.follow.as_ref().and_then(|f| f.turns.get(number)) else {
+                break;
+            };
+            if usize::from(turn.cause) != i {
+                continue;
+            }
+            let note = match turn.opened {
+                None => Note::FlowEnded { key: turn.key },
+                Some(client_is_b) => Note::FlowOpened {
+                    key: turn.key,
+                    client_is_b,
+                },
+            };
+            self.add_note(pool, &note, &own, &mut text, &mut chunk, entries);
+        }
+        for number in 0..self.world.leases.taken().len() {
+            if let Some(&(cause, pool_id, lease)) = self.world.leases.taken().get(number)
+                && usize::from(cause) == i
+            {
+                let note = Note::Leased {
+                    pool: pool_id,
+                    lease,
+                };
+                self.add_note(pool, &note, &own, &mut text, &mut chunk, entries);
+            }
+        }
+        let named = self.follow.as_ref().map_or(0, |f| f.named.len());
+        for number in 0..named {
+            if let Some(&(cause, flow, request)) =
+                self.follow.as_ref().and_then(|f| f.named.get(number))
+                && usize::from(cause) == i
+            {
+                let note = Note::Alias { flow, request };
+                self.add_note(pool, &note, &own, &mut text, &mut chunk, entries);
+            }
+        }
+        self.add_events(pool, i, others, &own, &mut text, &mut chunk, entries);
+        self.flush(pool, &own, &mut text, &mut chunk, entries);
+        if let Some(follow) = &mut self.follow {
+            follow.text = text;
+        }
+    }
+
+    /// Adds a note that must not be lost.
+    fn add_note(
+        &mut self,
+        pool: &mut FramePool,
+        note: &Note<'_>,
+        own: &FrameMeta,
+        text: &mut Vec<u8>,
+        chunk: &mut Chunk,
+        entries: &mut Vec<Frame>,
+    ) {
+        let before = text.len();
+        notes::write(note, text);
+        if text.len() > chunk_bytes(pool) && before > 0 {
+            text.truncate(before);
+            self.flush(pool, own, text, chunk, entries);
+            notes::write(note, text);
+        }
+        chunk.needed += 1;
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn add_events(
+        &mut self,
+        pool: &mut FramePool,
+        i: usize,
+        others: usize,
+        own: &FrameMeta,
+        text: &mut Vec<u8>,
+        chunk: &mut Chunk,
+        entries: &mut Vec<Frame>,
+    ) {
+        if self.world.events.lines().is_empty() {
+            return;
+        }
+        let room = chunk_bytes(pool);
+        let mut lost = 0;
+        // The log is lent out while notes are flushed, which it takes no part in.
+        let events = &self.world.events;
+        let mut failed = 0;
+        for line in events.lines_of(i) {
+            let before = text.len();
+            notes::write(&Note::Event(line), text);
+            if text.len() > room && before > 0 {
+                text.truncate(before);
+                let given = put_frame(pool, own, text, entries);
+                if !given {
+                    failed += chunk.needed;
+                    lost += chunk.events;
+                }
+                text.clear();
+                *chunk = Chunk::default();
+                // A further frame is for events only: it must not be one that
+                // a later packet needs.
+                if pool.available() <= others {
+                    lost += 1;
+                    continue;
+                }
+                notes::write(&Note::Event(line), text);
+            } else if before == 0 && pool.available() <= others {
+                text.clear();
+                lost += 1;
+                continue;
+            }
+            chunk.events += 1;
+        }
+        self.notes_lost += failed;
+        if lost > 0 {
+            self.world.events.count_lost(lost);
+        }
+    }
+
+    /// Puts the notes so far into a frame.
+    fn flush(
+        &mut self,
+        pool: &mut FramePool,
+        own: &FrameMeta,
+        text: &mut Vec<u8>,
+        chunk: &mut Chunk,
+        entries: &mut Vec<Frame>,
+    ) {
+        if !text.is_empty() && !put_frame(pool, own, text, entries) {
+            self.notes_lost += chunk.needed;
+            self.world.events.count_lost(chunk.events);
+        }
+        text.clear();
+        *chunk = Chunk::default();
+    }
+}
+
+/// Bytes of notes that go into one frame; a longer note has one of its own.
+fn chunk_bytes(pool: &FramePool) -> usize {
+    let small = pool.memory().layout().small_bytes as usize;
+    small.saturating_sub(META_BYTES + HEADROOM)
+}
+
+/// Notes in a frame beside that with `own`; false where none is free.
+fn put_frame(pool: &mut FramePool, own: &FrameMeta, text: &[u8], entries: &mut Vec<Frame>) -> bool {
+    let mut meta = *own;
+    meta.fate = Fate::Notes;
+    meta.wire_len = text.len() as u32;
+    match pool.copy(text, meta) {
+        Ok(frame) => {
+            entries.push(frame);
+            true
+        }
+        Err(_) => false,
+    }
+}

@@ -1,0 +1,170 @@
+//! An engine under a switch: units, clocks and views come with the packets,
+//! and everything they cause goes back as entries.
+//!
+//! Alone ([`Runtime::process`]) an engine names units itself and ends flows
+//! when they have been idle. Under a switch ([`crate::RuntimeConfig::follows`])
+//! the frames say which unit they belong to, in which order they were
+//! numbered, and nothing changes a unit but its own packets: what is due in it
+//! ends at a tick, which is numbered like a packet.
+//!
+//! What a unit's packets come to depends on those packets alone, not on what
+//! else the engine has: two engines that are given the same packets of a unit
+//! in the same order give the same entries. So keys are names within a unit
+//! ([`names`]), times are those of the packet at hand, limits are per packet
+//! or per unit, and no flow makes room for another unit's. Only where a table,
+//! the packet memory or the ports are used up does one unit feel another; that
+//! is counted.
+
+pub(crate) mod apply;
+pub(crate) mod datagrams;
+mod due;
+mod leave;
+pub(crate) mod names;
+mod open;
+mod touch;
+pub(crate) mod units;
+
+use weir_nf::CloseReason;
+use weir_nf::host::{AliasRequest, BURST, FlowOptions, MAX_ALIASES, MAX_EMITS};
+use weir_packet::{FlowKey, Frame};
+
+use crate::runtime::Runtime;
+use datagrams::Datagrams;
+use names::Named;
+use units::Units;
+
+/// The end or the opening of a flow.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Turn {
+    /// Place in the burst of the packet that caused it.
+    pub(crate) cause: u8,
+    pub(crate) key: FlowKey,
+    /// Of an opening: whether the client is the key's second end.
+    pub(crate) opened: Option<bool>,
+}
+
+/// What an engine under a switch has beside the rest.
+#[derive(Debug)]
+pub(crate) struct Follow {
+    pub(crate) units: Units,
+    pub(crate) datagrams: Datagrams,
+    /// Flows that ended in this burst, and those opened by the same packets.
+    pub(crate) turns: Vec<Turn>,
+    /// Names given in this burst: whose packet, the flow's key, the name.
+    pub(crate) named: Vec<(u8, FlowKey, AliasRequest)>,
+    /// Units in which this burst has opened a flow.
+    pub(crate) opened: Vec<u64>,
+    /// Packets made in this burst, in the order in which they leave.
+    pub(crate) emitted: Vec<(u32, Frame)>,
+    /// Notes on their way into a frame.
+    pub(crate) text: Vec<u8>,
+}
+
+impl Follow {
+    pub(crate) fn new(options: &FlowOptions, flows: usize, advise: weir_packet::Advise) -> Follow {
+        // The liaison unit has a place as well.
+        let places = if flows == 0 {
+            0
+        } else {
+            options.max as usize + 1
+        };
+        Follow {
+            units: Units::new(places, flows, advise),
+            datagrams: Datagrams::new(),
+            turns: Vec::with_capacity(2 * BURST),
+            named: Vec::with_capacity(MAX_ALIASES),
+            opened: Vec::with_capacity(BURST),
+            emitted: Vec::with_capacity(MAX_EMITS),
+            text: Vec::with_capacity(1 << 16),
+        }
+    }
+}
+
+impl Follow {
+    /// Takes a flow that ends out of its unit, and what was remembered of it.
+    pub(crate) fn take_out(&mut self, flow: u32) {
+        let unit = self.units.unit_of(flow).map_or(0, |unit| unit.id);
+        if let Some(unit) = self.units.get_mut(unit) {
+            self.datagrams.forget_flow(unit, flow);
+        }
+        self.units.remove(flow);
+    }
+}
+
+impl Runtime {
+    /// Gives flows the names that one function asked for.
+    #[cold]
+    pub(crate) fn register_in_units(&mut self) {
+        let (Some(table), Some(follow)) = (&mut self.table, &mut self.follow) else {
+            self.clear_asked();
+            return;
+        };
+        let mut asked = core::mem::take(&mut self.world.aliases.asked);
+        let causes = self.world.aliases.causes.as_ref();
+        for (number, request) in asked.iter().enumerate() {
+            let cause = causes.and_then(|causes| causes.packets.get(number));
+            match table.name_in(&follow.units, request) {
+                Named::Had => {}
+                Named::Refused => table.aliases_refused += u64::from(!self.world.silent),
+                Named::New => {
+                    let unit = follow.units.unit_of(request.flow).map_or(0, |u| u.id);
+                    follow.units.mark(unit);
+                    if !self.world.silent {
+                        let key = table.flows.blocks.head(request.flow).key;
+                        let cause = cause.copied().unwrap_or(0);
+                        follow.named.push((cause, key, *request));
+                    }
+                }
+            }
+        }
+        asked.clear();
+        self.world.aliases.asked = asked;
+        self.clear_asked();
+    }
+
+    /// True where the unit has a flow here.
+    pub fn has_unit(&self, unit: u64) -> bool {
+        let follow = self.follow.as_ref();
+        follow.is_some_and(|follow| follow.units.has_flows(unit))
+    }
+
+    /// True where a function's state of the unit, or the set of its flows,
+    /// aliases or fragments, is not what it was at the last call (or install).
+    /// It may say so where a state was written with what it was, never too
+    /// rarely.
+    pub fn take_changed(&mut self, unit: u64) -> bool {
+        let follow = self.follow.as_mut();
+        let known = follow.and_then(|follow| follow.units.get_mut(unit));
+        known.is_some_and(|known| core::mem::take(&mut known.changed) != 0)
+    }
+
+    /// True where a packet may be applied twice in two places: no function
+    /// takes a resource that flows share (ports of a NAT).
+    pub fn is_replayable(&self) -> bool {
+        !self
+            .nodes
+            .iter()
+            .any(|node| node.processor.descriptor().shares)
+    }
+
+    /// Port leases, to grant blocks and free ports.
+    pub fn leases_mut(&mut self) -> &mut weir_nf::Leases {
+        &mut self.world.leases
+    }
+
+    /// Notes the end of a flow that the packet in place `cause` of the burst
+    /// has brought about. Nothing is noted where that packet is applied a
+    /// second time, nor of an engine that stops.
+    pub(crate) fn note_end(&mut self, cause: u8, key: FlowKey, why: CloseReason) {
+        if let Some(follow) = &mut self.follow
+            && !self.world.silent
+            && why != CloseReason::Shutdown
+        {
+            follow.turns.push(Turn {
+                cause,
+                key,
+                opened: None,
+            });
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! New flows of a unit, and packets in their flow.
+
+use weir_nf::host::{FlowHead, Timeouts};
+use weir_packet::{Direction, Frame, FrameMeta, FramePool, PacketMemory, frame_flags};
+
+use super::Turn;
+use super::units::mixed_id;
+use crate::drops::EngineDrop;
+use crate::flows::tcp;
+use crate::open::{Home, client_of};
+use crate::runtime::{Runtime, Sought};
+
+impl Runtime {
+    /// Opens a flow in the unit of packet `i`; where the packet goes to an
+    /// open alias, in the finest scope's record `scope`. A table that is full
+    /// refuses: no flow may end for another unit's sake.
+    #[cold]
+    #[allow(clippy::too_many_arguments)]
+    pub(super) fn open_in_unit(
+        &mut self,
+        pool: &mut FramePool,
+        memory: &PacketMemory,
+        frames: &mut [Frame],
+        i: usize,
+        direction: Direction,
+        scope: Option<u32>,
+        meta: &FrameMeta,
+    ) -> Result<u32, EngineDrop> {
+        let headers = self.scratch.headers[i];
+        let Sought { key, hash, .. } = self.scratch.sought[i];
+        let now = meta.time.0;
+        let (Some(table), Some(follow)) = (&mut self.table, &self.follow) else {
+            return Err(EngineDrop::FlowTableFull);
+        };
+        let Some(unit) = follow.units.get(meta.unit) else {
+            return Err(EngineDrop::NoSuchUnit);
+        };
+        let root = unit.root;
+        let id = if table.scopes.is_empty() && unit.first == 0 {
+            meta.unit
+        } else {
+            mixed_id(meta.unit, meta.clock, 0)
+        };
+        let flow = table
+            .flows
+            .open(&key, hash, id, now)
+            .ok_or(EngineDrop::FlowTableFull)?;
+        let head = table.flows.blocks.head_mut(flow);
+        if client_of(&headers, &key, direction) == Direction::Reverse {
+            head.bits |= FlowHead::CLIENT_IS_B;
+        }
+        if meta.flags & frame_flags::AFTER_LOSS != 0 {
+            head.bits |= FlowHead::AFTER_LOSS;
+        }
+        head.idle_ms = tcp::first_timeout(key.proto(), &self.options.timeouts);
+        if head.idle_ms != Timeouts::NEVER {
+            let due = now.saturating_add(u64::from(head.idle_ms) * 1_000_000);
+            table.wheel.insert(flow, due);
+        }
+        let joined = match scope {
+            Some(scope) => self.join_unit(flow, scope),
+            None => {
+                let home = Home {
+                    unit: meta.unit,
+                    clock: meta.clock,
+                    root,
+                };
+                self.join_units(pool, memory, frames, i, flow, direction, now, Some(home))
+            }
+        };
+        let (Some(table), Some(follow)) = (&mut self.table, &mut self.follow) else {
+            return Err(EngineDrop::FlowTableFull);
+        };
+        if !joined {
+            table.remove_flow(flow);
+            return Err(EngineDrop::ScopeTableFull);
+        }
+        follow.units.add(meta.unit, flow);
+        if let Some(root) = table.root_of(0, flow)
+            && !table.scopes.is_empty()
+            && let Some(unit) = follow.units.get_mut(meta.unit)
+        {
+            unit.root = root + 1;
+        }
+        if !self.world.silent {
+            self.opened += 1;
+        }
+        Ok(flow)
+    }
+
+    /// Notes that the packet which ended a flow has opened this one.
+    #[cold]
+    pub(super) fn note_opening(&mut self, i: usize, flow: u32) {
+        if self.world.silent {
+            return;
+        }
+        if let (Some(table), Some(follow)) = (&self.table, &mut self.follow) {
+            let head = table.flows.blocks.head(flow);
+            follow.turns.push(Turn {
+                cause: i as u8,
+                key: head.key,
+                opened: Some(head.bits & FlowHead::CLIENT_IS_B != 0),
+            });
+        }
+    }
+
+    /// Notes packet `i` in its flow and unit: times, clocks, phase. Clocks of
+    /// units are the switch's.
+    pub(super) fn enter_in_unit(
+        &mut self,
+        i: usize,
+        flow: u32,
+        direction: Direction,
+        meta: &FrameMeta,
+        whole: bool,
+    ) {
+        let clock = meta.clock;
+        self.note_in_flow(i, flow, direction, meta.time.0, whole);
+        let Some(table) = self.table.as_mut() else {
+            return;
+        };
+        if table.scopes.is_empty() {
+            table.flows.blocks.head_mut(flow).clock = clock;
+            self.scratch.places[i].clock = clock;
+        } else {
+            crate::classify::note_units(table, &mut self.scratch.units, i, flow, meta.time.0);
+            table.set_unit_clock(&mut self.scratch.units, i, clock);
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! What the engine itself keeps of a unit's flows, as bytes: all that a packet
+//! changes where no function changes its state.
+//!
+//! ```text
+//! number of the unit, number of records (32 bits),
+//! records in a snapshot's order { touch }
+//! ```
+
+use crate::bytes::Reader;
+use crate::runtime::Runtime;
+use crate::snapshot::format::{put_touch, read_touch};
+use crate::snapshot::{SnapshotError, checked_touches};
+
+impl Runtime {
+    /// Appends what the engine itself keeps of the unit's flows (times, clocks,
+    /// phases): all that a packet changes where no function changes its state.
+    /// Counters ([`weir_nf::Stats`]) are not in it: they travel with the next
+    /// whole state. Nothing where the unit has no flow.
+    pub fn export_touch(&self, unit: u64, out: &mut Vec<u8>) {
+        let Some(members) = self.members_of(unit) else {
+            return;
+        };
+        let records: usize = members.iter().map(Vec::len).sum();
+        out.extend(unit.to_le_bytes());
+        out.extend((records as u32).to_le_bytes());
+        for (level, members) in members.iter().enumerate().rev() {
+            for &member in members {
+                if let Some(records) = self.level(level) {
+                    put_touch(out, records.blocks.head(member));
+                }
+            }
+        }
+    }
+
+    /// Brings a unit that lives here up to date with the bytes of
+    /// [`Runtime::export_touch`].
+    ///
+    /// # Errors
+    ///
+    /// They are damaged, or the unit is not here.
+    pub fn install_touch(&mut self, unit: u64, touch: &[u8]) -> Result<(), SnapshotError> {
+        let members = self.members_of(unit).ok_or(SnapshotError::NoFlow)?;
+        let mut reader = Reader(touch);
+        let records: usize = members.iter().map(Vec::len).sum();
+        if reader.u64()? != unit || reader.u32()? as usize != records {
+            return Err(SnapshotError::Corrupt);
+        }
+        let mut touches = checked_touches(reader, records)?.into_iter();
+        for (level, members) in members.iter().enumerate().rev() {
+            for (&member, touch) in members.iter().zip(touches.by_ref()) {
+                let Some(table) = &mut self.table else {
+                    return Err(SnapshotError::NoFlow);
+                };
+                let records = match level.checked_sub(1) {
+                    None => &mut table.flows,
+                    Some(scope) => &mut table.scopes[scope].records,
+                };
+                read_touch(&mut Reader(touch), records.blocks.head_mut(member))?;
+                if level == 0 {
+                    table.wheel.remove(member);
+                    table.watch(member);
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,305 @@
+//! A snapshot's bytes, read and checked for what does not depend on the stage.
+//!
+//! All numbers are little endian:
+//!
+//! ```text
+//! magic, number of the unit (0: of an engine that is alone),
+//! functions { name, scope, version, state, stats, buffers },
+//! levels from the coarsest scope down to the flows {
+//!     records { parent, key, id, touch, opened, aliases, slots } },
+//! datagrams { key, time, flow, direction }, oldest first
+//! touch: last packet, idle, phase, bits, tcp, clock
+//! ```
+
+use weir_nf::host::{AliasRequest, FlowHead, NO_FLOW};
+use weir_packet::{Direction, FragmentKey};
+use zerocopy::FromZeros;
+
+use super::SnapshotError;
+use crate::bytes::{Damaged, Reader};
+use crate::follow::datagrams::{PER_UNIT, direction_from};
+use crate::notes::client_and_side;
+
+pub(super) const MAGIC: &[u8; 8] = b"weirsn\x00\x02";
+
+/// Bytes of what the engine itself keeps of a record.
+pub(crate) const TOUCH: usize = 24;
+
+/// Bits of a head that travel.
+const BITS: u8 = FlowHead::CLIENT_IS_B | FlowHead::AFTER_LOSS | FlowHead::UNNAMED;
+
+/// What a snapshot says of a function.
+pub(super) struct Shape<'a> {
+    pub(super) name: &'a [u8],
+    /// Number of its wider scope; 255 for none.
+    pub(super) scope: u8,
+    pub(super) version: u16,
+    pub(super) state: usize,
+    pub(super) stats: usize,
+    pub(super) buffers: u8,
+}
+
+impl Shape<'_> {
+    /// Level of its records: 0 for flows, n + 1 for scope number n.
+    fn level(&self) -> usize {
+        match self.scope {
+            u8::MAX => 0,
+            scope => usize::from(scope) + 1,
+        }
+    }
+}
+
+/// What one function keeps in a record.
+pub(super) struct SlotBytes<'a> {
+    pub(super) state: &'a [u8],
+    pub(super) stats: &'a [u8],
+    pub(super) buffers: Vec<&'a [u8]>,
+}
+
+/// A function's part of a record.
+pub(super) enum Slot<'a> {
+    /// Its states are in records of another level; in a flow, whether a packet
+    /// of it has reached the function.
+    Elsewhere(bool),
+    /// It has no state here.
+    Closed,
+    Open(SlotBytes<'a>),
+}
+
+/// One record.
+pub(super) struct Record<'a> {
+    /// Number, in the level above, of the record that it belongs to.
+    pub(super) parent: u32,
+    /// Without what functions have opened.
+    pub(super) head: FlowHead,
+    pub(super) opened: u64,
+    /// In the order of the list: the latest first.
+    pub(super) aliases: Vec<AliasRequest>,
+    pub(super) slots: Vec<Slot<'a>>,
+    /// Where its touch begins.
+    touch_at: usize,
+}
+
+/// A datagram whose first fragment was seen.
+pub(super) struct DatagramBytes {
+    pub(super) key: FragmentKey,
+    pub(super) seen: u64,
+    /// Number of its flow in the snapshot.
+    pub(super) flow: u32,
+    pub(super) direction: Direction,
+}
+
+/// A whole snapshot.
+pub(super) struct Parsed<'a> {
+    pub(super) unit: u64,
+    pub(super) shapes: Vec<Shape<'a>>,
+    /// From the coarsest scope's one record down to the flows.
+    pub(super) levels: Vec<Vec<Record<'a>>>,
+    pub(super) datagrams: Vec<DatagramBytes>,
+}
+
+impl From<Damaged> for SnapshotError {
+    fn from(_: Damaged) -> SnapshotError {
+        SnapshotError::Corrupt
+    }
+}
+
+impl<'a> Parsed<'a> {
+    /// Reads all of `bytes`.
+    pub(super) fn of(bytes: &'a [u8]) -> Result<Parsed<'a>, SnapshotError> {
+        let mut reader = Reader(bytes);
+        if reader.array::<8>()? != *MAGIC {
+            return Err(SnapshotError::Corrupt);
+        }
+        let unit = reader.u64()?;
+        let mut shapes = Vec::new();
+        for _ in 0..reader.u8()? {
+            shapes.push(Shape {
+                name: reader.counted()?,
+                scope: reader.u8()?,
+                version: reader.u16()?,
+                state: reader.u32()? as usize,
+                stats: reader.u32()? as usize,
+                buffers: reader.u8()?,
+            });
+        }
+        let scopes = usize::from(reader.u8()?);
+        let mut levels: Vec<Vec<Record<'a>>> = Vec::new();
+        for level in (0..=scopes).rev() {
+            let above = levels.last().map_or(0, Vec::len);
+            let mut records = Vec::new();
+            for _ in 0..reader.u32()? {
+                let record = read_record(&mut reader, bytes.len(), level, &shapes)?;
+                let fits = if level == scopes {
+                    record.parent == u32::MAX
+                } else {
+                    (record.parent as usize) < above
+                };
+                let named = level <= 1 || record.aliases.is_empty();
+                let bits = level == 0 || record.head.bits == 0;
+                if !fits || !named || !bits {
+                    return Err(SnapshotError::Corrupt);
+                }
+                records.push(record);
+            }
+            // A wider unit is one record at the top.
+            if records.is_empty() || (level == scopes && level > 0 && records.len() != 1) {
+                return Err(SnapshotError::Corrupt);
+            }
+            levels.push(records);
+        }
+        let flows = levels.last().map_or(0, Vec::len);
+        let mut datagrams = Vec::new();
+        for _ in 0..reader.u8()? {
+            datagrams.push(read_datagram(&mut reader, flows)?);
+        }
+        if !reader.0.is_empty() || datagrams.len() > PER_UNIT || has_orphans(&levels) {
+            return Err(SnapshotError::Corrupt);
+        }
+        Ok(Parsed {
+            unit,
+            shapes,
+            levels,
+            datagrams,
+        })
+    }
+
+    /// The flows.
+    pub(super) fn flows(&self) -> &[Record<'a>] {
+        self.levels.last().map_or(&[], |flows| &flows[..])
+    }
+
+    /// Where the touch of each record begins, in the order of the bytes.
+    pub(super) fn touches(&self) -> impl Iterator<Item = usize> + '_ {
+        self.levels.iter().flatten().map(|record| record.touch_at)
+    }
+}
+
+fn read_record<'a>(
+    reader: &mut Reader<'a>,
+    total: usize,
+    level: usize,
+    shapes: &[Shape<'a>],
+) -> Result<Record<'a>, SnapshotError> {
+    let parent = reader.u32()?;
+    let mut head = FlowHead::new_zeroed();
+    head.key = reader.key()?;
+    head.id = reader.u64()?;
+    if head.id == u64::MAX {
+        return Err(SnapshotError::Corrupt);
+    }
+    let touch_at = total - reader.0.len();
+    read_touch(reader, &mut head)?;
+    let opened = reader.u64()?;
+    let mut aliases = Vec::new();
+    for _ in 0..reader.u32()? {
+        let (key, bits) = (reader.key()?, reader.u8()?);
+        if bits > 3 {
+            return Err(SnapshotError::Corrupt);
+        }
+        let (client, side) = client_and_side(bits);
+        aliases.push(AliasRequest {
+            flow: NO_FLOW,
+            key,
+            client,
+            side,
+            open: level == 1,
+        });
+    }
+    let mut slots = Vec::with_capacity(shapes.len());
+    for shape in shapes {
+        let is_open = match reader.u8()? {
+            0 => false,
+            1 => true,
+            _ => return Err(SnapshotError::Corrupt),
+        };
+        slots.push(if shape.level() != level {
+            if is_open && level != 0 {
+                return Err(SnapshotError::Corrupt);
+            }
+            Slot::Elsewhere(is_open)
+        } else if is_open {
+            let (state, stats) = (reader.take(shape.state)?, reader.take(shape.stats)?);
+            let mut buffers = Vec::with_capacity(usize::from(shape.buffers));
+            for _ in 0..shape.buffers {
+                buffers.push(reader.counted()?);
+            }
+            Slot::Open(SlotBytes {
+                state,
+                stats,
+                buffers,
+            })
+        } else {
+            Slot::Closed
+        });
+    }
+    Ok(Record {
+        parent,
+        head,
+        opened,
+        aliases,
+        slots,
+        touch_at,
+    })
+}
+
+fn read_datagram(reader: &mut Reader<'_>, flows: usize) -> Result<DatagramBytes, SnapshotError> {
+    let mut words = [0; 6];
+    for word in &mut words {
+        *word = reader.u64()?;
+    }
+    let (seen, flow) = (reader.u64()?, reader.u32()?);
+    let direction = direction_from(reader.u8()?);
+    match direction {
+        Some(direction) if (flow as usize) < flows => Ok(DatagramBytes {
+            key: FragmentKey::from_words(words),
+            seen,
+            flow,
+            direction,
+        }),
+        _ => Err(SnapshotError::Corrupt),
+    }
+}
+
+/// Appends what the engine itself keeps of a record.
+pub(crate) fn put_touch(out: &mut Vec<u8>, head: &FlowHead) {
+    out.extend(head.last_seen.to_le_bytes());
+    out.extend(head.idle_ms.to_le_bytes());
+    out.push(head.phase);
+    out.push(head.bits & BITS);
+    out.extend(head.tcp.to_le_bytes());
+    out.extend(head.clock.to_le_bytes());
+}
+
+/// Reads it back; other bits of `head` stay.
+pub(crate) fn read_touch(
+    reader: &mut Reader<'_>,
+    head: &mut FlowHead,
+) -> Result<(), SnapshotError> {
+    let (last_seen, idle_ms) = (reader.u64()?, reader.u32()?);
+    let (phase, bits) = (reader.u8()?, reader.u8()?);
+    let (tcp, clock) = (reader.u16()?, reader.u64()?);
+    if phase > 4 || bits & !BITS != 0 {
+        return Err(SnapshotError::Corrupt);
+    }
+    head.last_seen = last_seen;
+    head.idle_ms = idle_ms;
+    head.phase = phase;
+    head.bits = head.bits & !BITS | bits;
+    head.tcp = tcp;
+    head.clock = clock;
+    Ok(())
+}
+
+/// True where a unit has no record below it: it would never end.
+fn has_orphans(levels: &[Vec<Record<'_>>]) -> bool {
+    levels.windows(2).any(|pair| {
+        let mut held = vec![false; pair[0].len()];
+        for record in &pair[1] {
+            if let Some(held) = held.get_mut(record.parent as usize) {
+                *held = true;
+            }
+        }
+        held.contains(&false)
+    })
+}

@@ -1,0 +1,276 @@
+//! Snapshots: a unit with all its flows and states as bytes, and back.
+//!
+//! A unit is what moves: a flow, or with wider scopes the coarsest scope key
+//! with everything below it. The bytes carry, for each function of the stage,
+//! its name and the version and sizes of its state; a snapshot is refused for
+//! another layout, never for newer settings. A state of an older version goes
+//! through the function's `upgrade`.
+
+pub(crate) mod format;
+mod place;
+mod write;
+
+use std::collections::BTreeSet;
+
+use weir_nf::host::{AliasRequest, FlowHead};
+use weir_packet::FlowKey;
+
+use crate::bytes::Reader;
+use crate::runtime::Runtime;
+use format::{Parsed, TOUCH};
+
+/// Why a snapshot was not made or not installed. After an error nothing has
+/// changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SnapshotError {
+    /// There is no flow under this key, or the stage keeps none.
+    NoFlow,
+    /// The bytes are no snapshot, or not all of one.
+    Corrupt,
+    /// The snapshot is of another stage; says what differs.
+    Layout(String),
+    /// This function has no way from the state's version to its own.
+    Version(String),
+    /// A flow, unit or alias of the snapshot exists here already.
+    Exists,
+    /// No record, alias or side buffer is free for it.
+    Full,
+}
+
+impl core::fmt::Display for SnapshotError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            SnapshotError::NoFlow => f.write_str("there is no such flow"),
+            SnapshotError::Corrupt => f.write_str("the bytes are no whole snapshot"),
+            SnapshotError::Layout(what) => write!(f, "the snapshot is of another stage: {what}"),
+            SnapshotError::Version(name) => {
+                write!(f, "{name} can't make its state from that of the snapshot")
+            }
+            SnapshotError::Exists => f.write_str("a flow of the snapshot exists here already"),
+            SnapshotError::Full => f.write_str("there is no room for the snapshot"),
+        }
+    }
+}
+
+impl std::error::Error for SnapshotError {}
+
+/// Flows (key, client is the key's second end) and aliases (with the key of
+/// their flow).
+type Names = (Vec<(FlowKey, bool)>, Vec<(FlowKey, AliasRequest)>);
+
+impl Runtime {
+    /// The unit of the flow under `key` as bytes: its flows, states, counters,
+    /// side buffers and aliases. Nothing changes here. With wider scopes the
+    /// unit's flows are found by a walk over all flows. For an engine that is
+    /// alone.
+    ///
+    /// # Errors
+    ///
+    /// [`SnapshotError::NoFlow`].
+    pub fn export(&self, key: &FlowKey) -> Result<Vec<u8>, SnapshotError> {
+        let members = self.members(key).ok_or(SnapshotError::NoFlow)?;
+        let mut out = Vec::new();
+        self.write(0, &members, &mut out);
+        Ok(out)
+    }
+
+    /// Makes a unit out of what [`Runtime::export`] gave, here or in another
+    /// runtime with the same stage.
+    ///
+    /// # Errors
+    ///
+    /// See [`SnapshotError`]; nothing has changed then.
+    pub fn install(&mut self, bytes: &[u8]) -> Result<(), SnapshotError> {
+        let parsed = Parsed::of(bytes)?;
+        self.check_stage(&parsed)?;
+        if parsed.unit != 0 || self.follow.is_some() || !parsed.datagrams.is_empty() {
+            return Err(SnapshotError::Layout("who names its unit".to_owned()));
+        }
+        if parsed.levels.len() == 1 && parsed.flows().len() != 1 {
+            return Err(SnapshotError::Corrupt);
+        }
+        self.place_all(0, &parsed)
+    }
+
+    /// Forgets the unit of the flow under `key` without telling any function:
+    /// it lives on elsewhere. False where there is none.
+    pub fn forget(&mut self, key: &FlowKey) -> bool {
+        match self.members(key) {
+            Some(members) => {
+                self.take_all_back(&members);
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn take_all_back(&mut self, members: &[Vec<u32>]) {
+        for (level, records) in members.iter().enumerate() {
+            for &record in records {
+                self.take_back(level, record);
+            }
+        }
+    }
+
+    /// Appends the unit's whole state to `out`.
+    ///
+    /// # Errors
+    ///
+    /// [`SnapshotError::NoFlow`]: the unit has no flow here.
+    pub fn export_unit(&self, unit: u64, out: &mut Vec<u8>) -> Result<(), SnapshotError> {
+        let members = self.members_of(unit).ok_or(SnapshotError::NoFlow)?;
+        self.write(unit, &members, out);
+        Ok(())
+    }
+
+    /// Makes the unit out of what [`Runtime::export_unit`] gave. An earlier
+    /// life in the unit's place is forgotten.
+    ///
+    /// # Errors
+    ///
+    /// See [`SnapshotError`]; nothing else has changed then.
+    pub fn install_unit(&mut self, unit: u64, bytes: &[u8]) -> Result<(), SnapshotError> {
+        let parsed = Parsed::of(bytes)?;
+        self.check_stage(&parsed)?;
+        let Some(follow) = &self.follow else {
+            return Err(SnapshotError::Layout("who names its unit".to_owned()));
+        };
+        if parsed.unit != unit || unit == 0 || !names_differ(&parsed) {
+            return Err(SnapshotError::Corrupt);
+        }
+        let there = follow.units.at_place_of(unit).ok_or(SnapshotError::Full)?;
+        if there.first != 0 && there.id == unit || there.id >> 32 > unit >> 32 {
+            return Err(SnapshotError::Exists);
+        }
+        let there = there.id;
+        self.forget_unit(there);
+        if let Some(follow) = &mut self.follow {
+            follow.units.begin(unit);
+        }
+        let placed = self.place_all(unit, &parsed);
+        let (Some(table), Some(follow)) = (&self.table, &mut self.follow) else {
+            return placed;
+        };
+        if placed.is_err() {
+            follow.units.forget(unit);
+            return placed;
+        }
+        let first = follow.units.flows(unit).next();
+        let root = first.and_then(|flow| table.root_of(0, flow));
+        if let Some(known) = follow.units.get_mut(unit) {
+            known.changed = 0;
+            if let Some(root) = root
+                && !table.scopes.is_empty()
+            {
+                known.root = root + 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Forgets a unit without telling any function: it lives on elsewhere, or
+    /// a tick has ended all of it. False where it is not here.
+    pub fn forget_unit(&mut self, unit: u64) -> bool {
+        let members = self.members_of(unit);
+        if let Some(members) = &members {
+            self.take_all_back(members);
+        }
+        if let Some(follow) = &mut self.follow {
+            if let Some(known) = follow.units.get_mut(unit) {
+                follow.datagrams.forget(known);
+            }
+            follow.units.forget(unit);
+        }
+        members.is_some()
+    }
+
+    /// Brings the bytes of [`Runtime::export_unit`] up to date with those of
+    /// [`Runtime::export_touch`].
+    ///
+    /// # Errors
+    ///
+    /// One of them is damaged, or they are of different units.
+    pub fn touch_snapshot(snapshot: &mut [u8], touch: &[u8]) -> Result<(), SnapshotError> {
+        let parsed = Parsed::of(snapshot)?;
+        let mut reader = Reader(touch);
+        let records: usize = parsed.levels.iter().map(Vec::len).sum();
+        if reader.u64()? != parsed.unit || reader.u32()? as usize != records {
+            return Err(SnapshotError::Corrupt);
+        }
+        let places: Vec<usize> = parsed.touches().collect();
+        let touches = checked_touches(reader, records)?;
+        for (place, touch) in places.into_iter().zip(touches) {
+            if let Some(old) = snapshot.get_mut(place..place + TOUCH) {
+                old.copy_from_slice(touch);
+            }
+        }
+        Ok(())
+    }
+
+    /// The unit's flows (key, client is the key's second end) and aliases
+    /// (with the key of their flow), read from the bytes of
+    /// [`Runtime::export_unit`]. A flow whose key has become another one's
+    /// alias is left out.
+    ///
+    /// # Errors
+    ///
+    /// They are damaged, or of another stage.
+    pub fn read_names(&self, snapshot: &[u8]) -> Result<Names, SnapshotError> {
+        let parsed = Parsed::of(snapshot)?;
+        self.check_stage(&parsed)?;
+        let all = parsed.flows();
+        let named = all.iter().filter(|f| f.head.bits & FlowHead::UNNAMED == 0);
+        let flows = named
+            .map(|f| (f.head.key, f.head.bits & FlowHead::CLIENT_IS_B != 0))
+            .collect();
+        let mut aliases = Vec::new();
+        let mut add = |flow: FlowKey, requests: &[AliasRequest]| {
+            aliases.extend(requests.iter().rev().map(|&request| (flow, request)));
+        };
+        if let Some(scopes) = parsed.levels.iter().rev().nth(1) {
+            for (number, scope) in scopes.iter().enumerate() {
+                // An open alias is the unit's: any of its flows stands for it.
+                let flow = all.iter().find(|flow| flow.parent as usize == number);
+                if let Some(flow) = flow {
+                    add(flow.head.key, &scope.aliases);
+                }
+            }
+        }
+        for flow in all {
+            add(flow.head.key, &flow.aliases);
+        }
+        Ok((flows, aliases))
+    }
+}
+
+/// The touches of so many records, each checked.
+pub(crate) fn checked_touches(
+    mut reader: Reader<'_>,
+    records: usize,
+) -> Result<Vec<&[u8]>, SnapshotError> {
+    use zerocopy::FromZeros;
+    let mut touches = Vec::new();
+    for _ in 0..records {
+        let bytes = reader.take(TOUCH)?;
+        format::read_touch(&mut Reader(bytes), &mut FlowHead::new_zeroed())?;
+        touches.push(bytes);
+    }
+    if reader.0.is_empty() {
+        Ok(touches)
+    } else {
+        Err(SnapshotError::Corrupt)
+    }
+}
+
+/// True where no two flows or aliases of a unit have one name.
+fn names_differ(parsed: &Parsed<'_>) -> bool {
+    let mut seen = BTreeSet::new();
+    parsed.levels.iter().flatten().all(|record| {
+        let mut aliases = record.aliases.iter();
+        aliases.all(|alias| seen.insert(alias.key.to_words()))
+    }) && parsed
+        .flows()
+        .iter()
+        .filter(|flow| flow.head.bits & FlowHead::UNNAMED == 0)
+        .all(|flow| seen.insert(flow.head.key.to_words()))
+}

@@ -1,0 +1,139 @@
+//! Many seeds, one sum.
+
+use std::collections::BTreeMap;
+
+use crate::check::{Tally, Violation};
+use crate::plan::Plan;
+use crate::run::run;
+use crate::settings::Settings;
+use crate::trace::Trace;
+use crate::traffic::Recorded;
+use crate::world::Outcome;
+
+/// A seed that failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failed {
+    /// The seed.
+    pub seed: u64,
+    /// What did not hold.
+    pub violation: Violation,
+}
+
+/// The sum of many runs.
+#[derive(Clone, Debug, Default)]
+pub struct Campaign {
+    /// Seeds that were run.
+    pub seeds: u64,
+    /// Packets that were planned.
+    pub packets: u64,
+    /// Owner changes that were asked for.
+    pub moves: u64,
+    /// Seeds that failed, by seed.
+    pub failed: Vec<Failed>,
+    /// What checkers counted.
+    pub tally: BTreeMap<&'static str, u64>,
+    /// What switches, actors and streams counted.
+    pub counts: BTreeMap<String, u64>,
+    /// What the worlds counted.
+    pub world: BTreeMap<&'static str, u64>,
+    /// Least owner changes (planned views) of a seed.
+    pub least_moved: Option<u64>,
+    /// Virtual time of all, in nanoseconds.
+    pub time: u64,
+}
+
+impl Campaign {
+    /// Runs a seed and adds it; true where all invariants held.
+    ///
+    /// # Errors
+    ///
+    /// The chain can't be built: a fault of this crate.
+    pub fn add_seed(
+        &mut self,
+        seed: u64,
+        settings: &Settings,
+        recorded: Option<&[Recorded]>,
+    ) -> Result<bool, String> {
+        let plan = Plan::draw(seed, settings, recorded);
+        let (outcome, _) = run(settings, &plan, Trace::default())?;
+        let held = outcome.violation.is_none();
+        self.add(&plan, outcome);
+        Ok(held)
+    }
+
+    fn add(&mut self, plan: &Plan, outcome: Outcome) {
+        self.seeds += 1;
+        self.packets += plan.packets.len() as u64;
+        self.moves += plan.moves() as u64;
+        self.time += outcome.time;
+        let moved = outcome.tally.moved;
+        self.least_moved = Some(self.least_moved.map_or(moved, |least| least.min(moved)));
+        for (name, count) in named(&outcome.tally) {
+            *self.tally.entry(name).or_default() += count;
+        }
+        for (name, count) in outcome.counts {
+            *self.counts.entry(name).or_default() += count;
+        }
+        for (name, count) in outcome.world {
+            *self.world.entry(name).or_default() += count;
+        }
+        if let Some(violation) = outcome.violation {
+            self.failed.push(Failed {
+                seed: plan.seed,
+                violation,
+            });
+        }
+    }
+
+    /// Adds another campaign's sums.
+    pub fn merge(&mut self, other: Campaign) {
+        self.seeds += other.seeds;
+        self.packets += other.packets;
+        self.moves += other.moves;
+        self.time += other.time;
+        self.least_moved = match (self.least_moved, other.least_moved) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        for (name, count) in other.tally {
+            *self.tally.entry(name).or_default() += count;
+        }
+        for (name, count) in other.counts {
+            *self.counts.entry(name).or_default() += count;
+        }
+        for (name, count) in other.world {
+            *self.world.entry(name).or_default() += count;
+        }
+        self.failed.extend(other.failed);
+        self.failed.sort_by_key(|failed| failed.seed);
+    }
+
+    /// What never happened in all the runs.
+    pub fn never(&self) -> Vec<&str> {
+        let zero = self.counts.iter().filter(|(_, count)| **count == 0);
+        zero.map(|(name, _)| name.as_str()).collect()
+    }
+}
+
+/// What the checker counted, by name.
+pub fn named(tally: &Tally) -> [(&'static str, u64); 16] {
+    let [out, dropped, turned, lost] = tally.fates;
+    [
+        ("numbered", tally.numbered),
+        ("let_out", tally.let_out),
+        ("out", out),
+        ("dropped", dropped),
+        ("turned", turned),
+        ("lost", lost),
+        ("emitted", tally.emitted),
+        ("ticks", tally.ticks),
+        ("owner_lost", tally.owner_lost),
+        ("switch_restart", tally.switch_restart),
+        ("views", tally.views),
+        ("moved", tally.moved),
+        ("resumed", tally.resumed),
+        ("claimed", tally.claimed),
+        ("ended", tally.ended),
+        ("states_compared", tally.states),
+    ]
+}

@@ -1,0 +1,201 @@
+//! The chains that a simulation draws from: small tables, short time-outs.
+
+use core::fmt::Write as _;
+
+use weir_graph::{Input, load, render};
+use weir_nf::NoSources;
+use weir_nf::host::{Kind, Stage};
+
+use crate::random::Random;
+use crate::wanderer::Wanderer;
+
+/// A chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Chain {
+    /// Counts.
+    Count,
+    /// Stateful firewall, HTTP parser, load balancer.
+    Web,
+    /// Firewall and NAT, in small blocks of ports.
+    Nat,
+    /// UDP from clients that have logged in: state per client.
+    Clients,
+    /// Intrusion detection: alerts.
+    Inspect,
+    /// Functions that make packets: rejects, ICMP errors; a policer.
+    Emit,
+    /// A function that asks to be moved.
+    Wander,
+}
+
+impl Chain {
+    /// All.
+    pub const ALL: [Chain; 7] = [
+        Chain::Count,
+        Chain::Web,
+        Chain::Nat,
+        Chain::Clients,
+        Chain::Inspect,
+        Chain::Emit,
+        Chain::Wander,
+    ];
+
+    /// Its name on a command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Chain::Count => "count",
+            Chain::Web => "web",
+            Chain::Nat => "nat",
+            Chain::Clients => "clients",
+            Chain::Inspect => "inspect",
+            Chain::Emit => "emit",
+            Chain::Wander => "wander",
+        }
+    }
+
+    /// The chain of this name.
+    pub fn from_name(name: &str) -> Option<Chain> {
+        Chain::ALL.into_iter().find(|chain| chain.name() == name)
+    }
+
+    /// Its text, as a chain file has it; `seed` varies the settings.
+    pub fn text(self, seed: u64) -> String {
+        let mut random = Random::new(seed, 3);
+        let mut text = format!("chain: {}\n", self.name());
+        let malformed = if random.chance(500) { "drop" } else { "pass" };
+        // Writing to a string can't fail.
+        let _ = write!(
+            text,
+            "flows:\n  max: 1024\n  malformed: {malformed}\n  held-fragments: {}\n  \
+             track: always\n  buffers: 4MiB\n  timeouts: {{tcp-opening: {}ms, \
+             tcp-established: {}ms, tcp-closing: 150ms, tcp-closed: 40ms, udp: {}ms, icmp: 120ms, \
+             other: 150ms}}\nnfs:\n",
+            [0, 4, 64][random.below(3) as usize],
+            random.within(120, 300),
+            random.within(250, 500),
+            random.within(100, 300),
+        );
+        text += match self {
+            Chain::Count => "  - ip-check: {on-bad: count}\n  - size-histogram\n  - monitor\n",
+            Chain::Web => WEB,
+            Chain::Nat => NAT,
+            Chain::Clients => CLIENTS,
+            Chain::Inspect => INSPECT,
+            Chain::Emit => EMIT,
+            Chain::Wander => WANDER,
+        };
+        if self == Chain::Nat {
+            let mapping = ["endpoint-independent", "address-and-port-dependent"];
+            text = text
+                .replace("MAPPING", mapping[random.below(2) as usize])
+                .replace(
+                    "PRESERVE",
+                    if random.chance(500) { "true" } else { "false" },
+                )
+                // 4 to 20 blocks of 64 ports: few enough to be used up.
+                .replace("LAST", &(1_023 + 64 * random.within(4, 20)).to_string());
+        }
+        text
+    }
+
+    /// The chain, ready to run.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the text: a fault of this module.
+    pub fn build(self, seed: u64) -> Result<Stage, String> {
+        let mut kinds: Vec<Kind> = weir_functions::kinds().to_vec();
+        kinds.push(Kind::of::<Wanderer>());
+        let text = self.text(seed);
+        let input = Input {
+            name: self.name(),
+            text: &text,
+            kinds: &kinds,
+            overrides: &[],
+            seed,
+        };
+        let file = load(&input, &mut NoSources).map_err(|all| render(&all))?;
+        let first = file.chains.into_iter().next();
+        first
+            .map(|chain| chain.stage)
+            .ok_or_else(|| "the text has no chain".to_owned())
+    }
+}
+
+const WEB: &str = "\
+  - ip-check
+  - firewall:
+      default: drop
+      log-default: true
+      rules:
+        - accept tcp to any port 80,443,8080 name web
+        - accept udp to any port 53 name names
+        - accept icmp name ping
+  - http
+  - load-balancer:
+      table-size: 251
+      services:
+        - name: www
+          vip: 203.0.113.80
+          backends: [{address: 198.51.100.11}, {address: 198.51.100.12}, {address: 198.51.100.13}]
+";
+
+const NAT: &str = "\
+  - firewall:
+      default: accept
+      rules: [drop tcp to any port 23]
+  - nat44:
+      pool: 203.0.113.1
+      ports: 1024-LAST
+      block: 64
+      inside: 10.0.0.0/8
+      mapping: MAPPING
+      preserve-port: PRESERVE
+  - monitor
+";
+
+const CLIENTS: &str = "\
+  - udp-whitelist: {lifetime: 1, log: true, learn: [{port: 80}, {port: 443}, {port: 8080}]}
+  - monitor: {events: false}
+";
+
+const INSPECT: &str = r#"  - ids:
+      rules: |
+        alert tcp any any -> any any (msg:"passwords"; flow:established,to_server; content:"/etc/passwd"; classtype:web-application-attack; sid:7; rev:3;)
+        alert udp any any -> any any (msg:"name"; content:"query"; threshold:type limit, track by_src, count 1, seconds 1; sid:8; rev:1;)
+      unsupported: skip
+  - http
+"#;
+
+const EMIT: &str = "\
+  - ttl: {icmp: true, address: 192.0.2.254}
+  - firewall:
+      default: reject
+      rules:
+        - accept tcp to any port 80,443
+        - accept udp to any port 53,123
+  - policer: {rate: 400pps, burst: 20}
+";
+
+const WANDER: &str = "\
+  - firewall:
+      default: accept
+      rules: [drop tcp to any port 23]
+  - wanderer
+";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_chain_is_built() {
+        for chain in Chain::ALL {
+            assert_eq!(Chain::from_name(chain.name()), Some(chain));
+            for seed in 0..8 {
+                let built = chain.build(seed);
+                assert!(built.is_ok(), "{}: {:?}", chain.name(), built.err());
+            }
+        }
+    }
+}

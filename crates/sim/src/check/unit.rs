@@ -1,0 +1,112 @@
+//! What the checker knows of a unit.
+
+use std::collections::BTreeMap;
+
+use weir_packet::{Fate, frame_flags};
+use weir_protocol::journal::Start;
+use weir_protocol::message::{Entry, Part};
+use weir_protocol::{Clock, RuntimeId, View};
+
+/// A view and who holds its state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Holders {
+    pub(crate) view: View,
+    pub(crate) base: u64,
+    pub(crate) owner: RuntimeId,
+    pub(crate) replica: Option<RuntimeId>,
+    pub(crate) start: Start,
+}
+
+/// A number and its packet.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Numbered {
+    /// The packet as it was sent first.
+    pub(crate) part: Option<Part>,
+    /// The switch said that it can't send it again.
+    pub(crate) lost: bool,
+}
+
+impl Numbered {
+    /// What was applied, by what was made of it: the packet, or that it was
+    /// lost. `None` where neither was ever sent.
+    pub(crate) fn applied(&self, made: &Entry) -> Option<Part> {
+        let applied = made.parts.last().map(|p| p.fate) == Some(Fate::Applied);
+        let tick = |p: &Part| p.flags & frame_flags::TICK != 0;
+        match &self.part {
+            Some(part) if !applied || tick(part) => Some(part.clone()),
+            _ if applied && self.lost => {
+                let last = made.parts.last()?;
+                let mut part = last.clone();
+                part.fate = Fate::Pending;
+                part.flags = frame_flags::LOST;
+                part.bytes.clear();
+                Some(part)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// A unit.
+#[derive(Clone, Debug)]
+pub(crate) struct UnitRecord {
+    pub(crate) current: Holders,
+    pub(crate) settled: Option<Holders>,
+    /// Last number given.
+    pub(crate) sent: u64,
+    /// Last number let out.
+    pub(crate) out: u64,
+    /// Numbers after `out`.
+    pub(crate) numbered: BTreeMap<u64, Numbered>,
+    /// Entries after `out` that somebody made.
+    pub(crate) entries: BTreeMap<(View, Clock), Entry>,
+    pub(crate) ended: bool,
+    /// All who had its state are gone, and no packet has come since.
+    pub(crate) lost: bool,
+    /// The switch has restarted and does not know of it yet.
+    pub(crate) unclaimed: bool,
+}
+
+impl UnitRecord {
+    pub(crate) fn new(holders: Holders) -> UnitRecord {
+        UnitRecord {
+            current: holders,
+            settled: None,
+            sent: holders.base,
+            out: holders.base,
+            numbered: BTreeMap::new(),
+            entries: BTreeMap::new(),
+            ended: false,
+            lost: false,
+            unclaimed: false,
+        }
+    }
+
+    /// The view of an entry, if the rule of the gate allows it: the current
+    /// one, or the last settled one up to where it was closed as planned.
+    pub(crate) fn may_let_out(&self, view: View, clock: u64) -> Option<Holders> {
+        if view == self.current.view {
+            return Some(self.current);
+        }
+        self.settled.filter(|settled| {
+            settled.view == view
+                && self.current.start == Start::Planned
+                && clock <= self.current.base
+        })
+    }
+
+    /// Forgets entries that are done with.
+    pub(crate) fn forget_entries(&mut self) {
+        let out = self.out;
+        self.entries.retain(|(_, clock), _| clock.0 > out);
+        self.numbered.retain(|clock, _| *clock > out);
+    }
+
+    /// The entry of a number, of the highest view that has one.
+    pub(crate) fn entry_of_any_view(&self, clock: Clock) -> Option<Entry> {
+        let all = self.entries.iter().rev();
+        all.clone()
+            .find(|((_, c), _)| *c == clock)
+            .map(|(_, entry)| entry.clone())
+    }
+}

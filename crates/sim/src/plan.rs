@@ -1,0 +1,327 @@
+//! What will be done to the cluster: drawn from the seed before the run, so
+//! that a failing run can be made smaller by leaving things out.
+
+use weir_protocol::message::MoveMode;
+use weir_protocol::settings::Replication;
+
+use crate::chain::Chain;
+use crate::fault::{Fault, Faults};
+use crate::random::Random;
+use crate::settings::Settings;
+use crate::traffic::{self, Planned, Recorded};
+
+/// Everything that decides a run, apart from the settings.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The seed: of hashes, of links, of the chain's settings.
+    pub seed: u64,
+    /// The chain.
+    pub chain: Chain,
+    /// When replicas get the state.
+    pub replication: Replication,
+    /// Faults that links and settings may have.
+    pub faults: Faults,
+    /// Packets, by time.
+    pub packets: Vec<Planned>,
+    /// What else happens, by time.
+    pub steps: Vec<(u64, Step)>,
+    /// When faults and traffic end.
+    pub end: u64,
+}
+
+/// Which process; numbers count those that are there then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Who {
+    /// The switch.
+    Switch,
+    /// The runtime of this number, counted around.
+    Runtime(u32),
+}
+
+/// Which units a move takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// So many.
+    Number(u32),
+    /// Those of these ports.
+    Ports(u16, u16),
+    /// Those of this IP protocol.
+    Protocol(u8),
+    /// Those of a client's prefix of this number.
+    Prefix(u8),
+    /// That of a flow of the plan.
+    Flow(u32),
+}
+
+/// One thing that is done to the cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Units go from one runtime (or any) to another.
+    Move {
+        /// From which; from any without it.
+        from: Option<u32>,
+        /// To which.
+        to: u32,
+        /// Which units.
+        what: What,
+        /// How.
+        mode: MoveMode,
+        /// Asked for by the coordinator's message, not by a call.
+        by_message: bool,
+    },
+    /// A move that makes no sense: it must be refused.
+    NonsenseMove {
+        /// Which nonsense.
+        number: u32,
+    },
+    /// A runtime gives all away and leaves; a new one comes.
+    Drain {
+        /// Which.
+        who: u32,
+        /// How.
+        mode: MoveMode,
+    },
+    /// Another runtime comes.
+    Join,
+    /// The coordinator asks for loads and moves by them.
+    Scale,
+    /// The coordinator names a runtime's replica.
+    SetReplica {
+        /// Of which.
+        of: u32,
+        /// Which; none lets the switch choose.
+        replica: Option<u32>,
+    },
+    /// A process stops for a while.
+    Pause {
+        /// Which.
+        who: Who,
+        /// For how long, in nanoseconds.
+        time: u64,
+    },
+    /// A runtime dies.
+    Crash {
+        /// Which.
+        who: u32,
+        /// When the switch hears of it, in nanoseconds.
+        notice: u64,
+        /// When another one starts.
+        restart: Option<u64>,
+    },
+    /// A runtime is thought dead.
+    Suspect {
+        /// Which.
+        who: u32,
+    },
+    /// The switch dies and is started again.
+    SwitchCrash {
+        /// After how many nanoseconds.
+        restart: u64,
+    },
+    /// Two processes can't reach each other.
+    Partition {
+        /// One.
+        one: Who,
+        /// The other.
+        other: Who,
+        /// For how long.
+        time: u64,
+    },
+    /// Links lose most frames.
+    LossyBurst {
+        /// For how long.
+        time: u64,
+    },
+    /// Something arrives that nobody sent.
+    Forge {
+        /// Where.
+        who: Who,
+        /// Which of the forgeries.
+        number: u64,
+    },
+}
+
+impl Step {
+    /// True where it changes owners.
+    pub fn is_move(&self) -> bool {
+        matches!(
+            self,
+            Step::Move { .. } | Step::Drain { .. } | Step::Join | Step::Scale
+        )
+    }
+
+    /// The fault it belongs to.
+    pub fn fault(&self) -> Option<Fault> {
+        Some(match self {
+            Step::Pause { .. } => Fault::Pause,
+            Step::Crash { .. } => Fault::Crash,
+            Step::Suspect { .. } => Fault::FalseSuspicion,
+            Step::SwitchCrash { .. } => Fault::SwitchRestart,
+            Step::Partition { .. } => Fault::Partition,
+            Step::LossyBurst { .. } => Fault::LossyBurst,
+            Step::Forge { .. } | Step::NonsenseMove { .. } => Fault::Forgery,
+            _ => return None,
+        })
+    }
+}
+
+const MODES: [MoveMode; 3] = [MoveMode::Push, MoveMode::Pull, MoveMode::Reprocess];
+
+impl Plan {
+    /// Draws the plan of a seed. `recorded` takes the generator's place.
+    pub fn draw(seed: u64, settings: &Settings, recorded: Option<&[Recorded]>) -> Plan {
+        let mut random = Random::new(seed, 5);
+        let drawn = random.pick(&Chain::ALL).copied();
+        let chain = settings.chain.or(drawn).unwrap_or(Chain::Count);
+        let faults = settings.faults_of(seed);
+        let packets = match recorded {
+            Some(recorded) => traffic::plan_of(recorded, settings.packets),
+            None => traffic::plan(seed, chain, settings.flows, settings.packets),
+        };
+        let end = traffic::duration(packets.len() as u32).max(1_000_000);
+        let mut steps = Vec::new();
+        for _ in 0..settings.moves {
+            let step = one_move(&mut random, settings.flows);
+            steps.push((random.below(end), step));
+        }
+        for fault in faults.iter() {
+            for _ in 0..how_often(&mut random, fault, end) {
+                if let Some(step) = one_fault(&mut random, fault) {
+                    steps.push((random.below(end), step));
+                }
+            }
+        }
+        steps.sort_by_key(|(at, _)| *at);
+        Plan {
+            seed,
+            chain,
+            replication: settings.replication_of(seed),
+            faults,
+            packets,
+            steps,
+            end,
+        }
+    }
+
+    /// Owner changes that are asked for.
+    pub fn moves(&self) -> usize {
+        self.steps.iter().filter(|(_, s)| s.is_move()).count()
+    }
+}
+
+fn one_move(random: &mut Random, flows: u32) -> Step {
+    let mode = MODES[random.below(3) as usize];
+    match random.below(20) {
+        0 => Step::Drain {
+            who: random.number() as u32,
+            mode,
+        },
+        1 => Step::Join,
+        2 => Step::Scale,
+        3 => Step::SetReplica {
+            of: random.number() as u32,
+            replica: random.chance(600).then(|| random.number() as u32),
+        },
+        _ => Step::Move {
+            from: random.chance(600).then(|| random.number() as u32),
+            to: random.number() as u32,
+            what: match random.below(12) {
+                0 => What::Ports(0, 79),
+                1 => What::Ports(80, 1_023),
+                2 => What::Protocol([6, 17, 1][random.below(3) as usize]),
+                3 => What::Prefix(random.below(4) as u8),
+                4..=6 => What::Flow(random.below(u64::from(flows.max(1))) as u32),
+                _ => What::Number([1, 5, 40, 200][random.below(4) as usize]),
+            },
+            mode,
+            by_message: random.chance(200),
+        },
+    }
+}
+
+/// Times that a fault comes in a run.
+fn how_often(random: &mut Random, fault: Fault, end: u64) -> u64 {
+    let per_100_ms = |n: u64| 1 + n * end / 100_000_000;
+    match fault {
+        Fault::Partition => random.below(per_100_ms(1) + 1),
+        Fault::LossyBurst => random.below(per_100_ms(1) + 1),
+        Fault::Pause => random.below(per_100_ms(2) + 1),
+        Fault::Crash => random.within(1, per_100_ms(1)),
+        Fault::FalseSuspicion => random.within(1, per_100_ms(1)),
+        Fault::SwitchRestart => random.within(1, 2),
+        Fault::Forgery => random.within(1, per_100_ms(4)),
+        _ => 0,
+    }
+}
+
+fn one_fault(random: &mut Random, fault: Fault) -> Option<Step> {
+    let who = |random: &mut Random| match random.below(4) {
+        0 => Who::Switch,
+        _ => Who::Runtime(random.number() as u32),
+    };
+    let time = [300_000, 3_000_000, 15_000_000, 60_000_000][random.below(4) as usize];
+    let time = random.within(time / 3, time);
+    Some(match fault {
+        Fault::Partition => Step::Partition {
+            one: who(random),
+            other: Who::Runtime(random.number() as u32),
+            time,
+        },
+        Fault::LossyBurst => Step::LossyBurst { time },
+        Fault::Pause => Step::Pause {
+            who: who(random),
+            time,
+        },
+        Fault::Crash => Step::Crash {
+            who: random.number() as u32,
+            notice: random.below(time),
+            restart: random.chance(800).then(|| random.below(40_000_000)),
+        },
+        Fault::FalseSuspicion => Step::Suspect {
+            who: random.number() as u32,
+        },
+        Fault::SwitchRestart => Step::SwitchCrash {
+            restart: random.below(time),
+        },
+        Fault::Forgery => {
+            if random.chance(300) {
+                Step::NonsenseMove {
+                    number: random.number() as u32,
+                }
+            } else {
+                Step::Forge {
+                    who: who(random),
+                    number: random.number(),
+                }
+            }
+        }
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_gives_one_plan_with_what_was_asked_for() {
+        let settings = Settings {
+            some_faults: false,
+            ..Settings::default()
+        };
+        let plan = Plan::draw(3, &settings, None);
+        let again = Plan::draw(3, &settings, None);
+        assert_eq!(plan.steps, again.steps);
+        assert!(plan.packets.len() >= 4_990 && plan.moves() >= 50);
+        assert!(plan.steps.is_sorted_by_key(|(at, _)| *at));
+        for fault in [Fault::Crash, Fault::SwitchRestart, Fault::Forgery] {
+            assert!(plan.steps.iter().any(|(_, s)| s.fault() == Some(fault)));
+        }
+        let quiet = Settings {
+            faults: Faults::NONE,
+            ..Settings::default()
+        };
+        let quiet = Plan::draw(3, &quiet, None);
+        assert!(quiet.steps.iter().all(|(_, s)| s.fault().is_none()));
+    }
+}

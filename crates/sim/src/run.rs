@@ -1,0 +1,85 @@
+//! One run: a plan, carried out.
+
+use core::panic::AssertUnwindSafe;
+use std::panic::catch_unwind;
+
+use crate::check::{Invariant, Violation};
+use crate::plan::Plan;
+use crate::settings::Settings;
+use crate::trace::Trace;
+use crate::world::{Outcome, World};
+
+/// Carries a plan out. A panic of the code under test is a violation, too.
+///
+/// # Errors
+///
+/// A chain that can't be built: a fault of this crate.
+pub fn run(settings: &Settings, plan: &Plan, trace: Trace) -> Result<(Outcome, Trace), String> {
+    let done = catch_unwind(AssertUnwindSafe(|| {
+        let mut world = World::new(settings, plan, trace)?;
+        world.run();
+        Ok(world.outcome())
+    }));
+    done.unwrap_or_else(|panic| {
+        let text = panic
+            .downcast_ref::<String>()
+            .map(String::as_str)
+            .or_else(|| panic.downcast_ref::<&str>().copied())
+            .unwrap_or("no words");
+        let outcome = Outcome {
+            violation: Some(Violation {
+                invariant: Invariant::Panic,
+                at: 0,
+                unit: None,
+                text: text.to_owned(),
+            }),
+            ..Outcome::default()
+        };
+        Ok((outcome, Trace::default()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fault::Faults;
+
+    #[test]
+    fn one_seed_gives_one_run_bit_for_bit() {
+        let settings = Settings {
+            packets: 600,
+            flows: 60,
+            moves: 20,
+            ..Settings::default()
+        };
+        for seed in 0..6 {
+            let plan = Plan::draw(seed, &settings, None);
+            let (one, first) = run(&settings, &plan, Trace::kept()).unwrap();
+            let (two, second) = run(&settings, &plan, Trace::kept()).unwrap();
+            assert_eq!(one, two);
+            assert_eq!(first.lines(), second.lines());
+            assert!(first.lines().len() > 1_000);
+        }
+    }
+
+    #[test]
+    fn a_quiet_run_lets_everything_out() {
+        let settings = Settings {
+            faults: Faults::NONE,
+            packets: 1_000,
+            flows: 50,
+            moves: 0,
+            ..Settings::default()
+        };
+        for seed in 0..7 {
+            let plan = Plan::draw(seed, &settings, None);
+            let (outcome, _) = run(&settings, &plan, Trace::default()).unwrap();
+            assert_eq!(outcome.violation, None, "seed {seed}");
+            let tally = outcome.tally;
+            assert!(tally.numbered > 900, "{tally:?}");
+            assert_eq!(tally.let_out - tally.ticks, tally.numbered);
+            assert_eq!((tally.owner_lost, tally.switch_restart), (0, 0));
+            assert!(tally.ended > 0 && tally.states > 0);
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! What a simulation is told.
+
+use weir_protocol::plant::Plant;
+use weir_protocol::settings::Replication;
+
+use crate::chain::Chain;
+use crate::fault::{Fault, Faults};
+use crate::random::Random;
+
+/// Settings of a run; with its seed they are all that decides it.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Faults that may come.
+    pub faults: Faults,
+    /// Takes a random part of `faults` for each seed instead of all: then each
+    /// combination comes, the quiet ones too.
+    pub some_faults: bool,
+    /// When replicas get the state; drawn by the seed without it.
+    pub replication: Option<Replication>,
+    /// Runtimes at the start.
+    pub runtimes: u32,
+    /// Flows, at least.
+    pub flows: u32,
+    /// Packets.
+    pub packets: u32,
+    /// Owner changes that are asked for.
+    pub moves: u32,
+    /// The chain; drawn by the seed without it.
+    pub chain: Option<Chain>,
+    /// Messages on links that lose nothing, and frames without their wire
+    /// form: faster, and hides no fault of the protocol itself.
+    pub plain_links: bool,
+    /// A planted bug.
+    pub plant: Option<Plant>,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            faults: Faults::ALL,
+            some_faults: true,
+            replication: None,
+            runtimes: 4,
+            flows: 200,
+            packets: 5_000,
+            moves: 60,
+            chain: None,
+            plain_links: false,
+            plant: None,
+        }
+    }
+}
+
+impl Settings {
+    /// When replicas get the state in the run of this seed.
+    pub fn replication_of(&self, seed: u64) -> Replication {
+        let drawn = if Random::new(seed, 7).chance(650) {
+            Replication::EachBurst
+        } else {
+            Replication::None
+        };
+        self.replication.unwrap_or(drawn)
+    }
+
+    /// The faults of a seed. Some do not go together with others: what can't
+    /// happen under a setting is left out.
+    pub fn faults_of(&self, seed: u64) -> Faults {
+        let mut random = Random::new(seed, 2);
+        let mut faults = self.faults;
+        if self.some_faults {
+            faults = Fault::ALL
+                .into_iter()
+                .filter(|_| random.chance(400))
+                .collect::<Faults>()
+                .and(self.faults);
+        }
+        faults
+    }
+}

@@ -1,0 +1,447 @@
+//! Packets in, deliveries, and what processes want carried out.
+
+use weir_packet::{FrameMeta, Side, Time};
+use weir_protocol::entry::{batches, to_frame, to_part};
+use weir_protocol::message::Message;
+use weir_protocol::{Clock, Peer, UnitId, View};
+
+use super::links::ProcessNo;
+use super::process::{Body, Carried, Delivery};
+use super::{Event, World};
+use crate::check::{Cluster, show_entry, show_unit, show_view};
+use crate::trace::describe;
+use crate::traffic::{ends, observed};
+
+impl World<'_> {
+    /// Packets of the plan come in.
+    pub(super) fn packets(&mut self, range: core::ops::Range<usize>) {
+        let Some(no) = self.switch else {
+            *self.world.entry("packets_while_no_switch").or_default() += range.len() as u64;
+            return;
+        };
+        let time = self.time();
+        let mut carried = Vec::with_capacity(range.len());
+        for index in range {
+            let Some(planned) = self.plan.packets.get(index) else {
+                continue;
+            };
+            let seen = self.observed.get(&planned.flow).copied();
+            let ends = seen
+                .filter(|_| !planned.to_server)
+                .unwrap_or_else(|| ends(self.plan.chain, planned.flow));
+            let bytes = planned.shape.bytes(&ends, planned.to_server);
+            let mut meta = FrameMeta::received(time, bytes.len() as u32);
+            meta.sequence = index as u64 + 1;
+            meta.side = planned.side;
+            meta.port = planned.side as u8;
+            meta.link = planned.link;
+            carried.push((bytes, meta));
+        }
+        let Some(process) = self.processes.get_mut(no) else {
+            return;
+        };
+        let Some((Body::Switch(switch), pool)) = process.living.as_mut() else {
+            return;
+        };
+        if process.paused_until.is_some() {
+            // The interface's queue overflows.
+            *self.world.entry("packets_while_paused").or_default() += carried.len() as u64;
+            return;
+        }
+        let mut frames = Vec::with_capacity(carried.len());
+        for (bytes, meta) in carried {
+            let mut copy = pool.copy(&bytes, meta);
+            if let Ok(frame) = &mut copy {
+                pool.memory().meta_mut(frame).wire_len = bytes.len() as u32;
+            }
+            match copy {
+                Ok(frame) => frames.push(frame),
+                Err(_) => *self.world.entry("packets_without_frame").or_default() += 1,
+            }
+        }
+        self.taken += frames.len() as u64;
+        switch.ingress(time, pool, &mut frames);
+        self.flush(no);
+    }
+
+    /// Something arrives at a process.
+    pub(super) fn arrive(&mut self, to: ProcessNo, from: ProcessNo, sent: u64, what: Delivery) {
+        let died = self.processes.get(from).and_then(|p| p.died);
+        if died.is_some_and(|died| died < sent) {
+            return;
+        }
+        let Some(process) = self.processes.get_mut(to) else {
+            return;
+        };
+        if !process.is_alive() {
+            return;
+        }
+        if process.paused_until.is_some() {
+            process.inbox.push_back((from, what));
+            return;
+        }
+        self.deliver(to, from, what);
+        self.flush(to);
+    }
+
+    pub(super) fn deliver(&mut self, to: ProcessNo, from: ProcessNo, what: Delivery) {
+        let time = self.time();
+        let Some(peer) = self.processes.get(from).map(|p| p.peer) else {
+            return;
+        };
+        if self.trace.is_on() {
+            self.trace_delivery(to, from, &what);
+        }
+        let Some(process) = self.processes.get_mut(to) else {
+            return;
+        };
+        if let Peer::Switch(_) = peer {
+            process.switch = process.switch.max(from);
+        }
+        let Some((body, pool)) = process.living.as_mut() else {
+            return;
+        };
+        match what {
+            Delivery::Frames(carried) => {
+                let mut frames = Vec::with_capacity(carried.len());
+                for one in carried {
+                    match to_frame(pool, (one.unit, one.view, one.clock), &one.part) {
+                        Ok(frame) => frames.push(frame),
+                        Err(_) => *self.world.entry("frames_without_memory").or_default() += 1,
+                    }
+                }
+                match (body, peer) {
+                    (Body::Runtime(actors), _) => actors.frames(time, pool, &mut frames),
+                    (Body::Switch(switch), Peer::Runtime(id)) => {
+                        switch.entries(time, pool, id, &mut frames);
+                    }
+                    _ => pool.give_all(&mut frames),
+                }
+            }
+            Delivery::Message(message) => match body {
+                Body::Runtime(actors) => actors.message(time, pool, peer, *message),
+                Body::Switch(switch) => switch.message(time, pool, peer, *message),
+            },
+            Delivery::Wire(frames) => self.wire_frames(to, from, frames),
+        }
+    }
+
+    /// A process asked to be called now.
+    pub(super) fn wake(&mut self, no: ProcessNo) {
+        let time = self.time();
+        let now = self.now;
+        let Some(process) = self.processes.get_mut(no) else {
+            return;
+        };
+        if process.wake_at != Some(now) || process.paused_until.is_some() {
+            return;
+        }
+        process.wake_at = None;
+        match process.living.as_mut() {
+            Some((Body::Switch(switch), pool)) => switch.tick(time, pool),
+            Some((Body::Runtime(actors), pool)) => actors.tick(time, pool),
+            None => return,
+        }
+        if let Some(streams) = &mut process.streams {
+            for stream in streams.iter_mut() {
+                stream.tick(time);
+            }
+        }
+        self.flush(no);
+    }
+
+    /// A pause ends: all that came meanwhile is there at once.
+    pub(super) fn resume(&mut self, no: ProcessNo) {
+        let Some(process) = self.processes.get_mut(no) else {
+            return;
+        };
+        if process.paused_until.is_none_or(|until| until > self.now) {
+            return;
+        }
+        process.paused_until = None;
+        let name = process.name();
+        let inbox = core::mem::take(&mut process.inbox);
+        self.say(None, || format!("{name} goes on"));
+        for (from, what) in inbox {
+            self.deliver(no, from, what);
+            self.flush(no);
+        }
+        self.flush(no);
+    }
+
+    /// Carries out what a process wants, and asks when to call it next.
+    pub(super) fn flush(&mut self, no: ProcessNo) {
+        match self.processes.get(no).and_then(|p| p.living.as_ref()) {
+            Some((Body::Switch(_), _)) => self.flush_switch(no),
+            Some((Body::Runtime(_), _)) => self.flush_runtime(no),
+            None => return,
+        }
+        self.pump(no);
+        let start = super::START;
+        let now = self.now;
+        let Some(process) = self.processes.get_mut(no) else {
+            return;
+        };
+        let deadline = match process.living.as_ref() {
+            Some((Body::Switch(switch), _)) => switch.next_deadline(),
+            Some((Body::Runtime(actors), _)) => actors.next_deadline(),
+            None => None,
+        };
+        let streams = process.streams.as_ref().and_then(|s| s.next_deadline());
+        let deadline = match (deadline, streams) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        let Some(Time(deadline)) = deadline else {
+            return;
+        };
+        let at = deadline.saturating_sub(start).max(now + 1);
+        if process.paused_until.is_none()
+            && process.wake_at.is_none_or(|wake| at < wake || wake <= now)
+        {
+            process.wake_at = Some(at);
+            self.schedule(at, Event::Wake(no));
+        }
+    }
+
+    pub(super) fn after_switch(&mut self) {
+        if let Some(no) = self.switch {
+            self.flush(no);
+        }
+    }
+
+    fn flush_switch(&mut self, no: ProcessNo) {
+        let Some(process) = self.processes.get_mut(no) else {
+            return;
+        };
+        let Some((Body::Switch(switch), pool)) = process.living.as_mut() else {
+            return;
+        };
+        let journal = switch.outbox.journal.take();
+        let mut out = Vec::with_capacity(switch.outbox.out.len());
+        for frame in switch.outbox.out.drain(..) {
+            let (meta, bytes) = pool.memory().read(&frame);
+            out.push((*meta, bytes.to_vec()));
+            pool.give(frame);
+        }
+        let events = core::mem::take(&mut switch.outbox.events);
+        let mut lanes = Vec::new();
+        for lane in &mut switch.outbox.lanes {
+            if lane.frames.is_empty() {
+                continue;
+            }
+            let mut carried = Vec::with_capacity(lane.frames.len());
+            let mut wire = Vec::new();
+            for frame in lane.frames.drain(..) {
+                if process.streams.is_some() {
+                    wire.push(super::wire::encode(pool, &frame));
+                }
+                let meta = pool.memory().meta(&frame);
+                carried.push(Carried {
+                    unit: UnitId(meta.unit),
+                    view: View(meta.view),
+                    clock: Clock(meta.clock),
+                    part: to_part(pool.memory(), &frame),
+                });
+                pool.give(frame);
+            }
+            lanes.push((lane.to, carried, wire));
+        }
+        let messages = core::mem::take(&mut switch.outbox.messages);
+        for done in &journal {
+            self.trace.done(done);
+            let cluster = super::cluster::Seen(&self.processes);
+            self.checker.done(done, &cluster as &dyn Cluster);
+        }
+        for (meta, bytes) in &out {
+            let (unit, clock) = (UnitId(meta.unit), Clock(meta.clock));
+            self.checker.left(unit, clock, bytes);
+            self.learn(meta, bytes);
+        }
+        self.checker.all_left(&events);
+        for (to, carried, wire) in lanes {
+            for one in &carried {
+                self.checker.sent(one.unit, one.view, one.clock, &one.part);
+            }
+            let Some(to) = self.process_of(Peer::Runtime(to)) else {
+                continue;
+            };
+            if wire.is_empty() {
+                self.send_frames(no, to, carried);
+            } else {
+                self.send_wire(no, to, wire);
+            }
+        }
+        for (to, message) in messages {
+            self.send(no, to, message);
+        }
+    }
+
+    fn flush_runtime(&mut self, no: ProcessNo) {
+        let Some(process) = self.processes.get_mut(no) else {
+            return;
+        };
+        let switch = process.switch;
+        let Some((Body::Runtime(actors), pool)) = process.living.as_mut() else {
+            return;
+        };
+        let mut entries = core::mem::take(&mut actors.outbox.entries);
+        let messages = core::mem::take(&mut actors.outbox.messages);
+        let made = batches(pool, &mut entries);
+        if let Some((Body::Runtime(actors), _)) =
+            self.processes.get_mut(no).and_then(|p| p.living.as_mut())
+        {
+            // The list's memory is used again.
+            actors.outbox.entries = entries;
+        }
+        if !made.is_empty() {
+            let message = Message::Entries(made);
+            if let Some(peer) = self.processes.get(switch).map(|p| p.peer) {
+                self.send(no, peer, message);
+            }
+        }
+        for (to, message) in messages {
+            self.send(no, to, message);
+        }
+    }
+
+    /// Servers learn whom they talk to.
+    fn learn(&mut self, meta: &FrameMeta, bytes: &[u8]) {
+        if meta.side != Side::Inside || meta.sequence == 0 {
+            return;
+        }
+        let planned = self.plan.packets.get(meta.sequence as usize - 1);
+        let emitted = meta.flags & weir_packet::frame_flags::EMITTED != 0;
+        if let Some(planned) = planned.filter(|p| p.to_server && !emitted)
+            && let Some(ends) = observed(bytes)
+        {
+            self.observed.insert(planned.flow, ends);
+        }
+    }
+
+    pub(super) fn process_of(&self, peer: Peer) -> Option<ProcessNo> {
+        self.processes.iter().position(|p| p.peer == peer)
+    }
+
+    fn send_frames(&mut self, from: ProcessNo, to: ProcessNo, carried: Vec<Carried>) {
+        // Frames that are together stay so, unless something happens to them.
+        let mut together: Option<(u64, Vec<Carried>)> = None;
+        for one in carried {
+            let arrivals = self.links.frame(from, to, self.now);
+            if let Some(at) = arrivals.again {
+                let what = Delivery::Frames(vec![one.clone()]);
+                self.arrival(at, to, from, self.now, what);
+            }
+            let Some(at) = arrivals.first else {
+                if self.trace.is_on() {
+                    let name = self.processes.get(to).map(|p| p.name()).unwrap_or_default();
+                    let clock = one.clock.0;
+                    self.say(Some(one.unit), || {
+                        format!("packet {clock} to {name} is lost")
+                    });
+                }
+                continue;
+            };
+            match &mut together {
+                Some((when, list)) if *when == at => list.push(one),
+                _ => {
+                    if let Some((when, list)) = together.take() {
+                        self.arrival(when, to, from, self.now, Delivery::Frames(list));
+                    }
+                    together = Some((at, vec![one]));
+                }
+            }
+        }
+        if let Some((when, list)) = together {
+            self.arrival(when, to, from, self.now, Delivery::Frames(list));
+        }
+    }
+
+    pub(super) fn arrival(
+        &mut self,
+        at: u64,
+        to: ProcessNo,
+        from: ProcessNo,
+        sent: u64,
+        what: Delivery,
+    ) {
+        self.schedule(
+            at,
+            Event::Arrival {
+                to,
+                from,
+                sent,
+                what,
+            },
+        );
+    }
+
+    /// Sends a message.
+    pub(super) fn send(&mut self, from: ProcessNo, to: Peer, message: Message) {
+        if let Message::Entries(made) = &message
+            && let Some(id) = self.runtime_id(from)
+        {
+            for batch in made {
+                self.checker.produced(id, batch);
+            }
+            if self.trace.is_on() {
+                for batch in made {
+                    for entry in &batch.entries {
+                        let line = format!(
+                            "r{} sends entry {} of view {}: {}",
+                            id.0,
+                            entry.clock.0,
+                            show_view(batch.view),
+                            show_entry(entry)
+                        );
+                        self.trace.say(Some(batch.unit), || line);
+                    }
+                }
+            }
+        }
+        if to == Peer::Coordinator {
+            self.coordinator_hears(from, &message);
+            return;
+        }
+        let Some(to) = self.process_of(to) else {
+            self.count("messages_to_nobody");
+            return;
+        };
+        if !self.settings.plain_links {
+            self.send_message(from, to, &message);
+            return;
+        }
+        let arrival = self.links.message(from, to, self.now);
+        let what = Delivery::Message(Box::new(message));
+        self.arrival(arrival.at, to, from, arrival.sent, what);
+    }
+
+    pub(super) fn trace_delivery(&mut self, to: ProcessNo, from: ProcessNo, what: &Delivery) {
+        let name = |no: ProcessNo| self.processes.get(no).map(|p| p.name()).unwrap_or_default();
+        let (to, from) = (name(to), name(from));
+        match what {
+            Delivery::Frames(carried) => {
+                for one in carried {
+                    let line = format!(
+                        "{to} gets packet {} of view {} from {from}{}",
+                        one.clock.0,
+                        show_view(one.view),
+                        crate::trace::flags(one.part.flags)
+                    );
+                    self.trace.say(Some(one.unit), || line);
+                }
+            }
+            Delivery::Message(message) => {
+                for (unit, text) in describe(message) {
+                    let unit_text = unit.map(|u| format!(" [{}]", show_unit(u)));
+                    let line = format!(
+                        "{to} gets {text} from {from}{}",
+                        unit_text.unwrap_or_default()
+                    );
+                    self.trace.say(unit, || line);
+                }
+            }
+            Delivery::Wire(_) => {}
+        }
+    }
+}

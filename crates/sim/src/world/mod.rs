@@ -1,0 +1,428 @@
+//! The world: processes, links, and what happens when, in virtual time.
+
+mod cluster;
+mod deliver;
+pub(crate) mod links;
+pub(crate) mod process;
+mod steps;
+mod wire;
+
+use core::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+
+use weir_nf::host::Stage;
+use weir_packet::Time;
+use weir_protocol::message::{Message, MoveMode};
+use weir_protocol::settings::{ActorSettings, Dispatch, SwitchSettings};
+use weir_protocol::{Actors, Peer, RuntimeId, Switch};
+use weir_runtime::{Runtime, RuntimeConfig};
+
+use crate::check::{Checker, Invariant, Reference, Tally, Violation};
+use crate::fault::Fault;
+use crate::plan::Plan;
+use crate::random::{Random, mix};
+use crate::settings::Settings;
+use crate::trace::Trace;
+use crate::traffic::Ends;
+
+use links::{Links, ProcessNo};
+use process::{Body, Delivery, Process};
+
+/// Time of the first packet: some functions take time 0 for "never".
+const START: u64 = 1_000_000_000_000;
+/// Nanoseconds between two looks at what is left to do.
+const LOOK: u64 = 500_000;
+/// Nanoseconds after the end of traffic and faults in which all must be let
+/// out.
+const DRAIN: u64 = 1_500_000_000;
+/// Nanoseconds after that in which all flows must have ended.
+const EXPIRE: u64 = 5_000_000_000;
+/// Events per packet and step after which a run is thought to be stuck.
+const EVENTS: u64 = 2_000;
+
+/// Something that happens.
+#[derive(Debug)]
+enum Event {
+    /// Packets of the plan come in, these of its list.
+    Packets(core::ops::Range<usize>),
+    /// A step of the plan.
+    Step(usize),
+    /// Something arrives.
+    Arrival {
+        to: ProcessNo,
+        from: ProcessNo,
+        /// Time up to which the sender had to live for it.
+        sent: u64,
+        what: Delivery,
+    },
+    /// A process asked to be called.
+    Wake(ProcessNo),
+    /// A pause ends.
+    Resume(ProcessNo),
+    /// A runtime's death is noticed.
+    Notice(ProcessNo),
+    /// A runtime starts.
+    Start,
+    /// The switch starts again.
+    Restart,
+    /// A runtime hears of who runs.
+    Configure(ProcessNo),
+    /// What is left to do?
+    Look,
+}
+
+#[derive(Debug)]
+struct Queued {
+    at: u64,
+    number: u64,
+    event: Event,
+}
+
+impl PartialEq for Queued {
+    fn eq(&self, other: &Queued) -> bool {
+        (self.at, self.number) == (other.at, other.number)
+    }
+}
+impl Eq for Queued {}
+impl PartialOrd for Queued {
+    fn partial_cmp(&self, other: &Queued) -> Option<core::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Queued {
+    fn cmp(&self, other: &Queued) -> core::cmp::Ordering {
+        (self.at, self.number).cmp(&(other.at, other.number))
+    }
+}
+
+/// What a run did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// The first invariant that did not hold.
+    pub violation: Option<Violation>,
+    /// What the checker counted.
+    pub tally: Tally,
+    /// What switches, actors and streams counted, by name.
+    pub counts: BTreeMap<String, u64>,
+    /// What the world counted, by name.
+    pub world: BTreeMap<&'static str, u64>,
+    /// Virtual time of the whole run, in nanoseconds.
+    pub time: u64,
+}
+
+/// How far a run is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Traffic and faults.
+    Busy,
+    /// No fault and no packet comes any more; all must be let out.
+    Draining,
+    /// All flows must end.
+    Expiring,
+    Over,
+}
+
+pub(crate) struct World<'a> {
+    settings: &'a Settings,
+    plan: &'a Plan,
+    stage: Stage,
+    random: Random,
+    now: u64,
+    number: u64,
+    queue: BinaryHeap<Reverse<Queued>>,
+    processes: Vec<Process>,
+    /// The current switch, if it runs.
+    switch: Option<ProcessNo>,
+    generation: u16,
+    next_runtime: u32,
+    links: Links,
+    checker: Checker,
+    pub(crate) trace: Trace,
+    /// Ends of flows as their servers see them.
+    observed: BTreeMap<u32, Ends>,
+    counts: BTreeMap<String, u64>,
+    world: BTreeMap<&'static str, u64>,
+    phase: Phase,
+    /// Packets given to the current switch.
+    taken: u64,
+    /// Units per runtime, as the scaling step last heard.
+    loads: BTreeMap<RuntimeId, u64>,
+    /// How often a step was put off.
+    tries: BTreeMap<usize, u32>,
+    /// A restarted switch gathers claims.
+    recovering: bool,
+    /// Packets numbered and turned before the current switch started.
+    numbered_before: u64,
+    turned_before: u64,
+    /// Frames that were sent lately, to be damaged and sent once more.
+    recent: VecDeque<(ProcessNo, Vec<u8>)>,
+}
+
+impl<'a> World<'a> {
+    /// A cluster, started.
+    pub(crate) fn new(
+        settings: &'a Settings,
+        plan: &'a Plan,
+        trace: Trace,
+    ) -> Result<World<'a>, String> {
+        let stage = plan.chain.build(plan.seed)?;
+        let config = engine_config(plan.seed);
+        let engine = Runtime::new(&stage, config).map_err(|e| e.to_string())?;
+        let mut world = World {
+            settings,
+            plan,
+            stage,
+            random: Random::new(plan.seed, 6),
+            now: 0,
+            number: 0,
+            queue: BinaryHeap::new(),
+            processes: Vec::new(),
+            switch: None,
+            generation: 0,
+            next_runtime: 1,
+            links: Links::new(plan.seed, plan.faults),
+            checker: Checker::new(plan.replication, Reference::new(engine)),
+            trace,
+            observed: BTreeMap::new(),
+            counts: BTreeMap::new(),
+            world: BTreeMap::new(),
+            phase: Phase::Busy,
+            taken: 0,
+            loads: BTreeMap::new(),
+            tries: BTreeMap::new(),
+            recovering: false,
+            numbered_before: 0,
+            turned_before: 0,
+            recent: VecDeque::new(),
+        };
+        world.checker.lenient = plan.faults.has(Fault::DoubleCrash);
+        world.start_switch()?;
+        for _ in 0..settings.runtimes.max(1) {
+            world.start_runtime()?;
+        }
+        let packets = &plan.packets;
+        let mut from = 0;
+        while let Some(first) = packets.get(from) {
+            let same = packets.iter().skip(from).take(64);
+            let count = same.take_while(|packet| packet.at == first.at).count();
+            world.schedule(first.at, Event::Packets(from..from + count));
+            from += count;
+        }
+        for (number, (at, _)) in plan.steps.iter().enumerate() {
+            world.schedule(*at, Event::Step(number));
+        }
+        world.schedule(LOOK, Event::Look);
+        Ok(world)
+    }
+
+    fn schedule(&mut self, at: u64, event: Event) {
+        self.number += 1;
+        let number = self.number;
+        let at = at.max(self.now);
+        self.queue.push(Reverse(Queued { at, number, event }));
+    }
+
+    fn time(&self) -> Time {
+        Time(START + self.now)
+    }
+
+    fn count(&mut self, what: &'static str) {
+        *self.world.entry(what).or_default() += 1;
+    }
+
+    /// Runs until nothing is left to do, or an invariant does not hold.
+    pub(crate) fn run(&mut self) {
+        let most = 1_000_000 + EVENTS * (self.plan.packets.len() + self.plan.steps.len()) as u64;
+        let mut events = 0;
+        while let Some(Reverse(next)) = self.queue.pop() {
+            self.now = next.at;
+            self.checker.at(self.now);
+            self.trace.at(self.now);
+            self.happen(next.event);
+            events += 1;
+            if events > most {
+                let text = format!("{events} events, and no end");
+                self.checker.violated(Invariant::Stuck, None, text);
+            }
+            if self.checker.violation().is_some() || self.phase == Phase::Over {
+                break;
+            }
+        }
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Packets(range) => self.packets(range),
+            Event::Step(number) => self.step(number),
+            Event::Arrival {
+                to,
+                from,
+                sent,
+                what,
+            } => self.arrive(to, from, sent, what),
+            Event::Wake(no) => self.wake(no),
+            Event::Resume(no) => self.resume(no),
+            Event::Notice(no) => self.notice(no),
+            Event::Start => {
+                if self.start_runtime().is_err() {
+                    self.count("runtime_not_started");
+                }
+            }
+            Event::Restart => self.restart_switch(),
+            Event::Configure(no) => self.configure(no),
+            Event::Look => self.look(),
+        }
+    }
+
+    fn small(&self) -> bool {
+        self.plan.faults.has(Fault::FullBuffers)
+    }
+
+    fn switch_settings(&self) -> SwitchSettings {
+        let drawn = mix(self.plan.seed, 77);
+        let small = self.small();
+        SwitchSettings {
+            generation: self.generation,
+            replication: self.plan.replication,
+            dispatch: [Dispatch::RoundRobin, Dispatch::LeastLoaded, Dispatch::Hash]
+                [(drawn % 3) as usize],
+            kept: match (self.plan.faults.has(Fault::NothingKept), small) {
+                (true, _) => 0,
+                (_, true) => 48,
+                _ => 4_096,
+            },
+            window: if small { 8 } else { 1_000 },
+            repeat_after: 2_000_000,
+            recovery_held: if small { 16 } else { 512 },
+            acknowledge: true,
+            plant: self.settings.plant,
+        }
+    }
+
+    fn start_switch(&mut self) -> Result<(), String> {
+        self.generation += 1;
+        let config = engine_config(self.plan.seed);
+        let settings = self.switch_settings();
+        let mut switch = Switch::new(&self.stage, config, settings).map_err(|e| e.to_string())?;
+        switch.outbox.journal.start();
+        let peer = Peer::Switch(self.generation);
+        let no = self.processes.len();
+        let wire = !self.settings.plain_links;
+        let body = Body::Switch(Box::new(switch));
+        self.processes.push(Process::new(peer, body, no, wire));
+        self.switch = Some(no);
+        Ok(())
+    }
+
+    fn start_runtime(&mut self) -> Result<(), String> {
+        let id = RuntimeId(self.next_runtime);
+        self.next_runtime += 1;
+        let config = engine_config(self.plan.seed);
+        let engine = Runtime::new(&self.stage, config).map_err(|e| e.to_string())?;
+        let settings = ActorSettings {
+            id,
+            held: if self.small() { 24 } else { 4_096 },
+            keep_outputs: true,
+            repeat_after: 2_000_000,
+            plant: self.settings.plant,
+        };
+        let body = Body::Runtime(Box::new(Actors::new(engine, settings)));
+        let switch = self.switch.unwrap_or(0);
+        let wire = !self.settings.plain_links;
+        self.processes
+            .push(Process::new(Peer::Runtime(id), body, switch, wire));
+        self.say(None, || format!("r{} starts", id.0));
+        let time = self.time();
+        if let Some(Body::Switch(switch)) = self.current_switch() {
+            switch.join(time, id);
+        }
+        self.after_switch();
+        self.reconfigure();
+        Ok(())
+    }
+
+    /// The current switch's state, if it runs.
+    fn current_switch(&mut self) -> Option<&mut Body> {
+        let no = self.switch?;
+        let process = self.processes.get_mut(no)?;
+        process.living.as_mut().map(|(body, _)| body)
+    }
+
+    /// Runtimes hear of who runs, each in its time.
+    fn reconfigure(&mut self) {
+        for no in 0..self.processes.len() {
+            let alive = self.processes.get(no).is_some_and(Process::is_useful);
+            if alive {
+                let later = self.random.below(2_000_000);
+                self.schedule(self.now + later, Event::Configure(no));
+            }
+        }
+    }
+
+    /// Runtimes that may own units.
+    fn useful(&self) -> Vec<ProcessNo> {
+        let all = self.processes.iter().enumerate();
+        all.filter(|(_, p)| p.is_useful())
+            .map(|(no, _)| no)
+            .collect()
+    }
+
+    fn nth_useful(&self, number: u32) -> Option<ProcessNo> {
+        let useful = self.useful();
+        let place = (number as usize).checked_rem(useful.len())?;
+        useful.get(place).copied()
+    }
+
+    fn runtime_id(&self, no: ProcessNo) -> Option<RuntimeId> {
+        self.processes.get(no).and_then(Process::runtime)
+    }
+
+    /// Writes a line of the trace.
+    fn say(&mut self, unit: Option<weir_protocol::UnitId>, text: impl FnOnce() -> String) {
+        self.trace.say(unit, text);
+    }
+
+    /// What the run did.
+    pub(crate) fn outcome(mut self) -> (Outcome, Trace) {
+        for no in 0..self.processes.len() {
+            self.merge_counts(no);
+        }
+        self.world.insert("frames_lost", self.links.lost);
+        self.world.insert("frames_doubled", self.links.duplicated);
+        self.world.insert("frames_reordered", self.links.reordered);
+        let outcome = Outcome {
+            violation: self.checker.violation().cloned(),
+            tally: self.checker.tally,
+            counts: self.counts,
+            world: self.world,
+            time: self.now,
+        };
+        (outcome, self.trace)
+    }
+
+    fn coordinator_says(&mut self, message: Message) {
+        let Some(no) = self.switch else {
+            return;
+        };
+        let time = self.time();
+        if let Some((Body::Switch(switch), pool)) =
+            self.processes.get_mut(no).and_then(|p| p.living.as_mut())
+        {
+            switch.message(time, pool, Peer::Coordinator, message);
+        }
+        self.flush(no);
+    }
+}
+
+/// How all engines of a run are made: alike, so that they are equal.
+fn engine_config(seed: u64) -> RuntimeConfig {
+    RuntimeConfig {
+        seed,
+        event_bytes: 1 << 18,
+        follows: true,
+        ..RuntimeConfig::default()
+    }
+}
+
+/// Modes by number.
+pub(crate) const MODES: [MoveMode; 3] = [MoveMode::Push, MoveMode::Pull, MoveMode::Reprocess];

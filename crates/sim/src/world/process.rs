@@ -1,0 +1,125 @@
+//! Processes: a switch or a runtime with memory of its own.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use weir_packet::{FramePool, MemoryLayout};
+use weir_protocol::message::{Message, Part};
+use weir_protocol::stream::{ProcessStart, StreamSettings, Streams};
+use weir_protocol::{Actors, Clock, Key, Peer, RuntimeId, Switch, UnitId, View};
+
+use super::links::ProcessNo;
+
+/// A data frame between two memories.
+#[derive(Clone, Debug)]
+pub(crate) struct Carried {
+    pub(crate) unit: UnitId,
+    pub(crate) view: View,
+    pub(crate) clock: Clock,
+    pub(crate) part: Part,
+}
+
+/// What arrives at a process.
+#[derive(Debug)]
+pub(crate) enum Delivery {
+    /// Data frames; at a switch they are entries.
+    Frames(Vec<Carried>),
+    /// A message on a plain link.
+    Message(Box<Message>),
+    /// Data frames and frames of streams, as they are on the wire.
+    Wire(Vec<Vec<u8>>),
+}
+
+/// The key of all processes of a run.
+pub(crate) const KEY: Key = Key([0x77; 16]);
+
+/// Settings of all streams of a run.
+pub(crate) fn stream_settings(small: bool) -> StreamSettings {
+    StreamSettings {
+        queue: if small { 48 << 10 } else { 8 << 20 },
+        window: if small { 16 << 10 } else { 256 << 10 },
+        longest: 1 << 20,
+        acknowledge_after: 100_000,
+        round_trip: 300_000,
+        shortest_wait: 500_000,
+        longest_wait: 20_000_000,
+        ..StreamSettings::default()
+    }
+}
+
+/// What a process runs.
+#[derive(Debug)]
+pub(crate) enum Body {
+    Switch(Box<Switch>),
+    Runtime(Box<Actors>),
+}
+
+/// One start of a process.
+#[derive(Debug)]
+pub(crate) struct Process {
+    pub(crate) peer: Peer,
+    /// Gone with all it knew when the process dies.
+    pub(crate) living: Option<(Body, FramePool)>,
+    pub(crate) died: Option<u64>,
+    pub(crate) paused_until: Option<u64>,
+    pub(crate) inbox: VecDeque<(ProcessNo, Delivery)>,
+    pub(crate) wake_at: Option<u64>,
+    /// The switch that a runtime sends its entries to.
+    pub(crate) switch: ProcessNo,
+    /// The switch was told that it is dead.
+    pub(crate) suspected: bool,
+    /// It leaves when it is drained.
+    pub(crate) draining: bool,
+    /// Its streams, where messages travel in frames.
+    pub(crate) streams: Option<Streams>,
+    /// Peers that it speaks to no more.
+    pub(crate) closed: BTreeSet<ProcessStart>,
+}
+
+impl Process {
+    pub(crate) fn new(peer: Peer, body: Body, switch: ProcessNo, wire: bool) -> Process {
+        let pool = FramePool::with_layout(MemoryLayout {
+            small_frames: 6_144,
+            small_bytes: 33 * 64,
+            large_frames: 8,
+            large_bytes: 1_025 * 64,
+        });
+        Process {
+            peer,
+            living: Some((body, pool)),
+            died: None,
+            paused_until: None,
+            inbox: VecDeque::new(),
+            wake_at: None,
+            switch,
+            suspected: false,
+            draining: false,
+            streams: wire.then(|| Streams::new(ProcessStart::from(peer), KEY)),
+            closed: BTreeSet::new(),
+        }
+    }
+
+    pub(crate) fn is_alive(&self) -> bool {
+        self.living.is_some()
+    }
+
+    pub(crate) fn runtime(&self) -> Option<RuntimeId> {
+        match self.peer {
+            Peer::Runtime(id) => Some(id),
+            _ => None,
+        }
+    }
+
+    /// True where it may own units.
+    pub(crate) fn is_useful(&self) -> bool {
+        self.is_alive() && !self.suspected && !self.draining && self.runtime().is_some()
+    }
+
+    /// Its name in traces.
+    pub(crate) fn name(&self) -> String {
+        match self.peer {
+            Peer::Switch(generation) => format!("V{generation}"),
+            Peer::Runtime(id) => format!("r{}", id.0),
+            Peer::Coordinator => "coordinator".to_owned(),
+        }
+    }
+}

@@ -1,0 +1,469 @@
+//! The steps of a plan, carried out.
+
+use weir_packet::protocol::ip;
+use weir_packet::{Fate, FlowKey, LinkType, Side};
+use weir_protocol::message::{
+    Entry, EntryBatch, FlowSpace, Image, Message, MoveMode, Part, Selection, StateUpdate,
+};
+use weir_protocol::settings::Replication;
+use weir_protocol::{Clock, Peer, RuntimeId, UnitId, View};
+
+use super::links::ProcessNo;
+use super::process::{Body, Carried, Delivery};
+use super::{Event, MODES, World};
+use crate::check::Invariant;
+use crate::fault::Fault;
+use crate::plan::{Step, What, Who};
+use crate::random::mix;
+use crate::traffic::ends;
+
+/// Nanoseconds for which a step that can't be done now is put off, and how
+/// often.
+const LATER: u64 = 1_000_000;
+const PUT_OFF: u32 = 60;
+
+impl World<'_> {
+    pub(super) fn step(&mut self, number: usize) {
+        let Some((_, step)) = self.plan.steps.get(number).copied() else {
+            return;
+        };
+        match step {
+            Step::Move {
+                from,
+                to,
+                what,
+                mode,
+                by_message,
+            } => self.move_units(from, to, what, mode, by_message),
+            Step::NonsenseMove { number } => self.nonsense(number),
+            Step::Drain { who, mode } => self.drain(who, mode),
+            Step::Join => {
+                if self.useful().len() < 6 && self.start_runtime().is_err() {
+                    self.count("runtime_not_started");
+                }
+            }
+            Step::Scale => self.scale(),
+            Step::SetReplica { of, replica } => self.set_replica(of, replica),
+            Step::Pause { who, time } => self.pause(who, time),
+            Step::Crash {
+                who,
+                notice,
+                restart,
+            } => {
+                if !self.put_off(number) {
+                    self.crash(who, notice, restart);
+                }
+            }
+            Step::Suspect { who } => {
+                if !self.put_off(number) {
+                    self.suspect(who);
+                }
+            }
+            Step::SwitchCrash { restart } => {
+                if !self.put_off(number) {
+                    self.crash_switch(restart);
+                }
+            }
+            Step::Partition { one, other, time } => self.partition(one, other, time),
+            Step::LossyBurst { time } => {
+                let until = self.now + time;
+                self.say(None, || "links lose most frames".to_owned());
+                self.links.burst(until);
+            }
+            Step::Forge { who, number } => self.forge(who, number),
+        }
+    }
+
+    /// A failure comes when the last one is healed, unless two may come at
+    /// once; true where this one has to wait.
+    fn put_off(&mut self, number: usize) -> bool {
+        let switch = matches!(
+            self.plan.steps.get(number),
+            Some((_, Step::SwitchCrash { .. }))
+        );
+        let double = self.plan.faults.has(Fault::DoubleCrash) && !switch;
+        let few = if double { 2 } else { 3 };
+        let alone = double || self.plan.replication == Replication::None && !switch;
+        let may = (alone && self.switch.is_some() || self.is_healed())
+            && (switch || self.useful().len() >= few);
+        if may {
+            return false;
+        }
+        let tries = self.tries.entry(number).or_default();
+        *tries += 1;
+        if *tries <= PUT_OFF && self.now + LATER < self.plan.end {
+            self.schedule(self.now + LATER, Event::Step(number));
+        } else {
+            self.count("failures_skipped");
+        }
+        true
+    }
+
+    fn who(&self, who: Who) -> Option<ProcessNo> {
+        match who {
+            Who::Switch => self.switch,
+            Who::Runtime(number) => self.nth_useful(number),
+        }
+    }
+
+    fn selection(&self, what: What) -> Selection {
+        match what {
+            What::Number(number) => Selection::Number(number),
+            What::Ports(low, high) => Selection::Space(FlowSpace {
+                ports: vec![(low, high)],
+                ..FlowSpace::default()
+            }),
+            What::Protocol(number) => Selection::Space(FlowSpace {
+                protocols: vec![number],
+                ..FlowSpace::default()
+            }),
+            What::Prefix(number) => Selection::Space(FlowSpace {
+                prefixes: format!("10.0.0.{}/28", u32::from(number) * 16)
+                    .parse()
+                    .into_iter()
+                    .collect(),
+                ..FlowSpace::default()
+            }),
+            What::Flow(flow) => {
+                let ends = ends(self.plan.chain, flow);
+                let (client, server) = (ends.client.into(), ends.server.into());
+                let (client_port, server_port) = (ends.client_port, ends.server_port);
+                let proto = if flow.is_multiple_of(2) {
+                    ip::TCP
+                } else {
+                    ip::UDP
+                };
+                let (key, _) = FlowKey::new(client, client_port, server, server_port, proto, 0, 0);
+                Selection::Key(key)
+            }
+        }
+    }
+
+    fn move_units(
+        &mut self,
+        from: Option<u32>,
+        to: u32,
+        what: What,
+        mode: MoveMode,
+        by_message: bool,
+    ) {
+        let id = |n: u32| self.nth_useful(n).and_then(|no| self.runtime_id(no));
+        let (from, Some(to)) = (from.and_then(id), id(to)) else {
+            return;
+        };
+        let what = self.selection(what);
+        let time = self.time();
+        self.say(None, || {
+            let from = from.map_or_else(|| "any".to_owned(), |f| format!("r{}", f.0));
+            format!("move {what:?} from {from} to r{}, {mode:?}", to.0)
+        });
+        if let Some(from) = from.filter(|_| by_message) {
+            self.coordinator_says(Message::SetMigrationTarget {
+                from,
+                to,
+                what,
+                mode,
+            });
+            return;
+        }
+        if let Some(Body::Switch(switch)) = self.current_switch() {
+            let moved = switch.move_units(time, from, to, &what, mode);
+            match moved {
+                Ok(units) => {
+                    *self.world.entry("units_asked_to_move").or_default() += u64::from(units)
+                }
+                Err(_) => self.count("moves_refused"),
+            }
+        }
+        self.after_switch();
+    }
+
+    fn nonsense(&mut self, number: u32) {
+        let some = self
+            .nth_useful(number / 4)
+            .and_then(|no| self.runtime_id(no));
+        let gone = RuntimeId(4_000_000);
+        let (Some(some), time) = (some, self.time()) else {
+            return;
+        };
+        let draining = self
+            .processes
+            .iter()
+            .find(|p| p.draining && p.is_alive() && !p.suspected)
+            .and_then(|p| p.runtime());
+        let Some(Body::Switch(switch)) = self.current_switch() else {
+            return;
+        };
+        let all = &Selection::All;
+        let refused = match (number % 4, draining) {
+            (0, _) => switch.move_units(time, Some(some), gone, all, MoveMode::Push),
+            (1, _) => switch.move_units(time, Some(gone), some, all, MoveMode::Push),
+            (2, Some(draining)) => {
+                switch.move_units(time, Some(some), draining, all, MoveMode::Push)
+            }
+            _ => switch.move_units(time, Some(some), some, all, MoveMode::Push),
+        };
+        if let Ok(units) = refused {
+            let text = format!("a move that makes no sense is not refused: {units} units");
+            self.checker.violated(Invariant::BadInput, None, text);
+        }
+        self.count("nonsense_refused");
+        self.after_switch();
+    }
+
+    fn drain(&mut self, who: u32, mode: MoveMode) {
+        if self.useful().len() < 3 || self.switch.is_none() {
+            return;
+        }
+        let time = self.time();
+        let Some((no, id)) = self
+            .nth_useful(who)
+            .and_then(|no| Some((no, self.runtime_id(no)?)))
+        else {
+            return;
+        };
+        self.say(None, || format!("drain r{}, {mode:?}", id.0));
+        if let Some(Body::Switch(switch)) = self.current_switch()
+            && switch.drain(time, id, mode).is_ok()
+            && let Some(process) = self.processes.get_mut(no)
+        {
+            process.draining = true;
+            self.count("drained");
+        }
+        self.after_switch();
+        self.reconfigure();
+    }
+
+    fn set_replica(&mut self, of: u32, replica: Option<u32>) {
+        let id = |n: u32| self.nth_useful(n).and_then(|no| self.runtime_id(no));
+        let Some(of) = id(of) else {
+            return;
+        };
+        let replica = replica.and_then(id).filter(|replica| *replica != of);
+        self.coordinator_says(Message::SetReplica { of, replica });
+    }
+
+    fn pause(&mut self, who: Who, time: u64) {
+        let Some(no) = self.who(who) else {
+            return;
+        };
+        let until = (self.now + time).min(self.plan.end);
+        let Some(process) = self.processes.get_mut(no) else {
+            return;
+        };
+        if process.paused_until.is_some() {
+            return;
+        }
+        process.paused_until = Some(until);
+        process.wake_at = None;
+        let name = process.name();
+        self.say(None, || format!("{name} stops for {} us", time / 1_000));
+        self.schedule(until, Event::Resume(no));
+    }
+
+    fn crash(&mut self, who: u32, notice: u64, restart: Option<u64>) {
+        let Some(no) = self.nth_useful(who) else {
+            return;
+        };
+        self.count("crashes");
+        self.kill(no);
+        self.schedule(self.now + notice, Event::Notice(no));
+        // Two are needed for a replica, three for another death.
+        let few = self.useful().len() < 3;
+        if let Some(later) = restart.or_else(|| few.then_some(5_000_000)) {
+            self.schedule(self.now + later, Event::Start);
+        }
+    }
+
+    fn suspect(&mut self, who: u32) {
+        let Some(no) = self.nth_useful(who) else {
+            return;
+        };
+        self.count("false_suspicions");
+        let later = self.random.below(10_000_000);
+        self.schedule(self.now + later, Event::Start);
+        self.notice(no);
+    }
+
+    fn crash_switch(&mut self, restart: u64) {
+        let Some(no) = self.switch.take() else {
+            return;
+        };
+        self.count("switch_crashes");
+        self.kill(no);
+        self.close_streams(no);
+        self.checker.switch_is_gone();
+        self.schedule(self.now + restart, Event::Restart);
+    }
+
+    fn partition(&mut self, one: Who, other: Who, time: u64) {
+        let (Some(one), Some(other)) = (self.who(one), self.who(other)) else {
+            return;
+        };
+        if one == other {
+            return;
+        }
+        let until = (self.now + time).min(self.plan.end);
+        self.links.cut(one, other, until);
+        self.say(None, || format!("processes {one} and {other} are cut off"));
+    }
+
+    /// Something arrives that no process that keeps the rules has sent.
+    fn forge(&mut self, who: Who, number: u64) {
+        let Some(to) = self.who(who) else {
+            return;
+        };
+        if !self.settings.plain_links && mix(number, 50) % 2 == 0 {
+            return self.forge_wire(to, number);
+        }
+        let mut drawn = 0;
+        let mut draw = |below: u64| {
+            drawn += 1;
+            mix(number, drawn) % below.max(1)
+        };
+        let units = self.checker.units.len() as u64;
+        let Some((unit, record)) = self.checker.units.iter().nth(draw(units) as usize) else {
+            return;
+        };
+        let (unit, view) = (*unit, record.current.view);
+        let (out, sent) = (record.out, record.sent);
+        let holders = [Some(record.current.owner), record.current.replica];
+        let settled = record.settled.map(|s| [Some(s.owner), s.replica]);
+        let outsider = self.useful().into_iter().find(|no| {
+            let id = self.runtime_id(*no);
+            id.is_some() && !holders.contains(&id) && settled.is_none_or(|s| !s.contains(&id))
+        });
+        let never = View(view.0 + 1_000_000);
+        let from = match outsider.and_then(|no| self.runtime_id(no)) {
+            Some(id) if draw(3) > 0 => id,
+            _ => RuntimeId(4_000_000),
+        };
+        let unit = if draw(5) == 0 {
+            UnitId(mix(number, 99))
+        } else {
+            unit
+        };
+        let forged = match (who, draw(9)) {
+            (Who::Switch, 0 | 1) => made_up_entries(unit, view, Clock(out + 1)),
+            (Who::Switch, 2) => made_up_entries(unit, never, Clock(sent + 1)),
+            (Who::Switch, 3) => Message::Held { unit, view },
+            (Who::Switch, 4) => Message::End {
+                unit,
+                view,
+                clock: Clock(sent),
+            },
+            (Who::Switch, 5) => Message::Tick { unit, view },
+            (Who::Switch, 6) => Message::Move {
+                unit,
+                view,
+                to: from,
+                mode: MODES[draw(3) as usize],
+            },
+            (Who::Switch, 7) => Message::Claims {
+                generation: self.generation,
+                claims: Vec::new(),
+                last: true,
+            },
+            (Who::Switch, _) => Message::Repeat {
+                unit,
+                view,
+                after: Clock(u64::MAX),
+            },
+            (_, 0 | 1) => Message::State {
+                unit,
+                old: view,
+                new: never,
+                image: Image {
+                    clock: Clock(sent),
+                    state: Some(vec![0x5a; 40]),
+                    outputs: Vec::new(),
+                },
+            },
+            (_, 2) => Message::Pull {
+                unit,
+                old: never,
+                new: View(never.0 + 1),
+                at: Clock(sent),
+            },
+            (_, 3) => Message::Copied {
+                unit,
+                old: view,
+                new: never,
+                clock: Clock(sent),
+                changed: Clock(sent),
+                touched: vec![1, 2, 3],
+                outputs: Vec::new(),
+            },
+            (_, 4) => Message::Held { unit, view },
+            (_, 5) => {
+                return self.forge_frame(to, unit, never, Clock(sent + 3));
+            }
+            _ => Message::Copy {
+                unit,
+                old: never,
+                clock: Clock(sent),
+                after: Clock(out),
+                packet: made_up_part(Fate::Pending),
+            },
+        };
+        self.count("forged");
+        self.say(Some(unit), || {
+            format!("forged, from r{}: {forged:?}", from.0)
+        });
+        let time = self.time();
+        let Some(process) = self.processes.get_mut(to) else {
+            return;
+        };
+        if process.paused_until.is_some() {
+            return;
+        }
+        let from = Peer::Runtime(from);
+        match process.living.as_mut() {
+            Some((Body::Switch(switch), pool)) => switch.message(time, pool, from, forged),
+            Some((Body::Runtime(actors), pool)) => actors.message(time, pool, from, forged),
+            None => {}
+        }
+        self.flush(to);
+    }
+
+    fn forge_frame(&mut self, to: ProcessNo, unit: UnitId, view: View, clock: Clock) {
+        let carried = Carried {
+            unit,
+            view,
+            clock,
+            part: made_up_part(Fate::Pending),
+        };
+        self.count("forged");
+        if let Some(switch) = self.switch {
+            self.arrive(to, switch, self.now, Delivery::Frames(vec![carried]));
+        }
+    }
+}
+
+fn made_up_part(fate: Fate) -> Part {
+    Part {
+        fate,
+        time: weir_packet::Time(1),
+        sequence: 0,
+        flags: 0,
+        side: Side::Inside,
+        port: 0,
+        link: LinkType::Ethernet,
+        dlt: 0,
+        wire_len: 60,
+        bytes: vec![0x66; 60],
+    }
+}
+
+fn made_up_entries(unit: UnitId, view: View, clock: Clock) -> Message {
+    Message::Entries(vec![EntryBatch {
+        unit,
+        view,
+        clock,
+        state: StateUpdate::Omitted,
+        entries: vec![Entry {
+            clock,
+            parts: vec![made_up_part(Fate::Out)],
+        }],
+    }])
+}

@@ -1,0 +1,248 @@
+//! Frames as they are on the wire: data in NSH, messages in streams.
+
+use weir_packet::{Frame, FramePool};
+use weir_protocol::entry::to_part;
+use weir_protocol::message::Message;
+use weir_protocol::stream::ProcessStart;
+use weir_protocol::wire::{Hop, OVERHEAD, decode_data, encode_data};
+use weir_protocol::{Clock, UnitId, View};
+
+use super::World;
+use super::links::ProcessNo;
+use super::process::{Body, Carried, Delivery, KEY, stream_settings};
+use crate::random::mix;
+
+/// Frames that are remembered, to be damaged and sent once more.
+const RECENT: usize = 64;
+
+/// A data frame as it travels; empty where it does not fit.
+pub(super) fn encode(pool: &FramePool, frame: &Frame) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    if encode_data(pool.memory(), frame, &Hop::default(), &KEY, &mut bytes).is_err() {
+        bytes.clear();
+    }
+    bytes
+}
+
+impl World<'_> {
+    /// Sends frames that may be lost on the way.
+    pub(super) fn send_wire(&mut self, from: ProcessNo, to: ProcessNo, frames: Vec<Vec<u8>>) {
+        // Frames that are together stay so, unless something happens to them.
+        let mut together: Option<(u64, Vec<Vec<u8>>)> = None;
+        for bytes in frames {
+            if self.recent.len() == RECENT {
+                self.recent.pop_front();
+            }
+            let arrivals = self.links.frame(from, to, self.now);
+            if let Some(at) = arrivals.again {
+                let what = Delivery::Wire(vec![bytes.clone()]);
+                self.arrival(at, to, from, self.now, what);
+            }
+            if self.plan.faults.has(crate::fault::Fault::Forgery) {
+                self.recent.push_back((to, bytes.clone()));
+            }
+            let Some(at) = arrivals.first else {
+                continue;
+            };
+            match &mut together {
+                Some((when, list)) if *when == at => list.push(bytes),
+                _ => {
+                    if let Some((when, list)) = together.take() {
+                        self.arrival(when, to, from, self.now, Delivery::Wire(list));
+                    }
+                    together = Some((at, vec![bytes]));
+                }
+            }
+        }
+        if let Some((when, list)) = together {
+            self.arrival(when, to, from, self.now, Delivery::Wire(list));
+        }
+    }
+
+    /// Gives a message to the stream between two processes.
+    pub(super) fn send_message(&mut self, from: ProcessNo, to: ProcessNo, message: &Message) {
+        let small = self.small();
+        let Some(remote) = self.processes.get(to).map(|p| ProcessStart::from(p.peer)) else {
+            return;
+        };
+        let Some(process) = self.processes.get_mut(from) else {
+            return;
+        };
+        if process.closed.contains(&remote) {
+            return;
+        }
+        let sent = process.streams.as_mut().map(|streams| {
+            let stream = streams.open(remote, stream_settings(small));
+            stream.send_message(message)
+        });
+        if let Some(Err(_)) = sent {
+            self.count("messages_refused_by_streams");
+        }
+    }
+
+    /// Takes what the streams of a process want to send.
+    pub(super) fn pump(&mut self, no: ProcessNo) {
+        let time = self.time();
+        let Some(streams) = self
+            .processes
+            .get_mut(no)
+            .and_then(|process| process.streams.as_mut())
+        else {
+            return;
+        };
+        let mut sent = Vec::new();
+        for stream in streams.iter_mut() {
+            let mut frames = Vec::new();
+            while let Some(frame) = stream.poll_frame(time) {
+                frames.push(frame);
+            }
+            if !frames.is_empty() {
+                sent.push((stream.remote(), frames));
+            }
+        }
+        for (remote, frames) in sent {
+            let to = remote.peer().and_then(|peer| self.process_of(peer));
+            if let Some(to) = to {
+                self.send_wire(no, to, frames);
+            }
+        }
+    }
+
+    /// Frames have come to a process.
+    pub(super) fn wire_frames(&mut self, to: ProcessNo, from: ProcessNo, frames: Vec<Vec<u8>>) {
+        let mut data = Vec::new();
+        for bytes in frames {
+            if bytes.get(12..14) == Some(&[0x89, 0x4f]) {
+                self.wire_data(to, &bytes, &mut data);
+            } else {
+                // What came before it is taken before it.
+                self.take_data(to, from, &mut data);
+                self.wire_stream(to, from, &bytes);
+            }
+        }
+        self.take_data(to, from, &mut data);
+    }
+
+    fn wire_data(&mut self, to: ProcessNo, bytes: &[u8], data: &mut Vec<Frame>) {
+        let living = self.processes.get_mut(to).and_then(|p| p.living.as_mut());
+        let decoded = living.map(|(_, pool)| decode_data(pool, &KEY, bytes));
+        match decoded {
+            Some(Ok((frame, _))) => data.push(frame),
+            Some(Err(_)) => self.count("data_frames_refused"),
+            None => {}
+        }
+    }
+
+    fn take_data(&mut self, to: ProcessNo, from: ProcessNo, data: &mut Vec<Frame>) {
+        if data.is_empty() {
+            return;
+        }
+        let time = self.time();
+        if self.trace.is_on()
+            && let Some((_, pool)) = self.processes.get(to).and_then(|p| p.living.as_ref())
+        {
+            let carried = data.iter().map(|frame| {
+                let meta = pool.memory().meta(frame);
+                Carried {
+                    unit: UnitId(meta.unit),
+                    view: View(meta.view),
+                    clock: Clock(meta.clock),
+                    part: to_part(pool.memory(), frame),
+                }
+            });
+            let carried = Delivery::Frames(carried.collect());
+            self.trace_delivery(to, from, &carried);
+        }
+        match self.processes.get_mut(to).and_then(|p| p.living.as_mut()) {
+            Some((Body::Runtime(actors), pool)) => actors.frames(time, pool, data),
+            Some((Body::Switch(_), pool)) => pool.give_all(data),
+            None => {}
+        }
+    }
+
+    fn wire_stream(&mut self, to: ProcessNo, from: ProcessNo, bytes: &[u8]) {
+        let time = self.time();
+        let small = self.small();
+        let Some(remote) = self.processes.get(from).map(|p| ProcessStart::from(p.peer)) else {
+            return;
+        };
+        let Some(process) = self.processes.get_mut(to) else {
+            return;
+        };
+        let Some(streams) = &mut process.streams else {
+            return;
+        };
+        if !process.closed.contains(&remote) {
+            streams.open(remote, stream_settings(small));
+        }
+        let mut messages = Vec::new();
+        if let Ok(peer) = streams.receive(time, bytes)
+            && let Some(stream) = streams.get_mut(peer)
+        {
+            while let Some(message) = stream.poll_message() {
+                messages.push((peer, message));
+            }
+        } else {
+            self.count("stream_frames_refused");
+        }
+        for (peer, bytes) in messages {
+            let from = peer.peer().and_then(|peer| self.process_of(peer));
+            match (Message::decode(&bytes), from) {
+                (Ok((message, _)), Some(from)) => {
+                    self.deliver(to, from, Delivery::Message(Box::new(message)));
+                    self.flush(to);
+                }
+                _ => self.count("messages_not_decoded"),
+            }
+        }
+    }
+
+    /// Nobody speaks to a process that is dead any more.
+    pub(super) fn close_streams(&mut self, no: ProcessNo) {
+        let Some(dead) = self.processes.get(no).map(|p| ProcessStart::from(p.peer)) else {
+            return;
+        };
+        for process in &mut self.processes {
+            if let Some(streams) = &mut process.streams {
+                streams.close(dead);
+                process.closed.insert(dead);
+            }
+        }
+    }
+
+    /// A frame that was sent lately comes again, most often damaged, perhaps
+    /// elsewhere; or bytes that are no frame.
+    pub(super) fn forge_wire(&mut self, to: ProcessNo, number: u64) {
+        let place = (mix(number, 1) as usize).checked_rem(self.recent.len());
+        let known = place.and_then(|place| self.recent.get(place)).cloned();
+        let (first, mut bytes) = known.unwrap_or((to, vec![0; 80]));
+        let mut to = to;
+        match mix(number, 2) % 5 {
+            // As it was: a replay.
+            0 => to = first,
+            // To somebody else.
+            1 => {}
+            2 => {
+                bytes = (0..mix(number, 3) % 200)
+                    .map(|i| mix(number, 100 + i) as u8)
+                    .collect();
+            }
+            3 => {
+                to = first;
+                bytes.truncate((mix(number, 3) % 90) as usize);
+            }
+            _ => {
+                to = first;
+                // What the packet itself carries has checksums of its own.
+                let headers = OVERHEAD.min(bytes.len());
+                let at = (mix(number, 3) as usize).checked_rem(headers).unwrap_or(0);
+                if let Some(byte) = bytes.get_mut(at) {
+                    *byte ^= 1 << (mix(number, 4) % 8);
+                }
+            }
+        }
+        self.count("forged_frames");
+        let from = self.switch.unwrap_or(0);
+        self.arrive(to, from, self.now, Delivery::Wire(vec![bytes]));
+    }
+}

@@ -1,0 +1,213 @@
+//! `weir sim`: seeds of the simulator, on several threads.
+
+mod plants;
+mod report;
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use weir_io::port::{PortSpec, Received};
+use weir_packet::{FramePool, MemoryLayout, PacketMemory, Side};
+use weir_protocol::plant::Plant;
+use weir_sim::campaign::Campaign;
+use weir_sim::chain::Chain;
+use weir_sim::plan::Plan;
+use weir_sim::run::run;
+use weir_sim::settings::Settings;
+use weir_sim::trace::Trace;
+use weir_sim::traffic::Recorded;
+
+use crate::Outcome;
+use crate::args::{Replication, Sim};
+use crate::exit::{Exit, Failure};
+
+use report::Report;
+
+pub(crate) fn sim(args: &Sim) -> Outcome {
+    quiet_panics();
+    if args.plants {
+        return plants::find_all(args);
+    }
+    let settings = settings(args)?;
+    let recorded = args.input.as_deref().map(read).transpose()?;
+    let recorded = recorded.as_deref();
+    if args.trace {
+        return trace(args, &settings, recorded);
+    }
+    let start = Instant::now();
+    let sum = seeds(args, &settings, recorded)?;
+    let report = Report::new(args, &settings, &sum, start.elapsed());
+    report.print(args, &settings, recorded)
+}
+
+/// A panic of the code under test is told once, as the violation that it is.
+fn quiet_panics() {
+    std::panic::set_hook(Box::new(|info| {
+        if std::env::var_os("RUST_BACKTRACE").is_some() {
+            let trace = std::backtrace::Backtrace::force_capture();
+            eprintln!("{info}\n{trace}");
+        }
+    }));
+}
+
+fn settings(args: &Sim) -> Result<Settings, Failure> {
+    let chain = args.chain.as_deref().map(|name| {
+        Chain::from_name(name).ok_or_else(|| {
+            let names: Vec<_> = Chain::ALL.iter().map(|c| c.name()).collect();
+            let names = names.join(", ");
+            Failure::usage(format!("there is no chain `{name}`; there are {names}"))
+        })
+    });
+    let plant = args.plant.as_deref().map(|name| {
+        Plant::ALL
+            .into_iter()
+            .find(|p| p.name() == name)
+            .ok_or_else(|| {
+                let names: Vec<_> = Plant::ALL.iter().map(|p| p.name()).collect();
+                let names = names.join(", ");
+                Failure::usage(format!("there is no plant `{name}`; there are {names}"))
+            })
+    });
+    Ok(Settings {
+        faults: args.faults,
+        some_faults: !args.every_fault,
+        replication: args.replication.map(|replication| match replication {
+            Replication::None => weir_protocol::settings::Replication::None,
+            Replication::EachBurst => weir_protocol::settings::Replication::EachBurst,
+        }),
+        runtimes: args.runtimes,
+        flows: args.flows,
+        packets: args.packets,
+        moves: args.moves,
+        chain: chain.transpose()?,
+        plain_links: args.plain_links,
+        plant: plant.transpose()?,
+    })
+}
+
+/// Reads all packets of a port.
+fn read(port: &str) -> Result<Vec<Recorded>, Failure> {
+    let (_, spec) = PortSpec::parse(port).map_err(|e| Failure::usage(e.to_string()))?;
+    let outside = |error: weir_io::port::PortError| Failure::outside(error.to_string());
+    let mut input = spec.open_input(0, Side::Inside).map_err(outside)?;
+    let memory = PacketMemory::new(MemoryLayout::default(), weir_io::advise_large_pages);
+    let Some(mut pool) = FramePool::new(memory) else {
+        return Err(Failure::outside("packet memory was taken twice"));
+    };
+    let mut recorded = Vec::new();
+    let mut frames = Vec::with_capacity(64);
+    let mut first = None;
+    loop {
+        let received = input.receive(&mut pool, &mut frames, 64).map_err(outside)?;
+        for frame in frames.drain(..) {
+            let (meta, bytes) = pool.memory().read(&frame);
+            let first = *first.get_or_insert(meta.time);
+            // A frame of the simulation holds what an Ethernet carries.
+            if bytes.len() <= 1_514 {
+                recorded.push(Recorded {
+                    at: meta.time.since(first),
+                    side: meta.side,
+                    link: meta.link,
+                    bytes: bytes.to_vec(),
+                });
+            }
+            pool.give(frame);
+        }
+        if received == Received::End {
+            return Ok(recorded);
+        }
+    }
+}
+
+/// Runs the seeds on as many threads as were asked for.
+fn seeds(
+    args: &Sim,
+    settings: &Settings,
+    recorded: Option<&[Recorded]>,
+) -> Result<Campaign, Failure> {
+    let next = AtomicU64::new(0);
+    let failures = AtomicU64::new(0);
+    let stop = AtomicBool::new(false);
+    let sum: Mutex<Result<Campaign, String>> = Mutex::new(Ok(Campaign::default()));
+    let done = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..args.jobs {
+            scope.spawn(|| {
+                let mut mine = Campaign::default();
+                let mut error = None;
+                while !stop.load(Ordering::Relaxed) {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= args.seeds {
+                        break;
+                    }
+                    match mine.add_seed(args.seed + number, settings, recorded) {
+                        Ok(true) => {}
+                        Ok(false) => {
+                            let failed = failures.fetch_add(1, Ordering::Relaxed) + 1;
+                            if failed >= args.most_failures {
+                                stop.store(true, Ordering::Relaxed);
+                            }
+                        }
+                        Err(text) => {
+                            error = Some(text);
+                            stop.store(true, Ordering::Relaxed);
+                        }
+                    }
+                    done.fetch_add(1, Ordering::Relaxed);
+                }
+                if let Ok(mut sum) = sum.lock() {
+                    match (error, sum.as_mut()) {
+                        (Some(text), _) => *sum = Err(text),
+                        (None, Ok(sum)) => sum.merge(mine),
+                        (None, Err(_)) => {}
+                    }
+                }
+                done.fetch_add(args.seeds, Ordering::Relaxed);
+            });
+        }
+        if !args.quiet && args.seeds > 1 {
+            progress(args, &done);
+        }
+    });
+    match sum.into_inner() {
+        Ok(Ok(sum)) => Ok(sum),
+        Ok(Err(text)) => Err(Failure::outside(text)),
+        Err(_) => Err(Failure::outside("a thread of the simulator died")),
+    }
+}
+
+fn progress(args: &Sim, done: &AtomicU64) {
+    let bar = indicatif::ProgressBar::new(args.seeds);
+    if let Ok(style) = indicatif::ProgressStyle::with_template("{bar:40} {pos}/{len} seeds {eta}") {
+        bar.set_style(style);
+    }
+    loop {
+        let now = done.load(Ordering::Relaxed);
+        if now >= args.seeds {
+            break;
+        }
+        bar.set_position(now);
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    bar.finish_and_clear();
+}
+
+/// Prints what happens in a seed.
+fn trace(args: &Sim, settings: &Settings, recorded: Option<&[Recorded]>) -> Outcome {
+    let plan = Plan::draw(args.seed, settings, recorded);
+    let (outcome, trace) = run(settings, &plan, Trace::kept()).map_err(Failure::outside)?;
+    let about = outcome.violation.as_ref().and_then(|v| v.unit);
+    for line in trace.lines() {
+        if about.is_none_or(|unit| line.unit.is_none_or(|u| u == unit)) {
+            crate::output::line(&report::line(line))?;
+        }
+    }
+    match outcome.violation {
+        None => Ok(Exit::Done),
+        Some(violation) => {
+            crate::output::line(&report::violation(args.seed, &violation))?;
+            Ok(Exit::Failed)
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! `weir sim --plants`: each planted bug is looked for until it is found.
+
+use std::fmt::Write as _;
+
+use serde_json::json;
+use weir_protocol::plant::Plant;
+use weir_sim::campaign::Campaign;
+use weir_sim::plants::settings_for;
+
+use super::report::short;
+use crate::args::{Format, Sim};
+use crate::exit::{Exit, Failure};
+use crate::{Outcome, output};
+
+/// Seeds in which a planted bug has to be found.
+const MOST: u64 = 10_000;
+
+pub(crate) fn find_all(args: &Sim) -> Outcome {
+    let mut rows = Vec::new();
+    let mut missed = false;
+    for plant in Plant::ALL {
+        let settings = settings_for(plant);
+        let mut sum = Campaign::default();
+        let mut seed = args.seed;
+        while sum.seeds < MOST {
+            let held = sum
+                .add_seed(seed, &settings, None)
+                .map_err(Failure::outside)?;
+            if !held {
+                break;
+            }
+            seed += 1;
+        }
+        if !args.quiet {
+            eprintln!("{}: {} seeds", plant.name(), sum.seeds);
+        }
+        missed |= sum.failed.is_empty();
+        rows.push((plant, sum));
+    }
+    match args.output {
+        Format::Json => {
+            let rows: Vec<_> = rows
+                .iter()
+                .map(|(plant, sum)| {
+                    let found = sum.failed.first();
+                    json!({
+                        "plant": plant.name(),
+                        "seed": found.map(|f| f.seed),
+                        "seeds": sum.seeds,
+                        "invariant": found.map(|f| f.violation.invariant.name()),
+                        "text": found.map(|f| f.violation.text.as_str()),
+                    })
+                })
+                .collect();
+            output::json(&rows)?;
+        }
+        Format::Text => {
+            let mut text = String::new();
+            for (plant, sum) in &rows {
+                let found = sum.failed.first();
+                let what = found.map_or_else(|| "not found".to_owned(), short);
+                let seed = found.map_or(0, |f| f.seed);
+                // Writing to a string can't fail.
+                let _ = writeln!(
+                    text,
+                    "{:<20} seed {seed:>5} after {:>5} seeds  {what}",
+                    plant.name(),
+                    sum.seeds
+                );
+            }
+            output::line(&text)?;
+        }
+    }
+    Ok(if missed { Exit::Failed } else { Exit::Done })
+}
