@@ -717,6 +717,7 @@ fn show_part(part: &Part) -> String {
         Ok(Note::Event(line)) => format!("event {}", String::from_utf8_lossy(line).trim_end()),
         Ok(Note::Alias { request, .. }) => format!("alias {}", request.key),
         Ok(Note::FlowEnded { key }) => format!("end of {key}"),
+        Ok(Note::FlowOpened { key, .. }) => format!("beginning of {key}"),
         Ok(Note::Leased { lease, .. }) => format!("port {}", lease.port),
         Err(_) => "no notes".to_owned(),
     });

@@ -58,7 +58,7 @@ impl Reference {
         for part in made.parts.iter().filter(|p| p.fate == Fate::Notes) {
             for note in notes::read(&part.bytes).flatten() {
                 if let Note::Leased { pool, lease } = note {
-                    let _ = (pool, lease);
+                    self.engine.leases_mut().script(pool, lease);
                 }
             }
         }
