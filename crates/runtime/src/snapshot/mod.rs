@@ -209,8 +209,7 @@ impl Runtime {
 
     /// The unit's flows (key, client is the key's second end) and aliases
     /// (with the key of their flow), read from the bytes of
-    /// [`Runtime::export_unit`]. A flow whose key has become another one's
-    /// alias is left out.
+    /// [`Runtime::export_unit`].
     ///
     /// # Errors
     ///
@@ -219,8 +218,8 @@ impl Runtime {
         let parsed = Parsed::of(snapshot)?;
         self.check_stage(&parsed)?;
         let all = parsed.flows();
-        let named = all.iter().filter(|f| f.head.bits & FlowHead::UNNAMED == 0);
-        let flows = named
+        let flows = all
+            .iter()
             .map(|f| (f.head.key, f.head.bits & FlowHead::CLIENT_IS_B != 0))
             .collect();
         let mut aliases = Vec::new();
@@ -271,6 +270,5 @@ fn names_differ(parsed: &Parsed<'_>) -> bool {
     }) && parsed
         .flows()
         .iter()
-        .filter(|flow| flow.head.bits & FlowHead::UNNAMED == 0)
         .all(|flow| seen.insert(flow.head.key.to_words()))
 }
