@@ -257,6 +257,8 @@ impl Actors {
         self.say(now, unit, true);
         self.release(now, pool, unit);
         self.flush(now, pool);
+        // Nothing of the unit may have been left where it comes from.
+        self.look_for_end(now, unit, false);
         self.tidy(unit);
     }
 
@@ -365,6 +367,10 @@ impl Actors {
         self.table.set(Hot { limit: at, ..hot });
         if hot.clock == at {
             self.close(now, unit);
+        } else if known {
+            // Told again, and the last packets have still not come: no later
+            // one of this view shows the gap.
+            self.ask_repeat(now, hot);
         }
     }
 
