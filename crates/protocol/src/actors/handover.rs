@@ -365,6 +365,10 @@ impl Actors {
         self.table.set(Hot { limit: at, ..hot });
         if hot.clock == at {
             self.close(now, unit);
+        } else if known {
+            // Told again, and the last packets have still not come: no later
+            // one of this view shows the gap.
+            self.ask_repeat(now, hot);
         }
     }
 
