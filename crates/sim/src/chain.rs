@@ -76,7 +76,7 @@ impl Chain {
             random.within(100, 300),
         );
         text += match self {
-            Chain::Count => "  - ip-check: {on-bad: count}\n  - size-histogram\n  - monitor\n",
+            Chain::Count => "  - ip-check: {on-bad: count}\n  - size-histogram\n  - monitor: {events: false}\n",
             Chain::Web => WEB,
             Chain::Nat => NAT,
             Chain::Clients => CLIENTS,
@@ -149,7 +149,7 @@ const NAT: &str = r"  - firewall:
       inside: 10.0.0.0/8
       mapping: MAPPING
       preserve-port: PRESERVE
-  - monitor
+  - monitor: {events: false}
 ";
 
 const CLIENTS: &str = r"  - udp-whitelist: {lifetime: 1, log: true, learn: [{port: 80}, {port: 443}, {port: 8080}]}

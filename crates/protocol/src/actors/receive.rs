@@ -23,14 +23,12 @@ impl Actors {
         self.packets += frames.len() as u64;
         let memory = Arc::clone(pool.memory());
         let mut left = frames.drain(..);
+        self.look_ahead(&memory, left.as_slice());
         loop {
             let ahead = left.as_slice();
             let count = ahead.len().min(RUN);
             if count == 0 {
                 break;
-            }
-            for frame in ahead.iter().take(count) {
-                self.table.prefetch(memory.meta(frame).unit);
             }
             let asked = self.whose_turn(&memory, ahead, count);
             for frame in left.by_ref().take(count) {
@@ -44,12 +42,22 @@ impl Actors {
                     self.odd_frame(now, pool, &memory, frame);
                 }
             }
+            // They arrive while the engine works.
+            self.look_ahead(&memory, left.as_slice());
             self.flush(now, pool);
             if let Some(unit) = asked {
                 self.ask_preference(now, unit);
             }
         }
         self.want_leases(now);
+    }
+
+    /// Fetches the records of the next run.
+    #[inline]
+    fn look_ahead(&self, memory: &PacketMemory, frames: &[Frame]) {
+        for frame in frames.iter().take(RUN) {
+            self.table.prefetch(memory.meta(frame).unit);
+        }
     }
 
     /// A frame that is not simply the next packet of a live actor.

@@ -2,6 +2,7 @@
 
 use weir_nf::{PoolId, PortLease, PortSpace};
 use weir_protocol::actors::ActorCount;
+use weir_protocol::ids::Peer;
 use weir_protocol::message::Message;
 
 use crate::bed::{Bed, FRESH, Kind, SWITCH, stage_of, unit, view};
@@ -52,5 +53,23 @@ fn ports_come_from_granted_blocks_and_more_are_asked_for() {
         bed.tell(1, SWITCH, Message::PortFreed { pool, lease });
     }
     assert_eq!(bed.at(1).engine().leases().leased(), 39);
+    bed.end();
+}
+
+#[test]
+fn blocks_are_claimed_from_a_switch_that_starts_again() {
+    let mut bed = Bed::new(0);
+    bed.add(1, Kind::default(), &stage_of::<Ports>(256));
+    for block in [4, 2] {
+        bed.tell(1, SWITCH, grant(block));
+    }
+    let next = Peer::Switch(2);
+    bed.tell(1, next, Message::Recover { generation: 2 });
+    let said = bed.said(1);
+    assert_eq!(said[..2], [(next, grant(2)), (next, grant(4))]);
+    assert!(matches!(said[2].1, Message::Claims { last: true, .. }));
+    // and are not granted a second time
+    bed.tell(1, next, grant(4));
+    assert_eq!(bed.count(1, ActorCount::LeaseGranted), 2);
     bed.end();
 }
