@@ -1,6 +1,7 @@
 //! What a runtime's actors hold.
 
 use super::Actors;
+use crate::ids::{Clock, UnitId, View};
 
 /// Sizes at one moment, and the most that was held.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,5 +46,16 @@ impl Actors {
             held_most: self.hold.most() as u64,
             waiting: self.cold.values().filter(|c| c.waiting.is_some()).count() as u64,
         }
+    }
+
+    /// The clock up to which this runtime holds state and outputs of a view,
+    /// as owner or replica; `None` where it has nothing of it.
+    pub fn stored(&self, unit: UnitId, view: View) -> Option<Clock> {
+        let live = self.table.of(unit);
+        if let Some(hot) = live.filter(|hot| hot.is_live() && hot.view == view) {
+            return Some(hot.clock);
+        }
+        let stored = self.cold.get(&unit)?.stored.get(&view)?;
+        Some(stored.clock)
     }
 }

@@ -16,7 +16,7 @@ use weir_protocol::settings::Replication;
 use weir_protocol::{Clock, RuntimeId, UnitId, View};
 use weir_runtime::notes::{self, Note};
 
-pub(crate) use reference::Reference;
+pub(crate) use reference::{Reference, comparable};
 pub(crate) use unit::{Holders, UnitRecord};
 
 /// What must not happen.
@@ -717,6 +717,7 @@ fn show_part(part: &Part) -> String {
         Ok(Note::Event(line)) => format!("event {}", String::from_utf8_lossy(line).trim_end()),
         Ok(Note::Alias { request, .. }) => format!("alias {}", request.key),
         Ok(Note::FlowEnded { key }) => format!("end of {key}"),
+        Ok(Note::FlowOpened { key, .. }) => format!("beginning of {key}"),
         Ok(Note::Leased { lease, .. }) => format!("port {}", lease.port),
         Err(_) => "no notes".to_owned(),
     });

@@ -232,6 +232,7 @@ impl World<'_> {
             self.checker.check_claims(&Seen(&self.processes));
             self.checker.forget_unclaimed();
         }
+        self.check_report();
         self.let_drained_leave();
         match self.phase {
             Phase::Busy if self.now >= self.plan.end => self.heal(),
@@ -240,6 +241,19 @@ impl World<'_> {
             _ => {}
         }
         self.schedule(self.now + LOOK, Event::Look);
+    }
+
+    /// I1 at any time, by the switch's own report.
+    fn check_report(&mut self) {
+        let taken = self.taken;
+        let Some(Body::Switch(switch)) = self.current_switch() else {
+            return;
+        };
+        let report = switch.report();
+        if !report.balances() || report.packets_in != taken {
+            let text = format!("{taken} packets were taken, and the report is {report:?}");
+            self.checker.violated(Invariant::Conservation, None, text);
+        }
     }
 
     fn let_drained_leave(&mut self) {
@@ -344,7 +358,7 @@ impl World<'_> {
             };
             let mut bytes = Vec::new();
             let has = actors.engine().export_unit(id.0, &mut bytes).is_ok();
-            let state = has.then_some(bytes);
+            let state = has.then(|| crate::check::comparable(bytes));
             let right = self.checker.reference.state(*id);
             compared += 1;
             if state != right {
@@ -378,7 +392,7 @@ impl World<'_> {
         let Some(Body::Switch(switch)) = self.current_switch() else {
             return;
         };
-        let liaison = UnitId(switch.liaison());
+        let liaison = UnitId(switch.classifier().liaison());
         let left = self
             .checker
             .units
@@ -413,8 +427,18 @@ impl World<'_> {
         };
         switch.finish(pool);
         let report = switch.report();
-        let own = report.dropped_unnumbered();
+        // Those are of packets that were numbered.
+        let after = ["functions", "lost", "owner_lost"];
+        let before = report.drops.iter();
+        let own: u64 = before
+            .filter(|(reason, _)| !after.contains(&reason.as_str()))
+            .map(|(_, count)| count)
+            .sum();
         let balance = (entered, numbered + own);
+        if !report.balances() || report.held > 0 || report.packets_in != self.taken {
+            let text = format!("the switch's report does not balance: {report:?}");
+            self.checker.violated(Invariant::Conservation, None, text);
+        }
         self.flush(no);
         if balance.0 != balance.1 {
             let text = format!(

@@ -7,8 +7,9 @@ use weir_nf::host::Stage;
 use weir_packet::{Fate, Frame, FramePool, MemoryLayout, PacketMemory, Time};
 use weir_protocol::message::{MoveMode, Selection};
 use weir_protocol::settings::{ActorSettings, Dispatch, SwitchSettings};
-use weir_protocol::switch::MoveError;
-use weir_protocol::{Peer, RuntimeId, Switch};
+use weir_protocol::central::Controller;
+use weir_protocol::switch::{Lane, MoveError};
+use weir_protocol::{Message, Peer, RuntimeId, Switch};
 use weir_runtime::RuntimeConfig;
 
 use super::clock::Clock;
@@ -47,6 +48,9 @@ pub struct ClusterSettings {
     pub dispatch: Dispatch,
     /// Views open and not settled at a time.
     pub window: u32,
+    /// Moves go through a controller that holds packets, as OpenNF does it:
+    /// for comparison.
+    pub central: bool,
     /// What engines are given.
     pub engine: RuntimeConfig,
 }
@@ -62,6 +66,7 @@ impl Default for ClusterSettings {
             kept: 0,
             dispatch: Dispatch::RoundRobin,
             window: SwitchSettings::default().window,
+            central: false,
             engine: RuntimeConfig::default(),
         }
     }
@@ -102,6 +107,8 @@ struct Member {
 
 struct Chain {
     switch: Switch,
+    /// What moves go through, where they are to.
+    central: Option<Controller>,
     /// Last clock that left, by the unit's place and life: what leaves out of
     /// order would be seen here.
     last: Vec<(u64, u64)>,
@@ -195,6 +202,8 @@ impl Cluster {
                 .map_err(|error| ClusterError(error.to_string()))?;
             chains.push(Chain {
                 switch,
+                // As many places as there are frames: none is dropped.
+                central: settings.central.then(|| Controller::new(layout.small_frames)),
                 last: Vec::new(),
             });
         }
@@ -266,6 +275,7 @@ impl Cluster {
                 ..ActorSettings::default()
             },
             path: self.settings.path,
+            central: self.settings.central,
             core: core.copied(),
             clock: self.clock,
             ends,
@@ -383,6 +393,13 @@ impl Cluster {
         for message in inbox.drain(..) {
             match message {
                 ToSwitch::Ready => self.ready(place, now),
+                ToSwitch::Relay { chain, to, message } => {
+                    let at = self.chains.get_mut(chain);
+                    if let Some(central) = at.and_then(|at| at.central.as_mut()) {
+                        central.from_runtime(id, to, message);
+                    }
+                    self.send(chain, now);
+                }
                 ToSwitch::Message { chain, message } => {
                     if let Some(at) = self.chains.get_mut(chain) {
                         let from = Peer::Runtime(id);
@@ -482,46 +499,44 @@ impl Cluster {
         }
     }
 
-    /// Empties a switch's outbox, but for what is let out.
+    /// Empties a switch's outbox, but for what is let out; that of a
+    /// controller goes before.
     fn send(&mut self, chain: usize, now: Time) {
         let Some(at) = self.chains.get_mut(chain) else {
             return;
         };
-        let outbox = &mut at.switch.outbox;
-        for lane in &mut outbox.lanes {
-            if lane.frames.is_empty() {
-                continue;
-            }
-            let member = self.members.get_mut((lane.to.0 as usize).wrapping_sub(1));
-            self.flying += lane.frames.len() as u64;
-            match member {
-                Some(member) => match member.paths.get_mut(chain) {
-                    Some(path) => path.send(now, &mut self.pool, &mut lane.frames),
-                    None => {
-                        if let Some(data) = member.ends.data.get_mut(chain) {
-                            data.extend(&mut lane.frames);
-                        }
-                    }
-                },
-                None => self.pool.give_all(&mut lane.frames),
-            }
-        }
         let due = match self.settings.path {
             Some(path) => Time(now.0 + path.delay),
             None => Time(0),
         };
-        for (to, message) in outbox.messages.drain(..) {
-            self.hand_overs.see(now, chain, &message);
-            let Peer::Runtime(id) = to else { continue };
-            if let Some(member) = self.members.get_mut((id.0 as usize).wrapping_sub(1)) {
-                let from = Peer::Switch(1);
-                let message = ToRuntime::Message {
-                    chain,
-                    from,
-                    message,
-                };
-                member.ends.outbox.push_at(due, message);
+        let mut carrier = Carrier {
+            members: &mut self.members,
+            chain,
+            now,
+            due,
+        };
+        let outbox = &mut at.switch.outbox;
+        if !outbox.messages.is_empty() {
+            for (_, message) in &outbox.messages {
+                self.hand_overs.see(now, chain, message);
             }
+        }
+        if let Some(central) = &mut at.central {
+            central.from_switch(&mut self.pool, outbox);
+            for (from, to, message) in central.outbox.messages.drain(..) {
+                carrier.message(from, to, message);
+            }
+            for lane in &mut central.outbox.lanes {
+                self.flying += lane.frames.len() as u64;
+                carrier.frames(&mut self.pool, lane);
+            }
+        }
+        for lane in &mut outbox.lanes {
+            self.flying += lane.frames.len() as u64;
+            carrier.frames(&mut self.pool, lane);
+        }
+        for (to, message) in outbox.messages.drain(..) {
+            carrier.message(Peer::Switch(1), to, message);
         }
     }
 
@@ -701,9 +716,55 @@ impl Cluster {
         self.clock.now()
     }
 
+    /// The controller that a chain's moves go through, for its counts.
+    pub fn controller(&self, chain: usize) -> Option<&Controller> {
+        self.chains.get(chain)?.central.as_ref()
+    }
+
     /// The switch of a chain, for its counts.
     pub fn switch(&self, chain: usize) -> Option<&Switch> {
         self.chains.get(chain).map(|chain| &chain.switch)
+    }
+}
+
+/// Puts things into the lanes to runtimes.
+struct Carrier<'a> {
+    members: &'a mut [Member],
+    chain: usize,
+    now: Time,
+    /// When messages arrive.
+    due: Time,
+}
+
+impl Carrier<'_> {
+    fn frames(&mut self, pool: &mut FramePool, lane: &mut Lane) {
+        if lane.frames.is_empty() {
+            return;
+        }
+        let Some(member) = self.members.get_mut((lane.to.0 as usize).wrapping_sub(1)) else {
+            return pool.give_all(&mut lane.frames);
+        };
+        match member.paths.get_mut(self.chain) {
+            Some(path) => path.send(self.now, pool, &mut lane.frames),
+            None => {
+                if let Some(data) = member.ends.data.get_mut(self.chain) {
+                    data.extend(&mut lane.frames);
+                }
+            }
+        }
+    }
+
+    fn message(&mut self, from: Peer, to: Peer, message: Message) {
+        // There is no coordinator in one process.
+        let Peer::Runtime(id) = to else { return };
+        if let Some(member) = self.members.get_mut((id.0 as usize).wrapping_sub(1)) {
+            let message = ToRuntime::Message {
+                chain: self.chain,
+                from,
+                message,
+            };
+            member.ends.outbox.push_at(self.due, message);
+        }
     }
 }
 

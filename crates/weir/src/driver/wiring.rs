@@ -40,6 +40,15 @@ pub(super) enum ToRuntime {
 pub(super) enum ToSwitch {
     /// Its memory is reserved: it can own units.
     Ready,
+    /// To another runtime, through the controller of the central mode.
+    Relay {
+        /// Number of the chain.
+        chain: usize,
+        /// To whom.
+        to: RuntimeId,
+        /// What.
+        message: Message,
+    },
     /// To the switch of a chain.
     Message {
         /// Number of the chain.

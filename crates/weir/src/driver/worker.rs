@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use weir_nf::host::Stage;
 use weir_packet::{Frame, FramePool, Time};
+use weir_protocol::counts::Countable as _;
 use weir_protocol::settings::ActorSettings;
 use weir_protocol::{Actors, Message, Peer, RuntimeId};
 use weir_runtime::{Report, Runtime, RuntimeConfig};
@@ -31,6 +32,8 @@ pub(super) struct WorkerPlan {
     pub(super) config: RuntimeConfig,
     pub(super) settings: ActorSettings,
     pub(super) path: Option<PathSettings>,
+    /// Messages to other runtimes go through the switch's thread.
+    pub(super) central: bool,
     pub(super) core: Option<usize>,
     pub(super) clock: Clock,
     pub(super) ends: RuntimeEnds,
@@ -75,6 +78,7 @@ struct Worker {
     commands: Vec<ToRuntime>,
     from_peer: Vec<(usize, Message)>,
     delay: u64,
+    central: bool,
     finishing: bool,
     packets: u64,
 }
@@ -109,6 +113,7 @@ pub(super) fn run(plan: WorkerPlan) -> Result<WorkerEnd, String> {
         commands: Vec::new(),
         from_peer: Vec::new(),
         delay: plan.path.map_or(0, |path| path.delay),
+        central: plan.central,
         finishing: false,
         packets: 0,
     };
@@ -136,6 +141,11 @@ pub(super) fn run(plan: WorkerPlan) -> Result<WorkerEnd, String> {
 impl Seat {
     /// Ends the chain's flows and adds what was counted.
     fn close(&mut self, end: &mut WorkerEnd) {
+        let actors = self.actors.report();
+        end.units += actors.units;
+        end.held_most = end.held_most.max(actors.held_most);
+        let counts = self.actors.counts().iter();
+        end.counts.extend(counts.map(|(what, n)| (what.name(), n)));
         end.reports.push(self.actors.engine().report());
         if let Some(path) = &self.path {
             end.path.merge(path.counts);
@@ -264,6 +274,10 @@ impl Worker {
         };
         while ahead && let Some((chain, to, message)) = self.outgoing.pop_front() {
             match to {
+                Peer::Runtime(to) if self.central => {
+                    let relayed = ToSwitch::Relay { chain, to, message };
+                    self.ends.outbox.push_at(due, relayed);
+                }
                 Peer::Runtime(id) => {
                     let peer = self.ends.peers.get_mut((id.0 as usize).wrapping_sub(1));
                     if let Some(Some(peer)) = peer {
