@@ -403,8 +403,7 @@ fn messages(
     let mut found = Vec::new();
     if let Some(stream) = streams.get_mut(from) {
         while let Some(bytes) = stream.poll_message() {
-            let decoded = Message::decode(&bytes).map_err(|why| why.name());
-            found.push(decoded.map(|(message, _)| message));
+            found.push(Message::decode_one(&bytes).map_err(|why| why.name()));
         }
     }
     Ok((peer, found))

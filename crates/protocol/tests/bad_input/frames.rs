@@ -8,7 +8,7 @@ use weir_protocol::message::Message;
 use weir_protocol::settings::Replication;
 use weir_protocol::stream::{ProcessStart, StreamSettings, Streams};
 use weir_protocol::wire::{Hop, OVERHEAD, encode_data};
-use weir_protocol::{Clock, Key, Peer, RuntimeId, UnitId};
+use weir_protocol::{Clock, Key, Peer, RuntimeId, UnitId, View};
 
 use crate::cluster::{Cluster, KEY, pool};
 use crate::common::link::Random;
@@ -163,7 +163,7 @@ fn frames_made_without_the_key_change_nothing() {
     let mut cluster = busy(Replication::None);
     let before = cluster.state();
     let stranger = Key(*b"of another one!!");
-    let (unit, view) = (cluster.unit_of(1), weir_protocol::View(1 << 32 | 7));
+    let (unit, view) = (cluster.unit_of(1), View(1 << 32 | 7));
     let switch = ProcessStart::from(Peer::Switch(1));
     // As runtime 2, to the switch: end the unit; as the coordinator: runtime 2
     // is dead.
@@ -242,6 +242,60 @@ fn packets_that_make_no_sense_are_not_applied() {
     assert_eq!(cluster.at(2, ActorCount::PacketRefused), 3);
     assert_eq!(cluster.at(2, ActorCount::StalePacket), 1);
     assert!(cluster.is_silent());
+    assert_eq!(cluster.state(), before);
+    goes_on(cluster);
+}
+
+/// A peer of another version, or at fault: its stream is right, and what comes
+/// out of it is no message.
+#[test]
+fn messages_that_can_not_be_read_change_nothing() {
+    let mut cluster = busy(Replication::None);
+    let before = cluster.state();
+    let unit = cluster.unit_of(1);
+    let mut whole = Vec::new();
+    let runtimes = vec![RuntimeId(1), RuntimeId(2)];
+    Message::NotifyClusterCfg { runtimes }.encode(&mut whole);
+    let ended = true;
+    let below = View(u64::MAX);
+    Message::Forget { unit, below, ended }.encode(&mut whole);
+    let mut random = Random::new(8);
+    let (mut sent, mut tries) = (0, 0);
+    while sent < 2_000 {
+        tries += 1;
+        assert!(tries < 50_000);
+        let mut bytes = whole.clone();
+        match random.below(3) {
+            0 => {
+                let length = random.below(60);
+                bytes = random.bytes(length);
+            }
+            1 => bytes.truncate(random.below(bytes.len() as u64) as usize),
+            _ => {
+                let at = random.below(bytes.len() as u64) as usize;
+                bytes[at] ^= 1 << random.below(8);
+            }
+        }
+        if Message::decode_one(&bytes).is_ok() {
+            continue;
+        }
+        sent += 1;
+        let stream = cluster.streams.open(
+            ProcessStart::from(Peer::Runtime(RuntimeId(2))),
+            StreamSettings::default(),
+        );
+        stream.send(&bytes).expect("room");
+        cluster.carry();
+        // Acknowledgements too.
+        cluster.now = cluster.now.plus(1_000_000);
+        cluster.carry();
+    }
+    let unread: u64 = (cluster.refused.iter())
+        .filter(|(name, _)| name.starts_with("message_"))
+        .map(|(_, n)| n)
+        .sum();
+    assert_eq!(unread, sent, "{:?}", cluster.refused);
+    assert!(cluster.refused.len() >= 5, "{:?}", cluster.refused);
     assert_eq!(cluster.state(), before);
     goes_on(cluster);
 }
