@@ -39,6 +39,7 @@ impl OneFlow {
                 emits: Emits::new(),
                 aliases: Aliases::new(),
                 seed: 1,
+                silent: false,
             },
             blocks: Blocks::new(1, &layout, no_advice),
             slot,

@@ -129,6 +129,20 @@ fn a_version_a_length_and_a_count_are_checked() {
 }
 
 #[test]
+fn the_document_lists_all_kinds() {
+    let text = include_str!("../../../docs/wire.md");
+    let mut runner = TestRunner::deterministic();
+    let strategy = message();
+    for _ in 0..3_000 {
+        let message = strategy.new_tree(&mut runner).expect("a message").current();
+        let printed = format!("{message:?}");
+        let name = printed.split(|c: char| !c.is_alphanumeric()).next();
+        let row = format!("| {} | {} |", encoded(&message)[1], name.unwrap_or(""));
+        assert!(text.contains(&row), "docs/wire.md has no row {row}");
+    }
+}
+
+#[test]
 fn the_form_of_one_message_is_what_the_document_says() {
     let out = Message::Out {
         unit: weir_protocol::UnitId(0x0102_0304_0506_0708),

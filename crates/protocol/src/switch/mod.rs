@@ -27,8 +27,6 @@ mod number;
 mod report;
 mod restart;
 mod select;
-#[cfg(test)]
-mod tests;
 mod timers;
 mod units;
 mod views;
