@@ -336,6 +336,25 @@ impl Actors {
         hot.view.max(cold.unwrap_or(View::NONE))
     }
 
+    /// True where `view`, of another unit, is older than what is known of the
+    /// unit in the place. The fence behind a unit that has ended is the number
+    /// of the next view there will be, which may well be another unit's first
+    /// in this place.
+    fn is_fenced(&self, hot: &Hot, view: View) -> bool {
+        if hot.unit.0 == 0 {
+            return false;
+        }
+        let known = match hot.is_live() {
+            true => hot.view >= view,
+            false => hot.view > view,
+        };
+        known
+            || self
+                .cold
+                .get(&hot.unit)
+                .is_some_and(|cold| cold.newest() >= view)
+    }
+
     fn whereabouts(&self, unit: UnitId, view: View) -> Place {
         let Some(hot) = self.table.at(unit).filter(|_| unit.0 != 0) else {
             return Place::Nowhere;
@@ -343,7 +362,7 @@ impl Actors {
         if hot.unit != unit {
             // Views are numbered through all units: a later life in the same
             // place has higher ones.
-            return match hot.unit.0 != 0 && self.newest(&hot) >= view {
+            return match self.is_fenced(&hot, view) {
                 true => Place::Stale,
                 false => Place::Unknown,
             };
@@ -380,7 +399,7 @@ impl Actors {
             return true;
         }
         if hot.unit.0 != 0 {
-            if self.newest(&hot) >= view {
+            if self.is_fenced(&hot, view) {
                 return false;
             }
             self.counts.add(ActorCount::Superseded);
