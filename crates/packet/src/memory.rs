@@ -355,11 +355,6 @@ impl FramePool {
         self.small.len() + self.large.len()
     }
 
-    /// Frames that can be taken now.
-    pub fn available(&self) -> usize {
-        self.small.len() + self.large.len()
-    }
-
     /// The memory that the frames lie in.
     pub fn memory(&self) -> &Arc<PacketMemory> {
         &self.memory
