@@ -21,6 +21,7 @@ mod inbox;
 mod kept;
 mod lanes;
 mod leases;
+mod missing;
 mod moves;
 mod names;
 mod number;
@@ -131,6 +132,7 @@ pub struct Switch {
     moves: moves::Moves,
     lessor: leases::Lessor,
     timers: timers::Timers,
+    missing: missing::Missing,
     sweep: failure::Sweep,
     recovery: Option<restart::Recovery>,
     leftovers: restart::Leftovers,
@@ -177,6 +179,7 @@ impl Switch {
             moves: moves::Moves::default(),
             lessor: leases::Lessor::new(&stage.pools),
             timers: timers::Timers::default(),
+            missing: missing::Missing::default(),
             sweep: failure::Sweep::default(),
             recovery: None,
             leftovers: restart::Leftovers::default(),
