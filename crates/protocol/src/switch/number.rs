@@ -60,7 +60,11 @@ impl Switch {
         let unit = self.units.at_mut(place);
         if self.kept.keeps() {
             let kept = if self.kept.has_room() {
-                pool.copy(bytes, *meta).ok()
+                // The unit's state was lost before this packet, whenever it is
+                // sent again.
+                let mut meta = *meta;
+                meta.flags |= unit.fresh & frame_flags::AFTER_LOSS;
+                pool.copy(bytes, meta).ok()
             } else {
                 None
             };
@@ -126,7 +130,7 @@ impl Switch {
             return false;
         }
         let unit = self.units.at(place);
-        let mut meta = FrameMeta::received(now, 0);
+        let mut meta = FrameMeta::received(now.max(self.packet_time), 0);
         meta.unit = unit.id;
         meta.flags = frame_flags::TICK;
         let Ok(mut frame) = pool.copy(&[], meta) else {
@@ -134,6 +138,7 @@ impl Switch {
         };
         let unit = self.units.at_mut(place);
         if self.kept.keeps() {
+            meta.flags |= unit.fresh & frame_flags::AFTER_LOSS;
             let Ok(copy) = pool.copy(&[], meta) else {
                 pool.give(frame);
                 return false;
