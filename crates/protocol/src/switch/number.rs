@@ -60,7 +60,11 @@ impl Switch {
         let unit = self.units.at_mut(place);
         if self.kept.keeps() {
             let copy = if self.kept.copies() && self.kept.has_room() {
-                pool.copy(bytes, *meta).ok()
+                // The unit's state was lost before this packet, whenever it is
+                // sent again.
+                let mut meta = *meta;
+                meta.flags |= unit.fresh & frame_flags::AFTER_LOSS;
+                pool.copy(bytes, meta).ok()
             } else {
                 None
             };
@@ -134,7 +138,12 @@ impl Switch {
         };
         let unit = self.units.at_mut(place);
         if self.kept.keeps() {
-            let copy = pool.copy(&[], meta).ok();
+            let copy = if self.kept.copies() && self.kept.has_room() {
+                // The unit's state was lost before this packet, whenever it is
+                // sent again.
+                let mut meta = *meta;
+                meta.flags |= unit.fresh & frame_flags::AFTER_LOSS;
+                pool.copy(bytes, meta).ok()
             unit.sent += 1;
             self.kept.push(unit, unit.sent, now, copy);
         } else {
