@@ -36,12 +36,22 @@ impl Actors {
                 });
             }
         }
+        if due.len() < DUES {
+            self.dues_seen = self.packet_time;
+        }
         // More may be due; else the engine says when.
         self.dues_from = match due.len() < DUES {
             true => now.plus(self.settings.repeat_after / 8 + 1),
             false => now,
         };
         self.due = due;
+    }
+
+    /// True where units may be due by the packets' time that no tick was asked
+    /// for.
+    pub fn has_dues(&self) -> bool {
+        let next = self.engine.next_due();
+        self.dues_seen < self.packet_time && next.is_some_and(|at| at <= self.packet_time)
     }
 
     /// When units are next asked for dues.
