@@ -121,6 +121,8 @@ pub struct Actors {
     sweep_at: Option<Time>,
     /// Units are not asked for dues before.
     dues_from: Time,
+    /// Time of the packets that have come to the switch.
+    packet_time: Time,
     due: Vec<u64>,
     cluster: Vec<RuntimeId>,
     /// Which packet of a burst names the unit whose preference is asked.
@@ -169,6 +171,7 @@ impl Actors {
             timers: BTreeSet::new(),
             sweep_at: None,
             dues_from: Time::ZERO,
+            packet_time: Time::ZERO,
             due: Vec::new(),
             cluster: Vec::new(),
             turn: 0,
@@ -292,6 +295,13 @@ impl Actors {
         self.busy = busy;
     }
 
+    /// Packets of this time have come, here or elsewhere. Flows are idle by
+    /// this time or by that of timers, whichever is later: packets of a
+    /// capture bring a time of their own.
+    pub fn packets_at(&mut self, time: Time) {
+        self.packet_time = self.packet_time.max(time);
+    }
+
     /// The engine, for reports.
     pub fn engine(&self) -> &Runtime {
         &self.engine
@@ -338,7 +348,11 @@ impl Actors {
             true => hot.view >= view,
             false => hot.view > view,
         };
-        known || self.cold.get(&hot.unit).is_some_and(|cold| cold.newest() >= view)
+        known
+            || self
+                .cold
+                .get(&hot.unit)
+                .is_some_and(|cold| cold.newest() >= view)
     }
 
     fn whereabouts(&self, unit: UnitId, view: View) -> Place {

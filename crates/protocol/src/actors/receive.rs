@@ -110,7 +110,8 @@ impl Actors {
 
     /// A first view: what was known of the unit's place is of another life.
     fn begin(&mut self, now: Time, pool: &mut FramePool, unit: UnitId, view: View) {
-        if self.table.at(unit).is_some_and(|hot| hot.unit.0 != 0) {
+        let there = self.table.at(unit).unwrap_or_default();
+        if there.is_live() || self.cold.contains_key(&there.unit) {
             self.flush(now, pool);
             self.drop_unit(pool, unit);
         }
