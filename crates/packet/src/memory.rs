@@ -8,11 +8,13 @@
 //!
 //! The argument for this module's `unsafe` in one place. A [`Frame`] can be
 //! made only by [`FramePool::new`] (once per line range, since a memory gives
-//! out its pool once) and can't be copied, so at most one exists per range of
-//! bytes. It names its memory, and every access checks that name. A shared
-//! reference to the frame gives shared access to its bytes, an exclusive one
-//! gives exclusive access, so Rust's aliasing rules for the descriptor carry
-//! over to the bytes.
+//! out its pool once; a share of a pool is made of frames of that pool) and
+//! can't be copied, so at most one exists per range of bytes. It names its
+//! memory, and every access checks that name. A shared reference to the frame
+//! gives shared access to its bytes, an exclusive one gives exclusive access,
+//! so Rust's aliasing rules for the descriptor carry over to the bytes. A frame
+//! reaches another thread only by ways that move values between threads, which
+//! order what was written before with what is read after.
 
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::Arc;
@@ -209,11 +211,49 @@ impl PacketMemory {
 
 /// The free frames of a packet memory, last in, first out: the frame given
 /// out next is the one most likely still in a cache.
+///
+/// # Several threads
+///
+/// Threads that work on frames of one memory have a pool each: one is made by
+/// [`FramePool::new`], the others are its shares ([`FramePool::share`]). No
+/// lock and no atomic number is in any of them. A frame may be taken in one
+/// pool, go to another thread and be given back there. So pools drift: where
+/// one thread receives all packets and another sends them, frames pile up with
+/// the second. The driver keeps the balance: each thread looks, once in a
+/// while, whether its pool has many more free frames than it began with
+/// ([`FramePool::surplus`]) and sends some of them
+/// ([`FramePool::take_spare`]) over a ring to one that has fewer, which puts
+/// them into its pool ([`FramePool::give_all`]). A frame that comes back to the
+/// thread it was taken in, as a packet does whose entry returns to the switch,
+/// changes no balance.
+///
+/// ```
+/// use weir_packet::{FramePool, MemoryLayout};
+///
+/// let mut pool = FramePool::with_layout(MemoryLayout::default());
+/// let mut share = pool.share(1_000, 10);
+/// let frame = pool.take(60)?;
+/// share.give(frame);
+/// assert_eq!((pool.surplus(), share.surplus()), (-1, 1));
+/// assert_eq!(FramePool::outstanding_of([&pool, &share]), 0);
+///
+/// let mut spare = Vec::with_capacity(64);
+/// share.take_spare(1, &mut spare);
+/// pool.give_all(&mut spare);
+/// assert_eq!((pool.surplus(), share.surplus()), (0, 0));
+///
+/// pool.join(share); // its thread is over
+/// assert_eq!(pool.outstanding(), 0);
+/// # Ok::<(), weir_packet::NoFrame>(())
+/// ```
 #[derive(Debug)]
 pub struct FramePool {
     memory: Arc<PacketMemory>,
     small: Vec<Frame>,
     large: Vec<Frame>,
+    /// Frames that are this pool's, wherever they are: small, large. Those of
+    /// all shares of a memory are all its frames.
+    quota: [u32; 2],
 }
 
 /// A packet longer than every frame, or no frame left.
@@ -246,6 +286,7 @@ impl FramePool {
         Some(FramePool {
             small: frames(layout.small_frames, layout.small_bytes, 0),
             large: frames(layout.large_frames, layout.large_bytes, small_total),
+            quota: [layout.small_frames, layout.large_frames],
             memory,
         })
     }
@@ -256,21 +297,60 @@ impl FramePool {
         FramePool::new(PacketMemory::new(layout, crate::no_advice)).expect("the memory is new")
     }
 
-    /// A pool of its own with so many of this one's frames, or as many as
-    /// there are.
+    /// A pool for another thread with so many of this one's free frames, or as
+    /// many as there are. It has room for all frames of the memory, so that
+    /// giving frames back never allocates.
+    #[must_use = "frames of a share that is dropped are lost"]
     pub fn share(&mut self, small: u32, large: u32) -> FramePool {
-        let take = |from: &mut Vec<Frame>, count: u32| {
-            let left = from.len().saturating_sub(count as usize);
-            from.split_off(left)
+        let layout = *self.memory.layout();
+        let mut share = FramePool {
+            memory: Arc::clone(&self.memory),
+            small: Vec::with_capacity(layout.small_frames as usize),
+            large: Vec::with_capacity(layout.large_frames as usize),
+            quota: [0; 2],
         };
-        FramePool {
-            memory: self.memory.clone(),
-            small: take(&mut self.small, small),
-            large: take(&mut self.large, large),
+        move_last(&mut self.small, small as usize, &mut share.small);
+        move_last(&mut self.large, large as usize, &mut share.large);
+        share.quota = [share.small.len() as u32, share.large.len() as u32];
+        for (mine, moved) in self.quota.iter_mut().zip(share.quota) {
+            *mine -= moved;
+        }
+        share
+    }
+
+    /// Takes in a share whose thread is over, with what it still had out.
+    ///
+    /// # Panics
+    ///
+    /// Where it is a share of another memory: a fault of the program.
+    pub fn join(&mut self, mut share: FramePool) {
+        assert!(
+            share.memory.id == self.memory.id,
+            "a share goes back to its own memory"
+        );
+        self.small.append(&mut share.small);
+        self.large.append(&mut share.large);
+        for (mine, theirs) in self.quota.iter_mut().zip(share.quota) {
+            *mine += theirs;
         }
     }
 
-    /// Frames that can be taken now.
+    /// Moves `count` free small frames, or as many as there are, to the end of
+    /// `into`, for the pool of another thread. Until that has them
+    /// ([`FramePool::give_all`]) they count as out.
+    pub fn take_spare(&mut self, count: usize, into: &mut Vec<Frame>) {
+        move_last(&mut self.small, count, into);
+    }
+
+    /// Small frames that the pool has more than it began with; negative where
+    /// it has fewer.
+    #[inline]
+    pub fn surplus(&self) -> isize {
+        self.small.len() as isize - self.quota[0] as isize
+    }
+
+    /// Frames, of both sizes, that can be taken now.
+    #[inline]
     pub fn available(&self) -> usize {
         self.small.len() + self.large.len()
     }
@@ -315,8 +395,8 @@ impl FramePool {
             frame.memory == self.memory.id,
             "a frame goes back to its own pool"
         );
-        // Neither list can grow past the frames it was made with, so `push`
-        // never allocates.
+        // Both lists have room for all frames of their size, so `push` never
+        // allocates.
         if frame.line < self.memory.large_from {
             self.small.push(frame);
         } else {
@@ -332,98 +412,46 @@ impl FramePool {
         }
     }
 
-    /// True where less than half of the frames of this one's size are free.
-    /// Who keeps frames for later keeps none then: packets that wait must
-    /// leave room for those they wait for.
+    /// True where less than half of the frames of this one's size, among those
+    /// that the pool began with, are free. Who keeps frames for later keeps
+    /// none then: packets that wait must leave room for those they wait for.
     pub fn is_scarce(&self, frame: &Frame) -> bool {
-        let layout = self.memory.layout();
         let (free, all) = if frame.line < self.memory.large_from {
-            (self.small.len(), layout.small_frames)
+            (self.small.len(), self.quota[0])
         } else {
-            (self.large.len(), layout.large_frames)
+            (self.large.len(), self.quota[1])
         };
         free < all as usize / 2
     }
 
-    /// Frames that are out of the pool now: 0 at the end of a clean run.
+    /// Frames that are out of the pool now: 0 at the end of a clean run. Of a
+    /// share, those that it has fewer than it began with, whoever has them:
+    /// [`FramePool::outstanding_of`] all shares is what is out.
     pub fn outstanding(&self) -> usize {
-        let layout = self.memory.layout();
-        (layout.small_frames + layout.large_frames) as usize - self.small.len() - self.large.len()
+        self.quota_of_all().saturating_sub(self.available())
     }
+
+    /// Frames that are in none of these pools, all shares of one memory.
+    pub fn outstanding_of<'a>(shares: impl IntoIterator<Item = &'a FramePool>) -> usize {
+        let (mut all, mut free) = (0, 0);
+        for share in shares {
+            all += share.quota_of_all();
+            free += share.available();
+        }
+        all.saturating_sub(free)
+    }
+
+    fn quota_of_all(&self) -> usize {
+        self.quota[0] as usize + self.quota[1] as usize
+    }
+}
+
+/// Moves the last `count` elements, or as many as there are.
+fn move_last(from: &mut Vec<Frame>, count: usize, to: &mut Vec<Frame>) {
+    let left = from.len().saturating_sub(count);
+    to.extend(from.drain(left..));
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{Time, no_advice};
-
-    fn tiny() -> MemoryLayout {
-        MemoryLayout {
-            small_frames: 4,
-            small_bytes: 512,
-            large_frames: 2,
-            large_bytes: 4096,
-        }
-    }
-
-    #[test]
-    fn frames_hold_what_was_written_and_do_not_overlap() {
-        let mut pool = FramePool::with_layout(tiny());
-        let memory = pool.memory().clone();
-        let frames: Vec<Frame> = (0..6u8)
-            .map(|i| {
-                let bytes = vec![i; if i < 4 { 300 } else { 3_000 }];
-                pool.copy(&bytes, FrameMeta::received(Time(u64::from(i)), 0))
-                    .unwrap()
-            })
-            .collect();
-        assert_eq!(
-            pool.copy(&[0; 10], FrameMeta::default()).err(),
-            Some(NoFrame::Exhausted)
-        );
-        for (i, frame) in frames.iter().enumerate() {
-            assert!(memory.bytes(frame).iter().all(|&b| b == i as u8));
-            assert_eq!(memory.meta(frame).time, Time(i as u64));
-        }
-        assert_eq!(pool.outstanding(), 6);
-        frames.into_iter().for_each(|frame| pool.give(frame));
-        assert_eq!(pool.outstanding(), 0);
-    }
-
-    #[test]
-    fn a_packet_larger_than_every_frame_is_named() {
-        let mut pool = FramePool::with_layout(tiny());
-        let largest = tiny().largest_packet();
-        assert_eq!(
-            pool.copy(&vec![0; largest + 1], FrameMeta::default()).err(),
-            Some(NoFrame::TooLarge)
-        );
-        let frame = pool.copy(&vec![7; largest], FrameMeta::default()).unwrap();
-        assert_eq!(pool.memory().bytes(&frame).len(), largest);
-        pool.give(frame);
-    }
-
-    #[test]
-    fn small_packets_take_large_frames_when_small_ones_run_out() {
-        let mut pool = FramePool::with_layout(tiny());
-        let frames: Vec<Frame> = (0..6).map(|_| pool.take(64).unwrap()).collect();
-        assert_eq!(pool.take(64).err(), Some(NoFrame::Exhausted));
-        frames.into_iter().for_each(|frame| pool.give(frame));
-    }
-
-    #[test]
-    #[should_panic(expected = "memory it came from")]
-    fn a_frame_of_another_memory_is_refused() {
-        let mut one = FramePool::with_layout(tiny());
-        let two = FramePool::with_layout(tiny());
-        let frame = one.take(10).unwrap();
-        two.memory().bytes(&frame);
-    }
-
-    #[test]
-    fn a_memory_gives_its_frames_out_once() {
-        let memory = PacketMemory::new(tiny(), no_advice);
-        assert!(FramePool::new(memory.clone()).is_some());
-        assert!(FramePool::new(memory).is_none());
-    }
-}
+#[path = "memory_tests.rs"]
+mod tests;

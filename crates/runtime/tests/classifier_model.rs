@@ -371,7 +371,7 @@ impl Rig {
                 prop_assert_eq!(freed.into_iter().collect::<BTreeSet<_>>(), expected);
             }
             Step::EndAlias(unit, name) => {
-                let name = name_of(*name, name % 2 == 0);
+                let name = name_of(*name, name.is_multiple_of(2));
                 if let Some(unit) = self.model.unit(*unit) {
                     let had = self
                         .model
@@ -423,7 +423,7 @@ impl Rig {
     fn flow(&self, unit: u64, number: u8) -> FlowKey {
         let flows = self.model.flows_of(unit);
         match flows.get(usize::from(number / 2) % flows.len().max(1)) {
-            Some((key, _)) if number % 8 != 0 => *key,
+            Some((key, _)) if !number.is_multiple_of(8) => *key,
             _ => key(&client(number), &server(number / 5)).0,
         }
     }
@@ -434,7 +434,7 @@ impl Rig {
             flow: 0,
             key: name_of(name, open),
             client: Direction::Forward,
-            side: if name % 3 == 0 {
+            side: if name.is_multiple_of(3) {
                 Side::Outside
             } else {
                 Side::Inside
@@ -563,7 +563,7 @@ fn name_of(number: u8, open: bool) -> FlowKey {
     if open {
         let end: std::net::SocketAddr = server(number).parse().unwrap();
         FlowKey::one_end(end.ip(), end.port(), 6, 0, 0).0
-    } else if number % 2 == 0 {
+    } else if number.is_multiple_of(2) {
         key(&client(number / 2), &server(number / 8)).0
     } else {
         key(

@@ -23,7 +23,8 @@ impl Actors {
         }
         let mut due = core::mem::take(&mut self.due);
         due.clear();
-        self.engine.due_units(now, DUES, &mut due);
+        let then = now.max(self.packet_time);
+        self.engine.due_units(then, DUES, &mut due);
         for &unit in &due {
             // The timers of a view that ends are the next owner's.
             let live = self.table.live(UnitId(unit));
@@ -45,7 +46,11 @@ impl Actors {
 
     /// When units are next asked for dues.
     pub(super) fn dues_at(&self) -> Option<Time> {
-        Some(self.engine.next_due()?.max(self.dues_from))
+        let next = self.engine.next_due()?;
+        // By the packets' own time, where that is ahead.
+        let is_due = next <= self.packet_time;
+        let next = if is_due { Time::ZERO } else { next };
+        Some(next.max(self.dues_from))
     }
 
     /// After a packet that may have left nothing of the unit: asks for its

@@ -27,8 +27,6 @@ mod number;
 mod report;
 mod restart;
 mod select;
-#[cfg(test)]
-mod tests;
 mod timers;
 mod units;
 mod views;
@@ -140,6 +138,8 @@ pub struct Switch {
     drops: Counts<SwitchDrop>,
     packets: Packets,
     hand_overs: Histogram,
+    /// Time of the packets that have come.
+    packet_time: Time,
     next_view: View,
     /// Last runtime that a unit, or a copy, was given to in turn.
     turn: usize,
@@ -184,6 +184,7 @@ impl Switch {
             drops: Counts::default(),
             packets: Packets::default(),
             hand_overs: Histogram::default(),
+            packet_time: Time::ZERO,
             next_view: View::first_of(settings.generation),
             turn: 0,
             rotation: 0,

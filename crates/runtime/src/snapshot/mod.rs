@@ -207,6 +207,32 @@ impl Runtime {
         Ok(())
     }
 
+    /// Sets the counters ([`weir_nf::Stats`]) in the bytes of
+    /// [`Runtime::export_unit`] to zero: all else must be equal in states that
+    /// saw the same packets, while counters may stay behind.
+    ///
+    /// # Errors
+    ///
+    /// They are damaged.
+    pub fn clear_stats(snapshot: &mut [u8]) -> Result<(), SnapshotError> {
+        let start = snapshot.as_ptr() as usize;
+        let mut places = Vec::new();
+        for record in Parsed::of(snapshot)?.levels.iter().flatten() {
+            for slot in &record.slots {
+                if let format::Slot::Open(bytes) = slot {
+                    let at = (bytes.stats.as_ptr() as usize).wrapping_sub(start);
+                    places.push(at..at.wrapping_add(bytes.stats.len()));
+                }
+            }
+        }
+        for place in places {
+            if let Some(stats) = snapshot.get_mut(place) {
+                stats.fill(0);
+            }
+        }
+        Ok(())
+    }
+
     /// The unit's flows (key, client is the key's second end) and aliases
     /// (with the key of their flow), read from the bytes of
     /// [`Runtime::export_unit`].

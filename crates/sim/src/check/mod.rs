@@ -16,7 +16,7 @@ use weir_protocol::settings::Replication;
 use weir_protocol::{Clock, RuntimeId, UnitId, View};
 use weir_runtime::notes::{self, Note};
 
-pub(crate) use reference::Reference;
+pub(crate) use reference::{Reference, comparable};
 pub(crate) use unit::{Holders, UnitRecord};
 
 /// What must not happen.

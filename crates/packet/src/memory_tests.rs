@@ -1,0 +1,205 @@
+//! Tests of packet memory, pools and their shares.
+
+use super::*;
+use crate::{Time, no_advice};
+
+fn tiny() -> MemoryLayout {
+    MemoryLayout {
+        small_frames: 4,
+        small_bytes: 512,
+        large_frames: 2,
+        large_bytes: 4096,
+    }
+}
+
+#[test]
+fn frames_hold_what_was_written_and_do_not_overlap() {
+    let mut pool = FramePool::with_layout(tiny());
+    let memory = pool.memory().clone();
+    let frames: Vec<Frame> = (0..6u8)
+        .map(|i| {
+            let bytes = vec![i; if i < 4 { 300 } else { 3_000 }];
+            pool.copy(&bytes, FrameMeta::received(Time(u64::from(i)), 0))
+                .unwrap()
+        })
+        .collect();
+    assert_eq!(
+        pool.copy(&[0; 10], FrameMeta::default()).err(),
+        Some(NoFrame::Exhausted)
+    );
+    for (i, frame) in frames.iter().enumerate() {
+        assert!(memory.bytes(frame).iter().all(|&b| b == i as u8));
+        assert_eq!(memory.meta(frame).time, Time(i as u64));
+    }
+    assert_eq!(pool.outstanding(), 6);
+    frames.into_iter().for_each(|frame| pool.give(frame));
+    assert_eq!(pool.outstanding(), 0);
+}
+
+#[test]
+fn a_packet_larger_than_every_frame_is_named() {
+    let mut pool = FramePool::with_layout(tiny());
+    let largest = tiny().largest_packet();
+    assert_eq!(
+        pool.copy(&vec![0; largest + 1], FrameMeta::default()).err(),
+        Some(NoFrame::TooLarge)
+    );
+    let frame = pool.copy(&vec![7; largest], FrameMeta::default()).unwrap();
+    assert_eq!(pool.memory().bytes(&frame).len(), largest);
+    pool.give(frame);
+}
+
+#[test]
+fn small_packets_take_large_frames_when_small_ones_run_out() {
+    let mut pool = FramePool::with_layout(tiny());
+    let frames: Vec<Frame> = (0..6).map(|_| pool.take(64).unwrap()).collect();
+    assert_eq!(pool.take(64).err(), Some(NoFrame::Exhausted));
+    frames.into_iter().for_each(|frame| pool.give(frame));
+}
+
+#[test]
+#[should_panic(expected = "memory it came from")]
+fn a_frame_of_another_memory_is_refused() {
+    let mut one = FramePool::with_layout(tiny());
+    let two = FramePool::with_layout(tiny());
+    let frame = one.take(10).unwrap();
+    two.memory().bytes(&frame);
+}
+
+#[test]
+fn a_memory_gives_its_frames_out_once() {
+    let memory = PacketMemory::new(tiny(), no_advice);
+    assert!(FramePool::new(memory.clone()).is_some());
+    assert!(FramePool::new(memory).is_none());
+}
+
+#[test]
+fn frames_and_pools_move_between_threads() {
+    fn is_send<T: Send>() {}
+    is_send::<Frame>();
+    is_send::<FramePool>();
+}
+
+#[test]
+fn a_share_begins_with_frames_of_its_pool() {
+    let mut pool = FramePool::with_layout(tiny());
+    let held = pool.take(10).unwrap();
+    let mut share = pool.share(2, 1);
+    assert_eq!((share.available(), pool.available()), (3, 2));
+    assert_eq!((share.outstanding(), pool.outstanding()), (0, 1));
+    // There are no more than there are.
+    let rest = pool.share(9, 9);
+    assert_eq!((rest.available(), pool.available()), (2, 0));
+    assert_eq!(pool.take(10).err(), Some(NoFrame::Exhausted));
+
+    // What one took another may take back.
+    share.give(held);
+    assert_eq!((share.surplus(), pool.surplus()), (1, -1));
+    assert_eq!(FramePool::outstanding_of([&pool, &share, &rest]), 0);
+    let frames: Vec<Frame> = (0..4).map(|_| share.take(10).unwrap()).collect();
+    assert_eq!(FramePool::outstanding_of([&pool, &share, &rest]), 4);
+    frames.into_iter().for_each(|frame| pool.give(frame));
+    assert_eq!((share.outstanding(), pool.outstanding()), (3, 0));
+
+    pool.join(share);
+    pool.join(rest);
+    assert_eq!((pool.available(), pool.outstanding()), (6, 0));
+    assert_eq!(pool.surplus(), 0);
+}
+
+#[test]
+fn spare_frames_go_to_a_pool_that_has_fewer() {
+    let mut pool = FramePool::with_layout(tiny());
+    let mut share = pool.share(3, 1);
+    let mut spare = Vec::new();
+    share.take_spare(2, &mut spare);
+    assert_eq!((spare.len(), share.surplus()), (2, -2));
+    assert_eq!(FramePool::outstanding_of([&pool, &share]), 2);
+    pool.give_all(&mut spare);
+    assert_eq!((pool.surplus(), share.surplus()), (2, -2));
+    assert_eq!(FramePool::outstanding_of([&pool, &share]), 0);
+    // Large ones stay.
+    share.take_spare(9, &mut spare);
+    assert_eq!((spare.len(), share.available()), (1, 1));
+    pool.give_all(&mut spare);
+    pool.join(share);
+    assert_eq!(pool.outstanding(), 0);
+}
+
+#[test]
+fn a_share_is_scarce_by_what_it_began_with() {
+    let mut pool = FramePool::with_layout(MemoryLayout {
+        small_frames: 20,
+        ..tiny()
+    });
+    let mut share = pool.share(4, 0);
+    let first = share.take(10).unwrap();
+    assert!(!share.is_scarce(&first));
+    let more = [share.take(10).unwrap(), share.take(10).unwrap()];
+    assert!(share.is_scarce(&first));
+    assert!(!pool.is_scarce(&first));
+    more.into_iter().chain([first]).for_each(|f| share.give(f));
+}
+
+#[test]
+#[should_panic(expected = "its own memory")]
+fn a_share_of_another_memory_is_refused() {
+    let mut one = FramePool::with_layout(tiny());
+    one.join(FramePool::with_layout(tiny()));
+}
+
+#[test]
+fn two_threads_pass_frames_and_send_spare_ones_back() {
+    use std::sync::mpsc::sync_channel;
+
+    const ROUNDS: usize = if cfg!(miri) { 30 } else { 3_000 };
+    let mut pool = FramePool::with_layout(MemoryLayout {
+        small_frames: 16,
+        ..tiny()
+    });
+    let mut share = pool.share(8, 1);
+    let (to_sink, packets) = sync_channel::<Frame>(4);
+    let (to_source, spare) = sync_channel::<Vec<Frame>>(16);
+    let sink = std::thread::spawn(move || {
+        let memory = share.memory().clone();
+        let mut sum = 0;
+        for mut frame in packets {
+            sum += u64::from(memory.bytes(&frame)[0]) + memory.meta(&frame).sequence;
+            memory.split_mut(&mut frame).1.fill(0xff);
+            share.give(frame);
+            let surplus = share.surplus();
+            if surplus >= 4 {
+                let mut batch = Vec::with_capacity(4);
+                share.take_spare(4, &mut batch);
+                to_source.send(batch).unwrap();
+            }
+        }
+        (share, sum)
+    });
+    let mut sum = 0;
+    for round in 0..ROUNDS {
+        while let Ok(mut batch) = spare.try_recv() {
+            pool.give_all(&mut batch);
+        }
+        while pool.available() == 0 {
+            pool.give_all(&mut spare.recv().unwrap());
+        }
+        let meta = FrameMeta {
+            sequence: round as u64,
+            ..FrameMeta::received(Time(0), 0)
+        };
+        let frame = pool.copy(&[round as u8; 100], meta).unwrap();
+        assert_eq!(pool.memory().bytes(&frame), [round as u8; 100]);
+        sum += u64::from(round as u8) + round as u64;
+        to_sink.send(frame).unwrap();
+    }
+    drop(to_sink);
+    let (share, received) = sink.join().unwrap();
+    assert_eq!(received, sum);
+    for mut batch in spare {
+        pool.give_all(&mut batch);
+    }
+    assert_eq!(FramePool::outstanding_of([&pool, &share]), 0);
+    pool.join(share);
+    assert_eq!((pool.outstanding(), pool.surplus()), (0, 0));
+}
