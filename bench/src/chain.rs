@@ -37,6 +37,18 @@ fn entry(nf: &str) -> String {
         }
         // Beside `flows: {track: always}`: flows are found, and nothing is done with them.
         "engine" => "  - nop\n".to_owned(),
+        "load-balancer" => "\
+  - load-balancer:
+      services:
+        - vip: 203.0.113.80
+          port: 80
+          backends:
+            - {address: 198.51.100.11}
+            - {address: 198.51.100.12}
+            - {address: 198.51.100.13}
+            - {address: 198.51.100.14}
+"
+        .to_owned(),
         "ids" => "  - ids: {rule-files: [bench.rules]}\n".to_owned(),
         other => format!("  - {other}\n"),
     }

@@ -2,6 +2,7 @@
 
 use crate::chain::{self, Texts};
 use crate::line::{self, Line, Traffic};
+use crate::switch::Single;
 
 /// Flows: few, since counts don't depend on caches.
 const FLOWS: u32 = 1_000;
@@ -31,4 +32,18 @@ pub(crate) fn count(chain: &str, packets: usize) -> Result<(), String> {
     traffic.open(&mut line, &mut runtime)?;
     line.pass(&mut source, &mut runtime, packets)?;
     line::check(&runtime.report(), &traffic)
+}
+
+/// The same through a switch and so many runtimes, all on one thread.
+pub(crate) fn count_switch(chain: &str, runtimes: u32, packets: usize) -> Result<(), String> {
+    let traffic = Traffic {
+        flows: FLOWS,
+        settings: "size=512,payload=http".to_owned(),
+    };
+    let nfs: Vec<&str> = chain.split('+').collect();
+    let stage = chain::stage(&nfs, &mut Texts(&[]))?;
+    let mut single = Single::new(&stage, runtimes)?;
+    single.pass(&mut traffic.opening()?, FLOWS as usize)?;
+    single.pass(&mut traffic.uniform()?, packets)?;
+    single.check(u64::from(FLOWS) + packets as u64)
 }

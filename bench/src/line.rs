@@ -9,7 +9,8 @@ use weir_runtime::{Classifier, Report, Runtime, RuntimeConfig};
 /// Packets that are taken in at a time.
 pub(crate) const BATCH: usize = 64;
 
-const CONFIG: RuntimeConfig = RuntimeConfig {
+/// What `weir run` gives its engines without `--events`.
+pub(crate) const CONFIG: RuntimeConfig = RuntimeConfig {
     seed: 1,
     advise: weir_io::advise_large_pages,
     cycles: weir_io::cycles,

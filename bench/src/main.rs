@@ -5,6 +5,9 @@
 //! weir-bench idscan                the pattern scan alone
 //! weir-bench list                  names of the rows
 //! weir-bench count CHAIN PACKETS   sends packets through a chain untimed, for callgrind
+//! weir-bench count-switch CHAIN RUNTIMES PACKETS   the same through a switch and runtimes
+//! weir-bench switch                what switch, entry and gate cost on a clean path
+//! weir-bench handover [quick]      flows that move in real time, under traffic
 //! weir-bench scaling [PARTS [SEED]] runtimes added and stopped as the load rises and falls, in
 //!                                  virtual time; PARTS times fewer flows (docs/scaling.md)
 //! ```
@@ -12,14 +15,17 @@
 mod chain;
 mod clock;
 mod count;
+mod hand_over;
 mod idscan;
 mod line;
+mod log;
 mod plot;
 mod results;
 mod rows;
 mod scaling;
 mod seeded;
 mod stats;
+mod switch;
 
 use std::process::ExitCode;
 
@@ -53,6 +59,17 @@ fn run(args: &[&str]) -> Result<(), String> {
             count::count(chain, packets)
         }
         ["count", ..] => Err("write `count CHAIN PACKETS`".to_owned()),
+        ["count-switch", chain, runtimes, packets] => {
+            let number = |text: &str| {
+                text.parse::<u32>()
+                    .map_err(|_| format!("`{text}` is no number"))
+            };
+            count::count_switch(chain, number(runtimes)?, number(packets)? as usize)
+        }
+        ["count-switch", ..] => Err("write `count-switch CHAIN RUNTIMES PACKETS`".to_owned()),
+        ["switch"] => switch::table(),
+        ["handover"] => hand_over::tables(false),
+        ["handover", "quick"] => hand_over::tables(true),
         ["scaling", numbers @ ..] => {
             let number = |at: usize, default: u64| match numbers.get(at) {
                 Some(text) => text

@@ -127,7 +127,7 @@ impl Results {
 }
 
 /// The date (UTC), as YYYY-MM-DD.
-fn today() -> String {
+pub(crate) fn today() -> String {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     date(since.map_or(0, |since| since.as_secs() / 86_400))
 }

@@ -45,6 +45,12 @@ proptest! {
             at += used;
         }
         prop_assert_eq!(at, end);
+        let one = Message::decode_one(&bytes);
+        if bytes.len() == encoded(&messages[0]).len() {
+            prop_assert_eq!(one.as_ref(), Ok(&messages[0]));
+        } else {
+            prop_assert_eq!(one, Err(DecodeError::Trailing));
+        }
     }
 
     #[test]
@@ -126,6 +132,20 @@ fn a_version_a_length_and_a_count_are_checked() {
     assert_eq!(with(4, &long), DecodeError::TooLong);
     // Four thousand million runtimes in no bytes.
     assert_eq!(with(HEAD, &[255; 4]), DecodeError::Count);
+}
+
+#[test]
+fn the_document_lists_all_kinds() {
+    let text = include_str!("../../../docs/wire.md");
+    let mut runner = TestRunner::deterministic();
+    let strategy = message();
+    for _ in 0..3_000 {
+        let message = strategy.new_tree(&mut runner).expect("a message").current();
+        let printed = format!("{message:?}");
+        let name = printed.split(|c: char| !c.is_alphanumeric()).next();
+        let row = format!("| {} | {} |", encoded(&message)[1], name.unwrap_or(""));
+        assert!(text.contains(&row), "docs/wire.md has no row {row}");
+    }
 }
 
 #[test]

@@ -532,6 +532,15 @@ fn an_earlier_life_is_refused() {
     assert_eq!(counts.get(StreamCount::MessagesReceived), 1);
 }
 
+#[test]
+fn the_document_lists_all_refusals() {
+    let text = include_str!("../../../docs/wire.md");
+    for count in StreamCount::ALL.iter().map(|count| count.name()) {
+        let listed = text.contains(&format!("`{count}`"));
+        assert_eq!(listed, count.starts_with("rejected"), "{count}");
+    }
+}
+
 /// The document's tables are of this form.
 #[test]
 fn a_frame_of_two_messages_octet_by_octet() {

@@ -76,7 +76,9 @@ impl Chain {
             random.within(100, 300),
         );
         text += match self {
-            Chain::Count => "  - ip-check: {on-bad: count}\n  - size-histogram\n  - monitor\n",
+            Chain::Count => {
+                "  - ip-check: {on-bad: count}\n  - size-histogram\n  - monitor: {events: false}\n"
+            }
             Chain::Web => WEB,
             Chain::Nat => NAT,
             Chain::Clients => CLIENTS,
@@ -122,8 +124,7 @@ impl Chain {
     }
 }
 
-const WEB: &str = "\
-  - ip-check
+const WEB: &str = r"  - ip-check
   - firewall:
       default: drop
       log-default: true
@@ -140,8 +141,7 @@ const WEB: &str = "\
           backends: [{address: 198.51.100.11}, {address: 198.51.100.12}, {address: 198.51.100.13}]
 ";
 
-const NAT: &str = "\
-  - firewall:
+const NAT: &str = r"  - firewall:
       default: accept
       rules: [drop tcp to any port 23]
   - nat44:
@@ -151,11 +151,10 @@ const NAT: &str = "\
       inside: 10.0.0.0/8
       mapping: MAPPING
       preserve-port: PRESERVE
-  - monitor
+  - monitor: {events: false}
 ";
 
-const CLIENTS: &str = "\
-  - udp-whitelist: {lifetime: 1, log: true, learn: [{port: 80}, {port: 443}, {port: 8080}]}
+const CLIENTS: &str = r"  - udp-whitelist: {lifetime: 1, log: true, learn: [{port: 80}, {port: 443}, {port: 8080}]}
   - monitor: {events: false}
 ";
 
@@ -167,8 +166,7 @@ const INSPECT: &str = r#"  - ids:
   - http
 "#;
 
-const EMIT: &str = "\
-  - ttl: {icmp: true, address: 192.0.2.254}
+const EMIT: &str = r"  - ttl: {icmp: true, address: 192.0.2.254}
   - firewall:
       default: reject
       rules:
@@ -177,8 +175,7 @@ const EMIT: &str = "\
   - policer: {rate: 400pps, burst: 20}
 ";
 
-const WANDER: &str = "\
-  - firewall:
+const WANDER: &str = r"  - firewall:
       default: accept
       rules: [drop tcp to any port 23]
   - wanderer

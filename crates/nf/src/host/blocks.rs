@@ -54,9 +54,6 @@ impl FlowHead {
     pub const LIVE: u8 = 2;
     /// Bit of `bits`: the unit's state was lost before this flow was opened.
     pub const AFTER_LOSS: u8 = 4;
-    /// Bit of `bits`: the flow's key has gone over to another flow of the
-    /// unit, as an alias; no packet finds this one any more.
-    pub const UNNAMED: u8 = 8;
 
     /// Direction of packets from the client.
     #[inline]

@@ -137,6 +137,8 @@ countable! {
         LeaseWanted = "lease_wanted",
         /// A block was granted.
         LeaseGranted = "lease_granted",
+        /// A block was claimed after the switch's restart.
+        LeaseClaimed = "lease_claimed",
         /// A port is free again.
         PortFreed = "port_freed",
         /// A function wants its flows elsewhere.

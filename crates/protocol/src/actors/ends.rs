@@ -23,7 +23,8 @@ impl Actors {
         }
         let mut due = core::mem::take(&mut self.due);
         due.clear();
-        self.engine.due_units(now, DUES, &mut due);
+        let then = now.max(self.packet_time);
+        self.engine.due_units(then, DUES, &mut due);
         for &unit in &due {
             // The timers of a view that ends are the next owner's.
             let live = self.table.live(UnitId(unit));
@@ -45,7 +46,11 @@ impl Actors {
 
     /// When units are next asked for dues.
     pub(super) fn dues_at(&self) -> Option<Time> {
-        Some(self.engine.next_due()?.max(self.dues_from))
+        let next = self.engine.next_due()?;
+        // By the packets' own time, where that is ahead.
+        let is_due = next <= self.packet_time;
+        let next = if is_due { Time::ZERO } else { next };
+        Some(next.max(self.dues_from))
     }
 
     /// After a packet that may have left nothing of the unit: asks for its
@@ -86,20 +91,20 @@ impl Actors {
             return Some(ending.due);
         }
         let hot = self.table.live(unit);
-        let still = hot.filter(|hot| {
-            hot.clock == ending.clock
-                && !hot.is_closing()
-                && ending.tries < TRIES
-                && !self.engine.has_unit(unit.0)
+        let still = hot.filter(|hot| !hot.is_closing() && !self.engine.has_unit(unit.0));
+        // Packets that leave no state may have come since.
+        let again = still.map(|hot| match hot.clock == ending.clock {
+            true => (hot, ending.tries),
+            false => (hot, 0),
         });
-        let again = still.map(|hot| {
+        let again = again.filter(|(_, tries)| *tries < TRIES).map(|(hot, tries)| {
             self.counts.add(ActorCount::EndRepeated);
             self.ask_end(hot);
-            let tries = ending.tries + 1;
+            let tries = tries + 1;
             Ending {
                 due: now.plus(self.settings.repeat_after << tries),
                 tries,
-                ..ending
+                clock: hot.clock,
             }
         });
         self.cold.get_mut(&unit)?.ending = again;

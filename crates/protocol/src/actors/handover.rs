@@ -257,6 +257,8 @@ impl Actors {
         self.say(now, unit, true);
         self.release(now, pool, unit);
         self.flush(now, pool);
+        // Nothing of the unit may have been left where it comes from.
+        self.look_for_end(now, unit, false);
         self.tidy(unit);
     }
 
@@ -362,9 +364,14 @@ impl Actors {
         if !known {
             self.counts.add(ActorCount::Closing);
         }
-        self.table.set(Hot { limit: at, ..hot });
+        let hot = Hot { limit: at, ..hot };
+        self.table.set(hot);
         if hot.clock == at {
             self.close(now, unit);
+        } else if known {
+            // Said again, and still not there: the view's last packets may be
+            // lost, and none comes after them that would show the gap.
+            self.ask_repeat(now, hot);
         }
     }
 

@@ -38,6 +38,19 @@ impl Actors {
         self.engine.leases_mut().grant(pool, address, block);
     }
 
+    /// Tells a switch that starts again which blocks are held here.
+    pub(super) fn claim_blocks(&mut self) {
+        let granted: Vec<_> = self.granted.iter().copied().collect();
+        for (pool, address, block) in granted {
+            self.counts.add(ActorCount::LeaseClaimed);
+            self.tell_switch(Message::LeaseGranted {
+                pool: PoolId(pool),
+                address,
+                block,
+            });
+        }
+    }
+
     pub(super) fn freed(&mut self, pool: PoolId, lease: PortLease) {
         self.counts.add(ActorCount::PortFreed);
         self.engine.leases_mut().free(pool, lease);

@@ -121,6 +121,8 @@ pub struct Actors {
     sweep_at: Option<Time>,
     /// Units are not asked for dues before.
     dues_from: Time,
+    /// Time of the packets that have come to the switch.
+    packet_time: Time,
     due: Vec<u64>,
     cluster: Vec<RuntimeId>,
     /// Which packet of a burst names the unit whose preference is asked.
@@ -169,6 +171,7 @@ impl Actors {
             timers: BTreeSet::new(),
             sweep_at: None,
             dues_from: Time::ZERO,
+            packet_time: Time::ZERO,
             due: Vec::new(),
             cluster: Vec::new(),
             turn: 0,
@@ -292,6 +295,13 @@ impl Actors {
         self.busy = busy;
     }
 
+    /// Packets of this time have come, here or elsewhere. Flows are idle by
+    /// this time or by that of timers, whichever is later: packets of a
+    /// capture bring a time of their own.
+    pub fn packets_at(&mut self, time: Time) {
+        self.packet_time = self.packet_time.max(time);
+    }
+
     /// The engine, for reports.
     pub fn engine(&self) -> &Runtime {
         &self.engine
@@ -323,7 +333,31 @@ impl Actors {
     /// The highest view known here of the unit whose record this is.
     fn newest(&self, hot: &Hot) -> View {
         let cold = self.cold.get(&hot.unit).map(Cold::newest);
-        hot.view.max(cold.unwrap_or(View::NONE))
+        // Without a live actor the record has the lowest view that may come.
+        let own = match hot.is_live() {
+            true => hot.view,
+            false => View(hot.view.0.saturating_sub(1)),
+        };
+        own.max(cold.unwrap_or(View::NONE))
+    }
+
+    /// True where `view`, of another unit, is older than what is known of the
+    /// unit in the place. The fence behind a unit that has ended is the number
+    /// of the next view there will be, which may well be another unit's first
+    /// in this place.
+    fn is_fenced(&self, hot: &Hot, view: View) -> bool {
+        if hot.unit.0 == 0 {
+            return false;
+        }
+        let known = match hot.is_live() {
+            true => hot.view >= view,
+            false => hot.view > view,
+        };
+        known
+            || self
+                .cold
+                .get(&hot.unit)
+                .is_some_and(|cold| cold.newest() >= view)
     }
 
     fn whereabouts(&self, unit: UnitId, view: View) -> Place {
@@ -333,7 +367,7 @@ impl Actors {
         if hot.unit != unit {
             // Views are numbered through all units: a later life in the same
             // place has higher ones.
-            return match hot.unit.0 != 0 && self.newest(&hot) >= view {
+            return match self.is_fenced(&hot, view) {
                 true => Place::Stale,
                 false => Place::Unknown,
             };
@@ -370,7 +404,7 @@ impl Actors {
             return true;
         }
         if hot.unit.0 != 0 {
-            if self.newest(&hot) >= view {
+            if self.is_fenced(&hot, view) {
                 return false;
             }
             self.counts.add(ActorCount::Superseded);

@@ -23,14 +23,12 @@ impl Actors {
         self.packets += frames.len() as u64;
         let memory = Arc::clone(pool.memory());
         let mut left = frames.drain(..);
+        self.look_ahead(&memory, left.as_slice());
         loop {
             let ahead = left.as_slice();
             let count = ahead.len().min(RUN);
             if count == 0 {
                 break;
-            }
-            for frame in ahead.iter().take(count) {
-                self.table.prefetch(memory.meta(frame).unit);
             }
             let asked = self.whose_turn(&memory, ahead, count);
             for frame in left.by_ref().take(count) {
@@ -44,6 +42,8 @@ impl Actors {
                     self.odd_frame(now, pool, &memory, frame);
                 }
             }
+            // They arrive while the engine works.
+            self.look_ahead(&memory, left.as_slice());
             self.flush(now, pool);
             if let Some(unit) = asked {
                 self.ask_preference(now, unit);
@@ -52,12 +52,20 @@ impl Actors {
         self.want_leases(now);
     }
 
+    /// Fetches the records of the next run.
+    #[inline]
+    fn look_ahead(&self, memory: &PacketMemory, frames: &[Frame]) {
+        for frame in frames.iter().take(RUN) {
+            self.table.prefetch(memory.meta(frame).unit);
+        }
+    }
+
     /// A frame that is not simply the next packet of a live actor.
     #[cold]
     fn odd_frame(&mut self, now: Time, pool: &mut FramePool, memory: &PacketMemory, frame: Frame) {
         let meta = *memory.meta(&frame);
         let (unit, view, clock) = (UnitId(meta.unit), View(meta.view), Clock(meta.clock));
-        if clock == Clock::ZERO || meta.view >> 48 != 0 || meta.fate != Fate::Pending {
+        if clock == Clock::ZERO || meta.view >> 48 != 0 {
             self.counts.add(ActorCount::PacketRefused);
             return pool.give(frame);
         }
@@ -102,7 +110,8 @@ impl Actors {
 
     /// A first view: what was known of the unit's place is of another life.
     fn begin(&mut self, now: Time, pool: &mut FramePool, unit: UnitId, view: View) {
-        if self.table.at(unit).is_some_and(|hot| hot.unit.0 != 0) {
+        let there = self.table.at(unit).unwrap_or_default();
+        if there.is_live() || self.cold.contains_key(&there.unit) {
             self.flush(now, pool);
             self.drop_unit(pool, unit);
         }
@@ -164,6 +173,13 @@ impl Actors {
         frame: Frame,
     ) {
         let flags = memory.meta(&frame).flags;
+        let copied = hot.flags & COPYING != 0;
+        // A packet that may have to be copied is applied alone, so that its
+        // own change is seen.
+        let part = copied.then(|| {
+            self.flush(now, pool);
+            to_part(memory, &frame)
+        });
         hot.clock = hot.clock.next();
         self.table.set(hot);
         self.keeping |= hot.flags & REPLICA != 0;
@@ -172,21 +188,14 @@ impl Actors {
         } else if flags & frame_flags::LOST != 0 {
             self.after.push(After::Begun(hot.unit));
         }
+        self.run.push(frame);
+        if let Some(part) = part {
+            self.flush(now, pool);
+            self.send_copy(hot, part);
+        }
         if hot.clock == hot.limit {
             self.after.push(After::Close(hot.unit));
         }
-        if hot.flags & COPYING == 0 {
-            self.run.push(frame);
-            return;
-        }
-        // Alone, so that its own change is seen.
-        let close = self.after.pop_if(|after| matches!(after, After::Close(_)));
-        self.flush(now, pool);
-        let part = to_part(memory, &frame);
-        self.run.push(frame);
-        self.flush(now, pool);
-        self.send_copy(hot, part);
-        self.after.extend(close);
     }
 
     /// Applies what is held for the unit's live actor and has become its turn.

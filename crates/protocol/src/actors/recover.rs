@@ -24,8 +24,6 @@ impl Actors {
             return;
         }
         self.counts.add(ActorCount::Fenced);
-        // Blocks are granted anew; which of them are free the new switch says.
-        self.granted.clear();
         for (_, asked) in &mut self.wanted {
             *asked = None;
         }
@@ -55,6 +53,7 @@ impl Actors {
     pub(super) fn recover(&mut self, now: Time, pool: &mut FramePool, generation: u16) {
         self.flush(now, pool);
         self.renew(pool, generation);
+        self.claim_blocks();
         let mut claims = Vec::new();
         let units: Vec<Hot> = self.table.units().collect();
         for hot in units {

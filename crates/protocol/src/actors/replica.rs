@@ -188,6 +188,7 @@ impl Actors {
             done += stored.kept.trim(out);
         }
         self.counts.add_many(ActorCount::OutputsDone, done);
+        self.tidy(unit);
     }
 }
 

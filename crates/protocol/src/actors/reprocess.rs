@@ -82,7 +82,8 @@ impl Actors {
         let Some(copying) = copying.and_then(|cold| cold.copying.as_mut()) else {
             return;
         };
-        if !core::mem::take(&mut copying.dirty) {
+        let emptied = packet.flags & frame_flags::TICK != 0 && !self.engine.has_unit(hot.unit.0);
+        if !core::mem::take(&mut copying.dirty) && !emptied {
             return;
         }
         let after = core::mem::replace(&mut copying.changed, hot.clock);

@@ -144,8 +144,6 @@ countable! {
         OwnerLost = "owner_lost",
         /// It was lost on the way and no copy was kept.
         Lost = "lost",
-        /// It was turned a second time.
-        TurnedTwice = "turned_twice",
         /// It came while a restarted switch gathered claims, and too many did.
         RecoveryFull = "recovery_full",
         /// The switch was stopped while it was on its way.

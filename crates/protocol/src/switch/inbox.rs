@@ -23,18 +23,18 @@ impl Switch {
             Peer::Runtime(id) => {
                 let seat = self.lanes.find(id).unwrap_or(0);
                 if self.lanes.is_here(seat) {
-                    self.from_runtime(now, pool, seat, message);
+                    self.runtime_says(now, pool, seat, message);
                 } else {
                     self.counts.add(SwitchCount::MessageFromStranger);
                 }
             }
-            Peer::Coordinator => self.from_coordinator(now, pool, message),
+            Peer::Coordinator => self.coordinator_says(now, pool, message),
             Peer::Switch(_) => self.counts.add(SwitchCount::MessageMisdirected),
         }
         self.end_burst(now, pool);
     }
 
-    fn from_runtime(&mut self, now: Time, pool: &mut FramePool, from: Seat, message: Message) {
+    fn runtime_says(&mut self, now: Time, pool: &mut FramePool, from: Seat, message: Message) {
         match message {
             Message::Entries(batches) => {
                 for batch in &batches {
@@ -154,7 +154,7 @@ impl Switch {
         self.settle(now, place);
     }
 
-    fn from_coordinator(&mut self, now: Time, pool: &mut FramePool, message: Message) {
+    fn coordinator_says(&mut self, now: Time, pool: &mut FramePool, message: Message) {
         match message {
             Message::PollWorkload => {
                 let load = Workload {

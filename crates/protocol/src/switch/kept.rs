@@ -92,6 +92,11 @@ impl Kept {
         self.most > 0
     }
 
+    /// Copies there are.
+    pub(super) const fn copies(&self) -> usize {
+        self.copies
+    }
+
     /// True where one more copy has room.
     #[inline]
     pub(super) const fn has_room(&self) -> bool {

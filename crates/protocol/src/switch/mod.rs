@@ -21,14 +21,13 @@ mod inbox;
 mod kept;
 mod lanes;
 mod leases;
+mod missing;
 mod moves;
 mod names;
 mod number;
 mod report;
 mod restart;
 mod select;
-#[cfg(test)]
-mod tests;
 mod timers;
 mod units;
 mod views;
@@ -133,6 +132,7 @@ pub struct Switch {
     moves: moves::Moves,
     lessor: leases::Lessor,
     timers: timers::Timers,
+    missing: missing::Missing,
     sweep: failure::Sweep,
     recovery: Option<restart::Recovery>,
     leftovers: restart::Leftovers,
@@ -140,6 +140,8 @@ pub struct Switch {
     drops: Counts<SwitchDrop>,
     packets: Packets,
     hand_overs: Histogram,
+    /// Time of the packets that have come.
+    packet_time: Time,
     next_view: View,
     /// Last runtime that a unit, or a copy, was given to in turn.
     turn: usize,
@@ -177,6 +179,7 @@ impl Switch {
             moves: moves::Moves::default(),
             lessor: leases::Lessor::new(&stage.pools),
             timers: timers::Timers::default(),
+            missing: missing::Missing::default(),
             sweep: failure::Sweep::default(),
             recovery: None,
             leftovers: restart::Leftovers::default(),
@@ -184,6 +187,7 @@ impl Switch {
             drops: Counts::default(),
             packets: Packets::default(),
             hand_overs: Histogram::default(),
+            packet_time: Time::ZERO,
             next_view: View::first_of(settings.generation),
             turn: 0,
             rotation: 0,

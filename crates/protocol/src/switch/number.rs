@@ -126,7 +126,7 @@ impl Switch {
             return false;
         }
         let unit = self.units.at(place);
-        let mut meta = FrameMeta::received(now, 0);
+        let mut meta = FrameMeta::received(now.max(self.packet_time), 0);
         meta.unit = unit.id;
         meta.flags = frame_flags::TICK;
         let Ok(mut frame) = pool.copy(&[], meta) else {

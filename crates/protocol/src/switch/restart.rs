@@ -10,6 +10,9 @@ use super::{Switch, SwitchCount, SwitchDrop};
 use crate::ids::{RuntimeId, UnitId, View};
 use crate::message::{Claim, Message};
 
+/// Claims of one unit, and who made them.
+type Claims = Vec<(Seat, Claim)>;
+
 /// While claims are gathered.
 #[derive(Debug)]
 pub(super) struct Recovery {
@@ -17,7 +20,7 @@ pub(super) struct Recovery {
     pub(super) held: Vec<Frame>,
     /// Who has not answered yet.
     pub(super) waiting: Vec<Seat>,
-    claims: BTreeMap<UnitId, Vec<(Seat, Claim)>>,
+    claims: BTreeMap<UnitId, Claims>,
     /// When they were asked last.
     pub(super) asked: Time,
 }
@@ -156,17 +159,16 @@ impl Switch {
         };
         // The newest views first: of two units that claim one name the newer
         // has it.
-        let mut units: Vec<(View, UnitId, Vec<(Seat, Claim)>)> =
-            core::mem::take(&mut recovery.claims)
-                .into_iter()
-                .filter_map(|(unit, mut claims)| {
-                    claims.retain(|(seat, _)| self.lanes.is_here(*seat));
-                    claims.sort_by_key(|(seat, c)| {
-                        core::cmp::Reverse((c.view, c.owner, c.clock, core::cmp::Reverse(*seat)))
-                    });
-                    Some((claims.first()?.1.view, unit, claims))
-                })
-                .collect();
+        let mut units: Vec<(View, UnitId, Claims)> = core::mem::take(&mut recovery.claims)
+            .into_iter()
+            .filter_map(|(unit, mut claims)| {
+                claims.retain(|(seat, _)| self.lanes.is_here(*seat));
+                claims.sort_by_key(|(seat, c)| {
+                    core::cmp::Reverse((c.view, c.owner, c.clock, core::cmp::Reverse(*seat)))
+                });
+                Some((claims.first()?.1.view, unit, claims))
+            })
+            .collect();
         units.sort_by_key(|(view, unit, _)| (core::cmp::Reverse(*view), *unit));
         for (_, unit, claims) in units {
             self.restore(now, unit, &claims);

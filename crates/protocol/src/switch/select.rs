@@ -1,32 +1,9 @@
 //! Which units a selection means.
 
-use weir_packet::{FlowKey, Prefixes};
-
 use super::Switch;
 use super::lanes::Seat;
 use crate::ids::UnitId;
-use crate::message::{FlowSpace, Selection};
-
-/// A flow space, made ready for comparing.
-struct Space<'a> {
-    space: &'a FlowSpace,
-    prefixes: Prefixes,
-}
-
-impl Space<'_> {
-    fn has(&self, key: &FlowKey) -> bool {
-        let ends = [key.a(), key.b()];
-        let in_ports = |port: u16| {
-            self.space
-                .ports
-                .iter()
-                .any(|&(first, last)| (first..=last).contains(&port))
-        };
-        (self.prefixes.is_empty() || ends.iter().any(|end| self.prefixes.contains(end.0)))
-            && (self.space.ports.is_empty() || ends.iter().any(|end| in_ports(end.1)))
-            && (self.space.protocols.is_empty() || self.space.protocols.contains(&key.proto()))
-    }
-}
+use crate::message::Selection;
 
 impl Switch {
     /// Places of the units that `source` (0: anyone) has and `what` means;
@@ -53,15 +30,12 @@ impl Switch {
                     .collect()
             }
             Selection::Space(space) => {
-                let mut prefixes = Prefixes::default();
-                space.prefixes.iter().for_each(|&p| prefixes.add(p));
-                let space = Space { space, prefixes };
                 let mut keys = Vec::new();
                 all.filter(|&place| {
                     keys.clear();
                     let id = self.units.at(place).id;
                     self.classifier.flows_of(id, &mut keys);
-                    keys.iter().any(|key| space.has(key))
+                    keys.iter().any(|key| space.contains(key))
                 })
                 .collect()
             }

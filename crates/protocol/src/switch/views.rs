@@ -181,15 +181,13 @@ impl Switch {
             };
         let base = Clock(unit.out);
         let again = base != Clock::ZERO || after_loss;
-        self.note_opened(
-            place,
-            base,
-            if after_loss {
-                Start::AfterLoss
-            } else {
-                Start::Nothing
-            },
-        );
+        let start = match (after_loss, unit.sent) {
+            (true, _) => Start::AfterLoss,
+            (false, 0) => Start::Nothing,
+            // Again: what was numbered before goes on in it.
+            (false, _) => Start::Resumed,
+        };
+        self.note_opened(place, base, start);
         // A first packet says by itself that there is no state; a replica and
         // a base it can't name.
         if replica != 0 || again {

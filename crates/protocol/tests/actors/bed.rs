@@ -7,7 +7,7 @@ use weir_nf::{NetworkFunction, RuntimeId};
 use weir_packet::{Fate, Frame, FrameMeta, FramePool, MemoryLayout, Side, Time, frame_flags};
 use weir_protocol::actors::{ActorCount, Actors};
 use weir_protocol::ids::{Clock, Peer, UnitId, View};
-use weir_protocol::message::{EntryBatch, Image, Message, MoveMode, Open, Origin, Part};
+use weir_protocol::message::{EntryBatch, Image, Message, MoveMode, Open, Origin};
 use weir_protocol::plant::Plant;
 use weir_protocol::settings::ActorSettings;
 use weir_runtime::harness::{Craft, Harness};
@@ -140,7 +140,7 @@ impl Bed {
         flags: u8,
         payload: &[u8],
     ) -> Frame {
-        let source = format!("10.0.0.{}:1000", unit.slot() + 1);
+        let source = format!("10.0.0.{}:1000", unit.slot() % 250 + 1);
         let bytes = Craft::udp(&source, "192.0.2.9:53").payload(payload).build();
         let time = Time::from_secs(1_700_000_000).plus(clock * MS);
         let mut meta = FrameMeta::received(time, 0);
@@ -351,11 +351,6 @@ pub(crate) fn image(message: Message) -> Image {
         Message::State { image, .. } => image,
         other => panic!("no state: {other:?}"),
     }
-}
-
-/// A packet's own part of its entry.
-pub(crate) fn own(parts: &[Part]) -> &Part {
-    parts.last().expect("an entry has the packet's own part")
 }
 
 pub(crate) fn out(view: View, clock: u64, count: u8) -> Got {

@@ -92,6 +92,7 @@ fn a_packet_that_comes_again_changes_nothing_and_its_entry_is_said_again() {
 fn what_comes_after_a_gap_waits_and_the_gap_is_asked_for() {
     let mut bed = Bed::new(1);
     bed.start(1, U, view(1), 2);
+    bed.tick(1);
     assert_eq!(bed.data(1, (U, view(1), 5), 0, b"c--"), []);
     let asked = Message::Repeat {
         unit: U,
@@ -113,7 +114,10 @@ fn what_comes_after_a_gap_waits_and_the_gap_is_asked_for() {
     bed.tick(1);
     assert_eq!(bed.said(1), []);
     // the plain path again
-    assert_eq!(bed.data(1, (U, view(1), 6), 0, b"c--"), [out(view(1), 6, 6)]);
+    assert_eq!(
+        bed.data(1, (U, view(1), 6), 0, b"c--"),
+        [out(view(1), 6, 6)]
+    );
     assert_eq!(bed.count(1, ActorCount::Gap), 2);
     bed.end();
 }
@@ -125,7 +129,10 @@ fn a_lost_packet_is_applied_as_one_that_does_nothing() {
     let got = bed.data(1, (U, view(1), 3), frame_flags::LOST, b"c--");
     assert_eq!(got.len(), 1);
     assert_eq!((got[0].fate, got[0].clock), (Fate::Applied, 3));
-    assert_eq!(bed.data(1, (U, view(1), 4), 0, b"c--"), [out(view(1), 4, 3)]);
+    assert_eq!(
+        bed.data(1, (U, view(1), 4), 0, b"c--"),
+        [out(view(1), 4, 3)]
+    );
     bed.end();
 }
 

@@ -79,8 +79,7 @@ impl NetworkFunction for Ledger {
                 let info = flow.info;
                 let (server, port) = info.key().destination(info.client_direction());
                 let name = IpAddr::from([198, 51, 100, more]);
-                let (key, way) =
-                    FlowKey::new(name, 7_000, server, port, info.key().proto(), 0, 0);
+                let (key, way) = FlowKey::new(name, 7_000, server, port, info.key().proto(), 0, 0);
                 cx.alias(key, way);
             }
             b'm' => flow.state.wanted = u32::from(more) + 1,

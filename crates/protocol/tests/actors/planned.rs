@@ -5,7 +5,7 @@ use weir_protocol::actors::ActorCount;
 use weir_protocol::ids::{Clock, UnitId};
 use weir_protocol::message::{Message, MoveMode, Open};
 
-use crate::bed::{Bed, FRESH, Kind, SWITCH, batch, closed, clocks, held, image, out};
+use crate::bed::{Bed, FRESH, Kind, SWITCH, batch, clocks, closed, held, image, out};
 use crate::bed::{planned, runtime, unit, view};
 
 const U: UnitId = unit(0);
@@ -40,7 +40,10 @@ fn a_unit_moves_with_its_state_and_goes_on() {
     assert!(bed.at(1).report().stored_bytes > 0);
     bed.tell(1, SWITCH, forget());
     let report = bed.at(1).report();
-    assert_eq!((report.stored, report.stored_bytes, report.units), (0, 0, 0));
+    assert_eq!(
+        (report.stored, report.stored_bytes, report.units),
+        (0, 0, 0)
+    );
     // a straggler of the first view makes no new actor
     assert_eq!(bed.data(1, (U, OLD, 1), FRESH, b"c--"), []);
     assert_eq!(bed.at(1).report().units, 0);
@@ -60,7 +63,7 @@ fn the_source_goes_on_until_the_base_and_no_further() {
     assert_eq!(bed.data(1, (U, OLD, 5), 0, b"c--"), [out(OLD, 5, 5)]);
     let image = image(bed.said_to(1, runtime(2)));
     assert_eq!(image.clock, Clock(5));
-    assert_eq!(image.state, Some(bed.reference(U, &[b"c--"; 5])));
+    assert_eq!(image.state, Some(bed.reference(U, &[&b"c--"[..]; 5])));
     assert_eq!(image.outputs.len(), 5);
     bed.end();
 }
@@ -233,6 +236,7 @@ fn there_and_back_again() {
     }
     for id in [1, 2] {
         assert_eq!(bed.at(id).report().stored, 0);
+        bed.tick(id);
         assert_eq!(bed.at(id).next_deadline().filter(|at| *at <= bed.now), None);
     }
     bed.end();
@@ -262,6 +266,9 @@ fn many_units_move_without_mixing() {
         let got = bed.data(2, name, 0, b"c--");
         assert_eq!(got, [out(name.1, name.2, place as u8 + 2)]);
     }
-    assert_eq!((bed.at(1).report().units, bed.at(2).report().units), (0, 40));
+    assert_eq!(
+        (bed.at(1).report().units, bed.at(2).report().units),
+        (0, 40)
+    );
     bed.end();
 }

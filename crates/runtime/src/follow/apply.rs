@@ -274,6 +274,13 @@ impl Runtime {
             let unit = follow.units.get(meta.unit)?;
             Some(table.find_in(&follow.units, unit, &key, direction, meta.side))
         };
+        let asks = self
+            .table
+            .as_ref()
+            .is_some_and(|table| table.aliases.may_be_asked());
+        // One of the unit's earlier packets may ask for the name that this one
+        // has, or for one that goes with the flow that this one ends.
+        let waits = |runtime: &Runtime| asks && runtime.is_unit_busy(memory, frames, meta.unit, i);
         let mut ended = false;
         let mut scope = None;
         let known = match find(self) {
@@ -284,7 +291,7 @@ impl Runtime {
                 });
                 match why {
                     None => Some((flow, direction)),
-                    Some(_) if self.is_busy(flow, i) => return Given::Cut,
+                    Some(_) if self.is_busy(flow, i) || waits(self) => return Given::Cut,
                     Some(why) => {
                         self.now = now;
                         self.world.caused_by(i);
@@ -307,12 +314,7 @@ impl Runtime {
         let (flow, direction) = match known {
             Some(known) => known,
             None => {
-                let asks = self
-                    .table
-                    .as_ref()
-                    .is_some_and(|table| table.aliases.may_be_asked());
-                if asks && !ended && self.is_unit_busy(memory, frames, meta.unit, i) {
-                    // One of them may ask for the name that this one has.
+                if waits(self) {
                     return Given::Cut;
                 }
                 let opened = self.open_in_unit(pool, memory, frames, i, direction, scope, &meta);

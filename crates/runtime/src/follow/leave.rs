@@ -107,10 +107,11 @@ impl Runtime {
         world.leases.clear_taken();
         world.events.clear();
         world.aliases.asked.clear();
-        for causes in [&mut world.emits.causes, &mut world.aliases.causes] {
-            if let Some(causes) = causes {
-                causes.clear();
-            }
+        for causes in [&mut world.emits.causes, &mut world.aliases.causes]
+            .into_iter()
+            .flatten()
+        {
+            causes.clear();
         }
         if let Some(follow) = &mut self.follow {
             follow.turns.clear();

@@ -1,7 +1,7 @@
 //! Names within a unit. Units are apart: a key that another unit has as well
 //! is another name, since the switch has said which unit a packet is of.
 
-use weir_nf::host::{AliasRequest, FlowHead};
+use weir_nf::host::AliasRequest;
 use weir_packet::{Direction, FlowKey, Side};
 
 use super::units::{Unit, Units, place_of};
@@ -114,9 +114,10 @@ impl FlowTable {
         }
     }
 
-    /// Gives a flow, or its unit, a further name. Where the name is the key of
-    /// another flow of the unit that flow has none from now on: it came before
-    /// the mapping and got nowhere, and ends when it has been idle.
+    /// Gives a flow, or its unit, a further name. One that another flow of the
+    /// unit has is refused (another unit's does not matter here, the switch
+    /// gives it to one of them): what packets behind the one that asked are of
+    /// must not depend on which burst they are in.
     pub(crate) fn name_in(&mut self, units: &Units, request: &AliasRequest) -> Named {
         let AliasRequest {
             flow,
@@ -133,7 +134,7 @@ impl FlowTable {
         } else {
             flow
         };
-        let shadowed = match self.entry_of(units, units.place(flow), key) {
+        match self.entry_of(units, units.place(flow), key) {
             Some(entry) if entry & ALIAS != 0 => {
                 let have = self.aliases.get(entry & !ALIAS);
                 return if have.owner == owner && have.open == open {
@@ -143,23 +144,13 @@ impl FlowTable {
                 };
             }
             Some(entry) if !open && entry == owner => return Named::Had,
-            other => other,
-        };
-        if !self.name(owner, request) {
-            return Named::Refused;
+            Some(_) => return Named::Refused,
+            None => {}
         }
-        if let Some(flow) = shadowed {
-            self.unname(flow);
+        if self.name(owner, request) {
+            Named::New
+        } else {
+            Named::Refused
         }
-        Named::New
-    }
-
-    /// Takes a flow's key from it.
-    pub(crate) fn unname(&mut self, flow: u32) {
-        let head = self.flows.blocks.head_mut(flow);
-        head.bits |= FlowHead::UNNAMED;
-        let key = head.key;
-        let hash = self.hash(&key);
-        self.flows.index.remove(hash, flow);
     }
 }

@@ -26,7 +26,7 @@ pub(super) const MAGIC: &[u8; 8] = b"weirsn\x00\x02";
 pub(crate) const TOUCH: usize = 24;
 
 /// Bits of a head that travel.
-const BITS: u8 = FlowHead::CLIENT_IS_B | FlowHead::AFTER_LOSS | FlowHead::UNNAMED;
+const BITS: u8 = FlowHead::CLIENT_IS_B | FlowHead::AFTER_LOSS;
 
 /// What a snapshot says of a function.
 pub(super) struct Shape<'a> {

@@ -207,10 +207,35 @@ impl Runtime {
         Ok(())
     }
 
+    /// Sets the counters ([`weir_nf::Stats`]) in the bytes of
+    /// [`Runtime::export_unit`] to zero: all else must be equal in states that
+    /// saw the same packets, while counters may stay behind.
+    ///
+    /// # Errors
+    ///
+    /// They are damaged.
+    pub fn clear_stats(snapshot: &mut [u8]) -> Result<(), SnapshotError> {
+        let start = snapshot.as_ptr() as usize;
+        let mut places = Vec::new();
+        for record in Parsed::of(snapshot)?.levels.iter().flatten() {
+            for slot in &record.slots {
+                if let format::Slot::Open(bytes) = slot {
+                    let at = (bytes.stats.as_ptr() as usize).wrapping_sub(start);
+                    places.push(at..at.wrapping_add(bytes.stats.len()));
+                }
+            }
+        }
+        for place in places {
+            if let Some(stats) = snapshot.get_mut(place) {
+                stats.fill(0);
+            }
+        }
+        Ok(())
+    }
+
     /// The unit's flows (key, client is the key's second end) and aliases
     /// (with the key of their flow), read from the bytes of
-    /// [`Runtime::export_unit`]. A flow whose key has become another one's
-    /// alias is left out.
+    /// [`Runtime::export_unit`].
     ///
     /// # Errors
     ///
@@ -219,8 +244,8 @@ impl Runtime {
         let parsed = Parsed::of(snapshot)?;
         self.check_stage(&parsed)?;
         let all = parsed.flows();
-        let named = all.iter().filter(|f| f.head.bits & FlowHead::UNNAMED == 0);
-        let flows = named
+        let flows = all
+            .iter()
             .map(|f| (f.head.key, f.head.bits & FlowHead::CLIENT_IS_B != 0))
             .collect();
         let mut aliases = Vec::new();
@@ -271,6 +296,5 @@ fn names_differ(parsed: &Parsed<'_>) -> bool {
     }) && parsed
         .flows()
         .iter()
-        .filter(|flow| flow.head.bits & FlowHead::UNNAMED == 0)
         .all(|flow| seen.insert(flow.head.key.to_words()))
 }

@@ -196,9 +196,6 @@ impl Runtime {
         }
         if level == 0 {
             table.watch(record);
-            if wanted.head.bits & FlowHead::UNNAMED != 0 {
-                table.unname(record);
-            }
         }
         // A new name goes to the front of the list.
         for alias in wanted.aliases.iter().rev() {

@@ -27,6 +27,20 @@ pub const BUFFER: u8 = 5;
 pub const REFUSE: u8 = 6;
 pub const QUIET: u8 = 7;
 pub const NOTHING: u8 = 8;
+/// Asks for [`alias_of`] the client's end, for the flow or for its unit.
+pub const ALIAS: u8 = 9;
+pub const OPEN_ALIAS: u8 = 10;
+/// Emits three packets.
+pub const EMIT_MANY: u8 = 11;
+
+/// The end under which a client is known outside.
+pub fn alias_of(client: std::net::IpAddr, port: u16) -> (std::net::IpAddr, u16) {
+    let std::net::IpAddr::V4(client) = client else {
+        return (client, port);
+    };
+    let last = client.octets()[3];
+    ([198, 51, 100, last].into(), port)
+}
 
 /// Tells in an event what it sees of each packet, and obeys the payload.
 #[derive(Debug)]
@@ -121,6 +135,33 @@ impl<const SCOPE: u8> NetworkFunction for Probe<SCOPE> {
             DROP => Verdict::Drop(DropReason(0)),
             LABEL => Verdict::Label(1),
             TURN => Verdict::Turn,
+            ALIAS => {
+                let (client, server) = ends(&info);
+                let (outside, port) = alias_of(client.0, client.1);
+                let key = info.key();
+                let (zone, chain) = (key.zone(), key.chain());
+                let (key, way) =
+                    FlowKey::new(outside, port, server.0, server.1, key.proto(), zone, chain);
+                cx.alias(key, way);
+                Verdict::Pass
+            }
+            OPEN_ALIAS => {
+                let (client, _) = ends(&info);
+                let (outside, port) = alias_of(client.0, client.1);
+                let key = info.key();
+                let (end, _) =
+                    FlowKey::one_end(outside, port, key.proto(), key.zone(), key.chain());
+                cx.open_alias(end);
+                Verdict::Pass
+            }
+            EMIT_MANY => {
+                for n in 0..3 {
+                    if let Some(room) = cx.emit(Side::Inside, 60) {
+                        room[0] = n;
+                    }
+                }
+                Verdict::Pass
+            }
             EMIT => {
                 if let Some(room) = cx.emit(Side::Outside, 60) {
                     room[0] = 0xee;
@@ -157,6 +198,14 @@ impl<const SCOPE: u8> NetworkFunction for Probe<SCOPE> {
         let octet = std::net::IpAddr::from([address.octets()[0], 0, 0, 0]);
         Some(FlowKey::new(octet, 0, octet, 0, 0, 0, 0).0)
     }
+}
+
+type End = (std::net::IpAddr, u16);
+
+/// Client's and server's.
+fn ends(info: &FlowInfo<'_>) -> (End, End) {
+    let client = info.client_direction();
+    (info.key().source(client), info.key().destination(client))
 }
 
 /// The numbers of a field over all events of a kind, in order.

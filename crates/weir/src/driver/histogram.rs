@@ -81,7 +81,7 @@ fn upper_end(bucket: u64) -> u64 {
     }
     let shift = bucket / FINE - 1;
     let first = (bucket % FINE + FINE) << shift;
-    first + (1 << shift) - 1
+    first + ((1 << shift) - 1)
 }
 
 #[cfg(test)]

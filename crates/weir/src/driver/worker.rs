@@ -2,10 +2,12 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use weir_nf::host::Stage;
 use weir_packet::{Frame, FramePool, Time};
+use weir_protocol::counts::Countable as _;
 use weir_protocol::settings::ActorSettings;
 use weir_protocol::{Actors, Message, Peer, RuntimeId};
 use weir_runtime::{Report, Runtime, RuntimeConfig};
@@ -28,9 +30,13 @@ const PER_PACKET: usize = 2;
 /// What a runtime's thread is made of.
 pub(super) struct WorkerPlan {
     pub(super) stages: Arc<[Stage]>,
+    /// Places of units, per chain.
+    pub(super) places: Vec<u32>,
     pub(super) config: RuntimeConfig,
     pub(super) settings: ActorSettings,
     pub(super) path: Option<PathSettings>,
+    /// Messages to other runtimes go through the switch's thread.
+    pub(super) central: bool,
     pub(super) core: Option<usize>,
     pub(super) clock: Clock,
     pub(super) ends: RuntimeEnds,
@@ -75,7 +81,10 @@ struct Worker {
     commands: Vec<ToRuntime>,
     from_peer: Vec<(usize, Message)>,
     delay: u64,
+    central: bool,
     finishing: bool,
+    /// What is to be said back when nothing is left to do.
+    echo: Option<u64>,
     packets: u64,
 }
 
@@ -91,9 +100,11 @@ pub(super) fn run(plan: WorkerPlan) -> Result<WorkerEnd, String> {
     let mut seats = Vec::new();
     for (number, stage) in plan.stages.iter().enumerate() {
         let engine = Runtime::new(stage, plan.config).map_err(|error| error.to_string())?;
+        let places = plan.places.get(number).copied().unwrap_or(0);
+        let advise = plan.config.advise;
         let number = u64::from(plan.ends.id.0) << 16 | number as u64;
         seats.push(Seat {
-            actors: Actors::new(engine, plan.settings),
+            actors: Actors::with_places(engine, plan.settings, places, advise),
             input: Vec::with_capacity(BURST),
             path: plan.path.map(|settings| Path::new(settings, number)),
         });
@@ -109,7 +120,9 @@ pub(super) fn run(plan: WorkerPlan) -> Result<WorkerEnd, String> {
         commands: Vec::new(),
         from_peer: Vec::new(),
         delay: plan.path.map_or(0, |path| path.delay),
+        central: plan.central,
         finishing: false,
+        echo: None,
         packets: 0,
     };
     worker.ends.outbox.push(ToSwitch::Ready);
@@ -136,6 +149,17 @@ pub(super) fn run(plan: WorkerPlan) -> Result<WorkerEnd, String> {
 impl Seat {
     /// Ends the chain's flows and adds what was counted.
     fn close(&mut self, end: &mut WorkerEnd) {
+        self.actors.finish(&mut end.pool);
+        let engine = self.actors.engine_mut();
+        engine.finish(&mut end.pool);
+        let lines = engine.events();
+        end.events.extend_from_slice(lines.lines());
+        lines.clear();
+        let actors = self.actors.report();
+        end.units += actors.units;
+        end.held_most = end.held_most.max(actors.held_most);
+        let counts = self.actors.counts().iter();
+        end.counts.extend(counts.map(|(what, n)| (what.name(), n)));
         end.reports.push(self.actors.engine().report());
         if let Some(path) = &self.path {
             end.path.merge(path.counts);
@@ -148,6 +172,7 @@ impl Worker {
     /// was nothing to do.
     fn round(&mut self, now: Time) -> bool {
         let mut worked = false;
+        let packet_time = Time(self.ends.gauge.packet_time.load(Ordering::Relaxed));
         // Frames are taken out first and looked at last: what a message said
         // before them of their view is there by then.
         let most = BURST.min(self.pool.available() / PER_PACKET);
@@ -168,6 +193,7 @@ impl Worker {
                         seat.actors.cluster(&runtimes);
                     }
                 }
+                ToRuntime::Echo(number) => self.echo = Some(number),
                 ToRuntime::Finish => self.finishing = true,
             }
         }
@@ -192,9 +218,17 @@ impl Worker {
             self.received = received;
         }
         for chain in 0..self.seats.len() {
-            worked |= self.serve(chain, now);
+            worked |= self.serve(chain, now, packet_time);
         }
-        self.flush(now);
+        let ahead = self.flush(now);
+        if !worked
+            && ahead
+            && self.received.is_empty()
+            && !self.is_due(packet_time)
+            && let Some(number) = self.echo.take()
+        {
+            self.ends.outbox.push(ToSwitch::Echo(number));
+        }
         spares::settle(
             &mut self.pool,
             &mut self.ends.spare_in,
@@ -205,10 +239,11 @@ impl Worker {
     }
 
     /// Applies the frames of a chain and does what is due in it.
-    fn serve(&mut self, chain: usize, now: Time) -> bool {
+    fn serve(&mut self, chain: usize, now: Time, packet_time: Time) -> bool {
         let Some(seat) = self.seats.get_mut(chain) else {
             return false;
         };
+        seat.actors.packets_at(packet_time);
         let due = seat.actors.next_deadline().is_some_and(|at| at <= now);
         if seat.input.is_empty() && !due {
             return false;
@@ -221,6 +256,13 @@ impl Worker {
         }
         self.carry(chain, now);
         true
+    }
+
+    /// True where a flow has been idle for its time-out.
+    fn is_due(&self, packet_time: Time) -> bool {
+        let due = |seat: &Seat| seat.actors.engine().next_due();
+        let next = self.seats.iter().filter_map(due).min();
+        next.is_some_and(|at| at <= packet_time)
     }
 
     /// Empties the outbox of a chain's actors.
@@ -246,8 +288,8 @@ impl Worker {
 
     /// Sends what waits: entries, and messages once the entries that were
     /// before them are in their rings. So a state that leaves here never
-    /// overtakes what was put out before it.
-    fn flush(&mut self, now: Time) {
+    /// overtakes what was put out before it. True where nothing waits.
+    fn flush(&mut self, now: Time) -> bool {
         let mut ahead = true;
         for (seat, lane) in self.seats.iter_mut().zip(&mut self.ends.entries) {
             if let Some(path) = &mut seat.path {
@@ -264,6 +306,10 @@ impl Worker {
         };
         while ahead && let Some((chain, to, message)) = self.outgoing.pop_front() {
             match to {
+                Peer::Runtime(to) if self.central => {
+                    let relayed = ToSwitch::Relay { chain, to, message };
+                    self.ends.outbox.push_at(due, relayed);
+                }
                 Peer::Runtime(id) => {
                     let peer = self.ends.peers.get_mut((id.0 as usize).wrapping_sub(1));
                     if let Some(Some(peer)) = peer {
@@ -278,9 +324,16 @@ impl Worker {
             }
         }
         self.ends.outbox.flush(now);
+        ahead &= self.outgoing.is_empty() && self.ends.outbox.waiting() == 0;
+        ahead &= self
+            .seats
+            .iter()
+            .all(|seat| seat.path.as_ref().is_none_or(Path::is_empty));
         for peer in self.ends.peers.iter_mut().flatten() {
             peer.to.flush(now);
+            ahead &= peer.to.waiting() == 0;
         }
+        ahead
     }
 
     /// Ends all flows, for the run is over.

@@ -1,0 +1,75 @@
+//! Port blocks.
+
+use weir_nf::{PoolId, PortLease, PortSpace};
+use weir_protocol::actors::ActorCount;
+use weir_protocol::ids::Peer;
+use weir_protocol::message::Message;
+
+use crate::bed::{Bed, FRESH, Kind, SWITCH, stage_of, unit, view};
+use crate::functions::Ports;
+
+pub(crate) fn grant(block: u16) -> Message {
+    Message::LeaseGranted {
+        pool: PoolId(0),
+        address: 0,
+        block: 16 + block,
+    }
+}
+
+#[test]
+fn ports_come_from_granted_blocks_and_more_are_asked_for() {
+    let mut bed = Bed::new(0);
+    bed.add(1, Kind::default(), &stage_of::<Ports>(256));
+    bed.tell(1, SWITCH, grant(0));
+    bed.tell(1, SWITCH, grant(0));
+    assert_eq!(bed.count(1, ActorCount::LeaseGranted), 1);
+    let wanted = Message::LeaseWanted { pool: PoolId(0) };
+    let mut asked = 0;
+    for place in 0..40 {
+        let got = bed.data(1, (unit(place), view(place + 1), 1), FRESH, b"c--");
+        assert_eq!(got.len(), 2, "the lease is noted beside the packet");
+        for (to, message) in bed.said(1) {
+            assert_eq!((to, &message), (SWITCH, &wanted));
+            asked += 1;
+        }
+    }
+    // once, then again after a while
+    assert_eq!(asked, 1);
+    bed.later(10);
+    bed.tick(1);
+    assert_eq!(bed.said_to(1, SWITCH), wanted);
+    bed.tell(1, SWITCH, grant(1));
+    bed.later(10);
+    bed.tick(1);
+    assert_eq!(bed.said(1), []);
+    assert_eq!(bed.at(1).engine().leases().leased(), 40);
+    let lease = PortLease {
+        address: 0,
+        port: 1_024,
+        space: PortSpace::Udp,
+    };
+    let pool = PoolId(0);
+    for _ in 0..2 {
+        bed.tell(1, SWITCH, Message::PortFreed { pool, lease });
+    }
+    assert_eq!(bed.at(1).engine().leases().leased(), 39);
+    bed.end();
+}
+
+#[test]
+fn blocks_are_claimed_from_a_switch_that_starts_again() {
+    let mut bed = Bed::new(0);
+    bed.add(1, Kind::default(), &stage_of::<Ports>(256));
+    for block in [4, 2] {
+        bed.tell(1, SWITCH, grant(block));
+    }
+    let next = Peer::Switch(2);
+    bed.tell(1, next, Message::Recover { generation: 2 });
+    let said = bed.said(1);
+    assert_eq!(said[..2], [(next, grant(2)), (next, grant(4))]);
+    assert!(matches!(said[2].1, Message::Claims { last: true, .. }));
+    // and are not granted a second time
+    bed.tell(1, next, grant(4));
+    assert_eq!(bed.count(1, ActorCount::LeaseGranted), 2);
+    bed.end();
+}

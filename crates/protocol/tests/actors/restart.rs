@@ -1,0 +1,133 @@
+//! The switch starts again.
+
+use weir_nf::RuntimeId;
+use weir_protocol::View;
+use weir_protocol::actors::ActorCount;
+use weir_protocol::ids::{Clock, Peer, UnitId};
+use weir_protocol::message::{Claim, Message, Open};
+
+use crate::bed::{Bed, FRESH, SWITCH, closed, out, planned, resumed, runtime, unit, view};
+
+const U: UnitId = unit(2);
+const ONE: View = view(1);
+const NEXT: Peer = Peer::Switch(2);
+const NEW: View = View(2 << 32 | 1);
+
+fn claims(bed: &mut Bed, of: u32) -> Vec<Claim> {
+    let mut all = Vec::new();
+    let said = bed.said(of);
+    let count = said.len();
+    for (number, (to, message)) in said.into_iter().enumerate() {
+        let Message::Claims {
+            generation,
+            claims,
+            last,
+        } = message
+        else {
+            panic!("no claims: {message:?}");
+        };
+        assert_eq!((to, generation, last), (NEXT, 2, number + 1 == count));
+        all.extend(claims);
+    }
+    all
+}
+
+fn recover(bed: &mut Bed, of: u32) -> Vec<Claim> {
+    bed.tell(of, NEXT, Message::Recover { generation: 2 });
+    claims(bed, of)
+}
+
+#[test]
+fn owners_and_replicas_claim_what_they_have_and_are_fenced() {
+    let mut bed = Bed::new(2);
+    crate::replica::copied(&mut bed, 3);
+    bed.data(1, (U, ONE, 4), 0, b"n\x05-");
+    bed.carry();
+    let mine = recover(&mut bed, 1);
+    let copy = recover(&mut bed, 2);
+    assert_eq!((mine.len(), copy.len()), (1, 1));
+    let (mine, copy) = (&mine[0], &copy[0]);
+    assert_eq!((mine.unit, mine.view, mine.clock), (U, ONE, Clock(4)));
+    assert!(mine.owner && !copy.owner);
+    assert_eq!((mine.flows.len(), mine.aliases.len()), (1, 1));
+    assert_eq!((&mine.flows, &mine.aliases), (&copy.flows, &copy.aliases));
+    // nothing of the old switch counts any more
+    assert_eq!(bed.data(1, (U, ONE, 5), 0, b"c--"), []);
+    assert_eq!(bed.count(1, ActorCount::StalePacket), 1);
+    let forget = Message::Forget {
+        unit: U,
+        below: view(9),
+        ended: true,
+    };
+    bed.tell(1, SWITCH, forget);
+    assert!(bed.state(1, U).is_some());
+    assert_eq!(bed.count(1, ActorCount::MessageStale), 1);
+    // a second time the answer is the same
+    assert_eq!(recover(&mut bed, 1), vec![mine.clone()]);
+    // and it goes on in a view of the new switch
+    bed.tell(1, NEXT, Message::Open(resumed(U, (ONE, NEW), 4, 1)));
+    let _ = bed.said(1);
+    assert_eq!(bed.data(1, (U, NEW, 5), 0, b"c--"), [out(NEW, 5, 5)]);
+    bed.end();
+}
+
+#[test]
+fn the_source_of_a_move_under_way_claims_and_the_target_has_nothing() {
+    let mut bed = Bed::new(2);
+    bed.start(1, U, ONE, 3);
+    bed.tell(1, SWITCH, closed(U, (ONE, view(2)), 3, 2));
+    bed.tell(2, SWITCH, Message::Open(planned(U, (ONE, view(2)), 3, 1)));
+    bed.data(2, (U, view(2), 4), 0, b"c--");
+    let state = bed.said(1);
+    assert_eq!(recover(&mut bed, 2), []);
+    assert_eq!(bed.at(2).report().held, 0);
+    let claims = recover(&mut bed, 1);
+    assert_eq!((claims[0].view, claims[0].owner), (ONE, true));
+    // the state was on its way
+    for (_, message) in state {
+        bed.tell(2, runtime(1), message);
+    }
+    assert_eq!(bed.count(2, ActorCount::MessageStale), 1);
+    assert_eq!(bed.state(2, U), None);
+    let open = Open {
+        replica: Some(RuntimeId(2)),
+        ..resumed(U, (ONE, NEW), 3, 1)
+    };
+    bed.tell(1, NEXT, Message::Open(open));
+    bed.carry();
+    assert_eq!(bed.at(2).report().replicas, 1);
+    bed.end();
+}
+
+#[test]
+fn many_claims_come_in_pieces_and_none_is_an_answer() {
+    let mut bed = Bed::new(2);
+    for place in 0..60 {
+        bed.start(1, unit(place), view(place + 1), 2);
+    }
+    for place in 60..150 {
+        let open = planned(unit(place), (View::NONE, view(place + 1)), 0, 0);
+        let open = Open {
+            origin: weir_protocol::message::Origin::Nothing { after_loss: false },
+            ..open
+        };
+        bed.tell(1, SWITCH, Message::Open(open));
+    }
+    let _ = bed.said(1);
+    let claims = recover(&mut bed, 1);
+    assert_eq!(claims.len(), 60);
+    assert_eq!(bed.count(1, ActorCount::Unclaimed), 90);
+    assert_eq!(recover(&mut bed, 2), []);
+    bed.end();
+}
+
+#[test]
+fn a_unit_number_of_the_switch_before_may_be_used_again() {
+    let mut bed = Bed::new(1);
+    bed.start(1, U, ONE, 3);
+    recover(&mut bed, 1);
+    let got = bed.start(1, U, NEW, 2);
+    assert_eq!(got, [out(NEW, 1, 1), out(NEW, 2, 2)]);
+    assert_eq!(bed.data(1, (U, ONE, 4), FRESH, b"c--"), []);
+    bed.end();
+}

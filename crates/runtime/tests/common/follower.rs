@@ -1,0 +1,186 @@
+//! An engine under a switch, fed by hand.
+#![allow(dead_code, unreachable_pub, missing_docs)]
+
+use weir_nf::host::Stage;
+use weir_nf::prelude::*;
+use weir_packet::{Fate, FrameMeta, FramePool, LinkType, MemoryLayout, frame_flags};
+use weir_runtime::notes::{self, Note};
+use weir_runtime::{Runtime, RuntimeConfig};
+
+/// The view that all packets carry.
+pub const VIEW: u64 = 0x1_0000_0007;
+
+/// A packet as a switch sends it.
+#[derive(Clone, Debug)]
+pub struct Numbered {
+    pub unit: u64,
+    pub clock: u64,
+    pub time_ms: u64,
+    pub flags: u8,
+    pub side: Side,
+    pub bytes: Vec<u8>,
+}
+
+/// One frame of an entry, in words that can be compared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Part {
+    Out(Vec<u8>),
+    Dropped,
+    Turned(Vec<u8>, Side),
+    Applied,
+    Emitted(Vec<u8>, Side),
+    Notes(Vec<String>),
+}
+
+/// What one packet caused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    pub unit: u64,
+    pub clock: u64,
+    pub parts: Vec<Part>,
+}
+
+impl Entry {
+    pub fn notes(&self) -> Vec<String> {
+        let notes = self.parts.iter().filter_map(|part| match part {
+            Part::Notes(notes) => Some(notes.clone()),
+            _ => None,
+        });
+        notes.flatten().collect()
+    }
+}
+
+#[derive(Debug)]
+pub struct Follower {
+    pub engine: Runtime,
+    pub pool: FramePool,
+}
+
+fn describe(note: &Note<'_>) -> String {
+    match note {
+        Note::Event(line) => String::from_utf8_lossy(line).into_owned(),
+        other => format!("{other:?}"),
+    }
+}
+
+impl Follower {
+    pub fn new(stage: &Stage) -> Follower {
+        Follower::with_memory(
+            stage,
+            MemoryLayout {
+                small_frames: 2_048,
+                ..MemoryLayout::default()
+            },
+        )
+    }
+
+    pub fn with_memory(stage: &Stage, layout: MemoryLayout) -> Follower {
+        let config = RuntimeConfig {
+            seed: 42,
+            event_bytes: 1,
+            follows: true,
+            ..RuntimeConfig::default()
+        };
+        Follower {
+            engine: Runtime::new(stage, config).expect("the stage runs"),
+            pool: FramePool::with_layout(layout),
+        }
+    }
+
+    /// Applies packets in one call; gives their entries.
+    pub fn apply<'p>(&mut self, packets: impl IntoIterator<Item = &'p Numbered>) -> Vec<Entry> {
+        let mut input = Vec::new();
+        let mut sent = Vec::new();
+        for packet in packets {
+            let mut meta = FrameMeta::received(Time(packet.time_ms * 1_000_000), 0);
+            meta.unit = packet.unit;
+            meta.clock = packet.clock;
+            meta.view = VIEW;
+            meta.flags = packet.flags;
+            meta.side = packet.side;
+            meta.link = LinkType::Ethernet;
+            meta.sequence = packet.unit << 20 | packet.clock;
+            if packet.flags & frame_flags::NO_OUTPUT == 0 {
+                sent.push((packet.unit, packet.clock));
+            }
+            input.push(
+                self.pool
+                    .copy(&packet.bytes, meta)
+                    .expect("a frame is free"),
+            );
+        }
+        let mut frames = Vec::new();
+        self.engine.apply(&mut self.pool, &mut input, &mut frames);
+        assert!(input.is_empty());
+        let memory = self.pool.memory().clone();
+        let mut entries: Vec<Entry> = Vec::new();
+        let mut closed = true;
+        for frame in frames {
+            let (meta, bytes) = memory.read(&frame);
+            assert_eq!(meta.view, VIEW);
+            if closed {
+                entries.push(Entry {
+                    unit: meta.unit,
+                    clock: meta.clock,
+                    parts: Vec::new(),
+                });
+            }
+            let entry = entries.last_mut().expect("one was begun");
+            assert_eq!((entry.unit, entry.clock), (meta.unit, meta.clock));
+            entry.parts.push(match meta.fate {
+                Fate::Pending => panic!("a frame without a fate"),
+                Fate::Out => Part::Out(bytes.to_vec()),
+                Fate::Dropped => Part::Dropped,
+                Fate::Turned => {
+                    assert!(meta.flags & frame_flags::TURNED != 0);
+                    Part::Turned(bytes.to_vec(), meta.side)
+                }
+                Fate::Applied => Part::Applied,
+                Fate::Emitted => {
+                    assert!(meta.flags & frame_flags::EMITTED != 0);
+                    Part::Emitted(bytes.to_vec(), meta.side)
+                }
+                Fate::Notes => Part::Notes(
+                    notes::read(bytes)
+                        .map(|note| describe(&note.expect("the notes are whole")))
+                        .collect(),
+                ),
+            });
+            closed = meta.fate.closes();
+            self.pool.give(frame);
+        }
+        assert!(closed, "the last entry is closed");
+        let got: Vec<_> = entries.iter().map(|e| (e.unit, e.clock)).collect();
+        assert_eq!(got, sent, "an entry for each packet, in order");
+        assert_eq!(self.pool.outstanding(), 0, "no frame is kept");
+        let report = self.engine.report();
+        assert!(report.balances(), "{report:?}");
+        entries
+    }
+
+    pub fn export(&self, unit: u64) -> Option<Vec<u8>> {
+        let mut bytes = Vec::new();
+        self.engine.export_unit(unit, &mut bytes).ok()?;
+        Some(bytes)
+    }
+
+    pub fn touch(&self, unit: u64) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        self.engine.export_touch(unit, &mut bytes);
+        bytes
+    }
+
+    /// Moves a unit to another engine as bytes; false where it has none here.
+    pub fn hand_over(&mut self, unit: u64, to: &mut Follower) -> bool {
+        let bytes = self.export(unit);
+        assert_eq!(bytes.is_some(), self.engine.has_unit(unit));
+        assert_eq!(self.engine.forget_unit(unit), bytes.is_some());
+        assert!(!self.engine.has_unit(unit) && !self.engine.forget_unit(unit));
+        let Some(bytes) = bytes else {
+            return false;
+        };
+        to.engine.install_unit(unit, &bytes).expect("there is room");
+        assert_eq!(to.export(unit), Some(bytes), "it is what was sent");
+        true
+    }
+}
