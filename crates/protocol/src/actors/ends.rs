@@ -107,16 +107,18 @@ impl Actors {
             true => (hot, ending.tries),
             false => (hot, 0),
         });
-        let again = again.filter(|(_, tries)| *tries < TRIES).map(|(hot, tries)| {
-            self.counts.add(ActorCount::EndRepeated);
-            self.ask_end(hot);
-            let tries = tries + 1;
-            Ending {
-                due: now.plus(self.settings.repeat_after << tries),
-                tries,
-                clock: hot.clock,
-            }
-        });
+        let again = again
+            .filter(|(_, tries)| *tries < TRIES)
+            .map(|(hot, tries)| {
+                self.counts.add(ActorCount::EndRepeated);
+                self.ask_end(hot);
+                let tries = tries + 1;
+                Ending {
+                    due: now.plus(self.settings.repeat_after << tries),
+                    tries,
+                    clock: hot.clock,
+                }
+            });
         self.cold.get_mut(&unit)?.ending = again;
         Some(again?.due)
     }

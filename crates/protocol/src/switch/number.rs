@@ -138,12 +138,8 @@ impl Switch {
         };
         let unit = self.units.at_mut(place);
         if self.kept.keeps() {
-            let copy = if self.kept.copies() && self.kept.has_room() {
-                // The unit's state was lost before this packet, whenever it is
-                // sent again.
-                let mut meta = *meta;
-                meta.flags |= unit.fresh & frame_flags::AFTER_LOSS;
-                pool.copy(bytes, meta).ok()
+            meta.flags |= unit.fresh & frame_flags::AFTER_LOSS;
+            let copy = pool.copy(&[], meta).ok();
             unit.sent += 1;
             self.kept.push(unit, unit.sent, now, copy);
         } else {
