@@ -55,7 +55,8 @@ pub(crate) fn folder() -> PathBuf {
 /// Writes a plot beside the raw figures.
 pub(crate) fn plot(name: &str, svg: &str) -> Result<(), String> {
     let path = folder().join(name);
-    std::fs::write(&path, svg).map_err(|error| format!("can't write {}: {error}", path.display()))?;
+    std::fs::write(&path, svg)
+        .map_err(|error| format!("can't write {}: {error}", path.display()))?;
     println!("plot: {}", path.display());
     Ok(())
 }

@@ -56,12 +56,28 @@ fn held(end: &ClusterEnd, by_controller: u64) -> u64 {
 
 /// All flows to the other runtime and back.
 fn all_flows(log: &mut Log, quick: bool) -> Result<(), String> {
-    let sizes: &[u32] = if quick { &[10_000] } else { &[100_000, 300_000] };
-    println!("all flows to the other runtime and back, {RATE} packets/s of 512 bytes on all of them");
+    let sizes: &[u32] = if quick {
+        &[10_000]
+    } else {
+        &[100_000, 300_000]
+    };
+    println!(
+        "all flows to the other runtime and back, {RATE} packets/s of 512 bytes on all of them"
+    );
     println!(
         "{:>8} {:>10} {:>5} {:>9} {:>11} {:>7} {:>5} {:>10} {:>9} {:>9} {:>9} {:>9}",
-        "flows", "way", "", "time ms", "flows/s", "held", "lost", "reordered",
-        "p50 us", "p99 us", "still p50", "still p99"
+        "flows",
+        "way",
+        "",
+        "time ms",
+        "flows/s",
+        "held",
+        "lost",
+        "reordered",
+        "p50 us",
+        "p99 us",
+        "still p50",
+        "still p99"
     );
     for &flows in sizes {
         for way in Way::ALL {
@@ -166,13 +182,19 @@ fn figure(
         for (way, points) in Way::ALL.into_iter().zip(&lines) {
             let points = points.iter().map(|point| (point.x, of(point))).collect();
             let line = Line::new(way.name(), points).dots();
-            plot = plot.line(if way == Way::Central { line.dashed() } else { line });
+            plot = plot.line(if way == Way::Central {
+                line.dashed()
+            } else {
+                line
+            });
         }
         plot
     };
     let plots = [
         panel(title, Axis::new("ms"), |point| point.ms),
-        panel("latency p99 meanwhile", Axis::log("us"), |point| point.p99_us),
+        panel("latency p99 meanwhile", Axis::log("us"), |point| {
+            point.p99_us
+        }),
     ];
     log::plot(file, &svg(&plots))
 }
@@ -184,7 +206,11 @@ fn numbers(log: &mut Log, quick: bool) -> Result<(), String> {
     } else {
         &[1_000, 10_000, 50_000, 100_000]
     };
-    let what = ("time of a move by its flows", "flows moved", "hand-over-flows.svg");
+    let what = (
+        "time of a move by its flows",
+        "flows moved",
+        "hand-over-flows.svg",
+    );
     let flows = *xs.last().unwrap_or(&1) as u32;
     figure(log, what, xs, |count, way| {
         let mut scene = Scene::new(flows, RATE, way)?;
@@ -201,7 +227,11 @@ fn rates(log: &mut Log, quick: bool) -> Result<(), String> {
     } else {
         &[10_000, 50_000, 100_000, 150_000, 200_000]
     };
-    let what = ("time of a move of 10,000 flows by the rate", "packets per second", "hand-over-rate.svg");
+    let what = (
+        "time of a move of 10,000 flows by the rate",
+        "packets per second",
+        "hand-over-rate.svg",
+    );
     figure(log, what, xs, |rate, way| {
         let mut scene = Scene::new(10_000, rate, way)?;
         scene.traffic(Duration::from_millis(300))?;
@@ -213,7 +243,11 @@ fn rates(log: &mut Log, quick: bool) -> Result<(), String> {
 /// OpenNF+'s Fig. 5: moves at once.
 fn at_once(log: &mut Log, quick: bool) -> Result<(), String> {
     let xs: &[u64] = if quick { &[1, 4] } else { &[1, 5, 10, 15, 20] };
-    let what = ("time of moves of 1,000 flows by how many are at once", "moves at once", "hand-over-at-once.svg");
+    let what = (
+        "time of moves of 1,000 flows by how many are at once",
+        "moves at once",
+        "hand-over-at-once.svg",
+    );
     figure(log, what, xs, |moves, way| {
         let mut scene = Scene::new(20 * PER_MOVE, RATE, way)?;
         scene.traffic(Duration::from_millis(300))?;

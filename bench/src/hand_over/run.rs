@@ -145,7 +145,12 @@ impl Scene {
 
     /// Moves what each of `whats` selects, all at once, and waits until all
     /// are over.
-    pub(crate) fn moves(&mut self, from: u32, to: u32, whats: &[Selection]) -> Result<Moved, String> {
+    pub(crate) fn moves(
+        &mut self,
+        from: u32,
+        to: u32,
+        whats: &[Selection],
+    ) -> Result<Moved, String> {
         let mut latency = Histogram::default();
         let start = Instant::now();
         let mut flows = 0;

@@ -52,7 +52,9 @@ fn works() -> Vec<Work> {
 /// The whole table.
 pub(crate) fn table() -> Result<(), String> {
     let mut log = Log::create("switch.jsonl")?;
-    println!("one thread, ns of its time per packet, medians of {ROUNDS} rounds, generator and sink in all");
+    println!(
+        "one thread, ns of its time per packet, medians of {ROUNDS} rounds, generator and sink in all"
+    );
     println!(
         "{:28} {:>8} {:>8} {:>9} {:>15} {:>7}",
         "work", "runtimes", "engine", "with", "more (quartiles)", "target"
@@ -62,7 +64,12 @@ pub(crate) fn table() -> Result<(), String> {
             let (plain, with, more) = on_one_thread(&work, runtimes)?;
             println!(
                 "{:28} {runtimes:>8} {:>8.1} {:>9.1} {:>5.1} ({:.1}–{:.1}) {TARGET:>7}",
-                work.name, plain.median, with.median, more.median, more.lower_quartile, more.upper_quartile,
+                work.name,
+                plain.median,
+                with.median,
+                more.median,
+                more.lower_quartile,
+                more.upper_quartile,
             );
             log.line(&json!({
                 "what": "switch, one thread", "work": work.name, "runtimes": runtimes,
@@ -73,7 +80,10 @@ pub(crate) fn table() -> Result<(), String> {
     }
     println!();
     println!("threads, ns on the wall per packet, medians of {ROUNDS} rounds");
-    println!("{:28} {:>8} {:>8} {:>9} {:>6}", "work", "runtimes", "engine", "cluster", "ratio");
+    println!(
+        "{:28} {:>8} {:>8} {:>9} {:>6}",
+        "work", "runtimes", "engine", "cluster", "ratio"
+    );
     for work in works() {
         for runtimes in 1..=4 {
             let (plain, cluster) = on_threads(&work, runtimes)?;

@@ -45,6 +45,12 @@ proptest! {
             at += used;
         }
         prop_assert_eq!(at, end);
+        let one = Message::decode_one(&bytes);
+        if bytes.len() == encoded(&messages[0]).len() {
+            prop_assert_eq!(one.as_ref(), Ok(&messages[0]));
+        } else {
+            prop_assert_eq!(one, Err(DecodeError::Trailing));
+        }
     }
 
     #[test]

@@ -76,7 +76,9 @@ impl Chain {
             random.within(100, 300),
         );
         text += match self {
-            Chain::Count => "  - ip-check: {on-bad: count}\n  - size-histogram\n  - monitor: {events: false}\n",
+            Chain::Count => {
+                "  - ip-check: {on-bad: count}\n  - size-histogram\n  - monitor: {events: false}\n"
+            }
             Chain::Web => WEB,
             Chain::Nat => NAT,
             Chain::Clients => CLIENTS,

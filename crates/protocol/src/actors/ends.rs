@@ -23,7 +23,8 @@ impl Actors {
         }
         let mut due = core::mem::take(&mut self.due);
         due.clear();
-        self.engine.due_units(now, DUES, &mut due);
+        let then = now.max(self.packet_time);
+        self.engine.due_units(then, DUES, &mut due);
         for &unit in &due {
             // The timers of a view that ends are the next owner's.
             let live = self.table.live(UnitId(unit));
@@ -35,6 +36,9 @@ impl Actors {
                 });
             }
         }
+        if due.len() < DUES {
+            self.dues_seen = self.packet_time;
+        }
         // More may be due; else the engine says when.
         self.dues_from = match due.len() < DUES {
             true => now.plus(self.settings.repeat_after / 8 + 1),
@@ -43,9 +47,20 @@ impl Actors {
         self.due = due;
     }
 
+    /// True where units may be due by the packets' time that no tick was asked
+    /// for.
+    pub fn has_dues(&self) -> bool {
+        let next = self.engine.next_due();
+        self.dues_seen < self.packet_time && next.is_some_and(|at| at <= self.packet_time)
+    }
+
     /// When units are next asked for dues.
     pub(super) fn dues_at(&self) -> Option<Time> {
-        Some(self.engine.next_due()?.max(self.dues_from))
+        let next = self.engine.next_due()?;
+        // By the packets' own time, where that is ahead.
+        let is_due = next <= self.packet_time;
+        let next = if is_due { Time::ZERO } else { next };
+        Some(next.max(self.dues_from))
     }
 
     /// After a packet that may have left nothing of the unit: asks for its
@@ -92,16 +107,18 @@ impl Actors {
             true => (hot, ending.tries),
             false => (hot, 0),
         });
-        let again = again.filter(|(_, tries)| *tries < TRIES).map(|(hot, tries)| {
-            self.counts.add(ActorCount::EndRepeated);
-            self.ask_end(hot);
-            let tries = tries + 1;
-            Ending {
-                due: now.plus(self.settings.repeat_after << tries),
-                tries,
-                clock: hot.clock,
-            }
-        });
+        let again = again
+            .filter(|(_, tries)| *tries < TRIES)
+            .map(|(hot, tries)| {
+                self.counts.add(ActorCount::EndRepeated);
+                self.ask_end(hot);
+                let tries = tries + 1;
+                Ending {
+                    due: now.plus(self.settings.repeat_after << tries),
+                    tries,
+                    clock: hot.clock,
+                }
+            });
         self.cold.get_mut(&unit)?.ending = again;
         Some(again?.due)
     }

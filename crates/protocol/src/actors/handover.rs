@@ -364,12 +364,13 @@ impl Actors {
         if !known {
             self.counts.add(ActorCount::Closing);
         }
-        self.table.set(Hot { limit: at, ..hot });
+        let hot = Hot { limit: at, ..hot };
+        self.table.set(hot);
         if hot.clock == at {
             self.close(now, unit);
         } else if known {
-            // Told again, and the last packets have still not come: no later
-            // one of this view shows the gap.
+            // Said again, and still not there: the view's last packets may be
+            // lost, and none comes after them that would show the gap.
             self.ask_repeat(now, hot);
         }
     }

@@ -121,6 +121,10 @@ pub struct Actors {
     sweep_at: Option<Time>,
     /// Units are not asked for dues before.
     dues_from: Time,
+    /// Time of the packets that have come to the switch.
+    packet_time: Time,
+    /// The packets' time at which all units that were due were asked for.
+    dues_seen: Time,
     due: Vec<u64>,
     cluster: Vec<RuntimeId>,
     /// Which packet of a burst names the unit whose preference is asked.
@@ -169,6 +173,8 @@ impl Actors {
             timers: BTreeSet::new(),
             sweep_at: None,
             dues_from: Time::ZERO,
+            packet_time: Time::ZERO,
+            dues_seen: Time::ZERO,
             due: Vec::new(),
             cluster: Vec::new(),
             turn: 0,
@@ -292,6 +298,13 @@ impl Actors {
         self.busy = busy;
     }
 
+    /// Packets of this time have come, here or elsewhere. Flows are idle by
+    /// this time or by that of timers, whichever is later: packets of a
+    /// capture bring a time of their own.
+    pub fn packets_at(&mut self, time: Time) {
+        self.packet_time = self.packet_time.max(time);
+    }
+
     /// The engine, for reports.
     pub fn engine(&self) -> &Runtime {
         &self.engine
@@ -331,6 +344,25 @@ impl Actors {
         own.max(cold.unwrap_or(View::NONE))
     }
 
+    /// True where `view`, of another unit, is older than what is known of the
+    /// unit in the place. The fence behind a unit that has ended is the number
+    /// of the next view there will be, which may well be another unit's first
+    /// in this place.
+    fn is_fenced(&self, hot: &Hot, view: View) -> bool {
+        if hot.unit.0 == 0 {
+            return false;
+        }
+        let known = match hot.is_live() {
+            true => hot.view >= view,
+            false => hot.view > view,
+        };
+        known
+            || self
+                .cold
+                .get(&hot.unit)
+                .is_some_and(|cold| cold.newest() >= view)
+    }
+
     fn whereabouts(&self, unit: UnitId, view: View) -> Place {
         let Some(hot) = self.table.at(unit).filter(|_| unit.0 != 0) else {
             return Place::Nowhere;
@@ -338,7 +370,7 @@ impl Actors {
         if hot.unit != unit {
             // Views are numbered through all units: a later life in the same
             // place has higher ones.
-            return match hot.unit.0 != 0 && self.newest(&hot) >= view {
+            return match self.is_fenced(&hot, view) {
                 true => Place::Stale,
                 false => Place::Unknown,
             };
@@ -378,7 +410,7 @@ impl Actors {
             return true;
         }
         if hot.unit.0 != 0 {
-            if self.newest(&hot) >= view {
+            if self.is_fenced(&hot, view) {
                 return false;
             }
             self.counts.add(ActorCount::Superseded);

@@ -44,7 +44,8 @@ pub enum DecodeError {
     Kind(u8),
     /// The body is longer than [`MAX_BODY`].
     TooLong,
-    /// The body goes on after its last field.
+    /// The body goes on after its last field, or something follows what was to
+    /// be one message.
     Trailing,
     /// A list has more values than its message has room for.
     Count,
@@ -149,6 +150,18 @@ impl Message {
         let length = (out.len() - body) as u32;
         if let Some(place) = out.get_mut(body - 4..body) {
             place.copy_from_slice(&length.to_le_bytes());
+        }
+    }
+
+    /// The one message that `bytes` are: what a stream gives at a time.
+    ///
+    /// # Errors
+    ///
+    /// See [`DecodeError`]; [`DecodeError::Trailing`] where bytes follow.
+    pub fn decode_one(bytes: &[u8]) -> Result<Message, DecodeError> {
+        match Message::decode(bytes)? {
+            (message, used) if used == bytes.len() => Ok(message),
+            _ => Err(DecodeError::Trailing),
         }
     }
 

@@ -103,6 +103,9 @@ impl core::fmt::Display for MoveError {
 
 impl std::error::Error for MoveError {}
 
+/// Packets on their way at most where none is kept.
+const UNKEPT: usize = 16_384;
+
 /// Packets by what became of them.
 #[derive(Clone, Copy, Debug, Default)]
 struct Packets {
@@ -140,6 +143,8 @@ pub struct Switch {
     drops: Counts<SwitchDrop>,
     packets: Packets,
     hand_overs: Histogram,
+    /// Time of the packets that have come.
+    packet_time: Time,
     next_view: View,
     /// Last runtime that a unit, or a copy, was given to in turn.
     turn: usize,
@@ -167,11 +172,17 @@ impl Switch {
     ) -> Result<Switch, StageError> {
         let classifier = Classifier::new(stage, config)?;
         let places = classifier.places();
+        // Where nothing is kept and the way may lose something, what is on its
+        // way is kept in mind, to be replaced by `Lost`.
+        let most = match settings.kept {
+            0 if settings.acknowledge => UNKEPT,
+            kept => kept as usize,
+        };
         Ok(Switch {
             outbox: SwitchOutbox::default(),
             seed: config.seed,
             units: Units::new(places, config.advise),
-            kept: Kept::new(settings.kept as usize),
+            kept: Kept::new(most, settings.kept > 0),
             lanes: Lanes::default(),
             pendings: views::Pendings::default(),
             moves: moves::Moves::default(),
@@ -185,6 +196,7 @@ impl Switch {
             drops: Counts::default(),
             packets: Packets::default(),
             hand_overs: Histogram::default(),
+            packet_time: Time::ZERO,
             next_view: View::first_of(settings.generation),
             turn: 0,
             rotation: 0,

@@ -1,5 +1,7 @@
 //! What a switch reports.
 
+use weir_packet::Time;
+
 use super::{Histogram, Switch, SwitchCount, SwitchDrop};
 use crate::counts::Countable;
 
@@ -103,6 +105,26 @@ impl Switch {
                 lost: self.drops.get(SwitchDrop::Lost),
             },
         }
+    }
+
+    /// Packets (and what else was numbered, where copies are kept) that are on
+    /// their way.
+    pub fn in_flight(&self) -> u64 {
+        self.packets.flying.max(self.kept.count() as u64)
+    }
+
+    /// Units that change their owner, or wait for it.
+    pub fn moves_under_way(&self) -> u64 {
+        u64::from(self.pendings.unsettled)
+            + u64::from(self.moves.preparing)
+            + self.moves.queued() as u64
+    }
+
+    /// Packets of this time have come. Ticks are of this time or of the time
+    /// that timers go by, whichever is later: packets of a capture bring a
+    /// time of their own, and flows end by it.
+    pub fn packets_at(&mut self, time: Time) {
+        self.packet_time = self.packet_time.max(time);
     }
 
     /// Why the switch itself dropped how many packets.

@@ -181,15 +181,13 @@ impl Switch {
             };
         let base = Clock(unit.out);
         let again = base != Clock::ZERO || after_loss;
-        self.note_opened(
-            place,
-            base,
-            if after_loss {
-                Start::AfterLoss
-            } else {
-                Start::Nothing
-            },
-        );
+        let start = match (after_loss, unit.sent) {
+            (true, _) => Start::AfterLoss,
+            (false, 0) => Start::Nothing,
+            // Again: what was numbered before goes on in it.
+            (false, _) => Start::Resumed,
+        };
+        self.note_opened(place, base, start);
         // A first packet says by itself that there is no state; a replica and
         // a base it can't name.
         if replica != 0 || again {
@@ -349,9 +347,10 @@ impl Switch {
         let unit = *self.units.at(place);
         let after = after.0.max(unit.out);
         if self.kept.keeps() {
-            let clocks: Vec<u64> = self.kept.copies_of(&unit, after).map(|(n, _)| n).collect();
+            let packets = self.kept.packets_of(&unit, after);
+            let clocks: Vec<u64> = packets.map(|(clock, _)| clock).collect();
             for clock in clocks {
-                self.send_copy(now, pool, place, clock);
+                self.send_packet(now, pool, place, clock);
             }
         } else {
             for clock in after + 1..=unit.sent {

@@ -1,19 +1,21 @@
 //! The switch's thread: switches, and the runtimes around them.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
 use weir_nf::host::Stage;
 use weir_packet::{Fate, Frame, FramePool, MemoryLayout, PacketMemory, Time};
+use weir_protocol::central::Controller;
+use weir_protocol::counts::Countable as _;
 use weir_protocol::message::{MoveMode, Selection};
 use weir_protocol::settings::{ActorSettings, Dispatch, SwitchSettings};
-use weir_protocol::central::Controller;
 use weir_protocol::switch::{Lane, MoveError};
 use weir_protocol::{Message, Peer, RuntimeId, Switch};
 use weir_runtime::RuntimeConfig;
 
 use super::clock::Clock;
-use super::finish::ClusterEnd;
+use super::finish::{ClusterEnd, add_switch};
 use super::hand_overs::HandOvers;
 use super::idle::Idle;
 use super::path::{Path, PathSettings};
@@ -105,6 +107,13 @@ struct Member {
     torn: Vec<Vec<Frame>>,
 }
 
+impl Member {
+    /// True where its thread runs and was not told to finish.
+    fn is_up(&self) -> bool {
+        matches!(self.state, State::Runs | State::Drains)
+    }
+}
+
 struct Chain {
     switch: Switch,
     /// What moves go through, where they are to.
@@ -136,8 +145,11 @@ pub struct Cluster {
     pub(super) gate: GateCounts,
     pub(super) ends: Vec<WorkerEnd>,
     idle: Idle,
-    /// Packets sent whose entries are not back.
-    flying: u64,
+    /// Latest time of a packet.
+    packet_time: Time,
+    /// The question that runtimes were asked, and how many have answered.
+    echo: Option<(u64, usize)>,
+    echoes: u64,
     // What the rounds need, kept to save its allocation.
     entries: Vec<Frame>,
     inbox: Vec<ToSwitch>,
@@ -203,7 +215,9 @@ impl Cluster {
             chains.push(Chain {
                 switch,
                 // As many places as there are frames: none is dropped.
-                central: settings.central.then(|| Controller::new(layout.small_frames)),
+                central: settings
+                    .central
+                    .then(|| Controller::new(layout.small_frames)),
                 last: Vec::new(),
             });
         }
@@ -229,7 +243,9 @@ impl Cluster {
             gate: GateCounts::default(),
             ends: Vec::new(),
             idle: Idle::default(),
-            flying: 0,
+            packet_time: Time::ZERO,
+            echo: None,
+            echoes: 0,
             entries: Vec::with_capacity(BURST),
             inbox: Vec::with_capacity(MESSAGES),
         };
@@ -263,6 +279,11 @@ impl Cluster {
         let bad_path = self.settings.path.is_some();
         let plan = WorkerPlan {
             stages: self.stages.clone(),
+            places: self
+                .chains
+                .iter()
+                .map(|chain| chain.switch.classifier().places() as u32)
+                .collect(),
             config: RuntimeConfig {
                 follows: true,
                 ..self.settings.engine
@@ -300,7 +321,8 @@ impl Cluster {
         let reserve = RESERVE * self.members.len() + BURST;
         let mut room = self.pool.available().saturating_sub(reserve);
         if self.settings.kept > 0 {
-            room = room.min((self.settings.kept as usize).saturating_sub(self.flying as usize));
+            room =
+                room.min((self.settings.kept as usize).saturating_sub(self.in_flight() as usize));
         }
         room
     }
@@ -308,7 +330,19 @@ impl Cluster {
     /// Packets from the ports for a chain.
     pub fn take(&mut self, chain: usize, frames: &mut Vec<Frame>) {
         let now = self.clock.now();
+        if let Some(first) = frames.first() {
+            let time = self.pool.memory().meta(first).time;
+            if time > self.packet_time {
+                self.packet_time = time;
+                for member in &self.members {
+                    let gauge = &member.ends.gauge;
+                    gauge.packet_time.store(time.0, Ordering::Relaxed);
+                }
+            }
+        }
+        self.echo = None;
         if let Some(at) = self.chains.get_mut(chain) {
+            at.switch.packets_at(self.packet_time);
             at.switch.ingress(now, &mut self.pool, frames);
         }
         self.send(chain, now);
@@ -378,11 +412,13 @@ impl Cluster {
         // sent before them are there by then.
         drain(&mut member.ends.inbox, MESSAGES, &mut self.inbox);
         let mut worked = !self.inbox.is_empty();
+        let mut entries = false;
         for chain in 0..self.chains.len() {
             if !self.collect(place, chain) {
                 continue;
             }
             worked = true;
+            entries = true;
             if let Some(at) = self.chains.get_mut(chain) {
                 at.switch
                     .entries(now, &mut self.pool, id, &mut self.entries);
@@ -390,8 +426,19 @@ impl Cluster {
             self.send(chain, now);
         }
         let mut inbox = core::mem::take(&mut self.inbox);
+        if entries || inbox.iter().any(|m| !matches!(m, ToSwitch::Echo(_))) {
+            // Something has happened since the runtimes were asked.
+            self.echo = None;
+        }
         for message in inbox.drain(..) {
             match message {
+                ToSwitch::Echo(number) => {
+                    if let Some((asked, answers)) = &mut self.echo
+                        && *asked == number
+                    {
+                        *answers += 1;
+                    }
+                }
                 ToSwitch::Ready => self.ready(place, now),
                 ToSwitch::Relay { chain, to, message } => {
                     let at = self.chains.get_mut(chain);
@@ -437,8 +484,6 @@ impl Cluster {
         let closes = |frame: &Frame| memory.meta(frame).fate.closes();
         let whole = self.entries.iter().rposition(closes).map_or(0, |at| at + 1);
         torn.extend(self.entries.drain(whole..));
-        let closed = self.entries.iter().filter(|frame| closes(frame)).count();
-        self.flying = self.flying.saturating_sub(closed as u64);
         !self.entries.is_empty()
     }
 
@@ -527,12 +572,10 @@ impl Cluster {
                 carrier.message(from, to, message);
             }
             for lane in &mut central.outbox.lanes {
-                self.flying += lane.frames.len() as u64;
                 carrier.frames(&mut self.pool, lane);
             }
         }
         for lane in &mut outbox.lanes {
-            self.flying += lane.frames.len() as u64;
             carrier.frames(&mut self.pool, lane);
         }
         for (to, message) in outbox.messages.drain(..) {
@@ -658,17 +701,44 @@ impl Cluster {
         state == Some(State::Runs)
     }
 
-    /// True where every packet taken in has been let out or dropped, and no
-    /// hand-over is under way.
-    pub fn is_quiet(&self) -> bool {
+    /// Packets that are on their way.
+    pub fn in_flight(&self) -> u64 {
+        let chains = self.chains.iter();
+        chains.map(|chain| chain.switch.in_flight()).sum()
+    }
+
+    /// Units that change their owner, or wait for it.
+    pub fn moves_under_way(&self) -> u64 {
+        let chains = self.chains.iter();
+        chains.map(|chain| chain.switch.moves_under_way()).sum()
+    }
+
+    /// True where every packet taken in has been let out or dropped, no
+    /// hand-over is under way, and no runtime has anything to do. It takes some
+    /// calls and steps to find that out: the runtimes are asked.
+    pub fn is_quiet(&mut self) -> bool {
         let empty = |member: &Member| {
             member.paths.iter().all(Path::is_empty)
                 && member.ends.data.iter().all(|lane| lane.waiting() == 0)
                 && member.ends.entries.iter().all(|ring| ring.is_empty())
                 && member.ends.outbox.waiting() == 0
-                && member.ends.inbox.is_empty()
         };
-        self.flying == 0 && self.hand_overs.under_way() == 0 && self.members.iter().all(empty)
+        if self.in_flight() > 0 || self.moves_under_way() > 0 || !self.members.iter().all(empty) {
+            self.echo = None;
+            return false;
+        }
+        let asked = self.members.iter().filter(|m| m.is_up()).count();
+        match self.echo {
+            Some((_, answers)) => answers >= asked,
+            None => {
+                self.echoes += 1;
+                self.echo = Some((self.echoes, 0));
+                for member in self.members.iter_mut().filter(|m| m.is_up()) {
+                    member.ends.outbox.push(ToRuntime::Echo(self.echoes));
+                }
+                asked == 0
+            }
+        }
     }
 
     /// Tells all runtimes to finish.
@@ -683,13 +753,26 @@ impl Cluster {
         self.members.iter().all(|member| member.thread.is_none())
     }
 
-    /// Adds what switches and paths counted.
+    /// Adds what switches and paths counted, and takes back all frames.
     pub(super) fn sum_up_switches(&mut self, end: &mut ClusterEnd) {
         for member in &mut self.members {
             for path in &member.paths {
                 end.path.merge(path.counts);
             }
+            member
+                .torn
+                .iter_mut()
+                .for_each(|torn| self.pool.give_all(torn));
             spares::reclaim(&mut self.pool, &mut member.ends);
+        }
+        for (number, chain) in self.chains.iter_mut().enumerate() {
+            chain.switch.finish(&mut self.pool);
+            for (what, n) in chain.switch.counts().iter() {
+                end.add_count(what.name(), n);
+            }
+            if let Some(report) = end.reports.get_mut(number) {
+                add_switch(report, &chain.switch);
+            }
         }
     }
 

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use weir_protocol::RuntimeId;
+use weir_protocol::counts::Countable as _;
+use weir_protocol::switch::SwitchDrop;
+use weir_protocol::{RuntimeId, Switch};
 use weir_runtime::{FunctionReport, Report};
 
 use super::cluster::{Cluster, ClusterError, GateCounts};
@@ -49,6 +51,10 @@ impl ClusterEnd {
     pub fn count(&self, name: &str) -> u64 {
         let found = self.counts.iter().find(|(known, _)| known == name);
         found.map_or(0, |(_, n)| *n)
+    }
+
+    pub(super) fn add_count(&mut self, name: &str, n: u64) {
+        add_all(&mut self.counts, &[(name.to_owned(), n)]);
     }
 
     /// Packets that the switch could not send again.
@@ -103,7 +109,7 @@ impl Cluster {
                 }
             }
             for (name, n) in worker.counts {
-                add_all(&mut end.counts, &[(name.to_owned(), n)]);
+                end.add_count(name, n);
             }
             end.runtimes.push(RuntimeEnd {
                 id: worker.id,
@@ -119,6 +125,26 @@ impl Cluster {
         end.leaked = all.saturating_sub(self.pool.available());
         Ok((end, events))
     }
+}
+
+/// Makes the report of a chain's runtimes that of the chain: what came in, and
+/// what the switch dropped by itself.
+pub(super) fn add_switch(report: &mut Report, switch: &Switch) {
+    let (classified, gate) = (switch.classifier().report(), switch.report());
+    report.packets_in = classified.packets_in;
+    report.bytes_in = classified.bytes_in;
+    report.packets_out = gate.packets_out;
+    report.bytes_out = gate.bytes_out;
+    report.emitted = gate.emitted;
+    report.held = gate.held;
+    // Runtimes see what the classifier has passed on once more.
+    report.malformed = classified.malformed;
+    // What functions dropped is there by their reasons.
+    let functions = SwitchDrop::Functions.name();
+    let own = gate.drops.iter().filter(|(name, _)| name != functions);
+    add_all(&mut report.drops, &own.cloned().collect::<Vec<_>>());
+    report.flows.aliases_refused += classified.flows.aliases_refused;
+    report.engine_cycles += classified.engine_cycles;
 }
 
 /// Adds a runtime's report to another's of the same chain.

@@ -1,7 +1,7 @@
 //! The rings between a switch thread and its runtime threads.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use rtrb::{Consumer, Producer, RingBuffer};
 use weir_packet::Frame;
@@ -29,6 +29,8 @@ pub(super) enum ToRuntime {
         /// What.
         message: Message,
     },
+    /// Say it back when nothing is left to do.
+    Echo(u64),
     /// These run.
     Cluster(Vec<RuntimeId>),
     /// All is let out: end all flows, report, stop.
@@ -40,6 +42,8 @@ pub(super) enum ToRuntime {
 pub(super) enum ToSwitch {
     /// Its memory is reserved: it can own units.
     Ready,
+    /// It had nothing to do and nothing under way.
+    Echo(u64),
     /// To another runtime, through the controller of the central mode.
     Relay {
         /// Number of the chain.
@@ -58,11 +62,13 @@ pub(super) enum ToSwitch {
     },
 }
 
-/// What a runtime's thread says of itself without a message.
+/// What two threads tell one another without a message.
 #[derive(Debug, Default)]
 pub(super) struct Gauge {
-    /// Frames its pool has.
+    /// Frames that the runtime's pool has.
     pub(super) free: AtomicU32,
+    /// Time of the packets that have come to the switch.
+    pub(super) packet_time: AtomicU64,
 }
 
 /// The rings of one runtime to and from another.
@@ -134,6 +140,7 @@ pub(super) fn wire(runtimes: u32, chains: usize) -> Vec<(SwitchEnds, RuntimeEnds
         let (spare_to_switch, spare_from_runtime) = RingBuffer::new(SPARES);
         let gauge = Arc::new(Gauge {
             free: AtomicU32::new(u32::MAX),
+            packet_time: AtomicU64::new(0),
         });
         let peers = senders
             .into_iter()

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use weir_nf::host::Stage;
@@ -29,6 +30,8 @@ const PER_PACKET: usize = 2;
 /// What a runtime's thread is made of.
 pub(super) struct WorkerPlan {
     pub(super) stages: Arc<[Stage]>,
+    /// Places of units, per chain.
+    pub(super) places: Vec<u32>,
     pub(super) config: RuntimeConfig,
     pub(super) settings: ActorSettings,
     pub(super) path: Option<PathSettings>,
@@ -80,6 +83,8 @@ struct Worker {
     delay: u64,
     central: bool,
     finishing: bool,
+    /// What is to be said back when nothing is left to do.
+    echo: Option<u64>,
     packets: u64,
 }
 
@@ -95,9 +100,11 @@ pub(super) fn run(plan: WorkerPlan) -> Result<WorkerEnd, String> {
     let mut seats = Vec::new();
     for (number, stage) in plan.stages.iter().enumerate() {
         let engine = Runtime::new(stage, plan.config).map_err(|error| error.to_string())?;
+        let places = plan.places.get(number).copied().unwrap_or(0);
+        let advise = plan.config.advise;
         let number = u64::from(plan.ends.id.0) << 16 | number as u64;
         seats.push(Seat {
-            actors: Actors::new(engine, plan.settings),
+            actors: Actors::with_places(engine, plan.settings, places, advise),
             input: Vec::with_capacity(BURST),
             path: plan.path.map(|settings| Path::new(settings, number)),
         });
@@ -115,6 +122,7 @@ pub(super) fn run(plan: WorkerPlan) -> Result<WorkerEnd, String> {
         delay: plan.path.map_or(0, |path| path.delay),
         central: plan.central,
         finishing: false,
+        echo: None,
         packets: 0,
     };
     worker.ends.outbox.push(ToSwitch::Ready);
@@ -141,6 +149,13 @@ pub(super) fn run(plan: WorkerPlan) -> Result<WorkerEnd, String> {
 impl Seat {
     /// Ends the chain's flows and adds what was counted.
     fn close(&mut self, end: &mut WorkerEnd) {
+        self.actors.finish(&mut end.pool);
+        let engine = self.actors.engine_mut();
+        engine.finish_with(&mut end.pool, |log| {
+            end.events.extend_from_slice(log.lines());
+            log.clear();
+            log.give_whole();
+        });
         let actors = self.actors.report();
         end.units += actors.units;
         end.held_most = end.held_most.max(actors.held_most);
@@ -158,6 +173,7 @@ impl Worker {
     /// was nothing to do.
     fn round(&mut self, now: Time) -> bool {
         let mut worked = false;
+        let packet_time = Time(self.ends.gauge.packet_time.load(Ordering::Relaxed));
         // Frames are taken out first and looked at last: what a message said
         // before them of their view is there by then.
         let most = BURST.min(self.pool.available() / PER_PACKET);
@@ -178,6 +194,7 @@ impl Worker {
                         seat.actors.cluster(&runtimes);
                     }
                 }
+                ToRuntime::Echo(number) => self.echo = Some(number),
                 ToRuntime::Finish => self.finishing = true,
             }
         }
@@ -202,9 +219,17 @@ impl Worker {
             self.received = received;
         }
         for chain in 0..self.seats.len() {
-            worked |= self.serve(chain, now);
+            worked |= self.serve(chain, now, packet_time);
         }
-        self.flush(now);
+        let ahead = self.flush(now);
+        if !worked
+            && ahead
+            && self.received.is_empty()
+            && !self.seats.iter().any(|seat| seat.actors.has_dues())
+            && let Some(number) = self.echo.take()
+        {
+            self.ends.outbox.push(ToSwitch::Echo(number));
+        }
         spares::settle(
             &mut self.pool,
             &mut self.ends.spare_in,
@@ -215,10 +240,11 @@ impl Worker {
     }
 
     /// Applies the frames of a chain and does what is due in it.
-    fn serve(&mut self, chain: usize, now: Time) -> bool {
+    fn serve(&mut self, chain: usize, now: Time, packet_time: Time) -> bool {
         let Some(seat) = self.seats.get_mut(chain) else {
             return false;
         };
+        seat.actors.packets_at(packet_time);
         let due = seat.actors.next_deadline().is_some_and(|at| at <= now);
         if seat.input.is_empty() && !due {
             return false;
@@ -256,8 +282,8 @@ impl Worker {
 
     /// Sends what waits: entries, and messages once the entries that were
     /// before them are in their rings. So a state that leaves here never
-    /// overtakes what was put out before it.
-    fn flush(&mut self, now: Time) {
+    /// overtakes what was put out before it. True where nothing waits.
+    fn flush(&mut self, now: Time) -> bool {
         let mut ahead = true;
         for (seat, lane) in self.seats.iter_mut().zip(&mut self.ends.entries) {
             if let Some(path) = &mut seat.path {
@@ -292,9 +318,16 @@ impl Worker {
             }
         }
         self.ends.outbox.flush(now);
+        ahead &= self.outgoing.is_empty() && self.ends.outbox.waiting() == 0;
+        ahead &= self
+            .seats
+            .iter()
+            .all(|seat| seat.path.as_ref().is_none_or(Path::is_empty));
         for peer in self.ends.peers.iter_mut().flatten() {
             peer.to.flush(now);
+            ahead &= peer.to.waiting() == 0;
         }
+        ahead
     }
 
     /// Ends all flows, for the run is over.

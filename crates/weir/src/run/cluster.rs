@@ -131,7 +131,7 @@ impl Line {
             let mut read = 0;
             let turning = !input.is_empty();
             if turning {
-                if self.cluster.is_quiet() {
+                if self.cluster.in_flight() == 0 {
                     read = self.take(&mut input);
                 }
             } else if ended.is_none() && room > 0 {
