@@ -126,9 +126,10 @@ impl Actors {
             return self.counts.add_many(ActorCount::HoldDropped, dropped);
         };
         if ended {
+            // `below` may be above the views of the next life in this place: a
+            // word that is said again is given the number of its day.
             self.counts.add(ActorCount::Ended);
-            self.drop_unit(pool, unit);
-            return self.unmake_live(unit, below);
+            return self.drop_unit(pool, unit);
         }
         let stale = hot.is_live() && hot.view < below;
         if stale {
