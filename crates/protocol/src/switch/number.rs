@@ -59,7 +59,7 @@ impl Switch {
         }
         let unit = self.units.at_mut(place);
         if self.kept.keeps() {
-            let kept = if self.kept.has_room() {
+            let copy = if self.kept.copies() && self.kept.has_room() {
                 // The unit's state was lost before this packet, whenever it is
                 // sent again.
                 let mut meta = *meta;
@@ -68,11 +68,11 @@ impl Switch {
             } else {
                 None
             };
-            let Some(copy) = kept else {
+            if !self.kept.has_room() || self.kept.copies() && copy.is_none() {
                 self.drops.add(SwitchDrop::UnackedFull);
                 pool.give(frame);
                 return;
-            };
+            }
             unit.sent += 1;
             self.kept.push(unit, unit.sent, now, copy);
         } else {
@@ -139,10 +139,7 @@ impl Switch {
         let unit = self.units.at_mut(place);
         if self.kept.keeps() {
             meta.flags |= unit.fresh & frame_flags::AFTER_LOSS;
-            let Ok(copy) = pool.copy(&[], meta) else {
-                pool.give(frame);
-                return false;
-            };
+            let copy = pool.copy(&[], meta).ok();
             unit.sent += 1;
             self.kept.push(unit, unit.sent, now, copy);
         } else {
