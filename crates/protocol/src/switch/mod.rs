@@ -250,9 +250,12 @@ impl Switch {
     /// no view; also where there is no such runtime.
     pub fn is_drained(&self, runtime: RuntimeId) -> bool {
         let seat = self.lanes.find(runtime).unwrap_or(0);
-        self.lanes
-            .get(seat)
-            .is_none_or(|r| r.owns == 0 && r.copies == 0 && r.waits == 0)
+        // What it has is not known before all claims are.
+        self.recovery.is_none()
+            && self
+                .lanes
+                .get(seat)
+                .is_none_or(|r| r.owns == 0 && r.copies == 0 && r.waits == 0)
     }
 
     /// Units that live, by place; the one of what has no flow comes last.
