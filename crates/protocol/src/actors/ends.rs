@@ -137,8 +137,10 @@ impl Actors {
         };
         if ended {
             self.counts.add(ActorCount::Ended);
-            self.drop_unit(pool, unit);
-            return self.unmake_live(unit, below);
+            // The fence is above the views known here, no higher: `below` may
+            // be above the first view of the unit that has the place by now,
+            // whose packets may be behind this message.
+            return self.drop_unit(pool, unit);
         }
         let stale = hot.is_live() && hot.view < below;
         if stale {
