@@ -101,22 +101,24 @@ impl Actors {
             return Some(ending.due);
         }
         let hot = self.table.live(unit);
-        let still = hot.filter(|hot| {
-            hot.clock == ending.clock
-                && !hot.is_closing()
-                && ending.tries < TRIES
-                && !self.engine.has_unit(unit.0)
+        let still = hot.filter(|hot| !hot.is_closing() && !self.engine.has_unit(unit.0));
+        // Packets that leave no state may have come since.
+        let again = still.map(|hot| match hot.clock == ending.clock {
+            true => (hot, ending.tries),
+            false => (hot, 0),
         });
-        let again = still.map(|hot| {
-            self.counts.add(ActorCount::EndRepeated);
-            self.ask_end(hot);
-            let tries = ending.tries + 1;
-            Ending {
-                due: now.plus(self.settings.repeat_after << tries),
-                tries,
-                ..ending
-            }
-        });
+        let again = again
+            .filter(|(_, tries)| *tries < TRIES)
+            .map(|(hot, tries)| {
+                self.counts.add(ActorCount::EndRepeated);
+                self.ask_end(hot);
+                let tries = tries + 1;
+                Ending {
+                    due: now.plus(self.settings.repeat_after << tries),
+                    tries,
+                    clock: hot.clock,
+                }
+            });
         self.cold.get_mut(&unit)?.ending = again;
         Some(again?.due)
     }

@@ -336,7 +336,12 @@ impl Actors {
     /// The highest view known here of the unit whose record this is.
     fn newest(&self, hot: &Hot) -> View {
         let cold = self.cold.get(&hot.unit).map(Cold::newest);
-        hot.view.max(cold.unwrap_or(View::NONE))
+        // Without a live actor the record has the lowest view that may come.
+        let own = match hot.is_live() {
+            true => hot.view,
+            false => View(hot.view.0.saturating_sub(1)),
+        };
+        own.max(cold.unwrap_or(View::NONE))
     }
 
     /// True where `view`, of another unit, is older than what is known of the
