@@ -110,7 +110,7 @@ fn figures(load: &Load, samples: &[Sample]) -> String {
             .line(line("offered", &|s| s.offered as f64).dashed())
             .line(line("throughput", &|s| s.out as f64))
             .line(
-                line("what runtimes can do", &|s| {
+                line("capacity", &|s| {
                     f64::from(s.runtimes) * capacity
                 })
                 .steps(),
