@@ -83,7 +83,7 @@ chains:
       - ttl
 "#;
 
-fn stages() -> &'static [Stage] {
+pub(crate) fn stages() -> &'static [Stage] {
     static STAGES: OnceLock<Vec<Stage>> = OnceLock::new();
     STAGES.get_or_init(|| {
         let input = ChainInput {

@@ -3,6 +3,7 @@
 
 pub mod capture;
 pub mod chain_file;
+pub mod classifier;
 pub mod engine;
 pub mod http;
 pub mod input;
@@ -19,9 +20,10 @@ pub mod wire;
 pub type Target = fn(&[u8]);
 
 /// All targets by name.
-pub const TARGETS: [(&str, Target); 10] = [
+pub const TARGETS: [(&str, Target); 11] = [
     ("capture", capture::run),
     ("chain_file", chain_file::run),
+    ("classifier", classifier::run),
     ("engine", engine::run),
     ("http", http::run),
     ("message", message::run),

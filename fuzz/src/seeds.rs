@@ -103,6 +103,8 @@ pub fn seeds() -> Seeds {
             of_capture(&bytes, captures as u8, &mut seeds);
         }
     }
+    let classifiers = classifiers(&seeds);
+    seeds.extend(classifiers);
     seeds
 }
 
@@ -277,6 +279,29 @@ fn stories() -> Seeds {
                 9, 3, 0, 8, 1, 2, 3, 4, 5, 6, 7, 8, 9, 3, 1, 1, 9, 45, 2, 88, 15,
             ]);
             ("engine", story)
+        })
+        .collect()
+}
+
+/// The engine's stories, with something done to units between their packets.
+fn classifiers(seeds: &Seeds) -> Seeds {
+    let stories = seeds.iter().filter(|(target, _)| *target == "engine");
+    stories
+        .enumerate()
+        .filter_map(|(number, (_, story))| {
+            let (chain, rest) = story.split_first()?;
+            let mut random = (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+            let deeds: Vec<u8> = (0..600)
+                .map(|_| {
+                    random ^= random << 13;
+                    random ^= random >> 7;
+                    random ^= random << 17;
+                    (random >> 24) as u8
+                })
+                .collect();
+            let length = (deeds.len() as u16).to_be_bytes();
+            let parts: [&[u8]; 4] = [&[*chain], &length, &deeds, rest];
+            Some(("classifier", parts.concat()))
         })
         .collect()
 }

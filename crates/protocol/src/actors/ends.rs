@@ -36,12 +36,22 @@ impl Actors {
                 });
             }
         }
+        if due.len() < DUES {
+            self.dues_seen = self.packet_time;
+        }
         // More may be due; else the engine says when.
         self.dues_from = match due.len() < DUES {
             true => now.plus(self.settings.repeat_after / 8 + 1),
             false => now,
         };
         self.due = due;
+    }
+
+    /// True where units may be due by the packets' time that no tick was asked
+    /// for.
+    pub fn has_dues(&self) -> bool {
+        let next = self.engine.next_due();
+        self.dues_seen < self.packet_time && next.is_some_and(|at| at <= self.packet_time)
     }
 
     /// When units are next asked for dues.
@@ -91,22 +101,24 @@ impl Actors {
             return Some(ending.due);
         }
         let hot = self.table.live(unit);
-        let still = hot.filter(|hot| {
-            hot.clock == ending.clock
-                && !hot.is_closing()
-                && ending.tries < TRIES
-                && !self.engine.has_unit(unit.0)
+        let still = hot.filter(|hot| !hot.is_closing() && !self.engine.has_unit(unit.0));
+        // Packets that leave no state may have come since.
+        let again = still.map(|hot| match hot.clock == ending.clock {
+            true => (hot, ending.tries),
+            false => (hot, 0),
         });
-        let again = still.map(|hot| {
-            self.counts.add(ActorCount::EndRepeated);
-            self.ask_end(hot);
-            let tries = ending.tries + 1;
-            Ending {
-                due: now.plus(self.settings.repeat_after << tries),
-                tries,
-                ..ending
-            }
-        });
+        let again = again
+            .filter(|(_, tries)| *tries < TRIES)
+            .map(|(hot, tries)| {
+                self.counts.add(ActorCount::EndRepeated);
+                self.ask_end(hot);
+                let tries = tries + 1;
+                Ending {
+                    due: now.plus(self.settings.repeat_after << tries),
+                    tries,
+                    clock: hot.clock,
+                }
+            });
         self.cold.get_mut(&unit)?.ending = again;
         Some(again?.due)
     }

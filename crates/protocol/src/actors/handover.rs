@@ -257,6 +257,8 @@ impl Actors {
         self.say(now, unit, true);
         self.release(now, pool, unit);
         self.flush(now, pool);
+        // Nothing of the unit may have been left where it comes from.
+        self.look_for_end(now, unit, false);
         self.tidy(unit);
     }
 

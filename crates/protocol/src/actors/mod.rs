@@ -123,6 +123,8 @@ pub struct Actors {
     dues_from: Time,
     /// Time of the packets that have come to the switch.
     packet_time: Time,
+    /// The packets' time at which all units that were due were asked for.
+    dues_seen: Time,
     due: Vec<u64>,
     cluster: Vec<RuntimeId>,
     /// Which packet of a burst names the unit whose preference is asked.
@@ -172,6 +174,7 @@ impl Actors {
             sweep_at: None,
             dues_from: Time::ZERO,
             packet_time: Time::ZERO,
+            dues_seen: Time::ZERO,
             due: Vec::new(),
             cluster: Vec::new(),
             turn: 0,
@@ -333,7 +336,12 @@ impl Actors {
     /// The highest view known here of the unit whose record this is.
     fn newest(&self, hot: &Hot) -> View {
         let cold = self.cold.get(&hot.unit).map(Cold::newest);
-        hot.view.max(cold.unwrap_or(View::NONE))
+        // Without a live actor the record has the lowest view that may come.
+        let own = match hot.is_live() {
+            true => hot.view,
+            false => View(hot.view.0.saturating_sub(1)),
+        };
+        own.max(cold.unwrap_or(View::NONE))
     }
 
     /// True where `view`, of another unit, is older than what is known of the

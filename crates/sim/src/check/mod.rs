@@ -224,7 +224,7 @@ impl Checker {
         } else if known
             .part
             .as_ref()
-            .is_some_and(|p| p.bytes != part.bytes || p.time != part.time)
+            .is_some_and(|p| p.bytes != part.bytes || p.time != part.time && !is_tick(p))
             && clock.0 > unit.out
         {
             let text = format!("number {} is given to two packets", clock.0);
@@ -300,8 +300,14 @@ impl Checker {
         let known = self.units.get_mut(&id);
         if holders.start == Start::Nothing {
             // A restarted switch may give a unit's number again that it never
-            // heard of.
-            if let Some(old) = known.filter(|u| !u.ended && !u.unclaimed && u.sent > 0) {
+            // heard of. A first view that nothing was let out of may be opened
+            // once more.
+            if let Some(old) = known.filter(|u| !u.ended && !u.unclaimed) {
+                if old.out == 0 && holders.base == 0 {
+                    old.current = holders;
+                    old.settled = None;
+                    return;
+                }
                 let text = format!("a unit with {} packets begins anew", old.sent);
                 self.violated(Invariant::ExactlyOnce, Some(id), text);
             }
@@ -339,6 +345,13 @@ impl Checker {
             }
             Start::Resumed => {
                 self.tally.resumed += 1;
+                if base != unit.out {
+                    let text = format!("a view resumes at {base}, {} was let out", unit.out);
+                    self.violated(Invariant::ExactlyOnce, Some(id), text);
+                }
+            }
+            // In the same life of the switch it is a failure like any other.
+            Start::Claimed if before.view.generation() == holders.view.generation() => {
                 if base != unit.out {
                     let text = format!("a view resumes at {base}, {} was let out", unit.out);
                     self.violated(Invariant::ExactlyOnce, Some(id), text);
@@ -616,40 +629,40 @@ impl Checker {
         }
     }
 
-    /// Units that did not come back although somebody had them.
-    pub(crate) fn check_claims(&mut self, cluster: &dyn Cluster) {
+    /// A restarted switch has heard all claims and knows these units. None is
+    /// forgotten that somebody had; the others are no more.
+    pub(crate) fn restart_is_over(&mut self, live: &[UnitId], cluster: &dyn Cluster) {
         let mut missing = None;
-        for (id, unit) in &self.units {
+        let mut gone = Vec::new();
+        for (id, unit) in &mut self.units {
+            if !unit.unclaimed || unit.ended {
+                continue;
+            }
+            if live.contains(id) {
+                // Its view opens with its next packet, or in the sweep.
+                unit.unclaimed = false;
+                unit.settled = None;
+                continue;
+            }
             let had = |r: RuntimeId| !cluster.is_gone(r);
-            let holders = unit.settled.filter(|_| unit.out > 0);
-            if unit.unclaimed
-                && !unit.ended
-                && let Some(holders) = holders
+            // What has no state has nothing to lose.
+            let holders = unit.settled.filter(|_| self.reference.has_flows(*id));
+            if let Some(holders) = holders
                 && (had(holders.owner) || holders.replica.is_some_and(had))
             {
-                missing = Some((*id, unit.out));
-                break;
+                missing = missing.or(Some((*id, unit.out)));
             }
+            gone.push(*id);
+        }
+        for id in gone {
+            self.units.remove(&id);
+            self.reference.forget(id);
+            self.aliases.retain(|_, unit| *unit != id);
         }
         if let Some((id, out)) = missing.filter(|_| !self.lenient) {
             let text = format!("the switch's restart forgot the unit, after {out}");
             self.violated(Invariant::ExactlyOnce, Some(id), text);
         }
-    }
-
-    /// The restart is over: units that nobody had are no more.
-    pub(crate) fn forget_unclaimed(&mut self) {
-        let gone = |unit: &UnitRecord| unit.unclaimed && !unit.ended;
-        let ids = self
-            .units
-            .iter()
-            .filter(|(_, u)| gone(u))
-            .map(|(id, _)| *id);
-        for id in ids.collect::<Vec<_>>() {
-            self.reference.forget(id);
-            self.aliases.retain(|_, unit| *unit != id);
-        }
-        self.units.retain(|_, unit| !gone(unit));
     }
 
     /// A unit that waits: numbered packets that were not let out, or a view
@@ -681,6 +694,10 @@ impl Checker {
                     && unit.current.replica.is_none_or(|r| !cluster.is_gone(r))
         })
     }
+}
+
+fn is_tick(part: &Part) -> bool {
+    part.flags & frame_flags::TICK != 0
 }
 
 /// The same effects, whoever sends them.

@@ -33,7 +33,13 @@ impl Numbered {
         let applied = made.parts.last().map(|p| p.fate) == Some(Fate::Applied);
         let tick = |p: &Part| p.flags & frame_flags::TICK != 0;
         match &self.part {
-            Some(part) if !applied || tick(part) => Some(part.clone()),
+            Some(part) if !applied => Some(part.clone()),
+            Some(part) if tick(part) => {
+                // Made anew where no copy was kept: its time is what counts.
+                let mut part = part.clone();
+                part.time = made.parts.last()?.time;
+                Some(part)
+            }
             _ if applied && self.lost => {
                 let last = made.parts.last()?;
                 let mut part = last.clone();

@@ -165,9 +165,6 @@ impl World<'_> {
         self.say(None, || format!("V{generation} starts"));
         let time = self.time();
         if let Some(Body::Switch(switch)) = self.current_switch() {
-            for id in &ids {
-                switch.join(time, *id);
-            }
             switch.recover(time, &ids);
             for (_, id, draining) in &runtimes {
                 if *draining {
@@ -229,8 +226,11 @@ impl World<'_> {
     pub(super) fn look(&mut self) {
         if self.recovering && self.has_recovered() {
             self.recovering = false;
-            self.checker.check_claims(&Seen(&self.processes));
-            self.checker.forget_unclaimed();
+            let live: Vec<UnitId> = match self.current_switch() {
+                Some(Body::Switch(switch)) => switch.live_units().collect(),
+                _ => Vec::new(),
+            };
+            self.checker.restart_is_over(&live, &Seen(&self.processes));
         }
         self.check_report();
         self.let_drained_leave();

@@ -423,8 +423,9 @@ impl World<'_> {
             Delivery::Frames(carried) => {
                 for one in carried {
                     let line = format!(
-                        "{to} gets packet {} of view {} from {from}{}",
+                        "{to} gets packet {} of {} in view {} from {from}{}",
                         one.clock.0,
+                        show_unit(one.unit),
                         show_view(one.view),
                         crate::trace::flags(one.part.flags)
                     );

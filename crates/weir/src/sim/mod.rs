@@ -198,8 +198,9 @@ fn trace(args: &Sim, settings: &Settings, recorded: Option<&[Recorded]>) -> Outc
     let plan = Plan::draw(args.seed, settings, recorded);
     let (outcome, trace) = run(settings, &plan, Trace::kept()).map_err(Failure::outside)?;
     let about = outcome.violation.as_ref().and_then(|v| v.unit);
+    // Earlier lives in the same place may matter.
     for line in trace.lines() {
-        if about.is_none_or(|unit| line.unit.is_none_or(|u| u == unit)) {
+        if about.is_none_or(|unit| line.unit.is_none_or(|u| u.slot() == unit.slot())) {
             crate::output::line(&report::line(line))?;
         }
     }
