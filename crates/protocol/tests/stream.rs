@@ -284,6 +284,33 @@ fn a_round_trip_that_grows_is_measured_again() {
     assert_eq!(exchange(&mut here, &mut there, 100_000_000), 1);
 }
 
+/// Karn: nobody knows which transmission was answered.
+#[test]
+fn a_frame_that_was_sent_twice_is_not_measured() {
+    let [mut here, mut there] = pair(StreamSettings::default());
+    let ms = |n: u64| Time(n * 1_000_000);
+    here.send(b"x").expect("room");
+    here.poll_frame(ms(0)).expect("a frame, which is lost");
+    assert_eq!(here.next_deadline(), Some(ms(10)));
+    let again = here.poll_frame(ms(10)).expect("the frame again");
+    there.receive(ms(11), &again).expect("genuine");
+    let answer = there.poll_frame(ms(12)).expect("an acknowledgement");
+    here.receive(ms(13), &answer).expect("genuine");
+    assert!(here.is_idle());
+    assert_eq!(here.round_trip(), None);
+    // The wait stays doubled until there is a measurement.
+    here.send(b"y").expect("room");
+    let once = here.poll_frame(ms(20)).expect("a frame");
+    assert_eq!(here.next_deadline(), Some(ms(40)));
+    there.receive(ms(21), &once).expect("genuine");
+    let answer = there.poll_frame(ms(22)).expect("an acknowledgement");
+    here.receive(ms(23), &answer).expect("genuine");
+    assert_eq!(here.round_trip(), Some(3_000_000));
+    here.send(b"z").expect("room");
+    here.poll_frame(ms(50)).expect("a frame");
+    assert_eq!(here.next_deadline(), Some(ms(80)));
+}
+
 #[test]
 fn a_dead_peer_is_reported_and_a_late_answer_heals() {
     let settings = StreamSettings::default();

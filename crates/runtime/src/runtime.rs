@@ -21,6 +21,9 @@ use crate::report::{FlowReport, FunctionReport, Report};
 /// Most wider scopes in one stage.
 pub(crate) const MAX_SCOPES: usize = 4;
 
+/// Flows that end between two looks at the log of events, at the end.
+const FLOWS_AT_THE_END: usize = 256;
+
 const NO_UNIT: UnitPlace = UnitPlace {
     clock: 0,
     unit: NO_FLOW,
@@ -375,13 +378,23 @@ impl Runtime {
     /// Ends all flows and gives held packets back to `pool`, as dropped; the
     /// last events are in [`Runtime::events`] afterwards.
     pub fn finish(&mut self, pool: &mut FramePool) {
+        self.finish_with(pool, |_| {});
+    }
+
+    /// The same; `events` is shown the log before, after each few flows, and at
+    /// the end, and may empty it: so many may end that it can't hold them all.
+    pub fn finish_with(&mut self, pool: &mut FramePool, mut events: impl FnMut(&mut EventLog)) {
         self.drop_held(pool, None);
         let live: Vec<u32> = match &self.table {
             Some(table) => table.flows.live().collect(),
             None => Vec::new(),
         };
-        for flow in live {
-            self.end_flow(pool, flow, CloseReason::Shutdown);
+        events(&mut self.world.events);
+        for flows in live.chunks(FLOWS_AT_THE_END) {
+            for &flow in flows {
+                self.end_flow(pool, flow, CloseReason::Shutdown);
+            }
+            events(&mut self.world.events);
         }
         // `close` takes no packets, but nothing stops a function from asking.
         for frame in self.world.emits.frames.drain(..) {

@@ -25,3 +25,6 @@ mod world;
 
 pub use check::{Invariant, Tally, Violation};
 pub use world::Outcome;
+
+#[cfg(test)]
+mod central_tests;

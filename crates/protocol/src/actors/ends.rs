@@ -36,12 +36,22 @@ impl Actors {
                 });
             }
         }
+        if due.len() < DUES {
+            self.dues_seen = self.packet_time;
+        }
         // More may be due; else the engine says when.
         self.dues_from = match due.len() < DUES {
             true => now.plus(self.settings.repeat_after / 8 + 1),
             false => now,
         };
         self.due = due;
+    }
+
+    /// True where units may be due by the packets' time that no tick was asked
+    /// for.
+    pub fn has_dues(&self) -> bool {
+        let next = self.engine.next_due();
+        self.dues_seen < self.packet_time && next.is_some_and(|at| at <= self.packet_time)
     }
 
     /// When units are next asked for dues.
@@ -97,16 +107,18 @@ impl Actors {
             true => (hot, ending.tries),
             false => (hot, 0),
         });
-        let again = again.filter(|(_, tries)| *tries < TRIES).map(|(hot, tries)| {
-            self.counts.add(ActorCount::EndRepeated);
-            self.ask_end(hot);
-            let tries = tries + 1;
-            Ending {
-                due: now.plus(self.settings.repeat_after << tries),
-                tries,
-                clock: hot.clock,
-            }
-        });
+        let again = again
+            .filter(|(_, tries)| *tries < TRIES)
+            .map(|(hot, tries)| {
+                self.counts.add(ActorCount::EndRepeated);
+                self.ask_end(hot);
+                let tries = tries + 1;
+                Ending {
+                    due: now.plus(self.settings.repeat_after << tries),
+                    tries,
+                    clock: hot.clock,
+                }
+            });
         self.cold.get_mut(&unit)?.ending = again;
         Some(again?.due)
     }

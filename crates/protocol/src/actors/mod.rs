@@ -123,6 +123,8 @@ pub struct Actors {
     dues_from: Time,
     /// Time of the packets that have come to the switch.
     packet_time: Time,
+    /// The packets' time at which all units that were due were asked for.
+    dues_seen: Time,
     due: Vec<u64>,
     cluster: Vec<RuntimeId>,
     /// Which packet of a burst names the unit whose preference is asked.
@@ -172,6 +174,7 @@ impl Actors {
             sweep_at: None,
             dues_from: Time::ZERO,
             packet_time: Time::ZERO,
+            dues_seen: Time::ZERO,
             due: Vec::new(),
             cluster: Vec::new(),
             turn: 0,

@@ -93,7 +93,7 @@ impl Switch {
             None if unit.fresh == 0 => (unit.view(), unit.owner, unit.replica),
             // Nothing of the first view was let out, so nothing is lost with
             // it, as long as its packets can be sent again.
-            _ if self.kept.keeps() || unit.sent == unit.out => {
+            _ if self.kept.copies() || unit.sent == unit.out => {
                 return self.begin_again(now, pool, place, 0);
             }
             _ => return self.lose(now, pool, place),
@@ -200,7 +200,7 @@ impl Switch {
 
     fn first_refused(&mut self, now: Time, pool: &mut FramePool, place: u32) {
         let unit = *self.units.at(place);
-        let can_repeat = self.kept.keeps() || unit.sent == unit.out;
+        let can_repeat = self.kept.copies() || unit.sent == unit.out;
         if unit.tries < moves::TRIES && can_repeat {
             self.begin_again(now, pool, place, unit.owner);
         } else {

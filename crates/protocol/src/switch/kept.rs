@@ -1,10 +1,10 @@
 //! Copies of packets that were not let out, and entries that came early.
 //!
 //! A slab of nodes. A unit's nodes are a list in the order of their clocks;
-//! nodes with a copy are in one more list, in the order in which they were
-//! last sent, so that what is due for repeating is always at its head. With
-//! copies every clock after `out` has a node. Without, only parked entries
-//! have one.
+//! nodes of packets on their way are in one more list, in the order in which they were
+//! last sent, so that what is due for repeating is always at its head. Every
+//! clock after `out` has a node, with a copy of its packet or without; where
+//! nothing is kept and the way loses nothing, only parked entries have one.
 
 use std::collections::VecDeque;
 
@@ -22,6 +22,8 @@ struct Node {
     /// When it was last sent.
     at: Time,
     copy: Option<Frame>,
+    /// It is in the list by time.
+    listed: bool,
     /// Place of its unit.
     unit: u32,
     /// Next clock of the unit.
@@ -51,9 +53,11 @@ pub(super) struct Parked {
 pub(super) struct Kept {
     nodes: Vec<Node>,
     free: Vec<u32>,
-    /// Most copies.
+    /// Most packets on their way.
     most: usize,
-    copies: usize,
+    /// Copies of them are kept.
+    copies: bool,
+    count: usize,
     high: usize,
     oldest: Link,
     newest: Link,
@@ -68,12 +72,13 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    pub(super) fn new(most: usize) -> Kept {
+    pub(super) fn new(most: usize, copies: bool) -> Kept {
         Kept {
             nodes: Vec::with_capacity(most),
             free: Vec::with_capacity(most),
             most,
-            copies: 0,
+            copies,
+            count: 0,
             high: 0,
             oldest: 0,
             newest: 0,
@@ -86,24 +91,30 @@ impl Kept {
         }
     }
 
-    /// True where copies are kept at all.
+    /// True where every packet on its way has a node.
     #[inline]
     pub(super) const fn keeps(&self) -> bool {
         self.most > 0
     }
 
-    /// Copies there are.
-    pub(super) const fn copies(&self) -> usize {
+    /// Packets on their way.
+    pub(super) const fn count(&self) -> usize {
+        self.count
+    }
+
+    /// True where it has a copy there.
+    #[inline]
+    pub(super) const fn copies(&self) -> bool {
         self.copies
     }
 
-    /// True where one more copy has room.
+    /// True where one more packet has room.
     #[inline]
     pub(super) const fn has_room(&self) -> bool {
-        self.copies < self.most
+        self.count < self.most
     }
 
-    /// Most copies and most parked entries there were at a time.
+    /// Most packets on their way and most parked entries there were at a time.
     pub(super) const fn high_water(&self) -> (usize, usize) {
         (self.high, self.parked_high)
     }
@@ -163,14 +174,15 @@ impl Kept {
         self.nodes.get_mut((link as usize).wrapping_sub(1))
     }
 
-    /// Keeps a copy of the unit's newest packet.
+    /// Keeps the unit's newest packet in mind.
     #[inline]
-    pub(super) fn push(&mut self, unit: &mut Unit, clock: u64, now: Time, copy: Frame) {
+    pub(super) fn push(&mut self, unit: &mut Unit, clock: u64, now: Time, copy: Option<Frame>) {
         let older = self.newest;
         let at = self.take(Node {
             clock,
             at: now,
-            copy: Some(copy),
+            copy,
+            listed: true,
             unit: unit.id as u32,
             next: 0,
             older,
@@ -189,9 +201,9 @@ impl Kept {
             None => unit.first = link,
         }
         unit.last = link;
-        self.copies += 1;
+        self.count += 1;
         self.recent += 1;
-        self.high = self.high.max(self.copies);
+        self.high = self.high.max(self.count);
     }
 
     fn unlink(&mut self, older: Link, newer: Link) {
@@ -220,7 +232,9 @@ impl Kept {
             let (older, newer, parked, era) = (node.older, node.newer, node.parked, node.era);
             if let Some(copy) = node.copy.take() {
                 pool.give(copy);
-                self.copies -= 1;
+            }
+            if node.listed {
+                self.count -= 1;
                 self.unlink(older, newer);
                 self.left(era);
             }
@@ -281,6 +295,7 @@ impl Kept {
                     clock,
                     at: Time::ZERO,
                     copy: None,
+                    listed: false,
                     unit: unit.id as u32,
                     next,
                     older: 0,
@@ -345,34 +360,34 @@ impl Kept {
         Some(core::mem::take(parked))
     }
 
-    /// The unit's copies after `after`, each with its clock.
-    pub(super) fn copies_of<'a>(
+    /// The unit's packets after `after`: each one's clock, and its copy.
+    pub(super) fn packets_of<'a>(
         &'a self,
         unit: &Unit,
         after: u64,
-    ) -> impl Iterator<Item = (u64, &'a Frame)> + 'a {
+    ) -> impl Iterator<Item = (u64, Option<&'a Frame>)> + 'a {
         let mut link = unit.first;
         core::iter::from_fn(move || {
             let node = self.node(link)?;
             link = node.next;
             Some(node)
         })
-        .filter(move |node| node.clock > after)
-        .filter_map(|node| Some((node.clock, node.copy.as_ref()?)))
+        .filter(move |node| node.clock > after && node.listed)
+        .map(|node| (node.clock, node.copy.as_ref()))
     }
 
-    /// The copy that was sent longest ago: when, of which unit's place, and
+    /// The packet that was sent longest ago: when, of which unit's place, and
     /// its clock.
     pub(super) fn oldest(&self) -> Option<(Time, u32, u64)> {
         let node = self.node(self.oldest)?;
         Some((node.at, node.unit, node.clock))
     }
 
-    /// The copy of the node sent longest ago, unless its entry is here
-    /// already; the node goes to the end of the list as sent now.
-    pub(super) fn renew_oldest(&mut self, now: Time) -> Option<&Frame> {
+    /// The packet sent longest ago goes to the end of the list, as sent now.
+    /// False where its entry is here already.
+    pub(super) fn renew_oldest(&mut self, now: Time) -> bool {
         let link = self.oldest;
-        let newer = self.node(link)?.newer;
+        let newer = self.node(link).map_or(0, |node| node.newer);
         if newer != 0 {
             self.unlink(0, newer);
             let newest = self.newest;
@@ -385,11 +400,10 @@ impl Kept {
             }
             self.newest = link;
         }
-        let node = self.node_mut(link)?;
+        let Some(node) = self.node_mut(link) else {
+            return false;
+        };
         node.at = now;
-        if node.parked != 0 {
-            return None;
-        }
-        node.copy.as_ref()
+        node.parked == 0
     }
 }

@@ -40,7 +40,11 @@ impl Switch {
             if is_missing && *last == (unit.id, unit.out) && unit.owner != 0 {
                 self.send_again(now, pool, place, Clock(unit.out));
             }
-            *last = if is_missing { (unit.id, unit.out) } else { (0, 0) };
+            *last = if is_missing {
+                (unit.id, unit.out)
+            } else {
+                (0, 0)
+            };
         }
         self.missing.seen = seen;
     }

@@ -103,6 +103,9 @@ impl core::fmt::Display for MoveError {
 
 impl std::error::Error for MoveError {}
 
+/// Packets on their way at most where none is kept.
+const UNKEPT: usize = 16_384;
+
 /// Packets by what became of them.
 #[derive(Clone, Copy, Debug, Default)]
 struct Packets {
@@ -169,11 +172,17 @@ impl Switch {
     ) -> Result<Switch, StageError> {
         let classifier = Classifier::new(stage, config)?;
         let places = classifier.places();
+        // Where nothing is kept and the way may lose something, what is on its
+        // way is kept in mind, to be replaced by `Lost`.
+        let most = match settings.kept {
+            0 if settings.acknowledge => UNKEPT,
+            kept => kept as usize,
+        };
         Ok(Switch {
             outbox: SwitchOutbox::default(),
             seed: config.seed,
             units: Units::new(places, config.advise),
-            kept: Kept::new(settings.kept as usize),
+            kept: Kept::new(most, settings.kept > 0),
             lanes: Lanes::default(),
             pendings: views::Pendings::default(),
             moves: moves::Moves::default(),

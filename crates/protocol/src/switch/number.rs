@@ -59,16 +59,20 @@ impl Switch {
         }
         let unit = self.units.at_mut(place);
         if self.kept.keeps() {
-            let kept = if self.kept.has_room() {
-                pool.copy(bytes, *meta).ok()
+            let copy = if self.kept.copies() && self.kept.has_room() {
+                // The unit's state was lost before this packet, whenever it is
+                // sent again.
+                let mut meta = *meta;
+                meta.flags |= unit.fresh & frame_flags::AFTER_LOSS;
+                pool.copy(bytes, meta).ok()
             } else {
                 None
             };
-            let Some(copy) = kept else {
+            if !self.kept.has_room() || self.kept.copies() && copy.is_none() {
                 self.drops.add(SwitchDrop::UnackedFull);
                 pool.give(frame);
                 return;
-            };
+            }
             unit.sent += 1;
             self.kept.push(unit, unit.sent, now, copy);
         } else {
@@ -134,10 +138,8 @@ impl Switch {
         };
         let unit = self.units.at_mut(place);
         if self.kept.keeps() {
-            let Ok(copy) = pool.copy(&[], meta) else {
-                pool.give(frame);
-                return false;
-            };
+            meta.flags |= unit.fresh & frame_flags::AFTER_LOSS;
+            let copy = pool.copy(&[], meta).ok();
             unit.sent += 1;
             self.kept.push(unit, unit.sent, now, copy);
         } else {

@@ -110,7 +110,7 @@ impl Switch {
     /// Packets (and what else was numbered, where copies are kept) that are on
     /// their way.
     pub fn in_flight(&self) -> u64 {
-        self.packets.flying.max(self.kept.copies() as u64)
+        self.packets.flying.max(self.kept.count() as u64)
     }
 
     /// Units that change their owner, or wait for it.

@@ -226,37 +226,27 @@ impl Switch {
                     continue;
                 }
             }
-            self.send_oldest(now, pool);
+            if self.kept.renew_oldest(now) {
+                self.send_packet(now, pool, place, clock);
+            }
         }
     }
 
-    fn send_oldest(&mut self, now: Time, pool: &mut FramePool) {
-        let Some((_, place, clock)) = self.kept.oldest() else {
-            return;
-        };
+    /// Sends one packet of a unit again, or what stands for it.
+    pub(super) fn send_packet(&mut self, now: Time, pool: &mut FramePool, place: u32, clock: u64) {
         let memory = pool.memory().clone();
-        let sent = self.kept.renew_oldest(now).and_then(|copy| {
-            let (meta, bytes) = memory.read(copy);
-            pool.copy(bytes, *meta).ok()
-        });
-        if let Some(frame) = sent {
-            self.send_frame(pool, place, clock, frame, frame_flags::REPEATED);
-            self.counts.add(SwitchCount::Repeated);
-        }
-    }
-
-    /// Sends the copy of one packet.
-    pub(super) fn send_copy(&mut self, _now: Time, pool: &mut FramePool, place: u32, clock: u64) {
-        let memory = pool.memory().clone();
-        let unit = self.units.at(place);
-        let copy = self.kept.copies_of(unit, clock - 1).next();
-        let sent = copy.filter(|(n, _)| *n == clock).and_then(|(_, copy)| {
-            let (meta, bytes) = memory.read(copy);
-            pool.copy(bytes, *meta).ok()
-        });
-        if let Some(frame) = sent {
-            self.send_frame(pool, place, clock, frame, frame_flags::REPEATED);
-            self.counts.add(SwitchCount::Repeated);
+        let unit = *self.units.at(place);
+        let packet = self.kept.packets_of(&unit, clock - 1).next();
+        match packet.filter(|(number, _)| *number == clock) {
+            Some((_, Some(copy))) => {
+                let (meta, bytes) = memory.read(copy);
+                if let Ok(frame) = pool.copy(bytes, *meta) {
+                    self.send_frame(pool, place, clock, frame, frame_flags::REPEATED);
+                    self.counts.add(SwitchCount::Repeated);
+                }
+            }
+            Some((_, None)) => self.send_lost(now, pool, &unit, clock),
+            None => {}
         }
     }
 
@@ -270,7 +260,8 @@ impl Switch {
             frame_flags::LOST
         };
         if let Ok(frame) = pool.copy(&[], meta) {
-            self.send_frame(pool, unit.id as u32, clock, frame, flag);
+            let flags = flag | frame_flags::REPEATED;
+            self.send_frame(pool, unit.id as u32, clock, frame, flags);
             self.counts.add(SwitchCount::LostSent);
         }
     }

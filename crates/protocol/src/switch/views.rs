@@ -347,9 +347,10 @@ impl Switch {
         let unit = *self.units.at(place);
         let after = after.0.max(unit.out);
         if self.kept.keeps() {
-            let clocks: Vec<u64> = self.kept.copies_of(&unit, after).map(|(n, _)| n).collect();
+            let packets = self.kept.packets_of(&unit, after);
+            let clocks: Vec<u64> = packets.map(|(clock, _)| clock).collect();
             for clock in clocks {
-                self.send_copy(now, pool, place, clock);
+                self.send_packet(now, pool, place, clock);
             }
         } else {
             for clock in after + 1..=unit.sent {

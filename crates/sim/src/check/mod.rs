@@ -350,6 +350,13 @@ impl Checker {
                     self.violated(Invariant::ExactlyOnce, Some(id), text);
                 }
             }
+            // In the same life of the switch it is a failure like any other.
+            Start::Claimed if before.view.generation() == holders.view.generation() => {
+                if base != unit.out {
+                    let text = format!("a view resumes at {base}, {} was let out", unit.out);
+                    self.violated(Invariant::ExactlyOnce, Some(id), text);
+                }
+            }
             Start::Claimed => self.claimed(id, holders, cluster),
             Start::AfterLoss | Start::Nothing => {
                 if base != unit.out {

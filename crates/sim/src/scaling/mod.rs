@@ -162,6 +162,8 @@ pub struct Summary {
     pub lost: u64,
     /// Packets dropped otherwise.
     pub dropped: u64,
+    /// Packets still under way at the end: 0, or something is stuck.
+    pub held: u64,
     /// Packets that left before one that came earlier in their flow.
     pub reordered: u64,
     /// Packets that left twice.

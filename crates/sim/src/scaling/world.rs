@@ -67,8 +67,8 @@ struct World<'a> {
     workloads: Vec<(RuntimeId, Workload)>,
     exit: Exit,
     out: u64,
-    /// Of runtimes that are no more.
-    gone: Totals,
+    /// Lost at the inputs of runtimes that are no more.
+    gone_lost: u64,
     scratch: Vec<Frame>,
     summary: Summary,
 }
@@ -224,7 +224,7 @@ impl<'a> World<'a> {
             workloads: Vec::new(),
             exit: Exit::default(),
             out: 0,
-            gone: Totals::default(),
+            gone_lost: 0,
             scratch: Vec::new(),
             summary: Summary::default(),
         })
@@ -280,8 +280,7 @@ impl<'a> World<'a> {
             self.switch.leave(now, id);
             self.carry_out(now);
             if let Some(mut node) = self.nodes.remove(&id) {
-                self.gone.dropped += node.actors.engine().report().dropped();
-                self.gone.lost += node.lost + u64::from(node.queued);
+                self.gone_lost += node.lost + u64::from(node.queued);
                 for frame in node.queue.drain(..) {
                     self.pool.give(frame);
                 }
@@ -447,7 +446,7 @@ impl<'a> World<'a> {
         for lane in &mut outbox.lanes {
             for frame in lane.frames.drain(..) {
                 let Some(node) = self.nodes.get_mut(&lane.to) else {
-                    self.gone.lost += u64::from(is_packet(&self.pool, &frame));
+                    self.gone_lost += u64::from(is_packet(&self.pool, &frame));
                     self.pool.give(frame);
                     continue;
                 };
@@ -475,14 +474,18 @@ impl<'a> World<'a> {
     }
 
     fn totals(&self, offered: u64) -> Totals {
+        // What functions dropped the switch knows as well; what inputs lost it
+        // replaces by `Lost`, sooner or later.
+        let drops = self.switch.report().drops;
+        let other = drops.iter().filter(|(reason, _)| reason != "lost");
         let mut totals = Totals {
             offered,
             out: self.out,
-            ..self.gone
+            lost: self.gone_lost,
+            dropped: other.map(|(_, count)| count).sum(),
         };
         for node in self.nodes.values() {
             totals.lost += node.lost;
-            totals.dropped += node.actors.engine().report().dropped();
         }
         totals
     }
@@ -493,6 +496,7 @@ impl<'a> World<'a> {
         self.summary.out = totals.out;
         self.summary.lost = totals.lost;
         self.summary.dropped = totals.dropped;
+        self.summary.held = self.switch.report().held;
         self.summary.reordered = self.exit.reordered;
         self.summary.doubled = self.exit.doubled + self.exit.strange;
         self.summary.runtimes = self.nodes.len() as u32;

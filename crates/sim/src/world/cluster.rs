@@ -230,8 +230,7 @@ impl World<'_> {
                 Some(Body::Switch(switch)) => switch.live_units().collect(),
                 _ => Vec::new(),
             };
-            self.checker
-                .restart_is_over(&live, &Seen(&self.processes));
+            self.checker.restart_is_over(&live, &Seen(&self.processes));
         }
         self.check_report();
         self.let_drained_leave();

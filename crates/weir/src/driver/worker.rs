@@ -151,10 +151,11 @@ impl Seat {
     fn close(&mut self, end: &mut WorkerEnd) {
         self.actors.finish(&mut end.pool);
         let engine = self.actors.engine_mut();
-        engine.finish(&mut end.pool);
-        let lines = engine.events();
-        end.events.extend_from_slice(lines.lines());
-        lines.clear();
+        engine.finish_with(&mut end.pool, |log| {
+            end.events.extend_from_slice(log.lines());
+            log.clear();
+            log.give_whole();
+        });
         let actors = self.actors.report();
         end.units += actors.units;
         end.held_most = end.held_most.max(actors.held_most);
@@ -224,7 +225,7 @@ impl Worker {
         if !worked
             && ahead
             && self.received.is_empty()
-            && !self.is_due(packet_time)
+            && !self.seats.iter().any(|seat| seat.actors.has_dues())
             && let Some(number) = self.echo.take()
         {
             self.ends.outbox.push(ToSwitch::Echo(number));
@@ -256,13 +257,6 @@ impl Worker {
         }
         self.carry(chain, now);
         true
-    }
-
-    /// True where a flow has been idle for its time-out.
-    fn is_due(&self, packet_time: Time) -> bool {
-        let due = |seat: &Seat| seat.actors.engine().next_due();
-        let next = self.seats.iter().filter_map(due).min();
-        next.is_some_and(|at| at <= packet_time)
     }
 
     /// Empties the outbox of a chain's actors.
