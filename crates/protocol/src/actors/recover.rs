@@ -62,12 +62,14 @@ impl Actors {
                     self.counts.add(ActorCount::Claimed);
                     claims.push(claim);
                 }
-                // What has no state has no names: nobody could find it.
-                None => {
+                // What has no state has no names: nobody could find it. What
+                // the new switch has opened since is its own.
+                None if self.newest(&hot).generation() < generation => {
                     if self.drop_stateless(pool, &hot) {
                         self.counts.add(ActorCount::Unclaimed);
                     }
                 }
+                None => {}
             }
             if claims.len() >= CLAIMS {
                 let claims = core::mem::take(&mut claims);
