@@ -64,12 +64,12 @@ impl Actors {
                 }
                 // What has no state has no names: nobody could find it. What
                 // the new switch has opened since is its own.
-                None if self.newest(&hot).generation() < generation => {
-                    if self.drop_stateless(pool, &hot) {
+                None => {
+                    let is_old = self.newest(&hot).generation() < generation;
+                    if is_old && self.drop_stateless(pool, &hot) {
                         self.counts.add(ActorCount::Unclaimed);
                     }
                 }
-                None => {}
             }
             if claims.len() >= CLAIMS {
                 let claims = core::mem::take(&mut claims);
