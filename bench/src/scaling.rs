@@ -109,12 +109,7 @@ fn figures(load: &Load, samples: &[Sample]) -> String {
         axes("Load and throughput", "packets per second")
             .line(line("offered", &|s| s.offered as f64).dashed())
             .line(line("throughput", &|s| s.out as f64))
-            .line(
-                line("what runtimes can do", &|s| {
-                    f64::from(s.runtimes) * capacity
-                })
-                .steps(),
-            ),
+            .line(line("capacity", &|s| f64::from(s.runtimes) * capacity).steps()),
         axes("Runtimes", "number").line(line("runtimes", &|s| f64::from(s.runtimes)).steps()),
         axes("Packets lost at full inputs", "per second").line(line("lost", &|s| s.lost as f64)),
         axes("Flows moved by scaling out", "flows in a second")

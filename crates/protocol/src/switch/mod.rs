@@ -21,7 +21,6 @@ mod inbox;
 mod kept;
 mod lanes;
 mod leases;
-mod missing;
 mod moves;
 mod names;
 mod number;
@@ -135,7 +134,6 @@ pub struct Switch {
     moves: moves::Moves,
     lessor: leases::Lessor,
     timers: timers::Timers,
-    missing: missing::Missing,
     sweep: failure::Sweep,
     recovery: Option<restart::Recovery>,
     leftovers: restart::Leftovers,
@@ -188,7 +186,6 @@ impl Switch {
             moves: moves::Moves::default(),
             lessor: leases::Lessor::new(&stage.pools),
             timers: timers::Timers::default(),
-            missing: missing::Missing::default(),
             sweep: failure::Sweep::default(),
             recovery: None,
             leftovers: restart::Leftovers::default(),
@@ -253,9 +250,12 @@ impl Switch {
     /// no view; also where there is no such runtime.
     pub fn is_drained(&self, runtime: RuntimeId) -> bool {
         let seat = self.lanes.find(runtime).unwrap_or(0);
-        self.lanes
-            .get(seat)
-            .is_none_or(|r| r.owns == 0 && r.copies == 0 && r.waits == 0)
+        // What it has is not known before all claims are.
+        self.recovery.is_none()
+            && self
+                .lanes
+                .get(seat)
+                .is_none_or(|r| r.owns == 0 && r.copies == 0 && r.waits == 0)
     }
 
     /// Units that live, by place; the one of what has no flow comes last.

@@ -421,9 +421,7 @@ impl Runtime {
     }
 
     fn set_head_clock(&mut self, flow: u32, clock: u64) {
-        if let Some(table) = &mut self.table
-            && table.scopes.is_empty()
-        {
+        if let Some(table) = &mut self.table {
             table.flows.blocks.head_mut(flow).clock = clock;
         }
     }

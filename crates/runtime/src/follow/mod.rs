@@ -128,8 +128,9 @@ impl Runtime {
         follow.is_some_and(|follow| follow.units.has_flows(unit))
     }
 
-    /// True where a function's state of the unit, or the set of its flows,
-    /// aliases or fragments, is not what it was at the last call (or install).
+    /// True where a function's state of the unit, the phase of a connection,
+    /// or the set of its flows, aliases or fragments, is not what it was at the
+    /// last call (or install).
     /// It may say so where a state was written with what it was, never too
     /// rarely.
     pub fn take_changed(&mut self, unit: u64) -> bool {

@@ -264,7 +264,7 @@ impl Checker {
                     replica,
                     start: from,
                 };
-                self.opened(unit, holders, cluster);
+                self.opened(unit, holders);
             }
             Done::Settled { unit, view } => {
                 if let Some(record) = self.units.get_mut(&unit)
@@ -286,7 +286,7 @@ impl Checker {
         }
     }
 
-    fn opened(&mut self, id: UnitId, holders: Holders, cluster: &dyn Cluster) {
+    fn opened(&mut self, id: UnitId, holders: Holders) {
         self.tally.views += 1;
         if holders.view <= self.highest {
             let text = format!(
@@ -357,7 +357,7 @@ impl Checker {
                     self.violated(Invariant::ExactlyOnce, Some(id), text);
                 }
             }
-            Start::Claimed => self.claimed(id, holders, cluster),
+            Start::Claimed => self.claimed(id, holders),
             Start::AfterLoss | Start::Nothing => {
                 if base != unit.out {
                     let text = format!("after a loss a view opens at {base}, not {}", unit.out);
@@ -369,7 +369,7 @@ impl Checker {
 
     /// What was applied and not let out before the switch's restart is lost;
     /// the reference applies it too.
-    fn claimed(&mut self, id: UnitId, holders: Holders, _: &dyn Cluster) {
+    fn claimed(&mut self, id: UnitId, holders: Holders) {
         self.tally.claimed += 1;
         let Some(unit) = self.units.get_mut(&id) else {
             return;
@@ -385,14 +385,16 @@ impl Checker {
         for clock in out + 1..=base {
             let made = unit.entry_of_any_view(Clock(clock));
             let known = unit.numbered.remove(&clock);
-            let Some((known, made)) = known.zip(made) else {
-                continue;
+            let applied = known.zip(made).and_then(|(k, m)| Some((k.applied(&m)?, m)));
+            let Some((part, made)) = applied else {
+                let text = format!("a restart goes on after {clock}, which nobody applied");
+                return self.violated(Invariant::ExactlyOnce, Some(id), text);
             };
-            let Some(part) = known.applied(&made) else {
-                continue;
-            };
-            self.tally.switch_restart += u64::from(part.flags & frame_flags::TICK == 0);
-            self.reference.apply(id, holders.view, &part, &made);
+            self.tally.switch_restart += u64::from(!is_tick(&part));
+            if let Some(text) = self.reference.compare(id, holders.view, &part, &made) {
+                let text = format!("entry {clock} before the restart: {text}");
+                return self.violated(Invariant::Equivalence, Some(id), text);
+            }
         }
         for known in unit.numbered.split_off(&(base + 1)).into_values() {
             let tick = |p: &Part| p.flags & frame_flags::TICK != 0;

@@ -7,7 +7,7 @@ use weir_protocol::{Clock, Peer, RuntimeId, UnitId};
 use super::links::ProcessNo;
 use super::process::{Body, Process};
 use super::{DRAIN, EXPIRE, Event, LOOK, Phase, World};
-use crate::check::{Cluster, Invariant, show_unit};
+use crate::check::{Cluster, Invariant, show_unit, show_view};
 
 /// The processes, as the checker sees them.
 pub(super) struct Seen<'a>(pub(super) &'a [Process]);
@@ -372,10 +372,13 @@ impl World<'_> {
                     .zip(right.iter().flatten())
                     .position(|(a, b)| a != b);
                 let text = format!(
-                    "at {} the state is {}, {} is right; they differ at {at:?}",
+                    "at {} the state of view {} is {}, {} is right; they differ at {at:?}: {} and {}",
                     unit.out,
+                    show_view(unit.current.view),
                     show(&state),
-                    show(&right)
+                    show(&right),
+                    around(&state, at),
+                    around(&right, at),
                 );
                 differ = Some((*id, text));
                 break;
@@ -475,4 +478,11 @@ fn merge<K: weir_protocol::counts::Countable>(
     count: u64,
 ) {
     *counts.entry(format!("{of}.{}", what.name())).or_default() += count;
+}
+
+/// The bytes at a place, as people read them.
+fn around(state: &Option<Vec<u8>>, at: Option<usize>) -> String {
+    let from = at.unwrap_or(0) & !7;
+    let bytes = state.iter().flatten().skip(from).take(16);
+    bytes.map(|byte| format!("{byte:02x}")).collect()
 }
