@@ -287,11 +287,7 @@ impl Runtime {
                 return left;
             }
             left &= !bit;
-            let clock = if FOLLOWS && !wider {
-                meta.clock
-            } else {
-                head.clock + 1
-            };
+            let clock = if FOLLOWS { meta.clock } else { head.clock + 1 };
             head.last_seen = head.last_seen.max(now);
             head.clock = clock;
             places[i] = Place {
@@ -310,7 +306,7 @@ impl Runtime {
                 let units = &mut scratch.units;
                 let noted = note_units(table, units, i, sought.candidate, now);
                 if FOLLOWS {
-                    table.set_unit_clock(units, i, meta.clock);
+                    table.set_clocks(units, i, meta.clock);
                 } else {
                     (meta.unit, meta.clock) = noted;
                 }

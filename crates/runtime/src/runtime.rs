@@ -9,7 +9,7 @@ use weir_nf::host::{
 use weir_nf::{BufferPool, CloseReason, EventLog, Leases, Needs, Scope, Tally, WorkSpace};
 use weir_packet::{
     Advise, Depth, FlowKey, Frame, FramePool, Headers, KeyOptions, Malformed, PacketMemory,
-    ParseOptions,
+    ParseOptions, Time,
 };
 
 use crate::drops::Reasons;
@@ -378,12 +378,19 @@ impl Runtime {
     /// Ends all flows and gives held packets back to `pool`, as dropped; the
     /// last events are in [`Runtime::events`] afterwards.
     pub fn finish(&mut self, pool: &mut FramePool) {
-        self.finish_with(pool, |_| {});
+        self.finish_with(pool, Time::ZERO, |_| {});
     }
 
-    /// The same; `events` is shown the log before, after each few flows, and at
-    /// the end, and may empty it: so many may end that it can't hold them all.
-    pub fn finish_with(&mut self, pool: &mut FramePool, mut events: impl FnMut(&mut EventLog)) {
+    /// The same at a time, if no later packet has come. `events` is shown the
+    /// log before, after each few flows, and at the end, and may empty it: so
+    /// many may end that it can't hold them all.
+    pub fn finish_with(
+        &mut self,
+        pool: &mut FramePool,
+        now: Time,
+        mut events: impl FnMut(&mut EventLog),
+    ) {
+        self.now = self.now.max(now.0);
         self.drop_held(pool, None);
         let live: Vec<u32> = match &self.table {
             Some(table) => table.flows.live().collect(),

@@ -498,7 +498,7 @@ fn a_restored_unit_is_where_it_was() {
     let errors = [
         rig.classifier.restore(unit, &again, &[]),
         rig.classifier.restore(unit + (1 << 32), &again, &[]),
-        rig.classifier.restore(unit - 1, &flows, &[]),
+        rig.classifier.restore(unit - 1, &flows[1..], &[]),
         rig.classifier
             .restore(unit - 1, &again, &[(again[0].0, alias(name, false))]),
     ];
@@ -520,9 +520,17 @@ fn a_restored_unit_is_where_it_was() {
     assert_eq!(corrupt, [const { Err(SnapshotError::Corrupt) }; 4]);
     assert_eq!(rig.classifier.report().flows, before);
 
-    // The places around it are free, and its next life is another.
-    let new = rig.udp(STRANGER, SERVER);
-    assert_eq!(new, 1 << 32);
+    // A flow that another unit has stays there, and no unit is refused for it.
+    let caller = [(callers, caller_is_b)];
+    let second = unit - 1;
+    assert_eq!(rig.classifier.restore(second, &caller, &[]), Ok(()));
+    assert_eq!(rig.classifier.unit_of(&callers), Some(unit));
+    rig.classifier.remove_unit(second, &mut Vec::new());
+    assert_eq!(rig.classifier.unit_of(&callers), Some(unit));
+
+    // The places around it are free, and the next lives are others.
+    assert_eq!(rig.udp(STRANGER, SERVER), 8 << 32 | 4);
+    assert_eq!(rig.udp("10.0.0.3:5", SERVER), 1 << 32);
     let mut freed = Vec::new();
     rig.classifier.remove_unit(unit, &mut freed);
     freed.sort();

@@ -10,9 +10,11 @@ use weir_packet::{Frame, FramePool, MemoryLayout, Time};
 use weir_protocol::central::{Central, Controller};
 use weir_protocol::message::{MoveMode, Selection};
 use weir_protocol::settings::{ActorSettings, SwitchSettings};
+use weir_protocol::switch::SwitchCount;
 use weir_protocol::{Actors, Message, Peer, RuntimeId, Switch};
 use weir_runtime::{Runtime, RuntimeConfig};
 
+use crate::random::Random;
 use crate::scaling::flows::{Exit, frame};
 
 const FLOWS: u32 = 200;
@@ -42,8 +44,9 @@ enum Cargo {
     Relay(RuntimeId, Message),
 }
 
-/// One process, lossless and in order per way.
+/// One process; packets to runtimes may be lost or late where `bad` has a seed.
 struct Rig {
+    bad: Option<Random>,
     pool: FramePool,
     switch: Switch,
     runtimes: BTreeMap<RuntimeId, Actors>,
@@ -58,11 +61,12 @@ struct Rig {
 }
 
 impl Rig {
-    fn new(central: bool) -> Rig {
+    fn new(central: bool, bad: Option<u64>) -> Rig {
         let stage = stage();
         let config = RuntimeConfig::default();
         let switch = Switch::new(&stage, config, SwitchSettings::default()).unwrap();
         let mut rig = Rig {
+            bad: bad.map(|seed| Random::new(seed, 0)),
             pool: FramePool::with_layout(MemoryLayout {
                 small_frames: 32_768,
                 small_bytes: 1_024,
@@ -91,7 +95,7 @@ impl Rig {
             rig.runtimes.insert(id, Actors::new(engine, settings));
             rig.switch.join(rig.now(), id);
         }
-        rig.from_switch();
+        rig.carry_switch();
         rig
     }
 
@@ -103,16 +107,35 @@ impl Rig {
         if matches!(&cargo, Cargo::Frames(frames) if frames.is_empty()) {
             return;
         }
-        let at = self.round + delay;
+        let mut at = self.round + delay;
+        let is_data = matches!((from, to), (Peer::Switch(_), Peer::Runtime(_)));
+        let cargo = match (cargo, &mut self.bad) {
+            (Cargo::Frames(frames), Some(random)) if is_data => {
+                let mut come = Vec::new();
+                for frame in frames {
+                    match random.chance(50) {
+                        true => self.pool.give(frame),
+                        false => come.push(frame),
+                    }
+                }
+                at += if random.chance(100) {
+                    random.within(1, 5)
+                } else {
+                    0
+                };
+                Cargo::Frames(come)
+            }
+            (cargo, _) => cargo,
+        };
         let place = self.ways.partition_point(|way| way.0 <= at);
         self.ways.insert(place, (at, from, to, cargo));
     }
 
-    fn from_switch(&mut self) {
+    fn carry_switch(&mut self) {
         if let Some(controller) = &mut self.controller {
             controller.from_switch(&mut self.pool, &mut self.switch.outbox);
         }
-        self.from_controller();
+        self.carry_controller();
         let outbox = &mut self.switch.outbox;
         let messages = core::mem::take(&mut outbox.messages);
         let lanes: Vec<_> = outbox
@@ -134,7 +157,7 @@ impl Rig {
         }
     }
 
-    fn from_controller(&mut self) {
+    fn carry_controller(&mut self) {
         let Some(controller) = &mut self.controller else {
             return;
         };
@@ -148,7 +171,7 @@ impl Rig {
         }
     }
 
-    fn from_runtime(&mut self, id: RuntimeId) {
+    fn carry_runtime(&mut self, id: RuntimeId) {
         let outbox = core::mem::take(&mut self.runtimes.get_mut(&id).unwrap().outbox);
         let from = Peer::Runtime(id);
         self.send(1, from, Peer::Switch(1), Cargo::Frames(outbox.entries));
@@ -174,12 +197,12 @@ impl Rig {
                 (Peer::Runtime(id), Cargo::Frames(mut frames)) => {
                     let actors = self.runtimes.get_mut(&id).unwrap();
                     actors.frames(now, &mut self.pool, &mut frames);
-                    self.from_runtime(id);
+                    self.carry_runtime(id);
                 }
                 (Peer::Runtime(id), Cargo::Message(message)) => {
                     let actors = self.runtimes.get_mut(&id).unwrap();
                     actors.message(now, &mut self.pool, from, message);
-                    self.from_runtime(id);
+                    self.carry_runtime(id);
                 }
                 (_, Cargo::Relay(to, message)) => {
                     let (Peer::Runtime(from), Some(controller)) = (from, &mut self.controller)
@@ -187,18 +210,18 @@ impl Rig {
                         panic!("states come from runtimes")
                     };
                     controller.from_runtime(from, to, message);
-                    self.from_controller();
+                    self.carry_controller();
                 }
                 (_, Cargo::Frames(mut frames)) => {
                     let Peer::Runtime(id) = from else {
                         panic!("entries come from runtimes")
                     };
                     self.switch.entries(now, &mut self.pool, id, &mut frames);
-                    self.from_switch();
+                    self.carry_switch();
                 }
                 (_, Cargo::Message(message)) => {
                     self.switch.message(now, &mut self.pool, from, message);
-                    self.from_switch();
+                    self.carry_switch();
                 }
             }
         }
@@ -210,16 +233,16 @@ impl Rig {
             *number += 1;
         }
         self.switch.ingress(now, &mut self.pool, &mut input);
-        self.from_switch();
+        self.carry_switch();
         if self.switch.next_deadline().is_some_and(|at| at <= now) {
             self.switch.tick(now, &mut self.pool);
-            self.from_switch();
+            self.carry_switch();
         }
         for id in [A, B] {
             let actors = self.runtimes.get_mut(&id).unwrap();
             if actors.next_deadline().is_some_and(|at| at <= now) {
                 actors.tick(now, &mut self.pool);
-                self.from_runtime(id);
+                self.carry_runtime(id);
             }
         }
     }
@@ -236,7 +259,7 @@ impl Rig {
             .switch
             .move_units(now, Some(from), to, &Selection::All, MoveMode::Push)
             .unwrap();
-        self.from_switch();
+        self.carry_switch();
         moved
     }
 
@@ -259,8 +282,8 @@ impl Rig {
 }
 
 /// All flows start, all at A go to B, all at B to A, under traffic.
-fn there_and_back(central: bool) -> (Rig, u32) {
-    let mut rig = Rig::new(central);
+fn there_and_back(central: bool, bad: Option<u64>) -> (Rig, u32) {
+    let mut rig = Rig::new(central, bad);
     rig.rounds(10, 0..FLOWS);
     let mut moved = rig.move_all(A, B);
     rig.rounds(20, 0..FLOWS);
@@ -272,7 +295,7 @@ fn there_and_back(central: bool) -> (Rig, u32) {
 
 #[test]
 fn central_moves_lose_double_and_reorder_nothing_and_states_arrive() {
-    let (rig, moved) = there_and_back(true);
+    let (rig, moved) = there_and_back(true, None);
     assert_eq!(rig.out, u64::from(FLOWS) * 50);
     assert_eq!(
         (rig.exit.reordered, rig.exit.doubled, rig.exit.strange),
@@ -294,10 +317,10 @@ fn central_moves_lose_double_and_reorder_nothing_and_states_arrive() {
     assert_eq!(controller.held(), 0);
 
     // The distributed way ends in the same states, and so does no move at all.
-    let (push, pushed) = there_and_back(false);
+    let (push, pushed) = there_and_back(false, None);
     assert_eq!((push.out, pushed), (rig.out, moved));
     assert_eq!(push.exit.reordered + push.exit.doubled, 0);
-    let mut still = Rig::new(false);
+    let mut still = Rig::new(false, None);
     still.rounds(50, 0..FLOWS);
     still.rounds(1_000, 0..0);
     assert_eq!(push.states().2.len(), states.len());
@@ -313,7 +336,7 @@ fn central_moves_lose_double_and_reorder_nothing_and_states_arrive() {
 
 #[test]
 fn a_runtimes_death_during_central_moves_is_as_harmless_as_otherwise() {
-    let mut rig = Rig::new(true);
+    let mut rig = Rig::new(true, None);
     rig.rounds(10, 0..FLOWS);
     rig.move_all(A, B);
     rig.rounds(1, 0..FLOWS);
@@ -321,7 +344,7 @@ fn a_runtimes_death_during_central_moves_is_as_harmless_as_otherwise() {
     // go on. It had half of the flows itself: those are lost, by name.
     let now = rig.now();
     rig.switch.suspect(now, &mut rig.pool, B);
-    rig.from_switch();
+    rig.carry_switch();
     rig.rounds(20, 0..FLOWS);
     rig.rounds(1_000, 0..0);
     assert_eq!((rig.exit.reordered, rig.exit.doubled), (0, 0));
@@ -331,4 +354,22 @@ fn a_runtimes_death_during_central_moves_is_as_harmless_as_otherwise() {
     assert_eq!(a, FLOWS as usize);
     let ended = controller.counts().get(Central::Superseded);
     assert_eq!(ended, u64::from(FLOWS / 2));
+}
+
+#[test]
+fn packets_that_are_lost_or_late_on_their_way_come_out_once_and_in_order_in_both_modes() {
+    for seed in 0..8 {
+        for central in [true, false] {
+            let (rig, moved) = there_and_back(central, Some(seed));
+            assert_eq!(rig.out, u64::from(FLOWS) * 50, "seed {seed}");
+            let exit = &rig.exit;
+            assert_eq!((exit.reordered, exit.doubled, exit.strange), (0, 0, 0));
+            assert!(moved >= FLOWS / 2, "seed {seed}: {moved}");
+            let repeated = rig.switch.counts().get(SwitchCount::Repeated);
+            assert!(repeated > 0);
+            if let Some(controller) = &rig.controller {
+                assert_eq!(controller.held(), 0);
+            }
+        }
+    }
 }

@@ -4,9 +4,9 @@
 use weir_packet::{FramePool, Time};
 
 use super::cold::{Ending, Role};
-use super::table::Hot;
+use super::table::{ENDED, Hot};
 use super::{ActorCount, Actors};
-use crate::ids::{UnitId, View};
+use crate::ids::{Clock, UnitId, View};
 use crate::message::Message;
 
 /// How often the end of an empty unit is asked for; each time waits longer. A
@@ -137,11 +137,11 @@ impl Actors {
             let dropped = self.hold.drop_below(pool, unit, below);
             return self.counts.add_many(ActorCount::HoldDropped, dropped);
         };
-        if ended {
-            // `below` may be above the views of the next life in this place: a
-            // word that is said again is given the number of its day.
+        // With a view that is not below, another life has the unit's number.
+        if ended && self.newest(&hot) < below {
             self.counts.add(ActorCount::Ended);
-            return self.drop_unit(pool, unit);
+            self.drop_unit(pool, unit);
+            return self.bury(unit, below);
         }
         let stale = hot.is_live() && hot.view < below;
         if stale {
@@ -183,6 +183,19 @@ impl Actors {
         let dropped = self.hold.drop_below(pool, unit, below);
         self.counts.add_many(ActorCount::HoldDropped, dropped);
         self.tidy(unit);
+    }
+
+    /// Notes that a unit is over. The numbers of its own views stay what they
+    /// were: another life in its place may have begun before the switch said
+    /// this.
+    fn bury(&mut self, unit: UnitId, below: View) {
+        if let Some(hot) = self.table.of(unit) {
+            self.table.set(Hot {
+                flags: ENDED,
+                limit: Clock(below.0),
+                ..hot
+            });
+        }
     }
 
     /// Bytes of all actors that are kept as such.

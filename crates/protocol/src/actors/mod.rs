@@ -38,7 +38,7 @@ use weir_runtime::Runtime;
 
 use self::cold::{Cold, Role, Stored};
 use self::hold::Hold;
-use self::table::{Hot, LIVE, Table};
+use self::table::{ENDED, Hot, LIVE, Table};
 use crate::counts::Counts;
 use crate::ids::{Clock, Peer, RuntimeId, UnitId, View};
 use crate::message::Message;
@@ -378,6 +378,9 @@ impl Actors {
         if hot.is_live() && hot.view == view {
             return Place::Live;
         }
+        if hot.is_over(view) {
+            return Place::Stale;
+        }
         if let Some(cold) = self.cold.get(&unit) {
             if cold.waiting.is_some_and(|w| w.open.view == view) {
                 return Place::Waiting;
@@ -461,7 +464,7 @@ impl Actors {
             self.live -= u32::from(hot.is_live());
             self.table.set(Hot {
                 view: hot.view.max(fence),
-                flags: 0,
+                flags: hot.flags & ENDED,
                 ..hot
             });
         }

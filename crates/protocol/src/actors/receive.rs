@@ -20,6 +20,8 @@ const NO_PACKET: u8 = frame_flags::TICK | frame_flags::LOST;
 impl Actors {
     /// Data frames from the switch.
     pub fn frames(&mut self, now: Time, pool: &mut FramePool, frames: &mut Vec<Frame>) {
+        // A packet may be older than those before, and its flow be due at once.
+        self.dues_seen = Time::ZERO;
         self.packets += frames.len() as u64;
         let memory = Arc::clone(pool.memory());
         let mut left = frames.drain(..);

@@ -57,6 +57,11 @@ impl Actors {
         let mut claims = Vec::new();
         let units: Vec<Hot> = self.table.units().collect();
         for hot in units {
+            // A switch that has opened a view has heard enough of the unit:
+            // this is an old question.
+            if self.newest(&hot).generation() >= generation {
+                continue;
+            }
             match self.claim_of(&hot) {
                 Some(claim) => {
                     self.counts.add(ActorCount::Claimed);

@@ -16,6 +16,8 @@ pub(crate) const REPLICA: u16 = 2;
 pub(crate) const GAP: u16 = 4;
 /// Packets are copied to the unit's next owner.
 pub(crate) const COPYING: u16 = 8;
+/// The unit is over: views below the limit are stale, whatever its own were.
+pub(crate) const ENDED: u16 = 16;
 
 const VIEW: u64 = (1 << 48) - 1;
 
@@ -30,7 +32,8 @@ pub(crate) struct Hot {
     pub(crate) flags: u16,
     /// Last packet applied.
     pub(crate) clock: Clock,
-    /// Last packet that may be applied.
+    /// Last packet that may be applied. Of an ended unit the lowest view that
+    /// another life under its number could have.
     pub(crate) limit: Clock,
 }
 
@@ -39,6 +42,11 @@ impl Hot {
 
     pub(crate) fn is_live(&self) -> bool {
         self.flags & LIVE != 0
+    }
+
+    /// True where no actor of this view can come: the unit is over.
+    pub(crate) fn is_over(&self, view: View) -> bool {
+        self.flags & ENDED != 0 && view.0 < self.limit.0
     }
 
     /// True where the view is ending (or its switch's time is over).

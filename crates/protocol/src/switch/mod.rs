@@ -21,7 +21,6 @@ mod inbox;
 mod kept;
 mod lanes;
 mod leases;
-mod missing;
 mod moves;
 mod names;
 mod number;
@@ -135,7 +134,6 @@ pub struct Switch {
     moves: moves::Moves,
     lessor: leases::Lessor,
     timers: timers::Timers,
-    missing: missing::Missing,
     sweep: failure::Sweep,
     recovery: Option<restart::Recovery>,
     leftovers: restart::Leftovers,
@@ -188,7 +186,6 @@ impl Switch {
             moves: moves::Moves::default(),
             lessor: leases::Lessor::new(&stage.pools),
             timers: timers::Timers::default(),
-            missing: missing::Missing::default(),
             sweep: failure::Sweep::default(),
             recovery: None,
             leftovers: restart::Leftovers::default(),

@@ -85,7 +85,6 @@ impl Switch {
         self.repeat_views(now, pool);
         self.repeat_forgets(now);
         self.repeat_packets(now, pool);
-        self.look_over(now, pool);
     }
 
     /// When [`Switch::tick`] has something to do next.
@@ -112,7 +111,6 @@ impl Switch {
             self.timers.forgets.front().map(|f| f.at.plus(after)),
             self.recovery.as_ref().map(|r| r.asked.plus(after)),
             copies.map(|(at, ..)| at.plus(after)),
-            self.next_look(),
         ]
         .into_iter()
         .flatten()

@@ -173,3 +173,23 @@ fn functions_say_where_they_want_to_be() {
     assert_eq!(bed.said(1), []);
     bed.end();
 }
+
+#[test]
+fn the_word_of_an_end_may_come_after_another_life_has_begun() {
+    let ended = |unit| Message::Forget {
+        unit,
+        below: view(9),
+        ended: true,
+    };
+    let mut bed = Bed::new(1);
+    bed.start(1, U, ONE, 2);
+    bed.tell(1, SWITCH, ended(U));
+    // a lower view than the end's word names, and another life
+    let next = UnitId(2 << 32 | u64::from(U.slot()));
+    assert_eq!(bed.start(1, next, view(5), 2).len(), 2);
+    bed.tell(1, SWITCH, ended(U));
+    assert_eq!(bed.data(1, (next, view(5), 3), 0, b"c--").len(), 1);
+    // the first life stays over
+    assert_eq!(bed.data(1, (U, view(3), 1), FRESH, b"c--"), []);
+    bed.end();
+}

@@ -131,3 +131,17 @@ fn a_unit_number_of_the_switch_before_may_be_used_again() {
     assert_eq!(bed.data(1, (U, ONE, 4), FRESH, b"c--"), []);
     bed.end();
 }
+
+#[test]
+fn an_old_question_does_not_drop_what_the_new_switch_has_begun() {
+    let mut bed = Bed::new(1);
+    bed.start(1, unit(9), ONE, 1);
+    recover(&mut bed, 1);
+    // a first view whose first packet is late
+    bed.data(1, (U, NEW, 2), FRESH, b"c--");
+    let _ = bed.said(1);
+    recover(&mut bed, 1);
+    let got = bed.data(1, (U, NEW, 1), FRESH, b"c--");
+    assert_eq!(got, [out(NEW, 1, 1), out(NEW, 2, 2)]);
+    bed.end();
+}

@@ -176,21 +176,20 @@ impl FlowTable {
         (id, clock)
     }
 
-    /// Sets the clock of the coarsest scope's unit of packet `i`, whose units
-    /// were noted by [`FlowTable::enter_units`]: under a switch it is the
-    /// packet's.
+    /// Sets the clocks of the units of packet `i` that were noted by
+    /// [`FlowTable::enter_units`]: under a switch they are the packet's, so
+    /// that they do not depend on packets which were not applied here.
     #[inline]
-    pub(crate) fn set_unit_clock<const S: usize, const N: usize>(
+    pub(crate) fn set_clocks<const S: usize, const N: usize>(
         &mut self,
         units: &mut [[UnitPlace; N]; S],
         i: usize,
         clock: u64,
     ) {
-        if let Some(number) = self.scopes.len().checked_sub(1) {
-            let place = &mut units[number][i];
+        for (scope, places) in self.scopes.iter_mut().zip(units) {
+            let place = &mut places[i];
             place.clock = clock;
-            let blocks = &mut self.scopes[number].records.blocks;
-            blocks.head_mut(place.unit).clock = clock;
+            scope.records.blocks.head_mut(place.unit).clock = clock;
         }
     }
 

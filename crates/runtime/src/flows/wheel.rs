@@ -23,6 +23,8 @@ struct Link {
 pub(crate) struct Wheel {
     heads: Vec<u32>,
     links: Vec<Link>,
+    /// A bit per slot that has a record.
+    used: [u64; SLOTS / 64],
     /// Second up to which slots have been emptied; 0 before the first packet.
     second: u64,
 }
@@ -45,6 +47,7 @@ impl Wheel {
                 };
                 records
             ],
+            used: [0; SLOTS / 64],
             second: 0,
         }
     }
@@ -64,6 +67,7 @@ impl Wheel {
             self.links[head as usize].previous = record;
         }
         self.heads[slot as usize] = record;
+        self.used[slot as usize / 64] |= 1 << (slot % 64);
     }
 
     /// Takes a record out; nothing happens if it is not in.
@@ -78,6 +82,9 @@ impl Wheel {
         }
         if previous == NIL {
             self.heads[slot as usize] = next;
+            if next == NIL {
+                self.used[slot as usize / 64] &= !(1 << (slot % 64));
+            }
         } else {
             self.links[previous as usize].next = next;
         }
@@ -87,12 +94,28 @@ impl Wheel {
         self.links[record as usize].slot = NIL;
     }
 
-    /// The earliest time at which [`Wheel::due`] may give a record; `None`
-    /// where none is in the wheel.
+    /// A time before which [`Wheel::due`] gives no record; `None` where none
+    /// is in the wheel.
     pub(crate) fn next(&self) -> Option<u64> {
+        let words = self.used.len();
         let first = (self.second % SLOTS as u64) as usize;
-        let ahead = (0..SLOTS).find(|step| self.heads[(first + step) % SLOTS] != NIL)?;
-        Some((self.second + ahead as u64) * 1_000_000_000)
+        // The first word is looked at twice: from its slot on, and at the end
+        // up to it.
+        for step in 0..=words {
+            let at = (first / 64 + step) % words;
+            let seen = match step {
+                0 => u64::MAX << (first % 64),
+                _ if step == words => !(u64::MAX << (first % 64)),
+                _ => u64::MAX,
+            };
+            let used = self.used[at] & seen;
+            if used != 0 {
+                let slot = at * 64 + used.trailing_zeros() as usize;
+                let ahead = (slot + SLOTS - first) % SLOTS;
+                return Some((self.second + ahead as u64) * 1_000_000_000);
+            }
+        }
+        None
     }
 
     /// A record whose slot has come up by `now`, taken out of the wheel.
@@ -141,7 +164,14 @@ mod tests {
         assert_eq!(wheel.due(1_005 * S), None);
         assert_eq!(wheel.due(9_000 * S), None);
         assert_eq!(wheel.due(99_999 * S), Some(4));
+        assert_eq!(wheel.due(99_999 * S), None);
         assert_eq!(wheel.next(), None);
+        for ahead in [1, 62, 63, 64, 65, 4_000, SLOTS as u64 - 1] {
+            wheel.insert(7, (99_999 + ahead) * S);
+            assert_eq!(wheel.next(), Some((99_999 + ahead) * S));
+            wheel.remove(7);
+            assert_eq!(wheel.next(), None);
+        }
     }
 
     #[test]

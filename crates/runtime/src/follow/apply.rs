@@ -7,6 +7,7 @@ use weir_packet::{
     Direction, Fate, FragmentKey, Frame, FramePool, PacketMemory, frame_flags as flags,
 };
 
+use super::units::BELONGINGS;
 use crate::classify::{Classified, Kinds, direction_of};
 use crate::drops::EngineDrop;
 use crate::flows::Found;
@@ -363,7 +364,7 @@ impl Runtime {
         let Some(unit) = follow.units.get_mut(meta.unit) else {
             return;
         };
-        unit.changed = 1;
+        unit.changed |= BELONGINGS;
         if !follow.datagrams.first(unit, key, owner, meta.time.0) {
             self.datagrams_forgotten += 1;
         }
@@ -421,9 +422,7 @@ impl Runtime {
     }
 
     fn set_head_clock(&mut self, flow: u32, clock: u64) {
-        if let Some(table) = &mut self.table
-            && table.scopes.is_empty()
-        {
+        if let Some(table) = &mut self.table {
             table.flows.blocks.head_mut(flow).clock = clock;
         }
     }

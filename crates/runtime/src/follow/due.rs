@@ -28,7 +28,6 @@ impl Runtime {
                 return;
             };
             next = follow.units.after(flow);
-            let per_flow = table.scopes.is_empty();
             let head = table.flows.blocks.head_mut(flow);
             let idle = u64::from(head.idle_ms).saturating_mul(1_000_000);
             if head.idle_ms == Timeouts::NEVER || now <= head.last_seen.saturating_add(idle) {
@@ -38,9 +37,7 @@ impl Runtime {
                 return;
             }
             ended += 1;
-            if per_flow {
-                head.clock = clock;
-            }
+            head.clock = clock;
             let why = ended_by_silence(head);
             self.end_flow(pool, flow, why);
         }

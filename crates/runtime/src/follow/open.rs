@@ -4,7 +4,7 @@ use weir_nf::host::{FlowHead, Timeouts};
 use weir_packet::{Direction, Frame, FrameMeta, FramePool, PacketMemory, frame_flags};
 
 use super::Turn;
-use super::units::mixed_id;
+use super::units::{BELONGINGS, mixed_id};
 use crate::drops::EngineDrop;
 use crate::flows::tcp;
 use crate::open::{Home, client_of};
@@ -104,8 +104,8 @@ impl Runtime {
         }
     }
 
-    /// Notes packet `i` in its flow and unit: times, clocks, phase. Clocks of
-    /// units are the switch's.
+    /// Notes packet `i` in its flow and units: times, clocks, phase. All clocks
+    /// are the switch's.
     pub(super) fn enter_in_unit(
         &mut self,
         i: usize,
@@ -114,17 +114,28 @@ impl Runtime {
         meta: &FrameMeta,
         whole: bool,
     ) {
-        let clock = meta.clock;
+        let phase = |runtime: &Runtime| {
+            let head = runtime.table.as_ref()?.flows.blocks.head(flow);
+            Some((head.phase, head.tcp))
+        };
+        let before = phase(self);
         self.note_in_flow(i, flow, direction, meta.time.0, whole);
+        if phase(self) != before
+            && let Some(follow) = &mut self.follow
+        {
+            // Functions see where a connection stands: who applies only the
+            // packets that change a state needs this one too.
+            follow.units.mark(meta.unit, BELONGINGS);
+        }
+        let clock = meta.clock;
+        self.scratch.places[i].clock = clock;
         let Some(table) = self.table.as_mut() else {
             return;
         };
-        if table.scopes.is_empty() {
-            table.flows.blocks.head_mut(flow).clock = clock;
-            self.scratch.places[i].clock = clock;
-        } else {
+        table.flows.blocks.head_mut(flow).clock = clock;
+        if !table.scopes.is_empty() {
             crate::classify::note_units(table, &mut self.scratch.units, i, flow, meta.time.0);
-            table.set_unit_clock(&mut self.scratch.units, i, clock);
+            table.set_clocks(&mut self.scratch.units, i, clock);
         }
     }
 }

@@ -26,7 +26,8 @@ impl Runtime {
         for (level, members) in members.iter().enumerate().rev() {
             for &member in members {
                 if let Some(records) = self.level(level) {
-                    put_touch(out, records.blocks.head(member));
+                    let opened = records.cold.get(member as usize).map_or(0, |c| c.opened);
+                    put_touch(out, records.blocks.head(member), opened);
                 }
             }
         }
@@ -37,7 +38,8 @@ impl Runtime {
     ///
     /// # Errors
     ///
-    /// They are damaged, or the unit is not here.
+    /// They are damaged, the unit is not here, or a flow of it is not the one
+    /// that they are of. Nothing has changed then.
     pub fn install_touch(&mut self, unit: u64, touch: &[u8]) -> Result<(), SnapshotError> {
         let members = self.members_of(unit).ok_or(SnapshotError::NoFlow)?;
         let mut reader = Reader(touch);
@@ -45,7 +47,19 @@ impl Runtime {
         if reader.u64()? != unit || reader.u32()? as usize != records {
             return Err(SnapshotError::Corrupt);
         }
-        let mut touches = checked_touches(reader, records)?.into_iter();
+        let opened: Vec<u64> = members
+            .iter()
+            .enumerate()
+            .rev()
+            .filter_map(|(level, members)| Some((self.level(level)?, members)))
+            .flat_map(|(records, members)| {
+                let cold = &records.cold;
+                members
+                    .iter()
+                    .map(|&m| cold.get(m as usize).map_or(0, |c| c.opened))
+            })
+            .collect();
+        let mut touches = checked_touches(reader, opened.into_iter())?.into_iter();
         for (level, members) in members.iter().enumerate().rev() {
             for (&member, touch) in members.iter().zip(touches.by_ref()) {
                 let Some(table) = &mut self.table else {

@@ -6,9 +6,9 @@
 //! magic, number of the unit (0: of an engine that is alone),
 //! functions { name, scope, version, state, stats, buffers },
 //! levels from the coarsest scope down to the flows {
-//!     records { parent, key, id, touch, opened, aliases, slots } },
+//!     records { parent, key, id, touch, aliases, slots } },
 //! datagrams { key, time, flow, direction }, oldest first
-//! touch: last packet, idle, phase, bits, tcp, clock
+//! touch: last packet, idle, phase, bits, tcp, clock, first packet
 //! ```
 
 use weir_nf::host::{AliasRequest, FlowHead, NO_FLOW};
@@ -23,7 +23,7 @@ use crate::notes::client_and_side;
 pub(super) const MAGIC: &[u8; 8] = b"weirsn\x00\x02";
 
 /// Bytes of what the engine itself keeps of a record.
-pub(crate) const TOUCH: usize = 24;
+pub(crate) const TOUCH: usize = 32;
 
 /// Bits of a head that travel.
 const BITS: u8 = FlowHead::CLIENT_IS_B | FlowHead::AFTER_LOSS;
@@ -169,9 +169,11 @@ impl<'a> Parsed<'a> {
         self.levels.last().map_or(&[], |flows| &flows[..])
     }
 
-    /// Where the touch of each record begins, in the order of the bytes.
-    pub(super) fn touches(&self) -> impl Iterator<Item = usize> + '_ {
-        self.levels.iter().flatten().map(|record| record.touch_at)
+    /// Of each record, in the order of the bytes: where its touch begins, and
+    /// the time of its first packet.
+    pub(super) fn touches(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
+        let records = self.levels.iter().flatten();
+        records.map(|record| (record.touch_at, record.opened))
     }
 }
 
@@ -189,8 +191,7 @@ fn read_record<'a>(
         return Err(SnapshotError::Corrupt);
     }
     let touch_at = total - reader.0.len();
-    read_touch(reader, &mut head)?;
-    let opened = reader.u64()?;
+    let opened = read_touch(reader, &mut head)?;
     let mut aliases = Vec::new();
     for _ in 0..reader.u32()? {
         let (key, bits) = (reader.key()?, reader.u8()?);
@@ -262,20 +263,23 @@ fn read_datagram(reader: &mut Reader<'_>, flows: usize) -> Result<DatagramBytes,
 }
 
 /// Appends what the engine itself keeps of a record.
-pub(crate) fn put_touch(out: &mut Vec<u8>, head: &FlowHead) {
+pub(crate) fn put_touch(out: &mut Vec<u8>, head: &FlowHead, opened: u64) {
     out.extend(head.last_seen.to_le_bytes());
     out.extend(head.idle_ms.to_le_bytes());
     out.push(head.phase);
     out.push(head.bits & BITS);
     out.extend(head.tcp.to_le_bytes());
     out.extend(head.clock.to_le_bytes());
+    out.extend(opened.to_le_bytes());
 }
 
-/// Reads it back; other bits of `head` stay.
+/// Reads it back; other bits of `head` stay. Gives the time of the first
+/// packet, which a touch does not change: one with another time is of another
+/// life of the flow.
 pub(crate) fn read_touch(
     reader: &mut Reader<'_>,
     head: &mut FlowHead,
-) -> Result<(), SnapshotError> {
+) -> Result<u64, SnapshotError> {
     let (last_seen, idle_ms) = (reader.u64()?, reader.u32()?);
     let (phase, bits) = (reader.u8()?, reader.u8()?);
     let (tcp, clock) = (reader.u16()?, reader.u64()?);
@@ -288,7 +292,7 @@ pub(crate) fn read_touch(
     head.bits = head.bits & !BITS | bits;
     head.tcp = tcp;
     head.clock = clock;
-    Ok(())
+    Ok(reader.u64()?)
 }
 
 /// True where a unit has no record below it: it would never end.

@@ -197,9 +197,9 @@ impl Runtime {
         if reader.u64()? != parsed.unit || reader.u32()? as usize != records {
             return Err(SnapshotError::Corrupt);
         }
-        let places: Vec<usize> = parsed.touches().collect();
-        let touches = checked_touches(reader, records)?;
-        for (place, touch) in places.into_iter().zip(touches) {
+        let places: Vec<(usize, u64)> = parsed.touches().collect();
+        let touches = checked_touches(reader, places.iter().map(|&(_, opened)| opened))?;
+        for ((place, _), touch) in places.into_iter().zip(touches) {
             if let Some(old) = snapshot.get_mut(place..place + TOUCH) {
                 old.copy_from_slice(touch);
             }
@@ -268,16 +268,19 @@ impl Runtime {
     }
 }
 
-/// The touches of so many records, each checked.
+/// The touches of records with these times of their first packets, each
+/// checked.
 pub(crate) fn checked_touches(
     mut reader: Reader<'_>,
-    records: usize,
+    records: impl Iterator<Item = u64>,
 ) -> Result<Vec<&[u8]>, SnapshotError> {
     use zerocopy::FromZeros;
     let mut touches = Vec::new();
-    for _ in 0..records {
+    for opened in records {
         let bytes = reader.take(TOUCH)?;
-        format::read_touch(&mut Reader(bytes), &mut FlowHead::new_zeroed())?;
+        if format::read_touch(&mut Reader(bytes), &mut FlowHead::new_zeroed())? != opened {
+            return Err(SnapshotError::Corrupt);
+        }
         touches.push(bytes);
     }
     if reader.0.is_empty() {

@@ -106,8 +106,7 @@ impl Runtime {
         out.extend(parent.copied().unwrap_or(u32::MAX).to_le_bytes());
         put_key(out, &head.key);
         out.extend(head.id.to_le_bytes());
-        put_touch(out, head);
-        out.extend(cold.opened.to_le_bytes());
+        put_touch(out, head, cold.opened);
         let aliases = table.aliases_from(cold.aliases);
         let count_at = out.len();
         out.extend(0u32.to_le_bytes());

@@ -89,6 +89,15 @@ impl Follower {
 
     /// Applies packets in one call; gives their entries.
     pub fn apply<'p>(&mut self, packets: impl IntoIterator<Item = &'p Numbered>) -> Vec<Entry> {
+        self.apply_with(packets, 0)
+    }
+
+    /// The same while so many frames are elsewhere.
+    pub fn apply_with<'p>(
+        &mut self,
+        packets: impl IntoIterator<Item = &'p Numbered>,
+        elsewhere: usize,
+    ) -> Vec<Entry> {
         let mut input = Vec::new();
         let mut sent = Vec::new();
         for packet in packets {
@@ -152,7 +161,7 @@ impl Follower {
         assert!(closed, "the last entry is closed");
         let got: Vec<_> = entries.iter().map(|e| (e.unit, e.clock)).collect();
         assert_eq!(got, sent, "an entry for each packet, in order");
-        assert_eq!(self.pool.outstanding(), 0, "no frame is kept");
+        assert_eq!(self.pool.outstanding(), elsewhere, "no frame is kept");
         let report = self.engine.report();
         assert!(report.balances(), "{report:?}");
         entries

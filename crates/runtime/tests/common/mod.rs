@@ -129,6 +129,7 @@ impl<const SCOPE: u8> NetworkFunction for Probe<SCOPE> {
             .number("seen", stats)
             .number("buffered", buffered)
             .number("random", state.random >> 12)
+            .number("after_loss", u64::from(info.is_after_loss()))
             .number("first", u64::from(info.is_first()))
             .number("to_server", u64::from(info.to_server()));
         match what {

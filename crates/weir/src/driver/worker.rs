@@ -148,10 +148,10 @@ pub(super) fn run(plan: WorkerPlan) -> Result<WorkerEnd, String> {
 
 impl Seat {
     /// Ends the chain's flows and adds what was counted.
-    fn close(&mut self, end: &mut WorkerEnd) {
+    fn close(&mut self, end: &mut WorkerEnd, packet_time: Time) {
         self.actors.finish(&mut end.pool);
         let engine = self.actors.engine_mut();
-        engine.finish_with(&mut end.pool, |log| {
+        engine.finish_with(&mut end.pool, packet_time, |log| {
             end.events.extend_from_slice(log.lines());
             log.clear();
             log.give_whole();
@@ -332,6 +332,7 @@ impl Worker {
 
     /// Ends all flows, for the run is over.
     fn finish(mut self, busy: Duration) -> WorkerEnd {
+        let packet_time = Time(self.ends.gauge.packet_time.load(Ordering::Relaxed));
         let mut end = WorkerEnd {
             id: self.id,
             reports: Vec::new(),
@@ -345,7 +346,7 @@ impl Worker {
             pool: self.pool,
         };
         for mut seat in self.seats {
-            seat.close(&mut end);
+            seat.close(&mut end, packet_time);
         }
         self.ends.outbox.flush(Time(u64::MAX));
         end

@@ -1,0 +1,57 @@
+//! docs/handover.md names counts that there are.
+
+use std::collections::BTreeSet;
+
+use weir_protocol::actors::ActorCount;
+use weir_protocol::central::Central;
+use weir_protocol::counts::Countable;
+use weir_protocol::switch::{SwitchCount, SwitchDrop};
+
+const DOCUMENT: &str = include_str!("../../../docs/handover.md");
+
+fn names<K: Countable>() -> impl Iterator<Item = &'static str> {
+    K::ALL.iter().map(|count| count.name())
+}
+
+/// What stands between backticks.
+fn quoted(text: &str) -> impl Iterator<Item = &str> {
+    text.split('`').skip(1).step_by(2)
+}
+
+#[test]
+fn each_count_in_the_table_of_failures_exists() {
+    let counts: BTreeSet<&str> = names::<SwitchCount>()
+        .chain(names::<ActorCount>())
+        .collect();
+    let drops: BTreeSet<&str> = names::<SwitchDrop>().collect();
+    let (_, table) = DOCUMENT.split_once("| counts |").expect("the table");
+    let (table, _) = table.split_once("\n\n").expect("its end");
+    let mut checked = 0;
+    for row in table.lines().skip(2) {
+        let column = row.trim_end_matches('|').rsplit('|').next().unwrap_or("");
+        for part in column.split([',', ';']) {
+            for name in quoted(part) {
+                let known = if part.contains("drop `") {
+                    &drops
+                } else {
+                    &counts
+                };
+                assert!(known.contains(name), "`{name}` in {row}");
+                checked += 1;
+            }
+        }
+    }
+    assert!(checked > 40, "{checked}");
+}
+
+#[test]
+fn each_count_of_the_central_mode_is_told_of() {
+    let (_, end) = DOCUMENT
+        .rsplit_once("In central mode")
+        .expect("the paragraph");
+    let told: BTreeSet<&str> = quoted(end).collect();
+    let missing: Vec<&str> = names::<Central>()
+        .filter(|name| !told.contains(name))
+        .collect();
+    assert_eq!(missing, Vec::<&str>::new());
+}
