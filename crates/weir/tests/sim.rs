@@ -57,7 +57,12 @@ fn a_failing_seed_says_how_to_repeat_it_and_what_happened() {
     let output = sim(&[&plant[..], &sizes[..], &["--seeds", "50", "--plain-links"]].concat());
     let text = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(1), "{text}");
-    for part in ["repeat: weir sim --seed", "made smaller", "V numbers", "V lets out"] {
+    for part in [
+        "repeat: weir sim --seed",
+        "made smaller",
+        "V numbers",
+        "V lets out",
+    ] {
         assert!(text.contains(part), "{part}: {text}");
     }
 }
