@@ -42,7 +42,7 @@ fn entry(nf: &str) -> String {
                 .map(|n| format!("            - {{address: 198.51.100.{n}}}\n"))
                 .collect();
             format!(
-                "  - load-balancer:\n      services:\n        - vip: 203.0.113.80\n          \
+                "  - load-balancer:\n      services:\n        - vip: 198.18.0.80\n          \
                  port: 80\n          backends:\n{backends}"
             )
         }
