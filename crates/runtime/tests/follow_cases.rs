@@ -225,6 +225,30 @@ fn a_tick_ends_many_flows_bit_by_bit() {
 }
 
 #[test]
+fn the_end_of_an_engine_tells_of_every_flow() {
+    let options = FlowOptions {
+        max: 2_000,
+        ..FlowOptions::default()
+    };
+    let builder = Harness::builder().flows(options);
+    let stage = builder.with::<Probe<0>>(()).expect("none").stage();
+    let mut engine = Follower::new(&stage);
+    for n in 0..1_000 {
+        engine.apply([&numbered(1 << 32 | n, 1, 0, udp(n as u16, PASS))]);
+    }
+    let mut closed = 0;
+    let Follower { engine, pool } = &mut engine;
+    engine.finish_with(pool, Time::ZERO, |log: &mut weir_nf::EventLog| {
+        let lines = String::from_utf8_lossy(log.lines()).into_owned();
+        closed += lines.lines().filter(|l| l.contains("\"shutdown\"")).count();
+        log.clear();
+    });
+    assert_eq!(closed, 1_000);
+    assert_eq!((engine.events().lost(), engine.active_flows()), (0, 0));
+    assert!(!engine.has_unit(1 << 32));
+}
+
+#[test]
 fn a_lost_packet_moves_the_clock_alone() {
     for stage in [stage(), wide()] {
         let mut engine = Follower::new(&stage);
