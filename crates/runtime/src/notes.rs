@@ -7,6 +7,7 @@
 //! 3 flow opened { key, the client is its second end }
 //! 4 event { length: u32, line }
 //! 5 leased { pool, address: u16, port: u16, space }
+//! 6 alias ended { key }
 //! ```
 //!
 //! Numbers are little endian, keys six words of 64 bits.
@@ -42,6 +43,13 @@ pub enum Note<'a> {
         /// True where the client is the key's second end.
         client_is_b: bool,
     },
+    /// An open alias has ended while its unit may live on: the record of a
+    /// finer scope that had it is no more. (Those of a flow end with
+    /// [`Note::FlowEnded`].)
+    AliasEnded {
+        /// Its key.
+        key: FlowKey,
+    },
     /// A line of the event log, with its newline.
     Event(&'a [u8]),
     /// A port was taken.
@@ -70,6 +78,7 @@ const ENDED: u8 = 2;
 const OPENED: u8 = 3;
 const EVENT: u8 = 4;
 const LEASED: u8 = 5;
+const ALIAS_ENDED: u8 = 6;
 
 /// Appends a note.
 pub fn write(note: &Note<'_>, out: &mut Vec<u8>) {
@@ -89,6 +98,10 @@ pub fn write(note: &Note<'_>, out: &mut Vec<u8>) {
             out.push(OPENED);
             put_key(out, key);
             out.push(u8::from(*client_is_b));
+        }
+        Note::AliasEnded { key } => {
+            out.push(ALIAS_ENDED);
+            put_key(out, key);
         }
         Note::Event(line) => {
             out.push(EVENT);
@@ -145,6 +158,7 @@ fn one<'a>(reader: &mut Reader<'a>) -> Result<Note<'a>, Damaged> {
             };
             Note::FlowOpened { key, client_is_b }
         }
+        ALIAS_ENDED => Note::AliasEnded { key: reader.key()? },
         EVENT => Note::Event(reader.counted()?),
         LEASED => {
             let pool = PoolId(reader.u8()?);
@@ -203,6 +217,7 @@ mod tests {
         };
         let notes = vec![
             Note::FlowEnded { key: flow },
+            Note::AliasEnded { key },
             Note::FlowOpened {
                 key: flow.turned(Direction::Reverse),
                 client_is_b: true,

@@ -779,3 +779,51 @@ proptest! {
         prop_assert_eq!(other.export(UNIT), Some(whole));
     }
 }
+
+fn to(server: &str, what: u8) -> Vec<u8> {
+    Craft::udp("10.0.0.1:1", &format!("{server}:53"))
+        .payload(&[what; 40])
+        .build()
+}
+
+#[test]
+fn an_open_alias_that_goes_before_its_unit_is_noted() {
+    let by_client = Harness::builder().flows(small());
+    let by_client = by_client.with::<Probe<1>>(()).expect("none").stage();
+    // The pair's record ends and the client's unit lives on; where there is
+    // none but the client's, the unit may still begin anew.
+    for (stage, lives) in [(wide(), true), (by_client, false)] {
+        let (mut engine, mut quiet) = (Follower::new(&stage), Follower::new(&stage));
+        let mut packets = vec![numbered(UNIT, 1, 0, to("192.0.2.1", OPEN_ALIAS))];
+        if lives {
+            packets.push(numbered(UNIT, 2, 200_000, to("192.0.2.2", PASS)));
+        }
+        packets.push(special(UNIT, 3, 400_000, flags::TICK));
+        let entries = engine.apply(&packets);
+        let name = |notes: Vec<String>, kind: &str| {
+            let note = notes.into_iter().find(|note| note.starts_with(kind));
+            note.unwrap_or_default()
+        };
+        let alias = name(entries[0].notes(), "Alias ");
+        let notes = entries.last().expect("there is one").notes();
+        let ends: Vec<&str> = notes
+            .iter()
+            .filter_map(|note| note.split(' ').next())
+            .filter(|kind| kind.ends_with("Ended"))
+            .collect();
+        assert_eq!(ends, ["FlowEnded", "AliasEnded"], "{notes:?}");
+        let key = name(notes, "AliasEnded");
+        let key = key.split_once("key: ").map_or("", |(_, key)| key);
+        let key = key.trim_end_matches(" }");
+        assert!(!key.is_empty() && alias.contains(key), "{alias} {key}");
+        assert_eq!(engine.engine.has_unit(UNIT), lives);
+        assert_eq!(engine.engine.report().flows.aliases, 0);
+        // Applied again, the same goes unheard.
+        for packet in &mut packets {
+            packet.flags |= flags::NO_OUTPUT;
+        }
+        assert_eq!(quiet.apply(&packets), []);
+        assert_eq!(quiet.export(UNIT), engine.export(UNIT));
+        assert_eq!(quiet.engine.report().flows.aliases, 0);
+    }
+}

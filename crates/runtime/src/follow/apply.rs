@@ -13,7 +13,8 @@ use crate::flows::Found;
 use crate::fragments::Owner;
 use crate::runtime::{Runtime, Sought, bytes_of};
 
-/// Flows that one tick ends at most: what it causes must find room.
+/// Flows and open aliases that one tick ends, but for the aliases of its last
+/// flow: what it causes must find room.
 pub(crate) const ENDS_PER_TICK: usize = 512;
 /// Frames that must be free before a tick is applied, for notes of so many.
 const FRAMES_PER_TICK: usize = 16;
@@ -37,7 +38,7 @@ impl Runtime {
     /// that is not here makes it. Frames with `NO_OUTPUT` are applied and go
     /// back to `pool`: no entry, no event, no count; `LOST` ones do nothing and
     /// `TICK` ones end what is due in their unit at their time (at most 512
-    /// flows; what is left is due again).
+    /// flows and open aliases; what is left is due again).
     ///
     /// What must not be lost (aliases, ends, leases) needs a frame: where none
     /// is free a packet is not applied but dropped, counted as `no_frame`.
