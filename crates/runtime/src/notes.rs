@@ -34,9 +34,11 @@ pub enum Note<'a> {
         /// Its key.
         key: FlowKey,
     },
-    /// The packet that ended a flow has opened one: its key is a name of the
-    /// unit, whatever [`Note::FlowEnded`] before it took away. (A flow opened
-    /// otherwise has the key that the switch knows its packet by.)
+    /// A flow was opened by the packet that ended one, or in a wide unit by
+    /// another packet than its first: its key is a name of the unit, whatever
+    /// [`Note::FlowEnded`] before it took away. (The switch may have numbered
+    /// the packet before it heard of that end. The flow of a unit's first
+    /// packet has the key that the switch knows it by.)
     FlowOpened {
         /// Its key.
         key: FlowKey,

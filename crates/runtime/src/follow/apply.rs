@@ -324,7 +324,11 @@ impl Runtime {
                         if asks && let Some(follow) = &mut self.follow {
                             follow.opened.push(meta.unit);
                         }
-                        if ended {
+                        // The end of the unit's flow under this key, a tick's
+                        // perhaps, may be let out when the switch has known the
+                        // packet by that flow already. (A unit that is one flow
+                        // keeps its key.) Its first packet follows no end.
+                        if ended || self.is_wide() && meta.clock > 1 {
                             self.note_opening(i, flow);
                         }
                         (flow, direction)
@@ -419,6 +423,12 @@ impl Runtime {
         }
         let follow = self.follow.as_mut();
         follow.is_some_and(|follow| follow.units.begin(unit))
+    }
+
+    /// True where units are wider than flows.
+    fn is_wide(&self) -> bool {
+        let table = self.table.as_ref();
+        table.is_some_and(|table| !table.scopes.is_empty())
     }
 
     fn set_head_clock(&mut self, flow: u32, clock: u64) {

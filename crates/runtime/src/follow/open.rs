@@ -88,7 +88,7 @@ impl Runtime {
         Ok(flow)
     }
 
-    /// Notes that the packet which ended a flow has opened this one.
+    /// Notes the opening of a flow that the switch may not know, or no more.
     #[cold]
     pub(super) fn note_opening(&mut self, i: usize, flow: u32) {
         if self.world.silent {
