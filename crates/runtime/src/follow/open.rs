@@ -4,7 +4,7 @@ use weir_nf::host::{FlowHead, Timeouts};
 use weir_packet::{Direction, Frame, FrameMeta, FramePool, PacketMemory, frame_flags};
 
 use super::Turn;
-use super::units::mixed_id;
+use super::units::{BELONGINGS, mixed_id};
 use crate::drops::EngineDrop;
 use crate::flows::tcp;
 use crate::open::{Home, client_of};
@@ -125,7 +125,7 @@ impl Runtime {
         {
             // Functions see where a connection stands: who applies only the
             // packets that change a state needs this one too.
-            follow.units.mark(meta.unit);
+            follow.units.mark(meta.unit, BELONGINGS);
         }
         let clock = meta.clock;
         self.scratch.places[i].clock = clock;

@@ -290,8 +290,12 @@ impl World<'_> {
 
     /// What a runtime that leaves still has in its hands.
     fn check_left(&mut self, no: ProcessNo) {
-        let left = self.processes.get(no).and_then(|p| p.living.as_ref());
-        let outstanding = left.map_or(0, |(_, pool)| pool.outstanding());
+        let left = self.processes.get_mut(no).and_then(|p| p.living.as_mut());
+        let Some((Body::Runtime(actors), pool)) = left else {
+            return;
+        };
+        actors.finish(pool);
+        let outstanding = pool.outstanding();
         if outstanding > 0 {
             let text = format!("a drained runtime leaves with {outstanding} frames");
             self.checker.violated(Invariant::Conservation, None, text);

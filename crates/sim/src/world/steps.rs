@@ -313,7 +313,7 @@ impl World<'_> {
         let Some(to) = self.who(who) else {
             return;
         };
-        if !self.settings.plain_links && mix(number, 50) % 2 == 0 {
+        if !self.settings.plain_links && mix(number, 50).is_multiple_of(2) {
             return self.forge_wire(to, number);
         }
         let mut drawn = 0;

@@ -201,6 +201,7 @@ impl Cluster {
             window: settings.window,
             dispatch: settings.dispatch,
             acknowledge: bad_path,
+            repeat_after: repeat_after(bad_path),
             ..SwitchSettings::default()
         };
         let mut chains = Vec::new();
@@ -293,6 +294,7 @@ impl Cluster {
                 // As many as there are frames: what is held is never dropped.
                 held: self.pool.memory().layout().small_frames,
                 keep_outputs: bad_path,
+                repeat_after: repeat_after(bad_path),
                 ..ActorSettings::default()
             },
             path: self.settings.path,
@@ -853,6 +855,15 @@ impl Carrier<'_> {
             };
             member.ends.outbox.push_at(self.due, message);
         }
+    }
+}
+
+/// When the protocol sends again what was not answered. Rings lose nothing, so
+/// there is no hurry: a thread may well not run for a while.
+fn repeat_after(bad_path: bool) -> u64 {
+    match bad_path {
+        true => SwitchSettings::default().repeat_after,
+        false => 50_000_000,
     }
 }
 
