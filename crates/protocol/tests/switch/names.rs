@@ -1,8 +1,6 @@
 //! Names that end before their unit, and the ports that they had.
 
-mod rig;
-
-use rig::{Rig, rt};
+use crate::rig::{Rig, rt};
 use weir_nf::host::{AliasRequest, FlowOptions, NO_FLOW, Stage};
 use weir_nf::prelude::*;
 use weir_nf::{PoolId, PoolSpec, PortLease, PortSpace};
