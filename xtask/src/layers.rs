@@ -79,7 +79,7 @@ pub(crate) const LAYERS: [Layer; 11] = [
             "weir-protocol",
             "weir-control",
         ],
-        others: Some(&["serde", "serde_json"]),
+        others: Some(&["serde", "serde_json", "zerocopy"]),
     },
     Layer {
         folder: "weir",
