@@ -193,7 +193,7 @@ impl Switch {
         let restored = is_liaison
             || self
                 .classifier
-                .restore(unit.0, &best.flows, &best.aliases)
+                .restore(unit.0, best.key.as_ref(), &best.flows, &best.aliases)
                 .is_ok();
         if !restored || !self.units.begin(unit.0) {
             self.counts.add(SwitchCount::ClaimRefused);
