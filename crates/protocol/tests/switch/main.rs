@@ -7,6 +7,7 @@ mod leases;
 mod moves;
 mod repeats;
 mod restart;
+#[path = "../rig/mod.rs"]
 mod rig;
 
 use rig::{Rig, rt};
