@@ -8,6 +8,7 @@ mod moves;
 mod names;
 mod repeats;
 mod restart;
+#[path = "../rig/mod.rs"]
 mod rig;
 
 use rig::{Rig, rt};
