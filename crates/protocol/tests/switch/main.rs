@@ -3,6 +3,7 @@
 mod leases;
 mod restart;
 mod rig;
+mod window;
 
 use rig::{Rig, rt, stage};
 use weir_nf::PoolId;
