@@ -106,6 +106,8 @@ countable! {
         EntriesFenced = "entries_fenced",
         /// Entries that do not follow those before were refused.
         EntriesGap = "entries_gap",
+        /// A packet that went astray had begun an actor of another's view.
+        Astray = "astray",
         // ---- failure
         /// The owner goes on under another view after a failure.
         ResumedOwner = "resumed_owner",

@@ -6,7 +6,7 @@ use weir_runtime::SnapshotError;
 
 use super::cold::{Ahead, Closing, Keeper, Role, Stored, Waiting};
 use super::kept::Kept;
-use super::table::{Hot, REPLICA};
+use super::table::{Hot, REPLICA, UNSURE};
 use super::{ActorCount, Actors, Place};
 use crate::ids::{Clock, RuntimeId, UnitId, View};
 use crate::message::{Image, Message, MoveMode, Open, Origin, Refusal};
@@ -53,6 +53,7 @@ impl Actors {
     /// The switch has not heard that the view is held; or its first packets
     /// were here before the word of its replica.
     fn opened_again(&mut self, now: Time, unit: UnitId, replica: Option<RuntimeId>) {
+        self.mark(unit, 0, UNSURE);
         let cold = self.cold.entry(unit).or_default();
         if replica.is_some() && cold.live.replica != replica {
             cold.live.replica = replica;

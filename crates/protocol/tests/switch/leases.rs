@@ -1,8 +1,13 @@
-//! Port blocks and names.
+//! Blocks of ports.
 
-use super::*;
-use weir_nf::PoolSpec;
+use weir_nf::{PoolId, PoolSpec};
+use weir_packet::Fate;
+use weir_protocol::message::{Message, MoveMode};
+use weir_protocol::switch::SwitchCount;
 use weir_runtime::notes::Note;
+
+use crate::rig::{Rig, rt, stage};
+use crate::{move_to, settings};
 
 fn pools() -> Vec<PoolSpec> {
     vec![PoolSpec {

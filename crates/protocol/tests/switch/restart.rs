@@ -1,7 +1,13 @@
 //! A switch that starts again.
 
-use super::*;
-use weir_protocol::message::Claim;
+use weir_packet::Fate;
+use weir_protocol::message::{Claim, Message, Origin};
+use weir_protocol::settings::SwitchSettings;
+use weir_protocol::switch::{SwitchCount, SwitchDrop};
+use weir_protocol::{Clock, Peer, View};
+
+use crate::rig::{Rig, rt, stage};
+use crate::{each_burst, settings, settled};
 
 #[test]
 fn a_restarted_switch_goes_on_from_the_best_claims() {

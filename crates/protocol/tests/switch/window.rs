@@ -1,6 +1,11 @@
 //! A window that is full of views which wait for what it holds up.
 
-use super::*;
+use weir_protocol::message::{Message, MoveMode, Origin};
+use weir_protocol::settings::SwitchSettings;
+use weir_protocol::switch::{SwitchCount, SwitchDrop};
+
+use crate::rig::{Rig, rt};
+use crate::{each_burst, move_to, settings, settled};
 
 #[test]
 fn a_death_is_dealt_with_while_the_window_is_full() {
