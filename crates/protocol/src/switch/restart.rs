@@ -224,7 +224,7 @@ impl Switch {
         flows.retain(|(key, _)| is_free(key));
         let mut aliases = claim.aliases.clone();
         aliases.retain(|(flow, alias)| {
-            is_free(&alias.key) && flows.iter().any(|(key, _)| key == flow)
+            is_free(&alias.key) && (alias.open || flows.iter().any(|(key, _)| key == flow))
         });
         let restored = self
             .classifier

@@ -10,6 +10,7 @@ mod repeats;
 mod restart;
 #[path = "../rig/mod.rs"]
 mod rig;
+mod window;
 
 use rig::{Rig, rt};
 use weir_packet::{Fate, Frame, frame_flags};
