@@ -69,8 +69,29 @@ impl Switch {
         self.sweep.start(self.units.top());
         if self.recovery.is_some() {
             self.answered(now, pool, seat);
+        } else {
+            self.react_in_window(now, pool);
         }
         self.advance(now, pool);
+    }
+
+    /// Replaces the unsettled views that can't be settled any more. They have
+    /// their places in the window: the sweep, which waits for a free one,
+    /// would wait for them.
+    fn react_in_window(&mut self, now: Time, pool: &mut FramePool) {
+        let unsettled = self.timers.views.iter();
+        let places: Vec<u32> = unsettled
+            .filter(|(_, id, view)| {
+                let unit = self.units.find(*id).map(|place| self.units.at(place));
+                unit.is_some_and(|unit| unit.pending != 0 && unit.view() == *view)
+            })
+            .map(|(_, id, _)| id.slot())
+            .collect();
+        for place in places {
+            if self.needs_view(place) {
+                self.react(now, pool, place);
+            }
+        }
     }
 
     /// A runtime is gone: its blocks are free when nothing of it is left.
