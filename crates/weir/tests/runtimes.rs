@@ -60,7 +60,7 @@ struct Run {
 
 impl Run {
     /// A flow that is silent for its time-out while the input ends may be ended
-    /// by the one or the other: a time-out is noticed later where it moved.
+    /// by the one or the other: with a switch a time-out is noticed later.
     fn whenever_noticed(mut self) -> Run {
         for event in &mut self.events {
             for reason in ["finished", "timeout", "shutdown"] {
@@ -147,9 +147,10 @@ fn captures_come_out_as_they_do_without_a_switch() {
         let input = traces.join("traces").join(name).display().to_string();
         for chain in ["http.yaml", "monitor.yaml", "count.yaml", "bump.yaml"] {
             let chain = example(chain);
-            let plain = through(&chain, &input, &[]);
+            let plain = through(&chain, &input, &[]).whenever_noticed();
             for runtimes in ["1", "3"] {
-                let with = through(&chain, &input, &["--runtimes", runtimes]);
+                let args = ["--runtimes", runtimes];
+                let with = through(&chain, &input, &args).whenever_noticed();
                 same(&plain, &with, &format!("{name} {chain} {runtimes}"));
                 nothing_lost(&with);
             }
