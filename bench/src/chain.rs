@@ -37,18 +37,15 @@ fn entry(nf: &str) -> String {
         }
         // Beside `flows: {track: always}`: flows are found, and nothing is done with them.
         "engine" => "  - nop\n".to_owned(),
-        "load-balancer" => "\
-  - load-balancer:
-      services:
-        - vip: 203.0.113.80
-          port: 80
-          backends:
-            - {address: 198.51.100.11}
-            - {address: 198.51.100.12}
-            - {address: 198.51.100.13}
-            - {address: 198.51.100.14}
-"
-        .to_owned(),
+        "load-balancer" => {
+            let backends: String = (11..15)
+                .map(|n| format!("            - {{address: 198.51.100.{n}}}\n"))
+                .collect();
+            format!(
+                "  - load-balancer:\n      services:\n        - vip: 198.18.0.80\n          \
+                 port: 80\n          backends:\n{backends}"
+            )
+        }
         "ids" => "  - ids: {rule-files: [bench.rules]}\n".to_owned(),
         other => format!("  - {other}\n"),
     }
@@ -86,6 +83,8 @@ mod tests {
 
     #[test]
     fn chains_can_be_built() {
+        let web = ["firewall", "http", "load-balancer"];
+        assert_eq!(stage(&web, &mut Texts(&[])).unwrap().nodes.len(), 3);
         let all = ["firewall", "monitor", "nat44", "http-classifier"];
         let stage = stage(&all, &mut Texts(&[])).unwrap();
         assert_eq!(stage.nodes.len(), 4);

@@ -7,7 +7,6 @@
 //!     .line(Line::new("central", others).dashed());
 //! std::fs::write("moves.svg", svg(&[plot]))
 //! ```
-#![allow(dead_code)] // Not every figure uses all of it.
 
 use std::fmt::Write;
 

@@ -105,11 +105,23 @@ fn figures(load: &Load, samples: &[Sample]) -> String {
     };
     let axes = |title: &str, y: &str| Plot::new(title, Axis::new("seconds"), Axis::new(y));
     let capacity = f64::from(load.capacity);
+    // Above it packets are lost and a runtime is added; below it one is emptied.
+    let no_change = |s: &Sample| {
+        let all = f64::from(s.runtimes) * capacity;
+        (all * f64::from(load.scaling.calm) / 1_000.0, all)
+    };
+    let no_change = samples.iter().map(no_change).collect();
     svg(&[
         axes("Load and throughput", "packets per second")
             .line(line("offered", &|s| s.offered as f64).dashed())
             .line(line("throughput", &|s| s.out as f64))
-            .line(line("capacity", &|s| f64::from(s.runtimes) * capacity).steps()),
+            .line(
+                line("capacity, to one half", &|s| {
+                    f64::from(s.runtimes) * capacity
+                })
+                .steps()
+                .band(no_change),
+            ),
         axes("Runtimes", "number").line(line("runtimes", &|s| f64::from(s.runtimes)).steps()),
         axes("Packets lost at full inputs", "per second").line(line("lost", &|s| s.lost as f64)),
         axes("Flows moved by scaling out", "flows in a second")

@@ -79,7 +79,8 @@ pub(crate) const LAYERS: [Layer; 11] = [
             "weir-protocol",
             "weir-control",
         ],
-        others: Some(&["serde", "serde_json"]),
+        // A function of its own has a state, whose traits zerocopy derives.
+        others: Some(&["serde", "serde_json", "zerocopy"]),
     },
     Layer {
         folder: "weir",

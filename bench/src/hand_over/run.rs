@@ -85,7 +85,7 @@ impl Scene {
         let cluster = Cluster::start(std::slice::from_ref(&stage), settings);
         let traffic = Traffic {
             flows,
-            settings: "size=512,payload=http,proto=tcp,dst=203.0.113.80/32".to_owned(),
+            settings: "size=512,payload=http,proto=tcp,dst=198.18.0.80/32".to_owned(),
         };
         let mut scene = Scene {
             cluster: cluster.map_err(|error| error.to_string())?,

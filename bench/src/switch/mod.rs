@@ -44,7 +44,7 @@ fn works() -> Vec<Work> {
             "firewall+http+balancer 100k",
             &["firewall", "http", "load-balancer"],
             100_000,
-            "size=512,payload=http,proto=tcp,dst=203.0.113.80/32",
+            "size=512,payload=http,proto=tcp,dst=198.18.0.80/32",
         ),
     ]
 }

@@ -46,7 +46,8 @@ pub struct SwitchSettings {
     /// Packets of unknown units held while a restarted switch gathers claims.
     pub recovery_held: u32,
     /// Tells owners and replicas what was let out. Needed where they keep
-    /// outputs ([`ActorSettings::keep_outputs`]).
+    /// outputs ([`ActorSettings::keep_outputs`]). Off also says that the path
+    /// loses nothing: what a runtime misses is on its way.
     pub acknowledge: bool,
     /// A planted bug.
     pub plant: Option<Plant>,

@@ -222,6 +222,30 @@ fn a_tick_ends_many_flows_bit_by_bit() {
 }
 
 #[test]
+fn the_end_of_an_engine_tells_of_every_flow() {
+    let options = FlowOptions {
+        max: 2_000,
+        ..FlowOptions::default()
+    };
+    let builder = Harness::builder().flows(options);
+    let stage = builder.with::<Probe<0>>(()).expect("none").stage();
+    let mut engine = Follower::new(&stage);
+    for n in 0..1_000 {
+        engine.apply([&numbered(1 << 32 | n, 1, 0, udp(n as u16, PASS))]);
+    }
+    let mut closed = 0;
+    let Follower { engine, pool } = &mut engine;
+    engine.finish_with(pool, Time::ZERO, |log: &mut weir_nf::EventLog| {
+        let lines = String::from_utf8_lossy(log.lines()).into_owned();
+        closed += lines.lines().filter(|l| l.contains("\"shutdown\"")).count();
+        log.clear();
+    });
+    assert_eq!(closed, 1_000);
+    assert_eq!((engine.events().lost(), engine.active_flows()), (0, 0));
+    assert!(!engine.has_unit(1 << 32));
+}
+
+#[test]
 fn a_lost_packet_moves_the_clock_alone() {
     for stage in [stage(), wide()] {
         let mut engine = Follower::new(&stage);
@@ -787,6 +811,72 @@ proptest! {
         prop_assert!(other.engine.install_unit(UNIT, &whole).is_ok());
         prop_assert_eq!(other.export(UNIT), Some(whole));
     }
+}
+
+/// Writes what the payload says over its state, whether it is that already.
+#[derive(Debug)]
+struct Writer;
+
+impl NetworkFunction for Writer {
+    type Settings = ();
+    type State = Port;
+    type Stats = [u64; 1];
+    const DESCRIPTOR: Descriptor = Descriptor {
+        needs: Needs::Flow,
+        buffers: 1,
+        buffer_bytes: 64,
+        ..Descriptor::new("writer", "Writes its state")
+    };
+
+    fn new(_: (), _: &mut SetUp<'_>) -> Result<Self, SettingsError> {
+        Ok(Writer)
+    }
+
+    fn open(
+        &self,
+        _: &Packet<'_>,
+        _: &FlowInfo<'_>,
+        _: &mut Context<'_>,
+    ) -> Result<Port, DropReason> {
+        Ok(Port(0))
+    }
+
+    fn process(
+        &self,
+        packet: &mut Packet<'_>,
+        flow: &mut Flow<'_, Self>,
+        cx: &mut Context<'_>,
+    ) -> Verdict {
+        flow.stats[0] += 1;
+        let what = packet.payload().first().copied().unwrap_or(0);
+        if what < 100 {
+            flow.state.0 = u16::from(what);
+        } else if let Some(mut buffer) = flow.buffer(0, cx) {
+            let _ = buffer.resize(usize::from(what - 100));
+        }
+        Verdict::Pass
+    }
+}
+
+#[test]
+fn a_state_written_with_what_it_was_has_not_changed() {
+    let builder = Harness::builder().flows(small());
+    let stage = builder.with::<Writer>(()).expect("none").stage();
+    let mut engine = Follower::new(&stage);
+    let whats = [5, 5, 5, 6, 6, 5, 110, 110, 111, 5, 6];
+    let changed: Vec<bool> = (1..)
+        .zip(whats)
+        .map(|(clock, what)| {
+            engine.apply([&numbered(UNIT, clock, 0, udp(1, what))]);
+            engine.engine.take_changed(UNIT)
+        })
+        .collect();
+    // The second one only says what the state is from then on.
+    let expected = [
+        true, true, false, true, false, true, true, false, true, false, true,
+    ];
+    assert_eq!(changed, expected);
+    assert!(!engine.engine.take_changed(UNIT));
 }
 
 fn to(server: &str, what: u8) -> Vec<u8> {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use common::Probe;
 use weir_nf::host::{AliasRequest, FlowOptions, Stage};
 use weir_nf::prelude::*;
-use weir_packet::{FrameMeta, FramePool, MemoryLayout};
+use weir_packet::{FrameMeta, FramePool, MemoryLayout, frame_flags};
 use weir_runtime::harness::{Craft, Harness};
 use weir_runtime::{Classifier, Runtime, RuntimeConfig};
 
@@ -65,8 +65,82 @@ fn packets() -> Vec<Vec<u8>> {
     packets
 }
 
+/// The same under a switch: units by client, entries, ticks, silence, refusals.
+fn units_cost_no_allocation() {
+    let builder = Harness::builder().flows(FlowOptions {
+        max: 400,
+        buffer_bytes: 1 << 20,
+        ..FlowOptions::default()
+    });
+    let builder = builder.with::<Probe<1>>(()).expect("none");
+    let stage = builder.with::<Probe<0>>(()).expect("none").stage();
+    let config = RuntimeConfig {
+        seed: 5,
+        event_bytes: 1,
+        follows: true,
+        ..RuntimeConfig::default()
+    };
+    let mut runtime = Runtime::new(&stage, config).expect("it can be run");
+    let mut pool = FramePool::with_layout(MemoryLayout::default());
+    let packets = packets();
+    let mut input = Vec::with_capacity(256);
+    let mut entries = Vec::with_capacity(2_048);
+    let mut due = Vec::with_capacity(512);
+    let mut clock = 0;
+    let mut now = Time::from_secs(1_000);
+    for round in 0..4 {
+        for chunk in packets.chunks(100) {
+            now = now.plus(20_000_000_000);
+            for packet in chunk {
+                let mut meta = FrameMeta::received(now, 0);
+                let client = packet.get(26..34).unwrap_or(&[0; 8]);
+                let unit = client
+                    .iter()
+                    .fold(0, |sum, byte| sum * 3 + u64::from(*byte))
+                    % 60;
+                clock += 1;
+                meta.unit = 1 << 32 | unit;
+                meta.clock = clock;
+                meta.flags = match clock % 50 {
+                    7 => frame_flags::NO_OUTPUT,
+                    9 => frame_flags::LOST,
+                    _ => 0,
+                };
+                input.push(pool.copy(packet, meta).expect("a frame is free"));
+            }
+            ON.store(round > 0, Ordering::Relaxed);
+            runtime.due_units(now, 50, &mut due);
+            for unit in due.drain(..) {
+                let mut meta = FrameMeta::received(now, 0);
+                meta.unit = unit;
+                meta.clock = clock;
+                meta.flags = frame_flags::TICK;
+                input.push(pool.copy(&[], meta).expect("a frame is free"));
+            }
+            runtime.apply(&mut pool, &mut input, &mut entries);
+            pool.give_all(&mut entries);
+            ON.store(false, Ordering::Relaxed);
+        }
+        let report = runtime.report();
+        assert!(report.balances(), "{report:?}");
+    }
+    let report = runtime.report();
+    let ended: Vec<_> = report.flows.ended.iter().map(|(why, _)| *why).collect();
+    for why in ["reset", "timeout", "reused"] {
+        assert!(ended.contains(&why), "{ended:?}");
+    }
+    assert!(report.emitted > 0 && report.events > 1_000);
+    assert_eq!(report.notes_lost, 0);
+}
+
 #[test]
 fn bursts_cost_no_allocation() {
+    units_cost_no_allocation();
+    assert_eq!(
+        COUNT.load(Ordering::Relaxed),
+        0,
+        "allocations under a switch"
+    );
     let builder = Harness::builder().flows(FlowOptions {
         max: 400,
         held_fragments: 16,

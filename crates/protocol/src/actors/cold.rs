@@ -80,6 +80,8 @@ pub(crate) struct Copying {
     pub(crate) changed: Clock,
     /// A change happened that no copy was sent for yet.
     pub(crate) dirty: bool,
+    /// What the engine kept of the flows' phases after the last packet.
+    pub(crate) phases: u64,
     /// It is given up then.
     pub(crate) until: Time,
 }

@@ -49,6 +49,9 @@ countable! {
         PullRepeated = "pull_repeated",
         /// A target asked for a state and got it.
         PullAnswered = "pull_answered",
+        /// A target asked for a state before the switch said that its view
+        /// ends: it will ask again.
+        PullEarly = "pull_early",
         /// A view ends after a packet that is still to come.
         Closing = "closing",
         /// The source has applied the last packet of its view.
@@ -103,6 +106,8 @@ countable! {
         EntriesFenced = "entries_fenced",
         /// Entries that do not follow those before were refused.
         EntriesGap = "entries_gap",
+        /// A packet that went astray had begun an actor of another's view.
+        Astray = "astray",
         // ---- failure
         /// The owner goes on under another view after a failure.
         ResumedOwner = "resumed_owner",

@@ -6,7 +6,7 @@ use weir_runtime::SnapshotError;
 
 use super::cold::{Ahead, Closing, Keeper, Role, Stored, Waiting};
 use super::kept::Kept;
-use super::table::{Hot, REPLICA};
+use super::table::{Hot, REPLICA, UNSURE};
 use super::{ActorCount, Actors, Place};
 use crate::ids::{Clock, RuntimeId, UnitId, View};
 use crate::message::{Image, Message, MoveMode, Open, Origin, Refusal};
@@ -53,6 +53,7 @@ impl Actors {
     /// The switch has not heard that the view is held; or its first packets
     /// were here before the word of its replica.
     fn opened_again(&mut self, now: Time, unit: UnitId, replica: Option<RuntimeId>) {
+        self.mark(unit, 0, UNSURE);
         let cold = self.cold.entry(unit).or_default();
         if replica.is_some() && cold.live.replica != replica {
             cold.live.replica = replica;
@@ -292,14 +293,14 @@ impl Actors {
             return self.counts.add(ActorCount::MessageRefused);
         }
         match self.whereabouts(unit, old) {
-            Place::Live => self.end_view(now, unit, at, (new, to, mode), false),
+            Place::Live => self.end_view(now, unit, at, (new, to, mode)),
             // Given away already, or put aside for a view after a failure.
             _ => self.counts.add(ActorCount::MessageStale),
         }
     }
 
-    /// The target asks for the state of view `old` at `at`. It may be the
-    /// first to say that the view has ended.
+    /// The target asks for the state of view `old` at `at`. Only the switch
+    /// ends a view: where it has not said so yet, both say it again later.
     pub(super) fn pulled(
         &mut self,
         now: Time,
@@ -312,7 +313,7 @@ impl Actors {
             return self.counts.add(ActorCount::MessageRefused);
         }
         match self.whereabouts(unit, old) {
-            Place::Live => self.end_view(now, unit, at, (new, from, MoveMode::Pull), true),
+            Place::Live => self.pulled_live(now, from, unit, at, new),
             Place::Stored => {
                 let stored = self.cold.get(&unit).and_then(|c| c.stored.get(&old));
                 match stored {
@@ -329,46 +330,58 @@ impl Actors {
         }
     }
 
+    fn pulled_live(&mut self, now: Time, from: RuntimeId, unit: UnitId, at: Clock, new: View) {
+        let Some(hot) = self.table.live(unit) else {
+            return;
+        };
+        let cold = self.cold.get_mut(&unit);
+        let Some(closing) = cold.and_then(|cold| cold.closing.as_mut()) else {
+            return self.counts.add(ActorCount::PullEarly);
+        };
+        if closing.new != new || closing.to != from || hot.limit != at {
+            return self.counts.add(ActorCount::MessageRefused);
+        }
+        closing.pulled = true;
+        if hot.clock == at {
+            self.close(now, unit);
+        } else {
+            self.ask_repeat(now, hot);
+        }
+    }
+
     fn end_view(
         &mut self,
         now: Time,
         unit: UnitId,
         at: Clock,
         (new, to, mode): (View, RuntimeId, MoveMode),
-        pulled: bool,
     ) {
         let Some(hot) = self.table.live(unit) else {
             return;
         };
-        let cold = self.cold.entry(unit).or_default();
-        let mut closing = cold.closing.unwrap_or(Closing {
+        let known = self.cold.get(&unit).and_then(|cold| cold.closing);
+        let fits = match known {
+            Some(known) => known.new == new && known.to == to && hot.limit == at,
+            None => !hot.is_closing() && at >= hot.clock,
+        };
+        if !fits {
+            return self.counts.add(ActorCount::MessageRefused);
+        }
+        let closing = Closing {
             new,
             to,
             mode,
-            pulled: false,
-        });
-        let known = cold.closing.is_some();
-        let fits = match known {
-            true => closing.new == new && closing.to == to && hot.limit == at,
-            false => !hot.is_closing() && at >= hot.clock,
+            pulled: known.is_some_and(|known| known.pulled),
         };
-        if !fits {
-            self.tidy(unit);
-            return self.counts.add(ActorCount::MessageRefused);
-        }
-        closing.pulled |= pulled;
-        if !pulled {
-            closing.mode = mode;
-        }
-        cold.closing = Some(closing);
-        if !known {
-            self.counts.add(ActorCount::Closing);
-        }
+        self.cold.entry(unit).or_default().closing = Some(closing);
         let hot = Hot { limit: at, ..hot };
         self.table.set(hot);
+        if known.is_none() {
+            self.counts.add(ActorCount::Closing);
+        }
         if hot.clock == at {
             self.close(now, unit);
-        } else if known {
+        } else if known.is_some() {
             // Said again, and still not there: the view's last packets may be
             // lost, and none comes after them that would show the gap.
             self.ask_repeat(now, hot);

@@ -7,7 +7,7 @@ use weir_packet::{Fate, Frame, FrameMeta, FramePool, PacketMemory, Time, frame_f
 
 use super::cold::Role;
 use super::hold::Put;
-use super::table::{COPYING, GAP, Hot, REPLICA};
+use super::table::{COPYING, GAP, Hot, REPLICA, UNSURE};
 use super::{ActorCount, Actors, After, Place, RUN};
 use crate::entry::to_part;
 use crate::ids::{Clock, RuntimeId, UnitId, View};
@@ -84,7 +84,9 @@ impl Actors {
             }
             Place::Unknown => {
                 const LOSS: u8 = frame_flags::FRESH | frame_flags::AFTER_LOSS;
-                if meta.flags & LOSS == frame_flags::FRESH {
+                // Only the first packet begins an actor: a frame is not
+                // signed, and one that went astray must not.
+                if meta.flags & LOSS == frame_flags::FRESH && clock == Clock(1) {
                     self.begin(now, pool, unit, view);
                     self.live_frame(now, pool, memory, &meta, frame);
                 } else {
@@ -120,6 +122,11 @@ impl Actors {
         if self.claim(pool, unit, view) {
             self.counts.add(ActorCount::Fresh);
             self.make_live(pool, unit, view, Clock::ZERO);
+            let early = match self.hold.has((unit, view)) {
+                true => GAP,
+                false => 0,
+            };
+            self.mark(unit, UNSURE | early, 0);
             self.after.push(After::Begun(unit));
         }
     }

@@ -67,9 +67,11 @@ impl Actors {
                     self.counts.add(ActorCount::Claimed);
                     claims.push(claim);
                 }
-                // What has no state has no names: nobody could find it.
+                // What has no state has no names: nobody could find it. What
+                // the new switch has opened since is its own.
                 None => {
-                    if self.drop_stateless(pool, &hot) {
+                    let is_old = self.newest(&hot).generation() < generation;
+                    if is_old && self.drop_stateless(pool, &hot) {
                         self.counts.add(ActorCount::Unclaimed);
                     }
                 }

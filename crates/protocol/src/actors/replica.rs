@@ -3,8 +3,10 @@
 use weir_packet::{FramePool, Time};
 use weir_runtime::Runtime;
 
-use super::cold::{Role, Stored};
+use super::cold::{Keeper, Role, Stored};
+
 use super::kept::Kept;
+use super::table::UNSURE;
 use super::{ActorCount, Actors, Place};
 use crate::ids::{Clock, RuntimeId, UnitId, View};
 use crate::message::{EntryBatch, Message, StateUpdate};
@@ -68,7 +70,14 @@ impl Actors {
             return Taken::No(ActorCount::MessageRefused);
         }
         let plant = self.settings.plant;
-        let place = self.whereabouts(unit, view);
+        let mut place = self.whereabouts(unit, view);
+        if place == Place::Live && self.is_astray(unit, batch) {
+            self.counts.add(ActorCount::Astray);
+            self.engine.forget_unit(unit.0);
+            self.cold.entry(unit).or_default().live = Keeper::default();
+            self.unmake_live(unit, View::NONE);
+            place = Place::Unknown;
+        }
         let resumed = self.cold.get(&unit).map_or(View::NONE, |c| c.live.resumed);
         if place == Place::Stale && plant == Some(Plant::NoFence)
             || resumed == view && plant == Some(Plant::SharedActor)
@@ -98,6 +107,18 @@ impl Actors {
             // A view that was opened here has its owner here.
             _ => Taken::No(ActorCount::MessageRefused),
         }
+    }
+
+    /// True where a packet that went astray has begun an actor here, of a view
+    /// whose owner is another: it sends its state. What the switch has said is
+    /// never doubted for a runtime's word.
+    fn is_astray(&self, unit: UnitId, batch: &EntryBatch) -> bool {
+        self.settings.keep_outputs
+            && matches!(batch.state, StateUpdate::Full(_))
+            && self
+                .table
+                .live(unit)
+                .is_some_and(|hot| hot.flags & UNSURE != 0)
     }
 
     fn kept_of(&self, batch: &EntryBatch) -> Kept {
@@ -184,6 +205,9 @@ impl Actors {
             return;
         };
         let mut done = cold.live.kept.trim(out);
+        if done > 0 {
+            self.table.confirm(unit);
+        }
         for stored in cold.stored.values_mut() {
             done += stored.kept.trim(out);
         }

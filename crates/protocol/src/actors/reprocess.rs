@@ -50,11 +50,13 @@ impl Actors {
         // What has changed so far is in the state that leaves now.
         self.look_for_change(unit);
         let until = now.plus(self.patience());
+        let phases = self.phases(unit);
         if let Some(cold) = self.cold.get_mut(&unit) {
             cold.copying = Some(Copying {
                 to,
                 changed: hot.clock,
                 dirty: false,
+                phases,
                 until,
             });
         }
@@ -78,10 +80,13 @@ impl Actors {
     /// Copies a packet that was just applied, if it changed the state.
     pub(super) fn send_copy(&mut self, hot: Hot, packet: Part) {
         self.look_for_change(hot.unit);
+        let phases = self.phases(hot.unit);
         let copying = self.cold.get_mut(&hot.unit);
         let Some(copying) = copying.and_then(|cold| cold.copying.as_mut()) else {
             return;
         };
+        // The next change may depend on the phase that this packet has led to.
+        copying.dirty |= core::mem::replace(&mut copying.phases, phases) != phases;
         let emptied = packet.flags & frame_flags::TICK != 0 && !self.engine.has_unit(hot.unit.0);
         if !core::mem::take(&mut copying.dirty) && !emptied {
             return;
@@ -97,6 +102,18 @@ impl Actors {
             packet,
         };
         self.tell_runtime(to, copy);
+    }
+
+    /// A number that changes with the phases of the unit's flows.
+    pub(super) fn phases(&self, unit: UnitId) -> u64 {
+        // After a head of 12 octets, 24 of each flow; the middle third is its
+        // time-out, phase and marks.
+        let touched = self.touched(unit);
+        let flows = touched.get(12..).unwrap_or(&[]).chunks_exact(24);
+        let middles = flows.filter_map(|flow| flow.get(8..16));
+        middles.flatten().fold(0, |sum: u64, octet| {
+            (sum ^ u64::from(*octet)).wrapping_mul(0x0100_0000_01b3)
+        })
     }
 
     /// What the engine itself keeps of the unit.

@@ -18,6 +18,8 @@ pub(crate) const GAP: u16 = 4;
 pub(crate) const COPYING: u16 = 8;
 /// The unit is over: views below the limit are stale, whatever its own were.
 pub(crate) const ENDED: u16 = 16;
+/// Only a packet has said that the view is here, not yet its switch.
+pub(crate) const UNSURE: u16 = 32;
 
 const VIEW: u64 = (1 << 48) - 1;
 
@@ -84,8 +86,9 @@ impl Table {
         const PLAIN: u64 = (LIVE as u64) << 48;
         const COPIED: u64 = (REPLICA as u64) << 48;
         let [its, word, at, limit] = self.places.get_mut(unit as u32 as usize)?;
+        const ASIDE: u64 = COPIED | (UNSURE as u64) << 48;
         let fits = *its == unit
-            && (*word & !COPIED) ^ PLAIN == view
+            && (*word & !ASIDE) ^ PLAIN == view
             && at.wrapping_add(1) == clock
             && clock < *limit;
         if !fits {
@@ -128,6 +131,14 @@ impl Table {
             let word = hot.view.0 & VIEW | u64::from(hot.flags) << 48;
             *place = [hot.unit.0, word, hot.clock.0, hot.limit.0];
             self.top = self.top.max(slot + 1);
+        }
+    }
+
+    /// The switch has let out what the unit's live actor put out.
+    pub(crate) fn confirm(&mut self, unit: UnitId) {
+        if let Some(hot) = self.live(unit) {
+            let flags = hot.flags & !UNSURE;
+            self.set(Hot { flags, ..hot });
         }
     }
 
@@ -183,6 +194,7 @@ mod tests {
             (unit, view + 1, 42),
             (unit, view | live, 42),
             (unit, view | u64::from(REPLICA) << 48, 42),
+            (unit, view | u64::from(UNSURE) << 48, 42),
             (unit + (1 << 32), view, 42),
             (unit + 1, view, 42),
             (u64::MAX, view, 42),
@@ -205,5 +217,10 @@ mod tests {
             ..HOT
         });
         assert_eq!(table.step(unit, view, 42), Some(true));
+        table.set(Hot {
+            flags: LIVE | UNSURE,
+            ..HOT
+        });
+        assert_eq!(table.step(unit, view, 42), Some(false));
     }
 }

@@ -332,7 +332,11 @@ impl Switch {
             // It has not heard where the view begins.
             self.send_opening(place);
         }
-        self.send_again(now, pool, place, after);
+        // On a path that loses nothing what is missing is on its way: calling
+        // it lost would make it so.
+        if self.settings.acknowledge || self.kept.keeps() {
+            self.send_again(now, pool, place, after);
+        }
     }
 
     /// Says who keeps copies of a runtime's units from now on.

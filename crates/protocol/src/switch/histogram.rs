@@ -40,7 +40,7 @@ fn last_of(bucket: usize) -> u64 {
     }
     let shift = bucket / steps - 1;
     let first = (steps + bucket % steps) << shift;
-    first + (1 << shift) - 1
+    first + ((1 << shift) - 1)
 }
 
 impl Histogram {

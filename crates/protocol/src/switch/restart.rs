@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use weir_nf::PoolId;
-use weir_packet::{Frame, FramePool, Time};
+use weir_packet::{FlowKey, Frame, FramePool, Time};
 
 use super::lanes::Seat;
 use super::{Switch, SwitchCount, SwitchDrop};
@@ -190,11 +190,7 @@ impl Switch {
             return;
         };
         let is_liaison = unit.0 == self.classifier.liaison();
-        let restored = is_liaison
-            || self
-                .classifier
-                .restore(unit.0, best.key.as_ref(), &best.flows, &best.aliases)
-                .is_ok();
+        let restored = is_liaison || self.restore_names(unit, best);
         if !restored || !self.units.begin(unit.0) {
             self.counts.add(SwitchCount::ClaimRefused);
             let below = self.next_view;
@@ -202,9 +198,6 @@ impl Switch {
                 self.forget(now, *seat, unit, below, true);
             }
             return;
-        }
-        for (_, alias) in &best.aliases {
-            self.lessor.named(&alias.key);
         }
         // Another with the same state stands in if the first one dies too.
         let second = claims
@@ -220,5 +213,40 @@ impl Switch {
         self.counts.add(SwitchCount::Recovered);
         let others = claims.iter().map(|(seat, _)| *seat).collect();
         self.leftovers.of.insert(unit, others);
+    }
+
+    /// Gives a unit the names that it claims, but for those that a unit with a
+    /// newer view has: of two that claimed one name the classifier had given
+    /// it to one, which the other's owner was never told.
+    fn restore_names(&mut self, unit: UnitId, claim: &Claim) -> bool {
+        let is_free = |key: &FlowKey| self.classifier.unit_of(key).is_none();
+        let mut flows = claim.flows.clone();
+        flows.retain(|(key, _)| is_free(key));
+        let mut aliases = claim.aliases.clone();
+        aliases.retain(|(flow, alias)| {
+            is_free(&alias.key) && flows.iter().any(|(key, _)| key == flow)
+        });
+        let key = claim.key.as_ref();
+        let is_taken = key.is_some_and(|key| self.classifier.unit_of(key).is_some());
+        let names = &mut self.classifier;
+        let mut restored = !is_taken && names.restore(unit.0, key, &flows, &aliases).is_ok();
+        if !restored {
+            // After a loss an owner may have met a server first and taken it
+            // for the client: the scope is then that of the other end.
+            for (_, client_is_b) in &mut flows {
+                *client_is_b = !*client_is_b;
+            }
+            restored = names.restore(unit.0, None, &flows, &aliases).is_ok();
+        }
+        if !restored && is_taken {
+            // It lives on without a scope key: its flows are found.
+            restored = names.restore(unit.0, key, &flows, &aliases).is_ok();
+        }
+        if restored {
+            for (_, alias) in &aliases {
+                self.lessor.named(&alias.key);
+            }
+        }
+        restored
     }
 }

@@ -117,7 +117,20 @@ fn a_target_that_hears_nothing_asks_and_asks_again() {
         assert_eq!(bed.said_to(2, runtime(1)), pull);
     }
     assert_eq!(bed.count(2, ActorCount::PullRepeated), 2);
-    // the source had not heard that its view has ended
+    // the source has not heard that its view ends, and believes the switch alone
+    let before = bed.state(1, U);
+    bed.tell(1, runtime(2), pull.clone());
+    assert_eq!(bed.count(1, ActorCount::PullEarly), 1);
+    assert_eq!((bed.said(1), bed.state(1, U)), (vec![], before));
+    let ends = Message::Closed {
+        unit: U,
+        old: OLD,
+        at: Clock(5),
+        new: NEW,
+        to: RuntimeId(2),
+        mode: MoveMode::Pull,
+    };
+    bed.tell(1, SWITCH, ends);
     bed.tell(1, runtime(2), pull.clone());
     let state = bed.said_to(1, runtime(2));
     // and answers as often as it is asked

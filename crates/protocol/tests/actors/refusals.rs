@@ -167,9 +167,14 @@ fn pulls_and_closings_of_views_that_never_were_change_nothing() {
     assert_eq!(bed.said(1), []);
     assert_eq!(bed.state(1, U), before);
     assert_eq!(bed.data(1, (U, ONE, 5), 0, b"c--").len(), 1);
-    let counts = [ActorCount::MessageRefused, ActorCount::MessageStale];
-    let both: u64 = counts.iter().map(|&what| bed.count(1, what)).sum();
-    assert_eq!(both, 7);
+    let counts = [
+        ActorCount::MessageRefused,
+        ActorCount::MessageStale,
+        ActorCount::PullEarly,
+    ];
+    let counted = counts.map(|what| bed.count(1, what));
+    assert_eq!(counted.iter().sum::<u64>(), 7);
+    assert_eq!(counted[2], 1);
     bed.end();
 }
 
@@ -180,6 +185,17 @@ fn two_closings_that_differ_are_not_both_believed() {
     bed.tell(1, SWITCH, closed(U, (ONE, TWO), 6, 2));
     bed.tell(1, SWITCH, closed(U, (ONE, view(3)), 5, 3));
     assert_eq!(bed.count(1, ActorCount::MessageRefused), 1);
+    // nor is who asks for a view that the switch has promised to another
+    let pull = |new, at| Message::Pull {
+        unit: U,
+        old: ONE,
+        new,
+        at: Clock(at),
+    };
+    bed.tell(1, runtime(3), pull(TWO, 6));
+    bed.tell(1, runtime(2), pull(view(3), 6));
+    bed.tell(1, runtime(2), pull(TWO, 4));
+    assert_eq!(bed.count(1, ActorCount::MessageRefused), 4);
     bed.data(1, (U, ONE, 5), 0, b"c--");
     assert_eq!(bed.said(1), []);
     bed.data(1, (U, ONE, 6), 0, b"c--");

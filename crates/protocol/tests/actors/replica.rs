@@ -242,3 +242,19 @@ fn a_moved_unit_gets_its_copy_before_it_is_held() {
     assert_eq!(bed.at(3).report().replicas, 1);
     bed.end();
 }
+
+#[test]
+fn a_packet_that_went_astray_makes_no_owner() {
+    let mut bed = Bed::new(2);
+    // one that is not the first begins nothing, the first one does
+    assert_eq!(bed.data(2, (U, ONE, 3), FRESH, b"c--"), []);
+    assert_eq!(bed.at(2).report().units, 0);
+    assert_eq!(bed.data(2, (U, ONE, 1), FRESH, b"c--").len(), 1);
+    let _ = bed.said(2);
+    let said = copied(&mut bed, 3);
+    assert_eq!(passed(&said), [1, 2, 3]);
+    let two = bed.at(2).report();
+    assert_eq!((two.replicas, two.units), (1, 0));
+    assert_eq!(bed.count(2, ActorCount::Astray), 1);
+    bed.end();
+}

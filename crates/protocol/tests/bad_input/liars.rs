@@ -346,7 +346,17 @@ fn a_runtime_can_not_take_another_ones_unit() {
                 new: view.next(),
                 at: Clock(2),
             },
-            refused,
+            ActorCount::PullEarly,
+        ),
+        // All of it right, but the switch has not said that the view ends.
+        (
+            Message::Pull {
+                unit,
+                old: view,
+                new: view.next(),
+                at: Clock(3),
+            },
+            ActorCount::PullEarly,
         ),
         (
             Message::Pull {

@@ -7,6 +7,7 @@ use weir_packet::{
     Direction, Fate, FragmentKey, Frame, FramePool, PacketMemory, frame_flags as flags,
 };
 
+use super::units::BELONGINGS;
 use crate::classify::{Classified, Kinds, direction_of};
 use crate::drops::EngineDrop;
 use crate::flows::Found;
@@ -368,7 +369,7 @@ impl Runtime {
         let Some(unit) = follow.units.get_mut(meta.unit) else {
             return;
         };
-        unit.changed = 1;
+        unit.changed |= BELONGINGS;
         if !follow.datagrams.first(unit, key, owner, meta.time.0) {
             self.datagrams_forgotten += 1;
         }

@@ -3,6 +3,7 @@
 use weir_packet::{Fate, Frame, FrameMeta, FramePool, HEADROOM, META_BYTES, PacketMemory};
 
 use super::What;
+use super::units::WRITTEN;
 use crate::classify::Classified;
 use crate::execute::Fates;
 use crate::notes::{self, Note};
@@ -79,7 +80,7 @@ impl Runtime {
             let i = changed.trailing_zeros() as usize;
             changed &= changed - 1;
             if let Some(frame) = frames.get(i) {
-                follow.units.mark(memory.meta(frame).unit);
+                follow.units.mark(memory.meta(frame).unit, WRITTEN);
             }
         }
     }

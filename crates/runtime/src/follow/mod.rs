@@ -31,7 +31,7 @@ use weir_packet::{FlowKey, Frame};
 use crate::runtime::Runtime;
 use datagrams::Datagrams;
 use names::Named;
-use units::Units;
+use units::{BELONGINGS, Units};
 
 /// What begins or ends.
 #[derive(Clone, Copy, Debug)]
@@ -123,7 +123,7 @@ impl Runtime {
                 Named::Refused => table.aliases_refused += u64::from(!self.world.silent),
                 Named::New => {
                     let unit = follow.units.unit_of(request.flow).map_or(0, |u| u.id);
-                    follow.units.mark(unit);
+                    follow.units.mark(unit, BELONGINGS);
                     if !self.world.silent {
                         let key = table.flows.blocks.head(request.flow).key;
                         let cause = cause.copied().unwrap_or(0);
@@ -146,12 +146,65 @@ impl Runtime {
     /// True where a function's state of the unit, the phase of a connection,
     /// or the set of its flows, aliases or fragments, is not what it was at the
     /// last call (or install).
-    /// It may say so where a state was written with what it was, never too
-    /// rarely.
+    /// A state that was written with what it was has not changed, apart from
+    /// the first time after one of the others has.
     pub fn take_changed(&mut self, unit: u64) -> bool {
         let follow = self.follow.as_mut();
-        let known = follow.and_then(|follow| follow.units.get_mut(unit));
-        known.is_some_and(|known| core::mem::take(&mut known.changed) != 0)
+        let Some(known) = follow.and_then(|follow| follow.units.get_mut(unit)) else {
+            return false;
+        };
+        let changed = core::mem::take(&mut known.changed);
+        if changed & BELONGINGS != 0 {
+            known.fingerprint = 0;
+        }
+        if changed & BELONGINGS != 0 || changed == 0 {
+            return changed != 0;
+        }
+        // Written, which is not to say changed.
+        let now = self.fingerprint(unit);
+        let follow = self.follow.as_mut();
+        let Some(known) = follow.and_then(|follow| follow.units.get_mut(unit)) else {
+            return true;
+        };
+        let before = core::mem::replace(&mut known.fingerprint, now);
+        before != now
+    }
+
+    /// A number of 64 bits that stands for all that functions keep of a unit;
+    /// never 0. It is keyed with the engine's seed.
+    fn fingerprint(&self, unit: u64) -> u64 {
+        let mut sum = self.world.seed;
+        for (level, records) in self.members_of(unit).iter().flatten().enumerate() {
+            for &record in records {
+                self.add_fingerprint(level, record, &mut sum);
+            }
+        }
+        sum.max(1)
+    }
+
+    fn add_fingerprint(&self, level: usize, record: u32, sum: &mut u64) {
+        let Some(records) = self.level(level) else {
+            return;
+        };
+        let opened = records.blocks.head(record).opened;
+        add(sum, &opened.to_le_bytes());
+        let block = records.blocks.bytes(record);
+        for node in &self.nodes {
+            let slot = &node.slot;
+            if node.scope.map_or(0, |scope| scope + 1) != level || opened & slot.bit == 0 {
+                continue;
+            }
+            let part = |from: u32, len: u32| {
+                let from = from as usize;
+                block.get(from..from + len as usize).unwrap_or(&[])
+            };
+            add(sum, part(slot.state, node.processor.state().bytes));
+            for handle in part(slot.buffers, slot.buffer_count * 8).chunks_exact(8) {
+                let mut word = [0; 8];
+                word.copy_from_slice(handle);
+                add(sum, self.world.buffers.bytes(u64::from_ne_bytes(word)));
+            }
+        }
     }
 
     /// True where a packet may be applied twice in two places: no function
@@ -199,5 +252,20 @@ impl Runtime {
         if !self.world.silent && why != CloseReason::Shutdown {
             follow.turns.push(Turn { cause, key, what });
         }
+    }
+}
+
+/// Adds bytes, with their length, to a fingerprint: a folded multiplication
+/// per word.
+fn add(sum: &mut u64, bytes: &[u8]) {
+    let mut mix = |word: u64| {
+        let wide = u128::from(*sum ^ word) * 0x9e37_79b9_7f4a_7c15;
+        *sum = (wide as u64 ^ (wide >> 64) as u64).wrapping_add(0x8cb9_2ba7_2f3d_8dd7);
+    };
+    mix(bytes.len() as u64);
+    for chunk in bytes.chunks(8) {
+        let mut word = [0; 8];
+        word[..chunk.len()].copy_from_slice(chunk);
+        mix(u64::from_le_bytes(word));
     }
 }

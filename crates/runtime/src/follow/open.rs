@@ -3,7 +3,7 @@
 use weir_nf::host::{FlowHead, Timeouts};
 use weir_packet::{Direction, Frame, FrameMeta, FramePool, PacketMemory, frame_flags};
 
-use super::units::mixed_id;
+use super::units::{BELONGINGS, mixed_id};
 use super::{Turn, What};
 use crate::drops::EngineDrop;
 use crate::flows::tcp;
@@ -127,7 +127,7 @@ impl Runtime {
         {
             // Functions see where a connection stands: who applies only the
             // packets that change a state needs this one too.
-            follow.units.mark(meta.unit);
+            follow.units.mark(meta.unit, BELONGINGS);
         }
         let clock = meta.clock;
         self.scratch.places[i].clock = clock;

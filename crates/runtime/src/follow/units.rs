@@ -26,9 +26,16 @@ pub(crate) struct Unit {
     pub(crate) datagrams: u32,
     /// Number of its flows.
     pub(crate) flows: u32,
-    /// 1: a state, or what belongs to the unit, has changed.
+    /// A set of [`BELONGINGS`] and [`WRITTEN`].
     pub(crate) changed: u32,
+    /// Of the states when they were last asked for; 0 where that is not known.
+    pub(crate) fingerprint: u64,
 }
+
+/// What belongs to the unit has changed.
+pub(crate) const BELONGINGS: u32 = 1;
+/// A state was borrowed for writing.
+pub(crate) const WRITTEN: u32 = 2;
 
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
@@ -95,6 +102,7 @@ impl Units {
             datagrams: 0,
             flows: 0,
             changed: 0,
+            fingerprint: 0,
         };
         true
     }
@@ -122,11 +130,11 @@ impl Units {
         self.units.get(self.place(flow) as usize)
     }
 
-    /// A state of the unit, or what belongs to it, has changed.
+    /// Notes a change of [`BELONGINGS`] or [`WRITTEN`].
     #[inline]
-    pub(crate) fn mark(&mut self, unit: u64) {
+    pub(crate) fn mark(&mut self, unit: u64, change: u32) {
         if let Some(known) = self.get_mut(unit) {
-            known.changed = 1;
+            known.changed |= change;
         }
     }
 
@@ -140,7 +148,7 @@ impl Units {
             known.first = flow + 1;
         }
         known.flows += 1;
-        known.changed = 1;
+        known.changed |= BELONGINGS;
         if let Some(link) = self.link(previous) {
             link.next = flow + 1;
         }
@@ -180,7 +188,7 @@ impl Units {
             if known.first == 0 {
                 known.root = 0;
             }
-            known.changed = 1;
+            known.changed |= BELONGINGS;
         }
     }
 

@@ -191,7 +191,7 @@ impl Shape {
                 length,
             } => {
                 header.id = *id;
-                header.fragment = offset / 8 | if *more { 0x2000 } else { 0 };
+                header.fragment = (offset / 8) | if *more { 0x2000 } else { 0 };
                 let datagram = udp(ports, addresses, whole);
                 let (from, to) = (usize::from(*offset), usize::from(*offset + *length));
                 let part = datagram.get(from..to.min(datagram.len())).unwrap_or(&[]);

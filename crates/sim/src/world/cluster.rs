@@ -1,13 +1,14 @@
 //! What the outside knows of the cluster: agents, the coordinator, and the
 //! look at what is left to do.
 
-use weir_protocol::message::{Message, MoveMode, Selection};
-use weir_protocol::{Clock, Peer, RuntimeId, UnitId};
+use weir_protocol::message::{Claim, Message, MoveMode, Selection};
+use weir_protocol::{Clock, Peer, RuntimeId, UnitId, View};
 
 use super::links::ProcessNo;
 use super::process::{Body, Process};
 use super::{DRAIN, EXPIRE, Event, LOOK, Phase, World};
 use crate::check::{Cluster, Invariant, show_unit, show_view};
+use crate::fault::Fault;
 
 /// The processes, as the checker sees them.
 pub(super) struct Seen<'a>(pub(super) &'a [Process]);
@@ -173,11 +174,39 @@ impl World<'_> {
                 }
             }
         }
+        self.forge_claim(&ids);
         self.recovering = true;
         self.taken = 0;
         self.numbered_before = self.checker.tally.numbered;
         self.turned_before = self.checker.tally.fates.get(2).copied().unwrap_or(0);
         self.after_switch();
+    }
+
+    /// A runtime claims what it does not have.
+    fn forge_claim(&mut self, ids: &[RuntimeId]) {
+        let Some(from) = ids.first().filter(|_| self.plan.faults.has(Fault::Forgery)) else {
+            return;
+        };
+        let claim = Claim {
+            unit: UnitId(1 << 40 | 1_001),
+            view: View(1 << 32 | 7),
+            owner: true,
+            clock: Clock(3),
+            key: None,
+            flows: Vec::new(),
+            aliases: Vec::new(),
+        };
+        let message = Message::Claims {
+            generation: self.generation,
+            claims: vec![claim],
+            last: false,
+        };
+        let (time, from) = (self.time(), Peer::Runtime(*from));
+        let process = self.switch.and_then(|no| self.processes.get_mut(no));
+        if let Some((Body::Switch(switch), pool)) = process.and_then(|p| p.living.as_mut()) {
+            switch.message(time, pool, from, message);
+        }
+        self.count("forged");
     }
 
     /// An answer that the coordinator asked for.
@@ -290,8 +319,12 @@ impl World<'_> {
 
     /// What a runtime that leaves still has in its hands.
     fn check_left(&mut self, no: ProcessNo) {
-        let left = self.processes.get(no).and_then(|p| p.living.as_ref());
-        let outstanding = left.map_or(0, |(_, pool)| pool.outstanding());
+        let left = self.processes.get_mut(no).and_then(|p| p.living.as_mut());
+        let Some((Body::Runtime(actors), pool)) = left else {
+            return;
+        };
+        actors.finish(pool);
+        let outstanding = pool.outstanding();
         if outstanding > 0 {
             let text = format!("a drained runtime leaves with {outstanding} frames");
             self.checker.violated(Invariant::Conservation, None, text);

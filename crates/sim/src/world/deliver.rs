@@ -377,7 +377,8 @@ impl World<'_> {
     }
 
     /// Sends a message.
-    pub(super) fn send(&mut self, from: ProcessNo, to: Peer, message: Message) {
+    pub(super) fn send(&mut self, from: ProcessNo, to: Peer, mut message: Message) {
+        self.damage(&mut message);
         if let Message::Entries(made) = &message
             && let Some(id) = self.runtime_id(from)
         {
@@ -414,6 +415,26 @@ impl World<'_> {
         let arrival = self.links.message(from, to, self.now);
         let what = Delivery::Message(Box::new(message));
         self.arrival(arrival.at, to, from, arrival.sent, what);
+    }
+
+    /// Damages a state on its way to a new owner, if that is to happen.
+    fn damage(&mut self, message: &mut Message) {
+        let Some(number) = self.sabotage else {
+            return;
+        };
+        if let Message::State { new, image, .. } = message
+            && *new != View::NONE
+            && let Some(state) = &mut image.state
+        {
+            if number.is_multiple_of(2) {
+                state.truncate(state.len() / 2);
+            } else if let Some(octet) = state.get_mut(21) {
+                // A letter in the name of the first function.
+                *octet ^= 1;
+            }
+            self.sabotage = None;
+            self.count("states_damaged");
+        }
     }
 
     pub(super) fn trace_delivery(&mut self, to: ProcessNo, from: ProcessNo, what: &Delivery) {

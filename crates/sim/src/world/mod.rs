@@ -154,6 +154,8 @@ pub(crate) struct World<'a> {
     /// Packets numbered and turned before the current switch started.
     numbered_before: u64,
     turned_before: u64,
+    /// The next state that travels is damaged in this way.
+    sabotage: Option<u64>,
     /// Frames that were sent lately, to be damaged and sent once more.
     recent: VecDeque<(ProcessNo, Vec<u8>)>,
 }
@@ -193,6 +195,7 @@ impl<'a> World<'a> {
             recovering: false,
             numbered_before: 0,
             turned_before: 0,
+            sabotage: None,
             recent: VecDeque::new(),
         };
         world.checker.lenient = plan.faults.has(Fault::DoubleCrash);
@@ -308,8 +311,10 @@ impl<'a> World<'a> {
         let peer = Peer::Switch(self.generation);
         let no = self.processes.len();
         let wire = !self.settings.plain_links;
+        let frames = if self.small() { 640 } else { 6_144 };
         let body = Body::Switch(Box::new(switch));
-        self.processes.push(Process::new(peer, body, no, wire));
+        self.processes
+            .push(Process::new(peer, body, no, (wire, frames)));
         self.switch = Some(no);
         Ok(())
     }
@@ -330,7 +335,7 @@ impl<'a> World<'a> {
         let switch = self.switch.unwrap_or(0);
         let wire = !self.settings.plain_links;
         self.processes
-            .push(Process::new(Peer::Runtime(id), body, switch, wire));
+            .push(Process::new(Peer::Runtime(id), body, switch, (wire, 6_144)));
         self.say(None, || format!("r{} starts", id.0));
         let time = self.time();
         if let Some(Body::Switch(switch)) = self.current_switch() {

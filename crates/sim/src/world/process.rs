@@ -42,6 +42,7 @@ pub(crate) fn stream_settings(small: bool) -> StreamSettings {
         round_trip: 300_000,
         shortest_wait: 500_000,
         longest_wait: 20_000_000,
+        rounds: 4,
         ..StreamSettings::default()
     }
 }
@@ -76,9 +77,14 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    pub(crate) fn new(peer: Peer, body: Body, switch: ProcessNo, wire: bool) -> Process {
+    pub(crate) fn new(
+        peer: Peer,
+        body: Body,
+        switch: ProcessNo,
+        (wire, frames): (bool, u32),
+    ) -> Process {
         let pool = FramePool::with_layout(MemoryLayout {
-            small_frames: 6_144,
+            small_frames: frames,
             small_bytes: 33 * 64,
             large_frames: 8,
             large_bytes: 1_025 * 64,

@@ -3,7 +3,8 @@
 use weir_packet::protocol::ip;
 use weir_packet::{Fate, FlowKey, LinkType, Side};
 use weir_protocol::message::{
-    Entry, EntryBatch, FlowSpace, Image, Message, MoveMode, Part, Selection, StateUpdate,
+    Entry, EntryBatch, FlowSpace, Image, Message, MoveMode, Open, Origin, Part, Selection,
+    StateUpdate,
 };
 use weir_protocol::settings::Replication;
 use weir_protocol::{Clock, Peer, RuntimeId, UnitId, View};
@@ -313,7 +314,7 @@ impl World<'_> {
         let Some(to) = self.who(who) else {
             return;
         };
-        if !self.settings.plain_links && mix(number, 50) % 2 == 0 {
+        if !self.settings.plain_links && mix(number, 50).is_multiple_of(2) {
             return self.forge_wire(to, number);
         }
         let mut drawn = 0;
@@ -327,6 +328,8 @@ impl World<'_> {
         };
         let (unit, view) = (*unit, record.current.view);
         let (out, sent) = (record.out, record.sent);
+        // Who speaks for the view at the gate.
+        let speaker = record.current.replica.unwrap_or(record.current.owner);
         let holders = [Some(record.current.owner), record.current.replica];
         let settled = record.settled.map(|s| [Some(s.owner), s.replica]);
         let outsider = self.useful().into_iter().find(|no| {
@@ -343,9 +346,99 @@ impl World<'_> {
         } else {
             unit
         };
-        let forged = match (who, draw(9)) {
-            (Who::Switch, 0 | 1) => made_up_entries(unit, view, Clock(out + 1)),
-            (Who::Switch, 2) => made_up_entries(unit, never, Clock(sent + 1)),
+        if matches!(who, Who::Runtime(_)) && draw(6) == 0 {
+            return self.forge_frame(to, unit, never, Clock(sent + 3));
+        }
+        if draw(4) == 0 {
+            // The next state that travels is damaged, or of another stage.
+            self.sabotage = Some(number);
+            return;
+        }
+        let (from, forged) = match (who, draw(4)) {
+            // Who may speak errs.
+            (Who::Switch, 0) => {
+                let entries = if number.is_multiple_of(2) {
+                    made_up_entries(unit, view, Clock(sent + 1), Fate::Out)
+                } else {
+                    made_up_entries(unit, view, Clock(out + 1), Fate::Emitted)
+                };
+                (speaker, entries)
+            }
+            // A unit that never was is to go on here.
+            (Who::Runtime(_), 0) => {
+                let open = Open {
+                    unit: UnitId(1 << 40 | 1_000),
+                    view,
+                    old: View(view.0.saturating_sub(1)),
+                    base: Clock(1),
+                    out: Clock(1),
+                    origin: Origin::Resumed { source: from },
+                    replica: None,
+                };
+                return self.forge_open(to, open);
+            }
+            _ => (
+                from,
+                self.forged_message(who, (unit, view, never), (out, sent), from, number),
+            ),
+        };
+        self.count("forged");
+        self.say(Some(unit), || {
+            format!("forged, from r{}: {forged:?}", from.0)
+        });
+        let time = self.time();
+        let Some(process) = self.processes.get_mut(to) else {
+            return;
+        };
+        if process.paused_until.is_some() {
+            return;
+        }
+        let from = Peer::Runtime(from);
+        match process.living.as_mut() {
+            Some((Body::Switch(switch), pool)) => switch.message(time, pool, from, forged),
+            Some((Body::Runtime(actors), pool)) => actors.message(time, pool, from, forged),
+            None => {}
+        }
+        self.flush(to);
+    }
+
+    /// The switch says something that it never would.
+    fn forge_open(&mut self, to: ProcessNo, mut open: Open) {
+        let time = self.time();
+        let Some((id, switch)) = self.runtime_id(to).zip(
+            self.switch
+                .and_then(|no| self.processes.get(no))
+                .map(|p| p.peer),
+        ) else {
+            return;
+        };
+        open.origin = Origin::Resumed { source: id };
+        self.count("forged");
+        if let Some((Body::Runtime(actors), pool)) =
+            self.processes.get_mut(to).and_then(|p| p.living.as_mut())
+        {
+            actors.message(time, pool, switch, Message::Open(open));
+        }
+        self.flush(to);
+    }
+
+    /// What somebody says to whom it is not to say it.
+    fn forged_message(
+        &self,
+        who: Who,
+        (unit, view, never): (UnitId, View, View),
+        (out, sent): (u64, u64),
+        from: RuntimeId,
+        number: u64,
+    ) -> Message {
+        let mut drawn = 60;
+        let mut draw = |below: u64| {
+            drawn += 1;
+            mix(number, drawn) % below.max(1)
+        };
+        match (who, draw(10)) {
+            (Who::Switch, 0 | 1) => made_up_entries(unit, view, Clock(out + 1), Fate::Out),
+            (Who::Switch, 2) => made_up_entries(unit, never, Clock(sent + 1), Fate::Out),
             (Who::Switch, 3) => Message::Held { unit, view },
             (Who::Switch, 4) => Message::End {
                 unit,
@@ -364,6 +457,7 @@ impl World<'_> {
                 claims: Vec::new(),
                 last: true,
             },
+            (Who::Switch, 8) => Message::PollWorkload,
             (Who::Switch, _) => Message::Repeat {
                 unit,
                 view,
@@ -395,9 +489,6 @@ impl World<'_> {
                 outputs: Vec::new(),
             },
             (_, 4) => Message::Held { unit, view },
-            (_, 5) => {
-                return self.forge_frame(to, unit, never, Clock(sent + 3));
-            }
             _ => Message::Copy {
                 unit,
                 old: never,
@@ -405,25 +496,7 @@ impl World<'_> {
                 after: Clock(out),
                 packet: made_up_part(Fate::Pending),
             },
-        };
-        self.count("forged");
-        self.say(Some(unit), || {
-            format!("forged, from r{}: {forged:?}", from.0)
-        });
-        let time = self.time();
-        let Some(process) = self.processes.get_mut(to) else {
-            return;
-        };
-        if process.paused_until.is_some() {
-            return;
         }
-        let from = Peer::Runtime(from);
-        match process.living.as_mut() {
-            Some((Body::Switch(switch), pool)) => switch.message(time, pool, from, forged),
-            Some((Body::Runtime(actors), pool)) => actors.message(time, pool, from, forged),
-            None => {}
-        }
-        self.flush(to);
     }
 
     fn forge_frame(&mut self, to: ProcessNo, unit: UnitId, view: View, clock: Clock) {
@@ -455,7 +528,7 @@ fn made_up_part(fate: Fate) -> Part {
     }
 }
 
-fn made_up_entries(unit: UnitId, view: View, clock: Clock) -> Message {
+fn made_up_entries(unit: UnitId, view: View, clock: Clock, fate: Fate) -> Message {
     Message::Entries(vec![EntryBatch {
         unit,
         view,
@@ -463,7 +536,7 @@ fn made_up_entries(unit: UnitId, view: View, clock: Clock) -> Message {
         state: StateUpdate::Omitted,
         entries: vec![Entry {
             clock,
-            parts: vec![made_up_part(Fate::Out)],
+            parts: vec![made_up_part(fate)],
         }],
     }])
 }

@@ -201,6 +201,7 @@ impl Cluster {
             window: settings.window,
             dispatch: settings.dispatch,
             acknowledge: bad_path,
+            repeat_after: repeat_after(bad_path),
             ..SwitchSettings::default()
         };
         let mut chains = Vec::new();
@@ -293,6 +294,7 @@ impl Cluster {
                 // As many as there are frames: what is held is never dropped.
                 held: self.pool.memory().layout().small_frames,
                 keep_outputs: bad_path,
+                repeat_after: repeat_after(bad_path),
                 ..ActorSettings::default()
             },
             path: self.settings.path,
@@ -491,6 +493,10 @@ impl Cluster {
         let Some(member) = self.members.get_mut(place) else {
             return;
         };
+        // The run may have ended before it was ready.
+        if member.state != State::Starts {
+            return;
+        }
         member.state = State::Runs;
         let id = member.ends.id;
         for chain in 0..self.chains.len() {
@@ -781,8 +787,9 @@ impl Cluster {
     }
 
     fn stop(&mut self, runtime: RuntimeId) {
+        // One that starts is told, too: it reads that when it is ready.
         if let Some(member) = self.member(runtime)
-            && matches!(member.state, State::Runs | State::Drains)
+            && (member.is_up() || member.state == State::Starts)
         {
             member.state = State::Leaves;
             member.ends.outbox.push(ToRuntime::Finish);
@@ -848,6 +855,15 @@ impl Carrier<'_> {
             };
             member.ends.outbox.push_at(self.due, message);
         }
+    }
+}
+
+/// When the protocol sends again what was not answered. Rings lose nothing, so
+/// there is no hurry: a thread may well not run for a while.
+fn repeat_after(bad_path: bool) -> u64 {
+    match bad_path {
+        true => SwitchSettings::default().repeat_after,
+        false => 50_000_000,
     }
 }
 

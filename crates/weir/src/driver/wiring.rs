@@ -71,11 +71,16 @@ pub(super) struct Gauge {
     pub(super) packet_time: AtomicU64,
 }
 
+/// To another runtime: messages, each with the number of its chain.
+pub(super) type PeerLane = Lane<(usize, Message)>;
+/// From another runtime.
+pub(super) type PeerRing = Consumer<(usize, Message)>;
+
 /// The rings of one runtime to and from another.
 #[derive(Debug)]
 pub(super) struct PeerEnds {
-    pub(super) to: Lane<(usize, Message)>,
-    pub(super) from: Consumer<(usize, Message)>,
+    pub(super) to: PeerLane,
+    pub(super) from: PeerRing,
 }
 
 /// A runtime's ends of its rings.
@@ -112,9 +117,8 @@ pub(super) struct SwitchEnds {
 /// that will ever be there, since a thread that runs can't be given new ones.
 pub(super) fn wire(runtimes: u32, chains: usize) -> Vec<(SwitchEnds, RuntimeEnds)> {
     let number = runtimes as usize;
-    let mut senders: Vec<Vec<Option<Lane<(usize, Message)>>>> = Vec::new();
-    let mut receivers: Vec<Vec<Option<Consumer<(usize, Message)>>>> =
-        (0..number).map(|_| Vec::new()).collect();
+    let mut senders: Vec<Vec<Option<PeerLane>>> = Vec::new();
+    let mut receivers: Vec<Vec<Option<PeerRing>>> = (0..number).map(|_| Vec::new()).collect();
     for from in 0..number {
         let mut row = Vec::new();
         for (to, column) in receivers.iter_mut().enumerate() {

@@ -128,21 +128,15 @@ pub(super) fn run(plan: WorkerPlan) -> Result<WorkerEnd, String> {
     worker.ends.outbox.push(ToSwitch::Ready);
     let mut idle = Idle::default();
     let mut busy = 0;
-    let mut now = worker.clock.now();
     loop {
+        let now = worker.clock.now();
         let worked = worker.round(now);
-        let after = worker.clock.now();
         if worked {
-            busy += after.0 - now.0;
+            busy += worker.clock.now().0.saturating_sub(now.0);
         } else if worker.finishing {
             return Ok(worker.finish(Duration::from_nanos(busy)));
-        } else {
-            idle.after(false);
         }
-        if worked {
-            idle.after(true);
-        }
-        now = after;
+        idle.after(worked);
     }
 }
 

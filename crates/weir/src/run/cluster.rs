@@ -1,7 +1,7 @@
 //! `weir run --runtimes`: ports, chains' selectors, a script, and a cluster
 //! between them.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use weir_graph::{ChainFile, Script};
 use weir_io::port::{InputPort, MergedInput, Received};
@@ -91,6 +91,10 @@ fn failure(error: ClusterError) -> Failure {
     Failure::outside(error.to_string())
 }
 
+/// How long nothing may happen at the end before what is still on its way is
+/// given up: some is for good where the path loses packets and none are kept.
+const PATIENCE: Duration = Duration::from_secs(5);
+
 /// All that packets pass through.
 struct Line {
     cluster: Cluster,
@@ -125,6 +129,7 @@ impl Line {
         let mut batches = 0u64;
         // Why reading has ended.
         let mut ended: Option<Result<(), Failure>> = None;
+        let mut last_work = Instant::now();
         loop {
             self.player.play(&mut self.cluster, self.taken)?;
             let room = self.cluster.room().min(self.player.room(self.taken));
@@ -155,12 +160,18 @@ impl Line {
                 .step(&mut out, &mut lines, read == 0)
                 .map_err(failure)?;
             self.write(&mut out, &mut lines)?;
-            if let Some(why) = &ended
-                && !worked
-                && input.is_empty()
-                && self.player.end(self.taken)
-                && self.cluster.is_quiet()
-            {
+            let Some(why) = ended.as_ref().filter(|_| !worked && input.is_empty()) else {
+                last_work = Instant::now();
+                continue;
+            };
+            if self.player.end(self.taken) && self.cluster.is_quiet() {
+                return why.clone();
+            }
+            if last_work.elapsed() > PATIENCE {
+                let left = self.cluster.in_flight();
+                self.player.warnings.push(format!(
+                    "{left} packets were still on their way when nothing happened any more"
+                ));
                 return why.clone();
             }
         }

@@ -1,9 +1,7 @@
 //! Names that end before their unit, the ports that they had, and the keys of
 //! wide units.
 
-mod rig;
-
-use rig::{Rig, rt};
+use crate::rig::{Rig, rt};
 use weir_nf::host::{AliasRequest, FlowOptions, NO_FLOW, Stage};
 use weir_nf::prelude::*;
 use weir_nf::{PoolId, PoolSpec, PortLease, PortSpace};
