@@ -226,10 +226,22 @@ impl Switch {
         aliases.retain(|(flow, alias)| {
             is_free(&alias.key) && (alias.open || flows.iter().any(|(key, _)| key == flow))
         });
-        let restored = self
-            .classifier
-            .restore(unit.0, claim.key.as_ref(), &flows, &aliases)
-            .is_ok();
+        let key = claim.key.as_ref();
+        let is_taken = key.is_some_and(|key| self.classifier.unit_of(key).is_some());
+        let names = &mut self.classifier;
+        let mut restored = !is_taken && names.restore(unit.0, key, &flows, &aliases).is_ok();
+        if !restored {
+            // After a loss an owner may have met a server first and taken it
+            // for the client: the scope is then that of the other end.
+            for (_, client_is_b) in &mut flows {
+                *client_is_b = !*client_is_b;
+            }
+            restored = names.restore(unit.0, None, &flows, &aliases).is_ok();
+        }
+        if !restored && is_taken {
+            // It lives on without a scope key: its flows are found.
+            restored = names.restore(unit.0, key, &flows, &aliases).is_ok();
+        }
         if restored {
             for (_, alias) in &aliases {
                 self.lessor.named(&alias.key);
