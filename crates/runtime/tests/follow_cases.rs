@@ -660,6 +660,11 @@ fn names_are_read_from_a_snapshot() {
     let (flows, aliases) = engine.engine.read_names(&bytes).expect("it is whole");
     assert_eq!(flows.len(), 3);
     let client: std::net::IpAddr = "10.0.0.1".parse().expect("an address");
+    let scope = engine.engine.read_scope_key(&bytes).expect("it is whole");
+    let scope = scope.expect("the unit is a client's");
+    let ends = [scope.a(), scope.b()];
+    assert!(ends.contains(&(client, 0)), "{scope}");
+    assert!(ends.contains(&([0, 0, 0, 0].into(), 0)), "{scope}");
     for (key, client_is_b) in &flows[..2] {
         assert_eq!((if *client_is_b { key.b() } else { key.a() }).0, client);
     }
@@ -685,11 +690,18 @@ fn names_are_read_from_a_snapshot() {
     );
     assert!(flows.iter().any(|(key, _)| *key == open.0));
     assert!(told(2).is_empty(), "it came through the open one");
-    let other = Follower::new(&stage());
+    let mut other = Follower::new(&stage());
     assert!(matches!(
         other.engine.read_names(&bytes),
         Err(SnapshotError::Layout(_))
     ));
+    assert!(matches!(
+        other.engine.read_scope_key(&bytes),
+        Err(SnapshotError::Layout(_))
+    ));
+    other.apply([&numbered(UNIT, 1, 0, udp(1, PASS))]);
+    let bytes = other.export(UNIT).expect("it is there");
+    assert_eq!(other.engine.read_scope_key(&bytes), Ok(None));
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod failure;
 mod first;
 mod leases;
 mod moves;
+mod names;
 mod repeats;
 mod restart;
 #[path = "../rig/mod.rs"]

@@ -36,6 +36,7 @@ fn a_restarted_switch_goes_on_from_the_best_claims() {
         view,
         owner,
         clock: Clock(clock),
+        key: None,
         flows: vec![(key, false)],
         aliases: Vec::new(),
     };

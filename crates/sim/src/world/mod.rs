@@ -311,7 +311,7 @@ impl<'a> World<'a> {
         let peer = Peer::Switch(self.generation);
         let no = self.processes.len();
         let wire = !self.settings.plain_links;
-        let frames = if self.small() { 128 } else { 6_144 };
+        let frames = if self.small() { 640 } else { 6_144 };
         let body = Body::Switch(Box::new(switch));
         self.processes
             .push(Process::new(peer, body, no, (wire, frames)));

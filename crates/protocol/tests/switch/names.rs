@@ -1,20 +1,19 @@
-//! Names that end before their unit, and the ports that they had.
+//! Names that end before their unit, the ports that they had, and the keys of
+//! wide units.
 
-mod rig;
-
-use rig::{Rig, rt};
+use crate::rig::{Rig, rt};
 use weir_nf::host::{AliasRequest, FlowOptions, NO_FLOW, Stage};
 use weir_nf::prelude::*;
 use weir_nf::{PoolId, PoolSpec, PortLease, PortSpace};
-use weir_packet::{Fate, Frame, Side};
-use weir_protocol::message::Message;
+use weir_packet::{Direction, Fate, Frame, Side};
+use weir_protocol::message::{Claim, Message};
 use weir_protocol::settings::SwitchSettings;
 use weir_protocol::switch::SwitchCount;
-use weir_protocol::{Peer, UnitId};
+use weir_protocol::{Clock, Peer, UnitId};
 use weir_runtime::harness::Harness;
 use weir_runtime::notes::{self, Note};
 
-/// Keeps something of each client, and lets all pass.
+/// Keeps something of each network of clients, and lets all pass.
 #[derive(Debug)]
 struct Clients;
 
@@ -31,9 +30,9 @@ impl NetworkFunction for Clients {
     type Stats = ();
     const DESCRIPTOR: Descriptor = Descriptor {
         needs: Needs::Flow,
-        scope: Scope::Fields(Fields::CLIENT_ADDRESS),
+        scope: Scope::Own("clients-by-octet"),
         aliases: true,
-        ..Descriptor::new("clients", "keeps something of each client")
+        ..Descriptor::new("clients", "keeps something of each network of clients")
     };
 
     fn new((): (), _: &mut SetUp<'_>) -> Result<Clients, SettingsError> {
@@ -51,6 +50,16 @@ impl NetworkFunction for Clients {
 
     fn process(&self, _: &mut Packet<'_>, _: &mut Flow<'_, Self>, _: &mut Context<'_>) -> Verdict {
         Verdict::Pass
+    }
+
+    fn scope_key(&self, _: &Packet<'_>, flow: &FlowInfo<'_>) -> Option<FlowKey> {
+        let (address, _) = flow.key().source(flow.client_direction());
+        let std::net::IpAddr::V4(address) = address else {
+            return None;
+        };
+        let [one, two, three, last] = address.octets();
+        let network = [one, two, three, last / 10 * 10].into();
+        Some(FlowKey::new(network, 0, network, 0, 0, 0, 0).0)
     }
 }
 
@@ -120,7 +129,7 @@ fn a_port_is_free_when_its_alias_ends_and_its_unit_lives_on() {
     assert_eq!(rig.count(SwitchCount::AliasAdded), 1);
     rig.messages();
     // Another unit's owner has no say in it.
-    rig.send(2, 2);
+    rig.send(20, 2);
     assert_ne!(note(&mut rig, &[Note::AliasEnded { key }]), unit);
     assert_eq!(rig.count(SwitchCount::AliasGone), 0);
     rig.send(1, 3);
@@ -144,4 +153,54 @@ fn a_port_is_free_when_its_alias_ends_and_its_unit_lives_on() {
     assert_eq!(ports_freed(&mut rig), []);
     assert_eq!(rig.count(SwitchCount::AliasGone), 1);
     rig.end();
+}
+
+#[test]
+fn a_restarted_switch_knows_the_scope_keys_that_only_functions_make() {
+    let settings = |generation| SwitchSettings {
+        kept: 256,
+        generation,
+        ..SwitchSettings::default()
+    };
+    let mut rig = Rig::of(&wide(), settings(1), 1);
+    rig.send(11, 1);
+    let unit = note(&mut rig, &[]);
+    let view = rig.messages().into_iter().find_map(|(_, m)| match m {
+        Message::Out { view, .. } => Some(view),
+        _ => None,
+    });
+    rig.end();
+    let mut again = Rig::of(&wide(), settings(2), 0);
+    again.switch.recover(again.now, &[rt(1)]);
+    let address = |last| std::net::IpAddr::from([10, 0, 0, last]);
+    let server = [192, 0, 2, 1].into();
+    let (flow, way) = FlowKey::new(address(11), 1_000, server, 53, 17, 0, 0);
+    let claim = Claim {
+        unit,
+        view: view.expect("it was let out"),
+        owner: true,
+        clock: Clock(1),
+        key: Some(FlowKey::new(address(10), 0, address(10), 0, 0, 0, 0).0),
+        flows: vec![(flow, way == Direction::Reverse)],
+        aliases: Vec::new(),
+    };
+    let claims = Message::Claims {
+        generation: 2,
+        claims: vec![claim],
+        last: true,
+    };
+    again.say(1, claims);
+    assert!(!again.switch.is_recovering());
+    assert_eq!(again.count(SwitchCount::Recovered), 1);
+    // A new flow of the network is the unit's, one of another is not.
+    for (client, same) in [(12, true), (21, false)] {
+        again.send(client, client);
+        again.pass(0);
+        let frames = again.lane(1);
+        let seen = again.seen(&frames);
+        assert_eq!(seen.len(), 1);
+        assert_eq!(seen[0].unit == unit, same);
+        again.answer(1, frames, Fate::Out);
+    }
+    again.end();
 }
