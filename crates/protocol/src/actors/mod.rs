@@ -325,10 +325,17 @@ impl Actors {
         &self.counts
     }
 
-    /// Gives held packets back to `pool`; they count as dropped.
+    /// Gives held packets back to `pool`; they count as dropped. States that
+    /// came early leave the engine: their flows are another runtime's, and end
+    /// there.
     pub fn finish(&mut self, pool: &mut FramePool) {
         let dropped = self.hold.clear(pool);
         self.counts.add_many(ActorCount::HoldDropped, dropped);
+        for (unit, cold) in &mut self.cold {
+            if cold.early.take().is_some() {
+                self.engine.forget_unit(unit.0);
+            }
+        }
     }
 
     // ---- which actor is where

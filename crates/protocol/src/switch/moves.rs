@@ -187,7 +187,10 @@ impl Switch {
             }
             return;
         }
-        let target = if unit.wanted == ANY {
+        // Where it was to go may have gone itself; from a runtime that drains
+        // it goes anyway.
+        let lost = !self.lanes.is_live(unit.wanted) && self.lanes.is_draining(unit.owner);
+        let target = if unit.wanted == ANY || lost {
             self.dispatch(unit.id, unit.owner).unwrap_or(0)
         } else {
             unit.wanted

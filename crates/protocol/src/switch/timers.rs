@@ -151,11 +151,11 @@ impl Switch {
                 if unit.tries < moves::TRIES {
                     self.send_prepare(place);
                 } else {
-                    let target = core::mem::take(&mut unit.wanted);
+                    let (target, owner) = (core::mem::take(&mut unit.wanted), unit.owner);
                     unit.tries = 0;
                     self.counts.add(SwitchCount::PreparedInVain);
                     self.stop_preparing(place);
-                    if self.lanes.is_live(target) {
+                    if self.lanes.is_live(target) || self.lanes.is_draining(owner) {
                         self.want(place, target, MoveMode::Push);
                     }
                     continue;

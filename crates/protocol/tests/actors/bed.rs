@@ -281,6 +281,13 @@ impl Bed {
         bytes
     }
 
+    /// The run has ended at a runtime.
+    pub(crate) fn finish(&mut self, number: u32) {
+        let actors = self.actors.get_mut(&number);
+        let actors = actors.expect("the runtime is on the bed");
+        actors.finish(&mut self.pool);
+    }
+
     /// No frame is lost when all runtimes have ended.
     pub(crate) fn end(mut self) {
         let ids: Vec<u32> = self.actors.keys().copied().collect();

@@ -218,3 +218,13 @@ fn an_early_state_of_an_older_view_is_not_taken() {
     assert_eq!(bed.state(2, unit(9)), state);
     bed.end();
 }
+
+/// At the end of a run the flows of a unit end where it is, and nowhere else.
+#[test]
+fn an_early_state_does_not_end_with_the_run() {
+    let mut bed = begun();
+    bed.finish(2);
+    assert_eq!(bed.state(2, U), None);
+    assert!(bed.state(1, U).is_some());
+    bed.end();
+}

@@ -384,3 +384,40 @@ fn a_reprocessing_move_begins_with_a_snapshot() {
     assert_eq!(rig.count(SwitchCount::PlannedPush), 1);
     rig.end();
 }
+
+/// The target of a move drains before the unit is there, and so does its owner:
+/// the unit does not stay where nothing may stay.
+#[test]
+fn a_unit_leaves_a_drained_runtime_though_its_target_drains_too() {
+    // It waits for an early snapshot.
+    let (mut rig, unit, source) = settled(settings(), 3);
+    let target = source % 3 + 1;
+    let third = 6 - source - target;
+    move_to(&mut rig, source, target, MoveMode::Reprocess).unwrap();
+    let now = rig.now;
+    rig.switch.drain(now, rt(source), MoveMode::Push).unwrap();
+    rig.switch.drain(now, rt(target), MoveMode::Push).unwrap();
+    for _ in 0..20 {
+        rig.pass(11);
+        rig.messages();
+    }
+    assert_eq!(rig.switch.owner_of(unit), Some(rt(third)));
+    assert_eq!(rig.count(SwitchCount::PreparedInVain), 1);
+    rig.end();
+    // It waits for its view to be settled.
+    let (mut rig, unit, source) = settled(settings(), 3);
+    move_to(&mut rig, source, target, MoveMode::Push).unwrap();
+    let view = rig.open(target).unwrap().view;
+    move_to(&mut rig, target, third, MoveMode::Push).unwrap();
+    let now = rig.now;
+    rig.switch.drain(now, rt(target), MoveMode::Push).unwrap();
+    rig.switch.drain(now, rt(third), MoveMode::Push).unwrap();
+    rig.pass(1);
+    rig.say(target, Message::Held { unit, view });
+    rig.pass(1);
+    assert_eq!(rig.switch.owner_of(unit), Some(rt(source)));
+    let view = rig.open(source).unwrap().view;
+    rig.say(source, Message::Held { unit, view });
+    assert!(rig.switch.is_drained(rt(target)));
+    rig.end();
+}
