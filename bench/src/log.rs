@@ -1,14 +1,14 @@
 //! Raw figures of one benchmark as JSON lines.
 
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::Write;
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
 /// A file of `bench/results`.
 pub(crate) struct Log {
-    file: BufWriter<File>,
+    file: File,
     path: PathBuf,
 }
 
@@ -18,10 +18,7 @@ impl Log {
         let path = folder().join(name);
         let file = File::create(&path)
             .map_err(|error| format!("can't write {}: {error}", path.display()))?;
-        let mut log = Log {
-            file: BufWriter::new(file),
-            path,
-        };
+        let mut log = Log { file, path };
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         log.line(&json!({
             "date": crate::results::today(),
@@ -30,14 +27,14 @@ impl Log {
         Ok(log)
     }
 
-    /// Adds a line.
+    /// Adds a line, and writes it: a run that is stopped keeps its figures.
     pub(crate) fn line(&mut self, value: &Value) -> Result<(), String> {
-        writeln!(self.file, "{value}").map_err(|error| self.failure(&error))
+        let written = writeln!(self.file, "{value}");
+        written.map_err(|error| self.failure(&error))
     }
 
     /// Ends the file.
-    pub(crate) fn finish(mut self) -> Result<(), String> {
-        self.file.flush().map_err(|error| self.failure(&error))?;
+    pub(crate) fn finish(self) -> Result<(), String> {
         println!("\nraw figures: {}", self.path.display());
         Ok(())
     }

@@ -337,7 +337,7 @@ impl Bench {
         let before = self.classifier.report().flows;
         match self
             .classifier
-            .restore(claim.unit, &claim.flows, &claim.aliases)
+            .restore(claim.unit, None, &claim.flows, &claim.aliases)
         {
             Ok(()) => {
                 assert!(self.live.insert(claim.unit));

@@ -91,6 +91,7 @@ pub(crate) fn examples() -> Vec<Message> {
                 view,
                 owner: true,
                 clock,
+                key: Some(key),
                 flows: vec![(key, false)],
                 aliases: vec![(key, alias)],
             }],

@@ -79,6 +79,7 @@ pub(crate) const LAYERS: [Layer; 11] = [
             "weir-protocol",
             "weir-control",
         ],
+        // A function of its own has a state, whose traits zerocopy derives.
         others: Some(&["serde", "serde_json", "zerocopy"]),
     },
     Layer {

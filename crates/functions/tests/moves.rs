@@ -284,6 +284,13 @@ impl Switch {
                                 self.names.end_flow(unit, &key, &mut freed);
                                 self.freed += freed.len() as u64;
                             }
+                            Note::FlowOpened { key, .. } => {
+                                assert!(self.names.add_flow(unit, &key));
+                            }
+                            Note::AliasEnded { key } => {
+                                assert!(self.names.end_alias(unit, &key));
+                                self.freed += 1;
+                            }
                             _ => {}
                         }
                     }

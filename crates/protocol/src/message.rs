@@ -154,6 +154,8 @@ pub struct Claim {
     pub owner: bool,
     /// Last packet applied (or stored).
     pub clock: Clock,
+    /// Key of the unit's coarsest scope; `None` where a unit is one flow.
+    pub key: Option<FlowKey>,
     /// The unit's flows: key, and whether the client is the key's second end.
     pub flows: Vec<(FlowKey, bool)>,
     /// Their other names, each with the key of its flow.

@@ -223,11 +223,13 @@ impl Classifier {
         }
     }
 
-    /// Makes a unit with the number, flows (key, and whether the client is the
-    /// key's second end) and aliases (with the key of their flow) it had in a
-    /// classifier before this one. The key of a scope made of fields is that
-    /// of the first flow that did not come through an open alias; one that a
-    /// function makes is not known ([`Classifier::set_key`]).
+    /// Makes a unit with the number, scope key, flows (key, and whether the
+    /// client is the key's second end) and aliases (with the key of their
+    /// flow) it had in a classifier before this one. Without its scope key it
+    /// gets, where the scope is made of fields, that of the first flow that
+    /// did not come through an open alias; one that a function makes is not
+    /// known then ([`Classifier::set_key`]). A scope key that is told, and that
+    /// another unit has, stays that unit's. A unit that is one flow needs none.
     ///
     /// # Errors
     ///
@@ -238,11 +240,16 @@ impl Classifier {
     pub fn restore(
         &mut self,
         unit: u64,
+        key: Option<&FlowKey>,
         flows: &[(FlowKey, bool)],
         aliases: &[(FlowKey, AliasRequest)],
     ) -> Result<(), SnapshotError> {
-        let scope = self.scope_of_restored(flows, aliases);
+        let scope = match (key, &self.scope) {
+            (Some(key), Some(_)) => Some(*key),
+            _ => self.scope_of_restored(flows, aliases),
+        };
         let names = self.names.as_mut().ok_or(SnapshotError::NoFlow)?;
+        let scope = scope.filter(|scope| key.is_none() || names.unit_of_scope(scope).is_none());
         names.restore(unit, scope, flows, aliases)
     }
 

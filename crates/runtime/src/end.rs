@@ -143,6 +143,7 @@ impl Runtime {
             unit = cold.parent;
             if let Some(why) = why {
                 self.close_states(pool, Some(scope), record, why);
+                self.note_names_end(scope, record, why);
             }
             if let Some(table) = self.table.as_mut() {
                 table.remove_unit(scope, record);

@@ -7,6 +7,7 @@
 //! 3 flow opened { key, the client is its second end }
 //! 4 event { length: u32, line }
 //! 5 leased { pool, address: u16, port: u16, space }
+//! 6 alias ended { key }
 //! ```
 //!
 //! Numbers are little endian, keys six words of 64 bits.
@@ -33,14 +34,23 @@ pub enum Note<'a> {
         /// Its key.
         key: FlowKey,
     },
-    /// The packet that ended a flow has opened one: its key is a name of the
-    /// unit, whatever [`Note::FlowEnded`] before it took away. (A flow opened
-    /// otherwise has the key that the switch knows its packet by.)
+    /// A flow was opened by the packet that ended one, or in a wide unit by
+    /// another packet than its first: its key is a name of the unit, whatever
+    /// [`Note::FlowEnded`] before it took away. (The switch may have numbered
+    /// the packet before it heard of that end. The flow of a unit's first
+    /// packet has the key that the switch knows it by.)
     FlowOpened {
         /// Its key.
         key: FlowKey,
         /// True where the client is the key's second end.
         client_is_b: bool,
+    },
+    /// An open alias has ended while its unit may live on: the record of a
+    /// finer scope that had it is no more. (Those of a flow end with
+    /// [`Note::FlowEnded`].)
+    AliasEnded {
+        /// Its key.
+        key: FlowKey,
     },
     /// A line of the event log, with its newline.
     Event(&'a [u8]),
@@ -70,6 +80,7 @@ const ENDED: u8 = 2;
 const OPENED: u8 = 3;
 const EVENT: u8 = 4;
 const LEASED: u8 = 5;
+const ALIAS_ENDED: u8 = 6;
 
 /// Appends a note.
 pub fn write(note: &Note<'_>, out: &mut Vec<u8>) {
@@ -89,6 +100,10 @@ pub fn write(note: &Note<'_>, out: &mut Vec<u8>) {
             out.push(OPENED);
             put_key(out, key);
             out.push(u8::from(*client_is_b));
+        }
+        Note::AliasEnded { key } => {
+            out.push(ALIAS_ENDED);
+            put_key(out, key);
         }
         Note::Event(line) => {
             out.push(EVENT);
@@ -145,6 +160,7 @@ fn one<'a>(reader: &mut Reader<'a>) -> Result<Note<'a>, Damaged> {
             };
             Note::FlowOpened { key, client_is_b }
         }
+        ALIAS_ENDED => Note::AliasEnded { key: reader.key()? },
         EVENT => Note::Event(reader.counted()?),
         LEASED => {
             let pool = PoolId(reader.u8()?);
@@ -203,6 +219,7 @@ mod tests {
         };
         let notes = vec![
             Note::FlowEnded { key: flow },
+            Note::AliasEnded { key },
             Note::FlowOpened {
                 key: flow.turned(Direction::Reverse),
                 client_is_b: true,

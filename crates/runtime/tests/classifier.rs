@@ -221,7 +221,7 @@ fn a_stage_without_flows_has_the_liaison_only() {
     assert_eq!(rig.classifier.unit_of(&key(CLIENT, SERVER)), None);
     let flows = [(key(CLIENT, SERVER), false)];
     assert_eq!(
-        rig.classifier.restore(1 << 32, &flows, &[]),
+        rig.classifier.restore(1 << 32, None, &flows, &[]),
         Err(SnapshotError::NoFlow)
     );
 }
@@ -288,12 +288,47 @@ fn a_scope_of_a_functions_own_asks_the_function() {
     rig.classifier.remove_unit(ten, &mut Vec::new());
     let flows = [(key(CLIENT, SERVER), true)];
     rig.classifier
-        .restore(ten, &flows, &[])
+        .restore(ten, None, &flows, &[])
         .expect("its place is free");
     assert_eq!(rig.classifier.key_of(ten), None);
     assert!(rig.classifier.set_key(ten, &scope));
     assert!(!rig.classifier.set_key(ten, &scope));
     assert_eq!(rig.udp("10.9.9.9:5", SERVER), ten);
+}
+
+#[test]
+fn a_restored_unit_has_the_scope_key_that_is_told() {
+    for stage in [stage::<Probe<3>>(small(8)), stage::<Probe<1>>(small(8))] {
+        let mut rig = rig(&stage);
+        let unit = rig.udp(CLIENT, SERVER);
+        let scope = rig.classifier.key_of(unit).expect("it has a key");
+        rig.classifier.remove_unit(unit, &mut Vec::new());
+        // The flow that is left was opened from outside and tells another key.
+        let outside = key(STRANGER, "203.0.113.7:9");
+        let client_is_b = outside.b().0 == "203.0.113.7".parse::<std::net::IpAddr>().unwrap();
+        let flows = [(outside, client_is_b)];
+        let restored = rig.classifier.restore(unit, Some(&scope), &flows, &[]);
+        assert_eq!(restored, Ok(()));
+        assert_eq!(rig.classifier.key_of(unit), Some(scope));
+        assert_eq!(rig.udp(OTHER, SERVER), unit, "by its scope");
+        // A second one of the key lives without it.
+        let flows = [(key("10.0.0.1:7", "203.0.113.7:9"), false)];
+        let second = 9 << 32 | 5;
+        let restored = rig.classifier.restore(second, Some(&scope), &flows, &[]);
+        assert_eq!(restored, Ok(()));
+        assert_eq!(rig.classifier.key_of(second), None);
+        assert_eq!(rig.udp("10.0.0.1:7", "203.0.113.7:9"), second);
+        assert_eq!(rig.udp("10.0.0.1:8", SERVER), unit);
+    }
+    // A unit that is one flow has that flow's key.
+    let mut rig = rig(&stage::<Probe<0>>(small(8)));
+    let (flow, other) = (key(CLIENT, SERVER), key(OTHER, SERVER));
+    let flows = [(flow, false)];
+    let restored = rig
+        .classifier
+        .restore(1 << 32 | 1, Some(&other), &flows, &[]);
+    assert_eq!(restored, Ok(()));
+    assert_eq!(rig.classifier.key_of(1 << 32 | 1), Some(flow));
 }
 
 #[test]
@@ -484,7 +519,7 @@ fn a_restored_unit_is_where_it_was() {
     let flows = [(callers, caller_is_b), (flow, client_is_b)];
     let aliases = [(flow, alias(name, false)), (flow, alias(end, true))];
     rig.classifier
-        .restore(unit, &flows, &aliases)
+        .restore(unit, None, &flows, &aliases)
         .expect("all is free");
     assert_eq!(rig.udp(CLIENT, SERVER), unit);
     assert_eq!(rig.udp(SERVER, PUBLIC), unit);
@@ -496,23 +531,25 @@ fn a_restored_unit_is_where_it_was() {
     let before = rig.classifier.report().flows;
     let again = [(key(STRANGER, SERVER), client_is_b)];
     let errors = [
-        rig.classifier.restore(unit, &again, &[]),
-        rig.classifier.restore(unit + (1 << 32), &again, &[]),
-        rig.classifier.restore(unit - 1, &flows[1..], &[]),
+        rig.classifier.restore(unit, None, &again, &[]),
+        rig.classifier.restore(unit + (1 << 32), None, &again, &[]),
+        rig.classifier.restore(unit - 1, None, &flows[1..], &[]),
         rig.classifier
-            .restore(unit - 1, &again, &[(again[0].0, alias(name, false))]),
+            .restore(unit - 1, None, &again, &[(again[0].0, alias(name, false))]),
     ];
     assert_eq!(errors, [const { Err(SnapshotError::Exists) }; 4]);
     assert_eq!(
-        rig.classifier.restore(unit - 1, &[], &[]),
+        rig.classifier.restore(unit - 1, None, &[], &[]),
         Err(SnapshotError::NoFlow)
     );
     let corrupt = [
-        rig.classifier.restore(1, &again, &[]),
-        rig.classifier.restore(1 << 32 | 8, &again, &[]),
-        rig.classifier.restore(unit - 1, &[again[0], again[0]], &[]),
+        rig.classifier.restore(1, None, &again, &[]),
+        rig.classifier.restore(1 << 32 | 8, None, &again, &[]),
+        rig.classifier
+            .restore(unit - 1, None, &[again[0], again[0]], &[]),
         rig.classifier.restore(
             unit - 1,
+            None,
             &again,
             &[(flow, alias(key(OTHER, PUBLIC), false))],
         ),
@@ -523,7 +560,7 @@ fn a_restored_unit_is_where_it_was() {
     // A flow that another unit has stays there, and no unit is refused for it.
     let caller = [(callers, caller_is_b)];
     let second = unit - 1;
-    assert_eq!(rig.classifier.restore(second, &caller, &[]), Ok(()));
+    assert_eq!(rig.classifier.restore(second, None, &caller, &[]), Ok(()));
     assert_eq!(rig.classifier.unit_of(&callers), Some(unit));
     rig.classifier.remove_unit(second, &mut Vec::new());
     assert_eq!(rig.classifier.unit_of(&callers), Some(unit));
@@ -549,9 +586,10 @@ fn an_alias_and_the_flow_it_was_taken_from_are_restored_in_any_order() {
             if alias_now {
                 let aliases = [(flow, alias(name, false))];
                 rig.classifier
-                    .restore(1 << 32 | 1, &[(flow, false)], &aliases)
+                    .restore(1 << 32 | 1, None, &[(flow, false)], &aliases)
             } else {
-                rig.classifier.restore(1 << 32 | 2, &[(name, false)], &[])
+                rig.classifier
+                    .restore(1 << 32 | 2, None, &[(name, false)], &[])
             }
             .expect("both fit");
         }

@@ -467,7 +467,7 @@ impl Rig {
             .iter()
             .map(|(_, alias)| (alias.flow.unwrap_or_default(), alias.request))
             .collect();
-        let restored = self.classifier.restore(unit, &flows, &claimed);
+        let restored = self.classifier.restore(unit, None, &flows, &claimed);
         if flows.is_empty() {
             prop_assert_eq!(restored, Err(SnapshotError::NoFlow));
             return Ok(());

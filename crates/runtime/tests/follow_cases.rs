@@ -179,12 +179,9 @@ fn a_tick_ends_what_is_due_in_its_unit_and_no_more() {
             [Part::Applied],
             "a late packet kept it alive"
         );
-        assert!(
-            entries[4]
-                .notes()
-                .iter()
-                .all(|note| !note.contains("FlowOpened"))
-        );
+        let notes = entries[4].notes();
+        let opened = notes.iter().any(|note| note.contains("FlowOpened"));
+        assert_eq!(opened, closed > 1, "a unit of one flow keeps its key");
         let flows = engine.engine.report().flows;
         assert_eq!((flows.active, flows.seen), (3, 4));
         assert_eq!(flows.ended, [("timeout", 1)]);
@@ -663,6 +660,11 @@ fn names_are_read_from_a_snapshot() {
     let (flows, aliases) = engine.engine.read_names(&bytes).expect("it is whole");
     assert_eq!(flows.len(), 3);
     let client: std::net::IpAddr = "10.0.0.1".parse().expect("an address");
+    let scope = engine.engine.read_scope_key(&bytes).expect("it is whole");
+    let scope = scope.expect("the unit is a client's");
+    let ends = [scope.a(), scope.b()];
+    assert!(ends.contains(&(client, 0)), "{scope}");
+    assert!(ends.contains(&([0, 0, 0, 0].into(), 0)), "{scope}");
     for (key, client_is_b) in &flows[..2] {
         assert_eq!((if *client_is_b { key.b() } else { key.a() }).0, client);
     }
@@ -688,11 +690,18 @@ fn names_are_read_from_a_snapshot() {
     );
     assert!(flows.iter().any(|(key, _)| *key == open.0));
     assert!(told(2).is_empty(), "it came through the open one");
-    let other = Follower::new(&stage());
+    let mut other = Follower::new(&stage());
     assert!(matches!(
         other.engine.read_names(&bytes),
         Err(SnapshotError::Layout(_))
     ));
+    assert!(matches!(
+        other.engine.read_scope_key(&bytes),
+        Err(SnapshotError::Layout(_))
+    ));
+    other.apply([&numbered(UNIT, 1, 0, udp(1, PASS))]);
+    let bytes = other.export(UNIT).expect("it is there");
+    assert_eq!(other.engine.read_scope_key(&bytes), Ok(None));
 }
 
 #[test]
@@ -868,4 +877,78 @@ fn a_state_written_with_what_it_was_has_not_changed() {
     ];
     assert_eq!(changed, expected);
     assert!(!engine.engine.take_changed(UNIT));
+}
+
+fn to(server: &str, what: u8) -> Vec<u8> {
+    Craft::udp("10.0.0.1:1", &format!("{server}:53"))
+        .payload(&[what; 40])
+        .build()
+}
+
+#[test]
+fn an_open_alias_that_goes_before_its_unit_is_noted() {
+    let by_client = Harness::builder().flows(small());
+    let by_client = by_client.with::<Probe<1>>(()).expect("none").stage();
+    // The pair's record ends and the client's unit lives on; where there is
+    // none but the client's, the unit may still begin anew.
+    for (stage, lives) in [(wide(), true), (by_client, false)] {
+        let (mut engine, mut quiet) = (Follower::new(&stage), Follower::new(&stage));
+        let mut packets = vec![numbered(UNIT, 1, 0, to("192.0.2.1", OPEN_ALIAS))];
+        if lives {
+            packets.push(numbered(UNIT, 2, 200_000, to("192.0.2.2", PASS)));
+        }
+        packets.push(special(UNIT, 3, 400_000, flags::TICK));
+        let entries = engine.apply(&packets);
+        let name = |notes: Vec<String>, kind: &str| {
+            let note = notes.into_iter().find(|note| note.starts_with(kind));
+            note.unwrap_or_default()
+        };
+        let alias = name(entries[0].notes(), "Alias ");
+        let notes = entries.last().expect("there is one").notes();
+        let ends: Vec<&str> = notes
+            .iter()
+            .filter_map(|note| note.split(' ').next())
+            .filter(|kind| kind.ends_with("Ended"))
+            .collect();
+        assert_eq!(ends, ["FlowEnded", "AliasEnded"], "{notes:?}");
+        let key = name(notes, "AliasEnded");
+        let key = key.split_once("key: ").map_or("", |(_, key)| key);
+        let key = key.trim_end_matches(" }");
+        assert!(!key.is_empty() && alias.contains(key), "{alias} {key}");
+        assert_eq!(engine.engine.has_unit(UNIT), lives);
+        assert_eq!(engine.engine.report().flows.aliases, 0);
+        // Applied again, the same goes unheard.
+        for packet in &mut packets {
+            packet.flags |= flags::NO_OUTPUT;
+        }
+        assert_eq!(quiet.apply(&packets), []);
+        assert_eq!(quiet.export(UNIT), engine.export(UNIT));
+        assert_eq!(quiet.engine.report().flows.aliases, 0);
+    }
+}
+
+#[test]
+fn a_flow_opened_in_a_wide_unit_that_is_known_is_noted() {
+    // The end of a flow that a tick brings about may reach the switch after
+    // the packet that opens it again.
+    for (stage, wide) in [(wide(), true), (stage(), false)] {
+        let mut engine = Follower::new(&stage);
+        let mut packets = vec![
+            numbered(UNIT, 1, 0, udp(1, PASS)),
+            numbered(UNIT, 2, 1, udp(1, PASS)),
+            special(UNIT, 3, 400_000, flags::TICK),
+            numbered(UNIT, 4, 400_000, udp(1, PASS)),
+            numbered(UNIT, 5, 400_001, udp(1, PASS)),
+        ];
+        if wide {
+            packets.push(numbered(UNIT, 6, 400_002, udp(2, PASS)));
+        }
+        let entries = engine.apply(&packets);
+        let opened: Vec<u64> = entries
+            .iter()
+            .filter(|entry| entry.notes().iter().any(|n| n.starts_with("FlowOpened")))
+            .map(|entry| entry.clock)
+            .collect();
+        assert_eq!(opened, if wide { vec![4, 6] } else { vec![] });
+    }
 }

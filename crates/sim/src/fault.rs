@@ -150,7 +150,7 @@ impl FromStr for Faults {
     /// `all`, `none`, or names joined by commas.
     fn from_str(text: &str) -> Result<Faults, String> {
         let mut faults = Faults::NONE;
-        for word in text.split(',').map(str::trim).filter(|w| !w.is_empty()) {
+        for word in text.split(',').map(str::trim) {
             match word {
                 "all" => faults = Faults::ALL,
                 "none" => {}

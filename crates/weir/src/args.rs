@@ -243,7 +243,7 @@ pub(crate) struct Sim {
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
     /// Seeds to run, from the first on
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) seeds: u64,
     /// Faults that may come: `all`, `none`, or names joined by commas (docs/simulator.md)
     #[arg(long, default_value = "all")]
@@ -294,7 +294,7 @@ pub(crate) struct Sim {
     #[arg(long)]
     pub(crate) no_minimise: bool,
     /// Failing seeds after which it stops
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) most_failures: u64,
     /// How the result is printed
     #[arg(long, value_enum, default_value_t)]

@@ -114,11 +114,13 @@ impl Actors {
             (None, stored) => stored?,
         };
         let (flows, aliases) = self.engine.read_names(&state).ok()?;
+        let key = self.engine.read_scope_key(&state).ok()?;
         Some(Claim {
             unit,
             view,
             owner,
             clock,
+            key,
             flows,
             aliases,
         })

@@ -22,17 +22,28 @@ pub(super) struct Sweep {
     at: u32,
     /// Places left.
     left: u32,
+    /// Units were passed over because the window was full.
+    skipped: bool,
+    /// All others were looked at: the rest waits until the window opens.
+    waits: bool,
 }
 
 impl Sweep {
     /// Starts again; what was looked at is looked at once more.
     pub(super) fn start(&mut self, places: u32) {
         self.left = places;
+        self.skipped = false;
+        self.waits = false;
     }
 
     #[inline]
     pub(super) const fn is_on(&self) -> bool {
         self.left > 0
+    }
+
+    /// True where it has something to do before the window opens.
+    pub(super) const fn goes_on(&self) -> bool {
+        self.left > 0 && !self.waits
     }
 }
 
@@ -258,16 +269,25 @@ impl Switch {
 
     /// Walks on over the units.
     pub(super) fn sweep_on(&mut self, now: Time, pool: &mut FramePool) {
+        if self.sweep.waits {
+            if !self.window_is_open() {
+                return;
+            }
+            self.sweep.waits = false;
+        }
         for _ in 0..STRIDE {
-            if !self.sweep.is_on() || self.recovery.is_some() {
+            if !self.sweep.is_on() || self.sweep.waits || self.recovery.is_some() {
                 return;
             }
             let place = self.sweep.at;
             if self.needs_view(place) {
-                if !self.window_is_open() {
-                    return;
+                // One view in the place of another needs no room: a full
+                // window may be full of those that wait for this.
+                if self.units.at(place).pending != 0 || self.window_is_open() {
+                    self.react(now, pool, place);
+                } else {
+                    self.sweep.skipped = true;
                 }
-                self.react(now, pool, place);
             } else {
                 let unit = *self.units.at(place);
                 if unit.id != 0 && unit.owner != 0 && unit.wanted == 0 {
@@ -284,6 +304,10 @@ impl Switch {
             } else {
                 place + 1
             };
+            if !self.sweep.is_on() && self.sweep.skipped {
+                self.sweep.start(self.units.top());
+                self.sweep.waits = true;
+            }
         }
     }
 

@@ -33,6 +33,11 @@ impl Switch {
                 Ok(Note::FlowOpened { key, .. }) => {
                     self.classifier.add_flow(unit.0, &key);
                 }
+                Ok(Note::AliasEnded { key }) => {
+                    if self.classifier.end_alias(unit.0, &key) {
+                        self.names_gone(&[key]);
+                    }
+                }
                 Ok(Note::Event(_) | Note::Leased { .. }) | Err(_) => {}
             }
         }

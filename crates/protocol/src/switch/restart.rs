@@ -224,17 +224,12 @@ impl Switch {
         flows.retain(|(key, _)| is_free(key));
         let mut aliases = claim.aliases.clone();
         aliases.retain(|(flow, alias)| {
-            is_free(&alias.key) && flows.iter().any(|(key, _)| key == flow)
+            is_free(&alias.key) && (alias.open || flows.iter().any(|(key, _)| key == flow))
         });
-        let mut restored = self.classifier.restore(unit.0, &flows, &aliases).is_ok();
-        if !restored {
-            // After a loss an owner may have met a server first and taken it
-            // for the client: the scope is then that of the other end.
-            for (_, client_is_b) in &mut flows {
-                *client_is_b = !*client_is_b;
-            }
-            restored = self.classifier.restore(unit.0, &flows, &aliases).is_ok();
-        }
+        let restored = self
+            .classifier
+            .restore(unit.0, claim.key.as_ref(), &flows, &aliases)
+            .is_ok();
         if restored {
             for (_, alias) in &aliases {
                 self.lessor.named(&alias.key);

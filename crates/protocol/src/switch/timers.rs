@@ -90,9 +90,8 @@ impl Switch {
     /// When [`Switch::tick`] has something to do next.
     pub fn next_deadline(&self) -> Option<Time> {
         let after = self.settings.repeat_after;
-        let busy = self.recovery.is_none()
-            && self.window_is_open()
-            && (self.sweep.is_on() || self.moves.queued() > 0);
+        let can_open = self.window_is_open() && (self.sweep.is_on() || self.moves.queued() > 0);
+        let busy = self.recovery.is_none() && (can_open || self.sweep.goes_on());
         if busy || !self.late_names_is_empty() {
             return Some(Time::ZERO);
         }

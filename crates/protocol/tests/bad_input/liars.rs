@@ -410,6 +410,7 @@ fn claim(unit: UnitId, view: View, clock: u64) -> Claim {
         view,
         owner: true,
         clock: Clock(clock),
+        key: None,
         flows: vec![(key, false)],
         aliases: Vec::new(),
     }

@@ -149,12 +149,14 @@ fn claim() -> impl Strategy<Value = Claim> {
         vec((key(), any::<bool>()), 0..4),
         vec((key(), alias()), 0..3),
     );
-    (unit(), view(), any::<bool>(), clock(), names).prop_map(
-        |(unit, view, owner, clock, (flows, aliases))| Claim {
+    let scope = option::of(key());
+    (unit(), view(), any::<bool>(), clock(), scope, names).prop_map(
+        |(unit, view, owner, clock, key, (flows, aliases))| Claim {
             unit,
             view,
             owner,
             clock,
+            key,
             flows,
             aliases,
         },

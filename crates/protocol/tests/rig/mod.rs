@@ -30,6 +30,7 @@ impl NetworkFunction for Pass {
     type Stats = ();
     const DESCRIPTOR: Descriptor = Descriptor {
         needs: Needs::Flow,
+        aliases: true,
         ..Descriptor::new("pass", "lets all pass")
     };
 

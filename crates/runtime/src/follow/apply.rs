@@ -14,7 +14,8 @@ use crate::flows::Found;
 use crate::fragments::Owner;
 use crate::runtime::{Runtime, Sought, bytes_of};
 
-/// Flows that one tick ends at most: what it causes must find room.
+/// Flows and open aliases that one tick ends, but for the aliases of its last
+/// flow: what it causes must find room.
 pub(crate) const ENDS_PER_TICK: usize = 512;
 /// Frames that must be free before a tick is applied, for notes of so many.
 const FRAMES_PER_TICK: usize = 16;
@@ -38,7 +39,7 @@ impl Runtime {
     /// that is not here makes it. Frames with `NO_OUTPUT` are applied and go
     /// back to `pool`: no entry, no event, no count; `LOST` ones do nothing and
     /// `TICK` ones end what is due in their unit at their time (at most 512
-    /// flows; what is left is due again).
+    /// flows and open aliases; what is left is due again).
     ///
     /// What must not be lost (aliases, ends, leases) needs a frame: where none
     /// is free a packet is not applied but dropped, counted as `no_frame`.
@@ -324,7 +325,11 @@ impl Runtime {
                         if asks && let Some(follow) = &mut self.follow {
                             follow.opened.push(meta.unit);
                         }
-                        if ended {
+                        // The end of the unit's flow under this key, a tick's
+                        // perhaps, may be let out when the switch has known the
+                        // packet by that flow already. (A unit that is one flow
+                        // keeps its key.) Its first packet follows no end.
+                        if ended || self.is_wide() && meta.clock > 1 {
                             self.note_opening(i, flow);
                         }
                         (flow, direction)
@@ -419,6 +424,12 @@ impl Runtime {
         }
         let follow = self.follow.as_mut();
         follow.is_some_and(|follow| follow.units.begin(unit))
+    }
+
+    /// True where units are wider than flows.
+    fn is_wide(&self) -> bool {
+        let table = self.table.as_ref();
+        table.is_some_and(|table| !table.scopes.is_empty())
     }
 
     fn set_head_clock(&mut self, flow: u32, clock: u64) {

@@ -22,7 +22,7 @@ impl Runtime {
         };
         known.proposed = 0;
         let mut next = known.first.checked_sub(1);
-        let mut ended = 0;
+        let before = follow.ends;
         while let Some(flow) = next {
             let (Some(table), Some(follow)) = (&mut self.table, &self.follow) else {
                 return;
@@ -33,10 +33,9 @@ impl Runtime {
             if head.idle_ms == Timeouts::NEVER || now <= head.last_seen.saturating_add(idle) {
                 continue;
             }
-            if ended == ENDS_PER_TICK {
+            if follow.ends.wrapping_sub(before) >= ENDS_PER_TICK {
                 return;
             }
-            ended += 1;
             head.clock = clock;
             let why = ended_by_silence(head);
             self.end_flow(pool, flow, why);

@@ -2,6 +2,7 @@
 
 use weir_packet::{Fate, Frame, FrameMeta, FramePool, HEADROOM, META_BYTES, PacketMemory};
 
+use super::What;
 use super::units::WRITTEN;
 use crate::classify::Classified;
 use crate::execute::Fates;
@@ -179,12 +180,11 @@ impl Runtime {
             if usize::from(turn.cause) != i {
                 continue;
             }
-            let note = match turn.opened {
-                None => Note::FlowEnded { key: turn.key },
-                Some(client_is_b) => Note::FlowOpened {
-                    key: turn.key,
-                    client_is_b,
-                },
+            let key = turn.key;
+            let note = match turn.what {
+                What::FlowEnded => Note::FlowEnded { key },
+                What::AliasEnded => Note::AliasEnded { key },
+                What::FlowOpened { client_is_b } => Note::FlowOpened { key, client_is_b },
             };
             self.add_note(pool, &note, &own, &mut text, &mut chunk, entries);
         }

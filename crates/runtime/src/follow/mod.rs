@@ -33,14 +33,24 @@ use datagrams::Datagrams;
 use names::Named;
 use units::{BELONGINGS, Units};
 
-/// The end or the opening of a flow.
+/// What begins or ends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum What {
+    FlowEnded,
+    /// An open alias: those of a flow go with it.
+    AliasEnded,
+    FlowOpened {
+        client_is_b: bool,
+    },
+}
+
+/// The end or the opening of a flow, or the end of a name.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Turn {
     /// Place in the burst of the packet that caused it.
     pub(crate) cause: u8,
     pub(crate) key: FlowKey,
-    /// Of an opening: whether the client is the key's second end.
-    pub(crate) opened: Option<bool>,
+    pub(crate) what: What,
 }
 
 /// What an engine under a switch has beside the rest.
@@ -48,8 +58,12 @@ pub(crate) struct Turn {
 pub(crate) struct Follow {
     pub(crate) units: Units,
     pub(crate) datagrams: Datagrams,
-    /// Flows that ended in this burst, and those opened by the same packets.
+    /// Flows and open aliases that ended in this burst, and flows that must be
+    /// made known.
     pub(crate) turns: Vec<Turn>,
+    /// Flows and open aliases that have ended, heard or not; counts on, and
+    /// round.
+    pub(crate) ends: usize,
     /// Names given in this burst: whose packet, the flow's key, the name.
     pub(crate) named: Vec<(u8, FlowKey, AliasRequest)>,
     /// Units in which this burst has opened a flow.
@@ -72,6 +86,7 @@ impl Follow {
             units: Units::new(places, flows, advise),
             datagrams: Datagrams::new(),
             turns: Vec::with_capacity(2 * BURST),
+            ends: 0,
             named: Vec::with_capacity(MAX_ALIASES),
             opened: Vec::with_capacity(BURST),
             emitted: Vec::with_capacity(MAX_EMITS),
@@ -210,15 +225,32 @@ impl Runtime {
     /// has brought about. Nothing is noted where that packet is applied a
     /// second time, nor of an engine that stops.
     pub(crate) fn note_end(&mut self, cause: u8, key: FlowKey, why: CloseReason) {
-        if let Some(follow) = &mut self.follow
-            && !self.world.silent
-            && why != CloseReason::Shutdown
-        {
-            follow.turns.push(Turn {
-                cause,
-                key,
-                opened: None,
-            });
+        self.note_that(cause, key, What::FlowEnded, why);
+    }
+
+    /// The same for the open aliases of a record of scope number `scope`,
+    /// which ends with its last flow.
+    pub(crate) fn note_names_end(&mut self, scope: usize, record: u32, why: CloseReason) {
+        let cause = self.world.cause();
+        let mut link = self.table.as_ref().map_or(0, |table| {
+            let records = table.scopes.get(scope).map(|scope| &scope.records.cold);
+            let cold = records.and_then(|cold| cold.get(record as usize));
+            cold.map_or(0, |cold| cold.aliases)
+        });
+        while let (Some(number), Some(table)) = (link.checked_sub(1), &self.table) {
+            let alias = *table.aliases.get(number);
+            link = alias.next;
+            self.note_that(cause, alias.key, What::AliasEnded, why);
+        }
+    }
+
+    fn note_that(&mut self, cause: u8, key: FlowKey, what: What, why: CloseReason) {
+        let Some(follow) = &mut self.follow else {
+            return;
+        };
+        follow.ends = follow.ends.wrapping_add(1);
+        if !self.world.silent && why != CloseReason::Shutdown {
+            follow.turns.push(Turn { cause, key, what });
         }
     }
 }

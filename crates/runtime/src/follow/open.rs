@@ -3,8 +3,8 @@
 use weir_nf::host::{FlowHead, Timeouts};
 use weir_packet::{Direction, Frame, FrameMeta, FramePool, PacketMemory, frame_flags};
 
-use super::Turn;
 use super::units::{BELONGINGS, mixed_id};
+use super::{Turn, What};
 use crate::drops::EngineDrop;
 use crate::flows::tcp;
 use crate::open::{Home, client_of};
@@ -88,7 +88,7 @@ impl Runtime {
         Ok(flow)
     }
 
-    /// Notes that the packet which ended a flow has opened this one.
+    /// Notes the opening of a flow that the switch may not know, or no more.
     #[cold]
     pub(super) fn note_opening(&mut self, i: usize, flow: u32) {
         if self.world.silent {
@@ -99,7 +99,9 @@ impl Runtime {
             follow.turns.push(Turn {
                 cause: i as u8,
                 key: head.key,
-                opened: Some(head.bits & FlowHead::CLIENT_IS_B != 0),
+                what: What::FlowOpened {
+                    client_is_b: head.bits & FlowHead::CLIENT_IS_B != 0,
+                },
             });
         }
     }

@@ -266,6 +266,21 @@ impl Runtime {
         }
         Ok((flows, aliases))
     }
+
+    /// The key of the unit's coarsest scope, read from the bytes of
+    /// [`Runtime::export_unit`]; `None` where a unit is one flow.
+    ///
+    /// # Errors
+    ///
+    /// They are damaged, or of another stage.
+    pub fn read_scope_key(&self, snapshot: &[u8]) -> Result<Option<FlowKey>, SnapshotError> {
+        let parsed = Parsed::of(snapshot)?;
+        self.check_stage(&parsed)?;
+        match parsed.levels.as_slice() {
+            [coarsest, _, ..] => Ok(coarsest.first().map(|record| record.head.key)),
+            _ => Ok(None),
+        }
+    }
 }
 
 /// The touches of records with these times of their first packets, each

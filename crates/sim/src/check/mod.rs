@@ -4,18 +4,20 @@
 //! entries that runtimes make, and what leaves. It keeps no opinion of its own
 //! on how the protocol should get there.
 
+mod aliases;
 mod reference;
 mod unit;
 
 use std::collections::BTreeMap;
 
-use weir_packet::{Fate, FlowKey, frame_flags};
+use weir_packet::{Fate, frame_flags};
 use weir_protocol::journal::{Done, Start};
 use weir_protocol::message::{Entry, EntryBatch, Part};
 use weir_protocol::settings::Replication;
 use weir_protocol::{Clock, RuntimeId, UnitId, View};
 use weir_runtime::notes::{self, Note};
 
+use aliases::Aliases;
 pub(crate) use reference::{Reference, comparable};
 pub(crate) use unit::{Holders, UnitRecord};
 
@@ -125,7 +127,7 @@ pub(crate) struct Checker {
     replication: Replication,
     pub(crate) reference: Reference,
     pub(crate) units: BTreeMap<UnitId, UnitRecord>,
-    aliases: BTreeMap<FlowKey, UnitId>,
+    aliases: Aliases,
     highest: View,
     leaving: std::collections::VecDeque<Leaving>,
     events: Vec<u8>,
@@ -142,7 +144,7 @@ impl Checker {
             replication,
             reference,
             units: BTreeMap::new(),
-            aliases: BTreeMap::new(),
+            aliases: Aliases::default(),
             highest: View::NONE,
             leaving: std::collections::VecDeque::new(),
             events: Vec::new(),
@@ -274,8 +276,7 @@ impl Checker {
                 }
             }
             Done::Alias { unit, key } => {
-                let other = self.aliases.insert(key, unit);
-                if let Some(other) = other.filter(|o| *o != unit) {
+                if let Some(other) = self.aliases.add(key, unit) {
                     let text = format!("{key} is an alias of unit {} too", show_unit(other));
                     self.violated(Invariant::Equivalence, Some(unit), text);
                 }
@@ -312,7 +313,7 @@ impl Checker {
                 self.violated(Invariant::ExactlyOnce, Some(id), text);
             }
             self.reference.forget(id);
-            self.aliases.retain(|_, unit| *unit != id);
+            self.aliases.forget(id);
             self.units.insert(id, UnitRecord::new(holders));
             return;
         }
@@ -391,6 +392,8 @@ impl Checker {
                 return self.violated(Invariant::ExactlyOnce, Some(id), text);
             };
             self.tally.switch_restart += u64::from(!is_tick(&part));
+            // Its names came with the claim.
+            self.aliases.note(id, &made);
             if let Some(text) = self.reference.compare(id, holders.view, &part, &made) {
                 let text = format!("entry {clock} before the restart: {text}");
                 return self.violated(Invariant::Equivalence, Some(id), text);
@@ -466,6 +469,7 @@ impl Checker {
         }
         self.count(&part, &made);
         self.names(id, &made);
+        self.ended_names(id, &made);
         self.leave(id, clock, &made);
         if let Some(text) = self.reference.compare(id, view, &part, &made) {
             let text = format!("entry {} of view {}: {text}", clock.0, show_view(view));
@@ -497,8 +501,7 @@ impl Checker {
             for note in notes::read(&part.bytes) {
                 match note {
                     Ok(Note::Alias { request, .. }) => {
-                        let name = self.aliases.get(&request.key);
-                        if name != Some(&id) {
+                        if self.aliases.unit_of(&request.key) != Some(id) {
                             let text = format!(
                                 "{} leaves before its alias {} is registered",
                                 made.clock.0, request.key
@@ -514,6 +517,18 @@ impl Checker {
                     }
                 }
             }
+        }
+    }
+
+    /// What an entry ends is of its own unit.
+    fn ended_names(&mut self, id: UnitId, made: &Entry) {
+        if let Some((name, other)) = self.aliases.note(id, made) {
+            let text = format!(
+                "entry {} ends alias {name} of unit {}",
+                made.clock.0,
+                show_unit(other)
+            );
+            self.violated(Invariant::Equivalence, Some(id), text);
         }
     }
 
@@ -600,7 +615,7 @@ impl Checker {
         unit.settled = None;
         unit.lost = true;
         self.reference.forget(id);
-        self.aliases.retain(|_, unit| *unit != id);
+        self.aliases.forget(id);
     }
 
     fn ended(&mut self, id: UnitId) {
@@ -621,7 +636,7 @@ impl Checker {
             self.violated(Invariant::Equivalence, Some(id), text);
         }
         self.reference.forget(id);
-        self.aliases.retain(|_, unit| *unit != id);
+        self.aliases.forget(id);
     }
 
     /// The switch is gone: until they are claimed units may begin anew.
@@ -659,7 +674,7 @@ impl Checker {
         for id in gone {
             self.units.remove(&id);
             self.reference.forget(id);
-            self.aliases.retain(|_, unit| *unit != id);
+            self.aliases.forget(id);
         }
         if let Some((id, out)) = missing.filter(|_| !self.lenient) {
             let text = format!("the switch's restart forgot the unit, after {out}");
@@ -737,6 +752,7 @@ fn show_part(part: &Part) -> String {
         Ok(Note::Alias { request, .. }) => format!("alias {}", request.key),
         Ok(Note::FlowEnded { key }) => format!("end of {key}"),
         Ok(Note::FlowOpened { key, .. }) => format!("beginning of {key}"),
+        Ok(Note::AliasEnded { key }) => format!("end of alias {key}"),
         Ok(Note::Leased { lease, .. }) => format!("port {}", lease.port),
         Err(_) => "no notes".to_owned(),
     });

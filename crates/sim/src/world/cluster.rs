@@ -192,6 +192,7 @@ impl World<'_> {
             view: View(1 << 32 | 7),
             owner: true,
             clock: Clock(3),
+            key: None,
             flows: Vec::new(),
             aliases: Vec::new(),
         };

@@ -493,6 +493,10 @@ impl Cluster {
         let Some(member) = self.members.get_mut(place) else {
             return;
         };
+        // The run may have ended before it was ready.
+        if member.state != State::Starts {
+            return;
+        }
         member.state = State::Runs;
         let id = member.ends.id;
         for chain in 0..self.chains.len() {
@@ -783,8 +787,9 @@ impl Cluster {
     }
 
     fn stop(&mut self, runtime: RuntimeId) {
+        // One that starts is told, too: it reads that when it is ready.
         if let Some(member) = self.member(runtime)
-            && matches!(member.state, State::Runs | State::Drains)
+            && (member.is_up() || member.state == State::Starts)
         {
             member.state = State::Leaves;
             member.ends.outbox.push(ToRuntime::Finish);

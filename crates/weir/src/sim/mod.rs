@@ -141,7 +141,7 @@ fn seeds(
                     if number >= args.seeds {
                         break;
                     }
-                    match mine.add_seed(args.seed + number, settings, recorded) {
+                    match mine.add_seed(args.seed.wrapping_add(number), settings, recorded) {
                         Ok(true) => {}
                         Ok(false) => {
                             let failed = failures.fetch_add(1, Ordering::Relaxed) + 1;

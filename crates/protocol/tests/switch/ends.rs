@@ -1,0 +1,81 @@
+//! Ends of units, and ticks.
+
+use weir_packet::{Fate, frame_flags};
+use weir_protocol::Clock;
+use weir_protocol::message::Message;
+use weir_protocol::switch::{SwitchCount, SwitchDrop};
+
+use crate::{FRESH, settings, settled};
+
+#[test]
+fn ends_are_granted_when_nothing_is_on_its_way() {
+    let (mut rig, unit, owner) = settled(settings(), 2);
+    rig.send(1, 2);
+    let frames = rig.lane(owner);
+    let view = rig.see(&frames[0]).view;
+    let end = |clock| Message::End {
+        unit,
+        view,
+        clock: Clock(clock),
+    };
+    rig.say(owner, end(1));
+    rig.say(owner, end(2));
+    rig.say(3 - owner, end(2));
+    assert_eq!(rig.count(SwitchCount::EndRefused), 2);
+    rig.answer(owner, frames, Fate::Out);
+    rig.messages();
+    rig.say(owner, end(2));
+    assert_eq!(rig.count(SwitchCount::EndGranted), 1);
+    assert!(matches!(
+        rig.to(owner)[..],
+        [Message::Forget { ended: true, .. }]
+    ));
+    // Late words about it are answered the same way.
+    rig.say(owner, end(2));
+    assert!(matches!(
+        rig.to(owner)[..],
+        [Message::Forget { ended: true, .. }]
+    ));
+    assert_eq!(rig.count(SwitchCount::MessageUnknownUnit), 1);
+    rig.pass(11);
+    assert_eq!(rig.to(owner).len(), 1);
+    // The same key is another unit, in a view of its own.
+    rig.send(1, 3);
+    let who = rig.who()[0];
+    let frames = rig.lane(who);
+    let seen = rig.see(&frames[0]);
+    assert!(seen.unit != unit && seen.view > view && seen.flags == FRESH);
+    rig.drop_all(frames);
+    rig.end();
+}
+
+#[test]
+fn ticks_are_numbered_one_at_a_time() {
+    let (mut rig, unit, owner) = settled(settings(), 2);
+    rig.send(1, 2);
+    let frames = rig.lane(owner);
+    let view = rig.see(&frames[0]).view;
+    rig.answer(owner, frames, Fate::Out);
+    rig.say(owner, Message::Tick { unit, view });
+    rig.say(owner, Message::Tick { unit, view });
+    rig.say(3 - owner, Message::Tick { unit, view });
+    assert_eq!(rig.count(SwitchCount::TickRefused), 1);
+    let frames = rig.lane(owner);
+    assert_eq!(rig.clocks(&frames), [3]);
+    assert_eq!(rig.seen(&frames)[0].flags, frame_flags::TICK);
+    assert_eq!(rig.switch.report().held, 0);
+    rig.answer(owner, frames, Fate::Applied);
+    assert_eq!(rig.out(), [2]);
+    rig.say(owner, Message::Tick { unit, view });
+    assert_eq!(
+        rig.lane(owner)
+            .into_iter()
+            .map(|f| rig.pool.give(f))
+            .count(),
+        1
+    );
+    // A tick that is lost with its owner is no packet.
+    rig.suspect(owner);
+    assert_eq!(rig.dropped(SwitchDrop::OwnerLost), 0);
+    rig.end();
+}

@@ -1,0 +1,206 @@
+//! Names that end before their unit, the ports that they had, and the keys of
+//! wide units.
+
+use crate::rig::{Rig, rt};
+use weir_nf::host::{AliasRequest, FlowOptions, NO_FLOW, Stage};
+use weir_nf::prelude::*;
+use weir_nf::{PoolId, PoolSpec, PortLease, PortSpace};
+use weir_packet::{Direction, Fate, Frame, Side};
+use weir_protocol::message::{Claim, Message};
+use weir_protocol::settings::SwitchSettings;
+use weir_protocol::switch::SwitchCount;
+use weir_protocol::{Clock, Peer, UnitId};
+use weir_runtime::harness::Harness;
+use weir_runtime::notes::{self, Note};
+
+/// Keeps something of each network of clients, and lets all pass.
+#[derive(Debug)]
+struct Clients;
+
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct Nothing(u64);
+impl State for Nothing {
+    const VERSION: u16 = 1;
+}
+
+impl NetworkFunction for Clients {
+    type Settings = ();
+    type State = Nothing;
+    type Stats = ();
+    const DESCRIPTOR: Descriptor = Descriptor {
+        needs: Needs::Flow,
+        scope: Scope::Own("clients-by-octet"),
+        aliases: true,
+        ..Descriptor::new("clients", "keeps something of each network of clients")
+    };
+
+    fn new((): (), _: &mut SetUp<'_>) -> Result<Clients, SettingsError> {
+        Ok(Clients)
+    }
+
+    fn open(
+        &self,
+        _: &Packet<'_>,
+        _: &FlowInfo<'_>,
+        _: &mut Context<'_>,
+    ) -> Result<Nothing, DropReason> {
+        Ok(Nothing(0))
+    }
+
+    fn process(&self, _: &mut Packet<'_>, _: &mut Flow<'_, Self>, _: &mut Context<'_>) -> Verdict {
+        Verdict::Pass
+    }
+
+    fn scope_key(&self, _: &Packet<'_>, flow: &FlowInfo<'_>) -> Option<FlowKey> {
+        let (address, _) = flow.key().source(flow.client_direction());
+        let std::net::IpAddr::V4(address) = address else {
+            return None;
+        };
+        let [one, two, three, last] = address.octets();
+        let network = [one, two, three, last / 10 * 10].into();
+        Some(FlowKey::new(network, 0, network, 0, 0, 0, 0).0)
+    }
+}
+
+fn wide() -> Stage {
+    let flows = FlowOptions {
+        max: 64,
+        ..FlowOptions::default()
+    };
+    let builder = Harness::builder().flows(flows).with::<Clients>(());
+    Stage {
+        pools: vec![PoolSpec {
+            addresses: vec!["192.0.2.7".parse().expect("an address")],
+            first: 1_024,
+            last: 1_535,
+            block: 256,
+        }],
+        ..builder.expect("no settings").stage()
+    }
+}
+
+/// The only runtime applies the only packet in its lane, and notes this.
+fn note(rig: &mut Rig, all: &[Note<'_>]) -> UnitId {
+    let mine: Vec<Frame> = rig.lane(1);
+    let [frame] = &mine[..] else {
+        panic!("one packet");
+    };
+    let mut bytes = Vec::new();
+    all.iter().for_each(|note| notes::write(note, &mut bytes));
+    let mut meta = *rig.pool.memory().clone().meta(frame);
+    let unit = UnitId(meta.unit);
+    meta.fate = Fate::Notes;
+    let side = rig.pool.copy(&bytes, meta).expect("a frame is free");
+    let now = rig.now;
+    rig.switch
+        .entries(now, &mut rig.pool, rt(1), &mut vec![side]);
+    rig.answer(1, mine, Fate::Out);
+    unit
+}
+
+fn ports_freed(rig: &mut Rig) -> Vec<(Peer, Message)> {
+    let mut messages = rig.messages();
+    messages.retain(|(_, message)| matches!(message, Message::PortFreed { .. }));
+    messages
+}
+
+#[test]
+fn a_port_is_free_when_its_alias_ends_and_its_unit_lives_on() {
+    let settings = SwitchSettings {
+        kept: 256,
+        ..SwitchSettings::default()
+    };
+    let mut rig = Rig::of(&wide(), settings, 1);
+    let pool: std::net::IpAddr = "192.0.2.7".parse().expect("an address");
+    let (key, client) = FlowKey::one_end(pool, 1_030, 17, 0, 0);
+    let alias = Note::Alias {
+        flow: key,
+        request: AliasRequest {
+            flow: NO_FLOW,
+            key,
+            client,
+            side: Side::Inside,
+            open: true,
+        },
+    };
+    rig.send(1, 1);
+    let unit = note(&mut rig, &[alias]);
+    assert_eq!(rig.count(SwitchCount::AliasAdded), 1);
+    rig.messages();
+    // Another unit's owner has no say in it.
+    rig.send(20, 2);
+    assert_ne!(note(&mut rig, &[Note::AliasEnded { key }]), unit);
+    assert_eq!(rig.count(SwitchCount::AliasGone), 0);
+    rig.send(1, 3);
+    assert_eq!(note(&mut rig, &[Note::AliasEnded { key }]), unit);
+    assert_eq!(rig.out(), [1, 2, 3]);
+    let lease = PortLease {
+        address: 0,
+        port: 1_030,
+        space: PortSpace::Udp,
+    };
+    let freed = Message::PortFreed {
+        pool: PoolId(0),
+        lease,
+    };
+    assert_eq!(ports_freed(&mut rig), [(Peer::Runtime(rt(1)), freed)]);
+    assert_eq!(rig.count(SwitchCount::AliasGone), 1);
+    assert!(rig.switch.live_units().any(|live| live == unit));
+    // It is gone, and a second end of it is nothing.
+    rig.send(1, 4);
+    note(&mut rig, &[Note::AliasEnded { key }]);
+    assert_eq!(ports_freed(&mut rig), []);
+    assert_eq!(rig.count(SwitchCount::AliasGone), 1);
+    rig.end();
+}
+
+#[test]
+fn a_restarted_switch_knows_the_scope_keys_that_only_functions_make() {
+    let settings = |generation| SwitchSettings {
+        kept: 256,
+        generation,
+        ..SwitchSettings::default()
+    };
+    let mut rig = Rig::of(&wide(), settings(1), 1);
+    rig.send(11, 1);
+    let unit = note(&mut rig, &[]);
+    let view = rig.messages().into_iter().find_map(|(_, m)| match m {
+        Message::Out { view, .. } => Some(view),
+        _ => None,
+    });
+    rig.end();
+    let mut again = Rig::of(&wide(), settings(2), 0);
+    again.switch.recover(again.now, &[rt(1)]);
+    let address = |last| std::net::IpAddr::from([10, 0, 0, last]);
+    let server = [192, 0, 2, 1].into();
+    let (flow, way) = FlowKey::new(address(11), 1_000, server, 53, 17, 0, 0);
+    let claim = Claim {
+        unit,
+        view: view.expect("it was let out"),
+        owner: true,
+        clock: Clock(1),
+        key: Some(FlowKey::new(address(10), 0, address(10), 0, 0, 0, 0).0),
+        flows: vec![(flow, way == Direction::Reverse)],
+        aliases: Vec::new(),
+    };
+    let claims = Message::Claims {
+        generation: 2,
+        claims: vec![claim],
+        last: true,
+    };
+    again.say(1, claims);
+    assert!(!again.switch.is_recovering());
+    assert_eq!(again.count(SwitchCount::Recovered), 1);
+    // A new flow of the network is the unit's, one of another is not.
+    for (client, same) in [(12, true), (21, false)] {
+        again.send(client, client);
+        again.pass(0);
+        let frames = again.lane(1);
+        let seen = again.seen(&frames);
+        assert_eq!(seen.len(), 1);
+        assert_eq!(seen[0].unit == unit, same);
+        again.answer(1, frames, Fate::Out);
+    }
+    again.end();
+}

@@ -1,0 +1,157 @@
+//! Copies of packets, repeats, gaps.
+
+use weir_packet::{Fate, Frame, frame_flags};
+use weir_protocol::Clock;
+use weir_protocol::message::Message;
+use weir_protocol::settings::SwitchSettings;
+use weir_protocol::switch::{SwitchCount, SwitchDrop};
+
+use crate::rig::{Rig, rt};
+use crate::{copy_of, settings, settled};
+
+#[test]
+fn unacknowledged_packets_fill_the_memory_and_nothing_else_suffers() {
+    let mut rig = Rig::new(
+        SwitchSettings {
+            kept: 4,
+            ..settings()
+        },
+        1,
+    );
+    for tag in 1..=6 {
+        rig.send(1, tag);
+    }
+    assert_eq!(rig.dropped(SwitchDrop::UnackedFull), 2);
+    // A new flow has no room either, and gets it later.
+    rig.send(2, 20);
+    assert_eq!(rig.dropped(SwitchDrop::UnackedFull), 3);
+    let frames = rig.lane(1);
+    assert_eq!(rig.clocks(&frames), [1, 2, 3, 4]);
+    rig.answer(1, frames, Fate::Out);
+    rig.send(1, 7);
+    rig.send(2, 21);
+    let frames = rig.lane(1);
+    assert_eq!(rig.clocks(&frames), [5, 1]);
+    rig.answer(1, frames, Fate::Out);
+    assert_eq!(rig.out(), [1, 2, 3, 4, 7, 21]);
+    assert_eq!(rig.switch.report().hand_overs.kept_most, 4);
+    rig.end();
+}
+
+#[test]
+fn what_is_not_answered_is_sent_again_and_what_is_asked_for() {
+    let (mut rig, unit, owner) = settled(settings(), 1);
+    for tag in 2..=5 {
+        rig.send(1, tag);
+    }
+    let frames = rig.lane(owner);
+    let view = rig.see(&frames[0]).view;
+    rig.drop_all(frames);
+    rig.say(
+        owner,
+        Message::Repeat {
+            unit,
+            view,
+            after: Clock(3),
+        },
+    );
+    let frames = rig.lane(owner);
+    assert_eq!(rig.clocks(&frames), [4, 5]);
+    // They come before the gap is filled: they wait.
+    rig.answer(owner, frames, Fate::Out);
+    assert_eq!(rig.out(), [] as [u8; 0]);
+    rig.pass(9);
+    assert!(rig.lane(owner).is_empty());
+    rig.pass(2);
+    let frames = rig.lane(owner);
+    assert_eq!(rig.clocks(&frames), [2, 3]);
+    assert_eq!(rig.seen(&frames)[0].tag, 2);
+    // Twice: the second copy is a duplicate, and acknowledged again.
+    let copies: Vec<Frame> = frames.iter().map(|f| copy_of(&mut rig, f)).collect();
+    rig.answer(owner, frames, Fate::Out);
+    rig.messages();
+    rig.answer(owner, copies, Fate::Out);
+    assert_eq!(rig.out(), [2, 3, 4, 5]);
+    assert_eq!(rig.count(SwitchCount::EntryDuplicate), 2);
+    let out = Clock(5);
+    assert_eq!(rig.to(owner), [Message::Out { unit, view, out }]);
+    rig.end();
+}
+
+#[test]
+fn without_copies_a_gap_is_answered_by_lost() {
+    let (mut rig, unit, owner) = settled(
+        SwitchSettings {
+            kept: 0,
+            ..settings()
+        },
+        1,
+    );
+    for tag in 2..=4 {
+        rig.send(1, tag);
+    }
+    let mut frames = rig.lane(owner);
+    let view = rig.see(&frames[0]).view;
+    let third = frames.pop().unwrap();
+    rig.drop_all(frames);
+    rig.say(
+        owner,
+        Message::Repeat {
+            unit,
+            view,
+            after: Clock(1),
+        },
+    );
+    let mut frames = rig.lane(owner);
+    assert_eq!(rig.clocks(&frames), [2, 3, 4]);
+    assert!(
+        rig.seen(&frames)
+            .iter()
+            .all(|s| s.flags & frame_flags::LOST != 0)
+    );
+    let lost = frames.pop().unwrap();
+    rig.drop_all(vec![lost]);
+    // The one that was not lost comes first, and waits.
+    rig.answer(owner, vec![third], Fate::Out);
+    rig.answer(owner, frames, Fate::Applied);
+    assert_eq!(rig.out(), [4]);
+    assert_eq!(rig.dropped(SwitchDrop::Lost), 2);
+    rig.end();
+}
+
+#[test]
+fn entries_come_in_parts_or_torn() {
+    let (mut rig, _, owner) = settled(settings(), 1);
+    rig.send(1, 2);
+    let own = rig.lane(owner);
+    let mut side = copy_of(&mut rig, &own[0]);
+    let memory = rig.pool.memory().clone();
+    memory.meta_mut(&mut side).fate = Fate::Emitted;
+    let now = rig.now;
+    let mut first = vec![side];
+    rig.switch
+        .entries(now, &mut rig.pool, rt(owner), &mut first);
+    assert_eq!(rig.out(), [] as [u8; 0]);
+    rig.answer(owner, own, Fate::Dropped);
+    assert_eq!(rig.out(), [2]);
+    assert_eq!(rig.dropped(SwitchDrop::Functions), 1);
+    assert_eq!(rig.switch.report().emitted, 1);
+    // A side frame of another clock than the packet's that follows
+    rig.send(1, 3);
+    rig.send(1, 4);
+    let mut frames = rig.lane(owner);
+    memory.meta_mut(&mut frames[0]).fate = Fate::Emitted;
+    memory.meta_mut(&mut frames[1]).fate = Fate::Out;
+    rig.switch
+        .entries(now, &mut rig.pool, rt(owner), &mut frames);
+    assert_eq!(rig.count(SwitchCount::EntryTorn), 1);
+    assert_eq!(rig.out(), [] as [u8; 0]);
+    // and one that was never sent
+    let mut frames = vec![rig.frame(1, 9)];
+    let seen = rig.switch.live_units().next().unwrap();
+    let meta = memory.meta_mut(&mut frames[0]);
+    (meta.unit, meta.view, meta.clock) = (seen.0, 1 << 32 | 1, 99);
+    rig.answer(owner, frames, Fate::Out);
+    assert_eq!(rig.count(SwitchCount::EntryNotSent), 1);
+    rig.end();
+}

@@ -1,0 +1,116 @@
+//! A switch that starts again.
+
+use weir_packet::Fate;
+use weir_protocol::message::{Claim, Message, Origin};
+use weir_protocol::settings::SwitchSettings;
+use weir_protocol::switch::{SwitchCount, SwitchDrop};
+use weir_protocol::{Clock, Peer, View};
+
+use crate::rig::{Rig, rt, stage};
+use crate::{each_burst, settings, settled};
+
+#[test]
+fn a_restarted_switch_goes_on_from_the_best_claims() {
+    let (mut rig, unit, owner) = settled(each_burst(), 3);
+    rig.send(1, 2);
+    let key = rig.switch.classifier().key_of(unit.0).unwrap();
+    let frames = rig.lane(owner);
+    let old = rig.see(&frames[0]).view;
+    // Two of generation 2, and the entry of packet 2 was not let out.
+    let mut again = Rig::of(
+        &stage(),
+        SwitchSettings {
+            generation: 2,
+            ..each_burst()
+        },
+        0,
+    );
+    let all = [rt(1), rt(2), rt(3)];
+    again.switch.recover(again.now, &all);
+    assert!(again.switch.is_recovering());
+    again.send(1, 3);
+    again.send(5, 50);
+    assert_eq!(again.switch.report().held, 2);
+    let claim = |owner: bool, view: View, clock: u64| Claim {
+        unit,
+        view,
+        owner,
+        clock: Clock(clock),
+        key: None,
+        flows: vec![(key, false)],
+        aliases: Vec::new(),
+    };
+    let claims = |claims: Vec<Claim>| Message::Claims {
+        generation: 2,
+        claims,
+        last: true,
+    };
+    let replica = owner % 3 + 1;
+    let third = 6 - owner - replica;
+    assert!(matches!(
+        again.to(third)[..],
+        [Message::Recover { generation: 2 }]
+    ));
+    again.say(third, claims(vec![claim(true, View(old.0 - 1), 9)]));
+    again.say(replica, claims(vec![claim(false, old, 1)]));
+    again.pass(11);
+    assert!(matches!(
+        again.to(owner).last(),
+        Some(Message::Recover { .. })
+    ));
+    again.say(owner, claims(vec![claim(true, old, 2)]));
+    assert!(!again.switch.is_recovering());
+    again.pass(0);
+    let open = again.open(owner).unwrap();
+    assert_eq!((open.unit, open.old, open.base), (unit, old, Clock(2)));
+    assert_eq!(open.view.generation(), 2);
+    assert_eq!(open.origin, Origin::Resumed { source: rt(owner) });
+    let mine = again.lane(owner);
+    let seen = again.see(&mine[0]);
+    assert_eq!((seen.unit, seen.clock, seen.tag), (unit, Clock(3), 3));
+    let speaker = open.replica.unwrap().0;
+    // What was of the old generation is refused.
+    let mut copies = vec![again.frame(1, 8)];
+    let memory = again.pool.memory().clone();
+    let meta = memory.meta_mut(&mut copies[0]);
+    (meta.unit, meta.view, meta.clock) = (unit.0, old.0, 3);
+    again.answer(owner, copies, Fate::Out);
+    assert_eq!(again.count(SwitchCount::EntryOldView), 1);
+    again.answer(speaker, mine, Fate::Out);
+    assert!(again.out().contains(&3));
+    let forgets = again.messages();
+    assert!(forgets.iter().any(|(to, m)| *to == Peer::Runtime(rt(third))
+        && matches!(m, Message::Forget { below, .. } if *below == open.view)));
+    again.say(owner, claims(Vec::new()));
+    assert_eq!(again.count(SwitchCount::ClaimLate), 1);
+    again.end();
+    rig.drop_all(frames);
+    rig.end();
+}
+
+#[test]
+fn a_restarted_switch_does_not_wait_for_the_dead_nor_hold_without_bound() {
+    let few = SwitchSettings {
+        recovery_held: 2,
+        generation: 2,
+        ..settings()
+    };
+    let mut rig = Rig::of(&stage(), few, 0);
+    rig.switch.recover(rig.now, &[rt(1), rt(2)]);
+    for tag in 1..=4 {
+        rig.send(1, tag);
+    }
+    assert_eq!(rig.dropped(SwitchDrop::RecoveryFull), 2);
+    let last = |last| Message::Claims {
+        generation: 2,
+        claims: Vec::new(),
+        last,
+    };
+    rig.say(1, last(false));
+    rig.say(1, last(true));
+    rig.suspect(2);
+    assert!(!rig.switch.is_recovering());
+    rig.serve(1);
+    assert_eq!(rig.out(), [1, 2]);
+    rig.end();
+}

@@ -1,0 +1,66 @@
+//! A window that is full of views which wait for what it holds up.
+
+use weir_protocol::message::{Message, MoveMode, Origin};
+use weir_protocol::settings::SwitchSettings;
+use weir_protocol::switch::{SwitchCount, SwitchDrop};
+
+use crate::rig::{Rig, rt};
+use crate::{each_burst, move_to, settings, settled};
+
+#[test]
+fn a_death_is_dealt_with_while_the_window_is_full() {
+    let few = SwitchSettings {
+        window: 2,
+        ..settings()
+    };
+    let mut rig = Rig::new(few, 3);
+    for flow in 1..=9 {
+        rig.send(flow, flow);
+    }
+    (1..=3).for_each(|number| rig.serve(number));
+    rig.out();
+    // The window is full of moves to the third, which dies; so does the
+    // second, whose units come first in the table or last.
+    move_to(&mut rig, 1, 3, MoveMode::Push).unwrap();
+    assert_eq!(rig.switch.report().unsettled, 2);
+    rig.suspect(3);
+    rig.suspect(2);
+    for _ in 0..10 {
+        for (_, message) in rig.messages() {
+            if let Message::Open(open) = message
+                && open.origin == (Origin::Resumed { source: rt(1) })
+            {
+                let (unit, view) = (open.unit, open.view);
+                rig.say(1, Message::Held { unit, view });
+            }
+        }
+        rig.pass(0);
+    }
+    assert_eq!(rig.switch.report().unsettled, 0);
+    assert_eq!(rig.count(SwitchCount::UnitLost), 6);
+    assert_eq!(rig.count(SwitchCount::MoveFailed), 2);
+    assert!(rig.switch.is_drained(rt(2)) && rig.switch.is_drained(rt(3)));
+    rig.end();
+}
+
+#[test]
+fn both_of_a_pair_die_while_their_views_fill_the_window() {
+    let few = SwitchSettings {
+        window: 1,
+        ..each_burst()
+    };
+    let (mut rig, _, owner) = settled(few, 3);
+    rig.send(1, 2);
+    let frames = rig.lane(owner);
+    rig.drop_all(frames);
+    rig.suspect(owner);
+    // The view that follows is open and not settled: its holders die too.
+    let open = (1..=3).find_map(|n| rig.open(n)).unwrap();
+    let Origin::Resumed { source } = open.origin else {
+        panic!("{open:?}");
+    };
+    rig.suspect(source.0);
+    assert_eq!(rig.switch.report().unsettled, 0);
+    assert_eq!(rig.dropped(SwitchDrop::OwnerLost), 1);
+    rig.end();
+}
