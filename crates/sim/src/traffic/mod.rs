@@ -74,7 +74,9 @@ pub fn plan(seed: u64, chain: Chain, flows: u32, packets: u32) -> Vec<Planned> {
             break;
         }
         let fair = (packets / flows).max(1);
-        let most = left.min(if random.chance(100) {
+        // Each flow that is still to come has a packet at least.
+        let free = left.saturating_sub(flows.saturating_sub(number + 1)).max(1);
+        let most = free.min(if random.chance(100) {
             20 * fair
         } else {
             2 * fair
