@@ -226,6 +226,10 @@ impl Switch {
     /// which it has less than half a one. One that seems to have enough (what
     /// it took is not let out yet) gets a block now and then.
     pub(super) fn lease_wanted(&mut self, now: Time, seat: Seat, pool: PoolId) {
+        if self.recovery.is_some() {
+            // Which blocks are taken is not known yet; it asks again.
+            return;
+        }
         let number = usize::from(pool.0);
         let Some(pool) = self.lessor.pools.get(number) else {
             self.counts.add(SwitchCount::MessageMisdirected);
