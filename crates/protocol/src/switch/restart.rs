@@ -242,6 +242,15 @@ impl Switch {
             // It lives on without a scope key: its flows are found.
             restored = names.restore(unit.0, key, &flows, &aliases).is_ok();
         }
+        if !restored && flows.len() > 1 {
+            // A unit of one flow, to which a name led that had ended there: its
+            // owner opened a second one. The one with names is the unit's.
+            let named = |key: &FlowKey| aliases.iter().any(|(flow, _)| flow == key);
+            let first = flows.iter().position(|(key, _)| named(key)).unwrap_or(0);
+            let flow = flows.swap_remove(first);
+            aliases.retain(|(of, _)| *of == flow.0);
+            restored = names.restore(unit.0, None, &[flow], &aliases).is_ok();
+        }
         if restored {
             for (_, alias) in &aliases {
                 self.lessor.named(&alias.key);
