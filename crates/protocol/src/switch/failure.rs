@@ -29,8 +29,11 @@ pub(super) struct Sweep {
 }
 
 impl Sweep {
-    /// Starts again; what was looked at is looked at once more.
+    /// Starts again, from the first place: what was looked at is looked at once
+    /// more, and units that come meanwhile, behind the last place, don't push
+    /// others out of the walk.
     pub(super) fn start(&mut self, places: u32) {
+        self.at = 0;
         self.left = places;
         self.skipped = false;
         self.waits = false;
