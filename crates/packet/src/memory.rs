@@ -416,12 +416,27 @@ impl FramePool {
     /// that the pool began with, are free. Who keeps frames for later keeps
     /// none then: packets that wait must leave room for those they wait for.
     pub fn is_scarce(&self, frame: &Frame) -> bool {
+        let (free, all) = self.free_like(frame);
+        free < all / 2
+    }
+
+    /// True where less than an eighth of the frames of this one's size, among
+    /// those that the pool began with, are free, or less than 64 of them where
+    /// it began with more than twice as many: what can come again is not to
+    /// wait in frames then.
+    pub fn is_low(&self, frame: &Frame) -> bool {
+        let (free, all) = self.free_like(frame);
+        free < (all / 8).max(64.min(all / 2))
+    }
+
+    /// Free frames of this one's size, and those that the pool began with.
+    fn free_like(&self, frame: &Frame) -> (usize, usize) {
         let (free, all) = if frame.line < self.memory.large_from {
             (self.small.len(), self.quota[0])
         } else {
             (self.large.len(), self.quota[1])
         };
-        free < all as usize / 2
+        (free, all as usize)
     }
 
     /// Frames that are out of the pool now: 0 at the end of a clean run. Of a

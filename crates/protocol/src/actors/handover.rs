@@ -83,6 +83,15 @@ impl Actors {
             return self.counts.add(ActorCount::MessageRefused);
         }
         self.counts.add(ActorCount::OpenedPlanned);
+        // The source has the view's actor: one that lives here was begun by a
+        // packet that went astray, and is no copy of it.
+        if self
+            .table
+            .live(unit)
+            .is_some_and(|hot| hot.view == open.old)
+        {
+            self.drop_astray(unit);
+        }
         let early = self.cold.get(&unit).and_then(|cold| cold.early);
         if early.is_none_or(|early| early.old != open.old || early.from != source) {
             self.retire(unit);

@@ -83,10 +83,13 @@ impl Actors {
                 self.hold_frame(now, pool, &meta, frame);
             }
             Place::Unknown => {
-                const LOSS: u8 = frame_flags::FRESH | frame_flags::AFTER_LOSS;
+                const KINDS: u8 = frame_flags::FRESH | frame_flags::AFTER_LOSS | frame_flags::LOST;
                 // Only the first packet begins an actor: a frame is not
-                // signed, and one that went astray must not.
-                if meta.flags & LOSS == frame_flags::FRESH && clock == Clock(1) {
+                // signed, and one that went astray must not. What stands for
+                // the first one does not either: the actor that it began
+                // elsewhere would be another than the owner's, which may have
+                // got the packet. The switch opens such a view in words.
+                if meta.flags & KINDS == frame_flags::FRESH && clock == Clock(1) {
                     self.begin(now, pool, unit, view);
                     self.live_frame(now, pool, memory, &meta, frame);
                 } else {

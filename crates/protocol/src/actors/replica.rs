@@ -72,10 +72,7 @@ impl Actors {
         let plant = self.settings.plant;
         let mut place = self.whereabouts(unit, view);
         if place == Place::Live && self.is_astray(unit, batch) {
-            self.counts.add(ActorCount::Astray);
-            self.engine.forget_unit(unit.0);
-            self.cold.entry(unit).or_default().live = Keeper::default();
-            self.unmake_live(unit, View::NONE);
+            self.drop_astray(unit);
             place = Place::Unknown;
         }
         let resumed = self.cold.get(&unit).map_or(View::NONE, |c| c.live.resumed);
@@ -119,6 +116,14 @@ impl Actors {
                 .table
                 .live(unit)
                 .is_some_and(|hot| hot.flags & UNSURE != 0)
+    }
+
+    /// Forgets the live actor that a packet which went astray has begun.
+    pub(super) fn drop_astray(&mut self, unit: UnitId) {
+        self.counts.add(ActorCount::Astray);
+        self.engine.forget_unit(unit.0);
+        self.cold.entry(unit).or_default().live = Keeper::default();
+        self.unmake_live(unit, View::NONE);
     }
 
     fn kept_of(&self, batch: &EntryBatch) -> Kept {

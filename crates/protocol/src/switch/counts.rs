@@ -55,7 +55,8 @@ countable! {
         EntryNotSent = "entry_not_sent",
         /// Side frames without their closing frame.
         EntryTorn = "entry_torn",
-        /// Entries that no frame was free for: their sender repeats them.
+        /// Entries that no frame was free for, or too few to let them wait for
+        /// their turn: their sender repeats them.
         EntryNoFrame = "entry_no_frame",
         /// A packet was sent again.
         Repeated = "repeated",

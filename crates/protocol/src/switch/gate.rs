@@ -350,6 +350,14 @@ impl Switch {
             pool.give(frame);
             return;
         }
+        // What waits must leave room for the entry that it waits for. Where
+        // nothing is repeated entries come in frames of their own.
+        if self.settings.acknowledge && pool.is_low(&frame) {
+            self.counts.add(SwitchCount::EntryNoFrame);
+            pool.give_all(side);
+            pool.give(frame);
+            return;
+        }
         let mut frames = core::mem::take(side);
         frames.push(frame);
         let entry = Parked {

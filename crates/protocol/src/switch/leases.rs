@@ -112,7 +112,7 @@ impl Lessor {
     }
 
     /// The ports that a name takes up: each end that lies in a pool.
-    fn ports(&self, key: &FlowKey) -> [Option<(usize, usize, PortSpace, u16)>; 2] {
+    pub(super) fn ports(&self, key: &FlowKey) -> [Option<(usize, usize, PortSpace, u16)>; 2] {
         let space = match key.proto() {
             ip::TCP => PortSpace::Tcp,
             ip::UDP => PortSpace::Udp,

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use weir_nf::PoolId;
-use weir_packet::{FlowKey, Frame, FramePool, Time};
+use weir_nf::host::AliasRequest;
+use weir_packet::{Direction, FlowKey, Frame, FramePool, Side, Time};
 
 use super::lanes::Seat;
 use super::{Switch, SwitchCount, SwitchDrop};
@@ -243,13 +244,37 @@ impl Switch {
             restored = names.restore(unit.0, key, &flows, &aliases).is_ok();
         }
         if !restored && flows.len() > 1 {
-            // A unit of one flow, to which a name led that had ended there: its
-            // owner opened a second one. The one with names is the unit's.
-            let named = |key: &FlowKey| aliases.iter().any(|(flow, _)| flow == key);
-            let first = flows.iter().position(|(key, _)| named(key)).unwrap_or(0);
-            let flow = flows.swap_remove(first);
-            aliases.retain(|(of, _)| *of == flow.0);
-            restored = names.restore(unit.0, None, &[flow], &aliases).is_ok();
+            // Where a unit is a flow, an owner after a loss knows the two sides
+            // of a translated one as two, which a name it was never told of
+            // brought together. Under one they go on as the unit's.
+            let lessor = &self.lessor;
+            let has_port = |key: &FlowKey| lessor.ports(key).iter().any(Option::is_some);
+            let own = claim
+                .flows
+                .iter()
+                .filter(|(key, _)| names.unit_of(key).is_none());
+            let mut own: Vec<(FlowKey, bool)> = own.copied().collect();
+            own.sort_by_key(|(key, _)| has_port(key));
+            if let Some((first, others)) = own.split_first() {
+                let names_of_others = others.iter().map(|(key, client_is_b)| AliasRequest {
+                    flow: 0,
+                    key: *key,
+                    client: match client_is_b {
+                        true => Direction::Reverse,
+                        false => Direction::Forward,
+                    },
+                    side: Side::Inside,
+                    open: false,
+                });
+                let known = aliases.iter().map(|(_, alias)| *alias);
+                aliases = known
+                    .chain(names_of_others)
+                    .map(|alias| (first.0, alias))
+                    .collect();
+                restored = names
+                    .restore(unit.0, None, core::slice::from_ref(first), &aliases)
+                    .is_ok();
+            }
         }
         if restored {
             for (_, alias) in &aliases {

@@ -256,9 +256,15 @@ impl Switch {
         } else {
             frame_flags::LOST
         };
+        let place = unit.id as u32;
+        let record = self.units.at(place);
+        if record.fresh != 0 && record.pending == 0 {
+            // The first packet itself says that its view is open; this does not.
+            self.open_in_words(now, place);
+        }
         if let Ok(frame) = pool.copy(&[], meta) {
             let flags = flag | frame_flags::REPEATED;
-            self.send_frame(pool, unit.id as u32, clock, frame, flags);
+            self.send_frame(pool, place, clock, frame, flags);
             self.counts.add(SwitchCount::LostSent);
         }
     }

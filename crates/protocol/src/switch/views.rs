@@ -191,21 +191,28 @@ impl Switch {
         // A first packet says by itself that there is no state; a replica and
         // a base it can't name.
         if replica != 0 || again {
-            let pending = Pending {
-                old: View::NONE,
-                old_owner: 0,
-                old_replica: 0,
-                base,
-                planned: false,
-                mode: MoveMode::Push,
-                origin: Origin::Nothing { after_loss },
-                opened: now,
-                held: false,
-                refused: false,
-                others: Vec::new(),
-            };
-            self.add_pending(now, place, pending);
+            self.open_in_words(now, place);
         }
+    }
+
+    /// Sends `Open` for a view without state of which nothing was let out yet.
+    pub(super) fn open_in_words(&mut self, now: Time, place: u32) {
+        let unit = self.units.at(place);
+        let after_loss = unit.fresh & frame_flags::AFTER_LOSS != 0;
+        let pending = Pending {
+            old: View::NONE,
+            old_owner: 0,
+            old_replica: 0,
+            base: Clock(unit.out),
+            planned: false,
+            mode: MoveMode::Push,
+            origin: Origin::Nothing { after_loss },
+            opened: now,
+            held: false,
+            refused: false,
+            others: Vec::new(),
+        };
+        self.add_pending(now, place, pending);
     }
 
     /// Opens a planned view at `target`: packets from now on are its.

@@ -5,9 +5,9 @@ use weir_packet::{Fate, frame_flags};
 use weir_protocol::View;
 use weir_protocol::actors::ActorCount;
 use weir_protocol::ids::{Clock, UnitId};
-use weir_protocol::message::{Message, MoveMode};
+use weir_protocol::message::{Message, MoveMode, Open, Origin};
 
-use crate::bed::{Bed, FRESH, IDLE_MS, MS, SWITCH, closed, out, unit, view};
+use crate::bed::{Bed, FRESH, IDLE_MS, MS, SWITCH, closed, out, planned, unit, view};
 
 const U: UnitId = unit(4);
 const ONE: View = view(1);
@@ -117,6 +117,12 @@ fn the_timers_of_a_view_that_ends_stand_still() {
 fn a_unit_without_state_is_asked_about_a_few_times_only() {
     let mut bed = Bed::new(1);
     // a lost first packet: nothing is made of it
+    let open = Open {
+        origin: Origin::Nothing { after_loss: false },
+        ..planned(U, (view(0), ONE), 0, 0)
+    };
+    bed.tell(1, SWITCH, Message::Open(open));
+    assert_eq!(bed.said(1).len(), 1);
     bed.data(1, (U, ONE, 1), FRESH | frame_flags::LOST, b"c--");
     assert_eq!(bed.said(1), []);
     let mut asked = 0;

@@ -137,6 +137,26 @@ fn a_lost_packet_is_applied_as_one_that_does_nothing() {
 }
 
 #[test]
+fn what_stands_for_a_lost_first_packet_waits_for_the_view_to_be_opened() {
+    let mut bed = Bed::new(1);
+    let flags = FRESH | REPEATED | frame_flags::LOST;
+    assert_eq!(bed.data(1, (U, view(4), 1), flags, b""), []);
+    assert_eq!(bed.at(1).report().units, 0);
+    let open = Open {
+        origin: Origin::Nothing { after_loss: false },
+        ..planned(U, (view(0), view(4)), 0, 0)
+    };
+    bed.tell(1, SWITCH, Message::Open(open));
+    let got = bed.got(1);
+    assert_eq!(
+        (got.len(), got[0].fate, got[0].clock),
+        (1, Fate::Applied, 1)
+    );
+    assert_eq!(bed.said_to(1, SWITCH), held(U, view(4)));
+    bed.end();
+}
+
+#[test]
 fn a_later_life_in_the_same_place_takes_it_over() {
     let mut bed = Bed::new(1);
     bed.start(1, U, view(1), 4);

@@ -186,7 +186,8 @@ impl Checker {
         let Some(unit) = self.units.get_mut(&id) else {
             return;
         };
-        if entry.clock.0 <= unit.out {
+        // A packet that went astray may begin an actor where nobody wants one.
+        if entry.clock.0 <= unit.out || !unit.speakers.contains(&(view, from)) {
             return;
         }
         match unit.entries.get(&(view, entry.clock)) {
@@ -305,7 +306,7 @@ impl Checker {
             // once more.
             if let Some(old) = known.filter(|u| !u.ended && !u.unclaimed) {
                 if old.out == 0 && holders.base == 0 {
-                    old.current = holders;
+                    old.open(holders);
                     old.settled = None;
                     return;
                 }
@@ -324,7 +325,7 @@ impl Checker {
         let base = holders.base;
         let before = unit.current;
         let settled = unit.settled;
-        unit.current = holders;
+        unit.open(holders);
         unit.unclaimed = false;
         unit.lost = false;
         match holders.start {

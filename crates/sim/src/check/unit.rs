@@ -1,6 +1,6 @@
 //! What the checker knows of a unit.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use weir_packet::{Fate, frame_flags};
 use weir_protocol::journal::Start;
@@ -58,6 +58,8 @@ impl Numbered {
 pub(crate) struct UnitRecord {
     pub(crate) current: Holders,
     pub(crate) settled: Option<Holders>,
+    /// Who ever had a view: the gate hears nobody else about it.
+    pub(crate) speakers: BTreeSet<(View, RuntimeId)>,
     /// Last number given.
     pub(crate) sent: u64,
     /// Last number let out.
@@ -75,9 +77,10 @@ pub(crate) struct UnitRecord {
 
 impl UnitRecord {
     pub(crate) fn new(holders: Holders) -> UnitRecord {
-        UnitRecord {
+        let mut unit = UnitRecord {
             current: holders,
             settled: None,
+            speakers: BTreeSet::new(),
             sent: holders.base,
             out: holders.base,
             numbered: BTreeMap::new(),
@@ -85,7 +88,17 @@ impl UnitRecord {
             ended: false,
             lost: false,
             unclaimed: false,
-        }
+        };
+        unit.open(holders);
+        unit
+    }
+
+    /// A view opens.
+    pub(crate) fn open(&mut self, holders: Holders) {
+        self.current = holders;
+        let both = [Some(holders.owner), holders.replica];
+        let both = both.into_iter().flatten();
+        self.speakers.extend(both.map(|who| (holders.view, who)));
     }
 
     /// The view of an entry, if the rule of the gate allows it: the current
