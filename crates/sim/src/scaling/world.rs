@@ -194,9 +194,10 @@ impl<'a> World<'a> {
         let settings = SwitchSettings {
             generation: GENERATION,
             dispatch: load.dispatch,
-            // What a full input loses is lost, as in the paper.
+            // What a full input loses is lost, as in the paper: it is not sent
+            // again, and the switch looks for what has not come (`acknowledge`).
             kept: 0,
-            acknowledge: false,
+            acknowledge: true,
             ..SwitchSettings::default()
         };
         let config = RuntimeConfig {
