@@ -2,8 +2,8 @@
 //!
 //! A runtime has one engine, and the engine at most one state of a unit: that
 //! of the unit's *live* actor. The live actor of a unit is a record of 32 bytes
-//! at the unit's place ([`table`]), so that a packet in its turn costs one
-//! look at one line. All else is rare and lies beside it ([`cold`]): actors of
+//! at the unit's place (`table.rs`), so that a packet in its turn costs one
+//! look at one line. All else is rare and lies beside it (`cold.rs`): actors of
 //! other views as bytes (a replica's copy, the source's copy until the switch
 //! says to forget it, what was put aside for a view after a failure), and
 //! hand-overs under way.
@@ -149,7 +149,7 @@ impl Actors {
     }
 
     /// The same with room for the units of `places` places: as many as the
-    /// switch has ([`weir_runtime::classifier::Classifier::places`]). A unit
+    /// switch has ([`weir_runtime::Classifier::places`]). A unit
     /// beyond is refused.
     pub fn with_places(
         engine: Runtime,
