@@ -11,7 +11,7 @@ use crate::drops::EngineDrop;
 use crate::flows::index::Index;
 use crate::flows::records::ALIAS;
 use crate::flows::{FlowTable, Found, tcp};
-use crate::fragments::Owner;
+use crate::fragments::{Owner, is_among};
 use crate::runtime::{MAX_SCOPES, Runtime, Sought};
 
 /// Frames fetched ahead of the one being parsed.
@@ -336,7 +336,14 @@ impl Runtime {
             None
         };
         if let Some(key) = &fragment
-            && self.waits_in_burst(memory, frames, key, found.held)
+            && is_among(
+                key,
+                memory,
+                frames,
+                &self.scratch.headers,
+                &self.key,
+                found.held,
+            )
         {
             // Later fragments came before it in this very burst: they must be
             // put aside before it can call them.
@@ -379,25 +386,6 @@ impl Runtime {
             self.fragments.release(&key, &mut self.requeue);
             found.count = i + 1;
             return true;
-        }
-        false
-    }
-
-    /// True where one of the `held` packets of this burst is of datagram `key`.
-    fn waits_in_burst(
-        &self,
-        memory: &PacketMemory,
-        frames: &[Frame],
-        key: &FragmentKey,
-        mut held: u64,
-    ) -> bool {
-        while held != 0 {
-            let i = held.trailing_zeros() as usize;
-            held &= held - 1;
-            let bytes = memory.bytes(&frames[i]);
-            if FragmentKey::of(bytes, &self.scratch.headers[i], &self.key) == Some(*key) {
-                return true;
-            }
         }
         false
     }

@@ -1,7 +1,7 @@
 //! Which flow the fragments of a datagram belong to, and the later ones that
 //! came before their first.
 
-use weir_packet::{Direction, FragmentKey, Frame};
+use weir_packet::{Direction, FragmentKey, Frame, Headers, KeyOptions, PacketMemory};
 
 /// How long a datagram's fragments may trickle in (RFC 791 §3.2 suggests 15 s
 /// and up, RFC 8200 §4.5 says 60 s).
@@ -119,4 +119,24 @@ impl Fragments {
         let over = |held: &Held| now.is_none_or(|now| now.saturating_sub(held.since) > LIFETIME_NS);
         into.extend(self.held.extract_if(.., |h| over(h)).map(|h| h.frame));
     }
+}
+
+/// True where one of the `held` packets of a burst is of datagram `key`.
+pub(crate) fn is_among(
+    key: &FragmentKey,
+    memory: &PacketMemory,
+    frames: &[Frame],
+    headers: &[Headers],
+    options: &KeyOptions,
+    mut held: u64,
+) -> bool {
+    while held != 0 {
+        let i = held.trailing_zeros() as usize;
+        held &= held - 1;
+        let bytes = memory.bytes(&frames[i]);
+        if FragmentKey::of(bytes, &headers[i], options) == Some(*key) {
+            return true;
+        }
+    }
+    false
 }

@@ -37,19 +37,6 @@ impl NetworkFunction for Pass {
     fn new((): (), _: &mut SetUp<'_>) -> Result<Pass, SettingsError> {
         Ok(Pass)
     }
-
-    fn open(
-        &self,
-        _: &Packet<'_>,
-        _: &FlowInfo<'_>,
-        _: &mut Context<'_>,
-    ) -> Result<Nothing, DropReason> {
-        Ok(Nothing(0))
-    }
-
-    fn process(&self, _: &mut Packet<'_>, _: &mut Flow<'_, Self>, _: &mut Context<'_>) -> Verdict {
-        Verdict::Pass
-    }
 }
 
 pub fn stage() -> Stage {

@@ -39,19 +39,6 @@ impl NetworkFunction for Clients {
         Ok(Clients)
     }
 
-    fn open(
-        &self,
-        _: &Packet<'_>,
-        _: &FlowInfo<'_>,
-        _: &mut Context<'_>,
-    ) -> Result<Nothing, DropReason> {
-        Ok(Nothing(0))
-    }
-
-    fn process(&self, _: &mut Packet<'_>, _: &mut Flow<'_, Self>, _: &mut Context<'_>) -> Verdict {
-        Verdict::Pass
-    }
-
     fn scope_key(&self, _: &Packet<'_>, flow: &FlowInfo<'_>) -> Option<FlowKey> {
         let (address, _) = flow.key().source(flow.client_direction());
         let std::net::IpAddr::V4(address) = address else {

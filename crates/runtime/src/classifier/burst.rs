@@ -14,7 +14,7 @@ use super::{Classifier, head_of};
 use crate::classify::{AHEAD, Kinds, Looked, direction_of, look_for_keys, unread};
 use crate::drops::EngineDrop;
 use crate::execute::all;
-use crate::fragments::Owner;
+use crate::fragments::{Owner, is_among};
 use crate::open::{client_of, key_of_fields};
 
 /// What becomes of the packets of a burst, as masks.
@@ -285,7 +285,14 @@ impl Classifier {
         let bytes = memory.bytes(&frames[i]);
         let fragment = FragmentKey::of(bytes, &self.scratch.headers[i], &self.key);
         if let Some(key) = &fragment
-            && self.waits_in_burst(memory, frames, key, found.held)
+            && is_among(
+                key,
+                memory,
+                frames,
+                &self.scratch.headers,
+                &self.key,
+                found.held,
+            )
         {
             // Later fragments came before it in this very burst: they must be
             // put aside before it can call them.
@@ -379,25 +386,6 @@ impl Classifier {
                 keyed_by.scope_key(&packet, &info).unwrap_or(*key)
             }
         }
-    }
-
-    /// True where one of the `held` packets of this burst is of datagram `key`.
-    fn waits_in_burst(
-        &self,
-        memory: &PacketMemory,
-        frames: &[Frame],
-        key: &FragmentKey,
-        mut held: u64,
-    ) -> bool {
-        while held != 0 {
-            let i = held.trailing_zeros() as usize;
-            held &= held - 1;
-            let bytes = memory.bytes(&frames[i]);
-            if FragmentKey::of(bytes, &self.scratch.headers[i], &self.key) == Some(*key) {
-                return true;
-            }
-        }
-        false
     }
 
     /// The unit of a later fragment: that of its first one. `None` where it
