@@ -73,6 +73,29 @@ impl Line {
         Ok(())
     }
 
+    /// Packets from `source` through `step` to the sink.
+    #[inline(always)]
+    fn through(
+        &mut self,
+        source: &mut GeneratorInput,
+        packets: usize,
+        mut step: impl FnMut(&mut FramePool, &mut Vec<Frame>, &mut Vec<Frame>),
+    ) -> Result<(), String> {
+        let mut left = packets;
+        while left > 0 {
+            let batch = left.min(BATCH);
+            source
+                .receive(&mut self.pool, &mut self.input, batch)
+                .map_err(|error| error.to_string())?;
+            step(&mut self.pool, &mut self.input, &mut self.output);
+            self.sink
+                .send(&mut self.pool, &mut self.output)
+                .map_err(|error| error.to_string())?;
+            left -= batch;
+        }
+        Ok(())
+    }
+
     /// Packets from `source` through a classifier to the sink.
     #[inline(never)]
     pub(crate) fn classify(
@@ -81,19 +104,9 @@ impl Line {
         classifier: &mut Classifier,
         packets: usize,
     ) -> Result<(), String> {
-        let mut left = packets;
-        while left > 0 {
-            let batch = left.min(BATCH);
-            source
-                .receive(&mut self.pool, &mut self.input, batch)
-                .map_err(|error| error.to_string())?;
-            classifier.classify(&mut self.pool, &mut self.input, &mut self.output);
-            self.sink
-                .send(&mut self.pool, &mut self.output)
-                .map_err(|error| error.to_string())?;
-            left -= batch;
-        }
-        Ok(())
+        self.through(source, packets, |pool, input, output| {
+            classifier.classify(pool, input, output);
+        })
     }
 
     /// Packets from `source` through a chain to the sink.
@@ -104,19 +117,9 @@ impl Line {
         runtime: &mut Runtime,
         packets: usize,
     ) -> Result<(), String> {
-        let mut left = packets;
-        while left > 0 {
-            let batch = left.min(BATCH);
-            source
-                .receive(&mut self.pool, &mut self.input, batch)
-                .map_err(|error| error.to_string())?;
-            runtime.process(&mut self.pool, &mut self.input, &mut self.output);
-            self.sink
-                .send(&mut self.pool, &mut self.output)
-                .map_err(|error| error.to_string())?;
-            left -= batch;
-        }
-        Ok(())
+        self.through(source, packets, |pool, input, output| {
+            runtime.process(pool, input, output);
+        })
     }
 }
 
