@@ -6,12 +6,15 @@ use crate::source::{line_of, words};
 use crate::{Finding, SourceFile};
 
 /// Crates below the drivers.
-pub(crate) const CRATES: [&str; 6] = [
+pub(crate) const CRATES: [&str; 9] = [
     "packet",
     "nf",
     "signatures",
     "functions",
     "runtime",
+    "protocol",
+    "control",
+    "sim",
     "graph",
 ];
 
