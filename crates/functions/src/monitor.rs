@@ -183,6 +183,7 @@ impl NetworkFunction for Monitor {
         reads: Parts::LINK.and(Parts::NETWORK).and(Parts::TRANSPORT),
         counters: &COUNTERS,
         tally: 4_096,
+        events: true,
         ..Descriptor::new("monitor", "counts traffic and writes flow records")
     };
 

@@ -140,6 +140,7 @@ pub fn describe(chain: &Chain) -> Description {
                     .get(*number)
                     .map_or_else(String::new, |node| node.name.clone()),
                 Target::Out => "out".to_owned(),
+                Target::Later(number) => format!("later {number}"),
                 Target::Drop => "drop".to_owned(),
             };
             LinkDescription { label, to }

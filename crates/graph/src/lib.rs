@@ -26,6 +26,7 @@
 //! (`raw`), with overrides in them (`overrides`), to what was meant (`flows`,
 //! `ports`, `selector`, `links`), to functions that are built (`load`).
 
+pub mod compile;
 mod de;
 mod describe;
 mod diagnostic;

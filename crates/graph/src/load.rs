@@ -263,6 +263,7 @@ fn chain(
             Some(StageNode {
                 name: raw.entries.get(at)?.instance.clone(),
                 processor: built.get(at)?.clone()?,
+                same_as: None,
                 next: next.get(at)?.iter().map(place).collect(),
             })
         })
@@ -271,6 +272,7 @@ fn chain(
         stage: Stage {
             chain: raw.name.clone(),
             number: number as u8,
+            first: 0,
             nodes,
             flows,
             pools,

@@ -114,7 +114,7 @@ impl Runtime {
         let outcome = &self.scratch.outcome;
         if outcome.labels[0] == given && outcome.dropped | outcome.turned == 0 {
             match node.next[0] {
-                Target::Out => fates.out |= given,
+                Target::Out | Target::Later(_) => fates.out |= given,
                 Target::Node(next) => self.scratch.inputs[next] |= given,
                 Target::Drop => self.settle_ways(number, given, memory, frames, fates),
             }
@@ -144,7 +144,7 @@ impl Runtime {
                 continue;
             }
             match node.next[label] {
-                Target::Out => fates.out |= mask,
+                Target::Out | Target::Later(_) => fates.out |= mask,
                 Target::Node(next) => self.scratch.inputs[next] |= mask,
                 Target::Drop if self.world.silent => {}
                 Target::Drop => {

@@ -382,6 +382,7 @@ impl NetworkFunction for Firewall {
         counters: &["lookups", "renewed", "answers"],
         emits: true,
         tally: 1_024,
+        events: true,
         ..Descriptor::new(
             "firewall",
             "Ordered rules on layers 2 to 4 and on the state of connections",
