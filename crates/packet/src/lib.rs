@@ -43,6 +43,7 @@ pub mod weir_header;
 #[allow(unsafe_code)]
 mod arena;
 mod frame;
+mod lent;
 mod link_header;
 #[allow(unsafe_code)]
 mod memory;
@@ -63,6 +64,7 @@ pub use fragment::FragmentKey;
 pub use frame::{Fate, Frame, FrameMeta, HEADROOM, META_BYTES, Side, frame_flags};
 pub use headers::{HeaderFlags, Headers};
 pub use key::{Direction, FlowKey, IcmpKey, KeyOptions, KeyOutcome, flow_key};
+pub use lent::Lent;
 pub use link::LinkType;
 pub use malformed::Malformed;
 pub use memory::{FramePool, MemoryLayout, NoFrame, PacketMemory};

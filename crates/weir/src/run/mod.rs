@@ -4,6 +4,7 @@ mod cluster;
 mod cluster_summary;
 mod dispatch;
 mod events;
+mod live;
 mod player;
 mod ports;
 mod summary;
@@ -51,6 +52,14 @@ pub(crate) fn run(args: &Run, kinds: &[Kind]) -> Outcome {
         },
         follows: false,
     };
+    if ports.are_live() {
+        return live::run(args, &file, &ports, config);
+    }
+    if args.duration.is_some() {
+        return Err(Failure::usage(
+            "--for is for runs with interfaces: others end with their inputs",
+        ));
+    }
     if let Some(runtimes) = args.runtimes {
         return cluster::run(args, runtimes, &file, &ports, config);
     }
