@@ -86,6 +86,19 @@ impl TapPort {
         })
     }
 
+    /// An error where the interface is gone. One that was moved to another
+    /// namespace, where its users are, is not.
+    fn there(&self) -> Result<(), PortError> {
+        if self.file.as_ref().is_some_and(tun::is_there) {
+            return Ok(());
+        }
+        let message = format!(
+            "the interface {} is gone: it was deleted",
+            self.interface.name
+        );
+        Err(PortError::new(&self.interface.port, message))
+    }
+
     fn packet(
         &mut self,
         mut frame: Frame,
@@ -170,7 +183,7 @@ impl InputPort for TapPort {
                         ErrorKind::WouldBlock => break,
                         ErrorKind::Interrupted => {}
                         _ => {
-                            self.interface.check()?;
+                            self.check()?;
                             return Err(self.interface.failure(&error));
                         }
                     }
@@ -219,7 +232,7 @@ impl OutputPort for TapPort {
                         // It is set down, or gone.
                         Some(libc::EIO | libc::EBADFD) => {
                             self.down += 1;
-                            result = self.interface.check();
+                            result = self.there();
                         }
                         _ => self.refused += 1,
                     }
@@ -264,7 +277,7 @@ impl LivePort for TapPort {
     }
 
     fn check(&mut self) -> Result<(), PortError> {
-        self.interface.check()
+        self.there()
     }
 
     fn close(&mut self, pool: &mut FramePool) {

@@ -73,6 +73,9 @@ pub struct XdpPort {
     output: Counts,
     bad_descriptors: u64,
     full: u64,
+    /// The interface was down when it was last to send.
+    is_down: bool,
+    down: u64,
     too_long: u64,
     failed: u64,
     /// What the kernel counted, once the sockets are closed.
@@ -160,6 +163,8 @@ impl XdpPort {
             output: Counts::default(),
             bad_descriptors: 0,
             full: 0,
+            is_down: false,
+            down: 0,
             too_long: 0,
             failed: 0,
             last: [0; 2],
@@ -205,6 +210,29 @@ impl XdpPort {
         }
     }
 
+    /// Has the kernel send what waits. An interface that is down sends when it
+    /// is up again.
+    fn flush(&mut self) -> io::Result<()> {
+        let Some(queue) = self.queues.first_mut() else {
+            return Ok(());
+        };
+        let flushed = queue.socket.flush();
+        self.is_down = matches!(&flushed, Err(e) if e.raw_os_error() == Some(libc::ENETDOWN));
+        if self.is_down { Ok(()) } else { flushed }
+    }
+
+    /// Looks how much room there is to send.
+    fn room(&mut self, pool: &mut FramePool) -> io::Result<()> {
+        if self.is_down {
+            self.flush()?;
+        }
+        if let Some(queue) = self.queues.first_mut() {
+            self.bad_descriptors += queue.reap(pool)?;
+            queue.transmit_room()?;
+        }
+        Ok(())
+    }
+
     /// Puts one frame into the transmit ring.
     fn put(&mut self, frame: Frame, memory: &PacketMemory, pool: &mut FramePool) -> io::Result<()> {
         let Some(queue) = self.queues.first_mut() else {
@@ -220,7 +248,7 @@ impl XdpPort {
             pool.give(frame);
             return Ok(());
         }
-        let (frame, start) = match queue.sending.lend(frame) {
+        let (offset, start) = match queue.sending.lend(frame) {
             Ok(offset) => (offset, start),
             Err(large) => {
                 // Sockets know small frames only.
@@ -245,15 +273,18 @@ impl XdpPort {
             }
         };
         let descriptor = libc::xdp_desc {
-            addr: frame + META_BYTES as u64 + start,
+            addr: offset + META_BYTES as u64 + start,
             len,
             options: 0,
         };
         let mut written = queue.write(descriptor);
         if !written {
             // Full as last looked at: have the kernel send, and look again.
-            queue.socket.flush()?;
-            queue.reap(pool)?;
+            self.flush()?;
+            let Some(queue) = self.queues.first_mut() else {
+                return Ok(());
+            };
+            self.bad_descriptors += queue.reap(pool)?;
             written = queue.transmit_room()? > 0 && queue.write(descriptor);
         }
         if written {
@@ -262,7 +293,8 @@ impl XdpPort {
         } else {
             self.full += 1;
             self.output.dropped_bytes += u64::from(len);
-            if let Some(frame) = queue.sending.take_back(frame) {
+            let sending = self.queues.first_mut().map(|queue| &mut queue.sending);
+            if let Some(frame) = sending.and_then(|sending| sending.take_back(offset)) {
                 pool.give(frame);
             }
         }
@@ -464,8 +496,7 @@ impl InputPort for XdpPort {
             self.bad_descriptors += bad;
             let came = into.len() > taken;
             let filled = read.and_then(|_| {
-                // What is left to send, and frames for what comes next.
-                queue.socket.flush()?;
+                // Frames for what comes next.
                 self.bad_descriptors += queue.reap(pool)?;
                 if came || queue.filling.count() < (SLOTS / 2) as usize {
                     queue.fill(pool)?;
@@ -481,6 +512,8 @@ impl InputPort for XdpPort {
             }
         }
         self.next = (self.next + 1) % self.queues.len().max(1);
+        // What the kernel has not sent yet.
+        failure = failure.or(self.flush().err());
         match failure {
             Some(error) => Err(self.fail(&error)),
             None => Ok(Received::More),
@@ -506,30 +539,23 @@ impl InputPort for XdpPort {
 impl OutputPort for XdpPort {
     fn send(&mut self, pool: &mut FramePool, frames: &mut Vec<Frame>) -> Result<(), PortError> {
         let memory = Arc::clone(pool.memory());
-        let mut result = Ok(());
-        if let Some(queue) = self.queues.first_mut() {
-            // The room as it is now.
-            result = queue
-                .reap(pool)
-                .and_then(|_| queue.transmit_room().map(drop));
-        }
+        let mut result = self.room(pool);
         for frame in frames.drain(..) {
-            if result.is_ok() {
-                result = self.put(frame, &memory, pool);
-            } else {
+            if result.is_err() {
                 self.failed += 1;
                 pool.give(frame);
+            } else if self.is_down {
+                self.down += 1;
+                self.output.dropped_bytes += u64::from(memory.meta(&frame).len);
+                pool.give(frame);
+            } else {
+                result = self.put(frame, &memory, pool);
+                self.failed += u64::from(result.is_err());
             }
         }
-        if let (Ok(()), Some(queue)) = (&result, self.queues.first_mut()) {
-            result = queue.socket.flush();
-        }
-        match result {
-            Ok(()) => Ok(()),
-            // An interface that is down takes nothing until it is up again.
-            Err(error) if error.raw_os_error() == Some(libc::ENETDOWN) => self.interface.check(),
-            Err(error) => Err(self.fail(&error)),
-        }
+        result
+            .and_then(|()| self.flush())
+            .map_err(|error| self.fail(&error))
     }
 
     fn finish(&mut self) -> Result<(), PortError> {
@@ -544,6 +570,7 @@ impl OutputPort for XdpPort {
             bytes: self.output.bytes,
             drops: PortCounters::dropped_for(&[
                 ("output_full", self.full),
+                ("output_down", self.down),
                 ("output_too_long", self.too_long),
                 ("output_failed", self.failed + invalid),
             ]),

@@ -2,7 +2,8 @@
 //!
 //! # Safety
 //!
-//! One `ioctl`, given an `ifreq` of its stack frame whose name ends in a zero.
+//! Each `ioctl` is given an `ifreq` of its stack frame, zeroed, whose name ends
+//! in a zero.
 
 #![allow(unsafe_code)]
 
@@ -41,4 +42,20 @@ pub(crate) fn open(name: &str) -> io::Result<File> {
     };
     socket::check(set)?;
     Ok(file)
+}
+
+/// True where the interface behind the file is still there, in whichever
+/// network namespace it may be by now.
+pub(crate) fn is_there(file: &File) -> bool {
+    // SAFETY: a C structure of numbers.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    // SAFETY: module documentation.
+    let asked = unsafe {
+        libc::ioctl(
+            file.as_raw_fd(),
+            libc::TUNGETIFF as _,
+            std::ptr::from_mut(&mut request),
+        )
+    };
+    asked >= 0
 }

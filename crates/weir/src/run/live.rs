@@ -111,6 +111,17 @@ impl Sorted {
             others: Vec::new(),
             first: [None; 2],
         };
+        for port in &ports.inputs {
+            if port.spec.live().is_some() {
+                sorted.add(port)?;
+            } else if port.spec != PortSpec::Null {
+                return Err(Failure::usage(format!(
+                    "port `{}`: captures and the generator can't come in beside interfaces: their \
+                     packets have other times",
+                    port.text
+                )));
+            }
+        }
         // The output that is there because none was named is none.
         let outputs = ports.outputs.iter().filter(|_| !args.out.is_empty());
         for port in outputs {
@@ -123,17 +134,8 @@ impl Sorted {
             };
             sorted.first[port.side as usize].get_or_insert(target);
         }
-        for port in &ports.inputs {
-            if port.spec.live().is_some() {
-                let number = sorted.add(port)?;
-                sorted.first[port.side as usize].get_or_insert(Target::Live(number));
-            } else if port.spec != PortSpec::Null {
-                return Err(Failure::usage(format!(
-                    "port `{}`: captures and the generator can't come in beside interfaces: their \
-                     packets have other times",
-                    port.text
-                )));
-            }
+        for (number, port) in sorted.live.iter().enumerate() {
+            sorted.first[port.side as usize].get_or_insert(Target::Live(number));
         }
         // Packets towards a side that has nothing are counted and forgotten.
         if sorted.others.is_empty() && sorted.first.iter().any(Option::is_none) {
@@ -238,6 +240,12 @@ impl Engine {
         let said: Vec<String> = self.live.iter().flat_map(|port| port.warnings()).collect();
         for warning in &said {
             eprintln!("warning: {warning}");
+        }
+        if !args.quiet {
+            match args.duration {
+                Some(time) => eprintln!("running for {} s", time.as_secs_f64()),
+                None => eprintln!("running until SIGINT or SIGTERM"),
+            }
         }
         said
     }
