@@ -173,8 +173,9 @@ fn a_restarted_switch_knows_the_scope_keys_that_only_functions_make() {
     };
     let claims = Message::Claims {
         generation: 2,
+        piece: 0,
+        pieces: 1,
         claims: vec![claim],
-        last: true,
     };
     again.say(1, claims);
     assert!(!again.switch.is_recovering());
