@@ -169,12 +169,27 @@ pub struct FrameMeta {
     pub dlt: u16,
     /// What has become of it.
     pub fate: Fate,
-    pub(crate) reserved: [u8; 3],
+    /// Where the packet goes next, between the stages of a plan: 0 out of the
+    /// chain, else the number of a function in the whole plan, plus one; or
+    /// [`FrameMeta::NOTICES`].
+    pub next: u8,
+    pub(crate) reserved: [u8; 2],
 }
 
 const _: () = assert!(META_BYTES == 64, "metadata is one cache line");
 
 impl FrameMeta {
+    /// As `next`: the frame holds no packet but what the first stage of a plan
+    /// tells the later ones of its flows. It travels in order with the
+    /// packets, to every stage.
+    pub const NOTICES: u8 = u8::MAX;
+
+    /// True where the frame holds notices between stages, no packet.
+    #[inline]
+    pub const fn is_notices(&self) -> bool {
+        self.next == FrameMeta::NOTICES
+    }
+
     /// Metadata of a packet just received.
     pub fn received(time: Time, len: u32) -> FrameMeta {
         FrameMeta {
