@@ -8,8 +8,10 @@
 //! some back before it calls again; packets that leave the last stage do.
 
 use weir_nf::CloseReason;
-use weir_nf::host::BURST;
-use weir_packet::{Frame, FrameMeta, FramePool, HEADROOM, META_BYTES, PacketMemory, Time};
+use weir_nf::host::{BURST, Place};
+use weir_packet::{
+    Frame, FrameKind, FrameMeta, FramePool, HEADROOM, META_BYTES, PacketMemory, Time,
+};
 
 use super::code_of;
 use super::notices::{self, End, FlowOpened, LONGEST, Notice, Units};
@@ -91,7 +93,7 @@ impl Runtime {
             while let Some(left) = feed.told.get(done..).filter(|left| !left.is_empty()) {
                 let whole = notices::whole_within(left, most);
                 let mut meta = FrameMeta::received(Time(self.now), 0);
-                meta.next = FrameMeta::NOTICES;
+                meta.kind = FrameKind::Notice;
                 meta.wire_len = whole as u32;
                 let Some(Ok(frame)) = left.get(..whole).map(|text| pool.copy(text, meta)) else {
                     break;
@@ -126,8 +128,9 @@ impl Runtime {
             out &= out - 1;
             let meta = memory.meta_mut(&mut input[i]);
             meta.next = self.scratch.next[i];
-            meta.view = self.scratch.places[i].pack();
+            meta.set_place(self.scratch.places[i].carried());
         }
+        self.mark_emitted(memory);
         if self.tell(pool, output) {
             self.leave(pool, memory, input, output, found, fates);
             return;
@@ -137,6 +140,13 @@ impl Runtime {
         self.leave(pool, memory, input, &mut waiting, found, fates);
         if let Some(feed) = &mut self.feed {
             feed.waiting = waiting;
+        }
+    }
+
+    /// Packets that functions made are for no later one and of no flow.
+    pub(crate) fn mark_emitted(&mut self, memory: &PacketMemory) {
+        for frame in &mut self.world.emits.frames {
+            memory.meta_mut(frame).set_place(Place::NONE.carried());
         }
     }
 
