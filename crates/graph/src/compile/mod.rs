@@ -44,7 +44,7 @@ pub const MOST_PROCESSORS: usize = 254;
 /// # Errors
 ///
 /// What is wrong with the options, all of it; or with the plan, which is then
-/// a mistake of the compiler ([`PlanFault::bug`]).
+/// a mistake of the compiler (`PlanFault.bug`).
 pub fn compile(chain: &str, written: &Graph, options: &Options) -> Result<Plan, Vec<PlanFault>> {
     let faults = validate(written, options);
     if !faults.is_empty() {
