@@ -147,6 +147,7 @@ never seen included (they reach no application without their first part).",
         reads: Parts::NETWORK.and(Parts::TRANSPORT),
         drops: &["not_listed"],
         counters: &["learned"],
+        events: true,
         ..Descriptor::new(
             "udp-whitelist",
             "UDP only from clients that have logged in over TCP",

@@ -27,6 +27,13 @@ pub struct Descriptor {
     pub counters: &'static [&'static str],
     /// Makes packets of its own.
     pub emits: bool,
+    /// Writes events ([`crate::Context::event`]).
+    pub events: bool,
+    /// May send a packet back through the chain ([`crate::Verdict::Turn`]).
+    pub turns: bool,
+    /// Cycles that a typical packet costs here, the graph compiler's guess
+    /// where nothing was measured; 0 where it is not known.
+    pub cycles: u32,
     /// Its state depends on something that flows share (leased ports): a
     /// packet must not be applied to it twice.
     pub shares: bool,
@@ -60,6 +67,9 @@ impl Descriptor {
             labels: &[],
             counters: &[],
             emits: false,
+            events: false,
+            turns: false,
+            cycles: 0,
             shares: false,
             aliases: false,
             tally: 0,
@@ -190,6 +200,11 @@ impl Fields {
     #[must_use]
     pub const fn and(self, other: Fields) -> Fields {
         Fields(self.0 | other.0)
+    }
+
+    /// The set as a number: a bit per field, five in all.
+    pub const fn bits(self) -> u8 {
+        self.0
     }
 
     /// True where `other` is a part of this set.

@@ -21,9 +21,14 @@ mod open;
 mod owner;
 mod report;
 mod runtime;
+mod same_as;
 mod snapshot;
+mod stages;
+mod states;
 
 pub use classifier::Classifier;
 pub use report::{FlowReport, FunctionReport, Report};
 pub use runtime::{Runtime, RuntimeConfig, StageError};
 pub use snapshot::SnapshotError;
+pub use stages::{Rest, Role};
+pub use states::FunctionState;

@@ -139,6 +139,7 @@ impl NetworkFunction for AssetMonitor {
             "table_full",
         ],
         tally: 16_384,
+        events: true,
         ..Descriptor::new(
             "asset-monitor",
             "finds hosts, systems, services and clients passively",

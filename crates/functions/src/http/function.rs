@@ -95,6 +95,7 @@ what fits is read.",
         ],
         buffers: BUFFERS,
         buffer_bytes: BUFFER_BYTES,
+        events: true,
         ..Descriptor::new("http", "reports HTTP requests and responses")
     };
 

@@ -89,6 +89,7 @@ sends no reset.",
         ],
         buffers: 4,
         buffer_bytes: BUFFER_BYTES,
+        events: true,
         ..Descriptor::new("ids", "reports or drops what Suricata or Snort rules match")
     };
 

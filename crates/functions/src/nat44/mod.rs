@@ -532,6 +532,8 @@ their own). No application's payload is rewritten (no ALG).",
         counters: &["created", "deleted", "hairpins", "errors"],
         shares: true,
         aliases: true,
+        events: true,
+        turns: true,
         ..Descriptor::new("nat44", "Port-translating NAT for IPv4 (NAPT)")
     };
 

@@ -124,6 +124,7 @@ other fields are not looked at.",
         counters: &["requests", "alerts"],
         buffers: BUFFERS,
         buffer_bytes: BUFFER_BYTES,
+        events: true,
         ..Descriptor::new(
             "url-validator",
             "finds SQL injection and other attacks in URLs",

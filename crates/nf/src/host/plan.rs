@@ -13,6 +13,9 @@ pub struct Stage {
     pub chain: String,
     /// Number of the chain in its file; it is in every flow key.
     pub number: u8,
+    /// Number of its first function in the whole plan: 0 but for the later
+    /// stages of a plan with several.
+    pub first: u8,
     /// Functions, each before all that its links lead to; the first gets every
     /// packet.
     pub nodes: Vec<Node>,
@@ -30,6 +33,11 @@ pub struct Node {
     pub name: String,
     /// The function.
     pub processor: SharedProcessor,
+    /// An earlier function of the stage, by its number, whose verdicts stand
+    /// for this one's: it is the same function under the same settings, and
+    /// each packet that gets here was shown to it unchanged. This one is then
+    /// not called. Its own numbers in the report go on as if it were.
+    pub same_as: Option<usize>,
     /// Where its links lead: `pass`, then its labels in their order. A link
     /// beyond the list leads where `pass` does.
     pub next: Vec<Target>,
@@ -41,6 +49,8 @@ pub enum Target {
     /// The function with this number, greater than the number of the link's
     /// start.
     Node(usize),
+    /// A function of a later stage, by its number in the whole plan.
+    Later(u8),
     /// Out of the chain.
     Out,
     /// Nowhere: dropped as `NAME.LABEL`.

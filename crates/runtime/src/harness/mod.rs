@@ -107,6 +107,7 @@ impl HarnessBuilder {
         self.nodes.push(Node {
             name,
             processor,
+            same_as: None,
             next: vec![Target::Out],
         });
         self
@@ -139,6 +140,7 @@ impl HarnessBuilder {
         Stage {
             chain: "harness".to_owned(),
             number: 0,
+            first: 0,
             nodes: self.nodes,
             flows: self.flows,
             pools: self.pools,

@@ -15,7 +15,6 @@ mod cluster;
 mod finish;
 mod hand_overs;
 mod histogram;
-mod idle;
 mod path;
 mod ring;
 mod spares;

@@ -1,0 +1,110 @@
+//! What the compiler gives: the graph before and after, its stages, and why.
+
+use super::graph::Graph;
+
+/// A compiled chain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// Name of the chain.
+    pub chain: String,
+    /// The chain as written, templates expanded.
+    pub written: Graph,
+    /// What runs.
+    pub graph: Graph,
+    /// How it is cut, in the order of the packets' way. One stage is run to
+    /// completion.
+    pub steps: Vec<Step>,
+    /// What was done, what was not, and why, in the order in which it was
+    /// decided.
+    pub decisions: Vec<Decision>,
+}
+
+/// A part of the way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// A stage.
+    Stage(PlannedStage),
+    /// Stages that get the same packets, side by side. The first one is given
+    /// the packets themselves, the others copies; the step is over for a packet
+    /// when each has marked it.
+    Parallel(Vec<PlannedStage>),
+}
+
+/// A stage of a plan: processors that run to completion on one thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlannedStage {
+    /// Numbers of its processors in the plan's graph, one after another.
+    pub nodes: core::ops::Range<usize>,
+    /// Instances side by side behind a balanced port; 1 for none.
+    pub instances: u16,
+    /// How packets are given to the instances.
+    pub balance: Balance,
+    /// The core it is kept on; `None` leaves it to the system.
+    pub core: Option<usize>,
+    /// Cycles that a packet is thought to cost here.
+    pub cycles: u32,
+}
+
+/// How a balanced port chooses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Balance {
+    /// Bursts in turn: for stages without state.
+    RoundRobin,
+    /// A flow's packets to one instance.
+    Flow,
+}
+
+/// One decision of the compiler.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// The pass that made it.
+    pub pass: Pass,
+    /// Names of the processors it is about, the one it is mostly about first.
+    pub about: Vec<String>,
+    /// True where something was changed; false where it was considered and
+    /// left.
+    pub done: bool,
+    /// What was decided, and the reason, in a sentence.
+    pub why: String,
+}
+
+/// A pass of the compiler, in the order in which they run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Pass {
+    /// Templates become processors.
+    Expand,
+    /// Equal work is done once.
+    Consolidate,
+    /// Equal classification on several branches is done before they part.
+    Hoist,
+    /// Independent neighbours run side by side.
+    Parallelise,
+    /// The graph is cut into stages.
+    Stage,
+    /// The result is held against the chain as written.
+    Check,
+}
+
+impl Pass {
+    /// All, in their order.
+    pub const ALL: [Pass; 6] = [
+        Pass::Expand,
+        Pass::Consolidate,
+        Pass::Hoist,
+        Pass::Parallelise,
+        Pass::Stage,
+        Pass::Check,
+    ];
+
+    /// Name in options and output.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Pass::Expand => "expand",
+            Pass::Consolidate => "consolidate",
+            Pass::Hoist => "hoist",
+            Pass::Parallelise => "parallelise",
+            Pass::Stage => "stage",
+            Pass::Check => "check",
+        }
+    }
+}
