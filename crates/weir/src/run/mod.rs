@@ -49,7 +49,7 @@ pub(crate) fn run(args: &Run, kinds: &[Kind]) -> Outcome {
         } else {
             0
         },
-        follows: false,
+        ..RuntimeConfig::default()
     };
     if let Some(runtimes) = args.runtimes {
         return cluster::run(args, runtimes, &file, &ports, config);
