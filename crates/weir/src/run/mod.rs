@@ -33,7 +33,7 @@ const EVENT_BYTES: usize = 4 << 20;
 
 pub(crate) fn run(args: &Run, kinds: &[Kind]) -> Outcome {
     let seed = args.seed.unwrap_or_else(seed::random);
-    let file = chains::load(&args.chain, &args.set, seed, kinds)?;
+    let file = chains::load(&args.chain, &args.templates, &args.set, seed, kinds)?;
     let also = Also {
         chain: &args.chain,
         script: args.script.as_deref(),
@@ -49,7 +49,7 @@ pub(crate) fn run(args: &Run, kinds: &[Kind]) -> Outcome {
         } else {
             0
         },
-        follows: false,
+        ..RuntimeConfig::default()
     };
     if let Some(runtimes) = args.runtimes {
         return cluster::run(args, runtimes, &file, &ports, config);
