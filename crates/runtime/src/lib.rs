@@ -22,8 +22,10 @@ mod owner;
 mod report;
 mod runtime;
 mod snapshot;
+mod steer;
 
 pub use classifier::Classifier;
 pub use report::{FlowReport, FunctionReport, Report};
 pub use runtime::{Runtime, RuntimeConfig, StageError};
 pub use snapshot::SnapshotError;
+pub use steer::{Obstacle, Steering};

@@ -83,17 +83,16 @@ pub(crate) struct Run {
     /// chain runs on one thread, with no switch
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(weir_graph::MOST_RUNTIMES)))]
     pub(crate) runtimes: Option<u32>,
+    /// Workers, each on a thread of its own with the flows that are steered to
+    /// it; a switch steers where functions keep more together than two hosts
+    #[arg(long, value_name = "N", conflicts_with = "runtimes", value_parser = clap::value_parser!(u32).range(1..=i64::from(weir_graph::MOST_RUNTIMES)))]
+    pub(crate) workers: Option<u32>,
     /// Timed commands: move flows, drain, add and remove runtimes
     #[arg(long, value_name = "FILE", requires = "runtimes")]
     pub(crate) script: Option<PathBuf>,
-    /// Cores of the threads, as `0,1,2`: the switch on the first, the runtimes
-    /// on the others in turn
-    #[arg(
-        long,
-        value_name = "LIST",
-        value_delimiter = ',',
-        requires = "runtimes"
-    )]
+    /// Cores of the threads, as `0,1,2`: the switch (or the ports) on the
+    /// first, the runtimes (or workers) on the others in turn
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) cores: Vec<usize>,
     /// How new flows are given to runtimes
     #[arg(long, value_enum, default_value_t, requires = "runtimes")]

@@ -1,4 +1,7 @@
-//! Runtimes on threads: the driver behind `weir run --runtimes`.
+//! Chains on threads: the drivers behind `weir run --runtimes` and `--workers`.
+//!
+//! With workers ([`Workers`]) packets are steered, once and for all, over plain
+//! runtimes. With runtimes ([`Cluster`]) there is a switch:
 //!
 //! One thread has the switches (one per chain) and the ports; each runtime is
 //! a thread of its own with the flow actors of every chain. Between them are
@@ -12,6 +15,7 @@
 
 mod clock;
 mod cluster;
+mod crew;
 mod finish;
 mod hand_overs;
 mod histogram;
@@ -21,12 +25,15 @@ mod ring;
 mod spares;
 mod wiring;
 mod worker;
+mod workers;
 
 pub use cluster::{Cluster, ClusterError, ClusterSettings, GateCounts};
+pub use crew::Crew;
 pub use finish::{ClusterEnd, RuntimeEnd, merge};
 pub use hand_overs::HandOvers;
 pub use histogram::Histogram;
 pub use path::{PathCounts, PathSettings};
+pub use workers::{SharedLimits, WorkerCounts, Workers, WorkersEnd, WorkersSettings};
 
 /// Keeps the calling thread on a core.
 fn pin(core: usize) -> Result<(), String> {

@@ -4,16 +4,18 @@ mod cluster;
 mod cluster_summary;
 mod dispatch;
 mod events;
+mod line;
 mod player;
 mod ports;
 mod summary;
 mod table;
+mod workers;
 
 use std::path::Path;
 use std::time::Instant;
 
 use weir_io::port::{MergedInput, Received};
-use weir_nf::host::Kind;
+use weir_nf::host::{Kind, Stage};
 use weir_packet::{FramePool, MemoryLayout, PacketMemory};
 use weir_runtime::{Runtime, RuntimeConfig};
 
@@ -51,8 +53,12 @@ pub(crate) fn run(args: &Run, kinds: &[Kind]) -> Outcome {
         },
         follows: false,
     };
+    let stages: Vec<Stage> = file.chains.iter().map(|c| c.stage.clone()).collect();
     if let Some(runtimes) = args.runtimes {
-        return cluster::run(args, runtimes, &file, &ports, config);
+        return cluster::run(args, runtimes, &file, &stages, &ports, config, None);
+    }
+    if let Some(workers) = args.workers {
+        return workers::run(args, workers, &file, &stages, &ports, config);
     }
     let memory = PacketMemory::new(MemoryLayout::default(), weir_io::advise_large_pages);
     let Some(pool) = FramePool::new(memory) else {
@@ -89,7 +95,7 @@ pub(crate) fn run(args: &Run, kinds: &[Kind]) -> Outcome {
         outputs: engine.outputs.counters(),
         refused: engine.dispatcher.refused,
         elapsed,
-        cluster: None,
+        more: Vec::new(),
         warnings: Vec::new(),
     };
     print(args, &ports, Summary::of(of_run, &ports, seed))?;
