@@ -36,6 +36,7 @@ mod links;
 mod load;
 mod nearest;
 mod overrides;
+pub mod picture;
 mod ports;
 mod raw;
 mod read;

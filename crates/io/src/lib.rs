@@ -1,12 +1,16 @@
-//! Ports of weir: capture files, traffic generator, memory.
+//! Ports of weir: capture files, traffic generator, memory; and those between
+//! the stages of a plan.
 
 #![deny(unsafe_code)]
 
 pub mod capture;
 mod cycles;
 pub mod generator;
+mod idle;
 mod pages;
 pub mod port;
+pub mod stage;
 
 pub use cycles::cycles;
+pub use idle::{Idle, IdlePolicy};
 pub use pages::advise_large_pages;

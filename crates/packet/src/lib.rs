@@ -60,7 +60,9 @@ mod wire;
 pub use arena::{Advise, Arena, no_advice};
 pub use ethernet::MacAddr;
 pub use fragment::FragmentKey;
-pub use frame::{Fate, Frame, FrameMeta, HEADROOM, META_BYTES, Side, frame_flags};
+pub use frame::{
+    Fate, Frame, FrameKind, FrameMeta, HEADROOM, META_BYTES, Place, Side, frame_flags,
+};
 pub use headers::{HeaderFlags, Headers};
 pub use key::{Direction, FlowKey, IcmpKey, KeyOptions, KeyOutcome, flow_key};
 pub use link::LinkType;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
+use weir_io::Idle;
 use weir_nf::host::Stage;
 use weir_packet::{Fate, Frame, FramePool, MemoryLayout, PacketMemory, Time};
 use weir_protocol::central::Controller;
@@ -18,7 +19,7 @@ use super::clock::Clock;
 use super::crew::cause_of;
 use super::finish::{ClusterEnd, add_switch};
 use super::hand_overs::HandOvers;
-use super::idle::Idle;
+
 use super::path::{Path, PathSettings};
 use super::ring::drain;
 use super::spares::{self, LARGE_SHARE, SHARE};

@@ -19,7 +19,6 @@ mod crew;
 mod finish;
 mod hand_overs;
 mod histogram;
-mod idle;
 mod path;
 mod ring;
 mod spares;

@@ -1,0 +1,99 @@
+//! What became of one NF, and why.
+
+use core::fmt::Write;
+
+use super::text::{decisions, plural};
+use super::{links, same_as, stages, target_name};
+use crate::compile::Plan;
+
+/// What became of the instance or processor called `name`: its processors,
+/// their stages, what they do to packets, and each decision about them. `None`
+/// where the chain has nothing of that name.
+pub fn explain(plan: &Plan, name: &str) -> Option<String> {
+    let of = |node: &crate::compile::Processor| node.instance == name || node.name == name;
+    let written: Vec<&str> = plan
+        .written
+        .nodes
+        .iter()
+        .filter(|node| of(node))
+        .map(|node| node.name.as_str())
+        .collect();
+    if written.is_empty() {
+        return None;
+    }
+    let mut out = format!("{name}: {}\n", plural(written.len(), "processor"));
+    let stages = stages(plan);
+    for processor in &written {
+        let Some(number) = plan.graph.nodes.iter().position(|n| n.name == *processor) else {
+            let _ = writeln!(out, "\n{processor}: not in the plan");
+            continue;
+        };
+        let Some(node) = plan.graph.nodes.get(number) else {
+            continue;
+        };
+        let _ = writeln!(out, "\n{processor} ({})", node.kind);
+        if let Some((stage, _)) = stages.iter().find(|(_, s)| s.nodes.contains(&number)) {
+            let _ = writeln!(out, "  runs in stage {stage}");
+        }
+        match same_as(&plan.graph, number) {
+            Some(earlier) => {
+                let _ = writeln!(
+                    out,
+                    "  is not called: the verdicts of {earlier} stand for its"
+                );
+            }
+            None => {
+                let _ = writeln!(out, "  is called");
+            }
+        }
+        let effects = &node.effects;
+        let parts = |parts: weir_nf::Parts| {
+            let names: Vec<&str> = parts.names().collect();
+            if names.is_empty() {
+                "nothing".to_owned()
+            } else {
+                names.join(", ")
+            }
+        };
+        let _ = writeln!(
+            out,
+            "  reads {}; writes {}",
+            parts(effects.reads),
+            parts(effects.writes)
+        );
+        let does: Vec<&str> = [
+            (effects.stateful, "keeps state"),
+            (effects.drops, "drops"),
+            (effects.counts, "counts"),
+            (effects.events, "writes events"),
+            (effects.emits, "emits packets"),
+            (effects.shares, "takes shared resources"),
+            (effects.aliases, "names flows anew"),
+            (effects.turns, "turns packets back"),
+        ]
+        .into_iter()
+        .filter_map(|(does, what)| does.then_some(what))
+        .collect();
+        if !does.is_empty() {
+            let _ = writeln!(out, "  {}", does.join(", "));
+        }
+        if effects.cycles > 0 {
+            let _ = writeln!(out, "  about {} cycles per packet", effects.cycles);
+        }
+        for (label, target) in links(&plan.graph, number) {
+            let _ = writeln!(out, "  {label} → {}", target_name(&plan.graph, target));
+        }
+    }
+    let about = |decision: &&crate::compile::Decision| {
+        decision
+            .about
+            .iter()
+            .any(|other| other == name || written.contains(&other.as_str()))
+    };
+    let mut list = plan.decisions.iter().filter(about).peekable();
+    if list.peek().is_some() {
+        out.push_str("\nwhy\n");
+        decisions(&mut out, list);
+    }
+    Some(out)
+}

@@ -1,0 +1,90 @@
+//! Plans for people and programs: as text, as a picture, as data.
+
+mod data;
+mod dot;
+mod explain;
+mod svg;
+mod text;
+
+pub use data::{PlanData, plan_data};
+pub use dot::dot;
+pub use explain::explain;
+pub use svg::svg;
+pub use text::text;
+
+use weir_nf::host::Target;
+
+use crate::compile::{Graph, Plan, PlannedStage, Step};
+
+/// Where a link leads, in words.
+fn target_name(graph: &Graph, target: Target) -> String {
+    match target {
+        Target::Node(number) => match graph.nodes.get(number) {
+            Some(node) => node.name.clone(),
+            None => format!("node {number}"),
+        },
+        Target::Later(number) => match graph.nodes.get(usize::from(number)) {
+            Some(node) => node.name.clone(),
+            None => format!("node {number}"),
+        },
+        Target::Out => "out".to_owned(),
+        Target::Drop => "drop".to_owned(),
+    }
+}
+
+/// The node that a link leads to, if it leads to one.
+fn target_node(target: Target) -> Option<usize> {
+    match target {
+        Target::Node(number) => Some(number),
+        Target::Later(number) => Some(usize::from(number)),
+        Target::Out | Target::Drop => None,
+    }
+}
+
+/// The links of a node that say something: each label with its target, those
+/// that lead where `pass` does left out.
+fn links(graph: &Graph, number: usize) -> Vec<(String, Target)> {
+    let Some(node) = graph.nodes.get(number) else {
+        return Vec::new();
+    };
+    let pass = node.next.first().copied().unwrap_or(Target::Out);
+    let mut links = vec![("pass".to_owned(), pass)];
+    for (label, &target) in node.labels.iter().zip(&node.next).skip(1) {
+        if target != pass {
+            links.push((label.clone(), target));
+        }
+    }
+    links
+}
+
+/// The stages of a plan with their numbers, from 1; those side by side have a
+/// letter behind it.
+fn stages(plan: &Plan) -> Vec<(String, &PlannedStage)> {
+    let mut out = Vec::new();
+    for (number, step) in plan.steps.iter().enumerate() {
+        match step {
+            Step::Stage(stage) => out.push((format!("{}", number + 1), stage)),
+            Step::Parallel(branches) => {
+                for (letter, stage) in (b'a'..=b'z').zip(branches) {
+                    out.push((format!("{}{}", number + 1, letter as char), stage));
+                }
+            }
+        }
+    }
+    out
+}
+
+/// How many processors are called, of how many.
+fn called(graph: &Graph) -> (usize, usize) {
+    let called = graph.nodes.iter().filter(|n| n.same_as.is_none()).count();
+    (called, graph.nodes.len())
+}
+
+/// Name of the processor whose verdicts stand for `number`'s.
+fn same_as(graph: &Graph, number: usize) -> Option<&str> {
+    let earlier = graph.nodes.get(number)?.same_as?;
+    graph.nodes.get(earlier).map(|node| node.name.as_str())
+}
+
+#[cfg(test)]
+mod tests;
