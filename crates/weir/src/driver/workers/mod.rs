@@ -14,6 +14,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use rtrb::Consumer;
+use weir_io::Idle;
 use weir_nf::host::Stage;
 use weir_packet::{Frame, FramePool, MemoryLayout, PacketMemory, Time};
 use weir_runtime::{Obstacle, Report, RuntimeConfig, Steering};
@@ -21,7 +22,7 @@ use weir_runtime::{Obstacle, Report, RuntimeConfig, Steering};
 use super::cluster::ClusterError;
 use super::crew::{Crew, EventBox, cause_of};
 use super::finish::merge;
-use super::idle::Idle;
+
 use super::ring::{Lane, drain, lane};
 use super::spares::{self, LARGE_SHARE, SHARE, Spares, spare_rings};
 use thread::{WorkerEnds, WorkerPlan, WorkerSignals};

@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use rtrb::Consumer;
+use weir_io::Idle;
 use weir_nf::host::Stage;
 use weir_packet::{Frame, FramePool, Time};
 use weir_runtime::{Report, Runtime, RuntimeConfig};
 
 use super::super::crew::EventBox;
-use super::super::idle::Idle;
 use super::super::ring::{Lane, drain};
 use super::super::spares::{self, TheirSpares};
 
