@@ -102,8 +102,19 @@ impl Runtime {
             Some(scope) => &mut table.scopes[scope].records.blocks,
         };
         let opened = blocks.head(record).opened;
-        for (number, node) in self.nodes.iter_mut().enumerate() {
+        for number in 0..self.nodes.len() {
+            let Some(table) = self.table.as_mut() else {
+                return;
+            };
+            let blocks = match scope {
+                None => &mut table.flows.blocks,
+                Some(scope) => &mut table.scopes[scope].records.blocks,
+            };
+            let node = &mut self.nodes[number];
             if node.scope == scope && opened & node.slot.bit != 0 {
+                if let Some(remembered) = &mut node.remembered {
+                    remembered.before_close(&node.counters);
+                }
                 let cx = self.world.context(
                     pool,
                     &mut node.counters,
@@ -114,6 +125,9 @@ impl Runtime {
                 let mut cx = cx.lend(&mut node.space);
                 node.processor
                     .close(blocks, record, &node.slot, None, why, &mut cx);
+                if node.remembered.is_some() {
+                    self.share_counts(number);
+                }
             }
         }
         // What has ended needs no name.

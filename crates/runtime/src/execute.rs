@@ -32,6 +32,7 @@ impl Runtime {
             return fates;
         };
         *first = found.alive;
+        self.forget_verdicts();
         let mut sized = (all(found.count), bytes);
         let mut last = (self.cycles)();
         for number in 0..self.nodes.len() {
@@ -49,6 +50,14 @@ impl Runtime {
             }
             let scratch = &mut *self.scratch;
             scratch.outcome.clear();
+            if let Some(earlier) = node.same_as {
+                self.recall(number, earlier, mask);
+                self.settle(number, mask, memory, frames, &mut fates);
+                continue;
+            }
+            if let Some(remembered) = &mut node.remembered {
+                remembered.before(mask, &node.counters);
+            }
             let cx = self.world.context(
                 pool,
                 &mut node.counters,
@@ -86,6 +95,9 @@ impl Runtime {
             node.cycles += spent;
             self.spent += spent;
             last = stop;
+            if let Some(remembered) = &mut node.remembered {
+                remembered.after(&self.scratch.outcome, &node.counters);
+            }
             self.settle(number, mask, memory, frames, &mut fates);
             if !self.world.aliases.asked.is_empty() {
                 if self.follow.is_some() {

@@ -21,6 +21,7 @@ mod open;
 mod owner;
 mod report;
 mod runtime;
+mod same_as;
 mod snapshot;
 mod steer;
 

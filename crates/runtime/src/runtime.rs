@@ -17,6 +17,7 @@ use crate::flows::FlowTable;
 use crate::follow::Follow;
 use crate::fragments::Fragments;
 use crate::report::{FlowReport, FunctionReport, Report};
+use crate::same_as::{Remembered, check_same};
 
 /// Most wider scopes in one stage.
 pub(crate) const MAX_SCOPES: usize = 4;
@@ -68,6 +69,10 @@ pub(crate) struct RunNode {
     /// Index of its wider scope.
     pub(crate) scope: Option<usize>,
     pub(crate) next: [Target; MAX_LABELS],
+    /// The earlier function whose verdicts stand for this one's.
+    pub(crate) same_as: Option<usize>,
+    /// What a function that others name said of the burst.
+    pub(crate) remembered: Option<Box<Remembered>>,
     pub(crate) labels: Vec<&'static str>,
     pub(crate) packets: u64,
     pub(crate) bytes: u64,
@@ -109,6 +114,8 @@ pub(crate) struct Scratch {
 pub struct Runtime {
     pub(crate) chain: String,
     pub(crate) nodes: Vec<RunNode>,
+    /// A function of the stage stands for another.
+    pub(crate) has_same: bool,
     /// How deep to parse; `None` leaves packets unread.
     pub(crate) parse: Option<ParseOptions>,
     pub(crate) key: KeyOptions,
@@ -180,24 +187,32 @@ impl Runtime {
     pub fn new(stage: &Stage, config: RuntimeConfig) -> Result<Runtime, StageError> {
         let options = stage.flows;
         check_nodes(stage)?;
+        check_same(stage)?;
         let needs = needs_of(stage);
         let scopes = nested_scopes(stage)?;
         let mut layout = StageLayout::default();
         let mut scope_layouts: Vec<StageLayout> =
             scopes.iter().map(|_| StageLayout::default()).collect();
         let mut nodes = Vec::with_capacity(stage.nodes.len());
-        for node in &stage.nodes {
+        for (number, node) in stage.nodes.iter().enumerate() {
             let descriptor = node.processor.descriptor();
             let scope = scopes
                 .iter()
                 .position(|(scope, _)| *scope == node.processor.scope());
-            let mut slot = node.processor.place(match scope {
-                Some(scope) => &mut scope_layouts[scope],
-                None => &mut layout,
-            });
+            // What is not called keeps nothing.
+            let scope = scope.filter(|_| node.same_as.is_none());
+            let mut slot = Slot::default();
+            if node.same_as.is_none() {
+                slot = node.processor.place(match scope {
+                    Some(scope) => &mut scope_layouts[scope],
+                    None => &mut layout,
+                });
+            }
             if scope.is_some() {
                 slot.flow_bit = layout.reserve_bit();
             }
+            let named = stage.nodes.iter().any(|n| n.same_as == Some(number));
+            let counters = descriptor.counters.len();
             let first = node.next.first().copied().unwrap_or(Target::Out);
             let mut next = [first; MAX_LABELS];
             for (place, &target) in next.iter_mut().zip(&node.next) {
@@ -208,6 +223,8 @@ impl Runtime {
                 slot,
                 scope,
                 next,
+                same_as: node.same_as,
+                remembered: named.then(|| Box::new(Remembered::new(counters))),
                 labels: descriptor.labels.to_vec(),
                 packets: 0,
                 bytes: 0,
@@ -215,7 +232,7 @@ impl Runtime {
                 dropped: 0,
                 drops: vec![0; descriptor.drops.len() + 1],
                 label_drops: [0; MAX_LABELS],
-                counters: vec![0; descriptor.counters.len()],
+                counters: vec![0; counters],
                 tally: Tally::new(descriptor.tally as usize, config.seed),
                 space: node.processor.work_space(),
                 processor: node.processor.clone(),
@@ -309,6 +326,7 @@ impl Runtime {
             datagrams_forgotten: 0,
             engine_cycles: 0,
             spent: 0,
+            has_same: nodes.iter().any(|node| node.same_as.is_some()),
             nodes,
             table,
             options,
