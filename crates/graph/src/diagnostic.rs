@@ -190,6 +190,10 @@ pub(crate) struct Texts {
 }
 
 impl Texts {
+    pub(crate) fn count(&self) -> u32 {
+        self.list.len() as u32
+    }
+
     pub(crate) fn add(&mut self, name: String, text: String) -> u32 {
         self.list.push((name, text));
         (self.list.len() - 1) as u32
@@ -251,6 +255,15 @@ pub(crate) struct Report<'t> {
     errors: usize,
     /// Places with an error that explains every later one there.
     misspelt: Vec<Span>,
+    remark: Option<Remark>,
+}
+
+/// What is added to errors in templates: for whom the template is read.
+#[derive(Debug)]
+pub(crate) struct Remark {
+    /// First text of a template.
+    pub(crate) from: u32,
+    pub(crate) note: String,
 }
 
 impl<'t> Report<'t> {
@@ -260,7 +273,14 @@ impl<'t> Report<'t> {
             list: Vec::new(),
             errors: 0,
             misspelt: Vec::new(),
+            remark: None,
         }
+    }
+
+    /// What is said behind errors in templates from now on; gives what was said
+    /// before.
+    pub(crate) fn remark(&mut self, remark: Option<Remark>) -> Option<Remark> {
+        core::mem::replace(&mut self.remark, remark)
     }
 
     pub(crate) fn errors(&self) -> usize {
@@ -296,6 +316,14 @@ impl<'t> Report<'t> {
         }
         let mut diagnostic = self.at(Severity::Error, span, message);
         diagnostic.help = help.filter(|help| !help.is_empty());
+        if let Some(remark) = &self.remark
+            && span.text >= remark.from
+        {
+            diagnostic.help = Some(match diagnostic.help.take() {
+                Some(help) => format!("{help} ({})", remark.note),
+                None => remark.note.clone(),
+            });
+        }
         self.push(diagnostic);
     }
 

@@ -42,8 +42,13 @@ pub mod weir_header;
 
 #[allow(unsafe_code)]
 mod arena;
+/// The atomic types that [`marks`] uses, which its model replaces.
+mod atomic {
+    pub(crate) use core::sync::atomic::{AtomicU32, Ordering};
+}
 mod frame;
 mod link_header;
+mod marks;
 #[allow(unsafe_code)]
 mod memory;
 mod packet;
@@ -67,6 +72,7 @@ pub use headers::{HeaderFlags, Headers};
 pub use key::{Direction, FlowKey, IcmpKey, KeyOptions, KeyOutcome, flow_key};
 pub use link::LinkType;
 pub use malformed::Malformed;
+pub use marks::{MOST_BRANCHES, MarkState, Marks};
 pub use memory::{FramePool, MemoryLayout, NoFrame, PacketMemory};
 pub use packet::Packet;
 pub use parse::{Depth, ParseOptions, classify, parse, parse_into};

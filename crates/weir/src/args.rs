@@ -26,7 +26,7 @@ pub(crate) enum Command {
     Check(Check),
     /// The network functions: list them, show one's manual, start a new one
     Nf(Nf),
-    /// Print the JSON Schema of chain files, or of scripts
+    /// Print the JSON Schema of chain files, scripts or templates
     Schema(Schema),
     /// Write generated traffic to a capture file
     Gen(Gen),
@@ -76,6 +76,10 @@ pub(crate) struct Run {
     /// Override a setting, as `firewall.default=drop` or `flows.max=1000`
     #[arg(long = "set", value_name = "NF.KEY=VALUE")]
     pub(crate) set: Vec<Override>,
+    /// Folder with templates that the chain may name, beside `templates/` where
+    /// the chain file is
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) templates: Vec<PathBuf>,
     /// Seed of hashes and random numbers; a random one without it
     #[arg(long)]
     pub(crate) seed: Option<u64>,
@@ -139,6 +143,9 @@ pub(crate) struct Schema {
     /// Of what
     #[arg(value_enum, default_value_t)]
     pub(crate) of: SchemaOf,
+    /// Folder with templates of your own
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) templates: Vec<PathBuf>,
 }
 
 /// What a schema describes.
@@ -149,6 +156,8 @@ pub(crate) enum SchemaOf {
     Chain,
     /// Scripts for `weir run --script`
     Script,
+    /// Templates
+    Template,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -158,6 +167,10 @@ pub(crate) struct Check {
     /// Override a setting, as `firewall.default=drop`
     #[arg(long = "set", value_name = "NF.KEY=VALUE")]
     pub(crate) set: Vec<Override>,
+    /// Folder with templates that the chain may name, beside `templates/` where
+    /// the chain file is
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) templates: Vec<PathBuf>,
     /// How the result is printed
     #[arg(long, value_enum, default_value_t)]
     pub(crate) output: Format,
@@ -171,9 +184,9 @@ pub(crate) struct Nf {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum NfCommand {
-    /// List the functions that chain files may name
+    /// List the functions and templates that chain files may name
     List(NfList),
-    /// Show a function's manual and settings
+    /// Show the manual and settings of a function or template
     Show(NfShow),
     /// Write a new function, ready to build and test
     New(NfNew),
@@ -181,6 +194,9 @@ pub(crate) enum NfCommand {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct NfList {
+    /// Folder with templates of your own
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) templates: Vec<PathBuf>,
     /// How the list is printed
     #[arg(long, value_enum, default_value_t)]
     pub(crate) output: Format,
@@ -188,8 +204,11 @@ pub(crate) struct NfList {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct NfShow {
-    /// Name of the function
+    /// Name of the function or template
     pub(crate) name: String,
+    /// Folder with templates of your own
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) templates: Vec<PathBuf>,
     /// How it is printed
     #[arg(long, value_enum, default_value_t)]
     pub(crate) output: Format,

@@ -377,7 +377,8 @@ impl NetworkFunction for Firewall {
     const DESCRIPTOR: Descriptor = Descriptor {
         manual: MANUAL,
         needs: Needs::Flow,
-        reads: Parts::LINK.and(Parts::NETWORK).and(Parts::TRANSPORT),
+        // An answer to what was refused quotes its payload.
+        reads: Parts::ALL,
         drops: &["denied", "rejected", "invalid", "non_ip"],
         counters: &["lookups", "renewed", "answers"],
         emits: true,

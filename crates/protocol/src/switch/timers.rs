@@ -80,7 +80,7 @@ impl Switch {
         }
         let due = |at: Time| now.since(at) >= self.settings.repeat_after;
         if self.recovery.as_ref().is_some_and(|r| due(r.asked)) {
-            self.ask_for_claims(now);
+            self.ask_again(now, pool);
         }
         self.repeat_views(now, pool);
         self.repeat_forgets(now);

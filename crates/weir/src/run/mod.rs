@@ -35,7 +35,7 @@ const EVENT_BYTES: usize = 4 << 20;
 
 pub(crate) fn run(args: &Run, kinds: &[Kind]) -> Outcome {
     let seed = args.seed.unwrap_or_else(seed::random);
-    let file = chains::load(&args.chain, &args.set, seed, kinds)?;
+    let file = chains::load(&args.chain, &args.templates, &args.set, seed, kinds)?;
     let also = Also {
         chain: &args.chain,
         script: args.script.as_deref(),
