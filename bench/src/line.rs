@@ -4,7 +4,7 @@ use weir_io::generator::GeneratorSpec;
 use weir_io::port::{GeneratorInput, InputPort, Null, OutputPort};
 use weir_nf::host::Stage;
 use weir_packet::{Frame, FramePool, MemoryLayout, PacketMemory, Side};
-use weir_runtime::{Classifier, Report, Runtime, RuntimeConfig};
+use weir_runtime::{Classifier, Report, Role, Runtime, RuntimeConfig};
 
 /// Packets that are taken in at a time.
 pub(crate) const BATCH: usize = 64;
@@ -16,6 +16,8 @@ pub(crate) const CONFIG: RuntimeConfig = RuntimeConfig {
     cycles: weir_io::cycles,
     event_bytes: 0,
     follows: false,
+    role: Role::Alone,
+    audit: false,
 };
 
 /// A runtime as `weir run` makes it without `--events`.

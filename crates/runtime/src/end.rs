@@ -69,6 +69,7 @@ impl Runtime {
         self.close_states(pool, None, flow, why);
         let cause = self.world.cause();
         self.note_end(cause, key, why);
+        self.tell_end(None, flow, Some(why));
         let Some(table) = self.table.as_mut() else {
             return;
         };
@@ -87,7 +88,7 @@ impl Runtime {
 
     /// Tells the functions that keep states in a flow's record, or in that of
     /// a unit of scope number `scope`, that it ends.
-    fn close_states(
+    pub(crate) fn close_states(
         &mut self,
         pool: &mut FramePool,
         scope: Option<usize>,
@@ -119,7 +120,7 @@ impl Runtime {
                     pool,
                     &mut node.counters,
                     &mut node.tally,
-                    number as u32,
+                    u32::from(self.first) + number as u32,
                     Time(self.now),
                 );
                 let mut cx = cx.lend(&mut node.space);
@@ -159,6 +160,7 @@ impl Runtime {
                 self.close_states(pool, Some(scope), record, why);
                 self.note_names_end(scope, record, why);
             }
+            self.tell_end(Some(scope), record, why);
             if let Some(table) = self.table.as_mut() {
                 table.remove_unit(scope, record);
             }

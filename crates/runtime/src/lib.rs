@@ -23,10 +23,14 @@ mod report;
 mod runtime;
 mod same_as;
 mod snapshot;
+mod stages;
+mod states;
 mod steer;
 
 pub use classifier::Classifier;
 pub use report::{FlowReport, FunctionReport, Report};
 pub use runtime::{Runtime, RuntimeConfig, StageError};
 pub use snapshot::SnapshotError;
+pub use stages::{Rest, Role};
+pub use states::FunctionState;
 pub use steer::{Obstacle, Steering};

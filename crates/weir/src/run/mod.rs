@@ -51,7 +51,7 @@ pub(crate) fn run(args: &Run, kinds: &[Kind]) -> Outcome {
         } else {
             0
         },
-        follows: false,
+        ..RuntimeConfig::default()
     };
     let stages: Vec<Stage> = file.chains.iter().map(|c| c.stage.clone()).collect();
     if let Some(runtimes) = args.runtimes {
