@@ -225,12 +225,6 @@ pub struct FrameMeta {
 const _: () = assert!(META_BYTES == 64, "metadata is one cache line");
 
 impl FrameMeta {
-    /// True where the frame holds notices between stages, no packet.
-    #[inline]
-    pub const fn is_notices(&self) -> bool {
-        self.kind.is_notice()
-    }
-
     /// Metadata of a packet just received.
     pub fn received(time: Time, len: u32) -> FrameMeta {
         FrameMeta {

@@ -37,31 +37,26 @@ impl Place {
         direction: Direction::Forward,
     };
 
-    /// All but the clock in a number that travels with the packet to a later
-    /// stage; 0 where there is no flow.
+    /// What travels with the packet to a later stage: all but the clock.
     #[inline]
-    pub fn pack(&self) -> u64 {
-        if self.flow == NO_FLOW {
-            return 0;
+    pub fn carried(&self) -> weir_packet::Place {
+        weir_packet::Place {
+            record: self.flow,
+            tcp: self.tcp,
+            phase: self.phase,
+            direction: self.direction as u8,
         }
-        u64::from(self.flow + 1)
-            | u64::from(self.tcp) << 32
-            | u64::from(self.phase) << 48
-            | (self.direction as u64) << 56
     }
 
-    /// The place that [`Place::pack`] made the number of, without a clock.
+    /// The place that came with a packet, without a clock.
     #[inline]
-    pub fn unpack(packed: u64) -> Place {
-        let Some(flow) = (packed as u32).checked_sub(1) else {
-            return Place::NONE;
-        };
+    pub fn of_carried(carried: weir_packet::Place) -> Place {
         Place {
             clock: 0,
-            flow,
-            tcp: (packed >> 32) as u16,
-            phase: (packed >> 48) as u8,
-            direction: if packed >> 56 & 1 == 0 {
+            flow: carried.record,
+            tcp: carried.tcp,
+            phase: carried.phase,
+            direction: if carried.direction & 1 == 0 {
                 Direction::Forward
             } else {
                 Direction::Reverse
@@ -149,9 +144,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_come_back_from_their_numbers() {
-        assert_eq!((Place::NONE.pack(), Place::unpack(0)), (0, Place::NONE));
-        for flow in [0, 1, 0x1234_5678, NO_FLOW - 1] {
+    fn places_travel_with_packets() {
+        const { assert!(NO_FLOW == weir_packet::Place::NO_FLOW) };
+        for flow in [0, 1, 0x1234_5678, NO_FLOW] {
             for direction in [Direction::Forward, Direction::Reverse] {
                 let place = Place {
                     clock: 0,
@@ -160,7 +155,9 @@ mod tests {
                     phase: 4,
                     direction,
                 };
-                assert_eq!(Place::unpack(place.pack()), place);
+                let mut meta = weir_packet::FrameMeta::default();
+                meta.set_place(place.carried());
+                assert_eq!(Place::of_carried(meta.place()), place);
             }
         }
     }

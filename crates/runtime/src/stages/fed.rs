@@ -9,7 +9,9 @@ use std::sync::Arc;
 
 use weir_nf::CloseReason;
 use weir_nf::host::{BURST, FlowHead, NO_FLOW, Place, UnitPlace};
-use weir_packet::{Advise, Arena, Frame, FrameMeta, FramePool, PacketMemory, Time, parse_into};
+use weir_packet::{
+    Advise, Arena, Frame, FrameKind, FrameMeta, FramePool, PacketMemory, Time, parse_into,
+};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::code_of;
@@ -81,18 +83,23 @@ impl Runtime {
         };
         let last = self.fed.as_ref().is_some_and(|fed| fed.last);
         while !input.is_empty() {
-            let notices = |frame: &Frame| memory.meta(frame).is_notices();
             let burst = &input[..input.len().min(BURST)];
             for frame in burst {
                 memory.prefetch(frame);
             }
-            let n = burst.iter().position(notices).unwrap_or(burst.len());
+            let other = |frame: &Frame| memory.meta(frame).kind != FrameKind::Packet;
+            let n = burst.iter().position(other).unwrap_or(burst.len());
             if n > 0 {
                 self.burst_fed(pool, &memory, input, output, n);
                 continue;
             }
             let frame = input.remove(0);
-            for notice in notices::read(memory.bytes(&frame)) {
+            let (meta, bytes) = memory.read(&frame);
+            if !meta.kind.is_notice() {
+                output.push(frame);
+                continue;
+            }
+            for notice in notices::read(bytes) {
                 let good = notice.is_ok_and(|notice| self.heed(pool, &notice));
                 if let (false, Some(fed)) = (good, &mut self.fed) {
                     fed.bad_notices += 1;
@@ -136,6 +143,9 @@ impl Runtime {
         }
         self.address(memory, &mut input[..n], fates.out, sorted.passed);
         fates.out |= sorted.passed;
+        if self.fed.as_ref().is_some_and(|fed| !fed.last) {
+            self.mark_emitted(memory);
+        }
         self.leave(pool, memory, input, output, &found, fates);
         let spent = core::mem::take(&mut self.spent);
         self.engine_cycles += (self.cycles)().wrapping_sub(start).saturating_sub(spent);
@@ -165,7 +175,7 @@ impl Runtime {
             };
             *input |= bit;
             sorted.entered |= bit;
-            let place = Place::unpack(meta.view);
+            let place = Place::of_carried(meta.place());
             if let Some(table) = &self.table
                 && (place.flow as usize) < table.flows.blocks.count()
             {
@@ -393,5 +403,5 @@ impl Runtime {
 /// The metadata that a packet leaves with: as of a runtime that is alone.
 fn give_back(meta: &mut FrameMeta) {
     meta.next = 0;
-    meta.view = u64::from(Place::unpack(meta.view).flow != NO_FLOW);
+    meta.view = u64::from(meta.place().record != NO_FLOW);
 }

@@ -8,7 +8,7 @@
 //! some back before it calls again; packets that leave the last stage do.
 
 use weir_nf::CloseReason;
-use weir_nf::host::BURST;
+use weir_nf::host::{BURST, Place};
 use weir_packet::{
     Frame, FrameKind, FrameMeta, FramePool, HEADROOM, META_BYTES, PacketMemory, Time,
 };
@@ -128,8 +128,9 @@ impl Runtime {
             out &= out - 1;
             let meta = memory.meta_mut(&mut input[i]);
             meta.next = self.scratch.next[i];
-            meta.view = self.scratch.places[i].pack();
+            meta.set_place(self.scratch.places[i].carried());
         }
+        self.mark_emitted(memory);
         if self.tell(pool, output) {
             self.leave(pool, memory, input, output, found, fates);
             return;
@@ -139,6 +140,13 @@ impl Runtime {
         self.leave(pool, memory, input, &mut waiting, found, fates);
         if let Some(feed) = &mut self.feed {
             feed.waiting = waiting;
+        }
+    }
+
+    /// Packets that functions made are for no later one and of no flow.
+    pub(crate) fn mark_emitted(&mut self, memory: &PacketMemory) {
+        for frame in &mut self.world.emits.frames {
+            memory.meta_mut(frame).set_place(Place::NONE.carried());
         }
     }
 

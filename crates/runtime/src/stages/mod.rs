@@ -6,7 +6,7 @@
 //! order, in the one stream of frames:
 //!
 //! - packets carry where they go next (`next` in their metadata) and their
-//!   place in their flow (packed in `view`);
+//!   place in their flow ([`weir_packet::FrameMeta::place`]);
 //! - frames of notices say which flow or unit a record has become, and that it
 //!   has ended, why and when. What the classification of a burst opened and
 //!   ended comes before the burst's packets.

@@ -1,6 +1,6 @@
 //! Notices: what the first stage of a plan tells the later ones of its flows,
 //! as bytes in frames of their own among the packets
-//! ([`weir_packet::FrameMeta::is_notices`]).
+//! ([`weir_packet::FrameKind::Notice`]).
 //!
 //! ```text
 //! 1 flow opened { record: u32, id: u64, unit: u64, key, bits,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use weir_nf::host::{FlowOptions, Node, Stage, Target, bind};
 use weir_nf::prelude::*;
-use weir_packet::{Frame, FrameMeta, FramePool, MemoryLayout, frame_flags};
+use weir_packet::{Frame, FrameKind, FrameMeta, FramePool, MemoryLayout, frame_flags};
 use weir_runtime::{FunctionState, Report, Rest, Role, Runtime, RuntimeConfig};
 
 /// State of [`Worker`].
@@ -283,7 +283,7 @@ impl Told {
         let memory = pool.memory().clone();
         for frame in output.drain(..) {
             let (meta, bytes) = memory.read(&frame);
-            assert!(!meta.is_notices() && meta.next == 0, "{meta:?}");
+            assert!(meta.kind == FrameKind::Packet && meta.next == 0, "{meta:?}");
             if meta.flags & frame_flags::EMITTED != 0 {
                 assert_eq!((meta.view, meta.unit), (0, 0));
                 self.emitted
