@@ -137,7 +137,7 @@ pub enum FrameKind {
     #[default]
     Packet = 0,
     /// A notice: what the first stage says of a flow, in order with the
-    /// packets.
+    /// packets. Its [`FrameMeta::place`] names the flow's record.
     Notice = 1,
     /// The same for a further branch or instance of a stage: it ends at the
     /// port behind that, since the notice itself goes on elsewhere.
@@ -170,6 +170,13 @@ pub struct Place {
 }
 
 impl Place {
+    /// That of a packet that belongs to no flow.
+    pub const NONE: Place = Place {
+        record: Place::NO_FLOW,
+        tcp: 0,
+        phase: 0,
+        direction: 0,
+    };
     /// The record of a packet that belongs to no flow.
     pub const NO_FLOW: u32 = u32::MAX;
 }

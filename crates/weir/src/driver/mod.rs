@@ -20,6 +20,7 @@ mod finish;
 mod hand_overs;
 mod histogram;
 mod path;
+mod pipeline;
 mod ring;
 mod spares;
 mod wiring;
@@ -32,10 +33,13 @@ pub use finish::{ClusterEnd, RuntimeEnd, merge};
 pub use hand_overs::HandOvers;
 pub use histogram::Histogram;
 pub use path::{PathCounts, PathSettings};
+pub use pipeline::{
+    ChainEnd, ChainPlan, Pace, Pipeline, PipelineEnd, PipelineSettings, ThreadCounts,
+};
 pub use workers::{SharedLimits, WorkerCounts, Workers, WorkersEnd, WorkersSettings};
 
 /// Keeps the calling thread on a core.
-fn pin(core: usize) -> Result<(), String> {
+pub(crate) fn pin(core: usize) -> Result<(), String> {
     let mut set = rustix::thread::CpuSet::new();
     if core >= rustix::thread::CpuSet::MAX_CPU {
         return Err(format!("there is no core {core}"));

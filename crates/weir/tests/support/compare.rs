@@ -21,6 +21,7 @@ fn key(data: &[u8], link: LinkType, inner: bool, icmp: IcmpKey) -> Option<FlowKe
     };
     let keys = KeyOptions {
         icmp,
+        zone: true,
         ..KeyOptions::default()
     };
     let mut headers = Headers::default();
@@ -30,20 +31,23 @@ fn key(data: &[u8], link: LinkType, inner: bool, icmp: IcmpKey) -> Option<FlowKe
     }
 }
 
+/// The flows that a packet may be taken for.
+pub(crate) fn seen_of(data: &[u8], link: LinkType) -> Seen {
+    let ways = [
+        (false, IcmpKey::Conversation),
+        (false, IcmpKey::Addresses),
+        (true, IcmpKey::Conversation),
+        (true, IcmpKey::Addresses),
+    ];
+    ways.map(|(inner, icmp)| key(data, link, inner, icmp))
+}
+
 /// Packets of each flow, in order; those of none, which have no order among
 /// runtimes, are sorted.
 pub(crate) fn flows(path: &str) -> BTreeMap<Seen, Vec<Vec<u8>>> {
     let mut flows: BTreeMap<_, Vec<Vec<u8>>> = BTreeMap::new();
     for record in packets(path).0 {
-        let link = LinkType::from_dlt(record.dlt);
-        let key = |(inner, icmp)| key(&record.data, link, inner, icmp);
-        let seen = [
-            (false, IcmpKey::Conversation),
-            (false, IcmpKey::Addresses),
-            (true, IcmpKey::Conversation),
-            (true, IcmpKey::Addresses),
-        ]
-        .map(key);
+        let seen = seen_of(&record.data, LinkType::from_dlt(record.dlt));
         flows.entry(seen).or_default().push(record.data);
     }
     for (seen, packets) in &mut flows {
@@ -72,6 +76,13 @@ pub(crate) fn sorted(path: &str) -> Vec<String> {
             event.to_string()
         })
         .collect();
+    all.sort();
+    all
+}
+
+/// Lines of events, sorted: all that they say.
+pub(crate) fn event_lines(text: &str) -> Vec<String> {
+    let mut all: Vec<String> = text.lines().map(str::to_owned).collect();
     all.sort();
     all
 }

@@ -7,6 +7,7 @@
 //! to the pool that it was taken from. A chain whose plan is one stage runs on
 //! the calling thread alone.
 
+mod by_flow;
 mod thread;
 mod wiring;
 
@@ -101,8 +102,6 @@ pub struct ChainEnd {
     pub report: Report,
     /// Per thread, in the order of the steps; the calling one's first.
     pub threads: Vec<ThreadCounts>,
-    /// What functions did against their descriptors, with an audit.
-    pub lies: Vec<String>,
 }
 
 /// What plans did.
@@ -157,7 +156,6 @@ pub struct Pipeline {
     pool: FramePool,
     seats: Vec<Seat>,
     events: EventBox,
-    packet_time: Time,
     idle: Idle,
     /// Frames of a chain's end.
     ended: Vec<Frame>,
@@ -205,7 +203,6 @@ impl Pipeline {
             pool,
             seats: Vec::new(),
             events: EventBox::default(),
-            packet_time: Time::ZERO,
             idle: Idle::new(IdlePolicy {
                 work: settings.pace.yield_after,
                 ..IdlePolicy::default()
@@ -233,11 +230,7 @@ impl Pipeline {
         members.all(|member| member.ready.load(Ordering::Acquire))
     }
 
-    fn seat(
-        &mut self,
-        chain: ChainPlan,
-        settings: PipelineSettings,
-    ) -> Result<Seat, ClusterError> {
+    fn seat(&mut self, chain: ChainPlan, settings: PipelineSettings) -> Result<Seat, ClusterError> {
         let ChainPlan { plan, stages } = chain;
         let refused = |error: weir_runtime::StageError| ClusterError(error.to_string());
         let first = match stages.first().map(Vec::as_slice) {
@@ -325,11 +318,14 @@ impl Pipeline {
                 end: None,
             });
         }
-        let end = Runtime::new(&end_of(plan, stages), RuntimeConfig {
-            role: Role::Later { last: true },
-            event_bytes: 0,
-            ..settings.engine
-        })
+        let end = Runtime::new(
+            &end_of(plan, stages),
+            RuntimeConfig {
+                role: Role::Later { last: true },
+                event_bytes: 0,
+                ..settings.engine
+            },
+        )
         .map_err(|error| ClusterError(error.to_string()))?;
         Ok(Behind {
             output: Some(wired.first),
@@ -389,11 +385,6 @@ fn is_single(step: &weir_graph::compile::Step) -> bool {
     matches!(step.stages(), [only] if only.instances <= 1)
 }
 
-/// What functions did against their descriptors, in words.
-fn lies_of(runtime: &Runtime) -> Vec<String> {
-    runtime.lies().iter().map(ToString::to_string).collect()
-}
-
 /// The stage to which all packets come at the end of a plan.
 fn end_of(plan: &Plan, stages: &[Vec<Stage>]) -> Stage {
     let first = stages.first().and_then(|step| step.first());
@@ -417,7 +408,11 @@ fn name_of(plan: &Plan, lane: &wiring::Lane) -> String {
         return format!("the way to stage {step} of chain {}", plan.chain);
     };
     let names: Vec<&str> = stage.nodes.iter().map(|node| node.name.as_str()).collect();
-    format!("stage {step} ({}) of chain {}", names.join(", "), plan.chain)
+    format!(
+        "stage {step} ({}) of chain {}",
+        names.join(", "),
+        plan.chain
+    )
 }
 
 impl Seat {
@@ -450,7 +445,9 @@ impl Seat {
     }
 
     /// Ends the flows and, when all was told, the way to the next stage.
-    fn finish(&mut self, pool: &mut FramePool, now: Time, events: &EventBox) {
+    fn finish(&mut self, pool: &mut FramePool, events: &EventBox) {
+        // At the time of the last packets, as a runtime alone does.
+        let now = Time::ZERO;
         if self.finished || !self.input.is_empty() || !self.done.is_empty() {
             return;
         }
@@ -469,7 +466,7 @@ impl Seat {
         output.give(&mut self.done);
         if told && self.done.is_empty() {
             behind.refused = output.refused();
-            behind.lender = behind.output.take().and_then(StageOutput::close);
+            behind.lender = behind.output.take().and_then(|output| output.close());
             self.finished = true;
         }
     }
@@ -484,7 +481,6 @@ impl Seat {
                 busy: self.busy,
                 is_stage: true,
             }],
-            lies: lies_of(&self.runtime),
         };
         let Some(mut behind) = self.behind.take() else {
             return end;
@@ -494,7 +490,7 @@ impl Seat {
         }
         lenders.extend(behind.lender.take());
         let mut reports = vec![end.report.clone()];
-        for (number, step) in self.plan.steps.iter().enumerate().skip(1) {
+        for number in 1..self.plan.steps.len() {
             let mut sum: Option<Report> = None;
             let members = behind.members.iter_mut().filter(|m| m.step == number);
             for member in members {
@@ -508,7 +504,6 @@ impl Seat {
                     busy: thread.busy,
                     is_stage: member.is_stage,
                 });
-                end.lies.append(&mut thread.lies);
                 lenders.extend(thread.lender.take());
                 if let Some(theirs) = thread.pool.take() {
                     pool.join(theirs);
@@ -530,13 +525,10 @@ impl Seat {
                     Some(sum) => Report::sum(&[sum, report]),
                 });
             }
-            let _ = step;
             reports.extend(sum);
         }
         reports.push(behind.end.report());
         end.report = Report::chain(&reports);
-        end.lies.sort();
-        end.lies.dedup();
         end
     }
 }
@@ -555,14 +547,15 @@ impl Crew for Pipeline {
         let threads: usize = members.map(|behind| behind.members.len()).sum();
         // A thread that runs short is sent some: that much is kept for it.
         let reserve = threads * SHARE as usize / 2 + FEW + BURST;
-        self.pool.available().saturating_sub(reserve)
+        // Whole bursts or none: which packets are of one burst says when flows
+        // that are idle by then are ended.
+        match self.pool.available().saturating_sub(reserve) {
+            room if room < BURST => 0,
+            room => room,
+        }
     }
 
     fn take(&mut self, chain: usize, frames: &mut Vec<Frame>) {
-        if let Some(last) = frames.last() {
-            let time = self.pool.memory().meta(last).time;
-            self.packet_time = self.packet_time.max(time);
-        }
         match self.seats.get_mut(chain) {
             Some(seat) => seat.input.append(frames),
             None => self.pool.give_all(frames),
@@ -603,9 +596,8 @@ impl Crew for Pipeline {
     }
 
     fn stop(&mut self) {
-        let now = self.packet_time;
         for seat in &mut self.seats {
-            seat.finish(&mut self.pool, now, &self.events);
+            seat.finish(&mut self.pool, &self.events);
         }
     }
 

@@ -47,7 +47,6 @@ pub(super) struct StageWork {
 #[derive(Debug, Default)]
 pub(super) struct StageEnd {
     pub(super) report: Option<Report>,
-    pub(super) lies: Vec<String>,
     pub(super) refused: Refused,
     pub(super) busy: Duration,
     pub(super) pool: Option<FramePool>,
@@ -186,7 +185,6 @@ pub(super) fn run(plan: StagePlan) -> Result<StageEnd, String> {
         let Engine { runtime, pool, .. } = &mut engine;
         runtime.finish_with(pool, Time::ZERO, |log| events.put(log));
         end.report = Some(engine.runtime.report());
-        end.lies = super::lies_of(&engine.runtime);
         end.pool = Some(engine.pool);
     }
     Ok(end)

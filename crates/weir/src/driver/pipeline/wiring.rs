@@ -1,17 +1,16 @@
 //! Which ports are between the stages of a plan.
 
-use std::sync::Arc;
-
 use weir_graph::compile::{Balance, Plan, PlannedStage, Step};
 use weir_io::stage::{
-    FurtherBranch, LanePorts, ParallelSettings, Regions, StageInput, StageOutput, balanced,
-    balanced_in_turn, parallel, point,
+    FurtherBranch, LanePorts, ParallelSettings, Regions, StageInput, StageOutput, balanced_in_turn,
+    parallel, point,
 };
 use weir_nf::Parts;
 use weir_nf::host::Stage;
 use weir_packet::{FramePool, ParseOptions};
 
 use super::super::cluster::ClusterError;
+use super::by_flow::by_flow;
 
 /// Frames on their way between two stages. Few, so that they are still in a
 /// cache when they are taken out, and enough for some bursts.
@@ -197,19 +196,26 @@ fn wide(
     match step {
         Step::Stage(planned) => {
             let instances = usize::from(planned.instances);
-            let ports = match planned.balance {
-                Balance::Flow => balanced(instances, PLACES, pool.share(COPIES[0], COPIES[1])),
+            let copies = pool.share(COPIES[0], COPIES[1]);
+            match planned.balance {
+                Balance::Flow => {
+                    let ports = by_flow(instances, PLACES, copies);
+                    Ok(Wide {
+                        front: ports.front,
+                        lanes: ports.lanes,
+                        behind: ports.behind,
+                    })
+                }
                 Balance::RoundRobin => {
-                    let copies = pool.share(COPIES[0], COPIES[1]);
-                    balanced_in_turn(instances, PLACES, TURN, copies)
+                    let ports =
+                        balanced_in_turn(instances, PLACES, TURN, copies).map_err(refused)?;
+                    Ok(Wide {
+                        front: ports.output,
+                        lanes: ports.lanes,
+                        behind: ports.input,
+                    })
                 }
             }
-            .map_err(refused)?;
-            Ok(Wide {
-                front: ports.output,
-                lanes: ports.lanes,
-                behind: ports.input,
-            })
         }
         Step::Parallel(branches) => {
             if branches.iter().any(|branch| branch.instances > 1) {
