@@ -38,6 +38,7 @@ mod load;
 mod nearest;
 mod overrides;
 pub mod picture;
+mod plan_key;
 mod ports;
 mod raw;
 mod read;

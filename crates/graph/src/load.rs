@@ -7,7 +7,7 @@ use weir_nf::host::{Stage, Target};
 use weir_nf::{Scope, SetUp, SettingsError, Sources};
 use weir_packet::Side;
 
-use crate::compile::{Effects, Graph, Processor};
+use crate::compile::{Effects, Graph, Options, Processor};
 use crate::de::{NodeDe, Track};
 use crate::diagnostic::{Diagnostic, Remark, Report, Severity, Span, Texts};
 use crate::links::{Exits, To};
@@ -17,7 +17,7 @@ use crate::raw::{self, RawChain};
 use crate::selector::{self, Selector};
 use crate::template::{self, Flat, Instance, Library, Of, Templates};
 use crate::tree::{self, Node, Value};
-use crate::{flows, links};
+use crate::{flows, links, plan_key};
 
 /// What a load is made of.
 #[derive(Clone, Copy, Debug)]
@@ -51,6 +51,8 @@ pub struct Chain {
     pub stage: Stage,
     /// The same as a graph: its nodes are the stage's, in their order.
     pub graph: Graph,
+    /// How it is to be compiled.
+    pub plan: Options,
     /// Its entries that name templates, and what became of them.
     pub instances: Vec<Instance>,
     /// Its ports.
@@ -333,6 +335,12 @@ fn chain(
             next,
         });
     }
+    // A chain with mistakes has no graph to hold the options against.
+    let known = (report.errors() == 0).then_some(&graph);
+    let plan = match &raw.plan {
+        Some(node) => plan_key::read(node, known, report),
+        None => Options::default(),
+    };
     Chain {
         stage: Stage {
             chain: raw.name.clone(),
@@ -343,6 +351,7 @@ fn chain(
             pools,
         },
         graph,
+        plan,
         instances,
         ports,
         selector,

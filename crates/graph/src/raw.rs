@@ -8,7 +8,7 @@ use crate::read;
 use crate::tree::{Node, shorten};
 
 /// Keys of a chain.
-pub(crate) const CHAIN_KEYS: [&str; 5] = ["chain", "ports", "match", "flows", "nfs"];
+pub(crate) const CHAIN_KEYS: [&str; 6] = ["chain", "ports", "match", "flows", "plan", "nfs"];
 /// Keys of a file with several chains.
 pub(crate) const FILE_KEYS: [&str; 2] = ["chains", "ports"];
 /// Most functions of a chain.
@@ -45,6 +45,7 @@ pub(crate) struct RawChain {
     pub(crate) ports: Option<Node>,
     pub(crate) selector: Option<Node>,
     pub(crate) flows: Option<Node>,
+    pub(crate) plan: Option<Node>,
     pub(crate) entries: Vec<RawEntry>,
 }
 
@@ -153,6 +154,7 @@ fn chain(node: &Node, alone: bool, report: &mut Report<'_>) -> Option<RawChain> 
         ports: keep("ports"),
         selector: keep("match"),
         flows: keep("flows"),
+        plan: keep("plan"),
         entries: functions,
     })
 }

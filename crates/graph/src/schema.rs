@@ -7,7 +7,7 @@ use weir_nf::host::Kind;
 use crate::raw::MAX_FUNCTIONS;
 use crate::selector::PROTOCOLS;
 use crate::template::{TemplateDescription, settings_schema};
-use crate::{flows, read};
+use crate::{flows, plan_key, read};
 
 /// JSON Schema (draft 2020-12) of a chain file whose entries are of these
 /// kinds, with each one's settings under its name.
@@ -49,6 +49,7 @@ pub fn schema_with(kinds: &[Kind], templates: &[TemplateDescription]) -> Value {
     definitions.insert("weir-ports".to_owned(), ports());
     definitions.insert("weir-selectors".to_owned(), selectors());
     definitions.insert("weir-flows".to_owned(), flows_schema());
+    definitions.insert("weir-plan".to_owned(), plan_key::schema());
     let choices = if bare.is_empty() {
         json!(false) // no function is known: no entry can be right
     } else {
@@ -102,6 +103,7 @@ fn chain() -> Value {
             "ports": {"$ref": "#/$defs/weir-ports"},
             "match": {"$ref": "#/$defs/weir-selectors"},
             "flows": {"$ref": "#/$defs/weir-flows"},
+            "plan": {"$ref": "#/$defs/weir-plan"},
             "nfs": {
                 "description": "Its functions, in order.",
                 "type": "array",

@@ -158,6 +158,12 @@ fn what_loads_conforms() {
             ],
         }),
         json!({"chain": "a", "flows": {"timeouts": "none"}, "nfs": ["whitelist"]}),
+        json!({"chain": "a", "nfs": ["monitor", "ip-check"], "plan": {
+            "mode": "pipeline", "stages": "ip-check", "cores": [0, 1], "instances": {"ip-check": 2},
+            "affinity": {"monitor": 3}, "passes": ["hoist"], "parallel": "auto",
+            "cycles": {"monitor": 40}, "costs": {"ring": 30, "margin": 1000},
+        }}),
+        json!({"chain": "a", "nfs": ["monitor"], "plan": {"cores": 0, "passes": "none"}}),
     ] {
         both(&value, true);
     }
@@ -188,6 +194,12 @@ fn what_is_wrong_in_structure_does_not_conform() {
         json!({"chain": "a", "nfs": ["monitor"], "flows": {"when-full": "panic"}}),
         json!({"chain": "a", "nfs": ["monitor"], "flows": {"timeouts": "never"}}),
         json!({"chain": "a", "nfs": ["monitor"], "flows": {"timeouts": {"tcp": "5m"}}}),
+        json!({"chain": "a", "nfs": ["monitor"], "plan": 1}),
+        json!({"chain": "a", "nfs": ["monitor"], "plan": {"mode": "fast"}}),
+        json!({"chain": "a", "nfs": ["monitor"], "plan": {"cores": [-1]}}),
+        json!({"chain": "a", "nfs": ["monitor"], "plan": {"instances": {"monitor": 0}}}),
+        json!({"chain": "a", "nfs": ["monitor"], "plan": {"passes": "parallelise"}}),
+        json!({"chain": "a", "nfs": ["monitor"], "plan": {"costs": {"margin": 1001}}}),
         json!({"chain": "a", "nfs": ["monitor"], "match": []}),
         json!({"chain": "a", "nfs": ["monitor"], "match": [{}]}),
         json!({"chain": "a", "nfs": ["monitor"], "match": [{"protocol": "tpc"}]}),

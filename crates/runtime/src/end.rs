@@ -104,6 +104,7 @@ impl Runtime {
         };
         let opened = blocks.head(record).opened;
         for number in 0..self.nodes.len() {
+            let audited = self.audit.is_some().then(|| self.before_end(number));
             let Some(table) = self.table.as_mut() else {
                 return;
             };
@@ -128,6 +129,9 @@ impl Runtime {
                     .close(blocks, record, &node.slot, None, why, &mut cx);
                 if node.remembered.is_some() {
                     self.share_counts(number);
+                }
+                if let Some(check) = audited {
+                    check(self);
                 }
             }
         }

@@ -64,43 +64,19 @@ impl Runtime {
             if let Some(remembered) = &mut node.remembered {
                 remembered.before(mask, &node.counters);
             }
-            let cx = self.world.context(
-                pool,
-                &mut node.counters,
-                &mut node.tally,
-                u32::from(self.first) + number as u32,
-                Time(self.now),
-            );
-            let mut cx = cx.lend(&mut node.space);
-            let (blocks, scoped) = match &mut self.table {
-                Some(table) => (
-                    &mut table.flows.blocks,
-                    node.scope
-                        .map(|s| (&mut table.scopes[s].records.blocks, &scratch.units[s])),
-                ),
-                None => (&mut self.no_blocks, None),
-            };
-            node.processor.run(
-                Work {
-                    memory,
-                    frames,
-                    headers: &mut scratch.headers[..],
-                    places: &scratch.places,
-                    mask,
-                    blocks,
-                    scoped,
-                    slot: node.slot,
-                    outcome: &mut scratch.outcome,
-                },
-                &mut cx,
-            );
+            if self.audit.is_some() {
+                self.call_audited(pool, memory, frames, number, mask);
+            } else {
+                self.call(pool, memory, frames, number, mask);
+            }
             // One reading per function: sending on what it decided counts as
             // the cost of the next one, or of the engine.
             let stop = (self.cycles)();
             let spent = stop.wrapping_sub(last);
-            node.cycles += spent;
+            self.nodes[number].cycles += spent;
             self.spent += spent;
             last = stop;
+            let node = &mut self.nodes[number];
             if let Some(remembered) = &mut node.remembered {
                 remembered.after(&self.scratch.outcome, &node.counters);
             }
@@ -114,6 +90,50 @@ impl Runtime {
             }
         }
         fates
+    }
+
+    /// Calls function `number` with the packets of `mask`.
+    #[inline(always)]
+    pub(crate) fn call(
+        &mut self,
+        pool: &mut FramePool,
+        memory: &PacketMemory,
+        frames: &mut [Frame],
+        number: usize,
+        mask: u64,
+    ) {
+        let node = &mut self.nodes[number];
+        let scratch = &mut *self.scratch;
+        let cx = self.world.context(
+            pool,
+            &mut node.counters,
+            &mut node.tally,
+            u32::from(self.first) + number as u32,
+            Time(self.now),
+        );
+        let mut cx = cx.lend(&mut node.space);
+        let (blocks, scoped) = match &mut self.table {
+            Some(table) => (
+                &mut table.flows.blocks,
+                node.scope
+                    .map(|s| (&mut table.scopes[s].records.blocks, &scratch.units[s])),
+            ),
+            None => (&mut self.no_blocks, None),
+        };
+        node.processor.run(
+            Work {
+                memory,
+                frames,
+                headers: &mut scratch.headers[..],
+                places: &scratch.places,
+                mask,
+                blocks,
+                scoped,
+                slot: node.slot,
+                outcome: &mut scratch.outcome,
+            },
+            &mut cx,
+        );
     }
 
     /// Sends packets on by the verdicts of function `number`. Each packet it

@@ -6,6 +6,7 @@
 //! time, all memory is reserved when it is made, and it names no clock, thread,
 //! socket or file.
 
+mod audit;
 mod bytes;
 mod classifier;
 mod classify;
@@ -27,6 +28,7 @@ mod stages;
 mod states;
 mod steer;
 
+pub use audit::Lie;
 pub use classifier::Classifier;
 pub use report::{FlowReport, FunctionReport, Report};
 pub use runtime::{Runtime, RuntimeConfig, StageError};

@@ -12,6 +12,7 @@ use weir_packet::{
     ParseOptions, Time,
 };
 
+use crate::audit::Audit;
 use crate::drops::Reasons;
 use crate::flows::FlowTable;
 use crate::follow::Follow;
@@ -143,6 +144,7 @@ pub struct Runtime {
     pub(crate) feed: Option<Box<Feed>>,
     /// Of a later stage.
     pub(crate) fed: Option<Box<Fed>>,
+    pub(crate) audit: Option<Box<Audit>>,
     /// Under a switch.
     pub(crate) follow: Option<Box<Follow>>,
     /// Packets that go through the chain (again) before any new one.
@@ -304,6 +306,7 @@ impl Runtime {
         let flows = table.as_ref().map_or(0, |table| table.flows.blocks.count());
         let mut runtime = Runtime {
             role,
+            audit: config.audit.then(|| Box::new(Audit::new(options.inner))),
             first: stage.first,
             feed: (role == Kind::First).then(|| {
                 let scopes = table.as_ref().map_or(0, |table| table.scopes.len());

@@ -1,6 +1,6 @@
 //! A chain as a graph of processors: what the passes read and change.
 
-use weir_nf::host::{SharedProcessor, Stage, Target};
+use weir_nf::host::{SharedProcessor, Target};
 use weir_nf::{Needs, Parts, Scope};
 
 /// A chain as a graph. Links lead forward: the order of the nodes is one in
@@ -18,7 +18,8 @@ pub struct Processor {
     /// Its name, unlike every other's: the instance's, or
     /// `INSTANCE/PROCESSOR` where the instance is a template's.
     pub name: String,
-    /// The entry of the chain file that it is of.
+    /// The entry of the chain file that it is of; its own name where a pass
+    /// added it.
     pub instance: String,
     /// Name of the function.
     pub kind: String,
@@ -82,38 +83,6 @@ impl Processor {
 }
 
 impl Graph {
-    /// The graph that a stage of one engine runs, as written. `settings` are
-    /// the texts of [`Processor::settings`], one per function; a function
-    /// whose text is missing is taken to be unlike every other.
-    pub fn of(stage: &Stage, settings: &[String]) -> Graph {
-        let nodes = stage.nodes.iter().enumerate().map(|(number, node)| {
-            let descriptor = node.processor.descriptor();
-            let labels: Vec<String> = ["pass"]
-                .iter()
-                .chain(descriptor.labels)
-                .map(|label| (*label).to_owned())
-                .collect();
-            let straight = node.next.first().copied().unwrap_or(Target::Out);
-            let link = |at: usize| node.next.get(at).copied().unwrap_or(straight);
-            Processor {
-                name: node.name.clone(),
-                instance: instance_of(&node.name).to_owned(),
-                kind: descriptor.name.to_owned(),
-                settings: match settings.get(number) {
-                    Some(text) => text.clone(),
-                    None => format!("of {}", node.name),
-                },
-                effects: Effects::of(&node.processor),
-                next: (0..labels.len()).map(link).collect(),
-                labels,
-                same_as: node.same_as,
-            }
-        });
-        Graph {
-            nodes: nodes.collect(),
-        }
-    }
-
     /// Where the links of a processor lead in the graph, each once and in the
     /// order of the links.
     pub fn followers(&self, number: usize) -> impl Iterator<Item = usize> {
@@ -162,11 +131,6 @@ impl Processor {
             }
         }
     }
-}
-
-/// The instance that a processor of this name is of.
-fn instance_of(name: &str) -> &str {
-    name.split_once('/').map_or(name, |(instance, _)| instance)
 }
 
 impl Effects {

@@ -73,7 +73,8 @@ pub struct TemplateProcessor {
     pub settings: String,
     /// The condition under which it is there, in words; none if it always is.
     pub when: Option<String>,
-    /// Where its links lead.
+    /// Where `pass` leads, and the labels that the template links; others lead
+    /// to the next processor.
     pub links: Vec<TemplateLink>,
 }
 
@@ -158,6 +159,9 @@ fn one(
                 .into_iter()
                 .chain(labels)
                 .zip(next)
+                .filter(|(label, _)| {
+                    *label == PASS || entry.links.iter().any(|link| link.label == *label)
+                })
                 .map(|(label, to)| TemplateLink {
                     label: label.to_owned(),
                     to: name_of(to),

@@ -9,10 +9,11 @@ use crate::diagnostic::{Remark, Report, Span};
 use crate::links::{self, Exits, PASS, To};
 use crate::nearest::nearest;
 use crate::raw::{MAX_FUNCTIONS, RawEntry};
+use crate::template::join::{Piece, join, keep, reachable};
 use crate::template::library::Library;
 use crate::template::raw::Template;
 use crate::template::reference::{self, Failure, Values};
-use crate::template::setting::same;
+use crate::template::values::{Place, holds, values};
 use crate::tree::{MAX_COPIES, MAX_DEPTH, Node, Value, shorten};
 
 /// Most templates inside one another.
@@ -194,132 +195,6 @@ pub(crate) fn expand<'k>(
     (nodes, instances)
 }
 
-/// A part of an expanded chain. Links lead to its own nodes, or out of it by
-/// the labels of the entry that it stands for.
-struct Piece<'k> {
-    nodes: Vec<Flat<'k>>,
-    /// Where packets come in.
-    start: To,
-}
-
-impl<'k> Piece<'k> {
-    /// What is as if it weren't there.
-    const fn nothing() -> Piece<'k> {
-        Piece {
-            nodes: Vec::new(),
-            start: To::Exit(0),
-        }
-    }
-
-    fn of(mut node: Flat<'k>) -> Piece<'k> {
-        let labels = node.kind.descriptor.labels.len() + 1;
-        node.next = (0..labels).map(To::Exit).collect();
-        Piece {
-            nodes: vec![node],
-            start: To::Entry(0),
-        }
-    }
-}
-
-/// Joins the pieces of entries by the entries' links.
-fn join<'k>(pieces: Vec<Piece<'k>>, next: &[Vec<To>]) -> Piece<'k> {
-    let mut starts = Vec::new();
-    let mut offset = 0;
-    for piece in &pieces {
-        starts.push(match piece.start {
-            To::Entry(at) => To::Entry(offset + at),
-            other => other,
-        });
-        offset += piece.nodes.len();
-    }
-    // Where packets arrive that leave an entry by a label.
-    let leave = |mut entry: usize, mut label: usize| {
-        // No way is longer, but where links make loops, which were reported.
-        for _ in 0..=pieces.len() {
-            match next.get(entry).and_then(|links| links.get(label)) {
-                Some(To::Entry(other)) => match starts.get(*other) {
-                    Some(To::Exit(exit)) => (entry, label) = (*other, *exit),
-                    Some(start) => return *start,
-                    None => break,
-                },
-                Some(other) => return *other,
-                None => break,
-            }
-        }
-        To::Drop
-    };
-    let start = match starts.first() {
-        Some(To::Exit(label)) => leave(0, *label),
-        Some(start) => *start,
-        None => To::Exit(0),
-    };
-    let links: Vec<Vec<Vec<To>>> = pieces
-        .iter()
-        .zip(0..)
-        .scan(0, |offset, (piece, entry)| {
-            let first = *offset;
-            *offset += piece.nodes.len();
-            let of_node = |node: &Flat<'_>| -> Vec<To> {
-                let links = node.next.iter().map(|to| match to {
-                    To::Entry(at) => To::Entry(first + at),
-                    To::Exit(label) => leave(entry, *label),
-                    To::Drop => To::Drop,
-                });
-                links.collect()
-            };
-            Some(piece.nodes.iter().map(of_node).collect())
-        })
-        .collect();
-    let nodes = pieces
-        .into_iter()
-        .zip(links)
-        .flat_map(|(piece, links)| piece.nodes.into_iter().zip(links))
-        .map(|(node, next)| Flat { next, ..node })
-        .collect();
-    Piece { nodes, start }
-}
-
-/// Which nodes packets can reach.
-fn reachable(piece: &Piece<'_>) -> Vec<bool> {
-    let mut reached = vec![false; piece.nodes.len()];
-    let mut waiting = vec![piece.start];
-    while let Some(to) = waiting.pop() {
-        if let To::Entry(at) = to
-            && let Some(place) = reached.get_mut(at)
-            && !core::mem::replace(place, true)
-            && let Some(node) = piece.nodes.get(at)
-        {
-            waiting.extend(&node.next);
-        }
-    }
-    reached
-}
-
-/// Keeps the nodes that are marked.
-fn keep<'k>(piece: Piece<'k>, kept: &[bool]) -> Piece<'k> {
-    let renumber = |to: To| match to {
-        To::Entry(at) => {
-            let before = kept.iter().take(at).filter(|kept| **kept).count();
-            To::Entry(before)
-        }
-        to => to,
-    };
-    let nodes = piece
-        .nodes
-        .into_iter()
-        .zip(kept)
-        .filter(|(_, kept)| **kept)
-        .map(|(node, _)| Flat {
-            next: node.next.iter().map(|to| renumber(*to)).collect(),
-            ..node
-        })
-        .collect();
-    Piece {
-        nodes,
-        start: renumber(piece.start),
-    }
-}
-
 /// Drops the processors of templates that nothing leads to under the settings;
 /// an entry of the chain that nothing leads to is an error.
 fn reachable_of_chain<'k>(
@@ -355,18 +230,6 @@ fn reachable_of_chain<'k>(
         }
     }
     keep(piece, &reached).nodes
-}
-
-/// Where a template is expanded.
-struct Place<'p> {
-    /// Name before its processors' names.
-    name: &'p str,
-    /// The chain's entry.
-    instance: &'p str,
-    span: Span,
-    /// Where the template is named.
-    kind_span: Span,
-    depth: usize,
 }
 
 struct Expander<'k> {
@@ -560,104 +423,6 @@ fn made_or_reported(
             );
             None
         }
-    }
-}
-
-/// The values of a template's settings for one entry.
-fn values(
-    template: &Template,
-    settings: Option<&Node>,
-    place: &Place<'_>,
-    report: &mut Report<'_>,
-) -> Option<Values> {
-    let before = report.errors();
-    let given: &[(Node, Node)] = match settings.filter(|node| !node.is_null()) {
-        None => &[],
-        Some(node) => match node.entries() {
-            Some(entries) => entries,
-            None => {
-                report.expected(node, "a mapping of settings");
-                return None;
-            }
-        },
-    };
-    let names = template.setting_names();
-    for (key, value) in given {
-        match template.setting(key.text().unwrap_or("")) {
-            Some(setting) => {
-                setting.check(value, report);
-            }
-            None if names.is_empty() => {
-                let message = format!("unknown key `{}`", shorten(key.text().unwrap_or("")));
-                let help = format!("the template `{}` has no settings", template.name);
-                report.error_help(key.span, message, help);
-            }
-            None => report.unknown_key(key, &names),
-        }
-    }
-    let mut values = Values::new();
-    for setting in &template.settings {
-        let own = given
-            .iter()
-            .find(|(key, _)| key.text() == Some(setting.name.as_str()));
-        let value = match own {
-            Some((_, value)) => (!value.is_null()).then(|| value.clone()),
-            None => setting.default.clone(),
-        };
-        if value.is_none() && setting.required {
-            let span = own.map_or(place.kind_span, |(key, _)| key.span);
-            let meaning = match setting.description.lines().next() {
-                Some(line) if !line.is_empty() => format!(" ({line})"),
-                _ => String::new(),
-            };
-            report.error_help(
-                span,
-                format!(
-                    "`{}` needs the setting `{}`: {}{meaning}",
-                    place.name,
-                    setting.name,
-                    setting.words()
-                ),
-                format!("write `{}: {{{}: ...}}`", template.name, setting.name),
-            );
-        }
-        values.insert(setting.name.clone(), value);
-    }
-    (report.errors() == before).then_some(values)
-}
-
-/// Whether a condition holds; it was checked.
-fn holds(when: &Node, values: &Values) -> bool {
-    let of = |name: &str| values.get(name).and_then(Option::as_ref);
-    match &when.value {
-        Value::Scalar { text, .. } => match reference::form(text) {
-            Ok(reference::Form::Whole(name)) => of(name).is_some_and(says_yes),
-            _ => true,
-        },
-        Value::List(_) => true,
-        Value::Map(entries) => entries.iter().all(|(name, value)| {
-            let own = name.text().and_then(of);
-            let fits = |wanted: &Node| match own {
-                Some(own) => same(own, wanted),
-                None => wanted.is_null(),
-            };
-            match &value.value {
-                Value::List(values) => values.iter().any(fits),
-                _ => fits(value),
-            }
-        }),
-    }
-}
-
-/// Neither `false` nor an empty list or mapping.
-fn says_yes(value: &Node) -> bool {
-    match &value.value {
-        Value::Scalar {
-            text, plain: true, ..
-        } if text.eq_ignore_ascii_case("false") => false,
-        Value::Scalar { .. } => !value.is_null(),
-        Value::List(items) => !items.is_empty(),
-        Value::Map(entries) => !entries.is_empty(),
     }
 }
 

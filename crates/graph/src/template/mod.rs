@@ -5,18 +5,21 @@
 //! that are computed from the entry's.
 //!
 //! The way goes from text (`raw`, with `setting` for what it takes) over a check
-//! that needs no chain (`check`) to the processors of one entry (`expand`,
-//! with `reference` for the `$name`s in settings).
+//! that needs no chain (`check`) to the processors of one entry (`expand`, with
+//! `values` for its settings, `reference` for the `$name`s in those of its
+//! processors, and `join` for their links).
 
 mod canonical;
 mod check;
 mod describe;
 mod expand;
+mod join;
 mod library;
 mod raw;
 mod reference;
 mod schema;
 mod setting;
+mod values;
 
 pub use describe::{
     SettingDescription, TemplateDescription, TemplateLabel, TemplateLink, TemplateProcessor,
@@ -31,10 +34,28 @@ pub(crate) use library::Library;
 pub(crate) use schema::settings as settings_schema;
 
 /// The templates that come with weir: names and texts.
-const SHIPPED: &[(&str, &str)] = &[(
-    "edge-firewall",
-    include_str!("../../templates/edge-firewall.yaml"),
-)];
+const SHIPPED: &[(&str, &str)] = &[
+    (
+        "application-firewall",
+        include_str!("../../templates/application-firewall.yaml"),
+    ),
+    (
+        "edge-firewall",
+        include_str!("../../templates/edge-firewall.yaml"),
+    ),
+    (
+        "load-balancing",
+        include_str!("../../templates/load-balancing.yaml"),
+    ),
+    (
+        "monitoring",
+        include_str!("../../templates/monitoring.yaml"),
+    ),
+    (
+        "wan-optimizer",
+        include_str!("../../templates/wan-optimizer.yaml"),
+    ),
+];
 
 /// A template's text.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -250,6 +250,9 @@ fn take(octets: usize, room: &mut usize) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::diagnostic::{Report, Texts};
+    use crate::template::canonical;
+    use crate::tree;
 
     #[test]
     fn reads_references() {
@@ -281,5 +284,81 @@ mod tests {
         for bad in ["$", "a $ b", "${a", "${}", "${a b}", "$-"] {
             assert!(form(bad).is_err(), "{bad}");
         }
+    }
+
+    fn read(source: &str) -> Node {
+        let mut texts = Texts::default();
+        let text = texts.add("f".into(), source.into());
+        let mut report = Report::new(&texts);
+        let node = tree::parse(text, source, &mut report);
+        assert_eq!(report.errors(), 0);
+        node.unwrap()
+    }
+
+    /// `settings` with these values put in, as JSON; with the room that is left.
+    fn made(settings: &str, values: &str, mut room: usize) -> Result<(String, usize), Failure> {
+        let values = read(values);
+        let values: Values = values
+            .entries()
+            .unwrap()
+            .iter()
+            .map(|(key, value)| {
+                let value = (!value.is_null()).then(|| value.clone());
+                (key.text().unwrap().to_owned(), value)
+            })
+            .collect();
+        let node = substitute(&read(settings), &values, &mut room)?;
+        Ok((canonical(node.as_ref()), room))
+    }
+
+    #[test]
+    fn puts_values_in_and_leaves_out_what_has_none() {
+        let values = "{n: 7, t: x, b: true, l: [1, b], e: [], m: {k: v}, z: }";
+        let case = |settings: &str, expected: &str| {
+            let (made, _) = made(settings, values, 1 << 20).unwrap();
+            assert_eq!(made, expected, "{settings}");
+        };
+        case("a: $n", r#"{"a":7}"#);
+        case("a: '$n'", r#"{"a":7}"#);
+        case("a: ${t}s$n", r#"{"a":"xs7"}"#);
+        case("a: 1$n", r#"{"a":"17"}"#);
+        case("a: $t-$n", r#"{"a":"x-7"}"#);
+        case("a: [$l, $m]", r#"{"a":[[1,"b"],{"k":"v"}]}"#);
+        case("a: [0, $l..., $e..., $z..., 9]", r#"{"a":[0,1,"b",9]}"#);
+        case("a: to $l", r#"{"a":"to 1,b"}"#);
+        case(
+            "a: $z\nb: {c: $z}\nd: [$z, 1]\ne: is $z",
+            r#"{"b":{},"d":[1]}"#,
+        );
+        // An empty list has no text.
+        case("a: $e\nb: to $e", r#"{"a":[]}"#);
+        case("a: $$n costs $$5", r#"{"a":"$n costs $5"}"#);
+        case("a: $b\nb: is $b", r#"{"a":true,"b":"is true"}"#);
+        // Keys are taken as they are, and so is what stands in a value.
+        case("$n: ~", r#"{"$n":null}"#);
+        assert_eq!(
+            made("a: $t", "t: $$t", 1 << 20).unwrap().0,
+            r#"{"a":"$$t"}"#
+        );
+        assert!(matches!(
+            made("a: is $m", values, 1 << 20),
+            Err(Failure::Misfit(..))
+        ));
+        assert!(matches!(
+            made("a: [$n...]", values, 1 << 20),
+            Err(Failure::Misfit(..))
+        ));
+    }
+
+    #[test]
+    fn what_is_made_takes_room() {
+        let (_, left) = made("a: [$t, $t]", "t: abc", 10_000).unwrap();
+        let used = 10_000 - left;
+        assert!(used > 4 * 64, "{used}");
+        assert!(made("a: [$t, $t]", "t: abc", used).is_ok());
+        assert!(matches!(
+            made("a: [$t, $t]", "t: abc", used - 1),
+            Err(Failure::TooMuch)
+        ));
     }
 }

@@ -8,6 +8,8 @@ use std::sync::Arc;
 use rtrb::{Consumer, Producer, RingBuffer};
 use weir_packet::{Frame, FrameMeta, FramePool, NoFrame, PacketMemory};
 
+use super::StageError;
+
 /// A pool whose frames are used in other threads.
 #[derive(Debug)]
 pub struct Lender {
@@ -50,10 +52,30 @@ impl Lender {
         self.pool.memory()
     }
 
-    /// Frames that can be lent now, those of both sizes; what has come home
-    /// since the last [`Lender::collect`] not counted.
+    /// Frames that can be lent now, those of both sizes together.
     pub fn available(&self) -> usize {
-        self.pool.available()
+        let home = self.homes.iter().map(Consumer::slots);
+        self.pool.available() + home.sum::<usize>()
+    }
+
+    /// Makes sure that there are `needed` frames of each size at least.
+    pub(super) fn has_for_each_size(&mut self, needed: usize) -> Result<(), StageError> {
+        let layout = *self.memory().layout();
+        let mut large = 0;
+        if layout.large_frames > 0 {
+            large = layout.largest_packet();
+        }
+        let mut frames = Vec::with_capacity(2 * needed);
+        let sizes = [large, 0];
+        for size in &sizes[usize::from(large == 0)..] {
+            frames.extend((0..needed).map_while(|_| self.pool.take(*size).ok()));
+        }
+        let missing = frames.len() < needed * (1 + usize::from(large > 0));
+        self.pool.give_all(&mut frames);
+        if missing {
+            return Err(StageError::PoolTooSmall { needed });
+        }
+        Ok(())
     }
 
     /// A frame that holds a copy of `bytes`, with `meta`.

@@ -5,6 +5,13 @@
 //! | port | what it does |
 //! |---|---|
 //! | [`point()`] | a ring from one stage to the next |
+//! | [`Branch`] | the same packets to several stages: frames to the first, copies to the others |
+//! | [`Marker`] | the end of each further branch: marks the packets it is done with |
+//! | [`Sync`] | behind the first branch: a packet goes on when all have marked it |
+//! | [`ByFlow`], [`MergeAny`] | to several instances of a stage by flow, and back |
+//! | [`InTurn`], [`MergeTurns`] | the same burst by burst, in the same turns back |
+//!
+//! [`parallel`] and [`balanced()`] wire them with rings between threads.
 //!
 //! A thread's loop is the same for all of them:
 //!
@@ -51,19 +58,38 @@
 //! Rings between processes are further implementations: a frame is an offset
 //! into the packet memory that both map.
 
+mod balanced;
+mod branch;
+mod error;
 mod lender;
+mod marker;
+mod merge;
 mod point;
 mod pressure;
+mod regions;
+mod sync;
 #[cfg(test)]
 mod tests;
+mod wiring;
 
 use std::fmt::Debug;
 
 use weir_packet::Frame;
 
+pub use balanced::{ByFlow, InTurn};
+pub use branch::{Branch, BranchCounts};
+pub use error::StageError;
 pub use lender::{Lender, WayHome};
+pub use marker::{Marker, MarkerCounts};
+pub use merge::{MergeAny, MergeTurns};
 pub use point::{PointInput, PointOutput, point};
 pub use pressure::Refused;
+pub use regions::Regions;
+pub use sync::{Sync, SyncCounts};
+pub use wiring::{
+    Balanced, FurtherBranch, LanePorts, Parallel, ParallelSettings, balanced, balanced_in_turn,
+    parallel,
+};
 
 /// Where a stage takes its frames from.
 pub trait StageInput: Send + Debug {
@@ -87,9 +113,9 @@ pub trait StageOutput: Send + Debug {
     /// before any later ones.
     fn give(&mut self, frames: &mut Vec<Frame>) -> usize;
 
-    /// So many frames the next [`StageOutput::give`] takes at least, whatever
-    /// they are. May be less than it could take, but not 0 for ever while the
-    /// other side goes on.
+    /// So many frames the next [`StageOutput::give`] takes at least. A port
+    /// that copies frames may take fewer, where none is left for copies of
+    /// their size; such a port is no lane of another port.
     fn room(&self) -> usize;
 
     /// True where the other side is gone: nothing is taken any more. What to

@@ -1,6 +1,11 @@
 //! Tests of the ports between stages.
 
+mod balanced;
+mod lost;
+mod parallel;
 mod point;
+mod threads;
+mod world;
 
 use weir_packet::{Frame, FrameMeta, FramePool, MemoryLayout};
 
@@ -32,4 +37,22 @@ fn numbers(pool: &mut FramePool, frames: &mut Vec<Frame>) -> Vec<u64> {
         .collect();
     pool.give_all(frames);
     numbers
+}
+
+/// A generator of test choices (SplitMix64).
+struct Choices(u64);
+
+impl Choices {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    /// A number below `end`.
+    fn below(&mut self, end: usize) -> usize {
+        (self.next() % end.max(1) as u64) as usize
+    }
 }
