@@ -26,6 +26,7 @@ mod same_as;
 mod snapshot;
 mod stages;
 mod states;
+mod steer;
 
 pub use audit::Lie;
 pub use classifier::Classifier;
@@ -34,3 +35,4 @@ pub use runtime::{Runtime, RuntimeConfig, StageError};
 pub use snapshot::SnapshotError;
 pub use stages::{Rest, Role};
 pub use states::FunctionState;
+pub use steer::{Obstacle, Steering};

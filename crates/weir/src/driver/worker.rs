@@ -225,12 +225,7 @@ impl Worker {
         {
             self.ends.outbox.push(ToSwitch::Echo(number));
         }
-        spares::settle(
-            &mut self.pool,
-            &mut self.ends.spare_in,
-            &mut self.ends.spare_out,
-            &self.ends.gauge,
-        );
+        spares::settle(&mut self.pool, &mut self.ends.spares);
         worked
     }
 
