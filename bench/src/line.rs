@@ -4,7 +4,7 @@ use weir_io::generator::GeneratorSpec;
 use weir_io::port::{GeneratorInput, InputPort, Null, OutputPort};
 use weir_nf::host::Stage;
 use weir_packet::{Frame, FramePool, MemoryLayout, PacketMemory, Side};
-use weir_runtime::{Classifier, Report, Runtime, RuntimeConfig};
+use weir_runtime::{Classifier, Report, Role, Runtime, RuntimeConfig};
 
 /// Packets that are taken in at a time.
 pub(crate) const BATCH: usize = 64;
@@ -16,6 +16,8 @@ pub(crate) const CONFIG: RuntimeConfig = RuntimeConfig {
     cycles: weir_io::cycles,
     event_bytes: 0,
     follows: false,
+    role: Role::Alone,
+    audit: false,
 };
 
 /// A runtime as `weir run` makes it without `--events`.
@@ -94,6 +96,27 @@ impl Line {
             left -= batch;
         }
         Ok(())
+    }
+
+    /// Packets from `source` through stages, one after the other, to the sink.
+    #[inline(never)]
+    pub(crate) fn pass_stages(
+        &mut self,
+        source: &mut GeneratorInput,
+        stages: &mut [Runtime],
+        packets: usize,
+    ) -> Result<(), String> {
+        let mut between = Vec::with_capacity(16 * BATCH);
+        self.through(source, packets, |pool, input, output| {
+            for (number, stage) in stages.iter_mut().enumerate() {
+                if number == 0 {
+                    stage.process(pool, input, output);
+                } else {
+                    core::mem::swap(&mut between, output);
+                    stage.process(pool, &mut between, output);
+                }
+            }
+        })
     }
 
     /// Packets from `source` through a classifier to the sink.

@@ -8,6 +8,7 @@
 //! weir-bench count-switch CHAIN RUNTIMES PACKETS   the same through a switch and runtimes
 //! weir-bench switch                what switch, entry and gate cost on a clean path
 //! weir-bench handover [quick]      flows that move in real time, under traffic
+//! weir-bench graph [scale-out|sharing]   what stages gain and cost
 //! weir-bench scaling [PARTS [SEED]] runtimes added and stopped as the load rises and falls, in
 //!                                  virtual time; PARTS times fewer flows (docs/scaling.md)
 //! ```
@@ -15,6 +16,7 @@
 mod chain;
 mod clock;
 mod count;
+mod graph;
 mod hand_over;
 mod idscan;
 mod line;
@@ -24,6 +26,7 @@ mod results;
 mod rows;
 mod scaling;
 mod seeded;
+mod stages;
 mod stats;
 mod switch;
 
@@ -81,6 +84,7 @@ fn run(args: &[&str]) -> Result<(), String> {
             let parts = parts.ok_or("PARTS is 1 to 4294967295")?;
             scaling::scaling(parts, number(1, 1)?)
         }
+        ["graph", what @ ..] => graph::run(what),
         ["idscan"] => table(&[idscan::NAME]),
         ["table", rows @ ..] | rows => table(rows),
     }

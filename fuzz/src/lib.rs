@@ -4,6 +4,7 @@
 pub mod capture;
 pub mod chain_file;
 pub mod classifier;
+pub mod compression;
 pub mod engine;
 pub mod http;
 pub mod input;
@@ -20,10 +21,11 @@ pub mod wire;
 pub type Target = fn(&[u8]);
 
 /// All targets by name.
-pub const TARGETS: [(&str, Target); 11] = [
+pub const TARGETS: [(&str, Target); 12] = [
     ("capture", capture::run),
     ("chain_file", chain_file::run),
     ("classifier", classifier::run),
+    ("compression", compression::run),
     ("engine", engine::run),
     ("http", http::run),
     ("message", message::run),

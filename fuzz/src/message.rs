@@ -83,9 +83,12 @@ pub(crate) fn examples() -> Vec<Message> {
             batch(StateUpdate::Omitted),
             batch(StateUpdate::Touched(vec![1, 2])),
             batch(StateUpdate::Full(Some(vec![3]))),
+            batch(StateUpdate::Whole(None)),
         ]),
         Message::Claims {
             generation: 2,
+            piece: 0,
+            pieces: 1,
             claims: vec![Claim {
                 unit,
                 view,
@@ -95,7 +98,6 @@ pub(crate) fn examples() -> Vec<Message> {
                 flows: vec![(key, false)],
                 aliases: vec![(key, alias)],
             }],
-            last: true,
         },
         Message::State {
             unit,

@@ -70,6 +70,8 @@ pub fn seeds() -> Seeds {
         [RULES.as_bytes(), b"\0\x05GET /etc/PASSWD b end"].concat(),
     ));
     seeds.extend(HTTP.map(|text| ("http", text.into())));
+    let payloads = crate::compression::examples();
+    seeds.extend(payloads.into_iter().map(|bytes| ("compression", bytes)));
     seeds.extend(stories());
     seeds.extend(frames());
     of_capture(&made(), 0, &mut seeds);

@@ -35,7 +35,14 @@ pub(crate) const LAYERS: [Layer; 11] = [
     Layer {
         folder: "functions",
         own: &["weir-packet", "weir-nf", "weir-signatures"],
-        others: Some(&["aho-corasick", "memchr", "schemars", "serde", "zerocopy"]),
+        others: Some(&[
+            "aho-corasick",
+            "lz4_flex",
+            "memchr",
+            "schemars",
+            "serde",
+            "zerocopy",
+        ]),
     },
     Layer {
         folder: "runtime",

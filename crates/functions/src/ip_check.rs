@@ -75,9 +75,11 @@ impl NetworkFunction for IpCheck {
                  be found are looked at here, and counted as bad_header where it is at fault. A checksum of zero that was left for a network \
                  card to fill in counts as bad. Packets that are not IP pass.",
         needs: Needs::Network,
-        reads: Parts::NETWORK.and(Parts::TRANSPORT).and(Parts::PAYLOAD),
+        // A check of the transport's checksum parses the packet anew, from its first byte.
+        reads: Parts::ALL,
         drops: FAULTS,
         counters: FAULTS,
+        cycles: 10,
         ..Descriptor::new("ip-check", "checks IP headers")
     };
 

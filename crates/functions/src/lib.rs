@@ -2,6 +2,9 @@
 //! them that chain files may name.
 
 pub mod asset;
+pub mod classifier;
+pub mod compression;
+pub mod counter;
 pub mod filter;
 pub mod firewall;
 #[cfg(test)]
@@ -10,6 +13,7 @@ pub mod http;
 pub mod http_classifier;
 pub mod ids;
 pub mod ip_check;
+mod length;
 pub mod load_balancer;
 pub mod mac_swap;
 pub mod monitor;

@@ -5,6 +5,7 @@ use serde::Deserialize;
 use weir_nf::packet::{HeaderFlags, LinkType, frame_flags, protocol::ethertype};
 use weir_nf::prelude::*;
 
+use crate::length::LENGTH;
 use crate::name::Name;
 
 /// What is recorded besides the counters.
@@ -180,10 +181,11 @@ impl NetworkFunction for Monitor {
                  4,294,967,295 packets and 256 TiB and then stays there. Tags by id have room \
                  for all 4,096 ids.",
         needs: Needs::Flow,
-        reads: Parts::LINK.and(Parts::NETWORK).and(Parts::TRANSPORT),
+        reads: Parts::NETWORK.and(Parts::TRANSPORT).and(LENGTH),
         counters: &COUNTERS,
         tally: 4_096,
         events: true,
+        cycles: 15,
         ..Descriptor::new("monitor", "counts traffic and writes flow records")
     };
 

@@ -5,6 +5,8 @@ use serde::Deserialize;
 use weir_nf::packet::checksum::Change;
 use weir_nf::prelude::*;
 
+use crate::length::LENGTH;
+
 /// Settings of [`Policer`].
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
@@ -234,11 +236,12 @@ marked with a DSCP, or sent out by the link `exceeded`.
 Tokens are counted exactly (10⁻⁹ of a bit), by the packets' own times; time that
 runs backwards adds none. Packets of no flow pass.",
         needs: Needs::Flow,
-        reads: Parts::NETWORK,
+        reads: Parts::NETWORK.and(LENGTH),
         writes: Parts::NETWORK,
         drops: &["exceeded"],
         labels: &["exceeded"],
         counters: &["marked", "exceeded"],
+        cycles: 15,
         ..Descriptor::new("policer", "A rate and a burst for each flow (token bucket)")
     };
 

@@ -3,6 +3,9 @@
 use weir_nf::host::Kind;
 
 use crate::asset::AssetMonitor;
+use crate::classifier::Classifier;
+use crate::compression::{PayloadCompressor, PayloadDecompressor};
+use crate::counter::PacketCounter;
 use crate::filter::Filter;
 use crate::firewall::Firewall;
 use crate::http::Http;
@@ -23,6 +26,8 @@ use crate::url_validator::UrlValidator;
 
 const KINDS: &[Kind] = &[
     Kind::of::<AssetMonitor>(),
+    Kind::of::<Classifier>(),
+    Kind::of::<PacketCounter>(),
     Kind::of::<Filter>(),
     Kind::of::<Firewall>(),
     Kind::of::<FlowNop>(),
@@ -35,6 +40,8 @@ const KINDS: &[Kind] = &[
     Kind::of::<Monitor>(),
     Kind::of::<Nat44>(),
     Kind::of::<Nop>(),
+    Kind::of::<PayloadCompressor>(),
+    Kind::of::<PayloadDecompressor>(),
     Kind::of::<Policer>(),
     Kind::of::<SizeHistogram>(),
     Kind::of::<Ttl>(),

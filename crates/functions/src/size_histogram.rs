@@ -5,6 +5,8 @@ use serde::Deserialize;
 use weir_nf::packet::frame_flags;
 use weir_nf::prelude::*;
 
+use crate::length::LENGTH;
+
 /// What counts as the size of a packet.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
@@ -32,6 +34,7 @@ impl NetworkFunction for SizeHistogram {
                  the buckets of RFC 2819 (RMON): up to 64 bytes, 65 to 127, 128 to 255, 256 to \
                  511, 512 to 1,023, 1,024 to 1,518, and beyond these 1,519 to 9,216 and more \
                  (jumbo frames, and segments that a network card has merged).",
+        reads: LENGTH,
         counters: &[
             "size_to_64",
             "size_65_to_127",
@@ -42,6 +45,7 @@ impl NetworkFunction for SizeHistogram {
             "size_1519_to_9216",
             "size_over_9216",
         ],
+        cycles: 5,
         ..Descriptor::new("size-histogram", "counts packets by size")
     };
 

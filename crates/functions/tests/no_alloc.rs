@@ -6,11 +6,14 @@ mod support;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use support::settings::needed;
 use support::{load, traces};
-use weir_functions::{ids::Ids, kinds, load_balancer::LoadBalancer, nat44::Nat44};
-use weir_nf::host::{FlowOptions, Settings};
-use weir_nf::packet::{FrameMeta, FramePool, LinkType, MemoryLayout, Time};
-use weir_nf::{NetworkFunction, NoSources, SetUp};
+use weir_functions::compression::PayloadCompressor;
+use weir_functions::kinds;
+use weir_io::capture::OwnedRecord;
+use weir_nf::host::FlowOptions;
+use weir_nf::packet::{FrameMeta, FramePool, LinkType, MemoryLayout, Side, Time};
+use weir_nf::{NoSources, SetUp};
 use weir_runtime::harness::Harness;
 use weir_runtime::{Runtime, RuntimeConfig};
 
@@ -48,40 +51,19 @@ const CAPTURES: [&str; 4] = [
     "a-mixed/malcolm-test-artifacts__Modicon.pcap",
 ];
 
-fn typed<N: NetworkFunction>(settings: serde_json::Value) -> Settings
-where
-    N::Settings: Send,
-{
-    let settings: N::Settings = serde_json::from_value(settings).expect("the settings can be read");
-    Box::new(settings)
-}
-
-/// Settings of the functions that can't do without.
-fn settings(name: &str) -> Option<Settings> {
-    match name {
-        "nat44" => Some(typed::<Nat44>(serde_json::json!({
-            "pool": "198.18.0.0/30",
-            // Nearly everyone, so that nearly everything is translated.
-            "inside": "0.0.0.0/1,128.0.0.0/2,192.0.0.0/6,196.0.0.0/7"
-        }))),
-        // Rules for all groups, some of which match nearly everywhere.
-        "ids" => Some(typed::<Ids>(serde_json::json!({
-            "midstream": true,
-            "rules": "alert tcp any any -> any any (content:\"HTTP/1\"; sid:1;)\n\
-                alert tcp any any -> any any (content:\"a\"; content:\"e\"; distance:1; sid:2;)\n\
-                alert tcp any any -> any any (content:!\"Host\"; content:\"GET \"; sid:3;)\n\
-                alert tcp any any -> any any (content:\"zqzq\"; flowbits:set,a; sid:4;)\n\
-                alert udp any any -> any any (content:\"|00 01|\"; sid:5;)\n\
-                alert ip any any -> any any (ttl:>1; sid:6;)\n"
-        }))),
-        "load-balancer" => Some(typed::<LoadBalancer>(serde_json::json!({
-            "services": [{
-                "vip": "10.0.0.1,192.168.1.1,192.168.0.1,198.189.255.75,10.0.2.2",
-                "backends": [{ "address": "198.18.1.1" }, { "address": "198.18.1.2" }]
-            }]
-        }))),
-        _ => None,
-    }
+/// What a decompressor has to do with: the packets as they come from a compressor.
+fn compressed(packets: &[OwnedRecord]) -> Vec<OwnedRecord> {
+    let mut compressor = Harness::of::<PayloadCompressor>(Default::default());
+    let coded = packets.iter().filter_map(|packet| {
+        let link = LinkType::from_dlt(packet.dlt);
+        compressor.queue_link(Side::Inside, link, &packet.data);
+        let mut packet = packet.clone();
+        packet.data = compressor.flush().pop()?.bytes;
+        Some(packet)
+    });
+    let coded = coded.collect();
+    assert!(compressor.counter("payload-compressor", "compressed") > 1_000);
+    coded
 }
 
 #[test]
@@ -94,12 +76,18 @@ fn no_stock_function_allocates_for_a_packet() {
     assert!(packets.len() > 10_000, "the captures are there");
     let mut pool = FramePool::with_layout(MemoryLayout::default());
     let mut unbuilt = Vec::new();
+    let coded = compressed(&packets);
     for kind in kinds() {
         let name = kind.descriptor.name;
+        let packets = if name == "payload-decompressor" {
+            &coded
+        } else {
+            &packets
+        };
         let (mut pools, mut warnings) = (Vec::new(), Vec::new());
         let mut sources = NoSources;
         let mut set_up = SetUp::new(&mut sources, &mut pools, &mut warnings, 7);
-        let settings = settings(name).unwrap_or_else(kind.default);
+        let settings = needed(name).unwrap_or_else(kind.default);
         let processor = match (kind.make)(settings, &mut set_up) {
             Ok(processor) => processor,
             Err(error) => {
@@ -146,5 +134,9 @@ fn no_stock_function_allocates_for_a_packet() {
         runtime.finish(&mut pool);
         assert_eq!(pool.outstanding(), 0, "{name} leaks frames");
     }
-    assert_eq!(unbuilt, Vec::<String>::new(), "give them settings above");
+    assert_eq!(
+        unbuilt,
+        Vec::<String>::new(),
+        "give them settings in support/settings.rs"
+    );
 }

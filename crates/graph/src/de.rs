@@ -137,7 +137,7 @@ impl<'a> NodeDe<'a> {
 }
 
 /// A scalar by YAML 1.2's core schema.
-enum Scalar {
+pub(crate) enum Scalar {
     Null,
     Bool(bool),
     Unsigned(u64),
@@ -146,7 +146,8 @@ enum Scalar {
     Text,
 }
 
-fn resolve(text: &str, plain: bool) -> Scalar {
+/// What a scalar is.
+pub(crate) fn resolve(text: &str, plain: bool) -> Scalar {
     if !plain {
         return Scalar::Text;
     }

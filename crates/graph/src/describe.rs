@@ -8,6 +8,7 @@ use weir_nf::{Needs, Scope};
 use weir_packet::IcmpKey;
 
 use crate::load::Chain;
+use crate::template::Instance;
 use crate::units::show_duration;
 
 /// A chain in words. [`fmt::Display`] prints it for people.
@@ -26,8 +27,27 @@ pub struct Description {
     pub unit: Option<String>,
     /// How flows are kept; none where they are not.
     pub flows: Option<FlowsDescription>,
-    /// Its functions in the order in which they run.
+    /// Its entries that name templates.
+    pub templates: Vec<InstanceDescription>,
+    /// Its functions in the order in which they run, those of templates as
+    /// `INSTANCE/PROCESSOR`.
     pub functions: Vec<FunctionDescription>,
+}
+
+/// An entry that names a template.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct InstanceDescription {
+    /// Its name in the chain.
+    pub name: String,
+    /// Its template.
+    pub template: String,
+    /// One line about it.
+    pub summary: String,
+    /// Its processors.
+    pub processors: Vec<String>,
+    /// Processors that its settings leave out.
+    pub left_out: Vec<String>,
 }
 
 /// A port.
@@ -178,7 +198,18 @@ pub fn describe(chain: &Chain) -> Description {
         },
         unit: keeps_flows.then(|| widest.describe()),
         flows: keeps_flows.then(|| flows(chain)),
+        templates: chain.instances.iter().map(instance).collect(),
         functions: functions.collect(),
+    }
+}
+
+fn instance(instance: &Instance) -> InstanceDescription {
+    InstanceDescription {
+        name: instance.name.clone(),
+        template: instance.template.clone(),
+        summary: instance.summary.clone(),
+        processors: instance.processors.clone(),
+        left_out: instance.left_out.clone(),
     }
 }
 
@@ -250,6 +281,18 @@ impl fmt::Display for Description {
                 "  flows   none are kept; packets are read to the {}",
                 self.needs
             )?,
+        }
+        for instance in &self.templates {
+            let named = match instance.name == instance.template {
+                true => String::new(),
+                false => format!(" ({})", instance.template),
+            };
+            let processors = instance.processors.join(", ");
+            write!(f, "  {}{named} is {processors}", instance.name)?;
+            match instance.left_out.as_slice() {
+                [] => writeln!(f)?,
+                left_out => writeln!(f, "; left out: {}", left_out.join(", "))?,
+            }
         }
         let width = |of: &dyn Fn(&FunctionDescription) -> usize| {
             self.functions.iter().map(of).max().unwrap_or(0)

@@ -190,6 +190,10 @@ pub(crate) struct Texts {
 }
 
 impl Texts {
+    pub(crate) fn count(&self) -> u32 {
+        self.list.len() as u32
+    }
+
     pub(crate) fn add(&mut self, name: String, text: String) -> u32 {
         self.list.push((name, text));
         (self.list.len() - 1) as u32
@@ -251,6 +255,15 @@ pub(crate) struct Report<'t> {
     errors: usize,
     /// Places with an error that explains every later one there.
     misspelt: Vec<Span>,
+    remark: Option<Remark>,
+}
+
+/// What is added to errors in templates: for whom the template is read.
+#[derive(Debug)]
+pub(crate) struct Remark {
+    /// First text of a template.
+    pub(crate) from: u32,
+    pub(crate) note: String,
 }
 
 impl<'t> Report<'t> {
@@ -260,7 +273,14 @@ impl<'t> Report<'t> {
             list: Vec::new(),
             errors: 0,
             misspelt: Vec::new(),
+            remark: None,
         }
+    }
+
+    /// What is said behind errors in templates from now on; gives what was said
+    /// before.
+    pub(crate) fn remark(&mut self, remark: Option<Remark>) -> Option<Remark> {
+        core::mem::replace(&mut self.remark, remark)
     }
 
     pub(crate) fn errors(&self) -> usize {
@@ -295,8 +315,18 @@ impl<'t> Report<'t> {
             return;
         }
         let mut diagnostic = self.at(Severity::Error, span, message);
-        diagnostic.help = help.filter(|help| !help.is_empty());
+        diagnostic.help = self.remarked(span.text, help.filter(|help| !help.is_empty()));
         self.push(diagnostic);
+    }
+
+    /// A help about one of the texts, with what is said behind errors in
+    /// templates.
+    pub(crate) fn remarked(&self, text: u32, help: Option<String>) -> Option<String> {
+        let remark = self.remark.as_ref().filter(|remark| text >= remark.from);
+        match (help, remark) {
+            (Some(help), Some(remark)) => Some(format!("{help} ({})", remark.note)),
+            (help, remark) => help.or_else(|| remark.map(|remark| remark.note.clone())),
+        }
     }
 
     /// An error in how a scalar is spelled; what else may be wrong with it is

@@ -24,7 +24,8 @@
 //!
 //! The way goes from text to a tree with places (`tree`), to chains as written
 //! (`raw`), with overrides in them (`overrides`), to what was meant (`flows`,
-//! `ports`, `selector`, `links`), to functions that are built (`load`).
+//! `ports`, `selector`, `links`), to the processors of its entries (`template`),
+//! to functions that are built (`load`).
 
 pub mod compile;
 mod de;
@@ -37,6 +38,7 @@ mod load;
 mod nearest;
 mod overrides;
 pub mod picture;
+mod plan_key;
 mod ports;
 mod raw;
 mod read;
@@ -44,20 +46,26 @@ mod schema;
 mod script;
 mod script_schema;
 mod selector;
+mod template;
 mod tree;
 mod units;
 
 pub use describe::{
-    Description, FlowsDescription, FunctionDescription, LinkDescription, PortDescription, describe,
+    Description, FlowsDescription, FunctionDescription, InstanceDescription, LinkDescription,
+    PortDescription, describe,
 };
 pub use diagnostic::{Diagnostic, Severity, render};
-pub use load::{Chain, ChainFile, Input, load};
+pub use load::{Chain, ChainFile, Input, load, load_with};
 pub use overrides::Override;
 pub use ports::PortDecl;
-pub use schema::schema;
+pub use schema::{schema, schema_with};
 pub use script::{
     MOST_RUNTIMES, Script, ScriptCommand, ScriptFlows, ScriptMode, ScriptStep, ScriptTime,
     load_script,
 };
 pub use script_schema::script_schema;
 pub use selector::Selector;
+pub use template::{
+    Instance, SettingDescription, TemplateDescription, TemplateLabel, TemplateLink,
+    TemplateProcessor, TemplateText, Templates, describe_templates, template_schema,
+};

@@ -2,32 +2,68 @@
 
 use std::collections::VecDeque;
 
-use weir_nf::host::{Kind, Target};
-
 use crate::diagnostic::Report;
 use crate::nearest::{listed, suggestion};
-use crate::raw::RawEntry;
+use crate::raw::{RawEntry, RawLink};
 use crate::tree::shorten;
 
 /// Label of the link that every function has.
-const PASS: &str = "pass";
+pub(crate) const PASS: &str = "pass";
 
-/// Where the links of each entry lead: `pass`, then its labels. Entries are
-/// numbered as they are written; reports what leads nowhere, in circles, or to
-/// nobody.
+/// Where a link leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum To {
+    /// To the entry with this number.
+    Entry(usize),
+    /// Out: of a chain by 0, of a template by its label with this number (0 is
+    /// `pass`).
+    Exit(usize),
+    /// Nowhere.
+    Drop,
+}
+
+/// How the ways out are called where the entries are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Exits<'a> {
+    /// A chain's: `out`.
+    Chain,
+    /// A template's: `exit LABEL`, with the labels behind `pass`.
+    Template(&'a [&'a str]),
+}
+
+impl Exits<'_> {
+    const fn help(self) -> &'static str {
+        match self {
+            Exits::Chain => "a link leads to a later entry, `out` or `drop`",
+            Exits::Template(_) => "a link leads to a later processor, `exit LABEL` or `drop`",
+        }
+    }
+
+    const fn place(self) -> &'static str {
+        match self {
+            Exits::Chain => "this chain",
+            Exits::Template(_) => "this template",
+        }
+    }
+}
+
+/// Where the links of each entry lead: `pass`, then its labels (`None` for an
+/// unknown function's). Entries are numbered as they are written; reports what
+/// leads nowhere, in circles, or to nobody.
 pub(crate) fn resolve(
     entries: &[RawEntry],
-    kinds: &[Option<&Kind>],
+    labels: &[Option<Vec<&str>>],
+    exits: Exits<'_>,
     report: &mut Report<'_>,
-) -> Vec<Vec<Target>> {
+) -> Vec<Vec<To>> {
     let before = report.errors();
-    let mut next: Vec<Vec<Target>> = Vec::new();
-    for (number, (entry, kind)) in entries.iter().zip(kinds).enumerate() {
-        let labels: &[&str] = kind.map_or(&[], |kind| kind.descriptor.labels);
+    let mut next: Vec<Vec<To>> = Vec::new();
+    for (number, (entry, known)) in entries.iter().zip(labels).enumerate() {
+        let labels: &[&str] = known.as_deref().unwrap_or(&[]);
         let straight = if number + 1 < entries.len() {
-            Target::Node(number + 1)
+            To::Entry(number + 1)
         } else {
-            Target::Out
+            To::Exit(0)
         };
         let mut links = vec![straight; 1 + labels.len()];
         for link in &entry.links {
@@ -37,7 +73,7 @@ pub(crate) fn resolve(
             let place = match labels.iter().position(|label| *label == link.label) {
                 _ if link.label == PASS => Some(0),
                 Some(place) => Some(place + 1),
-                None if kind.is_none() => None,
+                None if known.is_none() => None,
                 None => {
                     let names: Vec<&str> =
                         [PASS].into_iter().chain(labels.iter().copied()).collect();
@@ -54,18 +90,18 @@ pub(crate) fn resolve(
                     None
                 }
             };
-            let target = target(number, link, entries, report);
+            let target = target(number, link, entries, exits, report);
             match (place.and_then(|place| links.get_mut(place)), target) {
                 (Some(place), Some(target)) => *place = target,
                 // Of an unknown function: still a way that packets may go.
-                (None, Some(target)) if kind.is_none() => links.push(target),
+                (None, Some(target)) if known.is_none() => links.push(target),
                 _ => {}
             }
         }
         next.push(links);
     }
-    loops(entries, &next, report);
-    if report.errors() == before && kinds.iter().all(Option::is_some) {
+    loops(entries, &next, exits, report);
+    if report.errors() == before && labels.iter().all(Option::is_some) {
         unreachable(entries, &next, report);
     }
     next
@@ -73,13 +109,19 @@ pub(crate) fn resolve(
 
 fn target(
     number: usize,
-    link: &crate::raw::RawLink,
+    link: &RawLink,
     entries: &[RawEntry],
+    exits: Exits<'_>,
     report: &mut Report<'_>,
-) -> Option<Target> {
-    match link.target.as_str() {
-        "out" => return Some(Target::Out),
-        "drop" => return Some(Target::Drop),
+) -> Option<To> {
+    match (link.target.as_str(), exits) {
+        ("drop", _) => return Some(To::Drop),
+        ("out", Exits::Chain) => return Some(To::Exit(0)),
+        (target, Exits::Template(labels)) => {
+            if let Some(label) = target.strip_prefix("exit ") {
+                return exit(label.trim(), labels, link, report);
+            }
+        }
         _ => {}
     }
     match entries.iter().position(|e| e.instance == link.target) {
@@ -87,32 +129,65 @@ fn target(
             report.error_help(
                 link.target_span,
                 format!("a loop: `{0}` leads to itself", link.target),
-                "a link leads to a later entry, `out` or `drop`",
+                exits.help(),
             );
             None
         }
-        Some(other) => Some(Target::Node(other)),
+        Some(other) => Some(To::Entry(other)),
         None => {
+            let ways: &[&str] = match exits {
+                Exits::Chain => &["out", "drop"],
+                Exits::Template(_) => &["exit pass", "drop"],
+            };
             let names: Vec<&str> = entries
                 .iter()
                 .map(|entry| entry.instance.as_str())
-                .chain(["out", "drop"])
+                .chain(ways.iter().copied())
                 .collect();
+            let help = match (link.target.as_str(), exits) {
+                ("out" | "exit" | "pass", Exits::Template(_)) => Some(
+                    "a template is left by `exit pass`, or by `exit LABEL` with one of its \
+                     `labels`"
+                        .to_owned(),
+                ),
+                (target, _) => suggestion(target, "a link leads to", &names),
+            };
             report.error_help(
                 link.target_span,
                 format!(
-                    "there is no instance `{}` in this chain",
-                    shorten(&link.target)
+                    "there is no instance `{}` in {}",
+                    shorten(&link.target),
+                    exits.place()
                 ),
-                suggestion(&link.target, "a link leads to", &names).unwrap_or_default(),
+                help.unwrap_or_default(),
             );
             None
         }
     }
 }
 
+/// A way out of a template.
+fn exit(label: &str, labels: &[&str], link: &RawLink, report: &mut Report<'_>) -> Option<To> {
+    if label == PASS {
+        return Some(To::Exit(0));
+    }
+    let place = labels.iter().position(|known| *known == label);
+    if place.is_none() {
+        let names: Vec<&str> = [PASS].into_iter().chain(labels.iter().copied()).collect();
+        report.error_help(
+            link.target_span,
+            format!("this template declares no label `{}`", shorten(label)),
+            match suggestion(label, "its labels", &names) {
+                Some(help) if help.starts_with("did") => help,
+                _ => format!("write `{}: MEANING` under `labels:`", shorten(label)),
+            },
+        );
+    }
+    place.map(|place| To::Exit(place + 1))
+}
+
 /// Reports every link that closes a circle: only links that lead backwards can.
-fn loops(entries: &[RawEntry], next: &[Vec<Target>], report: &mut Report<'_>) {
+fn loops(entries: &[RawEntry], next: &[Vec<To>], exits: Exits<'_>, report: &mut Report<'_>) {
     for (number, entry) in entries.iter().enumerate() {
         for link in &entry.links {
             let Some(back) = entries.iter().position(|e| e.instance == link.target) else {
@@ -120,7 +195,7 @@ fn loops(entries: &[RawEntry], next: &[Vec<Target>], report: &mut Report<'_>) {
             };
             let leads = next
                 .get(number)
-                .is_some_and(|links| links.contains(&Target::Node(back)));
+                .is_some_and(|links| links.contains(&To::Entry(back)));
             if back >= number || !leads {
                 continue;
             }
@@ -136,14 +211,14 @@ fn loops(entries: &[RawEntry], next: &[Vec<Target>], report: &mut Report<'_>) {
             report.error_help(
                 link.target_span,
                 format!("a loop: {}", names.join(" → ")),
-                "a link leads to a later entry, `out` or `drop`",
+                exits.help(),
             );
         }
     }
 }
 
 /// A shortest way from one entry to another, both included.
-fn way(from: usize, to: usize, next: &[Vec<Target>]) -> Option<Vec<usize>> {
+fn way(from: usize, to: usize, next: &[Vec<To>]) -> Option<Vec<usize>> {
     let mut before: Vec<Option<usize>> = vec![None; next.len()];
     let mut queue = VecDeque::from([from]);
     while let Some(at) = queue.pop_front() {
@@ -158,7 +233,7 @@ fn way(from: usize, to: usize, next: &[Vec<Target>]) -> Option<Vec<usize>> {
             return Some(way);
         }
         for target in next.get(at).into_iter().flatten() {
-            if let Target::Node(other) = target
+            if let To::Entry(other) = target
                 && *other != from
                 && let Some(place) = before.get_mut(*other)
                 && place.is_none()
@@ -171,7 +246,7 @@ fn way(from: usize, to: usize, next: &[Vec<Target>]) -> Option<Vec<usize>> {
     None
 }
 
-fn unreachable(entries: &[RawEntry], next: &[Vec<Target>], report: &mut Report<'_>) {
+fn unreachable(entries: &[RawEntry], next: &[Vec<To>], report: &mut Report<'_>) {
     for (number, entry) in entries.iter().enumerate() {
         if number > 0 && way(0, number, next).is_none() {
             report.error_help(
@@ -188,10 +263,10 @@ fn unreachable(entries: &[RawEntry], next: &[Vec<Target>], report: &mut Report<'
 
 /// The entries in an order in which every link leads forward, as written where
 /// possible. Must be free of loops.
-pub(crate) fn order(next: &[Vec<Target>]) -> Vec<usize> {
+pub(crate) fn order(next: &[Vec<To>]) -> Vec<usize> {
     let mut waiting = vec![0usize; next.len()];
     for target in next.iter().flatten() {
-        if let Target::Node(other) = target
+        if let To::Entry(other) = target
             && let Some(count) = waiting.get_mut(*other)
         {
             *count += 1;
@@ -203,7 +278,7 @@ pub(crate) fn order(next: &[Vec<Target>]) -> Vec<usize> {
         done[at] = true;
         order.push(at);
         for target in &next[at] {
-            if let Target::Node(other) = target
+            if let To::Entry(other) = target
                 && let Some(count) = waiting.get_mut(*other)
             {
                 *count -= 1;
@@ -219,13 +294,13 @@ mod tests {
 
     #[test]
     fn order_puts_every_link_forward_and_keeps_what_it_can() {
-        use Target::{Node, Out};
+        use To::{Entry as Node, Exit};
         // 0 -> 2 or 3, 2 -> 1, 1 -> 3: written 0 1 2 3, runs 0 2 1 3.
         let next = [
             vec![Node(2), Node(3)],
             vec![Node(3)],
             vec![Node(1)],
-            vec![Out],
+            vec![Exit(0)],
         ];
         assert_eq!(order(&next), [0, 2, 1, 3]);
         assert_eq!(way(0, 3, &next), Some(vec![0, 3]));

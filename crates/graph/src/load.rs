@@ -2,20 +2,22 @@
 
 use std::collections::BTreeMap;
 
-use weir_nf::host::{FlowOptions, Kind, MAX_LABELS, Node as StageNode, Settings, SharedProcessor};
+use weir_nf::host::{FlowOptions, Kind, Node as StageNode, Settings, SharedProcessor};
 use weir_nf::host::{Stage, Target};
-use weir_nf::{Descriptor, Scope, SetUp, SettingsError, Sources};
+use weir_nf::{Scope, SetUp, SettingsError, Sources};
 use weir_packet::Side;
 
+use crate::compile::{Effects, Graph, Options, Processor};
 use crate::de::{NodeDe, Track};
-use crate::diagnostic::{Diagnostic, Report, Severity, Span, Texts};
-use crate::nearest::nearest;
+use crate::diagnostic::{Diagnostic, Remark, Report, Severity, Span, Texts};
+use crate::links::{Exits, To};
 use crate::overrides::{self, Override};
 use crate::ports::{self, PortDecl};
-use crate::raw::{self, RawChain, RawEntry};
+use crate::raw::{self, RawChain};
 use crate::selector::{self, Selector};
-use crate::tree::{self, Node, Value, shorten};
-use crate::{flows, links};
+use crate::template::{self, Flat, Instance, Library, Of, Templates};
+use crate::tree::{self, Node, Value};
+use crate::{flows, links, plan_key};
 
 /// What a load is made of.
 #[derive(Clone, Copy, Debug)]
@@ -44,8 +46,15 @@ pub struct ChainFile {
 /// A chain, ready to run.
 #[derive(Clone, Debug)]
 pub struct Chain {
-    /// Its functions and how it keeps flows.
+    /// Its functions as written, those of templates among them, and how it
+    /// keeps flows.
     pub stage: Stage,
+    /// The same as a graph: its nodes are the stage's, in their order.
+    pub graph: Graph,
+    /// How it is to be compiled.
+    pub plan: Options,
+    /// Its entries that name templates, and what became of them.
+    pub instances: Vec<Instance>,
     /// Its ports.
     pub ports: Vec<PortDecl>,
     /// Which packets it takes.
@@ -69,7 +78,8 @@ impl ChainFile {
 }
 
 /// Reads a chain file, checks it, and builds its functions. `sources` gives the
-/// texts that settings name.
+/// texts that settings name. Entries may name the templates that come with weir;
+/// [`load_with`] takes more.
 ///
 /// # Errors
 ///
@@ -93,17 +103,38 @@ impl ChainFile {
 /// assert_eq!(errors[0].message, "there is no function `firewall`");
 /// ```
 pub fn load(input: &Input<'_>, sources: &mut dyn Sources) -> Result<ChainFile, Vec<Diagnostic>> {
+    load_with(input, &Templates::shipped(), sources)
+}
+
+/// [`load`] with these templates.
+///
+/// # Errors
+///
+/// As [`load`]; what is wrong with a template, too.
+pub fn load_with(
+    input: &Input<'_>,
+    templates: &Templates,
+    sources: &mut dyn Sources,
+) -> Result<ChainFile, Vec<Diagnostic>> {
     let mut texts = Texts::default();
     // A byte order mark is no part of the first line.
     let text = input.text.strip_prefix('\u{feff}').unwrap_or(input.text);
     let file = texts.add(input.name.to_owned(), text.to_owned());
     let set = overrides::texts(input.overrides, &mut texts);
+    let library = Library::texts(templates, input.kinds, &mut texts);
     let mut report = Report::new(&texts);
     let mut sources = Recorder {
         inner: sources,
         texts: BTreeMap::new(),
     };
-    let chains = chains(input, (file, text), &set, &mut sources, &mut report);
+    let chains = chains(
+        input,
+        (file, text),
+        &set,
+        library,
+        &mut sources,
+        &mut report,
+    );
     let failed = report.errors() > 0;
     let list = report.finish();
     if failed {
@@ -134,6 +165,7 @@ fn chains(
     input: &Input<'_>,
     (file, text): (u32, &str),
     set: &[u32],
+    mut library: Library,
     sources: &mut Recorder<'_>,
     report: &mut Report<'_>,
 ) -> Vec<Chain> {
@@ -159,6 +191,13 @@ fn chains(
     if !raw.is_empty() {
         overrides::apply(input.overrides, set, &mut raw, report);
     }
+    let before = report.errors();
+    let entries = raw.iter().flat_map(|chain| &chain.entries);
+    library.read(entries, input.kinds, report);
+    let templates = Sound {
+        library: &library,
+        sound: report.errors() == before,
+    };
     let mut chains: Vec<Chain> = Vec::new();
     let mut all: Option<&RawChain> = None;
     let mut shadowed = false;
@@ -178,7 +217,7 @@ fn chains(
         if raw.selector.is_none() {
             all = all.or(Some(raw));
         }
-        let chain = chain(input, number, raw, sources, report);
+        let chain = chain(input, number, raw, templates, sources, report);
         for port in &chain.ports {
             let (side, owner) = *sides
                 .entry(port.name.clone())
@@ -202,10 +241,18 @@ fn chains(
     chains
 }
 
+/// The templates, and whether all of them are right.
+#[derive(Clone, Copy)]
+struct Sound<'l> {
+    library: &'l Library,
+    sound: bool,
+}
+
 fn chain(
     input: &Input<'_>,
     number: usize,
     raw: &RawChain,
+    templates: Sound<'_>,
     sources: &mut Recorder<'_>,
     report: &mut Report<'_>,
 ) -> Chain {
@@ -221,53 +268,79 @@ fn chain(
         Some(node) => flows::read(node, report),
         None => FlowOptions::default(),
     };
-    let kinds: Vec<Option<&Kind>> = raw
+    let library = templates.library;
+    let mut of: Vec<Option<Of<'_>>> = raw
         .entries
         .iter()
-        .map(|entry| kind(entry, input.kinds, report))
+        .map(|entry| template::of(entry, input.kinds, library, report))
         .collect();
-    let next = links::resolve(&raw.entries, &kinds, report);
+    let labels = template::labels(&of);
+    let next = links::resolve(&raw.entries, &labels, Exits::Chain, report);
+    if !templates.sound {
+        // What is wrong with them was said.
+        of.iter_mut()
+            .for_each(|of| *of = of.filter(|of| matches!(of, Of::Function(_))));
+    }
+    let (flats, instances) =
+        template::expand(&raw.entries, &of, &next, library, input.kinds, report);
 
     let mut pools = Vec::new();
     let mut built: Vec<Option<SharedProcessor>> = Vec::new();
-    for (entry, kind) in raw.entries.iter().zip(&kinds) {
-        built.push(kind.and_then(|kind| {
-            let settings = settings(entry, kind, report)?;
-            let mut warnings = Vec::new();
-            let mut set_up = SetUp::new(sources, &mut pools, &mut warnings, input.seed);
-            let made = (kind.make)(settings, &mut set_up);
-            for warning in warnings {
-                report.warning(entry.kind_span, format!("{}: {warning}", entry.instance));
-            }
-            made.map_err(|error| refused(entry, error, sources, report))
-                .ok()
-        }));
+    for flat in &flats {
+        let remark = flat.note.as_ref().map(|note| Remark {
+            from: library.first_text(),
+            note: note.clone(),
+        });
+        let before = report.remark(remark);
+        built.push(build(flat, input.seed, &mut pools, sources, report));
+        report.remark(before);
     }
-    scopes(&raw.entries, &kinds, &built, report);
+    scopes(&flats, &built, report);
 
     let order = if report.errors() == 0 {
+        let next: Vec<Vec<To>> = flats.iter().map(|flat| flat.next.clone()).collect();
         links::order(&next)
     } else {
         Vec::new()
     };
-    let place = |target: &Target| match target {
-        Target::Node(other) => match order.iter().position(|at| at == other) {
+    let place = |to: &To| match to {
+        To::Entry(other) => match order.iter().position(|at| at == other) {
             Some(place) => Target::Node(place),
             None => Target::Out,
         },
-        target => *target,
+        To::Exit(_) => Target::Out,
+        To::Drop => Target::Drop,
     };
-    let nodes = order
-        .iter()
-        .filter_map(|&at| {
-            Some(StageNode {
-                name: raw.entries.get(at)?.instance.clone(),
-                processor: built.get(at)?.clone()?,
-                same_as: None,
-                next: next.get(at)?.iter().map(place).collect(),
-            })
-        })
-        .collect();
+    let mut nodes = Vec::new();
+    let mut graph = Graph::default();
+    for at in &order {
+        let (Some(flat), Some(Some(processor))) = (flats.get(*at), built.get(*at)) else {
+            continue;
+        };
+        let next: Vec<Target> = flat.next.iter().map(place).collect();
+        graph.nodes.push(Processor {
+            name: flat.name.clone(),
+            instance: flat.instance.clone(),
+            kind: flat.kind.descriptor.name.to_owned(),
+            settings: template::canonical(flat.settings.as_ref()),
+            effects: Effects::of(processor),
+            labels: template::link_names(flat.kind),
+            next: next.clone(),
+            same_as: None,
+        });
+        nodes.push(StageNode {
+            name: flat.name.clone(),
+            processor: processor.clone(),
+            same_as: None,
+            next,
+        });
+    }
+    // A chain with mistakes has no graph to hold the options against.
+    let known = (report.errors() == 0).then_some(&graph);
+    let plan = match &raw.plan {
+        Some(node) => plan_key::read(node, known, report),
+        None => Options::default(),
+    };
     Chain {
         stage: Stage {
             chain: raw.name.clone(),
@@ -277,64 +350,46 @@ fn chain(
             flows,
             pools,
         },
+        graph,
+        plan,
+        instances,
         ports,
         selector,
     }
 }
 
-/// The function that an entry names.
-fn kind<'k>(entry: &RawEntry, kinds: &'k [Kind], report: &mut Report<'_>) -> Option<&'k Kind> {
-    let found = kinds.iter().find(|k| k.descriptor.name == entry.kind);
-    let Some(kind) = found else {
-        if entry.kind.is_empty() {
-            return None; // reported where it was read
-        }
-        let near = nearest(&entry.kind, kinds.iter().map(|kind| kind.descriptor.name));
-        report.error_help(
-            entry.kind_span,
-            format!("there is no function `{}`", shorten(&entry.kind)),
-            match near {
-                Some(near) => format!("did you mean `{near}`? `weir nf list` shows all"),
-                None => "`weir nf list` shows all".to_owned(),
-            },
-        );
-        return None;
-    };
-    let descriptor = kind.descriptor;
-    if descriptor.labels.len() >= MAX_LABELS || descriptor.buffers > Descriptor::MAX_BUFFERS {
-        report.error(
-            entry.kind_span,
-            format!(
-                "the function `{}` declares more than {} labels or {} side buffers: \
-                 it can't be used",
-                entry.kind,
-                MAX_LABELS - 1,
-                Descriptor::MAX_BUFFERS
-            ),
-        );
-        return None;
+/// Builds a processor from its settings.
+fn build(
+    flat: &Flat<'_>,
+    seed: u64,
+    pools: &mut Vec<weir_nf::PoolSpec>,
+    sources: &mut Recorder<'_>,
+    report: &mut Report<'_>,
+) -> Option<SharedProcessor> {
+    let settings = settings(flat, report)?;
+    let mut warnings = Vec::new();
+    let mut set_up = SetUp::new(sources, pools, &mut warnings, seed);
+    let made = (flat.kind.make)(settings, &mut set_up);
+    for warning in warnings {
+        report.warning(flat.instance_span, format!("{}: {warning}", flat.name));
     }
-    Some(kind)
+    made.map_err(|error| refused(flat, error, sources, report))
+        .ok()
 }
 
 /// The scopes of a stage nest, so that the coarsest is its unit. A function
 /// that was built says its scope under its settings; one whose settings are
 /// wrong is judged by its descriptor, to tell both mistakes at once.
-fn scopes(
-    entries: &[RawEntry],
-    kinds: &[Option<&Kind>],
-    built: &[Option<SharedProcessor>],
-    report: &mut Report<'_>,
-) {
-    let known: Vec<(&RawEntry, Scope)> = entries
+fn scopes(flats: &[Flat<'_>], built: &[Option<SharedProcessor>], report: &mut Report<'_>) {
+    let known: Vec<(&Flat<'_>, Scope)> = flats
         .iter()
-        .zip(kinds.iter().zip(built))
-        .filter_map(|(entry, (kind, built))| {
+        .zip(built)
+        .map(|(flat, built)| {
             let scope = match built {
                 Some(processor) => processor.scope(),
-                None => kind.as_ref()?.descriptor.scope,
+                None => flat.kind.descriptor.scope,
             };
-            Some((entry, scope))
+            (flat, scope)
         })
         .collect();
     for (number, (entry, scope)) in known.iter().enumerate() {
@@ -344,13 +399,13 @@ fn scopes(
             .find(|(_, before)| !before.nests(*scope));
         if let Some((first, before)) = conflict {
             report.error_help(
-                entry.kind_span,
+                entry.instance_span,
                 format!(
                     "`{}` keeps its state per {}, `{}` per {}: neither contains the other, \
                      so they can't be in one chain",
-                    entry.instance,
+                    entry.name,
                     scope.describe(),
-                    first.instance,
+                    first.name,
                     before.describe()
                 ),
                 "put them in two chains, one behind the other, or leave one out",
@@ -359,8 +414,9 @@ fn scopes(
     }
 }
 
-/// The settings of an entry, typed.
-fn settings(entry: &RawEntry, kind: &Kind, report: &mut Report<'_>) -> Option<Settings> {
+/// The settings of a processor, typed.
+fn settings(entry: &Flat<'_>, report: &mut Report<'_>) -> Option<Settings> {
+    let kind = entry.kind;
     let node = match &entry.settings {
         Some(node) if !node.is_null() => node,
         _ => return Some((kind.default)()),
@@ -383,7 +439,8 @@ fn settings(entry: &RawEntry, kind: &Kind, report: &mut Report<'_>) -> Option<Se
                 None => (node.span, error.to_string(), None),
             };
             // The settings as a whole are shown by the function's name.
-            if span == node.span && matches!(node.value, Value::Map(_)) {
+            let beside = span.text == entry.kind_span.text;
+            if span == node.span && beside && matches!(node.value, Value::Map(_)) {
                 span = entry.kind_span;
             }
             match help {
@@ -398,7 +455,7 @@ fn settings(entry: &RawEntry, kind: &Kind, report: &mut Report<'_>) -> Option<Se
 /// The place in the chain file of line and column of a text that stands in it, where each line
 /// of the text is part of a line of the file (it is not folded, and nothing in it is escaped).
 fn written_inline(
-    entry: &RawEntry,
+    entry: &Flat<'_>,
     path: &str,
     span: Span,
     (line, column): (usize, usize),
@@ -417,7 +474,7 @@ fn written_inline(
 
 /// Reports what the function itself said about its settings.
 fn refused(
-    entry: &RawEntry,
+    entry: &Flat<'_>,
     error: SettingsError,
     sources: &Recorder<'_>,
     report: &mut Report<'_>,
@@ -438,7 +495,7 @@ fn refused(
             let (line, column) = place;
             let here = (line, column, 1);
             let mut diagnostic = Diagnostic::new(Severity::Error, file, Some(text), here, message);
-            diagnostic.help = error.help;
+            diagnostic.help = report.remarked(span.text, error.help);
             report.push(diagnostic);
             return;
         }
@@ -449,7 +506,7 @@ fn refused(
             (line.max(1), column.max(1), 1),
             message,
         );
-        let asked = format!("`{}` at {}", entry.instance, report.texts.line(span));
+        let asked = format!("`{}` at {}", entry.name, report.texts.line(span));
         report.push(diagnostic.with_help(match error.help {
             Some(help) => format!("{help} (read for {asked})"),
             None => format!("read for {asked}"),
@@ -458,9 +515,9 @@ fn refused(
     }
     // Where the setting isn't written, its name says which one is meant.
     let message = if error.path.is_empty() {
-        format!("{}: {message}", entry.instance)
+        format!("{}: {message}", entry.name)
     } else {
-        format!("{}.{}: {message}", entry.instance, error.path)
+        format!("{}.{}: {message}", entry.name, error.path)
     };
     match error.help {
         Some(help) => report.error_help(span, message, help),

@@ -8,7 +8,7 @@ use crate::read;
 use crate::tree::{Node, shorten};
 
 /// Keys of a chain.
-pub(crate) const CHAIN_KEYS: [&str; 5] = ["chain", "ports", "match", "flows", "nfs"];
+pub(crate) const CHAIN_KEYS: [&str; 6] = ["chain", "ports", "match", "flows", "plan", "nfs"];
 /// Keys of a file with several chains.
 pub(crate) const FILE_KEYS: [&str; 2] = ["chains", "ports"];
 /// Most functions of a chain.
@@ -18,6 +18,25 @@ const MAX_CHAINS: usize = 255;
 /// Names that mean something else where an instance may be named.
 const RESERVED: [&str; 3] = ["out", "drop", "flows"];
 
+/// Where entries are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// `nfs:` of a chain.
+    Chain,
+    /// `processors:` of a template.
+    Template,
+}
+
+impl Form {
+    /// Keys that may stand beside a function's name.
+    const fn beside(self) -> &'static [&'static str] {
+        match self {
+            Form::Chain => &["as", "links"],
+            Form::Template => &["as", "links", "when"],
+        }
+    }
+}
+
 /// A chain.
 #[derive(Debug)]
 pub(crate) struct RawChain {
@@ -26,6 +45,7 @@ pub(crate) struct RawChain {
     pub(crate) ports: Option<Node>,
     pub(crate) selector: Option<Node>,
     pub(crate) flows: Option<Node>,
+    pub(crate) plan: Option<Node>,
     pub(crate) entries: Vec<RawEntry>,
 }
 
@@ -37,6 +57,8 @@ pub(crate) struct RawEntry {
     pub(crate) instance: String,
     pub(crate) settings: Option<Node>,
     pub(crate) links: Vec<RawLink>,
+    /// Condition under which it is there; templates only.
+    pub(crate) when: Option<Node>,
 }
 
 /// An entry of `links:`.
@@ -123,7 +145,7 @@ fn chain(node: &Node, alone: bool, report: &mut Report<'_>) -> Option<RawChain> 
             );
             Vec::new()
         }
-        Some(value) => nfs(value, report),
+        Some(value) => self::entries(value, Form::Chain, report),
     };
     let keep = |key: &str| node.get(key).cloned();
     Some(RawChain {
@@ -132,48 +154,57 @@ fn chain(node: &Node, alone: bool, report: &mut Report<'_>) -> Option<RawChain> 
         ports: keep("ports"),
         selector: keep("match"),
         flows: keep("flows"),
+        plan: keep("plan"),
         entries: functions,
     })
 }
 
-fn nfs(node: &Node, report: &mut Report<'_>) -> Vec<RawEntry> {
-    let what = "a list of functions, one at least";
+/// A list of entries, each with a name of its own.
+pub(crate) fn entries(node: &Node, form: Form, report: &mut Report<'_>) -> Vec<RawEntry> {
+    let (what, most, help) = match form {
+        Form::Chain => (
+            "a list of functions, one at least",
+            "functions: a chain has at most",
+            "split it into several chains",
+        ),
+        Form::Template => (
+            "a list of processors, one at least",
+            "processors: a template has at most",
+            "split it into several templates",
+        ),
+    };
     let items = read::list(node, what, report).unwrap_or(&[]);
     if let Some(item) = items.get(MAX_FUNCTIONS) {
-        report.error_help(
-            item.span,
-            format!(
-                "{} functions: a chain has at most {MAX_FUNCTIONS}",
-                items.len()
-            ),
-            "split it into several chains",
-        );
+        let message = format!("{} {most} {MAX_FUNCTIONS}", items.len());
+        report.error_help(item.span, message, help);
         return Vec::new();
     }
     let entries: Vec<(RawEntry, Option<Node>)> = items
         .iter()
-        .filter_map(|item| entry(item, report))
+        .filter_map(|item| entry(item, form, report))
         .collect();
     name_instances(entries, report)
 }
 
 /// An entry and its `as`.
-fn entry(item: &Node, report: &mut Report<'_>) -> Option<(RawEntry, Option<Node>)> {
+fn entry(item: &Node, form: Form, report: &mut Report<'_>) -> Option<(RawEntry, Option<Node>)> {
     let bare = |name: &str, span: Span| RawEntry {
         kind: name.to_owned(),
         kind_span: span,
         instance: String::new(),
         settings: None,
         links: Vec::new(),
+        when: None,
     };
     let Some(keys) = item.entries() else {
         let what = "the name of a function, or `NAME: {settings}`";
         let name = read::word(item, what, report)?;
         return Some((bare(name, item.span), None));
     };
+    let beside = form.beside();
     let mut functions = keys
         .iter()
-        .filter(|(key, _)| !matches!(key.text(), Some("as" | "links")));
+        .filter(|(key, _)| !beside.contains(&key.text().unwrap_or("")));
     let Some((key, settings)) = functions.next() else {
         report.error_help(
             item.span,
@@ -192,16 +223,27 @@ fn entry(item: &Node, report: &mut Report<'_>) -> Option<(RawEntry, Option<Node>
             other.span,
             format!("unknown key `{name}` beside the function `{}`", raw.kind),
             format!(
-                "settings are indented under `{}:`; beside it are `as` and `links`; \
+                "settings are indented under `{}:`; beside it are {}; \
                  another function begins with `- `",
-                raw.kind
+                raw.kind,
+                match form {
+                    Form::Chain => "`as` and `links`",
+                    Form::Template => "`as`, `links` and `when`",
+                }
             ),
         );
+    }
+    if form == Form::Template {
+        raw.when = item.get("when").cloned();
     }
     if let Some(links) = item.get("links") {
         let what = "a mapping of labels like `{pass: out}`";
         for (label, target) in read::map(links, what, report).unwrap_or(&[]) {
-            let Some(to) = read::word(target, "an instance, `out` or `drop`", report) else {
+            let what = match form {
+                Form::Chain => "an instance, `out` or `drop`",
+                Form::Template => "a processor, `exit LABEL` or `drop`",
+            };
+            let Some(to) = read::word(target, what, report) else {
                 continue;
             };
             raw.links.push(RawLink {

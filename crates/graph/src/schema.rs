@@ -6,26 +6,50 @@ use weir_nf::host::Kind;
 
 use crate::raw::MAX_FUNCTIONS;
 use crate::selector::PROTOCOLS;
-use crate::{flows, read};
+use crate::template::{TemplateDescription, settings_schema};
+use crate::{flows, plan_key, read};
 
 /// JSON Schema (draft 2020-12) of a chain file whose entries are of these
 /// kinds, with each one's settings under its name.
 pub fn schema(kinds: &[Kind]) -> Value {
+    schema_with(kinds, &[])
+}
+
+/// [`schema`] of chain files that may name these templates as well.
+pub fn schema_with(kinds: &[Kind], templates: &[TemplateDescription]) -> Value {
     let mut generator = SchemaSettings::draft2020_12().into_generator();
-    let entries: Vec<Value> = kinds
+    let mut entries: Vec<Value> = kinds
         .iter()
-        .map(|kind| entry(kind, (kind.schema)(&mut generator).to_value()))
+        .map(|kind| {
+            let d = kind.descriptor;
+            let settings = (kind.schema)(&mut generator).to_value();
+            let settings = json!({"anyOf": [settings, {"type": "null"}]});
+            entry(d.name, d.summary, d.labels, settings)
+        })
         .collect();
-    let bare: Vec<Value> = kinds
+    let mut bare: Vec<Value> = kinds
         .iter()
         .map(|kind| json!({"const": kind.descriptor.name, "description": kind.descriptor.summary}))
         .collect();
+    for template in templates {
+        let labels: Vec<&str> = template.labels.iter().map(|l| l.name.as_str()).collect();
+        let mut settings = settings_schema(template);
+        let optional = !template.settings.iter().any(|setting| setting.required);
+        if optional {
+            settings = json!({"anyOf": [settings, {"type": "null"}]});
+        }
+        entries.push(entry(&template.name, &template.summary, &labels, settings));
+        if optional {
+            bare.push(json!({"const": template.name, "description": template.summary}));
+        }
+    }
     let mut definitions: Map<String, Value> = generator.take_definitions(true);
     // Names that no Rust type has, so that settings can't have them.
     definitions.insert("weir-name".to_owned(), name());
     definitions.insert("weir-ports".to_owned(), ports());
     definitions.insert("weir-selectors".to_owned(), selectors());
     definitions.insert("weir-flows".to_owned(), flows_schema());
+    definitions.insert("weir-plan".to_owned(), plan_key::schema());
     let choices = if bare.is_empty() {
         json!(false) // no function is known: no entry can be right
     } else {
@@ -79,6 +103,7 @@ fn chain() -> Value {
             "ports": {"$ref": "#/$defs/weir-ports"},
             "match": {"$ref": "#/$defs/weir-selectors"},
             "flows": {"$ref": "#/$defs/weir-flows"},
+            "plan": {"$ref": "#/$defs/weir-plan"},
             "nfs": {
                 "description": "Its functions, in order.",
                 "type": "array",
@@ -91,25 +116,21 @@ fn chain() -> Value {
 }
 
 /// An entry with settings, or with `as` or `links`.
-fn entry(kind: &Kind, settings: Value) -> Value {
-    let descriptor = kind.descriptor;
+fn entry(name: &str, summary: &str, labels: &[&str], mut settings: Value) -> Value {
+    if let Value::Object(keys) = &mut settings {
+        keys.insert("description".to_owned(), json!(summary));
+    }
     let target = json!({
         "type": "string",
         "description": "An instance of this chain, `out` or `drop`.",
     });
     let links: Map<String, Value> = ["pass"]
         .iter()
-        .chain(descriptor.labels)
+        .chain(labels)
         .map(|label| ((*label).to_owned(), target.clone()))
         .collect();
     let mut properties = Map::new();
-    properties.insert(
-        descriptor.name.to_owned(),
-        json!({
-            "description": descriptor.summary,
-            "anyOf": [settings, {"type": "null"}],
-        }),
-    );
+    properties.insert(name.to_owned(), settings);
     properties.insert(
         "as".to_owned(),
         json!({
@@ -129,7 +150,7 @@ fn entry(kind: &Kind, settings: Value) -> Value {
     );
     json!({
         "type": "object",
-        "required": [descriptor.name],
+        "required": [name],
         "additionalProperties": false,
         "properties": properties,
     })

@@ -12,9 +12,9 @@ use crate::diagnostic::{Report, Span};
 /// Most octets of a chain file or override.
 const MAX_TEXT: usize = 1 << 20;
 /// Most lists and mappings inside one another.
-const MAX_DEPTH: usize = 64;
+pub(crate) const MAX_DEPTH: usize = 64;
 /// Most octets of copies that aliases make, nodes counted as 64.
-const MAX_COPIES: usize = 4 << 20;
+pub(crate) const MAX_COPIES: usize = 4 << 20;
 
 /// A value with its place.
 #[derive(Clone, Debug, PartialEq)]
@@ -87,7 +87,7 @@ impl Node {
     }
 
     /// Octets that a copy takes, roughly, and levels of nesting.
-    fn measure(&self) -> (usize, usize) {
+    pub(crate) fn measure(&self) -> (usize, usize) {
         let join = |(a, x): (usize, usize), (b, y): (usize, usize)| (a + b, x.max(y));
         let (octets, depth) = match &self.value {
             Value::Scalar { text, .. } => return (64 + text.len(), 0),

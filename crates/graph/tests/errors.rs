@@ -173,7 +173,7 @@ fn keys() {
     with(
         "colour: red\n",
         &[
-            "3:1 unknown key `colour` | keys here: `chain`, `ports`, `match`, `flows`, `nfs`, \
+            "3:1 unknown key `colour` | keys here: `chain`, `ports`, `match`, `flows`, `plan`, `nfs`, \
            `chains`",
         ],
     );

@@ -1,15 +1,18 @@
 //! Ports of weir: capture files, traffic generator, interfaces of this machine,
-//! memory.
+//! memory; and those between the stages of a plan.
 
 #![deny(unsafe_code)]
 
 pub mod capture;
 mod cycles;
 pub mod generator;
+mod idle;
 pub mod live;
 mod pages;
 pub mod port;
+pub mod stage;
 mod sys;
 
 pub use cycles::cycles;
+pub use idle::{Idle, IdlePolicy};
 pub use pages::advise_large_pages;

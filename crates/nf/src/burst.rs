@@ -149,7 +149,7 @@ impl<'a, N: NetworkFunction> Burst<'a, N> {
             buffers,
         } = block;
         let time = packet.time();
-        cx.of(i, &packet, flow, head.id, clock);
+        cx.of(i, &packet, flow, head.id);
         let first = match &flow_head {
             None => head.opened & bit == 0,
             Some(flow_head) => flow_head.opened & work.slot.flow_bit == 0,

@@ -202,6 +202,11 @@ impl Fields {
         Fields(self.0 | other.0)
     }
 
+    /// The set as a number: a bit per field, five in all.
+    pub const fn bits(self) -> u8 {
+        self.0
+    }
+
     /// True where `other` is a part of this set.
     pub const fn contains(self, other: Fields) -> bool {
         self.0 & other.0 == other.0

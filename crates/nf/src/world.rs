@@ -103,9 +103,11 @@ impl Context<'_> {
         self.flow = u32::MAX;
     }
 
-    /// Moves on to `packet` of flow record `flow`, number `clock` of `unit`.
+    /// Moves on to `packet` of flow record `flow` in `unit`. Random numbers
+    /// depend on the number that the packet was given where it was classified,
+    /// not on how many of its unit have come as far as this stage.
     #[inline(always)]
-    pub(crate) fn of(&mut self, i: usize, packet: &Packet<'_>, flow: u32, unit: u64, clock: u64) {
+    pub(crate) fn of(&mut self, i: usize, packet: &Packet<'_>, flow: u32, unit: u64) {
         let meta = packet.meta();
         self.leases.packet = i as u8;
         self.now = meta.time;
@@ -115,7 +117,7 @@ impl Context<'_> {
         self.silent = meta.flags & frame_flags::NO_OUTPUT != 0;
         self.flow = flow;
         self.unit = unit;
-        self.clock = clock;
+        self.clock = meta.clock;
         self.draws = 0;
     }
 

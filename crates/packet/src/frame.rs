@@ -129,6 +129,58 @@ impl Fate {
     }
 }
 
+/// What a frame holds that goes from one stage of a plan to the next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum FrameKind {
+    /// A packet.
+    #[default]
+    Packet = 0,
+    /// A notice: what the first stage says of a flow, in order with the
+    /// packets. Its [`FrameMeta::place`] names the flow's record.
+    Notice = 1,
+    /// The same for a further branch or instance of a stage: it ends at the
+    /// port behind that, since the notice itself goes on elsewhere.
+    NoticeCopy = 2,
+    /// No packet: the end of an instance's turn (a balanced port that gives
+    /// bursts in turn). A stage passes it on untouched, in its place.
+    TurnEnd = 3,
+}
+
+impl FrameKind {
+    /// True for a notice and for a copy of one: a stage takes both alike.
+    #[inline]
+    pub const fn is_notice(self) -> bool {
+        matches!(self, FrameKind::Notice | FrameKind::NoticeCopy)
+    }
+}
+
+/// What the first stage of a plan found out about a packet, for the stages
+/// behind it: [`FrameMeta::place`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Number of the flow's record; [`Place::NO_FLOW`] for none.
+    pub record: u32,
+    /// What TCP tracking says of the packet, as the engine packs it.
+    pub tcp: u16,
+    /// The flow's phase as of the packet, as the engine numbers it.
+    pub phase: u8,
+    /// The packet's direction in its flow, as the engine numbers it.
+    pub direction: u8,
+}
+
+impl Place {
+    /// That of a packet that belongs to no flow.
+    pub const NONE: Place = Place {
+        record: Place::NO_FLOW,
+        tcp: 0,
+        phase: 0,
+        direction: 0,
+    };
+    /// The record of a packet that belongs to no flow.
+    pub const NO_FLOW: u32 = u32::MAX;
+}
+
 /// What travels with a packet beside its bytes: one cache line at the start
 /// of the frame.
 #[derive(Clone, Copy, Debug, Default)]
@@ -169,7 +221,12 @@ pub struct FrameMeta {
     pub dlt: u16,
     /// What has become of it.
     pub fate: Fate,
-    pub(crate) reserved: [u8; 3],
+    /// Where it goes on between the stages of a plan: 0 leaves the chain, else
+    /// the number of a processor in the plan, from 1.
+    pub next: u8,
+    /// What the frame holds, between the stages of a plan.
+    pub kind: FrameKind,
+    pub(crate) reserved: [u8; 1],
 }
 
 const _: () = assert!(META_BYTES == 64, "metadata is one cache line");
@@ -183,6 +240,54 @@ impl FrameMeta {
             wire_len: len,
             start: HEADROOM as u16,
             ..FrameMeta::default()
+        }
+    }
+
+    /// What the first stage of a plan found out, packed into
+    /// [`FrameMeta::view`]: between stages that holds this and no view.
+    #[inline]
+    pub const fn place(&self) -> Place {
+        Place {
+            record: self.view as u32,
+            tcp: (self.view >> 32) as u16,
+            phase: (self.view >> 48) as u8,
+            direction: (self.view >> 56) as u8,
+        }
+    }
+
+    /// Sets [`FrameMeta::place`], in place of the view.
+    #[inline]
+    pub const fn set_place(&mut self, place: Place) {
+        self.view = place.record as u64
+            | (place.tcp as u64) << 32
+            | (place.phase as u64) << 48
+            | (place.direction as u64) << 56;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_comes_back_as_it_was_set() {
+        for place in [
+            Place {
+                record: 0x0102_0304,
+                tcp: 0x0506,
+                phase: 7,
+                direction: 8,
+            },
+            Place {
+                record: Place::NO_FLOW,
+                tcp: 0,
+                phase: 255,
+                direction: 0,
+            },
+        ] {
+            let mut meta = FrameMeta::default();
+            meta.set_place(place);
+            assert_eq!(meta.place(), place);
         }
     }
 }

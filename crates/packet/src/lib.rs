@@ -42,9 +42,14 @@ pub mod weir_header;
 
 #[allow(unsafe_code)]
 mod arena;
+/// The atomic types that [`marks`] uses, which its model replaces.
+mod atomic {
+    pub(crate) use core::sync::atomic::{AtomicU32, Ordering};
+}
 mod frame;
 mod lent;
 mod link_header;
+mod marks;
 #[allow(unsafe_code)]
 mod memory;
 mod packet;
@@ -61,12 +66,15 @@ mod wire;
 pub use arena::{Advise, Arena, no_advice};
 pub use ethernet::MacAddr;
 pub use fragment::FragmentKey;
-pub use frame::{Fate, Frame, FrameMeta, HEADROOM, META_BYTES, Side, frame_flags};
+pub use frame::{
+    Fate, Frame, FrameKind, FrameMeta, HEADROOM, META_BYTES, Place, Side, frame_flags,
+};
 pub use headers::{HeaderFlags, Headers};
 pub use key::{Direction, FlowKey, IcmpKey, KeyOptions, KeyOutcome, flow_key};
 pub use lent::Lent;
 pub use link::LinkType;
 pub use malformed::Malformed;
+pub use marks::{MOST_BRANCHES, MarkState, Marks};
 pub use memory::{FramePool, MemoryLayout, NoFrame, PacketMemory};
 pub use packet::Packet;
 pub use parse::{Depth, ParseOptions, classify, parse, parse_into};

@@ -22,6 +22,7 @@ use std::sync::Arc;
 
 use crate::arena::{Advise, Arena};
 use crate::frame::{Frame, FrameMeta, HEADROOM, META_BYTES};
+use crate::marks::Marks;
 
 /// How many frames of which size a packet memory has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +79,7 @@ pub struct PacketMemory {
     large_from: u32,
     id: u32,
     pooled: AtomicBool,
+    marks: Marks,
 }
 
 // SAFETY: the bytes are reached only through frames (module documentation),
@@ -114,6 +116,7 @@ impl PacketMemory {
             large_from: layout.small_frames * (layout.small_bytes / 64),
             id,
             pooled: AtomicBool::new(false),
+            marks: Marks::new(layout.small_frames as usize + layout.large_frames as usize),
         })
     }
 
@@ -135,6 +138,29 @@ impl PacketMemory {
     #[inline]
     pub(crate) fn id(&self) -> u32 {
         self.id
+    }
+
+    /// Marks on its frames, by their numbers.
+    pub const fn marks(&self) -> &Marks {
+        &self.marks
+    }
+
+    /// Number of the frame in this memory: the small ones from 0, the large
+    /// ones after them.
+    ///
+    /// # Panics
+    ///
+    /// Where the frame is one of another memory: a fault of the program.
+    #[inline]
+    pub fn number(&self, frame: &Frame) -> u32 {
+        assert!(
+            frame.memory == self.id,
+            "a frame is used with the memory it came from"
+        );
+        match frame.line.checked_sub(self.large_from) {
+            None => frame.line / (self.layout.small_bytes / 64),
+            Some(behind) => self.layout.small_frames + behind / (self.layout.large_bytes / 64),
+        }
     }
 
     #[inline]

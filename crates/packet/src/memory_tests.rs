@@ -203,3 +203,46 @@ fn two_threads_pass_frames_and_send_spare_ones_back() {
     pool.join(share);
     assert_eq!((pool.outstanding(), pool.surplus()), (0, 0));
 }
+
+#[test]
+fn frames_have_numbers_and_marks_of_their_own() {
+    let mut pool = FramePool::with_layout(tiny());
+    let memory = pool.memory().clone();
+    let frames: Vec<Frame> = [10, 10, 10, 10, 2_000, 2_000]
+        .map(|len| pool.take(len).unwrap())
+        .into();
+    let numbers: Vec<u32> = frames.iter().map(|frame| memory.number(frame)).collect();
+    assert_eq!(numbers, [0, 1, 2, 3, 4, 5]);
+
+    let marks = memory.marks();
+    for number in numbers {
+        marks.expect(number, 0b101);
+        marks.mark(number, 2);
+        assert_eq!(marks.of(number).missing(), 1);
+        marks.mark(number, 0);
+        marks.mark(number, 15);
+        let state = marks.of(number);
+        assert_eq!((state.expected, state.marked), (0b101, 0x8005));
+        assert_eq!(state.missing(), 0);
+        marks.set_origin(number, Some(5 - number));
+    }
+    marks.reset(3);
+    assert_eq!(marks.of(3), crate::MarkState::default());
+    assert_eq!(marks.of(4).expected, 5);
+    assert_eq!(marks.origin(1), Some(4));
+    marks.set_origin(1, None);
+    assert_eq!((marks.origin(1), marks.origin(5)), (None, Some(0)));
+    // There is no such frame.
+    marks.mark(6, 1);
+    assert_eq!(marks.of(6), crate::MarkState::default());
+    frames.into_iter().for_each(|frame| pool.give(frame));
+}
+
+#[test]
+#[should_panic(expected = "memory it came from")]
+fn a_frame_of_another_memory_has_no_number() {
+    let mut one = FramePool::with_layout(tiny());
+    let two = FramePool::with_layout(tiny());
+    let frame = one.take(10).unwrap();
+    two.memory().number(&frame);
+}

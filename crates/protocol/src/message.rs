@@ -112,6 +112,10 @@ pub enum StateUpdate {
     /// The whole state after the batch's last packet:
     /// [`weir_runtime::Runtime::export_unit`]; `None` where nothing is left.
     Full(Option<Vec<u8>>),
+    /// The same, and the batch has all entries of the view that are not known
+    /// to be let out: what a replica may begin with. With less it would say
+    /// that it holds the view, and could not go on where its owner dies.
+    Whole(Option<Vec<u8>>),
 }
 
 /// Entries of consecutive clocks of one unit: owner → replica → switch, or
@@ -161,6 +165,9 @@ pub struct Claim {
     /// Their other names, each with the key of its flow.
     pub aliases: Vec<(FlowKey, AliasRequest)>,
 }
+
+/// Most claims in one piece of an answer.
+pub const CLAIMS: usize = 64;
 
 /// Which units to move.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -251,10 +258,12 @@ pub enum Message {
         to: RuntimeId,
     },
     /// A switch of this generation has started: fence older ones and claim
-    /// what you have.
+    /// what you have. Repeated.
     Recover {
         /// Its generation.
         generation: u16,
+        /// The first piece of the answer that it misses.
+        from: u32,
     },
 
     // ---- runtime → switch, and owner → replica
@@ -313,14 +322,18 @@ pub enum Message {
         /// Why.
         why: Refusal,
     },
-    /// The answer to [`Message::Recover`], in as many messages as it takes.
+    /// A piece of the answer to [`Message::Recover`], which is complete when
+    /// all its pieces are there, in whatever order they come. An answer without
+    /// claims is one empty piece.
     Claims {
         /// The generation it answers.
         generation: u16,
-        /// What the sender has.
+        /// Number of this piece, from 0.
+        piece: u32,
+        /// Number of all pieces, at least 1.
+        pieces: u32,
+        /// What the sender has; at most [`CLAIMS`].
         claims: Vec<Claim>,
-        /// True in the last message.
-        last: bool,
     },
 
     // ---- runtime → runtime

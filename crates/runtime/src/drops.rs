@@ -23,9 +23,12 @@ pub(crate) enum EngineDrop {
     NoSuchUnit,
     /// Under a switch: no frame was free for what the packet may cause.
     NoFrame,
+    /// In a later stage: the packet is for no function here, or its flow is
+    /// not what it says.
+    Misplaced,
 }
 
-const ENGINE: [&str; 8] = [
+const ENGINE: [&str; 9] = [
     "flow_table_full",
     "scope_table_full",
     "fragments_full",
@@ -34,6 +37,7 @@ const ENGINE: [&str; 8] = [
     "no_verdict",
     "no_such_unit",
     "no_frame",
+    "misplaced",
 ];
 
 /// Counts per reason.

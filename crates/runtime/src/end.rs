@@ -69,6 +69,7 @@ impl Runtime {
         self.close_states(pool, None, flow, why);
         let cause = self.world.cause();
         self.note_end(cause, key, why);
+        self.tell_end(None, flow, Some(why));
         let Some(table) = self.table.as_mut() else {
             return;
         };
@@ -87,7 +88,7 @@ impl Runtime {
 
     /// Tells the functions that keep states in a flow's record, or in that of
     /// a unit of scope number `scope`, that it ends.
-    fn close_states(
+    pub(crate) fn close_states(
         &mut self,
         pool: &mut FramePool,
         scope: Option<usize>,
@@ -102,18 +103,36 @@ impl Runtime {
             Some(scope) => &mut table.scopes[scope].records.blocks,
         };
         let opened = blocks.head(record).opened;
-        for (number, node) in self.nodes.iter_mut().enumerate() {
+        for number in 0..self.nodes.len() {
+            let audited = self.audit.is_some().then(|| self.before_end(number));
+            let Some(table) = self.table.as_mut() else {
+                return;
+            };
+            let blocks = match scope {
+                None => &mut table.flows.blocks,
+                Some(scope) => &mut table.scopes[scope].records.blocks,
+            };
+            let node = &mut self.nodes[number];
             if node.scope == scope && opened & node.slot.bit != 0 {
+                if let Some(remembered) = &mut node.remembered {
+                    remembered.before_close(&node.counters);
+                }
                 let cx = self.world.context(
                     pool,
                     &mut node.counters,
                     &mut node.tally,
-                    number as u32,
+                    u32::from(self.first) + number as u32,
                     Time(self.now),
                 );
                 let mut cx = cx.lend(&mut node.space);
                 node.processor
                     .close(blocks, record, &node.slot, None, why, &mut cx);
+                if node.remembered.is_some() {
+                    self.share_counts(number);
+                }
+                if let Some(check) = audited {
+                    check(self);
+                }
             }
         }
         // What has ended needs no name.
@@ -145,6 +164,7 @@ impl Runtime {
                 self.close_states(pool, Some(scope), record, why);
                 self.note_names_end(scope, record, why);
             }
+            self.tell_end(Some(scope), record, why);
             if let Some(table) = self.table.as_mut() {
                 table.remove_unit(scope, record);
             }

@@ -1,12 +1,13 @@
 //! From flows to verdicts: the functions of the stage, one call each per
 //! burst, and what becomes of the packets.
 
-use weir_nf::host::{MAX_LABELS, Target, Work};
+use weir_nf::host::{BURST, MAX_LABELS, Target, Work};
 use weir_packet::{FragmentKey, Frame, FramePool, PacketMemory, Time, frame_flags};
 
 use crate::classify::Classified;
 use crate::drops::EngineDrop;
 use crate::runtime::{RunNode, Runtime};
+use crate::stages::Kind;
 
 /// Where the packets of a burst go, as masks.
 #[derive(Clone, Copy, Debug, Default)]
@@ -31,7 +32,13 @@ impl Runtime {
             fates.out = found.alive;
             return fates;
         };
-        *first = found.alive;
+        if self.role != Kind::Later {
+            *first = found.alive;
+        }
+        if self.role != Kind::Alone {
+            self.scratch.next = [0; BURST];
+        }
+        self.forget_verdicts();
         let mut sized = (all(found.count), bytes);
         let mut last = (self.cycles)();
         for number in 0..self.nodes.len() {
@@ -49,43 +56,30 @@ impl Runtime {
             }
             let scratch = &mut *self.scratch;
             scratch.outcome.clear();
-            let cx = self.world.context(
-                pool,
-                &mut node.counters,
-                &mut node.tally,
-                number as u32,
-                Time(self.now),
-            );
-            let mut cx = cx.lend(&mut node.space);
-            let (blocks, scoped) = match &mut self.table {
-                Some(table) => (
-                    &mut table.flows.blocks,
-                    node.scope
-                        .map(|s| (&mut table.scopes[s].records.blocks, &scratch.units[s])),
-                ),
-                None => (&mut self.no_blocks, None),
-            };
-            node.processor.run(
-                Work {
-                    memory,
-                    frames,
-                    headers: &mut scratch.headers[..],
-                    places: &scratch.places,
-                    mask,
-                    blocks,
-                    scoped,
-                    slot: node.slot,
-                    outcome: &mut scratch.outcome,
-                },
-                &mut cx,
-            );
+            if let Some(earlier) = node.same_as {
+                self.recall(number, earlier, mask);
+                self.settle(number, mask, memory, frames, &mut fates);
+                continue;
+            }
+            if let Some(remembered) = &mut node.remembered {
+                remembered.before(mask, &node.counters);
+            }
+            if self.audit.is_some() {
+                self.call_audited(pool, memory, frames, number, mask);
+            } else {
+                self.call(pool, memory, frames, number, mask);
+            }
             // One reading per function: sending on what it decided counts as
             // the cost of the next one, or of the engine.
             let stop = (self.cycles)();
             let spent = stop.wrapping_sub(last);
-            node.cycles += spent;
+            self.nodes[number].cycles += spent;
             self.spent += spent;
             last = stop;
+            let node = &mut self.nodes[number];
+            if let Some(remembered) = &mut node.remembered {
+                remembered.after(&self.scratch.outcome, &node.counters);
+            }
             self.settle(number, mask, memory, frames, &mut fates);
             if !self.world.aliases.asked.is_empty() {
                 if self.follow.is_some() {
@@ -96,6 +90,50 @@ impl Runtime {
             }
         }
         fates
+    }
+
+    /// Calls function `number` with the packets of `mask`.
+    #[inline(always)]
+    pub(crate) fn call(
+        &mut self,
+        pool: &mut FramePool,
+        memory: &PacketMemory,
+        frames: &mut [Frame],
+        number: usize,
+        mask: u64,
+    ) {
+        let node = &mut self.nodes[number];
+        let scratch = &mut *self.scratch;
+        let cx = self.world.context(
+            pool,
+            &mut node.counters,
+            &mut node.tally,
+            u32::from(self.first) + number as u32,
+            Time(self.now),
+        );
+        let mut cx = cx.lend(&mut node.space);
+        let (blocks, scoped) = match &mut self.table {
+            Some(table) => (
+                &mut table.flows.blocks,
+                node.scope
+                    .map(|s| (&mut table.scopes[s].records.blocks, &scratch.units[s])),
+            ),
+            None => (&mut self.no_blocks, None),
+        };
+        node.processor.run(
+            Work {
+                memory,
+                frames,
+                headers: &mut scratch.headers[..],
+                places: &scratch.places,
+                mask,
+                blocks,
+                scoped,
+                slot: node.slot,
+                outcome: &mut scratch.outcome,
+            },
+            &mut cx,
+        );
     }
 
     /// Sends packets on by the verdicts of function `number`. Each packet it
@@ -114,7 +152,11 @@ impl Runtime {
         let outcome = &self.scratch.outcome;
         if outcome.labels[0] == given && outcome.dropped | outcome.turned == 0 {
             match node.next[0] {
-                Target::Out | Target::Later(_) => fates.out |= given,
+                Target::Out => fates.out |= given,
+                Target::Later(function) => {
+                    send_later(&mut self.scratch.next, function, given);
+                    fates.out |= given;
+                }
                 Target::Node(next) => self.scratch.inputs[next] |= given,
                 Target::Drop => self.settle_ways(number, given, memory, frames, fates),
             }
@@ -144,8 +186,13 @@ impl Runtime {
                 continue;
             }
             match node.next[label] {
-                Target::Out | Target::Later(_) => fates.out |= mask,
+                Target::Out => fates.out |= mask,
                 Target::Node(next) => self.scratch.inputs[next] |= mask,
+                Target::Later(function) => {
+                    let next = &mut self.scratch.next;
+                    send_later(next, function, mask);
+                    fates.out |= mask;
+                }
                 Target::Drop if self.world.silent => {}
                 Target::Drop => {
                     node.label_drops[label] += u64::from(mask.count_ones());
@@ -166,7 +213,8 @@ impl Runtime {
             let i = turned.trailing_zeros() as usize;
             turned &= turned - 1;
             let (meta, _) = memory.split_mut(&mut frames[i]);
-            if meta.flags & frame_flags::TURNED == 0 {
+            // A later stage has no way back to the first one.
+            if meta.flags & frame_flags::TURNED == 0 && self.role != Kind::Later {
                 meta.flags |= frame_flags::TURNED;
                 meta.side = meta.side.opposite();
                 fates.turned |= 1 << i;
@@ -269,6 +317,15 @@ impl Runtime {
 /// The mask of the first `n` packets.
 pub(crate) fn all(n: usize) -> u64 {
     u64::MAX.checked_shr(64 - n as u32).unwrap_or(0)
+}
+
+/// Notes that packets of `mask` go to a function of a later stage.
+#[inline]
+fn send_later(next: &mut [u8; BURST], function: u8, mut mask: u64) {
+    while mask != 0 {
+        next[mask.trailing_zeros() as usize] = function.saturating_add(1);
+        mask &= mask - 1;
+    }
 }
 
 fn bytes_of(memory: &PacketMemory, frames: &[Frame], mut mask: u64) -> u64 {

@@ -6,6 +6,7 @@
 //! time, all memory is reserved when it is made, and it names no clock, thread,
 //! socket or file.
 
+mod audit;
 mod bytes;
 mod classifier;
 mod classify;
@@ -21,9 +22,17 @@ mod open;
 mod owner;
 mod report;
 mod runtime;
+mod same_as;
 mod snapshot;
+mod stages;
+mod states;
+mod steer;
 
+pub use audit::Lie;
 pub use classifier::Classifier;
 pub use report::{FlowReport, FunctionReport, Report};
 pub use runtime::{Runtime, RuntimeConfig, StageError};
 pub use snapshot::SnapshotError;
+pub use stages::{Rest, Role};
+pub use states::FunctionState;
+pub use steer::{Obstacle, Steering};

@@ -108,6 +108,7 @@ impl Runtime {
             }
             return Resolved::Refused(EngineDrop::ScopeTableFull);
         }
+        self.tell_flow_opened(flow);
         self.opened += 1;
         self.scratch.opened_from[side as usize] = true;
         Resolved::Flow(flow, direction)
@@ -140,12 +141,13 @@ impl Runtime {
         now: u64,
         home: Option<Home>,
     ) -> bool {
-        let Some(table) = self.table.as_mut() else {
-            return false;
-        };
+        let scopes = self.table.as_ref().map_or(0, |table| table.scopes.len());
         // From the coarsest scope down, so that a new unit finds its parent.
         let mut parent = 0;
-        for number in (0..table.scopes.len()).rev() {
+        for number in (0..scopes).rev() {
+            let Some(table) = self.table.as_mut() else {
+                return false;
+            };
             let head = table.flows.blocks.head(flow);
             let scope = &table.scopes[number];
             let coarsest = number + 1 == table.scopes.len();
@@ -200,8 +202,12 @@ impl Runtime {
                     if let Some(above) = parent.checked_sub(1) {
                         table.scopes[number + 1].records.cold[above as usize].holders += 1;
                     }
+                    self.tell_unit_opened(number, unit);
                     unit
                 }
+            };
+            let Some(table) = self.table.as_mut() else {
+                return false;
             };
             table.scopes[number].records.cold[unit as usize].holders += 1;
             if let Some(above) = parent.checked_sub(1) {
@@ -210,7 +216,9 @@ impl Runtime {
             }
             parent = unit + 1;
         }
-        table.flows.cold[flow as usize].parent = parent;
+        if let Some(table) = self.table.as_mut() {
+            table.flows.cold[flow as usize].parent = parent;
+        }
         true
     }
 }

@@ -40,11 +40,82 @@ pub struct Report {
     pub fragments_alone: u64,
     /// Under a switch: first fragments that found no place to be remembered.
     pub datagrams_forgotten: u64,
+    /// In a later stage: notices that could not be right.
+    pub bad_notices: u64,
     /// Cycles spent outside functions: parsing, looking up, accounting.
     pub engine_cycles: u64,
 }
 
 impl Report {
+    /// What a plan's stages, from first to last, did together: what one
+    /// runtime with all their functions would say. It balances where each of
+    /// them does and each took in what the one before it put out.
+    ///
+    /// Counts of flows are the first one's, which is the only one to open and
+    /// end them; counts of what functions keep are summed.
+    pub fn chain(stages: &[Report]) -> Report {
+        let (Some(first), Some(last)) = (stages.first(), stages.last()) else {
+            return Report::default();
+        };
+        let mut all = Report::sum(stages);
+        (all.packets_in, all.bytes_in) = (first.packets_in, first.bytes_in);
+        (all.packets_out, all.bytes_out) = (last.packets_out, last.bytes_out);
+        all.flows = FlowReport {
+            leased: all.flows.leased,
+            buffer_bytes: all.flows.buffer_bytes,
+            buffers_refused: all.flows.buffers_refused,
+            ..first.flows.clone()
+        };
+        all.malformed = first.malformed.clone();
+        all
+    }
+
+    /// What runtimes side by side did together, such as several instances of
+    /// one stage: all counts are summed, those of functions of the same name
+    /// too. It balances where each of them does.
+    pub fn sum(reports: &[Report]) -> Report {
+        let mut all = Report::default();
+        for report in reports {
+            all.add(report);
+        }
+        all
+    }
+
+    fn add(&mut self, other: &Report) {
+        if self.chain.is_empty() {
+            self.chain.clone_from(&other.chain);
+        }
+        for (sum, n) in [
+            (&mut self.packets_in, other.packets_in),
+            (&mut self.bytes_in, other.bytes_in),
+            (&mut self.packets_out, other.packets_out),
+            (&mut self.bytes_out, other.bytes_out),
+            (&mut self.emitted, other.emitted),
+            (&mut self.emits_lost, other.emits_lost),
+            (&mut self.held, other.held),
+            (&mut self.events, other.events),
+            (&mut self.events_lost, other.events_lost),
+            (&mut self.notes_lost, other.notes_lost),
+            (&mut self.ticks_lost, other.ticks_lost),
+            (&mut self.fragments_alone, other.fragments_alone),
+            (&mut self.datagrams_forgotten, other.datagrams_forgotten),
+            (&mut self.bad_notices, other.bad_notices),
+            (&mut self.engine_cycles, other.engine_cycles),
+        ] {
+            *sum += n;
+        }
+        add_named(&mut self.drops, &other.drops);
+        add_named(&mut self.malformed, &other.malformed);
+        self.flows.add(&other.flows);
+        for function in &other.functions {
+            let mut known = self.functions.iter_mut();
+            match known.find(|known| known.name == function.name) {
+                Some(known) => known.add(function),
+                None => self.functions.push(function.clone()),
+            }
+        }
+    }
+
     /// Packets dropped for all reasons.
     pub fn dropped(&self) -> u64 {
         self.drops.iter().map(|(_, n)| n).sum()
@@ -80,6 +151,52 @@ pub struct FlowReport {
     pub buffer_bytes: u64,
     /// Times a side buffer could not grow because the arena was used up.
     pub buffers_refused: u64,
+}
+
+impl FlowReport {
+    fn add(&mut self, other: &FlowReport) {
+        self.tracked |= other.tracked;
+        for (sum, n) in [
+            (&mut self.seen, other.seen),
+            (&mut self.active, other.active),
+            (&mut self.units, other.units),
+            (&mut self.aliases, other.aliases),
+            (&mut self.aliases_refused, other.aliases_refused),
+            (&mut self.leased, other.leased),
+            (&mut self.buffer_bytes, other.buffer_bytes),
+            (&mut self.buffers_refused, other.buffers_refused),
+        ] {
+            *sum += n;
+        }
+        add_named(&mut self.ended, &other.ended);
+    }
+}
+
+impl FunctionReport {
+    fn add(&mut self, other: &FunctionReport) {
+        for (sum, n) in [
+            (&mut self.packets, other.packets),
+            (&mut self.bytes, other.bytes),
+            (&mut self.cycles, other.cycles),
+            (&mut self.dropped, other.dropped),
+            (&mut self.tally_other, other.tally_other),
+        ] {
+            *sum += n;
+        }
+        add_named(&mut self.counters, &other.counters);
+        add_named(&mut self.tally, &other.tally);
+        self.tally.sort();
+    }
+}
+
+/// Adds counts to those of the same names.
+fn add_named<N: PartialEq + Clone>(sums: &mut Vec<(N, u64)>, counts: &[(N, u64)]) {
+    for (name, n) in counts {
+        match sums.iter_mut().find(|(known, _)| known == name) {
+            Some((_, sum)) => *sum += n,
+            None => sums.push((name.clone(), *n)),
+        }
+    }
 }
 
 /// One function's own counts.

@@ -12,17 +12,20 @@ use weir_packet::{
     ParseOptions, Time,
 };
 
+use crate::audit::Audit;
 use crate::drops::Reasons;
 use crate::flows::FlowTable;
 use crate::follow::Follow;
 use crate::fragments::Fragments;
 use crate::report::{FlowReport, FunctionReport, Report};
+use crate::same_as::{Remembered, check_same};
+use crate::stages::{Fed, Feed, Kind, Rest, Role, check_role};
 
 /// Most wider scopes in one stage.
 pub(crate) const MAX_SCOPES: usize = 4;
 
 /// Flows that end between two looks at the log of events, at the end.
-const FLOWS_AT_THE_END: usize = 256;
+pub(crate) const FLOWS_AT_THE_END: usize = 256;
 
 const NO_UNIT: UnitPlace = UnitPlace {
     clock: 0,
@@ -46,6 +49,11 @@ pub struct RuntimeConfig {
     /// The engine works under a switch: see [`Runtime::apply`]. It holds no
     /// port block until one is granted.
     pub follows: bool,
+    /// What the stage is in its plan.
+    pub role: Role,
+    /// What each function does is compared with its descriptor, packet by
+    /// packet ([`Runtime::lies`]): for trying out, at many times the cost.
+    pub audit: bool,
 }
 
 impl Default for RuntimeConfig {
@@ -57,6 +65,8 @@ impl Default for RuntimeConfig {
             cycles: || 0,
             event_bytes: 0,
             follows: false,
+            role: Role::Alone,
+            audit: false,
         }
     }
 }
@@ -68,6 +78,10 @@ pub(crate) struct RunNode {
     /// Index of its wider scope.
     pub(crate) scope: Option<usize>,
     pub(crate) next: [Target; MAX_LABELS],
+    /// The earlier function whose verdicts stand for this one's.
+    pub(crate) same_as: Option<usize>,
+    /// What a function that others name said of the burst.
+    pub(crate) remembered: Option<Box<Remembered>>,
     pub(crate) labels: Vec<&'static str>,
     pub(crate) packets: u64,
     pub(crate) bytes: u64,
@@ -100,6 +114,8 @@ pub(crate) struct Scratch {
     pub(crate) faults: [Malformed; BURST],
     pub(crate) inputs: Vec<u64>,
     pub(crate) outcome: Outcome,
+    /// Where packets go in later stages, as in their metadata.
+    pub(crate) next: [u8; BURST],
 }
 
 /// One runtime: one stage, its flows, and everything its functions share.
@@ -109,6 +125,8 @@ pub(crate) struct Scratch {
 pub struct Runtime {
     pub(crate) chain: String,
     pub(crate) nodes: Vec<RunNode>,
+    /// A function of the stage stands for another.
+    pub(crate) has_same: bool,
     /// How deep to parse; `None` leaves packets unread.
     pub(crate) parse: Option<ParseOptions>,
     pub(crate) key: KeyOptions,
@@ -119,6 +137,14 @@ pub struct Runtime {
     pub(crate) block_lines: usize,
     pub(crate) world: World,
     pub(crate) fragments: Fragments,
+    pub(crate) role: Kind,
+    /// Number of the stage's first function in the whole plan.
+    pub(crate) first: u8,
+    /// Of the first of several stages.
+    pub(crate) feed: Option<Box<Feed>>,
+    /// Of a later stage.
+    pub(crate) fed: Option<Box<Fed>>,
+    pub(crate) audit: Option<Box<Audit>>,
     /// Under a switch.
     pub(crate) follow: Option<Box<Follow>>,
     /// Packets that go through the chain (again) before any new one.
@@ -180,24 +206,41 @@ impl Runtime {
     pub fn new(stage: &Stage, config: RuntimeConfig) -> Result<Runtime, StageError> {
         let options = stage.flows;
         check_nodes(stage)?;
-        let needs = needs_of(stage);
-        let scopes = nested_scopes(stage)?;
+        check_same(stage)?;
+        check_role(stage, &config.role, config.follows)?;
+        let rest = match &config.role {
+            Role::First(rest) => Some(rest),
+            _ => None,
+        };
+        let needs = needs_of(stage).max(rest.map_or(Needs::Link, Rest::needs));
+        let mut scopes = nested_scopes(stage)?;
+        for scope in rest.into_iter().flat_map(Rest::scopes) {
+            add_scope(stage, &mut scopes, scope, 0)?;
+        }
+        let role = config.role.kind();
         let mut layout = StageLayout::default();
         let mut scope_layouts: Vec<StageLayout> =
             scopes.iter().map(|_| StageLayout::default()).collect();
         let mut nodes = Vec::with_capacity(stage.nodes.len());
-        for node in &stage.nodes {
+        for (number, node) in stage.nodes.iter().enumerate() {
             let descriptor = node.processor.descriptor();
             let scope = scopes
                 .iter()
                 .position(|(scope, _)| *scope == node.processor.scope());
-            let mut slot = node.processor.place(match scope {
-                Some(scope) => &mut scope_layouts[scope],
-                None => &mut layout,
-            });
+            // What is not called keeps nothing.
+            let scope = scope.filter(|_| node.same_as.is_none());
+            let mut slot = Slot::default();
+            if node.same_as.is_none() {
+                slot = node.processor.place(match scope {
+                    Some(scope) => &mut scope_layouts[scope],
+                    None => &mut layout,
+                });
+            }
             if scope.is_some() {
                 slot.flow_bit = layout.reserve_bit();
             }
+            let named = stage.nodes.iter().any(|n| n.same_as == Some(number));
+            let counters = descriptor.counters.len();
             let first = node.next.first().copied().unwrap_or(Target::Out);
             let mut next = [first; MAX_LABELS];
             for (place, &target) in next.iter_mut().zip(&node.next) {
@@ -208,6 +251,8 @@ impl Runtime {
                 slot,
                 scope,
                 next,
+                same_as: node.same_as,
+                remembered: named.then(|| Box::new(Remembered::new(counters))),
                 labels: descriptor.labels.to_vec(),
                 packets: 0,
                 bytes: 0,
@@ -215,7 +260,7 @@ impl Runtime {
                 dropped: 0,
                 drops: vec![0; descriptor.drops.len() + 1],
                 label_drops: [0; MAX_LABELS],
-                counters: vec![0; descriptor.counters.len()],
+                counters: vec![0; counters],
                 tally: Tally::new(descriptor.tally as usize, config.seed),
                 space: node.processor.work_space(),
                 processor: node.processor.clone(),
@@ -238,6 +283,9 @@ impl Runtime {
                 .zip(scope_layouts)
                 .map(|((s, n), l)| (s, n, l))
                 .collect();
+            if role == Kind::Later {
+                return FlowTable::fed(&options, &layout, scopes, config.seed, config.advise);
+            }
             FlowTable::new(
                 &options,
                 &layout,
@@ -255,7 +303,21 @@ impl Runtime {
             let flows = table.as_ref().map_or(0, |table| table.flows.blocks.count());
             Box::new(Follow::new(&options, flows, config.advise))
         });
+        let flows = table.as_ref().map_or(0, |table| table.flows.blocks.count());
         let mut runtime = Runtime {
+            role,
+            audit: config.audit.then(|| Box::new(Audit::new(options.inner))),
+            first: stage.first,
+            feed: (role == Kind::First).then(|| {
+                let scopes = table.as_ref().map_or(0, |table| table.scopes.len());
+                Box::new(Feed::new(flows as u32, scopes))
+            }),
+            fed: match config.role {
+                Role::Later { last } => {
+                    Some(Box::new(Fed::new(stage.first, last, flows, config.advise)))
+                }
+                _ => None,
+            },
             chain: stage.chain.clone(),
             block_lines: if layout.is_bare() {
                 2
@@ -263,7 +325,10 @@ impl Runtime {
                 layout.lines().min(4)
             },
             no_blocks: crate::execute::empty_blocks(),
-            parse: parse_options(&options, needs),
+            parse: parse_options(&options, needs).map(|parse| ParseOptions {
+                lenient: parse.lenient || role == Kind::Later,
+                ..parse
+            }),
             key: key_options(stage),
             world: World {
                 leases,
@@ -292,6 +357,7 @@ impl Runtime {
                 faults: [crate::classify::NO_FAULT; BURST],
                 inputs: vec![0; nodes.len()],
                 outcome: Outcome::default(),
+                next: [0; BURST],
             }),
             reasons: Reasons::default(),
             cycles: config.cycles,
@@ -309,6 +375,7 @@ impl Runtime {
             datagrams_forgotten: 0,
             engine_cycles: 0,
             spent: 0,
+            has_same: nodes.iter().any(|node| node.same_as.is_some()),
             nodes,
             table,
             options,
@@ -322,12 +389,21 @@ impl Runtime {
     /// Takes all packets of `input` through the chain; what comes out is added
     /// to `output`, in order, and what is dropped goes back to `pool`. The
     /// frames must be of `pool`'s memory.
+    ///
+    /// The first of several stages leaves packets in `input` where no frame is
+    /// free to tell the later ones of its flows
+    /// ([`Runtime::waits_for_frames`]); the next call goes on with them.
     pub fn process(
         &mut self,
         pool: &mut FramePool,
         input: &mut Vec<Frame>,
         output: &mut Vec<Frame>,
     ) {
+        match self.role {
+            Kind::Alone => {}
+            Kind::First => return self.process_first(pool, input, output),
+            Kind::Later => return self.process_fed(pool, input, output),
+        }
         self.packets_in += input.len() as u64;
         while !input.is_empty() {
             self.burst(pool, input, output, true);
@@ -346,7 +422,7 @@ impl Runtime {
     }
 
     /// Takes at most a burst of packets from the front of `input`.
-    fn burst(
+    pub(crate) fn burst(
         &mut self,
         pool: &mut FramePool,
         input: &mut Vec<Frame>,
@@ -369,7 +445,11 @@ impl Runtime {
             self.bytes_in += bytes;
         }
         let fates = self.run(pool, &memory, &mut input[..found.count], &found, bytes);
-        self.leave(pool, &memory, input, output, &found, fates);
+        if self.role == Kind::First {
+            self.tell_and_leave(pool, &memory, input, output, &found, fates);
+        } else {
+            self.leave(pool, &memory, input, output, &found, fates);
+        }
         self.memory = Some(memory);
         let spent = core::mem::take(&mut self.spent);
         self.engine_cycles += (self.cycles)().wrapping_sub(start).saturating_sub(spent);
@@ -383,13 +463,17 @@ impl Runtime {
 
     /// The same at a time, if no later packet has come. `events` is shown the
     /// log before, after each few flows, and at the end, and may empty it: so
-    /// many may end that it can't hold them all.
+    /// many may end that it can't hold them all. The first of several stages
+    /// ends by [`Runtime::finish_first`] instead: here it tells nobody.
     pub fn finish_with(
         &mut self,
         pool: &mut FramePool,
         now: Time,
         mut events: impl FnMut(&mut EventLog),
     ) {
+        if self.role == Kind::Later {
+            return self.finish_fed(pool, now, events);
+        }
         self.now = self.now.max(now.0);
         self.drop_held(pool, None);
         let live: Vec<u32> = match &self.table {
@@ -406,7 +490,12 @@ impl Runtime {
             }
             events(&mut self.world.events);
         }
-        // `close` takes no packets, but nothing stops a function from asking.
+        self.drop_told(pool);
+        self.drop_asked(pool);
+    }
+
+    /// `close` takes no packets, but nothing stops a function from asking.
+    pub(crate) fn drop_asked(&mut self, pool: &mut FramePool) {
         for frame in self.world.emits.frames.drain(..) {
             pool.give(frame);
         }
@@ -433,7 +522,10 @@ impl Runtime {
 
     /// Flows open now.
     pub fn active_flows(&self) -> usize {
-        self.table.as_ref().map_or(0, |table| table.flows.len())
+        match &self.fed {
+            Some(fed) => fed.flows as usize,
+            None => self.table.as_ref().map_or(0, |table| table.flows.len()),
+        }
     }
 
     /// What was counted so far.
@@ -462,7 +554,7 @@ impl Runtime {
             bytes_out: self.bytes_out,
             emitted: self.emitted,
             emits_lost: self.world.emits.lost,
-            held: (self.fragments.held() + self.requeue.len()) as u64,
+            held: (self.fragments.held() + self.requeue.len() + self.again.len()) as u64,
             drops,
             malformed: self.reasons.malformed(),
             flows: self.flow_report(),
@@ -473,6 +565,7 @@ impl Runtime {
             ticks_lost: self.ticks_lost,
             fragments_alone: self.fragments_alone,
             datagrams_forgotten: self.datagrams_forgotten,
+            bad_notices: self.fed.as_ref().map_or(0, |fed| fed.bad_notices),
             engine_cycles: self.engine_cycles,
         }
     }
@@ -490,7 +583,10 @@ impl Runtime {
                 report.ended.push((why.name(), count));
             }
         }
-        if let Some(table) = &self.table {
+        if let Some(fed) = &self.fed {
+            report.active = fed.flows;
+            report.units = fed.units;
+        } else if let Some(table) = &self.table {
             report.tracked = true;
             report.active = table.flows.len() as u64;
             report.units = table.scopes.iter().map(|s| s.records.len() as u64).sum();
@@ -622,29 +718,45 @@ pub(crate) fn nested_scopes(stage: &Stage) -> Result<Vec<(Scope, usize)>, StageE
     let mut scopes: Vec<(Scope, usize)> = Vec::new();
     for (number, node) in stage.nodes.iter().enumerate() {
         let scope = node.processor.scope();
-        if scope == Scope::Flow || scopes.iter().any(|(s, _)| *s == scope) {
-            continue;
-        }
-        if let Some((_, other)) = scopes.iter().find(|(s, _)| !s.nests(scope)) {
-            let other = &stage.nodes[*other].name;
-            return Err(StageError(format!(
-                "{} and {other} keep state by keys that do not nest",
-                node.name
-            )));
-        }
-        let place = scopes
-            .iter()
-            .position(|(s, _)| scope.within(*s))
-            .unwrap_or(scopes.len());
-        scopes.insert(place, (scope, number));
+        add_scope(stage, &mut scopes, scope, number)?;
     }
+    Ok(scopes)
+}
+
+/// Adds a scope that function `number` has, if it is a new one.
+pub(crate) fn add_scope(
+    stage: &Stage,
+    scopes: &mut Vec<(Scope, usize)>,
+    scope: Scope,
+    number: usize,
+) -> Result<(), StageError> {
+    if scope == Scope::Flow || scopes.iter().any(|(s, _)| *s == scope) {
+        return Ok(());
+    }
+    if let Some((other, _)) = scopes.iter().find(|(s, _)| !s.nests(scope)) {
+        let has = |wanted: Scope| {
+            let mut nodes = stage.nodes.iter();
+            let node = nodes.find(|node| node.processor.scope() == wanted);
+            node.map_or("a later stage", |node| node.name.as_str())
+        };
+        return Err(StageError(format!(
+            "{} and {} keep state by keys that do not nest",
+            has(scope),
+            has(*other)
+        )));
+    }
+    let place = scopes
+        .iter()
+        .position(|(s, _)| scope.within(*s))
+        .unwrap_or(scopes.len());
+    scopes.insert(place, (scope, number));
     if scopes.len() > MAX_SCOPES {
         return Err(StageError(format!(
             "chain {} has more than {MAX_SCOPES} scopes",
             stage.chain
         )));
     }
-    Ok(scopes)
+    Ok(())
 }
 
 /// Refuses what the machine can't give: memory is reserved when a stage is

@@ -133,8 +133,58 @@ fn units_cost_no_allocation() {
     assert_eq!(report.notes_lost, 0);
 }
 
+/// The same in a first and a later stage: notices, places, states.
+fn stages_cost_no_allocation() {
+    let flows = FlowOptions {
+        max: 400,
+        held_fragments: 16,
+        buffer_bytes: 1 << 20,
+        ..FlowOptions::default()
+    };
+    let whole = common::line::written(&[(0, 9), (1, 2), (0, 3), (2, 1)], flows);
+    let stages = common::line::cut(&whole, &[0, 1, 3]);
+    let mut line = common::line::Line::new(&stages, 4_096, 0);
+    let packets = packets();
+    let mut queues: Vec<Vec<_>> = (0..4).map(|_| Vec::with_capacity(4_096)).collect();
+    let mut now = Time::from_secs(1_000);
+    for round in 0..4 {
+        for chunk in packets.chunks(100) {
+            now = now.plus(20_000_000_000);
+            for packet in chunk {
+                let meta = FrameMeta::received(now, 0);
+                queues[0].push(line.pool.copy(packet, meta).expect("a frame is free"));
+            }
+            ON.store(round > 0, Ordering::Relaxed);
+            for (i, stage) in line.stages.iter_mut().enumerate() {
+                let (before, after) = queues.split_at_mut(i + 1);
+                let (Some(input), Some(output)) = (before.last_mut(), after.first_mut()) else {
+                    continue;
+                };
+                stage.process(&mut line.pool, input, output);
+                stage.events().clear();
+            }
+            line.pool.give_all(&mut queues[3]);
+            ON.store(false, Ordering::Relaxed);
+        }
+    }
+    for stage in &line.stages {
+        let report = stage.report();
+        assert!(
+            report.balances() && report.flows.ended.len() >= 3,
+            "{report:?}"
+        );
+        assert!(
+            report.packets_out > 1_000 && report.events > 1_000,
+            "{report:?}"
+        );
+        assert_eq!(report.bad_notices, 0);
+    }
+}
+
 #[test]
 fn bursts_cost_no_allocation() {
+    stages_cost_no_allocation();
+    assert_eq!(COUNT.load(Ordering::Relaxed), 0, "allocations in stages");
     units_cost_no_allocation();
     assert_eq!(
         COUNT.load(Ordering::Relaxed),

@@ -191,6 +191,8 @@ pub(crate) fn describe(message: &Message) -> Vec<(Option<UnitId>, String)> {
                     StateUpdate::Touched(_) => "state touched",
                     StateUpdate::Full(Some(_)) => "state",
                     StateUpdate::Full(None) => "state: none",
+                    StateUpdate::Whole(Some(_)) => "state, all entries",
+                    StateUpdate::Whole(None) => "state: none, all entries",
                 };
                 let text = format!(
                     "entries {first} to {} of view {} ({state})",

@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use weir_graph::Override;
+use weir_graph::compile::{Mode, Passes};
 use weir_protocol::settings::Dispatch;
 
-use crate::driver::PathSettings;
+use crate::driver::{Pace, PathSettings};
 
 /// Stateful network functions that can be moved, copied, upgraded and crashed
 /// while traffic flows.
@@ -26,7 +27,7 @@ pub(crate) enum Command {
     Check(Check),
     /// The network functions: list them, show one's manual, start a new one
     Nf(Nf),
-    /// Print the JSON Schema of chain files, or of scripts
+    /// Print the JSON Schema of chain files, scripts or templates
     Schema(Schema),
     /// Write generated traffic to a capture file
     Gen(Gen),
@@ -85,6 +86,10 @@ pub(crate) struct Run {
     /// Override a setting, as `firewall.default=drop` or `flows.max=1000`
     #[arg(long = "set", value_name = "NF.KEY=VALUE")]
     pub(crate) set: Vec<Override>,
+    /// Folder with templates that the chain may name, beside `templates/` where
+    /// the chain file is
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) templates: Vec<PathBuf>,
     /// Seed of hashes and random numbers; a random one without it
     #[arg(long)]
     pub(crate) seed: Option<u64>,
@@ -92,17 +97,37 @@ pub(crate) struct Run {
     /// chain runs on one thread, with no switch
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(weir_graph::MOST_RUNTIMES)))]
     pub(crate) runtimes: Option<u32>,
+    /// Workers, each on a thread of its own with the flows that are steered to
+    /// it; a switch steers where functions keep more together than two hosts
+    #[arg(long, value_name = "N", conflicts_with = "runtimes", value_parser = clap::value_parser!(u32).range(1..=i64::from(weir_graph::MOST_RUNTIMES)))]
+    pub(crate) workers: Option<u32>,
     /// Timed commands: move flows, drain, add and remove runtimes
     #[arg(long, value_name = "FILE", requires = "runtimes")]
     pub(crate) script: Option<PathBuf>,
-    /// Cores of the threads, as `0,1,2`: the switch on the first, the runtimes
-    /// on the others in turn
-    #[arg(
-        long,
-        value_name = "LIST",
-        value_delimiter = ',',
-        requires = "runtimes"
-    )]
+    /// How the chain is cut into stages: `rtc` runs each packet to completion
+    /// on one core, `pipeline` has a stage per core (per function without
+    /// --cores), `auto` does what promises to gain; else as the chain file says
+    #[arg(long, value_name = "PLAN")]
+    pub(crate) plan: Option<Mode>,
+    /// Passes of the compiler that are on: `all`, `none`, or some of
+    /// `consolidate`, `hoist` and `parallel`, joined by commas
+    #[arg(long, value_name = "LIST")]
+    pub(crate) passes: Option<Passes>,
+    /// The summary (--output json) of an earlier run, for the compiler to know
+    /// what functions cost
+    #[arg(long, value_name = "FILE")]
+    pub(crate) costs: Option<PathBuf>,
+    /// Bursts after which a stage of a pipeline gives way to others on its
+    /// core; 0 for never while it has work
+    #[arg(long, value_name = "K", default_value_t = Pace::default().yield_after)]
+    pub(crate) yield_after: u32,
+    /// Packets that a stage of a pipeline fetches into the cache before their
+    /// turn; 0 for none
+    #[arg(long, value_name = "K", default_value_t = Pace::default().prefetch as u16, value_parser = clap::value_parser!(u16).range(0..=256))]
+    pub(crate) prefetch: u16,
+    /// Cores of the threads, as `0,1,2`: of a plan's stages; with --runtimes or
+    /// --workers the switch or the ports on the first, the others in turn
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) cores: Vec<usize>,
     /// How new flows are given to runtimes
     #[arg(long, value_enum, default_value_t, requires = "runtimes")]
@@ -155,6 +180,9 @@ pub(crate) struct Schema {
     /// Of what
     #[arg(value_enum, default_value_t)]
     pub(crate) of: SchemaOf,
+    /// Folder with templates of your own
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) templates: Vec<PathBuf>,
 }
 
 /// What a schema describes.
@@ -165,6 +193,8 @@ pub(crate) enum SchemaOf {
     Chain,
     /// Scripts for `weir run --script`
     Script,
+    /// Templates
+    Template,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -174,6 +204,10 @@ pub(crate) struct Check {
     /// Override a setting, as `firewall.default=drop`
     #[arg(long = "set", value_name = "NF.KEY=VALUE")]
     pub(crate) set: Vec<Override>,
+    /// Folder with templates that the chain may name, beside `templates/` where
+    /// the chain file is
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) templates: Vec<PathBuf>,
     /// How the result is printed
     #[arg(long, value_enum, default_value_t)]
     pub(crate) output: Format,
@@ -187,9 +221,9 @@ pub(crate) struct Nf {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum NfCommand {
-    /// List the functions that chain files may name
+    /// List the functions and templates that chain files may name
     List(NfList),
-    /// Show a function's manual and settings
+    /// Show the manual and settings of a function or template
     Show(NfShow),
     /// Write a new function, ready to build and test
     New(NfNew),
@@ -197,6 +231,9 @@ pub(crate) enum NfCommand {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct NfList {
+    /// Folder with templates of your own
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) templates: Vec<PathBuf>,
     /// How the list is printed
     #[arg(long, value_enum, default_value_t)]
     pub(crate) output: Format,
@@ -204,8 +241,11 @@ pub(crate) struct NfList {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct NfShow {
-    /// Name of the function
+    /// Name of the function or template
     pub(crate) name: String,
+    /// Folder with templates of your own
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) templates: Vec<PathBuf>,
     /// How it is printed
     #[arg(long, value_enum, default_value_t)]
     pub(crate) output: Format,

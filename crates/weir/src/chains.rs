@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use weir_graph::{ChainFile, Input, Override, Script};
+use weir_graph::{ChainFile, Input, Override, Script, TemplateDescription, Templates};
 use weir_nf::Sources;
 use weir_nf::host::Kind;
 
@@ -58,9 +58,66 @@ fn text_of(path: &Path) -> Result<String, Failure> {
     })
 }
 
-/// Loads and checks a chain file; warnings are printed.
+/// Folder beside a chain file whose templates it may name.
+const BESIDE: &str = "templates";
+
+/// The templates that come with weir and those of folders, whose files are read
+/// in the order of their names: `*.yaml` and `*.yml`.
+fn templates(folders: &[PathBuf]) -> Result<Templates, Failure> {
+    let mut templates = Templates::shipped();
+    let mut seen = Vec::new();
+    for folder in folders {
+        let failed = |error: std::io::Error| {
+            Failure::outside(format!("can't read {}: {error}", folder.display()))
+        };
+        // The folder beside the chain file may be named as well.
+        let whole = folder.canonicalize().map_err(failed)?;
+        if seen.contains(&whole) {
+            continue;
+        }
+        seen.push(whole);
+        let mut files = Vec::new();
+        for entry in folder.read_dir().map_err(failed)? {
+            let path = entry.map_err(failed)?.path();
+            let known = path.extension().and_then(|e| e.to_str());
+            if matches!(known, Some("yaml" | "yml")) && path.is_file() {
+                files.push(path);
+            }
+        }
+        files.sort();
+        for path in files {
+            templates.add(path.display().to_string(), text_of(&path)?);
+        }
+    }
+    Ok(templates)
+}
+
+/// What the templates that come with weir, and those of folders, say of
+/// themselves.
+pub(crate) fn describe_templates(
+    folders: &[PathBuf],
+    kinds: &[Kind],
+) -> Result<Vec<TemplateDescription>, Failure> {
+    weir_graph::describe_templates(&templates(folders)?, kinds)
+        .map_err(|diagnostics| Failure::chain(weir_graph::render(&diagnostics)))
+}
+
+/// The templates of a chain file: those of `folders` and of the folder beside
+/// it, if there is one.
+fn templates_of(chain: &Path, folders: &[PathBuf]) -> Result<Templates, Failure> {
+    let beside = chain.parent().unwrap_or(Path::new("")).join(BESIDE);
+    let mut all = folders.to_vec();
+    if beside.is_dir() {
+        all.push(beside);
+    }
+    templates(&all)
+}
+
+/// Loads and checks a chain file; warnings are printed. Beside the templates of
+/// `folders` it may name those of the folder `templates` where it is.
 pub(crate) fn load(
     path: &Path,
+    folders: &[PathBuf],
     set: &[Override],
     seed: u64,
     kinds: &[Kind],
@@ -75,7 +132,8 @@ pub(crate) fn load(
         overrides: set,
         seed,
     };
-    let file = weir_graph::load(&input, &mut Files { folder })
+    let templates = templates_of(path, folders)?;
+    let file = weir_graph::load_with(&input, &templates, &mut Files { folder })
         .map_err(|diagnostics| Failure::chain(weir_graph::render(&diagnostics)))?;
     if !file.warnings.is_empty() {
         eprintln!("{}", weir_graph::render(&file.warnings).trim_end());

@@ -8,7 +8,7 @@ use crate::exit::Exit;
 use crate::{Outcome, chains, output};
 
 pub(crate) fn check(args: &Check, kinds: &[Kind]) -> Outcome {
-    let file = chains::load(&args.chain, &args.set, 0, kinds)?;
+    let file = chains::load(&args.chain, &args.templates, &args.set, 0, kinds)?;
     let described: Vec<_> = file.chains.iter().map(weir_graph::describe).collect();
     match args.output {
         Format::Text => {
@@ -23,7 +23,10 @@ pub(crate) fn check(args: &Check, kinds: &[Kind]) -> Outcome {
 
 pub(crate) fn schema(args: &Schema, kinds: &[Kind]) -> Outcome {
     let schema = match args.of {
-        SchemaOf::Chain => weir_graph::schema(kinds),
+        SchemaOf::Chain => {
+            weir_graph::schema_with(kinds, &chains::describe_templates(&args.templates, kinds)?)
+        }
+        SchemaOf::Template => weir_graph::template_schema(),
         SchemaOf::Script => weir_graph::script_schema(),
     };
     output::json(&schema)?;

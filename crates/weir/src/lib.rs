@@ -50,7 +50,7 @@ pub fn main_with(more: &[Kind]) -> ExitCode {
         Command::Run(run) => run::run(&run, &kinds),
         Command::Check(check) => check::check(&check, &kinds),
         Command::Nf(nf) => match nf.command {
-            NfCommand::List(list) => nf::list(list.output, &kinds),
+            NfCommand::List(list) => nf::list(&list, &kinds),
             NfCommand::Show(show) => nf::show(&show, &kinds),
             NfCommand::New(new) => nf::new(&new),
         },

@@ -51,11 +51,7 @@ fn numbers_of_runtimes() {
 
 #[test]
 fn options_that_need_runtimes() {
-    let options = [
-        ["--script", "moves.yaml"],
-        ["--cores", "0"],
-        ["--path", "loss=1%"],
-    ];
+    let options = [["--script", "moves.yaml"], ["--path", "loss=1%"]];
     for option in options {
         run_fails(2, &option, &["--runtimes <N>"]);
     }

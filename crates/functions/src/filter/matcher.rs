@@ -1,17 +1,18 @@
 //! One entry of the filter, ready to be compared with packets.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
 use weir_nf::SettingsError;
 use weir_nf::packet::Packet;
 
 use super::Match;
+use crate::rewrite;
 use crate::words::Words;
 use weir_nf::packet::Prefixes;
 
 /// What entries look at, read once per packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Fields {
+pub(crate) struct Fields {
     addresses: Option<(IpAddr, IpAddr)>,
     ports: Option<(u16, u16)>,
     protocol: u8,
@@ -25,43 +26,27 @@ const IPV6: u8 = 2;
 const OTHER: u8 = 4;
 
 impl Fields {
+    /// The addresses are read only where some entry asks for them.
     #[inline]
-    pub(super) fn of(packet: &Packet<'_>) -> Fields {
+    pub(crate) fn of(packet: &Packet<'_>, addresses: bool) -> Fields {
         let headers = packet.headers();
-        let header = packet.network();
-        let (addresses, dscp, network) = if headers.is_ipv4() {
-            match header.first_chunk::<20>() {
-                Some(fixed) => {
-                    let at = |i: usize| {
-                        IpAddr::V4(Ipv4Addr::new(
-                            fixed[i],
-                            fixed[i + 1],
-                            fixed[i + 2],
-                            fixed[i + 3],
-                        ))
-                    };
-                    (Some((at(12), at(16))), fixed[1] >> 2, IPV4)
+        let (dscp, network) = match packet.network() {
+            &[first, second, ..] if headers.is_ip() => {
+                let class = u16::from_be_bytes([first, second]) >> 4;
+                if headers.is_ipv4() {
+                    (second >> 2, IPV4)
+                } else {
+                    (class as u8 >> 2, IPV6)
                 }
-                None => (None, 0, IPV4),
             }
-        } else if headers.is_ipv6() {
-            match header.first_chunk::<40>() {
-                Some(fixed) => {
-                    let at = |i: usize| {
-                        let mut octets = [0; 16];
-                        octets.copy_from_slice(&fixed[i..i + 16]);
-                        IpAddr::V6(Ipv6Addr::from(octets))
-                    };
-                    let class = u16::from_be_bytes([fixed[0], fixed[1]]) >> 4;
-                    (Some((at(8), at(24))), (class as u8) >> 2, IPV6)
-                }
-                None => (None, 0, IPV6),
-            }
-        } else {
-            (None, 0, OTHER)
+            _ => (0, OTHER),
         };
         Fields {
-            addresses,
+            addresses: if addresses {
+                rewrite::ends(packet)
+            } else {
+                None
+            },
             ports: headers.ports(packet.bytes()),
             protocol: headers.proto,
             dscp,
@@ -116,7 +101,7 @@ impl Ranges {
 
 /// An entry.
 #[derive(Clone, Debug)]
-pub(super) struct Matcher {
+pub(crate) struct Matcher {
     /// Bit per protocol; `None` for no condition.
     protocols: Option<[u64; 4]>,
     from: Prefixes,
@@ -129,7 +114,7 @@ pub(super) struct Matcher {
 }
 
 impl Matcher {
-    pub(super) fn new(path: &str, entry: &Match) -> Result<Matcher, SettingsError> {
+    pub(crate) fn new(path: &str, entry: &Match) -> Result<Matcher, SettingsError> {
         let at = |name: &str| format!("{path}.{name}");
         Ok(Matcher {
             protocols: protocols(&at("protocol"), &entry.protocol)?,
@@ -143,8 +128,13 @@ impl Matcher {
         })
     }
 
+    /// Whether it looks at addresses.
+    pub(crate) fn needs_addresses(&self) -> bool {
+        !self.from.is_empty() || !self.to.is_empty()
+    }
+
     #[inline]
-    pub(super) fn meets(&self, fields: &Fields) -> bool {
+    pub(crate) fn meets(&self, fields: &Fields) -> bool {
         // What is no IP packet has no code point, though 0 stands there.
         let dscp = (fields.network != OTHER).then_some(u16::from(fields.dscp));
         let protocol = |set: &[u64; 4]| {

@@ -1,6 +1,6 @@
 //! Stateless filter and classifier on layers 3 and 4.
 
-mod matcher;
+pub(crate) mod matcher;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -65,10 +65,12 @@ pub struct Filter {
     drop: Vec<Matcher>,
     accept: Vec<Matcher>,
     classes: Vec<Matcher>,
+    needs_addresses: bool,
     drop_others: bool,
 }
 
-const LABELS: [&str; 6] = [
+/// Labels of classes, in filters and classifiers.
+pub(crate) const LABELS: [&str; 6] = [
     "class-1", "class-2", "class-3", "class-4", "class-5", "class-6",
 ];
 const FILTERED: DropReason = DropReason(0);
@@ -103,32 +105,28 @@ impl NetworkFunction for Filter {
         counters: &[
             "accepted", "class_1", "class_2", "class_3", "class_4", "class_5", "class_6",
         ],
+        cycles: 40,
         ..Descriptor::new("filter", "filters and classifies by headers, without state")
     };
 
     fn new(settings: Settings, _: &mut SetUp<'_>) -> Result<Filter, SettingsError> {
-        if settings.classes.len() > LABELS.len() {
-            let (message, help) = (
-                format!(
-                    "{} classes are more than {}",
-                    settings.classes.len(),
-                    LABELS.len()
-                ),
-                "put a second filter behind `pass` for the others",
-            );
-            return Err(SettingsError::new("classes", message).help(help));
-        }
+        check_number(settings.classes.len())?;
+        let drop = list("drop", &settings.drop)?;
+        let accept = list("accept", &settings.accept)?;
+        let classes = list("classes", &settings.classes)?;
+        let mut all = drop.iter().chain(&accept).chain(&classes);
         Ok(Filter {
-            drop: list("drop", &settings.drop)?,
-            accept: list("accept", &settings.accept)?,
-            classes: list("classes", &settings.classes)?,
+            needs_addresses: all.any(Matcher::needs_addresses),
+            drop,
+            accept,
+            classes,
             drop_others: settings.otherwise == Otherwise::Drop,
         })
     }
 
     #[inline]
     fn without_flow(&self, packet: &mut Packet<'_>, cx: &mut Context<'_>) -> Verdict {
-        let fields = PacketFields::of(packet);
+        let fields = PacketFields::of(packet, self.needs_addresses);
         if self.drop.iter().any(|entry| entry.meets(&fields)) {
             return Verdict::Drop(FILTERED);
         }
@@ -148,7 +146,18 @@ impl NetworkFunction for Filter {
     }
 }
 
-fn list(name: &str, entries: &[Match]) -> Result<Vec<Matcher>, SettingsError> {
+/// A class has a label of its own.
+pub(crate) fn check_number(classes: usize) -> Result<(), SettingsError> {
+    if classes <= LABELS.len() {
+        return Ok(());
+    }
+    let message = format!("{classes} classes are more than {}", LABELS.len());
+    let error = SettingsError::new("classes", message);
+    Err(error.help("put a second one behind `pass` for the others"))
+}
+
+/// Entries of the list `name`, ready to be compared.
+pub(crate) fn list(name: &str, entries: &[Match]) -> Result<Vec<Matcher>, SettingsError> {
     if entries.len() > MOST {
         let message = format!("{} entries are more than {MOST}", entries.len());
         return Err(SettingsError::new(name, message).help("use `firewall` for long lists"));

@@ -377,12 +377,14 @@ impl NetworkFunction for Firewall {
     const DESCRIPTOR: Descriptor = Descriptor {
         manual: MANUAL,
         needs: Needs::Flow,
-        reads: Parts::LINK.and(Parts::NETWORK).and(Parts::TRANSPORT),
+        // An answer to what was refused quotes its payload.
+        reads: Parts::ALL,
         drops: &["denied", "rejected", "invalid", "non_ip"],
         counters: &["lookups", "renewed", "answers"],
         emits: true,
         tally: 1_024,
         events: true,
+        cycles: 10,
         ..Descriptor::new(
             "firewall",
             "Ordered rules on layers 2 to 4 and on the state of connections",

@@ -3,6 +3,8 @@
 // Each test file uses a part of this.
 #![allow(dead_code)]
 
+pub(crate) mod settings;
+
 use std::fs::File;
 use std::path::{Path, PathBuf};
 

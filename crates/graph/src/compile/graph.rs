@@ -18,7 +18,8 @@ pub struct Processor {
     /// Its name, unlike every other's: the instance's, or
     /// `INSTANCE/PROCESSOR` where the instance is a template's.
     pub name: String,
-    /// The entry of the chain file that it is of.
+    /// The entry of the chain file that it is of; its own name where a pass
+    /// added it.
     pub instance: String,
     /// Name of the function.
     pub kind: String,
@@ -46,7 +47,7 @@ pub struct Effects {
     pub reads: Parts,
     /// Parts of a packet that it may change.
     pub writes: Parts,
-    /// Keeps state per flow or scope key.
+    /// Keeps state, buffers or statistics per flow or scope key.
     pub stateful: bool,
     /// May drop.
     pub drops: bool,
@@ -54,8 +55,11 @@ pub struct Effects {
     pub emits: bool,
     /// Writes events.
     pub events: bool,
-    /// Counts: has counters of its own, statistics per flow, or a tally.
+    /// Counts packets that pass: has counters of its own that are not named as
+    /// its drop reasons.
     pub counts: bool,
+    /// Has a tally.
+    pub tally: bool,
     /// Takes resources that flows share.
     pub shares: bool,
     /// Gives flows further names.
@@ -66,7 +70,107 @@ pub struct Effects {
     pub cycles: u32,
 }
 
+impl Processor {
+    /// True where the two are of one kind and have equal settings.
+    pub fn equals(&self, other: &Processor) -> bool {
+        self.kind == other.kind && self.settings == other.settings
+    }
+
+    /// True where `name` is its own or its instance's.
+    pub fn is_called(&self, name: &str) -> bool {
+        self.name == name || self.instance == name
+    }
+}
+
+impl Graph {
+    /// Where the links of a processor lead in the graph, each once and in the
+    /// order of the links.
+    pub fn followers(&self, number: usize) -> impl Iterator<Item = usize> {
+        let links = self.nodes.get(number).map_or(&[][..], |node| &node.next);
+        links.iter().enumerate().filter_map(|(at, link)| {
+            let first = links.get(..at).is_some_and(|before| !before.contains(link));
+            match link {
+                Target::Node(next) if first && *next < self.nodes.len() => Some(*next),
+                _ => None,
+            }
+        })
+    }
+
+    /// Puts a processor in before number `at`. All links that led to what was
+    /// there lead to it.
+    pub(super) fn insert(&mut self, at: usize, node: Processor) {
+        for other in &mut self.nodes {
+            // What led to `at` leads to the new one, which has its number.
+            other.renumber(|number| number + usize::from(number > at));
+            other.same_as = other.same_as.map(|e| e + usize::from(e >= at));
+        }
+        self.nodes.insert(at, node);
+    }
+
+    /// Takes a processor out; what led to it leads where its first link does.
+    pub(super) fn remove(&mut self, at: usize) {
+        let past = self.nodes.remove(at);
+        let instead = past.next.first().copied().unwrap_or(Target::Out);
+        for other in &mut self.nodes {
+            for link in &mut other.next {
+                if *link == Target::Node(at) {
+                    *link = instead;
+                }
+            }
+            other.renumber(|number| number - usize::from(number > at));
+            other.same_as = other.same_as.map(|e| e - usize::from(e > at));
+        }
+    }
+}
+
+impl Processor {
+    fn renumber(&mut self, new: impl Fn(usize) -> usize) {
+        for link in &mut self.next {
+            if let Target::Node(number) = link {
+                *number = new(*number);
+            }
+        }
+    }
+}
+
 impl Effects {
+    /// Parts that decide what it does: what it reads, what the parser tells it,
+    /// and all of the packet where it does not read the network header, whose
+    /// lengths would tell that the packet has grown or shrunk.
+    pub fn looks_at(&self) -> Parts {
+        let parsed = match self.needs {
+            Needs::Link | Needs::Flow => Parts::NONE,
+            Needs::Network => Parts::NETWORK,
+            Needs::Transport => Parts::NETWORK.and(Parts::TRANSPORT),
+        };
+        let parts = self.reads.and(parsed);
+        if parts.meets(Parts::NETWORK) {
+            parts
+        } else {
+            Parts::ALL
+        }
+    }
+
+    /// Parts that others may see changed after it: what it writes, and above a
+    /// header that it writes what is found by that header's fields (lengths,
+    /// protocol).
+    pub fn disturbs(&self) -> Parts {
+        let mut parts = self.writes;
+        if parts.meets(Parts::NETWORK) {
+            parts = parts.and(Parts::TRANSPORT);
+        }
+        if parts.meets(Parts::TRANSPORT) {
+            parts = parts.and(Parts::PAYLOAD);
+        }
+        parts
+    }
+
+    /// True where a plan must leave it in the first stage, with all that is
+    /// before it.
+    pub fn stays_first(&self) -> bool {
+        self.aliases || self.turns || matches!(self.scope, Scope::Own(_))
+    }
+
     /// What a function does that was built from its settings.
     pub fn of(processor: &SharedProcessor) -> Effects {
         let descriptor = processor.descriptor();
@@ -76,13 +180,15 @@ impl Effects {
             scope: processor.scope(),
             reads: descriptor.reads,
             writes: descriptor.writes,
-            stateful: state.bytes > 0 || state.buffers > 0,
+            stateful: state.bytes > 0 || state.buffers > 0 || state.stats_bytes > 0,
             drops: !descriptor.drops.is_empty(),
             emits: descriptor.emits,
             events: descriptor.events,
-            counts: !descriptor.counters.is_empty()
-                || descriptor.tally > 0
-                || state.stats_bytes > 0,
+            counts: descriptor
+                .counters
+                .iter()
+                .any(|counter| !descriptor.drops.contains(counter)),
+            tally: descriptor.tally > 0,
             shares: descriptor.shares,
             aliases: descriptor.aliases,
             turns: descriptor.turns,

@@ -2,6 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use super::costs::PortCosts;
+
+/// Most instances of one stage.
+pub const MOST_INSTANCES: u16 = 64;
+/// Numbers of cores are below this.
+pub const MOST_CORES: usize = 1_024;
+
 /// How a chain is to be compiled; the default is to run it to completion on
 /// one core, with every pass that is expected to gain.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,10 +24,12 @@ pub struct Options {
     /// Cores that stages may be kept on, in the order of their use; empty for
     /// one core, chosen by the system.
     pub cores: Vec<usize>,
-    /// Stages cut by hand: names of processors, or of instances for all of
-    /// theirs, that begin a stage. With [`Mode::Pipeline`] only.
+    /// Stages cut by hand: names of processors that begin a stage, or of
+    /// instances, whose first one does. With [`Mode::Pipeline`] only.
     pub cuts: Vec<String>,
-    /// Instances of the stage that has this processor or instance.
+    /// Instances of the stage that has this processor or instance, 1 to
+    /// [`MOST_INSTANCES`]. Where stages are not cut by hand it gets a stage
+    /// of its own.
     pub instances: BTreeMap<String, u16>,
     /// Core of the stage that has this processor or instance.
     pub affinity: BTreeMap<String, usize>,
@@ -28,6 +37,8 @@ pub struct Options {
     /// instance (shared among its processors) or of a function, the first of
     /// these that is there.
     pub cycles: BTreeMap<String, u32>,
+    /// What ports and engines cost.
+    pub costs: PortCosts,
 }
 
 impl Default for Options {
@@ -42,6 +53,7 @@ impl Default for Options {
             instances: BTreeMap::new(),
             affinity: BTreeMap::new(),
             cycles: BTreeMap::new(),
+            costs: PortCosts::default(),
         }
     }
 }

@@ -23,6 +23,7 @@ fn node(name: &str, kind: &str, next: &[Target], same_as: Option<usize>) -> Proc
             emits: false,
             events: false,
             counts: false,
+            tally: false,
             shares: false,
             aliases: false,
             turns: false,

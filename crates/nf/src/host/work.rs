@@ -36,6 +36,33 @@ impl Place {
         phase: 0,
         direction: Direction::Forward,
     };
+
+    /// What travels with the packet to a later stage: all but the clock.
+    #[inline]
+    pub fn carried(&self) -> weir_packet::Place {
+        weir_packet::Place {
+            record: self.flow,
+            tcp: self.tcp,
+            phase: self.phase,
+            direction: self.direction as u8,
+        }
+    }
+
+    /// The place that came with a packet, without a clock.
+    #[inline]
+    pub fn of_carried(carried: weir_packet::Place) -> Place {
+        Place {
+            clock: 0,
+            flow: carried.record,
+            tcp: carried.tcp,
+            phase: carried.phase,
+            direction: if carried.direction & 1 == 0 {
+                Direction::Forward
+            } else {
+                Direction::Reverse
+            },
+        }
+    }
 }
 
 /// A packet's place in the unit of a wider scope.
@@ -109,5 +136,29 @@ impl Outcome {
         self.labels = [0; MAX_LABELS];
         self.dropped = 0;
         self.turned = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_travel_with_packets() {
+        const { assert!(NO_FLOW == weir_packet::Place::NO_FLOW) };
+        for flow in [0, 1, 0x1234_5678, NO_FLOW] {
+            for direction in [Direction::Forward, Direction::Reverse] {
+                let place = Place {
+                    clock: 0,
+                    flow,
+                    tcp: 0x1fe,
+                    phase: 4,
+                    direction,
+                };
+                let mut meta = weir_packet::FrameMeta::default();
+                meta.set_place(place.carried());
+                assert_eq!(Place::of_carried(meta.place()), place);
+            }
+        }
     }
 }

@@ -40,8 +40,6 @@ pub(crate) struct Stored {
 pub(crate) struct Keeper {
     pub(crate) replica: Option<RuntimeId>,
     pub(crate) kept: Kept,
-    /// The replica needs the whole state next.
-    pub(crate) whole: bool,
     /// A function's state has changed since the replica was told.
     pub(crate) changed: bool,
     /// When the outputs were last sent again.

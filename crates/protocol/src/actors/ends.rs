@@ -9,9 +9,11 @@ use super::{ActorCount, Actors};
 use crate::ids::{Clock, UnitId, View};
 use crate::message::Message;
 
-/// How often the end of an empty unit is asked for; each time waits longer. A
-/// unit that never ends (what has no flow) is asked about no more often.
-const TRIES: u32 = 8;
+/// The end of an empty unit is asked for until the unit ends, has a state or
+/// another owner. Each time waits twice as long as the last, up to this many
+/// doublings: a switch that has not heard of it yet hears of it, and a unit
+/// that never ends (what has no flow) costs a message now and then.
+const DOUBLINGS: u32 = 8;
 /// Units whose dues are asked for in one go.
 const DUES: usize = 256;
 
@@ -107,18 +109,16 @@ impl Actors {
             true => (hot, ending.tries),
             false => (hot, 0),
         });
-        let again = again
-            .filter(|(_, tries)| *tries < TRIES)
-            .map(|(hot, tries)| {
-                self.counts.add(ActorCount::EndRepeated);
-                self.ask_end(hot);
-                let tries = tries + 1;
-                Ending {
-                    due: now.plus(self.settings.repeat_after << tries),
-                    tries,
-                    clock: hot.clock,
-                }
-            });
+        let again = again.map(|(hot, tries)| {
+            self.counts.add(ActorCount::EndRepeated);
+            self.ask_end(hot);
+            let tries = (tries + 1).min(DOUBLINGS);
+            Ending {
+                due: now.plus(self.settings.repeat_after << tries),
+                tries,
+                clock: hot.clock,
+            }
+        });
         self.cold.get_mut(&unit)?.ending = again;
         Some(again?.due)
     }

@@ -248,7 +248,6 @@ impl Actors {
         cold.live = Keeper {
             replica: open.replica,
             kept,
-            whole: true,
             ..Keeper::default()
         };
         if open.replica.is_some() {

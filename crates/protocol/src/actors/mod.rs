@@ -203,9 +203,13 @@ impl Actors {
             // Its time is over, and so is its word.
             return self.counts.add(ActorCount::MessageStale);
         }
-        if let Message::Recover { generation: said } = message {
+        if let Message::Recover {
+            generation: said,
+            from,
+        } = message
+        {
             return match said == generation {
-                true => self.recover(now, pool, generation),
+                true => self.recover(now, pool, generation, from),
                 false => self.counts.add(ActorCount::MessageRefused),
             };
         }

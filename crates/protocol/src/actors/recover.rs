@@ -7,10 +7,11 @@ use super::cold::Role;
 use super::table::Hot;
 use super::{ActorCount, Actors};
 use crate::ids::{UnitId, View};
-use crate::message::{Claim, Message};
+use crate::message::{CLAIMS, Claim, Message};
 
-/// Claims in one message.
-const CLAIMS: usize = 64;
+/// Names in one piece of an answer, unless one claim has more: a stream's
+/// queue has room for messages of a bounded length.
+const NAMES: usize = 256;
 
 impl Actors {
     /// A switch of this generation speaks: nothing of an older one's views is
@@ -50,11 +51,14 @@ impl Actors {
         self.counts.add_many(ActorCount::HoldDropped, dropped);
     }
 
-    pub(super) fn recover(&mut self, now: Time, pool: &mut FramePool, generation: u16) {
+    /// Answers the switch's question, from the piece that it misses on: a full
+    /// queue keeps the front of what it is given. What is here does not change
+    /// any more while it asks, so neither do the pieces.
+    pub(super) fn recover(&mut self, now: Time, pool: &mut FramePool, generation: u16, from: u32) {
         self.flush(now, pool);
         self.renew(pool, generation);
         self.claim_blocks();
-        let mut claims = Vec::new();
+        let (mut answer, mut claims, mut names) = (Vec::new(), Vec::new(), 0);
         let units: Vec<Hot> = self.table.units().collect();
         for hot in units {
             // A switch that has opened a view has heard enough of the unit:
@@ -65,6 +69,12 @@ impl Actors {
             match self.claim_of(&hot) {
                 Some(claim) => {
                     self.counts.add(ActorCount::Claimed);
+                    let more = claim.flows.len() + claim.aliases.len();
+                    if claims.len() >= CLAIMS || !claims.is_empty() && names + more > NAMES {
+                        answer.push(core::mem::take(&mut claims));
+                        names = 0;
+                    }
+                    names += more;
                     claims.push(claim);
                 }
                 // What has no state has no names: nobody could find it. What
@@ -76,20 +86,21 @@ impl Actors {
                     }
                 }
             }
-            if claims.len() >= CLAIMS {
-                let claims = core::mem::take(&mut claims);
-                self.send_claims(generation, claims, false);
-            }
         }
-        self.send_claims(generation, claims, true);
-    }
-
-    fn send_claims(&mut self, generation: u16, claims: Vec<Claim>, last: bool) {
-        self.tell_switch(Message::Claims {
-            generation,
-            claims,
-            last,
-        });
+        if answer.is_empty() || !claims.is_empty() {
+            answer.push(claims);
+        }
+        let pieces = answer.len() as u32;
+        // What it knows of may be another answer than this one.
+        let from = if from < pieces { from } else { 0 };
+        for (piece, claims) in (0..pieces).zip(answer).skip(from as usize) {
+            self.tell_switch(Message::Claims {
+                generation,
+                piece,
+                pieces,
+                claims,
+            });
+        }
     }
 
     /// The best that is here of a unit: the highest view with state.

@@ -85,7 +85,8 @@ impl Actors {
             Place::Stale => Taken::No(ActorCount::EntriesFenced),
             Place::Stored => self.update(from, batch),
             Place::Unknown if self.claim(pool, unit, view) => {
-                let StateUpdate::Full(state) = &mut batch.state else {
+                // Its first word was lost: with what follows it can't begin.
+                let StateUpdate::Whole(state) = &mut batch.state else {
                     return Taken::No(ActorCount::EntriesGap);
                 };
                 let stored = Stored {
@@ -111,7 +112,7 @@ impl Actors {
     /// never doubted for a runtime's word.
     fn is_astray(&self, unit: UnitId, batch: &EntryBatch) -> bool {
         self.settings.keep_outputs
-            && matches!(batch.state, StateUpdate::Full(_))
+            && matches!(batch.state, StateUpdate::Whole(_))
             && self
                 .table
                 .live(unit)
@@ -148,7 +149,7 @@ impl Actors {
         let first = batch.entries.first().map_or(batch.clock, |e| e.clock);
         let again = batch.clock == stored.clock;
         match &mut batch.state {
-            StateUpdate::Full(state) => {
+            StateUpdate::Full(state) | StateUpdate::Whole(state) => {
                 if !again && (first > stored.clock.next() || batch.entries.is_empty()) {
                     return Taken::No(ActorCount::EntriesGap);
                 }
@@ -177,7 +178,8 @@ impl Actors {
     /// newest actor that there is. For the planted bugs only.
     fn overwrite(&mut self, batch: &mut EntryBatch) -> Taken {
         let unit = batch.unit;
-        let StateUpdate::Full(Some(state)) = &batch.state else {
+        let (StateUpdate::Full(Some(state)) | StateUpdate::Whole(Some(state))) = &batch.state
+        else {
             return Taken::Stored(false);
         };
         if let Some(mut hot) = self.table.live(unit) {

@@ -42,8 +42,7 @@ impl Actors {
                 continue;
             };
             let changed = core::mem::take(&mut cold.live.changed);
-            let whole = core::mem::take(&mut cold.live.whole);
-            batch.state = if whole || changed || !self.engine.has_unit(unit.0) {
+            batch.state = if changed || !self.engine.has_unit(unit.0) {
                 self.counts.add(ActorCount::ReplicatedWhole);
                 StateUpdate::Full(self.export(unit))
             } else {
@@ -84,10 +83,9 @@ impl Actors {
         }
         if let Some(replica) = replica {
             self.look_for_change(unit);
-            batch.state = StateUpdate::Full(self.export(unit));
+            batch.state = StateUpdate::Whole(self.export(unit));
             if let Some(cold) = self.cold.get_mut(&unit) {
                 cold.live.changed = false;
-                cold.live.whole = false;
             }
             self.counts.add(ActorCount::ReplicatedWhole);
             return self.tell_runtime(replica, Message::Entries(vec![batch]));
@@ -121,7 +119,7 @@ impl Actors {
         };
         match stored.peer {
             Some(replica) => {
-                batch.state = StateUpdate::Full(stored.state.clone());
+                batch.state = StateUpdate::Whole(stored.state.clone());
                 self.tell_runtime(replica, Message::Entries(vec![batch]));
             }
             None => self.tell_switch(Message::Entries(vec![batch])),

@@ -117,7 +117,7 @@ messages! {
     3 = Forget { unit, below, ended };
     4 = Out { unit, view, out };
     5 = Prepare { unit, view, to };
-    6 = Recover { generation };
+    6 = Recover { generation, from };
     16 = Entries(batches: Vec<crate::message::EntryBatch>);
     17 = Held { unit, view };
     18 = Move { unit, view, to, mode };
@@ -125,7 +125,7 @@ messages! {
     20 = Tick { unit, view };
     21 = Repeat { unit, view, after };
     22 = Refuse { unit, view, why };
-    23 = Claims { generation, claims, last };
+    23 = Claims { generation, piece, pieces, claims };
     32 = Pull { unit, old, new, at };
     33 = State { unit, old, new, image };
     34 = Copy { unit, old, clock, after, packet };

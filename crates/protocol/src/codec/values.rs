@@ -185,7 +185,7 @@ impl Field for Origin {
     }
 }
 
-/// 0; 1 and bytes; 2 and perhaps bytes.
+/// 0; 1 and bytes; 2 or 3 and perhaps bytes.
 impl Field for StateUpdate {
     const LEAST: usize = 1;
 
@@ -200,6 +200,10 @@ impl Field for StateUpdate {
                 out.push(2);
                 state.put(out);
             }
+            StateUpdate::Whole(state) => {
+                out.push(3);
+                state.put(out);
+            }
         }
     }
 
@@ -208,6 +212,7 @@ impl Field for StateUpdate {
             0 => StateUpdate::Omitted,
             1 => StateUpdate::Touched(Vec::get(reader)?),
             2 => StateUpdate::Full(Option::get(reader)?),
+            3 => StateUpdate::Whole(Option::get(reader)?),
             _ => return Err(DecodeError::Value("StateUpdate")),
         })
     }

@@ -94,6 +94,8 @@ countable! {
         Turned = "turned",
         /// A name was registered.
         AliasAdded = "alias_added",
+        /// A name was asked for that the unit has by another of its names.
+        AliasKnown = "alias_known",
         /// A name that another unit has.
         AliasRefused = "alias_refused",
         /// A name went.
@@ -128,6 +130,10 @@ countable! {
         ClaimRefused = "claim_refused",
         /// Claims of another restart, or when none was asked for.
         ClaimLate = "claim_late",
+        /// Claims with the number of a piece that no answer has.
+        ClaimImpossible = "claim_impossible",
+        /// A runtime was suspected because its answer never became complete.
+        AnswerGivenUp = "answer_given_up",
     }
 }
 

@@ -71,7 +71,7 @@ impl Switch {
         self.tell_cluster();
         self.sweep.start(self.units.top());
         if self.recovery.is_some() {
-            self.answered(now, pool, seat);
+            self.will_not_answer(now, pool, seat);
         } else {
             self.react_in_window(now, pool);
         }

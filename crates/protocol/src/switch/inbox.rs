@@ -85,9 +85,10 @@ impl Switch {
             }
             Message::Claims {
                 generation,
+                piece,
+                pieces,
                 claims,
-                last,
-            } => self.claimed(now, pool, from, (generation, claims, last)),
+            } => self.claimed(now, pool, from, generation, (piece, pieces), claims),
             Message::LeaseWanted { pool } => self.lease_wanted(now, from, pool),
             Message::LeaseGranted {
                 pool,

@@ -13,6 +13,7 @@
 //! packet on the unit's one cache line. `views`, `failure`, `moves` and
 //! `restart` change owners; they may allocate, and run per hand-over.
 
+mod claims;
 mod counts;
 mod failure;
 mod gate;

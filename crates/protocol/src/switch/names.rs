@@ -51,6 +51,15 @@ impl Switch {
                 unit,
                 key: request.key,
             });
+        } else if self.classifier.unit_of(&request.key) == Some(unit.0) {
+            // A unit is one flow, and a switch that started again knows it the
+            // other way round: after a loss its owner met the server first and
+            // claimed that side. Who uses the name finds the unit.
+            self.counts.add(SwitchCount::AliasKnown);
+            self.outbox.journal.note(Done::Alias {
+                unit,
+                key: request.key,
+            });
         } else {
             self.counts.add(SwitchCount::AliasRefused);
         }

@@ -6,6 +6,7 @@ use weir_nf::PoolId;
 use weir_nf::host::AliasRequest;
 use weir_packet::{Direction, FlowKey, Frame, FramePool, Side, Time};
 
+use super::claims::{Answers, Taken};
 use super::lanes::Seat;
 use super::{Switch, SwitchCount, SwitchDrop};
 use crate::ids::{RuntimeId, UnitId, View};
@@ -19,9 +20,7 @@ type Claims = Vec<(Seat, Claim)>;
 pub(super) struct Recovery {
     /// Packets that came meanwhile.
     pub(super) held: Vec<Frame>,
-    /// Who has not answered yet.
-    pub(super) waiting: Vec<Seat>,
-    claims: BTreeMap<UnitId, Claims>,
+    answers: Answers,
     /// When they were asked last.
     pub(super) asked: Time,
 }
@@ -46,10 +45,10 @@ impl Switch {
     /// After a crash of the switch before it: asks `runtimes` for what they
     /// have and holds packets until all have answered or are suspected.
     pub fn recover(&mut self, now: Time, runtimes: &[RuntimeId]) {
+        let mut is_alone = true;
         let mut recovery = Recovery {
             held: Vec::with_capacity(self.settings.recovery_held as usize),
-            waiting: Vec::new(),
-            claims: BTreeMap::new(),
+            answers: Answers::new(self.classifier.places()),
             asked: now,
         };
         // Not before all are known does anyone get a block.
@@ -59,15 +58,16 @@ impl Switch {
                     to: runtime,
                     frames: Vec::with_capacity(256),
                 });
-                recovery.waiting.push(seat);
+                recovery.answers.expect(seat);
+                is_alone = false;
             }
         }
-        if recovery.waiting.is_empty() {
+        if is_alone {
             return;
         }
         self.lessor.restarted();
         self.recovery = Some(recovery);
-        self.ask_for_claims(now);
+        let _ = self.ask_for_claims(now);
     }
 
     /// True while packets wait for claims.
@@ -75,14 +75,29 @@ impl Switch {
         self.recovery.is_some()
     }
 
-    pub(super) fn ask_for_claims(&mut self, now: Time) {
+    /// Asks whose answer is not complete for what is missing; gives who was
+    /// asked too often.
+    #[must_use]
+    fn ask_for_claims(&mut self, now: Time) -> Vec<Seat> {
         let Some(recovery) = &mut self.recovery else {
-            return;
+            return Vec::new();
         };
         recovery.asked = now;
         let generation = self.settings.generation;
-        for seat in recovery.waiting.clone() {
-            self.tell(seat, Message::Recover { generation });
+        let (asked, given_up) = recovery.answers.ask();
+        for (seat, from) in asked {
+            self.tell(seat, Message::Recover { generation, from });
+        }
+        given_up
+    }
+
+    /// Asks again. Who gives no whole answer is as good as dead.
+    pub(super) fn ask_again(&mut self, now: Time, pool: &mut FramePool) {
+        for seat in self.ask_for_claims(now) {
+            if let Some(runtime) = self.lanes.id(seat) {
+                self.counts.add(SwitchCount::AnswerGivenUp);
+                self.suspect(now, pool, runtime);
+            }
         }
     }
 
@@ -107,34 +122,33 @@ impl Switch {
         now: Time,
         pool: &mut FramePool,
         from: Seat,
-        (generation, claims, last): (u16, Vec<Claim>, bool),
+        generation: u16,
+        piece: (u32, u32),
+        claims: Vec<Claim>,
     ) {
-        let is_wanted = self
-            .recovery
-            .as_ref()
-            .is_some_and(|recovery| recovery.waiting.contains(&from));
-        let Some(recovery) = &mut self.recovery else {
-            self.counts.add(SwitchCount::ClaimLate);
-            return;
+        let asked = self.recovery.as_mut().filter(|recovery| {
+            generation == self.settings.generation && recovery.answers.waits_for(from)
+        });
+        let Some(recovery) = asked else {
+            return self.counts.add(SwitchCount::ClaimLate);
         };
-        if generation != self.settings.generation || !is_wanted {
-            self.counts.add(SwitchCount::ClaimLate);
-            return;
-        }
-        for claim in claims {
-            self.counts.add(SwitchCount::Claimed);
-            let of_unit = recovery.claims.entry(claim.unit).or_default();
-            let same = of_unit
-                .iter_mut()
-                .find(|(seat, other)| *seat == from && other.view == claim.view);
-            match same {
-                Some((_, other)) => *other = claim,
-                None => of_unit.push((from, claim)),
+        let count = claims.len() as u64;
+        match recovery.answers.take(from, piece, claims) {
+            Taken::Impossible => self.counts.add(SwitchCount::ClaimImpossible),
+            Taken::Piece => self.counts.add_many(SwitchCount::Claimed, count),
+            Taken::Answer => {
+                self.counts.add_many(SwitchCount::Claimed, count);
+                self.answered(now, pool);
             }
         }
-        if last {
-            self.answered(now, pool, from);
+    }
+
+    /// A runtime will never answer.
+    pub(super) fn will_not_answer(&mut self, now: Time, pool: &mut FramePool, from: Seat) {
+        if let Some(recovery) = &mut self.recovery {
+            recovery.answers.drop_of(from);
         }
+        self.answered(now, pool);
     }
 
     /// A block that a runtime had from the switch before this one.
@@ -146,21 +160,19 @@ impl Switch {
         }
     }
 
-    /// A runtime has answered, or never will.
-    pub(super) fn answered(&mut self, now: Time, pool: &mut FramePool, from: Seat) {
-        let Some(recovery) = &mut self.recovery else {
+    /// Goes on where no answer is missing.
+    fn answered(&mut self, now: Time, pool: &mut FramePool) {
+        let complete = |recovery: &mut Recovery| recovery.answers.is_complete();
+        let Some(recovery) = self.recovery.take_if(complete) else {
             return;
         };
-        recovery.waiting.retain(|&seat| seat != from);
-        if !recovery.waiting.is_empty() {
-            return;
+        let mut claims: BTreeMap<UnitId, Claims> = BTreeMap::new();
+        for (seat, claim) in recovery.answers.into_claims() {
+            claims.entry(claim.unit).or_default().push((seat, claim));
         }
-        let Some(mut recovery) = self.recovery.take() else {
-            return;
-        };
         // The newest views first: of two units that claim one name the newer
         // has it.
-        let mut units: Vec<(View, UnitId, Claims)> = core::mem::take(&mut recovery.claims)
+        let mut units: Vec<(View, UnitId, Claims)> = claims
             .into_iter()
             .filter_map(|(unit, mut claims)| {
                 claims.retain(|(seat, _)| self.lanes.is_here(*seat));
@@ -230,17 +242,16 @@ impl Switch {
         let key = claim.key.as_ref();
         let is_taken = key.is_some_and(|key| self.classifier.unit_of(key).is_some());
         let names = &mut self.classifier;
-        let mut restored = !is_taken && names.restore(unit.0, key, &flows, &aliases).is_ok();
-        if !restored {
+        let mut restored = false;
+        if is_taken {
             // After a loss an owner may have met a server first and taken it
             // for the client: the scope is then that of the other end.
-            for (_, client_is_b) in &mut flows {
-                *client_is_b = !*client_is_b;
-            }
-            restored = names.restore(unit.0, None, &flows, &aliases).is_ok();
+            let turned = flows.iter().map(|(key, client_is_b)| (*key, !client_is_b));
+            let turned: Vec<(FlowKey, bool)> = turned.collect();
+            restored = names.restore(unit.0, None, &turned, &aliases).is_ok();
         }
-        if !restored && is_taken {
-            // It lives on without a scope key: its flows are found.
+        if !restored {
+            // One whose scope is taken lives on without: its flows are found.
             restored = names.restore(unit.0, key, &flows, &aliases).is_ok();
         }
         if !restored && flows.len() > 1 {

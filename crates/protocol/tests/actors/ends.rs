@@ -114,7 +114,7 @@ fn the_timers_of_a_view_that_ends_stand_still() {
 }
 
 #[test]
-fn a_unit_without_state_is_asked_about_a_few_times_only() {
+fn the_end_of_a_unit_without_state_is_asked_for_until_it_comes() {
     let mut bed = Bed::new(1);
     // a lost first packet: nothing is made of it
     let open = Open {
@@ -125,13 +125,27 @@ fn a_unit_without_state_is_asked_about_a_few_times_only() {
     assert_eq!(bed.said(1).len(), 1);
     bed.data(1, (U, ONE, 1), FRESH | frame_flags::LOST, b"c--");
     assert_eq!(bed.said(1), []);
-    let mut asked = 0;
-    while let Some(at) = bed.at(1).next_deadline() {
-        bed.now = at;
+    // at growing distances, up to one that stays
+    let (mut last, mut waits) = (bed.now.0, Vec::new());
+    while waits.len() < 20 {
+        bed.now = bed.at(1).next_deadline().expect("it asks again");
         bed.tick(1);
-        asked += bed.said(1).len();
+        for (_, message) in bed.said(1) {
+            assert_eq!(message, end(1));
+            waits.push(bed.now.0 - last);
+            last = bed.now.0;
+        }
     }
-    assert!((2..=10).contains(&asked), "{asked}");
+    assert!(waits.is_sorted(), "{waits:?}");
+    assert_eq!(waits.iter().filter(|wait| **wait > 200 * MS).count(), 15);
+    assert!(waits[19] < 4_000 * MS, "{waits:?}");
+    let ended = Message::Forget {
+        unit: U,
+        below: view(7),
+        ended: true,
+    };
+    bed.tell(1, SWITCH, ended);
+    assert_eq!(bed.at(1).next_deadline(), None);
     bed.end();
 }
 

@@ -64,10 +64,17 @@ fn blocks_are_claimed_from_a_switch_that_starts_again() {
         bed.tell(1, SWITCH, grant(block));
     }
     let next = Peer::Switch(2);
-    bed.tell(1, next, Message::Recover { generation: 2 });
+    bed.tell(
+        1,
+        next,
+        Message::Recover {
+            generation: 2,
+            from: 0,
+        },
+    );
     let said = bed.said(1);
     assert_eq!(said[..2], [(next, grant(2)), (next, grant(4))]);
-    assert!(matches!(said[2].1, Message::Claims { last: true, .. }));
+    assert!(matches!(said[2].1, Message::Claims { pieces: 1, .. }));
     // and are not granted a second time
     bed.tell(1, next, grant(4));
     assert_eq!(bed.count(1, ActorCount::LeaseGranted), 2);

@@ -217,7 +217,14 @@ fn who_may_not_say_something_is_not_heard() {
     bed.tell(1, Peer::Coordinator, open);
     bed.tell(1, runtime(2), forget.clone());
     bed.tell(1, Peer::Coordinator, forget);
-    bed.tell(1, SWITCH, Message::Recover { generation: 7 });
+    bed.tell(
+        1,
+        SWITCH,
+        Message::Recover {
+            generation: 7,
+            from: 0,
+        },
+    );
     bed.tell(1, SWITCH, Message::Held { unit: U, view: ONE });
     // an opening of another generation than its switch's
     let odd = planned(U, (ONE, View(3 << 32 | 9)), 4, 2);

@@ -221,6 +221,36 @@ fn only_the_owner_of_a_copy_is_heard() {
 }
 
 #[test]
+fn a_copy_does_not_begin_without_the_outputs_that_came_before() {
+    let mut bed = Bed::new(2);
+    // packets come before the word of the replica
+    for clock in 1..=3 {
+        bed.data(1, (U, ONE, clock), FRESH, b"n\x05-");
+    }
+    let _ = bed.said(1);
+    let open = Open {
+        origin: Origin::Nothing { after_loss: false },
+        replica: Some(RuntimeId(2)),
+        ..planned(U, (View::NONE, ONE), 0, 0)
+    };
+    bed.tell(1, SWITCH, Message::Open(open));
+    // the first word is lost, the next entry is not
+    assert_eq!(clocks(&batch(bed.said_to(1, runtime(2)))), [1, 2, 3]);
+    bed.data(1, (U, ONE, 4), FRESH, b"c--");
+    let next = batch(bed.said_to(1, runtime(2)));
+    assert!(matches!(next.state, StateUpdate::Full(Some(_))));
+    bed.tell(2, runtime(1), Message::Entries(vec![next]));
+    assert_eq!(bed.count(2, ActorCount::EntriesGap), 1);
+    assert_eq!(bed.said(2), []);
+    assert_eq!(bed.at(2).report().replicas, 0);
+    // the view is not settled: the switch says again that it is open
+    bed.tell(1, SWITCH, Message::Open(open));
+    assert_eq!(passed(&bed.carry()), [1, 2, 3, 4]);
+    assert_eq!(bed.at(2).report().replicas, 1);
+    bed.end();
+}
+
+#[test]
 fn a_moved_unit_gets_its_copy_before_it_is_held() {
     let mut bed = Bed::new(3);
     copied(&mut bed, 4);

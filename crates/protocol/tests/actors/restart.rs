@@ -6,7 +6,7 @@ use weir_protocol::actors::ActorCount;
 use weir_protocol::ids::{Clock, Peer, UnitId};
 use weir_protocol::message::{Claim, Message, Open};
 
-use crate::bed::{Bed, FRESH, SWITCH, closed, out, planned, resumed, runtime, unit, view};
+use crate::bed::{Bed, FRESH, Kind, SWITCH, closed, out, planned, resumed, runtime, unit, view};
 
 const U: UnitId = unit(2);
 const ONE: View = view(1);
@@ -16,24 +16,33 @@ const NEW: View = View(2 << 32 | 1);
 fn claims(bed: &mut Bed, of: u32) -> Vec<Claim> {
     let mut all = Vec::new();
     let said = bed.said(of);
-    let count = said.len();
-    for (number, (to, message)) in said.into_iter().enumerate() {
+    let count = said.len() as u32;
+    for (number, (to, message)) in (0..).zip(said) {
         let Message::Claims {
             generation,
+            piece,
+            pieces,
             claims,
-            last,
         } = message
         else {
             panic!("no claims: {message:?}");
         };
-        assert_eq!((to, generation, last), (NEXT, 2, number + 1 == count));
+        let right = (NEXT, 2, number, count);
+        assert_eq!((to, generation, piece, pieces), right);
         all.extend(claims);
     }
     all
 }
 
+fn question(from: u32) -> Message {
+    Message::Recover {
+        generation: 2,
+        from,
+    }
+}
+
 fn recover(bed: &mut Bed, of: u32) -> Vec<Claim> {
-    bed.tell(of, NEXT, Message::Recover { generation: 2 });
+    bed.tell(of, NEXT, question(0));
     claims(bed, of)
 }
 
@@ -118,6 +127,42 @@ fn many_claims_come_in_pieces_and_none_is_an_answer() {
     assert_eq!(claims.len(), 60);
     assert_eq!(bed.count(1, ActorCount::Unclaimed), 90);
     assert_eq!(recover(&mut bed, 2), []);
+    bed.end();
+}
+
+#[test]
+fn an_answer_goes_on_from_the_piece_that_is_missing() {
+    let kind = Kind {
+        flows: Some(256),
+        ..Kind::default()
+    };
+    let mut bed = Bed::of(1, kind);
+    for place in 0..150 {
+        bed.start(1, unit(place), view(place + 1), 2);
+    }
+    let all = recover(&mut bed, 1);
+    assert_eq!(all.len(), 150);
+    // A question about an answer that was longer is asked anew.
+    for (from, said) in [(0, 0), (1, 1), (2, 2), (3, 0), (u32::MAX, 0)] {
+        bed.tell(1, NEXT, question(from));
+        let mut number = said;
+        for (_, message) in bed.said(1) {
+            let Message::Claims {
+                piece,
+                pieces,
+                claims,
+                ..
+            } = message
+            else {
+                panic!("no claims: {message:?}");
+            };
+            assert_eq!((piece, pieces), (number, 3));
+            let first = 64 * number as usize;
+            assert_eq!(claims, all[first..all.len().min(first + 64)]);
+            number += 1;
+        }
+        assert_eq!(number, 3);
+    }
     bed.end();
 }
 

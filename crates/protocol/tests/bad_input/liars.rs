@@ -183,8 +183,9 @@ fn a_runtime_can_not_speak_for_what_it_does_not_own() {
         (
             Message::Claims {
                 generation: 1,
+                piece: 0,
+                pieces: 1,
                 claims: vec![claim(unit, view.next(), 9)],
-                last: true,
             },
             SwitchCount::ClaimLate,
         ),
@@ -329,7 +330,13 @@ fn a_runtime_can_not_take_another_ones_unit() {
             },
             refused,
         ),
-        (Message::Recover { generation: 9 }, refused),
+        (
+            Message::Recover {
+                generation: 9,
+                from: 0,
+            },
+            refused,
+        ),
         (
             Message::Pull {
                 unit,
@@ -393,7 +400,10 @@ fn a_runtime_can_not_take_another_ones_unit() {
         &mut cluster,
         1,
         Peer::Switch(1),
-        Message::Recover { generation: 2 },
+        Message::Recover {
+            generation: 2,
+            from: 0,
+        },
     );
     assert_eq!(cluster.at(1, refused), counted + 1);
     assert!(cluster.is_silent());
@@ -432,8 +442,9 @@ fn a_restarted_switch_believes_the_newest_view() {
     ];
     let say = |generation| Message::Claims {
         generation,
+        piece: 0,
+        pieces: 1,
         claims: claims.clone(),
-        last: false,
     };
     tell(&mut cluster, LIAR, say(1));
     assert_eq!(cluster.at_switch(SwitchCount::ClaimLate), 1);

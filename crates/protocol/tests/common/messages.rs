@@ -116,6 +116,7 @@ fn state() -> impl Strategy<Value = StateUpdate> {
         Just(StateUpdate::Omitted),
         bytes().prop_map(StateUpdate::Touched),
         option::of(bytes()).prop_map(StateUpdate::Full),
+        option::of(bytes()).prop_map(StateUpdate::Whole),
     ]
 }
 
@@ -270,13 +271,14 @@ fn with_state() -> impl Strategy<Value = Message> {
         });
     prop_oneof![
         vec(batch(), 0..4).prop_map(Message::Entries),
-        (any::<u16>(), vec(claim(), 0..4), any::<bool>()).prop_map(|(generation, claims, last)| {
-            Message::Claims {
+        (any::<u16>(), any::<u32>(), any::<u32>(), vec(claim(), 0..4)).prop_map(
+            |(generation, piece, pieces, claims)| Message::Claims {
                 generation,
+                piece,
+                pieces,
                 claims,
-                last,
             }
-        }),
+        ),
         (unit(), view(), view(), image).prop_map(|(unit, old, new, image)| Message::State {
             unit,
             old,
@@ -309,7 +311,8 @@ fn with_state() -> impl Strategy<Value = Message> {
 fn others() -> impl Strategy<Value = Message> {
     let space = select(vec![PortSpace::Tcp, PortSpace::Udp, PortSpace::Icmp]);
     prop_oneof![
-        any::<u16>().prop_map(|generation| Message::Recover { generation }),
+        (any::<u16>(), any::<u32>())
+            .prop_map(|(generation, from)| Message::Recover { generation, from }),
         pool().prop_map(|pool| Message::LeaseWanted { pool }),
         (pool(), any::<u16>(), any::<u16>()).prop_map(|(pool, address, block)| {
             Message::LeaseGranted {

@@ -173,8 +173,9 @@ fn a_restarted_switch_knows_the_scope_keys_that_only_functions_make() {
     };
     let claims = Message::Claims {
         generation: 2,
+        piece: 0,
+        pieces: 1,
         claims: vec![claim],
-        last: true,
     };
     again.say(1, claims);
     assert!(!again.switch.is_recovering());
@@ -190,4 +191,59 @@ fn a_restarted_switch_knows_the_scope_keys_that_only_functions_make() {
         again.answer(1, frames, Fate::Out);
     }
     again.end();
+}
+
+/// A flow that a balancer turned to another server, and the side of it that
+/// the server sees.
+#[test]
+fn a_unit_that_was_claimed_by_its_other_side_keeps_both_names() {
+    let settings = SwitchSettings {
+        kept: 256,
+        generation: 2,
+        ..SwitchSettings::default()
+    };
+    let mut rig = Rig::of(&crate::rig::stage(), settings, 0);
+    rig.switch.recover(rig.now, &[rt(1)]);
+    let (client, unit) = ([10, 0, 0, 1].into(), UnitId(1 << 32 | 5));
+    let side = |server: [u8; 4]| FlowKey::new(client, 1_000, server.into(), 53, 17, 0, 0);
+    let ((asked, way), (served, _)) = (side([192, 0, 2, 1]), side([198, 51, 100, 1]));
+    // After a loss the owner met the server's packets first.
+    let claim = Claim {
+        unit,
+        view: weir_protocol::View(1 << 32 | 1),
+        owner: true,
+        clock: Clock(3),
+        key: None,
+        flows: vec![(served, false), (asked, way == Direction::Reverse)],
+        aliases: Vec::new(),
+    };
+    let claims = Message::Claims {
+        generation: 2,
+        piece: 0,
+        pieces: 1,
+        claims: vec![claim],
+    };
+    rig.say(1, claims);
+    assert_eq!(rig.count(SwitchCount::Recovered), 1);
+    rig.pass(0);
+    // The next owner makes the name anew, from the client's packet.
+    rig.send(1, 9);
+    let alias = Note::Alias {
+        flow: asked,
+        request: AliasRequest {
+            flow: NO_FLOW,
+            key: served,
+            client: Direction::Forward,
+            side: Side::Inside,
+            open: false,
+        },
+    };
+    assert_eq!(note(&mut rig, &[alias]), unit);
+    assert_eq!(rig.count(SwitchCount::AliasKnown), 1);
+    assert_eq!(rig.count(SwitchCount::AliasRefused), 0);
+    for key in [asked, served] {
+        assert_eq!(rig.switch.classifier().unit_of(&key), Some(unit.0));
+    }
+    assert_eq!(rig.out(), [9]);
+    rig.end();
 }

@@ -42,14 +42,18 @@ fn a_restarted_switch_goes_on_from_the_best_claims() {
     };
     let claims = |claims: Vec<Claim>| Message::Claims {
         generation: 2,
+        piece: 0,
+        pieces: 1,
         claims,
-        last: true,
     };
     let replica = owner % 3 + 1;
     let third = 6 - owner - replica;
     assert!(matches!(
         again.to(third)[..],
-        [Message::Recover { generation: 2 }]
+        [Message::Recover {
+            generation: 2,
+            from: 0
+        }]
     ));
     again.say(third, claims(vec![claim(true, View(old.0 - 1), 9)]));
     again.say(replica, claims(vec![claim(false, old, 1)]));
@@ -101,16 +105,59 @@ fn a_restarted_switch_does_not_wait_for_the_dead_nor_hold_without_bound() {
         rig.send(1, tag);
     }
     assert_eq!(rig.dropped(SwitchDrop::RecoveryFull), 2);
-    let last = |last| Message::Claims {
+    let piece = |piece, pieces| Message::Claims {
         generation: 2,
+        piece,
+        pieces,
         claims: Vec::new(),
-        last,
     };
-    rig.say(1, last(false));
-    rig.say(1, last(true));
+    // The last piece is no answer, nor is a number that no piece has.
+    rig.say(1, piece(2, 3));
+    rig.say(1, piece(0, 3));
+    rig.say(1, piece(3, 3));
+    rig.say(1, piece(0, u32::MAX));
+    assert_eq!(rig.count(SwitchCount::ClaimImpossible), 2);
+    let _ = rig.to(1);
+    rig.pass(11);
+    assert!(matches!(rig.to(1)[..], [Message::Recover { from: 1, .. }]));
+    rig.say(1, piece(1, 3));
     rig.suspect(2);
     assert!(!rig.switch.is_recovering());
     rig.serve(1);
     assert_eq!(rig.out(), [1, 2]);
+    rig.end();
+}
+
+#[test]
+fn a_restarted_switch_does_not_wait_for_an_answer_that_never_ends() {
+    let mut rig = Rig::of(
+        &stage(),
+        SwitchSettings {
+            generation: 2,
+            ..settings()
+        },
+        0,
+    );
+    rig.switch.recover(rig.now, &[rt(1), rt(2)]);
+    rig.send(1, 1);
+    let piece = |piece, pieces| Message::Claims {
+        generation: 2,
+        piece,
+        pieces,
+        claims: Vec::new(),
+    };
+    rig.say(1, piece(0, 1));
+    let mut asked = 0;
+    while rig.switch.is_recovering() {
+        // A new total each time, and one piece of it.
+        rig.say(2, piece(0, 2 + asked % 2));
+        rig.pass(10);
+        asked += 1;
+        assert!(asked < 2_000);
+    }
+    assert_eq!(rig.count(SwitchCount::AnswerGivenUp), 1);
+    assert_eq!(rig.count(SwitchCount::Suspected), 1);
+    rig.serve(1);
+    assert_eq!(rig.out(), [1]);
     rig.end();
 }

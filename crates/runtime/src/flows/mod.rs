@@ -110,6 +110,34 @@ impl FlowTable {
         }
     }
 
+    /// Blocks only, for a later stage: the first one keeps the table. `scopes`
+    /// as in [`FlowTable::new`].
+    pub(crate) fn fed(
+        options: &FlowOptions,
+        layout: &StageLayout,
+        scopes: Vec<(Scope, usize, StageLayout)>,
+        seed: u64,
+        advise: Advise,
+    ) -> FlowTable {
+        FlowTable {
+            flows: Records::fed(options.max, layout, advise),
+            scopes: scopes
+                .into_iter()
+                .map(|(scope, keyed_by, layout)| ScopeTable {
+                    scope,
+                    keyed_by,
+                    records: Records::fed(options.max, &layout, advise),
+                })
+                .collect(),
+            aliases: Aliases::new(0),
+            wheel: Wheel::new(0),
+            open_aliases: 0,
+            seed,
+            next_id: 1,
+            aliases_refused: 0,
+        }
+    }
+
     #[inline]
     pub(crate) fn seed(&self) -> u64 {
         self.seed

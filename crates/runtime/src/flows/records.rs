@@ -56,6 +56,35 @@ impl Records {
         }
     }
 
+    /// Blocks for records whose numbers come from elsewhere: no index, nothing
+    /// beside them.
+    pub(crate) fn fed(max: u32, layout: &StageLayout, advise: Advise) -> Records {
+        let max = max.clamp(1, ALIAS - 1);
+        Records {
+            index: Index::new(1, weir_packet::no_advice),
+            blocks: Blocks::new(max as usize, layout, advise),
+            cold: Arena::zeroed(0, weir_packet::no_advice),
+            free: Vec::new(),
+            fresh: 0,
+            hand: 0,
+        }
+    }
+
+    /// Makes a record of [`Records::fed`] one of this key and id, all zeros
+    /// else; false where there is no such record or it is in use.
+    pub(crate) fn take(&mut self, record: u32, key: &FlowKey, id: u64, bits: u8) -> bool {
+        if record as usize >= self.blocks.count() || self.is_live(record) {
+            return false;
+        }
+        self.blocks.clear(record);
+        let head = self.blocks.head_mut(record);
+        head.key = *key;
+        head.id = id;
+        head.bits = bits;
+        self.fresh = self.fresh.max(record + 1);
+        true
+    }
+
     /// Records in use.
     pub(crate) fn len(&self) -> usize {
         self.fresh as usize - self.free.len()

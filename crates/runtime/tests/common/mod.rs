@@ -1,6 +1,8 @@
 //! Small functions to try the engine with.
 #![allow(dead_code, unreachable_pub, missing_docs)]
 
+pub mod line;
+
 use weir_nf::prelude::*;
 
 /// State of [`Probe`].

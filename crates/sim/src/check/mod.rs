@@ -273,7 +273,7 @@ impl Checker {
                 if let Some(record) = self.units.get_mut(&unit)
                     && record.current.view == view
                 {
-                    record.settled = Some(record.current);
+                    record.settle();
                 }
             }
             Done::Alias { unit, key } => {
@@ -377,6 +377,17 @@ impl Checker {
             return;
         };
         let (out, base) = (unit.out, holders.base);
+        // Design §6: "If both holders died too, an older copy may win: more
+        // faults than promised." A switch gave the unit up, by name, with all
+        // who held its last settled view; who had it before may have slept, and
+        // claims it from the next switch.
+        if unit.given_up_before {
+            self.tally.switch_restart += unit.go_back(base);
+            unit.adrift = true;
+            self.reference.forget(id);
+            self.aliases.forget(id);
+            return;
+        }
         if base < out {
             if !self.lenient {
                 let text = format!("a restart goes back to {base}, {out} was let out");
@@ -384,6 +395,7 @@ impl Checker {
             }
             return;
         }
+        let adrift = unit.adrift;
         for clock in out + 1..=base {
             let made = unit.entry_of_any_view(Clock(clock));
             let known = unit.numbered.remove(&clock);
@@ -395,20 +407,15 @@ impl Checker {
             self.tally.switch_restart += u64::from(!is_tick(&part));
             // Its names came with the claim.
             self.aliases.note(id, &made);
+            if adrift {
+                continue;
+            }
             if let Some(text) = self.reference.compare(id, holders.view, &part, &made) {
                 let text = format!("entry {clock} before the restart: {text}");
                 return self.violated(Invariant::Equivalence, Some(id), text);
             }
         }
-        for known in unit.numbered.split_off(&(base + 1)).into_values() {
-            let tick = |p: &Part| p.flags & frame_flags::TICK != 0;
-            let packet = known.part.is_some_and(|p| !tick(&p));
-            self.tally.switch_restart += u64::from(packet);
-        }
-        unit.entries.clear();
-        unit.out = base;
-        unit.sent = base;
-        unit.settled = None;
+        self.tally.switch_restart += unit.go_back(base);
     }
 
     fn let_out(&mut self, id: UnitId, view: View, clock: Clock, cluster: &dyn Cluster) {
@@ -440,8 +447,9 @@ impl Checker {
         let made = unit.entries.remove(&(view, clock));
         unit.forget_entries();
         if view == unit.current.view {
-            unit.settled = Some(unit.current);
+            unit.settle();
         }
+        let adrift = unit.adrift;
         self.tally.let_out += 1;
         let Some((known, made)) = known.zip(made) else {
             let text = format!(
@@ -469,9 +477,12 @@ impl Checker {
             return self.violated(Invariant::OutputCommit, Some(id), text);
         }
         self.count(&part, &made);
-        self.names(id, &made);
-        self.ended_names(id, &made);
+        self.names(id, &made, adrift);
+        self.ended_names(id, &made, adrift);
         self.leave(id, clock, &made);
+        if adrift {
+            return;
+        }
         if let Some(text) = self.reference.compare(id, view, &part, &made) {
             let text = format!("entry {} of view {}: {text}", clock.0, show_view(view));
             self.violated(Invariant::Equivalence, Some(id), text);
@@ -497,12 +508,12 @@ impl Checker {
 
     /// The aliases of an entry are registered before it leaves, and belong to
     /// one unit.
-    fn names(&mut self, id: UnitId, made: &Entry) {
+    fn names(&mut self, id: UnitId, made: &Entry, adrift: bool) {
         for part in made.parts.iter().filter(|p| p.fate == Fate::Notes) {
             for note in notes::read(&part.bytes) {
                 match note {
                     Ok(Note::Alias { request, .. }) => {
-                        if self.aliases.unit_of(&request.key) != Some(id) {
+                        if self.aliases.unit_of(&request.key) != Some(id) && !adrift {
                             let text = format!(
                                 "{} leaves before its alias {} is registered",
                                 made.clock.0, request.key
@@ -522,8 +533,9 @@ impl Checker {
     }
 
     /// What an entry ends is of its own unit.
-    fn ended_names(&mut self, id: UnitId, made: &Entry) {
-        if let Some((name, other)) = self.aliases.note(id, made) {
+    fn ended_names(&mut self, id: UnitId, made: &Entry, adrift: bool) {
+        let wrong = self.aliases.note(id, made);
+        if let Some((name, other)) = wrong.filter(|_| !adrift) {
             let text = format!(
                 "entry {} ends alias {name} of unit {}",
                 made.clock.0,
@@ -615,6 +627,8 @@ impl Checker {
         unit.forget_entries();
         unit.settled = None;
         unit.lost = true;
+        unit.given_up = true;
+        unit.adrift = false;
         self.reference.forget(id);
         self.aliases.forget(id);
     }
@@ -644,6 +658,7 @@ impl Checker {
     pub(crate) fn switch_is_gone(&mut self) {
         for unit in self.units.values_mut().filter(|unit| !unit.ended) {
             unit.unclaimed = true;
+            unit.given_up_before = unit.given_up;
         }
     }
 

@@ -71,6 +71,13 @@ pub(crate) struct UnitRecord {
     pub(crate) ended: bool,
     /// All who had its state are gone, and no packet has come since.
     pub(crate) lost: bool,
+    /// A switch gave it up, and no view was settled since.
+    pub(crate) given_up: bool,
+    /// The same, and that switch is gone.
+    pub(crate) given_up_before: bool,
+    /// An older copy has won after it was lost: what its state should be
+    /// nobody can tell.
+    pub(crate) adrift: bool,
     /// The switch has restarted and does not know of it yet.
     pub(crate) unclaimed: bool,
 }
@@ -87,6 +94,9 @@ impl UnitRecord {
             entries: BTreeMap::new(),
             ended: false,
             lost: false,
+            given_up: false,
+            given_up_before: false,
+            adrift: false,
             unclaimed: false,
         };
         unit.open(holders);
@@ -119,6 +129,29 @@ impl UnitRecord {
         let out = self.out;
         self.entries.retain(|(_, clock), _| clock.0 > out);
         self.numbered.retain(|clock, _| *clock > out);
+    }
+
+    /// The view is settled.
+    pub(crate) fn settle(&mut self) {
+        self.settled = Some(self.current);
+        self.given_up = false;
+        self.given_up_before = false;
+    }
+
+    /// A restarted switch goes on after `base`; gives the number of packets
+    /// that are lost with that.
+    pub(crate) fn go_back(&mut self, base: u64) -> u64 {
+        let is_packet = |known: &Numbered| {
+            let part = known.part.as_ref();
+            part.is_some_and(|part| part.flags & frame_flags::TICK == 0)
+        };
+        let lost = self.numbered.split_off(&(base + 1));
+        self.numbered.clear();
+        self.entries.clear();
+        self.out = base;
+        self.sent = base;
+        self.settled = None;
+        lost.values().filter(|known| is_packet(known)).count() as u64
     }
 
     /// The entry of a number, of the highest view that has one.

@@ -1,7 +1,10 @@
 //! What the outside knows of the cluster: agents, the coordinator, and the
 //! look at what is left to do.
 
-use weir_protocol::message::{Claim, Message, MoveMode, Selection};
+use std::collections::BTreeSet;
+
+use weir_protocol::journal::{Done, Start};
+use weir_protocol::message::{CLAIMS, Claim, Message, MoveMode, Selection};
 use weir_protocol::{Clock, Peer, RuntimeId, UnitId, View};
 
 use super::links::ProcessNo;
@@ -182,31 +185,40 @@ impl World<'_> {
         self.after_switch();
     }
 
-    /// A runtime claims what it does not have.
+    /// A runtime will claim what it does not have. First it announces an answer
+    /// that never ends.
     fn forge_claim(&mut self, ids: &[RuntimeId]) {
-        let Some(from) = ids.first().filter(|_| self.plan.faults.has(Fault::Forgery)) else {
+        self.liar = ids
+            .first()
+            .copied()
+            .filter(|_| self.plan.faults.has(Fault::Forgery));
+        let Some(from) = self.liar else {
             return;
-        };
-        let claim = Claim {
-            unit: UnitId(1 << 40 | 1_001),
-            view: View(1 << 32 | 7),
-            owner: true,
-            clock: Clock(3),
-            key: None,
-            flows: Vec::new(),
-            aliases: Vec::new(),
         };
         let message = Message::Claims {
             generation: self.generation,
-            claims: vec![claim],
-            last: false,
+            piece: 0,
+            pieces: u32::MAX,
+            claims: vec![made_up_claim()],
         };
-        let (time, from) = (self.time(), Peer::Runtime(*from));
+        let (time, from) = (self.time(), Peer::Runtime(from));
         let process = self.switch.and_then(|no| self.processes.get_mut(no));
         if let Some((Body::Switch(switch), pool)) = process.and_then(|p| p.living.as_mut()) {
             switch.message(time, pool, from, message);
         }
         self.count("forged");
+    }
+
+    /// Adds what the runtime does not have to what it claims.
+    pub(super) fn lie(&mut self, from: ProcessNo, message: &mut Message) {
+        if let Message::Claims { claims, .. } = message
+            && claims.len() < CLAIMS
+            && self.liar.is_some()
+            && self.liar == self.runtime_id(from)
+        {
+            claims.push(made_up_claim());
+            self.count("forged");
+        }
     }
 
     /// An answer that the coordinator asked for.
@@ -251,16 +263,35 @@ impl World<'_> {
         }
     }
 
+    /// A restarted switch knows by now which units there are: what it says
+    /// next, of these and of others that it begins in their place, counts from
+    /// here.
+    pub(super) fn note_recovery(&mut self, journal: &[Done]) {
+        if !self.recovering || !self.has_recovered() {
+            return;
+        }
+        self.recovering = false;
+        let mut live: BTreeSet<UnitId> = match self.current_switch() {
+            Some(Body::Switch(switch)) => switch.live_units().collect(),
+            _ => BTreeSet::new(),
+        };
+        for done in journal.iter().rev() {
+            match *done {
+                Done::Ended { unit } => live.insert(unit),
+                Done::Opened {
+                    unit,
+                    from: Start::Nothing,
+                    ..
+                } => live.remove(&unit),
+                _ => false,
+            };
+        }
+        let live: Vec<UnitId> = live.into_iter().collect();
+        self.checker.restart_is_over(&live, &Seen(&self.processes));
+    }
+
     /// Looks after what is left to do.
     pub(super) fn look(&mut self) {
-        if self.recovering && self.has_recovered() {
-            self.recovering = false;
-            let live: Vec<UnitId> = match self.current_switch() {
-                Some(Body::Switch(switch)) => switch.live_units().collect(),
-                _ => Vec::new(),
-            };
-            self.checker.restart_is_over(&live, &Seen(&self.processes));
-        }
         self.check_report();
         self.let_drained_leave();
         match self.phase {
@@ -379,7 +410,7 @@ impl World<'_> {
         let mut differ = None;
         let mut compared = 0;
         for (id, unit) in &self.checker.units {
-            if unit.ended || unit.lost {
+            if unit.ended || unit.lost || unit.adrift {
                 continue;
             }
             let peer = Peer::Runtime(unit.current.owner);
@@ -518,4 +549,16 @@ fn around(state: &Option<Vec<u8>>, at: Option<usize>) -> String {
     let from = at.unwrap_or(0) & !7;
     let bytes = state.iter().flatten().skip(from).take(16);
     bytes.map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn made_up_claim() -> Claim {
+    Claim {
+        unit: UnitId(1 << 40 | 1_001),
+        view: View(1 << 32 | 7),
+        owner: true,
+        clock: Clock(3),
+        key: None,
+        flows: Vec::new(),
+        aliases: Vec::new(),
+    }
 }

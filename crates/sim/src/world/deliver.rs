@@ -248,6 +248,9 @@ impl World<'_> {
             lanes.push((lane.to, carried, wire));
         }
         let messages = core::mem::take(&mut switch.outbox.messages);
+        if self.switch == Some(no) {
+            self.note_recovery(&journal);
+        }
         for done in &journal {
             self.trace.done(done);
             let cluster = super::cluster::Seen(&self.processes);
@@ -379,6 +382,7 @@ impl World<'_> {
     /// Sends a message.
     pub(super) fn send(&mut self, from: ProcessNo, to: Peer, mut message: Message) {
         self.damage(&mut message);
+        self.lie(from, &mut message);
         if let Message::Entries(made) = &message
             && let Some(id) = self.runtime_id(from)
         {

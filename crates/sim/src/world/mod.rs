@@ -156,6 +156,8 @@ pub(crate) struct World<'a> {
     turned_before: u64,
     /// The next state that travels is damaged in this way.
     sabotage: Option<u64>,
+    /// Claims what it does not have.
+    liar: Option<RuntimeId>,
     /// Frames that were sent lately, to be damaged and sent once more.
     recent: VecDeque<(ProcessNo, Vec<u8>)>,
 }
@@ -196,6 +198,7 @@ impl<'a> World<'a> {
             numbered_before: 0,
             turned_before: 0,
             sabotage: None,
+            liar: None,
             recent: VecDeque::new(),
         };
         world.checker.lenient = plan.faults.has(Fault::DoubleCrash);

@@ -454,8 +454,9 @@ impl World<'_> {
             },
             (Who::Switch, 7) => Message::Claims {
                 generation: self.generation,
+                piece: 0,
+                pieces: 1,
                 claims: Vec::new(),
-                last: true,
             },
             (Who::Switch, 8) => Message::PollWorkload,
             (Who::Switch, _) => Message::Repeat {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
+use weir_io::Idle;
 use weir_nf::host::Stage;
 use weir_packet::{Fate, Frame, FramePool, MemoryLayout, PacketMemory, Time};
 use weir_protocol::central::Controller;
@@ -15,9 +16,10 @@ use weir_protocol::{Message, Peer, RuntimeId, Switch};
 use weir_runtime::RuntimeConfig;
 
 use super::clock::Clock;
+use super::crew::cause_of;
 use super::finish::{ClusterEnd, add_switch};
 use super::hand_overs::HandOvers;
-use super::idle::Idle;
+
 use super::path::{Path, PathSettings};
 use super::ring::drain;
 use super::spares::{self, LARGE_SHARE, SHARE};
@@ -398,7 +400,7 @@ impl Cluster {
             }
             member.ends.outbox.flush(now);
             if member.thread.is_some() {
-                spares::balance(&mut self.pool, &mut member.ends);
+                spares::balance(&mut self.pool, &mut member.ends.spares);
             }
         }
         Ok(worked)
@@ -546,7 +548,12 @@ impl Cluster {
             }
             Ok(Ok(_)) => Err(ClusterError(format!("runtime {id} stopped by itself"))),
             Ok(Err(message)) => Err(ClusterError(message)),
-            Err(_) => Err(ClusterError(format!("runtime {id} has died of a bug"))),
+            Err(panic) => {
+                let cause = cause_of(panic.as_ref());
+                Err(ClusterError(format!(
+                    "runtime {id} has died of a bug: {cause}"
+                )))
+            }
         }
     }
 

@@ -6,12 +6,13 @@
 //! doubled go the other way. The switch's thread makes up for it: it alone
 //! knows no end of its own pool, since it stops reading its input before.
 
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
-use rtrb::{Consumer, Producer};
+use rtrb::{Consumer, Producer, RingBuffer};
 use weir_packet::{Frame, FramePool};
 
-use super::wiring::{Gauge, SwitchEnds};
+use super::wiring::SwitchEnds;
 
 /// Frames that a runtime's pool starts with.
 pub(super) const SHARE: u32 = 1_024;
@@ -24,34 +25,71 @@ const HIGH: usize = 2 * SHARE as usize;
 /// Frames sent at a time.
 const BATCH: usize = 256;
 
-/// On the switch's thread: takes back what the runtime does not need, and
-/// sends frames where it runs short.
-pub(super) fn balance(pool: &mut FramePool, ends: &mut SwitchEnds) {
-    take_in(pool, &mut ends.spare_in);
-    let free = ends.gauge.free.load(Ordering::Relaxed) as usize;
+/// Free frames on their way in one direction.
+const ON_THE_WAY: usize = 512;
+
+/// The rings of free frames to and from another thread, on the side of the one
+/// that keeps the balance.
+#[derive(Debug)]
+pub(super) struct Spares {
+    /// From there.
+    pub(super) taken: Consumer<Frame>,
+    sent: Producer<Frame>,
+    free: Arc<AtomicU32>,
+}
+
+/// The same on the other side.
+#[derive(Debug)]
+pub(super) struct TheirSpares {
+    taken: Consumer<Frame>,
+    sent: Producer<Frame>,
+    /// Frames that this thread's pool has.
+    free: Arc<AtomicU32>,
+}
+
+/// Rings of free frames between two threads.
+pub(super) fn spare_rings() -> (Spares, TheirSpares) {
+    let (there, from_here) = RingBuffer::new(ON_THE_WAY);
+    let (here, from_there) = RingBuffer::new(ON_THE_WAY);
+    let free = Arc::new(AtomicU32::new(u32::MAX));
+    let ours = Spares {
+        taken: from_there,
+        sent: there,
+        free: Arc::clone(&free),
+    };
+    let theirs = TheirSpares {
+        taken: from_here,
+        sent: here,
+        free,
+    };
+    (ours, theirs)
+}
+
+/// On the thread that keeps the balance: takes back what the other does not
+/// need, and sends frames where it runs short.
+pub(super) fn balance(pool: &mut FramePool, spares: &mut Spares) {
+    take_in(pool, &mut spares.taken);
+    let free = spares.free.load(Ordering::Relaxed) as usize;
     // What was sent and not yet seen counts, or it would be sent again.
-    let on_the_way = ends.spare_out.buffer().capacity() - ends.spare_out.slots();
+    let on_the_way = ON_THE_WAY - spares.sent.slots();
     if free < LOW && on_the_way == 0 {
-        send(pool, &mut ends.spare_out, BATCH);
+        send(pool, &mut spares.sent, BATCH);
     }
 }
 
-/// On a runtime's thread: takes in what the switch sent, gives back what is
-/// too much, and says what is left.
-pub(super) fn settle(
-    pool: &mut FramePool,
-    spare_in: &mut Consumer<Frame>,
-    spare_out: &mut Producer<Frame>,
-    gauge: &Gauge,
-) {
-    take_in(pool, spare_in);
+/// On the other thread: takes in what was sent, gives back what is too much,
+/// and says what is left.
+pub(super) fn settle(pool: &mut FramePool, spares: &mut TheirSpares) {
+    take_in(pool, &mut spares.taken);
     if pool.available() > HIGH {
-        send(pool, spare_out, BATCH);
+        send(pool, &mut spares.sent, BATCH);
     }
-    gauge.free.store(pool.available() as u32, Ordering::Relaxed);
+    let free = pool.available() as u32;
+    spares.free.store(free, Ordering::Relaxed);
 }
 
-fn take_in(pool: &mut FramePool, ring: &mut Consumer<Frame>) {
+/// Moves the frames of a ring into a pool.
+pub(super) fn take_in(pool: &mut FramePool, ring: &mut Consumer<Frame>) {
     let frames = ring.slots();
     if frames > 0
         && let Ok(chunk) = ring.read_chunk(frames)
@@ -81,7 +119,7 @@ pub(super) fn empty(pool: &mut FramePool, from: &mut FramePool) {
 /// Takes back all frames that are still in the rings of a runtime whose thread
 /// is over.
 pub(super) fn reclaim(pool: &mut FramePool, ends: &mut SwitchEnds) {
-    take_in(pool, &mut ends.spare_in);
+    take_in(pool, &mut ends.spares.taken);
     for ring in &mut ends.entries {
         take_in(pool, ring);
     }

@@ -1,21 +1,20 @@
 //! The rings between a switch thread and its runtime threads.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::atomic::AtomicU64;
 
-use rtrb::{Consumer, Producer, RingBuffer};
+use rtrb::Consumer;
 use weir_packet::Frame;
 use weir_protocol::{Message, Peer, RuntimeId};
 
 use super::ring::{Lane, lane};
+use super::spares::{Spares, TheirSpares, spare_rings};
 
 /// Frames on their way in one direction. Few, so that they are still in a
 /// cache when they are taken out, and enough for some bursts.
 const FRAMES: usize = 1_024;
 /// Messages on their way in one direction.
 const MESSAGES: usize = 1_024;
-/// Free frames on their way in one direction.
-const SPARES: usize = 512;
 
 /// From the switch's thread to a runtime's.
 #[derive(Debug)]
@@ -65,8 +64,6 @@ pub(super) enum ToSwitch {
 /// What two threads tell one another without a message.
 #[derive(Debug, Default)]
 pub(super) struct Gauge {
-    /// Frames that the runtime's pool has.
-    pub(super) free: AtomicU32,
     /// Time of the packets that have come to the switch.
     pub(super) packet_time: AtomicU64,
 }
@@ -95,8 +92,7 @@ pub(super) struct RuntimeEnds {
     pub(super) outbox: Lane<ToSwitch>,
     /// By number of the runtime; `None` at its own place.
     pub(super) peers: Vec<Option<PeerEnds>>,
-    pub(super) spare_in: Consumer<Frame>,
-    pub(super) spare_out: Producer<Frame>,
+    pub(super) spares: TheirSpares,
     pub(super) gauge: Arc<Gauge>,
 }
 
@@ -108,8 +104,7 @@ pub(super) struct SwitchEnds {
     pub(super) entries: Vec<Consumer<Frame>>,
     pub(super) inbox: Consumer<ToSwitch>,
     pub(super) outbox: Lane<ToRuntime>,
-    pub(super) spare_in: Consumer<Frame>,
-    pub(super) spare_out: Producer<Frame>,
+    pub(super) spares: Spares,
     pub(super) gauge: Arc<Gauge>,
 }
 
@@ -140,12 +135,8 @@ pub(super) fn wire(runtimes: u32, chains: usize) -> Vec<(SwitchEnds, RuntimeEnds
         let (entries_to, entries_from) = (0..chains).map(|_| lane(FRAMES)).unzip();
         let (to_runtime, from_switch) = lane(MESSAGES);
         let (to_switch, from_runtime) = lane(MESSAGES);
-        let (spare_to_runtime, spare_from_switch) = RingBuffer::new(SPARES);
-        let (spare_to_switch, spare_from_runtime) = RingBuffer::new(SPARES);
-        let gauge = Arc::new(Gauge {
-            free: AtomicU32::new(u32::MAX),
-            packet_time: AtomicU64::new(0),
-        });
+        let (spares, their_spares) = spare_rings();
+        let gauge = Arc::new(Gauge::default());
         let peers = senders
             .into_iter()
             .zip(receivers)
@@ -160,8 +151,7 @@ pub(super) fn wire(runtimes: u32, chains: usize) -> Vec<(SwitchEnds, RuntimeEnds
             entries: entries_from,
             inbox: from_runtime,
             outbox: to_runtime,
-            spare_in: spare_from_runtime,
-            spare_out: spare_to_runtime,
+            spares,
             gauge: gauge.clone(),
         };
         let runtime = RuntimeEnds {
@@ -171,8 +161,7 @@ pub(super) fn wire(runtimes: u32, chains: usize) -> Vec<(SwitchEnds, RuntimeEnds
             inbox: from_switch,
             outbox: to_switch,
             peers,
-            spare_in: spare_from_switch,
-            spare_out: spare_to_switch,
+            spares: their_spares,
             gauge,
         };
         ends.push((switch, runtime));

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use weir_io::Idle;
 use weir_nf::host::Stage;
 use weir_packet::{Frame, FramePool, Time};
 use weir_protocol::counts::Countable as _;
@@ -13,7 +14,7 @@ use weir_protocol::{Actors, Message, Peer, RuntimeId};
 use weir_runtime::{Report, Runtime, RuntimeConfig};
 
 use super::clock::Clock;
-use super::idle::Idle;
+
 use super::path::{Path, PathCounts, PathSettings};
 use super::ring::drain;
 use super::spares;
@@ -224,12 +225,7 @@ impl Worker {
         {
             self.ends.outbox.push(ToSwitch::Echo(number));
         }
-        spares::settle(
-            &mut self.pool,
-            &mut self.ends.spare_in,
-            &mut self.ends.spare_out,
-            &self.ends.gauge,
-        );
+        spares::settle(&mut self.pool, &mut self.ends.spares);
         worked
     }
 

@@ -2,32 +2,40 @@
 
 mod new;
 mod settings;
+mod template;
 
 use serde_json::{Value, json};
 use weir_nf::Needs;
 use weir_nf::host::Kind;
 
-use crate::args::{Format, NfShow};
+use crate::args::{Format, NfList, NfShow};
 use crate::exit::{Exit, Failure};
-use crate::{Outcome, output};
+use crate::{Outcome, chains, output};
 
 pub(crate) use new::new;
 
-pub(crate) fn list(format: Format, kinds: &[Kind]) -> Outcome {
-    match format {
-        Format::Json => output::json(&kinds.iter().map(summary).collect::<Vec<_>>())?,
+pub(crate) fn list(args: &NfList, kinds: &[Kind]) -> Outcome {
+    let templates = chains::describe_templates(&args.templates, kinds)?;
+    match args.output {
+        Format::Json => {
+            let functions = kinds.iter().map(summary);
+            let all = functions.chain(templates.iter().map(template::summary));
+            output::json(&all.collect::<Vec<_>>())?;
+        }
         Format::Text => {
-            let width = kinds
+            let functions = kinds
                 .iter()
-                .map(|kind| kind.descriptor.name.len())
-                .max()
-                .unwrap_or(0);
-            let lines = kinds.iter().map(|kind| {
-                format!(
-                    "{:<width$}  {}\n",
-                    kind.descriptor.name, kind.descriptor.summary
-                )
-            });
+                .map(|kind| (kind.descriptor.name, kind.descriptor.summary, ""));
+            let all = functions.chain(templates.iter().map(|template| {
+                let (name, summary) = (template.name.as_str(), template.summary.as_str());
+                (name, summary, "template: ")
+            }));
+            let mut all: Vec<(&str, &str, &str)> = all.collect();
+            all.sort_unstable();
+            let width = all.iter().map(|(name, ..)| name.len()).max().unwrap_or(0);
+            let lines = all
+                .iter()
+                .map(|(name, summary, mark)| format!("{name:<width$}  {mark}{summary}\n"));
             output::line(&lines.collect::<String>())?;
         }
     }
@@ -36,11 +44,19 @@ pub(crate) fn list(format: Format, kinds: &[Kind]) -> Outcome {
 
 pub(crate) fn show(args: &NfShow, kinds: &[Kind]) -> Outcome {
     let Some(kind) = kinds.iter().find(|kind| kind.descriptor.name == args.name) else {
-        let message = format!(
-            "there is no function `{}`; `weir nf list` lists them",
-            args.name
-        );
-        return Err(Failure::usage(message));
+        let templates = chains::describe_templates(&args.templates, kinds)?;
+        let Some(found) = templates.iter().find(|t| t.name == args.name) else {
+            let message = format!(
+                "there is no function or template `{}`; `weir nf list` lists them",
+                args.name
+            );
+            return Err(Failure::usage(message));
+        };
+        match args.output {
+            Format::Json => output::json(&template::whole(found))?,
+            Format::Text => output::line(&template::page(found))?,
+        }
+        return Ok(Exit::Done);
     };
     let schema = settings::schema(kind);
     match args.output {

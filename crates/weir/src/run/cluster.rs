@@ -5,19 +5,21 @@ use std::time::{Duration, Instant};
 
 use weir_graph::{ChainFile, Script};
 use weir_io::port::{InputPort, MergedInput, Received};
+use weir_nf::host::Stage;
 use weir_packet::{Frame, Side};
 use weir_runtime::RuntimeConfig;
 
 use crate::args::Run;
-use crate::driver::{Cluster, ClusterError, ClusterSettings};
+use crate::driver::{Cluster, ClusterSettings};
 use crate::exit::{Exit, Failure};
 use crate::{Outcome, chains};
 
 use super::dispatch::Dispatcher;
 use super::events::EventFile;
+use super::line::failure;
 use super::player::Player;
 use super::ports::{Outputs, Ports};
-use super::summary::{Ended, Summary};
+use super::summary::{Ended, More, Summary};
 use super::{BATCH, print, progress, show};
 
 /// Packets kept to be sent again where the path may lose some.
@@ -27,14 +29,15 @@ pub(super) fn run(
     args: &Run,
     runtimes: u32,
     file: &ChainFile,
+    stages: &[Stage],
     ports: &Ports,
     config: RuntimeConfig,
+    more: Option<Box<dyn More>>,
 ) -> Outcome {
     let script = match &args.script {
         Some(path) => chains::load_script(path, runtimes, file)?,
         None => Script::default(),
     };
-    let stages: Vec<_> = file.chains.iter().map(|c| c.stage.clone()).collect();
     let kept = match args.path {
         Some(_) => KEPT_ON_A_BAD_PATH,
         None => 0,
@@ -50,7 +53,7 @@ pub(super) fn run(
         ..ClusterSettings::default()
     };
     let input = MergedInput::new(ports.open_inputs()?);
-    let cluster = Cluster::start(&stages, settings).map_err(failure)?;
+    let cluster = Cluster::start(stages, settings).map_err(failure)?;
     let events = args.events.as_deref().map(EventFile::create).transpose()?;
     let mut line = Line {
         cluster,
@@ -78,17 +81,16 @@ pub(super) fn run(
         outputs: line.outputs.counters(),
         refused: line.dispatcher.refused,
         elapsed,
-        cluster: Some(end),
+        more: more
+            .into_iter()
+            .chain([Box::new(end) as Box<dyn More>])
+            .collect(),
         warnings: line.player.warnings,
     };
     print(args, ports, Summary::of(of_run, ports, config.seed))?;
     ended?;
     closed?;
     Ok(Exit::Done)
-}
-
-fn failure(error: ClusterError) -> Failure {
-    Failure::outside(error.to_string())
 }
 
 /// How long nothing may happen at the end before what is still on its way is

@@ -6,10 +6,21 @@ use serde_json::{Map, Value, json};
 
 use crate::driver::ClusterEnd;
 
+use super::summary::More;
 use super::table::thousands;
 
+impl More for ClusterEnd {
+    fn add_json(&self, value: &mut Value) {
+        add_json(self, value);
+    }
+
+    fn add_text(&self, text: &mut String) {
+        add_text(self, text);
+    }
+}
+
 /// Adds `runtimes`, `hand_overs` and `switch`.
-pub(super) fn add_json(end: &ClusterEnd, value: &mut Value) {
+fn add_json(end: &ClusterEnd, value: &mut Value) {
     value["runtimes"] = end
         .runtimes
         .iter()
@@ -52,7 +63,7 @@ fn held_most(end: &ClusterEnd) -> u64 {
 }
 
 /// Adds the tables.
-pub(super) fn add_text(end: &ClusterEnd, text: &mut String) {
+fn add_text(end: &ClusterEnd, text: &mut String) {
     // Writing to a `String` can't fail.
     let _ = writeln!(
         text,

@@ -7,16 +7,20 @@ use std::time::{Duration, Instant};
 use weir_graph::ChainFile;
 use weir_io::live::{EndSignals, LiveClock, LiveOptions, LivePort, Waiter, live_layout};
 use weir_io::port::{InputPort, OutputPort, PortCounters, PortSpec};
+use weir_nf::host::Stage;
 use weir_packet::{Frame, FramePool, PacketMemory, Side};
 use weir_runtime::{Runtime, RuntimeConfig};
 
 use super::dispatch::Dispatcher;
 use super::events::EventFile;
+use super::pipeline;
+use super::plan::PlanSummary;
 use super::ports::{Ports, RunPort};
 use super::summary::{Ended, Summary};
 use super::{BATCH, print};
 use crate::Outcome;
 use crate::args::{Format, Run};
+use crate::driver::ChainPlan;
 use crate::exit::{Exit, Failure};
 
 /// How often signals, the time and the interfaces are looked at, at least.
@@ -26,7 +30,47 @@ const ROUNDS: u32 = 256;
 /// How long packets that have come may still be taken at the end.
 const DRAIN: Duration = Duration::from_millis(100);
 
-pub(super) fn run(args: &Run, file: &ChainFile, ports: &Ports, config: RuntimeConfig) -> Outcome {
+/// Refuses what does not go together with interfaces, or without.
+pub(super) fn check(args: &Run, ports: &Ports) -> Result<(), Failure> {
+    if !ports.are_live() {
+        return match args.duration {
+            None => Ok(()),
+            Some(_) => Err(Failure::usage(
+                "--for is for runs with interfaces: others end with their inputs",
+            )),
+        };
+    }
+    for (given, option) in [
+        (args.runtimes.is_some(), "--runtimes"),
+        (args.workers.is_some(), "--workers"),
+    ] {
+        if given {
+            return Err(Failure::usage(format!(
+                "interfaces can't be used with {option} yet: leave it out"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses interfaces for a plan of several stages.
+pub(super) fn check_one_stage(ports: &Ports) -> Result<(), Failure> {
+    if ports.are_live() {
+        return Err(Failure::usage(
+            "interfaces can't be used with a plan of several stages yet: `--plan rtc` makes it one",
+        ));
+    }
+    Ok(())
+}
+
+pub(super) fn run(
+    args: &Run,
+    file: &ChainFile,
+    stages: &[Stage],
+    plans: &[ChainPlan],
+    ports: &Ports,
+    config: RuntimeConfig,
+) -> Outcome {
     let ports = Sorted::of(args, ports)?;
     let layout = live_layout(ports.live.iter().filter_map(|port| port.spec.live()))
         .map_err(|error| Failure::outside(error.to_string()))?;
@@ -35,8 +79,8 @@ pub(super) fn run(args: &Run, file: &ChainFile, ports: &Ports, config: RuntimeCo
         return Err(Failure::outside("packet memory was taken twice"));
     };
     let mut runtimes = Vec::new();
-    for chain in &file.chains {
-        let runtime = Runtime::new(&chain.stage, config)
+    for stage in stages {
+        let runtime = Runtime::new(stage, config)
             .map_err(|error| Failure::chain(format!("error: {error}")))?;
         runtimes.push(runtime);
     }
@@ -63,14 +107,17 @@ pub(super) fn run(args: &Run, file: &ChainFile, ports: &Ports, config: RuntimeCo
     let mut ended = engine.drive(args.duration.map(|time| start + time));
     let elapsed = start.elapsed();
     ended = ended.and(engine.finish());
-    let reports = engine.runtimes.iter().map(Runtime::report).collect();
+    let mut reports: Vec<_> = engine.runtimes.iter().map(Runtime::report).collect();
+    for (report, chain) in reports.iter_mut().zip(&file.chains) {
+        pipeline::in_order_of(report, chain);
+    }
     let of_run = Ended {
         reports,
         inputs: engine.live.iter().map(|port| came_in(&**port)).collect(),
         outputs: engine.outputs(),
         refused: engine.dispatcher.refused,
         elapsed,
-        cluster: None,
+        more: vec![Box::new(PlanSummary::of(plans))],
         warnings: engine.warnings(),
     };
     let mut summary = Summary::of(of_run, &ports.all(), config.seed);
@@ -101,11 +148,6 @@ enum Target {
 
 impl Sorted {
     fn of(args: &Run, ports: &Ports) -> Result<Sorted, Failure> {
-        if args.runtimes.is_some() {
-            return Err(Failure::usage(
-                "interfaces can't be used with --runtimes yet: leave it out",
-            ));
-        }
         let mut sorted = Sorted {
             live: Vec::new(),
             others: Vec::new(),

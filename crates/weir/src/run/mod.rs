@@ -2,25 +2,30 @@
 
 mod cluster;
 mod cluster_summary;
+mod costs;
 mod dispatch;
 mod events;
+mod line;
 mod live;
+mod pipeline;
+mod plan;
 mod player;
 mod ports;
 mod summary;
 mod table;
+mod workers;
 
 use std::path::Path;
 use std::time::Instant;
 
 use weir_io::port::{MergedInput, Received};
-use weir_nf::host::Kind;
+use weir_nf::host::{Kind, Stage};
 use weir_packet::{FramePool, MemoryLayout, PacketMemory};
 use weir_runtime::{Runtime, RuntimeConfig};
 
 use crate::args::{Format, Run};
 use crate::exit::{Exit, Failure};
-use crate::{Outcome, chains, output, seed};
+use crate::{Outcome, chains, driver, output, seed};
 
 use dispatch::Dispatcher;
 use events::EventFile;
@@ -34,13 +39,14 @@ const EVENT_BYTES: usize = 4 << 20;
 
 pub(crate) fn run(args: &Run, kinds: &[Kind]) -> Outcome {
     let seed = args.seed.unwrap_or_else(seed::random);
-    let file = chains::load(&args.chain, &args.set, seed, kinds)?;
+    let file = chains::load(&args.chain, &args.templates, &args.set, seed, kinds)?;
     let also = Also {
         chain: &args.chain,
         script: args.script.as_deref(),
         events: args.events.as_deref(),
     };
     let ports = Ports::parse(&args.input, &args.out, &file, also)?;
+    live::check(args, &ports)?;
     let config = RuntimeConfig {
         seed,
         advise: weir_io::advise_large_pages,
@@ -50,26 +56,36 @@ pub(crate) fn run(args: &Run, kinds: &[Kind]) -> Outcome {
         } else {
             0
         },
-        follows: false,
+        ..RuntimeConfig::default()
     };
-    if ports.are_live() {
-        return live::run(args, &file, &ports, config);
-    }
-    if args.duration.is_some() {
-        return Err(Failure::usage(
-            "--for is for runs with interfaces: others end with their inputs",
-        ));
-    }
+    let plans = plan::plans(args, &file)?;
+    let only = plans.iter().map(plan::only_stage);
+    let Some(stages) = only
+        .map(Option::<&Stage>::cloned)
+        .collect::<Option<Vec<_>>>()
+    else {
+        live::check_one_stage(&ports)?;
+        return pipeline::run(args, &file, plans, &ports, config);
+    };
     if let Some(runtimes) = args.runtimes {
-        return cluster::run(args, runtimes, &file, &ports, config);
+        return cluster::run(args, runtimes, &file, &stages, &ports, config, None);
+    }
+    if let Some(workers) = args.workers {
+        return workers::run(args, workers, &file, &stages, &ports, config);
+    }
+    if let Some(core) = plans.first().and_then(plan::first_core) {
+        driver::pin(core).map_err(Failure::outside)?;
+    }
+    if ports.are_live() {
+        return live::run(args, &file, &stages, &plans, &ports, config);
     }
     let memory = PacketMemory::new(MemoryLayout::default(), weir_io::advise_large_pages);
     let Some(pool) = FramePool::new(memory) else {
         return Err(Failure::outside("packet memory was taken twice"));
     };
     let mut runtimes = Vec::new();
-    for chain in &file.chains {
-        let runtime = Runtime::new(&chain.stage, config)
+    for stage in &stages {
+        let runtime = Runtime::new(stage, config)
             .map_err(|error| Failure::chain(format!("error: {error}")))?;
         runtimes.push(runtime);
     }
@@ -91,14 +107,17 @@ pub(crate) fn run(args: &Run, kinds: &[Kind]) -> Outcome {
     let elapsed = start.elapsed();
     progress.finish_and_clear();
     let counters = engine.input.ports().map(weir_io::port::InputPort::counters);
-    let reports = engine.runtimes.iter().map(Runtime::report);
+    let mut reports: Vec<_> = engine.runtimes.iter().map(Runtime::report).collect();
+    for (report, chain) in reports.iter_mut().zip(&file.chains) {
+        pipeline::in_order_of(report, chain);
+    }
     let of_run = Ended {
-        reports: reports.collect(),
+        reports,
         inputs: counters.collect(),
         outputs: engine.outputs.counters(),
         refused: engine.dispatcher.refused,
         elapsed,
-        cluster: None,
+        more: vec![Box::new(plan::PlanSummary::of(&plans))],
         warnings: Vec::new(),
     };
     print(args, &ports, Summary::of(of_run, &ports, seed))?;

@@ -6,9 +6,6 @@ use serde_json::{Map, Value, json};
 use weir_io::port::PortCounters;
 use weir_runtime::{FunctionReport, Report};
 
-use crate::driver::ClusterEnd;
-
-use super::cluster_summary;
 use super::ports::{Ports, RunPort};
 
 /// A run's counts. `packets_in = packets_out − emitted + Σ drops + held`.
@@ -28,8 +25,16 @@ pub(super) struct Summary {
     pub(super) elapsed: Duration,
     pub(super) seed: u64,
     pub(super) warnings: Vec<String>,
-    /// Of a run with runtimes behind a switch.
-    pub(super) cluster: Option<ClusterEnd>,
+    /// What the way of running adds.
+    pub(super) more: Vec<Box<dyn More>>,
+}
+
+/// What a way of running (a switch, workers, a plan) adds to the summary.
+pub(super) trait More {
+    /// Its fields.
+    fn add_json(&self, value: &mut Value);
+    /// Its lines.
+    fn add_text(&self, text: &mut String);
 }
 
 /// What a run leaves behind to be summed up.
@@ -40,7 +45,7 @@ pub(super) struct Ended {
     /// Packets that no chain takes.
     pub(super) refused: u64,
     pub(super) elapsed: Duration,
-    pub(super) cluster: Option<ClusterEnd>,
+    pub(super) more: Vec<Box<dyn More>>,
     /// More to warn of.
     pub(super) warnings: Vec<String>,
 }
@@ -53,8 +58,8 @@ impl Summary {
             outputs,
             refused,
             elapsed,
-            cluster,
-            warnings: more,
+            more,
+            warnings: others,
         } = ended;
         let inputs: Vec<_> = ports.inputs.iter().cloned().zip(inputs).collect();
         let outputs: Vec<_> = ports.outputs.iter().cloned().zip(outputs).collect();
@@ -93,7 +98,7 @@ impl Summary {
             ports.iter().map(|(_, counters)| f(counters)).sum::<u64>()
         };
         let mut warnings = warnings(&reports, &inputs);
-        warnings.extend(more);
+        warnings.extend(others);
         Summary {
             packets_in: of(&inputs, |c| c.packets + c.dropped()),
             bytes_in: of(&inputs, |c| c.bytes + c.dropped_bytes),
@@ -110,7 +115,7 @@ impl Summary {
             reports,
             inputs,
             outputs,
-            cluster,
+            more,
         }
     }
 
@@ -159,8 +164,8 @@ impl Summary {
             "seed": self.seed,
             "warnings": self.warnings,
         });
-        if let Some(cluster) = &self.cluster {
-            cluster_summary::add_json(cluster, &mut value);
+        for more in &self.more {
+            more.add_json(&mut value);
         }
         value
     }

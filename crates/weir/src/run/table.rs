@@ -48,8 +48,8 @@ pub(super) fn render(summary: &Summary) -> String {
         let _ = writeln!(text, "\nheld {:>37}", thousands(summary.held));
     }
     flows(&mut text, summary);
-    if let Some(cluster) = &summary.cluster {
-        super::cluster_summary::add_text(cluster, &mut text);
+    for more in &summary.more {
+        more.add_text(&mut text);
     }
     let events: u64 = summary.reports.iter().map(|r| r.events).sum();
     let _ = writeln!(

@@ -1,0 +1,7 @@
+//! What a function depends on that asks how long a packet is.
+
+use weir_nf::Parts;
+
+/// A packet gets longer or shorter by what is put in front of its network header or carried
+/// behind its transport header; whoever does that writes one of the two.
+pub(crate) const LENGTH: Parts = Parts::LINK.and(Parts::PAYLOAD);

@@ -1,0 +1,179 @@
+//! Several instances of a stage.
+
+use std::collections::BTreeMap;
+
+use weir_packet::{FrameKind, Place};
+
+use super::world::{Stage, Traffic, Work, World};
+use super::*;
+
+/// Drops packets by their numbers; passes on all that is no packet.
+pub(super) fn dropping() -> Work {
+    Box::new(|memory, frames, bin| {
+        let dropped = |frame: &Frame| {
+            let meta = memory.meta(frame);
+            meta.kind == FrameKind::Packet && drops(meta.sequence)
+        };
+        bin.extend(frames.extract_if(.., |frame| dropped(frame)));
+    })
+}
+
+fn drops(sequence: u64) -> bool {
+    sequence.is_multiple_of(3) || sequence % 100 < 15
+}
+
+/// Numbers that have to come out, per flow or all together.
+pub(super) fn kept(
+    entered: &[(Place, FrameKind, u8)],
+    by_flow: bool,
+) -> BTreeMap<u32, Vec<(u64, FrameKind)>> {
+    let mut kept: BTreeMap<u32, Vec<_>> = BTreeMap::new();
+    for (sequence, (place, kind, _)) in entered.iter().enumerate() {
+        if *kind != FrameKind::Packet || !drops(sequence as u64) {
+            let flow = if by_flow { place.record } else { 0 };
+            kept.entry(flow).or_default().push((sequence as u64, *kind));
+        }
+    }
+    kept
+}
+
+pub(super) fn came(
+    left: &[(FrameMeta, Vec<u8>)],
+    by_flow: bool,
+) -> BTreeMap<u32, Vec<(u64, FrameKind)>> {
+    let mut came: BTreeMap<u32, Vec<_>> = BTreeMap::new();
+    for (meta, _) in left {
+        let flow = if by_flow { meta.place().record } else { 0 };
+        came.entry(flow)
+            .or_default()
+            .push((meta.sequence, meta.kind));
+    }
+    came
+}
+
+#[test]
+fn order_holds_for_each_flow_through_instances() {
+    for seed in 0..if cfg!(miri) { 3 } else { 200 } {
+        let mut choices = Choices(seed);
+        let pool = pool(12 + choices.below(30) as u32);
+        let (instances, places) = (2 + choices.below(3), 1 + choices.below(6));
+        let ports = balanced(instances, places, pool.memory().clone()).expect("ports");
+        let stages = ports.lanes.into_iter();
+        let stages = stages.map(|lane| Stage::of(lane, dropping())).collect();
+        let traffic = Traffic {
+            long: 20 * (seed as usize % 2),
+            ..Traffic::of(400)
+        };
+        let mut world = World::new(seed, pool, traffic, ports.output, stages, ports.input);
+        world.run();
+        assert_eq!(came(&world.left, true), kept(&world.entered, true));
+        assert_eq!(world.missing(), 0, "seed {seed}");
+    }
+}
+
+#[test]
+fn a_flow_stays_with_one_instance() {
+    let mut pool = pool(32);
+    let ports = balanced(3, 8, pool.memory().clone()).expect("ports");
+    let (mut output, mut lanes) = (ports.output, ports.lanes);
+    let mut frames = Vec::new();
+    for (number, record) in [4, Place::NO_FLOW, 5, 4, 3, 5].into_iter().enumerate() {
+        let mut frame = packet(&mut pool, number as u64);
+        let place = Place {
+            record,
+            ..Place::NONE
+        };
+        pool.memory().clone().meta_mut(&mut frame).set_place(place);
+        frames.push(frame);
+    }
+    assert_eq!(output.give(&mut frames), 6);
+    for (lane, numbered) in lanes.iter_mut().zip([vec![1, 4], vec![0, 3], vec![2, 5]]) {
+        lane.input.take(&mut frames, 9);
+        assert_eq!(numbers(&mut pool, &mut frames), numbered);
+    }
+    lanes.pop();
+    assert!(output.is_gone());
+}
+
+#[test]
+fn turns_keep_the_order_of_all_packets() {
+    for seed in 0..if cfg!(miri) { 3 } else { 300 } {
+        let mut choices = Choices(seed);
+        let mut pool = pool(20 + choices.below(30) as u32);
+        let instances = 2 + choices.below(2);
+        let share = pool.share(3 + choices.below(5) as u32, 3);
+        let (places, turn) = (2 + choices.below(6), choices.below(9));
+        let ports = balanced_in_turn(instances, places, turn, share).expect("ports");
+        let stages = ports.lanes.into_iter();
+        let stages = stages.map(|lane| Stage::of(lane, dropping())).collect();
+        let traffic = Traffic {
+            long: 20 * (seed as usize % 2),
+            ..Traffic::of(400)
+        };
+        let mut world = World::new(seed, pool, traffic, ports.output, stages, ports.input);
+        world.run();
+        assert_eq!(came(&world.left, false), kept(&world.entered, false));
+        assert_eq!(world.missing(), 0, "seed {seed}");
+    }
+}
+
+#[test]
+fn all_instances_have_turns_and_all_notices() {
+    let mut pool = pool(64);
+    let share = pool.share(10, 2);
+    let ports = balanced_in_turn(2, 16, 2, share).expect("ports");
+    let (mut output, mut lanes, mut input) = (ports.output, ports.lanes, ports.input);
+    let memory = pool.memory().clone();
+    let mut frames: Vec<Frame> = (0..7).map(|n| packet(&mut pool, n)).collect();
+    memory.meta_mut(&mut frames[3]).kind = FrameKind::Notice;
+    assert_eq!(output.give(&mut frames), 7);
+    let mut kinds = Vec::new();
+    let mut burst = Vec::new();
+    for lane in &mut lanes {
+        lane.input.take(&mut burst, 99);
+        let told = |frame: &Frame| (memory.meta(frame).sequence, memory.meta(frame).kind);
+        kinds.push(burst.iter().map(told).collect::<Vec<_>>());
+        lane.output.give(&mut burst);
+    }
+    use FrameKind::{Notice, NoticeCopy, Packet, TurnEnd};
+    assert_eq!(
+        kinds[0],
+        [
+            (0, Packet),
+            (1, Packet),
+            (0, TurnEnd),
+            (3, NoticeCopy),
+            (4, Packet),
+            (5, Packet),
+            (0, TurnEnd)
+        ]
+    );
+    assert_eq!(
+        kinds[1],
+        [(2, Packet), (3, Notice), (0, TurnEnd), (6, Packet)]
+    );
+    input.take(&mut burst, 99);
+    assert_eq!(numbers(&mut pool, &mut burst), [0, 1, 2, 3, 4, 5, 6]);
+    let lender = output.close().expect("it lends");
+    pool.join(lender.into_pool());
+    assert_eq!(pool.outstanding(), 0);
+}
+
+#[test]
+fn instances_that_could_never_go_on_are_refused() {
+    let refused = |instances, places, small, large| {
+        balanced_in_turn(instances, places, 4, pool(64).share(small, large)).err()
+    };
+    assert_eq!(refused(2, 2, 2, 2), None);
+    assert_eq!(refused(1, 2, 2, 2), Some(StageError::TooFew));
+    assert_eq!(
+        refused(2, 1, 2, 2),
+        Some(StageError::LaneTooShort { needed: 2 })
+    );
+    assert_eq!(
+        refused(3, 2, 2, 3),
+        Some(StageError::PoolTooSmall { needed: 3 })
+    );
+    let memory = pool(4).memory().clone();
+    assert_eq!(balanced(1, 4, memory).err(), Some(StageError::TooFew));
+}

@@ -1,0 +1,229 @@
+//! The answers of runtimes to a switch that starts again, piece by piece.
+
+use std::collections::BTreeMap;
+
+use super::lanes::Seat;
+use crate::message::{CLAIMS, Claim};
+
+/// An answer may have this many pieces, however few units there is room for.
+const LEAST_BOUND: u32 = 65_536;
+
+/// A runtime whose answer brings nothing new is asked this many times; then it
+/// is suspected, so that nobody's silence, or wrong number of pieces, holds
+/// packets for ever.
+const PATIENCE: u32 = 1_000;
+
+/// What has become of a piece.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Taken {
+    /// More is to come.
+    Piece,
+    /// The answer is complete.
+    Answer,
+    /// No answer has such a piece.
+    Impossible,
+}
+
+/// One runtime's answer as far as it is here. Memory is taken for what came,
+/// not for what was announced.
+#[derive(Debug)]
+struct Answer {
+    from: Seat,
+    /// Pieces of the whole answer; 0 before the first has come.
+    total: u32,
+    pieces: BTreeMap<u32, Vec<Claim>>,
+    /// Most pieces that were ever here at once: with another total the answer
+    /// begins anew, and that is no progress.
+    most: usize,
+    /// How often it was asked for since there was progress.
+    asked: u32,
+}
+
+impl Answer {
+    fn is_complete(&self) -> bool {
+        self.total != 0 && self.pieces.len() == self.total as usize
+    }
+
+    /// The first piece that is missing.
+    fn missing(&self) -> u32 {
+        let here = self.pieces.keys();
+        let gap = here.zip(0..).find(|(piece, number)| **piece != *number);
+        gap.map_or(self.pieces.len() as u32, |(_, number)| number)
+    }
+}
+
+/// The answers of all who were asked.
+#[derive(Debug)]
+pub(super) struct Answers {
+    of: Vec<Answer>,
+    /// Most pieces that an answer may have.
+    bound: u32,
+}
+
+impl Answers {
+    /// For a switch with room for `units` units.
+    pub(super) fn new(units: usize) -> Answers {
+        let units = u32::try_from(units).unwrap_or(u32::MAX);
+        Answers {
+            of: Vec::new(),
+            bound: units.max(LEAST_BOUND),
+        }
+    }
+
+    /// One more runtime is asked.
+    pub(super) fn expect(&mut self, from: Seat) {
+        self.of.push(Answer {
+            from,
+            total: 0,
+            pieces: BTreeMap::new(),
+            most: 0,
+            asked: 0,
+        });
+    }
+
+    /// True where the answer of `from` is not complete.
+    pub(super) fn waits_for(&self, from: Seat) -> bool {
+        let mut all = self.of.iter();
+        all.any(|answer| answer.from == from && !answer.is_complete())
+    }
+
+    /// True where no answer is missing.
+    pub(super) fn is_complete(&self) -> bool {
+        self.of.iter().all(Answer::is_complete)
+    }
+
+    /// Who is to be asked now, and for which piece first; who was asked too
+    /// often.
+    pub(super) fn ask(&mut self) -> (Vec<(Seat, u32)>, Vec<Seat>) {
+        let (mut asked, mut given_up) = (Vec::new(), Vec::new());
+        for answer in self.of.iter_mut().filter(|answer| !answer.is_complete()) {
+            answer.asked += 1;
+            match answer.asked > PATIENCE {
+                true => given_up.push(answer.from),
+                false => asked.push((answer.from, answer.missing())),
+            }
+        }
+        (asked, given_up)
+    }
+
+    /// A piece has come from a runtime that is waited for. Said again, it takes
+    /// the place of what was said before.
+    pub(super) fn take(
+        &mut self,
+        from: Seat,
+        (piece, pieces): (u32, u32),
+        claims: Vec<Claim>,
+    ) -> Taken {
+        let answer = self.of.iter_mut().find(|answer| answer.from == from);
+        let Some(answer) = answer else {
+            return Taken::Impossible;
+        };
+        if piece >= pieces || pieces > self.bound || claims.len() > CLAIMS {
+            return Taken::Impossible;
+        }
+        if answer.total != pieces {
+            answer.total = pieces;
+            answer.pieces.clear();
+        }
+        answer.pieces.insert(piece, claims);
+        if answer.pieces.len() > answer.most {
+            answer.most = answer.pieces.len();
+            answer.asked = 0;
+        }
+        match answer.is_complete() {
+            true => Taken::Answer,
+            false => Taken::Piece,
+        }
+    }
+
+    /// The runtime is gone, and its answer with it.
+    pub(super) fn drop_of(&mut self, from: Seat) {
+        self.of.retain(|answer| answer.from != from);
+    }
+
+    /// All claims, and who made each.
+    pub(super) fn into_claims(self) -> impl Iterator<Item = (Seat, Claim)> {
+        self.of.into_iter().flat_map(|answer| {
+            let claims = answer.pieces.into_values().flatten();
+            claims.map(move |claim| (answer.from, claim))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::{Clock, UnitId, View};
+
+    fn claim(unit: u64) -> Claim {
+        Claim {
+            unit: UnitId(unit),
+            view: View(1),
+            owner: true,
+            clock: Clock(1),
+            key: None,
+            flows: Vec::new(),
+            aliases: Vec::new(),
+        }
+    }
+
+    fn waiting() -> Answers {
+        let mut answers = Answers::new(100);
+        answers.expect(1);
+        answers.expect(2);
+        answers
+    }
+
+    #[test]
+    fn an_answer_is_complete_with_its_last_missing_piece() {
+        let mut answers = waiting();
+        assert_eq!(answers.ask().0, [(1, 0), (2, 0)]);
+        assert_eq!(answers.take(1, (2, 3), vec![claim(3)]), Taken::Piece);
+        assert_eq!(answers.ask().0, [(1, 0), (2, 0)]);
+        assert_eq!(answers.take(1, (0, 3), vec![claim(1)]), Taken::Piece);
+        assert_eq!(answers.take(1, (0, 3), vec![claim(1)]), Taken::Piece);
+        assert_eq!(answers.ask().0, [(1, 1), (2, 0)]);
+        assert_eq!(answers.take(1, (1, 3), vec![claim(2)]), Taken::Answer);
+        assert!(!answers.waits_for(1) && answers.waits_for(2));
+        assert_eq!(answers.ask().0, [(2, 0)]);
+        assert_eq!(answers.take(2, (0, 1), Vec::new()), Taken::Answer);
+        assert!(answers.is_complete());
+        let claims: Vec<(Seat, u64)> = answers.into_claims().map(|(s, c)| (s, c.unit.0)).collect();
+        assert_eq!(claims, [(1, 1), (1, 2), (1, 3)]);
+    }
+
+    #[test]
+    fn numbers_that_no_piece_has_are_refused() {
+        let mut answers = waiting();
+        let many = vec![claim(1); CLAIMS + 1];
+        for (piece, claims) in [
+            ((0, 0), Vec::new()),
+            ((3, 3), Vec::new()),
+            ((0, u32::MAX), Vec::new()),
+            ((0, 1), many),
+        ] {
+            assert_eq!(answers.take(1, piece, claims), Taken::Impossible);
+        }
+        assert_eq!(answers.take(1, (0, LEAST_BOUND), Vec::new()), Taken::Piece);
+    }
+
+    #[test]
+    fn an_answer_that_never_ends_is_given_up() {
+        let mut answers = waiting();
+        assert_eq!(answers.take(2, (0, 1), Vec::new()), Taken::Answer);
+        let mut asked = 0;
+        loop {
+            // Each time another total: no more than one piece is ever here.
+            let _ = answers.take(1, (0, 2 + asked % 2), vec![claim(1)]);
+            let (_, given_up) = answers.ask();
+            if !given_up.is_empty() {
+                assert_eq!(given_up, [1]);
+                break;
+            }
+            asked += 1;
+            assert!(asked <= PATIENCE);
+        }
+        answers.drop_of(1);
+        assert!(answers.is_complete());
+    }
+}

@@ -1,0 +1,407 @@
+//! A later stage: states under the first one's record numbers.
+//!
+//! Nothing that comes in frames is believed: a record that does not exist or
+//! is not the packet's flow, a function that is not here, a notice that
+//! contradicts what is known, are counted (`misplaced`, and
+//! [`crate::Report::bad_notices`]) and do nothing else.
+
+use std::sync::Arc;
+
+use weir_nf::CloseReason;
+use weir_nf::host::{BURST, FlowHead, NO_FLOW, Place, UnitPlace};
+use weir_packet::{
+    Advise, Arena, Frame, FrameKind, FrameMeta, FramePool, PacketMemory, Time, parse_into,
+};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+use super::code_of;
+use super::notices::{self, End, FlowOpened, Notice};
+use crate::classify::{Classified, unread};
+use crate::drops::EngineDrop;
+use crate::execute::Fates;
+use crate::runtime::{CLOSE_REASONS, MAX_SCOPES, Runtime, bytes_of};
+
+/// What a later stage keeps of the plan.
+#[derive(Debug)]
+pub(crate) struct Fed {
+    /// Number of its first function in the whole plan.
+    first: u8,
+    /// Packets leave the plan from here.
+    last: bool,
+    /// Beside each flow's block.
+    members: Arena<Member>,
+    /// Flows that are open, and units.
+    pub(crate) flows: u64,
+    pub(crate) units: u64,
+    pub(crate) bad_notices: u64,
+}
+
+/// Whose a flow is.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct Member {
+    /// Id of its coarsest unit in the first stage: that in its packets.
+    unit: u64,
+    /// Its record in each wider scope of this stage, plus one.
+    units: [u32; MAX_SCOPES],
+}
+
+/// What there is to do with a burst's packets, as masks.
+#[derive(Clone, Copy, Default)]
+struct Sorted {
+    /// For functions of this stage.
+    entered: u64,
+    /// For others, or for none.
+    passed: u64,
+}
+
+impl Fed {
+    pub(crate) fn new(first: u8, last: bool, flows: usize, advise: Advise) -> Fed {
+        Fed {
+            first,
+            last,
+            members: Arena::zeroed(flows, advise),
+            flows: 0,
+            units: 0,
+            bad_notices: 0,
+        }
+    }
+}
+
+impl Runtime {
+    /// [`Runtime::process`] of a later stage.
+    #[inline(never)]
+    pub(crate) fn process_fed(
+        &mut self,
+        pool: &mut FramePool,
+        input: &mut Vec<Frame>,
+        output: &mut Vec<Frame>,
+    ) {
+        let memory = match self.memory.take() {
+            Some(memory) if Arc::ptr_eq(&memory, pool.memory()) => memory,
+            _ => Arc::clone(pool.memory()),
+        };
+        let last = self.fed.as_ref().is_some_and(|fed| fed.last);
+        while !input.is_empty() {
+            let burst = &input[..input.len().min(BURST)];
+            for frame in burst {
+                memory.prefetch(frame);
+            }
+            let other = |frame: &Frame| memory.meta(frame).kind != FrameKind::Packet;
+            let n = burst.iter().position(other).unwrap_or(burst.len());
+            if n > 0 {
+                self.burst_fed(pool, &memory, input, output, n);
+                continue;
+            }
+            let frame = input.remove(0);
+            let (meta, bytes) = memory.read(&frame);
+            if !meta.kind.is_notice() {
+                output.push(frame);
+                continue;
+            }
+            for notice in notices::read(bytes) {
+                let good = notice.is_ok_and(|notice| self.heed(pool, &notice));
+                if let (false, Some(fed)) = (good, &mut self.fed) {
+                    fed.bad_notices += 1;
+                }
+            }
+            if last {
+                pool.give(frame);
+            } else {
+                output.push(frame);
+            }
+        }
+        self.memory = Some(memory);
+    }
+
+    fn burst_fed(
+        &mut self,
+        pool: &mut FramePool,
+        memory: &PacketMemory,
+        input: &mut Vec<Frame>,
+        output: &mut Vec<Frame>,
+        n: usize,
+    ) {
+        let start = (self.cycles)();
+        if let Some(first) = input.first() {
+            self.now = self.now.max(memory.meta(first).time.0);
+        }
+        let frames = &mut input[..n];
+        let mut sorted = self.sort(memory, frames);
+        self.number(memory, frames, &mut sorted);
+        let bytes = bytes_of(memory, frames);
+        self.packets_in += n as u64;
+        self.bytes_in += bytes;
+        let found = Classified {
+            count: n,
+            alive: sorted.entered,
+            held: 0,
+        };
+        let mut fates = Fates::default();
+        if sorted.entered != 0 {
+            fates = self.run(pool, memory, frames, &found, bytes);
+        }
+        self.address(memory, &mut input[..n], fates.out, sorted.passed);
+        fates.out |= sorted.passed;
+        if self.fed.as_ref().is_some_and(|fed| !fed.last) {
+            self.mark_emitted(memory);
+        }
+        self.leave(pool, memory, input, output, &found, fates);
+        let spent = core::mem::take(&mut self.spent);
+        self.engine_cycles += (self.cycles)().wrapping_sub(start).saturating_sub(spent);
+    }
+
+    /// Sorts packets by where they go, reads the headers of those that are for
+    /// this stage, and fetches their flows' blocks.
+    fn sort(&mut self, memory: &PacketMemory, frames: &[Frame]) -> Sorted {
+        let mut sorted = Sorted::default();
+        let Some(fed) = &self.fed else { return sorted };
+        let scratch = &mut *self.scratch;
+        for (i, frame) in frames.iter().enumerate().take(BURST) {
+            let bit = 1u64 << i;
+            let (meta, bytes) = memory.read(frame);
+            let Some(next) = meta.next.checked_sub(1) else {
+                sorted.passed |= bit;
+                continue;
+            };
+            let number = next.checked_sub(fed.first).map(usize::from);
+            let Some(input) = number.and_then(|n| scratch.inputs.get_mut(n)) else {
+                if number.is_some() && !fed.last {
+                    sorted.passed |= bit;
+                } else {
+                    self.reasons.count(EngineDrop::Misplaced);
+                }
+                continue;
+            };
+            *input |= bit;
+            sorted.entered |= bit;
+            let place = Place::of_carried(meta.place());
+            if let Some(table) = &self.table
+                && (place.flow as usize) < table.flows.blocks.count()
+            {
+                table.flows.blocks.prefetch(place.flow, self.block_lines);
+            }
+            scratch.places[i] = place;
+            // The first stage has dropped what is malformed; what an earlier
+            // function has made of a packet since is for its reader.
+            if let Some(options) = &self.parse {
+                let headers = &mut scratch.headers[i];
+                if parse_into(bytes, meta.link, options, headers).is_err() {
+                    *headers = unread(meta.link, bytes);
+                }
+            }
+        }
+        sorted
+    }
+
+    /// Numbers the packets in their flows and units. Those whose flow is not
+    /// what they say are dropped.
+    fn number(&mut self, memory: &PacketMemory, frames: &[Frame], sorted: &mut Sorted) {
+        let (Some(table), Some(fed)) = (&mut self.table, &self.fed) else {
+            for place in &mut self.scratch.places {
+                *place = Place::NONE;
+            }
+            return;
+        };
+        let scratch = &mut *self.scratch;
+        let mut left = sorted.entered;
+        while left != 0 {
+            let i = left.trailing_zeros() as usize;
+            let bit = left & left.wrapping_neg();
+            left &= left - 1;
+            let flow = scratch.places[i].flow;
+            if flow == NO_FLOW {
+                continue;
+            }
+            let unit = memory.meta(&frames[i]).unit;
+            let known = (flow as usize) < table.flows.blocks.count() && {
+                let head = table.flows.blocks.head(flow);
+                head.bits & FlowHead::LIVE != 0
+                    && (head.id == unit || fed.members[flow as usize].unit == unit)
+            };
+            let joined = known
+                && table.scopes.iter_mut().enumerate().all(|(number, scope)| {
+                    let units = &fed.members[flow as usize].units;
+                    let Some(unit) = units[number].checked_sub(1) else {
+                        return false;
+                    };
+                    let head = scope.records.blocks.head_mut(unit);
+                    head.clock += 1;
+                    let clock = head.clock;
+                    scratch.units[number][i] = UnitPlace { clock, unit };
+                    head.bits & FlowHead::LIVE != 0
+                });
+            if !joined {
+                sorted.entered &= !bit;
+                for input in &mut scratch.inputs {
+                    *input &= !bit;
+                }
+                scratch.places[i] = Place::NONE;
+                self.reasons.count(EngineDrop::Misplaced);
+                continue;
+            }
+            let head = table.flows.blocks.head_mut(flow);
+            head.clock += 1;
+            scratch.places[i].clock = head.clock;
+        }
+    }
+
+    /// Writes where packets go next; what leaves the plan gets its metadata
+    /// back.
+    fn address(&mut self, memory: &PacketMemory, frames: &mut [Frame], ran: u64, passed: u64) {
+        let last = self.fed.as_ref().is_some_and(|fed| fed.last);
+        let mut left = if last { ran | passed } else { ran };
+        while left != 0 {
+            let i = left.trailing_zeros() as usize;
+            left &= left - 1;
+            let meta = memory.meta_mut(&mut frames[i]);
+            if last {
+                give_back(meta);
+            } else {
+                meta.next = self.scratch.next[i];
+            }
+        }
+    }
+
+    /// Does what a notice says; false where it can't be right.
+    #[inline(never)]
+    fn heed(&mut self, pool: &mut FramePool, notice: &Notice) -> bool {
+        match notice {
+            Notice::FlowOpened(flow) => self.heed_opened(flow),
+            Notice::UnitOpened {
+                scope,
+                record,
+                id,
+                key,
+            } => {
+                let (Some(table), Some(fed)) = (&mut self.table, &mut self.fed) else {
+                    return true;
+                };
+                let scope = table.scopes.iter_mut().find(|s| code_of(s.scope) == *scope);
+                let Some(scope) = scope else { return true };
+                let taken = scope.records.take(*record, key, *id, FlowHead::LIVE);
+                fed.units += u64::from(taken);
+                taken
+            }
+            Notice::FlowEnded(end) => self.heed_end(pool, None, end),
+            Notice::UnitEnded { scope, end } => {
+                let scopes = self.table.iter().flat_map(|table| &table.scopes);
+                let mut codes = scopes.map(|s| code_of(s.scope));
+                match codes.position(|code| code == *scope) {
+                    Some(scope) => self.heed_end(pool, Some(scope), end),
+                    None => true,
+                }
+            }
+        }
+    }
+
+    fn heed_opened(&mut self, flow: &FlowOpened) -> bool {
+        let (Some(table), Some(fed)) = (&mut self.table, &mut self.fed) else {
+            return true;
+        };
+        let mut units = [0; MAX_SCOPES];
+        for (place, scope) in units.iter_mut().zip(&table.scopes) {
+            let told = flow.units.as_slice().iter();
+            let mut told = told.filter(|(code, _)| *code == code_of(scope.scope));
+            let unit = told.next().map(|(_, record)| *record);
+            match unit.filter(|&record| scope.records.is_live(record)) {
+                Some(record) => *place = record + 1,
+                None => return false,
+            }
+        }
+        let bits = flow.bits & (FlowHead::CLIENT_IS_B | FlowHead::AFTER_LOSS) | FlowHead::LIVE;
+        if !table.flows.take(flow.record, &flow.key, flow.id, bits) {
+            return false;
+        }
+        let Some(member) = fed.members.get_mut(flow.record as usize) else {
+            return false;
+        };
+        *member = Member {
+            unit: flow.unit,
+            units,
+        };
+        fed.flows += 1;
+        self.opened += 1;
+        true
+    }
+
+    fn heed_end(&mut self, pool: &mut FramePool, scope: Option<usize>, end: &End) -> bool {
+        let Some(table) = &mut self.table else {
+            return true;
+        };
+        let records = match scope {
+            None => &mut table.flows,
+            Some(scope) => &mut table.scopes[scope].records,
+        };
+        if !records.is_live(end.record) || records.blocks.head(end.record).id != end.id {
+            return false;
+        }
+        end.set(records.blocks.head_mut(end.record));
+        self.now = end.now;
+        self.end_fed(pool, scope, end.record, end.why);
+        true
+    }
+
+    /// Ends a record: its functions are told, and it is free.
+    pub(crate) fn end_fed(
+        &mut self,
+        pool: &mut FramePool,
+        scope: Option<usize>,
+        record: u32,
+        why: Option<CloseReason>,
+    ) {
+        if let Some(why) = why {
+            self.close_states(pool, scope, record, why);
+        }
+        let (Some(table), Some(fed)) = (&mut self.table, &mut self.fed) else {
+            return;
+        };
+        match scope {
+            None => {
+                table.flows.blocks.head_mut(record).bits = 0;
+                fed.flows = fed.flows.saturating_sub(1);
+                let reason = CLOSE_REASONS.iter().position(|r| Some(*r) == why);
+                if let Some(ended) = reason.and_then(|i| self.ended.get_mut(i)) {
+                    *ended += 1;
+                }
+            }
+            Some(scope) => {
+                let blocks = &mut table.scopes[scope].records.blocks;
+                blocks.head_mut(record).bits = 0;
+                fed.units = fed.units.saturating_sub(1);
+            }
+        }
+    }
+
+    /// Ends what the first stage has not ended: it is gone.
+    pub(crate) fn finish_fed(
+        &mut self,
+        pool: &mut FramePool,
+        now: Time,
+        mut events: impl FnMut(&mut weir_nf::EventLog),
+    ) {
+        self.now = self.now.max(now.0);
+        events(&mut self.world.events);
+        let scopes = self.table.as_ref().map_or(0, |table| table.scopes.len());
+        for scope in core::iter::once(None).chain((0..scopes).map(Some)) {
+            let live: Vec<u32> = match (&self.table, scope) {
+                (Some(table), None) => table.flows.live().collect(),
+                (Some(table), Some(scope)) => table.scopes[scope].records.live().collect(),
+                (None, _) => Vec::new(),
+            };
+            for records in live.chunks(crate::runtime::FLOWS_AT_THE_END) {
+                for &record in records {
+                    self.end_fed(pool, scope, record, Some(CloseReason::Shutdown));
+                }
+                events(&mut self.world.events);
+            }
+        }
+        self.drop_asked(pool);
+    }
+}
+
+/// The metadata that a packet leaves with: as of a runtime that is alone.
+fn give_back(meta: &mut FrameMeta) {
+    meta.next = 0;
+    meta.view = u64::from(meta.place().record != NO_FLOW);
+}

@@ -1,0 +1,172 @@
+//! A plan of several stages: the first one classifies, the later ones are fed.
+//!
+//! Only the first stage of a plan has a table of flows: it parses keys, holds
+//! fragments, tracks TCP, opens and ends flows and units. Later ones have state
+//! blocks under the same record numbers. What they must know comes to them in
+//! order, in the one stream of frames:
+//!
+//! - packets carry where they go next (`next` in their metadata) and their
+//!   place in their flow ([`weir_packet::FrameMeta::place`]);
+//! - frames of notices say which flow or unit a record has become, and that it
+//!   has ended, why and when. What the classification of a burst opened and
+//!   ended comes before the burst's packets.
+//!
+//! A packet that is for a stage further on, or for none, passes a stage
+//! untouched and in its turn, and so do notices. So each flow's packets, ends
+//! included, come to each function in the order in which one runtime with all
+//! functions would take them; and the states live as long.
+
+mod fed;
+mod feed;
+mod notices;
+
+use weir_nf::host::Stage;
+use weir_nf::{Needs, Scope};
+
+use crate::runtime::{MAX_SCOPES, StageError};
+
+pub(crate) use fed::Fed;
+pub(crate) use feed::Feed;
+
+/// What a runtime is in its plan.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Role {
+    /// The only stage.
+    #[default]
+    Alone,
+    /// The first of several. What leaves it is for a [`Role::Later`].
+    First(Rest),
+    /// Behind a first one.
+    Later {
+        /// True for the stage from which packets leave the plan: it gives
+        /// their metadata back as a runtime alone would leave it, and keeps
+        /// notices to itself.
+        last: bool,
+    },
+}
+
+/// A [`Role`] without what goes with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Alone,
+    First,
+    Later,
+}
+
+impl Role {
+    pub(crate) fn kind(&self) -> Kind {
+        match self {
+            Role::Alone => Kind::Alone,
+            Role::First(_) => Kind::First,
+            Role::Later { .. } => Kind::Later,
+        }
+    }
+}
+
+/// What the first stage of a plan does for the later ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rest {
+    needs: Needs,
+    scopes: [Option<Scope>; MAX_SCOPES],
+}
+
+impl Rest {
+    /// For later stages of these functions.
+    ///
+    /// # Errors
+    ///
+    /// Where they keep state by more kinds of key than one runtime can.
+    pub fn of<'a>(stages: impl IntoIterator<Item = &'a Stage>) -> Result<Rest, StageError> {
+        let mut rest = Rest {
+            needs: Needs::Link,
+            scopes: [None; MAX_SCOPES],
+        };
+        for stage in stages {
+            rest.needs = rest.needs.max(crate::runtime::needs_of(stage));
+            for node in &stage.nodes {
+                let scope = node.processor.scope();
+                if scope == Scope::Flow || rest.scopes.contains(&Some(scope)) {
+                    continue;
+                }
+                let Some(free) = rest.scopes.iter_mut().find(|s| s.is_none()) else {
+                    return Err(StageError(format!(
+                        "chain {} has more than {MAX_SCOPES} scopes",
+                        stage.chain
+                    )));
+                };
+                *free = Some(scope);
+            }
+        }
+        Ok(rest)
+    }
+
+    pub(crate) fn needs(&self) -> Needs {
+        self.needs
+    }
+
+    pub(crate) fn scopes(&self) -> impl Iterator<Item = Scope> + '_ {
+        self.scopes.iter().copied().flatten()
+    }
+}
+
+/// The number under which stages know a scope. A stage has at most one scope
+/// of its own making: that is 0.
+pub(crate) fn code_of(scope: Scope) -> u8 {
+    match scope {
+        Scope::Fields(fields) => fields.bits(),
+        _ => 0,
+    }
+}
+
+/// Refuses a stage that can't play its role.
+pub(crate) fn check_role(stage: &Stage, role: &Role, follows: bool) -> Result<(), StageError> {
+    if *role == Role::Alone {
+        return Ok(());
+    }
+    if follows {
+        return Err(StageError(format!(
+            "chain {}: a stage under a switch is alone",
+            stage.chain
+        )));
+    }
+    if usize::from(stage.first) + stage.nodes.len() >= usize::from(u8::MAX) {
+        return Err(StageError(format!(
+            "chain {} has more functions than packets can name",
+            stage.chain
+        )));
+    }
+    let later = matches!(role, Role::Later { .. });
+    if later && stage.first == 0 || !later && stage.first != 0 {
+        return Err(StageError(format!(
+            "chain {}: function 0 is in the first stage, and in no other",
+            stage.chain
+        )));
+    }
+    for node in stage.nodes.iter().filter(|_| later) {
+        let kind = node.processor.descriptor();
+        let scope = node.processor.scope();
+        let why = if kind.aliases {
+            "gives flows further names"
+        } else if kind.turns {
+            "turns packets"
+        } else if matches!(scope, Scope::Own(_)) {
+            "keeps state by a key of its own"
+        } else {
+            continue;
+        };
+        return Err(StageError(format!(
+            "{} {why}: it must be in the first stage",
+            node.name
+        )));
+    }
+    if let Role::First(rest) = role
+        && let Some(own) = rest.scopes().find(|s| matches!(s, Scope::Own(_)))
+    {
+        return Err(StageError(format!(
+            "chain {}: state by {} must be in the first stage",
+            stage.chain,
+            own.describe()
+        )));
+    }
+    Ok(())
+}

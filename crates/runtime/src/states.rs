@@ -1,0 +1,74 @@
+//! What functions remember, listed: for tests that compare runs.
+
+use weir_packet::FlowKey;
+
+use crate::runtime::Runtime;
+
+/// One state of one function.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FunctionState {
+    /// Name of the function in the chain.
+    pub function: String,
+    /// Key of the flow, or of the function's scope, as six words.
+    pub key: [u64; 6],
+    /// Number of the unit: the `flow_id` of events.
+    pub id: u64,
+    /// Bytes of the state.
+    pub state: Vec<u8>,
+    /// Bytes of the counters beside it.
+    pub stats: Vec<u8>,
+    /// Contents of the side buffers.
+    pub buffers: Vec<Vec<u8>>,
+}
+
+impl FunctionState {
+    /// The key.
+    pub fn key(&self) -> FlowKey {
+        FlowKey::from_words(self.key)
+    }
+}
+
+impl Runtime {
+    /// All states that are open now, sorted by function and key. A function
+    /// that another stands for has that one's.
+    pub fn states(&self) -> Vec<FunctionState> {
+        let mut states = Vec::new();
+        let Some(table) = &self.table else {
+            return states;
+        };
+        for node in &self.nodes {
+            let keeper = node.same_as.and_then(|n| self.nodes.get(n)).unwrap_or(node);
+            let records = match keeper.scope {
+                None => &table.flows,
+                Some(scope) => &table.scopes[scope].records,
+            };
+            let (slot, layout) = (&keeper.slot, keeper.processor.state());
+            for record in records.live() {
+                let head = records.blocks.head(record);
+                if head.opened & slot.bit == 0 {
+                    continue;
+                }
+                let bytes = records.blocks.bytes(record);
+                let part = |start: u32, len: u32| {
+                    let part = bytes.get(start as usize..(start + len) as usize);
+                    part.unwrap_or(&[])
+                };
+                let handles = part(slot.buffers, slot.buffer_count * 8).chunks_exact(8);
+                let buffers = handles.map(|handle| {
+                    let handle = handle.try_into().map_or(0, u64::from_ne_bytes);
+                    self.world.buffers.bytes(handle).to_vec()
+                });
+                states.push(FunctionState {
+                    function: node.name.clone(),
+                    key: head.key.to_words(),
+                    id: head.id,
+                    state: part(slot.state, layout.bytes).to_vec(),
+                    stats: part(slot.stats, layout.stats_bytes).to_vec(),
+                    buffers: buffers.collect(),
+                });
+            }
+        }
+        states.sort();
+        states
+    }
+}

@@ -1,0 +1,88 @@
+//! What drivers of several threads have in common: packets go in and come out
+//! on the calling thread, whatever works on them.
+
+use std::any::Any;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use weir_nf::EventLog;
+use weir_packet::{Frame, FramePool};
+
+use super::cluster::ClusterError;
+
+/// Threads that take packets through chains, seen from the one that has the
+/// ports.
+pub trait Crew {
+    /// Frames for packets that come in.
+    fn pool(&mut self) -> &mut FramePool;
+
+    /// Packets that may be taken in now. A port that can wait is read for no
+    /// more, so that nothing needs to be dropped.
+    fn room(&self) -> usize;
+
+    /// Packets from the ports for a chain.
+    fn take(&mut self, chain: usize, frames: &mut Vec<Frame>);
+
+    /// Does what there is to do. Packets that leave come to the end of `out`,
+    /// lines of events to that of `events`. Gives way to other threads where
+    /// there was nothing to do and `may_rest`.
+    ///
+    /// # Errors
+    ///
+    /// A thread has died.
+    fn step(
+        &mut self,
+        out: &mut Vec<Frame>,
+        events: &mut Vec<u8>,
+        may_rest: bool,
+    ) -> Result<bool, ClusterError>;
+
+    /// No more packets come: flows are to end, and threads. To be called until
+    /// [`Crew::is_over`], with a [`Crew::step`] each time.
+    fn stop(&mut self);
+
+    /// True where no thread is left, and all that left was taken.
+    fn is_over(&self) -> bool;
+}
+
+/// Lines of events from several threads on their way to the one that writes
+/// them.
+///
+/// A lock: it is taken once per batch and only where there are events. What is
+/// in it is bounded by the packets under way, since its reader takes it before
+/// it lets in more.
+#[derive(Clone, Debug, Default)]
+pub(super) struct EventBox(Arc<Mutex<Vec<u8>>>);
+
+impl EventBox {
+    /// Moves the lines of a log here.
+    pub(super) fn put(&self, log: &mut EventLog) {
+        if !log.lines().is_empty() {
+            // Whole lines only are ever added: a thread that died leaves none torn.
+            let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            lines.extend_from_slice(log.lines());
+        }
+        log.clear();
+    }
+
+    /// True where there are none.
+    pub(super) fn is_empty(&self) -> bool {
+        let lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        lines.is_empty()
+    }
+
+    /// Moves the lines that are here to the end of `into`; true where there
+    /// were any.
+    pub(super) fn take(&self, into: &mut Vec<u8>) -> bool {
+        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let any = !lines.is_empty();
+        into.append(&mut lines);
+        any
+    }
+}
+
+/// What a thread that panicked said.
+pub(super) fn cause_of(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+    text.unwrap_or("it did not say what").to_owned()
+}

@@ -1,0 +1,613 @@
+//! Plans of several stages: a thread per stage and instance, joined by ports.
+//! The driver behind `weir run --plan pipeline`.
+//!
+//! The calling thread has the ports to the world, the first stage of each
+//! chain, which finds and ends flows, and the chain's end: a stage without
+//! functions to which everything comes back, so that a packet's frame goes home
+//! to the pool that it was taken from. A chain whose plan is one stage runs on
+//! the calling thread alone.
+
+mod by_flow;
+mod thread;
+mod wiring;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use weir_graph::compile::Plan;
+use weir_io::stage::{Lender, Refused, StageInput, StageOutput};
+use weir_io::{Idle, IdlePolicy};
+use weir_nf::host::{FlowOptions, Stage};
+use weir_packet::{Frame, FramePool, MemoryLayout, PacketMemory, Time};
+use weir_runtime::{Report, Rest, Role, Runtime, RuntimeConfig};
+
+use super::cluster::ClusterError;
+use super::crew::{Crew, EventBox, cause_of};
+use super::spares::{self, LARGE_SHARE, SHARE, Spares, spare_rings};
+use thread::{StageEnd, StagePlan, StageWork};
+use wiring::COPIES;
+
+/// Frames that are worked on at a time.
+const BURST: usize = 64;
+/// Frames that are taken out of a chain at a time.
+const OUT: usize = 256;
+/// Frames beside those of packets: what the pool of the ports keeps back for
+/// each thread that may run short, and what may lie about in its pool.
+const RESERVE: usize = 2_048;
+/// Frames that the first stage must find for what it tells the later ones.
+const FEW: usize = 256;
+/// Small frames for packets under way, without the threads' shares.
+const UNDER_WAY: u32 = 8_192;
+
+/// How a stage's thread shares its core and looks ahead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    /// Bursts after which a thread gives way once; 0 for never while there is
+    /// work.
+    pub yield_after: u32,
+    /// Packets of a ring that are fetched into the cache before their turn; 0
+    /// for none.
+    pub prefetch: usize,
+}
+
+impl Default for Pace {
+    /// Gives way after 8 bursts, and looks 8 packets ahead.
+    fn default() -> Pace {
+        Pace {
+            yield_after: 8,
+            prefetch: 8,
+        }
+    }
+}
+
+/// A chain to run.
+#[derive(Clone, Debug)]
+pub struct ChainPlan {
+    /// The plan.
+    pub plan: Plan,
+    /// Its stages, step by step ([`Plan::stages`]).
+    pub stages: Vec<Vec<Stage>>,
+}
+
+/// How plans are run.
+#[derive(Clone, Copy, Debug)]
+pub struct PipelineSettings {
+    /// Of each thread.
+    pub pace: Pace,
+    /// What engines are given.
+    pub engine: RuntimeConfig,
+}
+
+/// What one thread of a step did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ThreadCounts {
+    /// Number of the step.
+    pub step: usize,
+    /// Number of the branch in the step, and of the instance.
+    pub place: (usize, usize),
+    /// What the port behind it could not take at once.
+    pub refused: Refused,
+    /// Time in which it had something to do.
+    pub busy: Duration,
+    /// False where it only carries frames from one port to another.
+    pub is_stage: bool,
+}
+
+/// What a chain's plan did.
+#[derive(Clone, Debug)]
+pub struct ChainEnd {
+    /// All stages together.
+    pub report: Report,
+    /// Per thread, in the order of the steps; the calling one's first.
+    pub threads: Vec<ThreadCounts>,
+}
+
+/// What plans did.
+#[derive(Debug, Default)]
+pub struct PipelineEnd {
+    /// Per chain.
+    pub chains: Vec<ChainEnd>,
+    /// Frames that nobody gave back; 0 unless there is a bug.
+    pub leaked: usize,
+}
+
+/// A thread of a chain, seen from the calling one.
+struct Member {
+    /// For people.
+    name: String,
+    step: usize,
+    place: (usize, usize),
+    is_stage: bool,
+    spares: Option<Spares>,
+    ready: Arc<AtomicBool>,
+    thread: Option<JoinHandle<Result<StageEnd, String>>>,
+    end: Option<StageEnd>,
+}
+
+/// The stages behind a first one.
+struct Behind {
+    output: Option<Box<dyn StageOutput>>,
+    refused: Refused,
+    lender: Option<Lender>,
+    input: Box<dyn StageInput>,
+    /// Where packets leave the plan.
+    end: Runtime,
+    members: Vec<Member>,
+}
+
+/// One chain.
+struct Seat {
+    plan: Plan,
+    runtime: Runtime,
+    /// Packets that the first stage has not taken yet.
+    input: Vec<Frame>,
+    /// Packets that it has done, and that have no room behind it.
+    done: Vec<Frame>,
+    behind: Option<Behind>,
+    /// Whether its flows were ended.
+    finished: bool,
+    busy: Duration,
+}
+
+/// Chains with their plans.
+pub struct Pipeline {
+    pool: FramePool,
+    seats: Vec<Seat>,
+    events: EventBox,
+    idle: Idle,
+    /// Frames of a chain's end.
+    ended: Vec<Frame>,
+}
+
+impl std::fmt::Debug for Pipeline {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Pipeline")
+            .field("chains", &self.seats.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Pipeline {
+    /// Starts the threads, and waits until all have reserved their memory.
+    ///
+    /// # Errors
+    ///
+    /// A stage that can't be run, a thread that can't be started or pinned.
+    pub fn start(
+        chains: Vec<ChainPlan>,
+        settings: PipelineSettings,
+    ) -> Result<Pipeline, ClusterError> {
+        let (mut threads, mut pools) = (0, 0);
+        for chain in &chains {
+            let (more, wide) = wiring::threads_and_pools(&chain.plan);
+            threads += more as u32;
+            pools += wide as u32;
+        }
+        let layout = MemoryLayout {
+            small_frames: UNDER_WAY + threads * (SHARE + RESERVE as u32) + pools * COPIES[0],
+            large_frames: MemoryLayout::default().large_frames
+                + threads * LARGE_SHARE
+                + pools * COPIES[1],
+            ..MemoryLayout::default()
+        };
+        let memory = PacketMemory::new(layout, settings.engine.advise);
+        let pool = FramePool::new(memory)
+            .ok_or_else(|| ClusterError("packet memory was taken twice".to_owned()))?;
+        let core = chains.first().and_then(|chain| {
+            let first = chain.plan.steps.first()?;
+            first.stages().first()?.core
+        });
+        let mut all = Pipeline {
+            pool,
+            seats: Vec::new(),
+            events: EventBox::default(),
+            idle: Idle::new(IdlePolicy {
+                work: settings.pace.yield_after,
+                ..IdlePolicy::default()
+            }),
+            ended: Vec::with_capacity(OUT),
+        };
+        // Threads inherit where they may run: this one is pinned last.
+        for chain in chains {
+            let seat = all.seat(chain, settings)?;
+            all.seats.push(seat);
+        }
+        if let Some(core) = core {
+            super::pin(core).map_err(ClusterError)?;
+        }
+        while !all.is_ready() {
+            all.look_after()?;
+            all.idle.after(false);
+        }
+        Ok(all)
+    }
+
+    fn is_ready(&self) -> bool {
+        let behind = self.seats.iter().filter_map(|seat| seat.behind.as_ref());
+        let mut members = behind.flat_map(|behind| &behind.members);
+        members.all(|member| member.ready.load(Ordering::Acquire))
+    }
+
+    fn seat(&mut self, chain: ChainPlan, settings: PipelineSettings) -> Result<Seat, ClusterError> {
+        let ChainPlan { plan, stages } = chain;
+        let refused = |error: weir_runtime::StageError| ClusterError(error.to_string());
+        let first = match stages.first().map(Vec::as_slice) {
+            Some([first]) if plan.steps.first().is_some_and(is_single) => first.clone(),
+            _ => {
+                let name = &plan.chain;
+                return Err(ClusterError(format!(
+                    "chain {name}: the first stage of a plan is one, since it alone knows the flows"
+                )));
+            }
+        };
+        let (runtime, behind) = if stages.len() == 1 {
+            let alone = Runtime::new(&first, settings.engine).map_err(refused)?;
+            (alone, None)
+        } else {
+            let rest = Rest::of(stages.iter().skip(1).flatten()).map_err(refused)?;
+            let config = RuntimeConfig {
+                role: Role::First(rest),
+                ..settings.engine
+            };
+            let runtime = Runtime::new(&first, config).map_err(refused)?;
+            (runtime, Some(self.behind(&plan, &stages, settings)?))
+        };
+        Ok(Seat {
+            plan,
+            runtime,
+            input: Vec::with_capacity(2 * BURST),
+            done: Vec::with_capacity(2 * BURST),
+            behind,
+            finished: false,
+            busy: Duration::ZERO,
+        })
+    }
+
+    /// Starts the stages behind the first one.
+    fn behind(
+        &mut self,
+        plan: &Plan,
+        stages: &[Vec<Stage>],
+        settings: PipelineSettings,
+    ) -> Result<Behind, ClusterError> {
+        let wired = wiring::wire(plan, stages, &mut self.pool)?;
+        let mut members = Vec::new();
+        for mut lane in wired.lanes {
+            let output = lane.take_output()?;
+            let name = name_of(plan, &lane);
+            let ready = Arc::new(AtomicBool::new(false));
+            let is_stage = lane.stage.is_some();
+            let (mut ours, mut work) = (None, None);
+            if let Some(stage) = lane.stage {
+                let (spares, theirs) = spare_rings();
+                ours = Some(spares);
+                work = Some(StageWork {
+                    stage,
+                    config: RuntimeConfig {
+                        role: Role::Later { last: false },
+                        ..settings.engine
+                    },
+                    pool: self.pool.share(SHARE, LARGE_SHARE),
+                    spares: theirs,
+                });
+            }
+            let thread_plan = StagePlan {
+                work,
+                input: lane.input,
+                output,
+                core: lane.core,
+                pace: settings.pace,
+                events: self.events.clone(),
+                memory: Arc::clone(self.pool.memory()),
+                ready: Arc::clone(&ready),
+            };
+            let thread = std::thread::Builder::new()
+                .name(name.clone())
+                .spawn(move || thread::run(thread_plan))
+                .map_err(|error| ClusterError(format!("can't start a thread: {error}")))?;
+            members.push(Member {
+                name,
+                step: lane.step,
+                place: lane.place,
+                is_stage,
+                spares: ours,
+                ready,
+                thread: Some(thread),
+                end: None,
+            });
+        }
+        let end = Runtime::new(
+            &end_of(plan, stages),
+            RuntimeConfig {
+                role: Role::Later { last: true },
+                event_bytes: 0,
+                ..settings.engine
+            },
+        )
+        .map_err(|error| ClusterError(error.to_string()))?;
+        Ok(Behind {
+            output: Some(wired.first),
+            refused: Refused::default(),
+            lender: None,
+            input: wired.last,
+            end,
+            members,
+        })
+    }
+
+    /// Looks for threads that are over.
+    fn look_after(&mut self) -> Result<(), ClusterError> {
+        let behind = self.seats.iter_mut().filter_map(|s| s.behind.as_mut());
+        let mut gone = None;
+        for member in behind.flat_map(|behind| &mut behind.members) {
+            if !member.thread.as_ref().is_some_and(JoinHandle::is_finished) {
+                continue;
+            }
+            let Some(thread) = member.thread.take() else {
+                continue;
+            };
+            let name = &member.name;
+            match thread.join() {
+                Ok(Ok(end)) => member.end = Some(end),
+                // One that has died takes those before it along: it is the one
+                // to tell of.
+                Err(panic) => {
+                    let cause = cause_of(panic.as_ref());
+                    return Err(ClusterError(format!("{name} has died of a bug: {cause}")));
+                }
+                Ok(Err(message)) => gone = gone.or(Some(format!("{name}: {message}"))),
+            }
+        }
+        match gone {
+            Some(message) => Err(ClusterError(message)),
+            None => Ok(()),
+        }
+    }
+
+    /// Sums up, when all is over.
+    pub fn end(mut self) -> PipelineEnd {
+        let mut end = PipelineEnd::default();
+        let mut lenders = Vec::new();
+        for seat in &mut self.seats {
+            end.chains.push(seat.end(&mut self.pool, &mut lenders));
+        }
+        for lender in lenders {
+            self.pool.join(lender.into_pool());
+        }
+        end.leaked = self.pool.outstanding();
+        end
+    }
+}
+
+fn is_single(step: &weir_graph::compile::Step) -> bool {
+    matches!(step.stages(), [only] if only.instances <= 1)
+}
+
+/// The stage to which all packets come at the end of a plan.
+fn end_of(plan: &Plan, stages: &[Vec<Stage>]) -> Stage {
+    let first = stages.first().and_then(|step| step.first());
+    Stage {
+        chain: plan.chain.clone(),
+        number: first.map_or(0, |stage| stage.number),
+        first: plan.graph.nodes.len() as u8,
+        nodes: Vec::new(),
+        flows: FlowOptions {
+            max: 1,
+            ..FlowOptions::default()
+        },
+        pools: Vec::new(),
+    }
+}
+
+/// A thread's name: its step, and the functions that it runs.
+fn name_of(plan: &Plan, lane: &wiring::Lane) -> String {
+    let step = lane.step + 1;
+    let Some(stage) = &lane.stage else {
+        return format!("the way to stage {step} of chain {}", plan.chain);
+    };
+    let names: Vec<&str> = stage.nodes.iter().map(|node| node.name.as_str()).collect();
+    format!(
+        "stage {step} ({}) of chain {}",
+        names.join(", "),
+        plan.chain
+    )
+}
+
+impl Seat {
+    /// Takes what waits through the first stage, and what that has done to the
+    /// next one. True where something was done.
+    fn pump(&mut self, pool: &mut FramePool, events: &EventBox, out: &mut Vec<Frame>) -> bool {
+        let mut worked = false;
+        let before = self.done.len();
+        if self.behind.is_none() || before == 0 {
+            if !self.input.is_empty() || self.runtime.waits_for_frames() {
+                let start = Instant::now();
+                let waiting = self.input.len();
+                self.runtime.process(pool, &mut self.input, &mut self.done);
+                events.put(self.runtime.events());
+                self.busy += start.elapsed();
+                worked = waiting > self.input.len() || !self.done.is_empty();
+            }
+        }
+        match &mut self.behind {
+            None => out.append(&mut self.done),
+            Some(behind) => {
+                if !self.done.is_empty()
+                    && let Some(output) = &mut behind.output
+                {
+                    worked |= output.give(&mut self.done) > 0;
+                }
+            }
+        }
+        worked
+    }
+
+    /// Ends the flows and, when all was told, the way to the next stage.
+    fn finish(&mut self, pool: &mut FramePool, events: &EventBox) {
+        // At the time of the last packets, as a runtime alone does.
+        let now = Time::ZERO;
+        if self.finished || !self.input.is_empty() || !self.done.is_empty() {
+            return;
+        }
+        let Some(behind) = &mut self.behind else {
+            self.runtime.finish_with(pool, now, |log| events.put(log));
+            self.finished = true;
+            return;
+        };
+        let Some(output) = &mut behind.output else {
+            self.finished = true;
+            return;
+        };
+        let told = self
+            .runtime
+            .finish_first(pool, now, &mut self.done, |log| events.put(log));
+        output.give(&mut self.done);
+        if told && self.done.is_empty() {
+            behind.refused = output.refused();
+            behind.lender = behind.output.take().and_then(|output| output.close());
+            self.finished = true;
+        }
+    }
+
+    fn end(&mut self, pool: &mut FramePool, lenders: &mut Vec<Lender>) -> ChainEnd {
+        let mut end = ChainEnd {
+            report: self.runtime.report(),
+            threads: vec![ThreadCounts {
+                step: 0,
+                place: (0, 0),
+                refused: Refused::default(),
+                busy: self.busy,
+                is_stage: true,
+            }],
+        };
+        let Some(mut behind) = self.behind.take() else {
+            return end;
+        };
+        if let Some(first) = end.threads.first_mut() {
+            first.refused = behind.refused;
+        }
+        lenders.extend(behind.lender.take());
+        let mut reports = vec![end.report.clone()];
+        for number in 1..self.plan.steps.len() {
+            let mut sum: Option<Report> = None;
+            let members = behind.members.iter_mut().filter(|m| m.step == number);
+            for member in members {
+                let Some(mut thread) = member.end.take() else {
+                    continue;
+                };
+                end.threads.push(ThreadCounts {
+                    step: number,
+                    place: member.place,
+                    refused: thread.refused,
+                    busy: thread.busy,
+                    is_stage: member.is_stage,
+                });
+                lenders.extend(thread.lender.take());
+                if let Some(theirs) = thread.pool.take() {
+                    pool.join(theirs);
+                }
+                if let Some(spares) = &mut member.spares {
+                    spares::take_in(pool, &mut spares.taken);
+                }
+                let Some(mut report) = thread.report.take() else {
+                    continue;
+                };
+                if member.place.0 > 0 {
+                    // The packets of a parallel step are counted along its
+                    // first branch.
+                    (report.packets_in, report.bytes_in) = (0, 0);
+                    (report.packets_out, report.bytes_out) = (0, 0);
+                }
+                sum = Some(match sum {
+                    None => report,
+                    Some(sum) => Report::sum(&[sum, report]),
+                });
+            }
+            reports.extend(sum);
+        }
+        reports.push(behind.end.report());
+        end.report = Report::chain(&reports);
+        end
+    }
+}
+
+impl Crew for Pipeline {
+    fn pool(&mut self) -> &mut FramePool {
+        &mut self.pool
+    }
+
+    fn room(&self) -> usize {
+        let waits = |seat: &Seat| !seat.input.is_empty() || !seat.done.is_empty();
+        if self.seats.iter().any(waits) {
+            return 0;
+        }
+        let members = self.seats.iter().filter_map(|seat| seat.behind.as_ref());
+        let threads: usize = members.map(|behind| behind.members.len()).sum();
+        // A thread that runs short is sent some: that much is kept for it.
+        let reserve = threads * SHARE as usize / 2 + FEW + BURST;
+        // Whole bursts or none: which packets are of one burst says when flows
+        // that are idle by then are ended.
+        match self.pool.available().saturating_sub(reserve) {
+            room if room < BURST => 0,
+            room => room,
+        }
+    }
+
+    fn take(&mut self, chain: usize, frames: &mut Vec<Frame>) {
+        match self.seats.get_mut(chain) {
+            Some(seat) => seat.input.append(frames),
+            None => self.pool.give_all(frames),
+        }
+    }
+
+    fn step(
+        &mut self,
+        out: &mut Vec<Frame>,
+        events: &mut Vec<u8>,
+        may_rest: bool,
+    ) -> Result<bool, ClusterError> {
+        let mut worked = false;
+        for seat in &mut self.seats {
+            worked |= seat.pump(&mut self.pool, &self.events, out);
+            let Some(behind) = &mut seat.behind else {
+                continue;
+            };
+            if behind.input.take(&mut self.ended, OUT) > 0 {
+                worked = true;
+                let pool = &mut self.pool;
+                behind.end.process(pool, &mut self.ended, out);
+            }
+            for member in &mut behind.members {
+                if let (Some(spares), true) = (&mut member.spares, member.thread.is_some()) {
+                    spares::balance(&mut self.pool, spares);
+                }
+            }
+        }
+        worked |= self.events.take(events);
+        if !worked {
+            self.look_after()?;
+        }
+        if worked || may_rest {
+            self.idle.after(worked);
+        }
+        Ok(worked)
+    }
+
+    fn stop(&mut self) {
+        for seat in &mut self.seats {
+            seat.finish(&mut self.pool, &self.events);
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        let over = |seat: &Seat| {
+            seat.finished
+                && seat.behind.as_ref().is_none_or(|behind| {
+                    behind.members.iter().all(|m| m.thread.is_none()) && behind.input.is_over()
+                })
+        };
+        self.seats.iter().all(over) && self.events.is_empty()
+    }
+}

@@ -1,0 +1,271 @@
+//! Which ports are between the stages of a plan.
+
+use weir_graph::compile::{Balance, Plan, PlannedStage, Step};
+use weir_io::stage::{
+    FurtherBranch, LanePorts, ParallelSettings, Regions, StageInput, StageOutput, balanced_in_turn,
+    parallel, point,
+};
+use weir_nf::Parts;
+use weir_nf::host::Stage;
+use weir_packet::{FramePool, ParseOptions};
+
+use super::super::cluster::ClusterError;
+use super::by_flow::by_flow;
+
+/// Frames on their way between two stages. Few, so that they are still in a
+/// cache when they are taken out, and enough for some bursts.
+const PLACES: usize = 512;
+/// Packets that an instance is given before it is the next one's turn.
+const TURN: usize = 64;
+/// Frames that a port has for copies, small and large.
+pub(super) const COPIES: [u32; 2] = [1_024, 16];
+
+/// A thread to be: a stage, or nothing but a way from one port to another.
+pub(super) struct Lane {
+    /// Number of its step in the plan.
+    pub(super) step: usize,
+    /// Number of its branch in the step, and of its instance.
+    pub(super) place: (usize, usize),
+    /// `None` only carries frames.
+    pub(super) stage: Option<Stage>,
+    pub(super) core: Option<usize>,
+    pub(super) input: Box<dyn StageInput>,
+    output: Option<Box<dyn StageOutput>>,
+}
+
+impl Lane {
+    /// Its output; there is one for each lane of a plan that was wired.
+    pub(super) fn take_output(&mut self) -> Result<Box<dyn StageOutput>, ClusterError> {
+        let unwired = || ClusterError("a stage of the plan leads nowhere".to_owned());
+        self.output.take().ok_or_else(unwired)
+    }
+}
+
+/// The stages behind the first one, wired.
+pub(super) struct Wired {
+    /// Where the first stage gives its frames to.
+    pub(super) first: Box<dyn StageOutput>,
+    pub(super) lanes: Vec<Lane>,
+    /// Where all of them come out.
+    pub(super) last: Box<dyn StageInput>,
+}
+
+/// What is in front of the next step.
+enum Front {
+    /// The first stage, which has no output yet.
+    First,
+    /// This lane, which has none.
+    Lane(usize),
+    /// A port that brings several together.
+    Port(Box<dyn StageInput>),
+}
+
+/// A step of several threads.
+struct Wide {
+    front: Box<dyn StageOutput>,
+    lanes: Vec<LanePorts>,
+    behind: Box<dyn StageInput>,
+}
+
+/// The threads that the stages behind the first one need, those that only carry
+/// frames included, and ports with a pool of their own.
+pub(super) fn threads_and_pools(plan: &Plan) -> (usize, usize) {
+    let (mut threads, mut pools, mut was_wide) = (0, 0, false);
+    for step in plan.steps.iter().skip(1) {
+        let lanes: usize = step.stages().iter().map(|s| usize::from(s.instances)).sum();
+        let wide = lanes > 1;
+        threads += lanes + usize::from(wide && was_wide);
+        pools += usize::from(wide);
+        was_wide = wide;
+    }
+    (threads, pools)
+}
+
+/// Wires the stages of `plan` behind its first one. `stages` are those that
+/// the plan gives, step by step.
+pub(super) fn wire(
+    plan: &Plan,
+    stages: &[Vec<Stage>],
+    pool: &mut FramePool,
+) -> Result<Wired, ClusterError> {
+    let mut first = None;
+    let mut lanes: Vec<Lane> = Vec::new();
+    let mut front = Front::First;
+    for (number, (step, stages)) in plan.steps.iter().zip(stages).enumerate().skip(1) {
+        let planned = step.stages();
+        let single = match (planned, stages.as_slice()) {
+            ([planned], [stage]) if planned.instances <= 1 => Some((planned, stage)),
+            _ => None,
+        };
+        if let Some((planned, stage)) = single {
+            let input = match front {
+                Front::Port(input) => input,
+                before => {
+                    let (output, input) = point(PLACES);
+                    set_output(&mut first, &mut lanes, before, Box::new(output));
+                    Box::new(input)
+                }
+            };
+            lanes.push(Lane {
+                step: number,
+                place: (0, 0),
+                stage: Some(stage.clone()),
+                core: planned.core,
+                input,
+                output: None,
+            });
+            front = Front::Lane(lanes.len() - 1);
+            continue;
+        }
+        let wide = wide(plan, step, stages, pool)?;
+        match front {
+            Front::Port(input) => lanes.push(Lane {
+                step: number,
+                place: (0, 0),
+                stage: None,
+                core: planned.first().and_then(|stage| stage.core),
+                input,
+                output: Some(wide.front),
+            }),
+            before => set_output(&mut first, &mut lanes, before, wide.front),
+        }
+        let seats = seats(planned, stages);
+        for ((place, planned, stage), ports) in seats.into_iter().zip(wide.lanes) {
+            lanes.push(Lane {
+                step: number,
+                place,
+                stage: Some(stage.clone()),
+                core: planned.core,
+                input: ports.input,
+                output: Some(ports.output),
+            });
+        }
+        front = Front::Port(wide.behind);
+    }
+    let last = match front {
+        Front::Port(input) => input,
+        before => {
+            let (output, input) = point(PLACES);
+            set_output(&mut first, &mut lanes, before, Box::new(output));
+            Box::new(input)
+        }
+    };
+    let first = first.ok_or_else(|| ClusterError("a plan without a way".to_owned()))?;
+    Ok(Wired { first, lanes, last })
+}
+
+fn set_output(
+    first: &mut Option<Box<dyn StageOutput>>,
+    lanes: &mut [Lane],
+    of: Front,
+    output: Box<dyn StageOutput>,
+) {
+    match of {
+        Front::First => *first = Some(output),
+        Front::Lane(number) => {
+            if let Some(lane) = lanes.get_mut(number) {
+                lane.output = Some(output);
+            }
+        }
+        Front::Port(_) => {}
+    }
+}
+
+/// The threads of a step, each with its branch and instance.
+fn seats<'a>(
+    planned: &'a [PlannedStage],
+    stages: &'a [Stage],
+) -> Vec<((usize, usize), &'a PlannedStage, &'a Stage)> {
+    let branches = planned.iter().zip(stages).enumerate();
+    branches
+        .flat_map(|(branch, (planned, stage))| {
+            let instances = 0..usize::from(planned.instances.max(1));
+            instances.map(move |instance| ((branch, instance), planned, stage))
+        })
+        .collect()
+}
+
+/// The ports of a step of several threads.
+fn wide(
+    plan: &Plan,
+    step: &Step,
+    stages: &[Stage],
+    pool: &mut FramePool,
+) -> Result<Wide, ClusterError> {
+    let refused = |error: weir_io::stage::StageError| ClusterError(error.to_string());
+    match step {
+        Step::Stage(planned) => {
+            let instances = usize::from(planned.instances);
+            let copies = pool.share(COPIES[0], COPIES[1]);
+            match planned.balance {
+                Balance::Flow => {
+                    let ports = by_flow(instances, PLACES, copies);
+                    Ok(Wide {
+                        front: ports.front,
+                        lanes: ports.lanes,
+                        behind: ports.behind,
+                    })
+                }
+                Balance::RoundRobin => {
+                    let ports =
+                        balanced_in_turn(instances, PLACES, TURN, copies).map_err(refused)?;
+                    Ok(Wide {
+                        front: ports.output,
+                        lanes: ports.lanes,
+                        behind: ports.input,
+                    })
+                }
+            }
+        }
+        Step::Parallel(branches) => {
+            if branches.iter().any(|branch| branch.instances > 1) {
+                return Err(ClusterError(
+                    "a stage that runs beside others can't have several instances".to_owned(),
+                ));
+            }
+            let flows = stages.first().map(|stage| stage.flows).unwrap_or_default();
+            let nodes = step.nodes();
+            let further = branches.iter().skip(1).map(|branch| FurtherBranch {
+                entry: number_of(branch.nodes.start),
+                writes: writes_of(plan, branch),
+            });
+            let settings = ParallelSettings {
+                places: PLACES,
+                group: number_of(nodes.start)..=nodes.end as u8,
+                further: further.collect(),
+                exit: None,
+                parse: ParseOptions {
+                    inner: flows.inner,
+                    lenient: true,
+                    ..ParseOptions::default()
+                },
+            };
+            let copies = pool.share(COPIES[0], COPIES[1]);
+            let ports = parallel(&settings, copies).map_err(refused)?;
+            Ok(Wide {
+                front: Box::new(ports.branch),
+                lanes: ports.lanes,
+                behind: Box::new(ports.sync),
+            })
+        }
+    }
+}
+
+/// A processor's number as packets carry it.
+fn number_of(node: usize) -> u8 {
+    node as u8 + 1
+}
+
+/// Parts of packets that a branch may write.
+fn writes_of(plan: &Plan, branch: &PlannedStage) -> Regions {
+    let nodes = plan.graph.nodes.get(branch.nodes.clone()).unwrap_or(&[]);
+    let writes = nodes
+        .iter()
+        .fold(Parts::NONE, |parts, node| parts.and(node.effects.writes));
+    Regions {
+        link: writes.meets(Parts::LINK),
+        network: writes.meets(Parts::NETWORK),
+        transport: writes.meets(Parts::TRANSPORT),
+        payload: writes.meets(Parts::PAYLOAD),
+    }
+}

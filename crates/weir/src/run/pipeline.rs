@@ -1,0 +1,60 @@
+//! Plans of several stages: `weir run --plan pipeline`.
+
+use weir_graph::ChainFile;
+use weir_io::port::MergedInput;
+use weir_runtime::{Report, RuntimeConfig};
+
+use crate::Outcome;
+use crate::args::Run;
+use crate::driver::{ChainPlan, Pace, Pipeline, PipelineSettings};
+use crate::exit::Exit;
+
+use super::line::{Line, failure};
+use super::plan::PlanSummary;
+use super::ports::Ports;
+use super::print;
+use super::summary::Summary;
+
+pub(super) fn run(
+    args: &Run,
+    file: &ChainFile,
+    plans: Vec<ChainPlan>,
+    ports: &Ports,
+    config: RuntimeConfig,
+) -> Outcome {
+    let settings = PipelineSettings {
+        pace: Pace {
+            yield_after: args.yield_after,
+            prefetch: usize::from(args.prefetch),
+        },
+        engine: config,
+    };
+    let plan = PlanSummary::of(&plans);
+    let input = MergedInput::new(ports.open_inputs()?);
+    let crew = Pipeline::start(plans, settings).map_err(failure)?;
+    let mut line = Line::open(crew, input, args, file, ports)?;
+    let (mut of_run, ended) = line.drive(args)?;
+    let end = line.crew.end();
+    for (chain, written) in end.chains.iter().zip(&file.chains) {
+        let mut report = chain.report.clone();
+        in_order_of(&mut report, written);
+        of_run.reports.push(report);
+    }
+    if end.leaked > 0 {
+        let leaked = end.leaked;
+        let warning = format!("{leaked} frames were not given back: this is a bug of weir");
+        of_run.warnings.push(warning);
+    }
+    of_run.more.push(Box::new(plan.with(&end)));
+    print(args, ports, Summary::of(of_run, ports, config.seed))?;
+    ended?;
+    Ok(Exit::Done)
+}
+
+/// Puts functions in the order in which the chain has them.
+pub(super) fn in_order_of(report: &mut Report, chain: &weir_graph::Chain) {
+    let nodes = &chain.stage.nodes;
+    let place = |name: &str| nodes.iter().position(|node| node.name == name);
+    let at = |name: &str| place(name).unwrap_or(nodes.len());
+    report.functions.sort_by_key(|function| at(&function.name));
+}

@@ -1,0 +1,125 @@
+//! `weir run --workers`: packets steered over plain runtimes, or, where that
+//! can't be, a switch.
+
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+use weir_graph::ChainFile;
+use weir_io::port::MergedInput;
+use weir_nf::host::Stage;
+use weir_runtime::RuntimeConfig;
+
+use crate::Outcome;
+use crate::args::Run;
+use crate::driver::{Workers, WorkersEnd, WorkersSettings};
+use crate::exit::Exit;
+
+use super::line::{Line, failure};
+use super::ports::Ports;
+use super::print;
+use super::summary::{More, Summary};
+use super::table::thousands;
+
+pub(super) fn run(
+    args: &Run,
+    workers: u32,
+    file: &ChainFile,
+    stages: &[Stage],
+    ports: &Ports,
+    config: RuntimeConfig,
+) -> Outcome {
+    if let Some(obstacle) = Workers::obstacle(stages) {
+        let why = obstacle.to_string();
+        eprintln!(
+            "note: {why}: a switch steers, which knows what belongs together (as with --runtimes {workers})"
+        );
+        let more = Box::new(BySwitch { workers, why });
+        return super::cluster::run(args, workers, file, stages, ports, config, Some(more));
+    }
+    let settings = WorkersSettings {
+        workers,
+        cores: args.cores.clone(),
+        engine: config,
+    };
+    let input = MergedInput::new(ports.open_inputs()?);
+    let crew = Workers::start(stages, &settings).map_err(failure)?;
+    let mut line = Line::open(crew, input, args, file, ports)?;
+    let (mut of_run, ended) = line.drive(args)?;
+    let end = line.crew.end();
+    of_run.reports = end.reports.clone();
+    of_run.more.push(Box::new(end));
+    print(args, ports, Summary::of(of_run, ports, config.seed))?;
+    ended?;
+    Ok(Exit::Done)
+}
+
+/// Workers whose packets a switch steers.
+struct BySwitch {
+    workers: u32,
+    why: String,
+}
+
+impl More for BySwitch {
+    fn add_json(&self, value: &mut Value) {
+        value["workers"] = json!({
+            "count": self.workers,
+            "steered_by": "switch",
+            "why": self.why,
+        });
+    }
+
+    fn add_text(&self, text: &mut String) {
+        // Writing to a `String` can't fail.
+        let _ = writeln!(
+            text,
+            "\n{} workers, steered by a switch: {}",
+            self.workers, self.why
+        );
+    }
+}
+
+impl More for WorkersEnd {
+    fn add_json(&self, value: &mut Value) {
+        value["workers"] = json!({
+            "count": self.workers.len(),
+            "steered_by": "hosts",
+            "each": self.workers.iter().map(|worker| json!({
+                "packets": worker.packets,
+                "flows": worker.flows,
+                "busy_s": worker.busy.as_secs_f64(),
+            })).collect::<Vec<_>>(),
+            "limits": self.limits.iter().map(|limits| (limits.chain.clone(), json!({
+                "flows_max": limits.flows,
+                "buffer_bytes": limits.buffer_bytes,
+            }))).collect::<serde_json::Map<_, _>>(),
+        });
+    }
+
+    fn add_text(&self, text: &mut String) {
+        let _ = writeln!(
+            text,
+            "\n  {:<10} {:>12} {:>12} {:>10}",
+            "workers", "packets", "flows", "busy s"
+        );
+        for (number, worker) in self.workers.iter().enumerate() {
+            let _ = writeln!(
+                text,
+                "  {:<10} {:>12} {:>12} {:>10.3}",
+                number + 1,
+                thousands(worker.packets),
+                thousands(worker.flows),
+                worker.busy.as_secs_f64()
+            );
+        }
+        let tracked = self.reports.iter().zip(&self.limits);
+        for (report, limits) in tracked.filter(|(report, _)| report.flows.tracked) {
+            let _ = writeln!(
+                text,
+                "  each: at most {} flows and {} bytes of side buffers of {}",
+                thousands(u64::from(limits.flows)),
+                thousands(limits.buffer_bytes as u64),
+                report.chain
+            );
+        }
+    }
+}

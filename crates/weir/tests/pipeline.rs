@@ -1,0 +1,333 @@
+//! Plans over real captures: however a chain is cut, and whatever passes are
+//! on, packets, events and counts are those of the chain as written.
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use support::compare::{Seen, event_lines, seen_of};
+use support::{example, traces};
+use weir::driver::{ChainPlan, Crew, Pace, Pipeline, PipelineSettings};
+use weir_graph::compile::{Mode, Options, Parallel, Step, compile};
+use weir_io::port::{MergedInput, PortSpec, Received};
+use weir_nf::Sources;
+use weir_packet::{Frame, FramePool, MemoryLayout, Side};
+use weir_runtime::{Report, Runtime, RuntimeConfig};
+
+struct Beside(PathBuf);
+
+impl Sources for Beside {
+    fn text(&mut self, name: &str) -> Result<String, String> {
+        std::fs::read_to_string(self.0.join(name)).map_err(|error| error.to_string())
+    }
+}
+
+fn load(path: &str) -> weir_graph::Chain {
+    let text = std::fs::read_to_string(path).unwrap();
+    let folder = Path::new(path).parent().unwrap().to_owned();
+    load_text(&text, folder)
+}
+
+fn load_text(text: &str, folder: PathBuf) -> weir_graph::Chain {
+    let set = ["flows.max=60000".parse().unwrap()];
+    let input = weir_graph::Input {
+        name: "chain.yaml",
+        text,
+        kinds: weir_functions::kinds(),
+        overrides: &set,
+        seed: 1,
+    };
+    let file = weir_graph::load(&input, &mut Beside(folder));
+    let mut file = file.unwrap_or_else(|faults| panic!("{}", weir_graph::render(&faults)));
+    file.chains.remove(0)
+}
+
+/// What a chain made of its input.
+struct Made {
+    out: BTreeMap<Seen, Vec<Vec<u8>>>,
+    /// Packets in the order in which they left, by number at their port.
+    events: Vec<String>,
+    report: Report,
+}
+
+fn config() -> RuntimeConfig {
+    RuntimeConfig {
+        seed: 1,
+        event_bytes: 1 << 20,
+        ..RuntimeConfig::default()
+    }
+}
+
+fn open(inputs: &[(PathBuf, Side)]) -> MergedInput {
+    let ports = inputs.iter().enumerate().map(|(number, (path, side))| {
+        let spec = PortSpec::Capture(path.clone());
+        spec.open_input(number as u8, *side).unwrap()
+    });
+    MergedInput::new(ports.collect())
+}
+
+#[derive(Default)]
+struct Sink {
+    out: BTreeMap<Seen, Vec<Vec<u8>>>,
+    events: Vec<u8>,
+}
+
+impl Sink {
+    fn take(&mut self, pool: &mut FramePool, frames: &mut Vec<Frame>) {
+        for frame in frames.drain(..) {
+            let (meta, bytes) = pool.memory().read(&frame);
+            let seen = seen_of(bytes, meta.link);
+            self.out.entry(seen).or_default().push(bytes.to_vec());
+            pool.give(frame);
+        }
+    }
+
+    fn made(self, report: Report) -> Made {
+        Made {
+            out: self.out,
+            events: event_lines(std::str::from_utf8(&self.events).unwrap()),
+            report,
+        }
+    }
+}
+
+/// The chain as written, on one runtime.
+fn as_written(chain: &weir_graph::Chain, inputs: &[(PathBuf, Side)]) -> Made {
+    let mut pool = FramePool::with_layout(MemoryLayout::default());
+    let mut input = open(inputs);
+    let mut runtime = Runtime::new(&chain.stage, config()).unwrap();
+    let mut sink = Sink::default();
+    let (mut frames, mut out) = (Vec::new(), Vec::new());
+    loop {
+        let received = input.receive(&mut pool, &mut frames, 64);
+        runtime.process(&mut pool, &mut frames, &mut out);
+        sink.take(&mut pool, &mut out);
+        sink.events.extend_from_slice(runtime.events().lines());
+        runtime.events().clear();
+        if !matches!(received, Ok(Received::More)) {
+            break;
+        }
+    }
+    let events = &mut sink.events;
+    runtime.finish_with(&mut pool, weir_packet::Time::ZERO, |log| {
+        events.extend_from_slice(log.lines());
+        log.clear();
+    });
+    assert_eq!(pool.outstanding(), 0);
+    sink.made(runtime.report())
+}
+
+/// The chain by a plan; gives the number of its threads, too.
+fn by_plan(
+    chain: &weir_graph::Chain,
+    options: &Options,
+    inputs: &[(PathBuf, Side)],
+) -> (Made, usize) {
+    let plan = compile(&chain.stage.chain, &chain.graph, options);
+    let plan = plan.unwrap_or_else(|faults| panic!("{faults:?}"));
+    let stages = plan.stages(&chain.stage).unwrap();
+    let settings = PipelineSettings {
+        pace: Pace::default(),
+        engine: config(),
+    };
+    let mut crew = Pipeline::start(vec![ChainPlan { plan, stages }], settings).unwrap();
+    let mut input = open(inputs);
+    let mut sink = Sink::default();
+    let (mut frames, mut out) = (Vec::new(), Vec::new());
+    let mut ended = false;
+    while !ended || !crew.is_over() {
+        let room = crew.room().min(64);
+        if !ended && room > 0 {
+            let received = input.receive(crew.pool(), &mut frames, room);
+            ended = !matches!(received, Ok(Received::More));
+            crew.take(0, &mut frames);
+        } else if ended {
+            crew.stop();
+        }
+        crew.step(&mut out, &mut sink.events, true).unwrap();
+        sink.take(crew.pool(), &mut out);
+    }
+    let mut end = crew.end();
+    assert_eq!(end.leaked, 0);
+    let chain = end.chains.remove(0);
+    assert!(chain.report.balances(), "{:?}", chain.report);
+    (sink.made(chain.report), chain.threads.len())
+}
+
+fn sorted(counts: &[(String, u64)]) -> Vec<(String, u64)> {
+    let mut sorted = counts.to_vec();
+    sorted.sort();
+    sorted
+}
+
+#[track_caller]
+fn same(written: &Made, planned: &Made, about: &str) {
+    assert!(
+        written.out == planned.out,
+        "{about}: packets of flows differ"
+    );
+    let (a, b) = (&written.report, &planned.report);
+    let counts = |r: &Report| {
+        [
+            r.packets_in,
+            r.bytes_in,
+            r.packets_out,
+            r.bytes_out,
+            r.emitted,
+            r.held,
+            r.events,
+            r.events_lost,
+            r.flows.seen,
+            r.flows.active,
+        ]
+    };
+    assert_eq!(counts(a), counts(b), "{about}");
+    assert_eq!(sorted(&a.drops), sorted(&b.drops), "{about}");
+    assert_eq!(sorted(&a.malformed), sorted(&b.malformed), "{about}");
+    assert_eq!(a.flows.ended, b.flows.ended, "{about}");
+    for function in &a.functions {
+        let found = b.functions.iter().find(|f| f.name == function.name);
+        let mut other = found
+            .unwrap_or_else(|| panic!("{about}: no {}", function.name))
+            .clone();
+        other.cycles = function.cycles;
+        other.tally.sort();
+        let mut function = function.clone();
+        function.tally.sort();
+        assert_eq!(function, other, "{about}");
+    }
+    let odd = |a: &Made, b: &Made| a.events.iter().find(|e| !b.events.contains(e)).cloned();
+    assert_eq!(
+        (odd(written, planned), odd(planned, written)),
+        (None, None),
+        "{about}"
+    );
+    assert_eq!(written.events.len(), planned.events.len(), "{about}");
+}
+
+fn pipeline(passes: bool) -> Options {
+    Options {
+        mode: Mode::Pipeline,
+        parallel: Parallel::Never,
+        consolidate: passes,
+        hoist: passes,
+        ..Options::default()
+    }
+}
+
+/// Ways of running a chain.
+fn ways(chain: &weir_graph::Chain) -> Vec<(String, Options)> {
+    let mut ways = Vec::new();
+    for passes in [false, true] {
+        let name = |what: &str| format!("{what}, passes {passes}");
+        let whole = Options {
+            mode: Mode::RunToCompletion,
+            ..pipeline(passes)
+        };
+        ways.push((name("rtc"), whole));
+        ways.push((name("pipeline"), pipeline(passes)));
+        let always = Options {
+            parallel: Parallel::Always,
+            ..pipeline(passes)
+        };
+        ways.push((name("parallel"), always));
+    }
+    // Cut by hand in the middle, and two instances of each stage that may have
+    // them.
+    let names: Vec<&str> = chain.graph.nodes.iter().map(|n| n.name.as_str()).collect();
+    if let Some(middle) = names.get(names.len() / 2).filter(|_| names.len() > 1) {
+        let cut = Options {
+            cuts: vec![(*middle).to_owned()],
+            ..pipeline(true)
+        };
+        let allowed =
+            |options: &Options| compile(&chain.stage.chain, &chain.graph, options).is_ok();
+        if allowed(&cut) {
+            ways.push((format!("cut at {middle}"), cut));
+        }
+        for name in names.iter().skip(1) {
+            let mut two = pipeline(false);
+            two.instances.insert((*name).to_owned(), 2);
+            if allowed(&two) {
+                ways.push((format!("two of {name}"), two));
+            }
+        }
+    }
+    ways
+}
+
+fn check(chain: &weir_graph::Chain, inputs: &[(PathBuf, Side)], about: &str) -> [usize; 3] {
+    let written = as_written(chain, inputs);
+    let mut found = [0; 3];
+    for (way, options) in ways(chain) {
+        let (planned, threads) = by_plan(chain, &options, inputs);
+        same(&written, &planned, &format!("{about}, {way}"));
+        let plan = compile(&chain.stage.chain, &chain.graph, &options).unwrap();
+        let parallel = plan.steps.iter().any(|s| matches!(s, Step::Parallel(_)));
+        let balanced = plan
+            .steps
+            .iter()
+            .flat_map(Step::stages)
+            .any(|s| s.instances > 1);
+        found[0] += usize::from(threads > 1);
+        found[1] += usize::from(parallel);
+        found[2] += usize::from(balanced);
+    }
+    found
+}
+
+const CHAINS: [&str; 7] = [
+    "monitor.yaml",
+    "http.yaml",
+    "count.yaml",
+    "ids.yaml",
+    "webedge.yaml",
+    "branch.yaml",
+    "edge.yaml",
+];
+
+#[test]
+fn examples_come_out_as_written() {
+    let captures = |names: &[(&str, Side)]| -> Vec<(PathBuf, Side)> {
+        let path = |name: &str| PathBuf::from(support::capture(name));
+        names
+            .iter()
+            .map(|(name, side)| (path(name), *side))
+            .collect()
+    };
+    let mut found = [0; 3];
+    for name in CHAINS {
+        let chain = load(&example(name));
+        for names in [
+            &[("mixed.pcapng", Side::Inside)][..],
+            &[("web.pcap", Side::Inside)],
+            &[("attack.pcap", Side::Inside)],
+            &[
+                ("edge-inside.pcap", Side::Inside),
+                ("edge-outside.pcap", Side::Outside),
+            ],
+        ] {
+            let more = check(&chain, &captures(names), &format!("{name} {}", names[0].0));
+            found.iter_mut().zip(more).for_each(|(sum, n)| *sum += n);
+        }
+    }
+    eprintln!("threads, parallel, balanced: {found:?}");
+    assert!(found.iter().all(|n| *n > 0), "{found:?}");
+}
+
+#[test]
+fn captures_come_out_as_written() {
+    let Some(traces) = traces() else { return };
+    for name in [
+        "a-mixed/pcapplusplus__example.pcap",
+        "a-mixed/try-zeek__sumstat.pcap",
+        "b-http/zeek__206_example_c.pcap",
+        "b-http/zeek__methods.pcap",
+    ] {
+        let input = [(traces.join("traces").join(name), Side::Inside)];
+        for chain in CHAINS {
+            check(&load(&example(chain)), &input, &format!("{name} {chain}"));
+        }
+    }
+}
