@@ -21,7 +21,7 @@ use weir_io::stage::{Lender, Refused, StageInput, StageOutput};
 use weir_io::{Idle, IdlePolicy};
 use weir_nf::host::{FlowOptions, Stage};
 use weir_packet::{Frame, FramePool, MemoryLayout, PacketMemory, Time};
-use weir_runtime::{Report, Rest, Role, Runtime, RuntimeConfig};
+use weir_runtime::{Lie, Report, Rest, Role, Runtime, RuntimeConfig};
 
 use super::cluster::ClusterError;
 use super::crew::{Crew, EventBox, cause_of};
@@ -102,6 +102,8 @@ pub struct ChainEnd {
     pub report: Report,
     /// Per thread, in the order of the steps; the calling one's first.
     pub threads: Vec<ThreadCounts>,
+    /// What functions did against their descriptors, with an audit.
+    pub lies: Vec<Lie>,
 }
 
 /// What plans did.
@@ -481,6 +483,7 @@ impl Seat {
                 busy: self.busy,
                 is_stage: true,
             }],
+            lies: self.runtime.lies().to_vec(),
         };
         let Some(mut behind) = self.behind.take() else {
             return end;
@@ -504,6 +507,7 @@ impl Seat {
                     busy: thread.busy,
                     is_stage: member.is_stage,
                 });
+                end.lies.append(&mut thread.lies);
                 lenders.extend(thread.lender.take());
                 if let Some(theirs) = thread.pool.take() {
                     pool.join(theirs);
