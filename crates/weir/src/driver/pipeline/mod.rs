@@ -422,16 +422,14 @@ impl Seat {
     /// next one. True where something was done.
     fn pump(&mut self, pool: &mut FramePool, events: &EventBox, out: &mut Vec<Frame>) -> bool {
         let mut worked = false;
-        let before = self.done.len();
-        if self.behind.is_none() || before == 0 {
-            if !self.input.is_empty() || self.runtime.waits_for_frames() {
-                let start = Instant::now();
-                let waiting = self.input.len();
-                self.runtime.process(pool, &mut self.input, &mut self.done);
-                events.put(self.runtime.events());
-                self.busy += start.elapsed();
-                worked = waiting > self.input.len() || !self.done.is_empty();
-            }
+        let something = !self.input.is_empty() || self.runtime.waits_for_frames();
+        if self.done.is_empty() && something {
+            let start = Instant::now();
+            let waiting = self.input.len();
+            self.runtime.process(pool, &mut self.input, &mut self.done);
+            events.put(self.runtime.events());
+            self.busy += start.elapsed();
+            worked = waiting > self.input.len() || !self.done.is_empty();
         }
         match &mut self.behind {
             None => out.append(&mut self.done),
