@@ -20,15 +20,16 @@ impl Sources for Texts<'_> {
     }
 }
 
+/// The firewall's rules.
+pub(crate) fn rules() -> impl Iterator<Item = &'static str> {
+    RULES.lines().filter(|line| !line.starts_with('#'))
+}
+
 /// The entry of a chain file for `nf`: most by their names alone, with default settings.
 fn entry(nf: &str) -> String {
     match nf {
         "firewall" => {
-            let rules: String = RULES
-                .lines()
-                .filter(|line| !line.starts_with('#'))
-                .map(|rule| format!("        - {rule}\n"))
-                .collect();
+            let rules: String = rules().map(|rule| format!("        - {rule}\n")).collect();
             format!("  - firewall:\n      default: drop\n      rules:\n{rules}")
         }
         "nat44" => "  - nat44: {pool: 192.0.2.0/25}\n".to_owned(),
@@ -78,7 +79,7 @@ mod tests {
 
     #[test]
     fn a_hundred_rules_are_a_hundred() {
-        assert_eq!(RULES.lines().filter(|l| !l.starts_with('#')).count(), 100);
+        assert_eq!(rules().count(), 100);
     }
 
     #[test]

@@ -2,12 +2,13 @@
 
 use crate::chain::{self, Texts};
 use crate::line::{self, Line, Traffic};
+use crate::stages;
 use crate::switch::Single;
 
 /// Flows: few, since counts don't depend on caches.
 const FLOWS: u32 = 1_000;
 
-/// Opens the flows and sends `packets` packets through `chain`: functions joined by `+`, or
+/// Opens the flows and sends `packets` packets through `chain`: functions joined by `+`, with `|` where it is cut into stages, or
 /// `sink` for none, `classifier` for a switch's front half alone. The same traffic for all chains, so that their counts can be compared.
 pub(crate) fn count(chain: &str, packets: usize) -> Result<(), String> {
     let traffic = Traffic {
@@ -26,8 +27,20 @@ pub(crate) fn count(chain: &str, packets: usize) -> Result<(), String> {
         line.classify(&mut source, &mut classifier, packets)?;
         return line::check(&classifier.report(), &traffic);
     }
-    let nfs: Vec<&str> = chain.split('+').collect();
+    let nfs: Vec<&str> = chain.split(['+', '|']).collect();
     let stage = chain::stage(&nfs, &mut Texts(&[]))?;
+    if chain.contains('|') {
+        let parts = chain.split('|').map(|part| part.split('+').count());
+        let ends = parts.scan(0, |sum, count| {
+            *sum += count;
+            Some(*sum)
+        });
+        let cuts: Vec<usize> = ends.filter(|end| *end < nfs.len()).collect();
+        let mut stages = stages::runtimes(&stage, &cuts)?;
+        line.pass_stages(&mut traffic.opening()?, &mut stages, FLOWS as usize)?;
+        line.pass_stages(&mut source, &mut stages, packets)?;
+        return line::check(&stages::report(&stages), &traffic);
+    }
     let mut runtime = line::runtime(&stage)?;
     traffic.open(&mut line, &mut runtime)?;
     line.pass(&mut source, &mut runtime, packets)?;

@@ -98,6 +98,27 @@ impl Line {
         Ok(())
     }
 
+    /// Packets from `source` through stages, one after the other, to the sink.
+    #[inline(never)]
+    pub(crate) fn pass_stages(
+        &mut self,
+        source: &mut GeneratorInput,
+        stages: &mut [Runtime],
+        packets: usize,
+    ) -> Result<(), String> {
+        let mut between = Vec::with_capacity(16 * BATCH);
+        self.through(source, packets, |pool, input, output| {
+            for (number, stage) in stages.iter_mut().enumerate() {
+                if number == 0 {
+                    stage.process(pool, input, output);
+                } else {
+                    core::mem::swap(&mut between, output);
+                    stage.process(pool, &mut between, output);
+                }
+            }
+        })
+    }
+
     /// Packets from `source` through a classifier to the sink.
     #[inline(never)]
     pub(crate) fn classify(

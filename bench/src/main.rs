@@ -26,6 +26,7 @@ mod results;
 mod rows;
 mod scaling;
 mod seeded;
+mod stages;
 mod stats;
 mod switch;
 

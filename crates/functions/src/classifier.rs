@@ -41,7 +41,7 @@ impl NetworkFunction for Classifier {
         needs: Needs::Transport,
         reads: Parts::LINK.and(Parts::NETWORK).and(Parts::TRANSPORT),
         labels: &LABELS,
-        cycles: 40,
+        cycles: 35,
         ..Descriptor::new("classifier", "classifies by headers, and nothing else")
     };
 

@@ -33,7 +33,7 @@ impl NetworkFunction for PacketCounter {
             "packets_from_outside",
             "bytes_from_outside",
         ],
-        cycles: 10,
+        cycles: 5,
         ..Descriptor::new("counter", "counts packets and bytes")
     };
 

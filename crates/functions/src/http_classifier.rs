@@ -71,6 +71,7 @@ upgrade changes nothing.",
         reads: Parts::NETWORK.and(Parts::TRANSPORT).and(Parts::PAYLOAD),
         labels: &["other"],
         counters: &["http_flows", "other_flows"],
+        cycles: 12,
         ..Descriptor::new("http-classifier", "tells HTTP from other traffic")
     };
 

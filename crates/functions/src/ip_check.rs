@@ -79,6 +79,7 @@ impl NetworkFunction for IpCheck {
         reads: Parts::ALL,
         drops: FAULTS,
         counters: FAULTS,
+        cycles: 10,
         ..Descriptor::new("ip-check", "checks IP headers")
     };
 

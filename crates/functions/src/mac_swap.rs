@@ -29,6 +29,7 @@ impl NetworkFunction for MacSwap {
         writes: Parts::LINK,
         reads: Parts::LINK,
         counters: &["not_ethernet"],
+        cycles: 6,
         ..Descriptor::new("mac-swap", "swaps the Ethernet addresses")
     };
 

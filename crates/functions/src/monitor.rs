@@ -185,6 +185,7 @@ impl NetworkFunction for Monitor {
         counters: &COUNTERS,
         tally: 4_096,
         events: true,
+        cycles: 15,
         ..Descriptor::new("monitor", "counts traffic and writes flow records")
     };
 

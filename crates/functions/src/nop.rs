@@ -21,6 +21,7 @@ impl NetworkFunction for Nop {
     const DESCRIPTOR: Descriptor = Descriptor {
         manual: "Passes every packet untouched. A chain of this alone is a bump in the wire; a \
                  chain of several shows what one more function costs. No flow is looked up.",
+        cycles: 1,
         ..Descriptor::new("nop", "passes every packet untouched")
     };
 
@@ -52,6 +53,7 @@ impl NetworkFunction for FlowNop {
                  the call with the flow's block all happen. It measures the engine, and keeps \
                  flows (for their count and time-outs) in a chain that has no other use for them.",
         needs: Needs::Flow,
+        cycles: 6,
         ..Descriptor::new("flow-nop", "passes every packet untouched, with its flow")
     };
 

@@ -241,6 +241,7 @@ runs backwards adds none. Packets of no flow pass.",
         drops: &["exceeded"],
         labels: &["exceeded"],
         counters: &["marked", "exceeded"],
+        cycles: 15,
         ..Descriptor::new("policer", "A rate and a burst for each flow (token bucket)")
     };
 

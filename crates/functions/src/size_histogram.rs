@@ -45,6 +45,7 @@ impl NetworkFunction for SizeHistogram {
             "size_1519_to_9216",
             "size_over_9216",
         ],
+        cycles: 5,
         ..Descriptor::new("size-histogram", "counts packets by size")
     };
 

@@ -63,6 +63,7 @@ impl NetworkFunction for Ttl {
         drops: &["ttl_expired"],
         counters: &["time_exceeded_sent"],
         emits: true,
+        cycles: 10,
         ..Descriptor::new("ttl", "decrements the time to live")
     };
 

@@ -148,6 +148,7 @@ never seen included (they reach no application without their first part).",
         drops: &["not_listed"],
         counters: &["learned"],
         events: true,
+        cycles: 20,
         ..Descriptor::new(
             "udp-whitelist",
             "UDP only from clients that have logged in over TCP",

@@ -77,6 +77,7 @@ table is a counter, not a state: a crash may lose what was counted since it was 
         tally: 16_384,
         buffers: BUFFERS,
         buffer_bytes: BUFFER_BYTES,
+        cycles: 60,
         ..Descriptor::new("url-counter", "counts HTTP requests per URL")
     };
 

@@ -8,9 +8,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use support::settings::needed;
 use support::{load, traces};
+use weir_functions::compression::PayloadCompressor;
 use weir_functions::kinds;
+use weir_io::capture::OwnedRecord;
 use weir_nf::host::FlowOptions;
-use weir_nf::packet::{FrameMeta, FramePool, LinkType, MemoryLayout, Time};
+use weir_nf::packet::{FrameMeta, FramePool, LinkType, MemoryLayout, Side, Time};
 use weir_nf::{NoSources, SetUp};
 use weir_runtime::harness::Harness;
 use weir_runtime::{Runtime, RuntimeConfig};
@@ -49,6 +51,21 @@ const CAPTURES: [&str; 4] = [
     "a-mixed/malcolm-test-artifacts__Modicon.pcap",
 ];
 
+/// What a decompressor has to do with: the packets as they come from a compressor.
+fn compressed(packets: &[OwnedRecord]) -> Vec<OwnedRecord> {
+    let mut compressor = Harness::of::<PayloadCompressor>(Default::default());
+    let coded = packets.iter().filter_map(|packet| {
+        let link = LinkType::from_dlt(packet.dlt);
+        compressor.queue_link(Side::Inside, link, &packet.data);
+        let mut packet = packet.clone();
+        packet.data = compressor.flush().pop()?.bytes;
+        Some(packet)
+    });
+    let coded = coded.collect();
+    assert!(compressor.counter("payload-compressor", "compressed") > 1_000);
+    coded
+}
+
 #[test]
 fn no_stock_function_allocates_for_a_packet() {
     let Some(folder) = traces() else { return };
@@ -59,8 +76,14 @@ fn no_stock_function_allocates_for_a_packet() {
     assert!(packets.len() > 10_000, "the captures are there");
     let mut pool = FramePool::with_layout(MemoryLayout::default());
     let mut unbuilt = Vec::new();
+    let coded = compressed(&packets);
     for kind in kinds() {
         let name = kind.descriptor.name;
+        let packets = if name == "payload-decompressor" {
+            &coded
+        } else {
+            &packets
+        };
         let (mut pools, mut warnings) = (Vec::new(), Vec::new());
         let mut sources = NoSources;
         let mut set_up = SetUp::new(&mut sources, &mut pools, &mut warnings, 7);

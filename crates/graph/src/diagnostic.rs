@@ -315,16 +315,18 @@ impl<'t> Report<'t> {
             return;
         }
         let mut diagnostic = self.at(Severity::Error, span, message);
-        diagnostic.help = help.filter(|help| !help.is_empty());
-        if let Some(remark) = &self.remark
-            && span.text >= remark.from
-        {
-            diagnostic.help = Some(match diagnostic.help.take() {
-                Some(help) => format!("{help} ({})", remark.note),
-                None => remark.note.clone(),
-            });
-        }
+        diagnostic.help = self.remarked(span.text, help.filter(|help| !help.is_empty()));
         self.push(diagnostic);
+    }
+
+    /// A help about one of the texts, with what is said behind errors in
+    /// templates.
+    pub(crate) fn remarked(&self, text: u32, help: Option<String>) -> Option<String> {
+        let remark = self.remark.as_ref().filter(|remark| text >= remark.from);
+        match (help, remark) {
+            (Some(help), Some(remark)) => Some(format!("{help} ({})", remark.note)),
+            (help, remark) => help.or_else(|| remark.map(|remark| remark.note.clone())),
+        }
     }
 
     /// An error in how a scalar is spelled; what else may be wrong with it is

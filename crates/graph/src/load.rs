@@ -495,7 +495,7 @@ fn refused(
             let (line, column) = place;
             let here = (line, column, 1);
             let mut diagnostic = Diagnostic::new(Severity::Error, file, Some(text), here, message);
-            diagnostic.help = error.help;
+            diagnostic.help = report.remarked(span.text, error.help);
             report.push(diagnostic);
             return;
         }

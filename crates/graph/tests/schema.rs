@@ -5,7 +5,7 @@ mod common;
 
 use common::{KINDS, read};
 use serde_json::{Value, json};
-use weir_graph::schema;
+use weir_graph::{Templates, describe_templates, schema, schema_with, template_schema};
 
 /// The part of JSON Schema 2020-12 that chain files need; any other keyword is
 /// an error here, so that none is ignored.
@@ -61,6 +61,13 @@ impl Checker<'_> {
                 "minProperties" => value
                     .as_object()
                     .is_none_or(|map| map.len() as u64 >= by.as_u64().expect("a number")),
+                "maxProperties" => value
+                    .as_object()
+                    .is_none_or(|map| map.len() as u64 <= by.as_u64().expect("a number")),
+                "propertyNames" => value.as_object().is_none_or(|map| {
+                    let mut names = map.keys().map(|key| Value::from(key.as_str()));
+                    names.all(|name| self.conforms(by, &name))
+                }),
                 "items" => value.as_array().is_none_or(|items| {
                     let before = schema["prefixItems"].as_array().map_or(0, Vec::len);
                     items
@@ -218,4 +225,100 @@ fn without_functions_no_entry_conforms() {
     let root = schema(&[]);
     let value = json!({"chain": "a", "nfs": ["monitor"]});
     assert!(!Checker { root: &root }.conforms(&root, &value));
+}
+
+fn templates(value: &Value) -> Templates {
+    let mut templates = Templates::none();
+    let text = serde_json::to_string_pretty(value).unwrap();
+    templates.add("t.yaml", text);
+    templates
+}
+
+#[track_caller]
+fn both_of_template(value: &Value, good: bool) {
+    let root = template_schema();
+    let conforms = Checker { root: &root }.conforms(&root, value);
+    assert_eq!(conforms, good, "the schema, of {value}");
+    let read = describe_templates(&templates(value), KINDS);
+    let read = read.map_err(|list| weir_graph::render(&list));
+    assert_eq!(read.is_ok(), good, "the reader, of {value}: {read:?}");
+}
+
+fn guard() -> Value {
+    json!({
+        "template": "guard", "summary": "s", "manual": "m",
+        "settings": {
+            "ports": {"type": "list", "items": "integer", "default": [1, 2]},
+            "mode": {"values": ["a", "b"], "description": "d"},
+            "who": {"type": "text", "required": true},
+        },
+        "labels": {"rest": "what is left", "late": null},
+        "processors": [
+            "ip-check",
+            {"classify": {"ports": "$ports"}, "as": "c", "when": "$ports",
+                "links": {"other": "exit rest", "late": "exit late"}},
+            {"firewall": "$mode", "when": {"mode": ["a", "b"]}},
+            {"monitor": null, "when": {"mode": "a"}, "links": {"pass": "exit pass"}},
+        ],
+    })
+}
+
+#[test]
+fn templates_conform_as_they_are_read() {
+    both_of_template(&guard(), true);
+    both_of_template(&json!({"template": "t", "processors": ["monitor"]}), true);
+    for value in [
+        json!([]),
+        json!({"template": "t"}),
+        json!({"processors": ["monitor"]}),
+        json!({"template": "t", "processors": []}),
+        json!({"template": "t", "processors": [{}]}),
+        json!({"template": "t", "processors": ["monitor"], "nfs": []}),
+        json!({"template": "t", "processors": ["monitor"], "settings": {"a": {}}}),
+        json!({"template": "t", "processors": ["monitor"], "settings": {"a": {"type": "int"}}}),
+        json!({"template": "t", "processors": ["monitor"],
+            "settings": {"a": {"type": "text", "requird": true}}}),
+        json!({"template": "t", "processors": ["monitor"], "labels": {"pass": "p"}}),
+        json!({"template": "t", "processors": [{"monitor": null, "when": true}]}),
+        json!({"template": "t", "processors": [{"monitor": null, "links": ["out"]}]}),
+    ] {
+        both_of_template(&value, false);
+    }
+}
+
+#[test]
+fn chains_conform_with_their_templates() {
+    let all = templates(&guard());
+    let root = schema_with(KINDS, &describe_templates(&all, KINDS).unwrap());
+    let case = |nf: Value, good: bool| {
+        let value = json!({"chain": "a", "nfs": [nf, "monitor"]});
+        let conforms = Checker { root: &root }.conforms(&root, &value);
+        assert_eq!(conforms, good, "the schema, of {value}");
+        let input = weir_graph::Input {
+            name: "edge.yaml",
+            text: &value.to_string(),
+            kinds: KINDS,
+            overrides: &[],
+            seed: 7,
+        };
+        let loaded = weir_graph::load_with(&input, &all, &mut weir_nf::NoSources);
+        let loaded = loaded.map_err(|list| weir_graph::render(&list));
+        assert_eq!(loaded.is_ok(), good, "the reader, of {value}: {loaded:?}");
+    };
+    case(json!({"guard": {"who": "me"}}), true);
+    let all_of_it = json!({"who": 5, "ports": [3, 4], "mode": null});
+    case(
+        json!({"guard": all_of_it, "as": "g", "links": {"rest": "out"}}),
+        true,
+    );
+    case(json!("guard"), false);
+    case(json!({"guard": null}), false);
+    case(json!({"guard": {"ports": [1, 2]}}), false);
+    case(json!({"guard": {"who": "me", "prots": [1]}}), false);
+    case(json!({"guard": {"who": "me", "ports": [1, "x"]}}), false);
+    case(json!({"guard": {"who": "me", "mode": "c"}}), false);
+    case(
+        json!({"guard": {"who": "me"}, "links": {"other": "out"}}),
+        false,
+    );
 }

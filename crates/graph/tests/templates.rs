@@ -549,6 +549,16 @@ fn what_a_template_is_made_of() {
 }
 
 #[test]
+fn a_template_that_can_not_be_read_is_told_once() {
+    bad(
+        "chain: edge\nnfs: [mine, monitor]\n",
+        &["template: mine\nprocessors: [monitor\n"],
+        &[],
+        &["t1.yaml:2:13 not YAML: unclosed bracket '['"],
+    );
+}
+
+#[test]
 fn references_and_conditions() {
     let chain = "chain: edge\nnfs: [monitor]\n";
     let case = |processor: &str, expected: &[&str]| {

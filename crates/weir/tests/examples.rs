@@ -19,6 +19,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         &["inside=nat-inside.pcap", "outside=nat-outside.pcap"],
     ),
     ("webedge.yaml", &["attack.pcap"]),
+    ("office.yaml", &["attack.pcap"]),
     (
         "edge.yaml",
         &["lan=edge-inside.pcap", "wan=edge-outside.pcap"],

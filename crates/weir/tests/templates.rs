@@ -376,3 +376,37 @@ fn templates_of_ones_own() {
         );
     }
 }
+
+/// The YAML blocks of a document.
+fn blocks(name: &str) -> Vec<String> {
+    let text = std::fs::read_to_string(support::root().join("docs").join(name)).unwrap();
+    let mut blocks = Vec::new();
+    for part in text.split("```yaml\n").skip(1) {
+        blocks.push(part.split("```").next().unwrap().to_owned());
+    }
+    blocks
+}
+
+#[test]
+fn what_the_documents_show_works() {
+    let folder = Folder::new();
+    std::fs::create_dir(folder.path("templates")).unwrap();
+    let guard = blocks("templates.md")
+        .into_iter()
+        .find(|b| b.starts_with("template: guard"));
+    folder.write("templates/guard.yaml", guard.unwrap());
+    let mut chains = blocks("templates.md");
+    chains.extend(blocks("chain-file.md"));
+    chains.retain(|block| !block.starts_with("template: "));
+    chains.push("nfs: [{guard: {trusted: 10.0.0.0/8}, links: {other: out}}]\n".to_owned());
+    assert!(chains.len() >= 5);
+    for chain in chains {
+        let named = match chain.starts_with("nfs:") {
+            true => format!("chain: part\n{chain}"),
+            false => chain,
+        };
+        let file = folder.write("chain.yaml", &named);
+        let ran = run(["check", &file]);
+        assert_eq!(ran.code, 0, "{}\n{named}", ran.err);
+    }
+}

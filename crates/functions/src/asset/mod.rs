@@ -140,6 +140,7 @@ impl NetworkFunction for AssetMonitor {
         ],
         tally: 16_384,
         events: true,
+        cycles: 60,
         ..Descriptor::new(
             "asset-monitor",
             "finds hosts, systems, services and clients passively",

@@ -78,7 +78,7 @@ frame, nor beyond 65,535 bytes, whatever it declares.",
             "bytes_in",
             "bytes_out",
         ],
-        cycles: 1_000,
+        cycles: 250,
         ..Descriptor::new(
             "payload-decompressor",
             "gives compressed TCP payloads back as they were",

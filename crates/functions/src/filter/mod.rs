@@ -105,6 +105,7 @@ impl NetworkFunction for Filter {
         counters: &[
             "accepted", "class_1", "class_2", "class_3", "class_4", "class_5", "class_6",
         ],
+        cycles: 40,
         ..Descriptor::new("filter", "filters and classifies by headers, without state")
     };
 

@@ -384,6 +384,7 @@ impl NetworkFunction for Firewall {
         emits: true,
         tally: 1_024,
         events: true,
+        cycles: 10,
         ..Descriptor::new(
             "firewall",
             "Ordered rules on layers 2 to 4 and on the state of connections",

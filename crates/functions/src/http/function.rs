@@ -96,6 +96,7 @@ what fits is read.",
         buffers: BUFFERS,
         buffer_bytes: BUFFER_BYTES,
         events: true,
+        cycles: 80,
         ..Descriptor::new("http", "reports HTTP requests and responses")
     };
 

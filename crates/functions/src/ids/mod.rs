@@ -90,6 +90,7 @@ sends no reset.",
         buffers: 4,
         buffer_bytes: BUFFER_BYTES,
         events: true,
+        cycles: 2_700,
         ..Descriptor::new("ids", "reports or drops what Suricata or Snort rules match")
     };
 

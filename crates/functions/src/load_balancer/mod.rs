@@ -271,6 +271,7 @@ The servers and their connections are in the tally as SERVICE/ADDRESS:PORT.",
         counters: &["balanced"],
         aliases: true,
         tally: 1_024,
+        cycles: 30,
         ..Descriptor::new(
             "load-balancer",
             "Spreads connections over servers (Maglev), each staying with its own",

@@ -534,6 +534,7 @@ their own). No application's payload is rewritten (no ALG).",
         aliases: true,
         events: true,
         turns: true,
+        cycles: 60,
         ..Descriptor::new("nat44", "Port-translating NAT for IPv4 (NAPT)")
     };
 

@@ -125,6 +125,7 @@ other fields are not looked at.",
         buffers: BUFFERS,
         buffer_bytes: BUFFER_BYTES,
         events: true,
+        cycles: 60,
         ..Descriptor::new(
             "url-validator",
             "finds SQL injection and other attacks in URLs",

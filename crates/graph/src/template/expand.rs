@@ -38,7 +38,7 @@ pub(crate) fn of<'k>(
     }
     let found = kinds.iter().find(|k| k.descriptor.name == entry.kind);
     let Some(kind) = found else {
-        if entry.kind.is_empty() {
+        if entry.kind.is_empty() || library.incomplete() {
             return None; // reported where it was read
         }
         let functions = kinds.iter().map(|kind| kind.descriptor.name);

@@ -16,6 +16,7 @@ pub(crate) struct Library {
     more: Vec<u32>,
     /// First text of a template.
     first: u32,
+    incomplete: bool,
 }
 
 impl Library {
@@ -39,7 +40,13 @@ impl Library {
         library
     }
 
-    /// Whether a text of the load is a template's.
+    /// Whether some template could not be read: a name that is not known may be
+    /// its.
+    pub(crate) const fn incomplete(&self) -> bool {
+        self.incomplete
+    }
+
+    /// The first text of a template; all behind it are templates', too.
     pub(crate) fn first_text(&self) -> u32 {
         self.first
     }
@@ -65,8 +72,9 @@ impl Library {
             return;
         }
         for text in core::mem::take(&mut self.more) {
-            if let Some(template) = raw::parse(text, report) {
-                self.add(template, kinds, report);
+            match raw::parse(text, report) {
+                Some(template) => self.add(template, kinds, report),
+                None => self.incomplete = true,
             }
         }
         let mut wanted: Vec<String> = entries.map(|entry| entry.kind.clone()).collect();

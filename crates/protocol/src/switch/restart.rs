@@ -242,17 +242,16 @@ impl Switch {
         let key = claim.key.as_ref();
         let is_taken = key.is_some_and(|key| self.classifier.unit_of(key).is_some());
         let names = &mut self.classifier;
-        let mut restored = !is_taken && names.restore(unit.0, key, &flows, &aliases).is_ok();
-        if !restored {
+        let mut restored = false;
+        if is_taken {
             // After a loss an owner may have met a server first and taken it
             // for the client: the scope is then that of the other end.
-            for (_, client_is_b) in &mut flows {
-                *client_is_b = !*client_is_b;
-            }
-            restored = names.restore(unit.0, None, &flows, &aliases).is_ok();
+            let turned = flows.iter().map(|(key, client_is_b)| (*key, !client_is_b));
+            let turned: Vec<(FlowKey, bool)> = turned.collect();
+            restored = names.restore(unit.0, None, &turned, &aliases).is_ok();
         }
-        if !restored && is_taken {
-            // It lives on without a scope key: its flows are found.
+        if !restored {
+            // One whose scope is taken lives on without: its flows are found.
             restored = names.restore(unit.0, key, &flows, &aliases).is_ok();
         }
         if !restored && flows.len() > 1 {

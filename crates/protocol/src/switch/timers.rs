@@ -75,7 +75,7 @@ impl Switch {
         self.add_late_names();
         self.remove_orphans(now, pool);
         self.advance(now, pool);
-        if self.settings.plant == Some(Plant::NoRepeats) {
+        if !self.repeats() {
             return;
         }
         let due = |at: Time| now.since(at) >= self.settings.repeat_after;
@@ -85,6 +85,11 @@ impl Switch {
         self.repeat_views(now, pool);
         self.repeat_forgets(now);
         self.repeat_packets(now, pool);
+    }
+
+    /// True but for a planted bug.
+    fn repeats(&self) -> bool {
+        self.settings.plant != Some(Plant::NoRepeats)
     }
 
     /// When [`Switch::tick`] has something to do next.
@@ -100,7 +105,7 @@ impl Switch {
             .orphans
             .front()
             .map(|(at, _)| at.plus(after.saturating_mul(ORPHAN_INTERVALS)));
-        if self.settings.plant == Some(Plant::NoRepeats) {
+        if !self.repeats() {
             return orphan;
         }
         let copies = self.kept.oldest().filter(|_| self.settings.acknowledge);
