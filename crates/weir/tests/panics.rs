@@ -35,12 +35,7 @@ impl NetworkFunction for Bad {
         Ok(Bad)
     }
 
-    fn process(
-        &self,
-        _: &mut Packet<'_>,
-        _: &mut Flow<'_, Self>,
-        _: &mut Context<'_>,
-    ) -> Verdict {
+    fn process(&self, _: &mut Packet<'_>, _: &mut Flow<'_, Self>, _: &mut Context<'_>) -> Verdict {
         let seen = SEEN.fetch_add(1, Ordering::Relaxed);
         assert!(seen < 1_000, "a thousand is enough");
         Verdict::Pass
