@@ -37,7 +37,7 @@ pub(super) fn plans(args: &Run, file: &ChainFile) -> Result<Vec<ChainPlan>, Fail
             cores: (!args.cores.is_empty() && whole.is_none()).then(|| args.cores.clone()),
             cycles: costs.as_ref().map(of_chain).unwrap_or_default(),
         };
-        let mut options = options_of(chain).with(&flags);
+        let mut options = chain.plan.clone().with(&flags);
         if let Some(option) = whole {
             if options.mode == Mode::Pipeline {
                 let help = match args.plan {
@@ -58,11 +58,6 @@ pub(super) fn plans(args: &Run, file: &ChainFile) -> Result<Vec<ChainPlan>, Fail
         plans.push(plan(chain, &options)?);
     }
     Ok(plans)
-}
-
-/// What the chain file asks of the compiler.
-fn options_of(_chain: &Chain) -> Options {
-    Options::default()
 }
 
 fn plan(chain: &Chain, options: &Options) -> Result<ChainPlan, Failure> {
