@@ -2,7 +2,6 @@
 
 mod cluster;
 mod cluster_summary;
-mod costs;
 mod dispatch;
 mod events;
 mod line;
