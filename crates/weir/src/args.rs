@@ -110,6 +110,10 @@ pub(crate) struct Run {
     /// what functions cost
     #[arg(long, value_name = "FILE")]
     pub(crate) costs: Option<PathBuf>,
+    /// Compares what functions do with what they say of themselves, packet by
+    /// packet, and names those that lie; for trying out: it is slow
+    #[arg(long, conflicts_with_all = ["runtimes", "workers"])]
+    pub(crate) audit: bool,
     /// Bursts after which a stage of a pipeline gives way to others on its
     /// core; 0 for never while it has work
     #[arg(long, value_name = "K", default_value_t = Pace::default().yield_after)]
