@@ -3,7 +3,6 @@
 mod audit;
 mod cluster;
 mod cluster_summary;
-mod costs;
 mod dispatch;
 mod events;
 mod line;
