@@ -147,6 +147,11 @@ pub(crate) fn check(file: &SourceFile) -> Vec<Finding> {
         if ALLOWED.iter().any(|allowed| within(&name, allowed)) {
             continue;
         }
+        // A word alone is the library only where it is imported: `core` may also
+        // be a variable, of a processor's core.
+        if path.parts.len() == 1 && !is_imported(&file.code, path.at) {
+            continue;
+        }
         if path.parts.len() == 1 || path.parts.get(1).is_some_and(|part| part == "*") {
             report(
                 path.at,
@@ -185,6 +190,17 @@ pub(crate) fn check(file: &SourceFile) -> Vec<Finding> {
     findings
 }
 
+/// True where the word at `at` stands in a `use`.
+fn is_imported(code: &str, at: usize) -> bool {
+    let before = code.get(..at).unwrap_or("");
+    let statement = before.rfind(';').map_or(before, |end| &before[end + 1..]);
+    // Behind `use` come only words, braces and commas.
+    statement.rsplit_once("use ").is_some_and(|(_, list)| {
+        list.chars()
+            .all(|c| c.is_alphanumeric() || " \n_:{},*".contains(c))
+    })
+}
+
 /// True if `name` is `prefix` or something in it.
 fn within(name: &str, prefix: &str) -> bool {
     name.strip_prefix(prefix)
@@ -214,6 +230,7 @@ mod tests {
         for (text, name) in [
             ("use std::time::Instant;", "std::time::Instant"),
             ("use core::time;", "core::time"),
+            ("use {core as other, super::x};", "core"),
             (
                 "fn f() { std::time::SystemTime::now(); }",
                 "std::time::SystemTime::now",
@@ -252,6 +269,7 @@ mod tests {
         for text in [
             "use std::net::{IpAddr, Ipv4Addr, SocketAddr};",
             "use core::time::Duration;",
+            "fn f(core: Option<usize>) { let core = core; }",
             "use std::collections::BTreeMap;",
             "static TABLE: [u8; 4] = [0; 4];",
             "fn f(x: &'static str, time: u64) -> u64 { time }",

@@ -75,10 +75,7 @@ pub(crate) fn read(node: &Node, graph: Option<&Graph>, report: &mut Report<'_>) 
             }
             "affinity" => {
                 let read = numbers(name, value, 0..=MOST_CORES as u64 - 1, &mut places, report);
-                options.affinity = read
-                    .into_iter()
-                    .map(|(n, core)| (n, core as usize))
-                    .collect();
+                options.affinity = read.into_iter().map(|(n, at)| (n, at as usize)).collect();
             }
             "passes" => {
                 if let Some(passes) = passes(value, report) {
@@ -215,15 +212,15 @@ fn cores(value: &Node, report: &mut Report<'_>) -> Vec<usize> {
     let items = read::one_or_more(value, what, report).unwrap_or(&[]);
     let mut out: Vec<usize> = Vec::new();
     for item in items {
-        let Some(core) = read::integer(item, 0..=MOST_CORES as u64 - 1, report) else {
+        let Some(number) = read::integer(item, 0..=MOST_CORES as u64 - 1, report) else {
             continue;
         };
-        let core = core as usize;
-        if out.contains(&core) {
-            report.error(item.span, format!("the core {core} is here twice"));
+        let number = number as usize;
+        if out.contains(&number) {
+            report.error(item.span, format!("the core {number} is here twice"));
             continue;
         }
-        out.push(core);
+        out.push(number);
     }
     out
 }
@@ -282,7 +279,7 @@ pub(crate) fn schema() -> Json {
             "additionalProperties": {"type": "integer", "minimum": least, "maximum": most},
         })
     };
-    let core = json!({"type": "integer", "minimum": 0, "maximum": MOST_CORES - 1});
+    let one_core = json!({"type": "integer", "minimum": 0, "maximum": MOST_CORES - 1});
     let mut costs = Map::new();
     for name in COSTS {
         let most = if name == "margin" { 1_000 } else { MOST_CYCLES };
@@ -302,7 +299,7 @@ pub(crate) fn schema() -> Json {
                 json!({"type": "string", "minLength": 1}),
                 "Instances or processors that begin a stage.",
             ),
-            "cores": some(core, "Cores that stages are kept on, in the order of their use."),
+            "cores": some(one_core, "Cores that stages are kept on, in the order of their use."),
             "instances": by_name(
                 1,
                 u64::from(MOST_INSTANCES),

@@ -39,6 +39,7 @@ impl Runtime {
             self.scratch.next = [0; BURST];
         }
         self.forget_verdicts();
+        // Packets whose bytes were counted last, and how many they have.
         let mut sized = (all(found.count), bytes);
         let mut last = (self.cycles)();
         for number in 0..self.nodes.len() {
@@ -77,6 +78,9 @@ impl Runtime {
             self.spent += spent;
             last = stop;
             let node = &mut self.nodes[number];
+            if node.writes {
+                sized.0 = 0;
+            }
             if let Some(remembered) = &mut node.remembered {
                 remembered.after(&self.scratch.outcome, &node.counters);
             }

@@ -83,6 +83,8 @@ pub(crate) struct RunNode {
     /// What a function that others name said of the burst.
     pub(crate) remembered: Option<Box<Remembered>>,
     pub(crate) labels: Vec<&'static str>,
+    /// May change packets, and so their lengths.
+    pub(crate) writes: bool,
     pub(crate) packets: u64,
     pub(crate) bytes: u64,
     pub(crate) cycles: u64,
@@ -254,6 +256,7 @@ impl Runtime {
                 same_as: node.same_as,
                 remembered: named.then(|| Box::new(Remembered::new(counters))),
                 labels: descriptor.labels.to_vec(),
+                writes: descriptor.writes != weir_nf::Parts::NONE,
                 packets: 0,
                 bytes: 0,
                 cycles: 0,

@@ -30,7 +30,8 @@ impl FunctionState {
 
 impl Runtime {
     /// All states that are open now, sorted by function and key. A function
-    /// that another stands for has that one's.
+    /// that another stands for has that one's; one that remembers nothing of a
+    /// flow has none.
     pub fn states(&self) -> Vec<FunctionState> {
         let mut states = Vec::new();
         let Some(table) = &self.table else {
@@ -43,6 +44,9 @@ impl Runtime {
                 Some(scope) => &table.scopes[scope].records,
             };
             let (slot, layout) = (&keeper.slot, keeper.processor.state());
+            if layout.bytes == 0 && layout.stats_bytes == 0 && slot.buffer_count == 0 {
+                continue;
+            }
             for record in records.live() {
                 let head = records.blocks.head(record);
                 if head.opened & slot.bit == 0 {

@@ -166,7 +166,7 @@ impl Steering {
             ([b0, b1], [a0, a1])
         };
         let pair = FlowKey::from_words([low[0], low[1], high[0], high[1], 0, kind & !0xffff]);
-        (u128::from(pair.hash(self.seed)) * u128::from(self.workers) >> 64) as u32
+        ((u128::from(pair.hash(self.seed)) * u128::from(self.workers)) >> 64) as u32
     }
 
     /// Remembers where the later fragments of this first one go, if they would
@@ -267,7 +267,7 @@ mod tests {
             let total = 20 + body.len() as u16;
             bytes.extend([0x45, 0, (total >> 8) as u8, total as u8]);
             bytes.extend(id.to_be_bytes());
-            bytes.extend((u16::from(more) << 13 | offset / 8).to_be_bytes());
+            bytes.extend(((u16::from(more) << 13) | (offset / 8)).to_be_bytes());
             bytes.extend([64, 1, 0, 0, 10, 9, 9, 9, 10, 0, 0, 1]);
             bytes.extend_from_slice(body);
             bytes

@@ -25,6 +25,8 @@ pub(crate) enum Command {
     Run(Run),
     /// Check a chain file and say what it will do
     Check(Check),
+    /// Show what the compiler makes of a chain, and why
+    Plan(ShowPlan),
     /// The network functions: list them, show one's manual, start a new one
     Nf(Nf),
     /// Print the JSON Schema of chain files, scripts or templates
@@ -117,6 +119,10 @@ pub(crate) struct Run {
     /// what functions cost
     #[arg(long, value_name = "FILE")]
     pub(crate) costs: Option<PathBuf>,
+    /// Compares what functions do with what they say of themselves, packet by
+    /// packet, and names those that lie; for trying out: it is slow
+    #[arg(long, conflicts_with_all = ["runtimes", "workers"])]
+    pub(crate) audit: bool,
     /// Bursts after which a stage of a pipeline gives way to others on its
     /// core; 0 for never while it has work
     #[arg(long, value_name = "K", default_value_t = Pace::default().yield_after)]
@@ -211,6 +217,61 @@ pub(crate) struct Check {
     /// How the result is printed
     #[arg(long, value_enum, default_value_t)]
     pub(crate) output: Format,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Examples:
+  weir plan examples/office.yaml
+  weir plan examples/office.yaml --plan pipeline --cores 0,1 --explain waf
+  weir plan examples/office.yaml --output svg > office.svg
+  weir plan examples/office.yaml --output dot | dot -Tpdf > office.pdf")]
+pub(crate) struct ShowPlan {
+    /// Chain file
+    pub(crate) chain: PathBuf,
+    /// The chain of this name only
+    #[arg(long = "chain", value_name = "NAME")]
+    pub(crate) only: Option<String>,
+    /// What became of one NF or processor, and why
+    #[arg(long, value_name = "NF")]
+    pub(crate) explain: Option<String>,
+    /// Override a setting, as `firewall.default=drop`
+    #[arg(long = "set", value_name = "NF.KEY=VALUE")]
+    pub(crate) set: Vec<Override>,
+    /// Folder with templates that the chain may name, beside `templates/` where
+    /// the chain file is
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) templates: Vec<PathBuf>,
+    /// How the chain is cut into stages, as in `weir run`
+    #[arg(long, value_name = "PLAN")]
+    pub(crate) plan: Option<Mode>,
+    /// Passes of the compiler that are on, as in `weir run`
+    #[arg(long, value_name = "LIST")]
+    pub(crate) passes: Option<Passes>,
+    /// The summary (--output json) of an earlier run, for the compiler to know
+    /// what functions cost
+    #[arg(long, value_name = "FILE")]
+    pub(crate) costs: Option<PathBuf>,
+    /// Cores that stages may have, as `0,1,2`
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub(crate) cores: Vec<usize>,
+    /// How the plan is printed
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) output: PlanFormat,
+}
+
+/// How a plan is printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PlanFormat {
+    /// For people
+    #[default]
+    Text,
+    /// For programs
+    Json,
+    /// For Graphviz
+    Dot,
+    /// As a picture
+    Svg,
 }
 
 #[derive(Debug, ClapArgs)]

@@ -26,6 +26,7 @@ mod exit;
 mod generate;
 mod nf;
 mod output;
+mod plan;
 mod run;
 mod seed;
 mod sim;
@@ -48,6 +49,7 @@ pub fn main_with(more: &[Kind]) -> ExitCode {
     let kinds = kinds(more);
     let outcome = match args.command {
         Command::Run(run) => run::run(&run, &kinds),
+        Command::Plan(plan) => plan::show(&plan, &kinds),
         Command::Check(check) => check::check(&check, &kinds),
         Command::Nf(nf) => match nf.command {
             NfCommand::List(list) => nf::list(&list, &kinds),

@@ -44,11 +44,21 @@ fn load_text(text: &str, folder: PathBuf) -> weir_graph::Chain {
 }
 
 /// What a chain made of its input.
+#[derive(Clone)]
 struct Made {
     out: BTreeMap<Seen, Vec<Vec<u8>>>,
-    /// Packets in the order in which they left, by number at their port.
     events: Vec<String>,
     report: Report,
+}
+
+impl Made {
+    /// Without events of a type.
+    fn without(&self, kind: &str) -> Made {
+        let text = format!("\"event_type\":\"{kind}\"");
+        let mut made = self.clone();
+        made.events.retain(|event| !event.contains(&text));
+        made
+    }
 }
 
 fn config() -> RuntimeConfig {
@@ -83,7 +93,14 @@ impl Sink {
         }
     }
 
-    fn made(self, report: Report) -> Made {
+    /// Packets without a flow of their own (a fragment's may be any) have no
+    /// order among instances.
+    fn made(mut self, report: Report) -> Made {
+        for (seen, packets) in &mut self.out {
+            if seen.contains(&None) {
+                packets.sort();
+            }
+        }
         Made {
             out: self.out,
             events: event_lines(std::str::from_utf8(&self.events).unwrap()),
@@ -163,10 +180,16 @@ fn sorted(counts: &[(String, u64)]) -> Vec<(String, u64)> {
 
 #[track_caller]
 fn same(written: &Made, planned: &Made, about: &str) {
-    assert!(
-        written.out == planned.out,
-        "{about}: packets of flows differ"
-    );
+    for (seen, packets) in &written.out {
+        let other = planned.out.get(seen);
+        assert!(
+            Some(packets) == other,
+            "{about}: packets of {seen:?} differ: {} {:?}",
+            packets.len(),
+            other.map(Vec::len)
+        );
+    }
+    assert_eq!(written.out.len(), planned.out.len(), "{about}");
     let (a, b) = (&written.report, &planned.report);
     let counts = |r: &Report| {
         [
@@ -246,9 +269,13 @@ fn ways(chain: &weir_graph::Chain) -> Vec<(String, Options)> {
         if allowed(&cut) {
             ways.push((format!("cut at {middle}"), cut));
         }
-        for name in names.iter().skip(1) {
+        // What these know of all flows together each instance finds out.
+        let of_all = |kind: &str| ["asset-monitor", "url-counter"].contains(&kind);
+        let nodes = chain.graph.nodes.iter().skip(1);
+        for node in nodes.filter(|node| !of_all(&node.kind)) {
+            let name = &node.name;
             let mut two = pipeline(false);
-            two.instances.insert((*name).to_owned(), 2);
+            two.instances.insert(name.clone(), 2);
             if allowed(&two) {
                 ways.push((format!("two of {name}"), two));
             }
@@ -262,7 +289,6 @@ fn check(chain: &weir_graph::Chain, inputs: &[(PathBuf, Side)], about: &str) -> 
     let mut found = [0; 3];
     for (way, options) in ways(chain) {
         let (planned, threads) = by_plan(chain, &options, inputs);
-        same(&written, &planned, &format!("{about}, {way}"));
         let plan = compile(&chain.stage.chain, &chain.graph, &options).unwrap();
         let parallel = plan.steps.iter().any(|s| matches!(s, Step::Parallel(_)));
         let balanced = plan
@@ -270,6 +296,13 @@ fn check(chain: &weir_graph::Chain, inputs: &[(PathBuf, Side)], about: &str) -> 
             .iter()
             .flat_map(Step::stages)
             .any(|s| s.instances > 1);
+        let about = format!("{about}, {way}");
+        if balanced {
+            // Which packet of several flows shows a host first is left open.
+            same(&written.without("asset"), &planned.without("asset"), &about);
+        } else {
+            same(&written, &planned, &about);
+        }
         found[0] += usize::from(threads > 1);
         found[1] += usize::from(parallel);
         found[2] += usize::from(balanced);

@@ -384,17 +384,17 @@ fn steps(graph: &Graph, options: &Options, cut: &Cut) -> Result<Vec<Step>, Vec<P
     let mut cores = options.cores.iter().cycle();
     let mut one = |range: Range<usize>| {
         let instances = instances_of(graph, options, &range, &mut faults);
-        let mut core = None;
+        let mut kept_on = None;
         for number in 0..instances {
             let next = cores.next().copied();
             if number == 0 {
-                core = next;
+                kept_on = next;
             }
         }
         PlannedStage {
             instances,
             balance: balance_of(graph, range.clone()).0,
-            core: affinity_of(graph, options, &range).or(core),
+            core: affinity_of(graph, options, &range).or(kept_on),
             cycles: cycles_of(graph, options, range.clone()),
             nodes: range,
         }
@@ -536,8 +536,8 @@ fn tell(graph: &Graph, options: &Options, steps: &[Step], decisions: &mut Vec<De
             let (_, reason) = balance_of(graph, stage.nodes.clone());
             why.push_str(&format!("; {} instances, {reason}", stage.instances));
         }
-        if let Some(core) = stage.core {
-            why.push_str(&format!("; on core {core}"));
+        if let Some(number) = stage.core {
+            why.push_str(&format!("; on core {number}"));
         }
         decisions.push(Decision {
             pass: Pass::Stage,

@@ -52,26 +52,22 @@ pub fn validate(graph: &Graph, options: &Options) -> Vec<PlanFault> {
             );
         }
     }
-    for &core in options.cores.iter().filter(|core| **core >= MOST_CORES) {
+    for &number in options.cores.iter().filter(|n| **n >= MOST_CORES) {
         faults.push(PlanFault::of(
             "cores",
-            &core.to_string(),
+            &number.to_string(),
             format!(
-                "there is no core {core}: the highest number is {}",
+                "there is no core {number}: the highest number is {}",
                 MOST_CORES - 1
             ),
         ));
     }
-    for (name, &core) in options
-        .affinity
-        .iter()
-        .filter(|(_, core)| **core >= MOST_CORES)
-    {
+    for (name, &number) in options.affinity.iter().filter(|(_, n)| **n >= MOST_CORES) {
         faults.push(PlanFault::of(
             "affinity",
             name,
             format!(
-                "there is no core {core}: the highest number is {}",
+                "there is no core {number}: the highest number is {}",
                 MOST_CORES - 1
             ),
         ));

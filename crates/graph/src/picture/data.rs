@@ -80,6 +80,21 @@ pub struct DecisionData {
     pub why: String,
 }
 
+impl PlanData {
+    /// What of it is about the instance or processor called `name`.
+    #[must_use]
+    pub fn about(mut self, name: &str) -> PlanData {
+        let of = |processor: &ProcessorData| processor.instance == name || processor.name == name;
+        self.written.retain(of);
+        self.runs.retain(of);
+        let names: Vec<String> = self.written.iter().map(|p| p.name.clone()).collect();
+        let is_one = |other: &String| other == name || names.contains(other);
+        self.stages.retain(|s| s.processors.iter().any(is_one));
+        self.decisions.retain(|d| d.about.iter().any(is_one));
+        self
+    }
+}
+
 /// The plan as data.
 pub fn plan_data(plan: &Plan) -> PlanData {
     PlanData {

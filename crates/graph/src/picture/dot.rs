@@ -5,7 +5,7 @@ use core::fmt::Write;
 use weir_nf::host::Target;
 
 use super::text::about;
-use super::{links, same_as, stages, target_node};
+use super::{joined_links, same_as, stages, target_node};
 use crate::compile::{Graph, Plan};
 
 /// The chain as written and the plan, side by side in one directed graph, for
@@ -65,7 +65,7 @@ fn edges(out: &mut String, graph: &Graph, prefix: &str) {
     let mut out_used = false;
     let mut drop_used = false;
     for number in 0..graph.nodes.len() {
-        for (label, target) in links(graph, number) {
+        for (label, target) in joined_links(graph, number) {
             let to = match (target_node(target), target) {
                 (Some(other), _) => format!("{prefix}{other}"),
                 (None, Target::Drop) => {

@@ -3,7 +3,7 @@
 use core::fmt::Write;
 
 use super::text::{decisions, plural};
-use super::{links, same_as, stages, target_name};
+use super::{joined_links, same_as, stages, target_name};
 use crate::compile::Plan;
 
 /// What became of the instance or processor called `name`: its processors,
@@ -80,7 +80,7 @@ pub fn explain(plan: &Plan, name: &str) -> Option<String> {
         if effects.cycles > 0 {
             let _ = writeln!(out, "  about {} cycles per packet", effects.cycles);
         }
-        for (label, target) in links(&plan.graph, number) {
+        for (label, target) in joined_links(&plan.graph, number) {
             let _ = writeln!(out, "  {label} → {}", target_name(&plan.graph, target));
         }
     }

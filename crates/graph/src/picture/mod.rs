@@ -57,6 +57,21 @@ fn links(graph: &Graph, number: usize) -> Vec<(String, Target)> {
     links
 }
 
+/// The same with all labels of one target together.
+fn joined_links(graph: &Graph, number: usize) -> Vec<(String, Target)> {
+    let mut joined: Vec<(String, Target)> = Vec::new();
+    for (label, target) in links(graph, number) {
+        match joined.iter_mut().find(|(_, known)| *known == target) {
+            Some((labels, _)) => {
+                labels.push_str(", ");
+                labels.push_str(&label);
+            }
+            None => joined.push((label, target)),
+        }
+    }
+    joined
+}
+
 /// The stages of a plan with their numbers, from 1; those side by side have a
 /// letter behind it.
 fn stages(plan: &Plan) -> Vec<(String, &PlannedStage)> {

@@ -6,7 +6,7 @@ use core::fmt::Write;
 use weir_nf::host::Target;
 
 use super::text::about;
-use super::{links, same_as, stages, target_node};
+use super::{joined_links, same_as, stages, target_node};
 use crate::compile::{Graph, Plan};
 
 /// Sizes, in SVG's units.
@@ -107,7 +107,7 @@ impl Layout {
                 }
             }
             let from = column.get(number).copied().unwrap_or(0);
-            for (_, target) in links(graph, number) {
+            for (_, target) in joined_links(graph, number) {
                 if let Some(other) = target_node(target)
                     && let Some(place) = column.get_mut(other)
                 {
@@ -146,7 +146,7 @@ impl Layout {
         let height = deepest as f64 * (BOX_HEIGHT + ROW_GAP) + 2.0 * ROW_GAP;
         let mut ends_used = [false; 2];
         for number in 0..n {
-            for (_, target) in links(graph, number) {
+            for (_, target) in joined_links(graph, number) {
                 match target {
                     Target::Out => ends_used[0] = true,
                     Target::Drop => ends_used[1] = true,
@@ -170,7 +170,7 @@ impl Layout {
                 continue;
             };
             let from = (dx + x + width, dy + y + BOX_HEIGHT / 2.0);
-            for (label, target) in links(graph, number) {
+            for (label, target) in joined_links(graph, number) {
                 let to = match (target_node(target), target) {
                     (Some(other), _) => match self.boxes.get(other) {
                         Some(&(x, y, _)) => (dx + x, dy + y + BOX_HEIGHT / 2.0),
@@ -300,8 +300,16 @@ fn arrow(out: &mut String, from: (f64, f64), to: (f64, f64), label: &str) {
             "<text x=\"{middle:.0}\" y=\"{:.0}\" font-size=\"11\" text-anchor=\"middle\" \
              fill=\"#444\">{}</text>",
             (from.1 + to.1) / 2.0 + bow * 1.4 - 4.0,
-            escaped(label)
+            escaped(&short(label))
         );
+    }
+}
+
+/// The first of several labels, so that they fit between boxes.
+fn short(labels: &str) -> String {
+    match labels.split_once(", ") {
+        Some((first, _)) => format!("{first} …"),
+        None => labels.to_owned(),
     }
 }
 

@@ -108,7 +108,7 @@ as it runs
     └─ app/urls  url-validator
 
 why
-  ✓ consolidate  app/check, fw/check: the same work
+  ✓ consolidate  app/check: the same work
   – parallelise  fw/sort: it labels packets
 ";
     assert_eq!(text, expected);

@@ -4,7 +4,7 @@ use core::fmt::Write;
 
 use weir_nf::host::Target;
 
-use super::{called, links, same_as, stages, target_name};
+use super::{called, joined_links, same_as, stages, target_name};
 use crate::compile::{Balance, Decision, Graph, Plan, PlannedStage, Step};
 
 /// The plan as a tree of stages and processors, the chain as written before
@@ -56,12 +56,16 @@ pub fn text(plan: &Plan) -> String {
 /// Decisions, a line each.
 pub(super) fn decisions<'a>(out: &mut String, list: impl Iterator<Item = &'a Decision>) {
     for decision in list {
+        // The sentence names the others.
+        let about = match decision.about.first() {
+            None => String::new(),
+            Some(name) => format!("{name}: "),
+        };
         let _ = writeln!(
             out,
-            "  {} {:<11}  {}: {}",
+            "  {} {:<11}  {about}{}",
             if decision.done { "✓" } else { "–" },
             decision.pass.name(),
-            decision.about.join(", "),
             decision.why
         );
     }
@@ -124,7 +128,7 @@ fn processors(out: &mut String, graph: &Graph, numbers: &[usize], indent: &str) 
             node.name, "", node.kind
         );
         let next_here = numbers.get(place + 1).copied();
-        let shown: Vec<(String, Target)> = links(graph, number)
+        let shown: Vec<(String, Target)> = joined_links(graph, number)
             .into_iter()
             .filter(|(label, target)| {
                 // The plain way on needs no line.

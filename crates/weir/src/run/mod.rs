@@ -1,8 +1,8 @@
 //! `weir run`: packets from ports through chains to ports.
 
+mod audit;
 mod cluster;
 mod cluster_summary;
-mod costs;
 mod dispatch;
 mod events;
 mod line;
@@ -21,16 +21,17 @@ use std::time::Instant;
 use weir_io::port::{MergedInput, Received};
 use weir_nf::host::{Kind, Stage};
 use weir_packet::{FramePool, MemoryLayout, PacketMemory};
-use weir_runtime::{Runtime, RuntimeConfig};
+use weir_runtime::{Lie, Runtime, RuntimeConfig};
 
 use crate::args::{Format, Run};
 use crate::exit::{Exit, Failure};
 use crate::{Outcome, chains, driver, output, seed};
 
+use audit::Audit;
 use dispatch::Dispatcher;
 use events::EventFile;
 use ports::{Also, Ports};
-use summary::{Ended, Summary};
+use summary::{Ended, More, Summary};
 
 /// Packets taken from the inputs at a time.
 const BATCH: usize = 64;
@@ -111,14 +112,24 @@ pub(crate) fn run(args: &Run, kinds: &[Kind]) -> Outcome {
     for (report, chain) in reports.iter_mut().zip(&file.chains) {
         pipeline::in_order_of(report, chain);
     }
+    let lies: Vec<Lie> = engine
+        .runtimes
+        .iter()
+        .flat_map(Runtime::lies)
+        .cloned()
+        .collect();
+    let mut more: Vec<Box<dyn More>> = vec![Box::new(plan::PlanSummary::of(&plans))];
+    if args.audit {
+        more.push(Box::new(Audit(lies.clone())));
+    }
     let of_run = Ended {
         reports,
         inputs: counters.collect(),
         outputs: engine.outputs.counters(),
         refused: engine.dispatcher.refused,
         elapsed,
-        more: vec![Box::new(plan::PlanSummary::of(&plans))],
-        warnings: Vec::new(),
+        more,
+        warnings: audit::warnings(&lies),
     };
     print(args, &ports, Summary::of(of_run, &ports, seed))?;
     ended?;

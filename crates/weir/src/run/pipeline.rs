@@ -2,13 +2,14 @@
 
 use weir_graph::ChainFile;
 use weir_io::port::MergedInput;
-use weir_runtime::{Report, RuntimeConfig};
+use weir_runtime::{Lie, Report, RuntimeConfig};
 
 use crate::Outcome;
 use crate::args::Run;
 use crate::driver::{ChainPlan, Pace, Pipeline, PipelineSettings};
 use crate::exit::Exit;
 
+use super::audit::{self, Audit};
 use super::line::{Line, failure};
 use super::plan::PlanSummary;
 use super::ports::Ports;
@@ -45,7 +46,12 @@ pub(super) fn run(
         let warning = format!("{leaked} frames were not given back: this is a bug of weir");
         of_run.warnings.push(warning);
     }
+    let lies: Vec<Lie> = end.chains.iter().flat_map(|c| &c.lies).cloned().collect();
+    of_run.warnings.extend(audit::warnings(&lies));
     of_run.more.push(Box::new(plan.with(&end)));
+    if args.audit {
+        of_run.more.push(Box::new(Audit(lies)));
+    }
     print(args, ports, Summary::of(of_run, ports, config.seed))?;
     ended?;
     Ok(Exit::Done)

@@ -1,26 +1,24 @@
 //! From chains to plans: what the command line asks of the compiler, and what
 //! the summary says of the result.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
-use weir_graph::compile::{Flags, Mode, Options, Plan, PlannedStage, Step, compile};
+use weir_graph::compile::{Flags, Mode, Options, Plan, PlannedStage, Step};
 use weir_graph::{Chain, ChainFile};
 use weir_nf::host::Stage;
 
 use crate::args::Run;
 use crate::driver::{ChainPlan, PipelineEnd, ThreadCounts};
 use crate::exit::Failure;
+use crate::plan::{compile_with, costs};
 
-use super::costs;
 use super::summary::More;
 use super::table::thousands;
 
 /// Compiles the chains of a file as the command line asks.
 pub(super) fn plans(args: &Run, file: &ChainFile) -> Result<Vec<ChainPlan>, Failure> {
-    let costs = args.costs.as_deref().map(costs::read).transpose()?;
-    let several = file.chains.len() > 1;
+    let costs = costs(args.costs.as_deref(), file)?;
     // Runtimes behind a switch and workers have a chain each, as a whole.
     let whole = match (args.runtimes, args.workers) {
         (Some(_), _) => Some("--runtimes"),
@@ -28,16 +26,14 @@ pub(super) fn plans(args: &Run, file: &ChainFile) -> Result<Vec<ChainPlan>, Fail
         _ => None,
     };
     let mut plans = Vec::new();
-    for chain in &file.chains {
-        let of_chain =
-            |all: &BTreeMap<String, u32>| costs::of_chain(all, &chain.stage.chain, several);
+    for (chain, cycles) in file.chains.iter().zip(costs) {
         let flags = Flags {
             mode: args.plan,
             passes: args.passes,
             cores: (!args.cores.is_empty() && whole.is_none()).then(|| args.cores.clone()),
-            cycles: costs.as_ref().map(of_chain).unwrap_or_default(),
+            cycles,
         };
-        let mut options = options_of(chain).with(&flags);
+        let mut options = chain.plan.clone().with(&flags);
         if let Some(option) = whole {
             if options.mode == Mode::Pipeline {
                 let help = match args.plan {
@@ -60,25 +56,8 @@ pub(super) fn plans(args: &Run, file: &ChainFile) -> Result<Vec<ChainPlan>, Fail
     Ok(plans)
 }
 
-/// What the chain file asks of the compiler.
-fn options_of(_chain: &Chain) -> Options {
-    Options::default()
-}
-
 fn plan(chain: &Chain, options: &Options) -> Result<ChainPlan, Failure> {
-    let name = &chain.stage.chain;
-    let plan = compile(name, &chain.graph, options).map_err(|faults| {
-        let lines = faults.iter().map(|fault| {
-            let help = fault.help.iter();
-            let help = help.map(|help| format!("\n  = help: {help}"));
-            format!(
-                "error: the plan of chain {name}: {}{}",
-                fault.message,
-                help.collect::<String>()
-            )
-        });
-        Failure::chain(lines.collect::<Vec<_>>().join("\n"))
-    })?;
+    let plan = compile_with(chain, options)?;
     let stages = plan
         .stages(&chain.stage)
         .map_err(|error| Failure::chain(format!("error: {error}")))?;

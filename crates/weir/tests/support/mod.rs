@@ -4,6 +4,10 @@
 #![allow(dead_code)]
 
 pub(crate) mod compare;
+pub(crate) mod dice;
+pub(crate) mod inputs;
+pub(crate) mod planned;
+pub(crate) mod scene;
 
 use std::ffi::OsStr;
 use std::fs::File;

@@ -3,13 +3,14 @@
 //!
 //! A frame of notices speaks of many flows, so each instance gets it: the
 //! frame itself goes to the first, copies to the others, in order with each
-//! one's packets. The copies end behind the instances.
+//! one's packets. Behind the instances it goes on when all are through with it:
+//! so it stays behind the packets that were before it, and before those that
+//! were behind it, whichever instance they went through. The copies end there.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
-use weir_io::stage::{
-    LanePorts, Lender, MergeAny, Refused, StageInput, StageOutput, WayHome, point,
-};
+use weir_io::stage::{LanePorts, Lender, Refused, StageInput, StageOutput, WayHome, point};
 use weir_packet::{Frame, FrameKind, FramePool, PacketMemory, Place};
 
 /// The ports of a stage whose instances each have their flows.
@@ -37,7 +38,11 @@ pub(super) fn by_flow(instances: usize, places: usize, pool: FramePool) -> ByFlo
             room: 0,
             ready: Vec::new(),
         });
-        from.push(Box::new(from_instance) as Box<dyn StageInput>);
+        from.push(Back {
+            input: Box::new(from_instance),
+            frames: VecDeque::new(),
+            taken: Vec::new(),
+        });
     }
     let spread = Spread {
         ways: to,
@@ -47,7 +52,7 @@ pub(super) fn by_flow(instances: usize, places: usize, pool: FramePool) -> ByFlo
         counted: 0,
     };
     let gather = Gather {
-        lanes: MergeAny::new(from),
+        lanes: from,
         memory,
         home,
     };
@@ -174,28 +179,87 @@ impl StageOutput for Spread {
 /// Behind the instances.
 #[derive(Debug)]
 struct Gather {
-    lanes: MergeAny,
+    lanes: Vec<Back>,
     memory: Arc<PacketMemory>,
     home: WayHome,
+}
+
+#[derive(Debug)]
+struct Back {
+    input: Box<dyn StageInput>,
+    /// What was taken out of the ring; nothing more is while a notice is first.
+    frames: VecDeque<Frame>,
+    taken: Vec<Frame>,
+}
+
+impl Back {
+    /// Moves packets up to the next notice to `into`, at most `max` of them.
+    fn packets(&mut self, memory: &PacketMemory, into: &mut Vec<Frame>, max: usize) {
+        if self.frames.is_empty() {
+            self.input.take(&mut self.taken, max);
+            self.frames.extend(self.taken.drain(..));
+        }
+        for _ in 0..max {
+            let packet = |frame: &mut Frame| !memory.meta(frame).kind.is_notice();
+            match self.frames.pop_front_if(packet) {
+                Some(frame) => into.push(frame),
+                None => return,
+            }
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.frames.is_empty() && self.input.is_over()
+    }
+
+    /// True where a notice is first, or nothing will ever be.
+    fn is_through(&self, memory: &PacketMemory) -> bool {
+        match self.frames.front() {
+            Some(frame) => memory.meta(frame).kind.is_notice(),
+            None => self.input.is_over(),
+        }
+    }
 }
 
 impl StageInput for Gather {
     fn take(&mut self, into: &mut Vec<Frame>, max: usize) -> usize {
         let before = into.len();
-        self.lanes.take(into, max);
-        let copy = |frame: &mut Frame| self.memory.meta(frame).kind == FrameKind::NoticeCopy;
-        for frame in into.extract_if(before.., copy) {
-            self.home.send(frame);
+        loop {
+            for lane in &mut self.lanes {
+                let room = max.saturating_sub(into.len() - before);
+                lane.packets(&self.memory, into, room);
+            }
+            let through = self.lanes.iter().all(|lane| lane.is_through(&self.memory));
+            if into.len() - before >= max || !through {
+                break;
+            }
+            let mut told = false;
+            for lane in &mut self.lanes {
+                let Some(frame) = lane.frames.pop_front() else {
+                    continue;
+                };
+                told = true;
+                match self.memory.meta(&frame).kind {
+                    FrameKind::NoticeCopy => self.home.send(frame),
+                    _ => into.push(frame),
+                }
+            }
+            if !told {
+                break;
+            }
         }
         into.len() - before
     }
 
     fn waiting(&self) -> usize {
-        self.lanes.waiting()
+        let lanes = self.lanes.iter();
+        lanes
+            .map(|lane| lane.frames.len() + lane.input.waiting())
+            .sum()
     }
 
     fn is_over(&self) -> bool {
-        self.lanes.is_over()
+        self.lanes.iter().all(Back::is_over)
     }
 }
 
@@ -240,8 +304,17 @@ mod tests {
             lane.output.give(&mut got);
         }
         let mut out = Vec::new();
-        while ports.behind.take(&mut out, 16) > 0 {}
+        while ports.behind.take(&mut out, 4) > 0 {}
         assert_eq!(out.len(), 30, "copies of notices end here");
+        // None has passed a notice.
+        let metas: Vec<FrameMeta> = out.iter().map(|f| *pool.memory().meta(f)).collect();
+        for (at, notice) in metas.iter().enumerate() {
+            if notice.kind.is_notice() {
+                let (before, behind) = (&metas[..at], &metas[at..]);
+                assert!(before.iter().all(|m| m.sequence < notice.sequence));
+                assert!(behind.iter().all(|m| m.sequence >= notice.sequence));
+            }
+        }
         pool.give_all(&mut out);
         pool.join(ports.front.close().unwrap().into_pool());
         assert_eq!(pool.outstanding(), 0);

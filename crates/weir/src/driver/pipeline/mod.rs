@@ -21,7 +21,7 @@ use weir_io::stage::{Lender, Refused, StageInput, StageOutput};
 use weir_io::{Idle, IdlePolicy};
 use weir_nf::host::{FlowOptions, Stage};
 use weir_packet::{Frame, FramePool, MemoryLayout, PacketMemory, Time};
-use weir_runtime::{Report, Rest, Role, Runtime, RuntimeConfig};
+use weir_runtime::{Lie, Report, Rest, Role, Runtime, RuntimeConfig};
 
 use super::cluster::ClusterError;
 use super::crew::{Crew, EventBox, cause_of};
@@ -102,6 +102,8 @@ pub struct ChainEnd {
     pub report: Report,
     /// Per thread, in the order of the steps; the calling one's first.
     pub threads: Vec<ThreadCounts>,
+    /// What functions did against their descriptors, with an audit.
+    pub lies: Vec<Lie>,
 }
 
 /// What plans did.
@@ -420,16 +422,14 @@ impl Seat {
     /// next one. True where something was done.
     fn pump(&mut self, pool: &mut FramePool, events: &EventBox, out: &mut Vec<Frame>) -> bool {
         let mut worked = false;
-        let before = self.done.len();
-        if self.behind.is_none() || before == 0 {
-            if !self.input.is_empty() || self.runtime.waits_for_frames() {
-                let start = Instant::now();
-                let waiting = self.input.len();
-                self.runtime.process(pool, &mut self.input, &mut self.done);
-                events.put(self.runtime.events());
-                self.busy += start.elapsed();
-                worked = waiting > self.input.len() || !self.done.is_empty();
-            }
+        let something = !self.input.is_empty() || self.runtime.waits_for_frames();
+        if self.done.is_empty() && something {
+            let start = Instant::now();
+            let waiting = self.input.len();
+            self.runtime.process(pool, &mut self.input, &mut self.done);
+            events.put(self.runtime.events());
+            self.busy += start.elapsed();
+            worked = waiting > self.input.len() || !self.done.is_empty();
         }
         match &mut self.behind {
             None => out.append(&mut self.done),
@@ -481,6 +481,7 @@ impl Seat {
                 busy: self.busy,
                 is_stage: true,
             }],
+            lies: self.runtime.lies().to_vec(),
         };
         let Some(mut behind) = self.behind.take() else {
             return end;
@@ -504,6 +505,7 @@ impl Seat {
                     busy: thread.busy,
                     is_stage: member.is_stage,
                 });
+                end.lies.append(&mut thread.lies);
                 lenders.extend(thread.lender.take());
                 if let Some(theirs) = thread.pool.take() {
                     pool.join(theirs);

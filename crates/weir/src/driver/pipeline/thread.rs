@@ -10,7 +10,7 @@ use weir_io::stage::{Lender, Refused, StageInput, StageOutput};
 use weir_io::{Idle, IdlePolicy};
 use weir_nf::host::Stage;
 use weir_packet::{Frame, FramePool, PacketMemory, Time};
-use weir_runtime::{Report, Runtime, RuntimeConfig};
+use weir_runtime::{Lie, Report, Runtime, RuntimeConfig};
 
 use super::super::crew::EventBox;
 use super::super::spares::{self, TheirSpares};
@@ -47,6 +47,7 @@ pub(super) struct StageWork {
 #[derive(Debug, Default)]
 pub(super) struct StageEnd {
     pub(super) report: Option<Report>,
+    pub(super) lies: Vec<Lie>,
     pub(super) refused: Refused,
     pub(super) busy: Duration,
     pub(super) pool: Option<FramePool>,
@@ -185,6 +186,7 @@ pub(super) fn run(plan: StagePlan) -> Result<StageEnd, String> {
         let Engine { runtime, pool, .. } = &mut engine;
         runtime.finish_with(pool, Time::ZERO, |log| events.put(log));
         end.report = Some(engine.runtime.report());
+        end.lies = engine.runtime.lies().to_vec();
         end.pool = Some(engine.pool);
     }
     Ok(end)

@@ -1,0 +1,128 @@
+//! A function that panics ends a run of several threads with its name; nothing
+//! hangs.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use weir::driver::{
+    ChainPlan, ClusterError, Crew, Pace, Pipeline, PipelineSettings, Workers, WorkersSettings,
+};
+use weir_functions::nop::Settings;
+use weir_graph::compile::{Mode, Options, Parallel, compile};
+use weir_io::port::{PortSpec, Received};
+use weir_nf::Sources;
+use weir_nf::host::Kind;
+use weir_nf::prelude::*;
+use weir_runtime::RuntimeConfig;
+
+static SEEN: AtomicU32 = AtomicU32::new(0);
+
+/// Panics when all of its kind have seen a thousand packets.
+#[derive(Debug)]
+struct Bad;
+
+impl NetworkFunction for Bad {
+    type Settings = Settings;
+    type State = ();
+    type Stats = ();
+
+    const DESCRIPTOR: Descriptor = Descriptor {
+        needs: Needs::Flow,
+        ..Descriptor::new("bad", "panics")
+    };
+
+    fn new(_: Settings, _: &mut SetUp<'_>) -> Result<Bad, SettingsError> {
+        Ok(Bad)
+    }
+
+    fn process(&self, _: &mut Packet<'_>, _: &mut Flow<'_, Self>, _: &mut Context<'_>) -> Verdict {
+        let seen = SEEN.fetch_add(1, Ordering::Relaxed);
+        assert!(seen < 1_000, "a thousand is enough");
+        Verdict::Pass
+    }
+}
+
+struct Nothing;
+
+impl Sources for Nothing {
+    fn text(&mut self, name: &str) -> Result<String, String> {
+        Err(format!("there is no {name}"))
+    }
+}
+
+fn chain() -> weir_graph::Chain {
+    let mut kinds = weir_functions::kinds().to_vec();
+    kinds.push(Kind::of::<Bad>());
+    let input = weir_graph::Input {
+        name: "chain.yaml",
+        text: "chain: c\nflows: {max: 1000}\nnfs: [flow-nop, bad, nop]\n",
+        kinds: &kinds,
+        overrides: &[],
+        seed: 1,
+    };
+    weir_graph::load(&input, &mut Nothing)
+        .unwrap()
+        .chains
+        .remove(0)
+}
+
+/// Drives until it fails, which it must soon.
+fn failure(crew: &mut impl Crew) -> ClusterError {
+    let spec: (Option<&str>, PortSpec) = PortSpec::parse("gen:flows=10,packets=1000000").unwrap();
+    let mut input = spec.1.open_input(0, Side::Inside).unwrap();
+    let (mut frames, mut out, mut events) = (Vec::new(), Vec::new(), Vec::new());
+    let start = Instant::now();
+    let mut ended = false;
+    while start.elapsed() < Duration::from_secs(30) {
+        let room = crew.room().min(64);
+        if ended {
+            crew.stop();
+        } else if room > 0 {
+            let received = input.receive(crew.pool(), &mut frames, room);
+            ended = !matches!(received, Ok(Received::More));
+            crew.take(0, &mut frames);
+        }
+        if let Err(error) = crew.step(&mut out, &mut events, true) {
+            return error;
+        }
+        crew.pool().give_all(&mut out);
+        assert!(!crew.is_over(), "it ended well");
+    }
+    panic!("it hangs");
+}
+
+#[test]
+fn of_a_stage() {
+    let chain = chain();
+    let options = Options {
+        mode: Mode::Pipeline,
+        parallel: Parallel::Never,
+        ..Options::default()
+    };
+    let plan = compile("c", &chain.graph, &options).unwrap();
+    let stages = plan.stages(&chain.stage).unwrap();
+    assert_eq!(stages.len(), 3);
+    let settings = PipelineSettings {
+        pace: Pace::default(),
+        engine: RuntimeConfig::default(),
+    };
+    let mut crew = Pipeline::start(vec![ChainPlan { plan, stages }], settings).unwrap();
+    let error = failure(&mut crew).to_string();
+    for part in ["stage 2 (bad)", "died of a bug", "a thousand is enough"] {
+        assert!(error.contains(part), "{error}");
+    }
+}
+
+#[test]
+fn of_a_worker() {
+    let settings = WorkersSettings {
+        workers: 2,
+        cores: Vec::new(),
+        engine: RuntimeConfig::default(),
+    };
+    let mut crew = Workers::start(&[chain().stage], &settings).unwrap();
+    let error = failure(&mut crew).to_string();
+    for part in ["worker ", "died of a bug", "a thousand is enough"] {
+        assert!(error.contains(part), "{error}");
+    }
+}

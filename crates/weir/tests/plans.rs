@@ -1,0 +1,248 @@
+//! `weir run --plan`: the command line of plans.
+
+mod support;
+
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use support::compare::{same, through, through_all};
+use support::{Folder, capture, example, number, run, run_json, weir};
+
+const TRAFFIC: &str =
+    "gen:flows=300,packets=20000,proto=tcp:70/udp:30,payload=http,size=400,seed=5";
+
+fn stages(summary: &serde_json::Value, chain: &str) -> usize {
+    let steps = summary["plan"][chain]["steps"].as_array().unwrap();
+    steps
+        .iter()
+        .map(|s| s["stages"].as_array().unwrap().len())
+        .sum()
+}
+
+#[test]
+fn a_pipeline_comes_out_as_one_core_does() {
+    for (name, chain) in [
+        ("http.yaml", "http"),
+        ("webedge.yaml", "webedge"),
+        ("edge.yaml", "edge"),
+    ] {
+        let file = example(name);
+        let rtc = through(&file, TRAFFIC, &["--plan", "rtc", "--passes", "none"]);
+        assert_eq!(stages(&rtc.summary, chain), 1);
+        for more in [
+            &[][..],
+            &["--passes", "none"],
+            &["--passes", "consolidate,hoist"],
+            &["--cores", "0"],
+            &["--cores", "0,0"],
+            &["--yield-after", "0", "--prefetch", "0"],
+            &["--yield-after", "1", "--prefetch", "64"],
+        ] {
+            let args = [&["--plan", "pipeline"][..], more].concat();
+            let with = through(&file, TRAFFIC, &args);
+            same(&rtc, &with, &format!("{name} {more:?}"));
+            let one_core = more.first() == Some(&"--cores");
+            assert!(
+                one_core || stages(&with.summary, chain) > 1,
+                "{name} {more:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn chains_of_two_sides_and_several_chains_have_pipelines_too() {
+    let inputs = [
+        format!("lan={}", capture("edge-inside.pcap")),
+        format!("wan={}", capture("edge-outside.pcap")),
+    ];
+    let inputs: Vec<&str> = inputs.iter().map(String::as_str).collect();
+    let edge = example("edge.yaml");
+    let rtc = through_all(&edge, &inputs, &["--plan", "rtc"]);
+    let with = through_all(&edge, &inputs, &["--plan", "pipeline"]);
+    same(&rtc, &with, "edge");
+
+    let chains = example("two-chains.yaml");
+    let input = format!("lan={}", capture("mixed.pcapng"));
+    let args = |plan| run_json(&chains, &["--in", &input, "--seed", "1", "--plan", plan]);
+    let (rtc, with) = (args("rtc"), args("pipeline"));
+    for field in ["packets_in", "packets_out", "drops", "flows", "malformed"] {
+        assert_eq!(rtc[field], with[field], "{field}");
+    }
+    let names = |summary: &serde_json::Value| -> Vec<String> {
+        summary["nfs"]
+            .as_object()
+            .unwrap()
+            .keys()
+            .cloned()
+            .collect()
+    };
+    assert_eq!(names(&rtc), names(&with));
+}
+
+#[test]
+fn the_summary_says_what_ran() {
+    let args = ["--in", TRAFFIC, "--plan", "pipeline"];
+    let summary = run_json(&example("http.yaml"), &args);
+    let steps = summary["plan"]["http"]["steps"].as_array().unwrap();
+    assert_eq!(steps.len(), 2, "{summary}");
+    assert_eq!(steps[1]["stages"][0]["functions"][0], "url-counter");
+    for step in steps {
+        assert!(step["stages"][0]["busy_s"].as_f64().unwrap() > 0.0);
+        assert!(step["stages"][0]["refused_packets"].is_u64());
+    }
+    let chain = example("http.yaml");
+    let text = run([
+        "run", &chain, "--in", TRAFFIC, "--plan", "pipeline", "--quiet",
+    ]);
+    assert!(text.out.contains("stages of http"), "{}", text.out);
+    let text = run(["run", &chain, "--in", TRAFFIC, "--quiet"]);
+    assert!(!text.out.contains("stages of http"), "{}", text.out);
+}
+
+#[test]
+fn runtimes_and_workers_take_a_plan_of_one_stage_only() {
+    let chain = example("http.yaml");
+    for way in ["--runtimes", "--workers"] {
+        for plan in ["rtc", "auto"] {
+            let args = ["--in", TRAFFIC, way, "2", "--plan", plan];
+            assert_eq!(number(&run_json(&chain, &args), "/packets_in"), 20_000);
+        }
+        let args = [
+            "run", &chain, "--in", TRAFFIC, way, "2", "--plan", "pipeline",
+        ];
+        let ran = run(args);
+        assert_eq!(ran.code, 2, "{}", ran.err);
+        assert!(
+            ran.err.contains(way) && ran.err.contains("pipeline"),
+            "{}",
+            ran.err
+        );
+    }
+}
+
+#[test]
+fn costs_come_from_a_summary() {
+    let folder = Folder::new();
+    let chain = example("http.yaml");
+    let ran = run([
+        "run", &chain, "--in", TRAFFIC, "--quiet", "--output", "json",
+    ]);
+    let costs = folder.write("costs.json", &ran.out);
+    let args = ["--in", TRAFFIC, "--plan", "pipeline", "--costs", &costs];
+    let summary = run_json(&chain, &args);
+    let measured = ran.json()["nfs"]["url-counter"]["cycles_per_packet"]
+        .as_f64()
+        .unwrap();
+    let stage = &summary["plan"]["http"]["steps"][1]["stages"][0];
+    // With what the stage itself costs.
+    assert!(
+        number(stage, "/cycles") as f64 >= measured.floor(),
+        "{stage} {measured}"
+    );
+    for (text, part) in [
+        ("", "costs.json"),
+        ("{}", "`nfs`"),
+        ("{\"nfs\": {\"a\": 1}}", "`a`"),
+    ] {
+        let costs = folder.write("costs.json", text);
+        let ran = run(["run", &chain, "--in", TRAFFIC, "--costs", &costs]);
+        assert_eq!(ran.code, 3, "{}", ran.err);
+        assert!(ran.err.contains(part), "{}", ran.err);
+    }
+    let ran = run(["run", &chain, "--in", TRAFFIC, "--costs", "nowhere.json"]);
+    assert_eq!(ran.code, 1, "{}", ran.err);
+}
+
+#[test]
+fn what_can_not_be_is_an_error() {
+    let chain = example("http.yaml");
+    for (code, args, part) in [
+        (2, &["--plan", "nonsense"][..], "nonsense"),
+        (2, &["--passes", "hoits"], "hoist"),
+        (2, &["--cores", "x"], "--cores"),
+        (2, &["--yield-after", "x"], "--yield-after"),
+        (2, &["--prefetch", "1000"], "--prefetch"),
+        (1, &["--plan", "pipeline", "--cores", "0,1000"], "core 1000"),
+        (1, &["--plan", "pipeline", "--cores", "1000,0"], "core 1000"),
+        (1, &["--plan", "rtc", "--cores", "1000"], "core 1000"),
+        (2, &["--audit", "--workers", "2"], "--workers"),
+    ] {
+        let all = ["run", &chain, "--in", "gen:packets=10", "--quiet"];
+        let ran = run(all.iter().chain(args));
+        assert_eq!(ran.code, code, "{args:?}: {}", ran.err);
+        assert!(ran.err.contains(part), "{args:?}: {}", ran.err);
+    }
+}
+
+#[test]
+fn an_audit_finds_no_lies_in_the_stock() {
+    for plan in ["rtc", "pipeline"] {
+        for name in ["webedge.yaml", "monitor.yaml", "http.yaml"] {
+            let input = capture("attack.pcap");
+            let args = ["--in", &input, "--plan", plan, "--audit"];
+            let summary = run_json(&example(name), &args);
+            assert_eq!(summary["audit"].as_array().unwrap().len(), 0, "{summary}");
+        }
+    }
+}
+
+/// As without a plan: the signal ends the program at once, with all threads.
+#[test]
+fn an_interrupt_ends_a_pipeline() {
+    let args = [
+        "--in",
+        "gen:flows=10,packets=100000000000",
+        "--quiet",
+        "--plan",
+    ];
+    for plan in ["rtc", "pipeline"] {
+        let chain = example("http.yaml");
+        let all = ["run", &chain].into_iter().chain(args).chain([plan]);
+        let mut child = weir(all).stdout(Stdio::null()).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(300));
+        assert_eq!(child.try_wait().unwrap(), None, "{plan}: it runs");
+        let kill = std::process::Command::new("kill")
+            .args(["-INT", &child.id().to_string()])
+            .status();
+        assert!(kill.unwrap().success());
+        let start = Instant::now();
+        while child.try_wait().unwrap().is_none() {
+            assert!(
+                start.elapsed() < Duration::from_secs(10),
+                "{plan}: it hangs"
+            );
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+#[test]
+fn a_chain_file_says_how_it_is_cut() {
+    let folder = Folder::new();
+    let chain = |plan: &str| {
+        let nfs = "nfs: [size-histogram, monitor, http-classifier]\n";
+        folder.write("c.yaml", format!("chain: c\n{nfs}{plan}"))
+    };
+    let plain = chain("");
+    let written = through(&plain, TRAFFIC, &["--passes", "none"]);
+    let cut = "plan:\n  mode: pipeline\n  stages: [monitor]\n  instances: {monitor: 2}\n";
+    let planned = chain(cut);
+    let with = through(&planned, TRAFFIC, &[]);
+    same(&written, &with, cut);
+    let stage = &with.summary["plan"]["c"]["steps"][1]["stages"][0];
+    assert_eq!(stages(&with.summary, "c"), 2, "{stage}");
+    assert_eq!(
+        (
+            number(stage, "/instances"),
+            stage["functions"].as_array().unwrap().len()
+        ),
+        (2, 2)
+    );
+    // The command line goes before it.
+    let rtc = through(&planned, TRAFFIC, &["--plan", "rtc"]);
+    assert_eq!(stages(&rtc.summary, "c"), 1);
+    let ran = run(["run", &planned, "--in", TRAFFIC, "--workers", "2"]);
+    assert_eq!(ran.code, 2, "{}", ran.err);
+    assert!(ran.err.contains("`--plan rtc`"), "{}", ran.err);
+}
