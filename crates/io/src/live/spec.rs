@@ -6,7 +6,7 @@ use std::fmt;
 use weir_packet::{FramePool, MemoryLayout};
 
 use super::interface::Interface;
-use super::xdp::{self, SLOTS};
+use super::xdp;
 use super::{LiveOptions, LivePort, PacketPort, TapPort, XdpPort};
 use crate::port::PortError;
 
@@ -190,7 +190,7 @@ pub fn live_layout<'a>(
         let interface = Interface::find(&port.to_string(), interface)?;
         let queues = queues.unwrap_or(interface.queues).min(MOST_QUEUES);
         // What waits to be filled and to be sent.
-        layout.small_frames += (queues + 1) * SLOTS;
+        layout.small_frames += (queues + 1) * xdp::slots_for(queues);
         let bytes = xdp::chunk_for(interface.mtu).ok_or_else(|| {
             let message = format!(
                 "an MTU of {} is too large for AF_XDP: `ip link set {} mtu {}` or less",

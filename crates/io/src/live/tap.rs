@@ -11,7 +11,7 @@ use super::af_packet::Counts;
 use super::interface::{Interface, failure};
 use super::{LiveOptions, LivePort};
 use crate::port::{InputPort, OutputPort, PortCounters, PortError, Received};
-use crate::sys::interface::dropped_on_transmit;
+use crate::sys::interface::dropped;
 use crate::sys::tun;
 
 /// Octets beyond a small frame: the largest MTU that a TAP can have, and some.
@@ -67,7 +67,7 @@ impl TapPort {
             interface.set_up()?;
         }
         let made = if there { "" } else { ", made by this run" };
-        let dropped = dropped_on_transmit(name).unwrap_or(0);
+        let before = dropped(name).unwrap_or_default().transmitted;
         Ok(TapPort {
             mode: format!("TAP, MTU {}{made}", interface.mtu),
             interface,
@@ -79,11 +79,17 @@ impl TapPort {
             input: Counts::default(),
             output: Counts::default(),
             too_large: 0,
-            dropped: (dropped, dropped),
+            dropped: (before, before),
             full: 0,
             down: 0,
             refused: 0,
         })
+    }
+
+    /// The kernel's count of drops; the last one known where the interface was
+    /// moved away.
+    fn ask_drops(&self) -> u32 {
+        dropped(&self.interface.name).map_or(self.dropped.1, |now| now.transmitted)
     }
 
     /// An error where the interface is gone. One that was moved to another
@@ -194,7 +200,7 @@ impl InputPort for TapPort {
     }
 
     fn counters(&self) -> PortCounters {
-        let asked = dropped_on_transmit(&self.interface.name).unwrap_or(self.dropped.1);
+        let asked = self.ask_drops();
         let dropped = u64::from(asked.wrapping_sub(self.dropped.0));
         PortCounters {
             packets: self.input.packets,
@@ -281,8 +287,7 @@ impl LivePort for TapPort {
     }
 
     fn close(&mut self, pool: &mut FramePool) {
-        let asked = dropped_on_transmit(&self.interface.name);
-        self.dropped.1 = asked.unwrap_or(self.dropped.1);
+        self.dropped.1 = self.ask_drops();
         if let Some(frame) = self.ready.take() {
             pool.give(frame);
         }

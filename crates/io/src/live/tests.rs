@@ -82,6 +82,9 @@ fn frames_are_the_smallest_that_an_mtu_fits() {
     ] {
         assert_eq!(xdp::chunk_for(mtu), chunk, "{mtu}");
     }
+    for (queues, slots) in [(1, 4_096), (4, 4_096), (5, 2_048), (64, 256)] {
+        assert_eq!(xdp::slots_for(queues), slots, "{queues}");
+    }
     assert_eq!(live_layout([]).unwrap(), MemoryLayout::default());
 }
 

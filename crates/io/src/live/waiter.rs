@@ -5,9 +5,12 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// How long a driver looks for packets before it sleeps. A wake-up costs about
-/// as much, so a stream with smaller gaps never pays for one.
-const SPIN: Duration = Duration::from_micros(50);
+/// How long a driver looks for packets before it sleeps. Falling asleep and
+/// waking cost about as much, so a stream with smaller gaps never pays for
+/// them. It does not give way (`sched_yield`) meanwhile: whoever does so on a
+/// core with other work gets it back after their time slices, milliseconds
+/// later, while a sleeper is woken at once.
+const SPIN: Duration = Duration::from_micros(20);
 
 /// Decides between looking again and sleeping.
 #[derive(Debug, Default)]
@@ -25,18 +28,13 @@ impl Waiter {
         self.idle = None;
     }
 
-    /// Nothing was found. For a while it gives way to other threads of this
-    /// core and returns true: look again. Then it returns false: sleep.
+    /// Nothing was found. For a while it returns true: look again. Then it
+    /// returns false: sleep.
     #[inline]
     pub fn spin(&mut self) -> bool {
+        std::hint::spin_loop();
         let idle = *self.idle.get_or_insert_with(Instant::now);
-        let spins = idle.elapsed() < SPIN;
-        if spins {
-            // On a core that is shared, those who send would wait for the end
-            // of our time slice.
-            std::thread::yield_now();
-        }
-        spins
+        idle.elapsed() < SPIN
     }
 
     /// Sleeps until one of `fds` has something (an error is something), a

@@ -23,11 +23,15 @@ use super::interface::Interface;
 use super::{LiveOptions, LivePort, XdpMode};
 use crate::port::{InputPort, OutputPort, PortCounters, PortError, Received};
 use crate::sys::bpf::{Attach, Link, Program, SocketMap};
+use crate::sys::interface::dropped;
 use crate::sys::socket;
 use crate::sys::xsk::{KERNEL_HEADROOM, Xsk, XskSettings};
 
-/// Slots of each ring.
-pub(super) const SLOTS: u32 = 2_048;
+/// Slots of each ring: enough for some milliseconds in which the thread does
+/// not run.
+const SLOTS: u32 = 4_096;
+/// Slots of a port's receive rings together; their frames are pinned memory.
+const ALL_SLOTS: u32 = 4 * SLOTS;
 /// Octets of a chunk in front of the packet.
 const FRONT: u32 = META_BYTES as u32 + KERNEL_HEADROOM;
 /// Ethernet header with two tags.
@@ -44,6 +48,13 @@ pub(super) fn chunk_for(mtu: u32) -> Option<u32> {
     [2_048, 4_096]
         .into_iter()
         .find(|chunk| mtu.saturating_add(LINK_BYTES + FRONT) <= *chunk)
+}
+
+/// Slots of each ring of a port with so many queues.
+pub(super) fn slots_for(queues: u32) -> u32 {
+    let share = (ALL_SLOTS / queues.max(1)).min(SLOTS);
+    // A power of two that is no more.
+    1 << share.max(1).ilog2()
 }
 
 /// A queue's socket, and the frames that the kernel has of us.
@@ -66,6 +77,7 @@ pub struct XdpPort {
     link: Option<Link>,
     map: SocketMap,
     queues: Vec<Queue>,
+    slots: u32,
     /// The queue that is looked at first next time.
     next: usize,
     sequence: u64,
@@ -80,6 +92,8 @@ pub struct XdpPort {
     failed: u64,
     /// What the kernel counted, once the sockets are closed.
     last: [u64; 2],
+    /// What the interface had dropped when the port was opened.
+    dropped_before: u32,
 }
 
 impl XdpPort {
@@ -114,12 +128,13 @@ impl XdpPort {
         let map = SocketMap::new(wanted).map_err(fail)?;
         let program = Program::load(&map).map_err(fail)?;
         let (link, attached) = attach(&interface, &program, mode, &mut warnings)?;
+        let slots = slots_for(wanted);
         let mut sockets = Vec::new();
         for number in 0..wanted {
             let settings = XskSettings {
                 interface: interface.index,
                 queue: number,
-                slots: SLOTS,
+                slots,
                 transmit: number == 0,
                 copy: attached == Attach::Generic,
             };
@@ -156,6 +171,7 @@ impl XdpPort {
             mode,
             warnings,
             link: Some(link),
+            slots,
             queues: sockets,
             next: 0,
             sequence: 0,
@@ -168,6 +184,7 @@ impl XdpPort {
             too_long: 0,
             failed: 0,
             last: [0; 2],
+            dropped_before: dropped(name).unwrap_or_default().received,
             interface,
             options,
             map,
@@ -498,7 +515,7 @@ impl InputPort for XdpPort {
             let filled = read.and_then(|_| {
                 // Frames for what comes next.
                 self.bad_descriptors += queue.reap(pool)?;
-                if came || queue.filling.count() < (SLOTS / 2) as usize {
+                if came || queue.filling.count() < (self.slots / 2) as usize {
                     queue.fill(pool)?;
                     if queue.socket.fill.needs_wake_up() {
                         socket::wake_receiver(queue.socket.as_fd());
@@ -521,15 +538,19 @@ impl InputPort for XdpPort {
     }
 
     fn counters(&self) -> PortCounters {
-        let [dropped, _] = self.kernel_dropped();
+        let [in_sockets, _] = self.kernel_dropped();
+        let in_all = dropped(&self.interface.name).map_or(0, |now| {
+            u64::from(now.received.wrapping_sub(self.dropped_before))
+        });
         PortCounters {
             packets: self.input.packets,
             bytes: self.input.bytes,
             drops: PortCounters::dropped_for(&[
-                ("kernel_dropped", dropped),
+                ("kernel_dropped", in_sockets),
                 ("bad_descriptor", self.bad_descriptors),
             ]),
             dropped_bytes: self.input.dropped_bytes,
+            noticed: PortCounters::dropped_for(&[("interface_dropped", in_all)]),
             mode: Some(self.mode.clone()),
             ..PortCounters::default()
         }

@@ -135,9 +135,17 @@ fn named(name: &str) -> io::Result<libc::ifreq> {
     Ok(request)
 }
 
-/// Packets that the kernel dropped on their way out of an interface, modulo
-/// 2^32: for a TAP, those that nobody has read in time.
-pub(crate) fn dropped_on_transmit(name: &str) -> Option<u32> {
+/// Packets that an interface dropped, modulo 2^32.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Dropped {
+    /// On their way in, before anybody saw them.
+    pub(crate) received: u32,
+    /// On their way out: of a TAP, those that nobody has read in time.
+    pub(crate) transmitted: u32,
+}
+
+/// What the interface of this name has dropped; `None` where there is none.
+pub(crate) fn dropped(name: &str) -> Option<Dropped> {
     let mut first: *mut libc::ifaddrs = std::ptr::null_mut();
     // SAFETY: `first` is written with a list that is freed below.
     socket::check(unsafe { libc::getifaddrs(&raw mut first) }).ok()?;
@@ -155,8 +163,13 @@ pub(crate) fn dropped_on_transmit(name: &str) -> Option<u32> {
             let link = libc::c_int::from((*one.ifa_addr).sa_family) == libc::AF_PACKET;
             if link && CStr::from_ptr(one.ifa_name).to_bytes() == name.as_bytes() {
                 // `struct rtnl_link_stats` of an entry for a link: 32-bit
-                // numbers, of which the eighth counts drops on transmit.
-                found = Some(one.ifa_data.cast::<u32>().add(7).read_unaligned());
+                // numbers. The seventh and eighth count drops, the sixteenth
+                // what a card had no room for.
+                let number = |at| one.ifa_data.cast::<u32>().add(at).read_unaligned();
+                found = Some(Dropped {
+                    received: number(6).wrapping_add(number(15)),
+                    transmitted: number(7),
+                });
             }
         }
     }

@@ -254,3 +254,125 @@ impl<T: Copy> Consumer<T> {
         Ok(count)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::os::fd::{AsFd as _, FromRawFd as _};
+    use std::os::unix::fs::FileExt as _;
+
+    use super::*;
+
+    const SIZE: u32 = 4;
+    const AT: libc::xdp_ring_offset = libc::xdp_ring_offset {
+        producer: 0,
+        consumer: 64,
+        desc: 128,
+        flags: 68,
+    };
+
+    /// Memory that the test plays the kernel on.
+    fn memory() -> File {
+        // SAFETY: a name that ends in a zero; the descriptor is new.
+        let file = unsafe {
+            let fd = libc::memfd_create(c"ring".as_ptr(), libc::MFD_CLOEXEC);
+            assert!(fd >= 0);
+            File::from_raw_fd(fd)
+        };
+        file.set_len(4_096).unwrap();
+        file
+    }
+
+    fn set(file: &File, at: u64, value: u32) {
+        file.write_all_at(&value.to_ne_bytes(), at).unwrap();
+    }
+
+    fn get(file: &File, at: u64) -> u32 {
+        let mut bytes = [0; 4];
+        file.read_exact_at(&mut bytes, at).unwrap();
+        u32::from_ne_bytes(bytes)
+    }
+
+    #[test]
+    fn a_producer_fills_what_is_free_and_goes_round() {
+        let file = memory();
+        // Just before the index goes round.
+        for at in [AT.producer, AT.consumer] {
+            set(&file, at, u32::MAX - 1);
+        }
+        let mut ring = Producer::<u64>::new(file.as_fd(), 0, &AT, SIZE).unwrap();
+        assert_eq!(ring.free().unwrap(), 4);
+        for value in 10..14u64 {
+            assert!(ring.write(value));
+        }
+        assert!(!ring.write(14));
+        assert_eq!(get(&file, AT.producer), u32::MAX - 1, "not shown yet");
+        ring.publish();
+        assert_eq!(get(&file, AT.producer), 2);
+        assert_eq!((ring.waiting().unwrap(), ring.free().unwrap()), (4, 0));
+        set(&file, AT.consumer, 1);
+        assert_eq!(ring.free().unwrap(), 3);
+        assert!(ring.write(14));
+        // Slot 2 of 4 has the value that was written as number 2^32 - 2, and
+        // slot 2 again the newest.
+        assert_eq!(get(&file, AT.desc + 8 * 2), 14);
+        assert!(!ring.needs_wake_up());
+        set(&file, AT.flags, libc::XDP_RING_NEED_WAKEUP);
+        assert!(ring.needs_wake_up());
+    }
+
+    #[test]
+    fn a_consumer_reads_what_was_published_once() {
+        let file = memory();
+        let mut ring = Consumer::<u64>::new(file.as_fd(), 0, &AT, SIZE).unwrap();
+        for (slot, value) in (20..24u32).enumerate() {
+            set(&file, AT.desc + 8 * slot as u64, value);
+        }
+        let read = |ring: &mut Consumer<u64>, most| {
+            let mut all = Vec::new();
+            ring.read(most, |value| all.push(value)).map(|_| all)
+        };
+        assert_eq!(read(&mut ring, 9).unwrap(), []);
+        set(&file, AT.producer, 3);
+        assert_eq!(read(&mut ring, 2).unwrap(), [20, 21]);
+        assert_eq!(get(&file, AT.consumer), 2);
+        assert_eq!(read(&mut ring, 9).unwrap(), [22]);
+        assert_eq!(read(&mut ring, 9).unwrap(), []);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_an_error() {
+        let file = memory();
+        let mut fill = Producer::<u64>::new(file.as_fd(), 0, &AT, SIZE).unwrap();
+        let mut receive = Consumer::<u64>::new(file.as_fd(), 0, &AT, SIZE).unwrap();
+        // More is consumed than was produced, more produced than fits.
+        set(&file, AT.consumer, 1);
+        assert!(fill.free().is_err() && fill.waiting().is_err());
+        set(&file, AT.producer, SIZE + 1);
+        assert!(
+            receive
+                .read(1, |_| panic!("a slot that is not there"))
+                .is_err()
+        );
+        // Offsets that are no multiples, or beyond everything.
+        for at in [
+            libc::xdp_ring_offset { producer: 2, ..AT },
+            libc::xdp_ring_offset {
+                consumer: 4_093,
+                ..AT
+            },
+            libc::xdp_ring_offset {
+                flags: 1 << 40,
+                ..AT
+            },
+            libc::xdp_ring_offset { desc: 132, ..AT },
+            libc::xdp_ring_offset {
+                desc: u64::MAX - 8,
+                ..AT
+            },
+        ] {
+            assert!(Producer::<u64>::new(file.as_fd(), 0, &at, SIZE).is_err());
+        }
+        assert!(Consumer::<u64>::new(file.as_fd(), 0, &AT, 3).is_err());
+    }
+}
