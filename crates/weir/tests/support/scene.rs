@@ -97,7 +97,7 @@ pub(crate) const STOCK: &[Stock] = &[
                 ("default", "drop"),
                 (
                     "rules",
-                    "[accept tcp to any port 80 log name web, accept udp flags]",
+                    "[accept tcp to any port 80 log name web, accept udp]",
                 ),
             ],
             &[
@@ -488,7 +488,7 @@ impl Scene {
         for _ in 0..2 + dice.roll(4) {
             let way = dice.roll(12);
             let choice = match looking {
-                true => stock(dice.pick(&LOOKING), way),
+                true => stock(LOOKING[dice.roll(LOOKING.len())], way),
                 false => Choice::Stock(dice.roll(STOCK.len()), way),
             };
             // Those that only look are what passes are about.
