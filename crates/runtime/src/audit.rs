@@ -175,12 +175,7 @@ impl Runtime {
 }
 
 /// The verdict on packet `i`, if it is none that the function may give.
-fn wrong_verdict(
-    kind: &Descriptor,
-    drops: bool,
-    outcome: &Outcome,
-    i: usize,
-) -> Option<String> {
+fn wrong_verdict(kind: &Descriptor, drops: bool, outcome: &Outcome, i: usize) -> Option<String> {
     let bit = 1u64 << i;
     if outcome.dropped & bit != 0 {
         if !drops && !kind.drops.is_empty() {

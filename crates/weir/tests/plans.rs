@@ -216,3 +216,21 @@ fn an_interrupt_ends_a_pipeline() {
         }
     }
 }
+
+#[test]
+fn runtimes_under_a_switch_take_what_equal_functions_said() {
+    let office = example("office.yaml");
+    let none = through(&office, TRAFFIC, &["--passes", "none"]).whenever_noticed();
+    assert!(merged(&none.summary, "office") == 0, "{}", none.summary);
+    for runtimes in ["1", "3"] {
+        let args = ["--runtimes", runtimes, "--passes", "all"];
+        let with = through(&office, TRAFFIC, &args).whenever_noticed();
+        assert!(merged(&with.summary, "office") > 0, "{}", with.summary);
+        same(&none, &with, &format!("{runtimes} runtimes"));
+    }
+}
+
+fn merged(summary: &serde_json::Value, chain: &str) -> usize {
+    let same_as = &summary["plan"][chain]["same_as"];
+    same_as.as_object().map_or(0, serde_json::Map::len)
+}
