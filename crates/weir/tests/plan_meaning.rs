@@ -22,7 +22,7 @@ use weir_graph::Chain;
 use weir_graph::compile::{Options, Step, compile};
 
 /// Seeds of a run that is not told.
-const SEEDS: u64 = 250;
+const SEEDS: u64 = 200;
 /// Most time that they may take.
 const MOST: Duration = Duration::from_secs(40);
 /// Packets of a capture.
