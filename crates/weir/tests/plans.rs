@@ -246,3 +246,22 @@ fn a_chain_file_says_how_it_is_cut() {
     assert_eq!(ran.code, 2, "{}", ran.err);
     assert!(ran.err.contains("`--plan rtc`"), "{}", ran.err);
 }
+
+#[test]
+fn runtimes_under_a_switch_take_what_equal_functions_said() {
+    let office = example("office.yaml");
+    let none = through(&office, TRAFFIC, &["--passes", "none"]).whenever_noticed();
+    let all = run_json(&office, &["--in", TRAFFIC, "--passes", "all"]);
+    let merges = |summary| merged(summary, "office");
+    assert_eq!((merges(&none.summary), merges(&all)), (0, 3));
+    for runtimes in ["1", "3"] {
+        let args = ["--runtimes", runtimes, "--passes", "all"];
+        let with = through(&office, TRAFFIC, &args).whenever_noticed();
+        same(&none, &with, &format!("{runtimes} runtimes"));
+    }
+}
+
+fn merged(summary: &serde_json::Value, chain: &str) -> usize {
+    let same_as = &summary["plan"][chain]["same_as"];
+    same_as.as_object().map_or(0, serde_json::Map::len)
+}

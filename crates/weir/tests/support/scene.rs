@@ -32,7 +32,7 @@ const HOSTS: Setting = (
 );
 const SERVICE: Setting = (
     "services",
-    "[{vip: 198.18.0.0/20, port: 80, name: web, backends: [{address: 198.51.100.11}, {address: \
+    "[{vip: [198.18.0.1, 198.18.0.2, 198.18.0.3], port: 80, name: web, backends: [{address: 198.51.100.11}, {address: \
      198.51.100.12, weight: 3}]}]",
 );
 const ATTACKS: Setting = ("rules", "$RULES");
@@ -43,34 +43,244 @@ const DROPPING: &str = r#"'drop udp any any -> any any (msg:"x"; content:"a"; ds
 
 /// All of them.
 pub(crate) const STOCK: &[Stock] = &[
-    Stock { name: "application-firewall", labels: &["other"], ways: &[&[], &[("ports", "null")], &[("action", "alert"), ("form-body", "true")]] },
-    Stock { name: "asset-monitor", labels: &[], ways: &[&[], &[("hosts", "false")]] },
-    Stock { name: "classifier", labels: CLASSES, ways: &[&[WEB], &[HOSTS], &[WEB]] },
-    Stock { name: "counter", labels: &[], ways: &[&[]] },
-    Stock { name: "edge-firewall", labels: &[], ways: &[&[("default", "accept"), ("blocked", "[198.18.7.0/24]")], &[("rules", "[accept out tcp, accept in from 10.0.0.0/9]"), ("log", "true")], &[("default", "reject"), ("martians", "true")]] },
-    Stock { name: "filter", labels: CLASSES, ways: &[&[("drop", "[{protocol: udp, to-port: 443}]"), WEB], &[("accept", "[{protocol: tcp}]"), ("otherwise", "drop")], &[HOSTS]] },
-    Stock { name: "firewall", labels: &[], ways: &[&[], &[("default", "drop"), ("rules", "[accept tcp to any port 80 log name web, accept udp flags]")], &[("default", "drop"), ("rules", "[accept tcp to any port 80 log name web, accept icmp, reject udp to any port 443]")], &[("rules", "[reject tcp from 10.0.0.0/9 to any port 80, drop in]")]] },
-    Stock { name: "flow-nop", labels: &[], ways: &[&[]] },
-    Stock { name: "http", labels: &[], ways: &[&[], &[("reading", "{ports: [80], head-limit: 2048}")]] },
-    Stock { name: "http-classifier", labels: &["other"], ways: &[&[], &[("payload", "false")], &[("ports", "[80]")]] },
-    Stock { name: "ids", labels: &[], ways: &[&[ATTACKS], &[("rules", DROPPING), ("action", "rule")], &[("rules", RULES), ("action", "drop"), ("midstream", "true")]] },
-    Stock { name: "ip-check", labels: &[], ways: &[&[], &[("martians", "true")], &[("on-bad", "count")], &[("on-bad", "count"), ("transport", "true")], &[("transport", "true")]] },
-    Stock { name: "load-balancer", labels: &[], ways: &[&[SERVICE], &[SERVICE, ("table-size", "251")]] },
-    Stock { name: "load-balancing", labels: &[], ways: &[&[("address", "198.18.0.0/20"), ("servers", "[{address: 198.51.100.11}]"), ("route", "true")], &[("address", "198.18.0.0/19"), ("port", "80"), ("servers", "[{address: 198.51.100.11}, {address: 198.51.100.12}]"), ("rate", "100pps")]] },
-    Stock { name: "mac-swap", labels: &[], ways: &[&[]] },
-    Stock { name: "monitor", labels: &[], ways: &[&[], &[("events", "false")], &[("active-timeout", "1"), ("vlans", "false")]] },
-    Stock { name: "monitoring", labels: &[], ways: &[&[], &[("urls", "true"), ("sizes", "true")], &[("check", "false"), ("events", "false")]] },
-    Stock { name: "nat44", labels: &[], ways: &[&[("pool", "203.0.113.0/28")], &[("pool", "203.0.113.1"), ("mapping", "address-and-port-dependent"), ("log", "false")]] },
-    Stock { name: "nop", labels: &[], ways: &[&[]] },
-    Stock { name: "payload-compressor", labels: &[], ways: &[&[("ports", "[80]")], &[("ports", "[80, 443]"), ("direction", "to-server")]] },
-    Stock { name: "payload-decompressor", labels: &[], ways: &[&[("ports", "[80]")], &[("ports", "[80, 443]"), ("direction", "to-client")]] },
-    Stock { name: "policer", labels: &["exceeded"], ways: &[&[("rate", "20pps"), ("burst", "4packets")], &[("rate", "40kbit"), ("action", "mark"), ("dscp", "8")], &[("rate", "2kB"), ("burst", "2kB"), ("action", "label")]] },
-    Stock { name: "size-histogram", labels: &[], ways: &[&[], &[("check-sequence", "true")]] },
-    Stock { name: "ttl", labels: &[], ways: &[&[], &[("icmp", "true"), ("address", "192.0.2.254")]] },
-    Stock { name: "udp-whitelist", labels: &[], ways: &[&[], &[("log", "true"), ("learn", "[{port: 80}]"), ("lifetime", "20")]] },
-    Stock { name: "url-counter", labels: &[], ways: &[&[], &[("host", "false"), ("query", "true")]] },
-    Stock { name: "url-validator", labels: &[], ways: &[&[("action", "alert")], &[("action", "drop"), ("cross-site-scripting", "true")]] },
-    Stock { name: "wan-optimizer", labels: &[], ways: &[&[("site", "clients")], &[("site", "servers"), ("smallest", "20")]] },
+    Stock {
+        name: "application-firewall",
+        labels: &["other"],
+        ways: &[
+            &[],
+            &[("ports", "null")],
+            &[("action", "alert"), ("form-body", "true")],
+        ],
+    },
+    Stock {
+        name: "asset-monitor",
+        labels: &[],
+        ways: &[&[], &[("hosts", "false")]],
+    },
+    Stock {
+        name: "classifier",
+        labels: CLASSES,
+        ways: &[&[WEB], &[HOSTS], &[WEB]],
+    },
+    Stock {
+        name: "counter",
+        labels: &[],
+        ways: &[&[]],
+    },
+    Stock {
+        name: "edge-firewall",
+        labels: &[],
+        ways: &[
+            &[("default", "accept"), ("blocked", "[198.18.7.0/24]")],
+            &[
+                ("rules", "[accept out tcp, accept in from 10.0.0.0/9]"),
+                ("log", "true"),
+            ],
+            &[("default", "reject"), ("martians", "true")],
+        ],
+    },
+    Stock {
+        name: "filter",
+        labels: CLASSES,
+        ways: &[
+            &[("drop", "[{protocol: udp, to-port: 443}]"), WEB],
+            &[("accept", "[{protocol: tcp}]"), ("otherwise", "drop")],
+            &[HOSTS],
+        ],
+    },
+    Stock {
+        name: "firewall",
+        labels: &[],
+        ways: &[
+            &[],
+            &[
+                ("default", "drop"),
+                (
+                    "rules",
+                    "[accept tcp to any port 80 log name web, accept udp]",
+                ),
+            ],
+            &[
+                ("default", "drop"),
+                (
+                    "rules",
+                    "[accept tcp to any port 80 log name web, accept icmp, reject udp to any port 443]",
+                ),
+            ],
+            &[(
+                "rules",
+                "[reject tcp from 10.0.0.0/9 to any port 80, drop in]",
+            )],
+        ],
+    },
+    Stock {
+        name: "flow-nop",
+        labels: &[],
+        ways: &[&[]],
+    },
+    Stock {
+        name: "http",
+        labels: &[],
+        ways: &[&[], &[("reading", "{ports: [80], head-limit: 2048}")]],
+    },
+    Stock {
+        name: "http-classifier",
+        labels: &["other"],
+        ways: &[&[], &[("payload", "false")], &[("ports", "[80]")]],
+    },
+    Stock {
+        name: "ids",
+        labels: &[],
+        ways: &[
+            &[ATTACKS],
+            &[("rules", DROPPING), ("action", "rule")],
+            &[("rules", RULES), ("action", "drop"), ("midstream", "true")],
+        ],
+    },
+    Stock {
+        name: "ip-check",
+        labels: &[],
+        ways: &[
+            &[],
+            &[("martians", "true")],
+            &[("on-bad", "count")],
+            &[("on-bad", "count"), ("transport", "true")],
+            &[("transport", "true")],
+        ],
+    },
+    Stock {
+        name: "load-balancer",
+        labels: &[],
+        ways: &[&[SERVICE], &[SERVICE, ("table-size", "251")]],
+    },
+    Stock {
+        name: "load-balancing",
+        labels: &[],
+        ways: &[
+            &[
+                ("address", "198.18.0.1"),
+                ("servers", "[{address: 198.51.100.11}]"),
+                ("route", "true"),
+            ],
+            &[
+                ("address", "[198.18.0.2, 198.18.0.3]"),
+                ("port", "80"),
+                (
+                    "servers",
+                    "[{address: 198.51.100.11}, {address: 198.51.100.12}]",
+                ),
+                ("rate", "100pps"),
+            ],
+        ],
+    },
+    Stock {
+        name: "mac-swap",
+        labels: &[],
+        ways: &[&[]],
+    },
+    Stock {
+        name: "monitor",
+        labels: &[],
+        ways: &[
+            &[],
+            &[("events", "false")],
+            &[("active-timeout", "1"), ("vlans", "false")],
+        ],
+    },
+    Stock {
+        name: "monitoring",
+        labels: &[],
+        ways: &[
+            &[],
+            &[("urls", "true"), ("sizes", "true")],
+            &[("check", "false"), ("events", "false")],
+        ],
+    },
+    Stock {
+        name: "nat44",
+        labels: &[],
+        ways: &[
+            &[("pool", "203.0.113.0/28")],
+            &[
+                ("pool", "203.0.113.1"),
+                ("mapping", "address-and-port-dependent"),
+                ("log", "false"),
+            ],
+        ],
+    },
+    Stock {
+        name: "nop",
+        labels: &[],
+        ways: &[&[]],
+    },
+    Stock {
+        name: "payload-compressor",
+        labels: &[],
+        ways: &[
+            &[("ports", "[80]")],
+            &[("ports", "[80, 443]"), ("direction", "to-server")],
+        ],
+    },
+    Stock {
+        name: "payload-decompressor",
+        labels: &[],
+        ways: &[
+            &[("ports", "[80]")],
+            &[("ports", "[80, 443]"), ("direction", "to-client")],
+        ],
+    },
+    Stock {
+        name: "policer",
+        labels: &["exceeded"],
+        ways: &[
+            &[("rate", "20pps"), ("burst", "4packets")],
+            &[("rate", "40kbit"), ("action", "mark"), ("dscp", "8")],
+            &[("rate", "2kB"), ("burst", "2kB"), ("action", "label")],
+        ],
+    },
+    Stock {
+        name: "size-histogram",
+        labels: &[],
+        ways: &[&[], &[("check-sequence", "true")]],
+    },
+    Stock {
+        name: "ttl",
+        labels: &[],
+        ways: &[&[], &[("icmp", "true"), ("address", "192.0.2.254")]],
+    },
+    Stock {
+        name: "udp-whitelist",
+        labels: &[],
+        ways: &[
+            &[],
+            &[
+                ("log", "true"),
+                ("learn", "[{port: 80}]"),
+                ("lifetime", "20"),
+            ],
+        ],
+    },
+    Stock {
+        name: "url-counter",
+        labels: &[],
+        ways: &[&[], &[("host", "false"), ("query", "true")]],
+    },
+    Stock {
+        name: "url-validator",
+        labels: &[],
+        ways: &[
+            &[("action", "alert")],
+            &[("action", "drop"), ("cross-site-scripting", "true")],
+        ],
+    },
+    Stock {
+        name: "wan-optimizer",
+        labels: &[],
+        ways: &[
+            &[("site", "clients")],
+            &[("site", "servers"), ("smallest", "20")],
+        ],
+    },
 ];
 
 fn value(text: &'static str) -> &'static str {
@@ -123,7 +333,14 @@ impl Writer<'_> {
             .filter(|choice| !matches!(choice, Choice::Own(n) if *n >= owns))
             .collect();
         let reached = RefCell::new(vec![false; count + 1]);
-        for number in 0..count {
+        let mut number = 0;
+        while number < count {
+            if count - number >= 4 && self.dice.one_in(6) {
+                text.push_str(&self.diamond(&palette, number));
+                reached.borrow_mut()[number + 3] = true;
+                number += 3;
+                continue;
+            }
             let choice = *self.dice.pick(&palette);
             let (name, labels, given): (String, &[&str], Vec<String>) = match choice {
                 Choice::Stock(stock, way) => {
@@ -206,25 +423,81 @@ impl Writer<'_> {
                 settings.push((name.clone(), "true".to_owned(), "false"));
                 text.push_str(&format!("    when: ${name}\n"));
             }
+            number += 1;
         }
         text
     }
+
+    /// A point and two branches that begin alike and meet again.
+    fn diamond(&mut self, palette: &[Choice], at: usize) -> String {
+        let looking = [
+            stock("classifier", 1),
+            stock("classifier", 1),
+            stock("nop", 0),
+        ];
+        let looking = *self.dice.pick(&looking);
+        let choice = *self.dice.pick(palette);
+        let Choice::Stock(number, way) = (match choice {
+            Choice::Stock(..) if self.dice.one_in(3) => choice,
+            _ => looking,
+        }) else {
+            return String::new();
+        };
+        let Stock { name, labels, ways } = &STOCK[number];
+        let way = ways[way % ways.len()];
+        let given: Vec<String> = way
+            .iter()
+            .map(|(k, v)| format!("{k}: {}", value(v)))
+            .collect();
+        let given = given.join(", ");
+        let (left, right, end) = (at + 1, at + 2, at + 3);
+        let links = labels.iter().chain(&["pass"]);
+        let links: Vec<String> = links.map(|label| format!("{label}: n{end}")).collect();
+        let links = links.join(", ");
+        format!(
+            "  - classifier: {{{}: {}}}\n    as: n{at}\n    links: {{class-1: n{right}, class-2: \
+             n{right}}}\n  - {name}: {{{given}}}\n    as: n{left}\n    links: {{{links}}}\n  - \
+             {name}: {{{given}}}\n    as: n{right}\n    links: {{{links}}}\n",
+            WEB.0, WEB.1
+        )
+    }
 }
+
+fn stock(name: &str, way: usize) -> Choice {
+    let number = STOCK.iter().position(|stock| stock.name == name);
+    Choice::Stock(number.unwrap(), way)
+}
+
+/// Functions that neither drop nor write packets: what may run side by side.
+const LOOKING: [&str; 9] = [
+    "asset-monitor",
+    "classifier",
+    "counter",
+    "flow-nop",
+    "http",
+    "http-classifier",
+    "monitor",
+    "size-histogram",
+    "url-counter",
+];
 
 impl Scene {
     pub(crate) fn random(dice: &mut Dice) -> Scene {
         let mut palette = Vec::new();
+        let looking = dice.one_in(4);
         for _ in 0..2 + dice.roll(4) {
-            let stock = dice.roll(STOCK.len());
-            let choice = Choice::Stock(stock, dice.roll(12));
+            let way = dice.roll(12);
+            let choice = match looking {
+                true => stock(LOOKING[dice.roll(LOOKING.len())], way),
+                false => Choice::Stock(dice.roll(STOCK.len()), way),
+            };
             // Those that only look are what passes are about.
             palette.extend(std::iter::repeat_n(choice, 1 + dice.roll(2)));
         }
         if dice.one_in(2) {
             let often = ["ip-check", "classifier", "http-classifier", "counter"];
             let name = dice.pick(&often);
-            let stock = STOCK.iter().position(|stock| stock.name == *name);
-            palette.push(Choice::Stock(stock.unwrap(), dice.roll(12)));
+            palette.push(stock(name, dice.roll(12)));
         }
         let templates = dice.roll(4);
         let mut scene = Scene::default();
@@ -254,7 +527,10 @@ impl Scene {
             writer.own.push(Own {
                 name: format!("t{number}"),
                 has_label,
-                settings: settings.into_iter().map(|(n, _, other)| (n, other)).collect(),
+                settings: settings
+                    .into_iter()
+                    .map(|(n, _, other)| (n, other))
+                    .collect(),
             });
             writer.palette.extend([Choice::Own(number); 2]);
             scene.templates.push(text);
@@ -283,8 +559,13 @@ impl Scene {
     }
 }
 
+/// How flows are kept. Memory for side buffers is each stage's own, so that
+/// what does not fit says nothing of plans: it is not made short.
 fn flows(dice: &mut Dice) -> String {
-    let mut keys = vec![format!("max: {}", dice.pick(&[12, 100, 3_000, 3_000, 3_000]))];
+    let mut keys = vec![format!(
+        "max: {}",
+        dice.pick(&[12, 100, 3_000, 3_000, 3_000])
+    )];
     for (key, values) in [
         ("when-full", &["evict", "refuse"][..]),
         ("malformed", &["drop", "pass"]),
@@ -293,8 +574,10 @@ fn flows(dice: &mut Dice) -> String {
         ("icmp", &["conversation", "addresses"]),
         ("track", &["auto", "always"]),
         ("held-fragments", &["0", "3", "256"]),
-        ("buffers", &["64KiB", "8MiB"]),
-        ("timeouts", &["{udp: 1s, tcp-established: 3s}", "{reuse: false}"]),
+        (
+            "timeouts",
+            &["{udp: 1s, tcp-established: 3s}", "{reuse: false}"],
+        ),
     ] {
         if dice.one_in(3) {
             keys.push(format!("{key}: {}", dice.pick(values)));
