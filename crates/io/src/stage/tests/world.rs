@@ -233,6 +233,18 @@ impl World {
         taken > 0
     }
 
+    /// True where the source can't give any more.
+    pub(super) fn is_gone(&self) -> bool {
+        self.source.as_ref().is_some_and(|output| output.is_gone())
+    }
+
+    /// Ends the source with all that it has, as a run that fails does.
+    pub(super) fn give_up(&mut self) {
+        self.pool.give_all(&mut self.waiting);
+        self.lenders
+            .extend(self.source.take().and_then(|output| output.close()));
+    }
+
     pub(super) fn is_over(&self) -> bool {
         self.source.is_none() && self.stages.iter().all(Stage::is_over) && self.sink.is_over()
     }
