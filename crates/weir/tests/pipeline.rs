@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use support::compare::{Seen, event_lines, seen_of};
 use support::{example, traces};
 use weir::driver::{ChainPlan, Crew, Pace, Pipeline, PipelineSettings};
-use weir_graph::compile::{Mode, Options, Parallel, Step, compile};
+use weir_graph::compile::{Balance, Mode, Options, Parallel, Step, compile};
 use weir_io::port::{MergedInput, PortSpec, Received};
 use weir_nf::Sources;
 use weir_packet::{Frame, FramePool, MemoryLayout, Side};
@@ -47,6 +47,8 @@ fn load_text(text: &str, folder: PathBuf) -> weir_graph::Chain {
 #[derive(Clone)]
 struct Made {
     out: BTreeMap<Seen, Vec<Vec<u8>>>,
+    /// All packets in the order in which they came out.
+    all: Vec<Vec<u8>>,
     events: Vec<String>,
     report: Report,
 }
@@ -80,6 +82,7 @@ fn open(inputs: &[(PathBuf, Side)]) -> MergedInput {
 #[derive(Default)]
 struct Sink {
     out: BTreeMap<Seen, Vec<Vec<u8>>>,
+    all: Vec<Vec<u8>>,
     events: Vec<u8>,
 }
 
@@ -88,6 +91,7 @@ impl Sink {
         for frame in frames.drain(..) {
             let (meta, bytes) = pool.memory().read(&frame);
             let seen = seen_of(bytes, meta.link);
+            self.all.push(bytes.to_vec());
             self.out.entry(seen).or_default().push(bytes.to_vec());
             pool.give(frame);
         }
@@ -103,6 +107,7 @@ impl Sink {
         }
         Made {
             out: self.out,
+            all: self.all,
             events: event_lines(std::str::from_utf8(&self.events).unwrap()),
             report,
         }
@@ -363,4 +368,69 @@ fn captures_come_out_as_written() {
             check(&load(&example(chain)), &input, &format!("{name} {chain}"));
         }
     }
+}
+
+/// Stages of functions that keep nothing, with instances that are given bursts
+/// in turn: all packets come out in the order as written, not those of a flow
+/// alone.
+#[test]
+fn instances_in_turn_come_out_as_written() {
+    let text = "chain: turns\nnfs:\n  - monitor\n  - ip-check\n  - mac-swap\n  - asset-monitor\n";
+    let chain = load_text(text, PathBuf::from("."));
+    let mut inputs = vec![
+        vec![(
+            PathBuf::from(support::capture("mixed.pcapng")),
+            Side::Inside,
+        )],
+        vec![(PathBuf::from(support::capture("web.pcap")), Side::Inside)],
+        vec![
+            (support::capture("edge-inside.pcap").into(), Side::Inside),
+            (support::capture("edge-outside.pcap").into(), Side::Outside),
+        ],
+    ];
+    if let Some(traces) = traces() {
+        for name in [
+            "a-mixed/pcapplusplus__example.pcap",
+            "b-http/zeek__methods.pcap",
+        ] {
+            inputs.push(vec![(traces.join("traces").join(name), Side::Inside)]);
+        }
+    }
+    // One stage of both functions, and a stage each, whose ways meet.
+    let cut = |stages: &[&str], instances: &[(&str, u16)]| Options {
+        cuts: stages.iter().map(|name| (*name).to_owned()).collect(),
+        instances: (instances.iter())
+            .map(|(name, count)| ((*name).to_owned(), *count))
+            .collect(),
+        ..pipeline(true)
+    };
+    let ways = [
+        cut(&["ip-check", "asset-monitor"], &[("ip-check", 2)]),
+        cut(
+            &["ip-check", "mac-swap", "asset-monitor"],
+            &[("ip-check", 2), ("mac-swap", 3)],
+        ),
+        cut(&["ip-check"], &[]),
+    ];
+    let mut packets = 0;
+    for input in &inputs {
+        let written = as_written(&chain, input);
+        for (number, options) in ways.iter().enumerate() {
+            let plan = compile(&chain.stage.chain, &chain.graph, options).unwrap();
+            let stages = plan.steps.iter().flat_map(Step::stages);
+            let several: Vec<Balance> = stages
+                .filter(|stage| stage.instances > 1)
+                .map(|stage| stage.balance)
+                .collect();
+            assert_eq!(several, [Balance::RoundRobin; 2][..[1, 2, 0][number]]);
+            let (planned, threads) = by_plan(&chain, options, input);
+            // The second way has one that only carries frames.
+            assert_eq!(threads, [4, 8, 2][number]);
+            let about = format!("{:?}, way {number}", input[0].0);
+            same(&written, &planned, &about);
+            assert!(written.all == planned.all, "{about}: another order");
+        }
+        packets += written.all.len();
+    }
+    assert!(packets > 300, "{packets}");
 }

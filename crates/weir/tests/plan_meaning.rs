@@ -154,7 +154,10 @@ fn one(seed: u64, from: &From<'_>, tried: &mut Tried) {
         let mut plan = String::new();
         if let Some(Ok(found)) = chosen.map(|o| compile("random", &chain.graph, &o)) {
             for node in &found.graph.nodes {
-                plan.push_str(&format!("{} = {:?} → {:?}\n", node.name, node.same_as, node.next));
+                plan.push_str(&format!(
+                    "{} = {:?} → {:?}\n",
+                    node.name, node.same_as, node.next
+                ));
             }
             plan.push_str(&format!("{:?}\n", found.steps));
         }

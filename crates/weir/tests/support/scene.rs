@@ -43,34 +43,244 @@ const DROPPING: &str = r#"'drop udp any any -> any any (msg:"x"; content:"a"; ds
 
 /// All of them.
 pub(crate) const STOCK: &[Stock] = &[
-    Stock { name: "application-firewall", labels: &["other"], ways: &[&[], &[("ports", "null")], &[("action", "alert"), ("form-body", "true")]] },
-    Stock { name: "asset-monitor", labels: &[], ways: &[&[], &[("hosts", "false")]] },
-    Stock { name: "classifier", labels: CLASSES, ways: &[&[WEB], &[HOSTS], &[WEB]] },
-    Stock { name: "counter", labels: &[], ways: &[&[]] },
-    Stock { name: "edge-firewall", labels: &[], ways: &[&[("default", "accept"), ("blocked", "[198.18.7.0/24]")], &[("rules", "[accept out tcp, accept in from 10.0.0.0/9]"), ("log", "true")], &[("default", "reject"), ("martians", "true")]] },
-    Stock { name: "filter", labels: CLASSES, ways: &[&[("drop", "[{protocol: udp, to-port: 443}]"), WEB], &[("accept", "[{protocol: tcp}]"), ("otherwise", "drop")], &[HOSTS]] },
-    Stock { name: "firewall", labels: &[], ways: &[&[], &[("default", "drop"), ("rules", "[accept tcp to any port 80 log name web, accept udp flags]")], &[("default", "drop"), ("rules", "[accept tcp to any port 80 log name web, accept icmp, reject udp to any port 443]")], &[("rules", "[reject tcp from 10.0.0.0/9 to any port 80, drop in]")]] },
-    Stock { name: "flow-nop", labels: &[], ways: &[&[]] },
-    Stock { name: "http", labels: &[], ways: &[&[], &[("reading", "{ports: [80], head-limit: 2048}")]] },
-    Stock { name: "http-classifier", labels: &["other"], ways: &[&[], &[("payload", "false")], &[("ports", "[80]")]] },
-    Stock { name: "ids", labels: &[], ways: &[&[ATTACKS], &[("rules", DROPPING), ("action", "rule")], &[("rules", RULES), ("action", "drop"), ("midstream", "true")]] },
-    Stock { name: "ip-check", labels: &[], ways: &[&[], &[("martians", "true")], &[("on-bad", "count")], &[("on-bad", "count"), ("transport", "true")], &[("transport", "true")]] },
-    Stock { name: "load-balancer", labels: &[], ways: &[&[SERVICE], &[SERVICE, ("table-size", "251")]] },
-    Stock { name: "load-balancing", labels: &[], ways: &[&[("address", "198.18.0.0/20"), ("servers", "[{address: 198.51.100.11}]"), ("route", "true")], &[("address", "198.18.0.0/19"), ("port", "80"), ("servers", "[{address: 198.51.100.11}, {address: 198.51.100.12}]"), ("rate", "100pps")]] },
-    Stock { name: "mac-swap", labels: &[], ways: &[&[]] },
-    Stock { name: "monitor", labels: &[], ways: &[&[], &[("events", "false")], &[("active-timeout", "1"), ("vlans", "false")]] },
-    Stock { name: "monitoring", labels: &[], ways: &[&[], &[("urls", "true"), ("sizes", "true")], &[("check", "false"), ("events", "false")]] },
-    Stock { name: "nat44", labels: &[], ways: &[&[("pool", "203.0.113.0/28")], &[("pool", "203.0.113.1"), ("mapping", "address-and-port-dependent"), ("log", "false")]] },
-    Stock { name: "nop", labels: &[], ways: &[&[]] },
-    Stock { name: "payload-compressor", labels: &[], ways: &[&[("ports", "[80]")], &[("ports", "[80, 443]"), ("direction", "to-server")]] },
-    Stock { name: "payload-decompressor", labels: &[], ways: &[&[("ports", "[80]")], &[("ports", "[80, 443]"), ("direction", "to-client")]] },
-    Stock { name: "policer", labels: &["exceeded"], ways: &[&[("rate", "20pps"), ("burst", "4packets")], &[("rate", "40kbit"), ("action", "mark"), ("dscp", "8")], &[("rate", "2kB"), ("burst", "2kB"), ("action", "label")]] },
-    Stock { name: "size-histogram", labels: &[], ways: &[&[], &[("check-sequence", "true")]] },
-    Stock { name: "ttl", labels: &[], ways: &[&[], &[("icmp", "true"), ("address", "192.0.2.254")]] },
-    Stock { name: "udp-whitelist", labels: &[], ways: &[&[], &[("log", "true"), ("learn", "[{port: 80}]"), ("lifetime", "20")]] },
-    Stock { name: "url-counter", labels: &[], ways: &[&[], &[("host", "false"), ("query", "true")]] },
-    Stock { name: "url-validator", labels: &[], ways: &[&[("action", "alert")], &[("action", "drop"), ("cross-site-scripting", "true")]] },
-    Stock { name: "wan-optimizer", labels: &[], ways: &[&[("site", "clients")], &[("site", "servers"), ("smallest", "20")]] },
+    Stock {
+        name: "application-firewall",
+        labels: &["other"],
+        ways: &[
+            &[],
+            &[("ports", "null")],
+            &[("action", "alert"), ("form-body", "true")],
+        ],
+    },
+    Stock {
+        name: "asset-monitor",
+        labels: &[],
+        ways: &[&[], &[("hosts", "false")]],
+    },
+    Stock {
+        name: "classifier",
+        labels: CLASSES,
+        ways: &[&[WEB], &[HOSTS], &[WEB]],
+    },
+    Stock {
+        name: "counter",
+        labels: &[],
+        ways: &[&[]],
+    },
+    Stock {
+        name: "edge-firewall",
+        labels: &[],
+        ways: &[
+            &[("default", "accept"), ("blocked", "[198.18.7.0/24]")],
+            &[
+                ("rules", "[accept out tcp, accept in from 10.0.0.0/9]"),
+                ("log", "true"),
+            ],
+            &[("default", "reject"), ("martians", "true")],
+        ],
+    },
+    Stock {
+        name: "filter",
+        labels: CLASSES,
+        ways: &[
+            &[("drop", "[{protocol: udp, to-port: 443}]"), WEB],
+            &[("accept", "[{protocol: tcp}]"), ("otherwise", "drop")],
+            &[HOSTS],
+        ],
+    },
+    Stock {
+        name: "firewall",
+        labels: &[],
+        ways: &[
+            &[],
+            &[
+                ("default", "drop"),
+                (
+                    "rules",
+                    "[accept tcp to any port 80 log name web, accept udp flags]",
+                ),
+            ],
+            &[
+                ("default", "drop"),
+                (
+                    "rules",
+                    "[accept tcp to any port 80 log name web, accept icmp, reject udp to any port 443]",
+                ),
+            ],
+            &[(
+                "rules",
+                "[reject tcp from 10.0.0.0/9 to any port 80, drop in]",
+            )],
+        ],
+    },
+    Stock {
+        name: "flow-nop",
+        labels: &[],
+        ways: &[&[]],
+    },
+    Stock {
+        name: "http",
+        labels: &[],
+        ways: &[&[], &[("reading", "{ports: [80], head-limit: 2048}")]],
+    },
+    Stock {
+        name: "http-classifier",
+        labels: &["other"],
+        ways: &[&[], &[("payload", "false")], &[("ports", "[80]")]],
+    },
+    Stock {
+        name: "ids",
+        labels: &[],
+        ways: &[
+            &[ATTACKS],
+            &[("rules", DROPPING), ("action", "rule")],
+            &[("rules", RULES), ("action", "drop"), ("midstream", "true")],
+        ],
+    },
+    Stock {
+        name: "ip-check",
+        labels: &[],
+        ways: &[
+            &[],
+            &[("martians", "true")],
+            &[("on-bad", "count")],
+            &[("on-bad", "count"), ("transport", "true")],
+            &[("transport", "true")],
+        ],
+    },
+    Stock {
+        name: "load-balancer",
+        labels: &[],
+        ways: &[&[SERVICE], &[SERVICE, ("table-size", "251")]],
+    },
+    Stock {
+        name: "load-balancing",
+        labels: &[],
+        ways: &[
+            &[
+                ("address", "198.18.0.0/20"),
+                ("servers", "[{address: 198.51.100.11}]"),
+                ("route", "true"),
+            ],
+            &[
+                ("address", "198.18.0.0/19"),
+                ("port", "80"),
+                (
+                    "servers",
+                    "[{address: 198.51.100.11}, {address: 198.51.100.12}]",
+                ),
+                ("rate", "100pps"),
+            ],
+        ],
+    },
+    Stock {
+        name: "mac-swap",
+        labels: &[],
+        ways: &[&[]],
+    },
+    Stock {
+        name: "monitor",
+        labels: &[],
+        ways: &[
+            &[],
+            &[("events", "false")],
+            &[("active-timeout", "1"), ("vlans", "false")],
+        ],
+    },
+    Stock {
+        name: "monitoring",
+        labels: &[],
+        ways: &[
+            &[],
+            &[("urls", "true"), ("sizes", "true")],
+            &[("check", "false"), ("events", "false")],
+        ],
+    },
+    Stock {
+        name: "nat44",
+        labels: &[],
+        ways: &[
+            &[("pool", "203.0.113.0/28")],
+            &[
+                ("pool", "203.0.113.1"),
+                ("mapping", "address-and-port-dependent"),
+                ("log", "false"),
+            ],
+        ],
+    },
+    Stock {
+        name: "nop",
+        labels: &[],
+        ways: &[&[]],
+    },
+    Stock {
+        name: "payload-compressor",
+        labels: &[],
+        ways: &[
+            &[("ports", "[80]")],
+            &[("ports", "[80, 443]"), ("direction", "to-server")],
+        ],
+    },
+    Stock {
+        name: "payload-decompressor",
+        labels: &[],
+        ways: &[
+            &[("ports", "[80]")],
+            &[("ports", "[80, 443]"), ("direction", "to-client")],
+        ],
+    },
+    Stock {
+        name: "policer",
+        labels: &["exceeded"],
+        ways: &[
+            &[("rate", "20pps"), ("burst", "4packets")],
+            &[("rate", "40kbit"), ("action", "mark"), ("dscp", "8")],
+            &[("rate", "2kB"), ("burst", "2kB"), ("action", "label")],
+        ],
+    },
+    Stock {
+        name: "size-histogram",
+        labels: &[],
+        ways: &[&[], &[("check-sequence", "true")]],
+    },
+    Stock {
+        name: "ttl",
+        labels: &[],
+        ways: &[&[], &[("icmp", "true"), ("address", "192.0.2.254")]],
+    },
+    Stock {
+        name: "udp-whitelist",
+        labels: &[],
+        ways: &[
+            &[],
+            &[
+                ("log", "true"),
+                ("learn", "[{port: 80}]"),
+                ("lifetime", "20"),
+            ],
+        ],
+    },
+    Stock {
+        name: "url-counter",
+        labels: &[],
+        ways: &[&[], &[("host", "false"), ("query", "true")]],
+    },
+    Stock {
+        name: "url-validator",
+        labels: &[],
+        ways: &[
+            &[("action", "alert")],
+            &[("action", "drop"), ("cross-site-scripting", "true")],
+        ],
+    },
+    Stock {
+        name: "wan-optimizer",
+        labels: &[],
+        ways: &[
+            &[("site", "clients")],
+            &[("site", "servers"), ("smallest", "20")],
+        ],
+    },
 ];
 
 fn value(text: &'static str) -> &'static str {
@@ -254,7 +464,10 @@ impl Scene {
             writer.own.push(Own {
                 name: format!("t{number}"),
                 has_label,
-                settings: settings.into_iter().map(|(n, _, other)| (n, other)).collect(),
+                settings: settings
+                    .into_iter()
+                    .map(|(n, _, other)| (n, other))
+                    .collect(),
             });
             writer.palette.extend([Choice::Own(number); 2]);
             scene.templates.push(text);
@@ -284,7 +497,10 @@ impl Scene {
 }
 
 fn flows(dice: &mut Dice) -> String {
-    let mut keys = vec![format!("max: {}", dice.pick(&[12, 100, 3_000, 3_000, 3_000]))];
+    let mut keys = vec![format!(
+        "max: {}",
+        dice.pick(&[12, 100, 3_000, 3_000, 3_000])
+    )];
     for (key, values) in [
         ("when-full", &["evict", "refuse"][..]),
         ("malformed", &["drop", "pass"]),
@@ -294,7 +510,10 @@ fn flows(dice: &mut Dice) -> String {
         ("track", &["auto", "always"]),
         ("held-fragments", &["0", "3", "256"]),
         ("buffers", &["64KiB", "8MiB"]),
-        ("timeouts", &["{udp: 1s, tcp-established: 3s}", "{reuse: false}"]),
+        (
+            "timeouts",
+            &["{udp: 1s, tcp-established: 3s}", "{reuse: false}"],
+        ),
     ] {
         if dice.one_in(3) {
             keys.push(format!("{key}: {}", dice.pick(values)));
