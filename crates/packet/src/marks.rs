@@ -22,8 +22,9 @@
 //! is one read-modify-write: who sees a mark sees all that its branch did
 //! before, whatever other marks came between. `expect` and `reset` are plain
 //! stores by the owner of the frame; the ring that hands the frame, or its
-//! copies, on orders them before marks. A mark that comes late finds either
-//! its own round, which the owner is about to end, or another, and is void.
+//! copies, on orders them before marks. A late mark either exchanges the word
+//! of its own round, and then comes before the owner's store in the word's
+//! order and is overwritten, or finds another round and is void.
 
 use super::atomic::{AtomicU64, Ordering};
 

@@ -78,24 +78,3 @@ fn a_later_mark_tells_that_the_earlier_ones_are_made() {
         branch.join().unwrap();
     });
 }
-
-#[test]
-fn a_late_mark_is_not_of_the_next_round() {
-    loom::model(|| {
-        let marks = Arc::new(Marks::new(1));
-        let first = marks.expect(0, 0b11);
-        let late = {
-            let marks = marks.clone();
-            thread::spawn(move || marks.mark(first, 0))
-        };
-        let second = marks.expect(0, 0b11);
-        let branch = {
-            let marks = marks.clone();
-            thread::spawn(move || marks.mark(second, 1))
-        };
-        assert_eq!(marks.of(0).marked & 0b01, 0);
-        late.join().unwrap();
-        branch.join().unwrap();
-        assert_eq!(marks.of(0).marked, 0b10);
-    });
-}
