@@ -9,11 +9,13 @@ pub mod engine;
 pub mod http;
 pub mod input;
 pub mod message;
+pub mod notices;
 pub mod nsh;
 pub mod packet_parse;
 pub mod rules;
 pub mod seeds;
 pub mod stream;
+pub mod template;
 pub mod traffic;
 pub mod wire;
 
@@ -21,7 +23,7 @@ pub mod wire;
 pub type Target = fn(&[u8]);
 
 /// All targets by name.
-pub const TARGETS: [(&str, Target); 12] = [
+pub const TARGETS: [(&str, Target); 14] = [
     ("capture", capture::run),
     ("chain_file", chain_file::run),
     ("classifier", classifier::run),
@@ -29,9 +31,11 @@ pub const TARGETS: [(&str, Target); 12] = [
     ("engine", engine::run),
     ("http", http::run),
     ("message", message::run),
+    ("notices", notices::run),
     ("nsh", nsh::run),
     ("packet_parse", packet_parse::run),
     ("rules", rules::run),
     ("stream", stream::run),
+    ("template", template::run),
     ("wire", wire::run),
 ];

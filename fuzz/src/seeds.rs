@@ -72,6 +72,8 @@ pub fn seeds() -> Seeds {
     seeds.extend(HTTP.map(|text| ("http", text.into())));
     let payloads = crate::compression::examples();
     seeds.extend(payloads.into_iter().map(|bytes| ("compression", bytes)));
+    seeds.push(("template", crate::template::example()));
+    seeds.push(("notices", crate::notices::example()));
     seeds.extend(stories());
     seeds.extend(frames());
     of_capture(&made(), 0, &mut seeds);

@@ -91,6 +91,10 @@ impl NetworkFunction for IpCheck {
         })
     }
 
+    fn drops(&self) -> bool {
+        self.drop
+    }
+
     fn without_flow(&self, packet: &mut Packet<'_>, cx: &mut Context<'_>) -> Verdict {
         match self.fault(packet) {
             None => Verdict::Pass,

@@ -58,8 +58,10 @@ fn through(way: &mut Way, pool: &mut FramePool, memory: &PacketMemory, bursts: u
         for at in 0..BURST {
             let mut meta = FrameMeta::default();
             meta.next = 1;
+            let record = number.wrapping_mul(7).wrapping_add(at * at) % 50;
+            meta.unit = record.into();
             meta.set_place(Place {
-                record: number.wrapping_mul(7).wrapping_add(at * at) % 50,
+                record,
                 ..Place::NONE
             });
             if at % 16 == 5 {

@@ -83,7 +83,15 @@ impl<'a> FlowInfo<'a> {
         self.id
     }
 
-    /// Number of this packet in its unit, from 1.
+    /// Number of this packet in its unit, from 1, as the stage counts that the
+    /// function runs in.
+    ///
+    /// Where a plan cuts a chain into stages, each numbers the packets that
+    /// get to it: a packet that an earlier stage drops, or that is for none of
+    /// a stage's functions, has no number there. So the number says which
+    /// packet of the stage this is, and depends on where the chain is cut. Do
+    /// not decide by it, nor write it where it can be compared; to count
+    /// packets keep a count in the function's state.
     #[inline]
     pub fn clock(&self) -> u64 {
         self.clock

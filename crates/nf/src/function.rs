@@ -92,6 +92,14 @@ pub trait NetworkFunction: Sized + Send + Sync + 'static {
         Self::DESCRIPTOR.scope
     }
 
+    /// Whether it may drop under these settings. The default is that it may
+    /// where the descriptor names reasons; a function overrides it where a
+    /// setting decides. Counters that are named like reasons then count what
+    /// passes.
+    fn drops(&self) -> bool {
+        !Self::DESCRIPTOR.drops.is_empty()
+    }
+
     /// Key of a scope of its own ([`crate::Scope::Own`]), from the first
     /// packet of a flow. `None` puts the flow in a scope by itself.
     fn scope_key(&self, packet: &Packet<'_>, flow: &FlowInfo<'_>) -> Option<FlowKey> {

@@ -133,7 +133,8 @@ impl Runtime {
             let kind = node.processor.descriptor();
             let changed = changed(&bytes, link, now, meta.link, &audit.options);
             let mut found = wrongly_written(kind.writes, changed);
-            found.extend(wrong_verdict(kind, &self.scratch.outcome, i));
+            let drops = node.processor.drops();
+            found.extend(wrong_verdict(kind, drops, &self.scratch.outcome, i));
             for what in found {
                 audit.tell(&node.name, kind.name, what, sequence);
             }
@@ -174,9 +175,12 @@ impl Runtime {
 }
 
 /// The verdict on packet `i`, if it is none that the function may give.
-fn wrong_verdict(kind: &Descriptor, outcome: &Outcome, i: usize) -> Option<String> {
+fn wrong_verdict(kind: &Descriptor, drops: bool, outcome: &Outcome, i: usize) -> Option<String> {
     let bit = 1u64 << i;
     if outcome.dropped & bit != 0 {
+        if !drops && !kind.drops.is_empty() {
+            return Some("drops, which it never does under its settings".to_owned());
+        }
         let reason = outcome.reasons.get(i).copied().unwrap_or(0);
         let known = kind.drops.len();
         return (usize::from(reason) >= known)

@@ -1,9 +1,12 @@
 //! Functions that stand for others: remembered verdicts.
 
 mod common;
+#[path = "common/follower.rs"]
+mod follower;
 
 use std::collections::BTreeMap;
 
+use follower::{Follower, Numbered};
 use weir_nf::host::{Stage, Target};
 use weir_nf::prelude::*;
 use weir_runtime::harness::{Craft, Harness};
@@ -120,4 +123,41 @@ fn wrong_ones_are_refused() {
     chained.nodes[1].same_as = Some(0);
     chained.nodes[2].same_as = Some(1);
     refused(chained);
+}
+
+#[test]
+fn an_engine_under_a_switch_remembers_verdicts_too() {
+    // Seven flows, some packets of which are labelled and some dropped.
+    let packets: Vec<Numbered> = (0..420u64)
+        .map(|n| {
+            let flow = n % 7;
+            let payload = [u8::from(n % 11 == 3) * common::DROP, (n * n % 5 % 3) as u8];
+            let craft = Craft::udp(&format!("10.0.0.1:{}", flow + 7), "192.0.2.1:80");
+            Numbered {
+                unit: 1 << 32 | flow,
+                clock: n / 7 + 1,
+                time_ms: 1_700_000_000_000 + n,
+                flags: 0,
+                side: Side::Inside,
+                bytes: craft.payload(&payload).build(),
+            }
+        })
+        .collect();
+    for size in [1, 6, 64, packets.len()] {
+        let mut with = Follower::new(&stage(Some(0)));
+        let mut without = Follower::new(&stage(None));
+        for some in packets.chunks(size) {
+            let entries = with.apply(some);
+            assert!(!entries.is_empty());
+            assert_eq!(entries, without.apply(some), "{size} at a time");
+        }
+        let (with, without) = (with.engine.report(), without.engine.report());
+        assert_eq!(with.drops, without.drops);
+        assert!(with.dropped() > 100, "{:?}", with.drops);
+        let numbers = |report: &weir_runtime::Report| -> Vec<[u64; 3]> {
+            let functions = report.functions.iter();
+            functions.map(|f| [f.packets, f.bytes, f.dropped]).collect()
+        };
+        assert_eq!(numbers(&with), numbers(&without));
+    }
 }

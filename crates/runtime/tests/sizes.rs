@@ -35,7 +35,9 @@ fn functions_behind_one_that_makes_packets_longer_count_more_bytes() {
     let builder = builder.with::<Longer>(()).unwrap();
     let builder = builder.with::<Longer>(()).unwrap();
     let mut harness = builder.with::<Longer>(()).unwrap().build();
-    let packet = Craft::udp("10.0.0.1:1", "10.0.0.2:2").payload(&[7; 60]).build();
+    let packet = Craft::udp("10.0.0.1:1", "10.0.0.2:2")
+        .payload(&[7; 60])
+        .build();
     let len = packet.len() as u64;
     for _ in 0..3 {
         harness.send(&packet);

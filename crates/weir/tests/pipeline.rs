@@ -3,17 +3,14 @@
 
 mod support;
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use support::compare::{Seen, event_lines, seen_of};
+use support::planned::{Order, Packets, as_written, by_threads, read, same};
 use support::{example, traces};
-use weir::driver::{ChainPlan, Crew, Pace, Pipeline, PipelineSettings};
 use weir_graph::compile::{Balance, Mode, Options, Parallel, Step, compile};
-use weir_io::port::{MergedInput, PortSpec, Received};
+use weir_io::port::{MergedInput, PortSpec};
 use weir_nf::Sources;
-use weir_packet::{Frame, FramePool, MemoryLayout, Side};
-use weir_runtime::{Report, Runtime, RuntimeConfig};
+use weir_packet::Side;
 
 struct Beside(PathBuf);
 
@@ -43,195 +40,12 @@ fn load_text(text: &str, folder: PathBuf) -> weir_graph::Chain {
     file.chains.remove(0)
 }
 
-/// What a chain made of its input.
-#[derive(Clone)]
-struct Made {
-    out: BTreeMap<Seen, Vec<Vec<u8>>>,
-    /// All packets in the order in which they came out.
-    all: Vec<Vec<u8>>,
-    events: Vec<String>,
-    report: Report,
-}
-
-impl Made {
-    /// Without events of a type.
-    fn without(&self, kind: &str) -> Made {
-        let text = format!("\"event_type\":\"{kind}\"");
-        let mut made = self.clone();
-        made.events.retain(|event| !event.contains(&text));
-        made
-    }
-}
-
-fn config() -> RuntimeConfig {
-    RuntimeConfig {
-        seed: 1,
-        event_bytes: 1 << 20,
-        ..RuntimeConfig::default()
-    }
-}
-
-fn open(inputs: &[(PathBuf, Side)]) -> MergedInput {
+fn open(inputs: &[(PathBuf, Side)]) -> Packets {
     let ports = inputs.iter().enumerate().map(|(number, (path, side))| {
         let spec = PortSpec::Capture(path.clone());
         spec.open_input(number as u8, *side).unwrap()
     });
-    MergedInput::new(ports.collect())
-}
-
-#[derive(Default)]
-struct Sink {
-    out: BTreeMap<Seen, Vec<Vec<u8>>>,
-    all: Vec<Vec<u8>>,
-    events: Vec<u8>,
-}
-
-impl Sink {
-    fn take(&mut self, pool: &mut FramePool, frames: &mut Vec<Frame>) {
-        for frame in frames.drain(..) {
-            let (meta, bytes) = pool.memory().read(&frame);
-            let seen = seen_of(bytes, meta.link);
-            self.all.push(bytes.to_vec());
-            self.out.entry(seen).or_default().push(bytes.to_vec());
-            pool.give(frame);
-        }
-    }
-
-    /// Packets without a flow of their own (a fragment's may be any) have no
-    /// order among instances.
-    fn made(mut self, report: Report) -> Made {
-        for (seen, packets) in &mut self.out {
-            if seen.contains(&None) {
-                packets.sort();
-            }
-        }
-        Made {
-            out: self.out,
-            all: self.all,
-            events: event_lines(std::str::from_utf8(&self.events).unwrap()),
-            report,
-        }
-    }
-}
-
-/// The chain as written, on one runtime.
-fn as_written(chain: &weir_graph::Chain, inputs: &[(PathBuf, Side)]) -> Made {
-    let mut pool = FramePool::with_layout(MemoryLayout::default());
-    let mut input = open(inputs);
-    let mut runtime = Runtime::new(&chain.stage, config()).unwrap();
-    let mut sink = Sink::default();
-    let (mut frames, mut out) = (Vec::new(), Vec::new());
-    loop {
-        let received = input.receive(&mut pool, &mut frames, 64);
-        runtime.process(&mut pool, &mut frames, &mut out);
-        sink.take(&mut pool, &mut out);
-        sink.events.extend_from_slice(runtime.events().lines());
-        runtime.events().clear();
-        if !matches!(received, Ok(Received::More)) {
-            break;
-        }
-    }
-    let events = &mut sink.events;
-    runtime.finish_with(&mut pool, weir_packet::Time::ZERO, |log| {
-        events.extend_from_slice(log.lines());
-        log.clear();
-    });
-    assert_eq!(pool.outstanding(), 0);
-    sink.made(runtime.report())
-}
-
-/// The chain by a plan; gives the number of its threads, too.
-fn by_plan(
-    chain: &weir_graph::Chain,
-    options: &Options,
-    inputs: &[(PathBuf, Side)],
-) -> (Made, usize) {
-    let plan = compile(&chain.stage.chain, &chain.graph, options);
-    let plan = plan.unwrap_or_else(|faults| panic!("{faults:?}"));
-    let stages = plan.stages(&chain.stage).unwrap();
-    let settings = PipelineSettings {
-        pace: Pace::default(),
-        engine: config(),
-    };
-    let mut crew = Pipeline::start(vec![ChainPlan { plan, stages }], settings).unwrap();
-    let mut input = open(inputs);
-    let mut sink = Sink::default();
-    let (mut frames, mut out) = (Vec::new(), Vec::new());
-    let mut ended = false;
-    while !ended || !crew.is_over() {
-        let room = crew.room().min(64);
-        if !ended && room > 0 {
-            let received = input.receive(crew.pool(), &mut frames, room);
-            ended = !matches!(received, Ok(Received::More));
-            crew.take(0, &mut frames);
-        } else if ended {
-            crew.stop();
-        }
-        crew.step(&mut out, &mut sink.events, true).unwrap();
-        sink.take(crew.pool(), &mut out);
-    }
-    let mut end = crew.end();
-    assert_eq!(end.leaked, 0);
-    let chain = end.chains.remove(0);
-    assert!(chain.report.balances(), "{:?}", chain.report);
-    (sink.made(chain.report), chain.threads.len())
-}
-
-fn sorted(counts: &[(String, u64)]) -> Vec<(String, u64)> {
-    let mut sorted = counts.to_vec();
-    sorted.sort();
-    sorted
-}
-
-#[track_caller]
-fn same(written: &Made, planned: &Made, about: &str) {
-    for (seen, packets) in &written.out {
-        let other = planned.out.get(seen);
-        assert!(
-            Some(packets) == other,
-            "{about}: packets of {seen:?} differ: {} {:?}",
-            packets.len(),
-            other.map(Vec::len)
-        );
-    }
-    assert_eq!(written.out.len(), planned.out.len(), "{about}");
-    let (a, b) = (&written.report, &planned.report);
-    let counts = |r: &Report| {
-        [
-            r.packets_in,
-            r.bytes_in,
-            r.packets_out,
-            r.bytes_out,
-            r.emitted,
-            r.held,
-            r.events,
-            r.events_lost,
-            r.flows.seen,
-            r.flows.active,
-        ]
-    };
-    assert_eq!(counts(a), counts(b), "{about}");
-    assert_eq!(sorted(&a.drops), sorted(&b.drops), "{about}");
-    assert_eq!(sorted(&a.malformed), sorted(&b.malformed), "{about}");
-    assert_eq!(a.flows.ended, b.flows.ended, "{about}");
-    for function in &a.functions {
-        let found = b.functions.iter().find(|f| f.name == function.name);
-        let mut other = found
-            .unwrap_or_else(|| panic!("{about}: no {}", function.name))
-            .clone();
-        other.cycles = function.cycles;
-        other.tally.sort();
-        let mut function = function.clone();
-        function.tally.sort();
-        assert_eq!(function, other, "{about}");
-    }
-    let odd = |a: &Made, b: &Made| a.events.iter().find(|e| !b.events.contains(e)).cloned();
-    assert_eq!(
-        (odd(written, planned), odd(planned, written)),
-        (None, None),
-        "{about}"
-    );
-    assert_eq!(written.events.len(), planned.events.len(), "{about}");
+    read(MergedInput::new(ports.collect()))
 }
 
 fn pipeline(passes: bool) -> Options {
@@ -290,11 +104,13 @@ fn ways(chain: &weir_graph::Chain) -> Vec<(String, Options)> {
 }
 
 fn check(chain: &weir_graph::Chain, inputs: &[(PathBuf, Side)], about: &str) -> [usize; 3] {
-    let written = as_written(chain, inputs);
+    let packets = open(inputs);
+    let written = as_written(chain, &packets);
     let mut found = [0; 3];
     for (way, options) in ways(chain) {
-        let (planned, threads) = by_plan(chain, &options, inputs);
         let plan = compile(&chain.stage.chain, &chain.graph, &options).unwrap();
+        let (planned, threads) = by_threads(chain, plan.clone(), &packets);
+        let order = Order::of(&plan);
         let parallel = plan.steps.iter().any(|s| matches!(s, Step::Parallel(_)));
         let balanced = plan
             .steps
@@ -304,9 +120,10 @@ fn check(chain: &weir_graph::Chain, inputs: &[(PathBuf, Side)], about: &str) -> 
         let about = format!("{about}, {way}");
         if balanced {
             // Which packet of several flows shows a host first is left open.
-            same(&written.without("asset"), &planned.without("asset"), &about);
+            let planned = planned.without("asset");
+            same(&written.without("asset"), &planned, order, &about);
         } else {
-            same(&written, &planned, &about);
+            same(&written, &planned, order, &about);
         }
         found[0] += usize::from(threads > 1);
         found[1] += usize::from(parallel);
@@ -412,9 +229,10 @@ fn instances_in_turn_come_out_as_written() {
         ),
         cut(&["ip-check"], &[]),
     ];
-    let mut packets = 0;
+    let mut came = 0;
     for input in &inputs {
-        let written = as_written(&chain, input);
+        let packets = open(input);
+        let written = as_written(&chain, &packets);
         for (number, options) in ways.iter().enumerate() {
             let plan = compile(&chain.stage.chain, &chain.graph, options).unwrap();
             let stages = plan.steps.iter().flat_map(Step::stages);
@@ -423,14 +241,15 @@ fn instances_in_turn_come_out_as_written() {
                 .map(|stage| stage.balance)
                 .collect();
             assert_eq!(several, [Balance::RoundRobin; 2][..[1, 2, 0][number]]);
-            let (planned, threads) = by_plan(&chain, options, input);
+            let order = Order::of(&plan);
+            let (planned, threads) = by_threads(&chain, plan, &packets);
             // The second way has one that only carries frames.
             assert_eq!(threads, [4, 8, 2][number]);
             let about = format!("{:?}, way {number}", input[0].0);
-            same(&written, &planned, &about);
-            assert!(written.all == planned.all, "{about}: another order");
+            same(&written, &planned, order, &about);
+            assert!(written.out == planned.out, "{about}: another order");
         }
-        packets += written.all.len();
+        came += written.out.len();
     }
-    assert!(packets > 300, "{packets}");
+    assert!(came > 300, "{came}");
 }

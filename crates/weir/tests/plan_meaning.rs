@@ -22,7 +22,7 @@ use weir_graph::Chain;
 use weir_graph::compile::{Options, Step, compile};
 
 /// Seeds of a run that is not told.
-const SEEDS: u64 = 120;
+const SEEDS: u64 = 200;
 /// Most time that they may take.
 const MOST: Duration = Duration::from_secs(40);
 /// Packets of a capture.
@@ -33,6 +33,8 @@ const PACKETS: usize = 1_500;
 struct Tried {
     chains: usize,
     refused_chains: usize,
+    /// Why, of some.
+    refusals: Vec<String>,
     plans: usize,
     refused_plans: usize,
     merged: usize,
@@ -83,7 +85,7 @@ fn check(
         let planned = by_line(chain, &plan, packets, dice.next());
         same(written, &planned, order, "stage after stage");
     }
-    if !line || plan.steps.len() > 1 && dice.one_in(4) {
+    if !line || plan.steps.len() > 1 && dice.one_in(8) {
         let (planned, threads) = by_threads(chain, plan, packets);
         same(written, &planned, order, "with threads");
         tried.threads += usize::from(threads > 1);
@@ -125,8 +127,12 @@ fn one(seed: u64, from: &From<'_>, tried: &mut Tried) {
     let scene = Scene::random(&mut dice);
     let chain = match scene.load() {
         Ok(chain) => chain,
-        Err(_) => {
+        Err(faults) => {
             tried.refused_chains += 1;
+            if tried.refusals.len() < 20 {
+                let fault = faults.lines().next().unwrap_or("");
+                tried.refusals.push(fault.to_owned());
+            }
             return;
         }
     };

@@ -295,3 +295,22 @@ fn the_summary_says_what_ports_copied() {
     let text = run(["run", &chain, "--in", TRAFFIC, "--quiet"]).out;
     assert!(text.contains("ports: copies "), "{text}");
 }
+
+#[test]
+fn runtimes_under_a_switch_take_what_equal_functions_said() {
+    let office = example("office.yaml");
+    let none = through(&office, TRAFFIC, &["--passes", "none"]).whenever_noticed();
+    let all = run_json(&office, &["--in", TRAFFIC, "--passes", "all"]);
+    let merges = |summary| merged(summary, "office");
+    assert_eq!((merges(&none.summary), merges(&all)), (0, 3));
+    for runtimes in ["1", "3"] {
+        let args = ["--runtimes", runtimes, "--passes", "all"];
+        let with = through(&office, TRAFFIC, &args).whenever_noticed();
+        same(&none, &with, &format!("{runtimes} runtimes"));
+    }
+}
+
+fn merged(summary: &serde_json::Value, chain: &str) -> usize {
+    let same_as = &summary["plan"][chain]["same_as"];
+    same_as.as_object().map_or(0, serde_json::Map::len)
+}

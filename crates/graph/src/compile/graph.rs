@@ -49,14 +49,14 @@ pub struct Effects {
     pub writes: Parts,
     /// Keeps state, buffers or statistics per flow or scope key.
     pub stateful: bool,
-    /// May drop.
+    /// May drop, under its settings.
     pub drops: bool,
     /// Makes packets of its own.
     pub emits: bool,
     /// Writes events.
     pub events: bool,
     /// Counts packets that pass: has counters of its own that are not named as
-    /// its drop reasons.
+    /// its drop reasons, or any where it never drops.
     pub counts: bool,
     /// Has a tally.
     pub tally: bool,
@@ -181,13 +181,13 @@ impl Effects {
             reads: descriptor.reads,
             writes: descriptor.writes,
             stateful: state.bytes > 0 || state.buffers > 0 || state.stats_bytes > 0,
-            drops: !descriptor.drops.is_empty(),
+            drops: processor.drops(),
             emits: descriptor.emits,
             events: descriptor.events,
             counts: descriptor
                 .counters
                 .iter()
-                .any(|counter| !descriptor.drops.contains(counter)),
+                .any(|counter| !processor.drops() || !descriptor.drops.contains(counter)),
             tally: descriptor.tally > 0,
             shares: descriptor.shares,
             aliases: descriptor.aliases,

@@ -131,6 +131,12 @@ fn follows(graph: &Graph, from: usize, to: usize) -> bool {
 
 /// Why processor `next` can't be a further branch of a group.
 fn joins(graph: &Graph, options: &Options, group: Range<usize>, next: usize) -> Option<String> {
+    if group.len() > weir_packet::MOST_BRANCHES {
+        return Some(format!(
+            "a packet has marks for {} branches beside the first",
+            weir_packet::MOST_BRANCHES
+        ));
+    }
     if let Some(why) = alone(graph, options, next) {
         return Some(why);
     }

@@ -15,9 +15,10 @@ use super::pressure::Pressure;
 use super::{Lender, PortCounts, Refused, StageError, StageInput, StageOutput, WayHome};
 
 /// Gives each flow's packets to one instance of the stage behind: the one of
-/// its record's number, as the first stage noted it
-/// ([`weir_packet::FrameMeta::place`]). Notices go to all of them: the frame
-/// itself to the first, copies ([`FrameKind::NoticeCopy`]) to the others.
+/// the unit that it is in ([`weir_packet::FrameMeta::unit`]), so that what a
+/// function behind the instances keeps for several flows together sees their
+/// packets in their order. Notices go to all of them: the frame itself to the
+/// first, copies ([`FrameKind::NoticeCopy`]) to the others.
 ///
 /// Packets without a flow go to the first instance. No frame overtakes another
 /// here, so that none comes to an instance before a notice about its flow:
@@ -41,6 +42,14 @@ struct FlowLane {
     room: usize,
     /// What goes along, in one call.
     ready: Vec<Frame>,
+}
+
+/// The instance of a unit: a flow, or the widest of what the chain's functions
+/// keep state by.
+pub(super) fn instance_of(unit: u64, instances: usize) -> usize {
+    // Numbers of units may have a stride.
+    let mixed = unit.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+    mixed as usize % instances.max(1)
 }
 
 impl FlowLane {
@@ -87,7 +96,7 @@ impl ByFlow {
         match meta.place().record {
             _ if meta.kind == FrameKind::Notice => 0,
             Place::NO_FLOW => 0,
-            record => record as usize % self.lanes.len().max(1),
+            _ => instance_of(meta.unit, self.lanes.len()),
         }
     }
 

@@ -35,6 +35,8 @@ pub trait Processor: Send + Sync {
     );
     /// What keeps one state together, under the function's settings.
     fn scope(&self) -> Scope;
+    /// Whether it may drop, under the function's settings.
+    fn drops(&self) -> bool;
     /// Key of a scope of its own.
     fn scope_key(&self, packet: &Packet<'_>, flow: &FlowInfo<'_>) -> Option<FlowKey>;
     /// The function's work space in one runtime.
@@ -127,6 +129,10 @@ impl<N: NetworkFunction> Processor for Bound<N> {
 
     fn scope(&self) -> Scope {
         self.0.scope()
+    }
+
+    fn drops(&self) -> bool {
+        self.0.drops()
     }
 
     fn scope_key(&self, packet: &Packet<'_>, flow: &FlowInfo<'_>) -> Option<FlowKey> {

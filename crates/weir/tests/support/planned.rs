@@ -240,14 +240,12 @@ fn line(
     let states = line.stages.iter().flat_map(Runtime::states);
     let mut states: Vec<FunctionState> = states.collect();
     states.sort();
-    while last > 0 {
+    let mut told = last == 0;
+    while !told {
         let (queue, sink) = (&mut line.queues[1], &mut line.sink);
-        let told =
-            line.stages[0].finish_first(&mut line.pool, Time::ZERO, queue, |log| sink.hear(log));
+        let first = &mut line.stages[0];
+        told = first.finish_first(&mut line.pool, Time::ZERO, queue, |log| sink.hear(log));
         line.run();
-        if told {
-            break;
-        }
     }
     for stage in &mut line.stages {
         assert!(last == 0 || stage.active_flows() == 0, "all ends have come");

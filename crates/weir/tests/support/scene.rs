@@ -32,7 +32,7 @@ const HOSTS: Setting = (
 );
 const SERVICE: Setting = (
     "services",
-    "[{vip: 198.18.0.0/20, port: 80, name: web, backends: [{address: 198.51.100.11}, {address: \
+    "[{vip: [198.18.0.1, 198.18.0.2, 198.18.0.3], port: 80, name: web, backends: [{address: 198.51.100.11}, {address: \
      198.51.100.12, weight: 3}]}]",
 );
 const ATTACKS: Setting = ("rules", "$RULES");
@@ -97,7 +97,7 @@ pub(crate) const STOCK: &[Stock] = &[
                 ("default", "drop"),
                 (
                     "rules",
-                    "[accept tcp to any port 80 log name web, accept udp flags]",
+                    "[accept tcp to any port 80 log name web, accept udp]",
                 ),
             ],
             &[
@@ -158,12 +158,12 @@ pub(crate) const STOCK: &[Stock] = &[
         labels: &[],
         ways: &[
             &[
-                ("address", "198.18.0.0/20"),
+                ("address", "198.18.0.1"),
                 ("servers", "[{address: 198.51.100.11}]"),
                 ("route", "true"),
             ],
             &[
-                ("address", "198.18.0.0/19"),
+                ("address", "[198.18.0.2, 198.18.0.3]"),
                 ("port", "80"),
                 (
                     "servers",
@@ -333,7 +333,14 @@ impl Writer<'_> {
             .filter(|choice| !matches!(choice, Choice::Own(n) if *n >= owns))
             .collect();
         let reached = RefCell::new(vec![false; count + 1]);
-        for number in 0..count {
+        let mut number = 0;
+        while number < count {
+            if count - number >= 4 && self.dice.one_in(6) {
+                text.push_str(&self.diamond(&palette, number));
+                reached.borrow_mut()[number + 3] = true;
+                number += 3;
+                continue;
+            }
             let choice = *self.dice.pick(&palette);
             let (name, labels, given): (String, &[&str], Vec<String>) = match choice {
                 Choice::Stock(stock, way) => {
@@ -416,25 +423,81 @@ impl Writer<'_> {
                 settings.push((name.clone(), "true".to_owned(), "false"));
                 text.push_str(&format!("    when: ${name}\n"));
             }
+            number += 1;
         }
         text
     }
+
+    /// A point and two branches that begin alike and meet again.
+    fn diamond(&mut self, palette: &[Choice], at: usize) -> String {
+        let looking = [
+            stock("classifier", 1),
+            stock("classifier", 1),
+            stock("nop", 0),
+        ];
+        let looking = *self.dice.pick(&looking);
+        let choice = *self.dice.pick(palette);
+        let Choice::Stock(number, way) = (match choice {
+            Choice::Stock(..) if self.dice.one_in(3) => choice,
+            _ => looking,
+        }) else {
+            return String::new();
+        };
+        let Stock { name, labels, ways } = &STOCK[number];
+        let way = ways[way % ways.len()];
+        let given: Vec<String> = way
+            .iter()
+            .map(|(k, v)| format!("{k}: {}", value(v)))
+            .collect();
+        let given = given.join(", ");
+        let (left, right, end) = (at + 1, at + 2, at + 3);
+        let links = labels.iter().chain(&["pass"]);
+        let links: Vec<String> = links.map(|label| format!("{label}: n{end}")).collect();
+        let links = links.join(", ");
+        format!(
+            "  - classifier: {{{}: {}}}\n    as: n{at}\n    links: {{class-1: n{right}, class-2: \
+             n{right}}}\n  - {name}: {{{given}}}\n    as: n{left}\n    links: {{{links}}}\n  - \
+             {name}: {{{given}}}\n    as: n{right}\n    links: {{{links}}}\n",
+            WEB.0, WEB.1
+        )
+    }
 }
+
+fn stock(name: &str, way: usize) -> Choice {
+    let number = STOCK.iter().position(|stock| stock.name == name);
+    Choice::Stock(number.unwrap(), way)
+}
+
+/// Functions that neither drop nor write packets: what may run side by side.
+const LOOKING: [&str; 9] = [
+    "asset-monitor",
+    "classifier",
+    "counter",
+    "flow-nop",
+    "http",
+    "http-classifier",
+    "monitor",
+    "size-histogram",
+    "url-counter",
+];
 
 impl Scene {
     pub(crate) fn random(dice: &mut Dice) -> Scene {
         let mut palette = Vec::new();
+        let looking = dice.one_in(4);
         for _ in 0..2 + dice.roll(4) {
-            let stock = dice.roll(STOCK.len());
-            let choice = Choice::Stock(stock, dice.roll(12));
+            let way = dice.roll(12);
+            let choice = match looking {
+                true => stock(LOOKING[dice.roll(LOOKING.len())], way),
+                false => Choice::Stock(dice.roll(STOCK.len()), way),
+            };
             // Those that only look are what passes are about.
             palette.extend(std::iter::repeat_n(choice, 1 + dice.roll(2)));
         }
         if dice.one_in(2) {
             let often = ["ip-check", "classifier", "http-classifier", "counter"];
             let name = dice.pick(&often);
-            let stock = STOCK.iter().position(|stock| stock.name == *name);
-            palette.push(Choice::Stock(stock.unwrap(), dice.roll(12)));
+            palette.push(stock(name, dice.roll(12)));
         }
         let templates = dice.roll(4);
         let mut scene = Scene::default();
@@ -496,6 +559,8 @@ impl Scene {
     }
 }
 
+/// How flows are kept. Memory for side buffers is each stage's own, so that
+/// what does not fit says nothing of plans: it is not made short.
 fn flows(dice: &mut Dice) -> String {
     let mut keys = vec![format!(
         "max: {}",
@@ -509,7 +574,6 @@ fn flows(dice: &mut Dice) -> String {
         ("icmp", &["conversation", "addresses"]),
         ("track", &["auto", "always"]),
         ("held-fragments", &["0", "3", "256"]),
-        ("buffers", &["64KiB", "8MiB"]),
         (
             "timeouts",
             &["{udp: 1s, tcp-established: 3s}", "{reuse: false}"],

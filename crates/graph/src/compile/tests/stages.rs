@@ -384,3 +384,13 @@ fn flags_win_over_the_file() {
         Err("`rct` is no plan: `auto`, `rtc`, `pipeline`".to_owned())
     );
 }
+
+#[test]
+fn no_group_has_more_branches_than_packets_have_marks() {
+    let names: Vec<String> = (0..40).map(|n| format!("look{n}")).collect();
+    let lines: Vec<&str> = names.iter().map(String::as_str).collect();
+    let plan = plan(&lines, &always(0));
+    let sizes: Vec<usize> = plan.steps.iter().map(|s| s.stages().len()).collect();
+    assert_eq!(sizes, [1, 17, 17, 5]);
+    assert_eq!(weir_packet::MOST_BRANCHES + 1, 17);
+}

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use weir_packet::{FrameKind, Place};
 
+use super::super::by_flow::instance_of;
 use super::world::{Stage, Traffic, Work, World};
 use super::*;
 
@@ -113,7 +114,7 @@ fn order_holds_for_each_flow_and_notices_come_to_all() {
             let expected = entered.filter_map(|(sequence, (place, kind, _))| {
                 let told = match kind {
                     FrameKind::Notice if number > 0 => FrameKind::NoticeCopy,
-                    FrameKind::Packet if place.record as usize % instances != number => {
+                    FrameKind::Packet if instance_of(place.record.into(), instances) != number => {
                         return None;
                     }
                     kind => *kind,
@@ -133,20 +134,36 @@ fn a_flow_stays_with_one_instance() {
     let ports = balanced_by_flow(3, 8, share).expect("ports");
     let (mut output, mut lanes) = (ports.output, ports.lanes);
     let mut frames = Vec::new();
-    for (number, record) in [4, Place::NO_FLOW, 5, 4, 3, 5].into_iter().enumerate() {
+    let flows = [4, Place::NO_FLOW, 5, 4, 3, 5, 6, 7, 8];
+    for (number, record) in flows.into_iter().enumerate() {
         let mut frame = packet(&mut pool, number as u64);
-        let place = Place {
+        let memory = pool.memory().clone();
+        let meta = memory.meta_mut(&mut frame);
+        // Two flows of a unit.
+        meta.unit = if record == 8 { 4 } else { record.into() };
+        meta.set_place(Place {
             record,
             ..Place::NONE
-        };
-        pool.memory().clone().meta_mut(&mut frame).set_place(place);
+        });
         frames.push(frame);
     }
-    assert_eq!(output.give(&mut frames), 6);
-    for (lane, numbered) in lanes.iter_mut().zip([vec![1, 4], vec![0, 3], vec![2, 5]]) {
+    assert_eq!(output.give(&mut frames), flows.len());
+    let mut used = 0;
+    for (number, lane) in lanes.iter_mut().enumerate() {
         lane.input.take(&mut frames, 9);
+        let instance = |flow: u32| match flow {
+            Place::NO_FLOW => 0,
+            8 => instance_of(4, 3),
+            flow => instance_of(flow.into(), 3),
+        };
+        let numbered = (0..)
+            .zip(flows)
+            .filter(|(_, flow)| instance(*flow) == number);
+        let numbered: Vec<u64> = numbered.map(|(packet, _)| packet).collect();
+        used += usize::from(!numbered.is_empty());
         assert_eq!(numbers(&mut pool, &mut frames), numbered);
     }
+    assert!(used > 1);
     lanes.pop();
     assert!(output.is_gone());
 }
@@ -161,6 +178,7 @@ fn what_an_instance_has_no_room_for_waits_with_all_behind_it() {
         let memory = pool.memory().clone();
         let meta = memory.meta_mut(&mut frame);
         meta.kind = kind;
+        meta.unit = u64::from(record);
         meta.set_place(Place {
             record,
             ..Place::NONE
@@ -168,7 +186,8 @@ fn what_an_instance_has_no_room_for_waits_with_all_behind_it() {
         frame
     };
     use FrameKind::{Notice, Packet};
-    let of = [(0, Packet), (0, Packet), (0, Packet), (1, Packet)];
+    let other = (1..).find(|unit| instance_of(*unit, 2) == 1).expect("one") as u32;
+    let of = [(0, Packet), (0, Packet), (0, Packet), (other, Packet)];
     let mut frames: Vec<Frame> = (0..).zip(of).map(|(n, (r, k))| frame(n, r, k)).collect();
     assert_eq!(ports.output.give(&mut frames), 2);
     assert_eq!(ports.output.give(&mut frames), 0);

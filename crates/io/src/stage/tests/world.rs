@@ -107,8 +107,10 @@ impl Traffic {
         let mut meta = FrameMeta::default();
         meta.sequence = sequence;
         meta.link = LinkType::RawIp;
+        let record = choices.below(self.flows as usize) as u32;
+        meta.unit = record.into();
         meta.set_place(Place {
-            record: choices.below(self.flows as usize) as u32,
+            record,
             ..Place::NONE
         });
         if choices.below(self.notices) == 0 {
