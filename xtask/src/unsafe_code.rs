@@ -22,6 +22,10 @@ pub(crate) const MODULES: &[(&str, &str)] = &[
     ("crates/io/src/cycles.rs", "the cycle counter"),
     ("crates/io/src/pages.rs", "madvise"),
     (
+        "crates/io/tests/stage_no_alloc.rs",
+        "an allocator that counts",
+    ),
+    (
         "crates/io/src/sys/bpf.rs",
         "bpf(2): the map, program and link of XDP ports",
     ),

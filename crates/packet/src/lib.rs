@@ -44,7 +44,7 @@ pub mod weir_header;
 mod arena;
 /// The atomic types that [`marks`] uses, which its model replaces.
 mod atomic {
-    pub(crate) use core::sync::atomic::{AtomicU32, Ordering};
+    pub(crate) use core::sync::atomic::{AtomicU64, Ordering};
 }
 mod frame;
 mod lent;
@@ -74,7 +74,7 @@ pub use key::{Direction, FlowKey, IcmpKey, KeyOptions, KeyOutcome, flow_key};
 pub use lent::Lent;
 pub use link::LinkType;
 pub use malformed::Malformed;
-pub use marks::{MOST_BRANCHES, MarkState, Marks};
+pub use marks::{MOST_BRANCHES, MarkState, Marks, Origin};
 pub use memory::{FramePool, MemoryLayout, NoFrame, PacketMemory};
 pub use packet::Packet;
 pub use parse::{Depth, ParseOptions, classify, parse, parse_into};

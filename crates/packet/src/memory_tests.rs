@@ -215,27 +215,52 @@ fn frames_have_numbers_and_marks_of_their_own() {
     assert_eq!(numbers, [0, 1, 2, 3, 4, 5]);
 
     let marks = memory.marks();
+    let mut origins = Vec::new();
     for number in numbers {
-        marks.expect(number, 0b101);
-        marks.mark(number, 2);
+        let origin = marks.expect(number, 0b101);
+        assert_eq!(origin.number(), number);
+        marks.mark(origin, 2);
         assert_eq!(marks.of(number).missing(), 1);
-        marks.mark(number, 0);
-        marks.mark(number, 15);
+        marks.mark(origin, 0);
+        marks.mark(origin, 15);
         let state = marks.of(number);
         assert_eq!((state.expected, state.marked), (0b101, 0x8005));
         assert_eq!(state.missing(), 0);
-        marks.set_origin(number, Some(5 - number));
+        marks.set_origin(5 - number, Some(origin));
+        origins.push(origin);
     }
     marks.reset(3);
     assert_eq!(marks.of(3), crate::MarkState::default());
     assert_eq!(marks.of(4).expected, 5);
-    assert_eq!(marks.origin(1), Some(4));
+    assert_eq!(marks.origin(1), Some(origins[4]));
     marks.set_origin(1, None);
-    assert_eq!((marks.origin(1), marks.origin(5)), (None, Some(0)));
-    // There is no such frame.
-    marks.mark(6, 1);
-    assert_eq!(marks.of(6), crate::MarkState::default());
+    assert_eq!((marks.origin(1), marks.origin(5)), (None, Some(origins[0])));
     frames.into_iter().for_each(|frame| pool.give(frame));
+}
+
+#[test]
+fn a_mark_of_an_earlier_round_is_none() {
+    let pool = FramePool::with_layout(tiny());
+    let marks = pool.memory().marks();
+    let first = marks.expect(2, 0b11);
+    marks.mark(first, 0);
+    assert!(marks.is_current(first));
+    // Its packet was dropped, and the frame is branched with another.
+    let second = marks.expect(2, 0b11);
+    assert_eq!(marks.of(2).marked, 0);
+    marks.mark(first, 1);
+    assert_eq!(marks.of(2).missing(), 0b11);
+    assert!(!marks.is_current(first) && marks.is_current(second));
+    marks.mark(second, 1);
+    assert_eq!(marks.of(2).missing(), 0b01);
+    marks.reset(2);
+    marks.mark(second, 0);
+    assert_eq!(marks.of(2), crate::MarkState::default());
+    // There is no such frame.
+    let none = marks.expect(6, 1);
+    marks.mark(none, 1);
+    assert!(!marks.is_current(none));
+    assert_eq!(marks.of(6), crate::MarkState::default());
 }
 
 #[test]

@@ -6,7 +6,7 @@
 #![cfg(loom)]
 
 mod atomic {
-    pub(crate) use loom::sync::atomic::{AtomicU32, Ordering};
+    pub(crate) use loom::sync::atomic::{AtomicU64, Ordering};
 }
 #[allow(dead_code, unreachable_pub)]
 #[path = "../src/marks.rs"]
@@ -27,12 +27,12 @@ fn copies() -> Arc<[AtomicU32; 2]> {
 fn who_sees_all_marks_sees_what_all_branches_wrote() {
     loom::model(|| {
         let (marks, copies) = (Arc::new(Marks::new(1)), copies());
-        marks.expect(0, 0b11);
+        let origin = marks.expect(0, 0b11);
         for branch in 0..2u8 {
             let (marks, copies) = (marks.clone(), copies.clone());
             thread::spawn(move || {
                 copies[usize::from(branch)].store(7, Relaxed);
-                marks.mark(0, branch);
+                marks.mark(origin, branch);
             });
         }
         let state = loop {
@@ -62,13 +62,13 @@ fn who_sees_all_marks_sees_what_all_branches_wrote() {
 fn a_later_mark_tells_that_the_earlier_ones_are_made() {
     loom::model(|| {
         let marks = Arc::new(Marks::new(2));
-        marks.expect(0, 1);
-        marks.expect(1, 1);
+        let first = marks.expect(0, 1);
+        let second = marks.expect(1, 1);
         let branch = {
             let marks = marks.clone();
             thread::spawn(move || {
-                marks.mark(0, 0);
-                marks.mark(1, 0);
+                marks.mark(first, 0);
+                marks.mark(second, 0);
             })
         };
         // As the sync port looks: at the later one, then again at the first.

@@ -8,7 +8,7 @@ use weir::driver::{
     ChainPlan, ClusterError, Crew, Pace, Pipeline, PipelineSettings, Workers, WorkersSettings,
 };
 use weir_functions::nop::Settings;
-use weir_graph::compile::{Mode, Options, Parallel, compile};
+use weir_graph::compile::{Balance, Mode, Options, Parallel, compile};
 use weir_io::port::{PortSpec, Received};
 use weir_nf::Sources;
 use weir_nf::host::Kind;
@@ -17,25 +17,32 @@ use weir_runtime::RuntimeConfig;
 
 static SEEN: AtomicU32 = AtomicU32::new(0);
 
-/// Panics when all of its kind have seen a thousand packets.
+/// Panics when all of its kind have seen a thousand packets. `FLOW`: looks at
+/// flows, so that instances get packets by flow, else in turn.
 #[derive(Debug)]
-struct Bad;
+struct Bad<const FLOW: bool>;
 
-impl NetworkFunction for Bad {
+impl<const FLOW: bool> NetworkFunction for Bad<FLOW> {
     type Settings = Settings;
     type State = ();
     type Stats = ();
 
     const DESCRIPTOR: Descriptor = Descriptor {
-        needs: Needs::Flow,
-        ..Descriptor::new("bad", "panics")
+        needs: if FLOW { Needs::Flow } else { Needs::Network },
+        ..Descriptor::new(if FLOW { "bad" } else { "bad-alone" }, "panics")
     };
 
-    fn new(_: Settings, _: &mut SetUp<'_>) -> Result<Bad, SettingsError> {
+    fn new(_: Settings, _: &mut SetUp<'_>) -> Result<Bad<FLOW>, SettingsError> {
         Ok(Bad)
     }
 
     fn process(&self, _: &mut Packet<'_>, _: &mut Flow<'_, Self>, _: &mut Context<'_>) -> Verdict {
+        let seen = SEEN.fetch_add(1, Ordering::Relaxed);
+        assert!(seen < 1_000, "a thousand is enough");
+        Verdict::Pass
+    }
+
+    fn without_flow(&self, _: &mut Packet<'_>, _: &mut Context<'_>) -> Verdict {
         let seen = SEEN.fetch_add(1, Ordering::Relaxed);
         assert!(seen < 1_000, "a thousand is enough");
         Verdict::Pass
@@ -50,12 +57,14 @@ impl Sources for Nothing {
     }
 }
 
-fn chain() -> weir_graph::Chain {
+fn chain(bad: &str) -> weir_graph::Chain {
     let mut kinds = weir_functions::kinds().to_vec();
-    kinds.push(Kind::of::<Bad>());
+    kinds.push(Kind::of::<Bad<true>>());
+    kinds.push(Kind::of::<Bad<false>>());
+    let text = format!("chain: c\nflows: {{max: 1000}}\nnfs: [flow-nop, {bad}, nop]\n");
     let input = weir_graph::Input {
         name: "chain.yaml",
-        text: "chain: c\nflows: {max: 1000}\nnfs: [flow-nop, bad, nop]\n",
+        text: &text,
         kinds: &kinds,
         overrides: &[],
         seed: 1,
@@ -91,25 +100,48 @@ fn failure(crew: &mut impl Crew) -> ClusterError {
     panic!("it hangs");
 }
 
-#[test]
-fn of_a_stage() {
-    let chain = chain();
+/// What a plan ends with whose second stage, with so many instances, panics.
+fn failure_of_plan(bad: &str, instances: u16, balance: Balance) -> String {
+    let chain = chain(bad);
     let options = Options {
         mode: Mode::Pipeline,
         parallel: Parallel::Never,
+        instances: [(bad.to_owned(), instances)].into(),
         ..Options::default()
     };
     let plan = compile("c", &chain.graph, &options).unwrap();
     let stages = plan.stages(&chain.stage).unwrap();
     assert_eq!(stages.len(), 3);
+    let planned = &plan.steps[1].stages()[0];
+    assert_eq!((planned.instances, planned.balance), (instances, balance));
     let settings = PipelineSettings {
         pace: Pace::default(),
         engine: RuntimeConfig::default(),
     };
     let mut crew = Pipeline::start(vec![ChainPlan { plan, stages }], settings).unwrap();
-    let error = failure(&mut crew).to_string();
-    for part in ["stage 2 (bad)", "died of a bug", "a thousand is enough"] {
+    failure(&mut crew).to_string()
+}
+
+#[test]
+fn of_a_stage() {
+    let error = failure_of_plan("bad", 1, Balance::Flow);
+    for part in ["stage 2 (bad) of", "died of a bug", "a thousand is enough"] {
         assert!(error.contains(part), "{error}");
+    }
+}
+
+#[test]
+fn of_an_instance() {
+    for (bad, balance) in [("bad", Balance::Flow), ("bad-alone", Balance::RoundRobin)] {
+        let error = failure_of_plan(bad, 2, balance);
+        for part in [
+            &format!("stage 2 ({bad}), instance "),
+            " of 2, of chain c",
+            "died of a bug",
+            "a thousand is enough",
+        ] {
+            assert!(error.contains(part), "{error}");
+        }
     }
 }
 
@@ -120,7 +152,7 @@ fn of_a_worker() {
         cores: Vec::new(),
         engine: RuntimeConfig::default(),
     };
-    let mut crew = Workers::start(&[chain().stage], &settings).unwrap();
+    let mut crew = Workers::start(&[chain("bad").stage], &settings).unwrap();
     let error = failure(&mut crew).to_string();
     for part in ["worker ", "died of a bug", "a thousand is enough"] {
         assert!(error.contains(part), "{error}");

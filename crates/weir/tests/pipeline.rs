@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use support::planned::{Order, Packets, as_written, by_threads, read, same};
 use support::{example, traces};
-use weir_graph::compile::{Mode, Options, Parallel, Step, compile};
+use weir_graph::compile::{Balance, Mode, Options, Parallel, Step, compile};
 use weir_io::port::{MergedInput, PortSpec};
 use weir_nf::Sources;
 use weir_packet::Side;
@@ -185,4 +185,71 @@ fn captures_come_out_as_written() {
             check(&load(&example(chain)), &input, &format!("{name} {chain}"));
         }
     }
+}
+
+/// Stages of functions that keep nothing, with instances that are given bursts
+/// in turn: all packets come out in the order as written, not those of a flow
+/// alone.
+#[test]
+fn instances_in_turn_come_out_as_written() {
+    let text = "chain: turns\nnfs:\n  - monitor\n  - ip-check\n  - mac-swap\n  - asset-monitor\n";
+    let chain = load_text(text, PathBuf::from("."));
+    let mut inputs = vec![
+        vec![(
+            PathBuf::from(support::capture("mixed.pcapng")),
+            Side::Inside,
+        )],
+        vec![(PathBuf::from(support::capture("web.pcap")), Side::Inside)],
+        vec![
+            (support::capture("edge-inside.pcap").into(), Side::Inside),
+            (support::capture("edge-outside.pcap").into(), Side::Outside),
+        ],
+    ];
+    if let Some(traces) = traces() {
+        for name in [
+            "a-mixed/pcapplusplus__example.pcap",
+            "b-http/zeek__methods.pcap",
+        ] {
+            inputs.push(vec![(traces.join("traces").join(name), Side::Inside)]);
+        }
+    }
+    // One stage of both functions, and a stage each, whose ways meet.
+    let cut = |stages: &[&str], instances: &[(&str, u16)]| Options {
+        cuts: stages.iter().map(|name| (*name).to_owned()).collect(),
+        instances: (instances.iter())
+            .map(|(name, count)| ((*name).to_owned(), *count))
+            .collect(),
+        ..pipeline(true)
+    };
+    let ways = [
+        cut(&["ip-check", "asset-monitor"], &[("ip-check", 2)]),
+        cut(
+            &["ip-check", "mac-swap", "asset-monitor"],
+            &[("ip-check", 2), ("mac-swap", 3)],
+        ),
+        cut(&["ip-check"], &[]),
+    ];
+    let mut came = 0;
+    for input in &inputs {
+        let packets = open(input);
+        let written = as_written(&chain, &packets);
+        for (number, options) in ways.iter().enumerate() {
+            let plan = compile(&chain.stage.chain, &chain.graph, options).unwrap();
+            let stages = plan.steps.iter().flat_map(Step::stages);
+            let several: Vec<Balance> = stages
+                .filter(|stage| stage.instances > 1)
+                .map(|stage| stage.balance)
+                .collect();
+            assert_eq!(several, [Balance::RoundRobin; 2][..[1, 2, 0][number]]);
+            let order = Order::of(&plan);
+            let (planned, threads) = by_threads(&chain, plan, &packets);
+            // The second way has one that only carries frames.
+            assert_eq!(threads, [4, 8, 2][number]);
+            let about = format!("{:?}, way {number}", input[0].0);
+            same(&written, &planned, order, &about);
+            assert!(written.out == planned.out, "{about}: another order");
+        }
+        came += written.out.len();
+    }
+    assert!(came > 300, "{came}");
 }

@@ -248,6 +248,55 @@ fn a_chain_file_says_how_it_is_cut() {
 }
 
 #[test]
+fn the_summary_says_what_ports_copied() {
+    let folder = Folder::new();
+    let chain = folder.write(
+        "c.yaml",
+        "chain: c\nnfs: [monitor, size-histogram, mac-swap, http-classifier, ip-check]\n\
+         plan:\n  mode: pipeline\n  parallel: always\n  instances: {http-classifier: 2, ip-check: 2}\n",
+    );
+    let summary = run_json(&chain, &["--in", TRAFFIC]);
+    let steps = summary["plan"]["c"]["steps"].as_array().unwrap();
+    assert_eq!(steps.len(), 4, "{summary}");
+    assert!(steps[0].get("ports").is_none(), "{}", steps[0]);
+    let packets = number(&summary, "/packets_in");
+
+    // Each packet once, and what the first stage says of flows.
+    let side = &steps[1];
+    assert_eq!(side["parallel"], true, "{side}");
+    assert_eq!(number(side, "/ports/branched"), packets);
+    assert_eq!(number(side, "/ports/joined"), packets);
+    assert!(number(side, "/ports/copies") > packets);
+    assert!(number(side, "/ports/copied_bytes") > 60 * packets);
+    for none in [
+        "uncopied",
+        "branch_lost",
+        "branch_dropped",
+        "length_changed",
+        "stray",
+        "foreign",
+    ] {
+        assert_eq!(number(side, &format!("/ports/{none}")), 0, "{none}");
+    }
+
+    let (flows, turns) = (&steps[2], &steps[3]);
+    assert_eq!(flows["stages"][0]["balance"], "flow");
+    let notices = number(flows, "/ports/copies");
+    assert!((1..packets / 2).contains(&notices), "{flows}");
+    assert_eq!(notices, number(side, "/ports/copies") - packets);
+    assert!(number(flows, "/ports/copied_bytes") >= 8 * notices);
+    assert_eq!(turns["stages"][0]["balance"], "round-robin");
+    assert_eq!(number(turns, "/ports/copies"), notices);
+    assert!(number(turns, "/ports/turns") >= packets / 64);
+    for step in [flows, turns] {
+        assert_eq!(number(step, "/ports/lost"), 0);
+    }
+
+    let text = run(["run", &chain, "--in", TRAFFIC, "--quiet"]).out;
+    assert!(text.contains("ports: copies "), "{text}");
+}
+
+#[test]
 fn runtimes_under_a_switch_take_what_equal_functions_said() {
     let office = example("office.yaml");
     let none = through(&office, TRAFFIC, &["--passes", "none"]).whenever_noticed();

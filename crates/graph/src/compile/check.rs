@@ -61,6 +61,10 @@ fn structure(plan: &Plan) -> Result<(), String> {
                 if several && (number == 0 || wider || node.effects.shares) {
                     return Err(format!("`{}` can't be there several times", node.name));
                 }
+                if several && parallel {
+                    let name = &node.name;
+                    return Err(format!("`{name}` can't have instances beside other stages"));
+                }
                 let bound = node.effects.stateful
                     || node.effects.events
                     || node.effects.emits

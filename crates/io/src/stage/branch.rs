@@ -6,23 +6,7 @@ use std::sync::Arc;
 use weir_packet::{Frame, FrameKind, MOST_BRANCHES, NoFrame, PacketMemory};
 
 use super::pressure::Pressure;
-use super::{Lender, Refused, StageError, StageOutput};
-
-/// What a branch port counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct BranchCounts {
-    /// Packets that went to all branches.
-    pub branched: u64,
-    /// Frames that went along the first lane only.
-    pub passed: u64,
-    /// Copies made, those of notices too.
-    pub copies: u64,
-    /// Bytes of packets in them.
-    pub copied_bytes: u64,
-    /// Packets that fit no frame together with the headroom of a copy, and so
-    /// were seen by the first branch only.
-    pub uncopied: u64,
-}
+use super::{Lender, PortCounts, Refused, StageError, StageOutput};
 
 /// Gives the packets that are for a parallel step to all its branches: the
 /// frames themselves to the first, a copy to each other one.
@@ -42,7 +26,7 @@ pub struct Branch {
     /// What goes along the first lane, in one call.
     ready: Vec<Frame>,
     pressure: Pressure,
-    counts: BranchCounts,
+    counts: PortCounts,
 }
 
 #[derive(Debug)]
@@ -96,43 +80,44 @@ impl Branch {
             lender,
             ready: Vec::new(),
             pressure: Pressure::default(),
-            counts: BranchCounts::default(),
+            counts: PortCounts::default(),
         })
     }
 
-    /// What was counted so far.
-    pub const fn counts(&self) -> BranchCounts {
-        self.counts
-    }
-
-    /// Makes the copies of one frame for all branches that are there, or none.
-    fn copy(&mut self, frame: &Frame, kind: FrameKind) -> Result<u16, NoFrame> {
+    /// Makes the copies of one frame for all branches that are there, or none,
+    /// and says in its marks for which.
+    fn copy(&mut self, frame: &Frame, kind: FrameKind) -> Result<(), NoFrame> {
         let (&(mut meta), bytes) = self.memory.read(frame);
         meta.kind = kind;
+        let marks = self.memory.marks();
+        let mut branches = 0u16;
+        for (branch, further) in self.further.iter().enumerate() {
+            branches |= u16::from(!further.gone) << branch;
+        }
+        // Before the copies, which are of this round of the frame.
+        let packet = kind == FrameKind::Packet;
         let number = self.memory.number(frame);
-        let mut expected = 0u16;
+        let origin = marks.expect(number, if packet { branches } else { 0 });
         for (branch, further) in self.further.iter_mut().enumerate() {
             if further.gone {
                 continue;
             }
-            if kind == FrameKind::Packet {
+            if packet {
                 meta.next = further.entry;
             }
             match self.lender.copy(bytes, meta) {
                 Ok(copy) => {
-                    if kind == FrameKind::Packet {
-                        let marks = self.memory.marks();
-                        marks.set_origin(self.memory.number(&copy), Some(number));
+                    if packet {
+                        marks.set_origin(self.memory.number(&copy), Some(origin));
                     }
                     further.ready.push(copy);
-                    expected |= 1 << branch;
                 }
                 Err(error) => {
+                    marks.reset(number);
                     // Those before it have a copy already.
-                    for (before, further) in self.further.iter_mut().enumerate() {
-                        if expected & (1 << before) != 0
-                            && let Some(copy) = further.ready.pop()
-                        {
+                    for further in self.further.iter_mut().take(branch).filter(|f| !f.gone) {
+                        if let Some(copy) = further.ready.pop() {
+                            marks.set_origin(self.memory.number(&copy), None);
                             self.lender.give(copy);
                         }
                     }
@@ -140,9 +125,10 @@ impl Branch {
                 }
             }
         }
-        self.counts.copies += u64::from(expected.count_ones());
-        self.counts.copied_bytes += u64::from(expected.count_ones()) * bytes.len() as u64;
-        Ok(expected)
+        let copies = u64::from(branches.count_ones());
+        self.counts.copies += copies;
+        self.counts.copied_bytes += copies * bytes.len() as u64;
+        Ok(())
     }
 
     /// Makes ready what one frame needs; false where it has to wait.
@@ -150,7 +136,6 @@ impl Branch {
         let meta = self.memory.meta(frame);
         let notice = meta.kind == FrameKind::Notice;
         let branched = meta.kind == FrameKind::Packet && self.group.contains(&meta.next);
-        let mut expected = 0;
         if notice || branched {
             if *copied >= room {
                 return false;
@@ -161,22 +146,21 @@ impl Branch {
                 FrameKind::Packet
             };
             match self.copy(frame, kind) {
-                Ok(branches) => expected = if branched { branches } else { 0 },
+                Ok(()) => {}
                 Err(NoFrame::Exhausted) => return false,
                 Err(NoFrame::TooLarge) => self.counts.uncopied += 1,
             }
             *copied += 1;
+        } else {
+            // Marks of the frame's last use, if its packet was lost on the
+            // way, are of no meaning.
+            self.memory.marks().reset(self.memory.number(frame));
         }
         if branched {
             self.counts.branched += 1;
         } else {
             self.counts.passed += 1;
         }
-        let number = self.memory.number(frame);
-        let marks = self.memory.marks();
-        // Also where none are expected: marks of the frame's last use, if its
-        // packet was lost on the way, are of no meaning.
-        marks.expect(number, expected);
         true
     }
 }
@@ -235,6 +219,10 @@ impl StageOutput for Branch {
 
     fn refused(&self) -> Refused {
         self.pressure.refused()
+    }
+
+    fn counts(&self) -> PortCounts {
+        self.counts
     }
 
     fn close(self: Box<Self>) -> Option<Lender> {

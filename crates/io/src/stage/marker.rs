@@ -2,20 +2,10 @@
 
 use std::sync::Arc;
 
-use weir_packet::{Frame, FrameKind, PacketMemory};
+use weir_packet::{Frame, FrameKind, Origin, PacketMemory};
 
 use super::pressure::Pressure;
-use super::{Refused, StageOutput, WayHome};
-
-/// What a marker counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct MarkerCounts {
-    /// Packets marked.
-    pub marked: u64,
-    /// Frames that were no copies of packets or notices, sent home all the
-    /// same: what a branch makes itself does not go on.
-    pub foreign: u64,
-}
+use super::{PortCounts, Refused, StageOutput, WayHome};
 
 /// Marks the packets whose copies a further branch is done with.
 ///
@@ -31,9 +21,9 @@ pub struct Marker {
     to: Box<dyn StageOutput>,
     home: WayHome,
     ready: Vec<Frame>,
-    origins: Vec<u32>,
+    origins: Vec<Origin>,
     pressure: Pressure,
-    counts: MarkerCounts,
+    counts: PortCounts,
 }
 
 impl Marker {
@@ -55,17 +45,12 @@ impl Marker {
             ready: Vec::new(),
             origins: Vec::new(),
             pressure: Pressure::default(),
-            counts: MarkerCounts::default(),
+            counts: PortCounts::default(),
         }
     }
 
-    /// What was counted so far.
-    pub const fn counts(&self) -> MarkerCounts {
-        self.counts
-    }
-
-    /// The frame that this one is a copy of, where it is a packet's.
-    fn origin(&self, frame: &Frame) -> Option<u32> {
+    /// What this frame is a copy of, where that is a packet.
+    fn origin(&self, frame: &Frame) -> Option<Origin> {
         let origin = self.memory.marks().origin(self.memory.number(frame))?;
         (self.memory.meta(frame).kind == FrameKind::Packet).then_some(origin)
     }
@@ -143,5 +128,9 @@ impl StageOutput for Marker {
 
     fn refused(&self) -> Refused {
         self.pressure.refused()
+    }
+
+    fn counts(&self) -> PortCounts {
+        self.counts
     }
 }

@@ -8,10 +8,11 @@
 //! | [`Branch`] | the same packets to several stages: frames to the first, copies to the others |
 //! | [`Marker`] | the end of each further branch: marks the packets it is done with |
 //! | [`Sync`] | behind the first branch: a packet goes on when all have marked it |
-//! | [`ByFlow`], [`MergeAny`] | to several instances of a stage by flow, and back |
+//! | [`ByFlow`], [`MergeFlows`] | to several instances of a stage by flow, and back |
 //! | [`InTurn`], [`MergeTurns`] | the same burst by burst, in the same turns back |
 //!
-//! [`parallel`] and [`balanced()`] wire them with rings between threads.
+//! [`parallel`], [`balanced_by_flow`] and [`balanced_in_turn`] wire them with rings
+//! between threads.
 //!
 //! A thread's loop is the same for all of them:
 //!
@@ -58,12 +59,13 @@
 //! Rings between processes are further implementations: a frame is an offset
 //! into the packet memory that both map.
 
-mod balanced;
 mod branch;
+mod by_flow;
+mod counts;
 mod error;
+mod in_turn;
 mod lender;
 mod marker;
-mod merge;
 mod point;
 mod pressure;
 mod regions;
@@ -76,19 +78,20 @@ use std::fmt::Debug;
 
 use weir_packet::Frame;
 
-pub use balanced::{ByFlow, InTurn};
-pub use branch::{Branch, BranchCounts};
+pub use branch::Branch;
+pub use by_flow::{ByFlow, MergeFlows};
+pub use counts::PortCounts;
 pub use error::StageError;
+pub use in_turn::{InTurn, MergeTurns};
 pub use lender::{Lender, WayHome};
-pub use marker::{Marker, MarkerCounts};
-pub use merge::{MergeAny, MergeTurns};
+pub use marker::Marker;
 pub use point::{PointInput, PointOutput, point};
 pub use pressure::Refused;
 pub use regions::Regions;
-pub use sync::{Sync, SyncCounts};
+pub use sync::Sync;
 pub use wiring::{
-    Balanced, FurtherBranch, LanePorts, Parallel, ParallelSettings, balanced, balanced_in_turn,
-    parallel,
+    Balanced, FurtherBranch, LanePorts, Parallel, ParallelSettings, balanced_by_flow,
+    balanced_in_turn, parallel,
 };
 
 /// Where a stage takes its frames from.
@@ -104,6 +107,11 @@ pub trait StageInput: Send + Debug {
     /// True where the other side is gone and all that it gave was taken:
     /// nothing will come any more. Once true it stays so.
     fn is_over(&self) -> bool;
+
+    /// What it counted so far.
+    fn counts(&self) -> PortCounts {
+        PortCounts::default()
+    }
 }
 
 /// Where a stage gives its frames to.
@@ -124,6 +132,11 @@ pub trait StageOutput: Send + Debug {
 
     /// What had no room when it was first given.
     fn refused(&self) -> Refused;
+
+    /// What it counted so far.
+    fn counts(&self) -> PortCounts {
+        PortCounts::default()
+    }
 
     /// Ends it, as dropping it does: the other side sees the end. Gives the
     /// pool that the port lent frames of, which can be closed when all threads

@@ -3,32 +3,13 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use weir_packet::{Frame, MarkState, PacketMemory, ParseOptions, frame_flags};
+use weir_packet::{Frame, MarkState, Origin, PacketMemory, ParseOptions, frame_flags};
 
 use super::regions::take_over;
-use super::{Regions, StageInput, WayHome};
+use super::{PortCounts, Regions, StageInput, WayHome};
 
 /// Packets that are looked at ahead of the one that goes on next, at least.
 const WINDOW: usize = 64;
-
-/// What a sync port counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SyncCounts {
-    /// Packets that were branched and went on.
-    pub joined: u64,
-    /// Packets and branches for which no mark came, since the branch's thread
-    /// is gone: the packet went on without what the branch wrote.
-    pub branch_lost: u64,
-    /// Packets and branches for which no mark came though one came for a later
-    /// packet: the branch dropped the copy, which it may not. The packet went
-    /// on without what the branch wrote.
-    pub branch_dropped: u64,
-    /// Copies that were not taken over, since a branch changed the packet's
-    /// length or moved its headers.
-    pub length_changed: u64,
-    /// Copies that belong to no packet that was waited for.
-    pub stray: u64,
-}
 
 /// Stands behind the first branch and lets its packets go on, in order, each
 /// when all further branches have marked it; what they wrote is taken over
@@ -45,7 +26,7 @@ pub struct Sync {
     exit: Option<u8>,
     held: VecDeque<Frame>,
     scratch: Vec<Frame>,
-    counts: SyncCounts,
+    counts: PortCounts,
 }
 
 /// A further branch, seen from behind.
@@ -88,13 +69,8 @@ impl Sync {
             exit,
             held: VecDeque::new(),
             scratch: Vec::new(),
-            counts: SyncCounts::default(),
+            counts: PortCounts::default(),
         }
-    }
-
-    /// What was counted so far.
-    pub const fn counts(&self) -> SyncCounts {
-        self.counts
     }
 
     /// The marks of a frame that has to wait for some.
@@ -155,7 +131,10 @@ impl Sync {
                 };
                 let copy_number = self.memory.number(&copy);
                 let marks = self.memory.marks();
-                let mine = marks.origin(copy_number) == Some(number);
+                // The frame may have had a packet before that was lost on the
+                // way: a copy of that is another round's.
+                let of_mine = |of: Origin| of.number() == number && marks.is_current(of);
+                let mine = marks.origin(copy_number).is_some_and(of_mine);
                 if mine && !take_over(&self.memory, frame, &copy, behind.writes, &self.options) {
                     self.counts.length_changed += 1;
                 }
@@ -234,6 +213,10 @@ impl StageInput for Sync {
             self.clear();
         }
         taken
+    }
+
+    fn counts(&self) -> PortCounts {
+        self.counts
     }
 
     fn waiting(&self) -> usize {

@@ -3,11 +3,11 @@
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use weir_packet::{FramePool, PacketMemory, ParseOptions};
+use weir_packet::{FramePool, ParseOptions};
 
 use super::{
-    Branch, ByFlow, InTurn, Lender, Marker, MergeAny, MergeTurns, Regions, StageError, StageInput,
-    StageOutput, Sync, point,
+    Branch, ByFlow, InTurn, Lender, Marker, MergeFlows, MergeTurns, Regions, StageError,
+    StageInput, StageOutput, Sync, point,
 };
 
 /// What a parallel step is made of.
@@ -140,21 +140,25 @@ fn rings(instances: usize, places: usize) -> Rings {
 }
 
 /// Makes the ports of a stage with so many instances that each have their
-/// flows ([`ByFlow`], [`MergeAny`]), with rings of `places` places.
+/// flows ([`ByFlow`], [`MergeFlows`]), with rings of `places` places; `pool` is
+/// for copies of notices.
 ///
 /// # Errors
 ///
 /// As [`ByFlow::new`].
-pub fn balanced(
+pub fn balanced_by_flow(
     instances: usize,
     places: usize,
-    memory: Arc<PacketMemory>,
+    pool: FramePool,
 ) -> Result<Balanced, StageError> {
+    let memory = Arc::clone(pool.memory());
+    let mut lender = Lender::new(pool);
+    let home = lender.way_home();
     let (lanes, to, from) = rings(instances, places);
     Ok(Balanced {
-        output: Box::new(ByFlow::new(to, memory)?),
+        output: Box::new(ByFlow::new(to, lender)?),
         lanes,
-        input: Box::new(MergeAny::new(from)),
+        input: Box::new(MergeFlows::new(from, memory, home)),
     })
 }
 

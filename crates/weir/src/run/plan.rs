@@ -4,8 +4,9 @@
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
-use weir_graph::compile::{Flags, Mode, Options, Plan, PlannedStage, Step};
+use weir_graph::compile::{Balance, Flags, Mode, Options, Plan, PlannedStage, Step};
 use weir_graph::{Chain, ChainFile};
+use weir_io::stage::PortCounts;
 use weir_nf::host::Stage;
 
 use crate::args::Run;
@@ -83,6 +84,8 @@ pub(super) struct PlanSummary {
     plans: Vec<Plan>,
     /// Per chain; none where all chains are of one stage.
     threads: Vec<Vec<ThreadCounts>>,
+    /// Per chain and step, what the ports around it counted; likewise.
+    ports: Vec<Vec<PortCounts>>,
 }
 
 impl PlanSummary {
@@ -90,13 +93,21 @@ impl PlanSummary {
         PlanSummary {
             plans: plans.iter().map(|chain| chain.plan.clone()).collect(),
             threads: Vec::new(),
+            ports: Vec::new(),
         }
     }
 
     /// Adds what the threads did.
     pub(super) fn with(mut self, end: &PipelineEnd) -> PlanSummary {
         self.threads = end.chains.iter().map(|c| c.threads.clone()).collect();
+        self.ports = end.chains.iter().map(|c| c.ports.clone()).collect();
         self
+    }
+
+    /// What the ports around a step counted, where they ran.
+    fn counted(&self, chain: usize, step: usize, planned: &Step) -> Vec<(&'static str, u64)> {
+        let counts = self.ports.get(chain).and_then(|steps| steps.get(step));
+        counts.map_or_else(Vec::new, |counts| counted(planned, counts))
     }
 
     fn stage_json(&self, chain: usize, step: usize, branch: usize, stage: &PlannedStage) -> Value {
@@ -115,6 +126,12 @@ impl PlanSummary {
             "core": stage.core,
             "cycles": stage.cycles,
         });
+        if stage.instances > 1 {
+            value["balance"] = json!(match stage.balance {
+                Balance::Flow => "flow",
+                Balance::RoundRobin => "round-robin",
+            });
+        }
         if !threads.is_empty() {
             value["refused_bursts"] = threads.iter().map(|t| t.refused.bursts).sum::<u64>().into();
             value["refused_packets"] = threads.iter().map(|t| t.refused.frames).sum::<u64>().into();
@@ -126,6 +143,33 @@ impl PlanSummary {
         }
         value
     }
+}
+
+/// What the ports around a step counted, by name; of a step of one thread, and
+/// where nothing ran, nothing.
+fn counted(step: &Step, counts: &PortCounts) -> Vec<(&'static str, u64)> {
+    let copies = [
+        ("copies", counts.copies),
+        ("copied_bytes", counts.copied_bytes),
+    ];
+    let more = match step {
+        Step::Parallel(_) => vec![
+            ("branched", counts.branched),
+            ("uncopied", counts.uncopied),
+            ("joined", counts.joined),
+            ("branch_lost", counts.branch_lost),
+            ("branch_dropped", counts.branch_dropped),
+            ("length_changed", counts.length_changed),
+            ("stray", counts.stray),
+            ("foreign", counts.foreign),
+        ],
+        Step::Stage(stage) if stage.instances <= 1 => return Vec::new(),
+        Step::Stage(stage) if stage.balance == Balance::RoundRobin => {
+            vec![("turns", counts.turns), ("lost", counts.lost)]
+        }
+        Step::Stage(_) => vec![("lost", counts.lost)],
+    };
+    copies.into_iter().chain(more).collect()
 }
 
 /// Processors that another one's verdicts stand for.
@@ -145,7 +189,19 @@ impl More for PlanSummary {
                 let stages = planned.stages().iter().enumerate();
                 let stages =
                     stages.map(|(branch, stage)| self.stage_json(number, step, branch, stage));
-                json!({"parallel": planned.stages().len() > 1, "stages": stages.collect::<Vec<_>>()})
+                let mut of_step = json!({
+                    "parallel": planned.stages().len() > 1,
+                    "stages": stages.collect::<Vec<_>>(),
+                });
+                let counted = self.counted(number, step, planned);
+                if !counted.is_empty() {
+                    let counted = counted.into_iter();
+                    of_step["ports"] = counted
+                        .map(|(name, count)| (name.to_owned(), json!(count)))
+                        .collect::<Map<_, _>>()
+                        .into();
+                }
+                of_step
             });
             let of_chain = json!({
                 "steps": steps.collect::<Vec<_>>(),
@@ -195,6 +251,15 @@ impl More for PlanSummary {
                         thousands(line["refused_packets"].as_u64().unwrap_or(0)),
                         line["busy_s"].as_f64().unwrap_or(0.0)
                     );
+                }
+                let counted = self.counted(number, step, planned);
+                let words: Vec<String> = counted
+                    .into_iter()
+                    .filter(|(_, count)| *count > 0)
+                    .map(|(name, count)| format!("{name} {}", thousands(count)))
+                    .collect();
+                if !words.is_empty() {
+                    let _ = writeln!(text, "    ports: {}", words.join(", "));
                 }
             }
         }

@@ -145,6 +145,30 @@ fn wrong_stages_are_refused() {
         }),
         "`keep` can't get packets in turn"
     );
+    assert_eq!(
+        tampered(&lines, &options, |plan| {
+            let Step::Parallel(stages) = &mut plan.steps[1] else {
+                panic!()
+            };
+            stages[1].instances = 2;
+        }),
+        "`keep` can't have instances beside other stages"
+    );
+    // What a function makes comes behind the packets of its burst: in turn it
+    // would come out a round late.
+    let emits = ["a", "echo reads=network emits", "d drops"];
+    let two = Options {
+        mode: Mode::Pipeline,
+        instances: [("echo".to_owned(), 2)].into(),
+        ..Options::default()
+    };
+    assert_eq!(
+        tampered(&emits, &two, |plan| stage(plan, 1, &|s| {
+            assert_eq!((s.instances, s.balance), (2, Balance::Flow));
+            s.balance = Balance::RoundRobin;
+        })),
+        "`echo` can't get packets in turn"
+    );
     let split = |plan: &mut Plan| {
         let mut tail = plan.steps[0].stages()[0].clone();
         tail.nodes = 1..2;

@@ -220,6 +220,17 @@ fn instances_get_a_stage_and_a_balanced_port() {
         .find(|s| s.instances == 2)
         .unwrap();
     assert_eq!(stage.balance, Balance::Flow);
+    // What comes behind a burst would come behind its turn.
+    for does in ["emits", "events", "tally"] {
+        let line = format!("look reads=network {does}");
+        let bound = plan(&[lines[0], &line, lines[2]], &options("look", 2));
+        let stage = &bound.steps[1].stages()[0];
+        assert_eq!(
+            (stage.instances, stage.balance),
+            (2, Balance::Flow),
+            "{does}"
+        );
+    }
     for (name, count, message) in [
         ("look", 0, "`look` can't have 0 instances"),
         ("look", 65, "`look` can't have 65 instances"),

@@ -1,9 +1,11 @@
 //! Several instances of a stage.
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 
 use weir_packet::{FrameKind, Place};
 
+use super::super::by_flow::instance_of;
 use super::world::{Stage, Traffic, Work, World};
 use super::*;
 
@@ -51,22 +53,76 @@ pub(super) fn came(
     came
 }
 
+/// What each instance was shown: number, kind, record.
+type Shown = Arc<Mutex<Vec<Vec<(u64, FrameKind, u32)>>>>;
+
+/// Instances that drop, and note what they are shown.
+fn noting(lanes: Vec<LanePorts>, shown: &Shown) -> Vec<Stage> {
+    *shown.lock().expect("one thread") = vec![Vec::new(); lanes.len()];
+    let stages = lanes.into_iter().enumerate().map(|(number, lane)| {
+        let (shown, mut drops) = (Arc::clone(shown), dropping());
+        let work: Work = Box::new(move |memory, frames, bin| {
+            let mut shown = shown.lock().expect("one thread");
+            shown[number].extend(frames.iter().map(|frame| {
+                let meta = memory.meta(frame);
+                (meta.sequence, meta.kind, meta.place().record)
+            }));
+            drops(memory, frames, bin);
+        });
+        Stage::of(lane, work)
+    });
+    stages.collect()
+}
+
+/// No packet passed a notice, in front of the instances or behind them, and
+/// notices are in order.
+pub(super) fn barred(left: &[(FrameMeta, Vec<u8>)]) {
+    let (mut notice, mut latest) = (None, None);
+    for (meta, _) in left {
+        assert!(Some(meta.sequence) > notice, "{} came late", meta.sequence);
+        if meta.kind == FrameKind::Notice {
+            assert!(Some(meta.sequence) > latest, "something came early");
+            notice = Some(meta.sequence);
+        }
+        latest = latest.max(Some(meta.sequence));
+    }
+}
+
 #[test]
-fn order_holds_for_each_flow_through_instances() {
-    for seed in 0..if cfg!(miri) { 3 } else { 200 } {
+fn order_holds_for_each_flow_and_notices_come_to_all() {
+    for seed in 0..if cfg!(miri) { 3 } else { 300 } {
         let mut choices = Choices(seed);
-        let pool = pool(12 + choices.below(30) as u32);
+        let mut pool = pool(16 + choices.below(30) as u32);
         let (instances, places) = (2 + choices.below(3), 1 + choices.below(6));
-        let ports = balanced(instances, places, pool.memory().clone()).expect("ports");
-        let stages = ports.lanes.into_iter();
-        let stages = stages.map(|lane| Stage::of(lane, dropping())).collect();
+        let share = pool.share((instances - 1 + choices.below(4)) as u32, 3);
+        let ports = balanced_by_flow(instances, places, share).expect("ports");
+        let shown = Shown::default();
+        let stages = noting(ports.lanes, &shown);
         let traffic = Traffic {
             long: 20 * (seed as usize % 2),
+            notices: [2, 9, 100][seed as usize % 3],
             ..Traffic::of(400)
         };
         let mut world = World::new(seed, pool, traffic, ports.output, stages, ports.input);
         world.run();
         assert_eq!(came(&world.left, true), kept(&world.entered, true));
+        barred(&world.left);
+        // Each instance saw its flows' packets and all notices, in order.
+        let shown = shown.lock().expect("over");
+        for (number, shown) in shown.iter().enumerate() {
+            let entered = world.entered.iter().enumerate();
+            let expected = entered.filter_map(|(sequence, (place, kind, _))| {
+                let told = match kind {
+                    FrameKind::Notice if number > 0 => FrameKind::NoticeCopy,
+                    FrameKind::Packet if instance_of(place.record.into(), instances) != number => {
+                        return None;
+                    }
+                    kind => *kind,
+                };
+                Some((sequence as u64, told, place.record))
+            });
+            assert!(shown.iter().copied().eq(expected), "seed {seed}");
+        }
         assert_eq!(world.missing(), 0, "seed {seed}");
     }
 }
@@ -74,25 +130,86 @@ fn order_holds_for_each_flow_through_instances() {
 #[test]
 fn a_flow_stays_with_one_instance() {
     let mut pool = pool(32);
-    let ports = balanced(3, 8, pool.memory().clone()).expect("ports");
+    let share = pool.share(4, 2);
+    let ports = balanced_by_flow(3, 8, share).expect("ports");
     let (mut output, mut lanes) = (ports.output, ports.lanes);
     let mut frames = Vec::new();
-    for (number, record) in [4, Place::NO_FLOW, 5, 4, 3, 5].into_iter().enumerate() {
+    let flows = [4, Place::NO_FLOW, 5, 4, 3, 5, 6, 7, 8];
+    for (number, record) in flows.into_iter().enumerate() {
         let mut frame = packet(&mut pool, number as u64);
-        let place = Place {
+        let memory = pool.memory().clone();
+        let meta = memory.meta_mut(&mut frame);
+        // Two flows of a unit.
+        meta.unit = if record == 8 { 4 } else { record.into() };
+        meta.set_place(Place {
             record,
             ..Place::NONE
-        };
-        pool.memory().clone().meta_mut(&mut frame).set_place(place);
+        });
         frames.push(frame);
     }
-    assert_eq!(output.give(&mut frames), 6);
-    for (lane, numbered) in lanes.iter_mut().zip([vec![1, 4], vec![0, 3], vec![2, 5]]) {
+    assert_eq!(output.give(&mut frames), flows.len());
+    let mut used = 0;
+    for (number, lane) in lanes.iter_mut().enumerate() {
         lane.input.take(&mut frames, 9);
+        let instance = |flow: u32| match flow {
+            Place::NO_FLOW => 0,
+            8 => instance_of(4, 3),
+            flow => instance_of(flow.into(), 3),
+        };
+        let numbered = (0..)
+            .zip(flows)
+            .filter(|(_, flow)| instance(*flow) == number);
+        let numbered: Vec<u64> = numbered.map(|(packet, _)| packet).collect();
+        used += usize::from(!numbered.is_empty());
         assert_eq!(numbers(&mut pool, &mut frames), numbered);
     }
+    assert!(used > 1);
     lanes.pop();
     assert!(output.is_gone());
+}
+
+#[test]
+fn what_an_instance_has_no_room_for_waits_with_all_behind_it() {
+    let mut pool = pool(16);
+    let share = pool.share(2, 2);
+    let mut ports = balanced_by_flow(2, 2, share).expect("ports");
+    let mut frame = |number: u64, record, kind| {
+        let mut frame = packet(&mut pool, number);
+        let memory = pool.memory().clone();
+        let meta = memory.meta_mut(&mut frame);
+        meta.kind = kind;
+        meta.unit = u64::from(record);
+        meta.set_place(Place {
+            record,
+            ..Place::NONE
+        });
+        frame
+    };
+    use FrameKind::{Notice, Packet};
+    let other = (1..).find(|unit| instance_of(*unit, 2) == 1).expect("one") as u32;
+    let of = [(0, Packet), (0, Packet), (0, Packet), (other, Packet)];
+    let mut frames: Vec<Frame> = (0..).zip(of).map(|(n, (r, k))| frame(n, r, k)).collect();
+    assert_eq!(ports.output.give(&mut frames), 2);
+    assert_eq!(ports.output.give(&mut frames), 0);
+    let refused = Refused {
+        bursts: 1,
+        frames: 2,
+    };
+    assert_eq!((frames.len(), ports.output.refused()), (2, refused));
+    // A notice waits for room everywhere, and is with all or with none.
+    let mut told = vec![frame(9, 1, Notice)];
+    assert_eq!(ports.output.give(&mut told), 0);
+    assert_eq!(ports.lanes[1].input.waiting(), 0);
+    assert_eq!(ports.output.counts(), PortCounts::default());
+    let mut first = Vec::new();
+    ports.lanes[0].input.take(&mut first, 1);
+    assert_eq!(ports.output.give(&mut told), 1);
+    let counts = ports.output.counts();
+    assert_eq!((counts.copies, counts.copied_bytes), (1, 8));
+    ports.lanes[1].input.take(&mut first, 9);
+    assert_eq!(pool.memory().meta(&first[1]).kind, FrameKind::NoticeCopy);
+    frames.append(&mut first);
+    pool.give_all(&mut frames);
 }
 
 #[test]
@@ -174,6 +291,13 @@ fn instances_that_could_never_go_on_are_refused() {
         refused(3, 2, 2, 3),
         Some(StageError::PoolTooSmall { needed: 3 })
     );
-    let memory = pool(4).memory().clone();
-    assert_eq!(balanced(1, 4, memory).err(), Some(StageError::TooFew));
+    let refused = |instances, small, large| {
+        balanced_by_flow(instances, 1, pool(64).share(small, large)).err()
+    };
+    assert_eq!(refused(3, 2, 2), None);
+    assert_eq!(refused(1, 2, 2), Some(StageError::TooFew));
+    assert_eq!(
+        refused(3, 1, 2),
+        Some(StageError::PoolTooSmall { needed: 2 })
+    );
 }

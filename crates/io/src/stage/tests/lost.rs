@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use weir_packet::FrameKind;
 
-use super::balanced::{came, dropping, kept};
+use super::balanced::{barred, came, dropping, kept};
 use super::parallel::{EXIT, expected, first_branch, reading_branch, settings, writing_branch};
 use super::world::{Stage, Traffic, World};
 use super::*;
@@ -144,6 +144,52 @@ fn turns_go_on_without_an_instance_that_is_gone() {
         assert!(lost <= 2 * places + 9, "seed {seed}: {lost} lost");
         assert!(world.missing() <= 4 * places + 20);
     }
+}
+
+#[test]
+fn an_instance_that_is_gone_with_its_flows_ends_the_port() {
+    let mut ends = 0;
+    for seed in 0..if cfg!(miri) { 3 } else { 200 } {
+        let mut choices = Choices(seed);
+        let mut pool = pool(90);
+        let share = pool.share(12, 3);
+        let (instances, places) = (2 + choices.below(2), 1 + choices.below(6));
+        let ports = balanced_by_flow(instances, places, share).expect("ports");
+        let stages = ports.lanes.into_iter();
+        let stages = stages.map(|lane| Stage::of(lane, dropping())).collect();
+        let traffic = Traffic::of(300);
+        let mut world = World::new(seed, pool, traffic, ports.output, stages, ports.input);
+        for _ in 0..choices.below(2_000) {
+            world.step();
+        }
+        let ended = choices.below(instances);
+        let whole = world.is_over();
+        end(&mut world, ended);
+        // The stage before sees it at once, if it has not given all.
+        ends += usize::from(world.is_gone());
+        for _ in 0..choices.below(100) {
+            world.step();
+        }
+        world.give_up();
+        world.run();
+        // What came is in order and came once; of the other instances' flows
+        // nothing is missing before it.
+        barred(&world.left);
+        let (came, kept) = (came(&world.left, true), kept(&world.entered, true));
+        for (flow, came) in &came {
+            let kept = &kept[flow];
+            let packets = |list: &[(u64, FrameKind)]| -> Vec<u64> {
+                let packets = list.iter().filter(|(_, kind)| *kind == FrameKind::Packet);
+                packets.map(|(number, _)| *number).collect()
+            };
+            let (came, kept) = (packets(came), packets(kept));
+            assert!(kept.starts_with(&came), "seed {seed}: {came:?} {kept:?}");
+        }
+        assert!(!whole || came == kept);
+        let missing = world.missing();
+        assert!(missing <= 4 * places + 9, "seed {seed}: {missing} missing");
+    }
+    assert!(ends > 10 || cfg!(miri), "{ends}");
 }
 
 #[test]

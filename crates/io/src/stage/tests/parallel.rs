@@ -218,6 +218,66 @@ fn a_copy_that_a_branch_dropped_holds_nothing_up() {
 }
 
 #[test]
+fn a_mark_for_a_packet_that_the_first_branch_dropped_is_not_the_next_ones() {
+    let mut pool = pool(8);
+    let share = pool.share(6, 2);
+    let ports = parallel(&settings(4), share).expect("ports");
+    let (mut upstream, mut sync) = (ports.branch, ports.sync);
+    let mut lanes = ports.lanes;
+    let memory = pool.memory().clone();
+    let mut send = |pool: &mut FramePool, sequence: u64| {
+        let mut meta = FrameMeta::default();
+        meta.sequence = sequence;
+        meta.next = 1;
+        meta.link = weir_packet::LinkType::RawIp;
+        let frame = pool.copy(&udp(sequence, 40), meta).expect("a frame");
+        let number = memory.number(&frame);
+        assert_eq!(upstream.give(&mut vec![frame]), 1);
+        number
+    };
+    let mut burst = Vec::new();
+    // The first branch drops a packet that no other has come to yet.
+    let dropped = send(&mut pool, 0);
+    lanes[0].input.take(&mut burst, 9);
+    pool.give_all(&mut burst);
+    // Its frame is branched with the next one.
+    assert_eq!(send(&mut pool, 1), dropped);
+    assert_eq!(memory.marks().of(dropped).marked, 0);
+    lanes[0].input.take(&mut burst, 9);
+    lanes[0].output.give(&mut burst);
+    // The others come to the copies of the first: those marks are late.
+    let (mut write, mut bin) = (writing_branch(), Vec::new());
+    for lane in [1, 2] {
+        lanes[lane].input.take(&mut burst, 1);
+        if lane == 1 {
+            write(&memory, &mut burst, &mut bin);
+        }
+        lanes[lane].output.give(&mut burst);
+        assert_eq!(memory.marks().of(dropped).marked, 0);
+        assert_eq!(sync.take(&mut burst, 9), 0);
+    }
+    for lane in [1, 2] {
+        assert_eq!(sync.take(&mut burst, 9), 0);
+        lanes[lane].input.take(&mut burst, 9);
+        if lane == 1 {
+            write(&memory, &mut burst, &mut bin);
+        }
+        lanes[lane].output.give(&mut burst);
+    }
+    assert_eq!(sync.take(&mut burst, 9), 1);
+    // What was taken over is the packet's own.
+    let mut whole = expected(1, 68, true, true);
+    whole[8] += 1;
+    assert_eq!(memory.bytes(&burst[0]), whole);
+    let counts = sync.counts();
+    assert_eq!((counts.joined, counts.stray), (1, 1));
+    assert_eq!((counts.branch_dropped, counts.branch_lost), (0, 0));
+    assert_eq!(numbers(&mut pool, &mut burst), [1]);
+    pool.join(Box::new(upstream).close().expect("it lends").into_pool());
+    assert_eq!(pool.outstanding(), 0);
+}
+
+#[test]
 fn what_a_branch_makes_itself_goes_home_and_is_counted() {
     let mut pool = pool(8);
     let mut lender = Lender::new(pool.share(4, 2));

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use super::balanced::{came, dropping, kept};
+use super::balanced::{barred, came, dropping, kept};
 use super::parallel::{check, first_branch, reading_branch, settings, writing_branch};
 use super::world::{Stage, Traffic};
 use super::*;
@@ -125,12 +125,14 @@ fn roomy() -> FramePool {
 #[test]
 fn instances_by_flow() {
     for places in [1, 128] {
-        let pool = roomy();
-        let ports = balanced(3, places, pool.memory().clone()).expect("ports");
+        let mut pool = roomy();
+        let share = pool.share(64, 3);
+        let ports = balanced_by_flow(3, places, share).expect("ports");
         let stages = ports.lanes.into_iter();
         let stages = stages.map(|lane| Stage::of(lane, dropping())).collect();
         let (entered, left) = run(pool, ports.output, stages, ports.input);
         assert_eq!(came(&left, true), kept(&entered, true));
+        barred(&left);
     }
 }
 

@@ -107,8 +107,10 @@ impl Traffic {
         let mut meta = FrameMeta::default();
         meta.sequence = sequence;
         meta.link = LinkType::RawIp;
+        let record = choices.below(self.flows as usize) as u32;
+        meta.unit = record.into();
         meta.set_place(Place {
-            record: choices.below(self.flows as usize) as u32,
+            record,
             ..Place::NONE
         });
         if choices.below(self.notices) == 0 {
@@ -231,6 +233,18 @@ impl World {
         let taken = frames.len();
         self.pool.give_all(&mut frames);
         taken > 0
+    }
+
+    /// True where the source can't give any more.
+    pub(super) fn is_gone(&self) -> bool {
+        self.source.as_ref().is_some_and(|output| output.is_gone())
+    }
+
+    /// Ends the source with all that it has, as a run that fails does.
+    pub(super) fn give_up(&mut self) {
+        self.pool.give_all(&mut self.waiting);
+        self.lenders
+            .extend(self.source.take().and_then(|output| output.close()));
     }
 
     pub(super) fn is_over(&self) -> bool {

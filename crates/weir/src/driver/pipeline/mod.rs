@@ -7,7 +7,6 @@
 //! to the pool that it was taken from. A chain whose plan is one stage runs on
 //! the calling thread alone.
 
-mod by_flow;
 mod thread;
 mod wiring;
 
@@ -17,7 +16,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use weir_graph::compile::Plan;
-use weir_io::stage::{Lender, Refused, StageInput, StageOutput};
+use weir_io::stage::{Lender, PortCounts, Refused, StageInput, StageOutput};
 use weir_io::{Idle, IdlePolicy};
 use weir_nf::host::{FlowOptions, Stage};
 use weir_packet::{Frame, FramePool, MemoryLayout, PacketMemory, Time};
@@ -38,6 +37,10 @@ const OUT: usize = 256;
 const RESERVE: usize = 2_048;
 /// Frames that the first stage must find for what it tells the later ones.
 const FEW: usize = 256;
+/// Steps after which threads are looked after also while there is work.
+const LOOK: u32 = 256;
+/// Milliseconds that are waited for a thread to say why it ends.
+const PATIENCE: u32 = 100;
 /// Small frames for packets under way, without the threads' shares.
 const UNDER_WAY: u32 = 8_192;
 
@@ -102,6 +105,9 @@ pub struct ChainEnd {
     pub report: Report,
     /// Per thread, in the order of the steps; the calling one's first.
     pub threads: Vec<ThreadCounts>,
+    /// Per step, what the ports around it counted; nothing around a step of
+    /// one thread.
+    pub ports: Vec<PortCounts>,
     /// What functions did against their descriptors, with an audit.
     pub lies: Vec<Lie>,
 }
@@ -121,6 +127,7 @@ struct Member {
     name: String,
     step: usize,
     place: (usize, usize),
+    ports: (usize, usize),
     is_stage: bool,
     spares: Option<Spares>,
     ready: Arc<AtomicBool>,
@@ -132,6 +139,8 @@ struct Member {
 struct Behind {
     output: Option<Box<dyn StageOutput>>,
     refused: Refused,
+    /// What the output counted.
+    counts: PortCounts,
     lender: Option<Lender>,
     input: Box<dyn StageInput>,
     /// Where packets leave the plan.
@@ -159,6 +168,8 @@ pub struct Pipeline {
     seats: Vec<Seat>,
     events: EventBox,
     idle: Idle,
+    /// Steps since threads were looked after.
+    steps: u32,
     /// Frames of a chain's end.
     ended: Vec<Frame>,
 }
@@ -209,6 +220,7 @@ impl Pipeline {
                 work: settings.pace.yield_after,
                 ..IdlePolicy::default()
             }),
+            steps: 0,
             ended: Vec::with_capacity(OUT),
         };
         // Threads inherit where they may run: this one is pinned last.
@@ -313,6 +325,7 @@ impl Pipeline {
                 name,
                 step: lane.step,
                 place: lane.place,
+                ports: lane.ports,
                 is_stage,
                 spares: ours,
                 ready,
@@ -332,6 +345,7 @@ impl Pipeline {
         Ok(Behind {
             output: Some(wired.first),
             refused: Refused::default(),
+            counts: PortCounts::default(),
             lender: None,
             input: wired.last,
             end,
@@ -339,8 +353,26 @@ impl Pipeline {
         })
     }
 
-    /// Looks for threads that are over.
+    /// Looks for threads that are over; none may be before the end.
     fn look_after(&mut self) -> Result<(), ClusterError> {
+        let Some(message) = self.find_ended()? else {
+            return Ok(());
+        };
+        // The one behind it may still be about to die, and says why.
+        for _ in 0..PATIENCE {
+            std::thread::sleep(Duration::from_millis(1));
+            self.find_ended()?;
+        }
+        Err(ClusterError(message))
+    }
+
+    /// Takes in threads that are over; says of one that has given up, since
+    /// that behind it is gone.
+    ///
+    /// # Errors
+    ///
+    /// One that has died.
+    fn find_ended(&mut self) -> Result<Option<String>, ClusterError> {
         let behind = self.seats.iter_mut().filter_map(|s| s.behind.as_mut());
         let mut gone = None;
         for member in behind.flat_map(|behind| &mut behind.members) {
@@ -362,10 +394,7 @@ impl Pipeline {
                 Ok(Err(message)) => gone = gone.or(Some(format!("{name}: {message}"))),
             }
         }
-        match gone {
-            Some(message) => Err(ClusterError(message)),
-            None => Ok(()),
-        }
+        Ok(gone)
     }
 
     /// Sums up, when all is over.
@@ -403,15 +432,22 @@ fn end_of(plan: &Plan, stages: &[Vec<Stage>]) -> Stage {
     }
 }
 
-/// A thread's name: its step, and the functions that it runs.
+/// A thread's name: its step, the functions that it runs, and its number where
+/// it is one of several instances.
 fn name_of(plan: &Plan, lane: &wiring::Lane) -> String {
     let step = lane.step + 1;
     let Some(stage) = &lane.stage else {
         return format!("the way to stage {step} of chain {}", plan.chain);
     };
     let names: Vec<&str> = stage.nodes.iter().map(|node| node.name.as_str()).collect();
+    let branch = plan.steps.get(lane.step).map(|step| step.stages());
+    let planned = branch.and_then(|stages| stages.get(lane.place.0));
+    let instance = match planned.map_or(1, |planned| planned.instances) {
+        0 | 1 => String::new(),
+        instances => format!(", instance {} of {instances},", lane.place.1 + 1),
+    };
     format!(
-        "stage {step} ({}) of chain {}",
+        "stage {step} ({}){instance} of chain {}",
         names.join(", "),
         plan.chain
     )
@@ -466,6 +502,7 @@ impl Seat {
         output.give(&mut self.done);
         if told && self.done.is_empty() {
             behind.refused = output.refused();
+            behind.counts = output.counts();
             behind.lender = behind.output.take().and_then(|output| output.close());
             self.finished = true;
         }
@@ -481,6 +518,7 @@ impl Seat {
                 busy: self.busy,
                 is_stage: true,
             }],
+            ports: vec![PortCounts::default(); self.plan.steps.len()],
             lies: self.runtime.lies().to_vec(),
         };
         let Some(mut behind) = self.behind.take() else {
@@ -489,6 +527,13 @@ impl Seat {
         if let Some(first) = end.threads.first_mut() {
             first.refused = behind.refused;
         }
+        let mut count = |step: usize, counts: &PortCounts| {
+            if let Some(sum) = end.ports.get_mut(step) {
+                sum.add(counts);
+            }
+        };
+        count(1, &behind.counts);
+        count(self.plan.steps.len() - 1, &behind.input.counts());
         lenders.extend(behind.lender.take());
         let mut reports = vec![end.report.clone()];
         for number in 1..self.plan.steps.len() {
@@ -505,6 +550,9 @@ impl Seat {
                     busy: thread.busy,
                     is_stage: member.is_stage,
                 });
+                let (input, output) = &thread.counts;
+                count(member.ports.0, input);
+                count(member.ports.1, output);
                 end.lies.append(&mut thread.lies);
                 lenders.extend(thread.lender.take());
                 if let Some(theirs) = thread.pool.take() {
@@ -588,7 +636,9 @@ impl Crew for Pipeline {
             }
         }
         worked |= self.events.take(events);
-        if !worked {
+        self.steps += 1;
+        if !worked || self.steps >= LOOK {
+            self.steps = 0;
             self.look_after()?;
         }
         if worked || may_rest {

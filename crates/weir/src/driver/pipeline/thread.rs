@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use weir_io::stage::{Lender, Refused, StageInput, StageOutput};
+use weir_io::stage::{Lender, PortCounts, Refused, StageInput, StageOutput};
 use weir_io::{Idle, IdlePolicy};
 use weir_nf::host::Stage;
 use weir_packet::{Frame, FramePool, PacketMemory, Time};
@@ -49,6 +49,8 @@ pub(super) struct StageEnd {
     pub(super) report: Option<Report>,
     pub(super) lies: Vec<Lie>,
     pub(super) refused: Refused,
+    /// What its input and its output counted.
+    pub(super) counts: (PortCounts, PortCounts),
     pub(super) busy: Duration,
     pub(super) pool: Option<FramePool>,
     pub(super) lender: Option<Lender>,
@@ -178,6 +180,7 @@ pub(super) fn run(plan: StagePlan) -> Result<StageEnd, String> {
     let refused = output.refused();
     let mut end = StageEnd {
         refused,
+        counts: (input.counts(), output.counts()),
         busy,
         lender: output.close(),
         ..StageEnd::default()

@@ -2,15 +2,14 @@
 
 use weir_graph::compile::{Balance, Plan, PlannedStage, Step};
 use weir_io::stage::{
-    FurtherBranch, LanePorts, ParallelSettings, Regions, StageInput, StageOutput, balanced_in_turn,
-    parallel, point,
+    FurtherBranch, LanePorts, ParallelSettings, Regions, StageInput, StageOutput, balanced_by_flow,
+    balanced_in_turn, parallel, point,
 };
 use weir_nf::Parts;
 use weir_nf::host::Stage;
 use weir_packet::{FramePool, ParseOptions};
 
 use super::super::cluster::ClusterError;
-use super::by_flow::by_flow;
 
 /// Frames on their way between two stages. Few, so that they are still in a
 /// cache when they are taken out, and enough for some bursts.
@@ -26,6 +25,8 @@ pub(super) struct Lane {
     pub(super) step: usize,
     /// Number of its branch in the step, and of its instance.
     pub(super) place: (usize, usize),
+    /// Numbers of the steps whose ports its input and its output belong to.
+    pub(super) ports: (usize, usize),
     /// `None` only carries frames.
     pub(super) stage: Option<Stage>,
     pub(super) core: Option<usize>,
@@ -109,6 +110,9 @@ pub(super) fn wire(
             lanes.push(Lane {
                 step: number,
                 place: (0, 0),
+                // Of what brings several together before it, and of what parts
+                // them behind.
+                ports: (number - 1, number + 1),
                 stage: Some(stage.clone()),
                 core: planned.core,
                 input,
@@ -122,6 +126,7 @@ pub(super) fn wire(
             Front::Port(input) => lanes.push(Lane {
                 step: number,
                 place: (0, 0),
+                ports: (number - 1, number),
                 stage: None,
                 core: planned.first().and_then(|stage| stage.core),
                 input,
@@ -134,6 +139,7 @@ pub(super) fn wire(
             lanes.push(Lane {
                 step: number,
                 place,
+                ports: (number, number),
                 stage: Some(stage.clone()),
                 core: planned.core,
                 input: ports.input,
@@ -197,25 +203,16 @@ fn wide(
         Step::Stage(planned) => {
             let instances = usize::from(planned.instances);
             let copies = pool.share(COPIES[0], COPIES[1]);
-            match planned.balance {
-                Balance::Flow => {
-                    let ports = by_flow(instances, PLACES, copies);
-                    Ok(Wide {
-                        front: ports.front,
-                        lanes: ports.lanes,
-                        behind: ports.behind,
-                    })
-                }
-                Balance::RoundRobin => {
-                    let ports =
-                        balanced_in_turn(instances, PLACES, TURN, copies).map_err(refused)?;
-                    Ok(Wide {
-                        front: ports.output,
-                        lanes: ports.lanes,
-                        behind: ports.input,
-                    })
-                }
+            let ports = match planned.balance {
+                Balance::Flow => balanced_by_flow(instances, PLACES, copies),
+                Balance::RoundRobin => balanced_in_turn(instances, PLACES, TURN, copies),
             }
+            .map_err(refused)?;
+            Ok(Wide {
+                front: ports.output,
+                lanes: ports.lanes,
+                behind: ports.input,
+            })
         }
         Step::Parallel(branches) => {
             if branches.iter().any(|branch| branch.instances > 1) {

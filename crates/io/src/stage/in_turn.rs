@@ -1,114 +1,17 @@
-//! Balanced: one stage as several instances.
+//! Balanced in turn: bursts to one instance of a stage after another.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use weir_packet::{Frame, FrameKind, FrameMeta, NoFrame, PacketMemory, Place};
 
 use super::pressure::Pressure;
-use super::{Lender, Refused, StageError, StageOutput};
-
-/// Gives each flow's packets to one instance of the stage behind: the one of
-/// its record's number, as the first stage noted it ([`FrameMeta::place`]).
-///
-/// Notices about a flow go to its instance. Packets without a flow go to the
-/// first. Order holds for each flow; where one instance has no room, the
-/// packets of others overtake its own.
-#[derive(Debug)]
-pub struct ByFlow {
-    lanes: Vec<FlowLane>,
-    memory: Arc<PacketMemory>,
-    rest: Vec<Frame>,
-    pressure: Pressure,
-}
-
-#[derive(Debug)]
-struct FlowLane {
-    output: Box<dyn StageOutput>,
-    room: usize,
-    ready: Vec<Frame>,
-}
-
-impl ByFlow {
-    /// A port before the instances at the other ends of `lanes`.
-    ///
-    /// # Errors
-    ///
-    /// Fewer than two lanes.
-    pub fn new(
-        lanes: Vec<Box<dyn StageOutput>>,
-        memory: Arc<PacketMemory>,
-    ) -> Result<ByFlow, StageError> {
-        if lanes.len() < 2 {
-            return Err(StageError::TooFew);
-        }
-        let lanes = lanes
-            .into_iter()
-            .map(|output| FlowLane {
-                output,
-                room: 0,
-                ready: Vec::new(),
-            })
-            .collect();
-        Ok(ByFlow {
-            lanes,
-            memory,
-            rest: Vec::new(),
-            pressure: Pressure::default(),
-        })
-    }
-
-    /// Number of the instance that has the frame's flow.
-    fn lane_of(&self, frame: &Frame) -> usize {
-        match self.memory.meta(frame).place().record {
-            Place::NO_FLOW => 0,
-            record => record as usize % self.lanes.len(),
-        }
-    }
-}
-
-impl StageOutput for ByFlow {
-    fn give(&mut self, frames: &mut Vec<Frame>) -> usize {
-        let offered = frames.len();
-        for lane in &mut self.lanes {
-            lane.room = lane.output.room();
-        }
-        for frame in frames.drain(..) {
-            let place = self.lane_of(&frame);
-            match self.lanes.get_mut(place) {
-                Some(lane) if lane.ready.len() < lane.room => lane.ready.push(frame),
-                _ => self.rest.push(frame),
-            }
-        }
-        for lane in &mut self.lanes {
-            lane.output.give(&mut lane.ready);
-            // There was room: what is left has no reader any more.
-            frames.append(&mut lane.ready);
-        }
-        frames.append(&mut self.rest);
-        let given = offered - frames.len();
-        self.pressure.after(offered, given);
-        given
-    }
-
-    fn room(&self) -> usize {
-        let rooms = self.lanes.iter().map(|lane| lane.output.room());
-        rooms.min().unwrap_or(0)
-    }
-
-    /// True where any instance is gone: the state of its flows is lost.
-    fn is_gone(&self) -> bool {
-        self.lanes.iter().any(|lane| lane.output.is_gone())
-    }
-
-    fn refused(&self) -> Refused {
-        self.pressure.refused()
-    }
-}
+use super::{Lender, PortCounts, Refused, StageError, StageInput, StageOutput, WayHome};
 
 /// Gives bursts to the instances in turn: for stages that keep no state.
 ///
 /// A turn is a number of packets. A frame of [`FrameKind::TurnEnd`] behind
-/// them tells [`super::MergeTurns`] when to go on to the next instance, so
+/// them tells [`MergeTurns`] when to go on to the next instance, so
 /// that all packets come out in the order in which they went in, whatever the
 /// instances drop. Each notice goes to all instances: the frame itself where
 /// its turn is, copies ([`FrameKind::NoticeCopy`]) to the others.
@@ -127,6 +30,7 @@ pub struct InTurn {
     /// What is given, in one call.
     offers: Vec<Frame>,
     pressure: Pressure,
+    counts: PortCounts,
 }
 
 #[derive(Debug)]
@@ -176,6 +80,7 @@ impl InTurn {
             given: 0,
             offers: Vec::new(),
             pressure: Pressure::default(),
+            counts: PortCounts::default(),
         })
     }
 
@@ -214,6 +119,7 @@ impl InTurn {
         };
         if let Some(lane) = self.lanes.get_mut(self.current) {
             lane.ready.push(mark);
+            self.counts.turns += 1;
         }
         self.advance();
         while self.lanes.get(self.current).is_some_and(|lane| lane.gone) {
@@ -240,9 +146,13 @@ impl InTurn {
             return false;
         }
         let lanes = self.lanes.iter_mut().enumerate().filter(others);
+        let mut copies = 0;
         for (made, (_, lane)) in lanes.enumerate() {
             match self.lender.copy(bytes, meta) {
-                Ok(copy) => lane.ready.push(copy),
+                Ok(copy) => {
+                    lane.ready.push(copy);
+                    copies += 1;
+                }
                 // Not so with any lane then. Engines write notices into frames
                 // with the usual headroom, whose bytes fit another.
                 Err(NoFrame::TooLarge) => return true,
@@ -256,6 +166,8 @@ impl InTurn {
                 }
             }
         }
+        self.counts.copies += copies;
+        self.counts.copied_bytes += copies * bytes.len() as u64;
         true
     }
 
@@ -306,6 +218,7 @@ impl StageOutput for InTurn {
             // There was room: what is left has no reader any more, and goes
             // where frames come from that are lost with their instance.
             for frame in lane.ready.drain(..) {
+                self.counts.lost += 1;
                 self.lender.give(frame);
             }
         }
@@ -334,7 +247,115 @@ impl StageOutput for InTurn {
         self.pressure.refused()
     }
 
+    fn counts(&self) -> PortCounts {
+        self.counts
+    }
+
     fn close(self: Box<Self>) -> Option<Lender> {
         Some(self.lender)
+    }
+}
+
+/// Takes from several instances in the same turns in which
+/// [`InTurn`] gave: the order is that before the instances.
+///
+/// Turns' ends and copies of notices end here. An instance that is gone is
+/// left out when all that it gave was taken.
+#[derive(Debug)]
+pub struct MergeTurns {
+    lanes: Vec<BackLane>,
+    memory: Arc<PacketMemory>,
+    home: WayHome,
+    current: usize,
+    scratch: Vec<Frame>,
+}
+
+#[derive(Debug)]
+struct BackLane {
+    input: Box<dyn StageInput>,
+    /// What was taken out of it and is for later.
+    ahead: VecDeque<Frame>,
+}
+
+impl BackLane {
+    fn is_over(&self) -> bool {
+        self.ahead.is_empty() && self.input.is_over()
+    }
+}
+
+impl MergeTurns {
+    /// A port behind these lanes, in the order of the instances, with a way
+    /// home for what the balanced port lent.
+    pub fn new(
+        lanes: Vec<Box<dyn StageInput>>,
+        memory: Arc<PacketMemory>,
+        home: WayHome,
+    ) -> MergeTurns {
+        let lanes = lanes.into_iter().map(|input| BackLane {
+            input,
+            ahead: VecDeque::new(),
+        });
+        MergeTurns {
+            lanes: lanes.collect(),
+            memory,
+            home,
+            current: 0,
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Takes from the lane whose turn it is; true when its turn has ended.
+    fn take_turn(&mut self, into: &mut Vec<Frame>, max: usize, taken: &mut usize) -> bool {
+        let Some(lane) = self.lanes.get_mut(self.current) else {
+            return false;
+        };
+        while *taken < max {
+            if lane.ahead.is_empty() {
+                lane.input.take(&mut self.scratch, max);
+                lane.ahead.extend(self.scratch.drain(..));
+            }
+            let Some(frame) = lane.ahead.pop_front() else {
+                return lane.is_over();
+            };
+            match self.memory.meta(&frame).kind {
+                FrameKind::TurnEnd => {
+                    self.home.send(frame);
+                    return true;
+                }
+                FrameKind::NoticeCopy => self.home.send(frame),
+                FrameKind::Packet | FrameKind::Notice => {
+                    into.push(frame);
+                    *taken += 1;
+                }
+            }
+        }
+        false
+    }
+}
+
+impl StageInput for MergeTurns {
+    fn take(&mut self, into: &mut Vec<Frame>, max: usize) -> usize {
+        let mut taken = 0;
+        // At the end each lane is over, and none of them has a turn.
+        let mut over = 0;
+        while over < self.lanes.len() && self.take_turn(into, max, &mut taken) {
+            over = match self.lanes.get(self.current) {
+                Some(lane) if lane.is_over() => over + 1,
+                _ => 0,
+            };
+            self.current = (self.current + 1) % self.lanes.len();
+        }
+        taken
+    }
+
+    fn waiting(&self) -> usize {
+        let lanes = self.lanes.iter();
+        lanes
+            .map(|lane| lane.ahead.len() + lane.input.waiting())
+            .sum()
+    }
+
+    fn is_over(&self) -> bool {
+        self.lanes.iter().all(BackLane::is_over)
     }
 }

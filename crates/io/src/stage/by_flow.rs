@@ -1,0 +1,321 @@
+//! Balanced by flow: each flow at one of several instances of a stage.
+//!
+//! A frame of notices speaks of many flows, so each instance gets it: the
+//! frame itself goes to the first, copies to the others, in order with each
+//! one's packets. Behind the instances it goes on when all are through with it,
+//! and so stays behind the packets that were before it and before those that
+//! were behind it, whichever instance they went through. The copies end there.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use weir_packet::{Frame, FrameKind, NoFrame, PacketMemory, Place};
+
+use super::pressure::Pressure;
+use super::{Lender, PortCounts, Refused, StageError, StageInput, StageOutput, WayHome};
+
+/// Gives each flow's packets to one instance of the stage behind: the one of
+/// the unit that it is in ([`weir_packet::FrameMeta::unit`]), so that what a
+/// function behind the instances keeps for several flows together sees their
+/// packets in their order. Notices go to all of them: the frame itself to the
+/// first, copies ([`FrameKind::NoticeCopy`]) to the others.
+///
+/// Packets without a flow go to the first instance. No frame overtakes another
+/// here, so that none comes to an instance before a notice about its flow:
+/// where one instance has no room, those behind wait with it.
+#[derive(Debug)]
+pub struct ByFlow {
+    lanes: Vec<FlowLane>,
+    memory: Arc<PacketMemory>,
+    lender: Lender,
+    /// What is given, in one call.
+    offers: Vec<Frame>,
+    pressure: Pressure,
+    counts: PortCounts,
+    /// A notice could not be told to all, and never will be.
+    stuck: bool,
+}
+
+#[derive(Debug)]
+struct FlowLane {
+    output: Box<dyn StageOutput>,
+    room: usize,
+    /// What goes along, in one call.
+    ready: Vec<Frame>,
+}
+
+/// The instance of a unit: a flow, or the widest of what the chain's functions
+/// keep state by.
+pub(super) fn instance_of(unit: u64, instances: usize) -> usize {
+    // Numbers of units may have a stride.
+    let mixed = unit.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+    mixed as usize % instances.max(1)
+}
+
+impl FlowLane {
+    fn is_full(&self) -> bool {
+        self.ready.len() >= self.room
+    }
+}
+
+impl ByFlow {
+    /// A port before the instances at the other ends of `lanes`. `lender`
+    /// lends frames for copies of notices.
+    ///
+    /// # Errors
+    ///
+    /// Fewer than two lanes, or a lender that has not a frame of each size per
+    /// lane but one.
+    pub fn new(lanes: Vec<Box<dyn StageOutput>>, mut lender: Lender) -> Result<ByFlow, StageError> {
+        if lanes.len() < 2 {
+            return Err(StageError::TooFew);
+        }
+        lender.has_for_each_size(lanes.len() - 1)?;
+        let lanes = lanes
+            .into_iter()
+            .map(|output| FlowLane {
+                output,
+                room: 0,
+                ready: Vec::new(),
+            })
+            .collect();
+        Ok(ByFlow {
+            lanes,
+            memory: Arc::clone(lender.memory()),
+            lender,
+            offers: Vec::new(),
+            pressure: Pressure::default(),
+            counts: PortCounts::default(),
+            stuck: false,
+        })
+    }
+
+    /// Number of the lane that a frame itself goes to.
+    fn lane_of(&self, frame: &Frame) -> usize {
+        let meta = self.memory.meta(frame);
+        match meta.place().record {
+            _ if meta.kind == FrameKind::Notice => 0,
+            Place::NO_FLOW => 0,
+            _ => instance_of(meta.unit, self.lanes.len()),
+        }
+    }
+
+    /// Makes copies of a notice ready for all lanes but the first; none, and
+    /// false, where it has to wait.
+    fn copy_notice(&mut self, frame: &Frame) -> bool {
+        if self.lanes.iter().any(FlowLane::is_full) {
+            return false;
+        }
+        let (&(mut meta), bytes) = self.memory.read(frame);
+        meta.kind = FrameKind::NoticeCopy;
+        for number in 1..self.lanes.len() {
+            let copy = self.lender.copy(bytes, meta);
+            match (copy, self.lanes.get_mut(number)) {
+                (Ok(copy), Some(lane)) => lane.ready.push(copy),
+                (copy, _) => {
+                    // Engines write notices into frames with the usual
+                    // headroom, whose bytes fit another.
+                    self.stuck |= matches!(copy, Err(NoFrame::TooLarge));
+                    for lane in self.lanes.iter_mut().take(number).skip(1) {
+                        if let Some(copy) = lane.ready.pop() {
+                            self.lender.give(copy);
+                        }
+                    }
+                    return false;
+                }
+            }
+        }
+        let copies = self.lanes.len() as u64 - 1;
+        self.counts.copies += copies;
+        self.counts.copied_bytes += copies * bytes.len() as u64;
+        true
+    }
+}
+
+impl StageOutput for ByFlow {
+    fn give(&mut self, frames: &mut Vec<Frame>) -> usize {
+        let offered = frames.len();
+        for lane in &mut self.lanes {
+            lane.room = lane.output.room();
+        }
+        let mut offers = core::mem::take(&mut self.offers);
+        core::mem::swap(frames, &mut offers);
+        let mut rest = offers.drain(..);
+        for frame in rest.by_ref() {
+            let number = self.lane_of(&frame);
+            let notice = self.memory.meta(&frame).kind == FrameKind::Notice;
+            let told = !notice || self.copy_notice(&frame);
+            match self.lanes.get_mut(number) {
+                Some(lane) if told && !lane.is_full() => lane.ready.push(frame),
+                _ => {
+                    frames.push(frame);
+                    break;
+                }
+            }
+        }
+        frames.extend(rest);
+        self.offers = offers;
+        for lane in &mut self.lanes {
+            lane.output.give(&mut lane.ready);
+            // There was room: what is left has no reader any more, and goes
+            // where frames come from that are lost with their instance.
+            for frame in lane.ready.drain(..) {
+                self.counts.lost += 1;
+                self.lender.give(frame);
+            }
+        }
+        let given = offered - frames.len();
+        self.pressure.after(offered, given);
+        given
+    }
+
+    /// Each frame may be a notice, which needs a place everywhere and copies.
+    fn room(&self) -> usize {
+        let copies = self.lender.available() / (self.lanes.len() - 1).max(1);
+        let rooms = self.lanes.iter().map(|lane| lane.output.room());
+        rooms.fold(copies, usize::min)
+    }
+
+    /// True where any instance is gone: the state of its flows is lost.
+    fn is_gone(&self) -> bool {
+        self.stuck || self.lanes.iter().any(|lane| lane.output.is_gone())
+    }
+
+    fn refused(&self) -> Refused {
+        self.pressure.refused()
+    }
+
+    fn counts(&self) -> PortCounts {
+        self.counts
+    }
+
+    fn close(self: Box<Self>) -> Option<Lender> {
+        Some(self.lender)
+    }
+}
+
+/// Takes from several instances as it comes, but no packet past a notice:
+/// order holds for each flow behind [`ByFlow`], and for notices with all.
+///
+/// Of an instance that is gone it takes what was given.
+#[derive(Debug)]
+pub struct MergeFlows {
+    lanes: Vec<BackLane>,
+    memory: Arc<PacketMemory>,
+    home: WayHome,
+    /// Who is asked first.
+    first: usize,
+}
+
+#[derive(Debug)]
+struct BackLane {
+    input: Box<dyn StageInput>,
+    /// What was taken out of it; nothing more is while a notice is first.
+    ahead: VecDeque<Frame>,
+    scratch: Vec<Frame>,
+}
+
+impl BackLane {
+    /// Moves packets up to the next notice to `into`, at most `max`; says how
+    /// many.
+    fn packets(&mut self, memory: &PacketMemory, into: &mut Vec<Frame>, max: usize) -> usize {
+        if self.ahead.is_empty() {
+            self.input.take(&mut self.scratch, max);
+            self.ahead.extend(self.scratch.drain(..));
+        }
+        let mut taken = 0;
+        while taken < max
+            && let Some(frame) = self
+                .ahead
+                .pop_front_if(|frame| !memory.meta(frame).kind.is_notice())
+        {
+            into.push(frame);
+            taken += 1;
+        }
+        taken
+    }
+
+    fn is_over(&self) -> bool {
+        self.ahead.is_empty() && self.input.is_over()
+    }
+
+    /// True where a notice is first, or nothing will ever be.
+    fn is_through(&self, memory: &PacketMemory) -> bool {
+        match self.ahead.front() {
+            Some(frame) => memory.meta(frame).kind.is_notice(),
+            None => self.input.is_over(),
+        }
+    }
+}
+
+impl MergeFlows {
+    /// A port behind these lanes, in the order of the instances, with a way
+    /// home for copies of notices.
+    pub fn new(
+        lanes: Vec<Box<dyn StageInput>>,
+        memory: Arc<PacketMemory>,
+        home: WayHome,
+    ) -> MergeFlows {
+        let lanes = lanes.into_iter().map(|input| BackLane {
+            input,
+            ahead: VecDeque::new(),
+            scratch: Vec::new(),
+        });
+        MergeFlows {
+            lanes: lanes.collect(),
+            memory,
+            home,
+            first: 0,
+        }
+    }
+
+    /// Takes the notice that is first in all lanes; false where there is none.
+    fn take_notice(&mut self, into: &mut Vec<Frame>) -> bool {
+        let mut told = false;
+        for lane in &mut self.lanes {
+            let Some(frame) = lane.ahead.pop_front() else {
+                continue;
+            };
+            told = true;
+            match self.memory.meta(&frame).kind {
+                FrameKind::NoticeCopy => self.home.send(frame),
+                _ => into.push(frame),
+            }
+        }
+        told
+    }
+}
+
+impl StageInput for MergeFlows {
+    fn take(&mut self, into: &mut Vec<Frame>, max: usize) -> usize {
+        let (before, lanes) = (into.len(), self.lanes.len());
+        loop {
+            for step in 0..lanes {
+                let number = (self.first + step) % lanes;
+                let left = max.saturating_sub(into.len() - before);
+                if let Some(lane) = self.lanes.get_mut(number)
+                    && lane.packets(&self.memory, into, left) == left
+                {
+                    // Who comes next is first the next time: none is left out.
+                    self.first = (number + 1) % lanes;
+                    return into.len() - before;
+                }
+            }
+            let through = |lane: &BackLane| lane.is_through(&self.memory);
+            if !self.lanes.iter().all(through) || !self.take_notice(into) {
+                return into.len() - before;
+            }
+        }
+    }
+
+    fn waiting(&self) -> usize {
+        let lanes = self.lanes.iter();
+        lanes
+            .map(|lane| lane.ahead.len() + lane.input.waiting())
+            .sum()
+    }
+
+    fn is_over(&self) -> bool {
+        self.lanes.iter().all(BackLane::is_over)
+    }
+}

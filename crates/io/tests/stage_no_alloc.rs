@@ -1,0 +1,136 @@
+//! The ports between stages allocate nothing per packet.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use weir_io::stage::{
+    FurtherBranch, LanePorts, ParallelSettings, Regions, StageInput, StageOutput, balanced_by_flow,
+    balanced_in_turn, parallel,
+};
+use weir_packet::{
+    Frame, FrameKind, FrameMeta, FramePool, MemoryLayout, PacketMemory, ParseOptions, Place,
+};
+
+struct Counting;
+
+static ON: AtomicBool = AtomicBool::new(false);
+static COUNT: AtomicU64 = AtomicU64::new(0);
+
+// SAFETY: hands everything on to the system's allocator as it came.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        if ON.load(Ordering::Relaxed) {
+            COUNT.fetch_add(1, Ordering::Relaxed);
+        }
+        // SAFETY: the caller's promise is the same.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
+        if ON.load(Ordering::Relaxed) {
+            COUNT.fetch_add(1, Ordering::Relaxed);
+        }
+        // SAFETY: the caller's promise is the same.
+        unsafe { System.dealloc(place, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Frames at a time: more than a ring holds, so that some wait.
+const BURST: u32 = 64;
+const PLACES: usize = 24;
+
+struct Way {
+    front: Box<dyn StageOutput>,
+    lanes: Vec<LanePorts>,
+    behind: Box<dyn StageInput>,
+}
+
+/// Packets and notices of many flows through the ports, bursts of them; gives
+/// how many came out.
+fn through(way: &mut Way, pool: &mut FramePool, memory: &PacketMemory, bursts: u32) -> u64 {
+    let (mut burst, mut lane_burst) = (Vec::with_capacity(128), Vec::with_capacity(128));
+    let mut out: Vec<Frame> = Vec::with_capacity(128);
+    let mut came = 0;
+    for number in 0..bursts {
+        for at in 0..BURST {
+            let mut meta = FrameMeta::default();
+            meta.next = 1;
+            let record = number.wrapping_mul(7).wrapping_add(at * at) % 50;
+            meta.unit = record.into();
+            meta.set_place(Place {
+                record,
+                ..Place::NONE
+            });
+            if at % 16 == 5 {
+                meta.kind = FrameKind::Notice;
+            }
+            burst.push(pool.copy(b"something", meta).expect("a frame"));
+        }
+        let mut left = BURST;
+        while left > 0 {
+            way.front.give(&mut burst);
+            for lane in &mut way.lanes {
+                lane.input.take(&mut lane_burst, 32);
+                lane.output.give(&mut lane_burst);
+                assert!(lane_burst.is_empty(), "the ring behind has room");
+            }
+            while way.behind.take(&mut out, 32) > 0 {}
+            for frame in &out {
+                assert!(matches!(
+                    memory.meta(frame).kind,
+                    FrameKind::Packet | FrameKind::Notice
+                ));
+            }
+            left -= out.len() as u32;
+            came += out.len() as u64;
+            pool.give_all(&mut out);
+        }
+    }
+    came
+}
+
+#[test]
+fn no_packet_costs_an_allocation() {
+    let mut pool = FramePool::with_layout(MemoryLayout {
+        small_frames: 1_024,
+        ..MemoryLayout::default()
+    });
+    let memory = pool.memory().clone();
+    let flows = balanced_by_flow(3, PLACES, pool.share(100, 3)).expect("ports");
+    let turns = balanced_in_turn(3, PLACES, 16, pool.share(100, 3)).expect("ports");
+    let branch = |entry, writes| FurtherBranch { entry, writes };
+    let settings = ParallelSettings {
+        places: PLACES,
+        group: 1..=3,
+        further: vec![branch(2, Regions::NONE), branch(3, Regions::ALL)],
+        exit: None,
+        parse: ParseOptions::default(),
+    };
+    let side = parallel(&settings, pool.share(100, 3)).expect("ports");
+    let mut ways = [flows, turns].map(|ports| Way {
+        front: ports.output,
+        lanes: ports.lanes,
+        behind: ports.input,
+    });
+    let mut side = Way {
+        front: Box::new(side.branch),
+        lanes: side.lanes,
+        behind: Box::new(side.sync),
+    };
+    for (name, way) in ["by flow", "in turn", "parallel"]
+        .into_iter()
+        .zip(ways.iter_mut().chain([&mut side]))
+    {
+        // What the ports keep has found its size by then.
+        through(way, &mut pool, &memory, 200);
+        // Three lists of that function are made anew, and thrown away.
+        ON.store(true, Ordering::SeqCst);
+        let came = through(way, &mut pool, &memory, 2_000);
+        ON.store(false, Ordering::SeqCst);
+        assert_eq!(came, 2_000 * u64::from(BURST), "{name}");
+        assert_eq!(COUNT.swap(0, Ordering::SeqCst), 2 * 3, "{name}");
+    }
+}
