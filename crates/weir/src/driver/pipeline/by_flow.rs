@@ -86,8 +86,8 @@ struct Spread {
 /// flows together sees their packets in their order.
 fn instance_of(unit: u64, instances: usize) -> usize {
     // Numbers of units may have a stride.
-    let mixed = unit.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-    mixed as usize % instances.max(1)
+    let mixed = unit.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    ((u128::from(mixed) * instances as u128) >> 64) as usize
 }
 
 impl Spread {
