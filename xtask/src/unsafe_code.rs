@@ -22,6 +22,35 @@ pub(crate) const MODULES: &[(&str, &str)] = &[
     ("crates/io/src/cycles.rs", "the cycle counter"),
     ("crates/io/src/pages.rs", "madvise"),
     (
+        "crates/io/src/sys/bpf.rs",
+        "bpf(2): the map, program and link of XDP ports",
+    ),
+    (
+        "crates/io/src/sys/burst.rs",
+        "recvmmsg and sendmmsg on frames",
+    ),
+    (
+        "crates/io/src/sys/interface.rs",
+        "ioctls and statistics of network interfaces",
+    ),
+    (
+        "crates/io/src/sys/ring.rs",
+        "rings shared with the kernel, mapped",
+    ),
+    (
+        "crates/io/src/sys/signals.rs",
+        "signals to wait for (signalfd)",
+    ),
+    (
+        "crates/io/src/sys/socket.rs",
+        "socket options and addresses",
+    ),
+    ("crates/io/src/sys/tun.rs", "ioctls of TAP interfaces"),
+    (
+        "crates/io/src/sys/xsk.rs",
+        "packet memory registered with the kernel",
+    ),
+    (
         "crates/functions/tests/no_alloc.rs",
         "an allocator that counts",
     ),

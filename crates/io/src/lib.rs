@@ -1,5 +1,5 @@
-//! Ports of weir: capture files, traffic generator, memory; and those between
-//! the stages of a plan.
+//! Ports of weir: capture files, traffic generator, interfaces of this machine,
+//! memory; and those between the stages of a plan.
 
 #![deny(unsafe_code)]
 
@@ -7,9 +7,11 @@ pub mod capture;
 mod cycles;
 pub mod generator;
 mod idle;
+pub mod live;
 mod pages;
 pub mod port;
 pub mod stage;
+mod sys;
 
 pub use cycles::cycles;
 pub use idle::{Idle, IdlePolicy};

@@ -47,6 +47,7 @@ mod atomic {
     pub(crate) use core::sync::atomic::{AtomicU32, Ordering};
 }
 mod frame;
+mod lent;
 mod link_header;
 mod marks;
 #[allow(unsafe_code)]
@@ -70,6 +71,7 @@ pub use frame::{
 };
 pub use headers::{HeaderFlags, Headers};
 pub use key::{Direction, FlowKey, IcmpKey, KeyOptions, KeyOutcome, flow_key};
+pub use lent::Lent;
 pub use link::LinkType;
 pub use malformed::Malformed;
 pub use marks::{MOST_BRANCHES, MarkState, Marks};

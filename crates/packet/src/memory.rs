@@ -8,7 +8,8 @@
 //!
 //! The argument for this module's `unsafe` in one place. A [`Frame`] can be
 //! made only by [`FramePool::new`] (once per line range, since a memory gives
-//! out its pool once; a share of a pool is made of frames of that pool) and
+//! out its pool once; a share of a pool is made of frames of that pool) and by
+//! [`crate::Lent`], of a frame that it took before and for each of these once, and
 //! can't be copied, so at most one exists per range of bytes. It names its
 //! memory, and every access checks that name. A shared reference to the frame
 //! gives shared access to its bytes, an exclusive one gives exclusive access,
@@ -122,6 +123,21 @@ impl PacketMemory {
     /// The sizes it was made with.
     pub const fn layout(&self) -> &MemoryLayout {
         &self.layout
+    }
+
+    /// Address and length in bytes of the small frames, which come first in the
+    /// memory: for drivers that have the kernel or a device read and write
+    /// frames that were lent to it ([`crate::Lent`]). It is aligned to a page
+    /// where the memory has 2 MiB or more. Nothing else may be reached by it.
+    pub fn small_frames(&self) -> (*mut u8, usize) {
+        let bytes = self.layout.small_frames as usize * self.layout.small_bytes as usize;
+        (self.lines.raw().cast(), bytes)
+    }
+
+    /// The number that its frames bear.
+    #[inline]
+    pub(crate) fn id(&self) -> u32 {
+        self.id
     }
 
     /// Marks on its frames, by their numbers.

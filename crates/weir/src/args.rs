@@ -55,6 +55,11 @@ Ports:
   PATH.pcap, PATH.pcapng   a capture file (others by their content); `-` is standard input
   gen:KEY=VALUE,…          the traffic generator, as in `gen:flows=1000,packets=100000,size=imix`
   null                     nothing in, nothing out
+  af-packet:IFACE          an interface, by a packet socket
+  xdp:IFACE[:QUEUES]       an interface, by XDP sockets; `:native` or `:generic` asks for a mode
+  tap:NAME                 a TAP interface, made if it is not there
+An interface is both in and out on its side, wherever it is named: with one on each
+side packets go both ways, until SIGINT or SIGTERM comes or the time of --for is over.
 A port is given a name of the chain's ports as NAME=PORT; without one it is the
 chain's first port on the inside (--in) or outside (--out). The summary goes to
 standard error where packets or events go to standard output.
@@ -63,7 +68,8 @@ Examples:
   weir run examples/monitor.yaml --in capture.pcap
   weir run examples/edge.yaml --in capture.pcap --out edge.pcapng --events events.json
   weir run examples/nat.yaml --in gen:flows=1000 --out null --output json
-  weir run examples/http.yaml --in gen:flows=1000 --runtimes 2 --script moves.yaml")]
+  weir run examples/http.yaml --in gen:flows=1000 --runtimes 2 --script moves.yaml
+  weir run examples/bump.yaml --in xdp:eth1 --out xdp:eth2 --for 60")]
 pub(crate) struct Run {
     /// Chain file
     pub(crate) chain: PathBuf,
@@ -76,6 +82,9 @@ pub(crate) struct Run {
     /// Write events as JSON lines (Suricata's EVE field names); `-` is standard output
     #[arg(long, value_name = "FILE")]
     pub(crate) events: Option<PathBuf>,
+    /// With interfaces: end after so many seconds
+    #[arg(long = "for", value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) duration: Option<std::time::Duration>,
     /// Override a setting, as `firewall.default=drop` or `flows.max=1000`
     #[arg(long = "set", value_name = "NF.KEY=VALUE")]
     pub(crate) set: Vec<Override>,
@@ -142,6 +151,12 @@ pub(crate) struct Run {
     /// No progress on standard error
     #[arg(long, short)]
     pub(crate) quiet: bool,
+}
+
+/// A length of time in seconds, as `60` or `0.5`.
+fn seconds(text: &str) -> Result<std::time::Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "write seconds, as 60 or 0.5")?;
+    std::time::Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
 }
 
 /// How a switch gives new flows to runtimes.

@@ -152,6 +152,7 @@ impl InputPort for CaptureInput {
                 .cut_short
                 .as_ref()
                 .map(|why| format!("{}: {why}", self.path)),
+            ..PortCounters::default()
         }
     }
 

@@ -180,7 +180,7 @@ impl OutputPort for CaptureOutput {
                 ("output_failed", self.failed),
             ]),
             dropped_bytes: self.dropped_bytes,
-            cut_short: None,
+            ..PortCounters::default()
         }
     }
 }

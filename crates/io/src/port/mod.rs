@@ -93,6 +93,11 @@ pub struct PortCounters {
     pub drops: Vec<(&'static str, u64)>,
     /// Bytes of the packets dropped.
     pub dropped_bytes: u64,
+    /// Packets that are in `packets`, but with something an operator should
+    /// know of, by name.
+    pub noticed: Vec<(&'static str, u64)>,
+    /// What a live port really is: the mode that was obtained.
+    pub mode: Option<String>,
     /// The input ended before it should have: what is wrong with it. All
     /// packets before were taken in.
     pub cut_short: Option<String>,
@@ -104,7 +109,7 @@ impl PortCounters {
         self.drops.iter().map(|(_, n)| n).sum()
     }
 
-    fn dropped_for(reasons: &[(&'static str, u64)]) -> Vec<(&'static str, u64)> {
+    pub(crate) fn dropped_for(reasons: &[(&'static str, u64)]) -> Vec<(&'static str, u64)> {
         reasons.iter().copied().filter(|(_, n)| *n > 0).collect()
     }
 }
@@ -127,7 +132,7 @@ impl fmt::Display for PortError {
 impl std::error::Error for PortError {}
 
 impl PortError {
-    fn new(port: &str, message: impl fmt::Display) -> PortError {
+    pub(crate) fn new(port: &str, message: impl fmt::Display) -> PortError {
         PortError {
             port: port.to_owned(),
             message: message.to_string(),

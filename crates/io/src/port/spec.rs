@@ -1,4 +1,5 @@
-//! How a port is written: `PATH.pcap`, `gen:KEY=VALUE,…`, `null`.
+//! How a port is written: `PATH.pcap`, `gen:KEY=VALUE,…`, `null`,
+//! `af-packet:IFACE`, `tap:NAME`, `xdp:IFACE`.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -7,6 +8,7 @@ use weir_packet::Side;
 
 use super::{CaptureInput, CaptureOutput, GeneratorInput, InputPort, Null, OutputPort, PortError};
 use crate::generator::GeneratorSpec;
+use crate::live::LiveSpec;
 
 /// A port as written.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,6 +19,8 @@ pub enum PortSpec {
     Generator(Box<GeneratorSpec>),
     /// Nothing comes in, and what goes out is counted and forgotten.
     Null,
+    /// An interface of this machine.
+    Live(LiveSpec),
 }
 
 /// A port that makes no sense as written.
@@ -63,9 +67,13 @@ impl PortSpec {
         } else if let Some(settings) = port.strip_prefix("gen:").or((port == "gen").then_some("")) {
             let spec = GeneratorSpec::parse(settings).map_err(|error| wrong(error.to_string()))?;
             PortSpec::Generator(Box::new(spec))
+        } else if let Some(live) = LiveSpec::parse(port) {
+            PortSpec::Live(live.map_err(wrong)?)
         } else if port.is_empty() {
             return Err(wrong(
-                "write PATH.pcap, PATH.pcapng, gen:KEY=VALUE,… or null".to_owned(),
+                "write PATH.pcap, PATH.pcapng, gen:KEY=VALUE,…, null, af-packet:IFACE, tap:NAME or \
+                 xdp:IFACE"
+                    .to_owned(),
             ));
         } else {
             PortSpec::Capture(PathBuf::from(port))
@@ -78,20 +86,31 @@ impl PortSpec {
     ///
     /// # Errors
     ///
-    /// Where it can't be opened.
+    /// Where it can't be opened, and for interfaces.
     pub fn open_input(&self, number: u8, side: Side) -> Result<Box<dyn InputPort>, PortError> {
         Ok(match self {
             PortSpec::Capture(path) => Box::new(CaptureInput::open(path, number, side)?),
             PortSpec::Generator(spec) => Box::new(GeneratorInput::new(spec, number, side)),
             PortSpec::Null => Box::new(Null::default()),
+            PortSpec::Live(live) => return Err(both_ways(live)),
         })
+    }
+
+    /// The interface that it is, if it is one. Those are opened for both
+    /// directions at once, by [`LiveSpec::open`].
+    pub fn live(&self) -> Option<&LiveSpec> {
+        match self {
+            PortSpec::Live(live) => Some(live),
+            _ => None,
+        }
     }
 
     /// Opens it for packets to go out.
     ///
     /// # Errors
     ///
-    /// Where it can't be opened, and for the generator, which takes nothing.
+    /// Where it can't be opened, for interfaces, and for the generator, which
+    /// takes nothing.
     pub fn open_output(&self) -> Result<Box<dyn OutputPort>, PortError> {
         Ok(match self {
             PortSpec::Capture(path) => Box::new(CaptureOutput::create(path)?),
@@ -101,8 +120,14 @@ impl PortSpec {
                                file or to null";
                 return Err(PortError::new("gen", message));
             }
+            PortSpec::Live(live) => return Err(both_ways(live)),
         })
     }
+}
+
+fn both_ways(live: &LiveSpec) -> PortError {
+    let message = "interfaces can't be used here: only a `weir run` on one thread has them";
+    PortError::new(&live.to_string(), message)
 }
 
 /// Checks that no file is both read and written, or written twice (writing

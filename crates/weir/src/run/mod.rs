@@ -6,6 +6,7 @@ mod cluster_summary;
 mod dispatch;
 mod events;
 mod line;
+mod live;
 mod pipeline;
 mod plan;
 mod player;
@@ -46,6 +47,7 @@ pub(crate) fn run(args: &Run, kinds: &[Kind]) -> Outcome {
         events: args.events.as_deref(),
     };
     let ports = Ports::parse(&args.input, &args.out, &file, also)?;
+    live::check(args, &ports)?;
     let config = RuntimeConfig {
         seed,
         advise: weir_io::advise_large_pages,
@@ -63,6 +65,7 @@ pub(crate) fn run(args: &Run, kinds: &[Kind]) -> Outcome {
         .map(Option::<&Stage>::cloned)
         .collect::<Option<Vec<_>>>()
     else {
+        live::check_one_stage(&ports)?;
         return pipeline::run(args, &file, plans, &ports, config);
     };
     if let Some(runtimes) = args.runtimes {
@@ -73,6 +76,9 @@ pub(crate) fn run(args: &Run, kinds: &[Kind]) -> Outcome {
     }
     if let Some(core) = plans.first().and_then(plan::first_core) {
         driver::pin(core).map_err(Failure::outside)?;
+    }
+    if ports.are_live() {
+        return live::run(args, &file, &stages, &plans, &ports, config);
     }
     let memory = PacketMemory::new(MemoryLayout::default(), weir_io::advise_large_pages);
     let Some(pool) = FramePool::new(memory) else {

@@ -16,7 +16,7 @@ pub(super) struct RunPort {
     pub(super) side: Side,
     /// As written on the command line.
     pub(super) text: String,
-    spec: PortSpec,
+    pub(super) spec: PortSpec,
 }
 
 /// The files of a run that are no ports: nothing may be written over them, nor
@@ -62,6 +62,12 @@ impl Ports {
         check_apart(&inputs, &specs(&ports.outputs, also.events))
             .map_err(|error| Failure::usage(error.to_string()))?;
         Ok(ports)
+    }
+
+    /// Whether one is an interface.
+    pub(super) fn are_live(&self) -> bool {
+        let mut all = self.inputs.iter().chain(&self.outputs);
+        all.any(|port| port.spec.live().is_some())
     }
 
     /// Whether packets go to standard output.

@@ -233,7 +233,7 @@ fn chain(report: &Report) -> Value {
 }
 
 fn port((port, counters): &(RunPort, PortCounters)) -> Value {
-    json!({
+    let mut value = json!({
         "name": port.name,
         "side": port.side.name(),
         "port": port.text,
@@ -241,7 +241,16 @@ fn port((port, counters): &(RunPort, PortCounters)) -> Value {
         "bytes": counters.bytes,
         "drops": counters.drops.iter().map(|(why, n)| ((*why).to_owned(), json!(n))).collect::<Map<_, _>>(),
         "cut_short": counters.cut_short,
-    })
+    });
+    if let Some(mode) = &counters.mode {
+        value["mode"] = json!(mode);
+        let noticed = counters.noticed.iter();
+        value["noticed"] = noticed
+            .map(|(what, n)| ((*what).to_owned(), json!(n)))
+            .collect::<Map<_, _>>()
+            .into();
+    }
+    value
 }
 
 fn warnings(reports: &[Report], inputs: &[(RunPort, PortCounters)]) -> Vec<String> {

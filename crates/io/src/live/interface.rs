@@ -1,0 +1,96 @@
+//! The interface behind a live port.
+
+use std::io;
+
+use crate::port::PortError;
+use crate::sys::interface::Interfaces;
+
+/// An interface as it was when its port was opened.
+#[derive(Debug)]
+pub(super) struct Interface {
+    /// The port as it was written, for errors.
+    pub(super) port: String,
+    pub(super) name: String,
+    pub(super) index: u32,
+    pub(super) mtu: u32,
+    pub(super) queues: u32,
+    ask: Interfaces,
+    /// It was down when it was last looked at.
+    down: bool,
+}
+
+impl Interface {
+    /// Finds it by name.
+    pub(super) fn find(port: &str, name: &str) -> Result<Interface, PortError> {
+        let wrong = |error: &io::Error| failure(port, name, error);
+        let ask = Interfaces::open().map_err(|e| wrong(&e))?;
+        if !ask.is_ethernet(name).map_err(|e| wrong(&e))? {
+            let message = format!("{name} is no Ethernet interface; its frames can't be forwarded");
+            return Err(PortError::new(port, message));
+        }
+        let interface = Interface {
+            port: port.to_owned(),
+            name: name.to_owned(),
+            index: ask.index(name).map_err(|e| wrong(&e))?,
+            mtu: ask.mtu(name).map_err(|e| wrong(&e))?,
+            queues: ask.receive_queues(name).map_err(|e| wrong(&e))?,
+            down: !ask.is_up(name).map_err(|e| wrong(&e))?,
+            ask,
+        };
+        Ok(interface)
+    }
+
+    /// Sets it up.
+    pub(super) fn set_up(&mut self) -> Result<(), PortError> {
+        let set = self.ask.set_up(&self.name);
+        set.map_err(|error| self.failure(&error))?;
+        self.down = false;
+        Ok(())
+    }
+
+    /// That it is down, if it is, and what to do.
+    pub(super) fn warning(&self) -> Option<String> {
+        self.down.then(|| {
+            format!(
+                "{}: {name} is down: `ip link set {name} up`",
+                self.port,
+                name = self.name
+            )
+        })
+    }
+
+    /// An error where it is not there any more.
+    pub(super) fn check(&self) -> Result<(), PortError> {
+        if self.ask.exists(self.index) {
+            return Ok(());
+        }
+        let message = format!(
+            "the interface {} is gone: it was deleted or moved to another network namespace",
+            self.name
+        );
+        Err(PortError::new(&self.port, message))
+    }
+
+    /// An error of a system call as one of the port.
+    pub(super) fn failure(&self, error: &io::Error) -> PortError {
+        failure(&self.port, &self.name, error)
+    }
+}
+
+/// What an error of the kernel's means and what to do about it.
+pub(super) fn failure(port: &str, name: &str, error: &io::Error) -> PortError {
+    let message = match error.raw_os_error() {
+        Some(libc::ENODEV | libc::ENXIO) => {
+            format!("there is no interface {name} in this network namespace: see `ip link`")
+        }
+        Some(libc::EPERM | libc::EACCES) => format!(
+            "not allowed ({error}): run as root, or with CAP_NET_ADMIN and CAP_NET_RAW, and for xdp \
+             with CAP_BPF and CAP_IPC_LOCK"
+        ),
+        Some(libc::ENOBUFS) => format!(
+            "the kernel has no memory for it ({error}): raise the limit of locked memory (`ulimit -l`)"
+        ),
+        _ => error.to_string(),
+    };
+    PortError::new(port, message)
+}

@@ -1,0 +1,64 @@
+//! Live ports: interfaces of this machine, for packets to come in and go out.
+//!
+//! A live port is both at once, an [`InputPort`] and an [`OutputPort`], on one
+//! side of the chain. It never waits by itself: a driver that finds nothing on
+//! any of its ports sleeps in [`Waiter::sleep`].
+
+mod af_packet;
+mod clock;
+mod interface;
+mod spec;
+mod tap;
+#[cfg(test)]
+mod tests;
+mod waiter;
+mod xdp;
+
+use std::os::fd::BorrowedFd;
+
+use weir_packet::FramePool;
+
+pub use af_packet::PacketPort;
+pub use clock::LiveClock;
+pub use spec::{LiveSpec, XdpMode, live_layout};
+pub use tap::TapPort;
+pub use waiter::Waiter;
+pub use xdp::XdpPort;
+
+use crate::port::{InputPort, OutputPort, PortError};
+pub use crate::sys::signals::EndSignals;
+
+/// A port that is an interface of this machine.
+pub trait LivePort: InputPort + OutputPort {
+    /// What it really is, in words: the kind, the mode that was obtained, the
+    /// number of queues.
+    fn mode(&self) -> &str;
+
+    /// What an operator should know: fall-backs, an interface that is down.
+    fn warnings(&self) -> Vec<String>;
+
+    /// Descriptors to wait for packets on, to the end of `into`.
+    fn descriptors<'a>(&'a self, into: &mut Vec<BorrowedFd<'a>>);
+
+    /// Looks whether the interface is still there.
+    ///
+    /// # Errors
+    ///
+    /// Where it is gone: no packet will come or go any more.
+    fn check(&mut self) -> Result<(), PortError>;
+
+    /// Puts out what still waits, for at most some tens of milliseconds, and
+    /// closes the port: all its frames are back in `pool` then. Counters stay.
+    fn close(&mut self, pool: &mut FramePool);
+}
+
+/// What every live port is given when it is opened.
+#[derive(Clone, Copy, Debug)]
+pub struct LiveOptions {
+    /// Number as an ingress port.
+    pub number: u8,
+    /// Side of the chain.
+    pub side: weir_packet::Side,
+    /// The clock that ingress times are read from.
+    pub clock: LiveClock,
+}

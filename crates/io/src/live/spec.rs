@@ -1,0 +1,211 @@
+//! How a live port is written: `af-packet:IFACE`, `tap:NAME`,
+//! `xdp:IFACE[:QUEUES][:MODE]`.
+
+use std::fmt;
+
+use weir_packet::{FramePool, MemoryLayout};
+
+use super::interface::Interface;
+use super::xdp;
+use super::{LiveOptions, LivePort, PacketPort, TapPort, XdpPort};
+use crate::port::PortError;
+
+/// Most queues of an interface.
+const MOST_QUEUES: u32 = 64;
+
+/// A live port as written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LiveSpec {
+    /// A packet socket on an interface.
+    Packet {
+        /// Name of the interface.
+        interface: String,
+    },
+    /// A TAP interface, which is made if it is not there.
+    Tap {
+        /// Name of the interface.
+        interface: String,
+    },
+    /// XDP sockets on an interface.
+    Xdp {
+        /// Name of the interface.
+        interface: String,
+        /// Queues to receive from, from the first on; all without it.
+        queues: Option<u32>,
+        /// Which mode it must be.
+        mode: XdpMode,
+    },
+}
+
+/// Where the kernel hands packets to XDP sockets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum XdpMode {
+    /// In the driver if it can, else in the general receive path; a fall-back
+    /// is warned of.
+    #[default]
+    Any,
+    /// In the driver, or not at all.
+    Native,
+    /// In the general receive path.
+    Generic,
+}
+
+impl fmt::Display for LiveSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LiveSpec::Packet { interface } => write!(f, "af-packet:{interface}"),
+            LiveSpec::Tap { interface } => write!(f, "tap:{interface}"),
+            LiveSpec::Xdp {
+                interface,
+                queues,
+                mode,
+            } => {
+                write!(f, "xdp:{interface}")?;
+                if let Some(queues) = queues {
+                    write!(f, ":{queues}")?;
+                }
+                match mode {
+                    XdpMode::Any => Ok(()),
+                    XdpMode::Native => f.write_str(":native"),
+                    XdpMode::Generic => f.write_str(":generic"),
+                }
+            }
+        }
+    }
+}
+
+impl LiveSpec {
+    /// Reads a port; `None` where the text is no live port at all.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with it, and what to do.
+    pub fn parse(text: &str) -> Option<Result<LiveSpec, String>> {
+        let (kind, rest) = text.split_once(':')?;
+        Some(match kind {
+            "af-packet" => name(rest).map(|interface| LiveSpec::Packet { interface }),
+            "tap" => name(rest).map(|interface| LiveSpec::Tap { interface }),
+            "xdp" => xdp(rest),
+            _ => return None,
+        })
+    }
+
+    /// Name of the interface.
+    pub fn interface(&self) -> &str {
+        match self {
+            LiveSpec::Packet { interface }
+            | LiveSpec::Tap { interface }
+            | LiveSpec::Xdp { interface, .. } => interface,
+        }
+    }
+
+    /// Opens it. `pool` gives the frames that wait for packets; its memory is
+    /// one of [`live_layout`] of all ports.
+    ///
+    /// # Errors
+    ///
+    /// Where the interface is not there, or the kernel refuses.
+    pub fn open(
+        &self,
+        options: LiveOptions,
+        pool: &mut FramePool,
+    ) -> Result<Box<dyn LivePort>, PortError> {
+        let port = self.to_string();
+        Ok(match self {
+            LiveSpec::Packet { interface } => {
+                Box::new(PacketPort::open(&port, interface, options)?)
+            }
+            LiveSpec::Tap { interface } => Box::new(TapPort::open(&port, interface, options)?),
+            LiveSpec::Xdp {
+                interface,
+                queues,
+                mode,
+            } => Box::new(XdpPort::open(
+                &port, interface, *queues, *mode, options, pool,
+            )?),
+        })
+    }
+}
+
+fn name(text: &str) -> Result<String, String> {
+    // What the kernel takes as a name.
+    let fits = !text.is_empty() && text.len() < 16 && text != "." && text != "..";
+    let forbidden = |c: char| c == '/' || c == ':' || c == '\0' || c.is_whitespace();
+    if fits && !text.contains(forbidden) {
+        Ok(text.to_owned())
+    } else {
+        Err(format!(
+            "`{text}` is no name of an interface: see `ip link` (1 to 15 octets)"
+        ))
+    }
+}
+
+fn xdp(text: &str) -> Result<LiveSpec, String> {
+    let mut parts = text.split(':');
+    let interface = name(parts.next().unwrap_or(""))?;
+    let (mut queues, mut mode) = (None, XdpMode::Any);
+    for part in parts {
+        match part {
+            "native" if mode == XdpMode::Any => mode = XdpMode::Native,
+            "generic" if mode == XdpMode::Any => mode = XdpMode::Generic,
+            number => match number.parse() {
+                Ok(number) if queues.is_none() && (1..=MOST_QUEUES).contains(&number) => {
+                    queues = Some(number);
+                }
+                _ => {
+                    return Err(format!(
+                        "`{part}`: write xdp:IFACE[:QUEUES][:native|generic] with 1 to \
+                         {MOST_QUEUES} queues"
+                    ));
+                }
+            },
+        }
+    }
+    Ok(LiveSpec::Xdp {
+        interface,
+        queues,
+        mode,
+    })
+}
+
+/// The packet memory that these ports need beside the frames of packets under
+/// way. With XDP sockets frames are 2 KiB or, where an interface has a larger
+/// MTU than fits, 4 KiB: the sizes that every driver takes.
+///
+/// # Errors
+///
+/// Where an interface is not there, or its packets fit no frame.
+pub fn live_layout<'a>(
+    ports: impl IntoIterator<Item = &'a LiveSpec>,
+) -> Result<MemoryLayout, PortError> {
+    let mut layout = MemoryLayout::default();
+    let mut chunk = None;
+    for port in ports {
+        let LiveSpec::Xdp {
+            interface, queues, ..
+        } = port
+        else {
+            continue;
+        };
+        let interface = Interface::find(&port.to_string(), interface)?;
+        let queues = queues.unwrap_or(interface.queues).min(MOST_QUEUES);
+        // What waits to be filled and to be sent.
+        layout.small_frames += (queues + 1) * xdp::slots_for(queues);
+        let bytes = xdp::chunk_for(interface.mtu).ok_or_else(|| {
+            let message = format!(
+                "an MTU of {} is too large for AF_XDP: `ip link set {} mtu {}` or less",
+                interface.mtu,
+                interface.name,
+                xdp::LARGEST_MTU
+            );
+            PortError::new(&interface.port, message)
+        })?;
+        chunk = chunk.max(Some(bytes));
+    }
+    if let Some(bytes) = chunk {
+        layout.small_bytes = bytes;
+        // A whole number of pages.
+        layout.small_frames = layout.small_frames.next_multiple_of(2);
+    }
+    Ok(layout)
+}

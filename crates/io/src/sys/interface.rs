@@ -1,0 +1,179 @@
+//! What the kernel knows of a network interface.
+//!
+//! # Safety
+//!
+//! Each `ioctl` is given an `ifreq` of this stack frame, zeroed and with a name
+//! that ends in a zero, and reads the member of its union that the request
+//! writes. The structure behind `ifru_data` outlives the call. Names that come
+//! back are cut at the first zero inside their array.
+
+#![allow(unsafe_code)]
+
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+use super::socket;
+
+const ETHTOOL_GCHANNELS: u32 = 0x3c;
+const SIOCETHTOOL: libc::c_int = 0x8946;
+
+/// `struct ethtool_channels`.
+#[repr(C)]
+#[derive(Default)]
+struct Channels {
+    command: u32,
+    /// Most receive, transmit, other, combined.
+    most: [u32; 4],
+    /// Receive, transmit, other, combined.
+    count: [u32; 4],
+}
+
+/// A way to ask the kernel about interfaces of this network namespace.
+#[derive(Debug)]
+pub(crate) struct Interfaces(OwnedFd);
+
+impl Interfaces {
+    pub(crate) fn open() -> io::Result<Interfaces> {
+        socket::open(libc::AF_INET, libc::SOCK_DGRAM)
+            .or_else(|_| socket::open(libc::AF_PACKET, libc::SOCK_DGRAM))
+            .map(Interfaces)
+    }
+
+    fn ask(&self, what: libc::c_int, request: &mut libc::ifreq) -> io::Result<()> {
+        let fd = self.0.as_fd().as_raw_fd();
+        // SAFETY: module documentation.
+        let asked = unsafe { libc::ioctl(fd, what as _, std::ptr::from_mut(request)) };
+        socket::check(asked).map(drop)
+    }
+
+    /// The number of an interface.
+    pub(crate) fn index(&self, name: &str) -> io::Result<u32> {
+        let mut request = named(name)?;
+        self.ask(libc::SIOCGIFINDEX as _, &mut request)?;
+        // SAFETY: the request wrote this member.
+        let index = unsafe { request.ifr_ifru.ifru_ifindex };
+        u32::try_from(index).map_err(io::Error::other)
+    }
+
+    /// True where there is an interface of this number.
+    pub(crate) fn exists(&self, index: u32) -> bool {
+        // SAFETY: a C structure of numbers.
+        let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+        request.ifr_ifru.ifru_ifindex = index as libc::c_int;
+        self.ask(libc::SIOCGIFNAME as _, &mut request).is_ok()
+    }
+
+    /// Most octets of a packet behind its link header.
+    pub(crate) fn mtu(&self, name: &str) -> io::Result<u32> {
+        let mut request = named(name)?;
+        self.ask(libc::SIOCGIFMTU as _, &mut request)?;
+        // SAFETY: the request wrote this member.
+        let mtu = unsafe { request.ifr_ifru.ifru_mtu };
+        u32::try_from(mtu).map_err(io::Error::other)
+    }
+
+    fn flags(&self, name: &str) -> io::Result<libc::c_short> {
+        let mut request = named(name)?;
+        self.ask(libc::SIOCGIFFLAGS as _, &mut request)?;
+        // SAFETY: the request wrote this member.
+        Ok(unsafe { request.ifr_ifru.ifru_flags })
+    }
+
+    /// True where an operator has set it up.
+    pub(crate) fn is_up(&self, name: &str) -> io::Result<bool> {
+        Ok(self.flags(name)? & libc::IFF_UP as libc::c_short != 0)
+    }
+
+    /// True where its frames are Ethernet.
+    pub(crate) fn is_ethernet(&self, name: &str) -> io::Result<bool> {
+        let mut request = named(name)?;
+        self.ask(libc::SIOCGIFHWADDR as _, &mut request)?;
+        // SAFETY: the request wrote this member.
+        let family = unsafe { request.ifr_ifru.ifru_hwaddr.sa_family };
+        // A loop-back's frames have an Ethernet header, too.
+        Ok(matches!(family, libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK))
+    }
+
+    /// Sets it up.
+    pub(crate) fn set_up(&self, name: &str) -> io::Result<()> {
+        let flags = self.flags(name)?;
+        let mut request = named(name)?;
+        request.ifr_ifru.ifru_flags = flags | libc::IFF_UP as libc::c_short;
+        self.ask(libc::SIOCSIFFLAGS as _, &mut request)
+    }
+
+    /// Queues that packets are received on: 1 where the driver does not say.
+    pub(crate) fn receive_queues(&self, name: &str) -> io::Result<u32> {
+        let mut channels = Channels {
+            command: ETHTOOL_GCHANNELS,
+            ..Channels::default()
+        };
+        let mut request = named(name)?;
+        request.ifr_ifru.ifru_data = std::ptr::from_mut(&mut channels).cast();
+        match self.ask(SIOCETHTOOL, &mut request) {
+            Ok(()) => {
+                let [receive, _, _, combined] = channels.count;
+                Ok(receive.saturating_add(combined).max(1))
+            }
+            Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(1),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// A request about the interface of this name.
+fn named(name: &str) -> io::Result<libc::ifreq> {
+    // SAFETY: a C structure of numbers.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    if name.is_empty() || name.len() >= request.ifr_name.len() || name.contains('\0') {
+        return Err(io::Error::from_raw_os_error(libc::ENODEV));
+    }
+    for (to, &from) in request.ifr_name.iter_mut().zip(name.as_bytes()) {
+        *to = from as libc::c_char;
+    }
+    Ok(request)
+}
+
+/// Packets that an interface dropped, modulo 2^32.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Dropped {
+    /// On their way in, before anybody saw them.
+    pub(crate) received: u32,
+    /// On their way out: of a TAP, those that nobody has read in time.
+    pub(crate) transmitted: u32,
+}
+
+/// What the interface of this name has dropped; `None` where there is none.
+pub(crate) fn dropped(name: &str) -> Option<Dropped> {
+    let mut first: *mut libc::ifaddrs = std::ptr::null_mut();
+    // SAFETY: `first` is written with a list that is freed below.
+    socket::check(unsafe { libc::getifaddrs(&raw mut first) }).ok()?;
+    let mut found = None;
+    let mut at = first;
+    while !at.is_null() && found.is_none() {
+        // SAFETY: an element of the list, which is not freed yet; its name and
+        // address are either null or valid.
+        unsafe {
+            let one = &*at;
+            at = one.ifa_next;
+            if one.ifa_addr.is_null() || one.ifa_name.is_null() || one.ifa_data.is_null() {
+                continue;
+            }
+            let link = libc::c_int::from((*one.ifa_addr).sa_family) == libc::AF_PACKET;
+            if link && CStr::from_ptr(one.ifa_name).to_bytes() == name.as_bytes() {
+                // `struct rtnl_link_stats` of an entry for a link: 32-bit
+                // numbers. The seventh and eighth count drops, the sixteenth
+                // what a card had no room for.
+                let number = |at| one.ifa_data.cast::<u32>().add(at).read_unaligned();
+                found = Some(Dropped {
+                    received: number(6).wrapping_add(number(15)),
+                    transmitted: number(7),
+                });
+            }
+        }
+    }
+    // SAFETY: the list from above, once.
+    unsafe { libc::freeifaddrs(first) };
+    found
+}
