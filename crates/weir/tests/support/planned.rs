@@ -9,7 +9,7 @@ use weir_io::port::{MergedInput, Received};
 use weir_packet::{Frame, FrameMeta, FramePool, LinkType, MemoryLayout, Time, frame_flags};
 use weir_runtime::{FunctionState, Report, Rest, Role, Runtime, RuntimeConfig};
 
-use super::compare::{event_lines, seen_of};
+use super::compare::event_lines;
 
 /// Packets that are worked on at a time, by all alike: which packets are of one
 /// burst says when flows that are idle by then are ended.
@@ -349,24 +349,20 @@ fn same_packets(written: &[Left], planned: &[Left], ordered: bool, about: &str) 
     let flows = |all: &[Left]| {
         let mut flows: BTreeMap<_, Vec<Left>> = BTreeMap::new();
         for left in all {
-            let seen = seen_of(&left.bytes, left.link);
-            flows.entry(seen).or_default().push(left.clone());
+            flows.entry(left.unit).or_default().push(left.clone());
         }
-        // Packets without a flow of their own (a fragment's may be any) have
-        // no order among instances.
-        for (seen, packets) in &mut flows {
-            if seen.contains(&None) {
-                packets.sort();
-            }
+        // Packets without a flow have no order among instances.
+        if let Some(packets) = flows.get_mut(&0) {
+            packets.sort();
         }
         flows
     };
     let (written, planned) = (flows(written), flows(planned));
-    for (seen, packets) in &written {
-        let other = planned.get(seen).map_or(&[][..], Vec::as_slice);
+    for (unit, packets) in &written {
+        let other = planned.get(unit).map_or(&[][..], Vec::as_slice);
         if let Some(at) = first_difference(packets, other) {
             panic!(
-                "{about}: packet {at} of {} of {seen:?} differs, of {} by the plan:\n{:?}\n{:?}",
+                "{about}: packet {at} of {} of unit {unit} differs, of {} by the plan:\n{:?}\n{:?}",
                 packets.len(),
                 other.len(),
                 packets.get(at),
