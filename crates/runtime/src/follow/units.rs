@@ -13,12 +13,15 @@ const NONE: u32 = u32::MAX;
 pub(crate) struct Unit {
     /// Its number; 0 for none.
     pub(crate) id: u64,
+    /// A set of [`BELONGINGS`] and [`WRITTEN`]; in one cache line with the
+    /// number, as the next.
+    pub(crate) changed: u32,
+    /// Its first flow, plus one; 0 for none.
+    pub(crate) first: u32,
     /// When it was last said to have something due, plus one; 0 for not since
     /// its last tick.
     pub(crate) proposed: u64,
-    /// Its first flow, plus one; 0 for none.
-    pub(crate) first: u32,
-    /// Its last flow, likewise.
+    /// Its last flow, as [`Unit::first`].
     pub(crate) last: u32,
     /// Record of its coarsest scope, plus one; 0 for none.
     pub(crate) root: u32,
@@ -26,8 +29,6 @@ pub(crate) struct Unit {
     pub(crate) datagrams: u32,
     /// Number of its flows.
     pub(crate) flows: u32,
-    /// A set of [`BELONGINGS`] and [`WRITTEN`].
-    pub(crate) changed: u32,
     /// Of the states when they were last asked for; 0 where that is not known.
     pub(crate) fingerprint: u64,
 }
