@@ -162,7 +162,8 @@ fn parse_other_into(
 /// assert_eq!(outcome, flow_key(&packet, &headers, &which));
 /// # Ok::<(), weir_packet::Malformed>(())
 /// ```
-#[inline]
+// Called, it would hand the key over through memory: narrow stores, wide loads that wait for them.
+#[inline(always)]
 pub fn classify(
     bytes: &[u8],
     link: LinkType,

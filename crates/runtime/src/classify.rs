@@ -3,12 +3,11 @@
 use weir_nf::host::{BURST, FlowHead, OnMalformed, Place, Timeouts, UnitPlace};
 use weir_nf::{CloseReason, Phase};
 use weir_packet::{
-    Direction, FragmentKey, Frame, FramePool, Headers, KeyOptions, KeyOutcome, Malformed,
-    PacketMemory, ParseOptions, classify, frame_flags, parse_into,
+    Direction, FragmentKey, Frame, FrameMeta, FramePool, Headers, KeyOptions, KeyOutcome,
+    Malformed, PacketMemory, ParseOptions, classify, frame_flags, parse_into,
 };
 
 use crate::drops::EngineDrop;
-use crate::flows::index::Index;
 use crate::flows::records::ALIAS;
 use crate::flows::{FlowTable, Found, tcp};
 use crate::fragments::{Owner, is_among};
@@ -76,7 +75,9 @@ impl Runtime {
         found.alive = kinds.alive;
         if self.table.is_some() {
             self.scratch.opened_from = [false; 2];
-            self.fetch(kinds.flows);
+            if !self.has_shortcuts() {
+                self.fetch(kinds.flows);
+            }
             if self.follow.is_some() {
                 self.follow_all(pool, memory, frames, &kinds, &mut found);
             } else {
@@ -137,8 +138,30 @@ impl Runtime {
             sought: &mut scratch.sought,
             faults: &mut scratch.faults,
         };
-        let (index, seed) = (&table.flows.index, table.seed());
-        let mut kinds = look_for_keys(memory, frames, options, &self.key, index, seed, looked);
+        let mut kinds = match &self.follow {
+            Some(follow) if table.scopes.is_empty() => {
+                // The unit leads to its flow.
+                let (units, lines) = (&follow.units, self.block_lines);
+                look_for_keys(
+                    memory,
+                    frames,
+                    options,
+                    &self.key,
+                    looked,
+                    |meta, sought| {
+                        sought.candidate = units.shortcut(meta.unit);
+                        table.flows.blocks.prefetch(sought.candidate, lines);
+                    },
+                )
+            }
+            _ => {
+                let (index, seed) = (&table.flows.index, table.seed());
+                look_for_keys(memory, frames, options, &self.key, looked, |_, sought| {
+                    sought.hash = sought.key.hash(seed);
+                    index.prefetch(sought.hash);
+                })
+            }
+        };
         let mut none = crate::execute::all(frames.len()) & !kinds.flows;
         while none != 0 {
             scratch.places[none.trailing_zeros() as usize % BURST] = Place::NONE;
@@ -159,6 +182,14 @@ impl Runtime {
             self.reasons
                 .count_malformed(self.scratch.faults[i], dropped);
         }
+    }
+
+    /// True where units lead to their flows, so that no key is looked up but
+    /// where that fails.
+    #[inline]
+    fn has_shortcuts(&self) -> bool {
+        let table = self.table.as_ref();
+        self.follow.is_some() && table.is_some_and(|table| table.scopes.is_empty())
     }
 
     /// Fetches the blocks that the keys seem to lead to, behind aliases too.
@@ -564,17 +595,16 @@ pub(crate) struct Looked<'a> {
     pub(crate) faults: &'a mut [Malformed; BURST],
 }
 
-/// Parses the packets and makes their keys; fetches index buckets. All are
-/// `alive`.
+/// Parses the packets and makes their keys; `lead` fetches what they lead to.
+/// All are `alive`.
 #[inline(always)]
 pub(crate) fn look_for_keys(
     memory: &PacketMemory,
     frames: &[Frame],
     options: &ParseOptions,
     keys: &KeyOptions,
-    index: &Index,
-    seed: u64,
     looked: Looked<'_>,
+    mut lead: impl FnMut(&FrameMeta, &mut Sought),
 ) -> Kinds {
     let mut kinds = Kinds::default();
     let n = frames.len().min(BURST);
@@ -592,10 +622,8 @@ pub(crate) fn look_for_keys(
                 if meta.flags & frame_flags::TURNED != 0 {
                     key = key.turned(direction);
                 }
-                let hash = key.hash(seed);
-                index.prefetch(hash);
                 sought.key = key;
-                sought.hash = hash;
+                lead(meta, sought);
                 kinds.flows |= bit;
                 if direction == Direction::Reverse {
                     kinds.reverse |= bit;

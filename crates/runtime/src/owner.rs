@@ -17,12 +17,14 @@ impl Runtime {
     /// What the functions prefer as the unit's owner, under a switch: the
     /// answer for the first of its flows for which one has an answer.
     pub fn preferred_owner_of(&mut self, unit: u64, cluster: &Cluster<'_>) -> Option<RuntimeId> {
-        let first = |runtime: &Runtime| runtime.follow.as_ref()?.units.flows(unit).next();
-        let mut next = first(self);
+        let known = self.follow.as_ref()?.units.get(unit)?;
+        let (mut next, mut left) = (known.first.checked_sub(1), known.flows);
         while let Some(flow) = next {
             if let Some(owner) = self.owner_for(flow, cluster) {
                 return Some(owner);
             }
+            // Of most units there is one: no need to look for another.
+            left = left.checked_sub(1).filter(|left| *left > 0)?;
             next = self.follow.as_ref()?.units.after(flow);
         }
         None
@@ -32,8 +34,8 @@ impl Runtime {
         let table = self.table.as_mut()?;
         self.nodes.iter().find_map(|node| {
             let mut record = flow;
-            let mut parent = table.flows.cold.get(record as usize)?.parent;
             if let Some(scope) = node.scope {
+                let mut parent = table.flows.cold.get(record as usize)?.parent;
                 for above in table.scopes.get(..=scope)? {
                     record = parent.checked_sub(1)?;
                     parent = above.records.cold.get(record as usize)?.parent;

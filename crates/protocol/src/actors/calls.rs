@@ -47,7 +47,9 @@ impl Actors {
         }
         self.turn = self.turn.wrapping_add(1);
         let frame = ahead.get(self.turn % count)?;
-        Some(UnitId(memory.meta(frame).unit))
+        let unit = memory.meta(frame).unit;
+        self.engine.expect_preference_of(unit);
+        Some(UnitId(unit))
     }
 
     /// Asks the functions where the unit should live, and the switch to move

@@ -58,7 +58,9 @@ impl Actors {
     #[inline]
     fn look_ahead(&self, memory: &PacketMemory, frames: &[Frame]) {
         for frame in frames.iter().take(RUN) {
-            self.table.prefetch(memory.meta(frame).unit);
+            let unit = memory.meta(frame).unit;
+            self.table.prefetch(unit);
+            self.engine.expect(unit);
         }
     }
 

@@ -16,7 +16,7 @@ use crate::plant::Plant;
 const SENDING: u8 = frame_flags::FRESH | frame_flags::AFTER_LOSS | frame_flags::REPEATED;
 
 /// Units whose record is fetched ahead.
-const AHEAD: usize = 6;
+const AHEAD: usize = 12;
 
 /// Most side frames of one entry.
 const MOST_SIDE: usize = 2_048;

@@ -8,7 +8,7 @@ use crate::ids::{Clock, UnitId, View};
 use crate::journal::Done;
 
 /// Units whose record is fetched ahead.
-const AHEAD: usize = 8;
+const AHEAD: usize = 24;
 
 impl Switch {
     /// Packets from the ports, to be classified, numbered and sent on.

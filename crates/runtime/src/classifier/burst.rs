@@ -106,7 +106,10 @@ impl Classifier {
             faults: &mut scratch.faults,
         };
         let (index, seed) = (&names.index, names.seed);
-        let mut kinds = look_for_keys(memory, frames, &options, &self.key, index, seed, looked);
+        let mut kinds = look_for_keys(memory, frames, &options, &self.key, looked, |_, sought| {
+            sought.hash = sought.key.hash(seed);
+            index.prefetch(sought.hash);
+        });
         for (i, sought) in scratch.sought.iter_mut().enumerate().take(frames.len()) {
             if kinds.flows >> i & 1 != 0 {
                 sought.candidate = index.candidate(sought.hash);

@@ -43,8 +43,13 @@ impl Bucket {
     #[inline(always)]
     fn matches(&self, tag: u16) -> u64 {
         // Entry 0 in the lowest lane, whatever the processor's byte order.
-        let lanes: [u64; 2] = zerocopy::transmute!(self.tags.map(u16::to_le));
-        let [low, high] = lanes.map(u64::from_le);
+        let lanes = |at: usize| {
+            u64::from(self.tags[at])
+                | u64::from(self.tags[at + 1]) << 16
+                | u64::from(self.tags[at + 2]) << 32
+                | u64::from(self.tags[at + 3]) << 48
+        };
+        let (low, high) = (lanes(0), lanes(4));
         let wanted = u64::from(tag) * LANES;
         // The top bit of each 16-bit lane that is zero; no carry leaves a lane.
         let zero_lanes = |x: u64| !(((x & LOW_15) + LOW_15) | x | LOW_15);

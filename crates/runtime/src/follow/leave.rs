@@ -76,6 +76,12 @@ impl Runtime {
         let Some(follow) = &mut self.follow else {
             return;
         };
+        // All at once, then one after the other.
+        for (i, frame) in frames.iter().enumerate() {
+            if changed >> i & 1 != 0 {
+                follow.units.fetch(memory.meta(frame).unit);
+            }
+        }
         while changed != 0 {
             let i = changed.trailing_zeros() as usize;
             changed &= changed - 1;

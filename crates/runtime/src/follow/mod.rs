@@ -216,6 +216,22 @@ impl Runtime {
             .any(|node| node.processor.descriptor().shares)
     }
 
+    /// Fetches what the first look at a unit's packet reads: a hint for one
+    /// that is soon given to [`Runtime::apply`].
+    #[inline]
+    pub fn expect(&self, unit: u64) {
+        if let Some(follow) = &self.follow {
+            follow.units.fetch_shortcut(unit);
+        }
+    }
+
+    /// The same for [`Runtime::preferred_owner_of`].
+    pub fn expect_preference_of(&self, unit: u64) {
+        if let Some(follow) = &self.follow {
+            follow.units.fetch(unit);
+        }
+    }
+
     /// Port leases, to grant blocks and free ports.
     pub fn leases_mut(&mut self) -> &mut weir_nf::Leases {
         &mut self.world.leases

@@ -27,7 +27,7 @@ impl Runtime {
         meta: &FrameMeta,
     ) -> Result<u32, EngineDrop> {
         let headers = self.scratch.headers[i];
-        let Sought { key, hash, .. } = self.scratch.sought[i];
+        let Sought { key, .. } = self.scratch.sought[i];
         let now = meta.time.0;
         let (Some(table), Some(follow)) = (&mut self.table, &self.follow) else {
             return Err(EngineDrop::FlowTableFull);
@@ -41,6 +41,7 @@ impl Runtime {
         } else {
             mixed_id(meta.unit, meta.clock, 0)
         };
+        let hash = table.hash(&key);
         let flow = table
             .flows
             .open(&key, hash, id, now)

@@ -13,12 +13,15 @@ const NONE: u32 = u32::MAX;
 pub(crate) struct Unit {
     /// Its number; 0 for none.
     pub(crate) id: u64,
+    /// A set of [`BELONGINGS`] and [`WRITTEN`]; in one cache line with the
+    /// number, as the next.
+    pub(crate) changed: u32,
+    /// Its first flow, plus one; 0 for none.
+    pub(crate) first: u32,
     /// When it was last said to have something due, plus one; 0 for not since
     /// its last tick.
     pub(crate) proposed: u64,
-    /// Its first flow, plus one; 0 for none.
-    pub(crate) first: u32,
-    /// Its last flow, likewise.
+    /// Its last flow, as [`Unit::first`].
     pub(crate) last: u32,
     /// Record of its coarsest scope, plus one; 0 for none.
     pub(crate) root: u32,
@@ -26,8 +29,6 @@ pub(crate) struct Unit {
     pub(crate) datagrams: u32,
     /// Number of its flows.
     pub(crate) flows: u32,
-    /// A set of [`BELONGINGS`] and [`WRITTEN`].
-    pub(crate) changed: u32,
     /// Of the states when they were last asked for; 0 where that is not known.
     pub(crate) fingerprint: u64,
 }
@@ -53,6 +54,10 @@ pub(crate) struct Units {
     units: Arena<Unit>,
     /// By flow record.
     links: Arena<Link>,
+    /// By place: the record of the flow that was its unit's only one when it
+    /// was opened, plus one; 0 for none. It may be long gone: the record says
+    /// whose it is. A line has those of sixteen units.
+    shortcuts: Arena<u32>,
 }
 
 /// The place that a unit's number names.
@@ -66,7 +71,29 @@ impl Units {
         Units {
             units: Arena::zeroed(places, advise),
             links: Arena::zeroed(flows, advise),
+            shortcuts: Arena::zeroed(places, advise),
         }
+    }
+
+    /// The flow record that is nearly always the unit's, where units are no
+    /// wider than flows; [`NONE`] for none.
+    #[inline]
+    pub(crate) fn shortcut(&self, unit: u64) -> u32 {
+        let found = self.shortcuts.get(place_of(unit) as usize);
+        found.map_or(NONE, |record| record.wrapping_sub(1))
+    }
+
+    /// Fetches what [`Units::shortcut`] will look at.
+    #[inline]
+    pub(crate) fn fetch_shortcut(&self, unit: u64) {
+        let place = place_of(unit) as usize;
+        weir_packet::prefetch::read(self.shortcuts.as_ptr().wrapping_add(place));
+    }
+
+    /// Fetches what is known of a unit.
+    pub(crate) fn fetch(&self, unit: u64) {
+        let known = self.units.as_ptr().wrapping_add(place_of(unit) as usize);
+        weir_packet::prefetch::read(known);
     }
 
     /// The unit, where something is known of it.
@@ -149,6 +176,11 @@ impl Units {
         }
         known.flows += 1;
         known.changed |= BELONGINGS;
+        if previous == 0
+            && let Some(shortcut) = self.shortcuts.get_mut(place_of(unit) as usize)
+        {
+            *shortcut = flow + 1;
+        }
         if let Some(link) = self.link(previous) {
             link.next = flow + 1;
         }
