@@ -58,7 +58,9 @@ fn packets() -> Vec<Vec<u8>> {
     vec![
         web("S").build(),
         web("PA").payload(b"GET / HTTP/1.1\r\n\r\n").build(),
-        Craft::udp("10.0.0.1:7", "192.0.2.1:53").payload(b"x").build(),
+        Craft::udp("10.0.0.1:7", "192.0.2.1:53")
+            .payload(b"x")
+            .build(),
         Craft::ping("10.0.0.2:7", "192.0.2.1:1").build(),
         web("R").build(),
     ]

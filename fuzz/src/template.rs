@@ -34,7 +34,12 @@ pub fn run(data: &[u8]) {
             parallel: Parallel::Always,
             ..chain.plan.clone()
         };
-        for options in [&Options::as_written(), &Options::default(), &chain.plan, &always] {
+        for options in [
+            &Options::as_written(),
+            &Options::default(),
+            &chain.plan,
+            &always,
+        ] {
             match compile(&chain.stage.chain, &chain.graph, options) {
                 Ok(plan) => {
                     check(&plan).expect("what was compiled is right");
