@@ -104,8 +104,7 @@ pub(super) fn table() -> Result<(), String> {
         print!(" {:>18}", way.name());
     }
     println!();
-    let mut lines: Vec<(Way, Vec<(f64, f64)>, Vec<(f64, f64)>)> =
-        Way::ALL.iter().map(|way| (*way, vec![], vec![])).collect();
+    let mut lines = Way::ALL.map(|way| (way, Vec::new(), Vec::new()));
     for length in 1..=LONGEST {
         print!("{length:>6}");
         for (way, points, band) in &mut lines {
