@@ -216,3 +216,33 @@ fn an_interrupt_ends_a_pipeline() {
         }
     }
 }
+
+#[test]
+fn a_chain_file_says_how_it_is_cut() {
+    let folder = Folder::new();
+    let chain = |plan: &str| {
+        let nfs = "nfs: [size-histogram, monitor, http-classifier]\n";
+        folder.write("c.yaml", format!("chain: c\n{nfs}{plan}"))
+    };
+    let plain = chain("");
+    let written = through(&plain, TRAFFIC, &["--passes", "none"]);
+    let cut = "plan:\n  mode: pipeline\n  stages: [monitor]\n  instances: {monitor: 2}\n";
+    let planned = chain(cut);
+    let with = through(&planned, TRAFFIC, &[]);
+    same(&written, &with, cut);
+    let stage = &with.summary["plan"]["c"]["steps"][1]["stages"][0];
+    assert_eq!(stages(&with.summary, "c"), 2, "{stage}");
+    assert_eq!(
+        (
+            number(stage, "/instances"),
+            stage["functions"].as_array().unwrap().len()
+        ),
+        (2, 2)
+    );
+    // The command line goes before it.
+    let rtc = through(&planned, TRAFFIC, &["--plan", "rtc"]);
+    assert_eq!(stages(&rtc.summary, "c"), 1);
+    let ran = run(["run", &planned, "--in", TRAFFIC, "--workers", "2"]);
+    assert_eq!(ran.code, 2, "{}", ran.err);
+    assert!(ran.err.contains("`--plan rtc`"), "{}", ran.err);
+}
