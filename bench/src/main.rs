@@ -8,7 +8,8 @@
 //! weir-bench count-switch CHAIN RUNTIMES PACKETS   the same through a switch and runtimes
 //! weir-bench switch                what switch, entry and gate cost on a clean path
 //! weir-bench handover [quick]      flows that move in real time, under traffic
-//! weir-bench graph [scale-out|sharing]   what stages gain and cost
+//! weir-bench graph [less-work|scale-out|sharing|parallel]   what graphs and stages gain and cost
+//! weir-bench graph count FORM PACKETS      one form of less-work untimed, for callgrind
 //! weir-bench scaling [PARTS [SEED]] runtimes added and stopped as the load rises and falls, in
 //!                                  virtual time; PARTS times fewer flows (docs/scaling.md)
 //! ```

@@ -2,6 +2,7 @@
 
 mod hot_thread;
 mod less_work;
+mod parallel;
 mod scale_out;
 mod sharing;
 
@@ -16,16 +17,19 @@ pub(crate) fn run(what: &[&str]) -> Result<(), String> {
             less_work::count(form, packets)
         }
         ["scale-out"] => scale_out::table(),
+        ["parallel"] => parallel::table(),
         ["sharing"] => sharing::table(),
         [] => {
             less_work::table()?;
             println!();
             scale_out::table()?;
             println!();
-            sharing::table()
+            sharing::table()?;
+            println!();
+            parallel::table()
         }
         other => Err(format!(
-            "there is no benchmark `graph {}`: write `graph less-work`, `graph scale-out` or `graph sharing`",
+            "there is no benchmark `graph {}`: write `graph less-work`, `graph scale-out`, `graph sharing` or `graph parallel`",
             other.join(" ")
         )),
     }
