@@ -265,3 +265,32 @@ fn merged(summary: &serde_json::Value, chain: &str) -> usize {
     let same_as = &summary["plan"][chain]["same_as"];
     same_as.as_object().map_or(0, serde_json::Map::len)
 }
+
+/// A tunnel whose inside is not IP: what stands before a function in its stage
+/// must not decide whether it is open.
+#[test]
+fn later_stages_open_tunnels_as_the_first_does() {
+    let folder = Folder::new();
+    let chain = "chain: c\nflows:\n  inner: true\nnfs: [flow-nop, ttl, nop]\n";
+    let chain = folder.write("c.yaml", chain);
+    // Ethernet, IPv4 and GRE (RFC 2784) around an Ethernet frame with ARP.
+    let mut packet = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0];
+    let length = 20 + 4 + 14 + 28;
+    let network = [
+        0x45, 0, 0, length, 0, 1, 0, 0, 64, 47, 0x66, 0x87, 10, 0, 0, 1, 10, 0, 0, 2,
+    ];
+    packet.extend(network);
+    packet.extend([0, 0, 0x65, 0x58]);
+    packet.extend([255, 255, 255, 255, 255, 255, 2, 0, 0, 0, 0, 3, 8, 6]);
+    packet.extend([0, 1, 8, 0, 6, 4, 0, 1]);
+    packet.extend([0; 20]);
+    let pcap = [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65_535, 1, 1, 0];
+    let lengths = [packet.len() as u32; 2];
+    let head = pcap.iter().chain(&lengths).flat_map(|n| n.to_le_bytes());
+    let file: Vec<u8> = head.chain(packet).collect();
+    let file = folder.write("gre.pcap", file);
+    let rtc = through(&chain, &file, &["--plan", "rtc", "--passes", "none"]);
+    let with = through(&chain, &file, &["--plan", "pipeline", "--passes", "none"]);
+    assert!(stages(&with.summary, "c") > 1);
+    same(&rtc, &with, "a tunnel");
+}

@@ -288,7 +288,7 @@ impl Pipeline {
                 work = Some(StageWork {
                     stage,
                     config: RuntimeConfig {
-                        role: Role::Later { last: false },
+                        role: Role::later(stages.iter().flatten(), false),
                         ..settings.engine
                     },
                     pool: self.pool.share(SHARE, LARGE_SHARE),
@@ -323,7 +323,7 @@ impl Pipeline {
         let end = Runtime::new(
             &end_of(plan, stages),
             RuntimeConfig {
-                role: Role::Later { last: true },
+                role: Role::later(stages.iter().flatten(), true),
                 event_bytes: 0,
                 ..settings.engine
             },
