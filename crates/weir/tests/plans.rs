@@ -294,3 +294,20 @@ fn later_stages_open_tunnels_as_the_first_does() {
     assert!(stages(&with.summary, "c") > 1);
     same(&rtc, &with, "a tunnel");
 }
+
+#[test]
+fn a_stage_may_have_as_many_instances_as_the_compiler_allows() {
+    let folder = Folder::new();
+    let chain = |plan: &str| {
+        let nfs = "nfs: [flow-nop, counter]\n";
+        folder.write("c.yaml", format!("chain: c\n{nfs}{plan}"))
+    };
+    let written = through(&chain(""), TRAFFIC, &["--passes", "none"]);
+    for instances in [17, 24, 64] {
+        let cut = format!("plan: {{mode: pipeline, instances: {{counter: {instances}}}}}\n");
+        let with = through(&chain(&cut), TRAFFIC, &[]);
+        same(&written, &with, &cut);
+        let stage = &with.summary["plan"]["c"]["steps"][1]["stages"][0];
+        assert_eq!(number(stage, "/instances"), instances);
+    }
+}
