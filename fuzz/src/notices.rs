@@ -94,7 +94,7 @@ fn told() -> Vec<(FrameMeta, Vec<u8>)> {
 pub fn run(data: &[u8]) {
     let mut input = Input(data);
     let stages = stages();
-    let mut later = runtime(&stages[1], Role::later(&stages, false));
+    let mut later = runtime(&stages[1], Role::later(stages, false));
     let mut pool = FramePool::with_layout(MemoryLayout {
         small_frames: 256,
         large_frames: 2,
