@@ -187,33 +187,77 @@ fn an_audit_finds_no_lies_in_the_stock() {
     }
 }
 
-/// As without a plan: the signal ends the program at once, with all threads.
+/// The summary of a run that a signal ended.
+fn interrupted(signal: &str, args: &[&str], events: &str) -> serde_json::Value {
+    let chain = example("monitor.yaml");
+    let input = "gen:flows=10,packets=100000000000,payload=http";
+    let all = ["run", &chain, "--in", input, "--quiet", "--output", "json"];
+    let log = ["--events", events];
+    let all = all.iter().chain(args).chain(&log);
+    let mut child = weir(all).stdout(Stdio::piped()).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(500));
+    assert_eq!(child.try_wait().unwrap(), None, "{args:?}: it runs");
+    let kill = std::process::Command::new("kill")
+        .args([signal, &child.id().to_string()])
+        .status();
+    assert!(kill.unwrap().success());
+    let start = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        assert!(
+            start.elapsed() < Duration::from_secs(20),
+            "{args:?}: it hangs"
+        );
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let ended = child.wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), Some(0), "{args:?}");
+    serde_json::from_slice(&ended.stdout).unwrap()
+}
+
 #[test]
-fn an_interrupt_ends_a_pipeline() {
-    let args = [
-        "--in",
-        "gen:flows=10,packets=100000000000",
-        "--quiet",
-        "--plan",
-    ];
-    for plan in ["rtc", "pipeline"] {
-        let chain = example("http.yaml");
-        let all = ["run", &chain].into_iter().chain(args).chain([plan]);
-        let mut child = weir(all).stdout(Stdio::null()).spawn().unwrap();
-        std::thread::sleep(Duration::from_millis(300));
-        assert_eq!(child.try_wait().unwrap(), None, "{plan}: it runs");
-        let kill = std::process::Command::new("kill")
-            .args(["-INT", &child.id().to_string()])
-            .status();
-        assert!(kill.unwrap().success());
-        let start = Instant::now();
-        while child.try_wait().unwrap().is_none() {
-            assert!(
-                start.elapsed() < Duration::from_secs(10),
-                "{plan}: it hangs"
-            );
-            std::thread::sleep(Duration::from_millis(10));
-        }
+fn a_signal_ends_the_input_of_a_run() {
+    let folder = Folder::new();
+    for (signal, args) in [
+        ("-INT", &["--plan", "rtc"][..]),
+        ("-TERM", &["--plan", "pipeline"]),
+        ("-INT", &["--workers", "2"]),
+        ("-TERM", &["--runtimes", "2"]),
+    ] {
+        let log = folder.path("events.json");
+        let summary = interrupted(signal, args, &log);
+        support::conserved(&summary);
+        assert!(number(&summary, "/packets_in") > 0, "{args:?}: {summary}");
+        assert_eq!(number(&summary, "/held"), 0, "{args:?}: {summary}");
+        assert_eq!(
+            summary["warnings"].as_array().map(Vec::len),
+            Some(0),
+            "{summary}"
+        );
+        // Whole lines, those of the flows that were open included.
+        assert!(!support::events(&log).is_empty(), "{args:?}");
+    }
+}
+
+/// A pipe to which nobody writes: the run can't notice, and must end.
+#[test]
+fn a_signal_ends_a_run_that_waits() {
+    let chain = example("http.yaml");
+    let mut child = weir(["run", &chain, "--in", "-", "--quiet"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(child.try_wait().unwrap(), None, "it waits");
+    let pid = child.id().to_string();
+    let kill = std::process::Command::new("kill")
+        .args(["-INT", &pid])
+        .status();
+    assert!(kill.unwrap().success());
+    let start = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        assert!(start.elapsed() < Duration::from_secs(20), "it hangs");
+        std::thread::sleep(Duration::from_millis(10));
     }
 }
 
