@@ -160,12 +160,12 @@ fn what_can_not_be_is_an_error() {
     for (code, args, part) in [
         (2, &["--plan", "nonsense"][..], "nonsense"),
         (2, &["--passes", "hoits"], "hoist"),
-        (2, &["--cores", "x"], "--cores"),
+        (2, &["--cores", "x"], "such as 0,1,2"),
         (2, &["--yield-after", "x"], "--yield-after"),
         (2, &["--prefetch", "1000"], "--prefetch"),
-        (1, &["--plan", "pipeline", "--cores", "0,1000"], "core 1000"),
-        (1, &["--plan", "pipeline", "--cores", "1000,0"], "core 1000"),
-        (1, &["--plan", "rtc", "--cores", "1000"], "core 1000"),
+        (2, &["--plan", "pipeline", "--cores", "0,1000"], "core 1000"),
+        (2, &["--plan", "pipeline", "--cores", "1000,0"], "core 1000"),
+        (2, &["--plan", "rtc", "--cores", "1000"], "core 1000"),
         (2, &["--audit", "--workers", "2"], "--workers"),
     ] {
         let all = ["run", &chain, "--in", "gen:packets=10", "--quiet"];

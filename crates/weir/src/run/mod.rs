@@ -41,6 +41,7 @@ const BATCH: usize = 64;
 const EVENT_BYTES: usize = 4 << 20;
 
 pub(crate) fn run(args: &Run, kinds: &[Kind]) -> Outcome {
+    driver::check_cores(&args.cores).map_err(Failure::usage)?;
     let seed = args.seed.unwrap_or_else(seed::random);
     let file = chains::load(&args.chain, &args.templates, &args.set, seed, kinds)?;
     let also = Also {
