@@ -19,7 +19,7 @@ pub(crate) fn runtimes(whole: &Stage, cuts: &[usize]) -> Result<Vec<Runtime>, St
     let roles = stages.iter().enumerate().map(|(i, stage)| {
         let role = match i {
             0 => Role::First(rest),
-            i => Role::Later { last: i == last },
+            i => Role::later(&stages, i == last),
         };
         let config = RuntimeConfig { role, ..CONFIG };
         Runtime::new(stage, config).map_err(|error| error.to_string())

@@ -95,7 +95,8 @@ fn told() -> Vec<(FrameMeta, Vec<u8>)> {
 /// whose place is in the bytes behind it.
 pub fn run(data: &[u8]) {
     let mut input = Input(data);
-    let mut later = runtime(&stages()[1], Role::Later { last: false });
+    let stages = stages();
+    let mut later = runtime(&stages[1], Role::later(stages, false));
     let mut pool = FramePool::with_layout(MemoryLayout {
         small_frames: 256,
         large_frames: 2,

@@ -316,7 +316,7 @@ impl Runtime {
                 Box::new(Feed::new(flows as u32, scopes))
             }),
             fed: match config.role {
-                Role::Later { last } => {
+                Role::Later { last, .. } => {
                     Some(Box::new(Fed::new(stage.first, last, flows, config.advise)))
                 }
                 _ => None,
@@ -328,7 +328,7 @@ impl Runtime {
                 layout.lines().min(4)
             },
             no_blocks: crate::execute::empty_blocks(),
-            parse: parse_options(&options, needs).map(|parse| ParseOptions {
+            parse: parse_options(&options, config.role.reads(needs)).map(|parse| ParseOptions {
                 lenient: parse.lenient || role == Kind::Later,
                 ..parse
             }),

@@ -297,7 +297,7 @@ fn what_must_be_in_the_first_stage_is_refused_in_a_later_one() {
     let builder = weir_runtime::harness::Harness::builder();
     let mut aliases = builder.with::<common::Probe<0>>(()).expect("none").stage();
     let later = |stage: &Stage| {
-        let config = config(Role::Later { last: true });
+        let config = config(Role::later([stage], true));
         Runtime::new(stage, config).map(|_| ()).map_err(|e| e.0)
     };
     assert_eq!(
@@ -311,9 +311,9 @@ fn what_must_be_in_the_first_stage_is_refused_in_a_later_one() {
     );
     aliases.first = 254;
     assert!(later(&aliases).is_err());
-    let mut follows = config(Role::Later { last: true });
-    follows.follows = true;
     let (_, stages) = two_stages(16);
+    let mut follows = config(Role::later(&stages, true));
+    follows.follows = true;
     assert!(Runtime::new(&stages[1], follows).is_err());
     assert!(Runtime::new(&stages[1], config(Role::Alone)).is_ok());
 }

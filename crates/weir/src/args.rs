@@ -133,7 +133,7 @@ pub(crate) struct Run {
     pub(crate) prefetch: u16,
     /// Cores of the threads, as `0,1,2`: of a plan's stages; with --runtimes or
     /// --workers the switch or the ports on the first, the others in turn
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = core)]
     pub(crate) cores: Vec<usize>,
     /// How new flows are given to runtimes
     #[arg(long, value_enum, default_value_t, requires = "runtimes")]
@@ -253,11 +253,17 @@ pub(crate) struct ShowPlan {
     #[arg(long, value_name = "FILE")]
     pub(crate) costs: Option<PathBuf>,
     /// Cores that stages may have, as `0,1,2`
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = core)]
     pub(crate) cores: Vec<usize>,
     /// How the plan is printed
     #[arg(long, value_enum, default_value_t)]
     pub(crate) output: PlanFormat,
+}
+
+/// The number of a core.
+fn core(text: &str) -> Result<usize, String> {
+    let wrong = |_| "expected a LIST of numbers such as 0,1,2".to_owned();
+    text.parse().map_err(wrong)
 }
 
 /// How a plan is printed.

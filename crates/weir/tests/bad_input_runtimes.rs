@@ -33,8 +33,8 @@ fn numbers_of_runtimes() {
             &["--runtimes", number],
         );
     }
-    run_fails(2, &["--runtimes", "2", "--cores", "x"], &["--cores"]);
-    run_fails(1, &["--runtimes", "2", "--cores", "4000"], &["core 4000"]);
+    run_fails(2, &["--runtimes", "2", "--cores", "x"], &["such as 0,1,2"]);
+    run_fails(2, &["--runtimes", "2", "--cores", "4000"], &["core 4000"]);
     run_fails(
         2,
         &["--runtimes", "2", "--dispatch", "best"],

@@ -160,12 +160,12 @@ fn what_can_not_be_is_an_error() {
     for (code, args, part) in [
         (2, &["--plan", "nonsense"][..], "nonsense"),
         (2, &["--passes", "hoits"], "hoist"),
-        (2, &["--cores", "x"], "--cores"),
+        (2, &["--cores", "x"], "such as 0,1,2"),
         (2, &["--yield-after", "x"], "--yield-after"),
         (2, &["--prefetch", "1000"], "--prefetch"),
-        (1, &["--plan", "pipeline", "--cores", "0,1000"], "core 1000"),
-        (1, &["--plan", "pipeline", "--cores", "1000,0"], "core 1000"),
-        (1, &["--plan", "rtc", "--cores", "1000"], "core 1000"),
+        (2, &["--plan", "pipeline", "--cores", "0,1000"], "core 1000"),
+        (2, &["--plan", "pipeline", "--cores", "1000,0"], "core 1000"),
+        (2, &["--plan", "rtc", "--cores", "1000"], "core 1000"),
         (2, &["--audit", "--workers", "2"], "--workers"),
     ] {
         let all = ["run", &chain, "--in", "gen:packets=10", "--quiet"];
@@ -187,33 +187,77 @@ fn an_audit_finds_no_lies_in_the_stock() {
     }
 }
 
-/// As without a plan: the signal ends the program at once, with all threads.
+/// The summary of a run that a signal ended.
+fn interrupted(signal: &str, args: &[&str], events: &str) -> serde_json::Value {
+    let chain = example("monitor.yaml");
+    let input = "gen:flows=10,packets=100000000000,payload=http";
+    let all = ["run", &chain, "--in", input, "--quiet", "--output", "json"];
+    let log = ["--events", events];
+    let all = all.iter().chain(args).chain(&log);
+    let mut child = weir(all).stdout(Stdio::piped()).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(500));
+    assert_eq!(child.try_wait().unwrap(), None, "{args:?}: it runs");
+    let kill = std::process::Command::new("kill")
+        .args([signal, &child.id().to_string()])
+        .status();
+    assert!(kill.unwrap().success());
+    let start = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        assert!(
+            start.elapsed() < Duration::from_secs(20),
+            "{args:?}: it hangs"
+        );
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let ended = child.wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), Some(0), "{args:?}");
+    serde_json::from_slice(&ended.stdout).unwrap()
+}
+
 #[test]
-fn an_interrupt_ends_a_pipeline() {
-    let args = [
-        "--in",
-        "gen:flows=10,packets=100000000000",
-        "--quiet",
-        "--plan",
-    ];
-    for plan in ["rtc", "pipeline"] {
-        let chain = example("http.yaml");
-        let all = ["run", &chain].into_iter().chain(args).chain([plan]);
-        let mut child = weir(all).stdout(Stdio::null()).spawn().unwrap();
-        std::thread::sleep(Duration::from_millis(300));
-        assert_eq!(child.try_wait().unwrap(), None, "{plan}: it runs");
-        let kill = std::process::Command::new("kill")
-            .args(["-INT", &child.id().to_string()])
-            .status();
-        assert!(kill.unwrap().success());
-        let start = Instant::now();
-        while child.try_wait().unwrap().is_none() {
-            assert!(
-                start.elapsed() < Duration::from_secs(10),
-                "{plan}: it hangs"
-            );
-            std::thread::sleep(Duration::from_millis(10));
-        }
+fn a_signal_ends_the_input_of_a_run() {
+    let folder = Folder::new();
+    for (signal, args) in [
+        ("-INT", &["--plan", "rtc"][..]),
+        ("-TERM", &["--plan", "pipeline"]),
+        ("-INT", &["--workers", "2"]),
+        ("-TERM", &["--runtimes", "2"]),
+    ] {
+        let log = folder.path("events.json");
+        let summary = interrupted(signal, args, &log);
+        support::conserved(&summary);
+        assert!(number(&summary, "/packets_in") > 0, "{args:?}: {summary}");
+        assert_eq!(number(&summary, "/held"), 0, "{args:?}: {summary}");
+        assert_eq!(
+            summary["warnings"].as_array().map(Vec::len),
+            Some(0),
+            "{summary}"
+        );
+        // Whole lines, those of the flows that were open included.
+        assert!(!support::events(&log).is_empty(), "{args:?}");
+    }
+}
+
+/// A pipe to which nobody writes: the run can't notice, and must end.
+#[test]
+fn a_signal_ends_a_run_that_waits() {
+    let chain = example("http.yaml");
+    let mut child = weir(["run", &chain, "--in", "-", "--quiet"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(child.try_wait().unwrap(), None, "it waits");
+    let pid = child.id().to_string();
+    let kill = std::process::Command::new("kill")
+        .args(["-INT", &pid])
+        .status();
+    assert!(kill.unwrap().success());
+    let start = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        assert!(start.elapsed() < Duration::from_secs(20), "it hangs");
+        std::thread::sleep(Duration::from_millis(10));
     }
 }
 
@@ -313,4 +357,50 @@ fn runtimes_under_a_switch_take_what_equal_functions_said() {
 fn merged(summary: &serde_json::Value, chain: &str) -> usize {
     let same_as = &summary["plan"][chain]["same_as"];
     same_as.as_object().map_or(0, serde_json::Map::len)
+}
+
+/// A tunnel whose inside is not IP: what stands before a function in its stage
+/// must not decide whether it is open.
+#[test]
+fn later_stages_open_tunnels_as_the_first_does() {
+    let folder = Folder::new();
+    let chain = "chain: c\nflows:\n  inner: true\nnfs: [flow-nop, ttl, nop]\n";
+    let chain = folder.write("c.yaml", chain);
+    // Ethernet, IPv4 and GRE (RFC 2784) around an Ethernet frame with ARP.
+    let mut packet = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0];
+    let length = 20 + 4 + 14 + 28;
+    let network = [
+        0x45, 0, 0, length, 0, 1, 0, 0, 64, 47, 0x66, 0x87, 10, 0, 0, 1, 10, 0, 0, 2,
+    ];
+    packet.extend(network);
+    packet.extend([0, 0, 0x65, 0x58]);
+    packet.extend([255, 255, 255, 255, 255, 255, 2, 0, 0, 0, 0, 3, 8, 6]);
+    packet.extend([0, 1, 8, 0, 6, 4, 0, 1]);
+    packet.extend([0; 20]);
+    let pcap = [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65_535, 1, 1, 0];
+    let lengths = [packet.len() as u32; 2];
+    let head = pcap.iter().chain(&lengths).flat_map(|n| n.to_le_bytes());
+    let file: Vec<u8> = head.chain(packet).collect();
+    let file = folder.write("gre.pcap", file);
+    let rtc = through(&chain, &file, &["--plan", "rtc", "--passes", "none"]);
+    let with = through(&chain, &file, &["--plan", "pipeline", "--passes", "none"]);
+    assert!(stages(&with.summary, "c") > 1);
+    same(&rtc, &with, "a tunnel");
+}
+
+#[test]
+fn a_stage_may_have_as_many_instances_as_the_compiler_allows() {
+    let folder = Folder::new();
+    let chain = |plan: &str| {
+        let nfs = "nfs: [flow-nop, counter]\n";
+        folder.write("c.yaml", format!("chain: c\n{nfs}{plan}"))
+    };
+    let written = through(&chain(""), TRAFFIC, &["--passes", "none"]);
+    for instances in [17, 24, 64] {
+        let cut = format!("plan: {{mode: pipeline, instances: {{counter: {instances}}}}}\n");
+        let with = through(&chain(&cut), TRAFFIC, &[]);
+        same(&written, &with, &cut);
+        let stage = &with.summary["plan"]["c"]["steps"][1]["stages"][0];
+        assert_eq!(number(stage, "/instances"), instances);
+    }
 }

@@ -51,6 +51,13 @@ impl MergedInput {
         self.sources.iter().map(|source| &*source.port)
     }
 
+    /// Reads no more: what was read comes, and then the end.
+    pub fn end(&mut self) {
+        for source in &mut self.sources {
+            source.ended = true;
+        }
+    }
+
     /// As [`InputPort::receive`].
     ///
     /// # Errors
@@ -63,6 +70,9 @@ impl MergedInput {
         max: usize,
     ) -> Result<Received, PortError> {
         if let [source] = self.sources.as_mut_slice() {
+            if source.ended {
+                return Ok(Received::End);
+            }
             return source.port.receive(pool, into, max);
         }
         let mut side = None;

@@ -26,10 +26,7 @@ impl EndSignals {
     pub fn open() -> io::Result<EndSignals> {
         // SAFETY: module documentation.
         let fd = unsafe {
-            let mut set: libc::sigset_t = std::mem::zeroed();
-            libc::sigemptyset(&raw mut set);
-            libc::sigaddset(&raw mut set, libc::SIGINT);
-            libc::sigaddset(&raw mut set, libc::SIGTERM);
+            let set = end_signals();
             let blocked =
                 libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
             if blocked != 0 {
@@ -56,6 +53,37 @@ impl EndSignals {
             )
         };
         read > 0
+    }
+
+    /// Gives the signals back to the thread that calls: the next one kills the
+    /// program, as without this.
+    pub fn release(&self) {
+        // SAFETY: module documentation.
+        unsafe {
+            let set = end_signals();
+            libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const set, std::ptr::null_mut());
+        }
+    }
+
+    /// Kills the program as SIGTERM does that nobody waits for.
+    pub fn kill(&self) {
+        self.release();
+        // SAFETY: it takes no pointers.
+        unsafe {
+            libc::raise(libc::SIGTERM);
+        }
+    }
+}
+
+/// SIGINT and SIGTERM.
+fn end_signals() -> libc::sigset_t {
+    // SAFETY: module documentation; all zeros are a valid set.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        libc::sigaddset(&raw mut set, libc::SIGINT);
+        libc::sigaddset(&raw mut set, libc::SIGTERM);
+        set
     }
 }
 

@@ -42,6 +42,10 @@ pub enum Role {
         /// their metadata back as a runtime alone would leave it, and keeps
         /// notices to itself.
         last: bool,
+        /// The most that a function of the whole plan needs: headers are read
+        /// as deep as the first stage reads them, or a tunnel that is open
+        /// there would be closed here.
+        needs: Needs,
     },
 }
 
@@ -54,6 +58,25 @@ pub(crate) enum Kind {
 }
 
 impl Role {
+    /// Of a later stage of the plan that has these `stages`, the first one
+    /// included; see [`Role::Later`] for `last`.
+    pub fn later<'a>(stages: impl IntoIterator<Item = &'a Stage>, last: bool) -> Role {
+        let needs = stages.into_iter().map(crate::runtime::needs_of);
+        Role::Later {
+            last,
+            needs: needs.max().unwrap_or(Needs::Link),
+        }
+    }
+
+    /// What packets are read for by a stage whose own functions need `own`.
+    /// Where they need the bytes only, nothing is read.
+    pub(crate) fn reads(&self, own: Needs) -> Needs {
+        match self {
+            Role::Later { needs, .. } if own > Needs::Link => own.max(*needs),
+            _ => own,
+        }
+    }
+
     pub(crate) fn kind(&self) -> Kind {
         match self {
             Role::Alone => Kind::Alone,

@@ -340,7 +340,7 @@ impl Line {
             let role = match i {
                 _ if last == 0 => Role::Alone,
                 0 => Role::First(Rest::of(&stages[1..]).expect("they nest")),
-                i => Role::Later { last: i == last },
+                i => Role::later(stages, i == last),
             };
             Runtime::new(stage, config(role)).expect("the stage runs")
         });

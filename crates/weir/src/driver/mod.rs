@@ -38,13 +38,65 @@ pub use pipeline::{
 };
 pub use workers::{SharedLimits, WorkerCounts, Workers, WorkersEnd, WorkersSettings};
 
+/// Numbers of the cores that the calling thread may run on; none where the
+/// kernel does not say.
+fn cores() -> Vec<usize> {
+    let set = rustix::thread::sched_getaffinity(None);
+    let Ok(set) = set else { return Vec::new() };
+    let all = 0..rustix::thread::CpuSet::MAX_CPU;
+    all.filter(|core| set.is_set(*core)).collect()
+}
+
+/// Refuses cores that the calling thread can't run on: to be asked before it
+/// is kept on one.
+///
+/// # Errors
+///
+/// The first such core, and those that there are.
+pub(crate) fn check_cores(asked: &[usize]) -> Result<(), String> {
+    let there = cores();
+    match asked.iter().find(|core| !there.contains(core)) {
+        Some(core) if !there.is_empty() => Err(format!(
+            "there is no core {core} to run on; there are {}",
+            ranges(&there)
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Ascending numbers, as `0-3,6`.
+fn ranges(numbers: &[usize]) -> String {
+    let runs = numbers.chunk_by(|a, b| a + 1 == *b);
+    let texts = runs.filter_map(|run| match run {
+        [] => None,
+        [one] => Some(one.to_string()),
+        [first, .., last] => Some(format!("{first}-{last}")),
+    });
+    texts.collect::<Vec<_>>().join(",")
+}
+
 /// Keeps the calling thread on a core.
 pub(crate) fn pin(core: usize) -> Result<(), String> {
-    let mut set = rustix::thread::CpuSet::new();
     if core >= rustix::thread::CpuSet::MAX_CPU {
         return Err(format!("there is no core {core}"));
     }
+    let mut set = rustix::thread::CpuSet::new();
     set.set(core);
     rustix::thread::sched_setaffinity(None, &set)
         .map_err(|error| format!("can't keep a thread on core {core}: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cores_that_are_not_there_are_named_with_those_that_are() {
+        assert_eq!(ranges(&[0, 1, 2, 5, 7, 8]), "0-2,5,7-8");
+        let there = cores();
+        assert_eq!(check_cores(&there), Ok(()));
+        let error = check_cores(&[there[0], 1_000_000]).unwrap_err();
+        assert!(error.contains("core 1000000"), "{error}");
+        assert!(error.ends_with(&ranges(&there)), "{error}");
+    }
 }

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use weir_graph::{ChainFile, Script};
-use weir_io::port::{InputPort, MergedInput, Received};
+use weir_io::port::{InputPort, Received};
 use weir_nf::host::Stage;
 use weir_packet::{Frame, Side};
 use weir_runtime::RuntimeConfig;
@@ -16,6 +16,7 @@ use crate::{Outcome, chains};
 
 use super::dispatch::Dispatcher;
 use super::events::EventFile;
+use super::input::Input;
 use super::line::failure;
 use super::player::Player;
 use super::ports::{Outputs, Ports};
@@ -52,7 +53,7 @@ pub(super) fn run(
         engine: config,
         ..ClusterSettings::default()
     };
-    let input = MergedInput::new(ports.open_inputs()?);
+    let input = Input::open(ports)?;
     let cluster = Cluster::start(stages, settings).map_err(failure)?;
     let events = args.events.as_deref().map(EventFile::create).transpose()?;
     let mut line = Line {
@@ -101,7 +102,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 struct Line {
     cluster: Cluster,
     player: Player,
-    input: MergedInput,
+    input: Input,
     outputs: Outputs,
     dispatcher: Dispatcher,
     events: Option<EventFile>,
@@ -134,6 +135,7 @@ impl Line {
         let mut last_work = Instant::now();
         loop {
             self.player.play(&mut self.cluster, self.taken)?;
+            self.input.look();
             let room = self.cluster.room().min(self.player.room(self.taken));
             let mut read = 0;
             let turning = !input.is_empty();

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use weir_graph::ChainFile;
-use weir_io::port::{InputPort, MergedInput, Received};
+use weir_io::port::{InputPort, Received};
 use weir_packet::Frame;
 
 use crate::args::Run;
@@ -12,6 +12,7 @@ use crate::exit::Failure;
 
 use super::dispatch::Dispatcher;
 use super::events::EventFile;
+use super::input::Input;
 use super::ports::{Outputs, Ports};
 use super::summary::Ended;
 use super::{BATCH, progress, show};
@@ -19,7 +20,7 @@ use super::{BATCH, progress, show};
 /// All that packets pass through on the calling thread.
 pub(super) struct Line<C> {
     pub(super) crew: C,
-    input: MergedInput,
+    input: Input,
     outputs: Outputs,
     dispatcher: Dispatcher,
     events: Option<EventFile>,
@@ -34,7 +35,7 @@ impl<C: Crew> Line<C> {
     /// must show before anything is started.
     pub(super) fn open(
         crew: C,
-        input: MergedInput,
+        input: Input,
         args: &Run,
         file: &ChainFile,
         ports: &Ports,
@@ -82,6 +83,7 @@ impl<C: Crew> Line<C> {
         let mut ended: Option<Result<(), Failure>> = None;
         loop {
             let mut read = 0;
+            self.input.look();
             if ended.is_none() {
                 let room = self.crew.room().min(BATCH);
                 if room > 0 {

@@ -5,6 +5,7 @@ mod cluster;
 mod cluster_summary;
 mod dispatch;
 mod events;
+mod input;
 mod line;
 mod live;
 mod pipeline;
@@ -18,7 +19,7 @@ mod workers;
 use std::path::Path;
 use std::time::Instant;
 
-use weir_io::port::{MergedInput, Received};
+use weir_io::port::Received;
 use weir_nf::host::{Kind, Stage};
 use weir_packet::{FramePool, MemoryLayout, PacketMemory};
 use weir_runtime::{Lie, Runtime, RuntimeConfig};
@@ -30,6 +31,7 @@ use crate::{Outcome, chains, driver, output, seed};
 use audit::Audit;
 use dispatch::Dispatcher;
 use events::EventFile;
+use input::Input;
 use ports::{Also, Ports};
 use summary::{Ended, More, Summary};
 
@@ -39,6 +41,7 @@ const BATCH: usize = 64;
 const EVENT_BYTES: usize = 4 << 20;
 
 pub(crate) fn run(args: &Run, kinds: &[Kind]) -> Outcome {
+    driver::check_cores(&args.cores).map_err(Failure::usage)?;
     let seed = args.seed.unwrap_or_else(seed::random);
     let file = chains::load(&args.chain, &args.templates, &args.set, seed, kinds)?;
     let also = Also {
@@ -92,7 +95,7 @@ pub(crate) fn run(args: &Run, kinds: &[Kind]) -> Outcome {
     }
     // What is written is created last: an input that can't be read empties
     // nothing.
-    let input = MergedInput::new(ports.open_inputs()?);
+    let input = Input::open(&ports)?;
     let events = args.events.as_deref().map(EventFile::create).transpose()?;
     let mut engine = Engine {
         pool,
@@ -157,7 +160,7 @@ fn print(args: &Run, ports: &Ports, summary: Summary) -> Result<(), Failure> {
 /// All that packets pass through.
 struct Engine {
     pool: FramePool,
-    input: MergedInput,
+    input: Input,
     outputs: ports::Outputs,
     dispatcher: Dispatcher,
     runtimes: Vec<Runtime>,
@@ -239,7 +242,7 @@ fn progress(args: &Run) -> indicatif::ProgressBar {
     bar
 }
 
-fn show(bar: &indicatif::ProgressBar, input: &MergedInput) {
+fn show(bar: &indicatif::ProgressBar, input: &Input) {
     let packets: u64 = input.ports().map(|port| port.counters().packets).sum();
     let known: Vec<f64> = input
         .ports()

@@ -1,7 +1,6 @@
 //! Plans of several stages: `weir run --plan pipeline`.
 
 use weir_graph::ChainFile;
-use weir_io::port::MergedInput;
 use weir_runtime::{Lie, Report, RuntimeConfig};
 
 use crate::Outcome;
@@ -10,6 +9,7 @@ use crate::driver::{ChainPlan, Pace, Pipeline, PipelineSettings};
 use crate::exit::Exit;
 
 use super::audit::{self, Audit};
+use super::input::Input;
 use super::line::{Line, failure};
 use super::plan::PlanSummary;
 use super::ports::Ports;
@@ -31,7 +31,7 @@ pub(super) fn run(
         engine: config,
     };
     let plan = PlanSummary::of(&plans);
-    let input = MergedInput::new(ports.open_inputs()?);
+    let input = Input::open(ports)?;
     let crew = Pipeline::start(plans, settings).map_err(failure)?;
     let mut line = Line::open(crew, input, args, file, ports)?;
     let (mut of_run, ended) = line.drive(args)?;

@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 use weir_graph::ChainFile;
-use weir_io::port::MergedInput;
 use weir_nf::host::Stage;
 use weir_runtime::RuntimeConfig;
 
@@ -14,6 +13,7 @@ use crate::args::Run;
 use crate::driver::{Workers, WorkersEnd, WorkersSettings};
 use crate::exit::Exit;
 
+use super::input::Input;
 use super::line::{Line, failure};
 use super::ports::Ports;
 use super::print;
@@ -41,7 +41,7 @@ pub(super) fn run(
         cores: args.cores.clone(),
         engine: config,
     };
-    let input = MergedInput::new(ports.open_inputs()?);
+    let input = Input::open(ports)?;
     let crew = Workers::start(stages, &settings).map_err(failure)?;
     let mut line = Line::open(crew, input, args, file, ports)?;
     let (mut of_run, ended) = line.drive(args)?;

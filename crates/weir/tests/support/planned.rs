@@ -219,7 +219,7 @@ fn line(
         let role = match i {
             _ if last == 0 => Role::Alone,
             0 => Role::First(Rest::of(&stages[1..]).unwrap()),
-            i => Role::Later { last: i == last },
+            i => Role::later(&stages, i == last),
         };
         Runtime::new(stage, config(role)).unwrap()
     });

@@ -26,7 +26,6 @@ use super::cluster::ClusterError;
 use super::crew::{Crew, EventBox, cause_of};
 use super::spares::{self, LARGE_SHARE, SHARE, Spares, spare_rings};
 use thread::{StageEnd, StagePlan, StageWork};
-use wiring::COPIES;
 
 /// Frames that are worked on at a time.
 const BURST: usize = 64;
@@ -192,17 +191,15 @@ impl Pipeline {
         chains: Vec<ChainPlan>,
         settings: PipelineSettings,
     ) -> Result<Pipeline, ClusterError> {
-        let (mut threads, mut pools) = (0, 0);
+        let (mut threads, mut copies) = (0, [0; 2]);
         for chain in &chains {
-            let (more, wide) = wiring::threads_and_pools(&chain.plan);
+            let (more, [small, large]) = wiring::threads_and_copies(&chain.plan);
             threads += more as u32;
-            pools += wide as u32;
+            copies = [copies[0] + small, copies[1] + large];
         }
         let layout = MemoryLayout {
-            small_frames: UNDER_WAY + threads * (SHARE + RESERVE as u32) + pools * COPIES[0],
-            large_frames: MemoryLayout::default().large_frames
-                + threads * LARGE_SHARE
-                + pools * COPIES[1],
+            small_frames: UNDER_WAY + threads * (SHARE + RESERVE as u32) + copies[0],
+            large_frames: MemoryLayout::default().large_frames + threads * LARGE_SHARE + copies[1],
             ..MemoryLayout::default()
         };
         let memory = PacketMemory::new(layout, settings.engine.advise);
@@ -300,7 +297,7 @@ impl Pipeline {
                 work = Some(StageWork {
                     stage,
                     config: RuntimeConfig {
-                        role: Role::Later { last: false },
+                        role: Role::later(stages.iter().flatten(), false),
                         ..settings.engine
                     },
                     pool: self.pool.share(SHARE, LARGE_SHARE),
@@ -336,7 +333,7 @@ impl Pipeline {
         let end = Runtime::new(
             &end_of(plan, stages),
             RuntimeConfig {
-                role: Role::Later { last: true },
+                role: Role::later(stages.iter().flatten(), true),
                 event_bytes: 0,
                 ..settings.engine
             },

@@ -16,8 +16,12 @@ use super::super::cluster::ClusterError;
 const PLACES: usize = 512;
 /// Packets that an instance is given before it is the next one's turn.
 const TURN: usize = 64;
-/// Frames that a port has for copies, small and large.
-pub(super) const COPIES: [u32; 2] = [1_024, 16];
+/// Frames that a port to so many lanes has for copies, small and large: one of
+/// each size for each lane at least, or it could wait for ever.
+fn copies(lanes: usize) -> [u32; 2] {
+    let lanes = u32::try_from(lanes).unwrap_or(u32::MAX);
+    [lanes.max(1_024), lanes.max(16)]
+}
 
 /// A thread to be: a stage, or nothing but a way from one port to another.
 pub(super) struct Lane {
@@ -69,17 +73,20 @@ struct Wide {
 }
 
 /// The threads that the stages behind the first one need, those that only carry
-/// frames included, and ports with a pool of their own.
-pub(super) fn threads_and_pools(plan: &Plan) -> (usize, usize) {
-    let (mut threads, mut pools, mut was_wide) = (0, 0, false);
+/// frames included, and the frames of ports' own pools, small and large.
+pub(super) fn threads_and_copies(plan: &Plan) -> (usize, [u32; 2]) {
+    let (mut threads, mut all, mut was_wide) = (0, [0; 2], false);
     for step in plan.steps.iter().skip(1) {
         let lanes: usize = step.stages().iter().map(|s| usize::from(s.instances)).sum();
         let wide = lanes > 1;
         threads += lanes + usize::from(wide && was_wide);
-        pools += usize::from(wide);
+        if wide {
+            let [small, large] = copies(lanes);
+            all = [all[0] + small, all[1] + large];
+        }
         was_wide = wide;
     }
-    (threads, pools)
+    (threads, all)
 }
 
 /// Wires the stages of `plan` behind its first one. `stages` are those that
@@ -202,7 +209,8 @@ fn wide(
     match step {
         Step::Stage(planned) => {
             let instances = usize::from(planned.instances);
-            let copies = pool.share(COPIES[0], COPIES[1]);
+            let [small, large] = copies(instances);
+            let copies = pool.share(small, large);
             let ports = match planned.balance {
                 Balance::Flow => balanced_by_flow(instances, PLACES, copies),
                 Balance::RoundRobin => balanced_in_turn(instances, PLACES, TURN, copies),
@@ -237,7 +245,8 @@ fn wide(
                     ..ParseOptions::default()
                 },
             };
-            let copies = pool.share(COPIES[0], COPIES[1]);
+            let [small, large] = copies(branches.len());
+            let copies = pool.share(small, large);
             let ports = parallel(&settings, copies).map_err(refused)?;
             Ok(Wide {
                 front: Box::new(ports.branch),

@@ -1,0 +1,103 @@
+//! What a run takes in: captures and the generator, until they end or a signal
+//! asks the program to.
+
+use std::os::fd::AsFd as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use weir_io::live::{EndSignals, Waiter};
+use weir_io::port::{InputPort, MergedInput, PortError, Received};
+use weir_packet::{Frame, FramePool};
+
+use crate::exit::Failure;
+
+use super::ports::Ports;
+
+/// Time in which further signals are the first one's: some senders, GNU
+/// `timeout` for one, send to the process and to its group.
+const ONE_SIGNAL: Duration = Duration::from_millis(50);
+/// Time after which a run that has not noticed is ended all the same: it waits
+/// for a pipe that nobody writes to or reads from.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The inputs of a run.
+pub(super) struct Input {
+    merged: MergedInput,
+    told: Arc<Told>,
+}
+
+/// Between the thread that waits for signals and the one that takes packets in.
+#[derive(Default)]
+struct Told {
+    to_end: AtomicBool,
+    noticed: AtomicBool,
+}
+
+impl Input {
+    /// Opens the inputs. From here on a signal ends them, so it is to be called
+    /// before other threads are started, which would be killed by it; a second
+    /// one kills the program.
+    pub(super) fn open(ports: &Ports) -> Result<Input, Failure> {
+        // Opening may wait, for the writer of a pipe: signals still kill then.
+        let merged = MergedInput::new(ports.open_inputs()?);
+        let refused =
+            |error: std::io::Error| Failure::outside(format!("can't wait for signals: {error}"));
+        let signals = EndSignals::open().map_err(refused)?;
+        let told = Arc::new(Told::default());
+        let teller = Arc::clone(&told);
+        std::thread::Builder::new()
+            .name("signals".to_owned())
+            .spawn(move || teller.wait(&signals))
+            .map_err(refused)?;
+        Ok(Input { merged, told })
+    }
+
+    /// As [`MergedInput::receive`]; ended where a signal came. What was read
+    /// before that still comes.
+    pub(super) fn receive(
+        &mut self,
+        pool: &mut FramePool,
+        into: &mut Vec<Frame>,
+        max: usize,
+    ) -> Result<Received, PortError> {
+        self.look();
+        self.merged.receive(pool, into, max)
+    }
+
+    /// Ends the inputs where a signal came. To be called from time to time when
+    /// there is no room for packets.
+    pub(super) fn look(&mut self) {
+        if self.told.to_end.load(Ordering::Relaxed)
+            && !self.told.noticed.swap(true, Ordering::Relaxed)
+        {
+            self.merged.end();
+        }
+    }
+
+    /// The ports, in their order.
+    pub(super) fn ports(&self) -> impl Iterator<Item = &dyn InputPort> {
+        self.merged.ports()
+    }
+}
+
+impl Told {
+    /// Waits for a signal and tells of it. The thread ends with the program.
+    fn wait(&self, signals: &EndSignals) {
+        let mut waiter = Waiter::default();
+        while !signals.came() {
+            // Where the kernel has no memory to wait, there is none to run.
+            if waiter.sleep(&[signals.as_fd()], PATIENCE).is_err() {
+                std::thread::sleep(ONE_SIGNAL);
+            }
+        }
+        self.to_end.store(true, Ordering::Relaxed);
+        std::thread::sleep(ONE_SIGNAL);
+        signals.came();
+        signals.release();
+        std::thread::sleep(PATIENCE);
+        if !self.noticed.load(Ordering::Relaxed) {
+            signals.kill();
+        }
+    }
+}
