@@ -332,6 +332,7 @@ fn take_back(graph: &mut Graph, written: &Graph, cut: &mut Cut, decisions: &mut 
             Some(nearer) => format!("the verdicts of `{}` stand for it", name(nearer)),
             None => "it runs itself".to_owned(),
         };
+        undone(decisions, Pass::Consolidate, &here);
         decisions.push(Decision {
             pass: Pass::Stage,
             why: format!(
@@ -363,6 +364,7 @@ fn take_back(graph: &mut Graph, written: &Graph, cut: &mut Cut, decisions: &mut 
         for group in &mut cut.groups {
             *group = shift(group.start)..shift(group.end);
         }
+        undone(decisions, Pass::Hoist, &name);
         decisions.push(Decision {
             pass: Pass::Stage,
             done: true,
@@ -371,6 +373,17 @@ fn take_back(graph: &mut Graph, written: &Graph, cut: &mut Cut, decisions: &mut 
         });
     }
     cut.borders.remove(&graph.nodes.len());
+}
+
+/// Marks what `pass` decided, first of all about `name`, as taken back.
+fn undone(decisions: &mut [Decision], pass: Pass, name: &str) {
+    for decision in decisions {
+        let first = decision.about.first().is_some_and(|first| first == name);
+        if decision.pass == pass && first && decision.done {
+            decision.done = false;
+            decision.why.push_str(" (taken back when stages were cut)");
+        }
+    }
 }
 
 /// The stages of the cut graph, with instances and cores.

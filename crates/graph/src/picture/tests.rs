@@ -27,6 +27,7 @@ fn node(name: &str, kind: &str, next: &[Target], same_as: Option<usize>) -> Proc
             shares: false,
             aliases: false,
             turns: false,
+            gives: u64::MAX,
             cycles: 30,
         },
         labels: labels
