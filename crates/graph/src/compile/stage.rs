@@ -88,10 +88,16 @@ fn choose(
         return (forced, true, "cut by hand".to_owned());
     }
     if options.mode == Mode::Pipeline && options.cores.is_empty() {
-        let mut why = "a stage per processor: no cores were given".to_owned();
+        let mut why = match count {
+            1 => "there is one processor".to_owned(),
+            _ => "a pipeline without a number of cores has a stage per processor".to_owned(),
+        };
         if first > 1 && first <= count {
             let stays = stays_why(graph, first - 1);
-            why.push_str(&format!("; but the first stage has {first}, since {stays}"));
+            let these = if first == count { "all " } else { "" };
+            why.push_str(&format!(
+                "; but the first stage has {these}{first}, since {stays}"
+            ));
         }
         let borders: BTreeSet<usize> = (first..count).filter(free).chain(forced).collect();
         let done = !borders.is_empty();

@@ -8,7 +8,7 @@ mod text;
 
 pub use data::{PlanData, plan_data};
 pub use dot::dot;
-pub use explain::explain;
+pub use explain::{explain, unknown};
 pub use svg::svg;
 pub use text::text;
 

@@ -60,7 +60,7 @@ fn a_stage_per_processor_without_cores() {
     assert_eq!(nat.line(), "a nat | b | c");
     assert_eq!(
         nat.why(Pass::Stage)[0],
-        "+ 3 stages: a stage per processor: no cores were given; but the first stage has 2, since \
+        "+ 3 stages: a pipeline without a number of cores has a stage per processor; but the first stage has 2, since \
          `nat` gives flows further names, which only the first stage knows"
     );
 }
