@@ -5,7 +5,7 @@ use serde::Deserialize;
 use weir_nf::prelude::*;
 
 use crate::filter::matcher::{Fields as PacketFields, Matcher};
-use crate::filter::{LABELS, Match, check_number, list};
+use crate::filter::{LABELS, Match, check_number, labels_of, list};
 
 /// The classes, at most six.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
@@ -52,6 +52,10 @@ impl NetworkFunction for Classifier {
             needs_addresses: classes.iter().any(Matcher::needs_addresses),
             classes,
         })
+    }
+
+    fn labels_used(&self) -> u64 {
+        labels_of(self.classes.len())
     }
 
     #[inline]

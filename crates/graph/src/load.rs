@@ -296,6 +296,7 @@ fn chain(
         report.remark(before);
     }
     scopes(&flats, &built, report);
+    idle_links(raw, &flats, &built, report);
 
     let order = if report.errors() == 0 {
         let next: Vec<Vec<To>> = flats.iter().map(|flat| flat.next.clone()).collect();
@@ -375,6 +376,35 @@ fn build(
     }
     made.map_err(|error| refused(flat, error, sources, report))
         .ok()
+}
+
+/// Links by labels that a function does not give under its settings. A
+/// template's own links are for all the settings that it may have.
+fn idle_links(
+    raw: &RawChain,
+    flats: &[Flat<'_>],
+    built: &[Option<SharedProcessor>],
+    report: &mut Report<'_>,
+) {
+    for (flat, built) in flats.iter().zip(built) {
+        let entry = raw.entries.iter().find(|e| e.instance == flat.name);
+        let (Some(entry), Some(built)) = (entry, built) else {
+            continue;
+        };
+        let labels = flat.kind.descriptor.labels;
+        for link in &entry.links {
+            let Some(place) = labels.iter().position(|label| *label == link.label) else {
+                continue;
+            };
+            if built.labels_used() >> (place + 1).min(63) & 1 == 0 {
+                let (name, label) = (&flat.name, &link.label);
+                report.warning(
+                    link.label_span,
+                    format!("a label nobody gives: `{name}` has no `{label}` under its settings"),
+                );
+            }
+        }
+    }
 }
 
 /// The scopes of a stage nest, so that the coarsest is its unit. A function

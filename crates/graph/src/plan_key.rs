@@ -215,12 +215,8 @@ fn cores(value: &Node, report: &mut Report<'_>) -> Vec<usize> {
         let Some(number) = read::integer(item, 0..=MOST_CORES as u64 - 1, report) else {
             continue;
         };
-        let number = number as usize;
-        if out.contains(&number) {
-            report.error(item.span, format!("the core {number} is here twice"));
-            continue;
-        }
-        out.push(number);
+        // Several stages may share a core.
+        out.push(number as usize);
     }
     out
 }
@@ -237,8 +233,13 @@ fn passes(value: &Node, report: &mut Report<'_>) -> Option<Passes> {
     }
     let mut passes = Passes::NONE;
     for item in read::one_or_more(value, "`none`, `all` or a list of passes", report)? {
-        let name = read::choice(item, &Passes::NAMES.map(|name| (name, name)), report)?;
-        passes.add(name);
+        let choices = Passes::WORDS.map(|name| (name, name));
+        let name = read::choice(item, &choices, report)?;
+        if !passes.add(name) {
+            let message = format!("`{name}` stands alone, without other passes");
+            report.error_help(item.span, message, format!("write `passes: {name}`"));
+            return None;
+        }
     }
     Some(passes)
 }

@@ -4,8 +4,9 @@ mod common;
 
 use common::{KINDS, load_with, read};
 use proptest::prelude::*;
-use weir_graph::{Chain, ChainFile, Severity, describe};
-use weir_nf::host::{OnMalformed, Target, Timeouts, WhenFull};
+use weir_graph::{Chain, ChainFile, Input, Severity, describe};
+use weir_nf::host::{Kind, OnMalformed, Target, Timeouts, WhenFull};
+use weir_nf::prelude::*;
 use weir_packet::{IcmpKey, Side};
 
 const FULL: &str = "\
@@ -151,6 +152,68 @@ fn pools_and_warnings_are_collected() {
         (5, 5, "firewall: it lets everything pass")
     );
     assert!(read("chain: c\nnfs:\n  - ids: {rules: good.rules}\n").is_ok());
+}
+
+/// Gives no label where nothing is sorted.
+struct Sorter(bool);
+
+#[derive(Default, serde::Deserialize, schemars::JsonSchema)]
+struct SorterSettings {
+    #[serde(default)]
+    two: bool,
+}
+
+impl NetworkFunction for Sorter {
+    type Settings = SorterSettings;
+    type State = ();
+    type Stats = ();
+
+    const DESCRIPTOR: Descriptor = Descriptor {
+        labels: &["one", "two"],
+        ..Descriptor::new("sorter", "sorts in two or three")
+    };
+
+    fn new(settings: SorterSettings, _: &mut SetUp<'_>) -> Result<Sorter, SettingsError> {
+        Ok(Sorter(settings.two))
+    }
+
+    fn labels_used(&self) -> u64 {
+        1 << 1 | u64::from(self.0) << 2
+    }
+}
+
+#[test]
+fn links_of_labels_that_the_settings_leave_out_are_warned_of() {
+    let load = |settings: &str| {
+        let text =
+            format!("chain: c\nnfs:\n  - sorter: {settings}\n    links: {{one: out, two: drop}}\n");
+        let input = Input {
+            name: "c.yaml",
+            text: &text,
+            kinds: &[Kind::of::<Sorter>()],
+            overrides: &[],
+            seed: 7,
+        };
+        weir_graph::load(&input, &mut common::Texts(Default::default())).unwrap()
+    };
+    let one = load("{two: false}");
+    let said: Vec<_> = one
+        .warnings
+        .iter()
+        .map(|w| (w.line, w.column, w.message.as_str()))
+        .collect();
+    assert_eq!(
+        said,
+        [(
+            4,
+            23,
+            "a label nobody gives: `sorter` has no `two` under its settings"
+        )]
+    );
+    assert!(!one.chains[0].graph.nodes[0].gives(2));
+    let two = load("{two: true}");
+    assert_eq!(two.warnings, []);
+    assert!(two.chains[0].graph.nodes[0].gives(2));
 }
 
 #[test]

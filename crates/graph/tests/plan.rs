@@ -49,14 +49,14 @@ fn errors(plan: &str) -> Vec<String> {
 #[test]
 fn everything_that_can_be_said() {
     let chain = chain(
-        "{mode: pipeline, stages: [web, monitor], cores: [0, 3, 1], instances: {web: 2}, \
+        "{mode: pipeline, stages: [web, monitor], cores: [0, 3, 0], instances: {web: 2}, \
          affinity: {monitor: 5}, passes: [consolidate], parallel: never, \
          cycles: {web: 50, firewall: 70}, costs: {ring: 60, margin: 100}}",
     );
     let options = &chain.plan;
     assert_eq!(options.mode, Mode::Pipeline);
     assert_eq!(options.cuts, ["web", "monitor"]);
-    assert_eq!(options.cores, [0, 3, 1]);
+    assert_eq!(options.cores, [0, 3, 0]);
     assert_eq!(options.instances["web"], 2);
     assert_eq!(options.affinity["monitor"], 5);
     assert!(options.consolidate && !options.hoist);
@@ -137,7 +137,6 @@ fn what_is_wrong_has_its_place() {
             "12:39 `web` can't have 2 instances: it is in the first stage | the first stage has \
              the flows: cut before it, or run the whole chain several times with `--workers`",
         ),
-        ("{cores: [0, 0]}", "12:19 the core 0 is here twice"),
         (
             "{cores: [1024]}",
             "12:16 expected a whole number from 0 to 1023, found `1024`",
@@ -154,8 +153,12 @@ fn what_is_wrong_has_its_place() {
         ),
         (
             "{passes: [hoist, merge]}",
-            "12:24 `merge` is not one of the values here | values: `consolidate`, `hoist`, \
-             `parallel`",
+            "12:24 `merge` is not one of the values here | values: `none`, `all`, \
+             `consolidate`, `hoist`, `parallel`",
+        ),
+        (
+            "{passes: [none, all]}",
+            "12:17 `none` stands alone, without other passes | write `passes: none`",
         ),
         (
             "{costs: {rings: 1}}",

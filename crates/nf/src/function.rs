@@ -100,6 +100,14 @@ pub trait NetworkFunction: Sized + Send + Sync + 'static {
         !Self::DESCRIPTOR.drops.is_empty()
     }
 
+    /// Labels that it may give under these settings: bit `n` is
+    /// `Verdict::Label(n)`. The default is all of the descriptor's; a function
+    /// overrides it where a setting decides. Plans are shown without the links
+    /// of the others; packets take them all the same.
+    fn labels_used(&self) -> u64 {
+        u64::MAX
+    }
+
     /// Key of a scope of its own ([`crate::Scope::Own`]), from the first
     /// packet of a flow. `None` puts the flow in a scope by itself.
     fn scope_key(&self, packet: &Packet<'_>, flow: &FlowInfo<'_>) -> Option<FlowKey> {

@@ -124,6 +124,10 @@ impl NetworkFunction for Filter {
         })
     }
 
+    fn labels_used(&self) -> u64 {
+        labels_of(self.classes.len())
+    }
+
     #[inline]
     fn without_flow(&self, packet: &mut Packet<'_>, cx: &mut Context<'_>) -> Verdict {
         let fields = PacketFields::of(packet, self.needs_addresses);
@@ -144,6 +148,11 @@ impl NetworkFunction for Filter {
             Verdict::Pass
         }
     }
+}
+
+/// The labels of so many classes, as a function tells them.
+pub(crate) fn labels_of(classes: usize) -> u64 {
+    (1..=classes.min(LABELS.len())).fold(0, |labels, label| labels | 1 << label)
 }
 
 /// A class has a label of its own.

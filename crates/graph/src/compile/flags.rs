@@ -85,6 +85,8 @@ impl Passes {
     };
     /// Their names.
     pub const NAMES: [&str; 3] = ["consolidate", "hoist", "parallel"];
+    /// What can be written: `none` and `all`, which stand alone, and the names.
+    pub(crate) const WORDS: [&str; 5] = ["none", "all", "consolidate", "hoist", "parallel"];
 
     /// Turns the pass of this name on; false where there is none.
     pub(crate) fn add(&mut self, name: &str) -> bool {
@@ -110,7 +112,10 @@ impl FromStr for Passes {
         let mut passes = Passes::NONE;
         for name in text.split(',') {
             if !passes.add(name) {
-                let help = suggestion(name, "passes", &Passes::NAMES).unwrap_or_default();
+                if Passes::WORDS.contains(&name) {
+                    return Err(format!("`{name}` stands alone, without other passes"));
+                }
+                let help = suggestion(name, "passes", &Passes::WORDS).unwrap_or_default();
                 return Err(format!("there is no pass `{}`: {help}", shorten(name)));
             }
         }

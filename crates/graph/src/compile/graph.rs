@@ -66,6 +66,10 @@ pub struct Effects {
     pub aliases: bool,
     /// May send packets back through the chain.
     pub turns: bool,
+    /// Labels that it may give, under its settings: bit `n` is the link `n` of
+    /// [`Processor::labels`]. For what people are told: a plan holds whatever
+    /// label is given.
+    pub gives: u64,
     /// Cycles that a packet costs; 0 where that is not known.
     pub cycles: u32,
 }
@@ -74,6 +78,12 @@ impl Processor {
     /// True where the two are of one kind and have equal settings.
     pub fn equals(&self, other: &Processor) -> bool {
         self.kind == other.kind && self.settings == other.settings
+    }
+
+    /// True where packets may leave by the link `link`, by what the function
+    /// says of its settings. `pass` is always one.
+    pub fn gives(&self, link: usize) -> bool {
+        link == 0 || link >= 64 || self.effects.gives >> link & 1 != 0
     }
 
     /// True where `name` is its own or its instance's.
@@ -192,6 +202,7 @@ impl Effects {
             shares: descriptor.shares,
             aliases: descriptor.aliases,
             turns: descriptor.turns,
+            gives: processor.labels_used(),
             cycles: descriptor.cycles,
         }
     }

@@ -18,6 +18,7 @@ mod same;
 mod stage;
 mod stages;
 mod validate;
+mod walk;
 mod ways;
 
 #[cfg(test)]

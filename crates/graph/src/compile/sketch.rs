@@ -21,6 +21,7 @@ pub(crate) const IDLE: Effects = Effects {
     shares: false,
     aliases: false,
     turns: false,
+    gives: u64::MAX,
     cycles: 30,
 };
 
@@ -91,6 +92,7 @@ fn processor(number: usize, line: &str, names: &[&str]) -> Processor {
                 "shares" => effects.shares = true,
                 "aliases" => effects.aliases = true,
                 "turns" => effects.turns = true,
+                "mute" => effects.gives = 0,
                 "own" => effects.scope = Scope::Own("token"),
                 "client" => effects.scope = Scope::Fields(Fields::CLIENT_ADDRESS),
                 other => panic!("no flag {other}"),

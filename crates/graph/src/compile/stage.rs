@@ -88,10 +88,16 @@ fn choose(
         return (forced, true, "cut by hand".to_owned());
     }
     if options.mode == Mode::Pipeline && options.cores.is_empty() {
-        let mut why = "a stage per processor: no cores were given".to_owned();
+        let mut why = match count {
+            1 => "there is one processor".to_owned(),
+            _ => "a pipeline without a number of cores has a stage per processor".to_owned(),
+        };
         if first > 1 && first <= count {
             let stays = stays_why(graph, first - 1);
-            why.push_str(&format!("; but the first stage has {first}, since {stays}"));
+            let these = if first == count { "all " } else { "" };
+            why.push_str(&format!(
+                "; but the first stage has {these}{first}, since {stays}"
+            ));
         }
         let borders: BTreeSet<usize> = (first..count).filter(free).chain(forced).collect();
         let done = !borders.is_empty();
@@ -332,6 +338,7 @@ fn take_back(graph: &mut Graph, written: &Graph, cut: &mut Cut, decisions: &mut 
             Some(nearer) => format!("the verdicts of `{}` stand for it", name(nearer)),
             None => "it runs itself".to_owned(),
         };
+        undone(decisions, Pass::Consolidate, &here);
         decisions.push(Decision {
             pass: Pass::Stage,
             why: format!(
@@ -363,6 +370,7 @@ fn take_back(graph: &mut Graph, written: &Graph, cut: &mut Cut, decisions: &mut 
         for group in &mut cut.groups {
             *group = shift(group.start)..shift(group.end);
         }
+        undone(decisions, Pass::Hoist, &name);
         decisions.push(Decision {
             pass: Pass::Stage,
             done: true,
@@ -371,6 +379,17 @@ fn take_back(graph: &mut Graph, written: &Graph, cut: &mut Cut, decisions: &mut 
         });
     }
     cut.borders.remove(&graph.nodes.len());
+}
+
+/// Marks what `pass` decided, first of all about `name`, as taken back.
+fn undone(decisions: &mut [Decision], pass: Pass, name: &str) {
+    for decision in decisions {
+        let first = decision.about.first().is_some_and(|first| first == name);
+        if decision.pass == pass && first && decision.done {
+            decision.done = false;
+            decision.why.push_str(" (taken back when stages were cut)");
+        }
+    }
 }
 
 /// The stages of the cut graph, with instances and cores.

@@ -34,7 +34,8 @@ pub struct ProcessorData {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub same_as: Option<String>,
     /// Where its links lead: labels and names of processors, `out` or `drop`.
-    /// A label that is not here leads where `pass` does.
+    /// A label that is not here leads where `pass` does, or is not given under
+    /// the settings.
     pub links: Vec<LinkData>,
     /// Cycles that a packet is thought to cost; 0 where that is not known.
     pub cycles: u32,

@@ -5,6 +5,25 @@ use core::fmt::Write;
 use super::text::{decisions, plural};
 use super::{joined_links, same_as, stages, target_name};
 use crate::compile::Plan;
+use crate::nearest::suggestion;
+
+/// What to say where no plan has an instance or processor called `name`: the
+/// nearest name that there is, or else all instances.
+pub fn unknown(plans: &[Plan], name: &str) -> String {
+    let nodes = || plans.iter().flat_map(|plan| &plan.written.nodes);
+    let all = nodes().flat_map(|node| [node.instance.as_str(), node.name.as_str()]);
+    let all: Vec<&str> = all.collect();
+    let mut instances: Vec<&str> = Vec::new();
+    for node in nodes() {
+        if !instances.contains(&node.instance.as_str()) {
+            instances.push(&node.instance);
+        }
+    }
+    match suggestion(name, "", &all) {
+        Some(help) if help.starts_with("did") => help,
+        _ => format!("it has {}", instances.join(", ")),
+    }
+}
 
 /// What became of the instance or processor called `name`: its processors,
 /// their stages, what they do to packets, and each decision about them. `None`

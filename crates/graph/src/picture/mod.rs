@@ -8,7 +8,7 @@ mod text;
 
 pub use data::{PlanData, plan_data};
 pub use dot::dot;
-pub use explain::explain;
+pub use explain::{explain, unknown};
 pub use svg::svg;
 pub use text::text;
 
@@ -42,15 +42,16 @@ fn target_node(target: Target) -> Option<usize> {
 }
 
 /// The links of a node that say something: each label with its target, those
-/// that lead where `pass` does left out.
+/// that lead where `pass` does left out, and those that nobody is sent by.
 fn links(graph: &Graph, number: usize) -> Vec<(String, Target)> {
     let Some(node) = graph.nodes.get(number) else {
         return Vec::new();
     };
     let pass = node.next.first().copied().unwrap_or(Target::Out);
     let mut links = vec![("pass".to_owned(), pass)];
-    for (label, &target) in node.labels.iter().zip(&node.next).skip(1) {
-        if target != pass {
+    let labels = node.labels.iter().zip(&node.next).enumerate().skip(1);
+    for (link, (label, &target)) in labels {
+        if target != pass && node.gives(link) {
             links.push((label.clone(), target));
         }
     }

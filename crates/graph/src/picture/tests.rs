@@ -1,7 +1,7 @@
 use weir_nf::host::Target;
 use weir_nf::{Needs, Parts, Scope};
 
-use super::{dot, explain, plan_data, svg, text};
+use super::{dot, explain, plan_data, svg, text, unknown};
 use crate::compile::{
     Balance, Decision, Effects, Graph, Pass, Plan, PlannedStage, Processor, Step,
 };
@@ -27,6 +27,7 @@ fn node(name: &str, kind: &str, next: &[Target], same_as: Option<usize>) -> Proc
             shares: false,
             aliases: false,
             turns: false,
+            gives: u64::MAX,
             cycles: 30,
         },
         labels: labels
@@ -133,6 +134,19 @@ fn one_nf_is_explained_with_the_decisions_about_it_alone() {
             .contains("labels packets")
     );
     assert_eq!(explain(&plan, "nobody"), None);
+    let plans = [plan];
+    assert_eq!(unknown(&plans, "ap"), "did you mean `app`?");
+    assert_eq!(unknown(&plans, "fw/sorts"), "did you mean `fw/sort`?");
+    assert_eq!(unknown(&plans, "nobody"), "it has fw, app");
+}
+
+#[test]
+fn links_that_no_packet_takes_are_not_shown() {
+    let mut plan = plan();
+    plan.written.nodes[1].effects.gives = 1 << 2;
+    let text = text(&plan);
+    assert_eq!(text.matches("http → app/urls").count(), 1, "{text}");
+    assert_eq!(text.matches("<odd> → drop").count(), 2, "{text}");
 }
 
 #[test]

@@ -17,10 +17,11 @@ pub fn text(plan: &Plan) -> String {
         "chain {}: {}; {}",
         plan.chain,
         plural(plan.written.nodes.len(), "processor"),
-        if runs == all {
-            "all are called".to_owned()
-        } else {
-            format!("{runs} are called")
+        match (runs, all) {
+            (1, 1) => "it is called".to_owned(),
+            (1, _) => "1 is called".to_owned(),
+            _ if runs == all => "all are called".to_owned(),
+            _ => format!("{runs} are called"),
         }
     );
     let _ = writeln!(out, "\nas written");

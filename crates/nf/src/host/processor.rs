@@ -37,6 +37,9 @@ pub trait Processor: Send + Sync {
     fn scope(&self) -> Scope;
     /// Whether it may drop, under the function's settings.
     fn drops(&self) -> bool;
+    /// Labels that it may give, under the function's settings: bit `n` is
+    /// `Verdict::Label(n)`.
+    fn labels_used(&self) -> u64;
     /// Key of a scope of its own.
     fn scope_key(&self, packet: &Packet<'_>, flow: &FlowInfo<'_>) -> Option<FlowKey>;
     /// The function's work space in one runtime.
@@ -133,6 +136,10 @@ impl<N: NetworkFunction> Processor for Bound<N> {
 
     fn drops(&self) -> bool {
         self.0.drops()
+    }
+
+    fn labels_used(&self) -> u64 {
+        self.0.labels_used()
     }
 
     fn scope_key(&self, packet: &Packet<'_>, flow: &FlowInfo<'_>) -> Option<FlowKey> {

@@ -75,15 +75,9 @@ fn explain(name: &str, plans: &[Plan], format: PlanFormat) -> Outcome {
         }
     }
     if found.is_empty() {
-        let mut names: Vec<&str> = Vec::new();
-        for node in plans.iter().flat_map(|plan| &plan.written.nodes) {
-            if !names.contains(&node.instance.as_str()) {
-                names.push(&node.instance);
-            }
-        }
         return Err(Failure::usage(format!(
-            "the chain has no `{name}`; it has {}",
-            names.join(", ")
+            "the chain has no `{name}`; {}",
+            picture::unknown(plans, name)
         )));
     }
     match format {

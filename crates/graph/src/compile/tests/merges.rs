@@ -217,3 +217,34 @@ fn hoisting_keeps_its_rules() {
         "`w` writes link, network, transport and payload before them",
     );
 }
+
+#[test]
+fn a_chain_with_very_many_ways_is_checked_at_once() {
+    // 32 times a classifier and what a class of it is sent through: more than
+    // 10^15 ways, few states.
+    let lines: Vec<String> = (0..32)
+        .flat_map(|n| {
+            let past = if n == 31 {
+                "out".to_owned()
+            } else {
+                format!("c{}", n + 1)
+            };
+            [
+                format!(
+                    "c{n} k=c s={} reads=network labels=l,m next={past},a{n},{past}",
+                    n % 20
+                ),
+                format!("a{n} counts"),
+            ]
+        })
+        .collect();
+    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+    let plan = merged(&lines);
+    let merges = plan.graph.nodes.iter().filter(|n| n.same_as.is_some());
+    assert_eq!(merges.count(), 12);
+    let found = plan.why(Pass::Check).remove(0);
+    assert!(found.starts_with("+ on all ways"), "{found}");
+    let mut wrong = plan;
+    wrong.graph.nodes[60].next[2] = wrong.graph.nodes[60].next[1];
+    assert!(check(&wrong).is_err());
+}

@@ -79,7 +79,7 @@ fn a_lost_or_moved_processor_is_refused() {
     let swap = |plan: &mut Plan| plan.graph.nodes[0].next.swap(0, 1);
     assert_eq!(
         tampered(&parted, &one, swap),
-        "a packet that `a` should see next is shown to `b`"
+        "a packet that `b` should see next is shown to `a`"
     );
     assert_eq!(
         tampered(&["a", "b"], &one, |plan| plan.graph.nodes[0]

@@ -60,7 +60,7 @@ fn a_stage_per_processor_without_cores() {
     assert_eq!(nat.line(), "a nat | b | c");
     assert_eq!(
         nat.why(Pass::Stage)[0],
-        "+ 3 stages: a stage per processor: no cores were given; but the first stage has 2, since \
+        "+ 3 stages: a pipeline without a number of cores has a stage per processor; but the first stage has 2, since \
          `nat` gives flows further names, which only the first stage knows"
     );
 }
@@ -149,7 +149,27 @@ fn what_was_hoisted_for_another_stage_goes_again() {
     let cut = plan(&lines, &by_hand(&["a"]));
     assert_eq!(cut.line(), "p | a b");
     assert_eq!(cut.graph, cut.written);
+    let hoisted = cut.why(Pass::Hoist);
+    assert!(
+        hoisted[0].starts_with("- ") && hoisted[0].ends_with("(taken back when stages were cut)"),
+        "{hoisted:?}"
+    );
     assert_eq!(plan(&lines, &pipeline(0)).line(), "p | a | b");
+}
+
+#[test]
+fn a_merge_across_a_cut_is_told_as_taken_back() {
+    let lines = ["a k=x", "b", "c k=x"];
+    let cut = plan(&lines, &by_hand(&["c"]));
+    assert_eq!(
+        cut.why(Pass::Consolidate),
+        [
+            "- `c` is not run again: every packet that gets here was shown to `a`, and nothing in \
+             between changes what it looks at (taken back when stages were cut)"
+        ]
+    );
+    assert_eq!(cut.root("c"), None);
+    assert!(merged(&lines).why(Pass::Consolidate)[0].starts_with("+ "));
 }
 
 #[test]
