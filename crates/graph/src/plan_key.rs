@@ -48,7 +48,9 @@ pub(crate) fn read(node: &Node, graph: Option<&Graph>, report: &mut Report<'_>) 
     let mut places: Places = Vec::new();
     let before = report.errors();
     let what = "a mapping like `mode: pipeline`";
-    let Some(entries) = read::map(node, what, report) else {
+    let Some(entries) = node.entries() else {
+        let help = "leave it out for what is usual: a plan as gains are expected";
+        report.expected_help(node, what, help);
         return options;
     };
     let mut parallel = None;

@@ -161,19 +161,21 @@ fn chain(node: &Node, alone: bool, report: &mut Report<'_>) -> Option<RawChain> 
 
 /// A list of entries, each with a name of its own.
 pub(crate) fn entries(node: &Node, form: Form, report: &mut Report<'_>) -> Vec<RawEntry> {
-    let (what, most, help) = match form {
+    let (what, most, help, one) = match form {
         Form::Chain => (
             "a list of functions, one at least",
             "functions: a chain has at most",
             "split it into several chains",
+            "begin each with a dash: `- ip-check`, or `- NAME: {settings}`",
         ),
         Form::Template => (
             "a list of processors, one at least",
             "processors: a template has at most",
             "split it into several templates",
+            "begin each with a dash: `- ip-check`, or `- NAME: {settings}`",
         ),
     };
-    let items = read::list(node, what, report).unwrap_or(&[]);
+    let items = read::list_help(node, what, one, report).unwrap_or(&[]);
     if let Some(item) = items.get(MAX_FUNCTIONS) {
         let message = format!("{} {most} {MAX_FUNCTIONS}", items.len());
         report.error_help(item.span, message, help);
@@ -238,7 +240,11 @@ fn entry(item: &Node, form: Form, report: &mut Report<'_>) -> Option<(RawEntry, 
     }
     if let Some(links) = item.get("links") {
         let what = "a mapping of labels like `{pass: out}`";
-        for (label, target) in read::map(links, what, report).unwrap_or(&[]) {
+        if links.entries().is_none() {
+            let help = "write `links: {LABEL: TARGET}`, or leave it out: packets go on to the next";
+            report.expected_help(links, what, help);
+        }
+        for (label, target) in links.entries().unwrap_or(&[]) {
             let what = match form {
                 Form::Chain => "an instance, `out` or `drop`",
                 Form::Template => "a processor, `exit LABEL` or `drop`",

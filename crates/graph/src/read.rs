@@ -14,6 +14,11 @@ impl Report<'_> {
         self.error(node.span, format!("expected {what}, found {}", node.kind()));
     }
 
+    pub(crate) fn expected_help(&mut self, node: &Node, what: &str, help: &str) {
+        let message = format!("expected {what}, found {}", found(node));
+        self.error_help(node.span, message, help);
+    }
+
     pub(crate) fn unknown_key(&mut self, key: &Node, known: &[&str]) {
         let name = key.text().unwrap_or("");
         if name.is_empty() || name == "<<" {
@@ -41,6 +46,30 @@ pub(crate) fn map<'n>(
         report.expected(node, what);
     }
     entries
+}
+
+/// What a node is, where a list without entries is worth a word.
+fn found(node: &Node) -> String {
+    match &node.value {
+        Value::List(items) if items.is_empty() => "an empty list".to_owned(),
+        _ => node.kind().to_string(),
+    }
+}
+
+/// The items of a list that is not empty, or else what to write.
+pub(crate) fn list_help<'n>(
+    node: &'n Node,
+    what: &str,
+    help: &str,
+    report: &mut Report<'_>,
+) -> Option<&'n [Node]> {
+    match &node.value {
+        Value::List(items) if !items.is_empty() => Some(items),
+        _ => {
+            report.expected_help(node, what, help);
+            None
+        }
+    }
 }
 
 /// The items of a list that is not empty.

@@ -76,11 +76,15 @@ fn files_without_a_chain() {
     );
     case(
         "chain: edge\nnfs:\n",
-        &["2:1 expected a list of functions, one at least, found nothing"],
+        &[
+            "2:1 expected a list of functions, one at least, found nothing | begin each with a dash: `- ip-check`, or `- NAME: {settings}`",
+        ],
     );
     case(
         "chain: edge\nnfs: []\n",
-        &["2:6 expected a list of functions, one at least, found an empty list"],
+        &[
+            "2:6 expected a list of functions, one at least, found an empty list | begin each with a dash: `- ip-check`, or `- NAME: {settings}`",
+        ],
     );
     case(
         "chains: []\n",
@@ -452,7 +456,9 @@ fn links() {
     );
     nfs(
         "  - monitor:\n    links: [out]\n",
-        &["4:12 expected a mapping of labels like `{pass: out}`, found a list"],
+        &[
+            "4:12 expected a mapping of labels like `{pass: out}`, found a list | write `links: {LABEL: TARGET}`, or leave it out: packets go on to the next",
+        ],
     );
 }
 

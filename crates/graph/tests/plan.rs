@@ -94,7 +94,8 @@ fn what_is_wrong_has_its_place() {
     for (plan, expected) in [
         (
             "5",
-            "12:7 expected a mapping like `mode: pipeline`, found `5`",
+            "12:7 expected a mapping like `mode: pipeline`, found `5` | leave it out for what is \
+             usual: a plan as gains are expected",
         ),
         (
             "{mod: rtc}",

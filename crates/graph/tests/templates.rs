@@ -505,7 +505,9 @@ fn what_a_template_is_made_of() {
     );
     case(
         "template: t\nprocessors: []\n",
-        &["t1.yaml:2:13 expected a list of processors, one at least, found an empty list"],
+        &[
+            "t1.yaml:2:13 expected a list of processors, one at least, found an empty list | begin each with a dash: `- ip-check`, or `- NAME: {settings}`",
+        ],
     );
     case(
         "template: t\nprocesors: [monitor]\nprocessors: [monitor]\n",
@@ -585,6 +587,12 @@ fn references_and_conditions() {
         "  - monitor: {rate: $rate...}\n",
         &[
             "t1.yaml:6:21 `$rate...` stands for the entries of a list, but here is no list | write `$rate`, or `[$rate...]`",
+        ],
+    );
+    case(
+        "  - monitor: {rate: [$rate...]}\n",
+        &[
+            "t1.yaml:6:22 `$rate...` stands for the entries of a list, but `rate` is of the type `number` | write `$rate`, or make the setting one of `type: list`",
         ],
     );
     case(

@@ -12,6 +12,7 @@ use crate::template::expand::{Of, labels, of};
 use crate::template::library::Library;
 use crate::template::raw::Template;
 use crate::template::reference::{self, Form};
+use crate::template::setting::Type;
 use crate::tree::{Node, Value, shorten};
 
 /// Checks all templates of a library. Without `sound`, some could not be read:
@@ -85,6 +86,20 @@ fn references(node: &Node, template: &Template, in_list: bool, report: &mut Repo
                     node.span,
                     format!("`${name}...` stands for the entries of a list, but here is no list"),
                     format!("write `${name}`, or `[${name}...]`"),
+                );
+            }
+            if let (Form::Entries(name), true) = (&form, in_list)
+                && let Some(setting) = template.setting(name)
+                && !matches!(setting.kind, Type::List | Type::Any)
+            {
+                report.error_help(
+                    node.span,
+                    format!(
+                        "`${name}...` stands for the entries of a list, but `{name}` is of the \
+                         type `{}`",
+                        setting.kind.name()
+                    ),
+                    format!("write `${name}`, or make the setting one of `type: list`"),
                 );
             }
             for name in reference::names(&form) {

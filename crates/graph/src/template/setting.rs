@@ -108,7 +108,10 @@ impl Setting {
             }
         }
         let values = match node.get("values") {
-            Some(values) => read::list(values, "a list of values", report)?.to_vec(),
+            Some(values) => {
+                let help = "list what it may be, `[a, b]`, or leave `values` out";
+                read::list_help(values, "a list of values", help, report)?.to_vec()
+            }
             None => Vec::new(),
         };
         let kind = match node.get("type") {
