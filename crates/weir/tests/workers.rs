@@ -168,6 +168,6 @@ fn what_can_not_be_is_an_error() {
     fails(2, &["--workers", "0"], "--workers");
     fails(2, &["--workers", "65"], "--workers");
     fails(2, &["--workers", "2", "--runtimes", "2"], "--runtimes");
-    fails(1, &["--workers", "2", "--cores", "4000"], "core 4000");
-    fails(1, &["--workers", "2", "--cores", "0,4000"], "core 4000");
+    fails(2, &["--workers", "2", "--cores", "4000"], "core 4000");
+    fails(2, &["--workers", "2", "--cores", "0,4000"], "core 4000");
 }
