@@ -250,8 +250,9 @@ fn a_signal_ends_a_run_that_waits() {
     std::thread::sleep(Duration::from_millis(300));
     assert_eq!(child.try_wait().unwrap(), None, "it waits");
     let pid = child.id().to_string();
+    // Not INT, which a shell's background jobs are born to ignore.
     let kill = std::process::Command::new("kill")
-        .args(["-INT", &pid])
+        .args(["-TERM", &pid])
         .status();
     assert!(kill.unwrap().success());
     let start = Instant::now();
