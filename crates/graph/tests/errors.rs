@@ -187,7 +187,7 @@ fn keys() {
     );
     case(
         "chains:\n  - chain: a\n    nfs: [monitor]\nnfs: [monitor]\n",
-        &["4:1 unknown key `nfs` | keys here: `chains`, `ports`"],
+        &["4:1 unknown key `nfs` | keys here: `chains`, `ports`, `network`"],
     );
 }
 
