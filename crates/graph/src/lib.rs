@@ -57,9 +57,7 @@ pub use describe::{
 };
 pub use diagnostic::{Diagnostic, Severity, render};
 pub use load::{Chain, ChainFile, Input, load, load_with};
-pub use network::{
-    Network, OnFailure, PortAddress, Route, RoutedPort, Routing, StaticNeighbour,
-};
+pub use network::{Network, OnFailure, PortAddress, Route, RoutedPort, Routing, StaticNeighbour};
 pub use overrides::Override;
 pub use ports::PortDecl;
 pub use schema::{schema, schema_with};

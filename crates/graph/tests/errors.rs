@@ -178,7 +178,7 @@ fn keys() {
         "colour: red\n",
         &[
             "3:1 unknown key `colour` | keys here: `chain`, `ports`, `match`, `flows`, `plan`, `nfs`, \
-           `chains`",
+           `chains`, `network`",
         ],
     );
     with(

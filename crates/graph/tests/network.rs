@@ -51,11 +51,18 @@ fn refused(text: &str, expected: &str) {
 
 #[test]
 fn a_file_without_the_key_is_a_bump_that_fails_closed() {
-    let network = |rest: &str| read(&format!("chain: a\nnfs: [monitor]\n{rest}")).unwrap().network;
+    let network = |rest: &str| {
+        read(&format!("chain: a\nnfs: [monitor]\n{rest}"))
+            .unwrap()
+            .network
+    };
     let bump = |on_failure| Network::Bump { on_failure };
     assert_eq!(network(""), bump(OnFailure::Closed));
     assert_eq!(network("network: {mode: bump}"), bump(OnFailure::Closed));
-    assert_eq!(network("network: {on-failure: open}"), bump(OnFailure::Open));
+    assert_eq!(
+        network("network: {on-failure: open}"),
+        bump(OnFailure::Open)
+    );
     assert_eq!(network("network: {mode: tap}"), Network::Tap);
 }
 
@@ -73,7 +80,10 @@ fn routes_and_neighbours_find_their_ports() {
     let [lan, wan] = read.ports.as_slice() else {
         panic!("{read:?}");
     };
-    assert_eq!((lan.side, lan.mtu, lan.mac), (Side::Inside, Some(1400), None));
+    assert_eq!(
+        (lan.side, lan.mtu, lan.mac),
+        (Side::Inside, Some(1400), None)
+    );
     assert_eq!((wan.side, wan.mtu), (Side::Outside, None));
     assert_eq!(wan.mac.unwrap().to_string(), "02:00:00:00:00:01");
     let ports: Vec<usize> = read.routes.iter().map(|route| route.port).collect();
@@ -90,7 +100,11 @@ fn a_network_within_another_is_the_longer_one() {
   routes: [{{to: 0.0.0.0/0, via: 10.1.2.3}}, {{to: 172.16.0.0/12, via: 10.2.0.1}}]
 "
     );
-    let ports: Vec<usize> = routing(&text).routes.iter().map(|route| route.port).collect();
+    let ports: Vec<usize> = routing(&text)
+        .routes
+        .iter()
+        .map(|route| route.port)
+        .collect();
     assert_eq!(ports, [1, 0]);
 }
 
@@ -182,13 +196,13 @@ fn bad_ports_are_refused() {
     case(
         "{addresses: [10.0.0.1/24], mac: 03:00:00:00:00:01}",
         good,
-        "7:37 `03:00:00:00:00:01` is the address of a group | write one like `02:00:00:00:00:01`",
+        "7:42 `03:00:00:00:00:01` is the address of a group | write one like `02:00:00:00:00:01`",
     );
     refused(
         &format!("{PORTS}  mode: router\n  ports:\n    wan: {good}\n    dmz: {good}\n"),
-        "8:5 there is no port `dmz` | the chain's ports are `lan`, `wan`: `ports` beside `nfs` \
-         names others\n7:5 the port `lan` has no address | write a line like `lan: {addresses: \
-         [10.0.0.1/24]}`",
+        "7:5 the port `lan` has no address | write a line like `lan: {addresses: [10.0.0.1/24]}`\n8:5 \
+         there is no port `dmz` | the chain's ports are `lan`, `wan`: `ports` beside `nfs` names \
+         others",
     );
 }
 

@@ -236,7 +236,8 @@ impl fmt::Display for Network {
         };
         f.write_str("network router")?;
         for port in &routing.ports {
-            let addresses: Vec<String> = port.addresses.iter().map(PortAddress::to_string).collect();
+            let addresses: Vec<String> =
+                port.addresses.iter().map(PortAddress::to_string).collect();
             write!(f, "\n  port {}: {}", port.name, addresses.join(", "))?;
             if let Some(mtu) = port.mtu {
                 write!(f, "; MTU {mtu}")?;

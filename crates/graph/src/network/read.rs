@@ -149,8 +149,7 @@ fn port(
     taken: &mut Vec<(usize, PortAddress, Span)>,
     report: &mut Report<'_>,
 ) {
-    let Some(entries) = read::map(node, "a mapping like `addresses: [10.0.0.1/24]`", report)
-    else {
+    let Some(entries) = read::map(node, "a mapping like `addresses: [10.0.0.1/24]`", report) else {
         return;
     };
     let mut mtu_span = name.span;
@@ -190,7 +189,9 @@ fn port(
         report.error_help(
             mtu_span,
             format!("an MTU of {mtu} is too small for IPv6"),
-            format!("write {LEAST_MTU6} or more (RFC 8200 section 5), or take the IPv6 addresses away"),
+            format!(
+                "write {LEAST_MTU6} or more (RFC 8200 section 5), or take the IPv6 addresses away"
+            ),
         );
     }
 }
@@ -207,7 +208,10 @@ fn address(
     let bad = |report: &mut Report<'_>| {
         report.error_help(
             item.span,
-            format!("`{}` is no address with its network's length", shorten(text)),
+            format!(
+                "`{}` is no address with its network's length",
+                shorten(text)
+            ),
             "write one like `10.0.0.1/24` or `\"2001:db8::1/64\"`",
         );
         None
@@ -509,11 +513,7 @@ fn neighbours(node: Option<&Node>, routing: &mut Routing, report: &mut Report<'_
     }
 }
 
-fn neighbour(
-    item: &Node,
-    routing: &Routing,
-    report: &mut Report<'_>,
-) -> Option<StaticNeighbour> {
+fn neighbour(item: &Node, routing: &Routing, report: &mut Report<'_>) -> Option<StaticNeighbour> {
     let what = "a neighbour like `{address: 10.0.0.5, mac: 02:00:00:00:00:05}`";
     for (key, _) in read::map(item, what, report)? {
         if !NEIGHBOUR_KEYS.contains(&key.text().unwrap_or("")) {
