@@ -16,11 +16,16 @@ pub(crate) struct Layer {
 }
 
 /// The layers, lowest first.
-pub(crate) const LAYERS: [Layer; 11] = [
+pub(crate) const LAYERS: [Layer; 12] = [
     Layer {
         folder: "packet",
         own: &[],
         others: Some(&["zerocopy"]),
+    },
+    Layer {
+        folder: "router",
+        own: &["weir-packet"],
+        others: Some(&[]),
     },
     Layer {
         folder: "nf",
@@ -102,6 +107,7 @@ pub(crate) const LAYERS: [Layer; 11] = [
             "weir-control",
             "weir-sim",
             "weir-io",
+            "weir-router",
         ],
         others: None,
     },
