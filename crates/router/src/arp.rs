@@ -92,7 +92,10 @@ impl Router {
             return;
         };
         // A reply to this port is the answer to a question of its own.
-        let own = self.ports.get(at).is_some_and(|port| port.has(packet.target.into()));
+        let own = self
+            .ports
+            .get(at)
+            .is_some_and(|port| port.has(packet.target.into()));
         let moved = if packet.operation == REPLY && own && self.is_asked(slot) {
             self.neighbours.confirm(now, slot, Some(packet.sender_mac))
         } else {

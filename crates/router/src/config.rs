@@ -134,7 +134,10 @@ impl Config {
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
         let wrong = |text: String| Err(ConfigError(text));
         if self.ports.is_empty() || self.ports.len() > 255 {
-            return wrong(format!("a router has 1 to 255 ports, not {}", self.ports.len()));
+            return wrong(format!(
+                "a router has 1 to 255 ports, not {}",
+                self.ports.len()
+            ));
         }
         for port in &self.ports {
             if port.mac.is_multicast() {

@@ -265,7 +265,10 @@ impl Router {
         target: Ipv6Addr,
         mac: Option<MacAddr>,
     ) {
-        let source = self.ports.get(at).and_then(|port| port.source_for(target.into()));
+        let source = self
+            .ports
+            .get(at)
+            .and_then(|port| port.source_for(target.into()));
         let Some(IpAddr::V6(source)) = source else {
             return;
         };

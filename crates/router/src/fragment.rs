@@ -118,22 +118,20 @@ fn piece(
     let (place, room) = memory.split_mut(&mut frame);
     *place = new;
     let start = usize::from(new.start);
-    let written = room
-        .get_mut(start..start + LINK + length)
-        .and_then(|out| {
-            let (to, out) = out.split_at_mut_checked(LINK)?;
-            to.copy_from_slice(link);
-            let (head, body) = out.split_at_mut_checked(header.len())?;
-            head.copy_from_slice(header);
-            body.copy_from_slice(data.get(from..from + size)?);
-            let mut head = Ipv4ViewMut::new(out).ok()?;
-            let more = from + size < data.len() || view.more_fragments();
-            let offset = (view.fragment_offset() as usize + from) / 8;
-            head.set_fragment(offset as u16 & 0x1fff | if more { MORE } else { 0 });
-            head.set_total_length(length as u16);
-            head.fill_checksum();
-            Some(())
-        });
+    let written = room.get_mut(start..start + LINK + length).and_then(|out| {
+        let (to, out) = out.split_at_mut_checked(LINK)?;
+        to.copy_from_slice(link);
+        let (head, body) = out.split_at_mut_checked(header.len())?;
+        head.copy_from_slice(header);
+        body.copy_from_slice(data.get(from..from + size)?);
+        let mut head = Ipv4ViewMut::new(out).ok()?;
+        let more = from + size < data.len() || view.more_fragments();
+        let offset = (view.fragment_offset() as usize + from) / 8;
+        head.set_fragment(offset as u16 & 0x1fff | if more { MORE } else { 0 });
+        head.set_total_length(length as u16);
+        head.fill_checksum();
+        Some(())
+    });
     match written {
         Some(()) => Some(Ok((frame, from + size))),
         None => {

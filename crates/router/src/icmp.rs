@@ -3,13 +3,13 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use weir_packet::Time;
 use weir_packet::checksum::Sum;
 use weir_packet::icmp::{IcmpRepr, IcmpView, IcmpViewMut, kind as icmp};
 use weir_packet::icmpv6::{Icmpv6Repr, Icmpv6View, Icmpv6ViewMut, kind as icmpv6};
 use weir_packet::ipv4::{Ipv4Repr, Ipv4View};
 use weir_packet::ipv6::{Ipv6Repr, Ipv6View};
 use weir_packet::protocol::ip;
-use weir_packet::Time;
 
 /// Octets of an Ethernet header.
 pub(crate) const LINK: usize = 14;

@@ -240,8 +240,7 @@ impl Router {
         };
         port.has(address)
             || self.owned.iter().any(|owned| {
-                owned.side.is_none_or(|side| side == port.side)
-                    && owned.addresses.contains(address)
+                owned.side.is_none_or(|side| side == port.side) && owned.addresses.contains(address)
             })
     }
 
@@ -258,13 +257,7 @@ impl Router {
 
     /// A frame of these bytes to leave by a port, or none where there is no
     /// room.
-    fn make(
-        &mut self,
-        now: Time,
-        pool: &mut FramePool,
-        at: usize,
-        bytes: &[u8],
-    ) -> Option<Frame> {
+    fn make(&mut self, now: Time, pool: &mut FramePool, at: usize, bytes: &[u8]) -> Option<Frame> {
         let side = self.ports.get(at)?.side;
         let mut meta = FrameMeta::received(now, bytes.len() as u32);
         meta.port = at as u8;
@@ -371,7 +364,12 @@ fn entries(config: &Config, ports: &[Port], neighbours: &mut Neighbours) -> Vec<
     for (address, network) in ports.iter().flat_map(|port| &port.v4) {
         entries.extend(broadcasts(*address, *network));
     }
-    entries.extend(config.owned.iter().map(|owned| (owned.addresses, Hop::Owned)));
+    entries.extend(
+        config
+            .owned
+            .iter()
+            .map(|owned| (owned.addresses, Hop::Owned)),
+    );
     for (port, number) in ports.iter().zip(0..) {
         for address in port.addresses().filter(|address| !is_link_local(*address)) {
             let mut owned = config.owned.iter();

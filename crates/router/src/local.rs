@@ -23,7 +23,9 @@ pub(crate) fn datagram(bytes: &[u8]) -> Option<(&[u8], IpAddr, IpAddr)> {
         4 => {
             let view = Ipv4View::new(packet).ok()?;
             let length = usize::from(view.total_length());
-            let packet = packet.get(..length).filter(|_| length >= view.header_len())?;
+            let packet = packet
+                .get(..length)
+                .filter(|_| length >= view.header_len())?;
             Some((packet, view.source().into(), view.destination().into()))
         }
         6 => {

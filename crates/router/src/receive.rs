@@ -30,13 +30,7 @@ impl Router {
     /// Takes frames that came in by port number `at`. What is for the chain
     /// stays in `frames`, in order, its time to live counted down; the rest is
     /// dealt with. Frames may wait in [`Router::output`] after it.
-    pub fn receive(
-        &mut self,
-        now: Time,
-        at: usize,
-        pool: &mut FramePool,
-        frames: &mut Vec<Frame>,
-    ) {
+    pub fn receive(&mut self, now: Time, at: usize, pool: &mut FramePool, frames: &mut Vec<Frame>) {
         let memory = pool.memory().clone();
         let mut keep = core::mem::take(&mut self.keep);
         for mut frame in frames.drain(..) {
@@ -269,6 +263,7 @@ fn discovery_kind(view: &Ipv6View<'_>) -> Option<u8> {
 /// read.
 #[cold]
 fn has_source_route(view: &Ipv4View<'_>) -> bool {
-    view.options()
-        .any(|option| option.is_err() || option.is_ok_and(|option| matches!(option.kind, 131 | 137)))
+    view.options().any(|option| {
+        option.is_err() || option.is_ok_and(|option| matches!(option.kind, 131 | 137))
+    })
 }

@@ -198,13 +198,7 @@ impl Router {
     /// Drops a packet whose next hop does not answer, and says so (RFC 1812
     /// section 5.2.7.1, RFC 4861 section 7.2.2).
     #[cold]
-    pub(crate) fn unresolved(
-        &mut self,
-        now: Time,
-        pool: &mut FramePool,
-        frame: Frame,
-        slot: u32,
-    ) {
+    pub(crate) fn unresolved(&mut self, now: Time, pool: &mut FramePool, frame: Frame, slot: u32) {
         self.counts.drop_behind(Reason::Unresolved);
         if let Some((port, ..)) = self.neighbours.get(slot) {
             self.refuse_behind(now, pool, usize::from(port), &frame, Refusal::Silent);

@@ -142,7 +142,9 @@ impl Neighbours {
 
     /// The slot of a neighbour that keeps it.
     pub(crate) fn pin(&mut self, port: u8, address: IpAddr) -> Option<u32> {
-        let slot = self.find(port, address).or_else(|| self.add(port, address))?;
+        let slot = self
+            .find(port, address)
+            .or_else(|| self.add(port, address))?;
         self.slot_mut(slot)?.pinned = true;
         Some(slot)
     }
