@@ -74,7 +74,7 @@ impl Router {
             self.counts.fragments += 1;
             match slot {
                 Some(slot) => self.towards(now, pool, piece, at, slot),
-                None => self.to_host(now, pool, piece, at, host),
+                None => self.reach(now, pool, piece, at, host),
             }
             from = next;
         }

@@ -176,7 +176,7 @@ impl Router {
         };
         match hop {
             Some((port, _, Some(slot))) => self.towards(now, pool, frame, port, slot),
-            Some((port, to, None)) => self.to_host(now, pool, frame, port, to),
+            Some((port, to, None)) => self.reach(now, pool, frame, port, to),
             None => {
                 self.counts.drop_behind(Reason::NoRoute);
                 pool.give(frame);

@@ -40,7 +40,7 @@ impl Router {
             let (meta, bytes) = memory.read(&frame);
             match self.way_out(meta, bytes) {
                 Way::Slot(port, slot) => self.towards(now, pool, frame, usize::from(port), slot),
-                Way::Host(port, host) => self.to_host(now, pool, frame, usize::from(port), host),
+                Way::Host(port, host) => self.reach(now, pool, frame, usize::from(port), host),
                 Way::Cut(port, slot, host) => {
                     self.cut(now, pool, frame, usize::from(port), slot, host);
                 }
@@ -141,7 +141,7 @@ impl Router {
 
     /// Sends a packet to a host on a port's link.
     #[inline]
-    pub(crate) fn to_host(
+    pub(crate) fn reach(
         &mut self,
         now: Time,
         pool: &mut FramePool,
@@ -208,13 +208,15 @@ impl Router {
 
     /// Sends what waited for a neighbour that is known now.
     pub(crate) fn flush(&mut self, now: Time, pool: &mut FramePool, slot: u32) {
+        use crate::NeighbourState::{Failed, Incomplete};
+        let state = self.neighbours.state(slot);
         let Some((port, ..)) = self.neighbours.get(slot) else {
             return;
         };
-        while matches!(self.neighbours.next(now, slot), Next::Send(_)) {
-            let Some(frame) = self.neighbours.release(slot) else {
-                return;
-            };
+        if matches!(state, Some(Incomplete | Failed)) {
+            return;
+        }
+        while let Some(frame) = self.neighbours.release(slot) {
             self.towards(now, pool, frame, usize::from(port), slot);
         }
     }

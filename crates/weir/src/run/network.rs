@@ -16,32 +16,35 @@ use super::ports::{Ports, RunPort};
 use super::summary::More;
 use super::table::thousands;
 use super::wires::Sorted;
+use crate::args::Run;
 use crate::driver::live::{Bump, Layer, LayerReport, Routed, RouterReport, Tap};
 use crate::exit::Failure;
 
-/// Largest packet of an interface whose MTU says nothing of use.
+/// Largest datagram, where an interface's MTU is larger: frames hold no more.
 const MOST_MTU: u32 = 9_216;
 
-/// Refuses what the mode has no meaning for.
-pub(super) fn check(file: &ChainFile, ports: &Ports) -> Result<(), Failure> {
-    match &file.network {
-        // A capture has no neighbours to ask, and nobody who answers.
-        Network::Router(_) if !ports.are_live() => Err(Failure::usage(
-            "`network: {mode: router}` needs interfaces: packets of a capture have no neighbours to \
-             ask. To try the chain on captures, leave `network` out of the file",
-        )),
-        Network::Tap => match ports
-            .outputs
-            .iter()
-            .find(|port| port.spec != PortSpec::Null)
-        {
-            Some(port) => Err(Failure::usage(format!(
-                "port `{}`: nothing leaves a tap (`network: {{mode: tap}}`): leave `--out` out",
-                port.text
-            ))),
-            None => Ok(()),
-        },
-        Network::Router(_) | Network::Bump { .. } => Ok(()),
+/// Refuses what the mode has no meaning for, and says where it has no effect:
+/// captures and the generator have no neighbours to ask. So one file serves
+/// for a network and for trying it out.
+pub(super) fn check(args: &Run, file: &ChainFile, ports: &Ports) -> Result<(), Failure> {
+    if !ports.are_live() {
+        if !args.quiet && file.network != Network::default() {
+            eprintln!(
+                "note: `network: {{mode: {}}}` is for interfaces: packets of captures go through the \
+                 chain only",
+                file.network.mode()
+            );
+        }
+        return Ok(());
+    }
+    let written = ports.outputs.iter().filter(|_| !args.out.is_empty());
+    let mut written = written.filter(|port| port.spec != PortSpec::Null);
+    match (&file.network, written.next()) {
+        (Network::Tap, Some(port)) => Err(Failure::usage(format!(
+            "port `{}`: nothing leaves a tap (`network: {{mode: tap}}`): name it with `--in`",
+            port.text
+        ))),
+        _ => Ok(()),
     }
 }
 
