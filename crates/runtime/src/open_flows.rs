@@ -160,7 +160,10 @@ impl Runtime {
                 None => (&table.flows, Some(record)),
                 Some(scope) => {
                     let records = table.scopes.get(scope).map(|s| &s.records);
-                    (records.unwrap_or(&table.flows), table.unit_of(record, scope))
+                    (
+                        records.unwrap_or(&table.flows),
+                        table.unit_of(record, scope),
+                    )
                 }
             };
             let Some(place) = place.filter(|&place| records.is_live(place)) else {

@@ -139,7 +139,8 @@ impl Asked {
             all.active += found.active;
             all.whole &= found.whole;
             let flows = found.flows.into_iter();
-            all.flows.extend(flows.map(|flow| FlowSeen { thread, ..flow }));
+            all.flows
+                .extend(flows.map(|flow| FlowSeen { thread, ..flow }));
         }
         in_order(&mut all.flows, wanted.sort, wanted.reverse);
         all.flows.truncate(wanted.limit);
@@ -157,7 +158,8 @@ impl Asked {
             return Ok(None);
         };
         let (reply, answer) = oneshot::channel();
-        post.send(Question::Flow(asked, reply)).map_err(not_posted)?;
+        post.send(Question::Flow(asked, reply))
+            .map_err(not_posted)?;
         wait(answer, tokio::time::Instant::now() + PROMPT).await
     }
 

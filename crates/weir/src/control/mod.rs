@@ -20,7 +20,7 @@ use crate::exit::Failure;
 
 use asked::Asked;
 use socket::Socket;
-pub(crate) use socket::{folder, instances, is_alive};
+pub(crate) use socket::{folder, instances};
 
 /// What the command line says of the control socket.
 #[derive(Clone, Debug, Default)]

@@ -48,8 +48,7 @@ pub(super) fn start(
         UnixListener::from_std(listener).map_err(failed)?
     };
     let serve = async move {
-        let service = InstanceServer::new(Service { asked })
-            .max_decoding_message_size(MOST_BYTES);
+        let service = InstanceServer::new(Service { asked }).max_decoding_message_size(MOST_BYTES);
         let served = Server::builder()
             .concurrency_limit_per_connection(CALLS)
             .max_concurrent_streams(Some(CALLS as u32))
@@ -218,12 +217,5 @@ impl Instance for Service {
         }
         let ended = self.asked.end(filter(&text)?).await?;
         Ok(Response::new(v1::EndFlowsResponse { ended }))
-    }
-
-    async fn list_drop_reasons(
-        &self,
-        _: Request<v1::ListDropReasonsRequest>,
-    ) -> Result<Response<v1::ListDropReasonsResponse>, Status> {
-        Err(Status::unimplemented("not yet"))
     }
 }

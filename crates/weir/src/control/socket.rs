@@ -49,7 +49,7 @@ pub(crate) fn folder() -> Result<PathBuf, String> {
 }
 
 /// Whether an instance listens on this socket.
-pub(crate) fn is_alive(path: &Path) -> bool {
+fn is_alive(path: &Path) -> bool {
     match UnixStream::connect(path) {
         Ok(_) => true,
         // One whose queue is full lives, and so may one of another user.

@@ -153,12 +153,14 @@ impl Walk {
         }
         let now = shows.now();
         let mut more = false;
-        if let Some(mut chains) = shows.chains()
+        if let Some(chains) = shows.chains()
             && let Some(runtime) = chains.runtimes.get_mut(self.chain)
         {
             more = true;
             let now = now.unwrap_or(runtime.now());
-            let last = runtime.flow_records().min(self.record.saturating_add(SLICE));
+            let last = runtime
+                .flow_records()
+                .min(self.record.saturating_add(SLICE));
             match &mut self.task {
                 Task::List { wanted, found, .. } => {
                     let mut whole = true;
@@ -226,12 +228,12 @@ impl Task {
                 shorten(&mut found.flows, wanted);
                 found.whole = whole;
                 if let Some(reply) = reply.take() {
-                    drop(reply.send(found));
+                    let _ = reply.send(found);
                 }
             }
             Task::End { ended, reply, .. } => {
                 if let Some(reply) = reply.take() {
-                    drop(reply.send(*ended));
+                    let _ = reply.send(*ended);
                 }
             }
         }

@@ -55,6 +55,19 @@ pub(crate) struct StageReport {
     pub(crate) report: Report,
 }
 
+impl StageReport {
+    /// Of chains that one thread runs from first to last.
+    pub(crate) fn alone(runtimes: &[Runtime]) -> Vec<StageReport> {
+        let reports = runtimes.iter().enumerate();
+        let of = |(chain, runtime): (usize, &Runtime)| StageReport {
+            chain,
+            stage: 0,
+            report: runtime.report(),
+        };
+        reports.map(of).collect()
+    }
+}
+
 /// What a thread counts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ThreadCounts {
@@ -216,8 +229,12 @@ impl Inbox {
     fn take(&mut self, question: Question, shows: &mut dyn Shows) {
         match question {
             // Nobody is there any more where an answer can't be given.
-            Question::Counts(reply) => drop(reply.send(shows.counts())),
-            Question::Flow(which, reply) => drop(reply.send(states_of(which, shows))),
+            Question::Counts(reply) => {
+                let _ = reply.send(shows.counts());
+            }
+            Question::Flow(which, reply) => {
+                let _ = reply.send(states_of(which, shows));
+            }
             Question::End(filter, reply) => self.walks.push_back(Walk::end(filter, reply)),
             Question::Flows(wanted, reply) => self.walks.push_back(Walk::list(wanted, reply)),
         }

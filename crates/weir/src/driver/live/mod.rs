@@ -19,15 +19,16 @@ mod ports;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
-use weir_io::live::Waiter;
+use weir_io::live::{LiveClock, Waiter};
 use weir_io::port::PortCounters;
-use weir_packet::Frame;
+use weir_packet::{Frame, Time};
 
 use crate::exit::Failure;
 
 use super::crew::Crew;
 use super::dispatch::Dispatcher;
 use super::events::EventFile;
+use super::inbox::{Chains, Inbox, Shows, StageReport, ThreadCounts};
 
 pub(crate) use alone::Alone;
 pub(crate) use layer::{Bump, Departures, Layer};
@@ -50,6 +51,9 @@ pub(crate) struct Live<C> {
     pub(crate) looks: Looks,
     events: Option<EventFile>,
     waiter: Waiter,
+    clock: LiveClock,
+    /// Away while it is answered.
+    inbox: Option<Inbox>,
     // What a round needs, kept to save its allocation.
     input: Vec<Frame>,
     output: Vec<Frame>,
@@ -65,6 +69,8 @@ impl<C: Crew> Live<C> {
         dispatcher: Dispatcher,
         looks: Looks,
         events: Option<EventFile>,
+        clock: LiveClock,
+        inbox: Inbox,
     ) -> Live<C> {
         Live {
             crew,
@@ -75,6 +81,8 @@ impl<C: Crew> Live<C> {
             looks,
             events,
             waiter: Waiter::default(),
+            clock,
+            inbox: Some(inbox),
             input: Vec::with_capacity(BATCH),
             output: Vec::with_capacity(4 * BATCH),
             lines: Vec::new(),
@@ -89,16 +97,17 @@ impl<C: Crew> Live<C> {
             if self.round()? {
                 self.waiter.busy();
                 rounds += 1;
-                if rounds < ROUNDS {
+                if rounds < ROUNDS && !self.is_asked() {
                     continue;
                 }
-            } else if self.waiter.spin() {
+            } else if !self.is_asked() && self.waiter.spin() {
                 // The loop has looked about a moment ago, or soon will.
                 continue;
-            } else {
+            } else if !self.is_asked() {
                 self.sleep()?;
             }
             rounds = 0;
+            self.answer();
             if self.looks.look(&mut self.ports, self.events.as_mut())? {
                 break;
             }
@@ -109,11 +118,25 @@ impl<C: Crew> Live<C> {
         Ok(())
     }
 
+    /// True while an answer is under way.
+    fn is_asked(&self) -> bool {
+        self.inbox.as_ref().is_some_and(Inbox::is_busy)
+    }
+
+    /// Answers what is asked, or a part of it.
+    fn answer(&mut self) {
+        if let Some(mut inbox) = self.inbox.take() {
+            inbox.answer(self);
+            self.inbox = Some(inbox);
+        }
+    }
+
     /// Sleeps until there is something to do.
     fn sleep(&mut self) -> Result<(), Failure> {
         let mut fds: Vec<BorrowedFd<'_>> = Vec::with_capacity(8);
         self.looks.descriptors(&mut fds);
         self.ports.descriptors(&mut fds);
+        fds.extend(self.inbox.as_ref().and_then(Inbox::descriptor));
         self.waiter
             .sleep(&fds, self.looks.until_next())
             .map_err(|error| Failure::outside(format!("can't wait for packets: {error}")))
@@ -196,5 +219,54 @@ impl<C: Crew> Live<C> {
     /// What came in by the ports, and what went out, in their order.
     pub(crate) fn counters(&self) -> (Vec<PortCounters>, Vec<PortCounters>) {
         (self.ports.came_in(), self.ports.went_out())
+    }
+}
+
+impl<C: Crew> Shows for Live<C> {
+    fn counts(&mut self) -> ThreadCounts {
+        let reports = match self.crew.runtimes() {
+            Some((runtimes, _)) => StageReport::alone(runtimes),
+            None => Vec::new(),
+        };
+        let pool = self.crew.pool();
+        ThreadCounts {
+            name: if reports.is_empty() {
+                "ports"
+            } else {
+                "chains"
+            }
+            .to_owned(),
+            reports,
+            frames: (pool.available() + pool.outstanding()) as u64,
+            frames_free: pool.available() as u64,
+            inputs: self.ports.came_in(),
+            outputs: self.ports.went_out(),
+            refused: self.dispatcher.refused,
+            idle: self.waiter.asleep(),
+        }
+    }
+
+    fn chains(&mut self) -> Option<Chains<'_>> {
+        let (runtimes, pool) = self.crew.runtimes()?;
+        Some(Chains {
+            runtimes,
+            pool,
+            output: &mut self.output,
+        })
+    }
+
+    fn take_events(&mut self) {
+        // Written with the next step; a failure of that ends the run.
+        if let Some((runtimes, _)) = self.crew.runtimes() {
+            for runtime in runtimes {
+                let log = runtime.events();
+                self.lines.extend_from_slice(log.lines());
+                log.clear();
+            }
+        }
+    }
+
+    fn now(&self) -> Option<Time> {
+        Some(self.clock.now())
     }
 }
