@@ -141,10 +141,8 @@ fn drive<C: Crew>(
         ports,
         Box::new(layer),
         Dispatcher::new(file),
-        Looks::new(signals, args.duration),
+        Looks::new(signals, args.duration, clock, inbox),
         events,
-        clock,
-        inbox,
     );
     let start = Instant::now();
     let mut ended = live.drive();

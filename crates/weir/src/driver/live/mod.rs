@@ -19,7 +19,7 @@ mod ports;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
-use weir_io::live::{LiveClock, Waiter};
+use weir_io::live::Waiter;
 use weir_io::port::PortCounters;
 use weir_packet::{Frame, Time};
 
@@ -51,9 +51,6 @@ pub(crate) struct Live<C> {
     pub(crate) looks: Looks,
     events: Option<EventFile>,
     waiter: Waiter,
-    clock: LiveClock,
-    /// Away while it is answered.
-    inbox: Option<Inbox>,
     // What a round needs, kept to save its allocation.
     input: Vec<Frame>,
     output: Vec<Frame>,
@@ -69,8 +66,6 @@ impl<C: Crew> Live<C> {
         dispatcher: Dispatcher,
         looks: Looks,
         events: Option<EventFile>,
-        clock: LiveClock,
-        inbox: Inbox,
     ) -> Live<C> {
         Live {
             crew,
@@ -81,8 +76,6 @@ impl<C: Crew> Live<C> {
             looks,
             events,
             waiter: Waiter::default(),
-            clock,
-            inbox: Some(inbox),
             input: Vec::with_capacity(BATCH),
             output: Vec::with_capacity(4 * BATCH),
             lines: Vec::new(),
@@ -120,14 +113,14 @@ impl<C: Crew> Live<C> {
 
     /// True while an answer is under way.
     fn is_asked(&self) -> bool {
-        self.inbox.as_ref().is_some_and(Inbox::is_busy)
+        self.looks.inbox.as_ref().is_some_and(Inbox::is_busy)
     }
 
     /// Answers what is asked, or a part of it.
     fn answer(&mut self) {
-        if let Some(mut inbox) = self.inbox.take() {
+        if let Some(mut inbox) = self.looks.inbox.take() {
             inbox.answer(self);
-            self.inbox = Some(inbox);
+            self.looks.inbox = Some(inbox);
         }
     }
 
@@ -136,7 +129,6 @@ impl<C: Crew> Live<C> {
         let mut fds: Vec<BorrowedFd<'_>> = Vec::with_capacity(8);
         self.looks.descriptors(&mut fds);
         self.ports.descriptors(&mut fds);
-        fds.extend(self.inbox.as_ref().and_then(Inbox::descriptor));
         self.waiter
             .sleep(&fds, self.looks.until_next())
             .map_err(|error| Failure::outside(format!("can't wait for packets: {error}")))
@@ -267,6 +259,6 @@ impl<C: Crew> Shows for Live<C> {
     }
 
     fn now(&self) -> Option<Time> {
-        Some(self.clock.now())
+        Some(self.looks.clock.now())
     }
 }
