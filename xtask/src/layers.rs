@@ -94,6 +94,19 @@ pub(crate) const LAYERS: [Layer; 12] = [
         // A function of its own has a state, whose traits zerocopy derives.
         others: Some(&["serde", "serde_json", "zerocopy"]),
     },
+    // Messages and nothing else: it knows no type of the parts below, so that
+    // neither binds the other.
+    Layer {
+        folder: "api",
+        own: &[],
+        others: Some(&[
+            "prost",
+            "protox",
+            "tonic",
+            "tonic-prost",
+            "tonic-prost-build",
+        ]),
+    },
     Layer {
         folder: "weir",
         own: &[
@@ -108,6 +121,7 @@ pub(crate) const LAYERS: [Layer; 12] = [
             "weir-sim",
             "weir-io",
             "weir-router",
+            "weir-api",
         ],
         others: None,
     },

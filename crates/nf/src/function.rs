@@ -200,6 +200,8 @@ pub enum CloseReason {
     Reused,
     /// weir stops.
     Shutdown,
+    /// An operator ended it.
+    Ended,
 }
 
 impl CloseReason {
@@ -212,6 +214,7 @@ impl CloseReason {
             CloseReason::Evicted => "evicted",
             CloseReason::Reused => "reused",
             CloseReason::Shutdown => "shutdown",
+            CloseReason::Ended => "ended",
         }
     }
 }

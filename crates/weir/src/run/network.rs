@@ -53,6 +53,7 @@ pub(super) fn layer(
     file: &ChainFile,
     sorted: &Sorted,
     seed: u64,
+    clock: LiveClock,
 ) -> Result<(Box<dyn Layer>, Vec<String>), Failure> {
     match &file.network {
         Network::Bump { .. } => Ok((Box::new(Bump::new(sorted.wires()?)), Vec::new())),
@@ -61,7 +62,7 @@ pub(super) fn layer(
             let mut warnings = Vec::new();
             let config = config(file, routing, sorted, seed, &mut warnings)?;
             let router = Router::new(&config).map_err(|error| Failure::chain(error.to_string()))?;
-            let layer = Routed::new(router, config.ports.len(), LiveClock::start());
+            let layer = Routed::new(router, config.ports.len(), clock);
             Ok((Box::new(layer), warnings))
         }
     }
