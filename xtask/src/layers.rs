@@ -16,7 +16,7 @@ pub(crate) struct Layer {
 }
 
 /// The layers, lowest first.
-pub(crate) const LAYERS: [Layer; 12] = [
+pub(crate) const LAYERS: [Layer; 13] = [
     Layer {
         folder: "packet",
         own: &[],

@@ -77,7 +77,15 @@ pub(super) fn run(
         runtimes.push(runtime);
     }
     let crew = Alone::new(pool, runtimes);
-    let ran = drive(args, file, sorted, signals()?, config.seed, crew, Vec::new())?;
+    let ran = drive(
+        args,
+        file,
+        sorted,
+        signals()?,
+        config.seed,
+        crew,
+        Vec::new(),
+    )?;
     let mut reports: Vec<_> = ran.crew.runtimes.iter().map(Runtime::report).collect();
     for (report, chain) in reports.iter_mut().zip(&file.chains) {
         pipeline::in_order_of(report, chain);
