@@ -220,7 +220,7 @@ fn what_the_kernel_drops_while_weir_stands_still_is_counted() {
             number(&summary, "/ports/in/0/packets"),
             number(&summary, "/ports/in/0/drops/kernel_dropped"),
         );
-        assert!(came > 1_000 && dropped > 1_000, "{kind}: {summary}");
+        assert!(came > 500 && dropped > 1_000, "{kind}: {summary}");
         // Besides, the kernel's own words with its neighbours.
         assert!(
             (20_000..20_100).contains(&(came + dropped)),
