@@ -8,6 +8,7 @@ mod network;
 mod report;
 mod traffic;
 
+use std::cell::Cell;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -57,6 +58,8 @@ const QUICK: Size = Size {
 struct Bench {
     group: Group,
     signals: EndSignals,
+    /// A signal has come.
+    stopped: Cell<bool>,
     folder: PathBuf,
     networks: u32,
     /// Ours go before all other programs of the machine.
@@ -85,6 +88,7 @@ impl Bench {
         Ok(Bench {
             signals: EndSignals::open().map_err(|error| error.to_string())?,
             group: Group::enter(),
+            stopped: Cell::new(false),
             folder,
             networks: 0,
             realtime,
@@ -95,7 +99,8 @@ impl Bench {
     fn sleep(&self, time: Duration) -> Result<(), String> {
         let end = Instant::now() + time;
         loop {
-            if self.signals.came() {
+            if self.stopped.get() || self.signals.came() {
+                self.stopped.set(true);
                 return Err(STOPPED.to_owned());
             }
             let left = end.saturating_duration_since(Instant::now());

@@ -249,7 +249,19 @@ mod tests {
         let of = |arm| values(&lines, arm, "load", ("flows", 50_000), "per_busy_second");
         let ratios = ratios(&of("kernel-thread"), &of("kernel-rps"));
         assert_eq!((ratios.least, ratios.most), (2.0, 2.0));
-        assert!(values(&lines, "kernel-rps", "load", ("flows", 1_000), "per_busy_second").is_empty());
-        assert_eq!(values(&lines, "kernel-rps", "tcp", ("", 0), "gigabits_per_s"), [9.0]);
+        assert!(
+            values(
+                &lines,
+                "kernel-rps",
+                "load",
+                ("flows", 1_000),
+                "per_busy_second"
+            )
+            .is_empty()
+        );
+        assert_eq!(
+            values(&lines, "kernel-rps", "tcp", ("", 0), "gigabits_per_s"),
+            [9.0]
+        );
     }
 }
