@@ -15,24 +15,27 @@ mod alone;
 mod layer;
 mod looks;
 mod ports;
+mod router;
 
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
 use weir_io::live::Waiter;
 use weir_io::port::PortCounters;
-use weir_packet::Frame;
+use weir_packet::{Frame, Time};
 
 use crate::exit::Failure;
 
 use super::crew::Crew;
 use super::dispatch::Dispatcher;
 use super::events::EventFile;
+use super::inbox::{Chains, Inbox, Shows, StageReport, ThreadCounts};
 
 pub(crate) use alone::Alone;
-pub(crate) use layer::{Bump, Departures, Layer};
+pub(crate) use layer::{Bump, Departures, Layer, LayerReport, Tap};
 pub(crate) use looks::Looks;
 pub(crate) use ports::{LivePorts, Way};
+pub(crate) use router::{Routed, RouterReport};
 
 /// Packets taken from a port at a time.
 pub(crate) const BATCH: usize = 64;
@@ -85,20 +88,23 @@ impl<C: Crew> Live<C> {
     /// go on.
     pub(crate) fn drive(&mut self) -> Result<(), Failure> {
         let mut rounds = 0;
+        self.tick()?;
         loop {
             if self.round()? {
                 self.waiter.busy();
                 rounds += 1;
-                if rounds < ROUNDS {
+                if rounds < ROUNDS && !self.is_asked() {
                     continue;
                 }
-            } else if self.waiter.spin() {
+            } else if !self.is_asked() && self.waiter.spin() {
                 // The loop has looked about a moment ago, or soon will.
                 continue;
-            } else {
+            } else if !self.is_asked() {
                 self.sleep()?;
             }
             rounds = 0;
+            self.tick()?;
+            self.answer();
             if self.looks.look(&mut self.ports, self.events.as_mut())? {
                 break;
             }
@@ -107,6 +113,19 @@ impl<C: Crew> Live<C> {
         while self.round()? && Instant::now() < end {}
         self.looks.end();
         Ok(())
+    }
+
+    /// True while an answer is under way.
+    fn is_asked(&self) -> bool {
+        self.looks.inbox.as_ref().is_some_and(Inbox::is_busy)
+    }
+
+    /// Answers what is asked, or a part of it.
+    fn answer(&mut self) {
+        if let Some(mut inbox) = self.looks.inbox.take() {
+            inbox.answer(self);
+            self.looks.inbox = Some(inbox);
+        }
     }
 
     /// Sleeps until there is something to do.
@@ -137,13 +156,35 @@ impl<C: Crew> Live<C> {
                     .arrived(number, pool, &mut self.input, &mut self.departures);
                 self.take();
                 self.step()?;
+                self.own();
             }
             received?;
         }
         if !found {
             found = self.step()?;
+            self.own();
         }
         Ok(found)
+    }
+
+    /// Has the layer do what is due.
+    fn tick(&mut self) -> Result<(), Failure> {
+        let pool = self.crew.pool();
+        self.layer.tick(pool, &mut self.departures);
+        self.ports.send(pool, &mut self.departures)?;
+        self.own();
+        Ok(())
+    }
+
+    /// Takes the layer's own packets through the chains, of one side at a time.
+    fn own(&mut self) {
+        loop {
+            self.layer.own(&mut self.input);
+            if self.input.is_empty() {
+                return;
+            }
+            self.take();
+        }
     }
 
     /// Hands packets to the chains that take them.
@@ -184,6 +225,7 @@ impl<C: Crew> Live<C> {
             result = self.step().map(drop);
         }
         let pool = self.crew.pool();
+        self.layer.close(pool);
         self.departures.clear(pool);
         pool.give_all(&mut self.output);
         result = result.and(self.ports.close(pool));
@@ -196,5 +238,54 @@ impl<C: Crew> Live<C> {
     /// What came in by the ports, and what went out, in their order.
     pub(crate) fn counters(&self) -> (Vec<PortCounters>, Vec<PortCounters>) {
         (self.ports.came_in(), self.ports.went_out())
+    }
+}
+
+impl<C: Crew> Shows for Live<C> {
+    fn counts(&mut self) -> ThreadCounts {
+        let reports = match self.crew.runtimes() {
+            Some((runtimes, _)) => StageReport::alone(runtimes),
+            None => Vec::new(),
+        };
+        let pool = self.crew.pool();
+        ThreadCounts {
+            name: if reports.is_empty() {
+                "ports"
+            } else {
+                "chains"
+            }
+            .to_owned(),
+            reports,
+            frames: (pool.available() + pool.outstanding()) as u64,
+            frames_free: pool.available() as u64,
+            inputs: self.ports.came_in(),
+            outputs: self.ports.went_out(),
+            refused: self.dispatcher.refused,
+            idle: self.waiter.asleep(),
+        }
+    }
+
+    fn chains(&mut self) -> Option<Chains<'_>> {
+        let (runtimes, pool) = self.crew.runtimes()?;
+        Some(Chains {
+            runtimes,
+            pool,
+            output: &mut self.output,
+        })
+    }
+
+    fn take_events(&mut self) {
+        // Written with the next step; a failure of that ends the run.
+        if let Some((runtimes, _)) = self.crew.runtimes() {
+            for runtime in runtimes {
+                let log = runtime.events();
+                self.lines.extend_from_slice(log.lines());
+                log.clear();
+            }
+        }
+    }
+
+    fn now(&self) -> Option<Time> {
+        Some(self.looks.clock.now())
     }
 }
