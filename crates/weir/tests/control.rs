@@ -66,7 +66,12 @@ fn a_socket_is_its_owners_alone_and_survives_whoever_connects() {
 
     // Bytes that are no HTTP/2, half a preface, silence, and gone at once.
     let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-    let hostile = [&[0xff; 4096][..], b"GET / HTTP/1.1\r\n\r\n", &preface[..9], b""];
+    let hostile = [
+        &[0xff; 4096][..],
+        b"GET / HTTP/1.1\r\n\r\n",
+        &preface[..9],
+        b"",
+    ];
     let mut open = Vec::new();
     for bytes in hostile.iter().cycle().take(40) {
         let mut stream = UnixStream::connect(&socket).expect("it listens");
@@ -81,7 +86,9 @@ fn a_socket_is_its_owners_alone_and_survives_whoever_connects() {
         let _ = stream.write_all(&[octet; 999]);
     }
     drop(open);
-    until("it can be asked still", || run(["stats", &socket]).code == 0);
+    until("it can be asked still", || {
+        run(["stats", &socket]).code == 0
+    });
 
     // A client that is killed while it watches.
     let mut watching = weir(["stats", &socket, "--watch", "0.1"])
@@ -103,31 +110,61 @@ fn a_socket_is_its_owners_alone_and_survives_whoever_connects() {
         let as_nobody = || {
             let program = env!("CARGO_BIN_EXE_weir");
             let args = ["--reuid=65534", "--clear-groups", program, "stats", &socket];
-            let ran = Command::new("setpriv").args(args).output().expect("setpriv is there");
-            (ran.status.success(), String::from_utf8_lossy(&ran.stderr).into_owned())
+            let ran = Command::new("setpriv")
+                .args(args)
+                .output()
+                .expect("setpriv is there");
+            (
+                ran.status.success(),
+                String::from_utf8_lossy(&ran.stderr).into_owned(),
+            )
         };
         let open = |path: &str, mode| {
             std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
         };
         let (answered, said) = as_nobody();
         assert!(!answered && said.contains("error: "), "{said}");
-        open(std::path::Path::new(&socket).parent().unwrap().to_str().unwrap(), 0o777);
+        open(
+            std::path::Path::new(&socket)
+                .parent()
+                .unwrap()
+                .to_str()
+                .unwrap(),
+            0o777,
+        );
         open(&socket, 0o666);
         let (answered, said) = as_nobody();
         assert!(!answered && said.contains("error: "), "{said}");
     }
 
     // Its place is taken while it lives, and free when it was killed.
-    let second = run(["run", &example("monitor.yaml"), "--in", "gen:packets=1", "--control", &socket]);
+    let second = run([
+        "run",
+        &example("monitor.yaml"),
+        "--in",
+        "gen:packets=1",
+        "--control",
+        &socket,
+    ]);
     assert_eq!(second.code, 1, "{}", second.err);
     assert!(second.err.contains("already listens") && second.err.contains("--control"));
     drop(first);
     let dead = run(["stats", &socket]);
     assert_eq!(dead.code, 1);
     assert!(dead.err.contains("can't ask the instance"), "{}", dead.err);
-    let third = run(["run", &example("monitor.yaml"), "--in", "gen:packets=1", "--control", &socket]);
+    let third = run([
+        "run",
+        &example("monitor.yaml"),
+        "--in",
+        "gen:packets=1",
+        "--control",
+        &socket,
+    ]);
     assert_eq!(third.code, 0, "{}", third.err);
-    assert!(!std::path::Path::new(&socket).exists(), "it goes with its run");
+    assert!(
+        !std::path::Path::new(&socket).exists(),
+        "it goes with its run"
+    );
 }
 
 fn rustix_is_root() -> bool {
@@ -142,12 +179,34 @@ fn bad_questions_are_refused_with_what_to_write() {
     let _weir = Generating::start(&example("monitor.yaml"), &["--control", &socket]);
     until("it can be asked", || run(["stats", &socket]).code == 0);
     for (args, code, part) in [
-        (&["flows", "-i", &socket, "prt", "80"][..], 2, "`prt` is not understood"),
-        (&["flows", "-i", &socket, "port", "80x"], 2, "`80x` is no port"),
+        (
+            &["flows", "-i", &socket, "prt", "80"][..],
+            2,
+            "`prt` is not understood",
+        ),
+        (
+            &["flows", "-i", &socket, "port", "80x"],
+            2,
+            "`80x` is no port",
+        ),
         (&["flows", "-i", &socket, "end", "("], 2, "here must be"),
-        (&["flows", "-i", &socket, "show", "999999999"], 1, "no open flow matches"),
-        (&["flows", "-i", &socket, "show", "tcp or udp"], 1, "several flows match"),
-        (&["flows", "-i", &socket, "end", "port", "1", "and", "port", "2"], 1, "no open flow matched"),
+        (
+            &["flows", "-i", &socket, "show", "999999999"],
+            1,
+            "no open flow matches",
+        ),
+        (
+            &["flows", "-i", &socket, "show", "tcp or udp"],
+            1,
+            "several flows match",
+        ),
+        (
+            &[
+                "flows", "-i", &socket, "end", "port", "1", "and", "port", "2",
+            ],
+            1,
+            "no open flow matched",
+        ),
         (&["stats", "no-such-weir"], 1, "no"),
         (&["top", &socket], 2, "for a terminal"),
     ] {
@@ -156,9 +215,22 @@ fn bad_questions_are_refused_with_what_to_write() {
         assert!(ran.err.contains(part), "{args:?}: {}", ran.err);
     }
     let chain = example("monitor.yaml");
-    let ran = run(["run", &chain, "--in", "gen:packets=1", "--runtimes", "2", "--control", &socket]);
+    let ran = run([
+        "run",
+        &chain,
+        "--in",
+        "gen:packets=1",
+        "--runtimes",
+        "2",
+        "--control",
+        &socket,
+    ]);
     assert_eq!(ran.code, 2);
-    assert!(ran.err.contains("--control can't be used with --runtimes"), "{}", ran.err);
+    assert!(
+        ran.err.contains("--control can't be used with --runtimes"),
+        "{}",
+        ran.err
+    );
 }
 
 #[test]
@@ -173,10 +245,16 @@ fn flows_of_runs_without_interfaces_are_found_shown_and_ended() {
             ran.code == 0 && number(&ran.json(), "/chains/monitor/flows/active") >= 900
         });
         let stats = ask(&["stats", &socket]);
-        assert_eq!(stats["threads"].as_array().unwrap().len(), threads, "{stats}");
+        assert_eq!(
+            stats["threads"].as_array().unwrap().len(),
+            threads,
+            "{stats}"
+        );
         assert!(number(&stats, "/ports/in/0/packets") > 0, "{stats}");
 
-        let all = ask(&["flows", "-i", &socket, "--sort", "packets", "--limit", "10000"]);
+        let all = ask(&[
+            "flows", "-i", &socket, "--sort", "packets", "--limit", "10000",
+        ]);
         let flows = all["flows"].as_array().unwrap();
         assert_eq!(number(&all, "/active"), flows.len() as u64);
         let packets: Vec<u64> = flows.iter().map(|flow| number(flow, "/packets")).collect();
@@ -213,7 +291,10 @@ fn scrape(address: &str) -> std::collections::BTreeMap<String, f64> {
     stream.read_to_string(&mut text).unwrap();
     let (head, body) = text.split_once("\r\n\r\n").expect("a head");
     assert!(head.starts_with("HTTP/1.1 200 OK"), "{head}");
-    assert!(head.contains("content-type: text/plain; version=0.0.4"), "{head}");
+    assert!(
+        head.contains("content-type: text/plain; version=0.0.4"),
+        "{head}"
+    );
     let mut values = std::collections::BTreeMap::new();
     let (mut current, mut seen) = (String::new(), Vec::new());
     for line in body.lines() {
@@ -225,18 +306,27 @@ fn scrape(address: &str) -> std::collections::BTreeMap<String, f64> {
         }
         if let Some(rest) = line.strip_prefix("# TYPE ") {
             let (name, kind) = rest.split_once(' ').unwrap();
-            assert_eq!((name, kind == "counter"), (&*current, name.ends_with("_total")));
+            assert_eq!(
+                (name, kind == "counter"),
+                (&*current, name.ends_with("_total"))
+            );
             assert!(["counter", "gauge"].contains(&kind), "{line}");
             continue;
         }
         let (series, value) = line.rsplit_once(' ').expect("a value");
         let name = series.split('{').next().unwrap();
         assert_eq!(name, current, "{line}");
-        if let Some(labels) = series.strip_prefix(name).filter(|labels| !labels.is_empty()) {
+        if let Some(labels) = series
+            .strip_prefix(name)
+            .filter(|labels| !labels.is_empty())
+        {
             assert!(labels.starts_with('{') && labels.ends_with("\"}"), "{line}");
         }
         let value: f64 = value.parse().expect("a number");
-        assert!(values.insert(series.to_owned(), value).is_none(), "{series} comes twice");
+        assert!(
+            values.insert(series.to_owned(), value).is_none(),
+            "{series} comes twice"
+        );
     }
     values
 }
@@ -258,8 +348,13 @@ fn metrics_are_well_formed_and_never_go_down() {
         let now = scrape(&address);
         for (series, value) in &before {
             let counter = series.split('{').next().unwrap().ends_with("_total");
-            let later = now.get(series).unwrap_or_else(|| panic!("{series} is gone"));
-            assert!(!counter || later >= value, "{series}: {value}, then {later}");
+            let later = now
+                .get(series)
+                .unwrap_or_else(|| panic!("{series} is gone"));
+            assert!(
+                !counter || later >= value,
+                "{series}: {value}, then {later}"
+            );
         }
         before = now;
     }
@@ -270,7 +365,11 @@ fn metrics_are_well_formed_and_never_go_down() {
         .sum();
     assert!(taken > 0.0);
     // What is no request for metrics is refused, and harms nothing.
-    for bytes in [&b"\xff\xff\xff\xff"[..], b"POST /metrics HTTP/1.1\r\nHost: x\r\n\r\n", b"G"] {
+    for bytes in [
+        &b"\xff\xff\xff\xff"[..],
+        b"POST /metrics HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"G",
+    ] {
         let mut stream = TcpStream::connect(&address).unwrap();
         let _ = stream.write_all(bytes);
     }
@@ -355,7 +454,10 @@ fn an_ended_flow_gives_its_port_back_and_stats_are_the_summary() {
     sent.join().unwrap();
     let flows = |words: &[&str]| ask(&[&["flows", "-i", &socket][..], words].concat());
     until("the flow is there", || {
-        number(&flows(&["client", "10.99.0.1", "and", "udp", "port", "9"]), "/matched") == 1
+        number(
+            &flows(&["client", "10.99.0.1", "and", "udp", "port", "9"]),
+            "/matched",
+        ) == 1
     });
     // It is found by its public name as well.
     let found = flows(&["host", "203.0.113.1"]);
@@ -364,7 +466,10 @@ fn an_ended_flow_gives_its_port_back_and_stats_are_the_summary() {
     assert_eq!(number(flow, "/client/port"), 4_000, "{flow}");
     assert!(!flow["aliases"].as_array().unwrap().is_empty(), "{flow}");
     until("the other is there", || {
-        number(&flows(&["ip6", "and", "client", "port", "4006"]), "/matched") == 1
+        number(
+            &flows(&["ip6", "and", "client", "port", "4006"]),
+            "/matched",
+        ) == 1
     });
     let leased = || number(&ask(&["stats", &socket]), "/chains/nat/flows/ports_leased");
     assert_eq!(leased(), 1);
@@ -388,7 +493,14 @@ fn an_ended_flow_gives_its_port_back_and_stats_are_the_summary() {
             number(&stats, &format!("/chains/nat/{field}")),
             number(&summary, &format!("/chains/nat/{field}")),
         );
-        assert!(then > 0 && then <= last && last - then < 20, "{field}: {then}, {last}");
+        assert!(
+            then > 0 && then <= last && last - then < 20,
+            "{field}: {then}, {last}"
+        );
     }
-    assert_eq!(number(&summary, "/chains/nat/flows/ended/ended"), 1, "{summary}");
+    assert_eq!(
+        number(&summary, "/chains/nat/flows/ended/ended"),
+        1,
+        "{summary}"
+    );
 }
