@@ -85,6 +85,27 @@ const OWN: &[(&str, &str)] = &[
 
 /// Reasons of functions, by their kinds.
 const OF_FUNCTIONS: &[(&str, &str, &str)] = &[
+    (
+        "ip-check",
+        "bad_checksum",
+        "The checksum of its IPv4 header is wrong.",
+    ),
+    (
+        "ip-check",
+        "ttl_zero",
+        "Its time to live, or hop limit, is 0.",
+    ),
+    (
+        "ip-check",
+        "martian_source",
+        "Its source address is one that no packet on a network can have.",
+    ),
+    (
+        "ip-check",
+        "bad_transport_checksum",
+        "The checksum of its TCP, UDP, SCTP or ICMP part is wrong.",
+    ),
+    ("ip-check", "bad_header", "Its IP header is damaged."),
     ("filter", "filtered", "An entry of `drop` matches it."),
     (
         "filter",
@@ -281,7 +302,7 @@ mod tests {
             for entry in std::fs::read_dir(format!("{io}/{folder}")).unwrap() {
                 let text = std::fs::read_to_string(entry.unwrap().path()).unwrap();
                 // Lists of reasons and counts are given to this function.
-                for list in text.split("dropped_for(&[").skip(1) {
+                for list in text.split("drops: PortCounters::dropped_for(&[").skip(1) {
                     let list = list.split("])").next().unwrap();
                     for name in list.split("(\"").skip(1) {
                         let name = name.split('"').next().unwrap();

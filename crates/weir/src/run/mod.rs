@@ -6,6 +6,7 @@ mod cluster_summary;
 mod input;
 mod line;
 mod live;
+mod network;
 mod pipeline;
 mod plan;
 mod player;
@@ -55,6 +56,7 @@ pub(crate) fn run(args: &Run, kinds: &[Kind]) -> Outcome {
     let ports = Ports::parse(&args.input, &args.out, &file, also)?;
     live::check(args, &ports)?;
     check_asked(args)?;
+    network::check(args, &file, &ports)?;
     let config = RuntimeConfig {
         seed,
         advise: weir_io::advise_large_pages,
