@@ -22,7 +22,7 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run packets through a chain
-    Run(Run),
+    Run(Box<Run>),
     /// What a running weir has counted
     Stats(Stats),
     /// What a running weir does, live on the terminal

@@ -42,7 +42,7 @@ pub(crate) fn drops(args: &Drops) -> Outcome {
         .iter()
         .filter(|reason| args.all || reason.packets > 0)
         .collect();
-    shown.sort_by(|a, b| b.packets.cmp(&a.packets));
+    shown.sort_by_key(|reason| std::cmp::Reverse(reason.packets));
     match args.output {
         Format::Json => {
             let all = shown.iter().map(|reason| {

@@ -201,6 +201,14 @@ const METRICS: &[Metric] = &[
     ),
 ];
 
+/// Labels of a port, its packets, bytes, and drops by reason.
+type OfPort = (
+    Vec<(&'static str, String)>,
+    u64,
+    u64,
+    Vec<(&'static str, u64)>,
+);
+
 /// The text, metric by metric.
 struct Text {
     text: String,
@@ -294,12 +302,7 @@ fn ports(text: &mut Text, asked: &Asked, counts: &Counts) {
         .zip(outputs)
         .map(|(p, c)| (p, "out", c));
     // A port may be named twice: then its counts are one.
-    let mut all: Vec<(
-        Vec<(&'static str, String)>,
-        u64,
-        u64,
-        Vec<(&'static str, u64)>,
-    )> = Vec::new();
+    let mut all: Vec<OfPort> = Vec::new();
     for (port, direction, counters) in inputs.chain(outputs) {
         let labels = vec![
             ("port", port.port.clone()),
