@@ -226,7 +226,8 @@ pub struct FrameMeta {
     pub next: u8,
     /// What the frame holds, between the stages of a plan.
     pub kind: FrameKind,
-    pub(crate) reserved: [u8; 1],
+    /// Traces that follow it, a bit each; 0 for none.
+    pub watched: u8,
 }
 
 const _: () = assert!(META_BYTES == 64, "metadata is one cache line");

@@ -40,6 +40,13 @@ const ENGINE: [&str; 9] = [
     "misplaced",
 ];
 
+impl EngineDrop {
+    /// As in the report.
+    pub(crate) fn name(self) -> &'static str {
+        ENGINE[self as usize]
+    }
+}
+
 /// Counts per reason.
 #[derive(Debug)]
 pub(crate) struct Reasons {

@@ -27,6 +27,7 @@ mod snapshot;
 mod stages;
 mod states;
 mod steer;
+pub mod watch;
 
 pub use audit::Lie;
 pub use classifier::Classifier;
