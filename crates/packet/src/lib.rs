@@ -18,6 +18,7 @@ pub mod arp;
 pub mod checksum;
 pub mod dissect;
 pub mod ethernet;
+pub mod filter;
 pub mod fragment;
 pub mod geneve;
 pub mod gre;
