@@ -45,6 +45,11 @@ impl EngineDrop {
     pub(crate) fn name(self) -> &'static str {
         ENGINE[self as usize]
     }
+
+    /// All of them.
+    pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+        ENGINE.into_iter()
+    }
 }
 
 /// Counts per reason.

@@ -32,7 +32,7 @@ pub mod watch;
 pub use audit::Lie;
 pub use classifier::Classifier;
 pub use report::{FlowReport, FunctionReport, Report};
-pub use runtime::{Runtime, RuntimeConfig, StageError};
+pub use runtime::{RunAtStart, Runtime, RuntimeConfig, StageError};
 pub use snapshot::SnapshotError;
 pub use stages::{Rest, Role};
 pub use states::FunctionState;

@@ -55,6 +55,26 @@ pub struct RuntimeConfig {
     /// What each function does is compared with its descriptor, packet by
     /// packet ([`Runtime::lies`]): for trying out, at many times the cost.
     pub audit: bool,
+    /// What is done with the runtime when it is made: arming watches.
+    pub at_start: Option<RunAtStart>,
+}
+
+/// Something to do with each runtime when it is made, wherever that is: it
+/// lives as long as the process.
+#[derive(Clone, Copy)]
+pub struct RunAtStart(&'static (dyn Fn(&mut Runtime) + Send + Sync));
+
+impl RunAtStart {
+    /// Keeps `action` for the life of the process.
+    pub fn of(action: impl Fn(&mut Runtime) + Send + Sync + 'static) -> RunAtStart {
+        RunAtStart(Box::leak(Box::new(action)))
+    }
+}
+
+impl core::fmt::Debug for RunAtStart {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("RunAtStart")
+    }
 }
 
 impl Default for RuntimeConfig {
@@ -68,6 +88,7 @@ impl Default for RuntimeConfig {
             follows: false,
             role: Role::Alone,
             audit: false,
+            at_start: None,
         }
     }
 }
@@ -400,6 +421,9 @@ impl Runtime {
         };
         if config.follows {
             runtime.world.attribute(config.event_bytes > 0);
+        }
+        if let Some(RunAtStart(action)) = config.at_start {
+            action(&mut runtime);
         }
         Ok(runtime)
     }

@@ -20,8 +20,8 @@ mod tap;
 mod trace;
 
 use weir_packet::{
-    Depth, FlowKey, Frame, FrameMeta, Headers, KeyOutcome, Malformed, PacketMemory, ParseOptions,
-    flow_key, frame_flags, parse_into,
+    Depth, Direction, FlowKey, Frame, FrameMeta, Headers, KeyOutcome, Malformed, PacketMemory,
+    ParseOptions, flow_key, frame_flags, parse_into,
 };
 
 pub use record::{FateTrace, FieldChange, FlowTrace, Made, PacketTrace, Step, StepVerdict};
@@ -46,9 +46,26 @@ pub struct Seen<'a> {
     pub headers: Option<&'a Headers>,
     /// The key that its headers make here.
     pub key: Option<FlowKey>,
-    /// The key of the flow it belongs to, where there is one: that of the
-    /// flow's first packet, whatever addresses this one carries.
-    pub flow: Option<FlowKey>,
+    /// The flow it belongs to, where that is open already.
+    pub flow: Option<SeenFlow>,
+    /// Name of the chain.
+    pub chain: &'a str,
+}
+
+/// The flow of a packet that is [`Seen`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SeenFlow {
+    /// Its key: that of its first packet, whatever addresses this one carries.
+    pub key: FlowKey,
+    /// The packet's direction, under that key.
+    pub direction: Direction,
+    /// The packet goes from client to server.
+    pub to_server: bool,
+    /// Number of the flow.
+    pub id: u64,
+    /// Where the connection stands: `open`, `answered`, `established`,
+    /// `closing` or `closed`.
+    pub phase: &'static str,
 }
 
 /// What a watch says when it was given something.
@@ -97,6 +114,15 @@ pub(crate) struct Watches {
     /// Packets of the burst at hand that the engine dropped, and why.
     dropped: Vec<(u8, Why)>,
     options: ParseOptions,
+}
+
+/// Every reason for which the engine itself may drop a packet, as in reports.
+pub fn engine_drops() -> impl Iterator<Item = String> {
+    let malformed = Malformed::ALL.iter();
+    let malformed = malformed.map(|fault| format!("malformed.{}", fault.reason()));
+    crate::drops::EngineDrop::names()
+        .map(str::to_owned)
+        .chain(malformed)
 }
 
 /// Why the engine itself drops a packet.
@@ -242,10 +268,17 @@ impl Runtime {
                 }
                 None => table.find(&key, key.hash(table.seed()), direction, side),
             };
-            match found {
-                Found::Flow(flow, _) => Some(table.flows.blocks.head(flow).key),
-                _ => None,
-            }
+            let Found::Flow(flow, direction) = found else {
+                return None;
+            };
+            let head = table.flows.blocks.head(flow);
+            Some(SeenFlow {
+                key: head.key,
+                direction,
+                to_server: direction == head.client_direction(),
+                id: head.id,
+                phase: trace::phase_name(head.phase()),
+            })
         });
         look(&Seen {
             meta,
@@ -253,6 +286,7 @@ impl Runtime {
             headers: readable.then_some(&headers),
             key: key.map(|(key, _)| key),
             flow,
+            chain: &self.chain,
         })
     }
 }

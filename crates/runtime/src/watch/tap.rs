@@ -11,8 +11,9 @@ use crate::stages::Kind;
 /// Where packets are copied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TapPoint {
-    /// Where they come into the chain, from one port or from all.
-    In(Option<u8>),
+    /// Where they come into the chain, from the ports with these numbers: bit
+    /// `n` is port `n`, all bits all ports.
+    In(u64),
     /// Where they leave the chain, on one side or on both; what functions made
     /// is among them.
     Out(Option<Side>),
@@ -197,7 +198,8 @@ impl Runtime {
             }
             self.offer(watches, memory, frame, None, |armed| {
                 armed.tap.points.iter().position(|point| {
-                    matches!(point, TapPoint::In(port) if port.is_none_or(|p| p == meta.port))
+                    matches!(point, TapPoint::In(ports)
+                        if *ports == u64::MAX || ports.checked_shr(meta.port.into()).unwrap_or(0) & 1 != 0)
                 })
             });
         }

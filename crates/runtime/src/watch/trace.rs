@@ -35,7 +35,7 @@ pub(super) struct Current {
     opened: u64,
     ended: [u64; CLOSE_REASONS.len()],
     /// Where its flow's connection stood.
-    phase: Option<Phase>,
+    phase: Option<&'static str>,
     start: u64,
     /// The runtime's own log, which counts only: another one stands in for it.
     quiet: Option<EventLog>,
@@ -112,9 +112,7 @@ impl Runtime {
         let (meta, bytes) = memory.read(frame);
         let read = look(bytes, meta.link, &watches.options);
         let phase = self.see(memory, frame, &watches.options, |seen| {
-            let (key, table) = (seen.flow?, self.table.as_ref()?);
-            let record = table.flows.find(&key, key.hash(table.seed()))?;
-            Some(table.flows.blocks.head(record).phase())
+            seen.flow.map(|flow| flow.phase)
         });
         let full = watches.tracers.iter().enumerate().any(|(slot, tracer)| {
             slots >> slot & 1 != 0 && tracer.as_ref().is_some_and(|t| t.is_full())
@@ -179,7 +177,7 @@ impl Runtime {
             is_new,
             to_server: place.direction == head.client_direction(),
             phase: (
-                current.phase.filter(|_| !is_new).map(phase_name),
+                current.phase.filter(|_| !is_new),
                 phase_name(Phase::from_u8(place.phase)),
             ),
         });
@@ -475,7 +473,7 @@ impl Watches {
     }
 }
 
-fn phase_name(phase: Phase) -> &'static str {
+pub(super) fn phase_name(phase: Phase) -> &'static str {
     match phase {
         Phase::Open => "open",
         Phase::Answered => "answered",
