@@ -3,8 +3,6 @@
 mod audit;
 mod cluster;
 mod cluster_summary;
-mod dispatch;
-mod events;
 mod input;
 mod line;
 mod live;
@@ -15,6 +13,7 @@ mod player;
 mod ports;
 mod summary;
 mod table;
+mod wires;
 mod workers;
 
 use std::path::Path;
@@ -30,8 +29,7 @@ use crate::exit::{Exit, Failure};
 use crate::{Outcome, chains, driver, output, seed};
 
 use audit::Audit;
-use dispatch::Dispatcher;
-use events::EventFile;
+use driver::{Dispatcher, EventFile};
 use input::Input;
 use onlook::Watched;
 pub(crate) use onlook::{Onlooker, input_names, port_places};
