@@ -19,6 +19,7 @@ mod fragments;
 pub mod harness;
 pub mod notes;
 mod open;
+mod open_flows;
 mod owner;
 mod report;
 mod runtime;
@@ -31,6 +32,7 @@ pub mod watch;
 
 pub use audit::Lie;
 pub use classifier::Classifier;
+pub use open_flows::{FlowName, OpenFlow, Remembered};
 pub use report::{FlowReport, FunctionReport, Report};
 pub use runtime::{RunAtStart, Runtime, RuntimeConfig, StageError};
 pub use snapshot::SnapshotError;
