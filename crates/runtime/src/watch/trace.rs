@@ -195,7 +195,7 @@ impl Runtime {
         Before {
             bytes: bytes.to_vec(),
             link: meta.link,
-            state: self.remembered(number),
+            state: self.state_shown(number),
             counters: self
                 .nodes
                 .get(number)
@@ -223,7 +223,7 @@ impl Runtime {
         };
         let kind = node.processor.descriptor();
         let (meta, bytes) = memory.read(frame);
-        let state = self.remembered(number);
+        let state = self.state_shown(number);
         let counters = node.counters.iter().zip(&before.counters);
         let counters = kind.counters.iter().zip(counters);
         let lines = self.world.events.lines().get(before.events..);
@@ -337,7 +337,7 @@ impl Runtime {
     }
 
     /// What function `number` remembers of the packet that is alone.
-    fn remembered(&self, number: usize) -> Vec<ShownField> {
+    fn state_shown(&self, number: usize) -> Vec<ShownField> {
         let fields = || -> Option<Vec<ShownField>> {
             let (table, node) = (self.table.as_ref()?, self.nodes.get(number)?);
             let node = node.same_as.and_then(|n| self.nodes.get(n)).unwrap_or(node);

@@ -33,7 +33,7 @@ use audit::Audit;
 use driver::{Dispatcher, EventFile};
 use input::Input;
 use onlook::Watched;
-pub(crate) use onlook::{Onlooker, input_names, port_places};
+pub(crate) use onlook::{Onlooker, input_names, places};
 use ports::{Also, Ports};
 use summary::{Ended, More, Summary};
 pub(crate) use table::thousands;

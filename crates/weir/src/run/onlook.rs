@@ -6,7 +6,7 @@ use weir_packet::Side;
 
 use crate::args::Run;
 use crate::exit::Failure;
-use crate::watch::PortPlace;
+use crate::watch::Places;
 
 use super::ports::{Also, Ports};
 
@@ -56,13 +56,13 @@ pub(crate) fn input_names(args: &Run, file: &ChainFile) -> Result<Vec<String>, F
     Ok(ports.inputs.into_iter().map(|port| port.name).collect())
 }
 
-/// The ports that the chains name, with the inputs behind each.
-pub(crate) fn port_places(args: &Run, file: &ChainFile) -> Result<Vec<PortPlace>, Failure> {
+/// Where taps of the run may be.
+pub(crate) fn places(args: &Run, file: &ChainFile) -> Result<Places, Failure> {
     let ports = ports_of(args, file)?;
     let inputs: Vec<(String, Side)> = ports
         .inputs
         .into_iter()
         .map(|port| (port.name, port.side))
         .collect();
-    Ok(PortPlace::of(file, &inputs))
+    Ok(Places::of(file, &inputs))
 }

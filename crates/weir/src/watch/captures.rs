@@ -18,7 +18,7 @@ use crate::{Outcome, chains, output, run, seed};
 use super::pcapng::{TapCapture, TapPacket, names_of};
 use super::tap::{LONGEST, TapSpec, Taps};
 use super::trace::{TraceSpec, Traces};
-use super::{convert, json, points, text};
+use super::{convert, told};
 
 /// `weir trace CHAIN --in …`.
 pub(super) fn trace(args: &TraceArgs, kinds: &[Kind]) -> Outcome {
@@ -49,15 +49,7 @@ pub(super) fn trace(args: &TraceArgs, kinds: &[Kind]) -> Outcome {
     };
     run::run_watched(&run, kinds, arm, &mut onlooker)?;
     let told = onlooker.told;
-    if traces.lost() > 0 {
-        let lost = traces.lost();
-        eprintln!(
-            "warning: {lost} parts of traces were lost: they came faster than they were told"
-        );
-    }
-    if told == 0 {
-        eprintln!("no packet matches");
-    }
+    say_told(told, traces.lost());
     Ok(Exit::Done)
 }
 
@@ -72,8 +64,8 @@ pub(super) fn tap(args: &TapArgs, kinds: &[Kind]) -> Outcome {
     let seed = args.captures.seed.unwrap_or_else(seed::random);
     let run = as_run(chain, &args.captures, seed)?;
     let file = chains::load(&run.chain, &run.templates, &run.set, seed, kinds)?;
-    let places = run::port_places(&run, &file)?;
-    let points = points::parse(point, &file, &places).map_err(Failure::usage)?;
+    let places = run::places(&run, &file)?;
+    let points = places.parse(point).map_err(Failure::usage)?;
     let mut taps = Taps::new(TapSpec {
         points: points.iter().map(|point| point.point.clone()).collect(),
         filter,
@@ -102,6 +94,18 @@ pub(super) fn tap(args: &TapArgs, kinds: &[Kind]) -> Outcome {
     };
     say_end(packets, &lost, gone);
     Ok(Exit::Done)
+}
+
+/// What a trace came to, on standard error, where it is not plain to see.
+pub(super) fn say_told(told: u64, lost: u64) {
+    if lost > 0 {
+        eprintln!(
+            "warning: {lost} parts of traces were lost: they came faster than they were told"
+        );
+    }
+    if told == 0 {
+        eprintln!("no packet has matched");
+    }
 }
 
 /// What a tap came to, on standard error.
@@ -197,18 +201,9 @@ impl Onlooker for TraceOnlooker<'_> {
         self.traces.take(|part| parts.push(part));
         for part in parts {
             let part = convert::packet(part, &self.ports);
-            use weir_api::v1::trace_fate::Fate;
-            self.waits -= i64::from(part.again || part.first_function > 0);
-            let fate = part.fate.as_ref().and_then(|fate| fate.fate.as_ref());
-            let goes_on = matches!(fate, Some(Fate::Turned(_) | Fate::Held(_) | Fate::Later(_)));
-            self.waits += i64::from(goes_on);
-            let text = match self.format {
-                Format::Json => json::line(&part),
-                Format::Text if self.told > 0 => format!("\n{}", text::packet(&part, self.full)),
-                Format::Text => text::packet(&part, self.full),
-            };
+            self.waits += super::waits(&part);
+            output::line(&told(&part, self.format, self.full, self.told > 0))?;
             self.told += 1;
-            output::line(&text)?;
         }
         // Those that wait may still have something to tell.
         Ok(!self.traces.is_full() || self.waits > 0)
@@ -236,6 +231,7 @@ impl<W: Write> Onlooker for TapOnlooker<'_, W> {
                 };
                 failed = capture.write(&packet).err();
             }
+            failed.is_none()
         });
         match failed {
             Some(error) if is_gone(&error) => Ok(false),

@@ -1,23 +1,24 @@
 //! Where a tap may be, by name.
 
+use weir_api::v1;
 use weir_graph::ChainFile;
 use weir_packet::Side;
 use weir_runtime::watch::{TapPoint, engine_drops};
 
 /// Ports of a run, as taps name them.
 #[derive(Clone, Debug)]
-pub(crate) struct PortPlace {
+struct PortPlace {
     /// Name in the chain.
-    pub(crate) name: String,
-    pub(crate) side: Side,
+    name: String,
+    side: Side,
     /// Numbers of the inputs behind it, as bits.
-    pub(crate) inputs: u64,
+    inputs: u64,
 }
 
 impl PortPlace {
     /// The ports that chains name, with the inputs (name and side, by number)
     /// that are behind each.
-    pub(crate) fn of(file: &ChainFile, inputs: &[(String, Side)]) -> Vec<PortPlace> {
+    fn of(file: &ChainFile, inputs: &[(String, Side)]) -> Vec<PortPlace> {
         let mut places: Vec<PortPlace> = Vec::new();
         for port in file.chains.iter().flat_map(|chain| &chain.ports) {
             if places.iter().any(|place| place.name == port.name) {
@@ -43,10 +44,45 @@ pub(crate) struct NamedPoint {
     pub(crate) description: String,
 }
 
-/// The points that a text names.
-pub(crate) fn parse(
+/// What taps of a run may name.
+#[derive(Clone, Debug)]
+pub(crate) struct Places {
+    ports: Vec<PortPlace>,
+    functions: Vec<String>,
+    reasons: Vec<String>,
+}
+
+impl Places {
+    /// Those of chains whose packets come from these inputs: name and side, by
+    /// number.
+    pub(crate) fn of(file: &ChainFile, inputs: &[(String, Side)]) -> Places {
+        Places {
+            ports: PortPlace::of(file, inputs),
+            functions: functions(file).map(str::to_owned).collect(),
+            reasons: reasons(file),
+        }
+    }
+
+    /// The same of a run that can be asked.
+    pub(crate) fn of_run(file: &ChainFile, inputs: &[v1::PortInfo]) -> Places {
+        let inputs = inputs.iter().map(|port| {
+            let outside = port.side == Side::Outside.name();
+            let side = if outside { Side::Outside } else { Side::Inside };
+            (port.name.clone(), side)
+        });
+        Places::of(file, &inputs.collect::<Vec<_>>())
+    }
+
+    /// The points that a text names.
+    pub(crate) fn parse(&self, text: &str) -> Result<Vec<NamedPoint>, String> {
+        parse(text, &self.functions, &self.reasons, &self.ports)
+    }
+}
+
+fn parse(
     text: &str,
-    file: &ChainFile,
+    functions: &[String],
+    known: &[String],
     ports: &[PortPlace],
 ) -> Result<Vec<NamedPoint>, String> {
     let named = |point, name: String, description: String| NamedPoint {
@@ -55,7 +91,6 @@ pub(crate) fn parse(
         description,
     };
     if let Some(reason) = text.strip_prefix("drops:") {
-        let known = reasons(file);
         let inner = |known: &String| {
             let rest = known.strip_prefix(reason);
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
@@ -101,7 +136,7 @@ pub(crate) fn parse(
             ),
         ));
     }
-    if functions(file).any(|function| function == name) {
+    if functions.iter().any(|function| function == name) {
         return Ok(both(
             named(
                 TapPoint::Before(name.to_owned()),
@@ -115,12 +150,12 @@ pub(crate) fn parse(
             ),
         ));
     }
-    let names = |names: Vec<&str>| names.join(", ");
+    let names = ports.iter().map(|port| port.name.as_str());
     Err(format!(
         "there is no point `{text}`: write a port ({}) or a function ({}), with `.in` or `.out` \
          for one half of it, `drops`, or `drops:REASON`",
-        names(ports.iter().map(|port| port.name.as_str()).collect()),
-        names(functions(file).collect()),
+        names.collect::<Vec<_>>().join(", "),
+        functions.join(", "),
     ))
 }
 

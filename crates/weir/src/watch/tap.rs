@@ -113,10 +113,9 @@ impl Taps {
         })
     }
 
-    /// The copies that engines have made since the last call. True where there
-    /// was one.
-    pub(crate) fn take(&mut self, mut each: impl FnMut(&Copied)) -> bool {
-        let before = self.taken;
+    /// The copies that engines have made since the last call, until `each` says
+    /// that it wants no more.
+    pub(crate) fn take(&mut self, mut each: impl FnMut(&Copied) -> bool) {
         let mut rings = self
             .shared
             .rings
@@ -127,14 +126,17 @@ impl Taps {
             // Not more than there is room for: all engines have their turn.
             for _ in 0..COPIES {
                 let Ok(copy) = ring.full.pop() else { break };
+                let mut more = true;
                 if most == 0 || self.taken < most {
                     self.taken += 1;
-                    each(&copy);
+                    more = each(&copy);
                 }
                 let _ = ring.empty.push(copy);
+                if !more {
+                    return;
+                }
             }
         }
-        self.taken > before
     }
 
     /// True where all packets that were asked for have been taken.
