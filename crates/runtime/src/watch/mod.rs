@@ -27,8 +27,11 @@ use weir_packet::{
 pub use record::{FateTrace, FieldChange, FlowTrace, Made, PacketTrace, Step, StepVerdict};
 pub use tap::{Comment, Tap, TapPoint, Tapped, Tapper};
 
-use crate::flows::Found;
+use weir_nf::host::Place;
+
+use crate::flows::{FlowTable, Found};
 use crate::runtime::Runtime;
+use crate::stages::Kind;
 
 /// Most traces of one runtime at a time: bits of a packet's mark.
 pub const MOST_TRACES: usize = 8;
@@ -259,8 +262,16 @@ impl Runtime {
             }
             _ => None,
         };
-        let flow = key.and_then(|(key, direction)| {
+        let flow = || {
             let (table, side) = (self.table.as_ref()?, meta.side);
+            if self.role == Kind::Later {
+                // Its first stage has looked it up.
+                let place = Place::of_carried(meta.place());
+                let live = (place.flow as usize) < table.flows.blocks.count()
+                    && table.flows.is_live(place.flow);
+                return live.then(|| seen_flow(table, place.flow, place.direction));
+            }
+            let (key, direction) = key?;
             let found = match &self.follow {
                 Some(follow) => {
                     let unit = follow.units.get(meta.unit)?;
@@ -268,25 +279,29 @@ impl Runtime {
                 }
                 None => table.find(&key, key.hash(table.seed()), direction, side),
             };
-            let Found::Flow(flow, direction) = found else {
-                return None;
-            };
-            let head = table.flows.blocks.head(flow);
-            Some(SeenFlow {
-                key: head.key,
-                direction,
-                to_server: direction == head.client_direction(),
-                id: head.id,
-                phase: trace::phase_name(head.phase()),
-            })
-        });
+            match found {
+                Found::Flow(flow, direction) => Some(seen_flow(table, flow, direction)),
+                _ => None,
+            }
+        };
         look(&Seen {
             meta,
             bytes,
             headers: readable.then_some(&headers),
             key: key.map(|(key, _)| key),
-            flow,
+            flow: flow(),
             chain: &self.chain,
         })
+    }
+}
+
+fn seen_flow(table: &FlowTable, flow: u32, direction: Direction) -> SeenFlow {
+    let head = table.flows.blocks.head(flow);
+    SeenFlow {
+        key: head.key,
+        direction,
+        to_server: direction == head.client_direction(),
+        id: head.id,
+        phase: trace::phase_name(head.phase()),
     }
 }

@@ -110,8 +110,8 @@ impl Runtime {
     ) {
         self.watching(|runtime, watches| {
             runtime.tap_after(watches, memory, frames, number, mask, made);
-            if let (Some(mut current), Some(before), Some(frame)) =
-                (watches.current.take(), before, frames.first())
+            if let (Some(before), Some(frame)) = (before, frames.first())
+                && let Some(mut current) = watches.current.take()
             {
                 runtime.after_step(watches, &mut current, memory, frame, number, before);
                 watches.current = Some(current);
@@ -176,7 +176,9 @@ impl Runtime {
                 }
             }
             runtime.tap_out(watches, memory, frames, found, fates);
-            if let (Some(mut current), Some(frame)) = (watches.current.take(), frames.first()) {
+            if let Some(frame) = frames.first()
+                && let Some(mut current) = watches.current.take()
+            {
                 runtime.trace_leave(watches, &mut current, memory, frame, found, fates);
                 watches.current = Some(current);
             }

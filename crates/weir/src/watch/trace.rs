@@ -45,6 +45,8 @@ pub(crate) struct Traces {
     shared: Arc<Shared>,
     /// Packets whose first part has come: port and number.
     known: HashSet<(u8, u64)>,
+    /// Later parts that were taken before their packets' first ones.
+    early: Vec<PacketTrace>,
 }
 
 impl Traces {
@@ -60,6 +62,7 @@ impl Traces {
                 rings: Mutex::new(Vec::new()),
             }),
             known: HashSet::new(),
+            early: Vec::new(),
         }
     }
 
@@ -82,6 +85,7 @@ impl Traces {
     /// What engines have seen since the last call: parts of packets, not more
     /// packets than were asked for.
     pub(crate) fn take(&mut self, mut each: impl FnMut(PacketTrace)) {
+        let before = std::mem::take(&mut self.early);
         let mut rings = self
             .shared
             .rings
@@ -91,12 +95,21 @@ impl Traces {
             while let Ok(trace) = ring.pop() {
                 let name = (trace.port, trace.sequence);
                 let first = trace.first_function == 0 && !trace.again;
-                let wanted = self.known.contains(&name)
-                    || first && (self.known.len() as u64) < self.shared.spec.packets;
-                if wanted {
+                if first && (self.known.len() as u64) < self.shared.spec.packets {
                     self.known.insert(name);
-                    each(trace);
                 }
+                if self.known.contains(&name) {
+                    each(trace);
+                } else if !first {
+                    self.early.push(trace);
+                }
+            }
+        }
+        // A first part was put before a later one, but perhaps into a ring that
+        // had been looked at already: it is known by now, or never will be.
+        for trace in before {
+            if self.known.contains(&(trace.port, trace.sequence)) {
+                each(trace);
             }
         }
     }
