@@ -129,7 +129,7 @@ fn a_flow_is_followed_through_nat_both_ways() {
     let parts = traced(&example("edge.yaml"), &[&words[..], &more].concat());
     let keys: BTreeSet<_> = parts
         .iter()
-        .map(|part| part["flow"]["key"].clone())
+        .map(|part| part["flow"]["key"].to_string())
         .collect();
     assert_eq!(keys.len(), 1, "{keys:?}");
     let from = |port: &str| parts.iter().filter(|part| part["port"] == port).count();
@@ -263,11 +263,11 @@ fn every_drop_is_tapped_with_its_reason() {
     for packet in tshark(&path, &["frame.interface_name"]) {
         *points.entry(packet[0].clone()).or_default() += 1;
     }
-    let nat = number(&summary, "/chains/edge/functions/1/packets");
+    let nat = number(&summary, "/nfs/nat44/packets");
     assert_eq!(points["nat44.in"], nat, "{points:?}");
     assert_eq!(
         points["nat44.out"],
-        nat - number(&summary, "/chains/edge/functions/1/dropped")
+        nat - number(&summary, "/nfs/nat44/dropped")
     );
     let (path, _) = tap("lan.in", &["-n", "7", "--snap-len", "60"]);
     let cut = tshark(&path, &["frame.cap_len", "frame.len"]);
@@ -502,6 +502,7 @@ fn who_is_slow_or_gone_holds_nothing_up() {
         .unwrap();
     slow.wait().unwrap();
     assert!(said.contains("packets tapped"), "{said}");
+    assert!(said.contains(" lost: the reader was too slow"), "{said}");
     // The places are free again.
     let deadline = Instant::now() + Duration::from_secs(20);
     loop {

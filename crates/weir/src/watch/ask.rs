@@ -127,6 +127,7 @@ async fn copy(
                     .and_then(|mut capture| capture.flush().map(|()| *place = Some(capture)))
             }
             (Some(What::Packets(tapped)), Some(capture)) => {
+                lost = tapped.lost_by_point;
                 let mut packets = tapped.packets.iter();
                 let written = packets.try_for_each(|packet| {
                     capture.write(&TapPacket {

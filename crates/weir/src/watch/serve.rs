@@ -309,7 +309,10 @@ async fn copy(
                 () = sender.closed() => return,
             }
         } else {
-            place.send(answer(What::Packets(v1::TappedPackets { packets })));
+            place.send(answer(What::Packets(v1::TappedPackets {
+                packets,
+                lost_by_point: taps.lost(),
+            })));
         }
     }
     let lost = taps.lost();
