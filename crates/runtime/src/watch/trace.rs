@@ -74,8 +74,9 @@ impl Runtime {
             if i > 0 {
                 return i;
             }
-            let again = memory.meta(&frames[0]).watched & slots != 0 && self.role != Kind::Later;
-            memory.meta_mut(&mut frames[0]).watched |= wanted;
+            let again = memory.meta(&frames[0]).watched() & slots != 0 && self.role != Kind::Later;
+            let marked = memory.meta(&frames[0]).watched() | wanted;
+            memory.meta_mut(&mut frames[0]).watch(marked);
             let current = self.begin_trace(watches, memory, &frames[0], wanted, again);
             watches.current = Some(Box::new(current));
             return 1;
@@ -86,7 +87,7 @@ impl Runtime {
     /// The traces that want a packet: those that follow it already, and those
     /// that ask for it.
     fn wanted(&self, watches: &mut Watches, memory: &PacketMemory, frame: &Frame, slots: u8) -> u8 {
-        let marked = memory.meta(frame).watched & slots;
+        let marked = memory.meta(frame).watched() & slots;
         // Only where packets come in is it asked.
         if self.role == Kind::Later || marked != 0 {
             return marked;
@@ -445,7 +446,7 @@ impl Watches {
     /// A held fragment of the traces in `slots` was given up.
     pub(super) fn give_up(&mut self, chain: &str, memory: &PacketMemory, frame: &Frame, why: Why) {
         let (meta, bytes) = memory.read(frame);
-        let slots = meta.watched & self.slots();
+        let slots = meta.watched() & self.slots();
         if slots == 0 {
             return;
         }

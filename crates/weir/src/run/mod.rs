@@ -6,6 +6,7 @@ mod cluster_summary;
 mod input;
 mod line;
 mod live;
+mod network;
 mod onlook;
 mod pipeline;
 mod plan;
@@ -74,6 +75,7 @@ fn run_with(
     };
     let ports = Ports::parse(&args.input, &args.out, &file, also)?;
     live::check(args, &ports)?;
+    network::check(args, &file, &ports)?;
     let config = RuntimeConfig {
         seed,
         advise: weir_io::advise_large_pages,
