@@ -66,22 +66,20 @@ impl Runtime {
         if slots == 0 {
             return frames.len();
         }
-        for i in 0..frames.len() {
-            let wanted = self.wanted(watches, memory, &frames[i], slots);
-            if wanted == 0 {
-                continue;
-            }
-            if i > 0 {
-                return i;
-            }
-            let again = memory.meta(&frames[0]).watched() & slots != 0 && self.role != Kind::Later;
-            let marked = memory.meta(&frames[0]).watched() | wanted;
-            memory.meta_mut(&mut frames[0]).watch(marked);
-            let current = self.begin_trace(watches, memory, &frames[0], wanted, again);
-            watches.current = Some(Box::new(current));
-            return 1;
-        }
-        frames.len()
+        let all = frames.iter().enumerate();
+        let mut asked = all.map(|(i, frame)| (i, self.wanted(watches, memory, frame, slots)));
+        let Some((i, wanted)) = asked.find(|(_, wanted)| *wanted != 0) else {
+            return frames.len();
+        };
+        let (0, Some(frame)) = (i, frames.first_mut()) else {
+            return i;
+        };
+        let marked = memory.meta(frame).watched();
+        let again = marked & slots != 0 && self.role != Kind::Later;
+        memory.meta_mut(frame).watch(marked | wanted);
+        let current = self.begin_trace(watches, memory, frame, wanted, again);
+        watches.current = Some(Box::new(current));
+        1
     }
 
     /// The traces that want a packet: those that follow it already, and those

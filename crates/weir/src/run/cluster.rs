@@ -26,6 +26,7 @@ use crate::driver::{Dispatcher, EventFile};
 /// Packets kept to be sent again where the path may lose some.
 const KEPT_ON_A_BAD_PATH: u32 = 16_384;
 
+#[allow(clippy::too_many_arguments)] // each is a part of the run
 pub(super) fn run(
     args: &Run,
     runtimes: u32,
