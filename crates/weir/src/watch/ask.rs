@@ -162,7 +162,7 @@ async fn copy(
     if !gone {
         match capture.finish(&lost) {
             Err(error) if is_gone(&error) => gone = true,
-            other => drop(other.map_err(unwritten)?),
+            other => _ = other.map_err(unwritten)?,
         }
     }
     say_end(packets, &lost, gone);

@@ -171,7 +171,7 @@ fn as_run(chain: &str, captures: &Captures, seed: u64) -> Result<Run, Failure> {
     match Args::try_parse_from(words) {
         Ok(Args {
             command: Command::Run(run),
-        }) => Ok(run),
+        }) => Ok(*run),
         Ok(_) => Err(Failure::usage("the options make no run")),
         Err(error) => {
             let text = error.to_string();

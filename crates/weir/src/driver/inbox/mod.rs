@@ -44,8 +44,9 @@ pub(crate) enum Question {
     Flows(FlowsQuestion, Reply<FlowsFound>),
     /// One flow with its states.
     Flow(FlowQuestion, Reply<Option<Box<StatesSeen>>>),
-    /// To end the flows that match: how many were.
-    End(Arc<Filter>, Reply<u64>),
+    /// To end the flows that match: how many were; `None` where the thread runs
+    /// no chain whose flows can be ended.
+    End(Arc<Filter>, Reply<Option<u64>>),
     /// To do something with each of its runtimes, at once: how many there are.
     Each(Arm, Reply<usize>),
 }
