@@ -86,6 +86,10 @@ impl Network {
                 "ip",
                 &["-n", &network.name(place), "link", "set", "lo", "up"],
             );
+            // Hosts speak IPv6 at once, not after they have asked for a second
+            // whether an address is taken.
+            let no_doubt = "net.ipv6.conf.default.accept_dad=0";
+            network.run(place, "sysctl", &["-q", "-w", no_doubt]);
         }
         network
     }

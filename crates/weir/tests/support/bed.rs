@@ -1,0 +1,409 @@
+//! A test bed of real programs: clients of several addresses, a web server, and
+//! weir between them.
+//!
+//! ```text
+//!   client ────────── inside  weir  outside ────────── server
+//!   10.0.0.11 … .14                              198.51.100.11
+//!   2001:db8:1::11 … ::14                        2001:db8:2::11
+//! ```
+//!
+//! The addresses are those of `examples/edge.yaml`: 203.0.113.80 and
+//! 2001:db8:80::80 are its balancer's, 203.0.113.1 its NAT's. As a bump weir has
+//! no address, and the hosts are each other's routers on the link between them
+//! (10.99.0.0/24, fd99::/64). Nobody has a neighbour that was not asked for.
+
+// Each test file uses a part of this.
+#![allow(dead_code)]
+
+use std::fmt::Write as _;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::network::{Cable, Network, Weir, must, try_run};
+use crate::support::{Folder, Ran, conserved, number, sum};
+
+/// Where the web is: the balancer's addresses, and the server's own.
+pub(crate) const WEB: [&str; 2] = ["203.0.113.80", "[2001:db8:80::80]"];
+pub(crate) const SERVER: [&str; 2] = ["198.51.100.11", "2001:db8:2::11"];
+/// How many addresses of each family the client has.
+pub(crate) const CLIENTS: usize = 4;
+
+/// The client's address of that number and family.
+pub(crate) fn client(number: usize, six: bool) -> String {
+    let last = 11 + number % CLIENTS;
+    match six {
+        false => format!("10.0.0.{last}"),
+        true => format!("2001:db8:1::{last}"),
+    }
+}
+
+/// False, and said aloud, where the test can't be: without root, or without one
+/// of the programs. Under CI, which installs them, a missing one fails the test.
+pub(crate) fn possible(programs: &[&str]) -> bool {
+    if !crate::network::possible() {
+        return false;
+    }
+    for program in programs {
+        if try_run("which", &[program]).is_err() {
+            assert!(std::env::var_os("CI").is_none(), "{program} is missing");
+            let text = format!("SKIPPED: {program} is missing\n");
+            let _ = std::io::Write::write_all(&mut std::io::stderr(), text.as_bytes());
+            return false;
+        }
+    }
+    true
+}
+
+/// True in nightly runs, which may take hours.
+pub(crate) fn nightly() -> bool {
+    std::env::var_os("WEIR_LONG_TESTS").is_some()
+}
+
+/// How weir is tied in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Xdp,
+    Packet,
+}
+
+impl Kind {
+    /// The port's text for an interface.
+    pub(crate) fn port(self, interface: &str) -> String {
+        match self {
+            Kind::Xdp => format!("xdp:{interface}"),
+            Kind::Packet => format!("af-packet:{interface}"),
+        }
+    }
+}
+
+/// The hosts. All of it goes when this is dropped.
+pub(crate) struct Bed {
+    pub(crate) network: Network,
+    pub(crate) folder: Folder,
+    kind: Kind,
+    web: Option<Child>,
+}
+
+impl Bed {
+    /// Hosts on the two sides of a bump.
+    pub(crate) fn bump(kind: Kind) -> Bed {
+        let network = Network::new(&Cable::default());
+        let ip = |place: &str, args: &str| {
+            let place = network.name(place);
+            let args = args.split(' ');
+            must(
+                "ip",
+                &["-n", &place].into_iter().chain(args).collect::<Vec<_>>(),
+            );
+        };
+        for number in 0..CLIENTS {
+            for six in [false, true] {
+                ip(
+                    "client",
+                    &format!("addr add {} dev lo", client(number, six)),
+                );
+            }
+        }
+        for address in SERVER {
+            ip("server", &format!("addr add {address} dev lo"));
+        }
+        ip(
+            "client",
+            &format!("route add default via 10.99.0.2 src {}", client(0, false)),
+        );
+        ip(
+            "client",
+            &format!("-6 route add default via fd99::2 src {}", client(0, true)),
+        );
+        ip(
+            "server",
+            &format!("route add default via 10.99.0.1 src {}", SERVER[0]),
+        );
+        ip(
+            "server",
+            &format!("-6 route add default via fd99::1 src {}", SERVER[1]),
+        );
+        Bed {
+            network,
+            folder: Folder::new(),
+            kind,
+            web: None,
+        }
+    }
+
+    /// Starts weir on the chain.
+    pub(crate) fn weir(&self, chain: &str, more: &[&str]) -> Weir {
+        let (inside, outside) = (self.kind.port("inside"), self.kind.port("outside"));
+        let ports = ["--in", &inside, "--out", &outside];
+        let weir = self.network.weir(chain, &[&ports, more].concat());
+        assert!(weir.said.contains("\nrunning"), "{}", weir.said);
+        weir
+    }
+
+    /// Runs a program on a host to its end: what it printed.
+    #[track_caller]
+    pub(crate) fn on(&self, host: &str, line: &str) -> String {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        self.network.run(host, words[0], &words[1..])
+    }
+
+    /// A program on a host, not yet started.
+    pub(crate) fn command(&self, host: &str, line: &str) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.network.name(host)]);
+        command.args(line.split_whitespace());
+        command.stdin(Stdio::null());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    /// Starts nginx, which serves [`Files`] on ports 80 and 443 (both of them
+    /// plain HTTP) and writes an access log. Its configuration, logs and
+    /// temporary files are in the bed's folder.
+    pub(crate) fn serve(&mut self) {
+        let root = self.folder.path("nginx");
+        for folder in ["", "/logs", "/temp", "/www"] {
+            std::fs::create_dir_all(format!("{root}{folder}")).unwrap();
+        }
+        let mut config = String::from(
+            "daemon off; master_process off; pid nginx.pid; error_log logs/error.log;\n\
+             events { worker_connections 4096; }\n\
+             http { access_log logs/access.log; sendfile on; reset_timedout_connection off;\n",
+        );
+        for way in ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"] {
+            let _ = writeln!(config, "{way}_temp_path temp/{way};");
+        }
+        config.push_str(
+            "server { listen 80 backlog=4096; listen [::]:80 backlog=4096; listen 443; listen [::]:443; root www; } }\n",
+        );
+        self.folder.write("nginx/nginx.conf", config);
+        let line = format!("nginx -p {root} -c nginx.conf -e logs/error.log");
+        self.web = Some(self.command("server", &line).spawn().expect("ip is there"));
+        let end = Instant::now() + Duration::from_secs(20);
+        while !self.on("server", "ss -Hltn sport = :80").contains("LISTEN") {
+            let log = std::fs::read_to_string(format!("{root}/logs/error.log"));
+            assert!(Instant::now() < end, "nginx does not start: {log:?}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Stops nginx.
+    pub(crate) fn stop_serving(&mut self) {
+        if let Some(mut web) = self.web.take() {
+            let _ = web.kill();
+            let _ = web.wait();
+        }
+    }
+
+    /// How many requests nginx has answered.
+    pub(crate) fn served(&self) -> u64 {
+        let log = std::fs::read_to_string(self.folder.path("nginx/logs/access.log"));
+        log.unwrap_or_default().lines().count() as u64
+    }
+
+    /// No neighbour of the hosts was told to them.
+    pub(crate) fn assert_neighbours_were_found(&self) {
+        for host in ["client", "server"] {
+            let neighbours = self.on(host, "ip neigh show");
+            assert!(!neighbours.contains("PERMANENT"), "{host}: {neighbours}");
+            let found = |line: &str| line.contains("lladdr") && line.contains("dev eth0");
+            let four = neighbours
+                .lines()
+                .filter(|line| found(line) && line.contains('.'));
+            let six = neighbours
+                .lines()
+                .filter(|line| found(line) && !line.contains('.'));
+            assert!(
+                four.count() >= 1 && six.count() >= 1,
+                "{host}: {neighbours}"
+            );
+        }
+    }
+
+    /// A count that the kernel keeps of a host's `eth0`, such as `tx_packets`.
+    pub(crate) fn count(&self, host: &str, what: &str) -> u64 {
+        let path = format!("cat /sys/class/net/eth0/statistics/{what}");
+        self.on(host, &path).trim().parse().expect("a number")
+    }
+
+    /// What the hosts have sent and got, `[client, server]`.
+    pub(crate) fn counts(&self) -> Counts {
+        let of = |what: &str| ["client", "server"].map(|host| self.count(host, what));
+        Counts {
+            sent: of("tx_packets"),
+            got: of("rx_packets"),
+        }
+    }
+}
+
+impl Drop for Bed {
+    fn drop(&mut self) {
+        self.stop_serving();
+    }
+}
+
+/// Packets that went out of the hosts' interfaces and came in, `[client, server]`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Counts {
+    pub(crate) sent: [u64; 2],
+    pub(crate) got: [u64; 2],
+}
+
+/// What a run has counted agrees with itself and with what the hosts sent and
+/// got from `before` to `after`.
+///
+/// `strangers`: packets that weir may have seen before or after those counts were
+/// taken (the hosts have words with their neighbours whenever they like).
+#[track_caller]
+pub(crate) fn assert_balanced(ran: &Ran, before: Counts, after: Counts, strangers: u64) -> Value {
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let summary = ran.json();
+    conserved(&summary);
+    assert_eq!(number(&summary, "/held"), 0, "{summary}");
+    for chain in summary["chains"].as_object().expect("chains").values() {
+        for left in ["active", "aliases", "units", "ports_leased"] {
+            assert_eq!(
+                number(chain, &format!("/flows/{left}")),
+                0,
+                "{left}: {chain}"
+            );
+        }
+    }
+    for side in [0, 1] {
+        let (sent, got) = (
+            after.sent[side] - before.sent[side],
+            after.got[side] - before.got[side],
+        );
+        let came = number(&summary, &format!("/ports/in/{side}/packets"))
+            + sum(&summary, &format!("/ports/in/{side}/drops"))
+            + counted(
+                &summary,
+                &format!("/ports/in/{side}/noticed/interface_dropped"),
+            );
+        let left = number(&summary, &format!("/ports/out/{side}/packets"));
+        assert!(
+            sent.abs_diff(came) <= strangers,
+            "{side}: sent {sent}, came {came}: {summary:#}"
+        );
+        assert!(
+            got.abs_diff(left) <= strangers,
+            "{side}: got {got}, left {left}: {summary:#}"
+        );
+    }
+    summary
+}
+
+/// A number of the summary that is left out where it is 0.
+pub(crate) fn counted(summary: &Value, pointer: &str) -> u64 {
+    summary
+        .pointer(pointer)
+        .and_then(Value::as_u64)
+        .unwrap_or(0)
+}
+
+/// Files of mixed sizes, from 1 octet on, that nginx serves.
+pub(crate) struct Files {
+    folder: String,
+    sizes: Vec<usize>,
+}
+
+impl Files {
+    /// Writes them: sizes up to `largest`, so that each power of two has about
+    /// as many files as the next.
+    pub(crate) fn new(bed: &Bed, largest: usize) -> Files {
+        let folder = bed.folder.path("nginx/www");
+        std::fs::create_dir_all(&folder).unwrap();
+        let mut sizes = Vec::new();
+        let mut size = 1usize;
+        while size < largest {
+            sizes.extend([size, size + size / 3]);
+            size *= 2;
+        }
+        for &size in &sizes {
+            std::fs::write(format!("{folder}/{size}"), content(size)).unwrap();
+        }
+        Files { folder, sizes }
+    }
+}
+
+/// Octets that depend on their place and on the size of the whole.
+pub(crate) fn content(size: usize) -> Vec<u8> {
+    let mut state = (size as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut bytes = Vec::with_capacity(size + 8);
+    while bytes.len() < size {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        bytes.extend(state.to_le_bytes());
+    }
+    bytes.truncate(size);
+    bytes
+}
+
+/// Curls at work, several at once.
+pub(crate) struct Downloads {
+    curls: Vec<(Child, String)>,
+    wanted: Vec<(String, String)>,
+}
+
+impl Downloads {
+    /// Starts `count` downloads of the files in turn: from all of the client's
+    /// addresses, by IPv4 and IPv6, half of them with a connection for each.
+    pub(crate) fn start(bed: &Bed, files: &Files, count: usize) -> Downloads {
+        let mut downloads = Downloads {
+            curls: Vec::new(),
+            wanted: Vec::new(),
+        };
+        let curls = 2 * CLIENTS;
+        for curl in 0..curls {
+            let (six, number) = (curl % 2 == 1, curl / 2);
+            let mut config = format!("interface = {}\n", client(number, six));
+            if number % 2 == 1 {
+                config.push_str("header = \"Connection: close\"\n");
+            }
+            for place in (curl..count).step_by(curls) {
+                // Neighbours in the list differ in size by much.
+                let size = files.sizes[place * 7 % files.sizes.len()];
+                let got = bed.folder.path(&format!("got-{place}"));
+                let url = format!("http://{}/{size}", WEB[usize::from(six)]);
+                let _ = write!(config, "url = {url}\noutput = {got}\n");
+                downloads
+                    .wanted
+                    .push((got, format!("{}/{size}", files.folder)));
+            }
+            let name = format!("curl-{curl}");
+            let path = bed.folder.write(&name, config);
+            // No --retry: what fails has failed.
+            let line = format!(
+                "curl --silent --show-error --fail --globoff --max-time 120 --parallel --parallel-max 3 --config {path}"
+            );
+            let child = bed.command("client", &line).spawn().expect("ip is there");
+            downloads.curls.push((child, line));
+        }
+        downloads
+    }
+
+    /// Waits until all are done: what failed, and what came wrong.
+    pub(crate) fn wait(self) -> Vec<String> {
+        let mut wrong = Vec::new();
+        for (curl, line) in self.curls {
+            let output = curl.wait_with_output().expect("it is ours");
+            if !output.status.success() {
+                let said = String::from_utf8_lossy(&output.stderr).into_owned();
+                wrong.push(format!("{line}: {said}"));
+            }
+        }
+        for (got, file) in self.wanted {
+            let right = std::fs::read(&file).expect("a file of ours");
+            match std::fs::read(&got) {
+                Ok(bytes) if bytes == right => {}
+                Ok(bytes) => wrong.push(format!("{got}: {} octets, not {file}", bytes.len())),
+                Err(error) => wrong.push(format!("{got}: {error}")),
+            }
+            let _ = std::fs::remove_file(&got);
+        }
+        wrong
+    }
+}
