@@ -80,10 +80,27 @@ impl Kind {
 
 /// The hosts. All of it goes when this is dropped.
 pub(crate) struct Bed {
+    web: Option<Program>,
+    kind: Kind,
     pub(crate) network: Network,
     pub(crate) folder: Folder,
-    kind: Kind,
-    web: Option<Child>,
+}
+
+/// A program that runs on a host; it goes when this is dropped.
+pub(crate) struct Program(Child);
+
+impl Program {
+    /// Waits until it ends by itself.
+    pub(crate) fn wait(mut self) {
+        let _ = self.0.wait();
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 impl Bed {
@@ -159,6 +176,13 @@ impl Bed {
         command
     }
 
+    /// Starts a program on a host.
+    pub(crate) fn start(&self, host: &str, line: &str) -> Program {
+        let mut command = self.command(host, line);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        Program(command.spawn().expect("ip is there"))
+    }
+
     /// Starts nginx, which serves [`Files`] on ports 80 and 443 (both of them
     /// plain HTTP) and writes an access log. Its configuration, logs and
     /// temporary files are in the bed's folder.
@@ -180,21 +204,27 @@ impl Bed {
         );
         self.folder.write("nginx/nginx.conf", config);
         let line = format!("nginx -p {root} -c nginx.conf -e logs/error.log");
-        self.web = Some(self.command("server", &line).spawn().expect("ip is there"));
+        self.web = Some(self.start("server", &line));
+        self.wait_for_listener("server", 80);
+    }
+
+    /// Waits until a program listens on a TCP port of a host.
+    #[track_caller]
+    pub(crate) fn wait_for_listener(&self, host: &str, port: u16) {
         let end = Instant::now() + Duration::from_secs(20);
-        while !self.on("server", "ss -Hltn sport = :80").contains("LISTEN") {
-            let log = std::fs::read_to_string(format!("{root}/logs/error.log"));
-            assert!(Instant::now() < end, "nginx does not start: {log:?}");
+        let look = format!("ss -Hltn sport = :{port}");
+        while !self.on(host, &look).contains("LISTEN") {
+            assert!(
+                Instant::now() < end,
+                "nobody listens on {port} at the {host}"
+            );
             std::thread::sleep(Duration::from_millis(20));
         }
     }
 
     /// Stops nginx.
     pub(crate) fn stop_serving(&mut self) {
-        if let Some(mut web) = self.web.take() {
-            let _ = web.kill();
-            let _ = web.wait();
-        }
+        self.web = None;
     }
 
     /// How many requests nginx has answered.
@@ -235,12 +265,6 @@ impl Bed {
             sent: of("tx_packets"),
             got: of("rx_packets"),
         }
-    }
-}
-
-impl Drop for Bed {
-    fn drop(&mut self) {
-        self.stop_serving();
     }
 }
 

@@ -4,6 +4,9 @@
 //!   client (10.99.0.1, fd99::1) ── weir ── server (10.99.0.2, fd99::2)
 //! ```
 
+// Each test file uses a part of this.
+#![allow(dead_code)]
+
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::IpAddr;
