@@ -16,12 +16,17 @@
 #![allow(dead_code)]
 
 use std::fmt::Write as _;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::network::{Cable, Network, Weir, must, try_run};
+use crate::network::{Cable, Network, Weir, at, must, try_run};
 use crate::support::{Folder, Ran, conserved, number, sum};
 
 /// Where the web is: the balancer's addresses, and the server's own.
@@ -159,6 +164,24 @@ impl Bed {
         weir
     }
 
+    /// Pings the server's own addresses until each has answered `count` times in a
+    /// row, for a bounded time.
+    #[track_caller]
+    pub(crate) fn ping(&self, count: u32) {
+        let client = self.network.name("client");
+        let count = count.to_string();
+        for to in SERVER {
+            let args = [
+                "netns", "exec", &client, "ping", "-n", "-q", "-i", "0.02", "-W", "1", "-c",
+                &count, to,
+            ];
+            let end = Instant::now() + Duration::from_secs(20);
+            while let Err(why) = try_run("ip", &args) {
+                assert!(Instant::now() < end, "{to} does not answer: {why}");
+            }
+        }
+    }
+
     /// Runs a program on a host to its end: what it printed.
     #[track_caller]
     pub(crate) fn on(&self, host: &str, line: &str) -> String {
@@ -183,8 +206,7 @@ impl Bed {
         Program(command.spawn().expect("ip is there"))
     }
 
-    /// Starts nginx, which serves [`Files`] on ports 80 and 443 (both of them
-    /// plain HTTP) and writes an access log. Its configuration, logs and
+    /// Starts nginx, which serves [`Files`] on port 80 and writes an access log. Its configuration, logs and
     /// temporary files are in the bed's folder.
     pub(crate) fn serve(&mut self) {
         let root = self.folder.path("nginx");
@@ -200,7 +222,7 @@ impl Bed {
             let _ = writeln!(config, "{way}_temp_path temp/{way};");
         }
         config.push_str(
-            "server { listen 80 backlog=4096; listen [::]:80 backlog=4096; listen 443; listen [::]:443; root www; } }\n",
+            "server { listen 80 backlog=4096; listen [::]:80 backlog=4096; root www; } }\n",
         );
         self.folder.write("nginx/nginx.conf", config);
         let line = format!("nginx -p {root} -c nginx.conf -e logs/error.log");
@@ -430,4 +452,94 @@ impl Downloads {
         }
         wrong
     }
+}
+
+/// A TCP connection over which small messages go to and fro for as long as it is
+/// not ended.
+pub(crate) struct Talk {
+    rounds: Arc<AtomicU64>,
+    over: Arc<AtomicBool>,
+    why: Arc<Mutex<String>>,
+    client: JoinHandle<()>,
+}
+
+impl Talk {
+    /// Starts one between the client and port 443 of the server's own address of a
+    /// family, and waits until it is under way. A message that is not answered for
+    /// 20 s ends it.
+    pub(crate) fn start(bed: &Bed, six: bool) -> Talk {
+        let (ready, is_ready) = mpsc::channel();
+        let address = at(SERVER[usize::from(six)], 443);
+        bed.network.spawn("server", move || {
+            let listener = TcpListener::bind(address).expect("the port is free");
+            ready.send(()).expect("the test waits");
+            let (mut stream, _) = listener.accept().expect("a client");
+            let mut message = [0; 8];
+            while stream.read_exact(&mut message).is_ok() && stream.write_all(&message).is_ok() {}
+        });
+        is_ready.recv().expect("the server starts");
+        let (rounds, over) = (
+            Arc::new(AtomicU64::new(0)),
+            Arc::new(AtomicBool::new(false)),
+        );
+        let (count, end) = (rounds.clone(), over.clone());
+        let why = Arc::new(Mutex::new(String::new()));
+        let said = why.clone();
+        let client = bed.network.spawn("client", move || {
+            if let Err(error) = talk(address, &count, &end) {
+                *said.lock().expect("no panic") = format!("{address}: {error}");
+            }
+        });
+        let talk = Talk {
+            rounds,
+            over,
+            why,
+            client,
+        };
+        talk.goes_on();
+        talk
+    }
+
+    /// Waits until it has gone on from here, for a bounded time.
+    #[track_caller]
+    pub(crate) fn goes_on(&self) {
+        let wanted = self.rounds.load(Ordering::Relaxed) + 20;
+        let end = Instant::now() + Duration::from_secs(25);
+        while self.rounds.load(Ordering::Relaxed) < wanted {
+            let why = self.why.lock().expect("no panic").clone();
+            assert_eq!(why, "", "the connection has ended");
+            assert!(Instant::now() < end, "the connection hangs");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Ends it: how many messages were answered, all of them rightly.
+    #[track_caller]
+    pub(crate) fn end(self) -> u64 {
+        self.over.store(true, Ordering::Relaxed);
+        self.client.join().expect("no panic");
+        assert_eq!(*self.why.lock().expect("no panic"), "");
+        self.rounds.load(Ordering::Relaxed)
+    }
+}
+
+/// The client's end of a talk: until it is told to end, or a message is not answered.
+fn talk(address: SocketAddr, rounds: &AtomicU64, over: &AtomicBool) -> std::io::Result<()> {
+    let patience = Duration::from_secs(20);
+    let mut stream = TcpStream::connect_timeout(&address, patience)?;
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(patience))?;
+    while !over.load(Ordering::Relaxed) {
+        let (message, mut answer) = (rounds.load(Ordering::Relaxed).to_be_bytes(), [0; 8]);
+        stream.write_all(&message)?;
+        stream.read_exact(&mut answer)?;
+        if answer != message {
+            return Err(std::io::Error::other(format!(
+                "{answer:?} answers {message:?}"
+            )));
+        }
+        rounds.fetch_add(1, Ordering::Relaxed);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Ok(())
 }

@@ -297,6 +297,20 @@ impl Weir {
         }
     }
 
+    /// Waits until it is gone, whatever killed it.
+    pub(crate) fn gone(mut self) {
+        let _ = self.child.wait();
+    }
+
+    /// Octets of memory that it has in use.
+    pub(crate) fn memory(&self) -> u64 {
+        let path = format!("/proc/{}/status", self.child.id());
+        let text = std::fs::read_to_string(path).expect("it runs");
+        let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let words = line.and_then(|line| line.split_whitespace().next());
+        1_024 * words.and_then(|n| n.parse::<u64>().ok()).expect("a number")
+    }
+
     /// Seconds of processor time that it has used.
     pub(crate) fn processor_time(&self) -> f64 {
         let path = format!("/proc/{}/stat", self.child.id());
