@@ -76,15 +76,20 @@ pub struct Remembered {
     /// Rule that decided; all ones for the default.
     rule: u16,
     verdict: u8,
-    /// 1: the verdict is on the connection as its server opened it.
-    turned: u8,
+    /// [`TURNED`], [`PASSED`].
+    flags: u8,
 }
+
+/// The verdict is on the connection as its server opened it.
+const TURNED: u8 = 1;
+/// Packets have passed under older rules.
+const PASSED: u8 = 2;
 
 impl Remembered {
     /// Whether a packet comes from the end that the verdict takes for the
     /// client.
     fn from_client(&self, flow: &FlowInfo<'_>) -> bool {
-        flow.to_server() != (self.turned == 1)
+        flow.to_server() != (self.flags & TURNED != 0)
     }
 }
 
@@ -133,7 +138,7 @@ impl Firewall {
     fn facts(&self, packet: &Packet<'_>, flow: &FlowInfo<'_>, known: Option<&Remembered>) -> Facts {
         let headers = packet.headers();
         let to_server = known.map_or(flow.to_server(), |known| known.from_client(flow));
-        let turned = known.is_some_and(|known| known.turned == 1);
+        let turned = known.is_some_and(|known| known.flags & TURNED != 0);
         let known = known.is_some();
         let mut facts = packet_facts(packet);
         facts.state = if known {
@@ -195,7 +200,9 @@ impl Firewall {
             generation: self.generation,
             rule: DEFAULT_RULE,
             verdict: verdict_of(self.settings.default),
-            turned: known.map_or(0, |known| known.turned),
+            flags: known.map_or(0, |known| {
+                known.flags | if known.verdict == ACCEPT { PASSED } else { 0 }
+            }),
         };
         let (name, log) = match self.find(&facts) {
             Some((index, rule)) => {
@@ -322,6 +329,7 @@ impl Firewall {
     fn opens(&self, packet: &Packet<'_>, flow: &mut Flow<'_, Self>, cx: &mut Context<'_>) -> bool {
         let headers = packet.headers();
         if flow.state.generation != self.generation
+            || flow.state.flags & PASSED != 0
             || flow.state.from_client(&flow.info)
             || headers.flags.contains(HeaderFlags::ICMP_ERROR)
             || headers.is_later_fragment()
@@ -348,7 +356,7 @@ impl Firewall {
         }
         flow.state.rule = index;
         flow.state.verdict = ACCEPT;
-        flow.state.turned ^= 1;
+        flow.state.flags ^= TURNED;
         true
     }
 
@@ -517,7 +525,7 @@ impl NetworkFunction for Firewall {
                 generation: UNDECIDED,
                 rule: DEFAULT_RULE,
                 verdict: DROP,
-                turned: 0,
+                flags: 0,
             });
         }
         Ok(self.decide(packet, flow, None, cx))
