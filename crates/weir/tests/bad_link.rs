@@ -68,7 +68,7 @@ fn attacks(bed: &Bed, each: usize) -> Vec<u16> {
     let threads: Vec<_> = (0..4)
         .map(|thread| {
             bed.network.spawn("client", move || {
-                let server = ["203.0.113.80:80", "[2001:db8:80::80]:80"][thread % 2];
+                let server = ["203.0.113.80:80", "[fd00:9::80]:80"][thread % 2];
                 let server: SocketAddr = server.parse().expect("an address");
                 let attack = |_| attack(server).unwrap_or_else(|why| panic!("{server}: {why}"));
                 (0..each).map(attack).collect::<Vec<u16>>()

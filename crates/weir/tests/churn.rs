@@ -41,7 +41,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 fn server(number: usize, six: bool) -> String {
     match six {
         false => format!("198.51.100.{}", 11 + number),
-        true => format!("2001:db8:2::{}", 11 + number),
+        true => format!("fd00:2::{}", 11 + number),
     }
 }
 

@@ -73,13 +73,7 @@ fn connections_outlive_links_that_flap_and_change() {
         moment(100);
         bed.on("server", "ip link set eth0 up");
         bed.on("server", "ip addr replace fd99::2/64 dev eth0 nodad");
-        for (family, via, number) in [("-4", "10.99.0.1", 0), ("-6", "fd99::1", 1)] {
-            let src = SERVER[number];
-            bed.on(
-                "server",
-                &format!("ip {family} route replace default via {via} src {src}"),
-            );
-        }
+        bed.routes("server", ["10.99.0.1", "fd99::1"]);
         go_on();
         // Shorter packets, and longer ones again.
         for mtu in ["1300", "1500"] {

@@ -4,13 +4,14 @@
 //! ```text
 //!   client ────────── inside  weir  outside ────────── server
 //!   10.0.0.11 … .14                              198.51.100.11
-//!   2001:db8:1::11 … ::14                        2001:db8:2::11
+//!   fd00:1::11 … ::14                        fd00:2::11
 //! ```
 //!
-//! The addresses are those of `examples/edge.yaml`: 203.0.113.80 and
-//! 2001:db8:80::80 are its balancer's, 203.0.113.1 its NAT's. As a bump weir has
-//! no address, and the hosts are each other's routers on the link between them
-//! (10.99.0.0/24, fd99::/64). Nobody has a neighbour that was not asked for.
+//! The addresses are those of `examples/edge.yaml` and `examples/edge-router.yaml`:
+//! 203.0.113.80 and fd00:9::80 are the balancer's, 203.0.113.1 is the NAT's. As a
+//! bump weir has no address, and the hosts are each other's routers on the link
+//! between them (10.99.0.0/24, fd99::/64). As a router it has 10.0.0.1 and fd00:1::1,
+//! 198.51.100.1 and fd00:2::1. Nobody has a neighbour that was not asked for.
 
 // Each test file uses a part of this.
 #![allow(dead_code)]
@@ -26,12 +27,12 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::network::{Cable, Network, Weir, at, must, try_run};
+use crate::network::{Cable, Network, Weir, at, try_run};
 use crate::support::{Folder, Ran, conserved, number, sum};
 
 /// Where the web is: the balancer's addresses, and the server's own.
-pub(crate) const WEB: [&str; 2] = ["203.0.113.80", "[2001:db8:80::80]"];
-pub(crate) const SERVER: [&str; 2] = ["198.51.100.11", "2001:db8:2::11"];
+pub(crate) const WEB: [&str; 2] = ["203.0.113.80", "[fd00:9::80]"];
+pub(crate) const SERVER: [&str; 2] = ["198.51.100.11", "fd00:2::11"];
 /// How many addresses of each family the client has.
 pub(crate) const CLIENTS: usize = 4;
 
@@ -40,7 +41,7 @@ pub(crate) fn client(number: usize, six: bool) -> String {
     let last = 11 + number % CLIENTS;
     match six {
         false => format!("10.0.0.{last}"),
-        true => format!("2001:db8:1::{last}"),
+        true => format!("fd00:1::{last}"),
     }
 }
 
@@ -109,49 +110,69 @@ impl Drop for Program {
 }
 
 impl Bed {
-    /// Hosts on the two sides of a bump.
+    /// Hosts on the two sides of a bump (`examples/edge.yaml`).
     pub(crate) fn bump(kind: Kind) -> Bed {
-        let network = Network::new(&Cable::default());
-        let ip = |place: &str, args: &str| {
-            let place = network.name(place);
-            let args = args.split(' ');
-            must(
-                "ip",
-                &["-n", &place].into_iter().chain(args).collect::<Vec<_>>(),
-            );
-        };
+        let bed = Bed::new(kind, Network::new(&Cable::default()));
         for number in 0..CLIENTS {
             for six in [false, true] {
-                ip(
+                bed.on(
                     "client",
-                    &format!("addr add {} dev lo", client(number, six)),
+                    &format!("ip addr add {} dev lo", client(number, six)),
                 );
             }
         }
         for address in SERVER {
-            ip("server", &format!("addr add {address} dev lo"));
+            bed.on("server", &format!("ip addr add {address} dev lo"));
         }
-        ip(
-            "client",
-            &format!("route add default via 10.99.0.2 src {}", client(0, false)),
-        );
-        ip(
-            "client",
-            &format!("-6 route add default via fd99::2 src {}", client(0, true)),
-        );
-        ip(
-            "server",
-            &format!("route add default via 10.99.0.1 src {}", SERVER[0]),
-        );
-        ip(
-            "server",
-            &format!("-6 route add default via fd99::1 src {}", SERVER[1]),
-        );
+        bed.routes("client", ["10.99.0.2", "fd99::2"]);
+        bed.routes("server", ["10.99.0.1", "fd99::1"]);
+        bed
+    }
+
+    /// Hosts whose router weir is (`examples/edge-router.yaml`).
+    pub(crate) fn router(kind: Kind) -> Bed {
+        let bed = Bed::new(kind, Network::new(&Cable::default()));
+        for host in ["client", "server"] {
+            bed.on(host, "ip addr flush dev eth0 scope global");
+        }
+        for number in 0..CLIENTS {
+            for (six, length) in [(false, 24), (true, 64)] {
+                let address = client(number, six);
+                bed.on(
+                    "client",
+                    &format!("ip addr add {address}/{length} dev eth0"),
+                );
+            }
+        }
+        for (address, length) in SERVER.iter().zip([24, 64]) {
+            bed.on(
+                "server",
+                &format!("ip addr add {address}/{length} dev eth0"),
+            );
+        }
+        bed.routes("client", ["10.0.0.1", "fd00:1::1"]);
+        bed.routes("server", ["198.51.100.1", "fd00:2::1"]);
+        bed
+    }
+
+    fn new(kind: Kind, network: Network) -> Bed {
         Bed {
+            web: None,
+            kind,
             network,
             folder: Folder::new(),
-            kind,
-            web: None,
+        }
+    }
+
+    /// Gives a host its default routes, or gives them back.
+    pub(crate) fn routes(&self, host: &str, via: [&str; 2]) {
+        let own = match host {
+            "client" => [client(0, false), client(0, true)],
+            _ => SERVER.map(str::to_owned),
+        };
+        for ((family, via), own) in ["-4", "-6"].iter().zip(via).zip(own) {
+            let line = format!("ip {family} route replace default via {via} src {own}");
+            self.on(host, &line);
         }
     }
 
