@@ -58,6 +58,8 @@ pub mod prefetch;
 mod prefix;
 mod quoted;
 mod read;
+#[allow(unsafe_code)]
+mod seats;
 mod time;
 mod tunnel;
 mod walk;
@@ -80,5 +82,6 @@ pub use packet::Packet;
 pub use parse::{Depth, ParseOptions, classify, parse, parse_into};
 pub use prefix::{Prefix, PrefixError, Prefixes};
 pub use quoted::Quoted;
+pub use seats::{Mapping, MappingTooSmall, Seat};
 pub use time::Time;
 pub use wire::BufferTooSmall;
