@@ -259,6 +259,30 @@ impl PacketMemory {
         back
     }
 
+    /// Takes back these frames of a process that is over, and no others.
+    ///
+    /// # Safety
+    ///
+    /// As [`PacketMemory::reclaim`]; none of them is on its way.
+    pub unsafe fn reclaim_only<'a>(
+        &self,
+        dead: Seat,
+        these: impl IntoIterator<Item = &'a u32>,
+    ) -> Vec<Frame> {
+        let mut back = Vec::new();
+        let Some(shared) = self.shared().filter(|shared| shared.seat != dead) else {
+            return back;
+        };
+        for number in these.into_iter().filter_map(|&at| self.number_at(at)) {
+            let owner = shared.owners().get(number as usize);
+            if let Some(owner) = owner.filter(|o| o.load(Ordering::Relaxed) == dead.0) {
+                owner.store(shared.seat.0, Ordering::Relaxed);
+                back.push(self.frame_at(number));
+            }
+        }
+        back
+    }
+
     /// Frames that belong to a seat now, about: those that are handed over are
     /// their giver's until they are taken over.
     pub fn belonging_to(&self, seat: Seat) -> usize {

@@ -41,11 +41,7 @@ fn two() -> (FramePool, FramePool, Seat) {
     let main = PacketMemory::in_mapping(LAYOUT, Box::new(page.clone()), Seat::MAIN).unwrap();
     let other = PacketMemory::in_mapping(LAYOUT, Box::new(page), seat).unwrap();
     assert!(FramePool::new(Arc::clone(&other)).is_none(), "frames twice");
-    (
-        FramePool::new(main).unwrap(),
-        FramePool::empty(other),
-        seat,
-    )
+    (FramePool::new(main).unwrap(), FramePool::empty(other), seat)
 }
 
 #[test]
@@ -93,7 +89,7 @@ fn numbers_that_make_no_sense_are_refused() {
     }
     let frame = other.memory().take_over(good, Seat::MAIN).unwrap();
     assert_eq!(frame.offset(), good as usize * 64);
-    core::mem::forget(frame);
+    let Frame { .. } = frame; // lost on purpose
     let small = PacketMemory::bytes_in_mapping(&LAYOUT) - 1;
     #[derive(Debug)]
     struct Short(Page, usize);

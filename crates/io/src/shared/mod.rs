@@ -89,6 +89,16 @@ pub fn attach_memory(
     PacketMemory::in_mapping(layout, FrameFile::new(&file), seat).map_err(io::Error::other)
 }
 
+/// Has the kernel end this process when the thread that started it ends.
+///
+/// # Errors
+///
+/// Where the kernel does not know how.
+pub fn end_with_parent() -> io::Result<()> {
+    let kill = rustix::process::Signal::KILL;
+    Ok(rustix::process::set_parent_process_death_signal(Some(kill))?)
+}
+
 /// Takes back the frames of a process that is over, as its exit status
 /// shows: all that it had, but what it had handed on, which is in `from_it`.
 /// What is in `to_it` (rings to it, each with its writer's seat) stays there
@@ -114,4 +124,22 @@ pub fn reclaim(
         on_the_way.extend(peek(words)?);
     }
     Ok(memfd::take_back(memory, dead, over, &to_it, &on_the_way))
+}
+
+/// Takes back frames that this process, the one that made the memory, handed
+/// to one that is over, and that it left in a ring that nobody will read.
+///
+/// # Errors
+///
+/// Where the ring is damaged.
+pub fn take_unread(
+    memory: &PacketMemory,
+    dead: Seat,
+    over: &ExitStatus,
+    ring: &Words,
+) -> io::Result<Vec<Frame>> {
+    let unread = spsc::peek(ring).map_err(io::Error::other)?;
+    // As if it had taken them, and nothing is on its way from it any more.
+    let its = [(Seat::MAIN, unread)];
+    Ok(memfd::take_unread(memory, dead, over, &its))
 }

@@ -61,11 +61,7 @@ pub fn output(
 /// # Errors
 ///
 /// As [`output`].
-pub fn input(
-    words: Words,
-    memory: &Arc<PacketMemory>,
-    from: Seat,
-) -> Result<RingInput, Nonsense> {
+pub fn input(words: Words, memory: &Arc<PacketMemory>, from: Seat) -> Result<RingInput, Nonsense> {
     Ok(RingInput {
         ring: Reader::attach(words)?,
         memory: Arc::clone(memory),
@@ -137,12 +133,12 @@ impl StageInput for RingInput {
         let before = into.len();
         let (memory, from) = (&self.memory, self.from);
         let mut bad = 0;
-        let read = self.ring.read(max, |number| {
-            match memory.take_over(number, from) {
+        let read = self
+            .ring
+            .read(max, |number| match memory.take_over(number, from) {
                 Some(frame) => into.push(frame),
                 None => bad += 1,
-            }
-        });
+            });
         self.bad += bad;
         match read {
             // What was taken over is written down before its place is free.
@@ -195,12 +191,7 @@ impl Sleeper for RingInput {
 impl Bell {
     /// Sleeps until it rings, one of `others` has something to say, or `most`
     /// is over; not at all where something is there for `reader` already.
-    pub fn sleep(
-        &self,
-        reader: &mut impl Sleeper,
-        others: &[BorrowedFd<'_>],
-        most: Duration,
-    ) {
+    pub fn sleep(&self, reader: &mut impl Sleeper, others: &[BorrowedFd<'_>], most: Duration) {
         if reader.fall_asleep() {
             let fds = std::iter::once(self.as_fd()).chain(others.iter().copied());
             let mut polled: Vec<PollFd<'_>> = fds

@@ -62,12 +62,7 @@ impl Two {
     }
 
     fn input(&self) -> RingInput {
-        input(
-            words(&self.there, PLACES),
-            self.other.memory(),
-            Seat::MAIN,
-        )
-        .unwrap()
+        input(words(&self.there, PLACES), self.other.memory(), Seat::MAIN).unwrap()
     }
 }
 
@@ -195,7 +190,12 @@ fn a_process_that_is_over_leaves_its_frames() {
     // It has taken 20 and given 5 on when it dies; 30 wait for the next.
     let mut from = two.input();
     from.take(&mut frames, 20);
-    let mut on = output(words(&two.back, PLACES), two.other.memory(), two.bell.clone()).unwrap();
+    let mut on = output(
+        words(&two.back, PLACES),
+        two.other.memory(),
+        two.bell.clone(),
+    )
+    .unwrap();
     let mut gone: Vec<Frame> = frames.drain(..5).collect();
     on.give(&mut gone);
     std::mem::forget((frames, from, on));

@@ -21,7 +21,7 @@ use std::ops::Deref;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::fs::{MemfdFlags, SealFlags};
 use weir_packet::{Mapping, PacketMemory, Seat};
@@ -178,11 +178,33 @@ impl SharedMapping {
         })
     }
 
-    /// All of it as numbers of 64 bits; bytes at the end that are no whole
-    /// number are left out.
-    pub(crate) fn words64(&self) -> &[AtomicU64] {
-        // SAFETY: module documentation; the mapping begins at a page.
-        unsafe { std::slice::from_raw_parts(self.0.start.as_ptr().cast(), self.0.len / 8) }
+    /// A new one that holds these bytes, for another process to read.
+    ///
+    /// # Errors
+    ///
+    /// As [`SharedMapping::create`].
+    pub fn of_bytes(name: &str, bytes: &[u8]) -> io::Result<SharedMapping> {
+        let mapping = SharedMapping::create(name, bytes.len().next_multiple_of(4))?;
+        let words = mapping.words(0, bytes.len().div_ceil(4))?;
+        for (word, four) in words.iter().zip(bytes.chunks(4)) {
+            let mut whole = [0; 4];
+            whole[..four.len()].copy_from_slice(four);
+            word.store(u32::from_le_bytes(whole), Ordering::Relaxed);
+        }
+        Ok(mapping)
+    }
+
+    /// Its first `len` bytes.
+    ///
+    /// # Errors
+    ///
+    /// Where there are fewer.
+    pub fn copy(&self, len: usize) -> io::Result<Vec<u8>> {
+        let words = self.words(0, len.div_ceil(4))?;
+        let numbers = words.iter().map(|word| word.load(Ordering::Relaxed));
+        let mut bytes: Vec<u8> = numbers.flat_map(u32::to_le_bytes).collect();
+        bytes.truncate(len);
+        Ok(bytes)
     }
 
     fn place(&self, at: usize, count: usize, size: usize) -> io::Result<NonNull<u8>> {
@@ -274,6 +296,29 @@ pub(crate) fn take_back(
     unsafe { memory.reclaim(dead, from_it) }
 }
 
+/// Frames that the process which made the memory handed to one that is over,
+/// which did not take them, and which nobody else will: they are in rings that
+/// had no other reader.
+pub(crate) fn take_unread(
+    memory: &PacketMemory,
+    dead: Seat,
+    _over: &std::process::ExitStatus,
+    unread: &[(Seat, Vec<u32>)],
+) -> Vec<weir_packet::Frame> {
+    let mut back = Vec::new();
+    for (writer, ring) in unread {
+        // SAFETY: nobody takes them any more, and no frame of this process is
+        // made of them: they were handed over. So they may count as the dead
+        // one's, of which `reclaim` takes them once.
+        unsafe { memory.hand_over_again(*writer, dead, ring) };
+    }
+    // SAFETY: the process is over. What it had else was taken back before, but
+    // for what is on its way in rings from it: only those here are taken.
+    let all = unsafe { memory.reclaim_only(dead, unread.iter().flat_map(|(_, ring)| ring)) };
+    back.extend(all);
+    back
+}
+
 fn round_up(len: usize, to: usize) -> io::Result<usize> {
     len.max(1)
         .checked_next_multiple_of(to)
@@ -307,7 +352,9 @@ mod tests {
         a[3].store(7, Relaxed);
         drop((one, a));
         assert_eq!(b[3].load(Relaxed), 7);
-        assert_eq!(two.words64()[9].load(Relaxed) >> 32, 7);
+        let text = SharedMapping::of_bytes("test", b"notices").unwrap();
+        assert_eq!(text.copy(7).unwrap(), b"notices");
+        assert!(text.copy(1 << 20).is_err());
         for (at, count) in [(1, 1), (0, 1 << 20), (usize::MAX - 3, 1), (8_192, 1_025)] {
             assert!(two.words(at, count).is_err(), "{at} {count}");
         }

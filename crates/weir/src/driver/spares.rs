@@ -19,11 +19,11 @@ pub(super) const SHARE: u32 = 1_024;
 /// Large frames among a runtime's share.
 pub(super) const LARGE_SHARE: u32 = 8;
 /// Below as many the switch sends more.
-const LOW: usize = SHARE as usize / 2;
+pub(super) const LOW: usize = SHARE as usize / 2;
 /// Above as many a runtime gives some back.
-const HIGH: usize = 2 * SHARE as usize;
+pub(super) const HIGH: usize = 2 * SHARE as usize;
 /// Frames sent at a time.
-const BATCH: usize = 256;
+pub(super) const BATCH: usize = 256;
 
 /// Free frames on their way in one direction.
 const ON_THE_WAY: usize = 512;
