@@ -40,6 +40,14 @@ impl Deref for Shared {
     }
 }
 
+/// All orders with up to three places where one side stops in the middle for
+/// the other: without a bound the loops that wait take days.
+fn model(run: impl Fn() + std::marker::Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(run);
+}
+
 /// What is written into frames: nothing but the ring orders it.
 fn frames() -> Arc<Vec<AtomicU32>> {
     Arc::new((0..3).map(|_| AtomicU32::new(0)).collect())
@@ -47,7 +55,7 @@ fn frames() -> Arc<Vec<AtomicU32>> {
 
 #[test]
 fn what_is_read_is_what_was_written_and_so_are_the_frames() {
-    loom::model(|| {
+    model(|| {
         let (shared, frames) = (Shared::new(), frames());
         let mut reader = Reader::attach(shared.clone()).unwrap();
         let writer = {
@@ -93,7 +101,7 @@ fn what_is_read_is_what_was_written_and_so_are_the_frames() {
 /// for ever, which loom finds as a deadlock.
 #[test]
 fn no_wake_up_is_lost() {
-    loom::model(|| {
+    model(|| {
         let (shared, bell) = (Shared::new(), Arc::new(Notify::new()));
         let mut reader = Reader::attach(shared.clone()).unwrap();
         let writer = {
@@ -138,7 +146,7 @@ fn no_wake_up_is_lost() {
 /// nothing that the reader has not taken.
 #[test]
 fn what_a_dead_writer_left_is_seen() {
-    loom::model(|| {
+    model(|| {
         let (shared, frames) = (Shared::new(), frames());
         let mut writer = Writer::attach(shared.clone()).unwrap();
         for value in 0..2 {

@@ -42,11 +42,12 @@ pub mod weir_header;
 
 #[allow(unsafe_code)]
 mod arena;
-/// The atomic types that [`marks`] uses, which its model replaces.
+/// The atomic types of [`marks`] and [`reserve`], which their models replace.
 mod atomic {
-    pub(crate) use core::sync::atomic::{AtomicU64, Ordering};
+    pub(crate) use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 }
 mod frame;
+mod ledger;
 mod lent;
 mod link_header;
 mod marks;
@@ -58,6 +59,7 @@ pub mod prefetch;
 mod prefix;
 mod quoted;
 mod read;
+mod reserve;
 #[allow(unsafe_code)]
 mod seats;
 mod time;
@@ -73,6 +75,7 @@ pub use frame::{
 };
 pub use headers::{HeaderFlags, Headers};
 pub use key::{Direction, FlowKey, IcmpKey, KeyOptions, KeyOutcome, flow_key};
+pub use ledger::Holder;
 pub use lent::Lent;
 pub use link::LinkType;
 pub use malformed::Malformed;

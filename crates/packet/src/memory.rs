@@ -11,7 +11,8 @@
 //! out its pool once; a share of a pool is made of frames of that pool), by
 //! [`crate::Lent`], of a frame that it took before and for each of these once, and
 //! of one that another process gave up (the module `seats`, with the argument for
-//! several processes). It can't be copied, so at most one exists per range of bytes. It names its
+//! several processes), and again of one that a pool put into the reserve. It
+//! can't be copied, so at most one exists per range of bytes. It names its
 //! memory, and every access checks that name. A shared reference to the frame
 //! gives shared access to its bytes, an exclusive one gives exclusive access,
 //! so Rust's aliasing rules for the descriptor carry over to the bytes. A frame
@@ -24,7 +25,9 @@ use std::sync::Arc;
 
 use crate::arena::{Advise, Arena};
 use crate::frame::{Frame, FrameMeta, HEADROOM, META_BYTES};
+use crate::ledger::{Holder, Ledger};
 use crate::marks::Marks;
+use crate::reserve::Reserve;
 use crate::seats::Shared;
 
 /// How many frames of which size a packet memory has.
@@ -93,6 +96,9 @@ pub struct PacketMemory {
     id: u32,
     pooled: AtomicBool,
     marks: Marks,
+    /// Small frames that are in no pool.
+    reserve: Reserve,
+    ledger: Option<Ledger>,
     /// Lines of a frame of each size, to divide by.
     small: Divisor,
     large: Divisor,
@@ -154,17 +160,59 @@ impl PacketMemory {
     /// Where a frame is not a multiple of 64 bytes, has no room for a packet or
     /// more than 4 MiB, or the sum is over 256 GiB: faults of the program, not of its input.
     pub fn new(layout: MemoryLayout, advise: Advise) -> Arc<PacketMemory> {
+        PacketMemory::own(layout, advise, false)
+    }
+
+    /// The same, with a ledger of who had each frame last: for finding those
+    /// that are leaked ([`PacketMemory::held`]) or given back twice
+    /// ([`PacketMemory::doubled`]). It costs an atomic word or two per packet.
+    ///
+    /// # Panics
+    ///
+    /// As [`PacketMemory::new`].
+    pub fn checked(layout: MemoryLayout, advise: Advise) -> Arc<PacketMemory> {
+        PacketMemory::own(layout, advise, true)
+    }
+
+    fn own(layout: MemoryLayout, advise: Advise, checked: bool) -> Arc<PacketMemory> {
         check(&layout);
         let lines = Arena::<[u64; 8]>::zeroed(layout.total_bytes() / 64, advise);
         let start = NonNull::new(lines.raw().cast()).unwrap_or(NonNull::dangling());
-        PacketMemory::at(layout, Bytes::Own(lines), start, false)
+        PacketMemory::at(layout, Bytes::Own(lines), start, false, checked)
+    }
+
+    /// Says that `holder` has these frames now; nothing without a ledger.
+    #[inline]
+    pub fn hold<'a>(&self, frames: impl IntoIterator<Item = &'a Frame>, holder: Holder) {
+        if let Some(ledger) = &self.ledger {
+            for frame in frames {
+                ledger.hold(self.number(frame), holder);
+            }
+        }
+    }
+
+    /// Frames that are in no pool, by who had them last; none without a ledger.
+    pub fn held(&self) -> Vec<(Holder, usize)> {
+        self.ledger.as_ref().map_or_else(Vec::new, Ledger::out)
+    }
+
+    /// Times that a frame was given back that was in a pool already, and for
+    /// the first few who gave it back first and then. Such a frame stays in its
+    /// pool once. Nothing without a ledger.
+    pub fn doubled(&self) -> (usize, Vec<(Holder, Holder)>) {
+        self.ledger.as_ref().map_or_else(Default::default, Ledger::doubled)
+    }
+
+    /// Free frames in the reserve that the memory's pools share, about.
+    pub fn in_reserve(&self) -> usize {
+        self.reserve.count()
     }
 
     /// In a mapping; `pooled` where another process has all frames at first.
     pub(crate) fn over(layout: MemoryLayout, shared: Shared, pooled: bool) -> Arc<PacketMemory> {
         check(&layout);
         let start = shared.start();
-        PacketMemory::at(layout, Bytes::Shared(shared), start, pooled)
+        PacketMemory::at(layout, Bytes::Shared(shared), start, pooled, false)
     }
 
     fn at(
@@ -172,7 +220,9 @@ impl PacketMemory {
         bytes: Bytes,
         start: NonNull<u8>,
         pooled: bool,
+        checked: bool,
     ) -> Arc<PacketMemory> {
+        let frames = layout.small_frames as usize + layout.large_frames as usize;
         Arc::new(PacketMemory {
             bytes,
             start,
@@ -180,7 +230,9 @@ impl PacketMemory {
             large_from: layout.small_frames * (layout.small_bytes / 64),
             id: NEXT_MEMORY.fetch_add(1, Ordering::Relaxed),
             pooled: AtomicBool::new(pooled),
-            marks: Marks::new(layout.small_frames as usize + layout.large_frames as usize),
+            marks: Marks::new(frames),
+            reserve: Reserve::new(layout.small_frames as usize),
+            ledger: checked.then(|| Ledger::new(frames)),
             small: Divisor::new(layout.small_bytes / 64),
             large: Divisor::new(layout.large_bytes / 64),
         })
@@ -396,6 +448,8 @@ pub struct FramePool {
     /// Frames that are this pool's, wherever they are: small, large. Those of
     /// all shares of a memory are all its frames.
     quota: [u32; 2],
+    /// Who takes and gives here, for the ledger.
+    holder: Holder,
 }
 
 /// A packet longer than every frame, or no frame left.
@@ -429,6 +483,7 @@ impl FramePool {
             small: frames(layout.small_frames, layout.small_bytes, 0),
             large: frames(layout.large_frames, layout.large_bytes, small_total),
             quota: [layout.small_frames, layout.large_frames],
+            holder: 0,
             memory,
         })
     }
@@ -447,6 +502,7 @@ impl FramePool {
             small: Vec::with_capacity(layout.small_frames as usize),
             large: Vec::with_capacity(layout.large_frames as usize),
             quota: [0; 2],
+            holder: 0,
             memory,
         }
     }
@@ -462,6 +518,7 @@ impl FramePool {
             small: Vec::with_capacity(layout.small_frames as usize),
             large: Vec::with_capacity(layout.large_frames as usize),
             quota: [0; 2],
+            holder: 0,
         };
         move_last(&mut self.small, small as usize, &mut share.small);
         move_last(&mut self.large, large as usize, &mut share.large);
@@ -487,6 +544,33 @@ impl FramePool {
         for (mine, theirs) in self.quota.iter_mut().zip(share.quota) {
             *mine += theirs;
         }
+    }
+
+    /// Says who takes and gives frames here, for the ledger
+    /// ([`PacketMemory::checked`]); 0 at first.
+    pub fn set_holder(&mut self, holder: Holder) {
+        self.holder = holder;
+    }
+
+    /// Gives up to `count` free small frames to the reserve that all pools of
+    /// the memory share, for whichever runs out: one atomic operation, no lock.
+    /// How many they were.
+    pub fn to_reserve(&mut self, count: usize) -> usize {
+        let left = self.small.len().saturating_sub(count);
+        let given = self.small.len() - left;
+        let memory = &self.memory;
+        let lines = self.small.drain(left..);
+        memory.reserve.push(lines.map(|frame| frame.line / (memory.layout.small_bytes / 64)));
+        given
+    }
+
+    /// Takes one batch of the reserve, as it was given: how many frames; none
+    /// where the reserve is empty.
+    pub fn from_reserve(&mut self) -> usize {
+        let before = self.small.len();
+        let (memory, small) = (&self.memory, &mut self.small);
+        memory.reserve.pop(|number| small.push(memory.frame_at(number)));
+        self.small.len() - before
     }
 
     /// Moves `count` free small frames, or as many as there are, to the end of
@@ -519,14 +603,15 @@ impl FramePool {
     #[inline]
     pub fn take(&mut self, len: usize) -> Result<Frame, NoFrame> {
         let layout = self.memory.layout();
+        let mut taken = None;
         if len + META_BYTES + HEADROOM <= layout.small_bytes as usize {
-            if let Some(frame) = self.small.pop() {
-                return Ok(frame);
-            }
+            taken = self.small.pop();
         } else if len > layout.largest_packet() {
             return Err(NoFrame::TooLarge);
         }
-        self.large.pop().ok_or(NoFrame::Exhausted)
+        let frame = taken.or_else(|| self.large.pop());
+        self.memory.hold(&frame, self.holder);
+        frame.ok_or(NoFrame::Exhausted)
     }
 
     /// A frame that holds a copy of `bytes`, with `meta`'s `start`, `len` set.
@@ -549,6 +634,11 @@ impl FramePool {
             frame.memory == self.memory.id,
             "a frame goes back to its own pool"
         );
+        if let Some(ledger) = &self.memory.ledger
+            && !ledger.give(self.memory.number(&frame), self.holder)
+        {
+            return;
+        }
         // Both lists have room for all frames of their size, so `push` never
         // allocates.
         if frame.line < self.memory.large_from {

@@ -60,6 +60,7 @@ pub fn main_with(more: &[Kind]) -> ExitCode {
         Command::Gen(spec) => generate::generate(&spec),
         Command::Sim(args) => sim::sim(&args),
         Command::Completion(shell) => output::completion(shell.shell),
+        Command::StageProcess(stage) => run::apart::run(&stage, &kinds),
     };
     let exit = outcome.unwrap_or_else(|failure| {
         failure.print();

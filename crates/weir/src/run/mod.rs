@@ -1,5 +1,6 @@
 //! `weir run`: packets from ports through chains to ports.
 
+pub(crate) mod apart;
 mod audit;
 mod cluster;
 mod cluster_summary;
@@ -49,17 +50,7 @@ pub(crate) fn run(args: &Run, kinds: &[Kind]) -> Outcome {
     };
     let ports = Ports::parse(&args.input, &args.out, &file, also)?;
     live::check(args, &ports)?;
-    let config = RuntimeConfig {
-        seed,
-        advise: weir_io::advise_large_pages,
-        cycles: weir_io::cycles,
-        event_bytes: if args.events.is_some() {
-            EVENT_BYTES
-        } else {
-            0
-        },
-        ..RuntimeConfig::default()
-    };
+    let config = config_of(args, seed);
     let plans = plan::plans(args, &file)?;
     let only = plans.iter().map(plan::only_stage);
     let Some(stages) = only
@@ -135,6 +126,22 @@ pub(crate) fn run(args: &Run, kinds: &[Kind]) -> Outcome {
     print(args, &ports, Summary::of(of_run, &ports, seed))?;
     ended?;
     Ok(Exit::Done)
+}
+
+/// What engines are given.
+fn config_of(args: &Run, seed: u64) -> RuntimeConfig {
+    RuntimeConfig {
+        seed,
+        advise: weir_io::advise_large_pages,
+        cycles: weir_io::cycles,
+        event_bytes: if args.events.is_some() {
+            EVENT_BYTES
+        } else {
+            0
+        },
+        audit: args.audit,
+        ..RuntimeConfig::default()
+    }
 }
 
 /// Prints what the run did.

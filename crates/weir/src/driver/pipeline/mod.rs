@@ -508,6 +508,7 @@ impl Pipeline {
         let inside = |seat: &mut Seat| std::mem::take(&mut seat.processes);
         let done: Vec<(ProcessEnd, usize)> = self.seats.iter_mut().flat_map(inside).collect();
         let lost: usize = done.iter().map(|(_, leaked)| leaked).sum();
+        spares::take_reserve(&mut self.pool);
         end.leaked = self.pool.outstanding() + lost;
         end.processes = done.into_iter().map(|(process, _)| process).collect();
         end.pages = self.host.as_ref().map(Host::pages);
@@ -660,9 +661,6 @@ impl Seat {
                 lenders.extend(thread.lender.take());
                 if let Some(theirs) = thread.pool.take() {
                     pool.join(theirs);
-                }
-                if let Some(spares) = &mut member.spares {
-                    spares::take_in(pool, &mut spares.taken);
                 }
                 let Some(mut report) = thread.report.take() else {
                     continue;

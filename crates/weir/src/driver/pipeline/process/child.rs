@@ -92,6 +92,12 @@ impl StageProcess {
         self.hello.seed
     }
 
+    /// Says that there is no such stage, and why.
+    pub fn give_up(mut self, why: &str) {
+        // Where nobody hears it nobody needs to.
+        let _ = self.say(wire::FAILED, why.as_bytes());
+    }
+
     /// Runs its stage of these plans until its input is over.
     ///
     /// # Errors
@@ -100,9 +106,7 @@ impl StageProcess {
     pub fn run(mut self, plans: &[ChainPlan], engine: RuntimeConfig) -> Result<(), String> {
         let done = self.work(plans, engine);
         if let Err(message) = &done {
-            let _ = self
-                .channel
-                .send(wire::FAILED, message.as_bytes(), &[], true);
+            let _ = self.say(wire::FAILED, message.as_bytes());
         }
         done
     }
@@ -135,11 +139,13 @@ impl StageProcess {
 
     /// Sends a message; the main process looks for it.
     fn say(&mut self, kind: u8, bytes: &[u8]) -> Result<(), String> {
-        let sent = self.channel.send(kind, bytes, &[], true);
-        sent.map_err(|_| "the main process is gone".to_owned())?;
         let words = self.status()?;
+        // Before, since a long message has to be read while it is sent; and
+        // after, since what is read in between ends somewhere in it.
         words[wire::MAIL].fetch_add(1, Ordering::Release);
-        Ok(())
+        let sent = self.channel.send(kind, bytes, &[], true);
+        words[wire::MAIL].fetch_add(1, Ordering::Release);
+        sent.map_err(|_| "the main process is gone".to_owned())
     }
 
     fn status(&self) -> Result<Words, String> {

@@ -197,6 +197,7 @@ impl Host {
             to_it: self.words(want.input.0, PLACES)?,
             from_it: self.words(want.output.0, PLACES)?,
             home_words: self.words(home, SUPPLY)?,
+            supply_words: self.words(supply, SUPPLY)?,
             files: [
                 self.memory.file().clone(),
                 self.rings.clone(),
@@ -251,6 +252,7 @@ pub(in super::super) struct Process {
     to_it: Words,
     from_it: Words,
     home_words: Words,
+    supply_words: Words,
     child: Option<Child>,
     channel: Option<Channel>,
     ready: bool,
@@ -385,6 +387,7 @@ impl Process {
         events: &EventBox,
         open_flows: impl FnOnce() -> (Vec<u8>, u64),
     ) -> Result<bool, ClusterError> {
+        self.hear(events)?;
         let Some(child) = &mut self.child else {
             return Ok(false);
         };
@@ -399,10 +402,8 @@ impl Process {
         if self.over {
             self.leaked = back.saturating_sub(self.said.free);
             // What was sent to it last, and it did not look at any more.
-            let unread = self.files[1]
-                .words(self.hello.rings[2], spsc::words_for(SUPPLY))
-                .map_err(outside)?;
-            let frames = shared::take_unread(&self.memory, self.seat, &status, &unread);
+            let unread = &self.supply_words;
+            let frames = shared::take_unread(&self.memory, self.seat, &status, unread);
             pool.give_all(&mut frames.map_err(outside)?);
             // It may have been killed between its last word and its end.
             let words = self.from_it_again()?;
@@ -455,7 +456,7 @@ impl Process {
             &self.memory,
             self.seat,
             status,
-            &[(self.writer, &self.to_it)],
+            &[(self.writer, &self.to_it), (Seat::MAIN, &self.supply_words)],
             &[&self.from_it, &self.home_words],
         )
         .map_err(outside)?;
