@@ -267,9 +267,7 @@ impl Workers {
             }
             self.pool.join(worker.pool);
         }
-        for member in &mut self.members {
-            spares::take_reserve(&mut self.pool);
-        }
+        spares::take_reserve(&mut self.pool);
         end.leaked = self.pool.outstanding();
         end
     }
