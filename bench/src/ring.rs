@@ -124,14 +124,20 @@ fn pin(core: usize) {
 
 fn touch(words: &[AtomicU32], number: u32) {
     let word = &words[number as usize * STRIDE];
-    word.store(word.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+    word.store(
+        word.load(Ordering::Relaxed).wrapping_add(1),
+        Ordering::Relaxed,
+    );
 }
 
 /// The other process.
 pub(crate) fn peer(form: &str) -> Result<(), String> {
     let fail = |error: std::io::Error| error.to_string();
     shared::end_with_parent().map_err(fail)?;
-    let socket = std::io::stdin().as_fd().try_clone_to_owned().map_err(fail)?;
+    let socket = std::io::stdin()
+        .as_fd()
+        .try_clone_to_owned()
+        .map_err(fail)?;
     let mut channel = Channel::new(UnixStream::from(socket), 64);
     let message = channel.receive(true).map_err(fail)?.ok_or("no word")?;
     let touched = message.kind & 1 == 1;
@@ -193,7 +199,11 @@ fn measure(form: &str, touched: bool, cores: [usize; 2]) -> Result<f64, String> 
     let (ours, theirs) = UnixStream::pair().map_err(fail)?;
     let mut channel = Channel::new(ours, 64);
     let kind = u8::from(touched) | (cores[1] as u8) << 1;
-    let fds = [files.rings.as_fd(), files.frames.as_fd(), files.plain.as_fd()];
+    let fds = [
+        files.rings.as_fd(),
+        files.frames.as_fd(),
+        files.plain.as_fd(),
+    ];
     channel.send(kind, b"", &fds, true).map_err(fail)?;
     let mut child = Command::new("/proc/self/exe")
         .args(["ring-peer", form])

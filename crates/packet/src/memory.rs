@@ -200,7 +200,9 @@ impl PacketMemory {
     /// the first few who gave it back first and then. Such a frame stays in its
     /// pool once. Nothing without a ledger.
     pub fn doubled(&self) -> (usize, Vec<(Holder, Holder)>) {
-        self.ledger.as_ref().map_or_else(Default::default, Ledger::doubled)
+        self.ledger
+            .as_ref()
+            .map_or_else(Default::default, Ledger::doubled)
     }
 
     /// Free frames in the reserve that the memory's pools share, about.
@@ -560,7 +562,9 @@ impl FramePool {
         let given = self.small.len() - left;
         let memory = &self.memory;
         let lines = self.small.drain(left..);
-        memory.reserve.push(lines.map(|frame| frame.line / (memory.layout.small_bytes / 64)));
+        memory
+            .reserve
+            .push(lines.map(|frame| frame.line / (memory.layout.small_bytes / 64)));
         given
     }
 
@@ -569,7 +573,9 @@ impl FramePool {
     pub fn from_reserve(&mut self) -> usize {
         let before = self.small.len();
         let (memory, small) = (&self.memory, &mut self.small);
-        memory.reserve.pop(|number| small.push(memory.frame_at(number)));
+        memory
+            .reserve
+            .pop(|number| small.push(memory.frame_at(number)));
         self.small.len() - before
     }
 

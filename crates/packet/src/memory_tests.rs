@@ -359,5 +359,8 @@ fn the_ledger_names_who_leaked_and_who_gave_twice() {
     let Frame { .. } = leaked;
     assert_eq!(memory.held(), [(4, 1)]);
     let plain = FramePool::with_layout(tiny());
-    assert_eq!((plain.memory().held(), plain.memory().doubled().0), (vec![], 0));
+    assert_eq!(
+        (plain.memory().held(), plain.memory().doubled().0),
+        (vec![], 0)
+    );
 }

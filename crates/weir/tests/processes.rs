@@ -105,7 +105,8 @@ fn long_run(packets: &str) -> Child {
     let run = RUNS.fetch_add(1, Ordering::Relaxed);
     let folder = scratch(&format!("long-{run}"));
     let chain = folder.join("chain.yaml");
-    let text = "chain: long\nnfs:\n  - ip-check\n  - monitor\n  - http-classifier\n  - asset-monitor\n";
+    let text =
+        "chain: long\nnfs:\n  - ip-check\n  - monitor\n  - http-classifier\n  - asset-monitor\n";
     std::fs::write(&chain, text).unwrap();
     weir()
         .args(["run", chain.to_str().unwrap(), "--plan", "pipeline"])
@@ -178,7 +179,9 @@ fn a_killed_stage_is_started_again_and_its_frames_come_back() {
         let victim = *all.iter().nth(round % 3).unwrap();
         assert!(dead.insert(victim));
         kill(victim);
-        wait_for("its end", || (!children(pid).contains(&victim)).then_some(()));
+        wait_for("its end", || {
+            (!children(pid).contains(&victim)).then_some(())
+        });
     }
     let main = rustix::process::Pid::from_raw(pid as i32).unwrap();
     rustix::process::kill_process(main, rustix::process::Signal::TERM).unwrap();
@@ -229,7 +232,13 @@ fn nothing_is_left_behind_when_the_main_process_is_killed() {
 #[test]
 fn what_is_no_stage_is_refused() {
     let done = weir()
-        .args(["stage-process", "run", &example("http.yaml"), "--in", "null"])
+        .args([
+            "stage-process",
+            "run",
+            &example("http.yaml"),
+            "--in",
+            "null",
+        ])
         .stdin(Stdio::null())
         .output()
         .unwrap();

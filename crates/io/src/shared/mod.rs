@@ -96,7 +96,9 @@ pub fn attach_memory(
 /// Where the kernel does not know how.
 pub fn end_with_parent() -> io::Result<()> {
     let kill = rustix::process::Signal::KILL;
-    Ok(rustix::process::set_parent_process_death_signal(Some(kill))?)
+    Ok(rustix::process::set_parent_process_death_signal(Some(
+        kill,
+    ))?)
 }
 
 /// Takes back the frames of a process that is over, as its exit status

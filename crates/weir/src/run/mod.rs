@@ -7,6 +7,7 @@ mod cluster_summary;
 mod input;
 mod line;
 mod live;
+mod network;
 mod pipeline;
 mod plan;
 mod player;
@@ -52,6 +53,7 @@ pub(crate) fn run(args: &Run, kinds: &[Kind]) -> Outcome {
     };
     let ports = Ports::parse(&args.input, &args.out, &file, also)?;
     live::check(args, &ports)?;
+    network::check(args, &file, &ports)?;
     let config = config_of(args, seed);
     let plans = plan::plans(args, &file)?;
     let only = plans.iter().map(plan::only_stage);

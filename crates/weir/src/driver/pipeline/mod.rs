@@ -330,7 +330,10 @@ impl Pipeline {
                 ..settings.engine
             };
             let runtime = Runtime::new(&first, config).map_err(refused)?;
-            (runtime, Some(self.behind(number, &plan, &stages, settings, apart)?))
+            (
+                runtime,
+                Some(self.behind(number, &plan, &stages, settings, apart)?),
+            )
         };
         Ok(Seat {
             plan,

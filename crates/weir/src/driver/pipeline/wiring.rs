@@ -80,10 +80,7 @@ pub(super) struct Homes<'a> {
 
 impl Homes<'_> {
     /// The ring behind a process, read by a thread of this one.
-    fn behind(
-        &mut self,
-        process: Option<&mut Apart>,
-    ) -> Result<Box<dyn StageInput>, ClusterError> {
+    fn behind(&mut self, process: Option<&mut Apart>) -> Result<Box<dyn StageInput>, ClusterError> {
         let process =
             process.ok_or_else(|| ClusterError("a stage of the plan leads nowhere".to_owned()))?;
         let ring = self.host.ring();

@@ -198,10 +198,7 @@ impl Host {
             from_it: self.words(want.output.0, PLACES)?,
             home_words: self.words(home, SUPPLY)?,
             supply_words: self.words(supply, SUPPLY)?,
-            files: [
-                self.memory.file().clone(),
-                self.rings.clone(),
-            ],
+            files: [self.memory.file().clone(), self.rings.clone()],
             bells: [want.bell, want.output.1],
             memory,
             command: self.command.clone(),

@@ -199,8 +199,16 @@ impl Said {
             let why = REASONS.iter().find(|reason| reason.name() == why)?;
             Some((why.name(), *n))
         });
-        let [seen, active, units, aliases, aliases_refused, leased, buffer_bytes, buffers_refused] =
-            said.flows;
+        let [
+            seen,
+            active,
+            units,
+            aliases,
+            aliases_refused,
+            leased,
+            buffer_bytes,
+            buffers_refused,
+        ] = said.flows;
         let n = said.numbers;
         Report {
             chain: stage.chain.clone(),
