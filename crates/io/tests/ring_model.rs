@@ -6,7 +6,7 @@
 #![cfg(loom)]
 
 mod atomic {
-    pub(crate) use loom::sync::atomic::{AtomicU32, Ordering, fence};
+    pub(crate) use loom::sync::atomic::{AtomicU32, Ordering};
 }
 #[allow(dead_code, unreachable_pub)]
 #[path = "../src/shared/spsc.rs"]

@@ -20,7 +20,7 @@ mod ring;
 
 /// The atomic types that [`spsc`] uses, which its model replaces.
 mod atomic {
-    pub(crate) use std::sync::atomic::{AtomicU32, Ordering, fence};
+    pub(crate) use std::sync::atomic::{AtomicU32, Ordering};
 }
 
 use std::io;

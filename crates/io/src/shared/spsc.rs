@@ -23,14 +23,15 @@
 //! # Falling asleep
 //!
 //! The reader says that it sleeps, then looks once more whether something came;
-//! the writer shows what came, then looks whether the reader sleeps. Between
-//! the two steps of each is a full fence, so at least one sees the other:
-//! either the reader stays awake, or the writer wakes it. The model in
-//! `tests/ring_model.rs` goes through all orders.
+//! the writer shows what came, then asks whether the reader sleeps. Both say
+//! and ask by exchanging the same word, and exchanges of a word have one order.
+//! If the writer's comes later, it finds the reader asleep and wakes it; if the
+//! reader's comes later, it acquires what the writer had released before, and
+//! sees what came. The model in `tests/ring_model.rs` goes through the orders.
 
 use std::ops::Deref;
 
-use super::atomic::{AtomicU32, Ordering, fence};
+use super::atomic::{AtomicU32, Ordering};
 
 const TAIL: usize = 0;
 const WRITER_DONE: usize = 1;
@@ -155,9 +156,7 @@ impl<W: Deref<Target = [AtomicU32]>> Writer<W> {
 
     #[inline]
     fn wakes(&self) -> bool {
-        fence(Ordering::SeqCst);
-        let asleep = &self.words[ASLEEP];
-        asleep.load(Ordering::Relaxed) != 0 && asleep.swap(0, Ordering::Relaxed) != 0
+        self.words[ASLEEP].swap(0, Ordering::AcqRel) != 0
     }
 
     /// True where the reader has said that it reads no more.
@@ -247,8 +246,7 @@ impl<W: Deref<Target = [AtomicU32]>> Reader<W> {
     /// is there, or nothing will come any more.
     #[must_use = "with false the reader stays awake"]
     pub fn fall_asleep(&mut self) -> bool {
-        self.words[ASLEEP].store(1, Ordering::Relaxed);
-        fence(Ordering::SeqCst);
+        self.words[ASLEEP].swap(1, Ordering::AcqRel);
         let nothing = self.words[TAIL].load(Ordering::Acquire) == self.next;
         let may = nothing && self.words[WRITER_DONE].load(Ordering::Acquire) == 0;
         if !may {
@@ -259,7 +257,9 @@ impl<W: Deref<Target = [AtomicU32]>> Reader<W> {
 
     /// Says that the reader is awake: whoever writes need not wake it.
     pub fn awake(&mut self) {
-        self.words[ASLEEP].store(0, Ordering::Relaxed);
+        // An exchange, too: a plain store would end the chain by which the next
+        // one sees what the writer did before its last.
+        self.words[ASLEEP].swap(0, Ordering::AcqRel);
     }
 
     /// True where the writer is done and all was read.
