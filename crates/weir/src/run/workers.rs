@@ -43,7 +43,9 @@ pub(super) fn run(
     };
     let input = Input::open(ports)?;
     let crew = Workers::start(stages, &settings).map_err(failure)?;
+    let posts = crew.posts();
     let mut line = Line::open(crew, input, args, file, ports)?;
+    line.be_asked(args, file, ports, "workers", posts)?;
     let (mut of_run, ended) = line.drive(args)?;
     let end = line.crew.end();
     of_run.reports = end.reports.clone();
