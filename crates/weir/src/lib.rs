@@ -32,6 +32,7 @@ mod plan;
 mod run;
 mod seed;
 mod sim;
+mod watch;
 
 use std::process::ExitCode;
 
@@ -65,6 +66,8 @@ pub fn main_with(more: &[Kind]) -> ExitCode {
         },
         Command::Schema(schema) => check::schema(&schema, &kinds),
         Command::Gen(spec) => generate::generate(&spec),
+        Command::Trace(trace) => watch::trace(&trace, &kinds),
+        Command::Tap(tap) => watch::tap(&tap, &kinds),
         Command::Sim(args) => sim::sim(&args),
         Command::Completion(shell) => output::completion(shell.shell),
         Command::StageProcess(stage) => run::apart::run(&stage, &kinds),
