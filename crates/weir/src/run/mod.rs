@@ -1,5 +1,6 @@
 //! `weir run`: packets from ports through chains to ports.
 
+pub(crate) mod apart;
 mod audit;
 mod cluster;
 mod cluster_summary;
@@ -7,6 +8,7 @@ mod input;
 mod line;
 mod live;
 mod network;
+mod onlook;
 mod pipeline;
 mod plan;
 mod player;
@@ -22,7 +24,7 @@ use std::time::Instant;
 use weir_io::port::Received;
 use weir_nf::host::{Kind, Stage};
 use weir_packet::{FramePool, MemoryLayout, PacketMemory};
-use weir_runtime::{Lie, Runtime, RuntimeConfig};
+use weir_runtime::{Lie, RunAtStart, Runtime, RuntimeConfig};
 
 use crate::args::{Format, Run};
 use crate::control::Control;
@@ -33,6 +35,8 @@ use crate::{Outcome, chains, control, driver, output, seed};
 use audit::Audit;
 use driver::{Dispatcher, EventFile};
 use input::Input;
+use onlook::Watched;
+pub(crate) use onlook::{Onlooker, input_names, places};
 use ports::{Also, Ports};
 use summary::{Ended, More, Summary};
 pub(crate) use table::thousands;
@@ -45,6 +49,26 @@ const LOOK: u64 = 64;
 const EVENT_BYTES: usize = 4 << 20;
 
 pub(crate) fn run(args: &Run, kinds: &[Kind]) -> Outcome {
+    run_with(args, kinds, None, Watched(None))
+}
+
+/// Runs packets of captures through a chain while somebody looks on, who has
+/// armed watches `at_start`.
+pub(crate) fn run_watched(
+    args: &Run,
+    kinds: &[Kind],
+    at_start: RunAtStart,
+    onlooker: &mut dyn Onlooker,
+) -> Outcome {
+    run_with(args, kinds, Some(at_start), Watched(Some(onlooker)))
+}
+
+fn run_with(
+    args: &Run,
+    kinds: &[Kind],
+    at_start: Option<RunAtStart>,
+    mut watched: Watched<'_>,
+) -> Outcome {
     driver::check_cores(&args.cores).map_err(Failure::usage)?;
     let seed = args.seed.unwrap_or_else(seed::random);
     let file = chains::load(&args.chain, &args.templates, &args.set, seed, kinds)?;
@@ -58,15 +82,8 @@ pub(crate) fn run(args: &Run, kinds: &[Kind]) -> Outcome {
     check_asked(args)?;
     network::check(args, &file, &ports)?;
     let config = RuntimeConfig {
-        seed,
-        advise: weir_io::advise_large_pages,
-        cycles: weir_io::cycles,
-        event_bytes: if args.events.is_some() {
-            EVENT_BYTES
-        } else {
-            0
-        },
-        ..RuntimeConfig::default()
+        at_start,
+        ..config_of(args, seed)
     };
     let plans = plan::plans(args, &file)?;
     let only = plans.iter().map(plan::only_stage);
@@ -76,13 +93,22 @@ pub(crate) fn run(args: &Run, kinds: &[Kind]) -> Outcome {
     else {
         live::check_one_stage(&ports)?;
         refuse_asked(args, "a plan of several stages", "`--plan rtc`")?;
-        return pipeline::run(args, &file, plans, &ports, config);
+        return pipeline::run(args, &file, plans, &ports, config, &mut watched);
     };
     if let Some(runtimes) = args.runtimes {
-        return cluster::run(args, runtimes, &file, &stages, &ports, config, None);
+        return cluster::run(
+            args,
+            runtimes,
+            &file,
+            &stages,
+            &ports,
+            config,
+            None,
+            &mut watched,
+        );
     }
     if let Some(workers) = args.workers {
-        return workers::run(args, workers, &file, &stages, &ports, config);
+        return workers::run(args, workers, &file, &stages, &ports, config, &mut watched);
     }
     if let Some(core) = plans.first().and_then(plan::first_core) {
         driver::pin(core).map_err(Failure::outside)?;
@@ -119,10 +145,14 @@ pub(crate) fn run(args: &Run, kinds: &[Kind]) -> Outcome {
     let control = control(args, &file, "files", &ports, vec![post])?;
     let progress = progress(args);
     let start = Instant::now();
-    let ended = engine.drive(&progress);
+    let ended = engine.drive(&progress, &mut watched);
     let elapsed = start.elapsed();
     drop(control);
     progress.finish_and_clear();
+    if watched.is_on() {
+        ended?;
+        return Ok(Exit::Done);
+    }
     let counters = engine.input.ports().map(weir_io::port::InputPort::counters);
     let mut reports: Vec<_> = engine.runtimes.iter().map(Runtime::report).collect();
     for (report, chain) in reports.iter_mut().zip(&file.chains) {
@@ -150,6 +180,22 @@ pub(crate) fn run(args: &Run, kinds: &[Kind]) -> Outcome {
     print(args, &ports, Summary::of(of_run, &ports, seed))?;
     ended?;
     Ok(Exit::Done)
+}
+
+/// What engines are given.
+fn config_of(args: &Run, seed: u64) -> RuntimeConfig {
+    RuntimeConfig {
+        seed,
+        advise: weir_io::advise_large_pages,
+        cycles: weir_io::cycles,
+        event_bytes: if args.events.is_some() {
+            EVENT_BYTES
+        } else {
+            0
+        },
+        audit: args.audit,
+        ..RuntimeConfig::default()
+    }
 }
 
 /// Refuses what can't be had where threads can't be asked: `--runtimes` has them
@@ -282,7 +328,11 @@ impl Shows for Engine {
 
 impl Engine {
     /// Moves packets until the inputs end.
-    fn drive(&mut self, progress: &indicatif::ProgressBar) -> Result<(), Failure> {
+    fn drive(
+        &mut self,
+        progress: &indicatif::ProgressBar,
+        watched: &mut Watched<'_>,
+    ) -> Result<(), Failure> {
         let mut input = Vec::with_capacity(2 * BATCH);
         let mut output = Vec::with_capacity(16 * BATCH);
         let mut batches = 0u64;
@@ -293,6 +343,9 @@ impl Engine {
                 .err()
                 .map(|error| Failure::outside(error.to_string()));
             self.pass(&mut input, &mut output)?;
+            if !watched.look()? {
+                break None;
+            }
             batches += 1;
             if batches.is_multiple_of(LOOK) || self.inbox.as_ref().is_some_and(Inbox::is_busy) {
                 self.answer();
@@ -312,6 +365,7 @@ impl Engine {
                 events.write(runtime.events())?;
             }
         }
+        watched.look()?;
         self.outputs.finish()?;
         if let Some(events) = &mut self.events {
             events.finish()?;
