@@ -30,10 +30,10 @@ nfs:
   - firewall:
       default: drop
       rules: [accept out tcp to any port 80, accept out udp to any port 53, accept icmp, accept icmpv6]
-  - nat44: {pool: 203.0.113.1, ports: 2048-4095, block: 64, log: false}
+  - nat44: {pool: 203.0.113.1, ports: 1024-9215, block: 64, log: false}
 ";
 /// Ports of the pool.
-const PORTS: u64 = 2_048;
+const PORTS: u64 = 8_192;
 /// Longer than an exchange takes, with repeated segments.
 const PATIENCE: Duration = Duration::from_secs(30);
 
