@@ -46,6 +46,10 @@ const OWN: &[(&str, &str)] = &[
     ),
     ("no_chain", "No chain of the file takes it (`match:`)."),
     (
+        "stage_died",
+        "A stage in a process of its own died while it had it (`--processes`).",
+    ),
+    (
         "flow_table_full",
         "It would open a flow, the table is full (`flows.max`), and the chain refuses new flows.",
     ),
