@@ -21,6 +21,7 @@
 mod args;
 mod chains;
 mod check;
+mod doctor;
 pub mod driver;
 mod exit;
 mod generate;
@@ -49,6 +50,7 @@ pub fn main_with(more: &[Kind]) -> ExitCode {
     let kinds = kinds(more);
     let outcome = match args.command {
         Command::Run(run) => run::run(&run, &kinds),
+        Command::Doctor(args) => doctor::doctor(&args, &kinds),
         Command::Plan(plan) => plan::show(&plan, &kinds),
         Command::Check(check) => check::check(&check, &kinds),
         Command::Nf(nf) => match nf.command {

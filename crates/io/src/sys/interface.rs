@@ -40,7 +40,8 @@ impl Interfaces {
             .map(Interfaces)
     }
 
-    fn ask(&self, what: libc::c_int, request: &mut libc::ifreq) -> io::Result<()> {
+    /// One request.
+    pub(super) fn ask(&self, what: libc::c_int, request: &mut libc::ifreq) -> io::Result<()> {
         let fd = self.0.as_fd().as_raw_fd();
         // SAFETY: module documentation.
         let asked = unsafe { libc::ioctl(fd, what as _, std::ptr::from_mut(request)) };
@@ -123,7 +124,7 @@ impl Interfaces {
 }
 
 /// A request about the interface of this name.
-fn named(name: &str) -> io::Result<libc::ifreq> {
+pub(super) fn named(name: &str) -> io::Result<libc::ifreq> {
     // SAFETY: a C structure of numbers.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     if name.is_empty() || name.len() >= request.ifr_name.len() || name.contains('\0') {

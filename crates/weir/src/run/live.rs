@@ -18,10 +18,10 @@ use super::plan::PlanSummary;
 use super::ports::{Ports, RunPort};
 use super::summary::{Ended, Summary};
 use super::{BATCH, print};
-use crate::Outcome;
 use crate::args::{Format, Run};
 use crate::driver::ChainPlan;
 use crate::exit::{Exit, Failure};
+use crate::{Outcome, doctor};
 
 /// How often signals, the time and the interfaces are looked at, at least.
 const LOOK: Duration = Duration::from_millis(100);
@@ -72,6 +72,15 @@ pub(super) fn run(
     config: RuntimeConfig,
 ) -> Outcome {
     let ports = Sorted::of(args, ports)?;
+    let specs = doctor::once(
+        ports
+            .live
+            .iter()
+            .filter_map(|port| port.spec.live().cloned()),
+    );
+    for warning in doctor::before_run(specs, file, &args.cores, args.force)? {
+        eprintln!("warning: {warning}");
+    }
     let layout = live_layout(ports.live.iter().filter_map(|port| port.spec.live()))
         .map_err(|error| Failure::outside(error.to_string()))?;
     let memory = PacketMemory::new(layout, weir_io::advise_large_pages);

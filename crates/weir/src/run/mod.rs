@@ -32,7 +32,7 @@ use audit::Audit;
 use dispatch::Dispatcher;
 use events::EventFile;
 use input::Input;
-use ports::{Also, Ports};
+pub(crate) use ports::{Also, Ports};
 use summary::{Ended, More, Summary};
 
 /// Packets taken from the inputs at a time.
