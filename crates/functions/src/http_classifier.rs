@@ -112,6 +112,17 @@ upgrade changes nothing.",
     }
 
     #[inline(always)]
+    fn show(&self, state: &HttpClassifierState, (): &(), shown: &mut Shown) {
+        let class = match (state.decided, state.label) {
+            (0, _) => "undecided",
+            (_, 0) => "http",
+            _ => "other",
+        };
+        shown
+            .text("class", class)
+            .number("opening_bytes", state.len);
+    }
+
     fn process(
         &self,
         packet: &mut Packet<'_>,

@@ -266,6 +266,20 @@ impl NetworkFunction for Monitor {
         burst.for_each(self, cx);
     }
 
+    fn show(&self, (): &(), stats: &FlowStats, shown: &mut Shown) {
+        for (way, name) in ["to_server", "to_client"].into_iter().enumerate() {
+            shown.within(name, |shown| {
+                shown
+                    .number("packets", stats.packets[way])
+                    .number("bytes", stats.bytes(way))
+                    .text("tcp_flags", format_args!("{:02x}", stats.flags(way)));
+            });
+        }
+        shown
+            .text("first", Time(stats.first))
+            .number("interim_records", stats.records());
+    }
+
     fn close(&self, flow: &mut Flow<'_, Self>, why: CloseReason, cx: &mut Context<'_>) {
         if self.events {
             let end = flow.info.last_seen();

@@ -307,6 +307,16 @@ runs backwards adds none. Packets of no flow pass.",
     }
 
     #[inline]
+    fn show(&self, state: &Bucket, (): &(), shown: &mut Shown) {
+        let unit = match self.unit {
+            Unit::Bits => "tokens_bits",
+            Unit::Packets => "tokens_packets",
+        };
+        shown
+            .number(unit, state.parts / PARTS)
+            .text("filled", Time(state.filled));
+    }
+
     fn process(
         &self,
         packet: &mut Packet<'_>,

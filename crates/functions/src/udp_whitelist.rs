@@ -188,6 +188,13 @@ never seen included (they reach no application without their first part).",
         Ok(Client::default())
     }
 
+    fn show(&self, state: &Client, (): &(), shown: &mut Shown) {
+        match state.until {
+            0 => shown.flag("listed", false),
+            until => shown.flag("listed", true).text("until", Time(until)),
+        };
+    }
+
     fn process(
         &self,
         packet: &mut Packet<'_>,

@@ -112,6 +112,10 @@ table is a counter, not a state: a crash may lose what was counted since it was 
         Verdict::Pass
     }
 
+    fn show(&self, state: &UrlCounterState, (): &(), shown: &mut Shown) {
+        state.connection.show(shown);
+    }
+
     fn close(&self, flow: &mut Flow<'_, Self>, _: CloseReason, cx: &mut Context<'_>) {
         finish(self, flow, cx);
     }

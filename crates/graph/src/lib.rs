@@ -24,7 +24,7 @@
 //!
 //! The way goes from text to a tree with places (`tree`), to chains as written
 //! (`raw`), with overrides in them (`overrides`), to what was meant (`flows`,
-//! `ports`, `selector`, `links`), to the processors of its entries (`template`),
+//! `ports`, `network`, `selector`, `links`), to the processors of its entries (`template`),
 //! to functions that are built (`load`).
 
 pub mod compile;
@@ -36,6 +36,7 @@ mod flows;
 mod links;
 mod load;
 mod nearest;
+mod network;
 mod overrides;
 pub mod picture;
 mod plan_key;
@@ -56,6 +57,7 @@ pub use describe::{
 };
 pub use diagnostic::{Diagnostic, Severity, render};
 pub use load::{Chain, ChainFile, Input, load, load_with};
+pub use network::{Network, OnFailure, PortAddress, Route, RoutedPort, Routing, StaticNeighbour};
 pub use overrides::Override;
 pub use ports::PortDecl;
 pub use schema::{schema, schema_with};

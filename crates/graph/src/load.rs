@@ -11,6 +11,7 @@ use crate::compile::{Effects, Graph, Options, Processor};
 use crate::de::{NodeDe, Track};
 use crate::diagnostic::{Diagnostic, Remark, Report, Severity, Span, Texts};
 use crate::links::{Exits, To};
+use crate::network::{self, Network};
 use crate::overrides::{self, Override};
 use crate::ports::{self, PortDecl};
 use crate::raw::{self, RawChain};
@@ -39,6 +40,8 @@ pub struct Input<'a> {
 pub struct ChainFile {
     /// Its chains, in the order in which packets are offered to them.
     pub chains: Vec<Chain>,
+    /// How it stands in the network.
+    pub network: Network,
     /// What is odd, but no error.
     pub warnings: Vec<Diagnostic>,
 }
@@ -127,7 +130,7 @@ pub fn load_with(
         inner: sources,
         texts: BTreeMap::new(),
     };
-    let chains = chains(
+    let (chains, network) = chains(
         input,
         (file, text),
         &set,
@@ -142,6 +145,7 @@ pub fn load_with(
     } else {
         Ok(ChainFile {
             chains,
+            network,
             warnings: list,
         })
     }
@@ -168,7 +172,7 @@ fn chains(
     mut library: Library,
     sources: &mut Recorder<'_>,
     report: &mut Report<'_>,
-) -> Vec<Chain> {
+) -> (Vec<Chain>, Network) {
     let root = match tree::parse(file, text, report) {
         Some(root) if !root.is_null() => root,
         _ => {
@@ -184,7 +188,7 @@ fn chains(
                     "write `chain: NAME`, and its functions in a list under `nfs:`",
                 );
             }
-            return Vec::new();
+            return (Vec::new(), Network::default());
         }
     };
     let mut raw = raw::read(&root, report);
@@ -238,7 +242,19 @@ fn chains(
         }
         chains.push(chain);
     }
-    chains
+    let network = match root.get(raw::NETWORK) {
+        Some(node) => {
+            let mut ports: Vec<PortDecl> = Vec::new();
+            for port in chains.iter().flat_map(|chain| &chain.ports) {
+                if !ports.contains(port) {
+                    ports.push(port.clone());
+                }
+            }
+            network::read(node, &ports, report)
+        }
+        None => Network::default(),
+    };
+    (chains, network)
 }
 
 /// The templates, and whether all of them are right.

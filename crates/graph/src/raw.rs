@@ -10,7 +10,9 @@ use crate::tree::{Node, shorten};
 /// Keys of a chain.
 pub(crate) const CHAIN_KEYS: [&str; 6] = ["chain", "ports", "match", "flows", "plan", "nfs"];
 /// Keys of a file with several chains.
-pub(crate) const FILE_KEYS: [&str; 2] = ["chains", "ports"];
+pub(crate) const FILE_KEYS: [&str; 3] = ["chains", "ports", NETWORK];
+/// Key that holds for a file: beside `chain`, or beside `chains`.
+pub(crate) const NETWORK: &str = "network";
 /// Most functions of a chain.
 pub(crate) const MAX_FUNCTIONS: usize = 64;
 /// Most chains of a file: their number is an octet of the flow key.
@@ -114,9 +116,17 @@ fn chain(node: &Node, alone: bool, report: &mut Report<'_>) -> Option<RawChain> 
     let known: Vec<&str> = CHAIN_KEYS
         .into_iter()
         .chain(alone.then_some("chains"))
+        .chain(alone.then_some(NETWORK))
         .collect();
     for (key, _) in entries {
-        if !CHAIN_KEYS.contains(&key.text().unwrap_or("")) {
+        let name = key.text().unwrap_or("");
+        if name == NETWORK && !alone {
+            report.error_help(
+                key.span,
+                "`network` is not a key of one chain among several",
+                "write it beside `chains`: it holds for all of them",
+            );
+        } else if !CHAIN_KEYS.contains(&name) && name != NETWORK {
             report.unknown_key(key, &known);
         }
     }

@@ -7,7 +7,7 @@ use weir_nf::host::Kind;
 use crate::raw::MAX_FUNCTIONS;
 use crate::selector::PROTOCOLS;
 use crate::template::{TemplateDescription, settings_schema};
-use crate::{flows, plan_key, read};
+use crate::{flows, network, plan_key, read};
 
 /// JSON Schema (draft 2020-12) of a chain file whose entries are of these
 /// kinds, with each one's settings under its name.
@@ -50,6 +50,7 @@ pub fn schema_with(kinds: &[Kind], templates: &[TemplateDescription]) -> Value {
     definitions.insert("weir-selectors".to_owned(), selectors());
     definitions.insert("weir-flows".to_owned(), flows_schema());
     definitions.insert("weir-plan".to_owned(), plan_key::schema());
+    definitions.insert("weir-network".to_owned(), network::schema());
     let choices = if bare.is_empty() {
         json!(false) // no function is known: no entry can be right
     } else {
@@ -58,13 +59,14 @@ pub fn schema_with(kinds: &[Kind], templates: &[TemplateDescription]) -> Value {
         json!({"anyOf": choices})
     };
     definitions.insert("weir-entry".to_owned(), choices);
-    definitions.insert("weir-chain".to_owned(), chain());
+    definitions.insert("weir-chain".to_owned(), chain(false));
+    definitions.insert("weir-only-chain".to_owned(), chain(true));
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "weir chain file",
         "description": "A chain of network functions, or several under `chains`.",
         "anyOf": [
-            {"$ref": "#/$defs/weir-chain"},
+            {"$ref": "#/$defs/weir-only-chain"},
             {
                 "type": "object",
                 "required": ["chains"],
@@ -78,6 +80,7 @@ pub fn schema_with(kinds: &[Kind], templates: &[TemplateDescription]) -> Value {
                         "items": {"$ref": "#/$defs/weir-chain"},
                     },
                     "ports": {"$ref": "#/$defs/weir-ports"},
+                    "network": {"$ref": "#/$defs/weir-network"},
                 },
             },
         ],
@@ -93,8 +96,9 @@ fn name() -> Value {
     })
 }
 
-fn chain() -> Value {
-    json!({
+/// A chain; the only one of a file says how it stands in the network.
+fn chain(only: bool) -> Value {
+    let mut chain = json!({
         "type": "object",
         "required": ["chain", "nfs"],
         "additionalProperties": false,
@@ -112,7 +116,11 @@ fn chain() -> Value {
                 "items": {"$ref": "#/$defs/weir-entry"},
             },
         },
-    })
+    });
+    if only {
+        chain["properties"]["network"] = json!({"$ref": "#/$defs/weir-network"});
+    }
+    chain
 }
 
 /// An entry with settings, or with `as` or `links`.

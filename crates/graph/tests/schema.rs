@@ -171,6 +171,25 @@ fn what_loads_conforms() {
             "cycles": {"monitor": 40}, "costs": {"ring": 30, "margin": 1000},
         }}),
         json!({"chain": "a", "nfs": ["monitor"], "plan": {"cores": 0, "passes": "none"}}),
+        json!({"chain": "a", "nfs": ["monitor"], "network": {}}),
+        json!({"chain": "a", "nfs": ["monitor"], "network": {"on-failure": "open"}}),
+        json!({"chain": "a", "nfs": ["monitor"], "network": {"mode": "tap"}}),
+        json!({
+            "chains": [{"chain": "a", "nfs": ["monitor"]}],
+            "network": {
+                "mode": "router",
+                "ports": {
+                    "inside": {"addresses": "10.0.0.1/24", "mtu": 1400, "mac": "02:00:00:00:00:01"},
+                    "outside": {"addresses": ["198.51.100.1/24", "fd00:2::1/64"]},
+                },
+                "routes": [
+                    {"to": "0.0.0.0/0", "via": "198.51.100.254"},
+                    {"to": "::/0", "via": "fe80::1", "port": "outside"},
+                    {"to": "10.7.0.0/16", "port": "inside"},
+                ],
+                "neighbours": [{"address": "10.0.0.9", "mac": "02-00-00-00-00-09"}],
+            },
+        }),
     ] {
         both(&value, true);
     }
@@ -213,6 +232,15 @@ fn what_is_wrong_in_structure_does_not_conform() {
         json!({"chain": "a", "nfs": ["monitor"], "match": [{"port": 70000}]}),
         json!({"chain": "a", "nfs": ["monitor"], "ports": [{"name": "a"}]}),
         json!({"chain": "a", "nfs": ["monitor"], "ports": [{"name": "a", "side": "left"}]}),
+        json!({"chain": "a", "nfs": ["monitor"], "network": "router"}),
+        json!({"chain": "a", "nfs": ["monitor"], "network": {"mode": "bridge"}}),
+        json!({"chain": "a", "nfs": ["monitor"], "network": {"mode": "router"}}),
+        json!({"chain": "a", "nfs": ["monitor"], "network": {"mode": "tap", "on-failure": "open"}}),
+        json!({"chain": "a", "nfs": ["monitor"], "network": {"routes": [{"to": "0.0.0.0/0"}]}}),
+        json!({"chain": "a", "nfs": ["monitor"], "network": {
+            "mode": "router", "ports": {"inside": {"mtu": 1400}, "outside": {"addresses": []}},
+        }}),
+        json!({"chains": [{"chain": "a", "nfs": ["monitor"], "network": {"mode": "tap"}}]}),
         json!({"chains": []}),
         json!({"chains": [{"chain": "a", "nfs": ["monitor"]}], "nfs": ["monitor"]}),
     ] {

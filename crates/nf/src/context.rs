@@ -34,6 +34,8 @@ pub struct Context<'a> {
     pub(crate) silent: bool,
     pub(crate) flow: u32,
     pub(crate) link: LinkType,
+    /// The port that the packet came in by: what is emitted takes its wire.
+    pub(crate) port: u8,
     pub(crate) side: Side,
 }
 
@@ -281,7 +283,7 @@ impl Context<'_> {
         let (meta, _) = memory.split_mut(&mut frame);
         *meta = FrameMeta::received(self.now, len as u32);
         meta.side = towards.opposite();
-        meta.link = self.link;
+        (meta.link, meta.port) = (self.link, self.port);
         meta.flags = frame_flags::EMITTED;
         let start = usize::from(meta.start);
         self.emits.frames.push(frame);

@@ -4,7 +4,7 @@ use serde::de::DeserializeOwned;
 use weir_packet::{FlowKey, Packet};
 
 use crate::{
-    Burst, Context, Descriptor, Flow, FlowInfo, Scope, SetUp, SettingsError, State, Stats,
+    Burst, Context, Descriptor, Flow, FlowInfo, Scope, SetUp, SettingsError, Shown, State, Stats,
     WorkSpace,
 };
 
@@ -125,6 +125,14 @@ pub trait NetworkFunction: Sized + Send + Sync + 'static {
     fn preferred_owner(&self, state: &Self::State, cluster: &Cluster<'_>) -> Option<RuntimeId> {
         let _ = (state, cluster);
         None
+    }
+
+    /// Tells what is remembered of a flow field by field, for whoever traces a
+    /// packet or looks at a flow: in the words of the manual, with names for
+    /// numbers that stand for something. The default tells nothing, and the
+    /// bytes are shown.
+    fn show(&self, state: &Self::State, stats: &Self::Stats, shown: &mut Shown) {
+        let _ = (state, stats, shown);
     }
 
     /// Makes a state of this version from one of an older `version`; `None`

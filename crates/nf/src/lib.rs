@@ -19,6 +19,7 @@ mod function;
 pub mod host;
 mod lease;
 mod set_up;
+mod shown;
 mod state;
 mod tally;
 mod work_space;
@@ -35,6 +36,7 @@ pub use function::{
 };
 pub use lease::{Leases, PoolId, PoolSpec, PortLease, PortSpace, Want};
 pub use set_up::{NoSources, SetUp, SettingsError, Sources};
+pub use shown::{Shown, ShownField, ShownValue};
 pub use state::{State, Stats, Tracked};
 pub use tally::{LONGEST_NAME as LONGEST_TALLY_NAME, Tally};
 pub use weir_packet as packet;
@@ -44,7 +46,8 @@ pub use work_space::WorkSpace;
 pub mod prelude {
     pub use crate::{
         Burst, CloseReason, Context, Counter, Descriptor, DropReason, Fields, Flow, FlowInfo,
-        Needs, NetworkFunction, Parts, Phase, Scope, SetUp, SettingsError, State, Stats, Verdict,
+        Needs, NetworkFunction, Parts, Phase, Scope, SetUp, SettingsError, Shown, State, Stats,
+        Verdict,
     };
     pub use weir_packet::{Direction, FlowKey, Packet, Side, Time};
     pub use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};

@@ -80,6 +80,7 @@ impl World {
             silent: self.silent,
             flow: u32::MAX,
             link: LinkType::Ethernet,
+            port: 0,
             side: weir_packet::Side::Inside,
         }
     }
@@ -94,7 +95,7 @@ impl Context<'_> {
         self.leases.packet = i as u8;
         self.now = meta.time;
         self.sequence = meta.sequence;
-        self.link = meta.link;
+        (self.link, self.port) = (meta.link, meta.port);
         self.side = meta.side;
         self.silent = meta.flags & frame_flags::NO_OUTPUT != 0;
         self.unit = 0;
@@ -112,7 +113,7 @@ impl Context<'_> {
         self.leases.packet = i as u8;
         self.now = meta.time;
         self.sequence = meta.sequence;
-        self.link = meta.link;
+        (self.link, self.port) = (meta.link, meta.port);
         self.side = meta.side;
         self.silent = meta.flags & frame_flags::NO_OUTPUT != 0;
         self.flow = flow;

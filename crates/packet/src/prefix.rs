@@ -92,6 +92,18 @@ impl Prefix {
     pub const fn length(&self) -> u8 {
         self.length
     }
+
+    /// True where the address is in the network.
+    #[inline]
+    pub fn contains(&self, address: IpAddr) -> bool {
+        match (self.address, address) {
+            (IpAddr::V4(net), IpAddr::V4(a)) => u32::from(a) & mask4(self.length) == u32::from(net),
+            (IpAddr::V6(net), IpAddr::V6(a)) => {
+                u128::from(a) & mask6(self.length) == u128::from(net)
+            }
+            _ => false,
+        }
+    }
 }
 
 impl FromStr for Prefix {

@@ -29,6 +29,11 @@ impl FlowBits {
         }
     }
 
+    /// How many bits are set.
+    pub fn count(&self) -> u32 {
+        self.bits.iter().map(|word| word.count_ones()).sum()
+    }
+
     #[inline]
     pub(crate) fn is_set(&self, bit: u8) -> bool {
         self.bits

@@ -12,11 +12,16 @@ pub(crate) fn check(args: &Check, kinds: &[Kind]) -> Outcome {
     let described: Vec<_> = file.chains.iter().map(weir_graph::describe).collect();
     match args.output {
         Format::Text => {
+            output::line(&file.network.to_string())?;
             for chain in &described {
                 output::line(&chain.to_string())?;
             }
         }
-        Format::Json => output::json(&json!({"chains": described, "warnings": file.warnings}))?,
+        Format::Json => output::json(&json!({
+            "network": file.network,
+            "chains": described,
+            "warnings": file.warnings,
+        }))?,
     }
     Ok(Exit::Done)
 }

@@ -179,6 +179,20 @@ impl NetworkFunction for AssetMonitor {
     }
 
     #[inline]
+    fn show(&self, state: &Seen, (): &(), shown: &mut Shown) {
+        for (bit, name) in [
+            (SYN, "syn_seen"),
+            (SYN_ACK, "syn_ack_seen"),
+            (SERVICE, "service_done"),
+            (CLIENT, "client_done"),
+        ] {
+            shown.flag(name, state.done & bit != 0);
+        }
+        shown
+            .number("looks_to_server", state.looks[0])
+            .number("looks_to_client", state.looks[1]);
+    }
+
     fn process(
         &self,
         packet: &mut Packet<'_>,

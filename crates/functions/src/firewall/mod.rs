@@ -465,6 +465,27 @@ impl NetworkFunction for Firewall {
     }
 
     #[inline(always)]
+    fn show(&self, state: &Remembered, (): &(), shown: &mut Shown) {
+        if state.generation == UNDECIDED {
+            shown.text("verdict", "undecided");
+            return;
+        }
+        let verdict = match state.verdict {
+            ACCEPT => "accept",
+            DROP => "drop",
+            REJECT => "reject",
+            _ => "invalid",
+        };
+        shown.text("verdict", verdict);
+        // A number is of the rules that gave the verdict.
+        match self.rules.get(usize::from(state.rule)) {
+            _ if state.rule == DEFAULT_RULE => shown.text("rule", "default"),
+            Some(rule) if state.generation == self.generation => shown.text("rule", &rule.name),
+            _ => shown.number("rule", state.rule),
+        };
+        shown.flag("current_rules", state.generation == self.generation);
+    }
+
     fn process(
         &self,
         packet: &mut Packet<'_>,

@@ -129,6 +129,18 @@ what fits is read.",
         Verdict::Pass
     }
 
+    fn show(&self, state: &HttpState, (): &(), shown: &mut Shown) {
+        state.connection.show(shown);
+        for (queue, name) in state.queues.iter().zip(["side_0", "side_1"]) {
+            shown.within(name, |shown| {
+                shown
+                    .number("heads_waiting", queue.waiting)
+                    .number("bytes_waiting", queue.bytes)
+                    .number("reported_early", queue.reported);
+            });
+        }
+    }
+
     fn close(&self, flow: &mut Flow<'_, Self>, _: CloseReason, cx: &mut Context<'_>) {
         finish(self, flow, cx);
         for side in 0..2 {

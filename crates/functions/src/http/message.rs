@@ -65,6 +65,29 @@ mod flag {
 /// Longest line kept while looking for a message.
 const LONGEST_GARBAGE: u32 = 16 * 1024;
 
+impl MessageState {
+    /// Tells it field by field.
+    pub(crate) fn show(&self, shown: &mut weir_nf::Shown) {
+        let reading = match self.mode {
+            mode::START => "first line or head",
+            mode::GARBAGE => "garbage",
+            mode::LENGTH => "body by length",
+            mode::CHUNK_SIZE => "chunk size",
+            mode::CHUNK => "chunk",
+            mode::CHUNK_END => "chunk end",
+            mode::TRAILER => "trailer",
+            mode::UNTIL_CLOSE => "body until close",
+            mode::SKIP_HEAD => "rest of a long head",
+            _ => "ignored",
+        };
+        shown
+            .text("reading", reading)
+            .flag("is_http", self.flags & flag::KNOWN != 0)
+            .number("left", self.left)
+            .number("head_bytes", self.partial);
+    }
+}
+
 /// A head that is complete, or as complete as it will ever be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeadAt<'p> {

@@ -33,6 +33,16 @@ pub struct SideState {
 }
 
 impl Connection {
+    /// Tells it field by field.
+    pub(crate) fn show(&self, shown: &mut weir_nf::Shown) {
+        for (side, name) in self.sides.iter().zip(["side_0", "side_1"]) {
+            shown.within(name, |shown| {
+                side.stream.show(shown);
+                side.message.show(shown);
+            });
+        }
+    }
+
     fn side(&self, side: usize) -> &SideState {
         &self.sides[side & 1]
     }

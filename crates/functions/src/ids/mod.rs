@@ -155,6 +155,10 @@ sends no reset.",
         }
     }
 
+    fn show(&self, state: &IdsState, (): &(), shown: &mut Shown) {
+        state.show(shown);
+    }
+
     fn close(&self, flow: &mut Flow<'_, Self>, _: CloseReason, cx: &mut Context<'_>) {
         let progress = flow.state.progress;
         if !self.streams || !progress.is_followed() || progress.is_blocked() {

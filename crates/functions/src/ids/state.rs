@@ -34,6 +34,25 @@ pub struct SideState {
 }
 
 impl IdsState {
+    /// Tells it field by field.
+    pub(super) fn show(&self, shown: &mut Shown) {
+        let progress = self.progress;
+        shown
+            .flag("blocked", progress.is_blocked())
+            .flag("followed", progress.is_followed())
+            .flag("handshake", progress.all(fact::HANDSHAKE))
+            .number("flowbits_set", self.bits.count());
+        for (side, name) in self.sides.iter().zip(["side_0", "side_1"]) {
+            shown.within(name, |shown| {
+                side.stream.show(shown);
+                shown
+                    .number("scanned", side.matching.scanned())
+                    .number("deferred", side.deferred)
+                    .flag("talking", side.talking != 0);
+            });
+        }
+    }
+
     /// The direction `side`: 0 is that of the flow's first packet.
     #[inline]
     pub(super) fn side(&self, side: usize) -> &SideState {

@@ -346,6 +346,18 @@ The servers and their connections are in the tally as SERVICE/ADDRESS:PORT.",
     }
 
     #[inline]
+    fn show(&self, state: &Connection, (): &(), shown: &mut Shown) {
+        if state.family == 0 {
+            shown.flag("balanced", false);
+            return;
+        }
+        let end = |address, port| std::net::SocketAddr::new(address, port);
+        shown
+            .flag("balanced", true)
+            .text("vip", end(state.vip(), state.vip_port))
+            .text("server", end(state.server(), state.server_port));
+    }
+
     fn process(
         &self,
         packet: &mut Packet<'_>,

@@ -667,6 +667,20 @@ their own). No application's payload is rewritten (no ALG).",
         self.untouched(packet)
     }
 
+    fn show(&self, state: &Mapping, (): &(), shown: &mut Shown) {
+        if state.kind != kind::MAPPED {
+            shown.flag("mapped", false);
+            return;
+        }
+        let end = |address: [u8; 4], port: [u8; 2]| {
+            format!("{}:{}", Ipv4Addr::from(address), u16::from_be_bytes(port))
+        };
+        shown
+            .flag("mapped", true)
+            .text("internal", end(state.internal, state.internal_port))
+            .text("external", end(state.external, state.external_port));
+    }
+
     fn close(&self, flow: &mut Flow<'_, Self>, why: CloseReason, cx: &mut Context<'_>) {
         let state = *flow.state;
         if state.kind != kind::MAPPED {

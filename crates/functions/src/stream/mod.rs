@@ -97,6 +97,25 @@ mod flag {
     pub(super) const RESET: u8 = 32;
 }
 
+impl StreamState {
+    /// Tells it field by field.
+    pub(crate) fn show(&self, shown: &mut weir_nf::Shown) {
+        let stands = match self.flags {
+            flags if flags & flag::RESET != 0 => "reset",
+            flags if flags & flag::ENDED != 0 => "ended",
+            flags if flags & flag::FIN != 0 => "fin seen",
+            flags if flags & flag::HOLDING != 0 => "held",
+            flags if flags & flag::STARTED != 0 => "started",
+            _ => "new",
+        };
+        shown
+            .text("stream", stands)
+            .number("offset", self.offset)
+            .number("next_seq", self.next)
+            .number("waiting_ranges", self.ranges);
+    }
+}
+
 /// A piece of a stream, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Chunk<'a> {

@@ -170,6 +170,14 @@ other fields are not looked at.",
         Verdict::Pass
     }
 
+    fn show(&self, state: &UrlValidatorState, (): &(), shown: &mut Shown) {
+        shown.flag("blocked", state.blocked != 0);
+        state.connection.show(shown);
+        shown
+            .flag("side_0.collecting", state.collecting[0] != 0)
+            .flag("side_1.collecting", state.collecting[1] != 0);
+    }
+
     fn close(&self, flow: &mut Flow<'_, Self>, _: CloseReason, cx: &mut Context<'_>) {
         if flow.state.blocked == 0 {
             finish(self, flow, cx);

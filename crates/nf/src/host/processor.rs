@@ -9,7 +9,7 @@ use zerocopy::{FromBytes, IntoBytes};
 use super::{Blocks, FlowHead, Opened, Slot, StageLayout, Work};
 use crate::{
     Burst, CloseReason, Cluster, Context, Descriptor, Flow, FlowInfo, NetworkFunction, RuntimeId,
-    Scope, SetUp, SettingsError, State, Tracked, WorkSpace,
+    Scope, SetUp, SettingsError, Shown, State, Tracked, WorkSpace,
 };
 
 /// What the engine needs of a function, whatever its types.
@@ -52,6 +52,10 @@ pub trait Processor: Send + Sync {
         slot: &Slot,
         cluster: &Cluster<'_>,
     ) -> Option<RuntimeId>;
+    /// Tells a state and its counters field by field; bytes of another length
+    /// than [`Processor::state`] says, and what the function does not tell,
+    /// are shown as they are.
+    fn show(&self, state: &[u8], stats: &[u8], shown: &mut Shown);
     /// Writes the state of this version made from `old` of `version`; false
     /// where it is refused.
     fn upgrade(&self, version: u16, old: &[u8], place: &mut [u8]) -> bool;
@@ -162,6 +166,25 @@ impl<N: NetworkFunction> Processor for Bound<N> {
             return None;
         }
         self.0.preferred_owner(opened.state, cluster)
+    }
+
+    fn show(&self, state: &[u8], stats: &[u8], shown: &mut Shown) {
+        let typed = (
+            N::State::read_from_bytes(state),
+            N::Stats::read_from_bytes(stats),
+        );
+        let mut told = Shown::default();
+        if let (Ok(state), Ok(stats)) = &typed {
+            self.0.show(state, stats, &mut told);
+        }
+        if told.is_empty() {
+            for (name, bytes) in [("state", state), ("stats", stats)] {
+                if !bytes.is_empty() {
+                    told.bytes(name, bytes);
+                }
+            }
+        }
+        *shown = told;
     }
 
     fn upgrade(&self, version: u16, old: &[u8], place: &mut [u8]) -> bool {

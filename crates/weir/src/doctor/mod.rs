@@ -8,7 +8,7 @@ mod judge;
 mod need;
 mod show;
 
-use weir_graph::ChainFile;
+use weir_graph::{ChainFile, Network};
 use weir_io::live::{LiveSpec, live_layout};
 use weir_io::machine::Machine;
 use weir_io::port::PortSpec;
@@ -148,7 +148,8 @@ pub(crate) fn once(ports: impl IntoIterator<Item = LiveSpec>) -> Vec<LiveSpec> {
 fn need(ports: Option<Vec<LiveSpec>>, file: Option<&ChainFile>, cores: &[usize]) -> Need {
     let (memory, pinned) = memory(ports.as_deref());
     Need {
-        forwards: ports.as_ref().is_some_and(|ports| ports.len() > 1),
+        forwards: ports.as_ref().is_some_and(|ports| ports.len() > 1)
+            && file.is_none_or(|file| file.network != Network::Tap),
         owned: file.map(owned).unwrap_or_default(),
         memory,
         pinned,
@@ -158,8 +159,12 @@ fn need(ports: Option<Vec<LiveSpec>>, file: Option<&ChainFile>, cores: &[usize])
 }
 
 /// Addresses that the chain answers for.
-fn owned(_file: &ChainFile) -> Vec<std::net::IpAddr> {
-    Vec::new()
+fn owned(file: &ChainFile) -> Vec<std::net::IpAddr> {
+    let Network::Router(routing) = &file.network else {
+        return Vec::new();
+    };
+    let addresses = routing.ports.iter().flat_map(|port| &port.addresses);
+    addresses.map(|address| address.address).collect()
 }
 
 /// Octets of packet memory, and of what XDP sockets pin of it. Of no ports in

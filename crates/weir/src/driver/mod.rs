@@ -16,9 +16,12 @@
 mod clock;
 mod cluster;
 mod crew;
+mod dispatch;
+mod events;
 mod finish;
 mod hand_overs;
 mod histogram;
+pub(crate) mod live;
 mod path;
 mod pipeline;
 mod ring;
@@ -29,6 +32,8 @@ mod workers;
 
 pub use cluster::{Cluster, ClusterError, ClusterSettings, GateCounts};
 pub use crew::Crew;
+pub(crate) use dispatch::Dispatcher;
+pub(crate) use events::EventFile;
 pub use finish::{ClusterEnd, RuntimeEnd, merge};
 pub use hand_overs::HandOvers;
 pub use histogram::Histogram;

@@ -14,14 +14,13 @@ use crate::driver::{Cluster, ClusterSettings};
 use crate::exit::{Exit, Failure};
 use crate::{Outcome, chains};
 
-use super::dispatch::Dispatcher;
-use super::events::EventFile;
 use super::input::Input;
 use super::line::failure;
 use super::player::Player;
 use super::ports::{Outputs, Ports};
 use super::summary::{Ended, More, Summary};
 use super::{BATCH, print, progress, show};
+use crate::driver::{Dispatcher, EventFile};
 
 /// Packets kept to be sent again where the path may lose some.
 const KEPT_ON_A_BAD_PATH: u32 = 16_384;

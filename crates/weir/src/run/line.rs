@@ -10,12 +10,11 @@ use crate::args::Run;
 use crate::driver::{ClusterError, Crew};
 use crate::exit::Failure;
 
-use super::dispatch::Dispatcher;
-use super::events::EventFile;
 use super::input::Input;
 use super::ports::{Outputs, Ports};
 use super::summary::Ended;
 use super::{BATCH, progress, show};
+use crate::driver::{Dispatcher, EventFile};
 
 /// All that packets pass through on the calling thread.
 pub(super) struct Line<C> {

@@ -3,8 +3,6 @@
 mod audit;
 mod cluster;
 mod cluster_summary;
-mod dispatch;
-mod events;
 mod input;
 mod line;
 mod live;
@@ -14,6 +12,7 @@ mod player;
 mod ports;
 mod summary;
 mod table;
+mod wires;
 mod workers;
 
 use std::path::Path;
@@ -29,8 +28,7 @@ use crate::exit::{Exit, Failure};
 use crate::{Outcome, chains, driver, output, seed};
 
 use audit::Audit;
-use dispatch::Dispatcher;
-use events::EventFile;
+use driver::{Dispatcher, EventFile};
 use input::Input;
 pub(crate) use ports::{Also, Ports};
 use summary::{Ended, More, Summary};

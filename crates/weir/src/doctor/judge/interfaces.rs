@@ -91,7 +91,7 @@ fn missing(machine: &Machine, port: &LiveSpec) -> Option<Finding> {
     } else {
         format!("there are {}", names.join(", "))
     };
-    let message = format!("is not in this network namespace; {there}");
+    let message = format!("no interface of this name in this network namespace; {there}");
     let problem = Finding::problem(AREA, "interface", message).of(name);
     Some(problem.mend("ip -brief link").stops())
 }

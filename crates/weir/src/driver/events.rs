@@ -8,13 +8,13 @@ use weir_nf::EventLog;
 
 use crate::exit::Failure;
 
-pub(super) struct EventFile {
+pub(crate) struct EventFile {
     path: String,
     writer: BufWriter<Box<dyn Write>>,
 }
 
 impl EventFile {
-    pub(super) fn create(path: &Path) -> Result<EventFile, Failure> {
+    pub(crate) fn create(path: &Path) -> Result<EventFile, Failure> {
         let name = path.display().to_string();
         let sink: Box<dyn Write> = if path.as_os_str() == "-" {
             Box::new(std::io::stdout())
@@ -31,14 +31,14 @@ impl EventFile {
     }
 
     /// Writes the lines of a log and clears it.
-    pub(super) fn write(&mut self, log: &mut EventLog) -> Result<(), Failure> {
+    pub(crate) fn write(&mut self, log: &mut EventLog) -> Result<(), Failure> {
         let written = self.write_lines(log.lines());
         log.clear();
         written
     }
 
     /// Writes whole lines.
-    pub(super) fn write_lines(&mut self, lines: &[u8]) -> Result<(), Failure> {
+    pub(crate) fn write_lines(&mut self, lines: &[u8]) -> Result<(), Failure> {
         if lines.is_empty() {
             return Ok(());
         }
@@ -46,7 +46,7 @@ impl EventFile {
         written.map_err(|error| self.failure(&error))
     }
 
-    pub(super) fn finish(&mut self) -> Result<(), Failure> {
+    pub(crate) fn finish(&mut self) -> Result<(), Failure> {
         self.writer.flush().map_err(|error| self.failure(&error))
     }
 

@@ -15,7 +15,7 @@ struct Entry {
 }
 
 /// Sorts packets to chains.
-pub(super) struct Dispatcher {
+pub(crate) struct Dispatcher {
     entries: Vec<Entry>,
     batches: Vec<Vec<Frame>>,
     /// Chains of the datagrams whose first fragments came last.
@@ -23,12 +23,12 @@ pub(super) struct Dispatcher {
     newest: usize,
     trivial: bool,
     /// Packets that no chain takes, and their bytes.
-    pub(super) refused: u64,
-    pub(super) refused_bytes: u64,
+    pub(crate) refused: u64,
+    pub(crate) refused_bytes: u64,
 }
 
 impl Dispatcher {
-    pub(super) fn new(file: &ChainFile) -> Dispatcher {
+    pub(crate) fn new(file: &ChainFile) -> Dispatcher {
         let entries: Vec<Entry> = file
             .chains
             .iter()
@@ -58,13 +58,13 @@ impl Dispatcher {
     }
 
     /// True where one chain takes every packet.
-    pub(super) fn is_trivial(&self) -> bool {
+    pub(crate) fn is_trivial(&self) -> bool {
         self.trivial
     }
 
     /// Moves the packets of `input` into the batches of the first chains whose
     /// selectors match; packets that none takes go back to the pool, counted.
-    pub(super) fn sort(&mut self, pool: &mut FramePool, input: &mut Vec<Frame>) {
+    pub(crate) fn sort(&mut self, pool: &mut FramePool, input: &mut Vec<Frame>) {
         let memory = pool.memory().clone();
         for frame in input.drain(..) {
             let (meta, bytes) = memory.read(&frame);
@@ -121,7 +121,7 @@ impl Dispatcher {
     }
 
     /// The batches, chain by chain.
-    pub(super) fn batches(&mut self) -> impl Iterator<Item = &mut Vec<Frame>> {
+    pub(crate) fn batches(&mut self) -> impl Iterator<Item = &mut Vec<Frame>> {
         self.batches.iter_mut()
     }
 }

@@ -1,0 +1,200 @@
+//! Packets of both directions between interfaces, until the run is told to end.
+//!
+//! ```text
+//!   ports ──▶ layer ──▶ chains (a crew: one thread or many) ──▶ layer ──▶ ports
+//!               └── what it answers itself ──────────────────────▶ ports
+//! ```
+//!
+//! One thread, the caller's, has the ports ([`LivePorts`]) and takes packets
+//! round and round ([`Live::drive`]). What works on them is a [`Crew`]. How weir
+//! stands in the network is a [`Layer`]: it sees packets when they have come
+//! and before they go. What the loop looks at now and then (signals, the time,
+//! whether the interfaces are there) is in [`Looks`].
+
+mod alone;
+mod layer;
+mod looks;
+mod ports;
+
+use std::os::fd::BorrowedFd;
+use std::time::{Duration, Instant};
+
+use weir_io::live::Waiter;
+use weir_io::port::PortCounters;
+use weir_packet::Frame;
+
+use crate::exit::Failure;
+
+use super::crew::Crew;
+use super::dispatch::Dispatcher;
+use super::events::EventFile;
+
+pub(crate) use alone::Alone;
+pub(crate) use layer::{Bump, Departures, Layer};
+pub(crate) use looks::Looks;
+pub(crate) use ports::{LivePorts, Way};
+
+/// Packets taken from a port at a time.
+pub(crate) const BATCH: usize = 64;
+/// Rounds with packets after which the loop looks about.
+const ROUNDS: u32 = 256;
+/// How long packets that have come may still be taken at the end.
+const DRAIN: Duration = Duration::from_millis(100);
+
+/// All that packets pass through.
+pub(crate) struct Live<C> {
+    pub(crate) crew: C,
+    pub(crate) ports: LivePorts,
+    pub(crate) layer: Box<dyn Layer>,
+    pub(crate) dispatcher: Dispatcher,
+    pub(crate) looks: Looks,
+    events: Option<EventFile>,
+    waiter: Waiter,
+    // What a round needs, kept to save its allocation.
+    input: Vec<Frame>,
+    output: Vec<Frame>,
+    lines: Vec<u8>,
+    departures: Departures,
+}
+
+impl<C: Crew> Live<C> {
+    pub(crate) fn new(
+        crew: C,
+        ports: LivePorts,
+        layer: Box<dyn Layer>,
+        dispatcher: Dispatcher,
+        looks: Looks,
+        events: Option<EventFile>,
+    ) -> Live<C> {
+        Live {
+            crew,
+            departures: Departures::new(ports.count()),
+            ports,
+            layer,
+            dispatcher,
+            looks,
+            events,
+            waiter: Waiter::default(),
+            input: Vec::with_capacity(BATCH),
+            output: Vec::with_capacity(4 * BATCH),
+            lines: Vec::new(),
+        }
+    }
+
+    /// Moves packets until a signal comes, the time is over, or something can't
+    /// go on.
+    pub(crate) fn drive(&mut self) -> Result<(), Failure> {
+        let mut rounds = 0;
+        loop {
+            if self.round()? {
+                self.waiter.busy();
+                rounds += 1;
+                if rounds < ROUNDS {
+                    continue;
+                }
+            } else if self.waiter.spin() {
+                // The loop has looked about a moment ago, or soon will.
+                continue;
+            } else {
+                self.sleep()?;
+            }
+            rounds = 0;
+            if self.looks.look(&mut self.ports, self.events.as_mut())? {
+                break;
+            }
+        }
+        let end = Instant::now() + DRAIN;
+        while self.round()? && Instant::now() < end {}
+        self.looks.end();
+        Ok(())
+    }
+
+    /// Sleeps until there is something to do.
+    fn sleep(&mut self) -> Result<(), Failure> {
+        let mut fds: Vec<BorrowedFd<'_>> = Vec::with_capacity(8);
+        self.looks.descriptors(&mut fds);
+        self.ports.descriptors(&mut fds);
+        self.waiter
+            .sleep(&fds, self.looks.until_next())
+            .map_err(|error| Failure::outside(format!("can't wait for packets: {error}")))
+    }
+
+    /// Takes a batch of each port through the chains, and out what has come
+    /// through: whether there was anything. A batch comes from one port, so
+    /// from one side, as functions that give names to flows need it.
+    fn round(&mut self) -> Result<bool, Failure> {
+        let mut found = false;
+        for number in 0..self.ports.count() {
+            let room = self.crew.room().min(BATCH);
+            if room == 0 {
+                break;
+            }
+            let pool = self.crew.pool();
+            let received = self.ports.receive(number, pool, &mut self.input, room);
+            if !self.input.is_empty() {
+                found = true;
+                self.layer
+                    .arrived(number, pool, &mut self.input, &mut self.departures);
+                self.take();
+                self.step()?;
+            }
+            received?;
+        }
+        if !found {
+            found = self.step()?;
+        }
+        Ok(found)
+    }
+
+    /// Hands packets to the chains that take them.
+    fn take(&mut self) {
+        if self.dispatcher.is_trivial() {
+            return self.crew.take(0, &mut self.input);
+        }
+        self.dispatcher.sort(self.crew.pool(), &mut self.input);
+        for (chain, batch) in self.dispatcher.batches().enumerate() {
+            if !batch.is_empty() {
+                self.crew.take(chain, batch);
+            }
+        }
+    }
+
+    /// Has the crew do what there is to do, and sends what leaves.
+    fn step(&mut self) -> Result<bool, Failure> {
+        let stepped = self.crew.step(&mut self.output, &mut self.lines, false);
+        if let Some(events) = &mut self.events {
+            events.write_lines(&self.lines)?;
+        }
+        self.lines.clear();
+        let pool = self.crew.pool();
+        if !self.output.is_empty() {
+            self.layer
+                .leaving(pool, &mut self.output, &mut self.departures);
+        }
+        self.ports.send(pool, &mut self.departures)?;
+        stepped.map_err(|error| Failure::outside(error.to_string()))
+    }
+
+    /// Ends all flows and threads and closes all ports, whatever fails on the
+    /// way: the first failure.
+    pub(crate) fn finish(&mut self) -> Result<(), Failure> {
+        let mut result = Ok(());
+        while result.is_ok() && !self.crew.is_over() {
+            self.crew.stop();
+            result = self.step().map(drop);
+        }
+        let pool = self.crew.pool();
+        self.departures.clear(pool);
+        pool.give_all(&mut self.output);
+        result = result.and(self.ports.close(pool));
+        if let Some(events) = &mut self.events {
+            result = result.and(events.finish());
+        }
+        result
+    }
+
+    /// What came in by the ports, and what went out, in their order.
+    pub(crate) fn counters(&self) -> (Vec<PortCounters>, Vec<PortCounters>) {
+        (self.ports.came_in(), self.ports.went_out())
+    }
+}
