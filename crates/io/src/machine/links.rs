@@ -61,9 +61,14 @@ pub struct Link {
     /// How strictly the kernel looks where IPv4 packets came from: 0 not, 1
     /// strictly, 2 loosely.
     pub reverse_path: u8,
-    pub(super) other_end: Option<u32>,
-    pub(super) other_namespace: Option<i32>,
-    master_index: Option<u32>,
+    /// Number of the interface that it is tied to: the other end of a veth, the
+    /// one below a VLAN.
+    pub other_end: Option<u32>,
+    /// The kernel's number of that one's network namespace, where it is
+    /// another.
+    pub other_namespace: Option<i32>,
+    /// Number of the interface that it is a part of.
+    pub master_index: Option<u32>,
 }
 
 /// Queues of an interface: now, and the most that `ethtool -L` takes (0 where

@@ -2,17 +2,17 @@
 //!
 //! # Safety
 //!
-//! Each `SIOCETHTOOL` is given an `ifreq` of this stack frame whose `ifru_data`
-//! points to a structure laid out as the kernel's for that command, in memory
-//! that outlives the call. Where the kernel writes as many entries as it has
-//! (the names of offloads), it was asked for their number just before, which
-//! is a constant of the running kernel, and there is room for twice as many.
+//! Each `SIOCETHTOOL` is given the address of a structure laid out as the
+//! kernel's for that command, in memory that outlives the call. Where the kernel
+//! writes as many entries as it has (the names of offloads), it was asked for
+//! their number just before, which is a constant of the running kernel, and
+//! there is room for twice as many.
 
 #![allow(unsafe_code)]
 
 use std::io;
 
-use super::interface::{Interfaces, named};
+use super::interface::Interfaces;
 
 const SIOCETHTOOL: libc::c_int = 0x8946;
 const GET_DRIVER: u32 = 0x03;
@@ -119,9 +119,8 @@ pub(crate) fn features(ask: &Interfaces, name: &str) -> io::Result<Vec<Feature>>
 
 /// One request; `data` begins with the command and takes the answer.
 fn call(ask: &Interfaces, name: &str, data: &mut [u32]) -> io::Result<()> {
-    let mut request = named(name)?;
-    request.ifr_ifru.ifru_data = data.as_mut_ptr().cast();
-    ask.ask(SIOCETHTOOL, &mut request)
+    // SAFETY: module documentation.
+    unsafe { ask.ask_data(name, SIOCETHTOOL, data.as_mut_ptr().cast()) }
 }
 
 /// Up to the first zero.

@@ -40,12 +40,28 @@ impl Interfaces {
             .map(Interfaces)
     }
 
-    /// One request.
-    pub(super) fn ask(&self, what: libc::c_int, request: &mut libc::ifreq) -> io::Result<()> {
+    fn ask(&self, what: libc::c_int, request: &mut libc::ifreq) -> io::Result<()> {
         let fd = self.0.as_fd().as_raw_fd();
         // SAFETY: module documentation.
         let asked = unsafe { libc::ioctl(fd, what as _, std::ptr::from_mut(request)) };
         socket::check(asked).map(drop)
+    }
+
+    /// A request whose `ifru_data` is `data`.
+    ///
+    /// # Safety
+    ///
+    /// The kernel may read and write as much behind `data` as `what`, and the
+    /// command that `data` begins with, say.
+    pub(super) unsafe fn ask_data(
+        &self,
+        name: &str,
+        what: libc::c_int,
+        data: *mut libc::c_char,
+    ) -> io::Result<()> {
+        let mut request = named(name)?;
+        request.ifr_ifru.ifru_data = data;
+        self.ask(what, &mut request)
     }
 
     /// The number of an interface.
@@ -124,7 +140,7 @@ impl Interfaces {
 }
 
 /// A request about the interface of this name.
-pub(super) fn named(name: &str) -> io::Result<libc::ifreq> {
+fn named(name: &str) -> io::Result<libc::ifreq> {
     // SAFETY: a C structure of numbers.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     if name.is_empty() || name.len() >= request.ifr_name.len() || name.contains('\0') {
