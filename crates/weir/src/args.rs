@@ -23,6 +23,10 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     /// Run packets through a chain
     Run(Run),
+    /// What a running weir has counted
+    Stats(Stats),
+    /// The instances of weir that run
+    List(List),
     /// Check a chain file and say what it will do
     Check(Check),
     /// Look whether this machine is fit for packets, and say what mends it
@@ -150,6 +154,14 @@ pub(crate) struct Run {
     /// With interfaces: run in spite of what `weir doctor` calls a problem
     #[arg(long)]
     pub(crate) force: bool,
+    /// Name of this instance, by which `weir stats` and others find it; the
+    /// chain file's without it
+    #[arg(long)]
+    pub(crate) name: Option<String>,
+    /// Path of the control socket, or `none`; without it a run with interfaces
+    /// has one by its name, and other runs have one if they are given a name
+    #[arg(long, value_name = "PATH", conflicts_with = "name")]
+    pub(crate) control: Option<PathBuf>,
     /// How the summary is printed
     #[arg(long, value_enum, default_value_t)]
     pub(crate) output: Format,
@@ -159,48 +171,30 @@ pub(crate) struct Run {
 }
 
 #[derive(Debug, ClapArgs)]
-#[command(after_help = "\
-Without ports it looks at the machine as a whole, with the ports of a run at what that
-run needs; the chain may be left out. It changes nothing, but with --try.
-
-The exit code is 1 where there is a problem, with --strict also for a warning.
-
-Examples:
-  weir doctor
-  weir doctor examples/bump.yaml --in xdp:eth1 --out xdp:eth2
-  weir doctor --in af-packet:eth1 --output json")]
-pub(crate) struct Doctor {
-    /// Chain file of a run
-    pub(crate) chain: Option<PathBuf>,
-    /// Where its packets come from, as of `weir run`
-    #[arg(long = "in", value_name = "[NAME=]PORT")]
-    pub(crate) input: Vec<String>,
-    /// Where its packets go, as of `weir run`
-    #[arg(long = "out", value_name = "[NAME=]PORT")]
-    pub(crate) out: Vec<String>,
-    /// Cores of its threads, as `0,1,2`
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = core)]
-    pub(crate) cores: Vec<usize>,
-    /// Override a setting of the chain
-    #[arg(long = "set", value_name = "NF.KEY=VALUE")]
-    pub(crate) set: Vec<Override>,
-    /// Folder with templates that the chain may name
-    #[arg(long, value_name = "FOLDER")]
-    pub(crate) templates: Vec<PathBuf>,
-    /// Opens XDP sockets for a moment, to see which mode an interface gives;
-    /// packets that come meanwhile are lost, and some cards start anew
-    #[arg(long = "try")]
-    pub(crate) attempt: bool,
-    /// Exits with 1 for warnings, too
-    #[arg(long)]
-    pub(crate) strict: bool,
-    /// How findings are printed
+pub(crate) struct Stats {
+    /// The instance: its name, or the path of its control socket; the one that
+    /// runs without it
+    #[arg(value_name = "NAME")]
+    pub(crate) instance: Option<String>,
+    /// Prints what was counted in each so many seconds, as rates, until it is
+    /// stopped
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, num_args = 0..=1, default_missing_value = "1")]
+    pub(crate) watch: Option<std::time::Duration>,
+    /// How the counts are printed
     #[arg(long, value_enum, default_value_t)]
     pub(crate) output: Format,
 }
 
-/// A length of time in seconds, as `60` or `0.5`.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct List {
+    /// How the list is printed
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) output: Format,
+}
+
+/// A length of time in seconds, as `60`, `0.5` or `1s`.
 fn seconds(text: &str) -> Result<std::time::Duration, String> {
+    let text = text.strip_suffix('s').unwrap_or(text);
     let seconds: f64 = text.parse().map_err(|_| "write seconds, as 60 or 0.5")?;
     std::time::Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
 }
@@ -479,4 +473,45 @@ pub(crate) enum Replication {
     None,
     /// With each burst, before its outputs leave
     EachBurst,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Without ports it looks at the machine as a whole, with the ports of a run at what that
+run needs; the chain may be left out. It changes nothing, but with --try.
+
+The exit code is 1 where there is a problem, with --strict also for a warning.
+
+Examples:
+  weir doctor
+  weir doctor examples/bump.yaml --in xdp:eth1 --out xdp:eth2
+  weir doctor --in af-packet:eth1 --output json")]
+pub(crate) struct Doctor {
+    /// Chain file of a run
+    pub(crate) chain: Option<PathBuf>,
+    /// Where its packets come from, as of `weir run`
+    #[arg(long = "in", value_name = "[NAME=]PORT")]
+    pub(crate) input: Vec<String>,
+    /// Where its packets go, as of `weir run`
+    #[arg(long = "out", value_name = "[NAME=]PORT")]
+    pub(crate) out: Vec<String>,
+    /// Cores of its threads, as `0,1,2`
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = core)]
+    pub(crate) cores: Vec<usize>,
+    /// Override a setting of the chain
+    #[arg(long = "set", value_name = "NF.KEY=VALUE")]
+    pub(crate) set: Vec<Override>,
+    /// Folder with templates that the chain may name
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) templates: Vec<PathBuf>,
+    /// Opens XDP sockets for a moment, to see which mode an interface gives;
+    /// packets that come meanwhile are lost, and some cards start anew
+    #[arg(long = "try")]
+    pub(crate) attempt: bool,
+    /// Exits with 1 for warnings, too
+    #[arg(long)]
+    pub(crate) strict: bool,
+    /// How findings are printed
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) output: Format,
 }

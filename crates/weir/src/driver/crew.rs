@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use weir_nf::EventLog;
 use weir_packet::{Frame, FramePool};
+use weir_runtime::Runtime;
 
 use super::cluster::ClusterError;
 
@@ -35,6 +36,12 @@ pub trait Crew {
         events: &mut Vec<u8>,
         may_rest: bool,
     ) -> Result<bool, ClusterError>;
+
+    /// The runtimes, by the number of their chain, with their frames, where the
+    /// calling thread has them.
+    fn runtimes(&mut self) -> Option<(&mut [Runtime], &mut FramePool)> {
+        None
+    }
 
     /// No more packets come: flows are to end, and threads. To be called until
     /// [`Crew::is_over`], with a [`Crew::step`] each time.

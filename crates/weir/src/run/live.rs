@@ -16,10 +16,11 @@ use super::print;
 use super::summary::{Ended, Summary};
 use super::wires::Sorted;
 use crate::args::{Format, Run};
+use crate::driver::inbox::Post;
 use crate::driver::live::{Alone, Bump, Live, LivePorts, Looks, Way};
 use crate::driver::{ChainPlan, Crew, Dispatcher, EventFile};
 use crate::exit::{Exit, Failure};
-use crate::{Outcome, doctor};
+use crate::{Outcome, control, doctor};
 
 /// Refuses what does not go together with interfaces, or without.
 pub(super) fn check(args: &Run, ports: &Ports) -> Result<(), Failure> {
@@ -75,7 +76,8 @@ pub(super) fn run(
             .map_err(|error| Failure::chain(format!("error: {error}")))?;
         runtimes.push(runtime);
     }
-    let ran = drive(args, file, sorted, signals()?, Alone::new(pool, runtimes))?;
+    let crew = Alone::new(pool, runtimes);
+    let ran = drive(args, file, sorted, signals()?, crew, Vec::new())?;
     let mut reports: Vec<_> = ran.crew.runtimes.iter().map(Runtime::report).collect();
     for (report, chain) in reports.iter_mut().zip(&file.chains) {
         pipeline::in_order_of(report, chain);
@@ -126,29 +128,37 @@ fn signals() -> Result<EndSignals, Failure> {
     EndSignals::open().map_err(|error| Failure::outside(format!("can't wait for signals: {error}")))
 }
 
-/// Opens the ports, moves packets until the end, and closes them.
+/// Opens the ports, moves packets until the end, and closes them. `posts` are
+/// of the crew's own threads.
 fn drive<C: Crew>(
     args: &Run,
     file: &ChainFile,
     sorted: Sorted,
     signals: EndSignals,
     mut crew: C,
+    mut posts: Vec<Post>,
 ) -> Result<Ran<C>, Failure> {
     let layer = Bump::new(sorted.wires()?);
-    let ports = open(&sorted, crew.pool())?;
+    let clock = LiveClock::start();
+    let ports = open(&sorted, crew.pool(), clock)?;
     let events = args.events.as_deref().map(EventFile::create).transpose()?;
+    let (post, inbox) = control::inbox(true)?;
+    posts.push(post);
+    let control = super::control(args, file, "live", &sorted.all(), posts)?;
     let said = introduce(args, &sorted, &ports);
     let mut live = Live::new(
         crew,
         ports,
         Box::new(layer),
         Dispatcher::new(file),
-        Looks::new(signals, args.duration),
+        Looks::new(signals, args.duration, clock, inbox),
         events,
     );
     let start = Instant::now();
     let mut ended = live.drive();
     let elapsed = start.elapsed();
+    // Nothing answers any more.
+    drop(control);
     ended = ended.and(live.finish());
     let (inputs, outputs) = live.counters();
     let of_run = Ended {
@@ -169,9 +179,8 @@ fn drive<C: Crew>(
     })
 }
 
-fn open(ports: &Sorted, pool: &mut FramePool) -> Result<LivePorts, Failure> {
+fn open(ports: &Sorted, pool: &mut FramePool, clock: LiveClock) -> Result<LivePorts, Failure> {
     let outside = |error: weir_io::port::PortError| Failure::outside(error.to_string());
-    let clock = LiveClock::start();
     let mut open = Vec::new();
     for (number, port) in ports.live.iter().enumerate() {
         let options = LiveOptions {

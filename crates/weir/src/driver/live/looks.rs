@@ -3,11 +3,12 @@
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::time::{Duration, Instant};
 
-use weir_io::live::EndSignals;
+use weir_io::live::{EndSignals, LiveClock};
 
 use crate::exit::Failure;
 
 use super::super::events::EventFile;
+use super::super::inbox::Inbox;
 use super::ports::LivePorts;
 
 /// How often is looked, at least.
@@ -19,22 +20,34 @@ pub(crate) struct Looks {
     signals: EndSignals,
     until: Option<Instant>,
     looked: Instant,
+    /// That of packets.
+    pub(super) clock: LiveClock,
+    /// Questions of others; away while they are answered.
+    pub(super) inbox: Option<Inbox>,
 }
 
 impl Looks {
     /// Ends the run at a signal, or after so long.
-    pub(crate) fn new(signals: EndSignals, most: Option<Duration>) -> Looks {
+    pub(crate) fn new(
+        signals: EndSignals,
+        most: Option<Duration>,
+        clock: LiveClock,
+        inbox: Inbox,
+    ) -> Looks {
         let now = Instant::now();
         Looks {
             signals,
             until: most.map(|most| now + most),
             looked: now,
+            clock,
+            inbox: Some(inbox),
         }
     }
 
     /// Descriptors that wake the loop, to the end of `into`.
     pub(super) fn descriptors<'a>(&'a self, into: &mut Vec<BorrowedFd<'a>>) {
         into.push(self.signals.as_fd());
+        into.extend(self.inbox.as_ref().and_then(Inbox::descriptor));
     }
 
     /// How long the loop may sleep.
