@@ -302,7 +302,7 @@ ports:
 network:
   mode: router
   ports:
-    inside: {addresses: [10.99.0.254/24, fd99::fe/64]}
+    inside: {addresses: [10.99.0.254/24, \"fd99::fe/64\"]}
     outside: {addresses: [10.98.0.254/24]}
 nfs:
   - monitor
@@ -409,7 +409,9 @@ fn a_user_without_privileges_is_told_which_and_the_command_gives_them() {
     let ran = nobody(&asked);
     let found = ran.json();
     let findings = found["findings"].as_array().unwrap();
-    let privileges = findings.iter().filter(|f| f["area"] == "privileges");
+    let privileges = findings.iter();
+    let privileges =
+        privileges.filter(|f| f["area"] == "privileges" && f["check"] != "control-socket");
     assert!(privileges.clone().all(|f| f["status"] == "ok"), "{found:#}");
     let ran = nobody(&[&["run", &chain, "--for", "0.1"], &ports[..]].concat());
     assert_eq!(ran.code, 0, "{}", ran.err);

@@ -137,7 +137,7 @@ impl Finding {
 }
 
 /// All checks; docs/doctor.md has a section of each.
-pub(crate) const CHECKS: [&str; 30] = [
+pub(crate) const CHECKS: [&str; 31] = [
     "interface",
     "interface-up",
     "carrier",
@@ -160,6 +160,7 @@ pub(crate) const CHECKS: [&str; 30] = [
     "privileges",
     "locked-memory",
     "socket-buffers",
+    "control-socket",
     "kernel-version",
     "sockets",
     "tun",

@@ -8,6 +8,9 @@ mod judge;
 mod need;
 mod show;
 
+use std::os::unix::fs::MetadataExt as _;
+use std::path::PathBuf;
+
 use weir_graph::{ChainFile, Network};
 use weir_io::live::{LiveSpec, live_layout};
 use weir_io::machine::Machine;
@@ -18,7 +21,7 @@ use weir_packet::MemoryLayout;
 use crate::args::{Doctor, Format};
 use crate::exit::{Exit, Failure};
 use crate::run::{Also, Ports};
-use crate::{Outcome, chains, driver, output};
+use crate::{Outcome, chains, control, driver, output};
 
 use finding::{Finding, Status};
 use need::Need;
@@ -58,8 +61,8 @@ pub(crate) fn before_run(
     cores: &[usize],
     force: bool,
 ) -> Result<Vec<String>, Failure> {
-    /// What the ports find out better when they are opened.
-    const OF_PORTS: [&str; 3] = ["interface-up", "xdp-mode", "xdp-queues"];
+    /// What the ports, or the socket, find out better when they are opened.
+    const OF_PORTS: [&str; 4] = ["interface-up", "xdp-mode", "xdp-queues", "control-socket"];
     let need = need(Some(ports), Some(file), cores);
     let findings = judge::judge(&read(&need), &need);
     let stops: Vec<&Finding> = findings.iter().filter(|f| f.stops_run).collect();
@@ -153,8 +156,29 @@ fn need(ports: Option<Vec<LiveSpec>>, file: Option<&ChainFile>, cores: &[usize])
         owned: file.map(owned).unwrap_or_default(),
         memory,
         pinned,
+        control: ports
+            .as_ref()
+            .is_none_or(|p| !p.is_empty())
+            .then(control_folder),
         cores: cores.to_vec(),
         ports,
+    }
+}
+
+/// The folder of control sockets, if this user may have one.
+fn control_folder() -> Result<PathBuf, String> {
+    let folder = control::folder()?;
+    let user = rustix::process::geteuid();
+    // It is made where it is missing.
+    let there = folder.ancestors().find(|path| path.exists());
+    let owner = there.and_then(|path| path.metadata().ok()).map(|m| m.uid());
+    if user.is_root() || owner == Some(user.as_raw()) {
+        Ok(folder)
+    } else {
+        Err(format!(
+            "{} belongs to another user: set XDG_RUNTIME_DIR, or give the socket's path with --control PATH",
+            there.unwrap_or(&folder).display()
+        ))
     }
 }
 

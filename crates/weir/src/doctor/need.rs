@@ -1,6 +1,7 @@
 //! What a run needs of a machine.
 
 use std::net::IpAddr;
+use std::path::PathBuf;
 
 use weir_io::live::LiveSpec;
 
@@ -18,6 +19,8 @@ pub(crate) struct Need {
     pub(crate) pinned: u64,
     /// Octets of packet memory.
     pub(crate) memory: u64,
+    /// Where its control socket will be; why there is no such place.
+    pub(crate) control: Option<Result<PathBuf, String>>,
     /// Cores that threads are to be kept on.
     pub(crate) cores: Vec<usize>,
 }

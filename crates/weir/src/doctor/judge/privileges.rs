@@ -25,7 +25,20 @@ pub(super) fn judge(machine: &Machine, need: &Need) -> Vec<Finding> {
     }
     all.extend(locked_memory(privileges, need));
     all.extend(buffers(machine, need));
+    all.extend(control(need));
     all
+}
+
+/// The place for the socket by which `weir stats` and others reach a run.
+fn control(need: &Need) -> Option<Finding> {
+    let check = "control-socket";
+    Some(match need.control.as_ref()? {
+        Ok(folder) => Finding::ok(AREA, check, format!("will be in {}", folder.display())),
+        Err(why) => {
+            let message = format!("`weir stats` and others won't reach a run: {why}");
+            Finding::warning(AREA, check, message)
+        }
+    })
 }
 
 /// Capabilities that are needed and not there, with what for. What could be

@@ -532,6 +532,19 @@ fn where_privileges_can_t_be_had_no_command_promises_them() {
 }
 
 #[test]
+fn a_control_socket_has_a_place() {
+    let all = machine(vec![card("eth1")]);
+    let with = |control| Need {
+        control: Some(control),
+        ..need(&["xdp:eth1"])
+    };
+    assert_eq!(bad(&all, &with(Ok(PathBuf::from("/run/weir")))), []);
+    let found = one(&all, &with(Err("set XDG_RUNTIME_DIR".to_owned())));
+    is(&found, "control-socket", Warning, false, &[]);
+    assert!(found.message.contains("XDG_RUNTIME_DIR"), "{found:?}");
+}
+
+#[test]
 fn kernels_are_new_enough_and_have_what_is_needed() {
     let mut old = machine(vec![card("eth1")]);
     old.kernel.release = "5.4.0-150-generic".to_owned();
