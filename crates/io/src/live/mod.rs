@@ -6,6 +6,7 @@
 
 mod af_packet;
 mod clock;
+mod facts;
 mod interface;
 mod spec;
 mod tap;
@@ -20,6 +21,7 @@ use weir_packet::FramePool;
 
 pub use af_packet::PacketPort;
 pub use clock::LiveClock;
+pub use facts::{InterfaceFacts, interface_facts, set_promiscuous};
 pub use spec::{LiveSpec, XdpMode, live_layout};
 pub use tap::TapPort;
 pub use waiter::Waiter;

@@ -8,6 +8,7 @@ mod judge;
 mod need;
 mod show;
 
+use std::net::IpAddr;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 
@@ -16,7 +17,7 @@ use weir_io::live::{LiveSpec, live_layout};
 use weir_io::machine::Machine;
 use weir_io::port::PortSpec;
 use weir_nf::host::Kind;
-use weir_packet::MemoryLayout;
+use weir_packet::{MemoryLayout, Prefix};
 
 use crate::args::{Doctor, Format};
 use crate::exit::{Exit, Failure};
@@ -182,13 +183,20 @@ fn control_folder() -> Result<PathBuf, String> {
     }
 }
 
-/// Addresses that the chain answers for.
-fn owned(file: &ChainFile) -> Vec<std::net::IpAddr> {
+/// Addresses that a router answers for: its ports', and those that functions
+/// stand for.
+fn owned(file: &ChainFile) -> Vec<Prefix> {
     let Network::Router(routing) = &file.network else {
         return Vec::new();
     };
-    let addresses = routing.ports.iter().flat_map(|port| &port.addresses);
-    addresses.map(|address| address.address).collect()
+    let whole = |address: IpAddr| Prefix::new(address, if address.is_ipv4() { 32 } else { 128 });
+    let ports = routing.ports.iter().flat_map(|port| &port.addresses);
+    let ports = ports.filter_map(|of_port| whole(of_port.address).ok());
+    let nodes = file.chains.iter().flat_map(|chain| &chain.stage.nodes);
+    let functions = nodes.flat_map(|node| node.processor.owns());
+    ports
+        .chain(functions.map(|owned| owned.addresses))
+        .collect()
 }
 
 /// Octets of packet memory, and of what XDP sockets pin of it. Of no ports in

@@ -1,9 +1,9 @@
 //! What a run needs of a machine.
 
-use std::net::IpAddr;
 use std::path::PathBuf;
 
 use weir_io::live::LiveSpec;
+use weir_packet::Prefix;
 
 /// What a run needs; without ports it is the machine as a whole that is asked
 /// for.
@@ -13,8 +13,9 @@ pub(crate) struct Need {
     pub(crate) ports: Option<Vec<LiveSpec>>,
     /// Packets of an interface leave by an interface.
     pub(crate) forwards: bool,
-    /// Addresses that weir answers for: the kernel must not.
-    pub(crate) owned: Vec<IpAddr>,
+    /// Addresses that weir answers for as a router: the kernel must not. None of
+    /// a bump.
+    pub(crate) owned: Vec<Prefix>,
     /// Octets of memory that XDP sockets will pin, all together.
     pub(crate) pinned: u64,
     /// Octets of packet memory.

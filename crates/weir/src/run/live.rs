@@ -9,15 +9,15 @@ use weir_nf::host::Stage;
 use weir_packet::{FramePool, PacketMemory};
 use weir_runtime::{Runtime, RuntimeConfig};
 
-use super::pipeline;
 use super::plan::PlanSummary;
 use super::ports::Ports;
 use super::print;
 use super::summary::{Ended, Summary};
 use super::wires::Sorted;
+use super::{network, pipeline};
 use crate::args::{Format, Run};
 use crate::driver::inbox::Post;
-use crate::driver::live::{Alone, Bump, Live, LivePorts, Looks, Way};
+use crate::driver::live::{Alone, Live, LivePorts, Looks, Way};
 use crate::driver::{ChainPlan, Crew, Dispatcher, EventFile};
 use crate::exit::{Exit, Failure};
 use crate::{Outcome, control, doctor};
@@ -77,7 +77,15 @@ pub(super) fn run(
         runtimes.push(runtime);
     }
     let crew = Alone::new(pool, runtimes);
-    let ran = drive(args, file, sorted, signals()?, crew, Vec::new())?;
+    let ran = drive(
+        args,
+        file,
+        sorted,
+        signals()?,
+        config.seed,
+        crew,
+        Vec::new(),
+    )?;
     let mut reports: Vec<_> = ran.crew.runtimes.iter().map(Runtime::report).collect();
     for (report, chain) in reports.iter_mut().zip(&file.chains) {
         pipeline::in_order_of(report, chain);
@@ -135,21 +143,22 @@ fn drive<C: Crew>(
     file: &ChainFile,
     sorted: Sorted,
     signals: EndSignals,
+    seed: u64,
     mut crew: C,
     mut posts: Vec<Post>,
 ) -> Result<Ran<C>, Failure> {
-    let layer = Bump::new(sorted.wires()?);
     let clock = LiveClock::start();
+    let (layer, odd) = network::layer(file, &sorted, seed, clock)?;
     let ports = open(&sorted, crew.pool(), clock)?;
     let events = args.events.as_deref().map(EventFile::create).transpose()?;
     let (post, inbox) = control::inbox(true)?;
     posts.push(post);
     let control = super::control(args, file, "live", &sorted.all(), posts)?;
-    let said = introduce(args, &sorted, &ports);
+    let said = introduce(args, &sorted, &ports, &odd);
     let mut live = Live::new(
         crew,
         ports,
-        Box::new(layer),
+        layer,
         Dispatcher::new(file),
         Looks::new(signals, args.duration, clock, inbox),
         events,
@@ -167,8 +176,10 @@ fn drive<C: Crew>(
         outputs,
         refused: live.dispatcher.refused,
         elapsed,
-        more: Vec::new(),
-        warnings: live.ports.warnings(),
+        more: network::summary(live.layer.report(), &sorted)
+            .into_iter()
+            .collect(),
+        warnings: odd.into_iter().chain(live.ports.warnings()).collect(),
     };
     Ok(Ran {
         crew: live.crew,
@@ -199,13 +210,14 @@ fn open(ports: &Sorted, pool: &mut FramePool, clock: LiveClock) -> Result<LivePo
 }
 
 /// Says what the ports really are; gives the warnings that were said.
-fn introduce(args: &Run, sorted: &Sorted, ports: &LivePorts) -> Vec<String> {
+fn introduce(args: &Run, sorted: &Sorted, ports: &LivePorts, odd: &[String]) -> Vec<String> {
     if !args.quiet {
         for (port, live) in sorted.live.iter().zip(ports.live()) {
             eprintln!("{} ({}): {}", port.name, port.text, live.mode());
         }
     }
-    let said = ports.warnings();
+    let mut said = odd.to_vec();
+    said.extend(ports.warnings());
     for warning in &said {
         eprintln!("warning: {warning}");
     }

@@ -6,6 +6,7 @@ mod cluster_summary;
 mod input;
 mod line;
 mod live;
+mod network;
 mod pipeline;
 mod plan;
 mod player;
@@ -51,6 +52,7 @@ pub(crate) fn run(args: &Run, kinds: &[Kind]) -> Outcome {
     };
     let ports = Ports::parse(&args.input, &args.out, &file, also)?;
     live::check(args, &ports)?;
+    network::check(args, &file, &ports)?;
     let config = RuntimeConfig {
         seed,
         advise: weir_io::advise_large_pages,

@@ -282,7 +282,7 @@ fn owned(machine: &Machine, need: &Need) -> Vec<Finding> {
     let mut all = Vec::new();
     for link in &machine.links {
         for (address, prefix) in &link.addresses {
-            if !need.owned.contains(address) {
+            if !need.owned.iter().any(|owned| owned.contains(*address)) {
                 continue;
             }
             let message = format!(

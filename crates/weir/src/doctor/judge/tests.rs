@@ -8,6 +8,7 @@ use weir_io::machine::{
     Capability, Clock, Cores, HugePages, Kernel, Link, Machine, Memory, Offload, Peer, Place,
     Privileges, Probe, Queues, XdpFeatures,
 };
+use weir_packet::Prefix;
 
 use super::super::finding::{CHECKS, Finding, Status};
 use super::super::need::Need;
@@ -234,7 +235,7 @@ fn sizes_fit_each_other_and_frames() {
     );
     // A router tells senders.
     let router = Need {
-        owned: vec![IpAddr::from([192, 0, 2, 1])],
+        owned: vec![Prefix::new([192, 0, 2, 1].into(), 32).unwrap()],
         ..need(&["af-packet:eth1", "af-packet:eth2"])
     };
     assert_eq!(bad(&both, &router), []);
@@ -271,7 +272,7 @@ fn the_host_keeps_off() {
     assert_eq!(bad(&all, &need(&["af-packet:eth1"])), []);
     // An address has one owner.
     let owner = Need {
-        owned: vec![IpAddr::from([192, 0, 2, 1])],
+        owned: vec![Prefix::new([192, 0, 2, 1].into(), 32).unwrap()],
         ..need(&["af-packet:eth1"])
     };
     is(&one(&all, &owner), "owned-address", Problem, true, &mend);
