@@ -28,7 +28,8 @@ pub(crate) enum EngineDrop {
     Misplaced,
 }
 
-const ENGINE: [&str; 9] = [
+/// The engine's own reasons for dropping a packet, malformed ones apart.
+pub const ENGINE: [&str; 9] = [
     "flow_table_full",
     "scope_table_full",
     "fragments_full",
@@ -39,6 +40,18 @@ const ENGINE: [&str; 9] = [
     "no_frame",
     "misplaced",
 ];
+
+impl EngineDrop {
+    /// As in the report.
+    pub(crate) fn name(self) -> &'static str {
+        ENGINE[self as usize]
+    }
+
+    /// All of them.
+    pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+        ENGINE.into_iter()
+    }
+}
 
 /// Counts per reason.
 #[derive(Debug)]

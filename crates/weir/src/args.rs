@@ -22,9 +22,15 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run packets through a chain
-    Run(Run),
+    Run(Box<Run>),
     /// What a running weir has counted
     Stats(Stats),
+    /// What a running weir does, live on the terminal
+    Top(Top),
+    /// The open flows of a running weir: list them, show one, end some
+    Flows(Flows),
+    /// Why a running weir dropped packets
+    Drops(Drops),
     /// The instances of weir that run
     List(List),
     /// Check a chain file and say what it will do
@@ -39,6 +45,10 @@ pub(crate) enum Command {
     Schema(Schema),
     /// Write generated traffic to a capture file
     Gen(Gen),
+    /// Follow packets through the chain, function by function
+    Trace(Trace),
+    /// Copy packets at a point, as a capture on standard output
+    Tap(Tap),
     /// Run the protocol as a cluster under virtual time and check its invariants
     Sim(Sim),
     /// Print a completion script for a shell
@@ -162,6 +172,10 @@ pub(crate) struct Run {
     /// has one by its name, and other runs have one if they are given a name
     #[arg(long, value_name = "PATH", conflicts_with = "name")]
     pub(crate) control: Option<PathBuf>,
+    /// Address on which Prometheus finds metrics, as 127.0.0.1:9100; none
+    /// without it
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) metrics: Option<std::net::SocketAddr>,
     /// How the summary is printed
     #[arg(long, value_enum, default_value_t)]
     pub(crate) output: Format,
@@ -178,9 +192,117 @@ pub(crate) struct Stats {
     pub(crate) instance: Option<String>,
     /// Prints what was counted in each so many seconds, as rates, until it is
     /// stopped
-    #[arg(long, value_name = "SECONDS", value_parser = seconds, num_args = 0..=1, default_missing_value = "1")]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) watch: Option<std::time::Duration>,
     /// How the counts are printed
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) output: Format,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Keys:
+  q, Esc, Ctrl-C   quit
+  p, Space         stop, and go on
+  Tab, →, ←        the next chain, the one before
+  ↑, ↓             scroll the functions")]
+pub(crate) struct Top {
+    /// The instance: its name, or the path of its control socket; the one that
+    /// runs without it
+    #[arg(value_name = "NAME")]
+    pub(crate) instance: Option<String>,
+    /// Seconds between two looks
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "1")]
+    pub(crate) interval: std::time::Duration,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(
+    args_conflicts_with_subcommands = false,
+    subcommand_negates_reqs = true,
+    after_help = "\
+Filters (docs/filter.md): `tcp port 80 and not client net 10.0.0.0/8`, `id 7`, `chain edge phase open`.
+
+Examples:
+  weir flows
+  weir flows --sort packets --limit 10 tcp port 443
+  weir flows show 7
+  weir flows end host 10.0.0.9 and udp"
+)]
+pub(crate) struct Flows {
+    #[command(subcommand)]
+    pub(crate) command: Option<FlowsCommand>,
+    /// Which flows; all without it
+    #[arg(value_name = "FILTER")]
+    pub(crate) filter: Vec<String>,
+    /// What to sort by, most first; without it flows come as they are found
+    #[arg(long, value_enum)]
+    pub(crate) sort: Option<SortFlows>,
+    /// The other way round
+    #[arg(long)]
+    pub(crate) reverse: bool,
+    /// Most flows that are listed
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) limit: u32,
+    /// The instance: its name, or the path of its control socket; the one that
+    /// runs without it
+    #[arg(long, short, value_name = "NAME", global = true)]
+    pub(crate) instance: Option<String>,
+    /// How they are printed
+    #[arg(long, value_enum, default_value_t, global = true)]
+    pub(crate) output: Format,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum FlowsCommand {
+    /// Show one flow, with what each function remembers of it
+    Show(ShowFlow),
+    /// End flows: functions are told, names and ports are given back
+    End(EndFlows),
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct ShowFlow {
+    /// Its number, or a filter that it alone matches
+    #[arg(value_name = "ID|FILTER", required = true)]
+    pub(crate) filter: Vec<String>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct EndFlows {
+    /// The flow's number, or which flows; `all` is every one
+    #[arg(value_name = "ID|FILTER", required = true)]
+    pub(crate) filter: Vec<String>,
+}
+
+/// What flows are sorted by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SortFlows {
+    /// Most packets first
+    Packets,
+    /// Oldest first
+    Age,
+    /// Longest without a packet first
+    Idle,
+    /// By the client's address
+    Client,
+    /// By the server's address
+    Server,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Drops {
+    /// The instance: its name, or the path of its control socket; the one that
+    /// runs without it
+    #[arg(value_name = "NAME")]
+    pub(crate) instance: Option<String>,
+    /// Shows rates, too, over so many seconds
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) over: Option<std::time::Duration>,
+    /// Every reason that there is, also those without a packet
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// How they are printed
     #[arg(long, value_enum, default_value_t)]
     pub(crate) output: Format,
 }
@@ -381,6 +503,109 @@ pub(crate) struct Gen {
     /// How the summary is printed
     #[arg(long, value_enum, default_value_t)]
     pub(crate) output: Format,
+}
+
+/// Captures to look on at, instead of a running weir.
+#[derive(Debug, Default, ClapArgs)]
+pub(crate) struct Captures {
+    /// Take packets through CHAIN from here, instead of those of a running weir:
+    /// captures or the generator, as in `weir run`; they go nowhere
+    #[arg(long = "in", value_name = "[NAME=]PORT")]
+    pub(crate) input: Vec<String>,
+    /// With --in: override a setting, as `firewall.default=drop`
+    #[arg(long = "set", value_name = "NF.KEY=VALUE", requires = "input")]
+    pub(crate) set: Vec<String>,
+    /// With --in: folder with templates that the chain may name
+    #[arg(long, value_name = "FOLDER", requires = "input")]
+    pub(crate) templates: Vec<PathBuf>,
+    /// With --in: seed of hashes and random numbers; a random one without it
+    #[arg(long, requires = "input")]
+    pub(crate) seed: Option<u64>,
+    /// With --in: how the chain is cut into stages, as in `weir run`
+    #[arg(long, value_name = "PLAN", requires = "input")]
+    pub(crate) plan: Option<String>,
+    /// With --in: passes of the compiler that are on, as in `weir run`
+    #[arg(long, value_name = "LIST", requires = "input")]
+    pub(crate) passes: Option<String>,
+    /// With --in: runtimes behind a switch, as in `weir run`
+    #[arg(long, value_name = "N", requires = "input")]
+    pub(crate) runtimes: Option<String>,
+    /// With --in: workers, as in `weir run`
+    #[arg(
+        long,
+        value_name = "N",
+        requires = "input",
+        conflicts_with = "runtimes"
+    )]
+    pub(crate) workers: Option<String>,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(
+    override_usage = "weir trace [OPTIONS] [NAME] [FILTER]\n       weir trace [OPTIONS] CHAIN [FILTER] --in [NAME=]PORT",
+    after_help = "\
+A packet matches FILTER (docs/filter.md) under its own addresses or under those of its
+flow, so `host 10.0.0.2` also matches what comes back to its translated address.
+Without FILTER all packets match. docs/tracing.md explains what is printed.
+
+Examples:
+  weir trace 'host 10.0.0.2 and tcp port 80' -n 3
+  weir trace edge 'tcp port 80' --flow -n 20 --output json
+  weir trace examples/edge.yaml --in lan=examples/captures/edge-inside.pcap 'tcp port 80'"
+)]
+pub(crate) struct Trace {
+    /// Name of the running weir, if several run (with --in the chain file), and
+    /// which packets
+    #[arg(value_name = "NAME|CHAIN] [FILTER", num_args = 0..=2)]
+    pub(crate) words: Vec<String>,
+    /// How many packets
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) packets: u32,
+    /// The first packet that matches, and then all of its flow, both ways
+    #[arg(long)]
+    pub(crate) flow: bool,
+    /// All headers, all that functions remember, and cycles
+    #[arg(long)]
+    pub(crate) full: bool,
+    /// End after so many seconds, whatever was seen
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, conflicts_with = "input")]
+    pub(crate) timeout: Option<std::time::Duration>,
+    #[command(flatten)]
+    pub(crate) captures: Captures,
+    /// How packets are printed; JSON is one object a line
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) output: Format,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(
+    override_usage = "weir tap [OPTIONS] [NAME] POINT [FILTER]\n       weir tap [OPTIONS] CHAIN POINT [FILTER] --in [NAME=]PORT",
+    after_help = "\
+Points:
+  PORT, PORT.in, PORT.out   what comes from a port of the chain, leaves towards its side
+  NF, NF.in, NF.out         what comes to a function, what it sends on or makes
+  drops, drops:REASON       what is dropped; REASON may be a function's name, or `malformed`
+Standard output is a pcapng capture. A reader that is too slow loses packets, counted in
+the capture and at the end; weir waits for none.
+
+Examples:
+  weir tap drops | wireshark -k -i -
+  weir tap edge nat44 'host 10.0.0.2' > nat.pcapng
+  weir tap examples/edge.yaml drops --in examples/captures/edge-inside.pcap | tshark -r -"
+)]
+pub(crate) struct Tap {
+    /// Name of the running weir, if several run (with --in the chain file); the
+    /// point; and which packets
+    #[arg(value_name = "NAME|CHAIN] POINT [FILTER", num_args = 1..=3, required = true)]
+    pub(crate) words: Vec<String>,
+    /// End after so many packets
+    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) packets: Option<u64>,
+    /// Bytes of each packet
+    #[arg(long, value_name = "BYTES", default_value_t = 262_144, value_parser = clap::value_parser!(u32).range(1..=262_144))]
+    pub(crate) snap_len: u32,
+    #[command(flatten)]
+    pub(crate) captures: Captures,
 }
 
 #[derive(Debug, ClapArgs)]

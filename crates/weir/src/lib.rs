@@ -33,6 +33,7 @@ mod plan;
 mod run;
 mod seed;
 mod sim;
+mod watch;
 
 use std::process::ExitCode;
 
@@ -48,11 +49,23 @@ use exit::Exit;
 /// It reads the command line of the process; `weir --help` describes it and
 /// the exit codes.
 pub fn main_with(more: &[Kind]) -> ExitCode {
-    let args = Args::parse();
+    main_with_args(std::env::args_os(), more)
+}
+
+/// [`main_with`] with a command line of the caller's, for programs that have
+/// another use beside this one. Its first word is the program's name.
+pub fn main_with_args(
+    args: impl IntoIterator<Item = std::ffi::OsString>,
+    more: &[Kind],
+) -> ExitCode {
+    let args = Args::parse_from(args);
     let kinds = kinds(more);
     let outcome = match args.command {
         Command::Run(run) => run::run(&run, &kinds),
         Command::Stats(stats) => ask::stats(&stats),
+        Command::Top(top) => ask::top(&top),
+        Command::Flows(flows) => ask::flows(&flows),
+        Command::Drops(drops) => ask::drops(&drops),
         Command::List(list) => ask::list(list.output),
         Command::Doctor(args) => doctor::doctor(&args, &kinds),
         Command::Plan(plan) => plan::show(&plan, &kinds),
@@ -64,6 +77,8 @@ pub fn main_with(more: &[Kind]) -> ExitCode {
         },
         Command::Schema(schema) => check::schema(&schema, &kinds),
         Command::Gen(spec) => generate::generate(&spec),
+        Command::Trace(trace) => watch::trace(&trace, &kinds),
+        Command::Tap(tap) => watch::tap(&tap, &kinds),
         Command::Sim(args) => sim::sim(&args),
         Command::Completion(shell) => output::completion(shell.shell),
     };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use tokio::net::UnixListener;
+use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Server;
@@ -14,10 +14,11 @@ use weir_api::v1::instance_server::{Instance, InstanceServer};
 use weir_packet::filter::Filter;
 
 use crate::driver::inbox::{FlowSort, FlowsQuestion};
+use crate::watch::{Arm, Engines, Places, TapStream, TraceStream, Watchers};
 
 use super::asked::Asked;
 use super::socket::Socket;
-use super::{convert, peers};
+use super::{convert, http, peers};
 
 /// Longest request.
 const MOST_BYTES: usize = 64 << 10;
@@ -29,11 +30,27 @@ const FLOWS: u32 = 100;
 
 struct Service {
     asked: Arc<Asked>,
+    watchers: Arc<Watchers>,
 }
 
-/// Answers on the socket until `stopped`.
+impl Engines for Asked {
+    fn places(&self) -> &Places {
+        &self.places
+    }
+
+    fn port_names(&self) -> Vec<String> {
+        self.inputs().iter().map(|port| port.name.clone()).collect()
+    }
+
+    async fn each(&self, action: Arm) -> Result<usize, Status> {
+        Asked::each(self, action).await
+    }
+}
+
+/// Answers on the socket, and those who ask for metrics, until `stopped`.
 pub(super) fn start(
-    mut socket: Socket,
+    mut socket: Option<Socket>,
+    metrics: Option<std::net::TcpListener>,
     asked: Arc<Asked>,
     stopped: oneshot::Receiver<()>,
 ) -> Result<JoinHandle<()>, String> {
@@ -42,13 +59,31 @@ pub(super) fn start(
         .enable_all()
         .build()
         .map_err(failed)?;
-    let listener = {
-        let _inside = runtime.enter();
-        let listener = socket.listener().ok_or("the control socket is not open")?;
-        UnixListener::from_std(listener).map_err(failed)?
+    let inside = runtime.enter();
+    let listener = socket.as_mut().and_then(Socket::listener);
+    let listener = listener.map(UnixListener::from_std).transpose();
+    let listener = listener.map_err(failed)?;
+    let metrics = match metrics {
+        None => None,
+        Some(listener) => {
+            listener.set_nonblocking(true).map_err(failed)?;
+            Some(TcpListener::from_std(listener).map_err(failed)?)
+        }
     };
+    drop(inside);
     let serve = async move {
-        let service = InstanceServer::new(Service { asked }).max_decoding_message_size(MOST_BYTES);
+        if let Some(metrics) = metrics {
+            tokio::spawn(http::serve(metrics, asked.clone()));
+        }
+        let Some(listener) = listener else {
+            let _ = stopped.await;
+            return;
+        };
+        let service = InstanceServer::new(Service {
+            asked,
+            watchers: Arc::default(),
+        })
+        .max_decoding_message_size(MOST_BYTES);
         let served = Server::builder()
             .concurrency_limit_per_connection(CALLS)
             .max_concurrent_streams(Some(CALLS as u32))
@@ -217,5 +252,34 @@ impl Instance for Service {
         }
         let ended = self.asked.end(filter(&text)?).await?;
         Ok(Response::new(v1::EndFlowsResponse { ended }))
+    }
+
+    async fn list_drop_reasons(
+        &self,
+        _: Request<v1::ListDropReasonsRequest>,
+    ) -> Result<Response<v1::ListDropReasonsResponse>, Status> {
+        let counts = self.asked.counts().await?;
+        let reasons = convert::drop_reasons(&self.asked, &counts);
+        Ok(Response::new(v1::ListDropReasonsResponse { reasons }))
+    }
+
+    type TraceStream = TraceStream;
+
+    async fn trace(
+        &self,
+        request: Request<v1::TraceRequest>,
+    ) -> Result<Response<Self::TraceStream>, Status> {
+        let stream = self.watchers.trace(request.into_inner(), &self.asked)?;
+        Ok(Response::new(stream))
+    }
+
+    type TapStream = TapStream;
+
+    async fn tap(
+        &self,
+        request: Request<v1::TapRequest>,
+    ) -> Result<Response<Self::TapStream>, Status> {
+        let stream = self.watchers.tap(request.into_inner(), &self.asked)?;
+        Ok(Response::new(stream))
     }
 }

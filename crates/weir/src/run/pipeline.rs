@@ -11,6 +11,7 @@ use crate::exit::Exit;
 use super::audit::{self, Audit};
 use super::input::Input;
 use super::line::{Line, failure};
+use super::onlook::Watched;
 use super::plan::PlanSummary;
 use super::ports::Ports;
 use super::print;
@@ -22,6 +23,7 @@ pub(super) fn run(
     plans: Vec<ChainPlan>,
     ports: &Ports,
     config: RuntimeConfig,
+    watched: &mut Watched<'_>,
 ) -> Outcome {
     let settings = PipelineSettings {
         pace: Pace {
@@ -34,8 +36,13 @@ pub(super) fn run(
     let input = Input::open(ports)?;
     let crew = Pipeline::start(plans, settings).map_err(failure)?;
     let mut line = Line::open(crew, input, args, file, ports)?;
-    let (mut of_run, ended) = line.drive(args)?;
+    let (mut of_run, ended) = line.drive(args, watched)?;
     let end = line.crew.end();
+    if watched.is_on() {
+        watched.look()?;
+        ended?;
+        return Ok(Exit::Done);
+    }
     for (chain, written) in end.chains.iter().zip(&file.chains) {
         let mut report = chain.report.clone();
         in_order_of(&mut report, written);

@@ -15,6 +15,7 @@ use crate::exit::Exit;
 
 use super::input::Input;
 use super::line::{Line, failure};
+use super::onlook::Watched;
 use super::ports::Ports;
 use super::print;
 use super::summary::{More, Summary};
@@ -27,6 +28,7 @@ pub(super) fn run(
     stages: &[Stage],
     ports: &Ports,
     config: RuntimeConfig,
+    watched: &mut Watched<'_>,
 ) -> Outcome {
     if let Some(obstacle) = Workers::obstacle(stages) {
         let why = obstacle.to_string();
@@ -34,7 +36,16 @@ pub(super) fn run(
             "note: {why}: a switch steers, which knows what belongs together (as with --runtimes {workers})"
         );
         let more = Box::new(BySwitch { workers, why });
-        return super::cluster::run(args, workers, file, stages, ports, config, Some(more));
+        return super::cluster::run(
+            args,
+            workers,
+            file,
+            stages,
+            ports,
+            config,
+            Some(more),
+            watched,
+        );
     }
     let settings = WorkersSettings {
         workers,
@@ -43,9 +54,16 @@ pub(super) fn run(
     };
     let input = Input::open(ports)?;
     let crew = Workers::start(stages, &settings).map_err(failure)?;
+    let posts = crew.posts();
     let mut line = Line::open(crew, input, args, file, ports)?;
-    let (mut of_run, ended) = line.drive(args)?;
+    line.be_asked(args, file, ports, "workers", posts)?;
+    let (mut of_run, ended) = line.drive(args, watched)?;
     let end = line.crew.end();
+    if watched.is_on() {
+        watched.look()?;
+        ended?;
+        return Ok(Exit::Done);
+    }
     of_run.reports = end.reports.clone();
     of_run.more.push(Box::new(end));
     print(args, ports, Summary::of(of_run, ports, config.seed))?;

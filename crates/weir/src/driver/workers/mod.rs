@@ -22,6 +22,7 @@ use weir_runtime::{Obstacle, Report, RuntimeConfig, Steering};
 use super::cluster::ClusterError;
 use super::crew::{Crew, EventBox, cause_of};
 use super::finish::merge;
+use super::inbox::{Inbox, Post};
 
 use super::ring::{Lane, drain, lane};
 use super::spares::{self, LARGE_SHARE, SHARE, Spares, spare_rings};
@@ -106,6 +107,7 @@ pub struct Workers {
     ends: Vec<(usize, thread::WorkerEnd)>,
     packet_time: Time,
     idle: Idle,
+    posts: Vec<Post>,
 }
 
 impl std::fmt::Debug for Workers {
@@ -167,6 +169,7 @@ impl Workers {
             ends: Vec::new(),
             packet_time: Time::ZERO,
             idle: Idle::default(),
+            posts: Vec::new(),
         };
         for number in 0..workers {
             all.spawn(number, &parts, settings)?;
@@ -194,6 +197,9 @@ impl Workers {
         let (output, from) = lane(FRAMES);
         let (spares, their_spares) = spare_rings();
         let signals = Arc::new(WorkerSignals::default());
+        let (post, inbox) = Inbox::new(false)
+            .map_err(|error| ClusterError(format!("can't make an inbox: {error}")))?;
+        self.posts.push(post);
         let plan = WorkerPlan {
             number,
             stages: stages.to_vec(),
@@ -205,6 +211,7 @@ impl Workers {
                 spares: their_spares,
                 signals: Arc::clone(&signals),
                 events: self.events.clone(),
+                inbox,
             },
             pool: self.pool.share(SHARE, LARGE_SHARE),
         };
@@ -221,6 +228,11 @@ impl Workers {
             batch: Vec::with_capacity(BURST),
         });
         Ok(())
+    }
+
+    /// Where the workers are asked, in their order.
+    pub(crate) fn posts(&self) -> Vec<Post> {
+        self.posts.clone()
     }
 
     fn look_after_all(&mut self) -> Result<(), ClusterError> {
