@@ -1,5 +1,5 @@
 //! Ports of weir: capture files, traffic generator, interfaces of this machine,
-//! memory; and those between the stages of a plan.
+//! memory; and those between the stages of a plan, in one process or several.
 
 #![deny(unsafe_code)]
 
@@ -11,6 +11,7 @@ pub mod live;
 pub mod machine;
 mod pages;
 pub mod port;
+pub mod shared;
 pub mod stage;
 mod sys;
 

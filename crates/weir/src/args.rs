@@ -53,6 +53,9 @@ pub(crate) enum Command {
     Sim(Sim),
     /// Print a completion script for a shell
     Completion(Completion),
+    /// A stage of a run, for the process that started this one
+    #[command(name = crate::run::apart::COMMAND, hide = true)]
+    StageProcess(StageArgs),
 }
 
 /// How results are printed.
@@ -147,6 +150,10 @@ pub(crate) struct Run {
     /// turn; 0 for none
     #[arg(long, value_name = "K", default_value_t = Pace::default().prefetch as u16, value_parser = clap::value_parser!(u16).range(0..=256))]
     pub(crate) prefetch: u16,
+    /// Each stage of a plan after the first in a process of its own, on packet
+    /// memory that all of them have; one that dies is started again
+    #[arg(long, conflicts_with_all = ["runtimes", "workers"])]
+    pub(crate) processes: bool,
     /// Cores of the threads, as `0,1,2`: of a plan's stages; with --runtimes or
     /// --workers the switch or the ports on the first, the others in turn
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = core)]
@@ -182,6 +189,14 @@ pub(crate) struct Run {
     /// No progress on standard error
     #[arg(long, short)]
     pub(crate) quiet: bool,
+}
+
+/// What a stage's process is started with.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct StageArgs {
+    /// The arguments of the run
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+    pub(crate) run: Vec<std::ffi::OsString>,
 }
 
 #[derive(Debug, ClapArgs)]
