@@ -8,6 +8,7 @@ mod cycles;
 pub mod generator;
 mod idle;
 pub mod live;
+pub mod machine;
 mod pages;
 pub mod port;
 pub mod shared;

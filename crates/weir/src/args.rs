@@ -35,6 +35,8 @@ pub(crate) enum Command {
     List(List),
     /// Check a chain file and say what it will do
     Check(Check),
+    /// Look whether this machine is fit for packets, and say what mends it
+    Doctor(Doctor),
     /// Show what the compiler makes of a chain, and why
     Plan(ShowPlan),
     /// The network functions: list them, show one's manual, start a new one
@@ -166,6 +168,9 @@ pub(crate) struct Run {
     /// Packets that the switch keeps to send again; with a bad path 16384
     #[arg(long, value_name = "N", requires = "runtimes", hide = true)]
     pub(crate) kept: Option<u32>,
+    /// With interfaces: run in spite of what `weir doctor` calls a problem
+    #[arg(long)]
+    pub(crate) force: bool,
     /// Name of this instance, by which `weir stats` and others find it; the
     /// chain file's without it
     #[arg(long)]
@@ -708,4 +713,45 @@ pub(crate) enum Replication {
     None,
     /// With each burst, before its outputs leave
     EachBurst,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Without ports it looks at the machine as a whole, with the ports of a run at what that
+run needs; the chain may be left out. It changes nothing, but with --try.
+
+The exit code is 1 where there is a problem, with --strict also for a warning.
+
+Examples:
+  weir doctor
+  weir doctor examples/bump.yaml --in xdp:eth1 --out xdp:eth2
+  weir doctor --in af-packet:eth1 --output json")]
+pub(crate) struct Doctor {
+    /// Chain file of a run
+    pub(crate) chain: Option<PathBuf>,
+    /// Where its packets come from, as of `weir run`
+    #[arg(long = "in", value_name = "[NAME=]PORT")]
+    pub(crate) input: Vec<String>,
+    /// Where its packets go, as of `weir run`
+    #[arg(long = "out", value_name = "[NAME=]PORT")]
+    pub(crate) out: Vec<String>,
+    /// Cores of its threads, as `0,1,2`
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = core)]
+    pub(crate) cores: Vec<usize>,
+    /// Override a setting of the chain
+    #[arg(long = "set", value_name = "NF.KEY=VALUE")]
+    pub(crate) set: Vec<Override>,
+    /// Folder with templates that the chain may name
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) templates: Vec<PathBuf>,
+    /// Opens XDP sockets for a moment, to see which mode an interface gives;
+    /// packets that come meanwhile are lost, and some cards start anew
+    #[arg(long = "try")]
+    pub(crate) attempt: bool,
+    /// Exits with 1 for warnings, too
+    #[arg(long)]
+    pub(crate) strict: bool,
+    /// How findings are printed
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) output: Format,
 }

@@ -526,12 +526,12 @@ fn runs_that_make_no_sense_are_refused() {
         (
             &["--in", "af-packet:weir-none"][..],
             1,
-            "no interface weir-none",
+            "weir-none: no interface",
         ),
         (
             &["--in", "xdp:weir-none", "--out", "null"],
             1,
-            "no interface weir-none",
+            "weir-none: no interface",
         ),
         (
             &["--in", "af-packet:lo", "--out", "xdp:lo"],

@@ -25,7 +25,7 @@ pub use facts::{InterfaceFacts, interface_facts, set_promiscuous};
 pub use spec::{LiveSpec, XdpMode, live_layout};
 pub use tap::TapPort;
 pub use waiter::Waiter;
-pub use xdp::XdpPort;
+pub use xdp::{LARGEST_MTU as LARGEST_XDP_MTU, XdpPort};
 
 use crate::port::{InputPort, OutputPort, PortError};
 pub use crate::sys::signals::EndSignals;

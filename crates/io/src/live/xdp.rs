@@ -42,7 +42,7 @@ const FRONT: u32 = META_BYTES as u32 + KERNEL_HEADROOM;
 /// Ethernet header with two tags.
 const LINK_BYTES: u32 = 14 + 2 * 4;
 /// The largest MTU with which packets fit a chunk.
-pub(super) const LARGEST_MTU: u32 = 4_096 - FRONT - LINK_BYTES;
+pub const LARGEST_MTU: u32 = 4_096 - FRONT - LINK_BYTES;
 /// How long a queue that another socket has just left may still be taken.
 const LEAVING: Duration = Duration::from_secs(2);
 /// How long what was sent last may take to leave.

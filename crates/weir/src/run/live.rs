@@ -20,7 +20,7 @@ use crate::driver::inbox::Post;
 use crate::driver::live::{Alone, Live, LivePorts, Looks, Way};
 use crate::driver::{ChainPlan, Crew, Dispatcher, EventFile};
 use crate::exit::{Exit, Failure};
-use crate::{Outcome, control};
+use crate::{Outcome, control, doctor};
 
 /// Refuses what does not go together with interfaces, or without.
 pub(super) fn check(args: &Run, ports: &Ports) -> Result<(), Failure> {
@@ -63,7 +63,7 @@ pub(super) fn run(
     ports: &Ports,
     config: RuntimeConfig,
 ) -> Outcome {
-    let sorted = Sorted::of(args, ports)?;
+    let sorted = looked_at(args, file, ports)?;
     let layout = live_layout(sorted.live.iter().filter_map(|port| port.spec.live()))
         .map_err(|error| Failure::outside(error.to_string()))?;
     let memory = PacketMemory::new(layout, weir_io::advise_large_pages);
@@ -118,6 +118,16 @@ struct Ran<C> {
     /// Warnings that were printed when it began.
     said: Vec<String>,
     ended: Result<(), Failure>,
+}
+
+/// The ports in their order, once the machine was found fit for them; what is
+/// not as it should be is said aloud.
+fn looked_at(args: &Run, file: &ChainFile, ports: &Ports) -> Result<Sorted, Failure> {
+    let sorted = Sorted::of(args, ports)?;
+    for warning in doctor::before_run(ports.live(), file, &args.cores, args.force)? {
+        eprintln!("warning: {warning}");
+    }
+    Ok(sorted)
 }
 
 /// Takes the signals that end a run. They are to be taken before threads are

@@ -37,7 +37,7 @@ use driver::{Dispatcher, EventFile};
 use input::Input;
 use onlook::Watched;
 pub(crate) use onlook::{Onlooker, input_names, places};
-use ports::{Also, Ports};
+pub(crate) use ports::{Also, Ports};
 use summary::{Ended, More, Summary};
 pub(crate) use table::thousands;
 

@@ -85,7 +85,8 @@ pub(crate) struct Ran {
 }
 
 impl Ran {
-    fn of(output: Output) -> Ran {
+    /// What a program left behind.
+    pub(crate) fn of(output: Output) -> Ran {
         let ran = Ran {
             code: output.status.code().unwrap_or(-1),
             out: String::from_utf8(output.stdout).unwrap(),
