@@ -3,8 +3,10 @@
 
 #![deny(unsafe_code)]
 
+mod bell;
 pub mod capture;
 mod cycles;
+pub mod emulate;
 pub mod generator;
 mod idle;
 pub mod live;
@@ -13,6 +15,7 @@ pub mod port;
 pub mod stage;
 mod sys;
 
+pub use bell::Bell;
 pub use cycles::cycles;
-pub use idle::{Idle, IdlePolicy};
+pub use idle::{Idle, IdlePolicy, Nap};
 pub use pages::advise_large_pages;

@@ -6,6 +6,7 @@
 
 mod af_packet;
 mod clock;
+mod counts;
 mod interface;
 mod spec;
 mod tap;
@@ -16,7 +17,7 @@ mod xdp;
 
 use std::os::fd::BorrowedFd;
 
-use weir_packet::FramePool;
+use weir_packet::{FramePool, Time};
 
 pub use af_packet::PacketPort;
 pub use clock::LiveClock;
@@ -39,6 +40,11 @@ pub trait LivePort: InputPort + OutputPort {
 
     /// Descriptors to wait for packets on, to the end of `into`.
     fn descriptors<'a>(&'a self, into: &mut Vec<BorrowedFd<'a>>);
+
+    /// When it has something to do that no descriptor tells of.
+    fn next_due(&self) -> Option<Time> {
+        None
+    }
 
     /// Looks whether the interface is still there.
     ///

@@ -3,7 +3,9 @@
 
 use std::any::Any;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
+use weir_io::Bell;
 use weir_nf::EventLog;
 use weir_packet::{Frame, FramePool};
 
@@ -35,6 +37,13 @@ pub trait Crew {
         events: &mut Vec<u8>,
         may_rest: bool,
     ) -> Result<bool, ClusterError>;
+
+    /// What wakes the calling thread when the others have something for it,
+    /// and how long it may sleep all the same; nothing where there are no
+    /// others.
+    fn bed(&self) -> Option<(&Bell, Duration)> {
+        None
+    }
 
     /// No more packets come: flows are to end, and threads. To be called until
     /// [`Crew::is_over`], with a [`Crew::step`] each time.

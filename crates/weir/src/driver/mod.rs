@@ -24,6 +24,7 @@ mod histogram;
 pub(crate) mod live;
 mod path;
 mod pipeline;
+mod rest;
 mod ring;
 mod spares;
 mod wiring;

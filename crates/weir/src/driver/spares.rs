@@ -66,26 +66,30 @@ pub(super) fn spare_rings() -> (Spares, TheirSpares) {
 }
 
 /// On the thread that keeps the balance: takes back what the other does not
-/// need, and sends frames where it runs short.
-pub(super) fn balance(pool: &mut FramePool, spares: &mut Spares) {
+/// need, and sends frames where it runs short: whether it did.
+pub(super) fn balance(pool: &mut FramePool, spares: &mut Spares) -> bool {
     take_in(pool, &mut spares.taken);
     let free = spares.free.load(Ordering::Relaxed) as usize;
     // What was sent and not yet seen counts, or it would be sent again.
     let on_the_way = ON_THE_WAY - spares.sent.slots();
-    if free < LOW && on_the_way == 0 {
+    let short = free < LOW && on_the_way == 0;
+    if short {
         send(pool, &mut spares.sent, BATCH);
     }
+    short
 }
 
 /// On the other thread: takes in what was sent, gives back what is too much,
-/// and says what is left.
-pub(super) fn settle(pool: &mut FramePool, spares: &mut TheirSpares) {
+/// and says what is left: whether any came.
+pub(super) fn settle(pool: &mut FramePool, spares: &mut TheirSpares) -> bool {
+    let came = spares.taken.slots() > 0;
     take_in(pool, &mut spares.taken);
     if pool.available() > HIGH {
         send(pool, &mut spares.sent, BATCH);
     }
     let free = pool.available() as u32;
     spares.free.store(free, Ordering::Relaxed);
+    came
 }
 
 /// Moves the frames of a ring into a pool.

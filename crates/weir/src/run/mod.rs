@@ -3,11 +3,13 @@
 mod audit;
 mod cluster;
 mod cluster_summary;
+mod guard;
 mod input;
 mod line;
 mod live;
 mod pipeline;
 mod plan;
+mod played;
 mod player;
 mod ports;
 mod summary;
@@ -20,7 +22,7 @@ use std::time::Instant;
 
 use weir_io::port::Received;
 use weir_nf::host::{Kind, Stage};
-use weir_packet::{FramePool, MemoryLayout, PacketMemory};
+use weir_packet::{FramePool, PacketMemory};
 use weir_runtime::{Lie, Runtime, RuntimeConfig};
 
 use crate::args::{Format, Run};
@@ -49,6 +51,9 @@ pub(crate) fn run(args: &Run, kinds: &[Kind]) -> Outcome {
     };
     let ports = Ports::parse(&args.input, &args.out, &file, also)?;
     live::check(args, &ports)?;
+    if guard::wanted(args, &file, &ports) {
+        return guard::run(args, &ports);
+    }
     let config = RuntimeConfig {
         seed,
         advise: weir_io::advise_large_pages,
@@ -66,9 +71,14 @@ pub(crate) fn run(args: &Run, kinds: &[Kind]) -> Outcome {
         .map(Option::<&Stage>::cloned)
         .collect::<Option<Vec<_>>>()
     else {
-        live::check_one_stage(&ports)?;
+        if ports.are_live() {
+            return live::pipeline(args, &file, plans, &ports, config);
+        }
         return pipeline::run(args, &file, plans, &ports, config);
     };
+    if ports.are_live() {
+        return live::run(args, &file, &stages, &plans, &ports, config);
+    }
     if let Some(runtimes) = args.runtimes {
         return cluster::run(args, runtimes, &file, &stages, &ports, config, None);
     }
@@ -78,10 +88,7 @@ pub(crate) fn run(args: &Run, kinds: &[Kind]) -> Outcome {
     if let Some(core) = plans.first().and_then(plan::first_core) {
         driver::pin(core).map_err(Failure::outside)?;
     }
-    if ports.are_live() {
-        return live::run(args, &file, &stages, &plans, &ports, config);
-    }
-    let memory = PacketMemory::new(MemoryLayout::default(), weir_io::advise_large_pages);
+    let memory = PacketMemory::new(ports.memory(), weir_io::advise_large_pages);
     let Some(pool) = FramePool::new(memory) else {
         return Err(Failure::outside("packet memory was taken twice"));
     };

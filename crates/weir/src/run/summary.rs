@@ -50,6 +50,17 @@ pub(super) struct Ended {
     pub(super) warnings: Vec<String>,
 }
 
+impl Ended {
+    /// Warns where frames were not given back.
+    pub(super) fn leaked(&mut self, frames: usize) {
+        if frames > 0 {
+            self.warnings.push(format!(
+                "{frames} frames were not given back: this is a fault of weir"
+            ));
+        }
+    }
+}
+
 impl Summary {
     pub(super) fn of(ended: Ended, ports: &Ports, seed: u64) -> Summary {
         let Ended {

@@ -4,6 +4,8 @@
 //!   client (10.99.0.1, fd99::1) ── weir ── server (10.99.0.2, fd99::2)
 //! ```
 
+#![allow(dead_code)] // each test needs another part of it
+
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::IpAddr;
@@ -258,6 +260,11 @@ pub(crate) struct Weir {
 }
 
 impl Weir {
+    /// Number of its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Sends it a signal.
     pub(crate) fn signal(&self, signal: &str) {
         must("kill", &[signal, &self.child.id().to_string()]);
@@ -288,6 +295,22 @@ impl Weir {
             out: String::from_utf8_lossy(&output.stdout).into_owned(),
             err: said,
         }
+    }
+
+    /// The cores that each of its threads may run on, as the kernel lists them.
+    pub(crate) fn cores(&self) -> Vec<String> {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).expect("it runs");
+        let list = |task: std::io::Result<std::fs::DirEntry>| {
+            let path = task.expect("it runs").path().join("status");
+            let text = std::fs::read_to_string(path).expect("it runs");
+            let line = text
+                .lines()
+                .find(|line| line.starts_with("Cpus_allowed_list"));
+            line.and_then(|line| line.split_whitespace().last())
+                .expect("the kernel lists them")
+                .to_owned()
+        };
+        tasks.map(list).collect()
     }
 
     /// Seconds of processor time that it has used.

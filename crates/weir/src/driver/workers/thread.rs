@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use rtrb::Consumer;
-use weir_io::Idle;
 use weir_nf::host::Stage;
 use weir_packet::{Frame, FramePool, Time};
 use weir_runtime::{Report, Runtime, RuntimeConfig};
 
 use super::super::crew::EventBox;
+use super::super::rest::Sleeper;
 use super::super::ring::{Lane, drain};
 use super::super::spares::{self, TheirSpares};
 
@@ -59,6 +59,7 @@ pub(super) struct WorkerPlan {
     pub(super) stages: Vec<Stage>,
     pub(super) config: RuntimeConfig,
     pub(super) core: Option<usize>,
+    pub(super) rest: Sleeper,
     pub(super) ends: WorkerEnds,
     pub(super) pool: FramePool,
 }
@@ -84,6 +85,7 @@ pub(super) fn run(plan: WorkerPlan) -> Result<WorkerEnd, String> {
         stages,
         config,
         core,
+        mut rest,
         mut ends,
         mut pool,
     } = plan;
@@ -97,40 +99,43 @@ pub(super) fn run(plan: WorkerPlan) -> Result<WorkerEnd, String> {
         runtimes.push(runtime);
     }
     ends.signals.ready.store(true, Ordering::Release);
-    let mut idle = Idle::default();
+    rest.wake_others();
     let mut input = Vec::with_capacity(BURST);
     let mut output = Vec::with_capacity(2 * BURST);
     let (mut packets, mut busy) = (0, Duration::ZERO);
     loop {
         // Looked at before the rings: what was sent before it is in them.
         let stopping = ends.signals.stop.load(Ordering::Acquire);
-        let mut worked = false;
+        let waited = ends.output.waiting();
         // What leaves goes before what comes, so that nothing piles up here.
-        if ends.output.flush(Time::ZERO) {
-            let start = Instant::now();
+        let room = ends.output.flush(Time::ZERO);
+        let mut worked = ends.output.waiting() < waited;
+        if room {
+            let (start, mut some) = (Instant::now(), false);
             for (runtime, ring) in runtimes.iter_mut().zip(&mut ends.input) {
                 let most = BURST.min(pool.available() / PER_PACKET);
                 let taken = drain(ring, most, &mut input);
                 if taken == 0 {
                     continue;
                 }
-                worked = true;
+                (worked, some) = (true, true);
                 packets += taken as u64;
                 runtime.process(&mut pool, &mut input, &mut output);
                 ends.events.put(runtime.events());
                 ends.output.extend(&mut output);
             }
-            if worked {
+            if some {
                 busy += start.elapsed();
             }
         }
-        spares::settle(&mut pool, &mut ends.spares);
+        worked |= spares::settle(&mut pool, &mut ends.spares);
         let empty = ends.input.iter().all(Consumer::is_empty);
         if stopping && !worked && empty && ends.output.waiting() == 0 {
             break;
         }
-        idle.after(worked);
+        rest.after(worked);
     }
+    rest.wake_others();
     let time = Time(ends.signals.packet_time.load(Ordering::Relaxed));
     for runtime in &mut runtimes {
         runtime.finish_with(&mut pool, time, |log| ends.events.put(log));
