@@ -16,7 +16,7 @@ pub(crate) struct Layer {
 }
 
 /// The layers, lowest first.
-pub(crate) const LAYERS: [Layer; 11] = [
+pub(crate) const LAYERS: [Layer; 12] = [
     Layer {
         folder: "packet",
         own: &[],
@@ -89,6 +89,19 @@ pub(crate) const LAYERS: [Layer; 11] = [
         // A function of its own has a state, whose traits zerocopy derives.
         others: Some(&["serde", "serde_json", "zerocopy"]),
     },
+    // Messages and nothing else: it knows no type of the parts below, so that
+    // neither binds the other.
+    Layer {
+        folder: "api",
+        own: &[],
+        others: Some(&[
+            "prost",
+            "protox",
+            "tonic",
+            "tonic-prost",
+            "tonic-prost-build",
+        ]),
+    },
     Layer {
         folder: "weir",
         own: &[
@@ -102,6 +115,7 @@ pub(crate) const LAYERS: [Layer; 11] = [
             "weir-control",
             "weir-sim",
             "weir-io",
+            "weir-api",
         ],
         others: None,
     },

@@ -174,7 +174,7 @@ impl NetworkFunction for Monitor {
         manual: "Counts packets and bytes (on the wire): in all, by IP version and transport \
                  protocol, by VLAN id, and per flow and direction. When a flow ends, and if asked \
                  every so often while it lasts, a `flow` event says what was counted, from when \
-                 to when, why it ended (reason: finished, reset, timeout, evicted, reused, \
+                 to when, why it ended (reason: finished, reset, timeout, evicted, ended, reused, \
                  shutdown; active for a flow that goes on) and which TCP flags were seen.\n\n\
                  The counters of a flow are not part of its state: after a crash they may lack \
                  what was counted since they were last copied. A direction counts up to \

@@ -168,6 +168,17 @@ pub enum Phase {
 }
 
 impl Phase {
+    /// Its name: `open`, `answered`, `established`, `closing` or `closed`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Phase::Open => "open",
+            Phase::Answered => "answered",
+            Phase::Established => "established",
+            Phase::Closing => "closing",
+            Phase::Closed => "closed",
+        }
+    }
+
     /// From the number that stands for it in a state block.
     pub const fn from_u8(value: u8) -> Phase {
         match value {

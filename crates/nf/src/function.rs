@@ -182,6 +182,8 @@ pub enum CloseReason {
     Reused,
     /// weir stops.
     Shutdown,
+    /// An operator ended it.
+    Ended,
 }
 
 impl CloseReason {
@@ -194,6 +196,7 @@ impl CloseReason {
             CloseReason::Evicted => "evicted",
             CloseReason::Reused => "reused",
             CloseReason::Shutdown => "shutdown",
+            CloseReason::Ended => "ended",
         }
     }
 }

@@ -17,6 +17,7 @@ pub mod actor_frame;
 pub mod arp;
 pub mod checksum;
 pub mod ethernet;
+pub mod filter;
 pub mod fragment;
 pub mod geneve;
 pub mod gre;

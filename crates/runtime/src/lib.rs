@@ -19,6 +19,7 @@ mod fragments;
 pub mod harness;
 pub mod notes;
 mod open;
+mod open_flows;
 mod owner;
 mod report;
 mod runtime;
@@ -30,6 +31,7 @@ mod steer;
 
 pub use audit::Lie;
 pub use classifier::Classifier;
+pub use open_flows::{FlowName, OpenFlow, Remembered};
 pub use report::{FlowReport, FunctionReport, Report};
 pub use runtime::{Runtime, RuntimeConfig, StageError};
 pub use snapshot::SnapshotError;

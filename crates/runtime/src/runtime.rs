@@ -167,7 +167,7 @@ pub struct Runtime {
     pub(crate) bytes_out: u64,
     pub(crate) emitted: u64,
     pub(crate) opened: u64,
-    pub(crate) ended: [u64; 6],
+    pub(crate) ended: [u64; CLOSE_REASONS.len()],
     pub(crate) notes_lost: u64,
     pub(crate) ticks_lost: u64,
     pub(crate) fragments_alone: u64,
@@ -371,7 +371,7 @@ impl Runtime {
             bytes_out: 0,
             emitted: 0,
             opened: 0,
-            ended: [0; 6],
+            ended: [0; CLOSE_REASONS.len()],
             notes_lost: 0,
             ticks_lost: 0,
             fragments_alone: 0,
@@ -609,13 +609,14 @@ pub(crate) fn bytes_of(memory: &PacketMemory, frames: &[Frame]) -> u64 {
 }
 
 /// In the order of the counters of ended flows.
-pub(crate) const CLOSE_REASONS: [CloseReason; 6] = [
+pub(crate) const CLOSE_REASONS: [CloseReason; 7] = [
     CloseReason::Finished,
     CloseReason::Reset,
     CloseReason::Idle,
     CloseReason::Evicted,
     CloseReason::Reused,
     CloseReason::Shutdown,
+    CloseReason::Ended,
 ];
 
 fn function_report(node: &RunNode) -> FunctionReport {

@@ -24,6 +24,10 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     /// Run packets through a chain
     Run(Run),
+    /// What a running weir has counted
+    Stats(Stats),
+    /// The instances of weir that run
+    List(List),
     /// Check a chain file and say what it will do
     Check(Check),
     /// Show what the compiler makes of a chain, and why
@@ -160,6 +164,14 @@ pub(crate) struct Run {
     /// Packets that the switch keeps to send again; with a bad path 16384
     #[arg(long, value_name = "N", requires = "runtimes", hide = true)]
     pub(crate) kept: Option<u32>,
+    /// Name of this instance, by which `weir stats` and others find it; the
+    /// chain file's without it
+    #[arg(long)]
+    pub(crate) name: Option<String>,
+    /// Path of the control socket, or `none`; without it a run with interfaces
+    /// has one by its name, and other runs have one if they are given a name
+    #[arg(long, value_name = "PATH", conflicts_with = "name")]
+    pub(crate) control: Option<PathBuf>,
     /// How the summary is printed
     #[arg(long, value_enum, default_value_t)]
     pub(crate) output: Format,
@@ -168,8 +180,31 @@ pub(crate) struct Run {
     pub(crate) quiet: bool,
 }
 
-/// A length of time in seconds, as `60` or `0.5`.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Stats {
+    /// The instance: its name, or the path of its control socket; the one that
+    /// runs without it
+    #[arg(value_name = "NAME")]
+    pub(crate) instance: Option<String>,
+    /// Prints what was counted in each so many seconds, as rates, until it is
+    /// stopped
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, num_args = 0..=1, default_missing_value = "1")]
+    pub(crate) watch: Option<std::time::Duration>,
+    /// How the counts are printed
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) output: Format,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct List {
+    /// How the list is printed
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) output: Format,
+}
+
+/// A length of time in seconds, as `60`, `0.5` or `1s`.
 fn seconds(text: &str) -> Result<std::time::Duration, String> {
+    let text = text.strip_suffix('s').unwrap_or(text);
     let seconds: f64 = text.parse().map_err(|_| "write seconds, as 60 or 0.5")?;
     std::time::Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
 }

@@ -19,8 +19,10 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod ask;
 mod chains;
 mod check;
+mod control;
 pub mod driver;
 mod exit;
 mod generate;
@@ -49,6 +51,8 @@ pub fn main_with(more: &[Kind]) -> ExitCode {
     let kinds = kinds(more);
     let outcome = match args.command {
         Command::Run(run) => run::run(&run, &kinds),
+        Command::Stats(stats) => ask::stats(&stats),
+        Command::List(list) => ask::list(list.output),
         Command::Plan(plan) => plan::show(&plan, &kinds),
         Command::Check(check) => check::check(&check, &kinds),
         Command::Nf(nf) => match nf.command {

@@ -97,7 +97,8 @@ fn open_passes_while_the_engine_is_dead_and_it_comes_back() {
         // Each death costs what comes until the bypass is there, a ping or two.
         assert!(pings <= 12, "{kind}: {pings} of 50 missing");
         until("the chain works", || missing(&network, 1) == 0);
-        std::thread::sleep(Duration::from_secs(1));
+        // Until the last engine has the ports again.
+        std::thread::sleep(Duration::from_secs(4));
         network.ping(2);
         let ran = weir.end("-TERM");
         assert_eq!(ran.code, 0, "{}", ran.err);

@@ -67,4 +67,7 @@ pub struct LiveOptions {
     pub side: weir_packet::Side,
     /// The clock that ingress times are read from.
     pub clock: LiveClock,
+    /// The driver never sleeps: the kernel is asked to leave its queues to it,
+    /// where it can (XDP sockets).
+    pub busy_poll: bool,
 }

@@ -19,6 +19,8 @@ pub struct Waiter {
     idle: Option<Instant>,
     /// Times that it slept.
     slept: u64,
+    /// How long, together.
+    asleep: Duration,
 }
 
 impl Waiter {
@@ -45,6 +47,7 @@ impl Waiter {
     /// Where the kernel can't wait: it has no memory.
     pub fn sleep(&mut self, fds: &[BorrowedFd<'_>], most: Duration) -> std::io::Result<()> {
         self.slept += 1;
+        let start = Instant::now();
         let mut polled: Vec<PollFd<'_>> = fds
             .iter()
             .map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN))
@@ -53,10 +56,17 @@ impl Waiter {
             tv_sec: most.as_secs() as i64,
             tv_nsec: i64::from(most.subsec_nanos()),
         };
-        match poll(&mut polled, Some(&most)) {
+        let woken = poll(&mut polled, Some(&most));
+        self.asleep += start.elapsed();
+        match woken {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// How long it slept so far.
+    pub fn asleep(&self) -> Duration {
+        self.asleep
     }
 
     /// Times that it slept so far.

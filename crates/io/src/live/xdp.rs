@@ -144,6 +144,13 @@ impl XdpPort {
                     ),
                     _ => interface.failure(&error),
                 })?;
+            if options.busy_poll
+                && let Err(error) = socket.prefer_polling()
+            {
+                warnings.push(format!(
+                    "{port}: queue {number} interrupts instead of being polled: {error}"
+                ));
+            }
             sockets.push(Queue {
                 socket,
                 filling: Lent::new(pool.memory()),
@@ -501,6 +508,10 @@ impl InputPort for XdpPort {
             let filled = read.and_then(|_| {
                 // Frames for what comes next.
                 self.bad_descriptors += queue.reap(pool)?;
+                if self.options.busy_poll && !came {
+                    // The queue runs in our calls.
+                    socket::wake_receiver(queue.socket.as_fd());
+                }
                 if came || queue.filling.count() < (self.slots / 2) as usize {
                     queue.fill(pool)?;
                     if queue.socket.fill.needs_wake_up() {

@@ -33,6 +33,14 @@ const MAX_TX_BUDGET: libc::c_int = 9;
 /// flush. Old kernels send 32 packets per call.
 const MOST_KICKS: u32 = 80;
 
+/// Of the kernel's `asm-generic/socket.h`.
+const SO_PREFER_BUSY_POLL: libc::c_int = 69;
+const SO_BUSY_POLL_BUDGET: libc::c_int = 70;
+/// Microseconds for which a call may poll a queue.
+const BUSY_POLL_US: libc::c_int = 20;
+/// Packets that a call may take from it.
+const BUSY_POLL_BUDGET: libc::c_int = 64;
+
 /// What a socket is to be like.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct XskSettings {
@@ -130,6 +138,19 @@ impl Xsk {
                 break;
             }
             waiting = left;
+        }
+        Ok(())
+    }
+
+    /// Asks that the queue be polled by calls of ours instead of interrupting
+    /// (`SO_PREFER_BUSY_POLL`, Linux 5.11).
+    pub(crate) fn prefer_polling(&self) -> io::Result<()> {
+        for (name, value) in [
+            (SO_PREFER_BUSY_POLL, 1),
+            (libc::SO_BUSY_POLL, BUSY_POLL_US),
+            (SO_BUSY_POLL_BUDGET, BUSY_POLL_BUDGET),
+        ] {
+            socket::set::<libc::c_int>(self.as_fd(), libc::SOL_SOCKET, name, &value)?;
         }
         Ok(())
     }

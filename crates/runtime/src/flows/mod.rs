@@ -408,6 +408,16 @@ impl FlowTable {
         })
     }
 
+    /// The unit of scope number `scope` that a flow belongs to.
+    pub(crate) fn unit_of(&self, flow: u32, scope: usize) -> Option<u32> {
+        let mut unit = self.flows.cold.get(flow as usize)?.parent.checked_sub(1)?;
+        for scope in self.scopes.iter().take(scope) {
+            let cold = scope.records.cold.get(unit as usize)?;
+            unit = cold.parent.checked_sub(1)?;
+        }
+        Some(unit)
+    }
+
     /// Keeps an id from being given out here: a unit brought it along.
     pub(crate) fn reserve_id(&mut self, id: u64) {
         self.next_id = self.next_id.max(id.saturating_add(1));

@@ -85,6 +85,11 @@ impl Records {
         true
     }
 
+    /// One more than the highest number that a record has had.
+    pub(crate) fn used(&self) -> u32 {
+        self.fresh
+    }
+
     /// Records in use.
     pub(crate) fn len(&self) -> usize {
         self.fresh as usize - self.free.len()

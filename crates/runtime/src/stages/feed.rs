@@ -82,7 +82,7 @@ impl Runtime {
 
     /// Puts what there is to tell into frames, and what waits for it behind.
     /// False where no frame is free.
-    fn tell(&mut self, pool: &mut FramePool, output: &mut Vec<Frame>) -> bool {
+    pub(crate) fn tell(&mut self, pool: &mut FramePool, output: &mut Vec<Frame>) -> bool {
         let Some(feed) = &mut self.feed else {
             return true;
         };

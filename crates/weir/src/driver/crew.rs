@@ -8,6 +8,7 @@ use std::time::Duration;
 use weir_io::Bell;
 use weir_nf::EventLog;
 use weir_packet::{Frame, FramePool};
+use weir_runtime::Runtime;
 
 use super::cluster::ClusterError;
 
@@ -42,6 +43,12 @@ pub trait Crew {
     /// and how long it may sleep all the same; nothing where there are no
     /// others.
     fn bed(&self) -> Option<(&Bell, Duration)> {
+        None
+    }
+
+    /// The runtimes, by the number of their chain, with their frames, where the
+    /// calling thread has them.
+    fn runtimes(&mut self) -> Option<(&mut [Runtime], &mut FramePool)> {
         None
     }
 

@@ -21,6 +21,7 @@ mod events;
 mod finish;
 mod hand_overs;
 mod histogram;
+pub(crate) mod inbox;
 pub(crate) mod live;
 mod path;
 mod pipeline;

@@ -20,11 +20,12 @@ use super::ports::Ports;
 use super::summary::{Ended, More, Summary};
 use super::wires::Sorted;
 use super::{cluster, pipeline, print, workers};
-use crate::Outcome;
 use crate::args::{Format, Run};
+use crate::driver::inbox::Post;
 use crate::driver::live::{Alone, Bump, Live, LivePorts, Looks, Replay, Speed, Way};
 use crate::driver::{ChainPlan, Cluster, Crew, Dispatcher, EventFile, Pipeline, Workers};
 use crate::exit::{Exit, Failure};
+use crate::{Outcome, control};
 
 /// Refuses what does not go together with interfaces, or without.
 pub(super) fn check(args: &Run, ports: &Ports) -> Result<(), Failure> {
@@ -63,21 +64,21 @@ pub(super) fn run(
     let signals = signals()?;
     if let Some(runtimes) = args.runtimes {
         let played = played(args, runtimes, file, stages, config, memory)?;
-        let ran = drive(args, file, sorted, signals, played)?;
+        let ran = drive(args, file, sorted, signals, played, Vec::new())?;
         return ran.end(args, config, |played, of_run| played.sum_up(None, of_run));
     }
     if let Some(workers) = args.workers {
         if let Some(obstacle) = Workers::obstacle(stages) {
             let more = workers::by_switch(workers, obstacle);
             let played = played(args, workers, file, stages, config, memory)?;
-            let ran = drive(args, file, sorted, signals, played)?;
+            let ran = drive(args, file, sorted, signals, played, Vec::new())?;
             return ran.end(args, config, |played, of_run| {
                 played.sum_up(Some(more), of_run)
             });
         }
         let settings = workers::settings(args, workers, config, memory);
         let crew = Workers::start(stages, &settings).map_err(failure)?;
-        let ran = drive(args, file, sorted, signals, crew)?;
+        let ran = drive(args, file, sorted, signals, crew, Vec::new())?;
         return ran.end(args, config, |crew, of_run| {
             workers::sum_up(crew, of_run);
             Ok(Vec::new())
@@ -97,7 +98,8 @@ pub(super) fn run(
             .map_err(|error| Failure::chain(format!("error: {error}")))?;
         runtimes.push(runtime);
     }
-    let ran = drive(args, file, sorted, signals, Alone::new(pool, runtimes))?;
+    let crew = Alone::new(pool, runtimes);
+    let ran = drive(args, file, sorted, signals, crew, Vec::new())?;
     ran.end(args, config, |mut crew, of_run| {
         of_run.reports = crew.runtimes.iter().map(Runtime::report).collect();
         for (report, chain) in of_run.reports.iter_mut().zip(&file.chains) {
@@ -128,7 +130,7 @@ pub(super) fn pipeline(
     let signals = signals()?;
     let plan = PlanSummary::of(&plans);
     let crew = Pipeline::start(plans, settings).map_err(failure)?;
-    let ran = drive(args, file, sorted, signals, crew)?;
+    let ran = drive(args, file, sorted, signals, crew, Vec::new())?;
     ran.end(args, config, |crew, of_run| {
         pipeline::sum_up(crew, plan, args, file, of_run);
         Ok(Vec::new())
@@ -204,24 +206,30 @@ pub(super) fn signals() -> Result<EndSignals, Failure> {
     EndSignals::open().map_err(|error| Failure::outside(format!("can't wait for signals: {error}")))
 }
 
-/// Opens the ports, moves packets until the end, and closes them.
+/// Opens the ports, moves packets until the end, and closes them. `posts` are
+/// of the crew's own threads.
 fn drive<C: Crew>(
     args: &Run,
     file: &ChainFile,
     sorted: Sorted,
     signals: EndSignals,
     mut crew: C,
+    mut posts: Vec<Post>,
 ) -> Result<Ran<C>, Failure> {
     let layer = Bump::new(sorted.wires()?);
+    let clock = LiveClock::start();
     let mut guardian = Guardian::ask(args)?;
     let before = guardian.as_ref().map(|guardian| guardian.before);
-    let ports = open(args, &sorted, crew.pool())?;
+    let ports = open(args, &sorted, crew.pool(), clock)?;
     // An engine that follows one that died goes on where that one was.
     let events = match before {
         Some(before) if before.count > 0 => EventFile::append,
         _ => EventFile::create,
     };
     let events = args.events.as_deref().map(events).transpose()?;
+    let (post, inbox) = control::inbox(true)?;
+    posts.push(post);
+    let control = super::control(args, file, "live", &sorted.all(), posts)?;
     let said = introduce(args, &sorted, &ports);
     if let Some(guardian) = &mut guardian {
         guardian.running()?;
@@ -233,13 +241,21 @@ fn drive<C: Crew>(
         ports,
         Box::new(layer),
         Dispatcher::new(file),
-        Looks::new(signals, most, guardian.map(Guardian::into_stream)),
+        Looks::new(
+            signals,
+            most,
+            guardian.map(Guardian::into_stream),
+            clock,
+            inbox,
+        ),
         events,
     );
     live.wakeful = args.busy_poll;
     let start = Instant::now();
     let mut ended = live.drive();
     let elapsed = start.elapsed();
+    // Nothing answers any more.
+    drop(control);
     ended = ended.and(live.finish());
     let (inputs, outputs) = live.counters();
     let of_run = Ended {
@@ -264,15 +280,20 @@ fn drive<C: Crew>(
     })
 }
 
-fn open(args: &Run, ports: &Sorted, pool: &mut FramePool) -> Result<LivePorts, Failure> {
+fn open(
+    args: &Run,
+    ports: &Sorted,
+    pool: &mut FramePool,
+    clock: LiveClock,
+) -> Result<LivePorts, Failure> {
     let outside = |error: weir_io::port::PortError| Failure::outside(error.to_string());
-    let clock = LiveClock::start();
     let mut open = Vec::new();
     for (number, port) in ports.live.iter().enumerate() {
         let options = LiveOptions {
             number: number as u8,
             side: port.side,
             clock,
+            busy_poll: args.busy_poll,
         };
         if let Some(live) = port.spec.open_live(options, pool) {
             open.push(Way::Both(live.map_err(outside)?));

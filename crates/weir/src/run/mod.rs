@@ -26,14 +26,16 @@ use weir_packet::{FramePool, PacketMemory};
 use weir_runtime::{Lie, Runtime, RuntimeConfig};
 
 use crate::args::{Format, Run};
+use crate::control::Control;
 use crate::exit::{Exit, Failure};
-use crate::{Outcome, chains, driver, output, seed};
+use crate::{Outcome, chains, control, driver, output, seed};
 
 use audit::Audit;
 use driver::{Dispatcher, EventFile};
 use input::Input;
 use ports::{Also, Ports};
 use summary::{Ended, More, Summary};
+pub(crate) use table::thousands;
 
 /// Packets taken from the inputs at a time.
 const BATCH: usize = 64;
@@ -142,6 +144,35 @@ pub(crate) fn run(args: &Run, kinds: &[Kind]) -> Outcome {
     print(args, &ports, Summary::of(of_run, &ports, seed))?;
     ended?;
     Ok(Exit::Done)
+}
+
+/// Opens the control socket where one is wanted, and says where it is.
+fn control(
+    args: &Run,
+    file: &weir_graph::ChainFile,
+    mode: &str,
+    ports: &Ports,
+    posts: Vec<driver::inbox::Post>,
+) -> Result<Option<Control>, Failure> {
+    let wanted = control::Wanted {
+        path: args.control.clone(),
+        name: args.name.clone(),
+    };
+    let of = |ports: &[ports::RunPort]| ports.iter().map(ports::RunPort::info).collect();
+    let about = control::About {
+        file,
+        chain: &args.chain,
+        mode,
+        inputs: of(&ports.inputs),
+        outputs: of(&ports.outputs),
+    };
+    let control = wanted.open(about, posts)?;
+    if let Some(control) = &control
+        && !args.quiet
+    {
+        eprintln!("control socket: {}", control.path().display());
+    }
+    Ok(control)
 }
 
 /// Prints what the run did.

@@ -19,6 +19,17 @@ pub(super) struct RunPort {
     pub(super) spec: PortSpec,
 }
 
+impl RunPort {
+    /// As the control interface shows it.
+    pub(super) fn info(&self) -> weir_api::v1::PortInfo {
+        weir_api::v1::PortInfo {
+            name: self.name.clone(),
+            side: self.side.name().to_owned(),
+            port: self.text.clone(),
+        }
+    }
+}
+
 /// The files of a run that are no ports: nothing may be written over them, nor
 /// may they be written over a port's.
 #[derive(Clone, Copy, Debug)]

@@ -146,7 +146,7 @@ fn flows(text: &mut String, summary: &Summary) {
 }
 
 /// `1234567` as `1,234,567`.
-pub(super) fn thousands(n: u64) -> String {
+pub(crate) fn thousands(n: u64) -> String {
     let digits = n.to_string();
     let mut text = String::with_capacity(digits.len() * 4 / 3);
     for (i, digit) in digits.chars().enumerate() {

@@ -344,6 +344,7 @@ impl Raw {
             number: 0,
             side: Side::Inside,
             clock: LiveClock::start(),
+            busy_poll: false,
         };
         let spec = LiveSpec::Packet {
             interface: interface.to_owned(),

@@ -1,5 +1,7 @@
 //! A web server and its client, whose contents can be checked to the octet.
 
+#![allow(dead_code)] // each test needs another part of it
+
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;

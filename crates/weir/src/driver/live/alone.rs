@@ -61,6 +61,10 @@ impl Crew for Alone {
         Ok(worked)
     }
 
+    fn runtimes(&mut self) -> Option<(&mut [Runtime], &mut FramePool)> {
+        Some((&mut self.runtimes, &mut self.pool))
+    }
+
     fn stop(&mut self) {
         if !self.over {
             for runtime in &mut self.runtimes {

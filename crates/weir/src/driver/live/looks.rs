@@ -4,11 +4,12 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use weir_io::live::EndSignals;
+use weir_io::live::{EndSignals, LiveClock};
 
 use crate::exit::Failure;
 
 use super::super::events::EventFile;
+use super::super::inbox::Inbox;
 use super::ports::LivePorts;
 
 /// How often is looked, at least.
@@ -22,6 +23,10 @@ pub(crate) struct Looks {
     starter: Option<UnixStream>,
     until: Option<Instant>,
     looked: Instant,
+    /// That of packets.
+    pub(super) clock: LiveClock,
+    /// Questions of others; away while they are answered.
+    pub(super) inbox: Option<Inbox>,
 }
 
 impl Looks {
@@ -31,6 +36,8 @@ impl Looks {
         signals: EndSignals,
         most: Option<Duration>,
         starter: Option<UnixStream>,
+        clock: LiveClock,
+        inbox: Inbox,
     ) -> Looks {
         let now = Instant::now();
         Looks {
@@ -38,6 +45,8 @@ impl Looks {
             starter,
             until: most.map(|most| now + most),
             looked: now,
+            clock,
+            inbox: Some(inbox),
         }
     }
 
@@ -45,6 +54,7 @@ impl Looks {
     pub(super) fn descriptors<'a>(&'a self, into: &mut Vec<BorrowedFd<'a>>) {
         into.push(self.signals.as_fd());
         into.extend(self.starter.as_ref().map(|starter| starter.as_fd()));
+        into.extend(self.inbox.as_ref().and_then(Inbox::descriptor));
     }
 
     /// How long the loop may sleep.

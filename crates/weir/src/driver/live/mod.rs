@@ -22,13 +22,14 @@ use std::time::{Duration, Instant};
 
 use weir_io::live::Waiter;
 use weir_io::port::PortCounters;
-use weir_packet::Frame;
+use weir_packet::{Frame, Time};
 
 use crate::exit::Failure;
 
 use super::crew::Crew;
 use super::dispatch::Dispatcher;
 use super::events::EventFile;
+use super::inbox::{Chains, Inbox, Shows, StageReport, ThreadCounts};
 
 pub(crate) use alone::Alone;
 pub(crate) use layer::{Bump, Departures, Layer};
@@ -96,10 +97,10 @@ impl<C: Crew> Live<C> {
             if self.round()? {
                 self.waiter.busy();
                 rounds += 1;
-                if rounds < ROUNDS {
+                if rounds < ROUNDS && !self.is_asked() {
                     continue;
                 }
-            } else if self.waiter.spin() {
+            } else if !self.is_asked() && self.waiter.spin() {
                 // The loop has looked about a moment ago, or soon will.
                 continue;
             } else if self.wakeful {
@@ -108,10 +109,11 @@ impl<C: Crew> Live<C> {
                     // Those who work may share the core.
                     std::thread::yield_now();
                 }
-            } else {
+            } else if !self.is_asked() {
                 self.sleep()?;
             }
             rounds = 0;
+            self.answer();
             if self.looks.look(&mut self.ports, self.events.as_mut())? || self.ports.are_over() {
                 break;
             }
@@ -135,6 +137,19 @@ impl<C: Crew> Live<C> {
             if !found {
                 std::thread::sleep(Duration::from_micros(100));
             }
+        }
+    }
+
+    /// True while an answer is under way.
+    fn is_asked(&self) -> bool {
+        self.looks.inbox.as_ref().is_some_and(Inbox::is_busy)
+    }
+
+    /// Answers what is asked, or a part of it.
+    fn answer(&mut self) {
+        if let Some(mut inbox) = self.looks.inbox.take() {
+            inbox.answer(self);
+            self.looks.inbox = Some(inbox);
         }
     }
 
@@ -248,5 +263,54 @@ impl<C: Crew> Live<C> {
     /// What came in by the ports, and what went out, in their order.
     pub(crate) fn counters(&self) -> (Vec<PortCounters>, Vec<PortCounters>) {
         (self.ports.came_in(), self.ports.went_out())
+    }
+}
+
+impl<C: Crew> Shows for Live<C> {
+    fn counts(&mut self) -> ThreadCounts {
+        let reports = match self.crew.runtimes() {
+            Some((runtimes, _)) => StageReport::alone(runtimes),
+            None => Vec::new(),
+        };
+        let pool = self.crew.pool();
+        ThreadCounts {
+            name: if reports.is_empty() {
+                "ports"
+            } else {
+                "chains"
+            }
+            .to_owned(),
+            reports,
+            frames: (pool.available() + pool.outstanding()) as u64,
+            frames_free: pool.available() as u64,
+            inputs: self.ports.came_in(),
+            outputs: self.ports.went_out(),
+            refused: self.dispatcher.refused,
+            idle: self.waiter.asleep(),
+        }
+    }
+
+    fn chains(&mut self) -> Option<Chains<'_>> {
+        let (runtimes, pool) = self.crew.runtimes()?;
+        Some(Chains {
+            runtimes,
+            pool,
+            output: &mut self.output,
+        })
+    }
+
+    fn take_events(&mut self) {
+        // Written with the next step; a failure of that ends the run.
+        if let Some((runtimes, _)) = self.crew.runtimes() {
+            for runtime in runtimes {
+                let log = runtime.events();
+                self.lines.extend_from_slice(log.lines());
+                log.clear();
+            }
+        }
+    }
+
+    fn now(&self) -> Option<Time> {
+        Some(self.looks.clock.now())
     }
 }

@@ -75,6 +75,7 @@ impl Bypass {
                 number: number as u8,
                 side: *side,
                 clock,
+                busy_poll: false,
             };
             open.push(Way::Both(spec.open(options, &mut self.pool)?));
         }

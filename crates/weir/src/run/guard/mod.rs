@@ -103,15 +103,17 @@ pub(super) fn run(args: &Run, ports: &Ports) -> Outcome {
                     bypass.close();
                     (before.packets, before.bytes) = bypass.passed();
                     before.since = began.elapsed();
-                    if let Some(since) = down {
-                        before.down += since.elapsed();
-                    }
-                    engine.go(before);
+                    let now = down.map_or(Duration::ZERO, |since| since.elapsed());
+                    engine.go(Failures {
+                        down: before.down + now,
+                        ..before
+                    });
                 }
                 Some(Word::Running) => {
                     ran = true;
                     backoff.up(Instant::now());
                     if let Some(since) = down.take() {
+                        before.down += since.elapsed();
                         eprintln!(
                             "the engine is back after {:.1} s; {} packets have passed unprocessed so far",
                             since.elapsed().as_secs_f64(),

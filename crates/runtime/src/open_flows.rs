@@ -1,0 +1,235 @@
+//! Open flows, for those who look at an engine that runs: one by one, by the
+//! numbers of their records, so that a look at many can be spread over time.
+
+use weir_nf::host::Timeouts;
+use weir_nf::{CloseReason, Phase, Shown, ShownField};
+use weir_packet::{Direction, FlowKey, Frame, FramePool, Time};
+
+use crate::runtime::Runtime;
+use crate::stages::Kind;
+
+/// An open flow as it stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenFlow {
+    /// Number of its record: one flow's, as long as it is open.
+    pub record: u32,
+    /// Its number, never used twice in a runtime's life.
+    pub id: u64,
+    /// Its key.
+    pub key: FlowKey,
+    /// Direction of the client's packets relative to the key.
+    pub client: Direction,
+    /// Where the connection stands.
+    pub phase: Phase,
+    /// Its packets.
+    pub packets: u64,
+    /// Time of its first packet.
+    pub opened: Time,
+    /// Time of its last packet.
+    pub last_seen: Time,
+    /// Idle time after which it ends, in milliseconds; `None` for never.
+    pub idle_ms: Option<u32>,
+}
+
+/// A further name of a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlowName {
+    /// The key that packets have under this name. Of an open one, the other
+    /// end's address and port are zero.
+    pub key: FlowKey,
+    /// Direction of the client's packets relative to it.
+    pub client: Direction,
+    /// Holds for packets from anywhere to the client's end.
+    pub open: bool,
+}
+
+/// What a function remembers of a flow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remembered {
+    /// Name of the function in the chain, and its kind.
+    pub function: String,
+    /// Kind of function.
+    pub kind: &'static str,
+    /// What keeps the state together: `flow`, or the wider scope.
+    pub scope: String,
+    /// False where no packet of the flow (or its scope) has reached it: the
+    /// rest is empty.
+    pub opened: bool,
+    /// Version of the state's layout.
+    pub version: u16,
+    /// The state field by field, as the function tells it.
+    pub fields: Vec<ShownField>,
+    /// Bytes of the state.
+    pub state: Vec<u8>,
+    /// Bytes of the counters beside it.
+    pub stats: Vec<u8>,
+    /// Bytes in each of its side buffers.
+    pub buffers: Vec<usize>,
+}
+
+impl Runtime {
+    /// Name of the chain.
+    pub fn chain(&self) -> &str {
+        &self.chain
+    }
+
+    /// Time of the latest packet.
+    pub fn now(&self) -> Time {
+        Time(self.now)
+    }
+
+    /// One more than the highest number that a flow's record has had.
+    pub fn flow_records(&self) -> u32 {
+        self.table.as_ref().map_or(0, |t| t.flows.used())
+    }
+
+    /// The flow in this record, if one is open there.
+    pub fn open_flow(&self, record: u32) -> Option<OpenFlow> {
+        let flows = &self.table.as_ref()?.flows;
+        if !flows.is_live(record) {
+            return None;
+        }
+        let head = flows.blocks.head(record);
+        let opened = flows.cold.get(record as usize).map(|cold| cold.opened);
+        Some(OpenFlow {
+            record,
+            id: head.id,
+            key: head.key,
+            client: head.client_direction(),
+            phase: head.phase(),
+            packets: head.clock,
+            opened: Time(opened.unwrap_or(head.last_seen)),
+            last_seen: Time(head.last_seen),
+            idle_ms: (head.idle_ms != Timeouts::NEVER).then_some(head.idle_ms),
+        })
+    }
+
+    /// The further names of the flow in this record: its own and those of its
+    /// units.
+    pub fn flow_names(&self, record: u32) -> Vec<FlowName> {
+        let Some(table) = &self.table else {
+            return Vec::new();
+        };
+        let Some(cold) = table.flows.cold.get(record as usize) else {
+            return Vec::new();
+        };
+        let (mut link, mut parent) = (cold.aliases, cold.parent);
+        let mut scopes = table.scopes.iter();
+        let mut names = Vec::new();
+        loop {
+            names.extend(table.aliases_from(link).map(|alias| FlowName {
+                key: alias.key,
+                client: alias.client,
+                open: alias.open,
+            }));
+            let unit = parent.checked_sub(1).zip(scopes.next());
+            let Some((unit, scope)) = unit else {
+                return names;
+            };
+            let Some(cold) = scope.records.cold.get(unit as usize) else {
+                return names;
+            };
+            (link, parent) = (cold.aliases, cold.parent);
+        }
+    }
+
+    /// What each function of the stage remembers of the flow in this record.
+    /// A function that another stands for has that one's.
+    pub fn remembered(&self, record: u32) -> Vec<Remembered> {
+        let Some(table) = &self.table else {
+            return Vec::new();
+        };
+        if !table.flows.is_live(record) {
+            return Vec::new();
+        }
+        let look = |node: &crate::runtime::RunNode| {
+            let keeper = node.same_as.and_then(|n| self.nodes.get(n)).unwrap_or(node);
+            let layout = keeper.processor.state();
+            let mut found = Remembered {
+                function: node.name.clone(),
+                kind: node.processor.descriptor().name,
+                scope: keeper.processor.scope().describe(),
+                opened: false,
+                version: layout.version,
+                fields: Vec::new(),
+                state: Vec::new(),
+                stats: Vec::new(),
+                buffers: Vec::new(),
+            };
+            let (records, place) = match keeper.scope {
+                None => (&table.flows, Some(record)),
+                Some(scope) => {
+                    let records = table.scopes.get(scope).map(|s| &s.records);
+                    (
+                        records.unwrap_or(&table.flows),
+                        table.unit_of(record, scope),
+                    )
+                }
+            };
+            let Some(place) = place.filter(|&place| records.is_live(place)) else {
+                return found;
+            };
+            if records.blocks.head(place).opened & keeper.slot.bit == 0 {
+                return found;
+            }
+            found.opened = true;
+            let bytes = records.blocks.bytes(place);
+            let part = |start: u32, len: u32| {
+                let part = bytes.get(start as usize..(start + len) as usize);
+                part.unwrap_or(&[])
+            };
+            let slot = &keeper.slot;
+            let (state, stats) = (
+                part(slot.state, layout.bytes),
+                part(slot.stats, layout.stats_bytes),
+            );
+            let mut shown = Shown::default();
+            keeper.processor.show(state, stats, &mut shown);
+            found.fields = shown.into_fields();
+            (found.state, found.stats) = (state.to_vec(), stats.to_vec());
+            let handles = part(slot.buffers, slot.buffer_count * 8).chunks_exact(8);
+            found.buffers = handles
+                .map(|handle| handle.try_into().map_or(0, u64::from_ne_bytes))
+                .map(|handle| self.world.buffers.bytes(handle).len())
+                .collect();
+            found
+        };
+        self.nodes.iter().map(look).collect()
+    }
+
+    /// Whether flows can be ended from outside here: not under a switch, which
+    /// numbers what ends, nor in a later stage, which is told.
+    pub fn can_end_flows(&self) -> bool {
+        self.follow.is_none() && self.role != Kind::Later
+    }
+
+    /// Ends the flow in this record if it is the one of this id, as if it had
+    /// been idle too long: functions are told, names and what was leased go
+    /// back. What the later stages of a plan must know is added to `output`.
+    /// False where it is not there, or can't be ended from outside
+    /// ([`Runtime::can_end_flows`]).
+    pub fn end_open_flow(
+        &mut self,
+        pool: &mut FramePool,
+        record: u32,
+        id: u64,
+        output: &mut Vec<Frame>,
+    ) -> bool {
+        let here = self.open_flow(record).is_some_and(|flow| flow.id == id);
+        if !here || !self.can_end_flows() {
+            return false;
+        }
+        if self.role == Kind::First {
+            // What must be told before comes first.
+            if !self.tell(pool, output) {
+                return false;
+            }
+        }
+        self.end_flow(pool, record, CloseReason::Ended);
+        if self.role == Kind::First {
+            self.tell(pool, output);
+        }
+        self.drop_asked(pool);
+        true
+    }
+}

@@ -1,0 +1,136 @@
+//! Commands that ask an instance that runs, over its control socket.
+
+mod list;
+mod rates;
+mod stats;
+
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use hyper_util::rt::TokioIo;
+use tokio::net::UnixStream;
+use tonic::transport::{Channel, Endpoint, Uri};
+use tonic::{Code, Status};
+use weir_api::v1::instance_client::InstanceClient;
+
+use crate::control;
+use crate::exit::Failure;
+
+pub(crate) use list::list;
+pub(crate) use stats::stats;
+
+/// How long an instance may take to answer at all.
+const CONNECT: Duration = Duration::from_secs(5);
+/// How long for an answer.
+const ANSWER: Duration = Duration::from_secs(60);
+/// Longest answer: 10,000 flows with many names each.
+const MOST_BYTES: usize = 64 << 20;
+
+pub(crate) type Client = InstanceClient<Channel>;
+
+/// The instance that is meant, as it was given: its name, and its socket.
+///
+/// # Errors
+///
+/// There is none, or several, or none of the name; says which there are.
+pub(crate) fn find(instance: Option<&str>) -> Result<(String, PathBuf), Failure> {
+    if let Some(path) = instance.filter(|text| text.contains('/')) {
+        let path = PathBuf::from(path);
+        let name = path.file_stem().unwrap_or_default();
+        return Ok((name.to_string_lossy().into_owned(), path));
+    }
+    let there = control::instances().map_err(Failure::outside)?;
+    let names = || {
+        let names: Vec<&str> = there.iter().map(|(name, _)| name.as_str()).collect();
+        names.join(", ")
+    };
+    match (instance, there.as_slice()) {
+        (None, [only]) => Ok(only.clone()),
+        (_, []) => {
+            let folder = control::folder().map_err(Failure::outside)?;
+            Err(Failure::outside(format!(
+                "no weir runs that can be asked (there is no control socket in {}): start one \
+                 with `weir run`, or give the path of its socket, as it was given with --control",
+                folder.display()
+            )))
+        }
+        (None, _) => Err(Failure::usage(format!(
+            "several instances run: name one of {}",
+            names()
+        ))),
+        (Some(name), _) => {
+            let found = there.iter().find(|(other, _)| other == name).cloned();
+            found.ok_or_else(|| {
+                Failure::outside(format!(
+                    "no instance is called {name}; there are {}",
+                    names()
+                ))
+            })
+        }
+    }
+}
+
+/// Connects to an instance, and asks it.
+///
+/// # Errors
+///
+/// There is no such instance, or what came of asking.
+pub(crate) fn ask<T, F>(
+    instance: Option<&str>,
+    question: impl FnOnce(Client) -> F,
+) -> Result<T, Failure>
+where
+    F: Future<Output = Result<T, Failure>>,
+{
+    let (_, path) = find(instance)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::outside(format!("can't ask: {error}")))?;
+    runtime.block_on(async {
+        let client = connect(&path).await?;
+        question(client).await
+    })
+}
+
+async fn connect(path: &Path) -> Result<Client, Failure> {
+    let shown = path.display().to_string();
+    let refused = |error: &dyn std::error::Error| {
+        // What lies at the bottom says most.
+        let mut bottom = error;
+        while let Some(source) = bottom.source() {
+            bottom = source;
+        }
+        Failure::outside(format!(
+            "can't ask the instance at {shown}: {bottom}; `weir list` shows those that run"
+        ))
+    };
+    let owned = path.to_owned();
+    let connector = tower::service_fn(move |_: Uri| {
+        let path = owned.clone();
+        async move { UnixStream::connect(path).await.map(TokioIo::new) }
+    });
+    // The address is that of the connector; this one is for the protocol.
+    let channel = Endpoint::from_static("http://weir")
+        .connect_timeout(CONNECT)
+        .timeout(ANSWER)
+        .connect_with_connector(connector)
+        .await
+        .map_err(|error| refused(&error))?;
+    Ok(InstanceClient::new(channel).max_decoding_message_size(MOST_BYTES))
+}
+
+/// What an instance refused, or that it is gone.
+pub(crate) fn failure(status: &Status) -> Failure {
+    match status.code() {
+        Code::InvalidArgument => Failure::usage(status.message()),
+        Code::Unavailable | Code::Unknown | Code::Cancelled | Code::Internal => {
+            Failure::outside(format!(
+                "the instance has ended, or does not answer: {}",
+                status.message()
+            ))
+        }
+        _ => Failure::outside(status.message()),
+    }
+}

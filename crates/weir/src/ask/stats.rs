@@ -1,0 +1,266 @@
+//! `weir stats`: what an instance has counted.
+
+use std::fmt::Write as _;
+
+use serde_json::{Map, Value, json};
+use weir_api::v1;
+
+use crate::args::{Format, Stats};
+use crate::exit::{Exit, Failure};
+use crate::run::thousands;
+use crate::{Outcome, output};
+
+use super::rates::{Between, named};
+
+pub(crate) fn stats(args: &Stats) -> Outcome {
+    let instance = args.instance.as_deref();
+    let Some(interval) = args.watch else {
+        let stats = super::ask(instance, async |mut client| {
+            let stats = client.get_stats(v1::GetStatsRequest {}).await;
+            stats
+                .map(tonic::Response::into_inner)
+                .map_err(|status| super::failure(&status))
+        })?;
+        match args.output {
+            Format::Json => output::json(&to_json(&stats))?,
+            Format::Text => output::line(&to_text(&stats))?,
+        }
+        return Ok(Exit::Done);
+    };
+    let interval_ms = u32::try_from(interval.as_millis()).unwrap_or(u32::MAX);
+    super::ask(instance, async |mut client| {
+        let failure = |status| super::failure(&status);
+        let request = v1::WatchStatsRequest { interval_ms };
+        let mut stream = client.watch_stats(request).await.map_err(failure)?;
+        let mut before: Option<v1::GetStatsResponse> = None;
+        loop {
+            let Some(now) = stream.get_mut().message().await.map_err(failure)? else {
+                return Err(Failure::outside("the instance has ended"));
+            };
+            if let Some(before) = before.replace(now.clone()) {
+                let between = Between::new(before, now);
+                match args.output {
+                    Format::Json => output::line(&rates_json(&between).to_string())?,
+                    Format::Text => output::line(&rates_text(&between))?,
+                }
+            }
+        }
+    })
+}
+
+fn counts(list: &[v1::Count]) -> Value {
+    let pairs = list.iter().map(|c| (c.name.clone(), json!(c.value)));
+    pairs.collect::<Map<_, _>>().into()
+}
+
+/// The fields are those of a run's summary where they say the same.
+fn to_json(stats: &v1::GetStatsResponse) -> Value {
+    let port = |port: &v1::PortStats| {
+        json!({
+            "name": port.name,
+            "side": port.side,
+            "port": port.port,
+            "mode": port.mode,
+            "packets": port.packets,
+            "bytes": port.bytes,
+            "drops": counts(&port.drops),
+            "noticed": counts(&port.noticed),
+        })
+    };
+    let function = |f: &v1::FunctionStats| {
+        json!({
+            "nf": f.kind,
+            "packets": f.packets,
+            "bytes": f.bytes,
+            "cycles": f.cycles,
+            "cycles_per_packet": f.cycles as f64 / f.packets.max(1) as f64,
+            "dropped": f.dropped,
+            "counters": counts(&f.counters),
+            "tally": counts(&f.tally),
+            "tally_other": f.tally_other,
+        })
+    };
+    let chain = |chain: &v1::ChainStats| {
+        let flows = chain.flows.clone().unwrap_or_default();
+        let functions = chain.functions.iter();
+        json!({
+            "packets_in": chain.packets_in,
+            "packets_out": chain.packets_out,
+            "bytes_in": chain.bytes_in,
+            "bytes_out": chain.bytes_out,
+            "emitted": chain.emitted,
+            "emits_lost": chain.emits_lost,
+            "held": chain.held,
+            "drops": counts(&chain.drops),
+            "malformed": counts(&chain.malformed),
+            "events": chain.events,
+            "events_lost": chain.events_lost,
+            "engine_cycles": chain.engine_cycles,
+            "flows": {
+                "tracked": flows.tracked,
+                "seen": flows.seen,
+                "active": flows.active,
+                "ended": counts(&flows.ended),
+                "units": flows.units,
+                "aliases": flows.aliases,
+                "aliases_refused": flows.aliases_refused,
+                "ports_leased": flows.ports_leased,
+                "buffer_bytes": flows.buffer_bytes,
+                "buffers_refused": flows.buffers_refused,
+            },
+            "nfs": functions.map(|f| (f.name.clone(), function(f))).collect::<Map<_, _>>(),
+        })
+    };
+    let thread = |thread: &v1::ThreadStats| {
+        json!({
+            "name": thread.name,
+            "idle_share": thread.idle_ns as f64 / stats.elapsed_ns.max(1) as f64,
+            "frames": thread.frames,
+            "frames_free": thread.frames_free,
+        })
+    };
+    json!({
+        "elapsed_s": stats.elapsed_ns as f64 / 1e9,
+        "chains": stats.chains.iter().map(|c| (c.name.clone(), chain(c))).collect::<Map<_, _>>(),
+        "ports": {
+            "in": stats.inputs.iter().map(port).collect::<Vec<_>>(),
+            "out": stats.outputs.iter().map(port).collect::<Vec<_>>(),
+        },
+        "no_chain": stats.no_chain,
+        "threads": stats.threads.iter().map(thread).collect::<Vec<_>>(),
+    })
+}
+
+fn to_text(stats: &v1::GetStatsResponse) -> String {
+    let mut text = String::new();
+    // Writing to a `String` can't fail.
+    let _ = writeln!(text, "up {:.1} s", stats.elapsed_ns as f64 / 1e9);
+    for (way, ports) in [("in", &stats.inputs), ("out", &stats.outputs)] {
+        for port in ports {
+            let lost: u64 = port.drops.iter().map(|c| c.value).sum();
+            let _ = writeln!(
+                text,
+                "  {way:<4} {:<34} {:>14} packets {:>16} bytes {:>10} lost",
+                port.port,
+                thousands(port.packets),
+                thousands(port.bytes),
+                thousands(lost)
+            );
+        }
+    }
+    for chain in &stats.chains {
+        let _ = writeln!(
+            text,
+            "\nchain {}: {} packets in, {} out, {} held",
+            chain.name,
+            thousands(chain.packets_in),
+            thousands(chain.packets_out),
+            thousands(chain.held)
+        );
+        let flows = chain.flows.clone().unwrap_or_default();
+        if flows.tracked {
+            let _ = writeln!(
+                text,
+                "  flows: {} open, {} seen, {} aliases, {} ports leased",
+                thousands(flows.active),
+                thousands(flows.seen),
+                thousands(flows.aliases),
+                thousands(flows.ports_leased)
+            );
+        }
+        let width = chain.functions.iter().map(|f| f.name.len()).max();
+        let width = width.unwrap_or(0).max(8);
+        let _ = writeln!(
+            text,
+            "  {:<width$} {:>14} {:>16} {:>10} {:>14}",
+            "function", "packets", "bytes", "dropped", "cycles/packet"
+        );
+        for f in &chain.functions {
+            let _ = writeln!(
+                text,
+                "  {:<width$} {:>14} {:>16} {:>10} {:>14.1}",
+                f.name,
+                thousands(f.packets),
+                thousands(f.bytes),
+                thousands(f.dropped),
+                f.cycles as f64 / f.packets.max(1) as f64
+            );
+        }
+        for drop in &chain.drops {
+            let _ = writeln!(
+                text,
+                "  dropped: {:<28} {:>12}",
+                drop.name,
+                thousands(drop.value)
+            );
+        }
+    }
+    if stats.no_chain > 0 {
+        let _ = writeln!(text, "\nof no chain: {}", thousands(stats.no_chain));
+    }
+    for thread in &stats.threads {
+        let _ = writeln!(
+            text,
+            "\nthread {}: asleep {:.1} % of the time, {} of {} frames free",
+            thread.name,
+            100.0 * thread.idle_ns as f64 / stats.elapsed_ns.max(1) as f64,
+            thousands(thread.frames_free),
+            thousands(thread.frames)
+        );
+    }
+    text
+}
+
+fn rates_json(between: &Between) -> Value {
+    let chain = |(number, chain): (usize, &v1::ChainStats)| {
+        let of = |f: fn(&v1::ChainStats) -> u64| {
+            between.rate(|stats| stats.chains.get(number).map_or(0, f))
+        };
+        let drops = chain.drops.iter().map(|drop| {
+            let rate = between.rate(|stats| {
+                let chain = stats.chains.get(number);
+                chain.map_or(0, |chain| named(&chain.drops, &drop.name))
+            });
+            (drop.name.clone(), json!(rate))
+        });
+        let value = json!({
+            "packets_in_per_s": of(|c| c.packets_in),
+            "packets_out_per_s": of(|c| c.packets_out),
+            "bits_in_per_s": 8.0 * of(|c| c.bytes_in),
+            "bits_out_per_s": 8.0 * of(|c| c.bytes_out),
+            "new_flows_per_s": of(|c| c.flows.as_ref().map_or(0, |f| f.seen)),
+            "flows": chain.flows.as_ref().map_or(0, |f| f.active),
+            "drops_per_s": drops.collect::<Map<_, _>>(),
+        });
+        (chain.name.clone(), value)
+    };
+    let chains = between.now.chains.iter().enumerate().map(chain);
+    let idle = (0..between.now.threads.len()).map(|number| json!(between.idle(number)));
+    json!({
+        "elapsed_s": between.now.elapsed_ns as f64 / 1e9,
+        "seconds": between.seconds,
+        "chains": chains.collect::<Map<_, _>>(),
+        "idle_shares": idle.collect::<Vec<_>>(),
+    })
+}
+
+fn rates_text(between: &Between) -> String {
+    let mut text = String::new();
+    for (number, chain) in between.now.chains.iter().enumerate() {
+        let of = |f: fn(&v1::ChainStats) -> u64| {
+            between.rate(|stats| stats.chains.get(number).map_or(0, f))
+        };
+        let _ = writeln!(
+            text,
+            "{:>8.1} s  {:<16} {:>12.0} packets/s {:>10.1} Mbit/s {:>10.0} drops/s {:>10} flows  idle {:>3.0} %",
+            between.now.elapsed_ns as f64 / 1e9,
+            chain.name,
+            of(|c| c.packets_in),
+            8e-6 * of(|c| c.bytes_in),
+            of(|c| c.drops.iter().map(|drop| drop.value).sum()),
+            thousands(chain.flows.as_ref().map_or(0, |f| f.active)),
+            100.0 * between.idle(0),
+        );
+    }
+    text
+}

@@ -1,0 +1,204 @@
+//! From the engine's types to messages.
+
+use std::net::IpAddr;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use weir_api::v1;
+use weir_io::port::PortCounters;
+use weir_packet::{Direction, FlowKey};
+use weir_runtime::{FunctionReport, Report};
+
+use crate::driver::inbox::{FlowSeen, StatesSeen, ThreadCounts};
+
+use super::About;
+use super::asked::{Asked, Counts};
+
+pub(super) fn info(name: String, about: &About<'_>) -> v1::GetInfoResponse {
+    let chains = about.file.chains.iter().map(|chain| v1::ChainInfo {
+        name: chain.stage.chain.clone(),
+        functions: (chain.stage.nodes.iter())
+            .map(|node| v1::FunctionInfo {
+                name: node.name.clone(),
+                kind: node.processor.descriptor().name.to_owned(),
+            })
+            .collect(),
+    });
+    let mut ports: Vec<v1::PortInfo> = Vec::new();
+    for port in about.inputs.iter().chain(&about.outputs) {
+        if !ports.contains(port) {
+            ports.push(port.clone());
+        }
+    }
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    v1::GetInfoResponse {
+        name,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        pid: std::process::id(),
+        started_unix_ns: now.map_or(0, |now| now.as_nanos() as u64),
+        chain_file: about.chain.display().to_string(),
+        mode: about.mode.to_owned(),
+        chains: chains.collect(),
+        ports,
+    }
+}
+
+pub(super) fn stats(asked: &Asked, counts: &Counts) -> v1::GetStatsResponse {
+    let of = |counters: fn(&ThreadCounts) -> &Vec<PortCounters>, ports: &[v1::PortInfo]| {
+        let all = counts.threads.iter().flat_map(counters);
+        ports.iter().zip(all).map(|(p, c)| port(p, c)).collect()
+    };
+    v1::GetStatsResponse {
+        elapsed_ns: counts.elapsed.as_nanos() as u64,
+        chains: counts.reports.iter().map(chain).collect(),
+        inputs: of(|thread| &thread.inputs, asked.inputs()),
+        outputs: of(|thread| &thread.outputs, asked.outputs()),
+        no_chain: counts.threads.iter().map(|thread| thread.refused).sum(),
+        threads: counts.threads.iter().map(thread).collect(),
+    }
+}
+
+fn count<N: ToString>((name, value): &(N, u64)) -> v1::Count {
+    v1::Count {
+        name: name.to_string(),
+        value: *value,
+    }
+}
+
+fn counted<N: ToString>(list: &[(N, u64)]) -> Vec<v1::Count> {
+    list.iter().map(count).collect()
+}
+
+fn chain(report: &Report) -> v1::ChainStats {
+    let flows = &report.flows;
+    v1::ChainStats {
+        name: report.chain.clone(),
+        packets_in: report.packets_in,
+        bytes_in: report.bytes_in,
+        packets_out: report.packets_out,
+        bytes_out: report.bytes_out,
+        emitted: report.emitted,
+        emits_lost: report.emits_lost,
+        held: report.held,
+        drops: counted(&report.drops),
+        malformed: counted(&report.malformed),
+        events: report.events,
+        events_lost: report.events_lost,
+        engine_cycles: report.engine_cycles,
+        flows: Some(v1::FlowStats {
+            tracked: flows.tracked,
+            seen: flows.seen,
+            active: flows.active,
+            units: flows.units,
+            aliases: flows.aliases,
+            aliases_refused: flows.aliases_refused,
+            ended: counted(&flows.ended),
+            ports_leased: flows.leased,
+            buffer_bytes: flows.buffer_bytes,
+            buffers_refused: flows.buffers_refused,
+        }),
+        functions: report.functions.iter().map(function).collect(),
+    }
+}
+
+fn function(report: &FunctionReport) -> v1::FunctionStats {
+    v1::FunctionStats {
+        name: report.name.clone(),
+        kind: report.nf.to_owned(),
+        packets: report.packets,
+        bytes: report.bytes,
+        cycles: report.cycles,
+        dropped: report.dropped,
+        counters: counted(&report.counters),
+        tally: counted(&report.tally),
+        tally_other: report.tally_other,
+    }
+}
+
+fn port(info: &v1::PortInfo, counters: &PortCounters) -> v1::PortStats {
+    v1::PortStats {
+        name: info.name.clone(),
+        side: info.side.clone(),
+        port: info.port.clone(),
+        packets: counters.packets,
+        bytes: counters.bytes,
+        drops: counted(&counters.drops),
+        noticed: counted(&counters.noticed),
+        mode: counters.mode.clone().unwrap_or_default(),
+    }
+}
+
+fn thread(counts: &ThreadCounts) -> v1::ThreadStats {
+    v1::ThreadStats {
+        name: counts.name.clone(),
+        idle_ns: counts.idle.as_nanos() as u64,
+        frames: counts.frames,
+        frames_free: counts.frames_free,
+    }
+}
+
+fn endpoint((address, port): (IpAddr, u16)) -> v1::Endpoint {
+    v1::Endpoint {
+        address: address.to_string(),
+        port: u32::from(port),
+    }
+}
+
+fn ends(key: &FlowKey, client: Direction) -> (Option<v1::Endpoint>, Option<v1::Endpoint>) {
+    let (from, to) = (key.source(client), key.destination(client));
+    (Some(endpoint(from)), Some(endpoint(to)))
+}
+
+pub(super) fn flow(seen: &FlowSeen) -> v1::FlowEntry {
+    let flow = &seen.flow;
+    let (client, server) = ends(&flow.key, flow.client);
+    let aliases = seen.names.iter().map(|name| {
+        let (client, server) = ends(&name.key, name.client);
+        v1::Alias {
+            protocol: u32::from(name.key.proto()),
+            client,
+            server,
+            open: name.open,
+        }
+    });
+    v1::FlowEntry {
+        id: flow.id,
+        chain: seen.chain.clone(),
+        thread: seen.thread,
+        protocol: u32::from(flow.key.proto()),
+        client,
+        server,
+        zone: flow.key.zone(),
+        phase: flow.phase.name().to_owned(),
+        packets: flow.packets,
+        age_ns: seen.now.0.saturating_sub(flow.opened.0),
+        idle_ns: seen.now.0.saturating_sub(flow.last_seen.0),
+        timeout_ms: u64::from(flow.idle_ms.unwrap_or(0)),
+        aliases: aliases.collect(),
+    }
+}
+
+pub(super) fn states(thread: u32, found: &StatesSeen) -> v1::GetFlowResponse {
+    let states = found.states.iter().map(|state| v1::FunctionState {
+        function: state.function.clone(),
+        kind: state.kind.to_owned(),
+        scope: state.scope.clone(),
+        opened: state.opened,
+        version: u32::from(state.version),
+        fields: (state.fields.iter())
+            .map(|field| v1::Field {
+                name: field.name.clone(),
+                value: field.value.to_string(),
+            })
+            .collect(),
+        state: state.state.clone(),
+        stats: state.stats.clone(),
+        buffers: state.buffers.iter().map(|&bytes| bytes as u64).collect(),
+    });
+    v1::GetFlowResponse {
+        flow: Some(v1::FlowEntry {
+            thread,
+            ..flow(&found.seen)
+        }),
+        states: states.collect(),
+    }
+}

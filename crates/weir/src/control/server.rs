@@ -1,0 +1,221 @@
+//! The service, on a thread of its own.
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tokio::net::UnixListener;
+use tokio::sync::{mpsc, oneshot};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::Server;
+use tonic::{Request, Response, Status};
+use weir_api::v1;
+use weir_api::v1::instance_server::{Instance, InstanceServer};
+use weir_packet::filter::Filter;
+
+use crate::driver::inbox::{FlowSort, FlowsQuestion};
+
+use super::asked::Asked;
+use super::socket::Socket;
+use super::{convert, peers};
+
+/// Longest request.
+const MOST_BYTES: usize = 64 << 10;
+/// Calls of one connection at a time.
+const CALLS: usize = 16;
+/// Most flows of a list, and how many where nothing is said.
+const MOST_FLOWS: u32 = 10_000;
+const FLOWS: u32 = 100;
+
+struct Service {
+    asked: Arc<Asked>,
+}
+
+/// Answers on the socket until `stopped`.
+pub(super) fn start(
+    mut socket: Socket,
+    asked: Arc<Asked>,
+    stopped: oneshot::Receiver<()>,
+) -> Result<JoinHandle<()>, String> {
+    let failed = |error: std::io::Error| format!("can't serve the control socket: {error}");
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(failed)?;
+    let listener = {
+        let _inside = runtime.enter();
+        let listener = socket.listener().ok_or("the control socket is not open")?;
+        UnixListener::from_std(listener).map_err(failed)?
+    };
+    let serve = async move {
+        let service = InstanceServer::new(Service { asked }).max_decoding_message_size(MOST_BYTES);
+        let served = Server::builder()
+            .concurrency_limit_per_connection(CALLS)
+            .max_concurrent_streams(Some(CALLS as u32))
+            .http2_keepalive_interval(Some(Duration::from_secs(20)))
+            .http2_keepalive_timeout(Some(Duration::from_secs(10)))
+            .max_frame_size(Some(MOST_BYTES as u32))
+            .add_service(service)
+            .serve_with_incoming(ReceiverStream::new(peers::accept(listener)));
+        tokio::select! {
+            _ = served => {}
+            // Whoever is there still is cut off: the run has ended.
+            _ = stopped => {}
+        }
+    };
+    std::thread::Builder::new()
+        .name("control".to_owned())
+        .spawn(move || {
+            runtime.block_on(serve);
+            drop(socket);
+        })
+        .map_err(failed)
+}
+
+fn filter(text: &str) -> Result<Arc<Filter>, Status> {
+    let read = text.parse::<Filter>();
+    read.map(Arc::new)
+        .map_err(|error| Status::invalid_argument(error.to_string()))
+}
+
+#[tonic::async_trait]
+impl Instance for Service {
+    async fn get_info(
+        &self,
+        _: Request<v1::GetInfoRequest>,
+    ) -> Result<Response<v1::GetInfoResponse>, Status> {
+        Ok(Response::new(self.asked.info.clone()))
+    }
+
+    async fn get_stats(
+        &self,
+        _: Request<v1::GetStatsRequest>,
+    ) -> Result<Response<v1::GetStatsResponse>, Status> {
+        let counts = self.asked.counts().await?;
+        Ok(Response::new(convert::stats(&self.asked, &counts)))
+    }
+
+    type WatchStatsStream = ReceiverStream<Result<v1::GetStatsResponse, Status>>;
+
+    async fn watch_stats(
+        &self,
+        request: Request<v1::WatchStatsRequest>,
+    ) -> Result<Response<Self::WatchStatsStream>, Status> {
+        let interval = match request.into_inner().interval_ms {
+            0 => 1_000,
+            ms @ 100..=3_600_000 => ms,
+            ms => {
+                return Err(Status::invalid_argument(format!(
+                    "an interval of {ms} ms: give one from 100 to 3,600,000"
+                )));
+            }
+        };
+        let (sender, receiver) = mpsc::channel(1);
+        let asked = self.asked.clone();
+        tokio::spawn(async move {
+            let mut ticks = tokio::time::interval(Duration::from_millis(u64::from(interval)));
+            ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+            loop {
+                tokio::select! {
+                    _ = ticks.tick() => {}
+                    () = sender.closed() => return,
+                }
+                // Asked when there is room for the answer: one that is slow to
+                // take them gets fewer, and costs nothing.
+                let Ok(place) = sender.reserve().await else {
+                    return;
+                };
+                let answer = asked.counts().await;
+                let failed = answer.is_err();
+                place.send(answer.map(|counts| convert::stats(&asked, &counts)));
+                if failed {
+                    return;
+                }
+            }
+        });
+        Ok(Response::new(ReceiverStream::new(receiver)))
+    }
+
+    async fn list_flows(
+        &self,
+        request: Request<v1::ListFlowsRequest>,
+    ) -> Result<Response<v1::ListFlowsResponse>, Status> {
+        let request = request.into_inner();
+        let sort = match v1::FlowSort::try_from(request.sort) {
+            Ok(v1::FlowSort::Unspecified) => FlowSort::None,
+            Ok(v1::FlowSort::Packets) => FlowSort::Packets,
+            Ok(v1::FlowSort::Age) => FlowSort::Age,
+            Ok(v1::FlowSort::Idle) => FlowSort::Idle,
+            Ok(v1::FlowSort::Client) => FlowSort::Client,
+            Ok(v1::FlowSort::Server) => FlowSort::Server,
+            Err(_) => {
+                return Err(Status::invalid_argument(format!(
+                    "there is no order {} of flows",
+                    request.sort
+                )));
+            }
+        };
+        let limit = match request.limit {
+            0 => FLOWS,
+            limit @ 1..=MOST_FLOWS => limit,
+            limit => {
+                return Err(Status::invalid_argument(format!(
+                    "a limit of {limit} flows: give one up to {MOST_FLOWS}"
+                )));
+            }
+        };
+        let wanted = FlowsQuestion {
+            filter: filter(&request.filter)?,
+            sort,
+            reverse: request.reverse,
+            limit: limit as usize,
+        };
+        let found = self.asked.flows(wanted).await?;
+        Ok(Response::new(v1::ListFlowsResponse {
+            flows: found.flows.iter().map(convert::flow).collect(),
+            matched: found.matched,
+            active: found.active,
+            whole: found.whole,
+        }))
+    }
+
+    async fn get_flow(
+        &self,
+        request: Request<v1::GetFlowRequest>,
+    ) -> Result<Response<v1::GetFlowResponse>, Status> {
+        let text = request.into_inner().filter;
+        let wanted = FlowsQuestion {
+            filter: filter(&text)?,
+            sort: FlowSort::None,
+            reverse: false,
+            limit: 2,
+        };
+        let found = self.asked.flows(wanted).await?;
+        let none = || Status::not_found("no open flow matches");
+        let seen = match found.flows.as_slice() {
+            [] => return Err(none()),
+            [seen] => seen,
+            _ => {
+                return Err(Status::failed_precondition(
+                    "several flows match: narrow the filter, or name one by `id` and `chain`",
+                ));
+            }
+        };
+        let states = self.asked.states(seen).await?.ok_or_else(none)?;
+        Ok(Response::new(convert::states(seen.thread, &states)))
+    }
+
+    async fn end_flows(
+        &self,
+        request: Request<v1::EndFlowsRequest>,
+    ) -> Result<Response<v1::EndFlowsResponse>, Status> {
+        let text = request.into_inner().filter;
+        if text.trim().is_empty() {
+            return Err(Status::invalid_argument(
+                "which flows? give a filter; `all` ends every flow",
+            ));
+        }
+        let ended = self.asked.end(filter(&text)?).await?;
+        Ok(Response::new(v1::EndFlowsResponse { ended }))
+    }
+}

@@ -1,0 +1,247 @@
+//! Where the control socket lies, and that it is its owner's alone.
+//!
+//! The folder is of mode 0700 and the socket of mode 0600 before anybody can
+//! connect. While an instance looks for the place of its socket it holds a lock
+//! on the folder, so that two that start at once don't take each other's for a
+//! dead one's.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::ErrorKind;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::FlockOperation;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+
+/// Connections that may wait to be accepted.
+const BACKLOG: i32 = 16;
+/// Most instances of one chain that are told apart by a number.
+const MOST: u32 = 1_000;
+/// Longest name of an instance.
+const LONGEST: usize = 64;
+
+/// A socket that listens. Its file goes with it.
+#[derive(Debug)]
+pub(super) struct Socket {
+    path: PathBuf,
+    listener: Option<OwnedFd>,
+}
+
+/// The folder of this user's control sockets.
+///
+/// # Errors
+///
+/// There is none: says what to do.
+pub(crate) fn folder() -> Result<PathBuf, String> {
+    let own = std::env::var_os("XDG_RUNTIME_DIR").filter(|path| Path::new(path).is_absolute());
+    match own {
+        Some(own) => Ok(Path::new(&own).join("weir")),
+        None if rustix::process::geteuid().is_root() => Ok("/run/weir".into()),
+        None => Err(
+            "there is no folder for control sockets: set XDG_RUNTIME_DIR, or give the socket's \
+             path with --control PATH"
+                .to_owned(),
+        ),
+    }
+}
+
+/// Whether an instance listens on this socket.
+fn is_alive(path: &Path) -> bool {
+    match UnixStream::connect(path) {
+        Ok(_) => true,
+        // One whose queue is full lives, and so may one of another user.
+        Err(error) => !matches!(
+            error.kind(),
+            ErrorKind::ConnectionRefused | ErrorKind::NotFound
+        ),
+    }
+}
+
+/// Names and sockets of this user's instances that live, by name.
+pub(crate) fn instances() -> Result<Vec<(String, PathBuf)>, String> {
+    let folder = folder()?;
+    let entries = match fs::read_dir(&folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(format!("can't read {}: {error}", folder.display())),
+    };
+    let paths = entries.flatten().map(|entry| entry.path());
+    let sockets = paths.filter(|path| path.extension() == Some(OsStr::new("sock")));
+    let mut found: Vec<_> = sockets
+        .filter(|path| is_alive(path))
+        .map(|path| (name_of(&path), path))
+        .collect();
+    found.sort();
+    Ok(found)
+}
+
+fn name_of(path: &Path) -> String {
+    let stem = path.file_stem().unwrap_or_default();
+    stem.to_string_lossy().into_owned()
+}
+
+impl Socket {
+    /// At this path, whose folder must be there.
+    pub(super) fn at(path: &Path) -> Result<Socket, String> {
+        let folder = match path.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() => folder,
+            _ => Path::new("."),
+        };
+        let _lock = lock(folder)?;
+        Socket::take(path)?.ok_or_else(|| {
+            format!(
+                "an instance of weir already listens on {}: stop it, or give another path with \
+                 --control",
+                path.display()
+            )
+        })
+    }
+
+    /// That of the instance of this name.
+    pub(super) fn named(name: &str) -> Result<Socket, String> {
+        if !is_name(name) {
+            return Err(format!(
+                "an instance can't be called `{}`: names have letters, digits, `-`, `_` and `.`, \
+                 begin with a letter or digit, and are at most {LONGEST} long",
+                name.escape_debug()
+            ));
+        }
+        let folder = made_folder()?;
+        let _lock = lock(&folder)?;
+        Socket::take(&folder.join(format!("{name}.sock")))?.ok_or_else(|| {
+            format!(
+                "an instance of weir is already called {name}: stop it, or give this one another \
+                 name with --name"
+            )
+        })
+    }
+
+    /// That of a chain's next instance: the chain's name, with a number where
+    /// others live.
+    pub(super) fn for_chain(stem: &str) -> Result<Socket, String> {
+        let fits = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        let stem: String = stem.chars().filter(fits).take(LONGEST - 5).collect();
+        let stem = if is_name(&stem) { &stem } else { "weir" };
+        let folder = made_folder()?;
+        let _lock = lock(&folder)?;
+        for number in 1..=MOST {
+            let name = match number {
+                1 => format!("{stem}.sock"),
+                _ => format!("{stem}-{number}.sock"),
+            };
+            if let Some(socket) = Socket::take(&folder.join(name))? {
+                return Ok(socket);
+            }
+        }
+        Err(format!(
+            "{MOST} instances of {stem} live already: give this one a name with --name"
+        ))
+    }
+
+    /// Listens here; `None` where an instance does. What a dead one has left is
+    /// replaced.
+    fn take(path: &Path) -> Result<Option<Socket>, String> {
+        let shown = path.display();
+        match fs::symlink_metadata(path) {
+            Ok(there) if !std::os::unix::fs::FileTypeExt::is_socket(&there.file_type()) => {
+                return Err(format!(
+                    "{shown} is there and no socket: give another path with --control"
+                ));
+            }
+            Ok(_) if is_alive(path) => return Ok(None),
+            Ok(_) => fs::remove_file(path)
+                .map_err(|error| format!("can't replace the dead socket {shown}: {error}"))?,
+            Err(_) => {}
+        }
+        let failed = |what: &str, error: rustix::io::Errno| {
+            format!("can't {what} the control socket {shown}: {error}")
+        };
+        let address = SocketAddrUnix::new(path).map_err(|_| {
+            format!("{shown} is too long for a socket: give a shorter path with --control")
+        })?;
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
+            .map_err(|error| failed("make", error))?;
+        rustix::net::bind(&socket, &address).map_err(|error| failed("make", error))?;
+        let mut bound = Socket {
+            path: path.to_owned(),
+            listener: None,
+        };
+        // Nobody can connect before it listens.
+        fs::set_permissions(path, fs::Permissions::from_mode(0o600))
+            .map_err(|error| format!("can't make {shown} its owner's alone: {error}"))?;
+        rustix::net::listen(&socket, BACKLOG).map_err(|error| failed("listen on", error))?;
+        bound.listener = Some(socket);
+        Ok(Some(bound))
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The name that its file gives it.
+    pub(super) fn name(&self) -> String {
+        name_of(&self.path)
+    }
+
+    /// The listener, once.
+    pub(super) fn listener(&mut self) -> Option<std::os::unix::net::UnixListener> {
+        self.listener.take().map(Into::into)
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        // Somebody may have taken it away; then there is nothing to do.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+fn is_name(name: &str) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    name.len() <= LONGEST
+        && name.chars().all(fits)
+        && name.starts_with(|c: char| c.is_ascii_alphanumeric())
+}
+
+/// The folder, made if it is not there, and its owner's alone.
+fn made_folder() -> Result<PathBuf, String> {
+    let folder = folder()?;
+    let shown = folder.display();
+    match fs::DirBuilder::new().mode(0o700).create(&folder) {
+        Ok(()) => {}
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+        Err(error) => return Err(format!("can't make the folder {shown}: {error}")),
+    }
+    let there = fs::symlink_metadata(&folder)
+        .map_err(|error| format!("can't look at the folder {shown}: {error}"))?;
+    if !there.is_dir() || there.uid() != rustix::process::geteuid().as_raw() {
+        return Err(format!(
+            "{shown} is no folder of this user's: remove it, or give the socket's path with \
+             --control"
+        ));
+    }
+    if there.mode() & 0o077 != 0 {
+        return Err(format!(
+            "others may look into {shown}: run `chmod 700 {shown}`"
+        ));
+    }
+    Ok(folder)
+}
+
+/// Holds the folder for as long as the descriptor lives.
+fn lock(folder: &Path) -> Result<fs::File, String> {
+    let locked = fs::File::open(folder).and_then(|file| {
+        rustix::fs::flock(&file, FlockOperation::LockExclusive)?;
+        Ok(file)
+    });
+    locked.map_err(|error| {
+        format!(
+            "can't use the folder {} for a control socket: {error}",
+            folder.display()
+        )
+    })
+}

@@ -1,0 +1,317 @@
+//! Questions about flows. Those that need a look at every flow walk over them
+//! in slices, so that packets never wait for all of it.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use weir_packet::Time;
+use weir_packet::filter::{Ends, Facts, Filter};
+use weir_runtime::{FlowName, OpenFlow, Remembered, Runtime};
+
+use super::{Reply, Shows};
+
+/// Records that are looked at in a slice.
+const SLICE: u32 = 1_024;
+/// Flows that are ended in a slice: their events must fit the log.
+const ENDS: usize = 128;
+
+/// What to sort flows by; most first, but for the addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FlowSort {
+    /// As they are found.
+    None,
+    Packets,
+    Age,
+    Idle,
+    Client,
+    Server,
+}
+
+/// Which flows are to be listed.
+#[derive(Clone, Debug)]
+pub(crate) struct FlowsQuestion {
+    pub(crate) filter: Arc<Filter>,
+    pub(crate) sort: FlowSort,
+    pub(crate) reverse: bool,
+    pub(crate) limit: usize,
+}
+
+/// One flow that was seen before.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FlowQuestion {
+    /// Number of its chain.
+    pub(crate) chain: usize,
+    pub(crate) record: u32,
+    pub(crate) id: u64,
+}
+
+/// An open flow, seen at a time.
+#[derive(Clone, Debug)]
+pub(crate) struct FlowSeen {
+    /// Number of its thread, which whoever asks several of them writes here.
+    pub(crate) thread: u32,
+    /// Number of its chain, and the chain's name.
+    pub(crate) number: usize,
+    pub(crate) chain: String,
+    pub(crate) flow: OpenFlow,
+    pub(crate) names: Vec<FlowName>,
+    pub(crate) now: Time,
+}
+
+/// A flow with its states.
+#[derive(Clone, Debug)]
+pub(crate) struct StatesSeen {
+    pub(crate) seen: FlowSeen,
+    pub(crate) states: Vec<Remembered>,
+}
+
+/// The flows that match.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct FlowsFound {
+    pub(crate) flows: Vec<FlowSeen>,
+    pub(crate) matched: u64,
+    /// Flows that were open.
+    pub(crate) active: u64,
+    /// All flows were looked at.
+    pub(crate) whole: bool,
+}
+
+/// Puts the flows that are to be shown first.
+pub(crate) fn in_order(flows: &mut [FlowSeen], sort: FlowSort, reverse: bool) {
+    let client = |seen: &FlowSeen| seen.flow.key.source(seen.flow.client);
+    let server = |seen: &FlowSeen| seen.flow.key.destination(seen.flow.client);
+    flows.sort_by(|a, b| {
+        let order = match sort {
+            FlowSort::None => Ordering::Equal,
+            FlowSort::Packets => b.flow.packets.cmp(&a.flow.packets),
+            FlowSort::Age => a.flow.opened.cmp(&b.flow.opened),
+            FlowSort::Idle => a.flow.last_seen.cmp(&b.flow.last_seen),
+            FlowSort::Client => client(a).cmp(&client(b)),
+            FlowSort::Server => server(a).cmp(&server(b)),
+        };
+        let order = if reverse { order.reverse() } else { order };
+        // The same question gives the same list.
+        order
+            .then(a.number.cmp(&b.number))
+            .then(a.thread.cmp(&b.thread))
+            .then(a.flow.id.cmp(&b.flow.id))
+    });
+}
+
+#[derive(Debug)]
+enum Task {
+    List {
+        wanted: FlowsQuestion,
+        found: FlowsFound,
+        reply: Option<Reply<FlowsFound>>,
+    },
+    End {
+        filter: Arc<Filter>,
+        ended: u64,
+        reply: Option<Reply<u64>>,
+    },
+}
+
+/// A walk over all flows of a thread, chain by chain.
+#[derive(Debug)]
+pub(super) struct Walk {
+    chain: usize,
+    record: u32,
+    task: Task,
+}
+
+impl Walk {
+    pub(super) fn list(wanted: FlowsQuestion, reply: Reply<FlowsFound>) -> Walk {
+        Walk::new(Task::List {
+            wanted,
+            found: FlowsFound::default(),
+            reply: Some(reply),
+        })
+    }
+
+    pub(super) fn end(filter: Arc<Filter>, reply: Reply<u64>) -> Walk {
+        Walk::new(Task::End {
+            filter,
+            ended: 0,
+            reply: Some(reply),
+        })
+    }
+
+    fn new(task: Task) -> Walk {
+        Walk {
+            chain: 0,
+            record: 0,
+            task,
+        }
+    }
+
+    /// Goes on for a slice: true where it has come to its end, or nobody waits
+    /// for it any more.
+    pub(super) fn step(&mut self, shows: &mut dyn Shows) -> bool {
+        if self.task.is_forgotten() {
+            return true;
+        }
+        let now = shows.now();
+        let mut more = false;
+        if let Some(chains) = shows.chains()
+            && let Some(runtime) = chains.runtimes.get_mut(self.chain)
+        {
+            more = true;
+            let now = now.unwrap_or(runtime.now());
+            let last = runtime
+                .flow_records()
+                .min(self.record.saturating_add(SLICE));
+            match &mut self.task {
+                Task::List { wanted, found, .. } => {
+                    let mut whole = true;
+                    for record in self.record..last {
+                        if !look(runtime, self.chain, record, now, wanted, found) {
+                            whole = false;
+                            break;
+                        }
+                    }
+                    self.record = last;
+                    if !whole {
+                        more = false;
+                        self.chain = usize::MAX;
+                    }
+                }
+                Task::End { filter, ended, .. } => {
+                    let mut here = 0;
+                    while self.record < last && here < ENDS {
+                        let record = self.record;
+                        self.record += 1;
+                        let flow = runtime.open_flow(record);
+                        let Some(flow) = flow.filter(|flow| matches(filter, runtime, flow)) else {
+                            continue;
+                        };
+                        let (pool, output) = (&mut *chains.pool, &mut *chains.output);
+                        if runtime.end_open_flow(pool, record, flow.id, output) {
+                            here += 1;
+                        }
+                    }
+                    *ended += here as u64;
+                }
+            }
+            if more && self.record >= runtime.flow_records() {
+                self.chain += 1;
+                self.record = 0;
+            }
+        }
+        if matches!(self.task, Task::End { .. }) {
+            shows.take_events();
+        }
+        if more {
+            return false;
+        }
+        self.task.done(self.chain != usize::MAX);
+        true
+    }
+}
+
+impl Task {
+    fn is_forgotten(&self) -> bool {
+        match self {
+            Task::List { reply, .. } => reply.as_ref().is_none_or(Reply::is_closed),
+            Task::End { reply, .. } => reply.as_ref().is_none_or(Reply::is_closed),
+        }
+    }
+
+    fn done(&mut self, whole: bool) {
+        match self {
+            Task::List {
+                wanted,
+                found,
+                reply,
+            } => {
+                let mut found = std::mem::take(found);
+                shorten(&mut found.flows, wanted);
+                found.whole = whole;
+                if let Some(reply) = reply.take() {
+                    let _ = reply.send(found);
+                }
+            }
+            Task::End { ended, reply, .. } => {
+                if let Some(reply) = reply.take() {
+                    let _ = reply.send(*ended);
+                }
+            }
+        }
+    }
+}
+
+/// Sorts, and keeps no more than is wanted.
+fn shorten(flows: &mut Vec<FlowSeen>, wanted: &FlowsQuestion) {
+    in_order(flows, wanted.sort, wanted.reverse);
+    flows.truncate(wanted.limit);
+}
+
+/// Looks at a record: false where enough was found.
+fn look(
+    runtime: &Runtime,
+    number: usize,
+    record: u32,
+    now: Time,
+    wanted: &FlowsQuestion,
+    found: &mut FlowsFound,
+) -> bool {
+    let Some(flow) = runtime.open_flow(record) else {
+        return true;
+    };
+    found.active += 1;
+    if !matches(&wanted.filter, runtime, &flow) {
+        return true;
+    }
+    found.matched += 1;
+    found.flows.push(seen(runtime, number, flow, now));
+    if wanted.sort == FlowSort::None {
+        return found.flows.len() < wanted.limit;
+    }
+    // Sorted now and then, so that what is kept is bounded.
+    if found.flows.len() >= 2 * wanted.limit.max(512) {
+        shorten(&mut found.flows, wanted);
+    }
+    true
+}
+
+fn seen(runtime: &Runtime, number: usize, flow: OpenFlow, now: Time) -> FlowSeen {
+    FlowSeen {
+        thread: 0,
+        number,
+        chain: runtime.chain().to_owned(),
+        names: runtime.flow_names(flow.record),
+        now,
+        flow,
+    }
+}
+
+fn matches(filter: &Filter, runtime: &Runtime, flow: &OpenFlow) -> bool {
+    if filter.takes_all() {
+        return true;
+    }
+    let own = Ends::of(&flow.key, flow.client);
+    let others = runtime.flow_names(flow.record);
+    let others = others.iter().map(|name| Ends::of(&name.key, name.client));
+    let names: Vec<Ends> = std::iter::once(own).chain(others).collect();
+    filter.matches(&Facts {
+        names: &names,
+        chain: Some(runtime.chain()),
+        phase: Some(flow.phase.name()),
+        id: Some(flow.id),
+        to_server: Some(true),
+        ..Facts::default()
+    })
+}
+
+/// A flow with its states, if it is still there.
+pub(super) fn states_of(asked: FlowQuestion, shows: &mut dyn Shows) -> Option<Box<StatesSeen>> {
+    let now = shows.now();
+    let chains = shows.chains()?;
+    let runtime = chains.runtimes.get(asked.chain)?;
+    let flow = runtime.open_flow(asked.record);
+    let flow = flow.filter(|flow| flow.id == asked.id)?;
+    Some(Box::new(StatesSeen {
+        seen: seen(runtime, asked.chain, flow, now.unwrap_or(runtime.now())),
+        states: runtime.remembered(asked.record),
+    }))
+}
