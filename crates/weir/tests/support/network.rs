@@ -371,7 +371,7 @@ impl Raw {
         count: usize,
         wanted: impl Fn(&Vec<u8>) -> bool,
     ) -> Vec<Vec<u8>> {
-        let end = Instant::now() + Duration::from_secs(5);
+        let end = Instant::now() + Duration::from_secs(20);
         let mut all = Vec::new();
         while all.len() < count && Instant::now() < end {
             let mut frames = Vec::new();
