@@ -6,8 +6,9 @@ use crate::source::{line_of, words};
 use crate::{Finding, SourceFile};
 
 /// Crates below the drivers.
-pub(crate) const CRATES: [&str; 9] = [
+pub(crate) const CRATES: [&str; 10] = [
     "packet",
+    "router",
     "nf",
     "signatures",
     "functions",

@@ -16,11 +16,16 @@ pub(crate) struct Layer {
 }
 
 /// The layers, lowest first.
-pub(crate) const LAYERS: [Layer; 12] = [
+pub(crate) const LAYERS: [Layer; 13] = [
     Layer {
         folder: "packet",
         own: &[],
         others: Some(&["zerocopy"]),
+    },
+    Layer {
+        folder: "router",
+        own: &["weir-packet"],
+        others: Some(&[]),
     },
     Layer {
         folder: "nf",
@@ -115,6 +120,7 @@ pub(crate) const LAYERS: [Layer; 12] = [
             "weir-control",
             "weir-sim",
             "weir-io",
+            "weir-router",
             "weir-api",
         ],
         others: None,

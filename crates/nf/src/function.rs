@@ -1,7 +1,7 @@
 //! The contract itself.
 
 use serde::de::DeserializeOwned;
-use weir_packet::{FlowKey, Packet};
+use weir_packet::{FlowKey, Packet, Prefix, Side};
 
 use crate::{
     Burst, Context, Descriptor, Flow, FlowInfo, Scope, SetUp, SettingsError, Shown, State, Stats,
@@ -108,6 +108,15 @@ pub trait NetworkFunction: Sized + Send + Sync + 'static {
         u64::MAX
     }
 
+    /// Addresses that it stands for under these settings: those to which others
+    /// send although no host has them, such as a NAT's external addresses and
+    /// a load balancer's virtual ones. Where weir is a router it answers for
+    /// them on the link and gives the function what is sent to them. The
+    /// default is none.
+    fn owns(&self) -> Vec<Owned> {
+        Vec::new()
+    }
+
     /// Key of a scope of its own ([`crate::Scope::Own`]), from the first
     /// packet of a flow. `None` puts the flow in a scope by itself.
     fn scope_key(&self, packet: &Packet<'_>, flow: &FlowInfo<'_>) -> Option<FlowKey> {
@@ -141,6 +150,15 @@ pub trait NetworkFunction: Sized + Send + Sync + 'static {
         let _ = (version, old);
         None
     }
+}
+
+/// Addresses that a function stands for ([`NetworkFunction::owns`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Owned {
+    /// Which.
+    pub addresses: Prefix,
+    /// The side on which others send to them; both where there is none.
+    pub side: Option<Side>,
 }
 
 /// What becomes of a packet.

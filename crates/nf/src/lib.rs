@@ -32,7 +32,7 @@ pub use descriptor::{Descriptor, Fields, Needs, Parts, Scope};
 pub use event::{Event, EventLog};
 pub use flow::{Flow, FlowInfo, Phase, SideBuffers, tcp_seen};
 pub use function::{
-    CloseReason, Cluster, Counter, DropReason, NetworkFunction, RuntimeId, Verdict,
+    CloseReason, Cluster, Counter, DropReason, NetworkFunction, Owned, RuntimeId, Verdict,
 };
 pub use lease::{Leases, PoolId, PoolSpec, PortLease, PortSpace, Want};
 pub use set_up::{NoSources, SetUp, SettingsError, Sources};

@@ -24,6 +24,11 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         "edge.yaml",
         &["lan=edge-inside.pcap", "wan=edge-outside.pcap"],
     ),
+    (
+        "edge-router.yaml",
+        &["lan=edge-inside.pcap", "wan=edge-outside.pcap"],
+    ),
+    ("router.yaml", &["lan=nat-inside.pcap"]),
     ("branch.yaml", &["mixed.pcapng"]),
     ("two-chains.yaml", &["mixed.pcapng"]),
 ];

@@ -9,8 +9,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use weir_nf::packet::HeaderFlags;
+use weir_nf::Owned;
 use weir_nf::packet::protocol::ip;
+use weir_nf::packet::{HeaderFlags, Prefix};
 use weir_nf::prelude::*;
 
 use crate::rewrite::{self, End, Tuple};
@@ -299,6 +300,23 @@ The servers and their connections are in the tally as SERVICE/ADDRESS:PORT.",
             pools,
             seed: set_up.seed,
         })
+    }
+
+    /// The virtual addresses; clients may be on either side.
+    fn owns(&self) -> Vec<Owned> {
+        let mut owned: Vec<Owned> = Vec::new();
+        for vip in self.pools.iter().flat_map(|pool| &pool.vips) {
+            let bits = if vip.is_ipv4() { 32 } else { 128 };
+            if let Ok(addresses) = Prefix::new(*vip, bits)
+                && owned.iter().all(|other| other.addresses != addresses)
+            {
+                owned.push(Owned {
+                    addresses,
+                    side: None,
+                });
+            }
+        }
+        owned
     }
 
     fn open(

@@ -11,12 +11,12 @@ use weir_nf::packet::checksum::Change;
 use weir_nf::packet::protocol::ip;
 use weir_nf::packet::{HeaderFlags, Headers};
 use weir_nf::prelude::*;
-use weir_nf::{Event, PoolId, PoolSpec, PortLease, PortSpace, Want};
+use weir_nf::{Event, Owned, PoolId, PoolSpec, PortLease, PortSpace, Want};
 
 pub use settings::{Behaviour, Pooling, Settings};
 
 use crate::rewrite::{self, End, Tuple};
-use weir_nf::packet::Prefixes;
+use weir_nf::packet::{Prefix, Prefixes};
 
 /// What a state is about.
 mod kind {
@@ -581,6 +581,18 @@ their own). No application's payload is rewritten (no ALG).",
             span: highest - lowest,
             seed: set_up.seed,
         })
+    }
+
+    /// The pool, outside.
+    fn owns(&self) -> Vec<Owned> {
+        let single = |address: &Ipv4Addr| {
+            let addresses = Prefix::new((*address).into(), 32).ok()?;
+            Some(Owned {
+                addresses,
+                side: Some(Side::Outside),
+            })
+        };
+        self.addresses.iter().filter_map(single).collect()
     }
 
     fn scope(&self) -> Scope {

@@ -7,6 +7,7 @@
 mod af_packet;
 mod clock;
 mod counts;
+mod facts;
 mod interface;
 mod spec;
 mod tap;
@@ -21,6 +22,7 @@ use weir_packet::{FramePool, Time};
 
 pub use af_packet::PacketPort;
 pub use clock::LiveClock;
+pub use facts::{InterfaceFacts, interface_facts, set_promiscuous};
 pub use spec::{LiveSpec, XdpMode, live_layout};
 pub use tap::TapPort;
 pub use waiter::Waiter;

@@ -11,7 +11,10 @@
 
 use std::ffi::CStr;
 use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+use weir_packet::MacAddr;
 
 use super::socket;
 
@@ -95,6 +98,24 @@ impl Interfaces {
         Ok(matches!(family, libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK))
     }
 
+    /// Its hardware address.
+    pub(crate) fn mac(&self, name: &str) -> io::Result<MacAddr> {
+        let mut request = named(name)?;
+        self.ask(libc::SIOCGIFHWADDR as _, &mut request)?;
+        // SAFETY: the request wrote this member.
+        let data = unsafe { request.ifr_ifru.ifru_hwaddr.sa_data };
+        let [a, b, c, d, e, f, ..] = data.map(|octet| octet as u8);
+        Ok(MacAddr([a, b, c, d, e, f]))
+    }
+
+    /// Has it take frames for all stations, too.
+    pub(crate) fn set_promiscuous(&self, name: &str) -> io::Result<()> {
+        let flags = self.flags(name)?;
+        let mut request = named(name)?;
+        request.ifr_ifru.ifru_flags = flags | libc::IFF_PROMISC as libc::c_short;
+        self.ask(libc::SIOCSIFFLAGS as _, &mut request)
+    }
+
     /// Sets it up.
     pub(crate) fn set_up(&self, name: &str) -> io::Result<()> {
         let flags = self.flags(name)?;
@@ -133,6 +154,45 @@ fn named(name: &str) -> io::Result<libc::ifreq> {
         *to = from as libc::c_char;
     }
     Ok(request)
+}
+
+/// The addresses that the kernel has for the interface of this name.
+pub(crate) fn addresses(name: &str) -> io::Result<Vec<IpAddr>> {
+    let mut first: *mut libc::ifaddrs = std::ptr::null_mut();
+    // SAFETY: `first` is written with a list that is freed below.
+    socket::check(unsafe { libc::getifaddrs(&raw mut first) })?;
+    let mut found = Vec::new();
+    let mut at = first;
+    while !at.is_null() {
+        // SAFETY: an element of the list, which is not freed yet; its name and
+        // address are either null or valid, and the family says which kind of
+        // address it is.
+        unsafe {
+            let one = &*at;
+            at = one.ifa_next;
+            if one.ifa_addr.is_null()
+                || one.ifa_name.is_null()
+                || CStr::from_ptr(one.ifa_name).to_bytes() != name.as_bytes()
+            {
+                continue;
+            }
+            match libc::c_int::from((*one.ifa_addr).sa_family) {
+                libc::AF_INET => {
+                    let address = one.ifa_addr.cast::<libc::sockaddr_in>().read_unaligned();
+                    let address = u32::from_be(address.sin_addr.s_addr);
+                    found.push(IpAddr::from(Ipv4Addr::from(address)));
+                }
+                libc::AF_INET6 => {
+                    let address = one.ifa_addr.cast::<libc::sockaddr_in6>().read_unaligned();
+                    found.push(IpAddr::from(Ipv6Addr::from(address.sin6_addr.s6_addr)));
+                }
+                _ => {}
+            }
+        }
+    }
+    // SAFETY: the list from above, once.
+    unsafe { libc::freeifaddrs(first) };
+    Ok(found)
 }
 
 /// Packets that an interface dropped, modulo 2^32.

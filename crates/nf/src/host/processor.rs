@@ -8,8 +8,8 @@ use zerocopy::{FromBytes, IntoBytes};
 
 use super::{Blocks, FlowHead, Opened, Slot, StageLayout, Work};
 use crate::{
-    Burst, CloseReason, Cluster, Context, Descriptor, Flow, FlowInfo, NetworkFunction, RuntimeId,
-    Scope, SetUp, SettingsError, Shown, State, Tracked, WorkSpace,
+    Burst, CloseReason, Cluster, Context, Descriptor, Flow, FlowInfo, NetworkFunction, Owned,
+    RuntimeId, Scope, SetUp, SettingsError, Shown, State, Tracked, WorkSpace,
 };
 
 /// What the engine needs of a function, whatever its types.
@@ -40,6 +40,8 @@ pub trait Processor: Send + Sync {
     /// Labels that it may give, under the function's settings: bit `n` is
     /// `Verdict::Label(n)`.
     fn labels_used(&self) -> u64;
+    /// Addresses that it stands for, under the function's settings.
+    fn owns(&self) -> Vec<Owned>;
     /// Key of a scope of its own.
     fn scope_key(&self, packet: &Packet<'_>, flow: &FlowInfo<'_>) -> Option<FlowKey>;
     /// The function's work space in one runtime.
@@ -144,6 +146,10 @@ impl<N: NetworkFunction> Processor for Bound<N> {
 
     fn labels_used(&self) -> u64 {
         self.0.labels_used()
+    }
+
+    fn owns(&self) -> Vec<Owned> {
+        self.0.owns()
     }
 
     fn scope_key(&self, packet: &Packet<'_>, flow: &FlowInfo<'_>) -> Option<FlowKey> {

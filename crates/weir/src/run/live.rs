@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use weir_graph::ChainFile;
+use weir_graph::{ChainFile, Network};
 use weir_io::live::{EndSignals, LiveClock, LiveOptions};
 use weir_nf::host::Stage;
 use weir_packet::{FramePool, MemoryLayout, PacketMemory};
@@ -19,10 +19,10 @@ use super::player::Player;
 use super::ports::Ports;
 use super::summary::{Ended, More, Summary};
 use super::wires::Sorted;
-use super::{cluster, pipeline, print, workers};
+use super::{cluster, network, pipeline, print, workers};
 use crate::args::{Format, Run};
 use crate::driver::inbox::Post;
-use crate::driver::live::{Alone, Bump, Live, LivePorts, Looks, Replay, Speed, Way};
+use crate::driver::live::{Alone, Live, LivePorts, Looks, Replay, Speed, Way};
 use crate::driver::{ChainPlan, Cluster, Crew, Dispatcher, EventFile, Pipeline, Workers};
 use crate::exit::{Exit, Failure};
 use crate::{Outcome, control};
@@ -64,21 +64,21 @@ pub(super) fn run(
     let signals = signals()?;
     if let Some(runtimes) = args.runtimes {
         let played = played(args, runtimes, file, stages, config, memory)?;
-        let ran = drive(args, file, sorted, signals, played, Vec::new())?;
+        let ran = drive(args, file, sorted, signals, config.seed, played, Vec::new())?;
         return ran.end(args, config, |played, of_run| played.sum_up(None, of_run));
     }
     if let Some(workers) = args.workers {
         if let Some(obstacle) = Workers::obstacle(stages) {
             let more = workers::by_switch(workers, obstacle);
             let played = played(args, workers, file, stages, config, memory)?;
-            let ran = drive(args, file, sorted, signals, played, Vec::new())?;
+            let ran = drive(args, file, sorted, signals, config.seed, played, Vec::new())?;
             return ran.end(args, config, |played, of_run| {
                 played.sum_up(Some(more), of_run)
             });
         }
         let settings = workers::settings(args, workers, config, memory);
         let crew = Workers::start(stages, &settings).map_err(failure)?;
-        let ran = drive(args, file, sorted, signals, crew, Vec::new())?;
+        let ran = drive(args, file, sorted, signals, config.seed, crew, Vec::new())?;
         return ran.end(args, config, |crew, of_run| {
             workers::sum_up(crew, of_run);
             Ok(Vec::new())
@@ -99,7 +99,7 @@ pub(super) fn run(
         runtimes.push(runtime);
     }
     let crew = Alone::new(pool, runtimes);
-    let ran = drive(args, file, sorted, signals, crew, Vec::new())?;
+    let ran = drive(args, file, sorted, signals, config.seed, crew, Vec::new())?;
     ran.end(args, config, |mut crew, of_run| {
         of_run.reports = crew.runtimes.iter().map(Runtime::report).collect();
         for (report, chain) in of_run.reports.iter_mut().zip(&file.chains) {
@@ -130,7 +130,7 @@ pub(super) fn pipeline(
     let signals = signals()?;
     let plan = PlanSummary::of(&plans);
     let crew = Pipeline::start(plans, settings).map_err(failure)?;
-    let ran = drive(args, file, sorted, signals, crew, Vec::new())?;
+    let ran = drive(args, file, sorted, signals, config.seed, crew, Vec::new())?;
     ran.end(args, config, |crew, of_run| {
         pipeline::sum_up(crew, plan, args, file, of_run);
         Ok(Vec::new())
@@ -213,11 +213,18 @@ fn drive<C: Crew>(
     file: &ChainFile,
     sorted: Sorted,
     signals: EndSignals,
+    seed: u64,
     mut crew: C,
     mut posts: Vec<Post>,
 ) -> Result<Ran<C>, Failure> {
-    let layer = Bump::new(sorted.wires()?);
+    if let (Network::Router(_), Some(port)) = (&file.network, sorted.replays.first()) {
+        return Err(Failure::usage(format!(
+            "port `{}`: what is played does not go through a router, whose ports are interfaces",
+            port.text
+        )));
+    }
     let clock = LiveClock::start();
+    let (layer, odd) = network::layer(file, &sorted, seed, clock)?;
     let mut guardian = Guardian::ask(args)?;
     let before = guardian.as_ref().map(|guardian| guardian.before);
     let ports = open(args, &sorted, crew.pool(), clock)?;
@@ -230,7 +237,7 @@ fn drive<C: Crew>(
     let (post, inbox) = control::inbox(true)?;
     posts.push(post);
     let control = super::control(args, file, "live", &sorted.all(), posts)?;
-    let said = introduce(args, &sorted, &ports);
+    let said = introduce(args, &sorted, &ports, &odd);
     if let Some(guardian) = &mut guardian {
         guardian.running()?;
     }
@@ -239,7 +246,7 @@ fn drive<C: Crew>(
     let mut live = Live::new(
         crew,
         ports,
-        Box::new(layer),
+        layer,
         Dispatcher::new(file),
         Looks::new(
             signals,
@@ -264,11 +271,11 @@ fn drive<C: Crew>(
         outputs,
         refused: live.dispatcher.refused,
         elapsed,
-        more: before
-            .map(|before| Box::new(before) as Box<dyn More>)
+        more: network::summary(live.layer.report(), &sorted)
             .into_iter()
+            .chain(before.map(|before| Box::new(before) as Box<dyn More>))
             .collect(),
-        warnings: live.ports.warnings(),
+        warnings: odd.into_iter().chain(live.ports.warnings()).collect(),
     };
     Ok(Ran {
         crew: live.crew,
@@ -312,13 +319,14 @@ fn open(
 }
 
 /// Says what the ports really are; gives the warnings that were said.
-fn introduce(args: &Run, sorted: &Sorted, ports: &LivePorts) -> Vec<String> {
+fn introduce(args: &Run, sorted: &Sorted, ports: &LivePorts, odd: &[String]) -> Vec<String> {
     if !args.quiet {
         for (port, live) in sorted.live.iter().zip(ports.live()) {
             eprintln!("{} ({}): {}", port.name, port.text, live.mode());
         }
     }
-    let said = ports.warnings();
+    let mut said = odd.to_vec();
+    said.extend(ports.warnings());
     for warning in &said {
         eprintln!("warning: {warning}");
     }

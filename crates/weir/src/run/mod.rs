@@ -7,6 +7,7 @@ mod guard;
 mod input;
 mod line;
 mod live;
+mod network;
 mod pipeline;
 mod plan;
 mod played;
@@ -53,6 +54,7 @@ pub(crate) fn run(args: &Run, kinds: &[Kind]) -> Outcome {
     };
     let ports = Ports::parse(&args.input, &args.out, &file, also)?;
     live::check(args, &ports)?;
+    network::check(args, &file, &ports)?;
     if guard::wanted(args, &file, &ports) {
         return guard::run(args, &ports);
     }

@@ -2,6 +2,8 @@
 
 use weir_packet::{Frame, FramePool, Side};
 
+use super::router::RouterReport;
+
 /// Packets to leave, by the number of their port.
 #[derive(Debug)]
 pub(crate) struct Departures {
@@ -39,6 +41,17 @@ impl Departures {
     }
 }
 
+/// What a layer did, for the summary.
+#[derive(Clone, Debug)]
+pub(crate) enum LayerReport {
+    /// A bump has nothing of its own.
+    Bump,
+    /// A tap: packets that it kept from leaving.
+    Tap { kept: u64 },
+    /// A router.
+    Router(Box<RouterReport>),
+}
+
 /// How weir stands in the network: sees packets before the chains and behind
 /// them. It is called on the ports' thread, burst by burst.
 pub(crate) trait Layer {
@@ -56,6 +69,28 @@ pub(crate) trait Layer {
     /// Packets that the chains have let out: each goes to a port, or back to
     /// the pool, counted.
     fn leaving(&mut self, pool: &mut FramePool, frames: &mut Vec<Frame>, out: &mut Departures);
+
+    /// Packets of the layer's own that are to go through the chains, of one
+    /// side at a time, to the end of `into`. Asked for until there are none.
+    fn own(&mut self, into: &mut Vec<Frame>) {
+        let _ = into;
+    }
+
+    /// Called when the loop begins and then now and then, at least ten times a
+    /// second: the layer does what is due.
+    fn tick(&mut self, pool: &mut FramePool, out: &mut Departures) {
+        let _ = (pool, out);
+    }
+
+    /// The run ends: frames that it holds go back to the pool.
+    fn close(&mut self, pool: &mut FramePool) {
+        let _ = pool;
+    }
+
+    /// What it did.
+    fn report(&self) -> LayerReport {
+        LayerReport::Bump
+    }
 }
 
 /// A bump in the wire: what comes in by a port leaves by the one that it is
@@ -97,5 +132,31 @@ impl Layer for Bump {
                 pool.give(frame);
             }
         }
+    }
+}
+
+/// A tap: packets come in as copies, and what leaves the chains goes nowhere.
+#[derive(Debug, Default)]
+pub(crate) struct Tap {
+    kept: u64,
+}
+
+impl Layer for Tap {
+    fn arrived(
+        &mut self,
+        _port: usize,
+        _pool: &mut FramePool,
+        _frames: &mut Vec<Frame>,
+        _out: &mut Departures,
+    ) {
+    }
+
+    fn leaving(&mut self, pool: &mut FramePool, frames: &mut Vec<Frame>, _out: &mut Departures) {
+        self.kept += frames.len() as u64;
+        pool.give_all(frames);
+    }
+
+    fn report(&self) -> LayerReport {
+        LayerReport::Tap { kept: self.kept }
     }
 }

@@ -16,6 +16,7 @@ mod layer;
 mod looks;
 mod ports;
 mod replay;
+mod router;
 
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::time::{Duration, Instant};
@@ -32,10 +33,11 @@ use super::events::EventFile;
 use super::inbox::{Chains, Inbox, Shows, StageReport, ThreadCounts};
 
 pub(crate) use alone::Alone;
-pub(crate) use layer::{Bump, Departures, Layer};
+pub(crate) use layer::{Bump, Departures, Layer, LayerReport, Tap};
 pub(crate) use looks::Looks;
 pub(crate) use ports::{LivePorts, Way};
 pub(crate) use replay::{Replay, Speed};
+pub(crate) use router::{Routed, RouterReport};
 
 /// Packets taken from a port at a time.
 pub(crate) const BATCH: usize = 64;
@@ -93,6 +95,7 @@ impl<C: Crew> Live<C> {
     /// go on.
     pub(crate) fn drive(&mut self) -> Result<(), Failure> {
         let mut rounds = 0;
+        self.tick()?;
         loop {
             if self.round()? {
                 self.waiter.busy();
@@ -113,6 +116,7 @@ impl<C: Crew> Live<C> {
                 self.sleep()?;
             }
             rounds = 0;
+            self.tick()?;
             self.answer();
             if self.looks.look(&mut self.ports, self.events.as_mut())? || self.ports.are_over() {
                 break;
@@ -207,13 +211,35 @@ impl<C: Crew> Live<C> {
                     .arrived(number, pool, &mut self.input, &mut self.departures);
                 self.take();
                 self.step(false)?;
+                self.own();
             }
             received?;
         }
         if !found {
             found = self.step(false)?;
+            self.own();
         }
         Ok(found)
+    }
+
+    /// Has the layer do what is due.
+    fn tick(&mut self) -> Result<(), Failure> {
+        let pool = self.crew.pool();
+        self.layer.tick(pool, &mut self.departures);
+        self.ports.send(pool, &mut self.departures)?;
+        self.own();
+        Ok(())
+    }
+
+    /// Takes the layer's own packets through the chains, of one side at a time.
+    fn own(&mut self) {
+        loop {
+            self.layer.own(&mut self.input);
+            if self.input.is_empty() {
+                return;
+            }
+            self.take();
+        }
     }
 
     /// Hands packets to the chains that take them.
@@ -255,6 +281,7 @@ impl<C: Crew> Live<C> {
             result = self.step(true).map(drop);
         }
         let pool = self.crew.pool();
+        self.layer.close(pool);
         self.departures.clear(pool);
         pool.give_all(&mut self.output);
         result.and(self.ports.close(pool))

@@ -1,0 +1,186 @@
+//! ARP (RFC 826; announcements and conflicts of RFC 5227).
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use weir_packet::arp::{ArpRepr, REPLY, REQUEST};
+use weir_packet::ethernet::EthernetRepr;
+use weir_packet::protocol::ethertype;
+use weir_packet::{Frame, FramePool, MacAddr, Time};
+
+use crate::icmp::LINK;
+use crate::{Reason, Router};
+
+/// Octets of an ARP packet in an Ethernet frame.
+const LENGTH: usize = LINK + 28;
+/// At most one defence in this time (RFC 5227 section 1.1, DEFEND_INTERVAL).
+const DEFEND: u64 = 10_000_000_000;
+
+/// Writes an ARP packet as a frame.
+fn write(to: MacAddr, from: MacAddr, packet: &ArpRepr) -> Option<[u8; LENGTH]> {
+    let mut frame = [0; LENGTH];
+    let link = EthernetRepr {
+        destination: to,
+        source: from,
+        ethertype: ethertype::ARP,
+    };
+    let at = link.emit(&mut frame).ok()?;
+    packet.emit(frame.get_mut(at..)?).ok()?;
+    Some(frame)
+}
+
+impl Router {
+    /// Takes an ARP packet that came in by a port.
+    pub(crate) fn arp(&mut self, now: Time, pool: &mut FramePool, at: usize, frame: Frame) {
+        let memory = pool.memory().clone();
+        let packet = memory.bytes(&frame).get(LINK..).map(ArpRepr::parse);
+        pool.give(frame);
+        let packet = match packet {
+            Some(Ok(packet)) => packet,
+            _ => return self.counts.drop_before(Reason::BadArp),
+        };
+        let known = matches!(packet.operation, REQUEST | REPLY);
+        let group = packet.sender_mac.is_multicast() || packet.sender.is_multicast();
+        if !known || group || packet.sender_mac == MacAddr::default() {
+            return self.counts.drop_before(Reason::BadArp);
+        }
+        self.counts.arp += 1;
+        let Some(own) = self.ports.get(at).map(|port| port.mac) else {
+            return;
+        };
+        if packet.sender_mac == own {
+            return; // what it sent itself has come back
+        }
+        let sender = IpAddr::V4(packet.sender);
+        if self.answers_for(at, sender) {
+            return self.conflict(now, pool, at, packet.sender);
+        }
+        let asked = packet.operation == REQUEST && self.answers_for(at, packet.target.into());
+        if !packet.sender.is_unspecified() && self.is_on_link(at, sender) {
+            self.learn_v4(now, pool, at, &packet, asked);
+        }
+        if asked {
+            let answer = ArpRepr {
+                operation: REPLY,
+                sender_mac: own,
+                sender: packet.target,
+                target_mac: packet.sender_mac,
+                target: packet.sender,
+            };
+            self.counts.answered += 1;
+            self.send_arp(now, pool, at, packet.sender_mac, &answer);
+        }
+    }
+
+    /// What a packet says of its sender. Who asks for one of the router's
+    /// addresses will be sent to, so it is remembered; others only where they
+    /// are known already, so that nobody can fill the table by talking.
+    fn learn_v4(
+        &mut self,
+        now: Time,
+        pool: &mut FramePool,
+        at: usize,
+        packet: &ArpRepr,
+        asked: bool,
+    ) {
+        let sender = IpAddr::V4(packet.sender);
+        let found = self.neighbours.find(at as u8, sender);
+        let slot = match found {
+            None if asked => self.neighbours.add(at as u8, sender),
+            found => found,
+        };
+        let Some(slot) = slot else {
+            return;
+        };
+        // A reply to this port is the answer to a question of its own.
+        let own = self
+            .ports
+            .get(at)
+            .is_some_and(|port| port.has(packet.target.into()));
+        let moved = if packet.operation == REPLY && own && self.is_asked(slot) {
+            self.neighbours.confirm(now, slot, Some(packet.sender_mac))
+        } else {
+            self.neighbours.heard(slot, packet.sender_mac)
+        };
+        self.counts.moved += u64::from(moved);
+        self.flush(now, pool, slot);
+    }
+
+    /// Somebody else uses an address of the router's: it says once more whose
+    /// it is, not too often, and goes on using it (RFC 5227 section 2.4 (c)).
+    fn conflict(&mut self, now: Time, pool: &mut FramePool, at: usize, address: Ipv4Addr) {
+        self.counts.conflicts += 1;
+        if self.defended == Time::ZERO || now.since(self.defended) >= DEFEND {
+            self.defended = now;
+            self.announce_v4(now, pool, at, address);
+        }
+    }
+
+    /// Says to all where an address is (RFC 5227 section 3: as a request).
+    pub(crate) fn announce_v4(
+        &mut self,
+        now: Time,
+        pool: &mut FramePool,
+        at: usize,
+        address: Ipv4Addr,
+    ) {
+        let Some(own) = self.ports.get(at).map(|port| port.mac) else {
+            return;
+        };
+        let packet = ArpRepr {
+            operation: REQUEST,
+            sender_mac: own,
+            sender: address,
+            target_mac: MacAddr::default(),
+            target: address,
+        };
+        self.send_arp(now, pool, at, MacAddr::BROADCAST, &packet);
+    }
+
+    /// Asks for a neighbour: everybody, or itself at its address (RFC 1122
+    /// section 2.3.2.1 (2)).
+    pub(crate) fn ask_v4(
+        &mut self,
+        now: Time,
+        pool: &mut FramePool,
+        at: usize,
+        target: Ipv4Addr,
+        mac: Option<MacAddr>,
+    ) {
+        let Some(port) = self.ports.get(at) else {
+            return;
+        };
+        let own = port.mac;
+        let Some(IpAddr::V4(sender)) = port.source_for(target.into()) else {
+            return;
+        };
+        let packet = ArpRepr {
+            operation: REQUEST,
+            sender_mac: own,
+            sender,
+            target_mac: MacAddr::default(),
+            target,
+        };
+        self.counts.asked += 1;
+        self.send_arp(now, pool, at, mac.unwrap_or(MacAddr::BROADCAST), &packet);
+    }
+
+    fn send_arp(
+        &mut self,
+        now: Time,
+        pool: &mut FramePool,
+        at: usize,
+        to: MacAddr,
+        packet: &ArpRepr,
+    ) {
+        let bytes = self
+            .ports
+            .get(at)
+            .and_then(|port| write(to, port.mac, packet));
+        if let Some(bytes) = bytes
+            && let Some(frame) = self.make(now, pool, at, &bytes)
+        {
+            self.counts.made += 1;
+            self.put_out(at, frame);
+        }
+    }
+}

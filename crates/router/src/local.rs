@@ -1,0 +1,238 @@
+//! What the router says itself: answers to echo requests, and errors.
+
+use std::net::IpAddr;
+
+use weir_packet::checksum::Change;
+use weir_packet::ethernet::EthernetRepr;
+use weir_packet::icmp::{IcmpViewMut, kind as icmp};
+use weir_packet::icmpv6::{Icmpv6ViewMut, kind as icmpv6};
+use weir_packet::ipv4::{Ipv4View, Ipv4ViewMut};
+use weir_packet::ipv6::{Ipv6View, Ipv6ViewMut};
+use weir_packet::protocol::ethertype;
+use weir_packet::{Frame, FrameMeta, FramePool, MacAddr, Time, frame_flags};
+
+use crate::icmp::{self as error, LINK, ROOM, Refusal, TTL};
+use crate::routes::Hop;
+use crate::{Reason, Router, is_link_local};
+
+/// The datagram of a frame, without what an Ethernet put behind it, and its
+/// ends.
+pub(crate) fn datagram(bytes: &[u8]) -> Option<(&[u8], IpAddr, IpAddr)> {
+    let packet = bytes.get(LINK..)?;
+    match packet.first()? >> 4 {
+        4 => {
+            let view = Ipv4View::new(packet).ok()?;
+            let length = usize::from(view.total_length());
+            let packet = packet
+                .get(..length)
+                .filter(|_| length >= view.header_len())?;
+            Some((packet, view.source().into(), view.destination().into()))
+        }
+        6 => {
+            let view = Ipv6View::new(packet).ok()?;
+            let length = Ipv6View::SIZE + usize::from(view.payload_length());
+            let packet = packet.get(..length)?;
+            Some((packet, view.source().into(), view.destination().into()))
+        }
+        _ => None,
+    }
+}
+
+impl Router {
+    /// Answers an echo request (RFC 792, RFC 4443 section 4.2) in its own frame.
+    pub(crate) fn echo(&mut self, now: Time, pool: &mut FramePool, at: usize, mut frame: Frame) {
+        let memory = pool.memory().clone();
+        let (meta, room) = memory.split_mut(&mut frame);
+        let start = usize::from(meta.start);
+        let packet = room.get_mut(start + LINK..start + meta.len as usize);
+        if packet.and_then(turn_echo).is_none() {
+            self.counts.drop_before(Reason::Malformed);
+            return pool.give(frame);
+        }
+        meta.side = self.ports.get(at).map_or(meta.side, |port| port.side);
+        self.counts.echo += 1;
+        self.send_made(now, pool, at, frame);
+    }
+
+    /// Tells the sender of a packet, as it came in by port `at`, that it goes no
+    /// further.
+    pub(crate) fn refuse(
+        &mut self,
+        now: Time,
+        pool: &mut FramePool,
+        at: usize,
+        frame: &Frame,
+        refusal: Refusal,
+    ) {
+        let memory = pool.memory().clone();
+        let Some((packet, ..)) = datagram(memory.bytes(frame)) else {
+            return;
+        };
+        let Some(to) = error::may_be_told(packet) else {
+            return;
+        };
+        // From the port by which it leaves (RFC 1812 section 4.3.2.4).
+        let leaves = match self.routes.of(to) {
+            _ if is_link_local(to) => at,
+            Hop::Link { port } | Hop::Via { port, .. } => usize::from(port),
+            _ => return,
+        };
+        let own = |port: usize| self.ports.get(port).and_then(|port| port.source_for(to));
+        let Some(from) = own(leaves).or_else(|| own(at)) else {
+            return;
+        };
+        if let Some(frame) = self.error(now, pool, at, refusal, (from, to), packet) {
+            self.send_made(now, pool, at, frame);
+        }
+    }
+
+    /// Tells the sender of a packet that has passed the chain that it goes no
+    /// further than port `at`: from there, through the chain the other way.
+    pub(crate) fn refuse_behind(
+        &mut self,
+        now: Time,
+        pool: &mut FramePool,
+        at: usize,
+        frame: &Frame,
+        refusal: Refusal,
+    ) {
+        let memory = pool.memory().clone();
+        let (meta, bytes) = memory.read(frame);
+        if meta.flags & frame_flags::EMITTED != 0 {
+            return; // nobody sent it
+        }
+        let Some((packet, ..)) = datagram(bytes) else {
+            return;
+        };
+        let Some(to) = error::may_be_told(packet) else {
+            return;
+        };
+        let Some(port) = self.ports.get(at) else {
+            return;
+        };
+        let side = port.side;
+        let Some(from) = port.source_for(to) else {
+            return;
+        };
+        if let Some(frame) = self.error(now, pool, at, refusal, (from, to), packet) {
+            self.counts.errors_through_chain += 1;
+            self.returned[side as usize].push(frame);
+        }
+    }
+
+    /// An error as a frame, if one more may be sent.
+    fn error(
+        &mut self,
+        now: Time,
+        pool: &mut FramePool,
+        at: usize,
+        refusal: Refusal,
+        (from, to): (IpAddr, IpAddr),
+        packet: &[u8],
+    ) -> Option<Frame> {
+        if !self.limit.take(now, refusal) {
+            self.counts.errors_limited += 1;
+            return None;
+        }
+        let mac = self.ports.get(at)?.mac;
+        let mut buffer = [0; ROOM];
+        let length = error::write(&mut buffer, refusal, (from, to), packet)?;
+        let link = EthernetRepr {
+            destination: mac,
+            source: mac,
+            ethertype: if from.is_ipv4() {
+                ethertype::IPV4
+            } else {
+                ethertype::IPV6
+            },
+        };
+        link.emit(&mut buffer).ok()?;
+        let frame = self.make(now, pool, at, buffer.get(..length)?)?;
+        self.counts.errors += 1;
+        Some(frame)
+    }
+
+    /// Sends a packet of the router's own, which has the addresses of IP; `at`
+    /// is the port where a link-local destination is.
+    pub(crate) fn send_made(
+        &mut self,
+        now: Time,
+        pool: &mut FramePool,
+        at: usize,
+        mut frame: Frame,
+    ) {
+        self.counts.made += 1;
+        let memory = pool.memory().clone();
+        memory.meta_mut(&mut frame).flags |= frame_flags::EMITTED;
+        let to = datagram(memory.bytes(&frame)).map(|(_, _, to)| to);
+        let hop = match to {
+            Some(to) if is_link_local(to) => Some((at, to, None)),
+            Some(to) => match self.routes.of(to) {
+                Hop::Link { port } => Some((usize::from(port), to, None)),
+                Hop::Via { port, neighbour } => Some((usize::from(port), to, Some(neighbour))),
+                _ => None,
+            },
+            None => None,
+        };
+        match hop {
+            Some((port, _, Some(slot))) => self.towards(now, pool, frame, port, slot),
+            Some((port, to, None)) => self.reach(now, pool, frame, port, to),
+            None => {
+                self.counts.drop_behind(Reason::NoRoute);
+                pool.give(frame);
+            }
+        }
+    }
+}
+
+/// Makes the answer of an echo request, in place.
+fn turn_echo(packet: &mut [u8]) -> Option<()> {
+    match packet.first()? >> 4 {
+        4 => {
+            let mut view = Ipv4ViewMut::new(packet).ok()?;
+            let (source, destination) = (view.source(), view.destination());
+            view.set_source(destination);
+            view.set_destination(source);
+            view.set_ttl(TTL);
+            view.fill_checksum();
+            let at = view.view().header_len();
+            let mut message = IcmpViewMut::new(packet.get_mut(at..)?).ok()?;
+            let old = u16::from_be_bytes([icmp::ECHO, message.code()]);
+            let new = u16::from_be_bytes([icmp::ECHO_REPLY, message.code()]);
+            let sum = Change::new().word(old, new).apply(message.checksum());
+            message.set_kind(icmp::ECHO_REPLY);
+            message.set_checksum(sum);
+        }
+        _ => {
+            let mut view = Ipv6ViewMut::new(packet).ok()?;
+            let (source, destination) = (view.source(), view.destination());
+            view.set_source(destination);
+            view.set_destination(source);
+            view.set_hop_limit(TTL);
+            let mut message = Icmpv6ViewMut::new(view.rest_mut()).ok()?;
+            let old = u16::from_be_bytes([icmpv6::ECHO, message.code()]);
+            let new = u16::from_be_bytes([icmpv6::ECHO_REPLY, message.code()]);
+            let sum = Change::new().word(old, new).apply(message.checksum());
+            message.set_kind(icmpv6::ECHO_REPLY);
+            message.set_checksum(sum);
+        }
+    }
+    Some(())
+}
+
+/// Writes the hardware addresses of a frame.
+#[inline]
+pub(crate) fn address(bytes: &mut [u8], to: MacAddr, from: MacAddr) {
+    if let Some(link) = bytes.first_chunk_mut::<12>() {
+        link[..6].copy_from_slice(&to.0);
+        link[6..].copy_from_slice(&from.0);
+    }
+}
+
+/// The bytes of a frame, for writing.
+#[inline]
+pub(crate) fn bytes_mut<'a>(meta: &FrameMeta, room: &'a mut [u8]) -> &'a mut [u8] {
+    let start = usize::from(meta.start);
+    room.get_mut(start..start + meta.len as usize)
+        .unwrap_or(&mut [])
+}

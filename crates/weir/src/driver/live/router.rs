@@ -1,0 +1,106 @@
+//! A router around the chains: [`weir_router::Router`] between the ports.
+
+use weir_io::live::LiveClock;
+use weir_packet::{Frame, FramePool, Side, Time};
+use weir_router::{Counts, Neighbour, Router};
+
+use super::layer::{Departures, Layer, LayerReport};
+
+/// What a router did.
+#[derive(Clone, Debug)]
+pub(crate) struct RouterReport {
+    pub(crate) counts: Counts,
+    /// Packets that waited for neighbours when it was asked.
+    pub(crate) waiting: u64,
+    pub(crate) neighbours: Vec<Neighbour>,
+}
+
+/// The layer of a router. Its ports have the numbers of the run's.
+#[derive(Debug)]
+pub(crate) struct Routed {
+    router: Router,
+    ports: usize,
+    clock: LiveClock,
+    /// The time of the last packets, which saves asking for it.
+    now: Time,
+    begun: bool,
+}
+
+impl Routed {
+    pub(crate) fn new(router: Router, ports: usize, clock: LiveClock) -> Routed {
+        Routed {
+            router,
+            ports,
+            clock,
+            now: clock.now(),
+            begun: false,
+        }
+    }
+
+    /// Sends what the router has put out.
+    fn depart(&mut self, pool: &mut FramePool, out: &mut Departures) {
+        for port in 0..self.ports {
+            let Some(queue) = self.router.output(port) else {
+                continue;
+            };
+            for frame in queue.drain(..) {
+                if let Some(frame) = out.push(port, frame) {
+                    pool.give(frame);
+                }
+            }
+        }
+    }
+}
+
+impl Layer for Routed {
+    fn arrived(
+        &mut self,
+        port: usize,
+        pool: &mut FramePool,
+        frames: &mut Vec<Frame>,
+        out: &mut Departures,
+    ) {
+        if let Some(last) = frames.last() {
+            self.now = self.now.max(pool.memory().meta(last).time);
+        }
+        self.router.receive(self.now, port, pool, frames);
+        self.depart(pool, out);
+    }
+
+    fn leaving(&mut self, pool: &mut FramePool, frames: &mut Vec<Frame>, out: &mut Departures) {
+        self.router.send(self.now, pool, frames);
+        self.depart(pool, out);
+    }
+
+    fn own(&mut self, into: &mut Vec<Frame>) {
+        for side in [Side::Inside, Side::Outside] {
+            let returned = self.router.returned(side);
+            if !returned.is_empty() {
+                into.append(returned);
+                return;
+            }
+        }
+    }
+
+    fn tick(&mut self, pool: &mut FramePool, out: &mut Departures) {
+        self.now = self.now.max(self.clock.now());
+        if !self.begun {
+            self.begun = true;
+            self.router.announce(self.now, pool);
+        }
+        self.router.tick(self.now, pool);
+        self.depart(pool, out);
+    }
+
+    fn close(&mut self, pool: &mut FramePool) {
+        self.router.finish(pool);
+    }
+
+    fn report(&self) -> LayerReport {
+        LayerReport::Router(Box::new(RouterReport {
+            counts: self.router.counts().clone(),
+            waiting: u64::from(self.router.waiting()),
+            neighbours: self.router.neighbours().collect(),
+        }))
+    }
+}

@@ -1,0 +1,336 @@
+//! How a run stands in the network: the layer that the chain file asks for, and
+//! what the summary says of it.
+
+use std::fmt::Write as _;
+use std::net::IpAddr;
+
+use serde_json::{Map, Value, json};
+use weir_graph::{ChainFile, Network, RoutedPort, Routing};
+use weir_io::live::{InterfaceFacts, LiveClock, interface_facts, set_promiscuous};
+use weir_io::port::PortSpec;
+use weir_router::{
+    Config, Limits, NeighbourConfig, Owned, PortConfig, Reason, RouteConfig, Router,
+};
+
+use super::ports::{Ports, RunPort};
+use super::summary::More;
+use super::table::thousands;
+use super::wires::Sorted;
+use crate::args::Run;
+use crate::driver::live::{Bump, Layer, LayerReport, Routed, RouterReport, Tap};
+use crate::exit::Failure;
+
+/// Largest datagram, where an interface's MTU is larger: frames hold no more.
+const MOST_MTU: u32 = 9_216;
+
+/// Refuses what the mode has no meaning for, and says where it has no effect:
+/// captures and the generator have no neighbours to ask. So one file serves
+/// for a network and for trying it out.
+pub(super) fn check(args: &Run, file: &ChainFile, ports: &Ports) -> Result<(), Failure> {
+    if !ports.are_live() {
+        if !args.quiet && file.network != Network::default() {
+            eprintln!(
+                "note: `network: {{mode: {}}}` is for interfaces: packets of captures go through the \
+                 chain only",
+                file.network.mode()
+            );
+        }
+        return Ok(());
+    }
+    let written = ports.outputs.iter().filter(|_| !args.out.is_empty());
+    let mut written = written.filter(|port| port.spec != PortSpec::Null);
+    match (&file.network, written.next()) {
+        (Network::Tap, Some(port)) => Err(Failure::usage(format!(
+            "port `{}`: nothing leaves a tap (`network: {{mode: tap}}`): name it with `--in`",
+            port.text
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// The layer between ports and chains, and what to warn of.
+pub(super) fn layer(
+    file: &ChainFile,
+    sorted: &Sorted,
+    seed: u64,
+    clock: LiveClock,
+) -> Result<(Box<dyn Layer>, Vec<String>), Failure> {
+    match &file.network {
+        Network::Bump { .. } => Ok((Box::new(Bump::new(sorted.wires()?)), Vec::new())),
+        Network::Tap => Ok((Box::<Tap>::default(), Vec::new())),
+        Network::Router(routing) => {
+            let mut warnings = Vec::new();
+            let config = config(file, routing, sorted, seed, &mut warnings)?;
+            let router = Router::new(&config).map_err(|error| Failure::chain(error.to_string()))?;
+            let layer = Routed::new(router, config.ports.len(), clock);
+            Ok((Box::new(layer), warnings))
+        }
+    }
+}
+
+/// The router, its ports by the numbers of the run's.
+fn config(
+    file: &ChainFile,
+    routing: &Routing,
+    sorted: &Sorted,
+    seed: u64,
+    warnings: &mut Vec<String>,
+) -> Result<Config, Failure> {
+    if let Some(port) = sorted
+        .others
+        .iter()
+        .find(|port| port.spec != PortSpec::Null)
+    {
+        return Err(Failure::usage(format!(
+            "port `{}`: a router's packets leave by interfaces only",
+            port.text
+        )));
+    }
+    // Where the ports of the file are among the run's.
+    let mut places = Vec::new();
+    for port in &routing.ports {
+        let mut found = sorted.live.iter().zip(0..);
+        let mut found = found.by_ref().filter(|(live, _)| live.name == port.name);
+        match (found.next(), found.next()) {
+            (Some((_, place)), None) => places.push(place),
+            (None, _) => {
+                return Err(Failure::usage(format!(
+                    "the router's port `{0}` has no interface: write `--in {0}=af-packet:NAME`",
+                    port.name
+                )));
+            }
+            (Some(_), Some((second, _))) => {
+                return Err(Failure::usage(format!(
+                    "port `{}`: the router's port `{}` has an interface already",
+                    second.text, port.name
+                )));
+            }
+        }
+    }
+    let mut ports = Vec::new();
+    for (place, live) in sorted.live.iter().enumerate() {
+        let number = places.iter().position(|at| *at == place);
+        let Some(port) = number.and_then(|number| routing.ports.get(number)) else {
+            return Err(Failure::usage(format!(
+                "port `{}`: the router has no addresses for `{}`",
+                live.text, live.name
+            )));
+        };
+        ports.push(port_config(port, live, warnings)?);
+    }
+    let place = |number: usize| places.get(number).copied().unwrap_or_default();
+    let owned = file.chains.iter().flat_map(|chain| &chain.stage.nodes);
+    let owned = owned.flat_map(|node| node.processor.owns());
+    let pinned = routing.routes.len() + routing.neighbours.len();
+    let mut limits = Limits::default();
+    limits.neighbours += pinned as u32;
+    Ok(Config {
+        ports,
+        routes: routing
+            .routes
+            .iter()
+            .map(|route| RouteConfig {
+                to: route.to,
+                via: route.via,
+                port: place(route.port),
+            })
+            .collect(),
+        neighbours: routing
+            .neighbours
+            .iter()
+            .map(|neighbour| NeighbourConfig {
+                port: place(neighbour.port),
+                address: neighbour.address,
+                mac: neighbour.mac,
+            })
+            .collect(),
+        owned: owned
+            .map(|owned| Owned {
+                addresses: owned.addresses,
+                side: owned.side,
+            })
+            .collect(),
+        limits,
+        seed,
+    })
+}
+
+fn port_config(
+    port: &RoutedPort,
+    live: &RunPort,
+    warnings: &mut Vec<String>,
+) -> Result<PortConfig, Failure> {
+    let outside = |error: weir_io::port::PortError| Failure::outside(error.to_string());
+    let name = live.spec.live().map_or("", |live| live.interface());
+    let facts = interface_facts(&live.text, name).map_err(outside)?;
+    if let Some(mac) = port.mac
+        && mac != facts.mac
+    {
+        set_promiscuous(&live.text, name).map_err(outside)?;
+    }
+    let mtu = port.mtu.map_or(facts.mtu.min(MOST_MTU), u32::from);
+    if mtu > facts.mtu {
+        return Err(Failure::usage(format!(
+            "port `{}`: its MTU of {mtu} in the chain file is more than the interface's of {}: \
+             write {} or less, or `ip link set {name} mtu {mtu}`",
+            live.text, facts.mtu, facts.mtu
+        )));
+    }
+    if mtu < 1_280 && port.addresses.iter().any(|a| a.address.is_ipv6()) {
+        return Err(Failure::usage(format!(
+            "port `{}`: the interface's MTU of {mtu} is too small for IPv6: `ip link set {name} mtu \
+             1500`",
+            live.text
+        )));
+    }
+    warnings.extend(clashes(port, live, name, &facts));
+    Ok(PortConfig {
+        side: port.side,
+        mac: port.mac.unwrap_or(facts.mac),
+        mtu: mtu as u16,
+        addresses: port
+            .addresses
+            .iter()
+            .map(|address| (address.address, address.length))
+            .collect(),
+    })
+}
+
+/// Where the kernel answers for the same interface: twice where it has the same
+/// address, and in vain where it has another one.
+fn clashes<'a>(
+    port: &'a RoutedPort,
+    live: &'a RunPort,
+    name: &'a str,
+    facts: &'a InterfaceFacts,
+) -> impl Iterator<Item = String> + 'a {
+    let own = |address: &IpAddr| port.addresses.iter().any(|own| own.address == *address);
+    let both = facts.addresses.iter().filter(move |address| own(address));
+    both.map(move |address| {
+        format!(
+            "{}: the kernel has the address {address} too and answers for it: `ip address flush dev \
+             {name}`",
+            live.text
+        )
+    })
+}
+
+/// What the summary says of a layer; nothing of a bump.
+pub(super) fn summary(report: LayerReport, ports: &Sorted) -> Option<Box<dyn More>> {
+    match report {
+        LayerReport::Bump => None,
+        LayerReport::Tap { kept } => Some(Box::new(Tapped { kept })),
+        LayerReport::Router(report) => Some(Box::new(RouterSummary {
+            report: *report,
+            ports: ports.live.iter().map(|port| port.name.clone()).collect(),
+        })),
+    }
+}
+
+struct Tapped {
+    kept: u64,
+}
+
+impl More for Tapped {
+    fn add_json(&self, value: &mut Value) {
+        value["network"] = json!({"mode": "tap", "kept": self.kept});
+    }
+
+    fn add_text(&self, text: &mut String) {
+        let kept = thousands(self.kept);
+        text.push_str(&format!(
+            "\ntap: {kept} packets passed the chain and did not leave\n"
+        ));
+    }
+}
+
+struct RouterSummary {
+    report: RouterReport,
+    /// Their names.
+    ports: Vec<String>,
+}
+
+impl RouterSummary {
+    /// What was counted, with its name.
+    fn counted(&self) -> [(&'static str, u64); 19] {
+        let c = &self.report.counts;
+        [
+            ("received", c.received),
+            ("to_chain", c.to_chain),
+            ("arp", c.arp),
+            ("discovery", c.discovery),
+            ("echo", c.echo),
+            ("from_chain", c.from_chain),
+            ("made", c.made),
+            ("fragmented", c.fragmented),
+            ("fragments", c.fragments),
+            ("sent", c.sent),
+            ("waiting", self.report.waiting),
+            ("asked", c.asked),
+            ("answered", c.answered),
+            ("errors", c.errors),
+            ("errors_through_chain", c.errors_through_chain),
+            ("errors_limited", c.errors_limited),
+            ("moved", c.moved),
+            ("conflicts", c.conflicts),
+            ("unmade", c.unmade),
+        ]
+    }
+
+    fn name(&self, port: usize) -> &str {
+        self.ports.get(port).map_or("", String::as_str)
+    }
+}
+
+impl More for RouterSummary {
+    fn add_json(&self, value: &mut Value) {
+        let counts = &self.report.counts;
+        let mut router = Map::new();
+        router.insert("mode".to_owned(), json!("router"));
+        for (name, count) in self.counted() {
+            router.insert(name.to_owned(), json!(count));
+        }
+        let drops = |of: &dyn Fn(Reason) -> u64| -> Map<String, Value> {
+            let counted = Reason::ALL
+                .into_iter()
+                .map(|reason| (reason.name(), of(reason)));
+            counted
+                .filter(|(_, count)| *count > 0)
+                .map(|(name, count)| (name.to_owned(), json!(count)))
+                .collect()
+        };
+        let before = drops(&|reason| counts.dropped_before(reason));
+        let behind = drops(&|reason| counts.dropped_behind(reason));
+        router.insert("dropped_before_chain".to_owned(), before.into());
+        router.insert("dropped_behind_chain".to_owned(), behind.into());
+        let neighbours = self.report.neighbours.iter().map(|neighbour| {
+            json!({
+                "port": self.name(neighbour.port),
+                "address": neighbour.address,
+                "mac": neighbour.mac.map(|mac| mac.to_string()),
+                "state": neighbour.state.name(),
+            })
+        });
+        router.insert("neighbours".to_owned(), neighbours.collect());
+        router.insert(
+            "balances".to_owned(),
+            json!(counts.balance(self.report.waiting)),
+        );
+        value["network"] = router.into();
+    }
+
+    fn add_text(&self, text: &mut String) {
+        text.push_str("\nrouter\n");
+        for (name, count) in self.counted().into_iter().filter(|(_, count)| *count > 0) {
+            let _ = writeln!(text, "  {name:20}  {:>12}", thousands(count));
+        }
+        for (reason, count) in self.report.counts.drops() {
+            let _ = writeln!(text, "  drop {reason:15}  {:>12}", thousands(count));
+        }
+        for neighbour in &self.report.neighbours {
+            let mac = neighbour.mac.map_or("-".to_owned(), |mac| mac.to_string());
+            let (port, state) = (self.name(neighbour.port), neighbour.state.name());
+            let _ = writeln!(text, "  {port} {} is {mac} {state}", neighbour.address);
+        }
+    }
+}
