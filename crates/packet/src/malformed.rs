@@ -2,14 +2,14 @@
 
 /// Writes the enum, its list and its names from one table, so that they cannot differ.
 macro_rules! reasons {
-    ($($(#[$doc:meta])+ $variant:ident = $reason:literal,)+) => {
+    ($($(#[doc = $doc:literal])+ $variant:ident = $reason:literal,)+) => {
         /// Why a packet could not be read.
         ///
         /// `as usize` gives an index below [`Malformed::COUNT`], for arrays of counters.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
         #[repr(u8)]
         pub enum Malformed {
-            $($(#[$doc])+ $variant,)+
+            $($(#[doc = $doc])+ $variant,)+
         }
 
         impl Malformed {
@@ -18,6 +18,13 @@ macro_rules! reasons {
 
             /// Every reason, in the order of their indices.
             pub const ALL: [Malformed; [$($reason),+].len()] = [$(Malformed::$variant),+];
+
+            /// What is wrong, in a sentence.
+            pub fn meaning(self) -> &'static str {
+                match self {
+                    $(Malformed::$variant => concat!($($doc),+).trim_start(),)+
+                }
+            }
 
             /// The name under which packets with this fault are counted, in snake case.
             pub const fn reason(self) -> &'static str {

@@ -28,7 +28,8 @@ pub(crate) enum EngineDrop {
     Misplaced,
 }
 
-const ENGINE: [&str; 9] = [
+/// The engine's own reasons for dropping a packet, malformed ones apart.
+pub const ENGINE: [&str; 9] = [
     "flow_table_full",
     "scope_table_full",
     "fragments_full",

@@ -31,6 +31,7 @@ mod steer;
 
 pub use audit::Lie;
 pub use classifier::Classifier;
+pub use drops::ENGINE as DROP_REASONS;
 pub use open_flows::{FlowName, OpenFlow, Remembered};
 pub use report::{FlowReport, FunctionReport, Report};
 pub use runtime::{Runtime, RuntimeConfig, StageError};

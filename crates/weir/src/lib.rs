@@ -52,6 +52,9 @@ pub fn main_with(more: &[Kind]) -> ExitCode {
     let outcome = match args.command {
         Command::Run(run) => run::run(&run, &kinds),
         Command::Stats(stats) => ask::stats(&stats),
+        Command::Top(top) => ask::top(&top),
+        Command::Flows(flows) => ask::flows(&flows),
+        Command::Drops(drops) => ask::drops(&drops),
         Command::List(list) => ask::list(list.output),
         Command::Plan(plan) => plan::show(&plan, &kinds),
         Command::Check(check) => check::check(&check, &kinds),

@@ -1,8 +1,11 @@
 //! Commands that ask an instance that runs, over its control socket.
 
+mod drops;
+mod flows;
 mod list;
 mod rates;
 mod stats;
+mod top;
 
 use std::future::Future;
 use std::path::{Path, PathBuf};
@@ -17,8 +20,11 @@ use weir_api::v1::instance_client::InstanceClient;
 use crate::control;
 use crate::exit::Failure;
 
+pub(crate) use drops::drops;
+pub(crate) use flows::flows;
 pub(crate) use list::list;
 pub(crate) use stats::stats;
+pub(crate) use top::top;
 
 /// How long an instance may take to answer at all.
 const CONNECT: Duration = Duration::from_secs(5);

@@ -21,6 +21,10 @@ const PROMPT: Duration = Duration::from_secs(5);
 /// How long for a walk over all flows.
 const WALK: Duration = Duration::from_secs(30);
 
+/// What is said where no thread that can be asked runs a chain.
+const CANT_BE_ASKED: &str = "the threads that run the chains of this instance can't be asked: it runs behind a switch or \
+     in stages; `--plan rtc`, with or without --workers, can be";
+
 /// A chain as it was written.
 #[derive(Debug)]
 struct Written {
@@ -98,7 +102,10 @@ impl Asked {
 
     /// What has been counted so far.
     pub(super) async fn counts(&self) -> Result<Counts, Status> {
-        let threads = self.all(PROMPT, Question::Counts).await?;
+        let threads: Vec<ThreadCounts> = self.all(PROMPT, Question::Counts).await?;
+        if threads.iter().all(|thread| thread.reports.is_empty()) {
+            return Err(Status::unimplemented(CANT_BE_ASKED));
+        }
         let elapsed = self.start.elapsed();
         let chains = self.chains.iter().enumerate();
         let reports = chains.map(|(number, written)| {
@@ -138,9 +145,13 @@ impl Asked {
             all.matched += found.matched;
             all.active += found.active;
             all.whole &= found.whole;
+            all.here |= found.here;
             let flows = found.flows.into_iter();
             all.flows
                 .extend(flows.map(|flow| FlowSeen { thread, ..flow }));
+        }
+        if !all.here {
+            return Err(Status::unimplemented(CANT_BE_ASKED));
         }
         in_order(&mut all.flows, wanted.sort, wanted.reverse);
         all.flows.truncate(wanted.limit);
@@ -167,7 +178,11 @@ impl Asked {
     pub(super) async fn end(&self, filter: Arc<Filter>) -> Result<u64, Status> {
         let _turn = self.turn().await?;
         let ended = self.all(WALK, |reply| Question::End(filter.clone(), reply));
-        Ok(ended.await?.iter().sum())
+        let ended: Vec<u64> = ended.await?.into_iter().flatten().collect();
+        match ended.as_slice() {
+            [] => Err(Status::unimplemented(CANT_BE_ASKED)),
+            ended => Ok(ended.iter().sum()),
+        }
     }
 
     async fn turn(&self) -> Result<tokio::sync::SemaphorePermit<'_>, Status> {

@@ -10,8 +10,8 @@ use weir_runtime::{FunctionReport, Report};
 
 use crate::driver::inbox::{FlowSeen, StatesSeen, ThreadCounts};
 
-use super::About;
 use super::asked::{Asked, Counts};
+use super::{About, reasons};
 
 pub(super) fn info(name: String, about: &About<'_>) -> v1::GetInfoResponse {
     let chains = about.file.chains.iter().map(|chain| v1::ChainInfo {
@@ -134,6 +134,64 @@ fn thread(counts: &ThreadCounts) -> v1::ThreadStats {
         frames: counts.frames,
         frames_free: counts.frames_free,
     }
+}
+
+/// All reasons for which a packet may be dropped here, with what was counted.
+pub(super) fn drop_reasons(asked: &Asked, counts: &Counts) -> Vec<v1::DropReason> {
+    let mut all: Vec<v1::DropReason> = Vec::new();
+    let mut add = |chain: &str, name: String, meaning: String, packets: u64| {
+        let known = |r: &&mut v1::DropReason| r.name == name && r.chain == chain;
+        match all.iter_mut().find(known) {
+            Some(reason) => reason.packets += packets,
+            None => all.push(v1::DropReason {
+                chain: chain.to_owned(),
+                name,
+                meaning,
+                packets,
+            }),
+        }
+    };
+    for (name, meaning) in reasons::own() {
+        add("", name, meaning.to_owned(), 0);
+    }
+    for chain in &asked.info.chains {
+        for function in &chain.functions {
+            for (reason, meaning) in reasons::of_function(&function.kind) {
+                let name = format!("{}.{reason}", function.name);
+                add(&chain.name, name, meaning.to_owned(), 0);
+            }
+        }
+    }
+    let ports = counts
+        .threads
+        .iter()
+        .flat_map(|t| t.inputs.iter().chain(&t.outputs));
+    for (name, packets) in ports.flat_map(|port| &port.drops) {
+        add(
+            "",
+            (*name).to_owned(),
+            reasons::UNKNOWN.to_owned(),
+            *packets,
+        );
+    }
+    let refused = counts.threads.iter().map(|thread| thread.refused).sum();
+    add("", "no_chain".to_owned(), String::new(), refused);
+    for report in &counts.reports {
+        for (name, packets) in &report.drops {
+            let of = report.functions.iter().find_map(|function| {
+                let rest = name.strip_prefix(&function.name)?;
+                Some((function, rest.strip_prefix('.')?))
+            });
+            match of {
+                Some((function, reason)) => {
+                    let meaning = reasons::meaning_in(function.nf, reason);
+                    add(&report.chain, name.clone(), meaning, *packets);
+                }
+                None => add("", name.clone(), reasons::UNKNOWN.to_owned(), *packets),
+            }
+        }
+    }
+    all
 }
 
 fn endpoint((address, port): (IpAddr, u16)) -> v1::Endpoint {

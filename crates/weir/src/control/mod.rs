@@ -3,10 +3,14 @@
 
 mod asked;
 mod convert;
+mod http;
+mod metrics;
 mod peers;
+mod reasons;
 mod server;
 mod socket;
 
+use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -29,6 +33,8 @@ pub(crate) struct Wanted {
     pub(crate) path: Option<PathBuf>,
     /// `--name`.
     pub(crate) name: Option<String>,
+    /// `--metrics`: where Prometheus asks.
+    pub(crate) metrics: Option<SocketAddr>,
 }
 
 /// What an instance says of itself, beside its counts.
@@ -45,7 +51,8 @@ pub(crate) struct About<'a> {
 /// The control socket of this process; closed and gone when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Control {
-    path: PathBuf,
+    path: Option<PathBuf>,
+    metrics: Option<SocketAddr>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -58,6 +65,11 @@ impl Wanted {
             Some(path) => path.as_os_str() != "none",
             None => live || self.name.is_some(),
         }
+    }
+
+    /// Whether the socket itself was asked for.
+    fn is_asked_for(&self) -> bool {
+        self.path.is_some() || self.name.is_some()
     }
 
     /// Opens the socket where one is wanted, and answers on it until the
@@ -73,40 +85,66 @@ impl Wanted {
         about: About<'_>,
         posts: Vec<Post>,
     ) -> Result<Option<Control>, Failure> {
-        let live = about.mode == "live";
-        if !self.is_wanted(live) {
+        let socket = match self.is_wanted(about.mode == "live") {
+            false => None,
+            true => match self.socket(&about) {
+                Ok(socket) => Some(socket),
+                Err(message) if self.is_asked_for() => return Err(Failure::outside(message)),
+                Err(message) => {
+                    eprintln!("warning: no control socket: {message}");
+                    None
+                }
+            },
+        };
+        let metrics = match self.metrics {
+            None => None,
+            Some(address) => Some(TcpListener::bind(address).map_err(|error| {
+                Failure::outside(format!(
+                    "can't answer for metrics on {address}: {error}; give another address with \
+                     --metrics"
+                ))
+            })?),
+        };
+        if socket.is_none() && metrics.is_none() {
             return Ok(None);
         }
-        match self.start(about, posts) {
-            Ok(control) => Ok(Some(control)),
-            Err(message) if self.path.is_some() || self.name.is_some() => {
-                Err(Failure::outside(message))
-            }
-            Err(message) => {
-                eprintln!("warning: no control socket: {message}");
-                Ok(None)
-            }
+        let started = self.start(socket, metrics, about, posts);
+        started.map(Some).map_err(Failure::outside)
+    }
+
+    fn socket(&self, about: &About<'_>) -> Result<Socket, String> {
+        let stem = about.chain.file_stem().unwrap_or_default();
+        match (&self.path, &self.name) {
+            (Some(path), _) => Socket::at(path),
+            (None, Some(name)) => Socket::named(name),
+            (None, None) => Socket::for_chain(&stem.to_string_lossy()),
         }
     }
 
-    fn start(&self, about: About<'_>, posts: Vec<Post>) -> Result<Control, String> {
+    fn start(
+        &self,
+        socket: Option<Socket>,
+        metrics: Option<TcpListener>,
+        about: About<'_>,
+        posts: Vec<Post>,
+    ) -> Result<Control, String> {
         let stem = about.chain.file_stem().unwrap_or_default();
-        let socket = match (&self.path, &self.name) {
-            (Some(path), _) => Socket::at(path)?,
-            (None, Some(name)) => Socket::named(name)?,
-            (None, None) => Socket::for_chain(&stem.to_string_lossy())?,
-        };
-        let name = match &self.name {
-            Some(name) => name.clone(),
-            None => socket.name(),
+        let name = match (&self.name, &socket) {
+            (Some(name), _) => name.clone(),
+            (None, Some(socket)) => socket.name(),
+            (None, None) => stem.to_string_lossy().into_owned(),
         };
         let info = convert::info(name, &about);
         let asked = Arc::new(Asked::new(info, about, posts));
-        let path = socket.path().to_owned();
+        let path = socket.as_ref().map(|socket| socket.path().to_owned());
+        let address = metrics
+            .as_ref()
+            .and_then(|listener| listener.local_addr().ok());
         let (stop, stopped) = oneshot::channel();
-        let thread = server::start(socket, asked, stopped)?;
+        let thread = server::start(socket, metrics, asked, stopped)?;
         Ok(Control {
             path,
+            metrics: address,
             stop: Some(stop),
             thread: Some(thread),
         })
@@ -115,8 +153,13 @@ impl Wanted {
 
 impl Control {
     /// Where it listens.
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
+    pub(crate) fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+
+    /// Where Prometheus asks.
+    pub(crate) fn metrics(&self) -> Option<SocketAddr> {
+        self.metrics
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use tokio::net::UnixListener;
+use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Server;
@@ -17,7 +17,7 @@ use crate::driver::inbox::{FlowSort, FlowsQuestion};
 
 use super::asked::Asked;
 use super::socket::Socket;
-use super::{convert, peers};
+use super::{convert, http, peers};
 
 /// Longest request.
 const MOST_BYTES: usize = 64 << 10;
@@ -31,9 +31,10 @@ struct Service {
     asked: Arc<Asked>,
 }
 
-/// Answers on the socket until `stopped`.
+/// Answers on the socket, and those who ask for metrics, until `stopped`.
 pub(super) fn start(
-    mut socket: Socket,
+    mut socket: Option<Socket>,
+    metrics: Option<std::net::TcpListener>,
     asked: Arc<Asked>,
     stopped: oneshot::Receiver<()>,
 ) -> Result<JoinHandle<()>, String> {
@@ -42,12 +43,26 @@ pub(super) fn start(
         .enable_all()
         .build()
         .map_err(failed)?;
-    let listener = {
-        let _inside = runtime.enter();
-        let listener = socket.listener().ok_or("the control socket is not open")?;
-        UnixListener::from_std(listener).map_err(failed)?
+    let inside = runtime.enter();
+    let listener = socket.as_mut().and_then(Socket::listener);
+    let listener = listener.map(UnixListener::from_std).transpose();
+    let listener = listener.map_err(failed)?;
+    let metrics = match metrics {
+        None => None,
+        Some(listener) => {
+            listener.set_nonblocking(true).map_err(failed)?;
+            Some(TcpListener::from_std(listener).map_err(failed)?)
+        }
     };
+    drop(inside);
     let serve = async move {
+        if let Some(metrics) = metrics {
+            tokio::spawn(http::serve(metrics, asked.clone()));
+        }
+        let Some(listener) = listener else {
+            let _ = stopped.await;
+            return;
+        };
         let service = InstanceServer::new(Service { asked }).max_decoding_message_size(MOST_BYTES);
         let served = Server::builder()
             .concurrency_limit_per_connection(CALLS)
@@ -217,5 +232,14 @@ impl Instance for Service {
         }
         let ended = self.asked.end(filter(&text)?).await?;
         Ok(Response::new(v1::EndFlowsResponse { ended }))
+    }
+
+    async fn list_drop_reasons(
+        &self,
+        _: Request<v1::ListDropReasonsRequest>,
+    ) -> Result<Response<v1::ListDropReasonsResponse>, Status> {
+        let counts = self.asked.counts().await?;
+        let reasons = convert::drop_reasons(&self.asked, &counts);
+        Ok(Response::new(v1::ListDropReasonsResponse { reasons }))
     }
 }

@@ -4,16 +4,18 @@ use std::time::{Duration, Instant};
 
 use weir_graph::ChainFile;
 use weir_io::port::{InputPort, Received};
-use weir_packet::Frame;
+use weir_packet::{Frame, Time};
 
 use crate::args::Run;
+use crate::control::{self, Control};
+use crate::driver::inbox::{Chains, Inbox, Post, Shows, ThreadCounts};
 use crate::driver::{ClusterError, Crew};
 use crate::exit::Failure;
 
 use super::input::Input;
 use super::ports::{Outputs, Ports};
 use super::summary::Ended;
-use super::{BATCH, progress, show};
+use super::{BATCH, LOOK, progress, show};
 use crate::driver::{Dispatcher, EventFile};
 
 /// All that packets pass through on the calling thread.
@@ -23,6 +25,34 @@ pub(super) struct Line<C> {
     outputs: Outputs,
     dispatcher: Dispatcher,
     events: Option<EventFile>,
+    /// Away while it is answered.
+    inbox: Option<Inbox>,
+    control: Option<Control>,
+}
+
+impl<C: Crew> Shows for Line<C> {
+    fn counts(&mut self) -> ThreadCounts {
+        let pool = self.crew.pool();
+        ThreadCounts {
+            name: "ports".to_owned(),
+            frames: (pool.available() + pool.outstanding()) as u64,
+            frames_free: pool.available() as u64,
+            inputs: self.input.ports().map(InputPort::counters).collect(),
+            outputs: self.outputs.counters(),
+            refused: self.dispatcher.refused,
+            ..ThreadCounts::default()
+        }
+    }
+
+    fn chains(&mut self) -> Option<Chains<'_>> {
+        None
+    }
+
+    fn take_events(&mut self) {}
+
+    fn now(&self) -> Option<Time> {
+        None
+    }
 }
 
 pub(super) fn failure(error: ClusterError) -> Failure {
@@ -46,7 +76,25 @@ impl<C: Crew> Line<C> {
             outputs: ports.open_outputs()?,
             dispatcher: Dispatcher::new(file),
             events,
+            inbox: None,
+            control: None,
         })
+    }
+
+    /// Opens the control socket where one is wanted; `posts` are the crew's.
+    pub(super) fn be_asked(
+        &mut self,
+        args: &Run,
+        file: &ChainFile,
+        ports: &Ports,
+        mode: &str,
+        mut posts: Vec<Post>,
+    ) -> Result<(), Failure> {
+        let (post, inbox) = control::inbox(false)?;
+        posts.push(post);
+        self.inbox = Some(inbox);
+        self.control = super::control(args, file, mode, ports, posts)?;
+        Ok(())
     }
 
     /// Moves packets until the inputs have ended, all of them are out and all
@@ -57,6 +105,7 @@ impl<C: Crew> Line<C> {
         let start = Instant::now();
         let ended = self.pump(&progress)?;
         let elapsed = start.elapsed();
+        self.control = None;
         progress.finish_and_clear();
         Ok((self.ended(elapsed), ended))
     }
@@ -79,10 +128,18 @@ impl<C: Crew> Line<C> {
         let mut out = Vec::with_capacity(16 * BATCH);
         let mut lines = Vec::new();
         let mut batches = 0u64;
+        let mut rounds = 0u64;
         let mut ended: Option<Result<(), Failure>> = None;
         loop {
             let mut read = 0;
             self.input.look();
+            rounds += 1;
+            if rounds.is_multiple_of(LOOK)
+                && let Some(mut inbox) = self.inbox.take()
+            {
+                inbox.answer(self);
+                self.inbox = Some(inbox);
+            }
             if ended.is_none() {
                 let room = self.crew.room().min(BATCH);
                 if room > 0 {

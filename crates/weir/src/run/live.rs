@@ -78,7 +78,8 @@ pub(super) fn run(
         }
         let settings = workers::settings(args, workers, config, memory);
         let crew = Workers::start(stages, &settings).map_err(failure)?;
-        let ran = drive(args, file, sorted, signals, config.seed, crew, Vec::new())?;
+        let posts = crew.posts();
+        let ran = drive(args, file, sorted, signals, config.seed, crew, posts)?;
         return ran.end(args, config, |crew, of_run| {
             workers::sum_up(crew, of_run);
             Ok(Vec::new())

@@ -28,6 +28,7 @@ use weir_runtime::{Lie, Runtime, RuntimeConfig};
 
 use crate::args::{Format, Run};
 use crate::control::Control;
+use crate::driver::inbox::{Chains, Inbox, Shows, StageReport, ThreadCounts};
 use crate::exit::{Exit, Failure};
 use crate::{Outcome, chains, control, driver, output, seed};
 
@@ -40,6 +41,8 @@ pub(crate) use table::thousands;
 
 /// Packets taken from the inputs at a time.
 const BATCH: usize = 64;
+/// Batches after which questions are looked for.
+const LOOK: u64 = 64;
 /// Bytes of events that a chain keeps until they are written, once per batch.
 const EVENT_BYTES: usize = 4 << 20;
 
@@ -54,6 +57,7 @@ pub(crate) fn run(args: &Run, kinds: &[Kind]) -> Outcome {
     };
     let ports = Ports::parse(&args.input, &args.out, &file, also)?;
     live::check(args, &ports)?;
+    check_asked(args)?;
     network::check(args, &file, &ports)?;
     if guard::wanted(args, &file, &ports) {
         return guard::run(args, &ports);
@@ -78,6 +82,7 @@ pub(crate) fn run(args: &Run, kinds: &[Kind]) -> Outcome {
         if ports.are_live() {
             return live::pipeline(args, &file, plans, &ports, config);
         }
+        refuse_asked(args, "a plan of several stages", "`--plan rtc`")?;
         return pipeline::run(args, &file, plans, &ports, config);
     };
     if ports.are_live() {
@@ -113,11 +118,17 @@ pub(crate) fn run(args: &Run, kinds: &[Kind]) -> Outcome {
         dispatcher: Dispatcher::new(&file),
         runtimes,
         events,
+        inbox: None,
+        told: Vec::new(),
     };
+    let (post, inbox) = control::inbox(false)?;
+    engine.inbox = Some(inbox);
+    let control = control(args, &file, "files", &ports, vec![post])?;
     let progress = progress(args);
     let start = Instant::now();
     let ended = engine.drive(&progress);
     let elapsed = start.elapsed();
+    drop(control);
     progress.finish_and_clear();
     let counters = engine.input.ports().map(weir_io::port::InputPort::counters);
     let mut reports: Vec<_> = engine.runtimes.iter().map(Runtime::report).collect();
@@ -148,6 +159,32 @@ pub(crate) fn run(args: &Run, kinds: &[Kind]) -> Outcome {
     Ok(Exit::Done)
 }
 
+/// Refuses what can't be had where threads can't be asked: `--runtimes` has them
+/// behind a switch.
+fn check_asked(args: &Run) -> Result<(), Failure> {
+    match args.runtimes {
+        Some(_) => refuse_asked(args, "--runtimes", "--workers"),
+        None => Ok(()),
+    }
+}
+
+/// The same for one way of running, with what can be had instead.
+fn refuse_asked(args: &Run, way: &str, instead: &str) -> Result<(), Failure> {
+    let asked = [
+        (args.control.is_some(), "--control"),
+        (args.name.is_some(), "--name"),
+        (args.metrics.is_some(), "--metrics"),
+    ];
+    let asked = asked.iter().find(|(given, _)| *given);
+    match asked {
+        Some((_, option)) => Err(Failure::usage(format!(
+            "{option} can't be used with {way} yet, whose threads can't be asked: leave it out, \
+             or use {instead}"
+        ))),
+        None => Ok(()),
+    }
+}
+
 /// Opens the control socket where one is wanted, and says where it is.
 fn control(
     args: &Run,
@@ -159,6 +196,7 @@ fn control(
     let wanted = control::Wanted {
         path: args.control.clone(),
         name: args.name.clone(),
+        metrics: args.metrics,
     };
     let of = |ports: &[ports::RunPort]| ports.iter().map(ports::RunPort::info).collect();
     let about = control::About {
@@ -169,10 +207,13 @@ fn control(
         outputs: of(&ports.outputs),
     };
     let control = wanted.open(about, posts)?;
-    if let Some(control) = &control
-        && !args.quiet
-    {
-        eprintln!("control socket: {}", control.path().display());
+    if let Some(control) = control.as_ref().filter(|_| !args.quiet) {
+        if let Some(path) = control.path() {
+            eprintln!("control socket: {}", path.display());
+        }
+        if let Some(address) = control.metrics() {
+            eprintln!("metrics: http://{address}/metrics");
+        }
     }
     Ok(control)
 }
@@ -203,6 +244,47 @@ struct Engine {
     dispatcher: Dispatcher,
     runtimes: Vec<Runtime>,
     events: Option<EventFile>,
+    /// Away while it is answered.
+    inbox: Option<Inbox>,
+    /// For later stages, which there are none of.
+    told: Vec<weir_packet::Frame>,
+}
+
+impl Shows for Engine {
+    fn counts(&mut self) -> ThreadCounts {
+        let inputs = self.input.ports();
+        ThreadCounts {
+            name: "chains".to_owned(),
+            reports: StageReport::alone(&self.runtimes),
+            inputs: inputs.map(weir_io::port::InputPort::counters).collect(),
+            outputs: self.outputs.counters(),
+            refused: self.dispatcher.refused,
+            frames: (self.pool.available() + self.pool.outstanding()) as u64,
+            frames_free: self.pool.available() as u64,
+            ..ThreadCounts::default()
+        }
+    }
+
+    fn chains(&mut self) -> Option<Chains<'_>> {
+        Some(Chains {
+            runtimes: &mut self.runtimes,
+            pool: &mut self.pool,
+            output: &mut self.told,
+        })
+    }
+
+    fn take_events(&mut self) {
+        // What can't be written now fails with the next batch's.
+        if let Some(events) = &mut self.events {
+            for runtime in &mut self.runtimes {
+                let _ = events.write(runtime.events());
+            }
+        }
+    }
+
+    fn now(&self) -> Option<weir_packet::Time> {
+        None
+    }
 }
 
 impl Engine {
@@ -219,6 +301,9 @@ impl Engine {
                 .map(|error| Failure::outside(error.to_string()));
             self.pass(&mut input, &mut output)?;
             batches += 1;
+            if batches.is_multiple_of(LOOK) || self.inbox.as_ref().is_some_and(Inbox::is_busy) {
+                self.answer();
+            }
             if batches.is_multiple_of(1_024) {
                 show(progress, &self.input);
             }
@@ -239,6 +324,14 @@ impl Engine {
             events.finish()?;
         }
         ended.map_or(Ok(()), Err)
+    }
+
+    /// Answers what is asked, or a part of it.
+    fn answer(&mut self) {
+        if let Some(mut inbox) = self.inbox.take() {
+            inbox.answer(self);
+            self.inbox = Some(inbox);
+        }
     }
 
     /// Takes a batch through its chains and out.

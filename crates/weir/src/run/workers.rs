@@ -36,7 +36,9 @@ pub(super) fn run(
     let input = Input::open(ports)?;
     let settings = settings(args, workers, config, ports.memory());
     let crew = Workers::start(stages, &settings).map_err(failure)?;
+    let posts = crew.posts();
     let mut line = Line::open(crew, input, args, file, ports)?;
+    line.be_asked(args, file, ports, "workers", posts)?;
     let (mut of_run, ended) = line.drive(args)?;
     sum_up(line.crew, &mut of_run);
     print(args, ports, Summary::of(of_run, ports, config.seed))?;

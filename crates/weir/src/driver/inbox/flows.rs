@@ -74,6 +74,8 @@ pub(crate) struct FlowsFound {
     pub(crate) active: u64,
     /// All flows were looked at.
     pub(crate) whole: bool,
+    /// The thread runs chains.
+    pub(crate) here: bool,
 }
 
 /// Puts the flows that are to be shown first.
@@ -107,8 +109,8 @@ enum Task {
     },
     End {
         filter: Arc<Filter>,
-        ended: u64,
-        reply: Option<Reply<u64>>,
+        ended: Option<u64>,
+        reply: Option<Reply<Option<u64>>>,
     },
 }
 
@@ -129,10 +131,10 @@ impl Walk {
         })
     }
 
-    pub(super) fn end(filter: Arc<Filter>, reply: Reply<u64>) -> Walk {
+    pub(super) fn end(filter: Arc<Filter>, reply: Reply<Option<u64>>) -> Walk {
         Walk::new(Task::End {
             filter,
-            ended: 0,
+            ended: None,
             reply: Some(reply),
         })
     }
@@ -163,6 +165,7 @@ impl Walk {
                 .min(self.record.saturating_add(SLICE));
             match &mut self.task {
                 Task::List { wanted, found, .. } => {
+                    found.here = true;
                     let mut whole = true;
                     for record in self.record..last {
                         if !look(runtime, self.chain, record, now, wanted, found) {
@@ -190,7 +193,9 @@ impl Walk {
                             here += 1;
                         }
                     }
-                    *ended += here as u64;
+                    if runtime.can_end_flows() {
+                        *ended = Some(ended.unwrap_or(0) + here as u64);
+                    }
                 }
             }
             if more && self.record >= runtime.flow_records() {

@@ -42,8 +42,9 @@ pub(crate) enum Question {
     Flows(FlowsQuestion, Reply<FlowsFound>),
     /// One flow with its states.
     Flow(FlowQuestion, Reply<Option<Box<StatesSeen>>>),
-    /// To end the flows that match: how many were.
-    End(Arc<Filter>, Reply<u64>),
+    /// To end the flows that match: how many were; `None` where the thread runs
+    /// no chain whose flows can be ended.
+    End(Arc<Filter>, Reply<Option<u64>>),
 }
 
 /// The report of one stage of a chain by one thread. Those of the same stage

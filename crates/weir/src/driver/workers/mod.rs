@@ -22,6 +22,7 @@ use weir_runtime::{Obstacle, Report, RuntimeConfig, Steering};
 use super::cluster::ClusterError;
 use super::crew::{Crew, EventBox, cause_of};
 use super::finish::merge;
+use super::inbox::{Inbox, Post};
 use super::rest::{Bells, Sleeper, WAKEFUL};
 
 use super::ring::{Lane, drain, lane};
@@ -115,6 +116,7 @@ pub struct Workers {
     rest: Sleeper,
     /// Packets were put into rings since the workers were last woken.
     gave: bool,
+    posts: Vec<Post>,
 }
 
 impl std::fmt::Debug for Workers {
@@ -184,6 +186,7 @@ impl Workers {
             packet_time: Time::ZERO,
             rest: Sleeper::new(&bells, 0, policy),
             gave: false,
+            posts: Vec::new(),
         };
         for number in 0..workers {
             let rest = Sleeper::new(&bells, number as usize + 1, policy);
@@ -213,6 +216,9 @@ impl Workers {
         let (output, from) = lane(FRAMES);
         let (spares, their_spares) = spare_rings();
         let signals = Arc::new(WorkerSignals::default());
+        let (post, inbox) = Inbox::new(false)
+            .map_err(|error| ClusterError(format!("can't make an inbox: {error}")))?;
+        self.posts.push(post);
         let plan = WorkerPlan {
             number,
             stages: stages.to_vec(),
@@ -225,6 +231,7 @@ impl Workers {
                 spares: their_spares,
                 signals: Arc::clone(&signals),
                 events: self.events.clone(),
+                inbox,
             },
             pool: self.pool.share(SHARE, LARGE_SHARE),
         };
@@ -241,6 +248,11 @@ impl Workers {
             batch: Vec::with_capacity(BURST),
         });
         Ok(())
+    }
+
+    /// Where the workers are asked, in their order.
+    pub(crate) fn posts(&self) -> Vec<Post> {
+        self.posts.clone()
     }
 
     fn look_after_all(&mut self) -> Result<(), ClusterError> {

@@ -10,6 +10,7 @@ use weir_packet::{Frame, FramePool, Time};
 use weir_runtime::{Report, Runtime, RuntimeConfig};
 
 use super::super::crew::EventBox;
+use super::super::inbox::{Chains, Inbox, Shows, StageReport, ThreadCounts};
 use super::super::rest::Sleeper;
 use super::super::ring::{Lane, drain};
 use super::super::spares::{self, TheirSpares};
@@ -19,6 +20,8 @@ const BURST: usize = 256;
 /// Frames of its pool that a worker may need for one packet, mostly: what
 /// functions emit.
 const PER_PACKET: usize = 2;
+/// Rounds after which questions are looked for.
+const LOOK: u32 = 64;
 
 /// What a worker and the ports' thread tell one another without a message.
 #[derive(Debug, Default)]
@@ -50,6 +53,7 @@ pub(super) struct WorkerEnds {
     pub(super) spares: TheirSpares,
     pub(super) signals: Arc<WorkerSignals>,
     pub(super) events: EventBox,
+    pub(super) inbox: Inbox,
 }
 
 /// What a worker's thread is made of.
@@ -72,6 +76,43 @@ pub(super) struct WorkerEnd {
     pub(super) packets: u64,
     pub(super) busy: Duration,
     pub(super) pool: FramePool,
+}
+
+/// A worker as it shows itself.
+struct Shown<'a> {
+    number: u32,
+    runtimes: &'a mut Vec<Runtime>,
+    pool: &'a mut FramePool,
+    output: &'a mut Vec<Frame>,
+    events: &'a EventBox,
+}
+
+impl Shows for Shown<'_> {
+    fn counts(&mut self) -> ThreadCounts {
+        ThreadCounts {
+            name: format!("worker {}", self.number + 1),
+            reports: StageReport::alone(self.runtimes),
+            ..ThreadCounts::default()
+        }
+    }
+
+    fn chains(&mut self) -> Option<Chains<'_>> {
+        Some(Chains {
+            runtimes: self.runtimes,
+            pool: self.pool,
+            output: self.output,
+        })
+    }
+
+    fn take_events(&mut self) {
+        for runtime in self.runtimes.iter_mut() {
+            self.events.put(runtime.events());
+        }
+    }
+
+    fn now(&self) -> Option<Time> {
+        None
+    }
 }
 
 /// Runs a worker until it is told to stop and its rings are empty.
@@ -103,7 +144,19 @@ pub(super) fn run(plan: WorkerPlan) -> Result<WorkerEnd, String> {
     let mut input = Vec::with_capacity(BURST);
     let mut output = Vec::with_capacity(2 * BURST);
     let (mut packets, mut busy) = (0, Duration::ZERO);
+    let (mut rounds, mut idle) = (0u32, true);
     loop {
+        rounds = rounds.wrapping_add(1);
+        // After a round without work it is asked before it sleeps again.
+        if idle || rounds.is_multiple_of(LOOK) || ends.inbox.is_busy() {
+            ends.inbox.answer(&mut Shown {
+                number,
+                runtimes: &mut runtimes,
+                pool: &mut pool,
+                output: &mut output,
+                events: &ends.events,
+            });
+        }
         // Looked at before the rings: what was sent before it is in them.
         let stopping = ends.signals.stop.load(Ordering::Acquire);
         let waited = ends.output.waiting();
@@ -133,7 +186,8 @@ pub(super) fn run(plan: WorkerPlan) -> Result<WorkerEnd, String> {
         if stopping && !worked && empty && ends.output.waiting() == 0 {
             break;
         }
-        rest.after(worked);
+        idle = !worked;
+        rest.after(worked || ends.inbox.is_busy());
     }
     rest.wake_others();
     let time = Time(ends.signals.packet_time.load(Ordering::Relaxed));
