@@ -10,6 +10,7 @@
 //! weir-bench handover [quick]      flows that move in real time, under traffic
 //! weir-bench graph [less-work|scale-out|sharing|parallel]   what graphs and stages gain and cost
 //! weir-bench graph count FORM PACKETS      one form of less-work untimed, for callgrind
+//! weir-bench wire [quick] [WORD...] weir beside the kernel on live interfaces; needs root (docs/benchmarks.md)
 //! weir-bench scaling [PARTS [SEED]] runtimes added and stopped as the load rises and falls, in
 //!                                  virtual time; PARTS times fewer flows (docs/scaling.md)
 //! ```
@@ -30,6 +31,7 @@ mod seeded;
 mod stages;
 mod stats;
 mod switch;
+mod wire;
 
 use std::process::ExitCode;
 
@@ -38,6 +40,10 @@ use results::Results;
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    if let ["weir", ..] = args.as_slice() {
+        // `weir` as it was built with this benchmark.
+        return weir::main_with_args(std::env::args_os().skip(1), &[]);
+    }
     match run(&args) {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
@@ -86,6 +92,8 @@ fn run(args: &[&str]) -> Result<(), String> {
             scaling::scaling(parts, number(1, 1)?)
         }
         ["graph", what @ ..] => graph::run(what),
+        ["wire", words @ ..] => wire::run(words),
+        ["wire-bump", inside, outside] => wire::bump(inside, outside),
         ["idscan"] => table(&[idscan::NAME]),
         ["table", rows @ ..] | rows => table(rows),
     }

@@ -117,6 +117,11 @@ impl EventLog {
         self.lost += lines;
     }
 
+    /// Counts what `other`, which stood in for this log, was told.
+    pub fn count_as(&mut self, other: &EventLog) {
+        self.recorded += other.recorded + other.lost;
+    }
+
     /// Events recorded so far.
     pub fn recorded(&self) -> u64 {
         self.recorded

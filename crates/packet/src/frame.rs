@@ -226,7 +226,8 @@ pub struct FrameMeta {
     pub next: u8,
     /// What the frame holds, between the stages of a plan.
     pub kind: FrameKind,
-    pub(crate) reserved: [u8; 1],
+    /// Traces that follow it, a bit each; 0 for none.
+    pub(crate) watched: u8,
 }
 
 const _: () = assert!(META_BYTES == 64, "metadata is one cache line");
@@ -241,6 +242,18 @@ impl FrameMeta {
             start: HEADROOM as u16,
             ..FrameMeta::default()
         }
+    }
+
+    /// The traces that follow the packet, a bit each; 0 for none.
+    #[inline]
+    pub const fn watched(&self) -> u8 {
+        self.watched
+    }
+
+    /// Has these traces follow the packet.
+    #[inline]
+    pub const fn watch(&mut self, traces: u8) {
+        self.watched = traces;
     }
 
     /// What the first stage of a plan found out, packed into

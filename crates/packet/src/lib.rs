@@ -16,6 +16,7 @@
 pub mod actor_frame;
 pub mod arp;
 pub mod checksum;
+pub mod dissect;
 pub mod ethernet;
 pub mod filter;
 pub mod fragment;

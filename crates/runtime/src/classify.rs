@@ -179,8 +179,11 @@ impl Runtime {
         while faulty != 0 {
             let i = faulty.trailing_zeros() as usize;
             faulty &= faulty - 1;
-            self.reasons
-                .count_malformed(self.scratch.faults[i], dropped);
+            let fault = self.scratch.faults[i];
+            self.reasons.count_malformed(fault, dropped);
+            if dropped && self.observed {
+                self.watch_drop(i, crate::watch::Why::Malformed(fault));
+            }
         }
     }
 
@@ -390,7 +393,7 @@ impl Runtime {
             }
             Resolved::Refused(reason) => {
                 self.scratch.places[i] = Place::NONE;
-                self.reasons.count(reason);
+                self.refuse_packet(i, reason);
                 found.alive &= !(1 << i);
                 return false;
             }
@@ -450,7 +453,7 @@ impl Runtime {
                 found.alive &= !(1 << i);
             }
             _ => {
-                self.reasons.count(EngineDrop::FragmentsFull);
+                self.refuse_packet(i, EngineDrop::FragmentsFull);
                 found.alive &= !(1 << i);
             }
         }

@@ -41,6 +41,18 @@ pub const ENGINE: [&str; 9] = [
     "misplaced",
 ];
 
+impl EngineDrop {
+    /// As in the report.
+    pub(crate) fn name(self) -> &'static str {
+        ENGINE[self as usize]
+    }
+
+    /// All of them.
+    pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+        ENGINE.into_iter()
+    }
+}
+
 /// Counts per reason.
 #[derive(Debug)]
 pub(crate) struct Reasons {

@@ -51,8 +51,9 @@ impl Runtime {
     pub(crate) fn drop_held(&mut self, pool: &mut FramePool, now: Option<u64>) {
         let mut over = core::mem::take(&mut self.over);
         self.fragments.expired(now, &mut over);
+        let memory = pool.memory().clone();
         for frame in over.drain(..) {
-            self.reasons.count(EngineDrop::FragmentTimeout);
+            self.give_up_packet(&memory, &frame, EngineDrop::FragmentTimeout);
             pool.give(frame);
         }
         self.over = over;

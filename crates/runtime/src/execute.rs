@@ -59,14 +59,17 @@ impl Runtime {
             scratch.outcome.clear();
             if let Some(earlier) = node.same_as {
                 self.recall(number, earlier, mask);
+                if self.observed {
+                    self.watch_recalled(memory, frames, number, mask);
+                }
                 self.settle(number, mask, memory, frames, &mut fates);
                 continue;
             }
             if let Some(remembered) = &mut node.remembered {
                 remembered.before(mask, &node.counters);
             }
-            if self.audit.is_some() {
-                self.call_audited(pool, memory, frames, number, mask);
+            if self.observed {
+                self.call_observed(pool, memory, frames, number, mask);
             } else {
                 self.call(pool, memory, frames, number, mask);
             }
@@ -210,8 +213,10 @@ impl Runtime {
         if dropped != 0 {
             count_drops(node, dropped, &outcome.reasons);
         }
-        self.reasons
-            .count_many(EngineDrop::NoVerdict, left.count_ones());
+        while left != 0 {
+            self.refuse_packet(left.trailing_zeros() as usize, EngineDrop::NoVerdict);
+            left &= left - 1;
+        }
         let mut turned = turned;
         while turned != 0 {
             let i = turned.trailing_zeros() as usize;
@@ -223,7 +228,7 @@ impl Runtime {
                 meta.side = meta.side.opposite();
                 fates.turned |= 1 << i;
             } else {
-                self.reasons.count(EngineDrop::TurnedTwice);
+                self.refuse_packet(i, EngineDrop::TurnedTwice);
             }
         }
     }
@@ -311,7 +316,7 @@ impl Runtime {
                 self.fragments.hold(key, frame, now);
             }
             _ => {
-                self.reasons.count(EngineDrop::FragmentsFull);
+                self.give_up_packet(memory, &frame, EngineDrop::FragmentsFull);
                 pool.give(frame);
             }
         }

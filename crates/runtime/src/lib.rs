@@ -28,13 +28,14 @@ mod snapshot;
 mod stages;
 mod states;
 mod steer;
+pub mod watch;
 
 pub use audit::Lie;
 pub use classifier::Classifier;
 pub use drops::ENGINE as DROP_REASONS;
 pub use open_flows::{FlowName, OpenFlow, Remembered};
 pub use report::{FlowReport, FunctionReport, Report};
-pub use runtime::{Runtime, RuntimeConfig, StageError};
+pub use runtime::{RunAtStart, Runtime, RuntimeConfig, StageError};
 pub use snapshot::SnapshotError;
 pub use stages::{Rest, Role};
 pub use states::FunctionState;

@@ -20,6 +20,7 @@ use crate::fragments::Fragments;
 use crate::report::{FlowReport, FunctionReport, Report};
 use crate::same_as::{Remembered, check_same};
 use crate::stages::{Fed, Feed, Kind, Rest, Role, check_role};
+use crate::watch::Watches;
 
 /// Most wider scopes in one stage.
 pub(crate) const MAX_SCOPES: usize = 4;
@@ -54,6 +55,26 @@ pub struct RuntimeConfig {
     /// What each function does is compared with its descriptor, packet by
     /// packet ([`Runtime::lies`]): for trying out, at many times the cost.
     pub audit: bool,
+    /// What is done with the runtime when it is made: arming watches.
+    pub at_start: Option<RunAtStart>,
+}
+
+/// Something to do with each runtime when it is made, wherever that is: it
+/// lives as long as the process.
+#[derive(Clone, Copy)]
+pub struct RunAtStart(&'static (dyn Fn(&mut Runtime) + Send + Sync));
+
+impl RunAtStart {
+    /// Keeps `action` for the life of the process.
+    pub fn of(action: impl Fn(&mut Runtime) + Send + Sync + 'static) -> RunAtStart {
+        RunAtStart(Box::leak(Box::new(action)))
+    }
+}
+
+impl core::fmt::Debug for RunAtStart {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("RunAtStart")
+    }
 }
 
 impl Default for RuntimeConfig {
@@ -67,6 +88,7 @@ impl Default for RuntimeConfig {
             follows: false,
             role: Role::Alone,
             audit: false,
+            at_start: None,
         }
     }
 }
@@ -94,6 +116,14 @@ pub(crate) struct RunNode {
     pub(crate) counters: Vec<u64>,
     pub(crate) tally: Tally,
     pub(crate) space: WorkSpace,
+}
+
+impl RunNode {
+    /// Name of a link.
+    pub(crate) fn label(&self, label: usize) -> &'static str {
+        let named = label.checked_sub(1).and_then(|i| self.labels.get(i));
+        named.copied().unwrap_or("pass")
+    }
 }
 
 /// What a packet's flow is looked up by: one cache line.
@@ -147,6 +177,10 @@ pub struct Runtime {
     /// Of a later stage.
     pub(crate) fed: Option<Box<Fed>>,
     pub(crate) audit: Option<Box<Audit>>,
+    /// Traces and taps.
+    pub(crate) watches: Option<Box<Watches>>,
+    /// There is an audit or a watch.
+    pub(crate) observed: bool,
     /// Under a switch.
     pub(crate) follow: Option<Box<Follow>>,
     /// Packets that go through the chain (again) before any new one.
@@ -310,6 +344,8 @@ impl Runtime {
         let mut runtime = Runtime {
             role,
             audit: config.audit.then(|| Box::new(Audit::new(options.inner))),
+            watches: None,
+            observed: config.audit,
             first: stage.first,
             feed: (role == Kind::First).then(|| {
                 let scopes = table.as_ref().map_or(0, |table| table.scopes.len());
@@ -386,6 +422,9 @@ impl Runtime {
         if config.follows {
             runtime.world.attribute(config.event_bytes > 0);
         }
+        if let Some(RunAtStart(action)) = config.at_start {
+            action(&mut runtime);
+        }
         Ok(runtime)
     }
 
@@ -432,26 +471,53 @@ impl Runtime {
         output: &mut Vec<Frame>,
         fresh: bool,
     ) {
+        if self.observed {
+            self.burst_as::<true>(pool, input, output, fresh);
+        } else {
+            self.burst_as::<false>(pool, input, output, fresh);
+        }
+    }
+
+    #[inline(always)]
+    fn burst_as<const OBSERVED: bool>(
+        &mut self,
+        pool: &mut FramePool,
+        input: &mut Vec<Frame>,
+        output: &mut Vec<Frame>,
+        fresh: bool,
+    ) {
         let start = (self.cycles)();
         let memory = match self.memory.take() {
             Some(memory) if Arc::ptr_eq(&memory, pool.memory()) => memory,
             _ => Arc::clone(pool.memory()),
         };
-        let n = input.len().min(BURST);
+        let mut n = input.len().min(BURST);
         if let Some(first) = input.first() {
             self.now = self.now.max(memory.meta(first).time.0);
         }
         self.expire(pool);
+        if OBSERVED {
+            n = self.watch_begin(&memory, &mut input[..n]);
+        }
         let found = self.classify(pool, &memory, &mut input[..n]);
+        if OBSERVED {
+            self.watch_classified(&memory, &input[..found.count]);
+        }
         let bytes = bytes_of(&memory, &input[..found.count]);
         if fresh {
             self.bytes_in += bytes;
         }
         let fates = self.run(pool, &memory, &mut input[..found.count], &found, bytes);
+        if OBSERVED {
+            self.watch_leave(&memory, &input[..found.count], &found, &fates);
+        }
         if self.role == Kind::First {
             self.tell_and_leave(pool, &memory, input, output, &found, fates);
         } else {
             self.leave(pool, &memory, input, output, &found, fates);
+        }
+        if OBSERVED {
+            self.watch_end();
         }
         self.memory = Some(memory);
         let spent = core::mem::take(&mut self.spent);
@@ -541,12 +607,7 @@ impl Runtime {
                 drops.push((format!("{}.{reason}", node.name), count));
             }
             for (i, &count) in node.label_drops.iter().enumerate().filter(|(_, n)| **n > 0) {
-                let label = i
-                    .checked_sub(1)
-                    .and_then(|i| node.labels.get(i))
-                    .copied()
-                    .unwrap_or("pass");
-                drops.push((format!("{}.{label}", node.name), count));
+                drops.push((format!("{}.{}", node.name, node.label(i)), count));
             }
         }
         Report {

@@ -44,6 +44,10 @@ pub(crate) enum Command {
     Schema(Schema),
     /// Write generated traffic to a capture file
     Gen(Gen),
+    /// Follow packets through the chain, function by function
+    Trace(Trace),
+    /// Copy packets at a point, as a capture on standard output
+    Tap(Tap),
     /// Run the protocol as a cluster under virtual time and check its invariants
     Sim(Sim),
     /// Print a completion script for a shell
@@ -509,6 +513,109 @@ pub(crate) struct Gen {
     /// How the summary is printed
     #[arg(long, value_enum, default_value_t)]
     pub(crate) output: Format,
+}
+
+/// Captures to look on at, instead of a running weir.
+#[derive(Debug, Default, ClapArgs)]
+pub(crate) struct Captures {
+    /// Take packets through CHAIN from here, instead of those of a running weir:
+    /// captures or the generator, as in `weir run`; they go nowhere
+    #[arg(long = "in", value_name = "[NAME=]PORT")]
+    pub(crate) input: Vec<String>,
+    /// With --in: override a setting, as `firewall.default=drop`
+    #[arg(long = "set", value_name = "NF.KEY=VALUE", requires = "input")]
+    pub(crate) set: Vec<String>,
+    /// With --in: folder with templates that the chain may name
+    #[arg(long, value_name = "FOLDER", requires = "input")]
+    pub(crate) templates: Vec<PathBuf>,
+    /// With --in: seed of hashes and random numbers; a random one without it
+    #[arg(long, requires = "input")]
+    pub(crate) seed: Option<u64>,
+    /// With --in: how the chain is cut into stages, as in `weir run`
+    #[arg(long, value_name = "PLAN", requires = "input")]
+    pub(crate) plan: Option<String>,
+    /// With --in: passes of the compiler that are on, as in `weir run`
+    #[arg(long, value_name = "LIST", requires = "input")]
+    pub(crate) passes: Option<String>,
+    /// With --in: runtimes behind a switch, as in `weir run`
+    #[arg(long, value_name = "N", requires = "input")]
+    pub(crate) runtimes: Option<String>,
+    /// With --in: workers, as in `weir run`
+    #[arg(
+        long,
+        value_name = "N",
+        requires = "input",
+        conflicts_with = "runtimes"
+    )]
+    pub(crate) workers: Option<String>,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(
+    override_usage = "weir trace [OPTIONS] [NAME] [FILTER]\n       weir trace [OPTIONS] CHAIN [FILTER] --in [NAME=]PORT",
+    after_help = "\
+A packet matches FILTER (docs/filter.md) under its own addresses or under those of its
+flow, so `host 10.0.0.2` also matches what comes back to its translated address.
+Without FILTER all packets match. docs/tracing.md explains what is printed.
+
+Examples:
+  weir trace 'host 10.0.0.2 and tcp port 80' -n 3
+  weir trace edge 'tcp port 80' --flow -n 20 --output json
+  weir trace examples/edge.yaml --in lan=examples/captures/edge-inside.pcap 'tcp port 80'"
+)]
+pub(crate) struct Trace {
+    /// Name of the running weir, if several run (with --in the chain file), and
+    /// which packets
+    #[arg(value_name = "NAME|CHAIN] [FILTER", num_args = 0..=2)]
+    pub(crate) words: Vec<String>,
+    /// How many packets
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) packets: u32,
+    /// The first packet that matches, and then all of its flow, both ways
+    #[arg(long)]
+    pub(crate) flow: bool,
+    /// All headers, all that functions remember, and cycles
+    #[arg(long)]
+    pub(crate) full: bool,
+    /// End after so many seconds, whatever was seen
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, conflicts_with = "input")]
+    pub(crate) timeout: Option<std::time::Duration>,
+    #[command(flatten)]
+    pub(crate) captures: Captures,
+    /// How packets are printed; JSON is one object a line
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) output: Format,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(
+    override_usage = "weir tap [OPTIONS] [NAME] POINT [FILTER]\n       weir tap [OPTIONS] CHAIN POINT [FILTER] --in [NAME=]PORT",
+    after_help = "\
+Points:
+  PORT, PORT.in, PORT.out   what comes from a port of the chain, leaves towards its side
+  NF, NF.in, NF.out         what comes to a function, what it sends on or makes
+  drops, drops:REASON       what is dropped; REASON may be a function's name, or `malformed`
+Standard output is a pcapng capture. A reader that is too slow loses packets, counted in
+the capture and at the end; weir waits for none.
+
+Examples:
+  weir tap drops | wireshark -k -i -
+  weir tap edge nat44 'host 10.0.0.2' > nat.pcapng
+  weir tap examples/edge.yaml drops --in examples/captures/edge-inside.pcap | tshark -r -"
+)]
+pub(crate) struct Tap {
+    /// Name of the running weir, if several run (with --in the chain file); the
+    /// point; and which packets
+    #[arg(value_name = "NAME|CHAIN] POINT [FILTER", num_args = 1..=3, required = true)]
+    pub(crate) words: Vec<String>,
+    /// End after so many packets
+    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) packets: Option<u64>,
+    /// Bytes of each packet
+    #[arg(long, value_name = "BYTES", default_value_t = 262_144, value_parser = clap::value_parser!(u32).range(1..=262_144))]
+    pub(crate) snap_len: u32,
+    #[command(flatten)]
+    pub(crate) captures: Captures,
 }
 
 #[derive(Debug, ClapArgs)]

@@ -32,6 +32,7 @@ mod plan;
 mod run;
 mod seed;
 mod sim;
+mod watch;
 
 use std::process::ExitCode;
 
@@ -47,7 +48,16 @@ use exit::Exit;
 /// It reads the command line of the process; `weir --help` describes it and
 /// the exit codes.
 pub fn main_with(more: &[Kind]) -> ExitCode {
-    let args = Args::parse();
+    main_with_args(std::env::args_os(), more)
+}
+
+/// [`main_with`] with a command line of the caller's, for programs that have
+/// another use beside this one. Its first word is the program's name.
+pub fn main_with_args(
+    args: impl IntoIterator<Item = std::ffi::OsString>,
+    more: &[Kind],
+) -> ExitCode {
+    let args = Args::parse_from(args);
     let kinds = kinds(more);
     let outcome = match args.command {
         Command::Run(run) => run::run(&run, &kinds),
@@ -65,6 +75,8 @@ pub fn main_with(more: &[Kind]) -> ExitCode {
         },
         Command::Schema(schema) => check::schema(&schema, &kinds),
         Command::Gen(spec) => generate::generate(&spec),
+        Command::Trace(trace) => watch::trace(&trace, &kinds),
+        Command::Tap(tap) => watch::tap(&tap, &kinds),
         Command::Sim(args) => sim::sim(&args),
         Command::Completion(shell) => output::completion(shell.shell),
     };

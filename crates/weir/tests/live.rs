@@ -120,6 +120,21 @@ fn xdp_sockets_in_the_general_path_carry_tcp_both_ways() {
 }
 
 #[test]
+fn xdp_sockets_that_poll_their_driver_carry_tcp_both_ways() {
+    if network::possible() {
+        let network = Network::new(&Cable::default());
+        for port in ["inside", "outside"] {
+            for (name, value) in [("napi_defer_hard_irqs", 2), ("gro_flush_timeout", 200_000)] {
+                let set = format!("echo {value} > /sys/class/net/{port}/{name}");
+                network.run("weir", "sh", &["-ec", &set]);
+            }
+        }
+        let mode = "AF_XDP native, copy, polled, 1 queue";
+        traffic(&network, "xdp:inside", "xdp:outside:native", mode);
+    }
+}
+
+#[test]
 fn taps_carry_tcp_both_ways() {
     if !network::possible() {
         return;
@@ -184,7 +199,7 @@ fn what_the_kernel_drops_while_weir_stands_still_is_counted() {
             number(&summary, "/ports/in/0/packets"),
             number(&summary, "/ports/in/0/drops/kernel_dropped"),
         );
-        assert!(came > 1_000 && dropped > 1_000, "{kind}: {summary}");
+        assert!(came > 500 && dropped > 1_000, "{kind}: {summary}");
         // Besides, the kernel's own words with its neighbours.
         assert!(
             (20_000..20_100).contains(&(came + dropped)),

@@ -11,6 +11,7 @@ use super::{CaptureError, MAX_READ_FRAME, MAX_WRITTEN_FRAME};
 
 const SECTION_HEADER: u32 = 0x0a0d_0d0a;
 const INTERFACE_DESCRIPTION: u32 = 1;
+const INTERFACE_STATISTICS: u32 = 5;
 const OBSOLETE_PACKET: u32 = 2;
 const SIMPLE_PACKET: u32 = 3;
 const ENHANCED_PACKET: u32 = 6;
@@ -20,6 +21,8 @@ const OPT_END: u16 = 0;
 const OPT_COMMENT: u16 = 1;
 const SHB_USER_APPLICATION: u16 = 4;
 const IF_NAME: u16 = 2;
+const IF_DESCRIPTION: u16 = 3;
+const ISB_IFDROP: u16 = 5;
 const IF_TSRESOL: u16 = 9;
 const IF_TSOFFSET: u16 = 14;
 
@@ -377,6 +380,22 @@ impl<W: Write> PcapngWriter<W> {
     /// [`CaptureError::LinkTypeTooLarge`], [`CaptureError::TextTooLong`], which write nothing;
     /// [`CaptureError::Write`].
     pub fn interface(&mut self, name: &str, dlt: u32) -> Result<u32, CaptureError> {
+        self.interface_at(name, None, dlt, MAX_WRITTEN_FRAME as u32)
+    }
+
+    /// The same with a description and a limit of captured bytes, which count
+    /// where the interface is new.
+    ///
+    /// # Errors
+    ///
+    /// As [`interface`](Self::interface).
+    pub fn interface_at(
+        &mut self,
+        name: &str,
+        description: Option<&str>,
+        dlt: u32,
+        snap_len: u32,
+    ) -> Result<u32, CaptureError> {
         let mut known = self.interfaces.iter();
         if let Some(index) = known.position(|known| known.0 == name && known.1 == dlt) {
             return Ok(index as u32);
@@ -387,9 +406,12 @@ impl<W: Write> PcapngWriter<W> {
         self.begin(INTERFACE_DESCRIPTION);
         self.block.extend(link.to_le_bytes());
         self.block.extend([0; 2]);
-        self.block.extend((MAX_WRITTEN_FRAME as u32).to_le_bytes());
+        self.block.extend(snap_len.to_le_bytes());
         if !name.is_empty() {
             self.option(IF_NAME, name.as_bytes())?;
+        }
+        if let Some(description) = description {
+            self.option(IF_DESCRIPTION, description.as_bytes())?;
         }
         self.option(IF_TSRESOL, &[9])?;
         self.end_options();
@@ -435,6 +457,30 @@ impl<W: Write> PcapngWriter<W> {
             self.option(OPT_COMMENT, comment.as_bytes())?;
             self.end_options();
         }
+        self.end()
+    }
+
+    /// Appends the statistics of `interface` as of `time_ns` (nanoseconds since 1970): packets that
+    /// were lost for want of room (`isb_ifdrop`).
+    ///
+    /// # Errors
+    ///
+    /// [`CaptureError::UnknownInterface`], which writes nothing; [`CaptureError::Write`].
+    pub fn statistics(
+        &mut self,
+        interface: u32,
+        time_ns: u64,
+        dropped: u64,
+    ) -> Result<(), CaptureError> {
+        if interface as usize >= self.interfaces.len() {
+            return Err(CaptureError::UnknownInterface { interface });
+        }
+        self.begin(INTERFACE_STATISTICS);
+        for field in [interface, (time_ns >> 32) as u32, time_ns as u32] {
+            self.block.extend(field.to_le_bytes());
+        }
+        self.option(ISB_IFDROP, &dropped.to_le_bytes())?;
+        self.end_options();
         self.end()
     }
 

@@ -59,6 +59,18 @@ impl Interface {
         })
     }
 
+    /// True where an operator has told the kernel to leave looking for packets
+    /// to a program that polls (`napi_defer_hard_irqs`, `gro_flush_timeout`).
+    pub(super) fn defers_interrupts(&self) -> bool {
+        ["napi_defer_hard_irqs", "gro_flush_timeout"]
+            .iter()
+            .all(|name| {
+                let path = format!("/sys/class/net/{}/{name}", self.name);
+                let text = std::fs::read_to_string(path).unwrap_or_default();
+                text.trim().parse().is_ok_and(|value: u64| value > 0)
+            })
+    }
+
     /// An error where it is not there any more.
     pub(super) fn check(&self) -> Result<(), PortError> {
         if self.ask.exists(self.index) {

@@ -32,6 +32,11 @@ use crate::sys::xsk::{KERNEL_HEADROOM, Xsk, XskSettings};
 const SLOTS: u32 = 4_096;
 /// Slots of a port's receive rings together; their frames are pinned memory.
 const ALL_SLOTS: u32 = 4 * SLOTS;
+/// Frames that wait for packets at first, where the kernel copies. They take
+/// turns, so the more there are the longer ago each was touched. Chunks lie 2 KiB
+/// apart, which leaves a cache few places for the first lines of each: 512 stay in one of
+/// 1 MiB. Twice as many, and so on, wait as soon as the kernel has found none.
+const FEW: u32 = 512;
 /// Octets of a chunk in front of the packet.
 const FRONT: u32 = META_BYTES as u32 + KERNEL_HEADROOM;
 /// Ethernet header with two tags.
@@ -61,6 +66,10 @@ pub(super) fn slots_for(queues: u32) -> u32 {
 #[derive(Debug)]
 struct Queue {
     socket: Xsk,
+    /// Frames that wait for packets.
+    level: u32,
+    /// How often the kernel had found none.
+    starved: u64,
     filling: Lent,
     sending: Lent,
 }
@@ -78,6 +87,8 @@ pub struct XdpPort {
     map: SocketMap,
     queues: Vec<Queue>,
     slots: u32,
+    /// The driver looks for packets when it is asked to.
+    polled: bool,
     /// The queue that is looked at first next time.
     next: usize,
     sequence: u64,
@@ -144,29 +155,36 @@ impl XdpPort {
                     ),
                     _ => interface.failure(&error),
                 })?;
-            if options.busy_poll
-                && let Err(error) = socket.prefer_polling()
-            {
-                warnings.push(format!(
-                    "{port}: queue {number} interrupts instead of being polled: {error}"
-                ));
-            }
+            let copies = !socket.is_zero_copy().unwrap_or(false);
             sockets.push(Queue {
+                level: if copies { FEW.min(slots) } else { slots },
+                starved: 0,
                 socket,
                 filling: Lent::new(pool.memory()),
                 sending: Lent::new(pool.memory()),
             });
         }
+        let polled = (options.busy_poll || interface.defers_interrupts()) && {
+            let mut refused = None;
+            for queue in &sockets {
+                refused = refused.or(queue.socket.prefer_polling().err());
+            }
+            if let Some(error) = &refused {
+                warnings.push(format!("{port}: the driver can't be polled: {error}"));
+            }
+            refused.is_none()
+        };
         let zero_copy = sockets
             .iter()
             .all(|queue| queue.socket.is_zero_copy().unwrap_or(false));
         let mode = format!(
-            "AF_XDP {}, {}, {wanted} queue{}, MTU {}",
+            "AF_XDP {}, {}, {}{wanted} queue{}, MTU {}",
             match attached {
                 Attach::Driver => "native",
                 Attach::Generic => "generic",
             },
             if zero_copy { "zero copy" } else { "copy" },
+            if polled { "polled, " } else { "" },
             if wanted == 1 { "" } else { "s" },
             interface.mtu
         );
@@ -175,6 +193,7 @@ impl XdpPort {
             warnings,
             link: Some(link),
             slots,
+            polled,
             queues: sockets,
             next: 0,
             sequence: 0,
@@ -408,10 +427,11 @@ fn bind(
 }
 
 impl Queue {
-    /// Lends the kernel frames for packets to come, as many as it has room for.
+    /// Lends the kernel frames for packets to come, up to the level.
     fn fill(&mut self, pool: &mut FramePool) -> io::Result<()> {
         let mut filled = false;
-        for _ in 0..self.socket.fill.free()? {
+        let wanted = self.level.saturating_sub(self.filling.count() as u32);
+        for _ in 0..self.socket.fill.free()?.min(wanted) {
             let Ok(frame) = pool.take(0) else { break };
             match self.filling.lend(frame) {
                 Ok(offset) => {
@@ -429,6 +449,19 @@ impl Queue {
             self.socket.fill.publish();
         }
         Ok(())
+    }
+
+    /// Raises the level where the kernel has wanted for frames.
+    fn raise(&mut self, most: u32) {
+        if self.level >= most {
+            return;
+        }
+        if let Ok(statistics) = self.socket.statistics()
+            && statistics.rx_fill_ring_empty_descs > self.starved
+        {
+            self.starved = statistics.rx_fill_ring_empty_descs;
+            self.level = (self.level * 2).min(most);
+        }
     }
 
     /// Takes back the frames that were sent.
@@ -471,6 +504,9 @@ impl InputPort for XdpPort {
             let Some(queue) = self.queues.get_mut(number) else {
                 break;
             };
+            if self.polled {
+                queue.socket.poll();
+            }
             let room = max.saturating_sub(into.len()) as u32;
             let (filling, taken) = (&mut queue.filling, into.len());
             let (mut bad, mut now) = (0, None);
@@ -508,11 +544,7 @@ impl InputPort for XdpPort {
             let filled = read.and_then(|_| {
                 // Frames for what comes next.
                 self.bad_descriptors += queue.reap(pool)?;
-                if self.options.busy_poll && !came {
-                    // The queue runs in our calls.
-                    socket::wake_receiver(queue.socket.as_fd());
-                }
-                if came || queue.filling.count() < (self.slots / 2) as usize {
+                if came || queue.filling.count() < (queue.level / 2) as usize {
                     queue.fill(pool)?;
                     if queue.socket.fill.needs_wake_up() {
                         socket::wake_receiver(queue.socket.as_fd());
@@ -600,6 +632,9 @@ impl LivePort for XdpPort {
     }
 
     fn check(&mut self) -> Result<(), PortError> {
+        for queue in &mut self.queues {
+            queue.raise(self.slots);
+        }
         self.interface.check()
     }
 
@@ -628,6 +663,7 @@ impl LivePort for XdpPort {
                 socket,
                 mut filling,
                 mut sending,
+                ..
             } = queue;
             // From here on the kernel writes no frame of ours.
             drop(socket);

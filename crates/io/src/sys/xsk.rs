@@ -33,13 +33,15 @@ const MAX_TX_BUDGET: libc::c_int = 9;
 /// flush. Old kernels send 32 packets per call.
 const MOST_KICKS: u32 = 80;
 
-/// Of the kernel's `asm-generic/socket.h`.
-const SO_PREFER_BUSY_POLL: libc::c_int = 69;
-const SO_BUSY_POLL_BUDGET: libc::c_int = 70;
-/// Microseconds for which a call may poll a queue.
-const BUSY_POLL_US: libc::c_int = 20;
-/// Packets that a call may take from it.
-const BUSY_POLL_BUDGET: libc::c_int = 64;
+/// `SO_PREFER_BUSY_POLL`, `SO_BUSY_POLL_BUDGET`.
+const PREFER_BUSY_POLL: libc::c_int = 69;
+const BUSY_POLL_BUDGET: libc::c_int = 70;
+/// What `SO_BUSY_POLL` is set to, in microseconds. Calls that don't wait look
+/// once, whatever it is.
+const BUSY_POLL: libc::c_int = 20;
+/// Packets that the driver takes in one call: twice as many come, since the
+/// kernel looks again before it leaves.
+const BUDGET: libc::c_int = 64;
 
 /// What a socket is to be like.
 #[derive(Clone, Copy, Debug)]
@@ -142,17 +144,19 @@ impl Xsk {
         Ok(())
     }
 
-    /// Asks that the queue be polled by calls of ours instead of interrupting
-    /// (`SO_PREFER_BUSY_POLL`, Linux 5.11).
+    /// From now on the driver runs when it is polled ([`Xsk::poll`]), on the
+    /// caller's processor, and not when a packet comes.
     pub(crate) fn prefer_polling(&self) -> io::Result<()> {
-        for (name, value) in [
-            (SO_PREFER_BUSY_POLL, 1),
-            (libc::SO_BUSY_POLL, BUSY_POLL_US),
-            (SO_BUSY_POLL_BUDGET, BUSY_POLL_BUDGET),
-        ] {
-            socket::set::<libc::c_int>(self.as_fd(), libc::SOL_SOCKET, name, &value)?;
-        }
-        Ok(())
+        let set =
+            |name, value: libc::c_int| socket::set(self.as_fd(), libc::SOL_SOCKET, name, &value);
+        set(PREFER_BUSY_POLL, 1)?;
+        set(BUSY_POLL_BUDGET, BUDGET)?;
+        set(libc::SO_BUSY_POLL, BUSY_POLL)
+    }
+
+    /// Has the driver look for packets now.
+    pub(crate) fn poll(&self) {
+        socket::wake_receiver(self.as_fd());
     }
 
     /// True where the driver reads and writes the frames itself.

@@ -86,7 +86,10 @@ impl Runtime {
             if room == 0 {
                 self.refuse(&memory, input, entries);
             } else {
-                let n = alike.min(room);
+                let mut n = alike.min(room);
+                if self.observed {
+                    n = self.watch_begin(&memory, &mut input[..n]);
+                }
                 self.world.emits.spare = n;
                 self.apply_packets(pool, &memory, input, entries, n);
             }
@@ -106,13 +109,22 @@ impl Runtime {
         n: usize,
     ) {
         let found = self.classify(pool, memory, &mut input[..n]);
+        if self.observed {
+            self.watch_classified(memory, &input[..found.count]);
+        }
         let bytes = bytes_of(memory, &input[..found.count]);
         if !self.world.silent {
             self.packets_in += found.count as u64;
             self.bytes_in += bytes;
         }
         let fates = self.run(pool, memory, &mut input[..found.count], &found, bytes);
+        if self.observed {
+            self.watch_leave(memory, &input[..found.count], &found, &fates);
+        }
         self.leave_as_entries(pool, memory, input, entries, &found, fates);
+        if self.observed {
+            self.watch_end();
+        }
     }
 
     /// The first packet can't be applied: no frame is free for what it may
@@ -124,7 +136,7 @@ impl Runtime {
         meta.fate = Fate::Dropped;
         self.packets_in += 1;
         self.bytes_in += u64::from(meta.len);
-        self.reasons.count(EngineDrop::NoFrame);
+        self.give_up_packet(memory, &frame, EngineDrop::NoFrame);
         entries.push(frame);
     }
 
@@ -220,7 +232,7 @@ impl Runtime {
                     self.scratch.places[i] = Place::NONE;
                     found.alive &= !(1 << i);
                     if !self.world.silent {
-                        self.reasons.count(reason);
+                        self.refuse_packet(i, reason);
                     }
                 }
                 Given::Cut => {

@@ -27,7 +27,7 @@ pub(crate) struct Fed {
     /// Number of its first function in the whole plan.
     first: u8,
     /// Packets leave the plan from here.
-    last: bool,
+    pub(crate) last: bool,
     /// Beside each flow's block.
     members: Arena<Member>,
     /// Flows that are open, and units.
@@ -120,15 +120,21 @@ impl Runtime {
         memory: &PacketMemory,
         input: &mut Vec<Frame>,
         output: &mut Vec<Frame>,
-        n: usize,
+        mut n: usize,
     ) {
         let start = (self.cycles)();
         if let Some(first) = input.first() {
             self.now = self.now.max(memory.meta(first).time.0);
         }
+        if self.observed {
+            n = self.watch_begin(memory, &mut input[..n]);
+        }
         let frames = &mut input[..n];
         let mut sorted = self.sort(memory, frames);
         self.number(memory, frames, &mut sorted);
+        if self.observed {
+            self.watch_classified(memory, frames);
+        }
         let bytes = bytes_of(memory, frames);
         self.packets_in += n as u64;
         self.bytes_in += bytes;
@@ -143,10 +149,16 @@ impl Runtime {
         }
         self.address(memory, &mut input[..n], fates.out, sorted.passed);
         fates.out |= sorted.passed;
+        if self.observed {
+            self.watch_leave(memory, &input[..n], &found, &fates);
+        }
         if self.fed.as_ref().is_some_and(|fed| !fed.last) {
             self.mark_emitted(memory);
         }
         self.leave(pool, memory, input, output, &found, fates);
+        if self.observed {
+            self.watch_end();
+        }
         let spent = core::mem::take(&mut self.spent);
         self.engine_cycles += (self.cycles)().wrapping_sub(start).saturating_sub(spent);
     }
@@ -155,6 +167,7 @@ impl Runtime {
     /// this stage, and fetches their flows' blocks.
     fn sort(&mut self, memory: &PacketMemory, frames: &[Frame]) -> Sorted {
         let mut sorted = Sorted::default();
+        let mut misplaced = 0u64;
         let Some(fed) = &self.fed else { return sorted };
         let scratch = &mut *self.scratch;
         for (i, frame) in frames.iter().enumerate().take(BURST) {
@@ -169,7 +182,7 @@ impl Runtime {
                 if number.is_some() && !fed.last {
                     sorted.passed |= bit;
                 } else {
-                    self.reasons.count(EngineDrop::Misplaced);
+                    misplaced |= bit;
                 }
                 continue;
             };
@@ -191,7 +204,17 @@ impl Runtime {
                 }
             }
         }
+        self.refuse_misplaced(misplaced);
         sorted
+    }
+
+    /// Packets that are for no function here, or not of the flow they say.
+    #[inline]
+    fn refuse_misplaced(&mut self, mut misplaced: u64) {
+        while misplaced != 0 {
+            self.refuse_packet(misplaced.trailing_zeros() as usize, EngineDrop::Misplaced);
+            misplaced &= misplaced - 1;
+        }
     }
 
     /// Numbers the packets in their flows and units. Those whose flow is not
@@ -204,6 +227,7 @@ impl Runtime {
             return;
         };
         let scratch = &mut *self.scratch;
+        let mut misplaced = 0;
         let mut left = sorted.entered;
         while left != 0 {
             let i = left.trailing_zeros() as usize;
@@ -237,13 +261,14 @@ impl Runtime {
                     *input &= !bit;
                 }
                 scratch.places[i] = Place::NONE;
-                self.reasons.count(EngineDrop::Misplaced);
+                misplaced |= bit;
                 continue;
             }
             let head = table.flows.blocks.head_mut(flow);
             head.clock += 1;
             scratch.places[i].clock = head.clock;
         }
+        self.refuse_misplaced(misplaced);
     }
 
     /// Writes where packets go next; what leaves the plan gets its metadata

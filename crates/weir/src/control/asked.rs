@@ -14,6 +14,8 @@ use crate::driver::inbox::{
     StatesSeen, ThreadCounts, in_order,
 };
 
+use crate::watch::{Arm, Places};
+
 use super::About;
 
 /// How long a thread may take for what it answers at once.
@@ -43,6 +45,8 @@ pub(super) struct Asked {
     start: Instant,
     /// One walk at a time.
     walks: Semaphore,
+    /// Where taps may be.
+    pub(super) places: Places,
 }
 
 /// What all threads count, put together.
@@ -69,6 +73,7 @@ impl Asked {
             name: chain.stage.chain.clone(),
             functions: chain.stage.nodes.iter().map(|n| n.name.clone()).collect(),
         });
+        let places = Places::of_run(about.file, &about.inputs);
         Asked {
             info,
             posts,
@@ -77,11 +82,12 @@ impl Asked {
             outputs: about.outputs,
             start: Instant::now(),
             walks: Semaphore::new(1),
+            places,
         }
     }
 
     /// Asks every thread, and waits for all of them.
-    async fn all<T>(
+    pub(super) async fn all<T>(
         &self,
         most: Duration,
         mut question: impl FnMut(Reply<T>) -> Question,
@@ -183,6 +189,12 @@ impl Asked {
             [] => Err(Status::unimplemented(CANT_BE_ASKED)),
             ended => Ok(ended.iter().sum()),
         }
+    }
+
+    /// Does something with every engine: how many there are.
+    pub(super) async fn each(&self, action: Arm) -> Result<usize, Status> {
+        let counts = self.all(PROMPT, |reply| Question::Each(action.clone(), reply));
+        Ok(counts.await?.iter().sum())
     }
 
     async fn turn(&self) -> Result<tokio::sync::SemaphorePermit<'_>, Status> {

@@ -14,6 +14,7 @@ use weir_api::v1::instance_server::{Instance, InstanceServer};
 use weir_packet::filter::Filter;
 
 use crate::driver::inbox::{FlowSort, FlowsQuestion};
+use crate::watch::{Arm, Engines, Places, TapStream, TraceStream, Watchers};
 
 use super::asked::Asked;
 use super::socket::Socket;
@@ -29,6 +30,21 @@ const FLOWS: u32 = 100;
 
 struct Service {
     asked: Arc<Asked>,
+    watchers: Arc<Watchers>,
+}
+
+impl Engines for Asked {
+    fn places(&self) -> &Places {
+        &self.places
+    }
+
+    fn port_names(&self) -> Vec<String> {
+        self.inputs().iter().map(|port| port.name.clone()).collect()
+    }
+
+    async fn each(&self, action: Arm) -> Result<usize, Status> {
+        Asked::each(self, action).await
+    }
 }
 
 /// Answers on the socket, and those who ask for metrics, until `stopped`.
@@ -63,7 +79,11 @@ pub(super) fn start(
             let _ = stopped.await;
             return;
         };
-        let service = InstanceServer::new(Service { asked }).max_decoding_message_size(MOST_BYTES);
+        let service = InstanceServer::new(Service {
+            asked,
+            watchers: Arc::default(),
+        })
+        .max_decoding_message_size(MOST_BYTES);
         let served = Server::builder()
             .concurrency_limit_per_connection(CALLS)
             .max_concurrent_streams(Some(CALLS as u32))
@@ -241,5 +261,25 @@ impl Instance for Service {
         let counts = self.asked.counts().await?;
         let reasons = convert::drop_reasons(&self.asked, &counts);
         Ok(Response::new(v1::ListDropReasonsResponse { reasons }))
+    }
+
+    type TraceStream = TraceStream;
+
+    async fn trace(
+        &self,
+        request: Request<v1::TraceRequest>,
+    ) -> Result<Response<Self::TraceStream>, Status> {
+        let stream = self.watchers.trace(request.into_inner(), &self.asked)?;
+        Ok(Response::new(stream))
+    }
+
+    type TapStream = TapStream;
+
+    async fn tap(
+        &self,
+        request: Request<v1::TapRequest>,
+    ) -> Result<Response<Self::TapStream>, Status> {
+        let stream = self.watchers.tap(request.into_inner(), &self.asked)?;
+        Ok(Response::new(stream))
     }
 }

@@ -16,6 +16,7 @@ use crate::{Outcome, chains};
 
 use super::input::Input;
 use super::line::failure;
+use super::onlook::Watched;
 use super::player::Player;
 use super::ports::{Outputs, Ports};
 use super::summary::{Ended, More, Summary};
@@ -25,6 +26,7 @@ use crate::driver::{Dispatcher, EventFile};
 /// Packets kept to be sent again where the path may lose some.
 const KEPT_ON_A_BAD_PATH: u32 = 16_384;
 
+#[allow(clippy::too_many_arguments)] // each is a part of the run
 pub(super) fn run(
     args: &Run,
     runtimes: u32,
@@ -33,6 +35,7 @@ pub(super) fn run(
     ports: &Ports,
     config: RuntimeConfig,
     more: Option<Box<dyn More>>,
+    watched: &mut Watched<'_>,
 ) -> Outcome {
     let script = script(args, runtimes, file)?;
     let settings = settings(args, runtimes, &script, config, ports.memory());
@@ -53,11 +56,16 @@ pub(super) fn run(
     let progress = progress(args);
     let start = Instant::now();
     line.player.start();
-    let ended = line.drive(&progress);
+    let ended = line.drive(&progress, watched);
     let (end, last_lines) = line.cluster.finish().map_err(failure)?;
     let closed = line.close(&last_lines);
     let elapsed = start.elapsed();
     progress.finish_and_clear();
+    if watched.is_on() {
+        watched.look()?;
+        ended?;
+        return Ok(Exit::Done);
+    }
     let reports = end.reports.clone();
     let of_run = Ended {
         reports,
@@ -142,7 +150,11 @@ fn gives_names(file: &ChainFile) -> bool {
 
 impl Line {
     /// Moves packets until the inputs have ended and all of them are out.
-    fn drive(&mut self, progress: &indicatif::ProgressBar) -> Result<(), Failure> {
+    fn drive(
+        &mut self,
+        progress: &indicatif::ProgressBar,
+        watched: &mut Watched<'_>,
+    ) -> Result<(), Failure> {
         let mut input = Vec::with_capacity(2 * BATCH);
         let mut out = Vec::with_capacity(16 * BATCH);
         let mut lines = Vec::new();
@@ -181,6 +193,9 @@ impl Line {
                 .step(&mut out, &mut lines, read == 0)
                 .map_err(failure)?;
             self.write(&mut out, &mut lines)?;
+            if !watched.look()? && ended.is_none() {
+                ended = Some(Ok(()));
+            }
             let Some(why) = ended.as_ref().filter(|_| !worked && input.is_empty()) else {
                 last_work = Instant::now();
                 continue;

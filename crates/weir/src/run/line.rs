@@ -13,6 +13,7 @@ use crate::driver::{ClusterError, Crew};
 use crate::exit::Failure;
 
 use super::input::Input;
+use super::onlook::Watched;
 use super::ports::{Outputs, Ports};
 use super::summary::Ended;
 use super::{BATCH, LOOK, progress, show};
@@ -100,10 +101,14 @@ impl<C: Crew> Line<C> {
     /// Moves packets until the inputs have ended, all of them are out and all
     /// threads are over. Gives what is to be summed up, without the reports,
     /// and how the run ended.
-    pub(super) fn drive(&mut self, args: &Run) -> Result<(Ended, Result<(), Failure>), Failure> {
+    pub(super) fn drive(
+        &mut self,
+        args: &Run,
+        watched: &mut Watched<'_>,
+    ) -> Result<(Ended, Result<(), Failure>), Failure> {
         let progress = progress(args);
         let start = Instant::now();
-        let ended = self.pump(&progress)?;
+        let ended = self.pump(&progress, watched)?;
         let elapsed = start.elapsed();
         self.control = None;
         progress.finish_and_clear();
@@ -123,7 +128,11 @@ impl<C: Crew> Line<C> {
     }
 
     /// The inner result is that of the inputs.
-    fn pump(&mut self, progress: &indicatif::ProgressBar) -> Result<Result<(), Failure>, Failure> {
+    fn pump(
+        &mut self,
+        progress: &indicatif::ProgressBar,
+        watched: &mut Watched<'_>,
+    ) -> Result<Result<(), Failure>, Failure> {
         let mut input = Vec::with_capacity(2 * BATCH);
         let mut out = Vec::with_capacity(16 * BATCH);
         let mut lines = Vec::new();
@@ -162,6 +171,9 @@ impl<C: Crew> Line<C> {
             let stepped = self.crew.step(&mut out, &mut lines, read == 0);
             self.write(&mut out, &mut lines)?;
             stepped.map_err(failure)?;
+            if !watched.look()? && ended.is_none() {
+                ended = Some(Ok(()));
+            }
             if let Some(why) = &ended
                 && self.crew.is_over()
             {

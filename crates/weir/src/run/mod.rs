@@ -8,6 +8,7 @@ mod input;
 mod line;
 mod live;
 mod network;
+mod onlook;
 mod pipeline;
 mod plan;
 mod played;
@@ -24,7 +25,7 @@ use std::time::Instant;
 use weir_io::port::Received;
 use weir_nf::host::{Kind, Stage};
 use weir_packet::{FramePool, PacketMemory};
-use weir_runtime::{Lie, Runtime, RuntimeConfig};
+use weir_runtime::{Lie, RunAtStart, Runtime, RuntimeConfig};
 
 use crate::args::{Format, Run};
 use crate::control::Control;
@@ -35,6 +36,8 @@ use crate::{Outcome, chains, control, driver, output, seed};
 use audit::Audit;
 use driver::{Dispatcher, EventFile};
 use input::Input;
+use onlook::Watched;
+pub(crate) use onlook::{Onlooker, input_names, places};
 use ports::{Also, Ports};
 use summary::{Ended, More, Summary};
 pub(crate) use table::thousands;
@@ -47,6 +50,26 @@ const LOOK: u64 = 64;
 const EVENT_BYTES: usize = 4 << 20;
 
 pub(crate) fn run(args: &Run, kinds: &[Kind]) -> Outcome {
+    run_with(args, kinds, None, Watched(None))
+}
+
+/// Runs packets of captures through a chain while somebody looks on, who has
+/// armed watches `at_start`.
+pub(crate) fn run_watched(
+    args: &Run,
+    kinds: &[Kind],
+    at_start: RunAtStart,
+    onlooker: &mut dyn Onlooker,
+) -> Outcome {
+    run_with(args, kinds, Some(at_start), Watched(Some(onlooker)))
+}
+
+fn run_with(
+    args: &Run,
+    kinds: &[Kind],
+    at_start: Option<RunAtStart>,
+    mut watched: Watched<'_>,
+) -> Outcome {
     driver::check_cores(&args.cores).map_err(Failure::usage)?;
     let seed = args.seed.unwrap_or_else(seed::random);
     let file = chains::load(&args.chain, &args.templates, &args.set, seed, kinds)?;
@@ -71,6 +94,7 @@ pub(crate) fn run(args: &Run, kinds: &[Kind]) -> Outcome {
         } else {
             0
         },
+        at_start,
         ..RuntimeConfig::default()
     };
     let plans = plan::plans(args, &file)?;
@@ -83,16 +107,25 @@ pub(crate) fn run(args: &Run, kinds: &[Kind]) -> Outcome {
             return live::pipeline(args, &file, plans, &ports, config);
         }
         refuse_asked(args, "a plan of several stages", "`--plan rtc`")?;
-        return pipeline::run(args, &file, plans, &ports, config);
+        return pipeline::run(args, &file, plans, &ports, config, &mut watched);
     };
     if ports.are_live() {
         return live::run(args, &file, &stages, &plans, &ports, config);
     }
     if let Some(runtimes) = args.runtimes {
-        return cluster::run(args, runtimes, &file, &stages, &ports, config, None);
+        return cluster::run(
+            args,
+            runtimes,
+            &file,
+            &stages,
+            &ports,
+            config,
+            None,
+            &mut watched,
+        );
     }
     if let Some(workers) = args.workers {
-        return workers::run(args, workers, &file, &stages, &ports, config);
+        return workers::run(args, workers, &file, &stages, &ports, config, &mut watched);
     }
     if let Some(core) = plans.first().and_then(plan::first_core) {
         driver::pin(core).map_err(Failure::outside)?;
@@ -126,10 +159,14 @@ pub(crate) fn run(args: &Run, kinds: &[Kind]) -> Outcome {
     let control = control(args, &file, "files", &ports, vec![post])?;
     let progress = progress(args);
     let start = Instant::now();
-    let ended = engine.drive(&progress);
+    let ended = engine.drive(&progress, &mut watched);
     let elapsed = start.elapsed();
     drop(control);
     progress.finish_and_clear();
+    if watched.is_on() {
+        ended?;
+        return Ok(Exit::Done);
+    }
     let counters = engine.input.ports().map(weir_io::port::InputPort::counters);
     let mut reports: Vec<_> = engine.runtimes.iter().map(Runtime::report).collect();
     for (report, chain) in reports.iter_mut().zip(&file.chains) {
@@ -289,7 +326,11 @@ impl Shows for Engine {
 
 impl Engine {
     /// Moves packets until the inputs end.
-    fn drive(&mut self, progress: &indicatif::ProgressBar) -> Result<(), Failure> {
+    fn drive(
+        &mut self,
+        progress: &indicatif::ProgressBar,
+        watched: &mut Watched<'_>,
+    ) -> Result<(), Failure> {
         let mut input = Vec::with_capacity(2 * BATCH);
         let mut output = Vec::with_capacity(16 * BATCH);
         let mut batches = 0u64;
@@ -300,6 +341,9 @@ impl Engine {
                 .err()
                 .map(|error| Failure::outside(error.to_string()));
             self.pass(&mut input, &mut output)?;
+            if !watched.look()? {
+                break None;
+            }
             batches += 1;
             if batches.is_multiple_of(LOOK) || self.inbox.as_ref().is_some_and(Inbox::is_busy) {
                 self.answer();
@@ -319,6 +363,7 @@ impl Engine {
                 events.write(runtime.events())?;
             }
         }
+        watched.look()?;
         self.outputs.finish()?;
         if let Some(events) = &mut self.events {
             events.finish()?;

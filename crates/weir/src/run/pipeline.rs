@@ -12,6 +12,7 @@ use crate::exit::Exit;
 use super::audit::{self, Audit};
 use super::input::Input;
 use super::line::{Line, failure};
+use super::onlook::Watched;
 use super::plan::PlanSummary;
 use super::ports::Ports;
 use super::print;
@@ -23,14 +24,20 @@ pub(super) fn run(
     plans: Vec<ChainPlan>,
     ports: &Ports,
     config: RuntimeConfig,
+    watched: &mut Watched<'_>,
 ) -> Outcome {
     let settings = settings(args, config, ports.memory());
     let plan = PlanSummary::of(&plans);
     let input = Input::open(ports)?;
     let crew = Pipeline::start(plans, settings).map_err(failure)?;
     let mut line = Line::open(crew, input, args, file, ports)?;
-    let (mut of_run, ended) = line.drive(args)?;
+    let (mut of_run, ended) = line.drive(args, watched)?;
     sum_up(line.crew, plan, args, file, &mut of_run);
+    if watched.is_on() {
+        watched.look()?;
+        ended?;
+        return Ok(Exit::Done);
+    }
     print(args, ports, Summary::of(of_run, ports, config.seed))?;
     ended?;
     Ok(Exit::Done)

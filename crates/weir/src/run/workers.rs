@@ -16,6 +16,7 @@ use crate::exit::Exit;
 
 use super::input::Input;
 use super::line::{Line, failure};
+use super::onlook::Watched;
 use super::ports::Ports;
 use super::print;
 use super::summary::{Ended, More, Summary};
@@ -28,10 +29,20 @@ pub(super) fn run(
     stages: &[Stage],
     ports: &Ports,
     config: RuntimeConfig,
+    watched: &mut Watched<'_>,
 ) -> Outcome {
     if let Some(obstacle) = Workers::obstacle(stages) {
         let more = by_switch(workers, obstacle);
-        return super::cluster::run(args, workers, file, stages, ports, config, Some(more));
+        return super::cluster::run(
+            args,
+            workers,
+            file,
+            stages,
+            ports,
+            config,
+            Some(more),
+            watched,
+        );
     }
     let input = Input::open(ports)?;
     let settings = settings(args, workers, config, ports.memory());
@@ -39,8 +50,13 @@ pub(super) fn run(
     let posts = crew.posts();
     let mut line = Line::open(crew, input, args, file, ports)?;
     line.be_asked(args, file, ports, "workers", posts)?;
-    let (mut of_run, ended) = line.drive(args)?;
+    let (mut of_run, ended) = line.drive(args, watched)?;
     sum_up(line.crew, &mut of_run);
+    if watched.is_on() {
+        watched.look()?;
+        ended?;
+        return Ok(Exit::Done);
+    }
     print(args, ports, Summary::of(of_run, ports, config.seed))?;
     ended?;
     Ok(Exit::Done)

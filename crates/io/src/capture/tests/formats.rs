@@ -41,6 +41,31 @@ fn only(file: &[u8]) -> OwnedRecord {
 }
 
 #[test]
+fn what_an_interface_has_lost_is_a_block_that_readers_pass_over() {
+    let mut writer = crate::capture::PcapngWriter::new(Vec::new()).unwrap();
+    let drops = writer
+        .interface_at("drops", Some("what is dropped"), 1, 96)
+        .unwrap();
+    writer
+        .write(drops, 5, 60, &[7; 60], Some("dropped: why"))
+        .unwrap();
+    writer.statistics(drops, 9, 0x0102_0304).unwrap();
+    assert!(writer.statistics(drops + 1, 9, 1).is_err());
+    let file = writer.finish().unwrap();
+    // Interface statistics (type 5), with isb_ifdrop (option 5, 8 octets).
+    let option = [5u8, 0, 8, 0, 4, 3, 2, 1, 0, 0, 0, 0];
+    assert!(file.windows(option.len()).any(|window| window == option));
+    let mut reader = crate::capture::CaptureReader::open(file.as_slice()).unwrap();
+    assert_eq!(reader.next().unwrap().unwrap().data, [7; 60]);
+    assert!(reader.next().unwrap().is_none());
+    let interface = &reader.interfaces()[0];
+    assert_eq!(
+        (interface.name.as_deref(), interface.snap_len),
+        (Some("drops"), 96)
+    );
+}
+
+#[test]
 fn pcap_of_every_kind() {
     for big in [false, true] {
         let kinds = [

@@ -21,6 +21,8 @@ use weir_packet::filter::Filter;
 use weir_packet::{Frame, FramePool, Time};
 use weir_runtime::{Report, Runtime};
 
+use crate::watch::Arm;
+
 pub(crate) use flows::{
     FlowQuestion, FlowSeen, FlowSort, FlowsFound, FlowsQuestion, StatesSeen, in_order,
 };
@@ -45,6 +47,8 @@ pub(crate) enum Question {
     /// To end the flows that match: how many were; `None` where the thread runs
     /// no chain whose flows can be ended.
     End(Arc<Filter>, Reply<Option<u64>>),
+    /// To do something with each of its runtimes, at once: how many there are.
+    Each(Arm, Reply<usize>),
 }
 
 /// The report of one stage of a chain by one thread. Those of the same stage
@@ -232,6 +236,14 @@ impl Inbox {
             // Nobody is there any more where an answer can't be given.
             Question::Counts(reply) => {
                 let _ = reply.send(shows.counts());
+            }
+            Question::Each(action, reply) => {
+                let runtimes = shows.chains().map(|chains| chains.runtimes);
+                let count = runtimes.map_or(0, |runtimes| {
+                    runtimes.iter_mut().for_each(|runtime| action(runtime));
+                    runtimes.len()
+                });
+                let _ = reply.send(count);
             }
             Question::Flow(which, reply) => {
                 let _ = reply.send(states_of(which, shows));

@@ -1,0 +1,120 @@
+//! What is compared.
+
+use super::network::{Middle, POOL, Placement};
+
+/// What an arm forwards with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum With {
+    /// The kernel, with nftables.
+    Kernel,
+    /// Ports of this kind and nothing between them.
+    Bare(&'static str),
+    /// `weir run` on ports of this kind.
+    Weir(&'static str),
+}
+
+/// What is measured of an arm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum What {
+    /// Packets per busy second.
+    Load,
+    /// One TCP connection.
+    Tcp,
+    /// Round trips.
+    Rtt,
+    /// Processor time without traffic.
+    Idle,
+}
+
+/// Something that is compared.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Arm {
+    pub(super) name: &'static str,
+    pub(super) with: With,
+    pub(super) placement: Placement,
+    pub(super) what: &'static [What],
+    /// The hosts leave checksums and segments to cards that are not there.
+    pub(super) offloads: bool,
+    /// It never sleeps.
+    pub(super) spin: bool,
+}
+
+impl Arm {
+    pub(super) fn middle(&self) -> Middle {
+        match self.with {
+            With::Kernel => Middle::Kernel,
+            With::Bare(_) | With::Weir(_) => Middle::Bump,
+        }
+    }
+}
+
+const fn arm(name: &'static str, with: With, placement: Placement, what: &'static [What]) -> Arm {
+    Arm {
+        name,
+        with,
+        placement,
+        what,
+        offloads: false,
+        spin: false,
+    }
+}
+
+/// Processor of the generator and the hosts.
+pub(super) const HOSTS: usize = 0;
+/// Processor of whoever forwards.
+pub(super) const FORWARDER: usize = 1;
+
+const XDP: &str = "xdp:IFACE:native";
+const PACKET: &str = "af-packet:IFACE";
+const RPS: Placement = Placement::Rps(FORWARDER);
+
+use Placement::{Polled, Sender, Thread};
+use What::{Idle, Load, Rtt, Tcp};
+use With::{Bare, Kernel, Weir};
+
+/// All of them. Where the kernel's part may run on the sender's processor the forwarder's says nothing
+/// of the cost, so arms of [`What::Load`] have it elsewhere; latency and TCP are taken as interfaces
+/// come.
+pub(super) const ARMS: &[Arm] = &[
+    arm("kernel-rps", Kernel, RPS, &[Load]),
+    arm("kernel-thread", Kernel, Thread, &[Load]),
+    arm("xdp-bump-thread", Bare(XDP), Thread, &[Load]),
+    arm("xdp-bump-polled", Bare(XDP), Polled, &[Load]),
+    arm("weir-xdp-thread", Weir(XDP), Thread, &[Load]),
+    arm("weir-xdp-polled", Weir(XDP), Polled, &[Load]),
+    arm("packet-bump-rps", Bare(PACKET), RPS, &[Load]),
+    arm("weir-packet-rps", Weir(PACKET), RPS, &[Load]),
+    arm("kernel", Kernel, Sender, &[Rtt, Tcp]),
+    Arm {
+        offloads: true,
+        ..arm("kernel-offloads", Kernel, Sender, &[Tcp])
+    },
+    arm("xdp-bump", Bare(XDP), Sender, &[Rtt, Tcp]),
+    arm("weir-xdp", Weir(XDP), Sender, &[Rtt, Tcp, Idle]),
+    Arm {
+        spin: true,
+        ..arm("weir-xdp-spin", Weir(XDP), Sender, &[Rtt])
+    },
+    arm("packet-bump", Bare(PACKET), Sender, &[Rtt, Tcp]),
+    arm("weir-packet", Weir(PACKET), Sender, &[Rtt, Tcp, Idle]),
+];
+
+/// What weir runs: a stateful firewall and a NAT, as nftables is told in [`super::network`].
+pub(super) fn chain() -> String {
+    format!(
+        "chain: wire
+ports:
+  - {{name: inside, side: inside}}
+  - {{name: outside, side: outside}}
+flows: {{max: 100000}}
+nfs:
+  - firewall:
+      default: drop
+      rules:
+        - accept out udp from 10.0.0.0/8 to any
+        - accept out tcp from 10.0.0.0/8 to any
+        - accept out icmp from 10.0.0.0/8
+  - nat44: {{pool: {POOL}, inside: 10.0.0.0/8}}
+"
+    )
+}

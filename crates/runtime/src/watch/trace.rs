@@ -1,0 +1,591 @@
+//! One packet, alone in its burst, from its arrival to its leave.
+
+use weir_nf::host::{FlowHead, MAX_LABELS, NO_FLOW, Target};
+use weir_nf::{EventLog, Phase, Shown, ShownField};
+use weir_packet::dissect::{HeaderField, header_fields, one_line};
+use weir_packet::{Frame, Headers, LinkType, PacketMemory, ParseOptions, parse_into};
+
+use super::record::{FateTrace, FieldChange, FlowTrace, Made, PacketTrace, Step, StepVerdict};
+use super::{Taken, Watches, Why};
+use crate::classify::Classified;
+use crate::execute::Fates;
+use crate::runtime::{CLOSE_REASONS, Runtime};
+use crate::stages::Kind;
+
+/// Bytes of events that one traced packet may cause where the runtime keeps
+/// none.
+const EVENT_BYTES: usize = 64 << 10;
+
+/// Where a function sends a packet.
+pub(super) enum Way {
+    Dropped(String),
+    Turned,
+    /// Label and target.
+    On(usize, Target),
+    Nothing,
+}
+
+/// The packet that is alone in the burst.
+pub(super) struct Current {
+    /// Bit per trace that wants it.
+    slots: u8,
+    full: bool,
+    trace: PacketTrace,
+    /// Counts before it.
+    opened: u64,
+    ended: [u64; CLOSE_REASONS.len()],
+    /// Where its flow's connection stood.
+    phase: Option<&'static str>,
+    start: u64,
+    /// The runtime's own log, which counts only: another one stands in for it.
+    quiet: Option<EventLog>,
+}
+
+/// What a function finds when a traced packet comes to it.
+pub(super) struct Before {
+    bytes: Vec<u8>,
+    link: LinkType,
+    state: Vec<ShownField>,
+    counters: Vec<u64>,
+    events: usize,
+    made: usize,
+    aliases: usize,
+    start: u64,
+}
+
+impl Runtime {
+    /// Cuts a burst so that a packet that is to be traced is alone in it: how
+    /// many of the frames to take now.
+    pub(super) fn isolate(
+        &mut self,
+        watches: &mut Watches,
+        memory: &PacketMemory,
+        frames: &mut [Frame],
+    ) -> usize {
+        let slots = watches.slots();
+        if slots == 0 {
+            return frames.len();
+        }
+        let all = frames.iter().enumerate();
+        let mut asked = all.map(|(i, frame)| (i, self.wanted(watches, memory, frame, slots)));
+        let Some((i, wanted)) = asked.find(|(_, wanted)| *wanted != 0) else {
+            return frames.len();
+        };
+        let (0, Some(frame)) = (i, frames.first_mut()) else {
+            return i;
+        };
+        let marked = memory.meta(frame).watched();
+        let again = marked & slots != 0 && self.role != Kind::Later;
+        memory.meta_mut(frame).watch(marked | wanted);
+        let current = self.begin_trace(watches, memory, frame, wanted, again);
+        watches.current = Some(Box::new(current));
+        1
+    }
+
+    /// The traces that want a packet: those that follow it already, and those
+    /// that ask for it.
+    fn wanted(&self, watches: &mut Watches, memory: &PacketMemory, frame: &Frame, slots: u8) -> u8 {
+        let marked = memory.meta(frame).watched() & slots;
+        // Only where packets come in is it asked.
+        if self.role == Kind::Later || marked != 0 {
+            return marked;
+        }
+        let options = watches.options;
+        self.see(memory, frame, &options, |seen| {
+            let tracers = watches.tracers.iter_mut().enumerate();
+            tracers.fold(0, |wanted, (slot, tracer)| {
+                let wants = tracer.as_mut().is_some_and(|tracer| tracer.wants(seen));
+                wanted | u8::from(wants) << slot
+            })
+        })
+    }
+
+    fn begin_trace(
+        &mut self,
+        watches: &Watches,
+        memory: &PacketMemory,
+        frame: &Frame,
+        slots: u8,
+        again: bool,
+    ) -> Current {
+        let (meta, bytes) = memory.read(frame);
+        let read = look(bytes, meta.link, &watches.options);
+        let phase = self.see(memory, frame, &watches.options, |seen| {
+            seen.flow.map(|flow| flow.phase)
+        });
+        let full = watches.tracers.iter().enumerate().any(|(slot, tracer)| {
+            slots >> slot & 1 != 0 && tracer.as_ref().is_some_and(|t| t.is_full())
+        });
+        let quiet = (!self.world.events.is_enabled())
+            .then(|| core::mem::replace(&mut self.world.events, EventLog::new(EVENT_BYTES)));
+        Current {
+            slots,
+            full,
+            trace: PacketTrace {
+                chain: self.chain.clone(),
+                first_function: self.first,
+                time: meta.time,
+                port: meta.port,
+                side: meta.side,
+                sequence: meta.sequence,
+                again,
+                under_switch: self.follow.is_some(),
+                summary: read.summary,
+                headers: read.fields,
+                malformed: read.fault,
+                flow: None,
+                ended: Vec::new(),
+                steps: Vec::new(),
+                fate: FateTrace::Held,
+                leaves: None,
+                cycles: 0,
+            },
+            opened: self.opened,
+            ended: self.ended,
+            phase,
+            start: (self.cycles)(),
+            quiet,
+        }
+    }
+
+    /// The packet has been given its flow.
+    pub(super) fn trace_flow(&self, current: &mut Current) {
+        for (why, (now, before)) in CLOSE_REASONS
+            .iter()
+            .zip(self.ended.iter().zip(&current.ended))
+        {
+            if now > before {
+                current.trace.ended.push((why.name(), now - before));
+            }
+        }
+        let place = self.scratch.places[0];
+        let Some(table) = &self.table else { return };
+        if place.flow == NO_FLOW || place.flow as usize >= table.flows.blocks.count() {
+            return;
+        }
+        let head = table.flows.blocks.head(place.flow);
+        if head.bits & FlowHead::LIVE == 0 {
+            return;
+        }
+        let is_new = self.opened > current.opened;
+        current.trace.flow = Some(FlowTrace {
+            key: head.key,
+            id: head.id,
+            clock: place.clock,
+            record: place.flow,
+            is_new,
+            to_server: place.direction == head.client_direction(),
+            phase: (
+                current.phase.filter(|_| !is_new),
+                phase_name(Phase::from_u8(place.phase)),
+            ),
+        });
+    }
+
+    /// A traced packet is about to be shown to function `number`.
+    pub(super) fn before_step(
+        &self,
+        memory: &PacketMemory,
+        frame: &Frame,
+        number: usize,
+        made: usize,
+    ) -> Before {
+        let (meta, bytes) = memory.read(frame);
+        Before {
+            bytes: bytes.to_vec(),
+            link: meta.link,
+            state: self.state_shown(number),
+            counters: self
+                .nodes
+                .get(number)
+                .map_or_else(Vec::new, |node| node.counters.clone()),
+            events: self.world.events.lines().len(),
+            made,
+            aliases: self.world.aliases.asked.len(),
+            start: (self.cycles)(),
+        }
+    }
+
+    /// Function `number` was called with it, or `same_as` stands for it.
+    pub(super) fn after_step(
+        &self,
+        watches: &Watches,
+        current: &mut Current,
+        memory: &PacketMemory,
+        frame: &Frame,
+        number: usize,
+        before: Before,
+    ) {
+        let cycles = (self.cycles)().wrapping_sub(before.start);
+        let Some(node) = self.nodes.get(number) else {
+            return;
+        };
+        let kind = node.processor.descriptor();
+        let (meta, bytes) = memory.read(frame);
+        let state = self.state_shown(number);
+        let counters = node.counters.iter().zip(&before.counters);
+        let counters = kind.counters.iter().zip(counters);
+        let lines = self.world.events.lines().get(before.events..);
+        let made = self.world.emits.frames.get(before.made..);
+        let aliases = self.world.aliases.asked.get(before.aliases..);
+        current.trace.steps.push(Step {
+            function: node.name.clone(),
+            nf: kind.name,
+            same_as: node
+                .same_as
+                .and_then(|earlier| self.nodes.get(earlier))
+                .map(|earlier| earlier.name.clone()),
+            verdict: self.verdict(number),
+            changed: changes(&before, bytes, meta.link, &watches.options),
+            state: state_changes(&before.state, &state),
+            full_state: if current.full { state } else { Vec::new() },
+            counters: counters
+                .filter(|(_, (now, before))| now > before)
+                .map(|(name, (now, before))| (*name, now - before))
+                .collect(),
+            events: String::from_utf8_lossy(lines.unwrap_or_default())
+                .lines()
+                .map(str::to_owned)
+                .collect(),
+            made: made
+                .unwrap_or_default()
+                .iter()
+                .map(|frame| {
+                    let (meta, bytes) = memory.read(frame);
+                    Made {
+                        summary: look(bytes, meta.link, &watches.options).summary,
+                        towards: meta.side.opposite(),
+                    }
+                })
+                .collect(),
+            aliases: aliases
+                .unwrap_or_default()
+                .iter()
+                .map(|request| request.key)
+                .collect(),
+            cycles,
+        });
+    }
+
+    /// The traced packet is about to leave.
+    pub(super) fn trace_leave(
+        &self,
+        watches: &Watches,
+        current: &mut Current,
+        memory: &PacketMemory,
+        frame: &Frame,
+        found: &Classified,
+        fates: &Fates,
+    ) {
+        let (meta, bytes) = memory.read(frame);
+        current.trace.cycles = (self.cycles)().wrapping_sub(current.start);
+        let next = match self.role {
+            Kind::Alone => 0,
+            _ => self.scratch.next.first().copied().unwrap_or(0),
+        };
+        let dropped = watches.dropped.first().map(|(_, why)| why.name());
+        let last = current.trace.steps.last().map(|step| &step.verdict);
+        current.trace.fate = if fates.out & 1 != 0 {
+            match next.checked_sub(1) {
+                Some(function) => FateTrace::Later(function),
+                None => FateTrace::Out(meta.side.opposite()),
+            }
+        } else if fates.turned & 1 != 0 {
+            FateTrace::Turned
+        } else if found.held & 1 != 0 {
+            FateTrace::Held
+        } else if let Some(reason) = dropped {
+            FateTrace::Dropped(reason)
+        } else if let Some(StepVerdict::Dropped(reason)) = last {
+            FateTrace::Dropped(reason.clone())
+        } else {
+            FateTrace::Dropped("no_verdict".to_owned())
+        };
+        if fates.out & 1 != 0 {
+            let leaves = look(bytes, meta.link, &watches.options).summary;
+            current.trace.leaves = Some(leaves);
+        }
+    }
+
+    /// It has left: those who asked for it get what was seen.
+    pub(super) fn end_current(&mut self, watches: &mut Watches) {
+        let Some(current) = watches.current.take() else {
+            return;
+        };
+        let Current {
+            slots,
+            mut trace,
+            quiet,
+            ..
+        } = *current;
+        if let Some(quiet) = quiet {
+            let meanwhile = core::mem::replace(&mut self.world.events, quiet);
+            self.world.events.count_as(&meanwhile);
+        }
+        // A fragment that was to wait may have found no room.
+        if let (FateTrace::Held, Some((_, why))) = (&trace.fate, watches.dropped.first()) {
+            trace.fate = FateTrace::Dropped(why.name());
+        }
+        // A stage in which nothing was to be done with it has nothing to say.
+        let passed = self.role == Kind::Later
+            && trace.steps.is_empty()
+            && !matches!(trace.fate, FateTrace::Dropped(_));
+        if !passed {
+            watches.give(slots, &trace);
+        }
+    }
+
+    /// What function `number` remembers of the packet that is alone.
+    fn state_shown(&self, number: usize) -> Vec<ShownField> {
+        let fields = || -> Option<Vec<ShownField>> {
+            let (table, node) = (self.table.as_ref()?, self.nodes.get(number)?);
+            let node = node.same_as.and_then(|n| self.nodes.get(n)).unwrap_or(node);
+            let place = self.scratch.places[0];
+            if place.flow == NO_FLOW || place.flow as usize >= table.flows.blocks.count() {
+                return None;
+            }
+            let (blocks, record) = match node.scope {
+                None => (&table.flows.blocks, place.flow),
+                Some(scope) => (
+                    &table.scopes.get(scope)?.records.blocks,
+                    self.scratch.units[scope][0].unit,
+                ),
+            };
+            if record as usize >= blocks.count() || blocks.head(record).opened & node.slot.bit == 0
+            {
+                return None;
+            }
+            let (slot, layout) = (&node.slot, node.processor.state());
+            let bytes = blocks.bytes(record);
+            let part = |start: u32, len: u32| {
+                let part = bytes.get(start as usize..(start + len) as usize);
+                part.unwrap_or_default()
+            };
+            let mut shown = Shown::default();
+            node.processor.show(
+                part(slot.state, layout.bytes),
+                part(slot.stats, layout.stats_bytes),
+                &mut shown,
+            );
+            let handles = part(slot.buffers, slot.buffer_count * 8).chunks_exact(8);
+            for (number, handle) in handles.enumerate() {
+                let handle = handle.try_into().map_or(0, u64::from_ne_bytes);
+                let held = self.world.buffers.bytes(handle).len();
+                shown.number(&format!("buffer_{number}_bytes"), held as u64);
+            }
+            Some(shown.into_fields())
+        };
+        fields().unwrap_or_default()
+    }
+
+    /// Which way function `number` sends packet `i`, by the order in which the
+    /// engine takes verdicts.
+    pub(super) fn way_of(&self, number: usize, i: usize) -> Way {
+        let (Some(node), outcome) = (self.nodes.get(number), &self.scratch.outcome) else {
+            return Way::Nothing;
+        };
+        let bit = 1u64 << i;
+        if outcome.dropped & bit != 0 {
+            let reasons = node.processor.descriptor().drops;
+            let reason = outcome.reasons.get(i).map(|r| usize::from(*r));
+            let reason = reason.and_then(|reason| reasons.get(reason)).copied();
+            return Way::Dropped(format!("{}.{}", node.name, reason.unwrap_or("unnamed")));
+        }
+        if outcome.turned & bit != 0 {
+            return Way::Turned;
+        }
+        match (0..MAX_LABELS).find(|&label| outcome.labels[label] & bit != 0) {
+            None => Way::Nothing,
+            Some(label) => match node.next[label] {
+                Target::Drop => Way::Dropped(format!("{}.{}", node.name, node.label(label))),
+                target => Way::On(label, target),
+            },
+        }
+    }
+
+    fn verdict(&self, number: usize) -> StepVerdict {
+        let Some(node) = self.nodes.get(number) else {
+            return StepVerdict::Nothing;
+        };
+        match self.way_of(number, 0) {
+            Way::Dropped(reason) => StepVerdict::Dropped(reason),
+            Way::Turned => StepVerdict::Turned,
+            Way::Nothing => StepVerdict::Nothing,
+            Way::On(label, target) => StepVerdict::On {
+                label: node.label(label),
+                to: match target {
+                    Target::Node(next) => self
+                        .nodes
+                        .get(next)
+                        .map_or_else(String::new, |next| next.name.clone()),
+                    Target::Later(_) => "a later stage".to_owned(),
+                    _ => "out".to_owned(),
+                },
+            },
+        }
+    }
+}
+
+impl Watches {
+    /// Gives a trace to those who want it; one that has enough is taken off.
+    pub(super) fn give(&mut self, slots: u8, trace: &PacketTrace) {
+        for (slot, place) in self.tracers.iter_mut().enumerate() {
+            if slots >> slot & 1 == 0 {
+                continue;
+            }
+            if let Some(tracer) = place
+                && tracer.put(trace.clone()) == Taken::Enough
+            {
+                *place = None;
+            }
+        }
+    }
+
+    /// A held fragment of the traces in `slots` was given up.
+    pub(super) fn give_up(&mut self, chain: &str, memory: &PacketMemory, frame: &Frame, why: Why) {
+        let (meta, bytes) = memory.read(frame);
+        let slots = meta.watched() & self.slots();
+        if slots == 0 {
+            return;
+        }
+        let read = look(bytes, meta.link, &self.options);
+        let trace = PacketTrace {
+            chain: chain.to_owned(),
+            first_function: 0,
+            time: meta.time,
+            port: meta.port,
+            side: meta.side,
+            sequence: meta.sequence,
+            again: true,
+            under_switch: false,
+            summary: read.summary,
+            headers: read.fields,
+            malformed: None,
+            flow: None,
+            ended: Vec::new(),
+            steps: Vec::new(),
+            fate: FateTrace::Dropped(why.name()),
+            leaves: None,
+            cycles: 0,
+        };
+        self.give(slots, &trace);
+    }
+}
+
+pub(super) fn phase_name(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Open => "open",
+        Phase::Answered => "answered",
+        Phase::Established => "established",
+        Phase::Closing => "closing",
+        Phase::Closed => "closed",
+    }
+}
+
+/// A packet as it can be read.
+struct Read {
+    summary: String,
+    fields: Vec<HeaderField>,
+    headers: Option<Headers>,
+    fault: Option<String>,
+}
+
+fn look(bytes: &[u8], link: LinkType, options: &ParseOptions) -> Read {
+    let mut headers = Headers::default();
+    match parse_into(bytes, link, options, &mut headers) {
+        Ok(()) => Read {
+            summary: one_line(bytes, &headers),
+            fields: header_fields(bytes, &headers),
+            fault: headers.damage().map(|fault| fault.reason().to_owned()),
+            headers: Some(headers),
+        },
+        Err(fault) => Read {
+            summary: format!("{} bytes that can't be read", bytes.len()),
+            fields: Vec::new(),
+            fault: Some(fault.reason().to_owned()),
+            headers: None,
+        },
+    }
+}
+
+/// What is different of a packet, field by field, its payload, and the rest.
+fn changes(
+    before: &Before,
+    bytes: &[u8],
+    link: LinkType,
+    options: &ParseOptions,
+) -> Vec<FieldChange> {
+    if before.bytes == bytes && before.link == link {
+        return Vec::new();
+    }
+    let (old, new) = (
+        look(&before.bytes, before.link, options),
+        look(bytes, link, options),
+    );
+    let names = |fields: &[HeaderField]| -> Vec<(String, String)> {
+        let fields = fields.iter();
+        fields
+            .map(|field| (field.name.to_owned(), field.value.clone()))
+            .collect()
+    };
+    let mut found = compare(&names(&old.fields), &names(&new.fields));
+    let payload = |read: &Read, bytes: &[u8]| -> Vec<u8> {
+        let headers = read.headers.as_ref();
+        headers.map_or_else(Vec::new, |h| h.payload_of(bytes).to_vec())
+    };
+    let (was, is) = (payload(&old, &before.bytes), payload(&new, bytes));
+    if was != is {
+        found.push(of_bytes("payload", &was, &is));
+    }
+    if found.is_empty() || before.bytes.len() != bytes.len() {
+        found.push(of_bytes("packet", &before.bytes, bytes));
+    }
+    found
+}
+
+fn of_bytes(name: &str, was: &[u8], is: &[u8]) -> FieldChange {
+    let differ = was.iter().zip(is).filter(|(a, b)| a != b).count();
+    FieldChange {
+        name: name.to_owned(),
+        before: Some(format!("{} bytes", was.len())),
+        after: Some(format!("{} bytes ({differ} differ)", is.len())),
+    }
+}
+
+fn state_changes(before: &[ShownField], after: &[ShownField]) -> Vec<FieldChange> {
+    let texts = |fields: &[ShownField]| -> Vec<(String, String)> {
+        let fields = fields.iter();
+        fields
+            .map(|field| (field.name.clone(), field.value.to_string()))
+            .collect()
+    };
+    compare(&texts(before), &texts(after))
+}
+
+/// Fields that are new, gone or different, in the order of the later list.
+fn compare(before: &[(String, String)], after: &[(String, String)]) -> Vec<FieldChange> {
+    let value = |fields: &[(String, String)], name: &str| {
+        let found = fields.iter().find(|(known, _)| known == name);
+        found.map(|(_, value)| value.clone())
+    };
+    let gone = before
+        .iter()
+        .filter(|(name, _)| value(after, name).is_none());
+    let gone = gone.map(|(name, value)| FieldChange {
+        name: name.clone(),
+        before: Some(value.clone()),
+        after: None,
+    });
+    let mut changes: Vec<FieldChange> = gone.collect();
+    for (name, is) in after {
+        let was = value(before, name);
+        if was.as_ref() != Some(is) {
+            changes.push(FieldChange {
+                name: name.clone(),
+                before: was,
+                after: Some(is.clone()),
+            });
+        }
+    }
+    changes
+}

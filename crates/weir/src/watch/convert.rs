@@ -1,0 +1,121 @@
+//! From what an engine recorded to the messages of the control interface.
+
+use weir_api::v1;
+use weir_nf::ShownField;
+use weir_runtime::watch::{
+    FateTrace, FieldChange, FlowTrace, Made, PacketTrace, Step, StepVerdict,
+};
+
+/// The message; `port_names` are those of the ingress ports by number.
+pub(crate) fn packet(trace: PacketTrace, port_names: &[String]) -> v1::PacketTrace {
+    let port_name = port_names.get(usize::from(trace.port));
+    v1::PacketTrace {
+        chain: trace.chain,
+        first_function: trace.first_function.into(),
+        time_ns: trace.time.0,
+        port: trace.port.into(),
+        port_name: port_name.cloned().unwrap_or_default(),
+        side: trace.side.name().to_owned(),
+        sequence: trace.sequence,
+        again: trace.again,
+        under_switch: trace.under_switch,
+        summary: trace.summary,
+        headers: trace
+            .headers
+            .into_iter()
+            .map(|field| v1::NamedValue {
+                name: field.name.to_owned(),
+                value: field.value,
+            })
+            .collect(),
+        malformed: trace.malformed.unwrap_or_default(),
+        flow: trace.flow.map(flow),
+        ended: counts(trace.ended),
+        steps: trace.steps.into_iter().map(step).collect(),
+        fate: Some(v1::TraceFate {
+            fate: Some(match trace.fate {
+                FateTrace::Out(side) => v1::trace_fate::Fate::Out(side.name().to_owned()),
+                FateTrace::Later(function) => v1::trace_fate::Fate::Later(function.into()),
+                FateTrace::Dropped(reason) => v1::trace_fate::Fate::Dropped(reason),
+                FateTrace::Turned => v1::trace_fate::Fate::Turned(true),
+                FateTrace::Held => v1::trace_fate::Fate::Held(true),
+            }),
+        }),
+        leaves: trace.leaves.unwrap_or_default(),
+        cycles: trace.cycles,
+    }
+}
+
+fn flow(flow: FlowTrace) -> v1::TracedFlow {
+    v1::TracedFlow {
+        key: flow.key.to_string(),
+        id: flow.id,
+        clock: flow.clock,
+        record: flow.record,
+        is_new: flow.is_new,
+        to_server: flow.to_server,
+        phase_before: flow.phase.0.unwrap_or_default().to_owned(),
+        phase: flow.phase.1.to_owned(),
+    }
+}
+
+fn step(step: Step) -> v1::TraceStep {
+    use v1::trace_step::Verdict;
+    v1::TraceStep {
+        function: step.function,
+        kind: step.nf.to_owned(),
+        same_as: step.same_as.unwrap_or_default(),
+        verdict: Some(match step.verdict {
+            StepVerdict::On { label, to } => Verdict::On(v1::TraceOn {
+                label: label.to_owned(),
+                to,
+            }),
+            StepVerdict::Dropped(reason) => Verdict::Dropped(reason),
+            StepVerdict::Turned => Verdict::Turned(true),
+            StepVerdict::Nothing => Verdict::Nothing(true),
+        }),
+        changed: changes(step.changed),
+        state: changes(step.state),
+        full_state: step.full_state.into_iter().map(shown).collect(),
+        counters: counts(step.counters),
+        events: step.events,
+        made: step
+            .made
+            .into_iter()
+            .map(|Made { summary, towards }| v1::MadePacket {
+                summary,
+                towards: towards.name().to_owned(),
+            })
+            .collect(),
+        aliases: step.aliases.iter().map(ToString::to_string).collect(),
+        cycles: step.cycles,
+    }
+}
+
+fn shown(field: ShownField) -> v1::NamedValue {
+    v1::NamedValue {
+        name: field.name,
+        value: field.value.to_string(),
+    }
+}
+
+fn changes(changes: Vec<FieldChange>) -> Vec<v1::FieldChange> {
+    let changes = changes.into_iter();
+    changes
+        .map(|change| v1::FieldChange {
+            name: change.name,
+            before: change.before,
+            after: change.after,
+        })
+        .collect()
+}
+
+fn counts(counts: Vec<(&'static str, u64)>) -> Vec<v1::NamedCount> {
+    let counts = counts.into_iter();
+    counts
+        .map(|(name, count)| v1::NamedCount {
+            name: name.to_owned(),
+            count,
+        })
+        .collect()
+}

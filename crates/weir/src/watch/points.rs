@@ -1,0 +1,183 @@
+//! Where a tap may be, by name.
+
+use weir_api::v1;
+use weir_graph::ChainFile;
+use weir_packet::Side;
+use weir_runtime::watch::{TapPoint, engine_drops};
+
+/// Ports of a run, as taps name them.
+#[derive(Clone, Debug)]
+struct PortPlace {
+    /// Name in the chain.
+    name: String,
+    side: Side,
+    /// Numbers of the inputs behind it, as bits.
+    inputs: u64,
+}
+
+impl PortPlace {
+    /// The ports that chains name, with the inputs (name and side, by number)
+    /// that are behind each.
+    fn of(file: &ChainFile, inputs: &[(String, Side)]) -> Vec<PortPlace> {
+        let mut places: Vec<PortPlace> = Vec::new();
+        for port in file.chains.iter().flat_map(|chain| &chain.ports) {
+            if places.iter().any(|place| place.name == port.name) {
+                continue;
+            }
+            let behind = inputs.iter().enumerate().take(64);
+            let behind = behind.filter(|(_, (name, _))| *name == port.name);
+            places.push(PortPlace {
+                name: port.name.clone(),
+                side: port.side,
+                inputs: behind.fold(0, |bits, (number, _)| bits | 1 << number),
+            });
+        }
+        places
+    }
+}
+
+/// A point with its name and what it is, for whoever opens the capture.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NamedPoint {
+    pub(crate) point: TapPoint,
+    pub(crate) name: String,
+    pub(crate) description: String,
+}
+
+/// What taps of a run may name.
+#[derive(Clone, Debug)]
+pub(crate) struct Places {
+    ports: Vec<PortPlace>,
+    functions: Vec<String>,
+    reasons: Vec<String>,
+}
+
+impl Places {
+    /// Those of chains whose packets come from these inputs: name and side, by
+    /// number.
+    pub(crate) fn of(file: &ChainFile, inputs: &[(String, Side)]) -> Places {
+        Places {
+            ports: PortPlace::of(file, inputs),
+            functions: functions(file).map(str::to_owned).collect(),
+            reasons: reasons(file),
+        }
+    }
+
+    /// The same of a run that can be asked.
+    pub(crate) fn of_run(file: &ChainFile, inputs: &[v1::PortInfo]) -> Places {
+        let inputs = inputs.iter().map(|port| {
+            let outside = port.side == Side::Outside.name();
+            let side = if outside { Side::Outside } else { Side::Inside };
+            (port.name.clone(), side)
+        });
+        Places::of(file, &inputs.collect::<Vec<_>>())
+    }
+
+    /// The points that a text names.
+    pub(crate) fn parse(&self, text: &str) -> Result<Vec<NamedPoint>, String> {
+        parse(text, &self.functions, &self.reasons, &self.ports)
+    }
+}
+
+fn parse(
+    text: &str,
+    functions: &[String],
+    known: &[String],
+    ports: &[PortPlace],
+) -> Result<Vec<NamedPoint>, String> {
+    let named = |point, name: String, description: String| NamedPoint {
+        point,
+        name,
+        description,
+    };
+    if let Some(reason) = text.strip_prefix("drops:") {
+        let inner = |known: &String| {
+            let rest = known.strip_prefix(reason);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        if !known.iter().any(inner) {
+            return Err(format!(
+                "point `{text}`: nothing is dropped for `{reason}`; there are {}",
+                known.join(", ")
+            ));
+        }
+        let point = TapPoint::Drops(Some(reason.to_owned()));
+        let description = format!("packets dropped for {reason}");
+        return Ok(vec![named(point, text.to_owned(), description)]);
+    }
+    let (name, half) = match text.rsplit_once('.') {
+        Some((name, half @ ("in" | "out"))) => (name, Some(half)),
+        _ => (text, None),
+    };
+    let both = |before: NamedPoint, after: NamedPoint| match half {
+        Some("in") => vec![before],
+        Some(_) => vec![after],
+        None => vec![before, after],
+    };
+    if name == "drops" && half.is_none() {
+        let description = "packets dropped by the chain".to_owned();
+        return Ok(vec![named(
+            TapPoint::Drops(None),
+            name.to_owned(),
+            description,
+        )]);
+    }
+    if let Some(port) = ports.iter().find(|port| port.name == name) {
+        return Ok(both(
+            named(
+                TapPoint::In(port.inputs),
+                format!("{name}.in"),
+                format!("packets from port {name}, as they come into the chain"),
+            ),
+            named(
+                TapPoint::Out(Some(port.side)),
+                format!("{name}.out"),
+                format!("packets that leave the chain {}", towards(port.side)),
+            ),
+        ));
+    }
+    if functions.iter().any(|function| function == name) {
+        return Ok(both(
+            named(
+                TapPoint::Before(name.to_owned()),
+                format!("{name}.in"),
+                format!("packets on their way to {name}"),
+            ),
+            named(
+                TapPoint::After(name.to_owned()),
+                format!("{name}.out"),
+                format!("packets that {name} sends on or makes"),
+            ),
+        ));
+    }
+    let names = ports.iter().map(|port| port.name.as_str());
+    Err(format!(
+        "there is no point `{text}`: write a port ({}) or a function ({}), with `.in` or `.out` \
+         for one half of it, `drops`, or `drops:REASON`",
+        names.collect::<Vec<_>>().join(", "),
+        functions.join(", "),
+    ))
+}
+
+fn towards(side: Side) -> &'static str {
+    match side {
+        Side::Inside => "towards the inside",
+        Side::Outside => "towards the outside",
+    }
+}
+
+fn functions(file: &ChainFile) -> impl Iterator<Item = &str> {
+    let nodes = file.chains.iter().flat_map(|chain| &chain.stage.nodes);
+    nodes.map(|node| node.name.as_str())
+}
+
+/// Every reason for which the chains may drop.
+fn reasons(file: &ChainFile) -> Vec<String> {
+    let nodes = file.chains.iter().flat_map(|chain| &chain.stage.nodes);
+    let of_functions = nodes.flat_map(|node| {
+        let kind = node.processor.descriptor();
+        let named = kind.drops.iter().chain(kind.labels);
+        named.map(|reason| format!("{}.{reason}", node.name))
+    });
+    of_functions.chain(engine_drops()).collect()
+}

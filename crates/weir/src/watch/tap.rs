@@ -1,0 +1,218 @@
+//! Copies of packets, from the engines to whoever asked.
+
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rtrb::{Consumer, Producer, RingBuffer};
+use weir_packet::filter::Filter;
+use weir_runtime::Runtime;
+use weir_runtime::watch::{Seen, Taken, Tap, TapPoint, Tapped, Tapper};
+
+use super::{Arm, matches};
+
+/// Copies per engine: those that wait to be taken and those that are empty.
+const COPIES: usize = 1_024;
+/// Octets for which a copy has room from the start.
+const ROOM: usize = 2_048;
+/// Octets of a packet that are copied at most: what a capture may hold.
+pub(crate) const LONGEST: u32 = 262_144;
+
+/// What is to be tapped.
+#[derive(Clone, Debug)]
+pub(crate) struct TapSpec {
+    pub(crate) points: Vec<TapPoint>,
+    pub(crate) filter: Filter,
+    /// How many packets; 0 for no end.
+    pub(crate) packets: u64,
+    /// Octets of each.
+    pub(crate) snap_len: u32,
+}
+
+/// A copy of a packet.
+#[derive(Debug, Default)]
+pub(crate) struct Copied {
+    pub(crate) point: usize,
+    pub(crate) time_ns: u64,
+    pub(crate) link_type: u32,
+    pub(crate) wire_len: u32,
+    pub(crate) data: Vec<u8>,
+    /// Empty for none.
+    pub(crate) comment: String,
+}
+
+struct Shared {
+    spec: TapSpec,
+    /// Copies that were made or would have been.
+    seen: AtomicU64,
+    /// Packets that found no empty copy, by point.
+    lost: Vec<AtomicU64>,
+    closed: AtomicBool,
+    rings: Mutex<Vec<Ring>>,
+}
+
+/// The taker's end of one engine.
+struct Ring {
+    full: Consumer<Copied>,
+    empty: Producer<Copied>,
+}
+
+/// A tap under way. Dropped, it takes itself off.
+pub(crate) struct Taps {
+    shared: Arc<Shared>,
+    taken: u64,
+}
+
+impl Taps {
+    /// A tap that no engine knows yet.
+    pub(crate) fn new(spec: TapSpec) -> Taps {
+        let lost = spec.points.iter().map(|_| AtomicU64::new(0)).collect();
+        Taps {
+            shared: Arc::new(Shared {
+                spec,
+                seen: AtomicU64::new(0),
+                lost,
+                closed: AtomicBool::new(false),
+                rings: Mutex::new(Vec::new()),
+            }),
+            taken: 0,
+        }
+    }
+
+    /// What arms it, under a number.
+    pub(crate) fn arm(&self, number: u64) -> Arm {
+        let shared = Arc::clone(&self.shared);
+        Arc::new(move |runtime: &mut Runtime| {
+            let (full, take) = RingBuffer::new(COPIES);
+            let (mut give, empty) = RingBuffer::new(COPIES);
+            for _ in 0..COPIES {
+                let copy = Copied {
+                    data: Vec::with_capacity(ROOM.min(shared.spec.snap_len as usize)),
+                    comment: String::with_capacity(64),
+                    ..Copied::default()
+                };
+                // There are as many places as copies.
+                let _ = give.push(copy);
+            }
+            let tap = Tap {
+                number,
+                points: shared.spec.points.clone(),
+                tapper: Box::new(EngineTapper {
+                    shared: Arc::clone(&shared),
+                    full,
+                    empty,
+                }),
+            };
+            if runtime.tap(tap).is_ok() {
+                let mut rings = shared.rings.lock().unwrap_or_else(PoisonError::into_inner);
+                rings.push(Ring {
+                    full: take,
+                    empty: give,
+                });
+            }
+        })
+    }
+
+    /// The copies that engines have made since the last call, until `each` says
+    /// that it wants no more.
+    pub(crate) fn take(&mut self, mut each: impl FnMut(&Copied) -> bool) {
+        let mut rings = self
+            .shared
+            .rings
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let most = self.shared.spec.packets;
+        for ring in rings.iter_mut() {
+            // Not more than there is room for: all engines have their turn.
+            for _ in 0..COPIES {
+                let Ok(copy) = ring.full.pop() else { break };
+                let mut more = true;
+                if most == 0 || self.taken < most {
+                    self.taken += 1;
+                    more = each(&copy);
+                }
+                let _ = ring.empty.push(copy);
+                if !more {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// True where all packets that were asked for have been taken.
+    pub(crate) fn is_full(&self) -> bool {
+        let most = self.shared.spec.packets;
+        most != 0 && self.taken >= most
+    }
+
+    /// Packets that were not copied since nobody took those before away, by
+    /// point.
+    pub(crate) fn lost(&self) -> Vec<u64> {
+        let lost = self.shared.lost.iter();
+        lost.map(|lost| lost.load(Ordering::Relaxed)).collect()
+    }
+}
+
+impl Drop for Taps {
+    fn drop(&mut self) {
+        self.shared.closed.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The engine's end.
+struct EngineTapper {
+    shared: Arc<Shared>,
+    full: Producer<Copied>,
+    empty: Consumer<Copied>,
+}
+
+impl EngineTapper {
+    fn is_over(&self) -> bool {
+        let most = self.shared.spec.packets;
+        self.shared.closed.load(Ordering::Relaxed)
+            || most != 0 && self.shared.seen.load(Ordering::Relaxed) >= most
+    }
+}
+
+impl Tapper for EngineTapper {
+    fn wants(&mut self, seen: &Seen<'_>) -> bool {
+        self.is_over() || matches(&self.shared.spec.filter, seen)
+    }
+
+    fn put(&mut self, packet: &Tapped<'_>) -> Taken {
+        if self.is_over() {
+            return Taken::Enough;
+        }
+        let Ok(mut copy) = self.empty.pop() else {
+            if let Some(lost) = self.shared.lost.get(packet.point) {
+                lost.fetch_add(1, Ordering::Relaxed);
+            }
+            return Taken::More;
+        };
+        self.shared.seen.fetch_add(1, Ordering::Relaxed);
+        let snapped = packet
+            .bytes
+            .len()
+            .min(self.shared.spec.snap_len as usize)
+            .min(LONGEST as usize);
+        copy.point = packet.point;
+        copy.time_ns = packet.meta.time.0;
+        copy.link_type = match packet.meta.dlt {
+            // What has no number is raw bytes of the user's own (147).
+            0 => packet.meta.link.to_dlt().unwrap_or(147),
+            dlt => u32::from(dlt),
+        };
+        copy.wire_len = packet.meta.wire_len.max(packet.bytes.len() as u32);
+        copy.data.clear();
+        copy.data
+            .extend_from_slice(packet.bytes.get(..snapped).unwrap_or_default());
+        copy.comment.clear();
+        if let Some(comment) = &packet.comment {
+            // Writing to a `String` can't fail.
+            let _ = write!(copy.comment, "{comment}");
+        }
+        // There are as many places as copies.
+        let _ = self.full.push(copy);
+        Taken::More
+    }
+}
