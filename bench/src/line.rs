@@ -18,6 +18,7 @@ pub(crate) const CONFIG: RuntimeConfig = RuntimeConfig {
     follows: false,
     role: Role::Alone,
     audit: false,
+    at_start: None,
 };
 
 /// A runtime as `weir run` makes it without `--events`.

@@ -10,6 +10,7 @@
 //! weir-bench handover [quick]      flows that move in real time, under traffic
 //! weir-bench graph [less-work|scale-out|sharing|parallel]   what graphs and stages gain and cost
 //! weir-bench graph count FORM PACKETS      one form of less-work untimed, for callgrind
+//! weir-bench ring                 frames to another process and back, against a bare ring of numbers
 //! weir-bench wire [quick] [WORD...] weir beside the kernel on live interfaces; needs root (docs/benchmarks.md)
 //! weir-bench scaling [PARTS [SEED]] runtimes added and stopped as the load rises and falls, in
 //!                                  virtual time; PARTS times fewer flows (docs/scaling.md)
@@ -25,6 +26,7 @@ mod line;
 mod log;
 mod plot;
 mod results;
+mod ring;
 mod rows;
 mod scaling;
 mod seeded;
@@ -91,6 +93,8 @@ fn run(args: &[&str]) -> Result<(), String> {
             let parts = parts.ok_or("PARTS is 1 to 4294967295")?;
             scaling::scaling(parts, number(1, 1)?)
         }
+        ["ring"] => ring::table(),
+        ["ring-peer", form] => ring::peer(form),
         ["graph", what @ ..] => graph::run(what),
         ["wire", words @ ..] => wire::run(words),
         ["wire-bump", inside, outside] => wire::bump(inside, outside),

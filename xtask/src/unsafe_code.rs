@@ -14,6 +14,14 @@ pub(crate) const MODULES: &[(&str, &str)] = &[
         "crates/packet/src/memory.rs",
         "frames of one mapping, each with one owner",
     ),
+    (
+        "crates/packet/src/seats.rs",
+        "frames of one mapping in several processes",
+    ),
+    (
+        "crates/packet/src/seats_tests.rs",
+        "a mapping that the tests make",
+    ),
     ("crates/packet/src/prefetch.rs", "the prefetch instruction"),
     (
         "crates/nf/src/host/blocks.rs",
@@ -36,6 +44,10 @@ pub(crate) const MODULES: &[(&str, &str)] = &[
     (
         "crates/io/src/sys/interface.rs",
         "ioctls and statistics of network interfaces",
+    ),
+    (
+        "crates/io/src/sys/memfd.rs",
+        "memory for several processes, mapped",
     ),
     (
         "crates/io/src/sys/ring.rs",

@@ -1,5 +1,5 @@
 //! Ports of weir: capture files, traffic generator, interfaces of this machine,
-//! memory; and those between the stages of a plan.
+//! memory; and those between the stages of a plan, in one process or several.
 
 #![deny(unsafe_code)]
 
@@ -12,6 +12,7 @@ mod idle;
 pub mod live;
 mod pages;
 pub mod port;
+pub mod shared;
 pub mod stage;
 mod sys;
 

@@ -44,11 +44,12 @@ pub mod weir_header;
 
 #[allow(unsafe_code)]
 mod arena;
-/// The atomic types that [`marks`] uses, which its model replaces.
+/// The atomic types of [`marks`] and [`reserve`], which their models replace.
 mod atomic {
-    pub(crate) use core::sync::atomic::{AtomicU64, Ordering};
+    pub(crate) use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 }
 mod frame;
+mod ledger;
 mod lent;
 mod link_header;
 mod marks;
@@ -60,6 +61,9 @@ pub mod prefetch;
 mod prefix;
 mod quoted;
 mod read;
+mod reserve;
+#[allow(unsafe_code)]
+mod seats;
 mod time;
 mod tunnel;
 mod walk;
@@ -73,6 +77,7 @@ pub use frame::{
 };
 pub use headers::{HeaderFlags, Headers};
 pub use key::{Direction, FlowKey, IcmpKey, KeyOptions, KeyOutcome, flow_key};
+pub use ledger::Holder;
 pub use lent::Lent;
 pub use link::LinkType;
 pub use malformed::Malformed;
@@ -82,5 +87,6 @@ pub use packet::Packet;
 pub use parse::{Depth, ParseOptions, classify, parse, parse_into};
 pub use prefix::{Prefix, PrefixError, Prefixes};
 pub use quoted::Quoted;
+pub use seats::{Mapping, MappingTooSmall, Seat};
 pub use time::Time;
 pub use wire::BufferTooSmall;

@@ -8,8 +8,10 @@
 //!
 //! The argument for this module's `unsafe` in one place. A [`Frame`] can be
 //! made only by [`FramePool::new`] (once per line range, since a memory gives
-//! out its pool once; a share of a pool is made of frames of that pool) and by
+//! out its pool once; a share of a pool is made of frames of that pool), by
 //! [`crate::Lent`], of a frame that it took before and for each of these once, and
+//! of one that another process gave up (the module `seats`, with the argument for
+//! several processes), and again of one that a pool put into the reserve. It
 //! can't be copied, so at most one exists per range of bytes. It names its
 //! memory, and every access checks that name. A shared reference to the frame
 //! gives shared access to its bytes, an exclusive one gives exclusive access,
@@ -17,12 +19,16 @@
 //! reaches another thread only by ways that move values between threads, which
 //! order what was written before with what is read after.
 
+use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::Arc;
 
 use crate::arena::{Advise, Arena};
 use crate::frame::{Frame, FrameMeta, HEADROOM, META_BYTES};
+use crate::ledger::{Holder, Ledger};
 use crate::marks::Marks;
+use crate::reserve::Reserve;
+use crate::seats::Shared;
 
 /// How many frames of which size a packet memory has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +68,7 @@ impl MemoryLayout {
         (bytes as usize).saturating_sub(META_BYTES + HEADROOM)
     }
 
-    const fn total_bytes(&self) -> usize {
+    pub(crate) const fn total_bytes(&self) -> usize {
         self.small_frames as usize * self.small_bytes as usize
             + self.large_frames as usize * self.large_bytes as usize
     }
@@ -70,16 +76,74 @@ impl MemoryLayout {
 
 static NEXT_MEMORY: AtomicU32 = AtomicU32::new(1);
 
+/// Where the frames lie.
+#[derive(Debug)]
+enum Bytes {
+    #[allow(dead_code)] // Kept for its memory, which `start` points to.
+    Own(Arena<[u64; 8]>),
+    Shared(Shared),
+}
+
 /// One mapping full of frames.
 #[derive(Debug)]
 pub struct PacketMemory {
-    lines: Arena<[u64; 8]>,
+    bytes: Bytes,
+    /// Its first byte.
+    start: NonNull<u8>,
     layout: MemoryLayout,
     /// First line of the large frames.
     large_from: u32,
     id: u32,
     pooled: AtomicBool,
     marks: Marks,
+    /// Small frames that are in no pool.
+    reserve: Reserve,
+    ledger: Option<Ledger>,
+    /// Lines of a frame of each size, to divide by.
+    small: Divisor,
+    large: Divisor,
+}
+
+/// Divides line numbers by the lines of a frame, with a multiplication.
+#[derive(Clone, Copy, Debug)]
+struct Divisor {
+    by: u32,
+    /// 2^48 / by, rounded up: exact for all numbers of 32 bits, since `by` has
+    /// no more than 16 (`check`).
+    inverse: u64,
+}
+
+impl Divisor {
+    const fn new(by: u32) -> Divisor {
+        Divisor {
+            by,
+            inverse: (1u64 << 48).div_ceil(by as u64),
+        }
+    }
+
+    /// The quotient, where nothing is left over.
+    #[inline]
+    fn whole(self, number: u32) -> Option<u32> {
+        let quotient = ((u128::from(number) * u128::from(self.inverse)) >> 48) as u32;
+        (quotient.wrapping_mul(self.by) == number).then_some(quotient)
+    }
+}
+
+/// Refuses sizes that can't be.
+fn check(layout: &MemoryLayout) {
+    for bytes in [layout.small_bytes, layout.large_bytes] {
+        assert!(bytes.is_multiple_of(64), "a frame is whole cache lines");
+        assert!(
+            bytes as usize > META_BYTES + HEADROOM,
+            "a frame has room for a packet"
+        );
+        assert!(bytes / 64 < 1 << 16, "a frame has less than 4 MiB");
+    }
+    let total = layout.total_bytes();
+    assert!(
+        total > 0 && total / 64 < u32::MAX as usize,
+        "offsets fit a descriptor"
+    );
 }
 
 // SAFETY: the bytes are reached only through frames (module documentation),
@@ -93,31 +157,121 @@ impl PacketMemory {
     ///
     /// # Panics
     ///
-    /// Where a frame is not a multiple of 64 bytes, has no room for a packet,
-    /// or the sum is over 256 GiB: faults of the program, not of its input.
+    /// Where a frame is not a multiple of 64 bytes, has no room for a packet or
+    /// more than 4 MiB, or the sum is over 256 GiB: faults of the program, not of its input.
     pub fn new(layout: MemoryLayout, advise: Advise) -> Arc<PacketMemory> {
-        for bytes in [layout.small_bytes, layout.large_bytes] {
-            assert!(bytes.is_multiple_of(64), "a frame is whole cache lines");
-            assert!(
-                bytes as usize > META_BYTES + HEADROOM,
-                "a frame has room for a packet"
-            );
+        PacketMemory::own(layout, advise, false)
+    }
+
+    /// The same, with a ledger of who had each frame last: for finding those
+    /// that are leaked ([`PacketMemory::held`]) or given back twice
+    /// ([`PacketMemory::doubled`]). It costs an atomic word or two per packet.
+    ///
+    /// # Panics
+    ///
+    /// As [`PacketMemory::new`].
+    pub fn checked(layout: MemoryLayout, advise: Advise) -> Arc<PacketMemory> {
+        PacketMemory::own(layout, advise, true)
+    }
+
+    fn own(layout: MemoryLayout, advise: Advise, checked: bool) -> Arc<PacketMemory> {
+        check(&layout);
+        let lines = Arena::<[u64; 8]>::zeroed(layout.total_bytes() / 64, advise);
+        let start = NonNull::new(lines.raw().cast()).unwrap_or(NonNull::dangling());
+        PacketMemory::at(layout, Bytes::Own(lines), start, false, checked)
+    }
+
+    /// Says that `holder` has these frames now; nothing without a ledger.
+    #[inline]
+    pub fn hold<'a>(&self, frames: impl IntoIterator<Item = &'a Frame>, holder: Holder) {
+        if let Some(ledger) = &self.ledger {
+            for frame in frames {
+                ledger.hold(self.number(frame), holder);
+            }
         }
-        let total = layout.total_bytes();
-        assert!(
-            total > 0 && total / 64 < u32::MAX as usize,
-            "offsets fit a descriptor"
-        );
-        let id = NEXT_MEMORY.fetch_add(1, Ordering::Relaxed);
-        let lines = Arena::zeroed(total / 64, advise);
+    }
+
+    /// Frames that are in no pool, by who had them last; none without a ledger.
+    pub fn held(&self) -> Vec<(Holder, usize)> {
+        self.ledger.as_ref().map_or_else(Vec::new, Ledger::out)
+    }
+
+    /// Times that a frame was given back that was in a pool already, and for
+    /// the first few who gave it back first and then. Such a frame stays in its
+    /// pool once. Nothing without a ledger.
+    pub fn doubled(&self) -> (usize, Vec<(Holder, Holder)>) {
+        self.ledger
+            .as_ref()
+            .map_or_else(Default::default, Ledger::doubled)
+    }
+
+    /// Free frames in the reserve that the memory's pools share, about.
+    pub fn in_reserve(&self) -> usize {
+        self.reserve.count()
+    }
+
+    /// In a mapping; `pooled` where another process has all frames at first.
+    pub(crate) fn over(layout: MemoryLayout, shared: Shared, pooled: bool) -> Arc<PacketMemory> {
+        check(&layout);
+        let start = shared.start();
+        PacketMemory::at(layout, Bytes::Shared(shared), start, pooled, false)
+    }
+
+    fn at(
+        layout: MemoryLayout,
+        bytes: Bytes,
+        start: NonNull<u8>,
+        pooled: bool,
+        checked: bool,
+    ) -> Arc<PacketMemory> {
+        let frames = layout.small_frames as usize + layout.large_frames as usize;
         Arc::new(PacketMemory {
-            lines,
+            bytes,
+            start,
             layout,
             large_from: layout.small_frames * (layout.small_bytes / 64),
-            id,
-            pooled: AtomicBool::new(false),
-            marks: Marks::new(layout.small_frames as usize + layout.large_frames as usize),
+            id: NEXT_MEMORY.fetch_add(1, Ordering::Relaxed),
+            pooled: AtomicBool::new(pooled),
+            marks: Marks::new(frames),
+            reserve: Reserve::new(layout.small_frames as usize),
+            ledger: checked.then(|| Ledger::new(frames)),
+            small: Divisor::new(layout.small_bytes / 64),
+            large: Divisor::new(layout.large_bytes / 64),
         })
+    }
+
+    /// What it shares with other processes, if anything.
+    #[inline]
+    pub(crate) fn shared(&self) -> Option<&Shared> {
+        match &self.bytes {
+            Bytes::Own(_) => None,
+            Bytes::Shared(shared) => Some(shared),
+        }
+    }
+
+    /// The number of the frame that begins at a line; `None` where none does.
+    #[inline]
+    pub(crate) fn number_at(&self, line: u32) -> Option<u32> {
+        match line.checked_sub(self.large_from) {
+            None => self.small.whole(line),
+            Some(behind) => {
+                let number = self.large.whole(behind)?;
+                let known = number < self.layout.large_frames;
+                known.then_some(self.layout.small_frames + number)
+            }
+        }
+    }
+
+    /// The frame of a number, to be made for its one owner only.
+    pub(crate) fn frame_at(&self, number: u32) -> Frame {
+        let line = match number.checked_sub(self.layout.small_frames) {
+            None => number * (self.layout.small_bytes / 64),
+            Some(large) => self.large_from + large * (self.layout.large_bytes / 64),
+        };
+        Frame {
+            line,
+            memory: self.id,
+        }
     }
 
     /// The sizes it was made with.
@@ -131,7 +285,7 @@ impl PacketMemory {
     /// where the memory has 2 MiB or more. Nothing else may be reached by it.
     pub fn small_frames(&self) -> (*mut u8, usize) {
         let bytes = self.layout.small_frames as usize * self.layout.small_bytes as usize;
-        (self.lines.raw().cast(), bytes)
+        (self.start.as_ptr(), bytes)
     }
 
     /// The number that its frames bear.
@@ -178,7 +332,7 @@ impl PacketMemory {
         };
         // SAFETY: a frame's offset was computed by the pool inside the total.
         (
-            unsafe { self.lines.raw().cast::<u8>().add(frame.offset()) },
+            unsafe { self.start.as_ptr().add(frame.offset()) },
             bytes as usize,
         )
     }
@@ -296,6 +450,8 @@ pub struct FramePool {
     /// Frames that are this pool's, wherever they are: small, large. Those of
     /// all shares of a memory are all its frames.
     quota: [u32; 2],
+    /// Who takes and gives here, for the ledger.
+    holder: Holder,
 }
 
 /// A packet longer than every frame, or no frame left.
@@ -329,6 +485,7 @@ impl FramePool {
             small: frames(layout.small_frames, layout.small_bytes, 0),
             large: frames(layout.large_frames, layout.large_bytes, small_total),
             quota: [layout.small_frames, layout.large_frames],
+            holder: 0,
             memory,
         })
     }
@@ -337,6 +494,19 @@ impl FramePool {
     /// and tools.
     pub fn with_layout(layout: MemoryLayout) -> FramePool {
         FramePool::new(PacketMemory::new(layout, crate::no_advice)).expect("the memory is new")
+    }
+
+    /// A pool without a frame, for a process that others hand frames to
+    /// ([`PacketMemory::in_mapping`]).
+    pub fn empty(memory: Arc<PacketMemory>) -> FramePool {
+        let layout = *memory.layout();
+        FramePool {
+            small: Vec::with_capacity(layout.small_frames as usize),
+            large: Vec::with_capacity(layout.large_frames as usize),
+            quota: [0; 2],
+            holder: 0,
+            memory,
+        }
     }
 
     /// A pool for another thread with so many of this one's free frames, or as
@@ -350,6 +520,7 @@ impl FramePool {
             small: Vec::with_capacity(layout.small_frames as usize),
             large: Vec::with_capacity(layout.large_frames as usize),
             quota: [0; 2],
+            holder: 0,
         };
         move_last(&mut self.small, small as usize, &mut share.small);
         move_last(&mut self.large, large as usize, &mut share.large);
@@ -375,6 +546,37 @@ impl FramePool {
         for (mine, theirs) in self.quota.iter_mut().zip(share.quota) {
             *mine += theirs;
         }
+    }
+
+    /// Says who takes and gives frames here, for the ledger
+    /// ([`PacketMemory::checked`]); 0 at first.
+    pub fn set_holder(&mut self, holder: Holder) {
+        self.holder = holder;
+    }
+
+    /// Gives up to `count` free small frames to the reserve that all pools of
+    /// the memory share, for whichever runs out: one atomic operation, no lock.
+    /// How many they were.
+    pub fn to_reserve(&mut self, count: usize) -> usize {
+        let left = self.small.len().saturating_sub(count);
+        let given = self.small.len() - left;
+        let memory = &self.memory;
+        let lines = self.small.drain(left..);
+        memory
+            .reserve
+            .push(lines.map(|frame| frame.line / (memory.layout.small_bytes / 64)));
+        given
+    }
+
+    /// Takes one batch of the reserve, as it was given: how many frames; none
+    /// where the reserve is empty.
+    pub fn from_reserve(&mut self) -> usize {
+        let before = self.small.len();
+        let (memory, small) = (&self.memory, &mut self.small);
+        memory
+            .reserve
+            .pop(|number| small.push(memory.frame_at(number)));
+        self.small.len() - before
     }
 
     /// Moves `count` free small frames, or as many as there are, to the end of
@@ -407,14 +609,15 @@ impl FramePool {
     #[inline]
     pub fn take(&mut self, len: usize) -> Result<Frame, NoFrame> {
         let layout = self.memory.layout();
+        let mut taken = None;
         if len + META_BYTES + HEADROOM <= layout.small_bytes as usize {
-            if let Some(frame) = self.small.pop() {
-                return Ok(frame);
-            }
+            taken = self.small.pop();
         } else if len > layout.largest_packet() {
             return Err(NoFrame::TooLarge);
         }
-        self.large.pop().ok_or(NoFrame::Exhausted)
+        let frame = taken.or_else(|| self.large.pop());
+        self.memory.hold(&frame, self.holder);
+        frame.ok_or(NoFrame::Exhausted)
     }
 
     /// A frame that holds a copy of `bytes`, with `meta`'s `start`, `len` set.
@@ -437,6 +640,11 @@ impl FramePool {
             frame.memory == self.memory.id,
             "a frame goes back to its own pool"
         );
+        if let Some(ledger) = &self.memory.ledger
+            && !ledger.give(self.memory.number(&frame), self.holder)
+        {
+            return;
+        }
         // Both lists have room for all frames of their size, so `push` never
         // allocates.
         if frame.line < self.memory.large_from {

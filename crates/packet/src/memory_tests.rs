@@ -271,3 +271,96 @@ fn a_frame_of_another_memory_has_no_number() {
     let frame = one.take(10).unwrap();
     two.memory().number(&frame);
 }
+
+#[test]
+fn the_reserve_brings_frames_from_one_thread_to_another() {
+    let layout = MemoryLayout {
+        small_frames: 1_000,
+        ..tiny()
+    };
+    let rounds = if cfg!(miri) { 50 } else { 3_000 };
+    let mut pool = FramePool::with_layout(layout);
+    let memory = pool.memory().clone();
+    // Two only take and give away marked frames, two only need frames.
+    let mut threads = Vec::new();
+    for worker in 0..4u64 {
+        let mut share = pool.share(200, 0);
+        threads.push(std::thread::spawn(move || {
+            let mut took = 0;
+            for round in 0..rounds {
+                if worker < 2 {
+                    let count = 1 + (round % 64) as usize;
+                    while share.available() < count {
+                        if share.from_reserve() == 0 {
+                            std::thread::yield_now();
+                            break;
+                        }
+                    }
+                    share.to_reserve(count);
+                } else {
+                    took += share.from_reserve();
+                    let mut out = Vec::new();
+                    while let Ok(mut frame) = share.take(1) {
+                        let (meta, _) = share.memory().split_mut(&mut frame);
+                        meta.sequence = worker;
+                        out.push(frame);
+                    }
+                    for frame in &out {
+                        assert_eq!(share.memory().meta(frame).sequence, worker);
+                    }
+                    share.give_all(&mut out);
+                    share.to_reserve(50);
+                }
+            }
+            (share, took)
+        }));
+    }
+    let mut took = 0;
+    for thread in threads {
+        let (share, more) = thread.join().unwrap();
+        pool.join(share);
+        took += more;
+    }
+    assert!(took > 0);
+    while pool.from_reserve() > 0 {}
+    assert_eq!((memory.in_reserve(), pool.outstanding()), (0, 0));
+    let mut all: Vec<usize> = pool.small.iter().map(Frame::offset).collect();
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!(all.len(), 1_000, "each frame is there once");
+}
+
+#[test]
+fn the_ledger_names_who_leaked_and_who_gave_twice() {
+    let mut pool = FramePool::new(PacketMemory::checked(tiny(), no_advice)).unwrap();
+    let memory = pool.memory().clone();
+    pool.set_holder(1);
+    let [mut a, mut b] = [3, 4].map(|holder| {
+        let mut share = pool.share(1, 0);
+        share.set_holder(holder);
+        share
+    });
+    let frame = a.take(1).unwrap();
+    let leaked = b.take(1).unwrap();
+    let large = pool.take(3_000).unwrap();
+    assert_eq!(memory.held(), [(1, 1), (3, 1), (4, 1)]);
+    memory.hold([&large], 9);
+    assert_eq!(memory.held(), [(3, 1), (4, 1), (9, 1)]);
+    // What no program in safe code can make: a second descriptor.
+    let twice = Frame {
+        line: frame.line,
+        memory: frame.memory,
+    };
+    b.give(frame);
+    a.give(twice);
+    assert_eq!(memory.doubled(), (1, vec![(4, 3)]));
+    assert_eq!((a.available(), b.available()), (0, 1), "it is in one pool");
+    pool.give(large);
+    let Frame { .. } = leaked;
+    assert_eq!(memory.held(), [(4, 1)]);
+    let plain = FramePool::with_layout(tiny());
+    assert_eq!(
+        (plain.memory().held(), plain.memory().doubled().0),
+        (vec![], 0)
+    );
+}

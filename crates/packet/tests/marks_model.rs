@@ -1,4 +1,4 @@
-//! The marks of frames under all orders of their threads' steps that the
+//! The marks of frames, and the reserve of free ones, under all orders of their threads' steps that the
 //! memory model allows: `RUSTFLAGS="--cfg loom" cargo test -p weir-packet
 //! --release --test marks_model`.
 
@@ -6,11 +6,14 @@
 #![cfg(loom)]
 
 mod atomic {
-    pub(crate) use loom::sync::atomic::{AtomicU64, Ordering};
+    pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 }
 #[allow(dead_code, unreachable_pub)]
 #[path = "../src/marks.rs"]
 mod marks;
+#[allow(dead_code, unreachable_pub)]
+#[path = "../src/reserve.rs"]
+mod reserve;
 
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -76,5 +79,35 @@ fn a_later_mark_tells_that_the_earlier_ones_are_made() {
             assert_eq!(marks.of(0).missing(), 0);
         }
         branch.join().unwrap();
+    });
+}
+
+/// Two take and push back batches at the same time: each frame is in one place.
+#[test]
+fn a_frame_of_the_reserve_is_taken_once() {
+    loom::model(|| {
+        let reserve = Arc::new(reserve::Reserve::new(3));
+        reserve.push([0, 1]);
+        reserve.push([2]);
+        let other = {
+            let reserve = reserve.clone();
+            thread::spawn(move || {
+                let mut mine = Vec::new();
+                reserve.pop(|number| mine.push(number));
+                // Back in another order, as batches are mixed in a pool.
+                if let Some(last) = mine.pop() {
+                    reserve.push([last]);
+                }
+                mine
+            })
+        };
+        let mut mine = Vec::new();
+        reserve.pop(|number| mine.push(number));
+        let mut all = other.join().unwrap();
+        all.append(&mut mine);
+        while reserve.pop(|number| all.push(number)) {}
+        all.sort_unstable();
+        assert_eq!(all, [0, 1, 2]);
+        assert_eq!(reserve.count(), 0);
     });
 }

@@ -597,6 +597,11 @@ impl Runtime {
         }
     }
 
+    /// Packets taken in so far, as in [`Runtime::report`].
+    pub fn packets_in(&self) -> u64 {
+        self.packets_in
+    }
+
     /// What was counted so far.
     pub fn report(&self) -> Report {
         let mut drops = self.reasons.drops();

@@ -52,6 +52,9 @@ pub(crate) enum Command {
     Sim(Sim),
     /// Print a completion script for a shell
     Completion(Completion),
+    /// A stage of a run, for the process that started this one
+    #[command(name = crate::run::apart::COMMAND, hide = true)]
+    StageProcess(StageArgs),
 }
 
 /// How results are printed.
@@ -160,6 +163,10 @@ pub(crate) struct Run {
     /// XDP ports are asked to be polled instead of interrupting
     #[arg(long)]
     pub(crate) busy_poll: bool,
+    /// Each stage of a plan after the first in a process of its own, on packet
+    /// memory that all of them have; one that dies is started again
+    #[arg(long, conflicts_with_all = ["runtimes", "workers"])]
+    pub(crate) processes: bool,
     /// Cores of the threads, as `0,1,2`: of a plan's stages; with --runtimes or
     /// --workers the switch or the ports on the first, the others in turn
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = core)]
@@ -192,6 +199,14 @@ pub(crate) struct Run {
     /// No progress on standard error
     #[arg(long, short)]
     pub(crate) quiet: bool,
+}
+
+/// What a stage's process is started with.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct StageArgs {
+    /// The arguments of the run
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+    pub(crate) run: Vec<std::ffi::OsString>,
 }
 
 #[derive(Debug, ClapArgs)]

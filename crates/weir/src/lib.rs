@@ -79,6 +79,7 @@ pub fn main_with_args(
         Command::Tap(tap) => watch::tap(&tap, &kinds),
         Command::Sim(args) => sim::sim(&args),
         Command::Completion(shell) => output::completion(shell.shell),
+        Command::StageProcess(stage) => run::apart::run(&stage, &kinds),
     };
     let exit = outcome.unwrap_or_else(|failure| {
         failure.print();

@@ -56,8 +56,8 @@
 //!   other: [`StageInput::is_over`], [`StageOutput::is_gone`]. Frames that the
 //!   dropped end held are lost with it.
 //!
-//! Rings between processes are further implementations: a frame is an offset
-//! into the packet memory that both map.
+//! Rings between processes are further implementations ([`crate::shared`]): a
+//! frame is an offset into the packet memory that both map.
 
 mod branch;
 mod by_flow;
@@ -86,6 +86,7 @@ pub use in_turn::{InTurn, MergeTurns};
 pub use lender::{Lender, WayHome};
 pub use marker::Marker;
 pub use point::{PointInput, PointOutput, point};
+pub(crate) use pressure::Pressure;
 pub use pressure::Refused;
 pub use regions::Regions;
 pub use sync::Sync;

@@ -14,7 +14,7 @@ pub struct Refused {
 
 /// Counts [`Refused`].
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Pressure {
+pub(crate) struct Pressure {
     refused: Refused,
     /// Frames at the head of the caller's list that are counted.
     counted: usize,
@@ -23,7 +23,7 @@ pub(super) struct Pressure {
 impl Pressure {
     /// After a call of `give` with `offered` frames that took `given`.
     #[inline]
-    pub(super) fn after(&mut self, offered: usize, given: usize) {
+    pub(crate) fn after(&mut self, offered: usize, given: usize) {
         let left = offered.saturating_sub(given);
         let again = self.counted.min(offered).saturating_sub(given).min(left);
         let new = left - again;
@@ -34,7 +34,7 @@ impl Pressure {
         self.counted = left;
     }
 
-    pub(super) const fn refused(&self) -> Refused {
+    pub(crate) const fn refused(&self) -> Refused {
         self.refused
     }
 }

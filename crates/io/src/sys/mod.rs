@@ -1,10 +1,11 @@
-//! What the kernel has for live ports, one interface of its a file. All
-//! `unsafe` of live ports is here; what is given out is safe to use, and what
+//! What the kernel has for live ports and for memory that processes share, one
+//! interface of its a file. All `unsafe` of these is here; what is given out is safe to use, and what
 //! the kernel says (lengths, indices, offsets) is checked before it is used.
 
 pub(crate) mod bpf;
 pub(crate) mod burst;
 pub(crate) mod interface;
+pub(crate) mod memfd;
 pub(crate) mod ring;
 pub(crate) mod signals;
 pub(crate) mod socket;

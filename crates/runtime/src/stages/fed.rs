@@ -288,6 +288,27 @@ impl Runtime {
         }
     }
 
+    /// For a later stage that takes the place of one that is lost, before its
+    /// first packet: opens the flows that are open, as the first stage tells
+    /// ([`Runtime::open_flows`]). Their states begin anew, which functions can
+    /// see ([`weir_nf::FlowInfo`]). How many flows there were.
+    pub fn learn(&mut self, pool: &mut FramePool, told: &[u8]) -> u64 {
+        for notice in notices::read(told) {
+            let good = match notice {
+                Ok(Notice::FlowOpened(mut flow)) => {
+                    flow.bits |= FlowHead::AFTER_LOSS;
+                    self.heed_opened(&flow)
+                }
+                Ok(other) => self.heed(pool, &other),
+                Err(_) => false,
+            };
+            if let (false, Some(fed)) = (good, &mut self.fed) {
+                fed.bad_notices += 1;
+            }
+        }
+        self.fed.as_ref().map_or(0, |fed| fed.flows)
+    }
+
     /// Does what a notice says; false where it can't be right.
     #[inline(never)]
     fn heed(&mut self, pool: &mut FramePool, notice: &Notice) -> bool {
@@ -304,6 +325,10 @@ impl Runtime {
                 };
                 let scope = table.scopes.iter_mut().find(|s| code_of(s.scope) == *scope);
                 let Some(scope) = scope else { return true };
+                if scope.records.is_live(*record) && scope.records.blocks.head(*record).id == *id {
+                    // Known already, as after `learn`.
+                    return true;
+                }
                 let taken = scope.records.take(*record, key, *id, FlowHead::LIVE);
                 fed.units += u64::from(taken);
                 taken
@@ -324,6 +349,11 @@ impl Runtime {
         let (Some(table), Some(fed)) = (&mut self.table, &mut self.fed) else {
             return true;
         };
+        let records = &table.flows;
+        if records.is_live(flow.record) && records.blocks.head(flow.record).id == flow.id {
+            // Known already, as after `learn`.
+            return true;
+        }
         let mut units = [0; MAX_SCOPES];
         for (place, scope) in units.iter_mut().zip(&table.scopes) {
             let told = flow.units.as_slice().iter();

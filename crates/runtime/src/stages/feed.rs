@@ -157,6 +157,27 @@ impl Runtime {
         pool.give_all(&mut feed.waiting);
     }
 
+    /// The flows and units that are open now, as bytes for a later stage that
+    /// takes the place of one that is lost ([`Runtime::learn`]). Empty where
+    /// this is not the first stage of several.
+    pub fn open_flows(&self) -> Vec<u8> {
+        let mut told = Vec::new();
+        let (Some(table), true) = (&self.table, self.feed.is_some()) else {
+            return told;
+        };
+        for (number, scope) in table.scopes.iter().enumerate() {
+            for record in scope.records.live() {
+                let notice = self.unit_opened(number, record);
+                notice.inspect(|notice| notices::write(notice, &mut told));
+            }
+        }
+        for flow in table.flows.live() {
+            let notice = self.flow_opened(flow);
+            notice.inspect(|notice| notices::write(notice, &mut told));
+        }
+        told
+    }
+
     fn note(&mut self, notice: &Notice) {
         if let Some(feed) = &mut self.feed {
             notices::write(notice, &mut feed.told);
@@ -165,9 +186,15 @@ impl Runtime {
 
     /// A flow was opened and has its units.
     pub(crate) fn tell_flow_opened(&mut self, flow: u32) {
-        let (Some(table), true) = (&self.table, self.feed.is_some()) else {
-            return;
-        };
+        if self.feed.is_some()
+            && let Some(notice) = self.flow_opened(flow)
+        {
+            self.note(&notice);
+        }
+    }
+
+    fn flow_opened(&self, flow: u32) -> Option<Notice> {
+        let table = self.table.as_ref()?;
         let head = table.flows.blocks.head(flow);
         let mut units = Units::default();
         let mut unit = head.id;
@@ -180,31 +207,34 @@ impl Runtime {
             unit = scope.records.blocks.head(record).id;
             parent = scope.records.cold[record as usize].parent;
         }
-        let notice = Notice::FlowOpened(FlowOpened {
+        Some(Notice::FlowOpened(FlowOpened {
             record: flow,
             id: head.id,
             unit,
             key: head.key,
             bits: head.bits,
             units,
-        });
-        self.note(&notice);
+        }))
     }
 
     /// A unit of scope number `scope` was opened.
     pub(crate) fn tell_unit_opened(&mut self, scope: usize, record: u32) {
-        let (Some(table), true) = (&self.table, self.feed.is_some()) else {
-            return;
-        };
-        let scope = &table.scopes[scope];
+        if self.feed.is_some()
+            && let Some(notice) = self.unit_opened(scope, record)
+        {
+            self.note(&notice);
+        }
+    }
+
+    fn unit_opened(&self, scope: usize, record: u32) -> Option<Notice> {
+        let scope = self.table.as_ref()?.scopes.get(scope)?;
         let head = scope.records.blocks.head(record);
-        let notice = Notice::UnitOpened {
+        Some(Notice::UnitOpened {
             scope: code_of(scope.scope),
             record,
             id: head.id,
             key: head.key,
-        };
-        self.note(&notice);
+        })
     }
 
     /// A flow, or a unit of scope number `scope`, ends; its record is still

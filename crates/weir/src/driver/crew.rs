@@ -80,6 +80,12 @@ impl EventBox {
         log.clear();
     }
 
+    /// Adds whole lines.
+    pub(super) fn add(&self, text: &[u8]) {
+        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        lines.extend_from_slice(text);
+    }
+
     /// True where there are none.
     pub(super) fn is_empty(&self) -> bool {
         let lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -30,6 +30,11 @@ use crate::{Outcome, control};
 /// Refuses what does not go together with interfaces, or without.
 pub(super) fn check(args: &Run, ports: &Ports) -> Result<(), Failure> {
     if ports.are_live() {
+        if args.processes {
+            return Err(Failure::usage(
+                "interfaces can't be used with --processes yet: leave it out, and stages are threads",
+            ));
+        }
         return Ok(());
     }
     let only = [

@@ -1,5 +1,6 @@
 //! `weir run`: packets from ports through chains to ports.
 
+pub(crate) mod apart;
 mod audit;
 mod cluster;
 mod cluster_summary;
@@ -86,16 +87,8 @@ fn run_with(
         return guard::run(args, &ports);
     }
     let config = RuntimeConfig {
-        seed,
-        advise: weir_io::advise_large_pages,
-        cycles: weir_io::cycles,
-        event_bytes: if args.events.is_some() {
-            EVENT_BYTES
-        } else {
-            0
-        },
         at_start,
-        ..RuntimeConfig::default()
+        ..config_of(args, seed)
     };
     let plans = plan::plans(args, &file)?;
     let only = plans.iter().map(plan::only_stage);
@@ -194,6 +187,22 @@ fn run_with(
     print(args, &ports, Summary::of(of_run, &ports, seed))?;
     ended?;
     Ok(Exit::Done)
+}
+
+/// What engines are given.
+fn config_of(args: &Run, seed: u64) -> RuntimeConfig {
+    RuntimeConfig {
+        seed,
+        advise: weir_io::advise_large_pages,
+        cycles: weir_io::cycles,
+        event_bytes: if args.events.is_some() {
+            EVENT_BYTES
+        } else {
+            0
+        },
+        audit: args.audit,
+        ..RuntimeConfig::default()
+    }
 }
 
 /// Refuses what can't be had where threads can't be asked: `--runtimes` has them

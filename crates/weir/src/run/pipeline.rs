@@ -9,6 +9,7 @@ use crate::args::Run;
 use crate::driver::{ChainPlan, Pace, Pipeline, PipelineSettings};
 use crate::exit::Exit;
 
+use super::apart::{self, Apart};
 use super::audit::{self, Audit};
 use super::input::Input;
 use super::line::{Line, failure};
@@ -29,7 +30,8 @@ pub(super) fn run(
     let settings = settings(args, config, ports.memory());
     let plan = PlanSummary::of(&plans);
     let input = Input::open(ports)?;
-    let crew = Pipeline::start(plans, settings).map_err(failure)?;
+    let processes = apart::processes(args, &plans);
+    let crew = Pipeline::start_with(plans, settings, processes).map_err(failure)?;
     let mut line = Line::open(crew, input, args, file, ports)?;
     let (mut of_run, ended) = line.drive(args, watched)?;
     sum_up(line.crew, plan, args, file, &mut of_run);
@@ -78,6 +80,14 @@ pub(super) fn sum_up(
     let lies: Vec<Lie> = end.chains.iter().flat_map(|c| &c.lies).cloned().collect();
     of_run.warnings.extend(audit::warnings(&lies));
     of_run.more.push(Box::new(plan.with(&end)));
+    if args.processes {
+        let apart = Apart {
+            processes: end.processes,
+            pages: end.pages,
+        };
+        of_run.warnings.extend(apart.warnings());
+        of_run.more.push(Box::new(apart));
+    }
     if args.audit {
         of_run.more.push(Box::new(Audit(lies)));
     }

@@ -255,6 +255,8 @@ fn port((port, counters): &(RunPort, PortCounters)) -> Value {
     });
     if let Some(mode) = &counters.mode {
         value["mode"] = json!(mode);
+    }
+    if counters.mode.is_some() || !counters.noticed.is_empty() {
         let noticed = counters.noticed.iter();
         value["noticed"] = noticed
             .map(|(what, n)| ((*what).to_owned(), json!(n)))

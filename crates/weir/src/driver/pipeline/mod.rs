@@ -7,6 +7,7 @@
 //! to the pool that it was taken from. A chain whose plan is one stage runs on
 //! the calling thread alone.
 
+mod process;
 mod thread;
 mod wiring;
 
@@ -16,6 +17,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use weir_graph::compile::Plan;
+use weir_io::shared::Bell as ProcessBell;
 use weir_io::stage::{Lender, PortCounts, Refused, StageInput, StageOutput};
 use weir_io::{Bell, IdlePolicy};
 use weir_nf::host::{FlowOptions, Stage};
@@ -26,7 +28,10 @@ use super::cluster::ClusterError;
 use super::crew::{Crew, EventBox, cause_of};
 use super::rest::{Bells, Sleeper, WAKEFUL};
 use super::spares::{self, LARGE_SHARE, SHARE, Spares, spare_rings};
+use process::{Host, Process, Want};
 use thread::{StageEnd, StagePlan, StageWork};
+
+pub use process::{ProcessEnd, StageCommand, StageProcess};
 
 /// Frames that are worked on at a time.
 const BURST: usize = 64;
@@ -37,6 +42,9 @@ const OUT: usize = 256;
 const RESERVE: usize = 2_048;
 /// Frames that the first stage must find for what it tells the later ones.
 const FEW: usize = 256;
+/// How long the calling thread sleeps at most where stages are in processes of
+/// their own.
+const NAP: Duration = Duration::from_micros(50);
 /// Steps after which threads are looked after also while there is work.
 const LOOK: u32 = 256;
 /// Milliseconds that are waited for a thread to say why it ends.
@@ -89,6 +97,16 @@ pub struct PipelineSettings {
     pub wakeful: bool,
 }
 
+/// Which stages run in processes of their own.
+#[derive(Clone, Debug)]
+pub struct Processes {
+    /// How they are started.
+    pub command: StageCommand,
+    /// Per chain and step of its plan. The first step of a chain, and those of
+    /// several threads, stay with the main process.
+    pub steps: Vec<Vec<bool>>,
+}
+
 /// What one thread of a step did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThreadCounts {
@@ -125,6 +143,10 @@ pub struct PipelineEnd {
     pub chains: Vec<ChainEnd>,
     /// Frames that nobody gave back; 0 unless there is a bug.
     pub leaked: usize,
+    /// Stages that ran in processes of their own.
+    pub processes: Vec<ProcessEnd>,
+    /// Which pages the packet memory was made of, where processes shared it.
+    pub pages: Option<String>,
 }
 
 /// A thread of a chain, seen from the calling one.
@@ -152,6 +174,7 @@ struct Behind {
     /// Where packets leave the plan.
     end: Runtime,
     members: Vec<Member>,
+    processes: Vec<Process>,
 }
 
 /// One chain.
@@ -166,11 +189,16 @@ struct Seat {
     /// Whether its flows were ended.
     finished: bool,
     busy: Duration,
+    /// What its processes left behind, with the frames that they lost.
+    processes: Vec<(ProcessEnd, usize)>,
 }
 
 /// Chains with their plans.
 pub struct Pipeline {
     pool: FramePool,
+    /// Where stages are in processes of their own.
+    host: Option<Host>,
+    bell: ProcessBell,
     seats: Vec<Seat>,
     events: EventBox,
     bells: Bells,
@@ -203,6 +231,19 @@ impl Pipeline {
         chains: Vec<ChainPlan>,
         settings: PipelineSettings,
     ) -> Result<Pipeline, ClusterError> {
+        Pipeline::start_with(chains, settings, None)
+    }
+
+    /// The same with some stages in processes of their own.
+    ///
+    /// # Errors
+    ///
+    /// As [`Pipeline::start`]; a process that can't be started.
+    pub fn start_with(
+        chains: Vec<ChainPlan>,
+        settings: PipelineSettings,
+        processes: Option<Processes>,
+    ) -> Result<Pipeline, ClusterError> {
         let (mut threads, mut copies) = (0, [0; 2]);
         for chain in &chains {
             let (more, [small, large]) = wiring::threads_and_copies(&chain.plan);
@@ -218,7 +259,18 @@ impl Pipeline {
             large_frames: settings.memory.large_frames + threads * LARGE_SHARE + copies[1],
             ..settings.memory
         };
-        let memory = PacketMemory::new(layout, settings.engine.advise);
+        let homes = processes.as_ref().map_or(&[][..], |p| &p.steps);
+        let apart = homes.iter().flatten().filter(|apart| **apart).count();
+        let host = match &processes {
+            Some(processes) if apart > 0 => {
+                Some(Host::new(layout, apart, processes.command.clone())?)
+            }
+            _ => None,
+        };
+        let memory = match &host {
+            Some(host) => Arc::clone(host.memory()),
+            None => PacketMemory::new(layout, settings.engine.advise),
+        };
         let pool = FramePool::new(memory)
             .ok_or_else(|| ClusterError("packet memory was taken twice".to_owned()))?;
         let core = chains.first().and_then(|chain| {
@@ -226,11 +278,19 @@ impl Pipeline {
             first.stages().first()?.core
         });
         let bells = Bells::new(threads as usize)?;
+        let mut rest = Sleeper::new(&bells, 0, policy_of(settings));
+        if host.is_some() {
+            // What processes give comes without a bell of this thread's.
+            rest = rest.at_most(NAP);
+        }
+        let bell = ProcessBell::new().map_err(|error| ClusterError(error.to_string()))?;
         let mut all = Pipeline {
             pool,
+            host,
+            bell,
             seats: Vec::new(),
             events: EventBox::default(),
-            rest: Sleeper::new(&bells, 0, policy_of(settings)),
+            rest,
             bells,
             gave: false,
             started: 0,
@@ -238,8 +298,9 @@ impl Pipeline {
             ended: Vec::with_capacity(OUT),
         };
         // Threads inherit where they may run: this one is pinned last.
-        for chain in chains {
-            let seat = all.seat(chain, settings)?;
+        for (number, chain) in chains.into_iter().enumerate() {
+            let apart = homes.get(number).map_or(&[][..], Vec::as_slice);
+            let seat = all.seat((number, chain), settings, apart)?;
             all.seats.push(seat);
         }
         if let Some(core) = core {
@@ -247,6 +308,12 @@ impl Pipeline {
         }
         while !all.is_ready() {
             all.look_after()?;
+            for seat in &mut all.seats {
+                let processes = seat.behind.iter_mut().flat_map(|b| &mut b.processes);
+                for process in processes {
+                    process.attend(&mut all.pool, &all.events)?;
+                }
+            }
             all.rest.after(false);
         }
         Ok(all)
@@ -254,11 +321,19 @@ impl Pipeline {
 
     fn is_ready(&self) -> bool {
         let behind = self.seats.iter().filter_map(|seat| seat.behind.as_ref());
-        let mut members = behind.flat_map(|behind| &behind.members);
-        members.all(|member| member.ready.load(Ordering::Acquire))
+        behind.into_iter().all(|behind| {
+            let mut members = behind.members.iter();
+            members.all(|member| member.ready.load(Ordering::Acquire))
+                && behind.processes.iter().all(Process::is_ready)
+        })
     }
 
-    fn seat(&mut self, chain: ChainPlan, settings: PipelineSettings) -> Result<Seat, ClusterError> {
+    fn seat(
+        &mut self,
+        (number, chain): (usize, ChainPlan),
+        settings: PipelineSettings,
+        apart: &[bool],
+    ) -> Result<Seat, ClusterError> {
         let ChainPlan { plan, stages } = chain;
         let refused = |error: weir_runtime::StageError| ClusterError(error.to_string());
         let first = match stages.first().map(Vec::as_slice) {
@@ -280,7 +355,10 @@ impl Pipeline {
                 ..settings.engine
             };
             let runtime = Runtime::new(&first, config).map_err(refused)?;
-            (runtime, Some(self.behind(&plan, &stages, settings)?))
+            (
+                runtime,
+                Some(self.behind(number, &plan, &stages, settings, apart)?),
+            )
         };
         Ok(Seat {
             plan,
@@ -290,21 +368,46 @@ impl Pipeline {
             behind,
             finished: false,
             busy: Duration::ZERO,
+            processes: Vec::new(),
         })
     }
 
     /// Starts the stages behind the first one.
     fn behind(
         &mut self,
+        number: usize,
         plan: &Plan,
         stages: &[Vec<Stage>],
         settings: PipelineSettings,
+        apart: &[bool],
     ) -> Result<Behind, ClusterError> {
-        let wired = wiring::wire(plan, stages, &mut self.pool)?;
+        let homes = self.host.as_mut().map(|host| wiring::Homes {
+            host,
+            steps: apart,
+            bell: self.bell.clone(),
+        });
+        let wired = wiring::wire(plan, stages, &mut self.pool, homes)?;
+        let mut processes = Vec::new();
+        for mut process in wired.processes {
+            let Some(host) = &mut self.host else { break };
+            processes.push(host.start(Want {
+                name: name_of(plan, process.step, (0, 0), Some(&process.stage)),
+                place: (number, process.step),
+                plan,
+                core: process.core,
+                pace: settings.pace,
+                seed: settings.engine.seed,
+                input: process.input,
+                output: process.take_output()?,
+                seat: process.seat,
+                bell: process.bell,
+                stage: process.stage,
+            })?);
+        }
         let mut members = Vec::new();
         for mut lane in wired.lanes {
             let output = lane.take_output()?;
-            let name = name_of(plan, &lane);
+            let name = name_of(plan, lane.step, lane.place, lane.stage.as_ref());
             let ready = Arc::new(AtomicBool::new(false));
             let is_stage = lane.stage.is_some();
             let (mut ours, mut work) = (None, None);
@@ -366,11 +469,20 @@ impl Pipeline {
             input: wired.last,
             end,
             members,
+            processes,
         })
     }
 
     /// Looks for threads that are over; none may be before the end.
     fn look_after(&mut self) -> Result<(), ClusterError> {
+        for seat in &mut self.seats {
+            let processes = seat.behind.iter_mut().flat_map(|b| &mut b.processes);
+            for process in processes {
+                let runtime = &seat.runtime;
+                let open = || (runtime.open_flows(), runtime.active_flows() as u64);
+                process.look_after(&mut self.pool, &self.events, open)?;
+            }
+        }
         let Some(message) = self.find_ended()? else {
             return Ok(());
         };
@@ -423,7 +535,13 @@ impl Pipeline {
         for lender in lenders {
             self.pool.join(lender.into_pool());
         }
-        end.leaked = self.pool.outstanding();
+        let inside = |seat: &mut Seat| std::mem::take(&mut seat.processes);
+        let done: Vec<(ProcessEnd, usize)> = self.seats.iter_mut().flat_map(inside).collect();
+        let lost: usize = done.iter().map(|(_, leaked)| leaked).sum();
+        spares::take_reserve(&mut self.pool);
+        end.leaked = self.pool.outstanding() + lost;
+        end.processes = done.into_iter().map(|(process, _)| process).collect();
+        end.pages = self.host.as_ref().map(Host::pages);
         end
     }
 }
@@ -462,17 +580,17 @@ fn end_of(plan: &Plan, stages: &[Vec<Stage>]) -> Stage {
 
 /// A thread's name: its step, the functions that it runs, and its number where
 /// it is one of several instances.
-fn name_of(plan: &Plan, lane: &wiring::Lane) -> String {
-    let step = lane.step + 1;
-    let Some(stage) = &lane.stage else {
+fn name_of(plan: &Plan, step: usize, place: (usize, usize), stage: Option<&Stage>) -> String {
+    let branch = plan.steps.get(step).map(|step| step.stages());
+    let step = step + 1;
+    let Some(stage) = stage else {
         return format!("the way to stage {step} of chain {}", plan.chain);
     };
     let names: Vec<&str> = stage.nodes.iter().map(|node| node.name.as_str()).collect();
-    let branch = plan.steps.get(lane.step).map(|step| step.stages());
-    let planned = branch.and_then(|stages| stages.get(lane.place.0));
+    let planned = branch.and_then(|stages| stages.get(place.0));
     let instance = match planned.map_or(1, |planned| planned.instances) {
         0 | 1 => String::new(),
-        instances => format!(", instance {} of {instances},", lane.place.1 + 1),
+        instances => format!(", instance {} of {instances},", place.1 + 1),
     };
     format!(
         "stage {step} ({}){instance} of chain {}",
@@ -586,9 +704,6 @@ impl Seat {
                 if let Some(theirs) = thread.pool.take() {
                     pool.join(theirs);
                 }
-                if let Some(spares) = &mut member.spares {
-                    spares::take_in(pool, &mut spares.taken);
-                }
                 let Some(mut report) = thread.report.take() else {
                     continue;
                 };
@@ -603,11 +718,41 @@ impl Seat {
                     Some(sum) => Report::sum(&[sum, report]),
                 });
             }
+            let processes = behind.processes.iter_mut();
+            for process in processes.filter(|process| process.step() == number) {
+                let mut done = process.finish(pool);
+                end.threads.push(ThreadCounts {
+                    step: number,
+                    place: (0, 0),
+                    refused: done.refused,
+                    busy: done.busy,
+                    is_stage: true,
+                });
+                end.lies.append(&mut done.lies);
+                self.processes.push((done.end, done.leaked));
+                sum = Some(done.report);
+            }
             reports.extend(sum);
         }
         reports.push(behind.end.report());
         end.report = Report::chain(&reports);
+        if self.processes.iter().any(|(process, _)| process.deaths > 0) {
+            account(&mut end.report);
+        }
         end
+    }
+}
+
+/// Where stages have died: packets that they had are lost, and with them what
+/// they had counted since they last said.
+fn account(report: &mut Report) {
+    let came = report.packets_in + report.emitted;
+    let went = report.packets_out + report.dropped() + report.held;
+    match came.checked_sub(went) {
+        Some(0) => {}
+        Some(lost) => report.drops.push(("stage_died".to_owned(), lost)),
+        // Packets that it made and did not live to tell of.
+        None => report.emitted += went - came,
     }
 }
 
@@ -622,7 +767,9 @@ impl Crew for Pipeline {
             return 0;
         }
         let members = self.seats.iter().filter_map(|seat| seat.behind.as_ref());
-        let threads: usize = members.map(|behind| behind.members.len()).sum();
+        let threads: usize = members
+            .map(|behind| behind.members.len() + behind.processes.len())
+            .sum();
         // A thread that runs short is sent some: that much is kept for it.
         let reserve = threads * SHARE as usize / 2 + FEW + BURST;
         // Whole bursts or none: which packets are of one burst says when flows
@@ -662,6 +809,9 @@ impl Crew for Pipeline {
                     self.gave |= spares::balance(&mut self.pool, spares);
                 }
             }
+            for process in &mut behind.processes {
+                process.attend(&mut self.pool, &self.events)?;
+            }
         }
         worked |= self.events.take(events);
         self.steps += 1;
@@ -694,7 +844,9 @@ impl Crew for Pipeline {
         let over = |seat: &Seat| {
             seat.finished
                 && seat.behind.as_ref().is_none_or(|behind| {
-                    behind.members.iter().all(|m| m.thread.is_none()) && behind.input.is_over()
+                    behind.members.iter().all(|m| m.thread.is_none())
+                        && behind.processes.iter().all(Process::is_over)
+                        && behind.input.is_over()
                 })
         };
         self.seats.iter().all(over) && self.events.is_empty()

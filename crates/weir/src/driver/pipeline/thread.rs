@@ -66,7 +66,7 @@ struct Engine {
 
 /// Frames taken out of a ring, the next ones fetched into the cache while those
 /// before them are worked on.
-struct Queue {
+pub(super) struct Queue {
     frames: VecDeque<Frame>,
     /// Frames fetched ahead.
     ahead: usize,
@@ -74,7 +74,7 @@ struct Queue {
 }
 
 impl Queue {
-    fn new(ahead: usize) -> Queue {
+    pub(super) fn new(ahead: usize) -> Queue {
         Queue {
             frames: VecDeque::with_capacity(BURST + ahead),
             ahead,
@@ -82,8 +82,18 @@ impl Queue {
         }
     }
 
+    /// True where no frame is in it.
+    pub(super) fn is_empty(&self) -> bool {
+        self.frames.is_empty()
+    }
+
     /// Fills up, and gives out a burst.
-    fn next(&mut self, input: &mut dyn StageInput, memory: &PacketMemory, burst: &mut Vec<Frame>) {
+    pub(super) fn next(
+        &mut self,
+        input: &mut dyn StageInput,
+        memory: &PacketMemory,
+        burst: &mut Vec<Frame>,
+    ) {
         let most = (BURST + self.ahead).saturating_sub(self.frames.len());
         input.take(&mut self.taken, most);
         if self.ahead > 0 {
@@ -171,7 +181,7 @@ pub(super) fn run(plan: StagePlan) -> Result<StageEnd, String> {
         if let Some(engine) = &mut engine {
             worked |= spares::settle(&mut engine.pool, &mut engine.spares);
         }
-        if over && !worked && left.is_empty() && queue.frames.is_empty() {
+        if over && !worked && left.is_empty() && queue.is_empty() {
             break;
         }
         rest.after(worked);

@@ -7,9 +7,12 @@ use weir_io::stage::{
 };
 use weir_nf::Parts;
 use weir_nf::host::Stage;
-use weir_packet::{FramePool, ParseOptions};
+use weir_packet::{FramePool, ParseOptions, Seat};
+
+use weir_io::shared::Bell;
 
 use super::super::cluster::ClusterError;
+use super::process::Host;
 
 /// Frames on their way between two stages. Few, so that they are still in a
 /// cache when they are taken out, and enough for some bursts.
@@ -46,11 +49,52 @@ impl Lane {
     }
 }
 
+/// A process to be.
+pub(super) struct Apart {
+    pub(super) step: usize,
+    pub(super) stage: Stage,
+    pub(super) core: Option<usize>,
+    pub(super) seat: Seat,
+    pub(super) bell: Bell,
+    /// The ring to it, with its writer's seat.
+    pub(super) input: (usize, Seat),
+    /// The ring from it, with its reader's bell.
+    output: Option<(usize, Bell)>,
+}
+
+impl Apart {
+    /// Its output; there is one for each of a plan that was wired.
+    pub(super) fn take_output(&mut self) -> Result<(usize, Bell), ClusterError> {
+        let unwired = || ClusterError("a stage of the plan leads nowhere".to_owned());
+        self.output.take().ok_or_else(unwired)
+    }
+}
+
+/// Stages that are to be in processes, by their steps.
+pub(super) struct Homes<'a> {
+    pub(super) host: &'a mut Host,
+    pub(super) steps: &'a [bool],
+    /// Of this process.
+    pub(super) bell: Bell,
+}
+
+impl Homes<'_> {
+    /// The ring behind a process, read by a thread of this one.
+    fn behind(&mut self, process: Option<&mut Apart>) -> Result<Box<dyn StageInput>, ClusterError> {
+        let process =
+            process.ok_or_else(|| ClusterError("a stage of the plan leads nowhere".to_owned()))?;
+        let ring = self.host.ring();
+        process.output = Some((ring, self.bell.clone()));
+        Ok(Box::new(self.host.input(ring, process.seat)?))
+    }
+}
+
 /// The stages behind the first one, wired.
 pub(super) struct Wired {
     /// Where the first stage gives its frames to.
     pub(super) first: Box<dyn StageOutput>,
     pub(super) lanes: Vec<Lane>,
+    pub(super) processes: Vec<Apart>,
     /// Where all of them come out.
     pub(super) last: Box<dyn StageInput>,
 }
@@ -61,6 +105,8 @@ enum Front {
     First,
     /// This lane, which has none.
     Lane(usize),
+    /// This process, likewise.
+    Process(usize),
     /// A port that brings several together.
     Port(Box<dyn StageInput>),
 }
@@ -95,9 +141,11 @@ pub(super) fn wire(
     plan: &Plan,
     stages: &[Vec<Stage>],
     pool: &mut FramePool,
+    mut homes: Option<Homes<'_>>,
 ) -> Result<Wired, ClusterError> {
     let mut first = None;
     let mut lanes: Vec<Lane> = Vec::new();
+    let mut processes: Vec<Apart> = Vec::new();
     let mut front = Front::First;
     for (number, (step, stages)) in plan.steps.iter().zip(stages).enumerate().skip(1) {
         let planned = step.stages();
@@ -105,6 +153,51 @@ pub(super) fn wire(
             ([planned], [stage]) if planned.instances <= 1 => Some((planned, stage)),
             _ => None,
         };
+        if let Some((planned, stage)) = single
+            && let Some(homes) = &mut homes
+            && homes.steps.get(number).copied().unwrap_or(false)
+        {
+            let bell = Bell::new().map_err(|error| ClusterError(error.to_string()))?;
+            let ring = homes.host.ring();
+            let mut writer = Seat::MAIN;
+            match front {
+                Front::Process(before) => {
+                    if let Some(before) = processes.get_mut(before) {
+                        before.output = Some((ring, bell.clone()));
+                        writer = before.seat;
+                    }
+                }
+                Front::Port(input) => lanes.push(Lane {
+                    step: number,
+                    place: (0, 0),
+                    ports: (number - 1, number),
+                    stage: None,
+                    core: planned.core,
+                    input,
+                    output: Some(Box::new(homes.host.output(ring, bell.clone())?)),
+                }),
+                before => {
+                    let output = Box::new(homes.host.output(ring, bell.clone())?);
+                    set_output(&mut first, &mut lanes, before, output);
+                }
+            }
+            processes.push(Apart {
+                step: number,
+                stage: stage.clone(),
+                core: planned.core,
+                seat: homes.host.seat()?,
+                bell,
+                input: (ring, writer),
+                output: None,
+            });
+            front = Front::Process(processes.len() - 1);
+            continue;
+        }
+        if let Front::Process(before) = front {
+            let homes = homes.as_mut();
+            let homes = homes.ok_or_else(|| ClusterError("a process without a host".to_owned()))?;
+            front = Front::Port(homes.behind(processes.get_mut(before))?);
+        }
         if let Some((planned, stage)) = single {
             let input = match front {
                 Front::Port(input) => input,
@@ -155,6 +248,9 @@ pub(super) fn wire(
         }
         front = Front::Port(wide.behind);
     }
+    if let (Front::Process(before), Some(homes)) = (&front, &mut homes) {
+        front = Front::Port(homes.behind(processes.get_mut(*before))?);
+    }
     let last = match front {
         Front::Port(input) => input,
         before => {
@@ -164,7 +260,12 @@ pub(super) fn wire(
         }
     };
     let first = first.ok_or_else(|| ClusterError("a plan without a way".to_owned()))?;
-    Ok(Wired { first, lanes, last })
+    Ok(Wired {
+        first,
+        lanes,
+        processes,
+        last,
+    })
 }
 
 fn set_output(
@@ -180,7 +281,7 @@ fn set_output(
                 lane.output = Some(output);
             }
         }
-        Front::Port(_) => {}
+        Front::Port(_) | Front::Process(_) => {}
     }
 }
 

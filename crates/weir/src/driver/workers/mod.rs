@@ -299,9 +299,7 @@ impl Workers {
             }
             self.pool.join(worker.pool);
         }
-        for member in &mut self.members {
-            spares::take_in(&mut self.pool, &mut member.spares.taken);
-        }
+        spares::take_reserve(&mut self.pool);
         end.leaked = self.pool.outstanding();
         end
     }

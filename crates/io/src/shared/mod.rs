@@ -1,0 +1,147 @@
+//! Between processes: packet memory that several of them have, rings for its
+//! frames, and what they need to find one another.
+//!
+//! One process makes the memory ([`packet_memory`]) and the rings, in files
+//! without a name, and passes them to the others ([`Channel`]). A frame goes
+//! from one to another as its offset, without being copied: [`output`] and
+//! [`input`] are ports between stages as those between threads are
+//! ([`crate::stage`]). A process without work sleeps until a [`Bell`] rings;
+//! who writes into its ring rings it, but only where it sleeps.
+//!
+//! A process that dies leaves its rings as they are, for one that takes its
+//! place; its frames come back to the process that made the memory
+//! ([`reclaim`]).
+
+pub mod spsc;
+
+mod bell;
+mod channel;
+mod ring;
+
+/// The atomic types that [`spsc`] uses, which its model replaces.
+mod atomic {
+    pub(crate) use std::sync::atomic::{AtomicU32, Ordering};
+}
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::process::ExitStatus;
+use std::sync::Arc;
+
+use weir_packet::{Frame, MemoryLayout, PacketMemory, Seat};
+
+use crate::sys::memfd::{self, FrameFile};
+
+pub use crate::sys::memfd::{Pages, SharedMapping, Words};
+pub use bell::Bell;
+pub use channel::{Channel, MOST_FDS, Message};
+pub use ring::{RingInput, RingOutput, Sleeper, input, output};
+
+/// Packet memory that other processes may be given.
+#[derive(Debug)]
+pub struct SharedMemory {
+    /// The memory, for this process.
+    pub memory: Arc<PacketMemory>,
+    /// Which pages it is made of.
+    pub pages: Pages,
+    file: SharedMapping,
+}
+
+impl SharedMemory {
+    /// The file, to be passed on.
+    pub fn file(&self) -> &SharedMapping {
+        &self.file
+    }
+}
+
+/// Packet memory in a file without a name, in huge pages where enough are
+/// free. It is gone when the last process that has it is.
+///
+/// # Errors
+///
+/// Where the kernel has not so much memory.
+pub fn packet_memory(layout: MemoryLayout) -> io::Result<SharedMemory> {
+    let len = PacketMemory::bytes_in_mapping(&layout);
+    let (file, pages) = SharedMapping::create_large("weir-packets", len)?;
+    let memory = PacketMemory::in_mapping(layout, FrameFile::new(&file), Seat::MAIN)
+        .map_err(io::Error::other)?;
+    Ok(SharedMemory {
+        memory,
+        pages,
+        file,
+    })
+}
+
+/// The packet memory that another process made, for this one of seat `seat`.
+///
+/// # Errors
+///
+/// Where the file is none of such a memory.
+pub fn attach_memory(
+    file: OwnedFd,
+    layout: MemoryLayout,
+    seat: Seat,
+) -> io::Result<Arc<PacketMemory>> {
+    if seat == Seat::MAIN {
+        return Err(io::Error::other("a memory is made by one process only"));
+    }
+    let file = SharedMapping::attach(file)?;
+    PacketMemory::in_mapping(layout, FrameFile::new(&file), seat).map_err(io::Error::other)
+}
+
+/// Has the kernel end this process when the thread that started it ends.
+///
+/// # Errors
+///
+/// Where the kernel does not know how.
+pub fn end_with_parent() -> io::Result<()> {
+    let kill = rustix::process::Signal::KILL;
+    Ok(rustix::process::set_parent_process_death_signal(Some(
+        kill,
+    ))?)
+}
+
+/// Takes back the frames of a process that is over, as its exit status
+/// shows: all that it had, but what it had handed on, which is in `from_it`.
+/// What is in `to_it` (rings to it, each with its writer's seat) stays there
+/// for the process that takes its place.
+///
+/// # Errors
+///
+/// Where a ring is damaged.
+pub fn reclaim(
+    memory: &PacketMemory,
+    dead: Seat,
+    over: &ExitStatus,
+    to_it: &[(Seat, &Words)],
+    from_it: &[&Words],
+) -> io::Result<Vec<Frame>> {
+    let peek = |words: &Words| spsc::peek(words).map_err(io::Error::other);
+    let to_it = to_it
+        .iter()
+        .map(|(writer, words)| Ok((*writer, peek(words)?)))
+        .collect::<io::Result<Vec<_>>>()?;
+    let mut on_the_way = Vec::new();
+    for words in from_it {
+        on_the_way.extend(peek(words)?);
+    }
+    Ok(memfd::take_back(memory, dead, over, &to_it, &on_the_way))
+}
+
+/// Takes back frames that this process, the one that made the memory, handed
+/// to one that is over, and that it left in a ring that nobody will read.
+///
+/// # Errors
+///
+/// Where the ring is damaged.
+pub fn take_unread(
+    memory: &PacketMemory,
+    dead: Seat,
+    over: &ExitStatus,
+    ring: &Words,
+) -> io::Result<Vec<Frame>> {
+    let unread = spsc::peek(ring).map_err(io::Error::other)?;
+    // As if it had taken them, and nothing is on its way from it any more.
+    let its = [(Seat::MAIN, unread)];
+    Ok(memfd::take_unread(memory, dead, over, &its))
+}

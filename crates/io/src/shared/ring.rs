@@ -1,0 +1,214 @@
+//! Rings between processes as ports between stages.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use weir_packet::{Frame, PacketMemory, Seat};
+
+use super::spsc::{Nonsense, Reader, Writer};
+use super::{Bell, Words};
+use crate::stage::{PortCounts, Pressure, Refused, StageInput, StageOutput};
+
+/// The end that frames are given to; see [`output`].
+#[derive(Debug)]
+pub struct RingOutput {
+    ring: Writer<Words>,
+    memory: Arc<PacketMemory>,
+    /// The reader's.
+    bell: Bell,
+    pressure: Pressure,
+    /// The reader's position makes no sense.
+    broken: bool,
+}
+
+/// The end that frames are taken from; see [`input`].
+#[derive(Debug)]
+pub struct RingInput {
+    ring: Reader<Words>,
+    memory: Arc<PacketMemory>,
+    /// Whose frames come here.
+    from: Seat,
+    /// Numbers that named no frame of the writer's.
+    bad: u64,
+    broken: bool,
+}
+
+/// The writing end of a ring in `words`, for frames of `memory`; `bell` wakes
+/// the reader.
+///
+/// # Errors
+///
+/// Where the words are no ring.
+pub fn output(
+    words: Words,
+    memory: &Arc<PacketMemory>,
+    bell: Bell,
+) -> Result<RingOutput, Nonsense> {
+    Ok(RingOutput {
+        ring: Writer::attach(words)?,
+        memory: Arc::clone(memory),
+        bell,
+        pressure: Pressure::default(),
+        broken: false,
+    })
+}
+
+/// The reading end of a ring in `words`, for frames of `memory` that the
+/// process of seat `from` writes.
+///
+/// # Errors
+///
+/// As [`output`].
+pub fn input(words: Words, memory: &Arc<PacketMemory>, from: Seat) -> Result<RingInput, Nonsense> {
+    Ok(RingInput {
+        ring: Reader::attach(words)?,
+        memory: Arc::clone(memory),
+        from,
+        bad: 0,
+        broken: false,
+    })
+}
+
+impl StageOutput for RingOutput {
+    fn give(&mut self, frames: &mut Vec<Frame>) -> usize {
+        let offered = frames.len();
+        let wanted = u32::try_from(offered).unwrap_or(u32::MAX);
+        let room = if self.is_gone() {
+            0
+        } else {
+            self.ring.free(wanted).unwrap_or_else(|Nonsense| {
+                self.broken = true;
+                0
+            })
+        };
+        let given = (room as usize).min(offered);
+        for frame in frames.drain(..given) {
+            self.ring.write(self.memory.hand_over(frame));
+        }
+        if given > 0 && self.ring.publish() {
+            self.bell.ring();
+        }
+        self.pressure.after(offered, given);
+        given
+    }
+
+    fn room(&self) -> usize {
+        if self.is_gone() {
+            return 0;
+        }
+        self.ring.room() as usize
+    }
+
+    fn is_gone(&self) -> bool {
+        self.broken || self.ring.is_gone()
+    }
+
+    fn refused(&self) -> Refused {
+        self.pressure.refused()
+    }
+}
+
+impl Drop for RingOutput {
+    fn drop(&mut self) {
+        if self.ring.finish() {
+            self.bell.ring();
+        }
+    }
+}
+
+impl RingInput {
+    /// Numbers that named no frame of the writer's: nothing came of them.
+    pub fn bad(&self) -> u64 {
+        self.bad
+    }
+}
+
+impl StageInput for RingInput {
+    fn take(&mut self, into: &mut Vec<Frame>, max: usize) -> usize {
+        if self.broken {
+            return 0;
+        }
+        let before = into.len();
+        let (memory, from) = (&self.memory, self.from);
+        let mut bad = 0;
+        let read = self
+            .ring
+            .read(max, |number| match memory.take_over(number, from) {
+                Some(frame) => into.push(frame),
+                None => bad += 1,
+            });
+        self.bad += bad;
+        match read {
+            // What was taken over is written down before its place is free.
+            Ok(read) if read > 0 => self.ring.release(),
+            Ok(_) => {}
+            Err(Nonsense) => self.broken = true,
+        }
+        into.len() - before
+    }
+
+    fn waiting(&self) -> usize {
+        self.ring.waiting().unwrap_or(0) as usize
+    }
+
+    fn is_over(&self) -> bool {
+        self.broken || self.ring.is_over()
+    }
+
+    fn counts(&self) -> PortCounts {
+        PortCounts {
+            foreign: self.bad,
+            ..PortCounts::default()
+        }
+    }
+}
+
+impl Drop for RingInput {
+    fn drop(&mut self) {
+        self.ring.leave();
+    }
+}
+
+/// What can say that it sleeps, so that its bell rings.
+pub trait Sleeper {
+    /// Says that the reader sleeps; false where it may not.
+    fn fall_asleep(&mut self) -> bool;
+    /// Says that it is awake again.
+    fn awake(&mut self);
+}
+
+impl Sleeper for RingInput {
+    fn fall_asleep(&mut self) -> bool {
+        !self.broken && self.ring.fall_asleep()
+    }
+    fn awake(&mut self) {
+        self.ring.awake();
+    }
+}
+
+impl Bell {
+    /// Sleeps until it rings, one of `others` has something to say, or `most`
+    /// is over; not at all where something is there for `reader` already.
+    pub fn sleep(&self, reader: &mut impl Sleeper, others: &[BorrowedFd<'_>], most: Duration) {
+        if reader.fall_asleep() {
+            let fds = std::iter::once(self.as_fd()).chain(others.iter().copied());
+            let mut polled: Vec<PollFd<'_>> = fds
+                .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))
+                .collect();
+            let most = Timespec {
+                tv_sec: most.as_secs() as i64,
+                tv_nsec: i64::from(most.subsec_nanos()),
+            };
+            // An error is a reason to look, as a signal is.
+            let _ = poll(&mut polled, Some(&most));
+            reader.awake();
+            self.quiet();
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "ring_tests.rs"]
+mod tests;

@@ -1,0 +1,297 @@
+//! One packet memory in several processes of a trust domain.
+//!
+//! The memory lies in a mapping that all of them have, at whatever address. A
+//! process has a *seat*, a number; beside the frames lies a table with the seat
+//! that each frame belongs to. Frames are handed over as offsets
+//! ([`PacketMemory::hand_over`], [`PacketMemory::take_over`]), over a ring say;
+//! the taker writes its seat into the table. So, when a process dies, it is
+//! known which frames it had, and they come back ([`PacketMemory::reclaim`]).
+//!
+//! # Safety
+//!
+//! A [`Frame`] exists in the process of seat *s* only while the table says *s*
+//! of it: all frames belong to [`Seat::MAIN`] at first, whose process alone has
+//! a pool made of them; `take_over` makes one only of what belongs to another
+//! seat and says so at once; `hand_over` ends the process's own. That what was
+//! handed over is taken over once, by the process that it was handed to, is the
+//! ring's: it has one reader and one writer, and what the reader wrote (the
+//! table) it wrote before it gave the place in the ring back. Processes that
+//! share a memory are one program that keeps to this; one that is not trusted
+//! gets no such memory. What each range of bytes is, is said once by the
+//! layout, to which the mapping's length is held.
+
+use core::fmt::Debug;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU8, Ordering};
+use std::sync::Arc;
+
+use crate::frame::Frame;
+use crate::memory::{MemoryLayout, PacketMemory};
+
+/// Memory that several processes may have, which a driver mapped.
+///
+/// # Safety
+///
+/// From `start` on `len` bytes are mapped for reading and writing for as long
+/// as the value lives, at the start of a page. They are reached by nothing but
+/// the packet memory made of it and those that processes of the same program
+/// made of the same memory; what they hold at first is zeros.
+pub unsafe trait Mapping: Send + Sync + Debug {
+    /// Its first byte.
+    fn start(&self) -> NonNull<u8>;
+    /// Bytes.
+    fn len(&self) -> usize;
+    /// True for a mapping of nothing.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// A process's number among those that share a packet memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Seat(u8);
+
+impl Seat {
+    /// That of the process that made the memory, to which all frames belong at
+    /// first.
+    pub const MAIN: Seat = Seat(0);
+    /// Most seats beside the first.
+    pub const MOST: u8 = 254;
+
+    /// Seat number 1 to [`Seat::MOST`], or 0 for [`Seat::MAIN`].
+    pub const fn new(number: u8) -> Option<Seat> {
+        if number <= Seat::MOST {
+            Some(Seat(number))
+        } else {
+            None
+        }
+    }
+
+    /// Its number.
+    pub const fn number(self) -> u8 {
+        self.0
+    }
+}
+
+/// A mapping that is too small for the frames that were to lie in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MappingTooSmall {
+    /// Bytes that are needed.
+    pub needed: usize,
+    /// Bytes that there are.
+    pub len: usize,
+}
+
+impl core::fmt::Display for MappingTooSmall {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(
+            f,
+            "packet memory needs a mapping of {} bytes, not {}",
+            self.needed, self.len
+        )
+    }
+}
+
+impl core::error::Error for MappingTooSmall {}
+
+/// Bytes of frames, and in all.
+const fn extent(layout: &MemoryLayout) -> (usize, usize) {
+    let frames = layout.total_bytes();
+    let owners = layout.small_frames as usize + layout.large_frames as usize;
+    (frames, frames + owners)
+}
+
+/// A mapping with the table of owners behind the frames.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    mapping: Box<dyn Mapping>,
+    owners: NonNull<AtomicU8>,
+    count: usize,
+    /// This process's.
+    seat: Seat,
+}
+
+// SAFETY: the table is only ever reached as atomic numbers, and the mapping
+// may be sent (`Mapping`).
+unsafe impl Send for Shared {}
+// SAFETY: as above.
+unsafe impl Sync for Shared {}
+
+impl Shared {
+    pub(crate) fn new(
+        layout: &MemoryLayout,
+        mapping: Box<dyn Mapping>,
+        seat: Seat,
+    ) -> Result<Shared, MappingTooSmall> {
+        let (frames, needed) = extent(layout);
+        let len = mapping.len();
+        if len < needed {
+            return Err(MappingTooSmall { needed, len });
+        }
+        Ok(Shared {
+            // SAFETY: inside the mapping, by the comparison above.
+            owners: unsafe { mapping.start().add(frames) }.cast(),
+            count: needed - frames,
+            mapping,
+            seat,
+        })
+    }
+
+    pub(crate) fn start(&self) -> NonNull<u8> {
+        self.mapping.start()
+    }
+
+    fn owners(&self) -> &[AtomicU8] {
+        // SAFETY: `count` bytes lie there (`new`), for as long as the mapping,
+        // which is a field; any byte is an `AtomicU8`.
+        unsafe { core::slice::from_raw_parts(self.owners.as_ptr(), self.count) }
+    }
+}
+
+impl PacketMemory {
+    /// Bytes of a mapping for frames of this layout: [`PacketMemory::in_mapping`].
+    pub const fn bytes_in_mapping(layout: &MemoryLayout) -> usize {
+        extent(layout).1
+    }
+
+    /// Packet memory in a mapping, for the process of this seat. Only that of
+    /// [`Seat::MAIN`] has frames at first; the pools of others begin empty
+    /// ([`crate::FramePool::empty`]).
+    ///
+    /// # Errors
+    ///
+    /// Where the mapping is too small.
+    ///
+    /// # Panics
+    ///
+    /// As [`PacketMemory::new`].
+    pub fn in_mapping(
+        layout: MemoryLayout,
+        mapping: Box<dyn Mapping>,
+        seat: Seat,
+    ) -> Result<Arc<PacketMemory>, MappingTooSmall> {
+        let shared = Shared::new(&layout, mapping, seat)?;
+        Ok(PacketMemory::over(layout, shared, seat != Seat::MAIN))
+    }
+
+    /// This process's seat; `None` where the memory is not in a mapping.
+    pub fn seat(&self) -> Option<Seat> {
+        self.shared().map(|shared| shared.seat)
+    }
+
+    /// Gives a frame up, to be taken over by another process: the number that
+    /// names it there.
+    ///
+    /// # Panics
+    ///
+    /// Where it is a frame of another memory: a fault of the program.
+    #[inline]
+    pub fn hand_over(&self, frame: Frame) -> u32 {
+        assert!(
+            frame.memory == self.id(),
+            "a frame is handed over in its own memory"
+        );
+        frame.line
+    }
+
+    /// Takes over a frame that the process of seat `from` handed to this one.
+    /// `None` where the number names no frame, or one that is not `from`'s.
+    #[inline]
+    pub fn take_over(&self, descriptor: u32, from: Seat) -> Option<Frame> {
+        let shared = self.shared()?;
+        let number = self.number_at(descriptor)?;
+        let owner = shared.owners().get(number as usize)?;
+        if owner.load(Ordering::Relaxed) != from.0 || from == shared.seat {
+            return None;
+        }
+        owner.store(shared.seat.0, Ordering::Relaxed);
+        Some(Frame {
+            line: descriptor,
+            memory: self.id(),
+        })
+    }
+
+    /// Where a process died while it took over what `from` had handed to it:
+    /// makes those it had not taken out of the ring `from`'s again, for its
+    /// successor.
+    ///
+    /// # Safety
+    ///
+    /// The process of seat `dead` is over, and no other has its seat. What is
+    /// named is in the ring from `from` to it.
+    pub unsafe fn hand_over_again(&self, dead: Seat, from: Seat, in_ring: &[u32]) {
+        let Some(shared) = self.shared() else { return };
+        for &descriptor in in_ring {
+            let number = self.number_at(descriptor);
+            let owner = number.and_then(|number| shared.owners().get(number as usize));
+            // Only what is the dead one's is nobody's now.
+            if let Some(owner) = owner.filter(|o| o.load(Ordering::Relaxed) == dead.0) {
+                owner.store(from.0, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Takes back all frames of a process that is over, but those that it
+    /// handed over and that are still on their way, in rings from it.
+    ///
+    /// # Safety
+    ///
+    /// The process of seat `dead` is over, and no other has its seat yet. All
+    /// that is in rings from it was named in `on_the_way`, and of each such
+    /// ring the place of its reader was read (acquire) before this call.
+    pub unsafe fn reclaim(&self, dead: Seat, on_the_way: &[u32]) -> Vec<Frame> {
+        let Some(shared) = self.shared().filter(|shared| shared.seat != dead) else {
+            return Vec::new();
+        };
+        let mut moving: Vec<u32> = on_the_way
+            .iter()
+            .filter_map(|&descriptor| self.number_at(descriptor))
+            .collect();
+        moving.sort_unstable();
+        let mut back = Vec::new();
+        for (number, owner) in shared.owners().iter().enumerate() {
+            let number = number as u32;
+            if owner.load(Ordering::Relaxed) == dead.0 && moving.binary_search(&number).is_err() {
+                owner.store(shared.seat.0, Ordering::Relaxed);
+                back.push(self.frame_at(number));
+            }
+        }
+        back
+    }
+
+    /// Takes back these frames of a process that is over, and no others.
+    ///
+    /// # Safety
+    ///
+    /// As [`PacketMemory::reclaim`]; none of them is on its way.
+    pub unsafe fn reclaim_only<'a>(
+        &self,
+        dead: Seat,
+        these: impl IntoIterator<Item = &'a u32>,
+    ) -> Vec<Frame> {
+        let mut back = Vec::new();
+        let Some(shared) = self.shared().filter(|shared| shared.seat != dead) else {
+            return back;
+        };
+        for number in these.into_iter().filter_map(|&at| self.number_at(at)) {
+            let owner = shared.owners().get(number as usize);
+            if let Some(owner) = owner.filter(|o| o.load(Ordering::Relaxed) == dead.0) {
+                owner.store(shared.seat.0, Ordering::Relaxed);
+                back.push(self.frame_at(number));
+            }
+        }
+        back
+    }
+
+    /// Frames that belong to a seat now, about: those that are handed over are
+    /// their giver's until they are taken over.
+    pub fn belonging_to(&self, seat: Seat) -> usize {
+        let owners = self.shared().map_or(&[][..], Shared::owners);
+        let theirs = |owner: &&AtomicU8| owner.load(Ordering::Relaxed) == seat.0;
+        owners.iter().filter(theirs).count()
+    }
+}
+
+#[cfg(test)]
+#[path = "seats_tests.rs"]
+mod tests;

@@ -1,0 +1,324 @@
+//! A stage's process: takes frames from one ring, gives them to another.
+//!
+//! It ends when its input does, or when the main process is gone: then the
+//! kernel ends it, and where it was not yet asked to, the end of its channel
+//! tells.
+
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use weir_io::shared::{
+    self, Bell, Channel, RingInput, RingOutput, SharedMapping, Words, attach_memory, spsc,
+};
+use weir_io::stage::{StageInput as _, StageOutput as _};
+use weir_io::{Idle, IdlePolicy};
+use weir_nf::host::Stage;
+use weir_packet::{Frame, FramePool, PacketMemory, Seat, Time};
+use weir_runtime::{Role, Runtime, RuntimeConfig};
+
+use super::super::super::spares::{BATCH, HIGH};
+use super::super::thread::Queue;
+use super::super::{ChainPlan, Pace};
+use super::wire::{self, Hello, Said};
+use super::{PLACES, SUPPLY};
+
+/// Frames that are worked on at a time.
+const BURST: usize = 64;
+/// Frames that a stage must have before it takes a burst.
+const FEW: usize = 64;
+/// How long it sleeps at most: it looks after its channel then.
+const SLEEP: Duration = Duration::from_millis(100);
+/// Rounds without work in which it gives way, before it sleeps.
+const YIELDS: u32 = 512;
+/// How often it says what it counted, if that changed.
+const SAY: Duration = Duration::from_millis(100);
+/// Rounds after which the time is looked at.
+const ROUNDS: u32 = 256;
+
+/// A stage's process, told what to do.
+#[derive(Debug)]
+pub struct StageProcess {
+    hello: Hello,
+    channel: Channel,
+    told: Vec<u8>,
+    memory: Arc<PacketMemory>,
+    rings: SharedMapping,
+    bell: Bell,
+    behind: Bell,
+}
+
+impl StageProcess {
+    /// Waits for the main process's word on `socket`.
+    ///
+    /// # Errors
+    ///
+    /// Where it says nothing that makes sense.
+    pub fn begin(socket: OwnedFd) -> Result<StageProcess, String> {
+        shared::end_with_parent().map_err(|error| error.to_string())?;
+        // A panic must not look like an end of the stage: rings are left as
+        // they are, and the main process sees a process that died.
+        let hook = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            hook(info);
+            std::process::abort();
+        }));
+        let mut channel = Channel::new(socket.into(), wire::LONGEST);
+        let outside = |error: std::io::Error| error.to_string();
+        let message = channel.receive(true).map_err(outside)?;
+        let message = message.filter(|message| message.kind == wire::HELLO);
+        let message = message.ok_or("the main process is gone")?;
+        let hello: Hello = serde_json::from_slice(&message.bytes).map_err(|e| e.to_string())?;
+        let mut fd = || channel.take_fd().ok_or("a descriptor is missing");
+        let (frames, rings, bell, behind, told) = (fd()?, fd()?, fd()?, fd()?, fd()?);
+        let seat = Seat::new(hello.seat).ok_or("there is no such seat")?;
+        let told = SharedMapping::attach(told)
+            .and_then(|told| told.copy(hello.told))
+            .map_err(outside)?;
+        Ok(StageProcess {
+            memory: attach_memory(frames, hello.layout(), seat).map_err(outside)?,
+            rings: SharedMapping::attach(rings).map_err(outside)?,
+            bell: Bell::from_fd(bell),
+            behind: Bell::from_fd(behind),
+            told,
+            channel,
+            hello,
+        })
+    }
+
+    /// The seed of the run.
+    pub fn seed(&self) -> u64 {
+        self.hello.seed
+    }
+
+    /// Says that there is no such stage, and why.
+    pub fn give_up(mut self, why: &str) {
+        // Where nobody hears it nobody needs to.
+        let _ = self.say(wire::FAILED, why.as_bytes());
+    }
+
+    /// Runs its stage of these plans until its input is over.
+    ///
+    /// # Errors
+    ///
+    /// A stage that can't be run: the main process has been told so, too.
+    pub fn run(mut self, plans: &[ChainPlan], engine: RuntimeConfig) -> Result<(), String> {
+        let done = self.work(plans, engine);
+        if let Err(message) = &done {
+            let _ = self.say(wire::FAILED, message.as_bytes());
+        }
+        done
+    }
+
+    fn work(&mut self, plans: &[ChainPlan], engine: RuntimeConfig) -> Result<(), String> {
+        let hello = &self.hello;
+        let chain = plans.get(hello.chain).ok_or("there is no such chain")?;
+        if wire::number_of(&chain.plan) != hello.plan {
+            return Err("the chain file is no longer what it was when the run began".to_owned());
+        }
+        let stage = chain.stages.get(hello.step).map(Vec::as_slice);
+        let Some([stage]) = stage else {
+            return Err("there is no such stage".to_owned());
+        };
+        let pace = Pace {
+            yield_after: hello.yield_after,
+            prefetch: hello.prefetch,
+        };
+        if let Some(core) = hello.core {
+            super::super::super::pin(core)?;
+        }
+        let config = RuntimeConfig {
+            role: Role::later(chain.stages.iter().flatten(), false),
+            ..engine
+        };
+        let mut stage = Work::new(self, stage, config)?;
+        self.say(wire::READY, b"")?;
+        stage.run(self, pace)
+    }
+
+    /// Sends a message; the main process looks for it.
+    fn say(&mut self, kind: u8, bytes: &[u8]) -> Result<(), String> {
+        let words = self.status()?;
+        // Before, since a long message has to be read while it is sent; and
+        // after, since what is read in between ends somewhere in it.
+        words[wire::MAIL].fetch_add(1, Ordering::Release);
+        let sent = self.channel.send(kind, bytes, &[], true);
+        words[wire::MAIL].fetch_add(1, Ordering::Release);
+        sent.map_err(|_| "the main process is gone".to_owned())
+    }
+
+    fn status(&self) -> Result<Words, String> {
+        let words = self.rings.words(self.hello.status, wire::STATUS_WORDS);
+        words.map_err(|error| error.to_string())
+    }
+}
+
+/// What a stage works with.
+struct Work {
+    runtime: Runtime,
+    pool: FramePool,
+    input: RingInput,
+    output: RingOutput,
+    /// Free frames, from the main process and to it.
+    supply: RingInput,
+    home: RingOutput,
+    status: Words,
+    spare: Vec<Frame>,
+    busy: Duration,
+    /// Packets as of the last word.
+    said: u64,
+    when: Instant,
+}
+
+impl Work {
+    fn new(process: &StageProcess, stage: &Stage, config: RuntimeConfig) -> Result<Work, String> {
+        let hello = &process.hello;
+        let memory = &process.memory;
+        let words = |number: usize, places: u32| {
+            let words = process
+                .rings
+                .words(hello.rings[number], spsc::words_for(places));
+            words.map_err(|error| error.to_string())
+        };
+        let fail = |error: spsc::Nonsense| error.to_string();
+        let from = Seat::new(hello.from).ok_or("there is no such seat")?;
+        // Nobody sleeps at the other end of these.
+        let silent = Bell::new().map_err(|error| error.to_string())?;
+        let mut work = Work {
+            runtime: Runtime::new(stage, config).map_err(|error| error.to_string())?,
+            pool: FramePool::empty(Arc::clone(memory)),
+            input: shared::input(words(0, PLACES)?, memory, from).map_err(fail)?,
+            output: shared::output(words(1, PLACES)?, memory, process.behind.clone())
+                .map_err(fail)?,
+            supply: shared::input(words(2, SUPPLY)?, memory, Seat::MAIN).map_err(fail)?,
+            home: shared::output(words(3, SUPPLY)?, memory, silent).map_err(fail)?,
+            status: process.status()?,
+            spare: Vec::with_capacity(BATCH),
+            busy: Duration::ZERO,
+            said: 0,
+            when: Instant::now(),
+        };
+        work.runtime.learn(&mut work.pool, &process.told);
+        Ok(work)
+    }
+
+    fn run(&mut self, process: &mut StageProcess, pace: Pace) -> Result<(), String> {
+        let mut idle = Idle::new(IdlePolicy {
+            work: pace.yield_after,
+            ..IdlePolicy::default()
+        });
+        let memory = Arc::clone(&process.memory);
+        let mut queue = Queue::new(pace.prefetch);
+        let mut burst = Vec::with_capacity(BURST);
+        let mut left: Vec<Frame> = Vec::with_capacity(2 * BURST);
+        let (mut rounds, mut nothing) = (0, 0);
+        loop {
+            // Asked before the ring is looked at: what came before the end is
+            // seen.
+            let over = self.input.is_over();
+            let mut worked = false;
+            if !left.is_empty() {
+                worked = self.output.give(&mut left) > 0;
+                if self.output.is_gone() {
+                    return Err("the stage behind it is gone".to_owned());
+                }
+            }
+            self.settle();
+            if left.is_empty() && self.pool.available() >= FEW {
+                queue.next(&mut self.input, &memory, &mut burst);
+                if !burst.is_empty() {
+                    worked = true;
+                    let start = Instant::now();
+                    self.runtime.process(&mut self.pool, &mut burst, &mut left);
+                    self.busy += start.elapsed();
+                    self.tell_events(process)?;
+                    self.output.give(&mut left);
+                }
+            }
+            if over && !worked && left.is_empty() && queue.is_empty() {
+                break;
+            }
+            rounds += 1;
+            nothing = if worked { 0 } else { nothing + 1 };
+            if rounds >= ROUNDS || nothing > YIELDS {
+                rounds = 0;
+                self.tell_counts(process)?;
+            }
+            if nothing > YIELDS && left.is_empty() && self.pool.available() >= FEW {
+                // Nothing to do: asleep until something comes.
+                let channel = process.channel.as_fd();
+                process.bell.sleep(&mut self.input, &[channel], SLEEP);
+                let gone = process.channel.receive(false).is_err() || process.channel.has_ended();
+                if gone && !self.input.is_over() {
+                    return Err("the main process is gone".to_owned());
+                }
+                continue;
+            }
+            idle.after(worked);
+        }
+        let Work { runtime, pool, .. } = self;
+        let mut lines = Vec::new();
+        runtime.finish_with(pool, Time::ZERO, |log| {
+            lines.extend_from_slice(log.lines());
+            log.clear();
+        });
+        if !lines.is_empty() {
+            process.say(wire::EVENTS, &lines)?;
+        }
+        let said = self.counted();
+        process.say(wire::END, &said)
+    }
+
+    /// Takes frames that were sent, and gives back what is too much.
+    fn settle(&mut self) {
+        if self.supply.take(&mut self.spare, BATCH) > 0 {
+            self.pool.give_all(&mut self.spare);
+        }
+        if self.pool.available() > HIGH {
+            let room = self.home.room().min(BATCH);
+            self.pool.take_spare(room, &mut self.spare);
+            self.home.give(&mut self.spare);
+            self.pool.give_all(&mut self.spare);
+        }
+        let free = u32::try_from(self.pool.available()).unwrap_or(u32::MAX);
+        self.status[wire::FREE].store(free, Ordering::Relaxed);
+    }
+
+    fn tell_events(&mut self, process: &mut StageProcess) -> Result<(), String> {
+        let log = self.runtime.events();
+        if !log.lines().is_empty() {
+            process.say(wire::EVENTS, log.lines())?;
+        }
+        log.clear();
+        Ok(())
+    }
+
+    /// Now and then, so that little of what it counted is lost with it.
+    fn tell_counts(&mut self, process: &mut StageProcess) -> Result<(), String> {
+        if self.when.elapsed() < SAY {
+            return Ok(());
+        }
+        self.when = Instant::now();
+        let packets = self.runtime.packets_in();
+        if packets == self.said {
+            return Ok(());
+        }
+        self.said = packets;
+        let said = self.counted();
+        process.say(wire::REPORT, &said)
+    }
+
+    fn counted(&self) -> Vec<u8> {
+        let refused = self.output.refused();
+        let said = Said {
+            free: self.pool.available(),
+            refused: [refused.bursts, refused.frames],
+            busy_ns: u64::try_from(self.busy.as_nanos()).unwrap_or(u64::MAX),
+            bad: self.input.bad() + self.supply.bad(),
+            ..Said::new(&self.runtime.report(), self.runtime.lies())
+        };
+        // Numbers and names only.
+        serde_json::to_vec(&said).unwrap_or_default()
+    }
+}

@@ -1,0 +1,528 @@
+//! The main process's side: starts stages' processes, looks after them, and
+//! starts those again that died.
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::os::fd::AsFd as _;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use weir_io::shared::{
+    self, Bell, Channel, RingInput, RingOutput, SharedMapping, SharedMemory, Words, spsc,
+};
+use weir_io::stage::{Refused, StageInput as _, StageOutput as _};
+use weir_nf::host::Stage;
+use weir_packet::{Frame, FramePool, PacketMemory, Seat};
+use weir_runtime::{Lie, Report};
+
+use super::super::super::cluster::ClusterError;
+use super::super::super::crew::EventBox;
+use super::super::super::spares::{BATCH, LOW};
+use super::super::Pace;
+use super::wire::{self, Hello, Said};
+use super::{PLACES, SUPPLY};
+
+/// Deaths within [`LIFE`] after which a stage is not started again.
+const MOST_DEATHS: usize = 8;
+/// How far back deaths are counted.
+const LIFE: Duration = Duration::from_secs(30);
+/// How long a process may take to end that has nothing left to do.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How a stage's process is started.
+#[derive(Clone, Debug)]
+pub struct StageCommand {
+    /// The program, which calls [`super::StageProcess::begin`] with its standard
+    /// input.
+    pub program: OsString,
+    /// Its arguments.
+    pub arguments: Vec<OsString>,
+}
+
+/// What became of a stage's processes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProcessEnd {
+    /// Number of the chain, and of the step in its plan.
+    pub place: (usize, usize),
+    /// Times that it died and was started again.
+    pub deaths: u64,
+    /// Frames that came back from dead ones.
+    pub frames_back: u64,
+    /// Flows whose state in this stage was lost.
+    pub flows_lost: u64,
+    /// Numbers in its rings that named no frame.
+    pub bad_descriptors: u64,
+}
+
+fn outside(error: std::io::Error) -> ClusterError {
+    ClusterError(format!("stages in processes: {error}"))
+}
+
+/// What a stage's process is to be.
+pub(in super::super) struct Want<'a> {
+    pub(in super::super) name: String,
+    pub(in super::super) place: (usize, usize),
+    pub(in super::super) plan: &'a weir_graph::compile::Plan,
+    pub(in super::super) stage: Stage,
+    pub(in super::super) core: Option<usize>,
+    pub(in super::super) pace: Pace,
+    pub(in super::super) seed: u64,
+    /// The ring to it, with the seat of its writer, and that from it.
+    pub(in super::super) input: (usize, Seat),
+    pub(in super::super) output: (usize, Bell),
+    pub(in super::super) seat: Seat,
+    pub(in super::super) bell: Bell,
+}
+
+/// What all stages' processes of a run have: memory, and rings.
+pub(in super::super) struct Host {
+    memory: SharedMemory,
+    rings: SharedMapping,
+    used: usize,
+    seats: u8,
+    command: StageCommand,
+}
+
+impl Host {
+    /// With packet memory and room for the rings of so many processes.
+    pub(in super::super) fn new(
+        layout: weir_packet::MemoryLayout,
+        processes: usize,
+        command: StageCommand,
+    ) -> Result<Host, ClusterError> {
+        let ring = |places| (spsc::words_for(places) * 4).next_multiple_of(128);
+        // Each has a ring before it at most, and one behind it.
+        let each = 2 * ring(PLACES) + 2 * ring(SUPPLY) + wire::STATUS_WORDS * 4;
+        let rings = SharedMapping::create("weir-rings", each * processes.max(1));
+        Ok(Host {
+            memory: shared::packet_memory(layout).map_err(outside)?,
+            rings: rings.map_err(outside)?,
+            used: 0,
+            seats: 0,
+            command,
+        })
+    }
+
+    pub(in super::super) fn memory(&self) -> &Arc<PacketMemory> {
+        &self.memory.memory
+    }
+
+    /// Which pages the packet memory is made of.
+    pub(in super::super) fn pages(&self) -> String {
+        self.memory.pages.to_string()
+    }
+
+    /// A seat for one more process.
+    pub(in super::super) fn seat(&mut self) -> Result<Seat, ClusterError> {
+        self.seats = self.seats.saturating_add(1);
+        Seat::new(self.seats)
+            .ok_or_else(|| ClusterError("there are more stages in processes than seats".into()))
+    }
+
+    fn room(&mut self, words: usize) -> usize {
+        let at = self.used;
+        self.used += (words * 4).next_multiple_of(128);
+        at
+    }
+
+    /// A ring between two stages: where it is.
+    pub(in super::super) fn ring(&mut self) -> usize {
+        self.room(spsc::words_for(PLACES))
+    }
+
+    fn words(&self, at: usize, places: u32) -> Result<Words, ClusterError> {
+        self.rings
+            .words(at, spsc::words_for(places))
+            .map_err(outside)
+    }
+
+    /// The writing end of a ring, for a thread of this process.
+    pub(in super::super) fn output(
+        &self,
+        ring: usize,
+        reader: Bell,
+    ) -> Result<RingOutput, ClusterError> {
+        let words = self.words(ring, PLACES)?;
+        shared::output(words, self.memory(), reader).map_err(|e| ClusterError(e.to_string()))
+    }
+
+    /// The reading end of a ring, likewise.
+    pub(in super::super) fn input(
+        &self,
+        ring: usize,
+        writer: Seat,
+    ) -> Result<RingInput, ClusterError> {
+        let words = self.words(ring, PLACES)?;
+        shared::input(words, self.memory(), writer).map_err(|e| ClusterError(e.to_string()))
+    }
+
+    /// Starts a stage's process.
+    pub(in super::super) fn start(&mut self, want: Want<'_>) -> Result<Process, ClusterError> {
+        let supply = self.room(spsc::words_for(SUPPLY));
+        let home = self.room(spsc::words_for(SUPPLY));
+        let status = self.room(wire::STATUS_WORDS);
+        let hello = Hello {
+            seat: want.seat.number(),
+            layout: wire::layout_words(self.memory().layout()),
+            chain: want.place.0,
+            step: want.place.1,
+            plan: wire::number_of(want.plan),
+            seed: want.seed,
+            from: want.input.1.number(),
+            rings: [want.input.0, want.output.0, supply, home],
+            status,
+            told: 0,
+            yield_after: want.pace.yield_after,
+            prefetch: want.pace.prefetch,
+            core: want.core,
+        };
+        let nonsense = |error: spsc::Nonsense| ClusterError(error.to_string());
+        let memory = Arc::clone(self.memory());
+        let mut process = Process {
+            name: want.name,
+            stage: want.stage,
+            seat: want.seat,
+            supply: shared::output(self.words(supply, SUPPLY)?, &memory, want.bell.clone())
+                .map_err(nonsense)?,
+            home: shared::input(self.words(home, SUPPLY)?, &memory, want.seat).map_err(nonsense)?,
+            status: self
+                .rings
+                .words(status, wire::STATUS_WORDS)
+                .map_err(outside)?,
+            to_it: self.words(want.input.0, PLACES)?,
+            from_it: self.words(want.output.0, PLACES)?,
+            home_words: self.words(home, SUPPLY)?,
+            supply_words: self.words(supply, SUPPLY)?,
+            files: [self.memory.file().clone(), self.rings.clone()],
+            bells: [want.bell, want.output.1],
+            memory,
+            command: self.command.clone(),
+            writer: want.input.1,
+            hello,
+            child: None,
+            channel: None,
+            ready: false,
+            mail: 0,
+            said: Said::default(),
+            past: Vec::new(),
+            lies: Vec::new(),
+            busy_ns: 0,
+            refused: Refused::default(),
+            over: false,
+            deaths: VecDeque::new(),
+            leaked: 0,
+            frames: Vec::with_capacity(BATCH),
+            end: ProcessEnd {
+                place: want.place,
+                deaths: 0,
+                frames_back: 0,
+                flows_lost: 0,
+                bad_descriptors: 0,
+            },
+        };
+        process.spawn(&[])?;
+        Ok(process)
+    }
+}
+
+/// A stage's process, or the one that took its place.
+pub(in super::super) struct Process {
+    name: String,
+    stage: Stage,
+    seat: Seat,
+    memory: Arc<PacketMemory>,
+    command: StageCommand,
+    files: [SharedMapping; 2],
+    /// Its own, and that of who reads behind it.
+    bells: [Bell; 2],
+    hello: Hello,
+    writer: Seat,
+    /// Free frames to it and from it.
+    supply: RingOutput,
+    home: RingInput,
+    status: Words,
+    to_it: Words,
+    from_it: Words,
+    home_words: Words,
+    supply_words: Words,
+    child: Option<Child>,
+    channel: Option<Channel>,
+    ready: bool,
+    mail: u32,
+    /// What it counted, as it said last.
+    said: Said,
+    /// What its predecessors counted.
+    past: Vec<Report>,
+    lies: Vec<Lie>,
+    busy_ns: u64,
+    refused: Refused,
+    /// It has said its last word.
+    over: bool,
+    deaths: VecDeque<Instant>,
+    /// Frames that it can't have had any use for when it ended.
+    leaked: usize,
+    frames: Vec<Frame>,
+    end: ProcessEnd,
+}
+
+impl Process {
+    fn spawn(&mut self, told: &[u8]) -> Result<(), ClusterError> {
+        let (ours, theirs) = UnixStream::pair().map_err(outside)?;
+        let mut channel = Channel::new(ours, wire::LONGEST);
+        self.hello.told = told.len();
+        let told = SharedMapping::of_bytes("weir-flows", told).map_err(outside)?;
+        let hello = serde_json::to_vec(&self.hello).map_err(|e| ClusterError(e.to_string()))?;
+        let fds = [
+            self.files[0].as_fd(),
+            self.files[1].as_fd(),
+            self.bells[0].as_fd(),
+            self.bells[1].as_fd(),
+            told.as_fd(),
+        ];
+        // Before it is started: the socket holds it until it is read.
+        channel
+            .send(wire::HELLO, &hello, &fds, false)
+            .map_err(outside)?;
+        let child = Command::new(&self.command.program)
+            .args(&self.command.arguments)
+            .stdin(Stdio::from(OwnedFd::from(theirs)))
+            // Signals of the terminal are for the main process, which ends the
+            // others when it has all packets out.
+            .process_group(0)
+            .spawn()
+            .map_err(|error| {
+                ClusterError(format!("can't start a process for {}: {error}", self.name))
+            })?;
+        self.child = Some(child);
+        self.channel = Some(channel);
+        self.ready = false;
+        Ok(())
+    }
+
+    pub(in super::super) fn is_ready(&self) -> bool {
+        self.ready || self.over
+    }
+
+    /// Number of its step in the plan.
+    pub(in super::super) fn step(&self) -> usize {
+        self.end.place.1
+    }
+
+    /// True where it has ended as it should.
+    pub(in super::super) fn is_over(&self) -> bool {
+        self.over && self.child.is_none()
+    }
+
+    /// Keeps the balance of free frames, and hears what it says. Cheap where
+    /// it says nothing.
+    ///
+    /// # Errors
+    ///
+    /// A stage that can't be run.
+    pub(in super::super) fn attend(
+        &mut self,
+        pool: &mut FramePool,
+        events: &EventBox,
+    ) -> Result<(), ClusterError> {
+        self.home.take(&mut self.frames, BATCH);
+        pool.give_all(&mut self.frames);
+        let free = self.status[wire::FREE].load(Ordering::Relaxed) as usize;
+        // What was sent and not yet seen counts, or it would be sent again.
+        if free < LOW && self.supply.room() == SUPPLY as usize && !self.over {
+            pool.take_spare(BATCH, &mut self.frames);
+            self.supply.give(&mut self.frames);
+            pool.give_all(&mut self.frames);
+        }
+        let mail = self.status[wire::MAIL].load(Ordering::Acquire);
+        if mail != self.mail {
+            self.mail = mail;
+            self.hear(events)?;
+        }
+        Ok(())
+    }
+
+    fn hear(&mut self, events: &EventBox) -> Result<(), ClusterError> {
+        let Some(channel) = &mut self.channel else {
+            return Ok(());
+        };
+        // One that fails shows in how the process ends.
+        while let Ok(Some(message)) = channel.receive(false) {
+            match message.kind {
+                wire::READY => self.ready = true,
+                wire::EVENTS => events.add(&message.bytes),
+                wire::REPORT | wire::END => {
+                    if let Ok(said) = serde_json::from_slice(&message.bytes) {
+                        self.said = said;
+                    }
+                    self.over |= message.kind == wire::END;
+                }
+                wire::FAILED => {
+                    let why = String::from_utf8_lossy(&message.bytes);
+                    let message = format!("{}: {why}", self.name);
+                    return Err(ClusterError(message));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks whether it has ended: one that died is started again, and told
+    /// of the flows that are open. True where it was.
+    ///
+    /// # Errors
+    ///
+    /// One that dies again and again.
+    pub(in super::super) fn look_after(
+        &mut self,
+        pool: &mut FramePool,
+        events: &EventBox,
+        open_flows: impl FnOnce() -> (Vec<u8>, u64),
+    ) -> Result<bool, ClusterError> {
+        self.hear(events)?;
+        let Some(child) = &mut self.child else {
+            return Ok(false);
+        };
+        let Some(status) = child.try_wait().map_err(outside)? else {
+            return Ok(false);
+        };
+        self.child = None;
+        self.hear(events)?;
+        self.channel = None;
+        let back = self.take_back(pool, &status)?;
+        self.take_in();
+        if self.over {
+            self.leaked = back.saturating_sub(self.said.free);
+            // What was sent to it last, and it did not look at any more.
+            let unread = &self.supply_words;
+            let frames = shared::take_unread(&self.memory, self.seat, &status, unread);
+            pool.give_all(&mut frames.map_err(outside)?);
+            // It may have been killed between its last word and its end.
+            let words = self.from_it_again()?;
+            let mut ring = spsc::Writer::attach(words).map_err(|e| ClusterError(e.to_string()))?;
+            if ring.finish() {
+                self.bells[1].ring();
+            }
+            return Ok(false);
+        }
+        let why = match (status.signal(), status.code()) {
+            (Some(signal), _) => format!("of signal {signal}"),
+            (None, Some(code)) => format!("with exit code {code}"),
+            _ => "somehow".to_owned(),
+        };
+        let now = Instant::now();
+        self.deaths.push_back(now);
+        self.deaths.retain(|then| now - *then < LIFE);
+        if self.deaths.len() > MOST_DEATHS || (!self.ready && self.deaths.len() > 2) {
+            return Err(ClusterError(format!(
+                "{} has died {} times within {} s, now {why}",
+                self.name,
+                self.deaths.len(),
+                LIFE.as_secs()
+            )));
+        }
+        let (told, flows) = open_flows();
+        self.end.deaths += 1;
+        self.end.frames_back += back as u64;
+        self.end.flows_lost += flows;
+        eprintln!(
+            "warning: {} has died {why}: {back} frames came back, and it is started again; {flows} flows have lost their state in it",
+            self.name
+        );
+        self.spawn(&told)?;
+        Ok(true)
+    }
+
+    fn from_it_again(&self) -> Result<Words, ClusterError> {
+        let words = self.files[1].words(self.hello.rings[1], spsc::words_for(PLACES));
+        words.map_err(outside)
+    }
+
+    /// Takes back all frames of the process that has ended so: how many.
+    fn take_back(
+        &mut self,
+        pool: &mut FramePool,
+        status: &ExitStatus,
+    ) -> Result<usize, ClusterError> {
+        let mut frames = shared::reclaim(
+            &self.memory,
+            self.seat,
+            status,
+            &[(self.writer, &self.to_it), (Seat::MAIN, &self.supply_words)],
+            &[&self.from_it, &self.home_words],
+        )
+        .map_err(outside)?;
+        let back = frames.len();
+        pool.give_all(&mut frames);
+        self.status[wire::FREE].store(0, Ordering::Relaxed);
+        Ok(back)
+    }
+
+    /// Adds what it said last to what its predecessors counted.
+    fn take_in(&mut self) {
+        let said = std::mem::take(&mut self.said);
+        self.past.push(said.report(&self.stage));
+        self.lies.extend(said.lies(&self.stage));
+        self.busy_ns += said.busy_ns;
+        self.refused.bursts += said.refused[0];
+        self.refused.frames += said.refused[1];
+        self.end.bad_descriptors += said.bad;
+        self.said.free = said.free;
+    }
+
+    /// What it and its predecessors did.
+    pub(in super::super) fn finish(&mut self, pool: &mut FramePool) -> ProcessDone {
+        while self.home.take(&mut self.frames, BATCH) > 0 {
+            pool.give_all(&mut self.frames);
+        }
+        let mut reports = std::mem::take(&mut self.past);
+        // Flows in it now are none.
+        for report in &mut reports {
+            report.flows.active = 0;
+            report.flows.units = 0;
+        }
+        self.end.bad_descriptors += self.home.bad();
+        ProcessDone {
+            report: Report::sum(&reports),
+            lies: std::mem::take(&mut self.lies),
+            busy: Duration::from_nanos(self.busy_ns),
+            refused: self.refused,
+            leaked: self.leaked,
+            end: self.end.clone(),
+        }
+    }
+}
+
+/// What a stage's processes leave behind.
+pub(in super::super) struct ProcessDone {
+    pub(in super::super) report: Report,
+    pub(in super::super) lies: Vec<Lie>,
+    pub(in super::super) busy: Duration,
+    pub(in super::super) refused: Refused,
+    pub(in super::super) leaked: usize,
+    pub(in super::super) end: ProcessEnd,
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let Some(mut child) = self.child.take() else {
+            return;
+        };
+        // The run ends early, or it is about to end by itself.
+        self.channel = None;
+        let until = Instant::now() + if self.over { PATIENCE } else { Duration::ZERO };
+        while Instant::now() < until {
+            if !matches!(child.try_wait(), Ok(None)) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+}

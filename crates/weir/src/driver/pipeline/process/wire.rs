@@ -1,0 +1,278 @@
+//! What the main process and a stage's process say to one another.
+
+use serde::{Deserialize, Serialize};
+use weir_nf::CloseReason;
+use weir_nf::host::Stage;
+use weir_packet::MemoryLayout;
+use weir_runtime::{FlowReport, FunctionReport, Lie, Report};
+
+/// Kinds of messages: to the stage's process the first, from it the others.
+pub(super) const HELLO: u8 = 1;
+pub(super) const READY: u8 = 2;
+/// Lines of events.
+pub(super) const EVENTS: u8 = 3;
+/// What was counted so far ([`Said`]).
+pub(super) const REPORT: u8 = 4;
+/// The last of those: all flows have ended.
+pub(super) const END: u8 = 5;
+/// The stage can't be run: why.
+pub(super) const FAILED: u8 = 6;
+
+/// Longest message: all events of a burst, many times.
+pub(super) const LONGEST: usize = 64 << 20;
+
+/// Words of a stage's status, in the rings' memory.
+pub(super) const STATUS_WORDS: usize = 32;
+/// Free frames that the process's pool has.
+pub(super) const FREE: usize = 0;
+/// Messages that the process sent.
+pub(super) const MAIL: usize = 16;
+
+/// Where a stage's process finds what it works with. With it come, in this
+/// order, the files of packet memory and rings, its own bell, that of the
+/// reader behind it, and the flows that are open ([`weir_runtime::Runtime::learn`]).
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Hello {
+    pub(super) seat: u8,
+    /// The packet memory: small frames and their bytes, large ones and theirs.
+    pub(super) layout: [u32; 4],
+    /// Number of the chain, and of the step in its plan.
+    pub(super) chain: usize,
+    pub(super) step: usize,
+    /// Stands for the plan, which the process compiles itself.
+    pub(super) plan: u64,
+    pub(super) seed: u64,
+    /// Seat of the stage before.
+    pub(super) from: u8,
+    /// Where rings are: packets in, packets out, free frames in and out.
+    pub(super) rings: [usize; 4],
+    /// Where its status is.
+    pub(super) status: usize,
+    /// Bytes of the open flows.
+    pub(super) told: usize,
+    pub(super) yield_after: u32,
+    pub(super) prefetch: usize,
+    pub(super) core: Option<usize>,
+}
+
+impl Hello {
+    pub(super) fn layout(&self) -> MemoryLayout {
+        let [small_frames, small_bytes, large_frames, large_bytes] = self.layout;
+        MemoryLayout {
+            small_frames,
+            small_bytes,
+            large_frames,
+            large_bytes,
+        }
+    }
+}
+
+pub(super) fn layout_words(layout: &MemoryLayout) -> [u32; 4] {
+    [
+        layout.small_frames,
+        layout.small_bytes,
+        layout.large_frames,
+        layout.large_bytes,
+    ]
+}
+
+/// What a stage's process counted.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Said {
+    pub(super) report: SaidReport,
+    pub(super) lies: Vec<SaidLie>,
+    /// Frames in its pool, to be told from those that it lost.
+    pub(super) free: usize,
+    pub(super) refused: [u64; 2],
+    pub(super) busy_ns: u64,
+    /// Numbers in its rings that named no frame.
+    pub(super) bad: u64,
+}
+
+type Counts = Vec<(String, u64)>;
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct SaidReport {
+    chain: String,
+    numbers: [u64; 14],
+    drops: Counts,
+    malformed: Counts,
+    tracked: bool,
+    flows: [u64; 8],
+    ended: Counts,
+    functions: Vec<SaidFunction>,
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct SaidFunction {
+    name: String,
+    numbers: [u64; 5],
+    counters: Vec<u64>,
+    tally: Counts,
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct SaidLie {
+    function: String,
+    what: String,
+    packet: u64,
+}
+
+impl Said {
+    pub(super) fn new(report: &Report, lies: &[Lie]) -> Said {
+        let functions = report.functions.iter().map(|f| SaidFunction {
+            name: f.name.clone(),
+            numbers: [f.packets, f.bytes, f.cycles, f.dropped, f.tally_other],
+            counters: f.counters.iter().map(|(_, n)| *n).collect(),
+            tally: f.tally.clone(),
+        });
+        let flows = &report.flows;
+        let lies = lies.iter().map(|lie| SaidLie {
+            function: lie.function.clone(),
+            what: lie.what.clone(),
+            packet: lie.packet,
+        });
+        Said {
+            report: SaidReport {
+                chain: report.chain.clone(),
+                numbers: [
+                    report.packets_in,
+                    report.bytes_in,
+                    report.packets_out,
+                    report.bytes_out,
+                    report.emitted,
+                    report.emits_lost,
+                    report.held,
+                    report.events,
+                    report.events_lost,
+                    report.notes_lost,
+                    report.ticks_lost,
+                    report.fragments_alone,
+                    report.bad_notices,
+                    report.engine_cycles,
+                ],
+                drops: report.drops.clone(),
+                malformed: report.malformed.clone(),
+                tracked: flows.tracked,
+                flows: [
+                    flows.seen,
+                    flows.active,
+                    flows.units,
+                    flows.aliases,
+                    flows.aliases_refused,
+                    flows.leased,
+                    flows.buffer_bytes,
+                    flows.buffers_refused,
+                ],
+                ended: (flows.ended.iter())
+                    .map(|(why, n)| ((*why).to_owned(), *n))
+                    .collect(),
+                functions: functions.collect(),
+            },
+            lies: lies.collect(),
+            ..Said::default()
+        }
+    }
+
+    /// The report, of this stage: names that the stage does not have are left
+    /// out.
+    pub(super) fn report(&self, stage: &Stage) -> Report {
+        let said = &self.report;
+        let functions = stage.nodes.iter().filter_map(|node| {
+            let descriptor = node.processor.descriptor();
+            let f = said.functions.iter().find(|f| f.name == node.name)?;
+            let [packets, bytes, cycles, dropped, tally_other] = f.numbers;
+            let counters = descriptor.counters.iter().copied();
+            Some(FunctionReport {
+                name: node.name.clone(),
+                nf: descriptor.name,
+                packets,
+                bytes,
+                cycles,
+                dropped,
+                counters: counters.zip(f.counters.iter().copied()).collect(),
+                tally: f.tally.clone(),
+                tally_other,
+            })
+        });
+        let ended = said.ended.iter().filter_map(|(why, n)| {
+            let why = REASONS.iter().find(|reason| reason.name() == why)?;
+            Some((why.name(), *n))
+        });
+        let [
+            seen,
+            active,
+            units,
+            aliases,
+            aliases_refused,
+            leased,
+            buffer_bytes,
+            buffers_refused,
+        ] = said.flows;
+        let n = said.numbers;
+        Report {
+            chain: stage.chain.clone(),
+            packets_in: n[0],
+            bytes_in: n[1],
+            packets_out: n[2],
+            bytes_out: n[3],
+            emitted: n[4],
+            emits_lost: n[5],
+            held: n[6],
+            drops: said.drops.clone(),
+            malformed: said.malformed.clone(),
+            flows: FlowReport {
+                tracked: said.tracked,
+                seen,
+                active,
+                units,
+                aliases,
+                aliases_refused,
+                ended: ended.collect(),
+                leased,
+                buffer_bytes,
+                buffers_refused,
+            },
+            functions: functions.collect(),
+            events: n[7],
+            events_lost: n[8],
+            notes_lost: n[9],
+            ticks_lost: n[10],
+            fragments_alone: n[11],
+            bad_notices: n[12],
+            engine_cycles: n[13],
+            ..Report::default()
+        }
+    }
+
+    /// What its functions did against their descriptors.
+    pub(super) fn lies(&self, stage: &Stage) -> Vec<Lie> {
+        let lies = self.lies.iter().filter_map(|lie| {
+            let node = stage.nodes.iter().find(|node| node.name == lie.function)?;
+            Some(Lie {
+                function: lie.function.clone(),
+                nf: node.processor.descriptor().name,
+                what: lie.what.clone(),
+                packet: lie.packet,
+            })
+        });
+        lies.collect()
+    }
+}
+
+const REASONS: [CloseReason; 6] = [
+    CloseReason::Finished,
+    CloseReason::Reset,
+    CloseReason::Idle,
+    CloseReason::Evicted,
+    CloseReason::Reused,
+    CloseReason::Shutdown,
+];
+
+/// A number that stands for a plan: another plan's is another, most likely.
+pub(super) fn number_of(plan: &weir_graph::compile::Plan) -> u64 {
+    let text = format!("{:?} {:?}", plan.graph, plan.steps);
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}

@@ -1,0 +1,133 @@
+//! Stages in processes of their own: `weir run --processes`, and what runs in
+//! such a process.
+
+use std::ffi::OsString;
+use std::os::fd::AsFd as _;
+
+use serde_json::{Value, json};
+use weir_nf::host::Kind;
+
+use super::summary::More;
+use super::{config_of, plan};
+use crate::args::{Args, Command, Run, StageArgs};
+use crate::driver::{ChainPlan, ProcessEnd, Processes, StageCommand, StageProcess};
+use crate::exit::{Exit, Failure};
+use crate::{Outcome, chains};
+
+/// The hidden command that a stage's process is started with.
+pub(crate) const COMMAND: &str = "stage-process";
+
+/// Which stages of these plans run in processes of their own: with
+/// `--processes` each after the first of its chain that runs on one thread.
+pub(super) fn processes(args: &Run, plans: &[ChainPlan]) -> Option<Processes> {
+    if !args.processes {
+        return None;
+    }
+    let steps = plans.iter().map(|chain| {
+        let steps = chain.plan.steps.iter().enumerate();
+        steps
+            .map(|(number, step)| {
+                number > 0 && matches!(step.stages(), [only] if only.instances <= 1)
+            })
+            .collect()
+    });
+    let mut arguments = vec![OsString::from(COMMAND)];
+    arguments.extend(std::env::args_os().skip(1));
+    Some(Processes {
+        command: StageCommand {
+            program: "/proc/self/exe".into(),
+            arguments,
+        },
+        steps: steps.collect(),
+    })
+}
+
+/// Runs a stage for the process that started this one.
+pub(crate) fn run(args: &StageArgs, kinds: &[Kind]) -> Outcome {
+    let usage = || {
+        Failure::usage(format!(
+            "`{COMMAND}` is how `weir run --processes` starts its stages: it is of no use by itself"
+        ))
+    };
+    let socket = std::io::stdin().as_fd().try_clone_to_owned();
+    let socket = socket.map_err(|_| usage())?;
+    let parsed = <Args as clap::Parser>::try_parse_from(
+        std::iter::once(OsString::from("weir")).chain(args.run.iter().cloned()),
+    );
+    let Ok(Args {
+        command: Command::Run(run),
+    }) = parsed
+    else {
+        return Err(usage());
+    };
+    let process = StageProcess::begin(socket).map_err(Failure::outside)?;
+    let seed = process.seed();
+    let file = chains::load(&run.chain, &run.templates, &run.set, seed, kinds);
+    let plans = file.and_then(|file| plan::plans(&run, &file));
+    let plans = match plans {
+        Ok(plans) => plans,
+        Err(failure) => {
+            process.give_up(&failure.message);
+            return Err(failure);
+        }
+    };
+    let config = config_of(&run, seed);
+    process.run(&plans, config).map_err(Failure::outside)?;
+    Ok(Exit::Done)
+}
+
+/// What the summary says of stages in processes.
+pub(super) struct Apart {
+    pub(super) processes: Vec<ProcessEnd>,
+    pub(super) pages: Option<String>,
+}
+
+impl Apart {
+    /// What an operator should know.
+    pub(super) fn warnings(&self) -> Vec<String> {
+        let died = self.processes.iter().filter(|process| process.deaths > 0);
+        died.map(|process| {
+            format!(
+                "stage {} died {} times and was started again: {} flows lost their state in it",
+                process.place.1 + 1,
+                process.deaths,
+                process.flows_lost
+            )
+        })
+        .collect()
+    }
+}
+
+impl More for Apart {
+    fn add_json(&self, value: &mut Value) {
+        let processes = self.processes.iter().map(|process| {
+            json!({
+                "chain": process.place.0,
+                "stage": process.place.1 + 1,
+                "died": process.deaths,
+                "frames_back": process.frames_back,
+                "flows_lost": process.flows_lost,
+                "bad_descriptors": process.bad_descriptors,
+            })
+        });
+        value["processes"] = processes.collect();
+        value["packet_memory"] = json!(self.pages);
+    }
+
+    fn add_text(&self, text: &mut String) {
+        let pages = self.pages.as_deref().unwrap_or("of this process alone");
+        text.push_str(&format!(
+            "\n{} stages in processes of their own; packet memory: {pages}\n",
+            self.processes.len()
+        ));
+        for process in self.processes.iter().filter(|process| process.deaths > 0) {
+            text.push_str(&format!(
+                "  stage {} died {} times: {} frames came back, {} flows lost their state in it\n",
+                process.place.1 + 1,
+                process.deaths,
+                process.frames_back,
+                process.flows_lost
+            ));
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! Stages in processes of their own: the same results as on threads, and what
+//! becomes of a run whose processes are killed.
+
+mod support;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use support::{capture, example};
+
+fn weir() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_weir"))
+}
+
+fn scratch(name: &str) -> PathBuf {
+    let folder = std::env::temp_dir().join(format!("weir-processes-{name}-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+/// What a run made: packets, lines of events (sorted), the summary.
+fn made(chain: &str, input: &[&str], apart: bool, folder: &Path) -> (Vec<u8>, Vec<String>, Value) {
+    let (out, events) = (folder.join("out.pcapng"), folder.join("events.json"));
+    let mut command = weir();
+    command
+        .args(["run", &example(chain), "--plan", "pipeline"])
+        .args(["--passes", "consolidate,hoist", "--seed", "1", "--quiet"])
+        .args(["--output", "json"]);
+    for name in input {
+        let side = match input.len() {
+            1 => String::new(),
+            _ => format!("{}=", &name[5..name.len() - 5]),
+        };
+        command.arg("--in").arg(format!("{side}{}", capture(name)));
+    }
+    command.arg("--out").arg(&out).arg("--events").arg(&events);
+    if apart {
+        command.arg("--processes");
+    }
+    let done = command.output().unwrap();
+    let text = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{chain}: {text}");
+    let events = std::fs::read_to_string(events).unwrap();
+    let mut lines: Vec<String> = events.lines().map(str::to_owned).collect();
+    lines.sort();
+    let summary = serde_json::from_slice(&done.stdout).unwrap();
+    (std::fs::read(out).unwrap(), lines, summary)
+}
+
+/// All numbers that don't depend on how fast it went.
+fn counts(summary: &Value) -> Value {
+    let mut counts = serde_json::json!({});
+    for key in ["packets_in", "packets_out", "drops", "flows", "malformed"] {
+        counts[key] = summary[key].clone();
+    }
+    for (name, nf) in summary["nfs"].as_object().unwrap() {
+        for key in ["packets", "bytes", "dropped", "counters", "tally"] {
+            counts[name][key] = nf[key].clone();
+        }
+    }
+    counts
+}
+
+#[test]
+fn captures_come_out_as_on_threads() {
+    let folder = scratch("same");
+    let mut processes = 0;
+    for chain in [
+        "http.yaml",
+        "monitor.yaml",
+        "ids.yaml",
+        "edge.yaml",
+        "webedge.yaml",
+    ] {
+        for input in [
+            &["mixed.pcapng"][..],
+            &["web.pcap"],
+            &["attack.pcap"],
+            &["edge-inside.pcap", "edge-outside.pcap"],
+        ] {
+            let (out, events, threads) = made(chain, input, false, &folder);
+            let (apart_out, apart_events, apart) = made(chain, input, true, &folder);
+            assert!(out == apart_out, "{chain} {input:?}");
+            assert_eq!(events, apart_events, "{chain} {input:?}");
+            assert_eq!(counts(&threads), counts(&apart), "{chain} {input:?}");
+            assert_eq!(apart["warnings"], threads["warnings"], "{chain} {input:?}");
+            for process in apart["processes"].as_array().unwrap() {
+                processes += 1;
+                assert_eq!(process["died"], 0);
+                assert_eq!(process["bad_descriptors"], 0);
+            }
+        }
+    }
+    assert!(processes > 20, "{processes}");
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+/// A run that goes on for long, of four stages.
+fn long_run(packets: &str) -> Child {
+    static RUNS: AtomicU32 = AtomicU32::new(0);
+    let run = RUNS.fetch_add(1, Ordering::Relaxed);
+    let folder = scratch(&format!("long-{run}"));
+    let chain = folder.join("chain.yaml");
+    let text =
+        "chain: long\nnfs:\n  - ip-check\n  - monitor\n  - http-classifier\n  - asset-monitor\n";
+    std::fs::write(&chain, text).unwrap();
+    weir()
+        .args(["run", chain.to_str().unwrap(), "--plan", "pipeline"])
+        .args(["--processes", "--output", "json", "--quiet", "--in"])
+        .arg(format!("gen:flows=200,life=tcp,packets={packets}"))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+/// Processes that this one has started, and those that have a file of weir's
+/// mapped or open.
+fn children(of: u32) -> BTreeSet<u32> {
+    let mut found = BTreeSet::new();
+    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|n| n.parse().ok()) else {
+            continue;
+        };
+        let stat = std::fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
+        // After the name, which may hold anything: state, parent.
+        let Some((_, rest)) = stat.rsplit_once(')') else {
+            continue;
+        };
+        let mut fields = rest.split_whitespace();
+        let (state, parent) = (fields.next(), fields.next());
+        if parent == Some(&of.to_string()) && state != Some("Z") {
+            found.insert(pid);
+        }
+    }
+    found
+}
+
+fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let until = Instant::now() + Duration::from_secs(120);
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < until, "waited in vain for {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn kill(pid: u32) {
+    let pid = rustix::process::Pid::from_raw(pid as i32).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+}
+
+fn ended(child: Child) -> (Value, String) {
+    let done = child.wait_with_output().unwrap();
+    let text = String::from_utf8(done.stderr).unwrap();
+    assert!(done.status.success(), "{text}");
+    (serde_json::from_slice(&done.stdout).unwrap(), text)
+}
+
+/// Each stage's process is killed in the middle of traffic, some of them twice.
+#[test]
+fn a_killed_stage_is_started_again_and_its_frames_come_back() {
+    let child = long_run("1000M");
+    let pid = child.id();
+    let mut dead = BTreeSet::new();
+    for round in 0..5 {
+        let all = wait_for("three processes", || {
+            let all = children(pid);
+            (all.len() == 3).then_some(all)
+        });
+        std::thread::sleep(Duration::from_millis(250));
+        // The first, middle and last one in turn: they were started in order.
+        let victim = *all.iter().nth(round % 3).unwrap();
+        assert!(dead.insert(victim));
+        kill(victim);
+        wait_for("its end", || {
+            (!children(pid).contains(&victim)).then_some(())
+        });
+    }
+    let main = rustix::process::Pid::from_raw(pid as i32).unwrap();
+    rustix::process::kill_process(main, rustix::process::Signal::TERM).unwrap();
+    let (summary, text) = ended(child);
+    let number = |value: &Value| value.as_u64().unwrap();
+    let came = number(&summary["packets_in"]);
+    let died: u64 = summary["processes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|process| number(&process["died"]))
+        .sum();
+    assert_eq!(died, 5, "{text}");
+    let drops = summary["drops"].as_object().unwrap();
+    let dropped: u64 = drops.values().map(number).sum();
+    let balance = number(&summary["packets_out"]) + dropped + number(&summary["held"]);
+    assert_eq!(balance, came + number(&summary["emitted"]), "{summary:#}");
+    // What they had is lost, by name, and it is little: what was in their hands,
+    // and what was on its way to them of flows that began meanwhile.
+    assert!(drops.contains_key("stage_died"), "{drops:?}");
+    assert!(dropped < 50_000, "{drops:?}");
+    let warnings = summary["warnings"].to_string();
+    assert!(!warnings.contains("not given back"), "{warnings}");
+    assert!(warnings.contains("was started again"), "{warnings}");
+    assert!(text.contains("died of signal 9"), "{text}");
+}
+
+#[test]
+fn nothing_is_left_behind_when_the_main_process_is_killed() {
+    let mut child = long_run("1000M");
+    let all = wait_for("three processes", || {
+        let all = children(child.id());
+        (all.len() == 3).then_some(all)
+    });
+    std::thread::sleep(Duration::from_millis(300));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    for pid in all {
+        wait_for("the end of a stage", || {
+            let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            let state = stat.rsplit_once(')').map_or("", |(_, rest)| rest.trim());
+            (state.is_empty() || state.starts_with('Z')).then_some(())
+        });
+    }
+    // Memory and rings are files without names: nobody is left who has them.
+}
+
+#[test]
+fn what_is_no_stage_is_refused() {
+    let done = weir()
+        .args([
+            "stage-process",
+            "run",
+            &example("http.yaml"),
+            "--in",
+            "null",
+        ])
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    assert!(!done.status.success());
+    let text = String::from_utf8_lossy(&done.stderr);
+    assert!(text.starts_with("error:"), "{text}");
+    let done = weir()
+        .args(["run", &example("http.yaml"), "--in", "null"])
+        .args(["--processes", "--workers", "2"])
+        .output()
+        .unwrap();
+    assert_eq!(done.status.code(), Some(2));
+}
