@@ -76,7 +76,21 @@ pub struct Remembered {
     /// Rule that decided; all ones for the default.
     rule: u16,
     verdict: u8,
-    reserved: u8,
+    /// [`TURNED`], [`PASSED`].
+    flags: u8,
+}
+
+/// The verdict is on the connection as its server opened it.
+const TURNED: u8 = 1;
+/// Packets have passed under older rules.
+const PASSED: u8 = 2;
+
+impl Remembered {
+    /// Whether a packet comes from the end that the verdict takes for the
+    /// client.
+    fn from_client(&self, flow: &FlowInfo<'_>) -> bool {
+        flow.to_server() != (self.flags & TURNED != 0)
+    }
 }
 
 /// Generation of a verdict on an ICMP error about a connection that was not seen:
@@ -121,9 +135,12 @@ fn generation_of(rules: &[Compiled], settings: &Settings) -> u32 {
 impl Firewall {
     /// What the flow is, from its first packet or (when it is looked up again)
     /// any other: seen from its client.
-    fn facts(&self, packet: &Packet<'_>, flow: &FlowInfo<'_>, known: bool) -> Facts {
+    fn facts(&self, packet: &Packet<'_>, flow: &FlowInfo<'_>, known: Option<&Remembered>) -> Facts {
         let headers = packet.headers();
-        let (mut facts, to_server) = (packet_facts(packet), flow.to_server());
+        let to_server = known.map_or(flow.to_server(), |known| known.from_client(flow));
+        let turned = known.is_some_and(|known| known.flags & TURNED != 0);
+        let known = known.is_some();
+        let mut facts = packet_facts(packet);
         facts.state = if known {
             state::ESTABLISHED
         } else if headers.flags.contains(HeaderFlags::ICMP_ERROR) {
@@ -147,8 +164,12 @@ impl Firewall {
         if known && error || headers.is_later_fragment() {
             // The packet at hand does not show the connection; its key does.
             let key = flow.key();
-            let (source, source_port) = key.source(flow.client_direction());
-            let (destination, destination_port) = key.destination(flow.client_direction());
+            let direction = match turned {
+                true => flow.client_direction().opposite(),
+                false => flow.client_direction(),
+            };
+            let (source, source_port) = key.source(direction);
+            let (destination, destination_port) = key.destination(direction);
             facts.ip = Some((source, destination));
             facts.proto = key.proto();
             facts.ports =
@@ -170,7 +191,7 @@ impl Firewall {
         &self,
         packet: &Packet<'_>,
         flow: &FlowInfo<'_>,
-        known: bool,
+        known: Option<&Remembered>,
         cx: &mut Context<'_>,
     ) -> Remembered {
         cx.count(LOOKUPS, 1);
@@ -179,7 +200,9 @@ impl Firewall {
             generation: self.generation,
             rule: DEFAULT_RULE,
             verdict: verdict_of(self.settings.default),
-            reserved: 0,
+            flags: known.map_or(0, |known| {
+                known.flags | if known.verdict == ACCEPT { PASSED } else { 0 }
+            }),
         };
         let (name, log) = match self.find(&facts) {
             Some((index, rule)) => {
@@ -209,7 +232,7 @@ impl Firewall {
         &self,
         packet: &Packet<'_>,
         flow: &FlowInfo<'_>,
-        decided_by: u16,
+        decided: &Remembered,
         cx: &mut Context<'_>,
     ) -> Option<Action> {
         let headers = packet.headers();
@@ -221,14 +244,14 @@ impl Firewall {
         } else {
             state::ESTABLISHED
         };
-        if !flow.to_server() {
+        if !decided.from_client(flow) {
             // Rules name the side from which the connection was opened.
             facts.side = facts.side.opposite();
         }
         let rule = self
             .per_packet
             .iter()
-            .take_while(|&&index| index < decided_by)
+            .take_while(|&&index| index < decided.rule)
             .filter_map(|&index| self.rules.get(usize::from(index)))
             .find(|rule| rule.matches(&facts))?;
         cx.tally(rule.name.as_bytes(), 1);
@@ -256,17 +279,19 @@ impl Firewall {
         cx: &mut Context<'_>,
     ) -> Verdict {
         if flow.state.generation != self.generation {
-            let known = flow.state.generation != UNDECIDED;
-            let mut new = self.decide(packet, &flow.info, known, cx);
+            let old = *flow.state;
+            let known = old.generation != UNDECIDED;
+            let mut new = self.decide(packet, &flow.info, known.then_some(&old), cx);
             if !known && packet.headers().flags.contains(HeaderFlags::ICMP_ERROR) {
                 new.generation = UNDECIDED;
             }
             cx.count(RENEWED, u64::from(known));
             *flow.state = new;
         }
-        let Remembered { rule, verdict, .. } = *flow.state;
+        let decided = *flow.state;
+        let verdict = decided.verdict;
         if self.wants(packet)
-            && let Some(action) = self.exception(packet, &flow.info, rule, cx)
+            && let Some(action) = self.exception(packet, &flow.info, &decided, cx)
         {
             return match verdict_of(action) {
                 ACCEPT => Verdict::Pass,
@@ -279,7 +304,7 @@ impl Firewall {
         // A connection that was joined in the middle and dropped for it may
         // begin anew with a SYN.
         if verdict == INVALID && packet.headers().tcp_flags & 0x17 == 2 && flow.info.to_server() {
-            let mut facts = self.facts(packet, &flow.info, false);
+            let mut facts = self.facts(packet, &flow.info, None);
             facts.state = state::NEW;
             let found = self.find(&facts);
             let action = found.map_or(self.settings.default, |(_, rule)| rule.action);
@@ -289,8 +314,50 @@ impl Firewall {
                 return Verdict::Pass;
             }
         }
+        if self.opens(packet, flow, cx) {
+            return Verdict::Pass;
+        }
         let verdict = flow.state.verdict;
         self.refuse(packet, verdict, cx)
+    }
+
+    /// Whether a packet against the direction of a connection that was refused opens
+    /// one that is accepted: nothing of the other's has come through. Both ends may
+    /// send first (UDP through two firewalls; TCP that was there before this
+    /// firewall was).
+    #[cold]
+    fn opens(&self, packet: &Packet<'_>, flow: &mut Flow<'_, Self>, cx: &mut Context<'_>) -> bool {
+        let headers = packet.headers();
+        if flow.state.generation != self.generation
+            || flow.state.flags & PASSED != 0
+            || flow.state.from_client(&flow.info)
+            || headers.flags.contains(HeaderFlags::ICMP_ERROR)
+            || headers.is_later_fragment()
+        {
+            return false;
+        }
+        let mut facts = packet_facts(packet);
+        let strict = self.settings.midstream == Midstream::Drop;
+        if headers.is_tcp() && strict && headers.tcp_flags & 0x17 != 2 {
+            facts.state = state::INVALID;
+        }
+        let (index, action, name, log) = match self.find(&facts) {
+            Some((index, rule)) => (index, rule.action, rule.name.as_str(), rule.log),
+            None if facts.state == state::INVALID => return false,
+            None => (DEFAULT_RULE, self.settings.default, "default", false),
+        };
+        if action != Action::Accept {
+            return false;
+        }
+        cx.count(LOOKUPS, 1);
+        cx.tally(name.as_bytes(), 1);
+        if log {
+            report(&flow.info, cx, ACCEPT, name);
+        }
+        flow.state.rule = index;
+        flow.state.verdict = ACCEPT;
+        flow.state.flags ^= TURNED;
+        true
     }
 
     #[cold]
@@ -458,10 +525,10 @@ impl NetworkFunction for Firewall {
                 generation: UNDECIDED,
                 rule: DEFAULT_RULE,
                 verdict: DROP,
-                reserved: 0,
+                flags: 0,
             });
         }
-        Ok(self.decide(packet, flow, false, cx))
+        Ok(self.decide(packet, flow, None, cx))
     }
 
     #[inline(always)]
@@ -525,7 +592,8 @@ matches the first packet of a connection decides on all of it, replies and ICMP
 errors about it included; a rule for replies is not needed. The verdict is
 remembered with the generation of the rules, so rules are searched once per
 connection, and once more after the rules have changed. Without a matching rule
-`default` decides.
+`default` decides. What was refused in one direction may still be opened in the
+other: a packet the other way is judged as the first of a connection.
 
 A rule is a map (see the settings) or a text:
 

@@ -15,6 +15,8 @@ pub(crate) mod state {
     pub(crate) const ESTABLISHED: u8 = 2;
     pub(crate) const RELATED: u8 = 4;
     pub(crate) const INVALID: u8 = 8;
+    /// What a rule means that names none: `invalid` must be asked for.
+    pub(crate) const ANY: u8 = NEW | ESTABLISHED | RELATED;
 }
 
 /// What a packet or connection is, as far as rules ask.
@@ -99,7 +101,7 @@ impl Compiled {
 
     /// True where the rule names the state in so many words.
     pub(crate) fn asks_related(&self) -> bool {
-        self.states != u8::MAX && self.states & state::RELATED != 0
+        self.states != state::ANY && self.states & state::RELATED != 0
     }
 
     /// True where these TCP flags may meet the rule.
@@ -252,7 +254,7 @@ impl Compiled {
                 .name
                 .clone()
                 .unwrap_or_else(|| format!("rule {}", index + 1)),
-            states: if states == 0 { u8::MAX } else { states },
+            states: if states == 0 { state::ANY } else { states },
             side,
             asks_ip: protocols.is_some()
                 || icmp_types.is_some()

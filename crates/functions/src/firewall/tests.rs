@@ -350,3 +350,48 @@ fn raw_ip_is_filtered_too() {
     harness.queue_link(Side::Inside, LinkType::RawIp, &frame[14..]);
     assert_eq!(harness.flush().len(), 1);
 }
+
+#[test]
+fn what_was_refused_one_way_may_be_opened_the_other_way() {
+    let rules = &[
+        "accept out tcp",
+        "accept out udp name questions",
+        "accept in tcp to any port 22",
+    ];
+    let (inside, outside) = (Side::Inside, Side::Outside);
+    let (a, b) = ("10.0.0.1:1000", "192.0.2.1:2000");
+    // Both ends of a UDP conversation send first, through a firewall each.
+    let mut harness = firewall(Action::Drop, rules);
+    let (ask, answer) = (Craft::udp(a, b).build(), Craft::udp(b, a).build());
+    for _ in 0..3 {
+        assert!(harness.send_from(outside, &answer).is_empty());
+    }
+    assert_eq!(harness.send_from(inside, &ask).len(), 1);
+    for _ in 0..3 {
+        assert_eq!(harness.send_from(outside, &answer).len(), 1);
+        assert_eq!(harness.send_from(inside, &ask).len(), 1);
+    }
+    // TCP that was there before the firewall, and whose server is heard first.
+    let (data, ack) = (Craft::tcp(b, a).build(), Craft::tcp(a, b).build());
+    assert!(harness.send_from(outside, &data).is_empty());
+    assert_eq!(harness.send_from(inside, &ack).len(), 1);
+    assert_eq!(harness.send_from(outside, &data).len(), 1);
+    // An error about a connection that was refused opens nothing.
+    let refused = Craft::tcp("192.0.2.1:2000", "10.0.0.1:3000")
+        .flags("S")
+        .build();
+    assert!(harness.send_from(outside, &refused).is_empty());
+    let error = error_about("10.0.0.9:0", "192.0.2.1:0", (3, 3), &refused, 28);
+    assert!(harness.send_from(inside, &error).is_empty());
+    assert!(harness.send_from(outside, &refused).is_empty());
+    assert_eq!(harness.finish().drops, [("firewall.denied".to_owned(), 7)]);
+    // Where TCP must start with a SYN, that holds for either end.
+    let mut strict = settings(Action::Drop, rules);
+    strict.midstream = Midstream::Drop;
+    let mut harness = Harness::of::<Firewall>(strict);
+    let syn = Craft::tcp(a, b).flags("S").build();
+    assert!(harness.send_from(outside, &data).is_empty());
+    assert!(harness.send_from(inside, &ack).is_empty());
+    assert_eq!(harness.send_from(inside, &syn).len(), 1);
+    assert_eq!(harness.send_from(outside, &data).len(), 1);
+}

@@ -4,7 +4,8 @@
 //!   client (10.99.0.1, fd99::1) ── weir ── server (10.99.0.2, fd99::2)
 //! ```
 
-#![allow(dead_code)] // each test needs another part of it
+// Each test file uses a part of this.
+#![allow(dead_code)]
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -88,6 +89,10 @@ impl Network {
                 "ip",
                 &["-n", &network.name(place), "link", "set", "lo", "up"],
             );
+            // Hosts speak IPv6 at once, not after they have asked for a second
+            // whether an address is taken.
+            let no_doubt = "net.ipv6.conf.default.accept_dad=0";
+            network.run(place, "sysctl", &["-q", "-w", no_doubt]);
         }
         network
     }
@@ -311,6 +316,20 @@ impl Weir {
                 .to_owned()
         };
         tasks.map(list).collect()
+    }
+
+    /// Waits until it is gone, whatever killed it.
+    pub(crate) fn gone(mut self) {
+        let _ = self.child.wait();
+    }
+
+    /// Octets of memory that it has in use.
+    pub(crate) fn memory(&self) -> u64 {
+        let path = format!("/proc/{}/status", self.child.id());
+        let text = std::fs::read_to_string(path).expect("it runs");
+        let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let words = line.and_then(|line| line.split_whitespace().next());
+        1_024 * words.and_then(|n| n.parse::<u64>().ok()).expect("a number")
     }
 
     /// Seconds of processor time that it has used.
