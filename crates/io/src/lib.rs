@@ -3,8 +3,10 @@
 
 #![deny(unsafe_code)]
 
+mod bell;
 pub mod capture;
 mod cycles;
+pub mod emulate;
 pub mod generator;
 mod idle;
 pub mod live;
@@ -15,6 +17,7 @@ pub mod shared;
 pub mod stage;
 mod sys;
 
+pub use bell::Bell;
 pub use cycles::cycles;
-pub use idle::{Idle, IdlePolicy};
+pub use idle::{Idle, IdlePolicy, Nap};
 pub use pages::advise_large_pages;

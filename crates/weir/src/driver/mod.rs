@@ -25,6 +25,7 @@ pub(crate) mod inbox;
 pub(crate) mod live;
 mod path;
 mod pipeline;
+mod rest;
 mod ring;
 mod spares;
 mod wiring;

@@ -5,7 +5,7 @@ use std::path::Path;
 use weir_graph::ChainFile;
 use weir_io::live::LiveSpec;
 use weir_io::port::{InputPort, OutputPort, PortCounters, PortSpec, check_apart};
-use weir_packet::{Frame, FramePool, Side};
+use weir_packet::{Frame, FramePool, MemoryLayout, Side};
 
 use crate::doctor;
 use crate::exit::Failure;
@@ -87,6 +87,14 @@ impl Ports {
     pub(super) fn are_live(&self) -> bool {
         let mut all = self.inputs.iter().chain(&self.outputs);
         all.any(|port| port.spec.live().is_some())
+    }
+
+    /// The packet memory that these ports need, without that of packets under
+    /// way among threads.
+    pub(super) fn memory(&self) -> MemoryLayout {
+        let mut layout = MemoryLayout::default();
+        layout.small_frames += self.inputs.iter().map(|port| port.spec.held()).sum::<u32>();
+        layout
     }
 
     /// Whether packets go to standard output.

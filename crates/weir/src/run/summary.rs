@@ -69,6 +69,17 @@ pub(super) struct Ended {
     pub(super) warnings: Vec<String>,
 }
 
+impl Ended {
+    /// Warns where frames were not given back.
+    pub(super) fn leaked(&mut self, frames: usize) {
+        if frames > 0 {
+            self.warnings.push(format!(
+                "{frames} frames were not given back: this is a fault of weir"
+            ));
+        }
+    }
+}
+
 impl Summary {
     pub(super) fn of(ended: Ended, ports: &Ports, seed: u64) -> Summary {
         let Ended {
@@ -270,6 +281,8 @@ fn port((port, counters): &(RunPort, PortCounters)) -> Value {
     });
     if let Some(mode) = &counters.mode {
         value["mode"] = json!(mode);
+    }
+    if counters.mode.is_some() || !counters.noticed.is_empty() {
         let noticed = counters.noticed.iter();
         value["noticed"] = noticed
             .map(|(what, n)| ((*what).to_owned(), json!(n)))
