@@ -140,7 +140,10 @@ pub(crate) fn sum(value: &Value, pointer: &str) -> u64 {
 pub(crate) fn conserved(summary: &Value) {
     assert_eq!(
         number(summary, "/packets_in") + number(summary, "/emitted"),
-        number(summary, "/packets_out") + sum(summary, "/drops") + number(summary, "/held"),
+        number(summary, "/packets_out")
+            + sum(summary, "/drops")
+            + number(summary, "/held")
+            + number(summary, "/kept"),
         "{summary}"
     );
 }
