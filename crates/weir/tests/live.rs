@@ -516,7 +516,7 @@ fn runs_that_make_no_sense_are_refused() {
                 "--out",
                 "null",
                 "--out",
-                "xdp:weir-none2",
+                "af-packet:weir-none2",
             ],
             2,
             "name as many on both sides",
