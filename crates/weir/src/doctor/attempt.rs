@@ -41,6 +41,7 @@ fn open(port: &LiveSpec) -> Finding {
             number: 0,
             side: Side::Inside,
             clock: LiveClock::start(),
+            busy_poll: false,
         };
         let mut opened = port.open(options, &mut pool)?;
         let said = (opened.mode().to_owned(), opened.warnings());
