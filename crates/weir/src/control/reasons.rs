@@ -321,7 +321,7 @@ mod tests {
 
     #[test]
     fn meanings_are_sentences_and_said_once() {
-        let all = own().map(|(name, meaning)| (name, meaning));
+        let all = own();
         let of = OF_FUNCTIONS.iter();
         let of = of.map(|(kind, reason, meaning)| (format!("{kind}.{reason}"), *meaning));
         let mut names = Vec::new();
