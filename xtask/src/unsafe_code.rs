@@ -42,6 +42,10 @@ pub(crate) const MODULES: &[(&str, &str)] = &[
         "recvmmsg and sendmmsg on frames",
     ),
     (
+        "crates/io/src/sys/ethtool.rs",
+        "ioctls of drivers: queues and offloads",
+    ),
+    (
         "crates/io/src/sys/interface.rs",
         "ioctls and statistics of network interfaces",
     ),
@@ -60,6 +64,10 @@ pub(crate) const MODULES: &[(&str, &str)] = &[
     (
         "crates/io/src/sys/socket.rs",
         "socket options and addresses",
+    ),
+    (
+        "crates/io/src/sys/timex.rs",
+        "adjtimex: whether the clock is kept right",
     ),
     ("crates/io/src/sys/tun.rs", "ioctls of TAP interfaces"),
     (

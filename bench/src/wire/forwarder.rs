@@ -71,6 +71,7 @@ pub(crate) fn bump(inside: &str, outside: &str) -> Result<(), String> {
             number: ports.len() as u8,
             side,
             clock,
+            busy_poll: false,
         };
         let opened = spec.open(options, &mut pool);
         ports.push(opened.map_err(|error| error.to_string())?);

@@ -45,6 +45,7 @@ pub(super) fn blast(core: usize, flows: u32, stop: &Arc<AtomicBool>) -> Result<u
         number: 0,
         side: Side::Inside,
         clock: LiveClock::start(),
+        busy_poll: false,
     };
     let mut port = live
         .open(options, &mut pool)

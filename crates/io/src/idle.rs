@@ -55,12 +55,22 @@ impl Idle {
 
     /// After a round.
     pub fn after(&mut self, worked: bool) {
+        if self.rest(worked) == Nap::Due {
+            std::thread::park_timeout(self.policy.nap);
+        }
+    }
+
+    /// As [`Idle::after`], but for the nap: that is the caller's, who may be
+    /// woken from it.
+    #[must_use]
+    pub fn rest(&mut self, worked: bool) -> Nap {
         match self.step(worked) {
             Step::Go => {}
             Step::Spin => std::hint::spin_loop(),
             Step::GiveWay => std::thread::yield_now(),
-            Step::Nap => std::thread::park_timeout(self.policy.nap),
+            Step::Nap => return Nap::Due,
         }
+        Nap::No
     }
 
     fn step(&mut self, worked: bool) -> Step {
@@ -89,6 +99,15 @@ impl Idle {
             Step::Nap
         }
     }
+}
+
+/// What [`Idle::rest`] leaves to its caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Nap {
+    /// It is time to sleep.
+    Due,
+    /// There is work, or there was a moment ago.
+    No,
 }
 
 #[derive(Debug, PartialEq, Eq)]

@@ -3,17 +3,21 @@
 
 #![deny(unsafe_code)]
 
+mod bell;
 pub mod capture;
 mod cycles;
+pub mod emulate;
 pub mod generator;
 mod idle;
 pub mod live;
+pub mod machine;
 mod pages;
 pub mod port;
 pub mod shared;
 pub mod stage;
 mod sys;
 
+pub use bell::Bell;
 pub use cycles::cycles;
-pub use idle::{Idle, IdlePolicy};
+pub use idle::{Idle, IdlePolicy, Nap};
 pub use pages::advise_large_pages;

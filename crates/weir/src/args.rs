@@ -8,6 +8,7 @@ use weir_graph::Override;
 use weir_graph::compile::{Mode, Passes};
 use weir_protocol::settings::Dispatch;
 
+use crate::driver::live::Speed;
 use crate::driver::{Pace, PathSettings};
 
 /// Stateful network functions that can be moved, copied, upgraded and crashed
@@ -35,6 +36,8 @@ pub(crate) enum Command {
     List(List),
     /// Check a chain file and say what it will do
     Check(Check),
+    /// Look whether this machine is fit for packets, and say what mends it
+    Doctor(Doctor),
     /// Show what the compiler makes of a chain, and why
     Plan(ShowPlan),
     /// The network functions: list them, show one's manual, start a new one
@@ -75,6 +78,8 @@ Ports:
   af-packet:IFACE          an interface, by a packet socket
   xdp:IFACE[:QUEUES]       an interface, by XDP sockets; `:native` or `:generic` asks for a mode
   tap:NAME                 a TAP interface, made if it is not there
+  emu(KEY=VALUE,…):PORT    an interface or input behind an emulated link, as in
+                           `emu(loss=1%,delay=20ms,jitter=5ms,rate=100Mbit):xdp:eth1`
 An interface is both in and out on its side, wherever it is named: with one on each
 side packets go both ways, until SIGINT or SIGTERM comes or the time of --for is over.
 A port is given a name of the chain's ports as NAME=PORT; without one it is the
@@ -86,7 +91,8 @@ Examples:
   weir run examples/edge.yaml --in capture.pcap --out edge.pcapng --events events.json
   weir run examples/nat.yaml --in gen:flows=1000 --out null --output json
   weir run examples/http.yaml --in gen:flows=1000 --runtimes 2 --script moves.yaml
-  weir run examples/bump.yaml --in xdp:eth1 --out xdp:eth2 --for 60")]
+  weir run examples/bump.yaml --in xdp:eth1 --out xdp:eth2 --for 60
+  weir run examples/nat.yaml --in gen:flows=1000 --out xdp:eth1 --pace 10x")]
 pub(crate) struct Run {
     /// Chain file
     pub(crate) chain: PathBuf,
@@ -102,6 +108,13 @@ pub(crate) struct Run {
     /// With interfaces: end after so many seconds
     #[arg(long = "for", value_name = "SECONDS", value_parser = seconds)]
     pub(crate) duration: Option<std::time::Duration>,
+    /// With interfaces: how fast captures and the generator are played, as
+    /// `1x` (by the times of their packets), `10x`, or `full`
+    #[arg(long, value_name = "SPEED", default_value = "1x")]
+    pub(crate) pace: Speed,
+    /// Another process of weir started this one, and waits at its standard input
+    #[arg(long, hide = true)]
+    pub(crate) guarded: bool,
     /// Override a setting, as `firewall.default=drop` or `flows.max=1000`
     #[arg(long = "set", value_name = "NF.KEY=VALUE")]
     pub(crate) set: Vec<Override>,
@@ -148,6 +161,10 @@ pub(crate) struct Run {
     /// turn; 0 for none
     #[arg(long, value_name = "K", default_value_t = Pace::default().prefetch as u16, value_parser = clap::value_parser!(u16).range(0..=256))]
     pub(crate) prefetch: u16,
+    /// Never sleep: threads look for packets all the time, and drivers of
+    /// XDP ports are asked to be polled instead of interrupting
+    #[arg(long)]
+    pub(crate) busy_poll: bool,
     /// Each stage of a plan after the first in a process of its own, on packet
     /// memory that all of them have; one that dies is started again
     #[arg(long, conflicts_with_all = ["runtimes", "workers"])]
@@ -166,6 +183,9 @@ pub(crate) struct Run {
     /// Packets that the switch keeps to send again; with a bad path 16384
     #[arg(long, value_name = "N", requires = "runtimes", hide = true)]
     pub(crate) kept: Option<u32>,
+    /// With interfaces: run in spite of what `weir doctor` calls a problem
+    #[arg(long)]
+    pub(crate) force: bool,
     /// Name of this instance, by which `weir stats` and others find it; the
     /// chain file's without it
     #[arg(long)]
@@ -708,4 +728,45 @@ pub(crate) enum Replication {
     None,
     /// With each burst, before its outputs leave
     EachBurst,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Without ports it looks at the machine as a whole, with the ports of a run at what that
+run needs; the chain may be left out. It changes nothing, but with --try.
+
+The exit code is 1 where there is a problem, with --strict also for a warning.
+
+Examples:
+  weir doctor
+  weir doctor examples/bump.yaml --in xdp:eth1 --out xdp:eth2
+  weir doctor --in af-packet:eth1 --output json")]
+pub(crate) struct Doctor {
+    /// Chain file of a run
+    pub(crate) chain: Option<PathBuf>,
+    /// Where its packets come from, as of `weir run`
+    #[arg(long = "in", value_name = "[NAME=]PORT")]
+    pub(crate) input: Vec<String>,
+    /// Where its packets go, as of `weir run`
+    #[arg(long = "out", value_name = "[NAME=]PORT")]
+    pub(crate) out: Vec<String>,
+    /// Cores of its threads, as `0,1,2`
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = core)]
+    pub(crate) cores: Vec<usize>,
+    /// Override a setting of the chain
+    #[arg(long = "set", value_name = "NF.KEY=VALUE")]
+    pub(crate) set: Vec<Override>,
+    /// Folder with templates that the chain may name
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) templates: Vec<PathBuf>,
+    /// Opens XDP sockets for a moment, to see which mode an interface gives;
+    /// packets that come meanwhile are lost, and some cards start anew
+    #[arg(long = "try")]
+    pub(crate) attempt: bool,
+    /// Exits with 1 for warnings, too
+    #[arg(long)]
+    pub(crate) strict: bool,
+    /// How findings are printed
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) output: Format,
 }

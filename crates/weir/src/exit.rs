@@ -20,7 +20,7 @@ pub(crate) enum Exit {
 pub(crate) const HELP: &str = "\
 Exit codes:
   0  done (a truncated capture is processed up to its end, with a warning)
-  1  something outside failed: a file, a disk, a port
+  1  something outside failed: a file, a disk, a port; `doctor` found a problem
   2  the command line makes no sense
   3  the chain file, something that it names, or the script is wrong";
 

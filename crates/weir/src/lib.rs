@@ -23,6 +23,7 @@ mod ask;
 mod chains;
 mod check;
 mod control;
+mod doctor;
 pub mod driver;
 mod exit;
 mod generate;
@@ -66,6 +67,7 @@ pub fn main_with_args(
         Command::Flows(flows) => ask::flows(&flows),
         Command::Drops(drops) => ask::drops(&drops),
         Command::List(list) => ask::list(list.output),
+        Command::Doctor(args) => doctor::doctor(&args, &kinds),
         Command::Plan(plan) => plan::show(&plan, &kinds),
         Command::Check(check) => check::check(&check, &kinds),
         Command::Nf(nf) => match nf.command {

@@ -2,7 +2,6 @@
 //!
 //! Where interfaces are needed it needs root; says SKIPPED without.
 
-#[allow(dead_code)]
 #[path = "support/network.rs"]
 mod network;
 mod support;

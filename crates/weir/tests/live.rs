@@ -9,7 +9,7 @@ mod support;
 #[path = "support/web.rs"]
 mod web;
 
-use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::net::{TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
 use network::{Cable, Network, SERVER, at, must};
@@ -30,49 +30,13 @@ nfs:
   - monitor
 ";
 
-/// Starts the server; it is reached at both its addresses.
-fn server(network: &Network) {
-    let (ready, is_ready) = std::sync::mpsc::channel();
-    network.spawn("server", move || {
-        let listener = TcpListener::bind("[::]:80").expect("the port is free");
-        ready.send(()).expect("the test waits");
-        web::serve(&listener);
-    });
-    is_ready.recv().expect("the server starts");
-}
-
-/// Downloads and uploads of mixed sizes, by IPv4 and IPv6, several at a time.
-fn transfers(network: &Network, each: u64) -> u64 {
-    let clients = [0u64, 1].map(|client| {
-        network.spawn("client", move || {
-            for turn in 0..each {
-                // 1 octet to 1 MiB, most of them small.
-                let seed = turn * 7 + client;
-                let length = 1usize << (seed * 5 % 21);
-                let length = length + (seed as usize * 997) % length;
-                for address in SERVER {
-                    web::fetch(at(address, 80), turn % 3 == 2, seed, length)?;
-                }
-            }
-            Ok::<u64, String>(each * SERVER.len() as u64)
-        })
-    });
-    let done = clients.map(|client| {
-        client
-            .join()
-            .expect("no panic")
-            .unwrap_or_else(|e| panic!("{e}"))
-    });
-    done.iter().sum()
-}
-
 /// Ping and transfers through a pure bump and through a chain with state.
 fn traffic(network: &Network, inside: &str, outside: &str, mode: &str) {
     let folder = Folder::new();
     let stateful = folder.path("stateful.yaml");
     std::fs::write(&stateful, STATEFUL).unwrap();
     let args = ["--in", inside, "--out", outside];
-    server(network);
+    web::server(network);
 
     let weir = network.weir(&example("bump.yaml"), &args);
     assert_eq!(weir.said.matches(mode).count(), 2, "{}", weir.said);
@@ -81,7 +45,7 @@ fn traffic(network: &Network, inside: &str, outside: &str, mode: &str) {
     let theirs = network.run("server", "cat", &["/sys/class/net/eth0/address"]);
     let seen = network.run("client", "ip", &["neigh", "show", SERVER[0]]);
     assert!(seen.contains(theirs.trim()), "{seen} {theirs}");
-    transfers(network, 8);
+    web::transfers(network, 8);
     let ran = weir.end("-TERM");
     assert_eq!(ran.code, 0, "{}", ran.err);
     let summary = ran.json();
@@ -96,7 +60,7 @@ fn traffic(network: &Network, inside: &str, outside: &str, mode: &str) {
     let more = ["--events", &events, "--for", "3600"];
     let weir = network.weir(&stateful, &[&args[..], &more].concat());
     network.ping(5);
-    let done = transfers(network, 12);
+    let done = web::transfers(network, 12);
     // Nobody opens anything from outside.
     let refused = network.spawn("server", || {
         TcpStream::connect_timeout(&at("10.99.0.1", 80), Duration::from_millis(300)).is_err()
@@ -191,9 +155,9 @@ fn taps_carry_tcp_both_ways() {
             must("ip", &[&of[..], &["name", "eth0", "netns", &to]].concat());
             network.address(host, "eth0", number);
         }
-        server(&network);
+        web::server(&network);
         network.ping(5);
-        transfers(&network, 8);
+        web::transfers(&network, 8);
         let ran = run.end("-TERM");
         assert_eq!(ran.code, 0, "{}", ran.err);
         let summary = ran.json();
@@ -313,11 +277,11 @@ fn kinds_of_ports_go_together() {
         return;
     }
     let network = Network::new(&Cable::default());
-    server(&network);
+    web::server(&network);
     let args = ["--in", "xdp:inside", "--out", "af-packet:outside"];
     let weir = network.weir(&example("bump.yaml"), &args);
     network.ping(3);
-    transfers(&network, 4);
+    web::transfers(&network, 4);
     let ran = weir.end("-TERM");
     assert_eq!(ran.code, 0, "{}", ran.err);
     conserved(&ran.json());
@@ -526,12 +490,12 @@ fn runs_that_make_no_sense_are_refused() {
         (
             &["--in", "af-packet:weir-none"][..],
             1,
-            "no interface weir-none",
+            "weir-none: no interface",
         ),
         (
             &["--in", "xdp:weir-none", "--out", "null"],
             1,
-            "no interface weir-none",
+            "weir-none: no interface",
         ),
         (
             &["--in", "af-packet:lo", "--out", "xdp:lo"],
@@ -544,14 +508,18 @@ fn runs_that_make_no_sense_are_refused() {
             "one interface",
         ),
         (
-            &["--in", "af-packet:lo", "--in", "gen"],
+            &[
+                "--in",
+                "af-packet:lo",
+                "--in",
+                "tap:weir-none",
+                "--out",
+                "null",
+                "--out",
+                "af-packet:weir-none2",
+            ],
             2,
-            "beside interfaces",
-        ),
-        (
-            &["--in", "af-packet:lo", "--runtimes", "2"],
-            2,
-            "--runtimes",
+            "name as many on both sides",
         ),
         (
             &["--in", "gen", "--for", "3"],

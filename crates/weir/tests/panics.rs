@@ -13,7 +13,6 @@ use weir_io::port::{PortSpec, Received};
 use weir_nf::Sources;
 use weir_nf::host::Kind;
 use weir_nf::prelude::*;
-use weir_runtime::RuntimeConfig;
 
 static SEEN: AtomicU32 = AtomicU32::new(0);
 
@@ -116,7 +115,7 @@ fn failure_of_plan(bad: &str, instances: u16, balance: Balance) -> String {
     assert_eq!((planned.instances, planned.balance), (instances, balance));
     let settings = PipelineSettings {
         pace: Pace::default(),
-        engine: RuntimeConfig::default(),
+        ..PipelineSettings::default()
     };
     let mut crew = Pipeline::start(vec![ChainPlan { plan, stages }], settings).unwrap();
     failure(&mut crew).to_string()
@@ -149,8 +148,7 @@ fn of_an_instance() {
 fn of_a_worker() {
     let settings = WorkersSettings {
         workers: 2,
-        cores: Vec::new(),
-        engine: RuntimeConfig::default(),
+        ..WorkersSettings::default()
     };
     let mut crew = Workers::start(&[chain("bad").stage], &settings).unwrap();
     let error = failure(&mut crew).to_string();

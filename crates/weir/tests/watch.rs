@@ -151,7 +151,8 @@ fn a_flow_is_followed_through_nat_both_ways() {
 
 /// What became of each packet: functions with what they did, and its end.
 fn ways(parts: &[Value]) -> BTreeMap<(u64, u64), (Vec<Value>, Value)> {
-    let mut ways: BTreeMap<(u64, u64), (Vec<(u64, Value)>, Value)> = BTreeMap::new();
+    type Way = (Vec<(u64, Value)>, Value);
+    let mut ways: BTreeMap<(u64, u64), Way> = BTreeMap::new();
     for part in parts {
         let name = (number(part, "/port_number"), number(part, "/packet"));
         let way = ways.entry(name).or_default();

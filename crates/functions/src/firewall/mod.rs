@@ -88,7 +88,7 @@ const PASSED: u8 = 2;
 impl Remembered {
     /// Whether a packet comes from the end that the verdict takes for the
     /// client.
-    fn from_client(&self, flow: &FlowInfo<'_>) -> bool {
+    fn is_clients(&self, flow: &FlowInfo<'_>) -> bool {
         flow.to_server() != (self.flags & TURNED != 0)
     }
 }
@@ -137,7 +137,7 @@ impl Firewall {
     /// any other: seen from its client.
     fn facts(&self, packet: &Packet<'_>, flow: &FlowInfo<'_>, known: Option<&Remembered>) -> Facts {
         let headers = packet.headers();
-        let to_server = known.map_or(flow.to_server(), |known| known.from_client(flow));
+        let to_server = known.map_or(flow.to_server(), |known| known.is_clients(flow));
         let turned = known.is_some_and(|known| known.flags & TURNED != 0);
         let known = known.is_some();
         let mut facts = packet_facts(packet);
@@ -244,7 +244,7 @@ impl Firewall {
         } else {
             state::ESTABLISHED
         };
-        if !decided.from_client(flow) {
+        if !decided.is_clients(flow) {
             // Rules name the side from which the connection was opened.
             facts.side = facts.side.opposite();
         }
@@ -330,7 +330,7 @@ impl Firewall {
         let headers = packet.headers();
         if flow.state.generation != self.generation
             || flow.state.flags & PASSED != 0
-            || flow.state.from_client(&flow.info)
+            || flow.state.is_clients(&flow.info)
             || headers.flags.contains(HeaderFlags::ICMP_ERROR)
             || headers.is_later_fragment()
         {

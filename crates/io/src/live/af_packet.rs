@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use weir_packet::{Frame, FrameMeta, FramePool, HEADROOM, LinkType, PacketMemory};
 
+use super::counts::{Counts, Sent, Unsent};
 use super::interface::Interface;
 use super::{LiveOptions, LivePort};
 use crate::port::{InputPort, OutputPort, PortCounters, PortError, Received};
@@ -31,23 +32,11 @@ pub struct PacketPort {
     ready: Vec<Frame>,
     sequence: u64,
     input: Counts,
-    output: Counts,
+    output: Sent,
     too_large: u64,
     partial_checksums: u64,
     /// What the kernel dropped for want of room, as far as it was asked.
     kernel_dropped: Cell<u64>,
-    full: u64,
-    down: u64,
-    too_long: u64,
-    refused: u64,
-}
-
-/// Packets, their bytes, and bytes of those dropped.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Counts {
-    pub(super) packets: u64,
-    pub(super) bytes: u64,
-    pub(super) dropped_bytes: u64,
 }
 
 impl PacketPort {
@@ -69,14 +58,10 @@ impl PacketPort {
             ready: Vec::with_capacity(BURST),
             sequence: 0,
             input: Counts::default(),
-            output: Counts::default(),
+            output: Sent::default(),
             too_large: 0,
             partial_checksums: 0,
             kernel_dropped: Cell::new(0),
-            full: 0,
-            down: 0,
-            too_long: 0,
-            refused: 0,
         })
     }
 
@@ -140,8 +125,7 @@ impl PacketPort {
         received.port = self.options.number;
         received.side = self.options.side;
         *meta = received;
-        self.input.packets += 1;
-        self.input.bytes += u64::from(received.len);
+        self.input.add(u64::from(received.len));
         self.partial_checksums += u64::from(arrived.partial_checksum);
         into.push(frame);
     }
@@ -164,21 +148,16 @@ impl PacketPort {
         }
     }
 
-    /// What becomes of the first packet where the kernel would not send it:
-    /// the reason to count it under, or an end.
-    fn refused(&mut self, error: &io::Error) -> Result<(), PortError> {
-        match error.raw_os_error() {
-            Some(libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM) => self.full += 1,
-            Some(libc::EMSGSIZE) => self.too_long += 1,
-            Some(libc::ENETDOWN) => {
-                self.interface.check()?;
-                self.down += 1;
-            }
-            Some(libc::ENXIO | libc::ENODEV) => {
-                self.interface.check()?;
+    /// Counts a packet that the kernel would not send; an end where the
+    /// interface is gone.
+    fn refused(&mut self, error: &io::Error, bytes: u64) -> Result<(), PortError> {
+        let why = Unsent::of(error);
+        self.output.drop(why, bytes);
+        if why == Unsent::Down {
+            self.interface.check()?;
+            if error.raw_os_error() != Some(libc::ENETDOWN) {
                 return Err(self.interface.failure(error));
             }
-            _ => self.refused += 1,
         }
         Ok(())
     }
@@ -271,19 +250,12 @@ impl InputPort for PacketPort {
 
     fn counters(&self) -> PortCounters {
         self.ask_drops();
+        let drops = [
+            ("kernel_dropped", self.kernel_dropped.get()),
+            ("frame_too_large", self.too_large),
+        ];
         let noticed = [("partial_checksum", self.partial_checksums)];
-        PortCounters {
-            packets: self.input.packets,
-            bytes: self.input.bytes,
-            drops: PortCounters::dropped_for(&[
-                ("kernel_dropped", self.kernel_dropped.get()),
-                ("frame_too_large", self.too_large),
-            ]),
-            dropped_bytes: self.input.dropped_bytes,
-            noticed: PortCounters::dropped_for(&noticed),
-            mode: Some(self.mode.clone()),
-            cut_short: None,
-        }
+        self.input.counters(&self.mode, &drops, &noticed)
     }
 }
 
@@ -297,16 +269,15 @@ impl OutputPort for PacketPort {
             match self.burst.send(self.socket.as_fd(), &memory, rest) {
                 Ok(sent) => {
                     let sent = sent.clamp(1, rest.len());
-                    self.output.packets += sent as u64;
-                    self.output.bytes += rest.iter().take(sent).map(length).sum::<u64>();
+                    self.output.counts.packets += sent as u64;
+                    self.output.counts.bytes += rest.iter().take(sent).map(length).sum::<u64>();
                     done += sent;
                 }
                 Err(error) if error.raw_os_error() == Some(libc::EINTR) => {}
                 Err(error) => {
-                    self.output.dropped_bytes += rest.first().map_or(0, length);
                     done += 1;
-                    if let Err(error) = self.refused(&error) {
-                        self.refused += 1 + frames.len().saturating_sub(done) as u64;
+                    if let Err(error) = self.refused(&error, rest.first().map_or(0, length)) {
+                        self.output.failed += frames.len().saturating_sub(done) as u64;
                         result = Err(error);
                         break;
                     }
@@ -322,19 +293,7 @@ impl OutputPort for PacketPort {
     }
 
     fn counters(&self) -> PortCounters {
-        PortCounters {
-            packets: self.output.packets,
-            bytes: self.output.bytes,
-            drops: PortCounters::dropped_for(&[
-                ("output_full", self.full),
-                ("output_down", self.down),
-                ("output_too_long", self.too_long),
-                ("output_failed", self.refused),
-            ]),
-            dropped_bytes: self.output.dropped_bytes,
-            mode: Some(self.mode.clone()),
-            ..PortCounters::default()
-        }
+        self.output.counters(&self.mode)
     }
 }
 

@@ -6,6 +6,7 @@
 
 mod af_packet;
 mod clock;
+mod counts;
 mod facts;
 mod interface;
 mod spec;
@@ -17,7 +18,7 @@ mod xdp;
 
 use std::os::fd::BorrowedFd;
 
-use weir_packet::FramePool;
+use weir_packet::{FramePool, Time};
 
 pub use af_packet::PacketPort;
 pub use clock::LiveClock;
@@ -25,7 +26,7 @@ pub use facts::{InterfaceFacts, interface_facts, set_promiscuous};
 pub use spec::{LiveSpec, XdpMode, live_layout};
 pub use tap::TapPort;
 pub use waiter::Waiter;
-pub use xdp::XdpPort;
+pub use xdp::{LARGEST_MTU as LARGEST_XDP_MTU, XdpPort};
 
 use crate::port::{InputPort, OutputPort, PortError};
 pub use crate::sys::signals::EndSignals;
@@ -41,6 +42,11 @@ pub trait LivePort: InputPort + OutputPort {
 
     /// Descriptors to wait for packets on, to the end of `into`.
     fn descriptors<'a>(&'a self, into: &mut Vec<BorrowedFd<'a>>);
+
+    /// When it has something to do that no descriptor tells of.
+    fn next_due(&self) -> Option<Time> {
+        None
+    }
 
     /// Looks whether the interface is still there.
     ///
@@ -63,4 +69,7 @@ pub struct LiveOptions {
     pub side: weir_packet::Side,
     /// The clock that ingress times are read from.
     pub clock: LiveClock,
+    /// The driver never sleeps: the kernel is asked to leave its queues to it,
+    /// where it can (XDP sockets).
+    pub busy_poll: bool,
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use weir_packet::{Frame, FrameMeta, FramePool, HEADROOM, LinkType};
 
-use super::af_packet::Counts;
+use super::counts::{Counts, Sent, Unsent};
 use super::interface::{Interface, failure};
 use super::{LiveOptions, LivePort};
 use crate::port::{InputPort, OutputPort, PortCounters, PortError, Received};
@@ -28,14 +28,11 @@ pub struct TapPort {
     spill: Vec<u8>,
     sequence: u64,
     input: Counts,
-    output: Counts,
+    output: Sent,
     too_large: u64,
     /// The kernel's count of drops when the port was opened, and when it was
     /// last asked.
     dropped: (u32, u32),
-    full: u64,
-    down: u64,
-    refused: u64,
 }
 
 impl TapPort {
@@ -77,12 +74,9 @@ impl TapPort {
             spill: vec![0; SPILL],
             sequence: 0,
             input: Counts::default(),
-            output: Counts::default(),
+            output: Sent::default(),
             too_large: 0,
             dropped: (before, before),
-            full: 0,
-            down: 0,
-            refused: 0,
         })
     }
 
@@ -142,8 +136,7 @@ impl TapPort {
         meta.port = self.options.number;
         meta.side = self.options.side;
         *memory.meta_mut(&mut frame) = meta;
-        self.input.packets += 1;
-        self.input.bytes += len as u64;
+        self.input.add(len as u64);
         Some(frame)
     }
 }
@@ -202,17 +195,11 @@ impl InputPort for TapPort {
     fn counters(&self) -> PortCounters {
         let asked = self.ask_drops();
         let dropped = u64::from(asked.wrapping_sub(self.dropped.0));
-        PortCounters {
-            packets: self.input.packets,
-            bytes: self.input.bytes,
-            drops: PortCounters::dropped_for(&[
-                ("kernel_dropped", dropped),
-                ("frame_too_large", self.too_large),
-            ]),
-            dropped_bytes: self.input.dropped_bytes,
-            mode: Some(self.mode.clone()),
-            ..PortCounters::default()
-        }
+        let drops = [
+            ("kernel_dropped", dropped),
+            ("frame_too_large", self.too_large),
+        ];
+        self.input.counters(&self.mode, &drops, &[])
     }
 }
 
@@ -227,20 +214,13 @@ impl OutputPort for TapPort {
                 _ => Err(ErrorKind::NotConnected.into()),
             };
             match written {
-                Ok(_) => {
-                    self.output.packets += 1;
-                    self.output.bytes += bytes.len() as u64;
-                }
+                Ok(_) => self.output.counts.add(bytes.len() as u64),
                 Err(error) => {
-                    self.output.dropped_bytes += bytes.len() as u64;
-                    match error.raw_os_error() {
-                        Some(libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM) => self.full += 1,
+                    let why = Unsent::of(&error);
+                    self.output.drop(why, bytes.len() as u64);
+                    if why == Unsent::Down && result.is_ok() {
                         // It is set down, or gone.
-                        Some(libc::EIO | libc::EBADFD) => {
-                            self.down += 1;
-                            result = self.there();
-                        }
-                        _ => self.refused += 1,
+                        result = self.there();
                     }
                 }
             }
@@ -254,18 +234,7 @@ impl OutputPort for TapPort {
     }
 
     fn counters(&self) -> PortCounters {
-        PortCounters {
-            packets: self.output.packets,
-            bytes: self.output.bytes,
-            drops: PortCounters::dropped_for(&[
-                ("output_full", self.full),
-                ("output_down", self.down),
-                ("output_failed", self.refused),
-            ]),
-            dropped_bytes: self.output.dropped_bytes,
-            mode: Some(self.mode.clone()),
-            ..PortCounters::default()
-        }
+        self.output.counters(&self.mode)
     }
 }
 

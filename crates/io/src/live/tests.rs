@@ -56,6 +56,7 @@ fn a_missing_interface_is_named() {
         let options = LiveOptions {
             number: 0,
             side: weir_packet::Side::Inside,
+            busy_poll: false,
             clock: LiveClock::start(),
         };
         let error = spec.live().unwrap().open(options, &mut pool).err().unwrap();

@@ -18,7 +18,7 @@ use weir_packet::{
     Frame, FrameMeta, FramePool, HEADROOM, Lent, LinkType, META_BYTES, PacketMemory, Time,
 };
 
-use super::af_packet::Counts;
+use super::counts::{Counts, Sent, Unsent};
 use super::interface::Interface;
 use super::{LiveOptions, LivePort, XdpMode};
 use crate::port::{InputPort, OutputPort, PortCounters, PortError, Received};
@@ -42,7 +42,7 @@ const FRONT: u32 = META_BYTES as u32 + KERNEL_HEADROOM;
 /// Ethernet header with two tags.
 const LINK_BYTES: u32 = 14 + 2 * 4;
 /// The largest MTU with which packets fit a chunk.
-pub(super) const LARGEST_MTU: u32 = 4_096 - FRONT - LINK_BYTES;
+pub const LARGEST_MTU: u32 = 4_096 - FRONT - LINK_BYTES;
 /// How long a queue that another socket has just left may still be taken.
 const LEAVING: Duration = Duration::from_secs(2);
 /// How long what was sent last may take to leave.
@@ -93,14 +93,10 @@ pub struct XdpPort {
     next: usize,
     sequence: u64,
     input: Counts,
-    output: Counts,
+    output: Sent,
     bad_descriptors: u64,
-    full: u64,
     /// The interface was down when it was last to send.
     is_down: bool,
-    down: u64,
-    too_long: u64,
-    failed: u64,
     /// What the kernel counted, once the sockets are closed.
     last: [u64; 2],
     /// What the interface had dropped when the port was opened.
@@ -168,7 +164,7 @@ impl XdpPort {
                 sending: Lent::new(pool.memory()),
             });
         }
-        let polled = interface.defers_interrupts() && {
+        let polled = (options.busy_poll || interface.defers_interrupts()) && {
             let mut refused = None;
             for queue in &sockets {
                 refused = refused.or(queue.socket.prefer_polling().err());
@@ -202,13 +198,9 @@ impl XdpPort {
             next: 0,
             sequence: 0,
             input: Counts::default(),
-            output: Counts::default(),
+            output: Sent::default(),
             bad_descriptors: 0,
-            full: 0,
             is_down: false,
-            down: 0,
-            too_long: 0,
-            failed: 0,
             last: [0; 2],
             dropped_before: dropped(name).unwrap_or_default().received,
             interface,
@@ -279,15 +271,14 @@ impl XdpPort {
     /// Puts one frame into the transmit ring.
     fn put(&mut self, frame: Frame, memory: &PacketMemory, pool: &mut FramePool) -> io::Result<()> {
         let Some(queue) = self.queues.first_mut() else {
-            self.failed += 1;
+            self.output.failed += 1;
             pool.give(frame);
             return Ok(());
         };
         let (meta, bytes) = memory.read(&frame);
         let (start, len) = (u64::from(meta.start), bytes.len() as u32);
         if len > self.interface.mtu.saturating_add(LINK_BYTES) || len == 0 {
-            self.too_long += 1;
-            self.output.dropped_bytes += u64::from(len);
+            self.output.drop(Unsent::TooLong, u64::from(len));
             pool.give(frame);
             return Ok(());
         }
@@ -300,15 +291,13 @@ impl XdpPort {
                 pool.give(large);
                 let copy = copied.map(|copy| queue.sending.lend(copy));
                 let Ok(copy) = copy else {
-                    self.full += 1;
-                    self.output.dropped_bytes += u64::from(len);
+                    self.output.drop(Unsent::Full, u64::from(len));
                     return Ok(());
                 };
                 match copy {
                     Ok(offset) => (offset, HEADROOM as u64),
                     Err(large) => {
-                        self.too_long += 1;
-                        self.output.dropped_bytes += u64::from(len);
+                        self.output.drop(Unsent::TooLong, u64::from(len));
                         pool.give(large);
                         return Ok(());
                     }
@@ -331,11 +320,9 @@ impl XdpPort {
             written = queue.transmit_room()? > 0 && queue.write(descriptor);
         }
         if written {
-            self.output.packets += 1;
-            self.output.bytes += u64::from(len);
+            self.output.counts.add(u64::from(len));
         } else {
-            self.full += 1;
-            self.output.dropped_bytes += u64::from(len);
+            self.output.drop(Unsent::Full, u64::from(len));
             let sending = self.queues.first_mut().map(|queue| &mut queue.sending);
             if let Some(frame) = sending.and_then(|sending| sending.take_back(offset)) {
                 pool.give(frame);
@@ -549,8 +536,7 @@ impl InputPort for XdpPort {
                 self.sequence += 1;
                 meta.sequence = self.sequence;
                 *memory.meta_mut(&mut frame) = meta;
-                self.input.packets += 1;
-                self.input.bytes += u64::from(descriptor.len);
+                self.input.add(u64::from(descriptor.len));
                 into.push(frame);
             });
             self.bad_descriptors += bad;
@@ -585,18 +571,12 @@ impl InputPort for XdpPort {
         let in_all = dropped(&self.interface.name).map_or(0, |now| {
             u64::from(now.received.wrapping_sub(self.dropped_before))
         });
-        PortCounters {
-            packets: self.input.packets,
-            bytes: self.input.bytes,
-            drops: PortCounters::dropped_for(&[
-                ("kernel_dropped", in_sockets),
-                ("bad_descriptor", self.bad_descriptors),
-            ]),
-            dropped_bytes: self.input.dropped_bytes,
-            noticed: PortCounters::dropped_for(&[("interface_dropped", in_all)]),
-            mode: Some(self.mode.clone()),
-            ..PortCounters::default()
-        }
+        let drops = [
+            ("kernel_dropped", in_sockets),
+            ("bad_descriptor", self.bad_descriptors),
+        ];
+        let noticed = [("interface_dropped", in_all)];
+        self.input.counters(&self.mode, &drops, &noticed)
     }
 }
 
@@ -606,15 +586,15 @@ impl OutputPort for XdpPort {
         let mut result = self.room(pool);
         for frame in frames.drain(..) {
             if result.is_err() {
-                self.failed += 1;
+                self.output.failed += 1;
                 pool.give(frame);
             } else if self.is_down {
-                self.down += 1;
-                self.output.dropped_bytes += u64::from(memory.meta(&frame).len);
+                self.output
+                    .drop(Unsent::Down, u64::from(memory.meta(&frame).len));
                 pool.give(frame);
             } else {
                 result = self.put(frame, &memory, pool);
-                self.failed += u64::from(result.is_err());
+                self.output.failed += u64::from(result.is_err());
             }
         }
         result
@@ -628,20 +608,11 @@ impl OutputPort for XdpPort {
 
     fn counters(&self) -> PortCounters {
         let [_, invalid] = self.kernel_dropped();
-        PortCounters {
-            // The kernel refused some that it was given.
-            packets: self.output.packets.saturating_sub(invalid),
-            bytes: self.output.bytes,
-            drops: PortCounters::dropped_for(&[
-                ("output_full", self.full),
-                ("output_down", self.down),
-                ("output_too_long", self.too_long),
-                ("output_failed", self.failed + invalid),
-            ]),
-            dropped_bytes: self.output.dropped_bytes,
-            mode: Some(self.mode.clone()),
-            ..PortCounters::default()
-        }
+        // The kernel refused some that it was given.
+        let mut output = self.output;
+        output.counts.packets = output.counts.packets.saturating_sub(invalid);
+        output.failed += invalid;
+        output.counters(&self.mode)
     }
 }
 
@@ -685,8 +656,8 @@ impl LivePort for XdpPort {
             .filter_map(|queue| queue.socket.transmit.as_mut()?.waiting().ok())
             .map(u64::from)
             .sum();
-        self.output.packets = self.output.packets.saturating_sub(unsent);
-        self.failed += unsent;
+        self.output.counts.packets = self.output.counts.packets.saturating_sub(unsent);
+        self.output.failed += unsent;
         for queue in self.queues.drain(..) {
             let Queue {
                 socket,

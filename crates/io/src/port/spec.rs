@@ -4,11 +4,12 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use weir_packet::Side;
+use weir_packet::{FramePool, Side};
 
 use super::{CaptureInput, CaptureOutput, GeneratorInput, InputPort, Null, OutputPort, PortError};
+use crate::emulate::{EmulatedInput, EmulatedPort, LinkSettings};
 use crate::generator::GeneratorSpec;
-use crate::live::LiveSpec;
+use crate::live::{LiveOptions, LivePort, LiveSpec};
 
 /// A port as written.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,6 +22,8 @@ pub enum PortSpec {
     Null,
     /// An interface of this machine.
     Live(LiveSpec),
+    /// Another port, at the end of a link that is emulated.
+    Emulated(LinkSettings, Box<PortSpec>),
 }
 
 /// A port that makes no sense as written.
@@ -62,7 +65,26 @@ impl PortSpec {
             text: text.to_owned(),
             message,
         };
-        let spec = if port == "null" {
+        let spec = if let Some(rest) = port.strip_prefix("emu(") {
+            let (settings, inner) = rest
+                .split_once("):")
+                .ok_or_else(|| wrong("write emu(KEY=VALUE,…):PORT".to_owned()))?;
+            let settings = settings.parse().map_err(wrong)?;
+            let inner = match PortSpec::parse(inner)? {
+                (None, spec) => spec,
+                (Some(_), _) => {
+                    return Err(wrong("the name goes before: NAME=emu(…):PORT".to_owned()));
+                }
+            };
+            match inner {
+                PortSpec::Emulated(..) | PortSpec::Null => {
+                    let message = "a link is emulated in front of an interface, a capture or the \
+                                   generator";
+                    return Err(wrong(message.to_owned()));
+                }
+                inner => PortSpec::Emulated(settings, Box::new(inner)),
+            }
+        } else if port == "null" {
             PortSpec::Null
         } else if let Some(settings) = port.strip_prefix("gen:").or((port == "gen").then_some("")) {
             let spec = GeneratorSpec::parse(settings).map_err(|error| wrong(error.to_string()))?;
@@ -71,8 +93,8 @@ impl PortSpec {
             PortSpec::Live(live.map_err(wrong)?)
         } else if port.is_empty() {
             return Err(wrong(
-                "write PATH.pcap, PATH.pcapng, gen:KEY=VALUE,…, null, af-packet:IFACE, tap:NAME or \
-                 xdp:IFACE"
+                "write PATH.pcap, PATH.pcapng, gen:KEY=VALUE,…, null, af-packet:IFACE, tap:NAME, \
+                 xdp:IFACE or emu(KEY=VALUE,…):PORT"
                     .to_owned(),
             ));
         } else {
@@ -93,15 +115,50 @@ impl PortSpec {
             PortSpec::Generator(spec) => Box::new(GeneratorInput::new(spec, number, side)),
             PortSpec::Null => Box::new(Null::default()),
             PortSpec::Live(live) => return Err(both_ways(live)),
+            PortSpec::Emulated(settings, inner) => {
+                let inner = inner.open_input(number, side)?;
+                Box::new(EmulatedInput::new(inner, *settings, number))
+            }
         })
     }
 
     /// The interface that it is, if it is one. Those are opened for both
-    /// directions at once, by [`LiveSpec::open`].
+    /// directions at once, by [`PortSpec::open_live`].
     pub fn live(&self) -> Option<&LiveSpec> {
         match self {
             PortSpec::Live(live) => Some(live),
+            PortSpec::Emulated(_, inner) => inner.live(),
             _ => None,
+        }
+    }
+
+    /// Opens an interface, as [`LiveSpec::open`] does, with the link in front
+    /// of it if there is one; `None` where it is none.
+    ///
+    /// # Errors
+    ///
+    /// As [`LiveSpec::open`].
+    pub fn open_live(
+        &self,
+        options: LiveOptions,
+        pool: &mut FramePool,
+    ) -> Option<Result<Box<dyn LivePort>, PortError>> {
+        match self {
+            PortSpec::Live(live) => Some(live.open(options, pool)),
+            PortSpec::Emulated(settings, inner) => Some(inner.open_live(options, pool)?.map(
+                |inner| -> Box<dyn LivePort> {
+                    Box::new(EmulatedPort::new(inner, *settings, options))
+                },
+            )),
+            _ => None,
+        }
+    }
+
+    /// Most packets that an emulated link in front of it holds.
+    pub fn held(&self) -> u32 {
+        match self {
+            PortSpec::Emulated(settings, _) => 2 * settings.limit,
+            _ => 0,
         }
     }
 
@@ -121,6 +178,11 @@ impl PortSpec {
                 return Err(PortError::new("gen", message));
             }
             PortSpec::Live(live) => return Err(both_ways(live)),
+            PortSpec::Emulated(..) => {
+                let message = "a link is emulated in front of inputs and interfaces: what leaves \
+                               into a file has no link";
+                return Err(PortError::new("emu", message));
+            }
         })
     }
 }
@@ -141,10 +203,13 @@ pub fn check_apart<'a>(
     inputs: impl IntoIterator<Item = &'a PortSpec>,
     outputs: impl IntoIterator<Item = &'a PortSpec>,
 ) -> Result<(), PortError> {
-    let file = |spec: &PortSpec| match spec {
-        PortSpec::Capture(path) => Some(Place::of(path)),
-        _ => None,
-    };
+    fn file(spec: &PortSpec) -> Option<Place> {
+        match spec {
+            PortSpec::Capture(path) => Some(Place::of(path)),
+            PortSpec::Emulated(_, inner) => file(inner),
+            _ => None,
+        }
+    }
     let mut read: Vec<Place> = Vec::new();
     for place in inputs.into_iter().filter_map(file) {
         if place == Place::Standard && read.contains(&place) {

@@ -50,6 +50,23 @@ impl Interfaces {
         socket::check(asked).map(drop)
     }
 
+    /// A request whose `ifru_data` is `data`.
+    ///
+    /// # Safety
+    ///
+    /// The kernel may read and write as much behind `data` as `what`, and the
+    /// command that `data` begins with, say.
+    pub(super) unsafe fn ask_data(
+        &self,
+        name: &str,
+        what: libc::c_int,
+        data: *mut libc::c_char,
+    ) -> io::Result<()> {
+        let mut request = named(name)?;
+        request.ifr_ifru.ifru_data = data;
+        self.ask(what, &mut request)
+    }
+
     /// The number of an interface.
     pub(crate) fn index(&self, name: &str) -> io::Result<u32> {
         let mut request = named(name)?;

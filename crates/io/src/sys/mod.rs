@@ -4,10 +4,12 @@
 
 pub(crate) mod bpf;
 pub(crate) mod burst;
+pub(crate) mod ethtool;
 pub(crate) mod interface;
 pub(crate) mod memfd;
 pub(crate) mod ring;
 pub(crate) mod signals;
 pub(crate) mod socket;
+pub(crate) mod timex;
 pub(crate) mod tun;
 pub(crate) mod xsk;

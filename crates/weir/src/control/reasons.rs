@@ -46,6 +46,10 @@ const OWN: &[(&str, &str)] = &[
     ),
     ("no_chain", "No chain of the file takes it (`match:`)."),
     (
+        "stage_died",
+        "A stage in a process of its own died while it had it (`--processes`).",
+    ),
+    (
         "flow_table_full",
         "It would open a flow, the table is full (`flows.max`), and the chain refuses new flows.",
     ),
@@ -317,7 +321,7 @@ mod tests {
 
     #[test]
     fn meanings_are_sentences_and_said_once() {
-        let all = own().map(|(name, meaning)| (name, meaning));
+        let all = own();
         let of = OF_FUNCTIONS.iter();
         let of = of.map(|(kind, reason, meaning)| (format!("{kind}.{reason}"), *meaning));
         let mut names = Vec::new();

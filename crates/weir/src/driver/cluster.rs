@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
-use weir_io::Idle;
+use weir_io::{Bell, IdlePolicy};
 use weir_nf::host::Stage;
 use weir_packet::{Fate, Frame, FramePool, MemoryLayout, PacketMemory, Time};
 use weir_protocol::central::Controller;
@@ -21,6 +22,7 @@ use super::finish::{ClusterEnd, add_switch};
 use super::hand_overs::HandOvers;
 
 use super::path::{Path, PathSettings};
+use super::rest::{Bells, Sleeper, WAKEFUL};
 use super::ring::drain;
 use super::spares::{self, LARGE_SHARE, SHARE};
 use super::wiring::{RuntimeEnds, SwitchEnds, ToRuntime, ToSwitch, wire};
@@ -57,6 +59,11 @@ pub struct ClusterSettings {
     pub central: bool,
     /// What engines are given.
     pub engine: RuntimeConfig,
+    /// Frames that the ports need beside those of packets under way, and their
+    /// sizes.
+    pub memory: MemoryLayout,
+    /// No thread ever sleeps.
+    pub wakeful: bool,
 }
 
 impl Default for ClusterSettings {
@@ -72,13 +79,18 @@ impl Default for ClusterSettings {
             window: SwitchSettings::default().window,
             central: false,
             engine: RuntimeConfig::default(),
+            memory: MemoryLayout::default(),
+            wakeful: false,
         }
     }
 }
 
-/// Small frames for packets under way, without the runtimes' shares and what
-/// is kept.
-const FRAMES: u32 = 8_192;
+/// Small frames for packets under way beside those of a memory as it is without
+/// runtimes, and without the runtimes' shares and what is kept.
+const FRAMES: u32 = 4_096;
+/// How long a thread may sleep where frames are late on purpose: their time
+/// comes without a bell.
+const WITH_DELAYS: Duration = Duration::from_micros(50);
 
 /// The state of one runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,7 +158,10 @@ pub struct Cluster {
     pub(super) hand_overs: HandOvers,
     pub(super) gate: GateCounts,
     pub(super) ends: Vec<WorkerEnd>,
-    idle: Idle,
+    bells: Bells,
+    rest: Sleeper,
+    /// Something was put into rings since the runtimes were last woken.
+    gave: bool,
     /// Latest time of a packet.
     packet_time: Time,
     /// The question that runtimes were asked, and how many have answered.
@@ -187,9 +202,13 @@ impl Cluster {
     pub fn start(stages: &[Stage], settings: ClusterSettings) -> Result<Cluster, ClusterError> {
         let most = settings.most_runtimes.max(settings.runtimes);
         let layout = MemoryLayout {
-            small_frames: FRAMES + most * (SHARE + RESERVE as u32) + settings.kept,
-            large_frames: MemoryLayout::default().large_frames + most * LARGE_SHARE,
-            ..MemoryLayout::default()
+            small_frames: settings.memory.small_frames
+                + FRAMES
+                + most * (SHARE + RESERVE as u32)
+                // The whole is an even number, as ports may need it.
+                + settings.kept.next_multiple_of(2),
+            large_frames: settings.memory.large_frames + most * LARGE_SHARE,
+            ..settings.memory
         };
         let memory = PacketMemory::new(layout, settings.engine.advise);
         let pool = FramePool::new(memory)
@@ -235,6 +254,8 @@ impl Cluster {
                 torn: stages.iter().map(|_| Vec::new()).collect(),
             })
             .collect();
+        let bells = Bells::new(most as usize)?;
+        let rest = rest_of(&bells, 0, &settings);
         let mut cluster = Cluster {
             pool,
             clock: Clock::start(),
@@ -245,7 +266,9 @@ impl Cluster {
             hand_overs: HandOvers::default(),
             gate: GateCounts::default(),
             ends: Vec::new(),
-            idle: Idle::default(),
+            rest,
+            bells,
+            gave: false,
             packet_time: Time::ZERO,
             echo: None,
             echoes: 0,
@@ -257,7 +280,8 @@ impl Cluster {
         }
         let (mut out, mut events) = (Vec::new(), Vec::new());
         while cluster.members.iter().any(|m| m.state == State::Starts) {
-            cluster.round(&mut out, &mut events)?;
+            let worked = cluster.round(&mut out, &mut events)?;
+            cluster.rest.after(worked);
         }
         Ok(cluster)
     }
@@ -302,6 +326,7 @@ impl Cluster {
             path: self.settings.path,
             central: self.settings.central,
             core: core.copied(),
+            rest: rest_of(&self.bells, id.0 as usize, &self.settings),
             clock: self.clock,
             ends,
             pool: self.pool.share(SHARE, LARGE_SHARE),
@@ -366,10 +391,19 @@ impl Cluster {
         may_rest: bool,
     ) -> Result<bool, ClusterError> {
         let worked = self.round(out, events)?;
+        if worked || self.gave {
+            self.rest.wake_others();
+            self.gave = false;
+        }
         if worked || may_rest {
-            self.idle.after(worked);
+            self.rest.pause(worked);
         }
         Ok(worked)
+    }
+
+    /// What wakes the calling thread, and how long it may sleep all the same.
+    pub fn bed(&self) -> Option<(&Bell, Duration)> {
+        self.rest.bed()
     }
 
     fn round(&mut self, out: &mut Vec<Frame>, events: &mut Vec<u8>) -> Result<bool, ClusterError> {
@@ -396,11 +430,13 @@ impl Cluster {
                 lane.extend(&mut arrived);
             }
             for lane in &mut member.ends.data {
+                self.gave |= lane.waiting() > 0;
                 lane.flush(now);
             }
+            self.gave |= member.ends.outbox.waiting() > 0;
             member.ends.outbox.flush(now);
             if member.thread.is_some() {
-                spares::balance(&mut self.pool, &mut member.ends.spares);
+                self.gave |= spares::balance(&mut self.pool, &mut member.ends.spares);
             }
         }
         Ok(worked)
@@ -521,6 +557,7 @@ impl Cluster {
         for member in &mut self.members {
             if matches!(member.state, State::Runs | State::Drains) {
                 member.ends.outbox.push(ToRuntime::Cluster(ids.clone()));
+                self.gave = true;
             }
         }
     }
@@ -560,6 +597,7 @@ impl Cluster {
     /// Empties a switch's outbox, but for what is let out; that of a
     /// controller goes before.
     fn send(&mut self, chain: usize, now: Time) {
+        self.gave = true;
         let Some(at) = self.chains.get_mut(chain) else {
             return;
         };
@@ -748,6 +786,7 @@ impl Cluster {
                 self.echo = Some((self.echoes, 0));
                 for member in self.members.iter_mut().filter(|m| m.is_up()) {
                     member.ends.outbox.push(ToRuntime::Echo(self.echoes));
+                    self.gave = true;
                 }
                 asked == 0
             }
@@ -770,7 +809,7 @@ impl Cluster {
     pub(super) fn sum_up_switches(&mut self, end: &mut ClusterEnd) {
         for member in &mut self.members {
             for path in &member.paths {
-                end.path.merge(path.counts);
+                end.path.merge(path.counts());
             }
             member
                 .torn
@@ -800,6 +839,7 @@ impl Cluster {
         {
             member.state = State::Leaves;
             member.ends.outbox.push(ToRuntime::Finish);
+            self.gave = true;
         }
     }
 
@@ -821,6 +861,19 @@ impl Cluster {
     /// The switch of a chain, for its counts.
     pub fn switch(&self, chain: usize) -> Option<&Switch> {
         self.chains.get(chain).map(|chain| &chain.switch)
+    }
+}
+
+/// How a thread of a cluster rests.
+fn rest_of(bells: &Bells, place: usize, settings: &ClusterSettings) -> Sleeper {
+    let policy = match settings.wakeful {
+        true => WAKEFUL,
+        false => IdlePolicy::default(),
+    };
+    let rest = Sleeper::new(bells, place, policy);
+    match settings.path {
+        Some(_) => rest.at_most(WITH_DELAYS),
+        None => rest,
     }
 }
 

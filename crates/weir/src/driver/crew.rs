@@ -3,7 +3,9 @@
 
 use std::any::Any;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
+use weir_io::Bell;
 use weir_nf::EventLog;
 use weir_packet::{Frame, FramePool};
 use weir_runtime::Runtime;
@@ -36,6 +38,13 @@ pub trait Crew {
         events: &mut Vec<u8>,
         may_rest: bool,
     ) -> Result<bool, ClusterError>;
+
+    /// What wakes the calling thread when the others have something for it,
+    /// and how long it may sleep all the same; nothing where there are no
+    /// others.
+    fn bed(&self) -> Option<(&Bell, Duration)> {
+        None
+    }
 
     /// The runtimes, by the number of their chain, with their frames, where the
     /// calling thread has them.

@@ -30,6 +30,22 @@ impl EventFile {
         })
     }
 
+    /// As [`EventFile::create`], but what is there stays.
+    pub(crate) fn append(path: &Path) -> Result<EventFile, Failure> {
+        if path.as_os_str() == "-" {
+            return EventFile::create(path);
+        }
+        let name = path.display().to_string();
+        let file = File::options().append(true).create(true).open(path);
+        let file = file.map_err(|error| {
+            Failure::outside(format!("can't write to the event file {name}: {error}"))
+        })?;
+        Ok(EventFile {
+            path: name,
+            writer: BufWriter::with_capacity(1 << 18, Box::new(file)),
+        })
+    }
+
     /// Writes the lines of a log and clears it.
     pub(crate) fn write(&mut self, log: &mut EventLog) -> Result<(), Failure> {
         let written = self.write_lines(log.lines());

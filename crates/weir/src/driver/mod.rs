@@ -25,6 +25,7 @@ pub(crate) mod inbox;
 pub(crate) mod live;
 mod path;
 mod pipeline;
+mod rest;
 mod ring;
 mod spares;
 mod wiring;
@@ -72,7 +73,7 @@ pub(crate) fn check_cores(asked: &[usize]) -> Result<(), String> {
 }
 
 /// Ascending numbers, as `0-3,6`.
-fn ranges(numbers: &[usize]) -> String {
+pub(crate) fn ranges(numbers: &[usize]) -> String {
     let runs = numbers.chunk_by(|a, b| a + 1 == *b);
     let texts = runs.filter_map(|run| match run {
         [] => None,

@@ -4,153 +4,26 @@
 //! Frames suffer all of it, an entry as a whole; messages, which travel on
 //! reliable streams, are only late.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-use std::fmt;
-use std::str::FromStr;
-
+use weir_io::emulate::Link;
+pub use weir_io::emulate::{LinkCounts as PathCounts, LinkSettings as PathSettings};
 use weir_packet::{Frame, FramePool, Time};
 
-/// What a path does. Shares are in parts of a million.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PathSettings {
-    /// Frames lost.
-    pub loss: u32,
-    /// Frames that come twice.
-    pub duplicate: u32,
-    /// Frames that come later than ones behind them.
-    pub reorder: u32,
-    /// Delay of every frame and message, in nanoseconds.
-    pub delay: u64,
-    /// Seed of its choices.
-    pub seed: u64,
-}
-
-const EXPECTED: &str = "expected a list like `loss=1%,delay=2ms,reorder=5%,duplicate=1%,seed=7`";
-
-impl FromStr for PathSettings {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<PathSettings, String> {
-        let mut path = PathSettings::default();
-        for item in text.split(',') {
-            let (key, value) = item
-                .split_once('=')
-                .ok_or_else(|| format!("`{item}` has no value; {EXPECTED}"))?;
-            let bad = || format!("`{value}` can't be the {key}; {EXPECTED}");
-            match key {
-                "loss" => path.loss = share(value).ok_or_else(bad)?,
-                "duplicate" => path.duplicate = share(value).ok_or_else(bad)?,
-                "reorder" => path.reorder = share(value).ok_or_else(bad)?,
-                "delay" => path.delay = duration(value).ok_or_else(bad)?,
-                "seed" => path.seed = value.parse().map_err(|_| bad())?,
-                _ => return Err(format!("there is no `{key}` of a path; {EXPECTED}")),
-            }
-        }
-        Ok(path)
-    }
-}
-
-impl fmt::Display for PathSettings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let percent = |n: u32| f64::from(n) / 10_000.0;
-        write!(
-            f,
-            "loss={}%,delay={}us,reorder={}%,duplicate={}%,seed={}",
-            percent(self.loss),
-            self.delay / 1_000,
-            percent(self.reorder),
-            percent(self.duplicate),
-            self.seed
-        )
-    }
-}
-
-/// Parts of a million of `1.5%`.
-fn share(text: &str) -> Option<u32> {
-    let percent: f64 = text.strip_suffix('%')?.parse().ok()?;
-    (0.0..=100.0)
-        .contains(&percent)
-        .then(|| (percent * 10_000.0).round() as u32)
-}
-
-/// Nanoseconds of `2ms` or `50us`, ten seconds at most.
-fn duration(text: &str) -> Option<u64> {
-    let (number, factor) = [("ms", 1_000_000), ("us", 1_000), ("s", 1_000_000_000)]
-        .iter()
-        .find_map(|(unit, factor)| Some((text.strip_suffix(unit)?, *factor)))?;
-    let ns = number.parse::<u64>().ok()?.checked_mul(factor)?;
-    (ns <= 10_000_000_000).then_some(ns)
-}
-
-/// Later than the frames behind it by as much.
-const REORDERED_BY: u64 = 200_000;
-
-/// Frames of one entry (or one data frame), and when they come out.
-#[derive(Debug)]
-struct Travelling {
-    due: Time,
-    /// Breaks ties: first in, first out.
-    number: u64,
-    frames: Vec<Frame>,
-}
-
-impl PartialEq for Travelling {
-    fn eq(&self, other: &Travelling) -> bool {
-        (self.due, self.number) == (other.due, other.number)
-    }
-}
-impl Eq for Travelling {}
-impl PartialOrd for Travelling {
-    fn partial_cmp(&self, other: &Travelling) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-impl Ord for Travelling {
-    fn cmp(&self, other: &Travelling) -> std::cmp::Ordering {
-        (self.due, self.number).cmp(&(other.due, other.number))
-    }
-}
-
-/// What a path did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PathCounts {
-    /// Frames (or entries) lost.
-    pub lost: u64,
-    /// That came twice.
-    pub duplicated: u64,
-    /// That came late.
-    pub reordered: u64,
-}
-
-impl PathCounts {
-    /// Adds another's counts.
-    pub fn merge(&mut self, other: PathCounts) {
-        self.lost += other.lost;
-        self.duplicated += other.duplicated;
-        self.reordered += other.reordered;
-    }
-}
-
-/// One direction of a path.
+/// One direction of a path. What is under way is bounded by the packets that
+/// the switch keeps.
 #[derive(Debug)]
 pub(super) struct Path {
-    settings: PathSettings,
-    random: u64,
-    travelling: BinaryHeap<Reverse<Travelling>>,
-    sent: u64,
-    pub(super) counts: PathCounts,
+    link: Link<Vec<Frame>>,
 }
 
 impl Path {
     /// `number` tells the paths of a cluster apart.
     pub(super) fn new(settings: PathSettings, number: u64) -> Path {
+        let settings = PathSettings {
+            limit: u32::MAX,
+            ..settings
+        };
         Path {
-            settings,
-            random: settings.seed ^ (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15),
-            travelling: BinaryHeap::new(),
-            sent: 0,
-            counts: PathCounts::default(),
+            link: Link::new(settings, number),
         }
     }
 
@@ -168,63 +41,32 @@ impl Path {
         pool.give_all(&mut entry);
     }
 
-    fn send_one(&mut self, now: Time, pool: &mut FramePool, mut frames: Vec<Frame>) {
-        if self.happens(self.settings.loss) {
-            self.counts.lost += 1;
+    fn send_one(&mut self, now: Time, pool: &mut FramePool, frames: Vec<Frame>) {
+        let length = |frame: &Frame| pool.memory().meta(frame).len as usize;
+        let octets = frames.iter().map(length).sum();
+        let lost = self
+            .link
+            .send(now, octets, frames, |frames| copies(pool, frames));
+        if let Some(mut frames) = lost {
             pool.give_all(&mut frames);
-            return;
         }
-        let due = now.0 + self.settings.delay;
-        if self.happens(self.settings.duplicate)
-            && let Some(copies) = copies(pool, &frames)
-        {
-            self.counts.duplicated += 1;
-            self.push(Time(due), copies);
-        }
-        if self.happens(self.settings.reorder) {
-            self.counts.reordered += 1;
-            self.push(Time(due + REORDERED_BY), frames);
-        } else {
-            self.push(Time(due), frames);
-        }
-    }
-
-    fn push(&mut self, due: Time, frames: Vec<Frame>) {
-        self.sent += 1;
-        self.travelling.push(Reverse(Travelling {
-            due,
-            number: self.sent,
-            frames,
-        }));
     }
 
     /// Frames that have arrived by now, at the end of `into`.
     pub(super) fn arrived(&mut self, now: Time, into: &mut Vec<Frame>) {
-        while let Some(Reverse(first)) = self.travelling.peek()
-            && first.due <= now
-        {
-            if let Some(Reverse(first)) = self.travelling.pop() {
-                into.extend(first.frames);
-            }
+        while let Some((_, frames)) = self.link.arrived(now) {
+            into.extend(frames);
         }
     }
 
     /// True where nothing is on its way.
     pub(super) fn is_empty(&self) -> bool {
-        self.travelling.is_empty()
+        self.link.is_empty()
     }
 
-    /// True for so many of a million.
-    fn happens(&mut self, share: u32) -> bool {
-        if share == 0 {
-            return false;
-        }
-        // splitmix64
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut x = self.random;
-        x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (x ^ x >> 31) % 1_000_000 < u64::from(share)
+    /// What it did.
+    pub(super) fn counts(&self) -> PathCounts {
+        self.link.counts()
     }
 }
 
@@ -251,36 +93,6 @@ mod tests {
     use weir_packet::{Fate, FrameMeta, MemoryLayout};
 
     #[test]
-    fn settings_are_read_and_shown() {
-        let path: PathSettings = "loss=1%,delay=2ms,reorder=5%,duplicate=0.5%,seed=7"
-            .parse()
-            .unwrap();
-        assert_eq!(
-            path,
-            PathSettings {
-                loss: 10_000,
-                duplicate: 5_000,
-                reorder: 50_000,
-                delay: 2_000_000,
-                seed: 7
-            }
-        );
-        assert_eq!(path.to_string().parse(), Ok(path));
-        for bad in [
-            "",
-            "loss",
-            "loss=1",
-            "loss=101%",
-            "loss=-1%",
-            "delay=2",
-            "speed=1%",
-            "seed=x",
-        ] {
-            assert!(bad.parse::<PathSettings>().is_err(), "{bad}");
-        }
-    }
-
-    #[test]
     fn frames_are_lost_doubled_and_late_as_often_as_asked_and_entries_stay_whole() {
         let mut pool = FramePool::with_layout(MemoryLayout::default());
         let settings = "loss=10%,duplicate=10%,reorder=10%,delay=1ms,seed=3";
@@ -299,11 +111,11 @@ mod tests {
             path.arrived(Time(round), &mut frames);
             assert!(frames.is_empty(), "nothing is there before its delay");
         }
-        path.arrived(Time(1_000 + 1_000_000 + REORDERED_BY), &mut came);
+        path.arrived(Time(u64::MAX), &mut came);
         assert!(path.is_empty());
         let clocks: Vec<u64> = came.iter().map(|f| pool.memory().meta(f).clock).collect();
         assert!(clocks.chunks(2).all(|entry| entry[0] == entry[1]));
-        let counts = path.counts;
+        let counts = path.counts();
         assert_eq!(
             clocks.len() as u64,
             2 * (1_000 + counts.duplicated - counts.lost)

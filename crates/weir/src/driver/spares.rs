@@ -40,25 +40,27 @@ pub(super) fn spare_rings() -> (Spares, TheirSpares) {
 }
 
 /// On the thread that keeps the balance: keeps some frames in the reserve for
-/// whoever runs short, and takes back what is there beyond.
-pub(super) fn balance(pool: &mut FramePool, _: &mut Spares) {
+/// whoever runs short, and takes back what is there beyond. Whether there are
+/// some that were not there before.
+pub(super) fn balance(pool: &mut FramePool, _: &mut Spares) -> bool {
     let there = pool.memory().in_reserve();
     if there < BATCH {
-        pool.to_reserve(BATCH);
-    } else if there > MOST {
+        return pool.to_reserve(BATCH) > 0;
+    }
+    if there > MOST {
         pool.from_reserve();
     }
+    false
 }
 
 /// On the other thread: takes from the reserve where it runs short, and gives
-/// to it what is too much.
-pub(super) fn settle(pool: &mut FramePool, _: &mut TheirSpares) {
+/// to it what is too much. Whether any came.
+pub(super) fn settle(pool: &mut FramePool, _: &mut TheirSpares) -> bool {
     let free = pool.available();
     if free > HIGH {
         pool.to_reserve(BATCH);
-    } else if free < LOW {
-        pool.from_reserve();
     }
+    free < LOW && pool.from_reserve() > 0
 }
 
 /// Moves the frames of a ring into a pool.

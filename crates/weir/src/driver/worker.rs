@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use weir_io::Idle;
 use weir_nf::host::Stage;
 use weir_packet::{Frame, FramePool, Time};
 use weir_protocol::counts::Countable as _;
@@ -16,6 +15,7 @@ use weir_runtime::{Report, Runtime, RuntimeConfig};
 use super::clock::Clock;
 
 use super::path::{Path, PathCounts, PathSettings};
+use super::rest::Sleeper;
 use super::ring::drain;
 use super::spares;
 use super::wiring::{RuntimeEnds, ToRuntime, ToSwitch};
@@ -39,6 +39,7 @@ pub(super) struct WorkerPlan {
     /// Messages to other runtimes go through the switch's thread.
     pub(super) central: bool,
     pub(super) core: Option<usize>,
+    pub(super) rest: Sleeper,
     pub(super) clock: Clock,
     pub(super) ends: RuntimeEnds,
     pub(super) pool: FramePool,
@@ -86,6 +87,8 @@ struct Worker {
     finishing: bool,
     /// What is to be said back when nothing is left to do.
     echo: Option<u64>,
+    /// Something left for another thread in a round that is no work.
+    spoke: bool,
     packets: u64,
 }
 
@@ -124,10 +127,12 @@ pub(super) fn run(plan: WorkerPlan) -> Result<WorkerEnd, String> {
         central: plan.central,
         finishing: false,
         echo: None,
+        spoke: false,
         packets: 0,
     };
     worker.ends.outbox.push(ToSwitch::Ready);
-    let mut idle = Idle::default();
+    let mut rest = plan.rest;
+    rest.wake_others();
     let mut busy = 0;
     loop {
         let now = worker.clock.now();
@@ -137,7 +142,8 @@ pub(super) fn run(plan: WorkerPlan) -> Result<WorkerEnd, String> {
         } else if worker.finishing {
             return Ok(worker.finish(Duration::from_nanos(busy)));
         }
-        idle.after(worked);
+        rest.after(worked || worker.spoke);
+        worker.spoke = false;
     }
 }
 
@@ -158,7 +164,7 @@ impl Seat {
         end.counts.extend(counts.map(|(what, n)| (what.name(), n)));
         end.reports.push(self.actors.engine().report());
         if let Some(path) = &self.path {
-            end.path.merge(path.counts);
+            end.path.merge(path.counts());
         }
     }
 }
@@ -224,8 +230,9 @@ impl Worker {
             && let Some(number) = self.echo.take()
         {
             self.ends.outbox.push(ToSwitch::Echo(number));
+            self.spoke = true;
         }
-        spares::settle(&mut self.pool, &mut self.ends.spares);
+        self.spoke |= spares::settle(&mut self.pool, &mut self.ends.spares);
         worked
     }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use weir_graph::{ChainFile, Script};
 use weir_io::port::{InputPort, Received};
 use weir_nf::host::Stage;
-use weir_packet::{Frame, Side};
+use weir_packet::{Frame, MemoryLayout, Side};
 use weir_runtime::RuntimeConfig;
 
 use crate::args::Run;
@@ -37,24 +37,8 @@ pub(super) fn run(
     more: Option<Box<dyn More>>,
     watched: &mut Watched<'_>,
 ) -> Outcome {
-    let script = match &args.script {
-        Some(path) => chains::load_script(path, runtimes, file)?,
-        None => Script::default(),
-    };
-    let kept = match args.path {
-        Some(_) => KEPT_ON_A_BAD_PATH,
-        None => 0,
-    };
-    let settings = ClusterSettings {
-        runtimes,
-        most_runtimes: runtimes + script.added,
-        cores: args.cores.clone(),
-        path: args.path,
-        kept: args.kept.unwrap_or(kept),
-        dispatch: args.dispatch.into(),
-        engine: config,
-        ..ClusterSettings::default()
-    };
+    let script = script(args, runtimes, file)?;
+    let settings = settings(args, runtimes, &script, config, ports.memory());
     let input = Input::open(ports)?;
     let cluster = Cluster::start(stages, settings).map_err(failure)?;
     let events = args.events.as_deref().map(EventFile::create).transpose()?;
@@ -101,9 +85,43 @@ pub(super) fn run(
     Ok(Exit::Done)
 }
 
+/// The script of a run; an empty one without.
+pub(super) fn script(args: &Run, runtimes: u32, file: &ChainFile) -> Result<Script, Failure> {
+    match &args.script {
+        Some(path) => chains::load_script(path, runtimes, file),
+        None => Ok(Script::default()),
+    }
+}
+
+/// The settings of a cluster.
+pub(super) fn settings(
+    args: &Run,
+    runtimes: u32,
+    script: &Script,
+    engine: RuntimeConfig,
+    memory: MemoryLayout,
+) -> ClusterSettings {
+    let kept = match args.path {
+        Some(_) => KEPT_ON_A_BAD_PATH,
+        None => 0,
+    };
+    ClusterSettings {
+        runtimes,
+        most_runtimes: runtimes + script.added,
+        cores: args.cores.clone(),
+        path: args.path,
+        kept: args.kept.unwrap_or(kept),
+        dispatch: args.dispatch.into(),
+        engine,
+        memory,
+        wakeful: args.busy_poll,
+        ..ClusterSettings::default()
+    }
+}
+
 /// How long nothing may happen at the end before what is still on its way is
 /// given up: some is for good where the path loses packets and none are kept.
-const PATIENCE: Duration = Duration::from_secs(5);
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// All that packets pass through.
 struct Line {

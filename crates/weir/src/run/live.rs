@@ -1,60 +1,60 @@
 //! `weir run` with interfaces: packets of both directions, until it is told to
 //! end.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use weir_graph::ChainFile;
-use weir_io::live::{EndSignals, LiveClock, LiveOptions, live_layout};
+use weir_graph::{ChainFile, Network};
+use weir_io::live::{EndSignals, LiveClock, LiveOptions};
 use weir_nf::host::Stage;
-use weir_packet::{FramePool, PacketMemory};
-use weir_runtime::{Runtime, RuntimeConfig};
+use weir_packet::{FramePool, MemoryLayout, PacketMemory};
+use weir_runtime::{Lie, Runtime, RuntimeConfig};
 
-use super::plan::PlanSummary;
+use super::audit::{self, Audit};
+use super::guard::Guardian;
+use super::line::failure;
+use super::pipeline::in_order_of;
+use super::plan::{PlanSummary, first_core};
+use super::played::Played;
+use super::player::Player;
 use super::ports::Ports;
-use super::print;
-use super::summary::{Ended, Summary};
+use super::summary::{Ended, More, Summary};
 use super::wires::Sorted;
-use super::{network, pipeline};
+use super::{cluster, network, pipeline, print, workers};
 use crate::args::{Format, Run};
 use crate::driver::inbox::Post;
-use crate::driver::live::{Alone, Live, LivePorts, Looks, Way};
-use crate::driver::{ChainPlan, Crew, Dispatcher, EventFile};
+use crate::driver::live::{Alone, Live, LivePorts, Looks, Replay, Speed, Way};
+use crate::driver::{ChainPlan, Cluster, Crew, Dispatcher, EventFile, Pipeline, Workers};
 use crate::exit::{Exit, Failure};
-use crate::{Outcome, control};
+use crate::{Outcome, control, doctor};
 
 /// Refuses what does not go together with interfaces, or without.
 pub(super) fn check(args: &Run, ports: &Ports) -> Result<(), Failure> {
-    if !ports.are_live() {
-        return match args.duration {
-            None => Ok(()),
-            Some(_) => Err(Failure::usage(
-                "--for is for runs with interfaces: others end with their inputs",
-            )),
-        };
-    }
-    for (given, option) in [
-        (args.runtimes.is_some(), "--runtimes"),
-        (args.workers.is_some(), "--workers"),
-    ] {
-        if given {
-            return Err(Failure::usage(format!(
-                "interfaces can't be used with {option} yet: leave it out"
-            )));
-        }
-    }
-    Ok(())
-}
-
-/// Refuses interfaces for a plan of several stages.
-pub(super) fn check_one_stage(ports: &Ports) -> Result<(), Failure> {
     if ports.are_live() {
-        return Err(Failure::usage(
-            "interfaces can't be used with a plan of several stages yet: `--plan rtc` makes it one",
-        ));
+        if args.processes {
+            return Err(Failure::usage(
+                "interfaces can't be used with --processes yet: leave it out, and stages are threads",
+            ));
+        }
+        return Ok(());
     }
-    Ok(())
+    let only = [
+        (
+            args.duration.is_some(),
+            "--for is for runs with interfaces: others end with their inputs",
+        ),
+        (
+            args.pace != Speed::default(),
+            "--pace is for runs with interfaces: others go by the times of packets, as fast as \
+             they can",
+        ),
+    ];
+    match only.into_iter().find(|(given, _)| *given) {
+        Some((_, message)) => Err(Failure::usage(message)),
+        None => Ok(()),
+    }
 }
 
+/// Chains of one stage each: on this thread, among workers, or behind a switch.
 pub(super) fn run(
     args: &Run,
     file: &ChainFile,
@@ -63,10 +63,38 @@ pub(super) fn run(
     ports: &Ports,
     config: RuntimeConfig,
 ) -> Outcome {
-    let sorted = Sorted::of(args, ports)?;
-    let layout = live_layout(sorted.live.iter().filter_map(|port| port.spec.live()))
-        .map_err(|error| Failure::outside(error.to_string()))?;
-    let memory = PacketMemory::new(layout, weir_io::advise_large_pages);
+    let sorted = looked_at(args, file, ports)?;
+    let memory = sorted.memory()?;
+    // Threads are started with these signals taken: one would be killed by them.
+    let signals = signals()?;
+    if let Some(runtimes) = args.runtimes {
+        let played = played(args, runtimes, file, stages, config, memory)?;
+        let ran = drive(args, file, sorted, signals, config.seed, played, Vec::new())?;
+        return ran.end(args, config, |played, of_run| played.sum_up(None, of_run));
+    }
+    if let Some(workers) = args.workers {
+        if let Some(obstacle) = Workers::obstacle(stages) {
+            let more = workers::by_switch(workers, obstacle);
+            let played = played(args, workers, file, stages, config, memory)?;
+            let ran = drive(args, file, sorted, signals, config.seed, played, Vec::new())?;
+            return ran.end(args, config, |played, of_run| {
+                played.sum_up(Some(more), of_run)
+            });
+        }
+        let settings = workers::settings(args, workers, config, memory);
+        let crew = Workers::start(stages, &settings).map_err(failure)?;
+        let posts = crew.posts();
+        let ran = drive(args, file, sorted, signals, config.seed, crew, posts)?;
+        return ran.end(args, config, |crew, of_run| {
+            workers::sum_up(crew, of_run);
+            Ok(Vec::new())
+        });
+    }
+    let core = plans.first().and_then(first_core);
+    if let Some(core) = core.or(args.cores.first().copied()) {
+        crate::driver::pin(core).map_err(Failure::outside)?;
+    }
+    let memory = PacketMemory::new(memory, weir_io::advise_large_pages);
     let Some(pool) = FramePool::new(memory) else {
         return Err(Failure::outside("packet memory was taken twice"));
     };
@@ -77,36 +105,57 @@ pub(super) fn run(
         runtimes.push(runtime);
     }
     let crew = Alone::new(pool, runtimes);
-    let ran = drive(
-        args,
-        file,
-        sorted,
-        signals()?,
-        config.seed,
-        crew,
-        Vec::new(),
-    )?;
-    let mut reports: Vec<_> = ran.crew.runtimes.iter().map(Runtime::report).collect();
-    for (report, chain) in reports.iter_mut().zip(&file.chains) {
-        pipeline::in_order_of(report, chain);
-    }
-    let mut ran = ran;
-    let leaked = ran.crew.pool().outstanding();
-    if leaked > 0 {
-        ran.of_run.warnings.push(format!(
-            "{leaked} frames were not given back: this is a fault of weir"
-        ));
-    }
-    ran.of_run.reports = reports;
-    ran.of_run.more.push(Box::new(PlanSummary::of(plans)));
-    let (said, sorted, ended) = (ran.said, ran.sorted, ran.ended);
-    let mut summary = Summary::of(ran.of_run, &sorted.all(), config.seed);
-    if matches!(args.output, Format::Text) {
-        summary.warnings.retain(|warning| !said.contains(warning));
-    }
-    print(args, &sorted.all(), summary)?;
-    ended?;
-    Ok(Exit::Done)
+    let ran = drive(args, file, sorted, signals, config.seed, crew, Vec::new())?;
+    ran.end(args, config, |mut crew, of_run| {
+        of_run.reports = crew.runtimes.iter().map(Runtime::report).collect();
+        for (report, chain) in of_run.reports.iter_mut().zip(&file.chains) {
+            in_order_of(report, chain);
+        }
+        of_run.leaked(crew.pool().outstanding());
+        of_run.more.push(Box::new(PlanSummary::of(plans)));
+        let lies = crew.runtimes.iter().flat_map(Runtime::lies);
+        let lies: Vec<Lie> = lies.cloned().collect();
+        of_run.warnings.extend(audit::warnings(&lies));
+        if args.audit {
+            of_run.more.push(Box::new(Audit(lies)));
+        }
+        Ok(Vec::new())
+    })
+}
+
+/// Plans of several stages.
+pub(super) fn pipeline(
+    args: &Run,
+    file: &ChainFile,
+    plans: Vec<ChainPlan>,
+    ports: &Ports,
+    config: RuntimeConfig,
+) -> Outcome {
+    let sorted = Sorted::of(args, ports)?;
+    let settings = pipeline::settings(args, config, sorted.memory()?);
+    let signals = signals()?;
+    let plan = PlanSummary::of(&plans);
+    let crew = Pipeline::start(plans, settings).map_err(failure)?;
+    let ran = drive(args, file, sorted, signals, config.seed, crew, Vec::new())?;
+    ran.end(args, config, |crew, of_run| {
+        pipeline::sum_up(crew, plan, args, file, of_run);
+        Ok(Vec::new())
+    })
+}
+
+/// Starts a cluster, with what its script says.
+fn played(
+    args: &Run,
+    runtimes: u32,
+    file: &ChainFile,
+    stages: &[Stage],
+    config: RuntimeConfig,
+    memory: MemoryLayout,
+) -> Result<Played, Failure> {
+    let script = cluster::script(args, runtimes, file)?;
+    let settings = cluster::settings(args, runtimes, &script, config, memory);
+    let cluster = Cluster::start(stages, settings).map_err(failure)?;
+    Ok(Played::new(cluster, Player::new(script, file)))
 }
 
 /// What a run with interfaces leaves behind.
@@ -117,12 +166,59 @@ struct Ran<C> {
     of_run: Ended,
     /// Warnings that were printed when it began.
     said: Vec<String>,
+    events: Option<EventFile>,
     ended: Result<(), Failure>,
+}
+
+impl<C> Ran<C> {
+    /// Sums up what the crew did (which gives the last lines of events), prints
+    /// it, and ends as the run did.
+    fn end(
+        self,
+        args: &Run,
+        config: RuntimeConfig,
+        sum_up: impl FnOnce(C, &mut Ended) -> Result<Vec<u8>, Failure>,
+    ) -> Outcome {
+        let Ran {
+            crew,
+            sorted,
+            mut of_run,
+            said,
+            events,
+            ended,
+        } = self;
+        let mut summed = sum_up(crew, &mut of_run);
+        if let Some(mut events) = events {
+            summed = summed.and_then(|lines| {
+                events.write_lines(&lines)?;
+                events.finish()?;
+                Ok(lines)
+            });
+        }
+        let mut summary = Summary::of(of_run, &sorted.all(), config.seed);
+        if matches!(args.output, Format::Text) {
+            summary.warnings.retain(|warning| !said.contains(warning));
+        }
+        print(args, &sorted.all(), summary)?;
+        ended?;
+        summed?;
+        Ok(Exit::Done)
+    }
+}
+
+/// The ports in their order, once the machine was found fit for them; what is
+/// not as it should be is said aloud.
+fn looked_at(args: &Run, file: &ChainFile, ports: &Ports) -> Result<Sorted, Failure> {
+    let sorted = Sorted::of(args, ports)?;
+    for warning in doctor::before_run(ports.live(), file, &args.cores, args.force)? {
+        eprintln!("warning: {warning}");
+    }
+    Ok(sorted)
 }
 
 /// Takes the signals that end a run. They are to be taken before threads are
 /// started, which would be killed by them.
-fn signals() -> Result<EndSignals, Failure> {
+pub(super) fn signals() -> Result<EndSignals, Failure> {
     EndSignals::open().map_err(|error| Failure::outside(format!("can't wait for signals: {error}")))
 }
 
@@ -137,22 +233,47 @@ fn drive<C: Crew>(
     mut crew: C,
     mut posts: Vec<Post>,
 ) -> Result<Ran<C>, Failure> {
+    if let (Network::Router(_), Some(port)) = (&file.network, sorted.replays.first()) {
+        return Err(Failure::usage(format!(
+            "port `{}`: what is played does not go through a router, whose ports are interfaces",
+            port.text
+        )));
+    }
     let clock = LiveClock::start();
     let (layer, odd) = network::layer(file, &sorted, seed, clock)?;
-    let ports = open(&sorted, crew.pool(), clock)?;
-    let events = args.events.as_deref().map(EventFile::create).transpose()?;
+    let mut guardian = Guardian::ask(args)?;
+    let before = guardian.as_ref().map(|guardian| guardian.before);
+    let ports = open(args, &sorted, crew.pool(), clock)?;
+    // An engine that follows one that died goes on where that one was.
+    let events = match before {
+        Some(before) if before.count > 0 => EventFile::append,
+        _ => EventFile::create,
+    };
+    let events = args.events.as_deref().map(events).transpose()?;
     let (post, inbox) = control::inbox(true)?;
     posts.push(post);
     let control = super::control(args, file, "live", &sorted.all(), posts)?;
     let said = introduce(args, &sorted, &ports, &odd);
+    if let Some(guardian) = &mut guardian {
+        guardian.running()?;
+    }
+    let since = before.map_or(Duration::ZERO, |before| before.since);
+    let most = args.duration.map(|most| most.saturating_sub(since));
     let mut live = Live::new(
         crew,
         ports,
         layer,
         Dispatcher::new(file),
-        Looks::new(signals, args.duration, clock, inbox),
+        Looks::new(
+            signals,
+            most,
+            guardian.map(Guardian::into_stream),
+            clock,
+            inbox,
+        ),
         events,
     );
+    live.wakeful = args.busy_poll;
     let start = Instant::now();
     let mut ended = live.drive();
     let elapsed = start.elapsed();
@@ -168,6 +289,7 @@ fn drive<C: Crew>(
         elapsed,
         more: network::summary(live.layer.report(), &sorted)
             .into_iter()
+            .chain(before.map(|before| Box::new(before) as Box<dyn More>))
             .collect(),
         warnings: odd.into_iter().chain(live.ports.warnings()).collect(),
     };
@@ -176,11 +298,17 @@ fn drive<C: Crew>(
         sorted,
         of_run,
         said,
+        events: live.events,
         ended,
     })
 }
 
-fn open(ports: &Sorted, pool: &mut FramePool, clock: LiveClock) -> Result<LivePorts, Failure> {
+fn open(
+    args: &Run,
+    ports: &Sorted,
+    pool: &mut FramePool,
+    clock: LiveClock,
+) -> Result<LivePorts, Failure> {
     let outside = |error: weir_io::port::PortError| Failure::outside(error.to_string());
     let mut open = Vec::new();
     for (number, port) in ports.live.iter().enumerate() {
@@ -188,15 +316,22 @@ fn open(ports: &Sorted, pool: &mut FramePool, clock: LiveClock) -> Result<LivePo
             number: number as u8,
             side: port.side,
             clock,
+            busy_poll: args.busy_poll,
         };
-        if let Some(live) = port.spec.live() {
-            open.push(Way::Both(live.open(options, pool).map_err(outside)?));
+        if let Some(live) = port.spec.open_live(options, pool) {
+            open.push(Way::Both(live.map_err(outside)?));
         }
+    }
+    for port in &ports.replays {
+        let input = port.spec.open_input(open.len() as u8, port.side);
+        let replay = Replay::new(input.map_err(outside)?, args.pace, clock);
+        open.push(Way::In(replay));
     }
     for port in &ports.others {
         open.push(Way::Out(port.spec.open_output().map_err(outside)?));
     }
-    Ok(LivePorts::new(open))
+    let stays = ports.stays;
+    Ok(LivePorts::new(open, clock, stays))
 }
 
 /// Says what the ports really are; gives the warnings that were said.
@@ -213,6 +348,7 @@ fn introduce(args: &Run, sorted: &Sorted, ports: &LivePorts, odd: &[String]) -> 
     }
     if !args.quiet {
         match args.duration {
+            None if !sorted.stays => eprintln!("running until all is played"),
             Some(time) => eprintln!("running for {} s", time.as_secs_f64()),
             None => eprintln!("running until SIGINT or SIGTERM"),
         }

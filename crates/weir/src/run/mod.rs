@@ -4,6 +4,7 @@ pub(crate) mod apart;
 mod audit;
 mod cluster;
 mod cluster_summary;
+mod guard;
 mod input;
 mod line;
 mod live;
@@ -11,6 +12,7 @@ mod network;
 mod onlook;
 mod pipeline;
 mod plan;
+mod played;
 mod player;
 mod ports;
 mod summary;
@@ -23,7 +25,7 @@ use std::time::Instant;
 
 use weir_io::port::Received;
 use weir_nf::host::{Kind, Stage};
-use weir_packet::{FramePool, MemoryLayout, PacketMemory};
+use weir_packet::{FramePool, PacketMemory};
 use weir_runtime::{Lie, RunAtStart, Runtime, RuntimeConfig};
 
 use crate::args::{Format, Run};
@@ -37,7 +39,7 @@ use driver::{Dispatcher, EventFile};
 use input::Input;
 use onlook::Watched;
 pub(crate) use onlook::{Onlooker, input_names, places};
-use ports::{Also, Ports};
+pub(crate) use ports::{Also, Ports};
 use summary::{Ended, More, Summary};
 pub(crate) use table::thousands;
 
@@ -81,6 +83,9 @@ fn run_with(
     live::check(args, &ports)?;
     check_asked(args)?;
     network::check(args, &file, &ports)?;
+    if guard::wanted(args, &file, &ports) {
+        return guard::run(args, &ports);
+    }
     let config = RuntimeConfig {
         at_start,
         ..config_of(args, seed)
@@ -91,10 +96,15 @@ fn run_with(
         .map(Option::<&Stage>::cloned)
         .collect::<Option<Vec<_>>>()
     else {
-        live::check_one_stage(&ports)?;
+        if ports.are_live() {
+            return live::pipeline(args, &file, plans, &ports, config);
+        }
         refuse_asked(args, "a plan of several stages", "`--plan rtc`")?;
         return pipeline::run(args, &file, plans, &ports, config, &mut watched);
     };
+    if ports.are_live() {
+        return live::run(args, &file, &stages, &plans, &ports, config);
+    }
     if let Some(runtimes) = args.runtimes {
         return cluster::run(
             args,
@@ -113,10 +123,7 @@ fn run_with(
     if let Some(core) = plans.first().and_then(plan::first_core) {
         driver::pin(core).map_err(Failure::outside)?;
     }
-    if ports.are_live() {
-        return live::run(args, &file, &stages, &plans, &ports, config);
-    }
-    let memory = PacketMemory::new(MemoryLayout::default(), weir_io::advise_large_pages);
+    let memory = PacketMemory::new(ports.memory(), weir_io::advise_large_pages);
     let Some(pool) = FramePool::new(memory) else {
         return Err(Failure::outside("packet memory was taken twice"));
     };

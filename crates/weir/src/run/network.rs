@@ -13,7 +13,7 @@ use weir_router::{
 };
 
 use super::ports::{Ports, RunPort};
-use super::summary::More;
+use super::summary::{More, Own};
 use super::table::thousands;
 use super::wires::Sorted;
 use crate::args::Run;
@@ -232,6 +232,13 @@ struct Tapped {
 }
 
 impl More for Tapped {
+    fn own(&self) -> Own {
+        Own {
+            kept: self.kept,
+            ..Own::default()
+        }
+    }
+
     fn add_json(&self, value: &mut Value) {
         value["network"] = json!({"mode": "tap", "kept": self.kept});
     }
@@ -283,6 +290,20 @@ impl RouterSummary {
 }
 
 impl More for RouterSummary {
+    fn own(&self) -> Own {
+        let c = &self.report.counts;
+        let more = c.fragments.saturating_sub(c.fragmented);
+        let drops = c.drops();
+        Own {
+            made: c.made + c.errors_through_chain + more,
+            kept: c.arp + c.discovery + c.echo,
+            held: self.report.waiting,
+            drops: drops
+                .map(|(reason, count)| (format!("network.{reason}"), count))
+                .collect(),
+        }
+    }
+
     fn add_json(&self, value: &mut Value) {
         let counts = &self.report.counts;
         let mut router = Map::new();

@@ -1,6 +1,7 @@
 //! Plans of several stages: `weir run --plan pipeline`.
 
 use weir_graph::ChainFile;
+use weir_packet::MemoryLayout;
 use weir_runtime::{Lie, Report, RuntimeConfig};
 
 use crate::Outcome;
@@ -16,7 +17,7 @@ use super::onlook::Watched;
 use super::plan::PlanSummary;
 use super::ports::Ports;
 use super::print;
-use super::summary::Summary;
+use super::summary::{Ended, Summary};
 
 pub(super) fn run(
     args: &Run,
@@ -26,35 +27,56 @@ pub(super) fn run(
     config: RuntimeConfig,
     watched: &mut Watched<'_>,
 ) -> Outcome {
-    let settings = PipelineSettings {
-        pace: Pace {
-            yield_after: args.yield_after,
-            prefetch: usize::from(args.prefetch),
-        },
-        engine: config,
-    };
+    let settings = settings(args, config, ports.memory());
     let plan = PlanSummary::of(&plans);
     let input = Input::open(ports)?;
     let processes = apart::processes(args, &plans);
     let crew = Pipeline::start_with(plans, settings, processes).map_err(failure)?;
     let mut line = Line::open(crew, input, args, file, ports)?;
     let (mut of_run, ended) = line.drive(args, watched)?;
-    let end = line.crew.end();
+    sum_up(line.crew, plan, args, file, &mut of_run);
     if watched.is_on() {
         watched.look()?;
         ended?;
         return Ok(Exit::Done);
     }
+    print(args, ports, Summary::of(of_run, ports, config.seed))?;
+    ended?;
+    Ok(Exit::Done)
+}
+
+/// The settings of plans.
+pub(super) fn settings(
+    args: &Run,
+    engine: RuntimeConfig,
+    memory: MemoryLayout,
+) -> PipelineSettings {
+    PipelineSettings {
+        pace: Pace {
+            yield_after: args.yield_after,
+            prefetch: usize::from(args.prefetch),
+        },
+        engine,
+        memory,
+        wakeful: args.busy_poll,
+    }
+}
+
+/// Adds what plans did.
+pub(super) fn sum_up(
+    crew: Pipeline,
+    plan: PlanSummary,
+    args: &Run,
+    file: &ChainFile,
+    of_run: &mut Ended,
+) {
+    let end = crew.end();
     for (chain, written) in end.chains.iter().zip(&file.chains) {
         let mut report = chain.report.clone();
         in_order_of(&mut report, written);
         of_run.reports.push(report);
     }
-    if end.leaked > 0 {
-        let leaked = end.leaked;
-        let warning = format!("{leaked} frames were not given back: this is a bug of weir");
-        of_run.warnings.push(warning);
-    }
+    of_run.leaked(end.leaked);
     let lies: Vec<Lie> = end.chains.iter().flat_map(|c| &c.lies).cloned().collect();
     of_run.warnings.extend(audit::warnings(&lies));
     of_run.more.push(Box::new(plan.with(&end)));
@@ -69,9 +91,6 @@ pub(super) fn run(
     if args.audit {
         of_run.more.push(Box::new(Audit(lies)));
     }
-    print(args, ports, Summary::of(of_run, ports, config.seed))?;
-    ended?;
-    Ok(Exit::Done)
 }
 
 /// Puts functions in the order in which the chain has them.

@@ -3,14 +3,16 @@
 use std::path::Path;
 
 use weir_graph::ChainFile;
+use weir_io::live::LiveSpec;
 use weir_io::port::{InputPort, OutputPort, PortCounters, PortSpec, check_apart};
-use weir_packet::{Frame, FramePool, Side};
+use weir_packet::{Frame, FramePool, MemoryLayout, Side};
 
+use crate::doctor;
 use crate::exit::Failure;
 
 /// A port of the run.
 #[derive(Clone, Debug)]
-pub(super) struct RunPort {
+pub(crate) struct RunPort {
     /// Name in the chain.
     pub(super) name: String,
     pub(super) side: Side,
@@ -33,24 +35,24 @@ impl RunPort {
 /// The files of a run that are no ports: nothing may be written over them, nor
 /// may they be written over a port's.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Also<'a> {
+pub(crate) struct Also<'a> {
     /// The chain file.
-    pub(super) chain: &'a Path,
+    pub(crate) chain: &'a Path,
     /// The script.
-    pub(super) script: Option<&'a Path>,
+    pub(crate) script: Option<&'a Path>,
     /// Where events go.
-    pub(super) events: Option<&'a Path>,
+    pub(crate) events: Option<&'a Path>,
 }
 
 /// The ports of a run.
 #[derive(Clone, Debug)]
-pub(super) struct Ports {
+pub(crate) struct Ports {
     pub(super) inputs: Vec<RunPort>,
     pub(super) outputs: Vec<RunPort>,
 }
 
 impl Ports {
-    pub(super) fn parse(
+    pub(crate) fn parse(
         inputs: &[String],
         outputs: &[String],
         file: &ChainFile,
@@ -75,10 +77,24 @@ impl Ports {
         Ok(ports)
     }
 
+    /// The interfaces, each once.
+    pub(crate) fn live(&self) -> Vec<LiveSpec> {
+        let all = self.inputs.iter().chain(&self.outputs);
+        doctor::once(all.filter_map(|port| port.spec.live().cloned()))
+    }
+
     /// Whether one is an interface.
     pub(super) fn are_live(&self) -> bool {
         let mut all = self.inputs.iter().chain(&self.outputs);
         all.any(|port| port.spec.live().is_some())
+    }
+
+    /// The packet memory that these ports need, without that of packets under
+    /// way among threads.
+    pub(super) fn memory(&self) -> MemoryLayout {
+        let mut layout = MemoryLayout::default();
+        layout.small_frames += self.inputs.iter().map(|port| port.spec.held()).sum::<u32>();
+        layout
     }
 
     /// Whether packets go to standard output.

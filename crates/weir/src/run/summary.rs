@@ -8,7 +8,7 @@ use weir_runtime::{FunctionReport, Report};
 
 use super::ports::{Ports, RunPort};
 
-/// A run's counts. `packets_in = packets_out − emitted + Σ drops + held`.
+/// A run's counts. `packets_in = packets_out − emitted + Σ drops + held + kept`.
 pub(super) struct Summary {
     pub(super) reports: Vec<Report>,
     pub(super) inputs: Vec<(RunPort, PortCounters)>,
@@ -19,6 +19,8 @@ pub(super) struct Summary {
     pub(super) bytes_out: u64,
     pub(super) emitted: u64,
     pub(super) held: u64,
+    /// Packets that ended in weir as they should.
+    pub(super) kept: u64,
     pub(super) drops: Vec<(String, u64)>,
     pub(super) malformed: Vec<(String, u64)>,
     pub(super) flows: u64,
@@ -35,6 +37,23 @@ pub(super) trait More {
     fn add_json(&self, value: &mut Value);
     /// Its lines.
     fn add_text(&self, text: &mut String);
+    /// Packets of its own, which are in no chain's report.
+    fn own(&self) -> Own {
+        Own::default()
+    }
+}
+
+/// Packets that a way of running made or took itself.
+#[derive(Default)]
+pub(super) struct Own {
+    /// Made: answers, questions, ICMP errors, fragments.
+    pub(super) made: u64,
+    /// Ended in weir as they should: what is for weir itself, all of a tap.
+    pub(super) kept: u64,
+    /// Still waiting.
+    pub(super) held: u64,
+    /// Dropped, by reason.
+    pub(super) drops: Vec<(String, u64)>,
 }
 
 /// What a run leaves behind to be summed up.
@@ -48,6 +67,17 @@ pub(super) struct Ended {
     pub(super) more: Vec<Box<dyn More>>,
     /// More to warn of.
     pub(super) warnings: Vec<String>,
+}
+
+impl Ended {
+    /// Warns where frames were not given back.
+    pub(super) fn leaked(&mut self, frames: usize) {
+        if frames > 0 {
+            self.warnings.push(format!(
+                "{frames} frames were not given back: this is a fault of weir"
+            ));
+        }
+    }
 }
 
 impl Summary {
@@ -94,6 +124,11 @@ impl Summary {
                 add(&mut malformed, reason.clone(), *count);
             }
         }
+        let own: Vec<Own> = more.iter().map(|more| more.own()).collect();
+        for (reason, count) in own.iter().flat_map(|own| &own.drops) {
+            add(&mut drops, reason.clone(), *count);
+        }
+        let owned = |f: fn(&Own) -> u64| own.iter().map(f).sum::<u64>();
         let of = |ports: &[(RunPort, PortCounters)], f: fn(&PortCounters) -> u64| {
             ports.iter().map(|(_, counters)| f(counters)).sum::<u64>()
         };
@@ -104,8 +139,9 @@ impl Summary {
             bytes_in: of(&inputs, |c| c.bytes + c.dropped_bytes),
             packets_out: of(&outputs, |c| c.packets),
             bytes_out: of(&outputs, |c| c.bytes),
-            emitted: sum(|r| r.emitted),
-            held: sum(|r| r.held),
+            emitted: sum(|r| r.emitted) + owned(|own| own.made),
+            held: sum(|r| r.held) + owned(|own| own.held),
+            kept: owned(|own| own.kept),
             flows: sum(|r| r.flows.seen),
             drops,
             malformed,
@@ -151,6 +187,7 @@ impl Summary {
             "emitted": self.emitted,
             "drops": counts(&self.drops),
             "held": self.held,
+            "kept": self.kept,
             "flows": self.flows,
             "malformed": counts(&self.malformed),
             "nfs": self.functions().map(|(name, f)| (name, function(f))).collect::<Map<_, _>>(),
@@ -244,6 +281,8 @@ fn port((port, counters): &(RunPort, PortCounters)) -> Value {
     });
     if let Some(mode) = &counters.mode {
         value["mode"] = json!(mode);
+    }
+    if counters.mode.is_some() || !counters.noticed.is_empty() {
         let noticed = counters.noticed.iter();
         value["noticed"] = noticed
             .map(|(what, n)| ((*what).to_owned(), json!(n)))

@@ -47,6 +47,9 @@ pub(super) fn render(summary: &Summary) -> String {
     if summary.held > 0 {
         let _ = writeln!(text, "\nheld {:>37}", thousands(summary.held));
     }
+    if summary.kept > 0 {
+        let _ = writeln!(text, "\nkept by weir {:>29}", thousands(summary.kept));
+    }
     flows(&mut text, summary);
     for more in &summary.more {
         more.add_text(&mut text);

@@ -6,41 +6,45 @@
 //! side has fewer (a capture of what two interfaces receive) the last one takes
 //! the rest.
 
+use weir_io::live::live_layout;
 use weir_io::port::PortSpec;
-use weir_packet::Side;
+use weir_packet::{MemoryLayout, Side};
 
 use crate::args::Run;
 use crate::exit::Failure;
 
 use super::ports::{Ports, RunPort};
 
-/// The ports of a run with interfaces; the numbers of packets' ports are those
-/// of `live` and then of `others`.
+/// The ports of a run with interfaces; their numbers are those of `live`, then
+/// of `replays`, then of `others`.
 pub(super) struct Sorted {
     /// Interfaces, each once.
     pub(super) live: Vec<RunPort>,
+    /// What is played.
+    pub(super) replays: Vec<RunPort>,
     /// Where else packets go.
     pub(super) others: Vec<RunPort>,
     /// By side: numbers of the ports that packets leave by, in order.
     leaving: [Vec<usize>; 2],
+    /// Whether the run goes on when all is played: packets come in by an
+    /// interface.
+    pub(super) stays: bool,
 }
 
 impl Sorted {
     pub(super) fn of(args: &Run, ports: &Ports) -> Result<Sorted, Failure> {
         let mut sorted = Sorted {
             live: Vec::new(),
+            replays: Vec::new(),
             others: Vec::new(),
             leaving: [Vec::new(), Vec::new()],
+            stays: ports.inputs.iter().any(|port| port.spec.live().is_some()),
         };
         for port in &ports.inputs {
             if port.spec.live().is_some() {
                 sorted.add(port)?;
             } else if port.spec != PortSpec::Null {
-                return Err(Failure::usage(format!(
-                    "port `{}`: captures and the generator can't come in beside interfaces: their \
-                     packets have other times",
-                    port.text
-                )));
+                sorted.replays.push(port.clone());
             }
         }
         // The output that is there because none was named is none.
@@ -53,7 +57,7 @@ impl Sorted {
                 Some(number) => number,
                 None => {
                     sorted.others.push(port.clone());
-                    sorted.live.len() + sorted.others.len() - 1
+                    sorted.last()
                 }
             };
             sorted.leave(port.side, number);
@@ -70,11 +74,23 @@ impl Sorted {
                     text: "null".to_owned(),
                     spec: PortSpec::Null,
                 });
-                let number = sorted.live.len() + sorted.others.len() - 1;
+                let number = sorted.last();
                 sorted.leave(side, number);
             }
         }
         Ok(sorted)
+    }
+
+    /// True for a bump and nothing else: interfaces on both sides.
+    pub(super) fn is_two_sided(&self) -> bool {
+        let has = |side: Side| self.live.iter().any(|port| port.side == side);
+        let plain = self.replays.is_empty() && self.others.is_empty();
+        plain && has(Side::Inside) && has(Side::Outside)
+    }
+
+    /// The number of the port that was added to `others` last.
+    fn last(&self) -> usize {
+        self.live.len() + self.replays.len() + self.others.len() - 1
     }
 
     fn leave(&mut self, side: Side, number: usize) {
@@ -131,26 +147,43 @@ impl Sorted {
                  to the first of the other, and so on; name as many on both sides"
             )));
         }
-        let mut wires = vec![[0; 2]; self.live.len()];
+        let mut wires = vec![[0; 2]; self.live.len() + self.replays.len()];
+        let ends = |wire: usize| {
+            [Side::Inside, Side::Outside].map(|towards| {
+                let there = &self.leaving[towards as usize];
+                let at = there.get(wire).or(there.last());
+                at.copied().unwrap_or_default()
+            })
+        };
         for side in [Side::Inside, Side::Outside] {
             for (wire, number) in live(side).enumerate() {
-                wires[number] = [Side::Inside, Side::Outside].map(|towards| {
-                    let there = &self.leaving[towards as usize];
-                    let at = there.get(wire).or(there.last());
-                    at.copied().unwrap_or_default()
-                });
+                wires[number] = ends(wire);
                 // A packet that is turned goes back where it came from.
                 wires[number][side as usize] = number;
             }
+            let played = self.replays.iter().enumerate();
+            for (wire, (number, _)) in played.filter(|(_, port)| port.side == side).enumerate() {
+                wires[self.live.len() + number] = ends(wire);
+            }
         }
         Ok(wires)
+    }
+
+    /// The packet memory that these ports need, without that of packets under
+    /// way among threads.
+    pub(super) fn memory(&self) -> Result<MemoryLayout, Failure> {
+        let mut layout = live_layout(self.live.iter().filter_map(|port| port.spec.live()))
+            .map_err(|error| Failure::outside(error.to_string()))?;
+        let all = self.live.iter().chain(&self.replays);
+        layout.small_frames += all.map(|port| port.spec.held()).sum::<u32>();
+        Ok(layout)
     }
 
     /// The ports as the summary shows them.
     pub(super) fn all(&self) -> Ports {
         let outputs = self.live.iter().chain(&self.others);
         Ports {
-            inputs: self.live.clone(),
+            inputs: self.live.iter().chain(&self.replays).cloned().collect(),
             outputs: outputs.cloned().collect(),
         }
     }
@@ -192,7 +225,8 @@ mod tests {
         };
         let sorted = Sorted::of(&cli.run, &all)?;
         let wires = sorted.wires()?;
-        let texts = sorted.live.iter().chain(&sorted.others);
+        let texts = sorted.live.iter().chain(&sorted.replays);
+        let texts = texts.chain(&sorted.others);
         Ok((texts.map(|port| port.text.clone()).collect(), wires))
     }
 
@@ -212,6 +246,13 @@ mod tests {
         let (ports, tied) = wires(&["--in=tap:a"]).unwrap();
         assert_eq!(ports, ["tap:a", "null"]);
         assert_eq!(tied, [[0, 1]]);
+    }
+
+    #[test]
+    fn what_is_played_leaves_by_the_interfaces_of_the_other_side() {
+        let (ports, tied) = wires(&["--in=a.pcap", "--in=b.pcap", "--out=tap:c"]).unwrap();
+        assert_eq!(ports, ["tap:c", "a.pcap", "b.pcap", "null"]);
+        assert_eq!(tied, [[3, 0], [3, 0], [3, 0]]);
     }
 
     #[test]

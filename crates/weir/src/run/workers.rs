@@ -6,7 +6,8 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 use weir_graph::ChainFile;
 use weir_nf::host::Stage;
-use weir_runtime::RuntimeConfig;
+use weir_packet::MemoryLayout;
+use weir_runtime::{Obstacle, RuntimeConfig};
 
 use crate::Outcome;
 use crate::args::Run;
@@ -18,7 +19,7 @@ use super::line::{Line, failure};
 use super::onlook::Watched;
 use super::ports::Ports;
 use super::print;
-use super::summary::{More, Summary};
+use super::summary::{Ended, More, Summary};
 use super::table::thousands;
 
 pub(super) fn run(
@@ -31,11 +32,7 @@ pub(super) fn run(
     watched: &mut Watched<'_>,
 ) -> Outcome {
     if let Some(obstacle) = Workers::obstacle(stages) {
-        let why = obstacle.to_string();
-        eprintln!(
-            "note: {why}: a switch steers, which knows what belongs together (as with --runtimes {workers})"
-        );
-        let more = Box::new(BySwitch { workers, why });
+        let more = by_switch(workers, obstacle);
         return super::cluster::run(
             args,
             workers,
@@ -47,28 +44,55 @@ pub(super) fn run(
             watched,
         );
     }
-    let settings = WorkersSettings {
-        workers,
-        cores: args.cores.clone(),
-        engine: config,
-    };
     let input = Input::open(ports)?;
+    let settings = settings(args, workers, config, ports.memory());
     let crew = Workers::start(stages, &settings).map_err(failure)?;
     let posts = crew.posts();
     let mut line = Line::open(crew, input, args, file, ports)?;
     line.be_asked(args, file, ports, "workers", posts)?;
     let (mut of_run, ended) = line.drive(args, watched)?;
-    let end = line.crew.end();
+    sum_up(line.crew, &mut of_run);
     if watched.is_on() {
         watched.look()?;
         ended?;
         return Ok(Exit::Done);
     }
-    of_run.reports = end.reports.clone();
-    of_run.more.push(Box::new(end));
     print(args, ports, Summary::of(of_run, ports, config.seed))?;
     ended?;
     Ok(Exit::Done)
+}
+
+/// The settings of workers.
+pub(super) fn settings(
+    args: &Run,
+    workers: u32,
+    engine: RuntimeConfig,
+    memory: MemoryLayout,
+) -> WorkersSettings {
+    WorkersSettings {
+        workers,
+        cores: args.cores.clone(),
+        engine,
+        memory,
+        wakeful: args.busy_poll,
+    }
+}
+
+/// Adds what workers did.
+pub(super) fn sum_up(crew: Workers, of_run: &mut Ended) {
+    let end = crew.end();
+    of_run.leaked(end.leaked);
+    of_run.reports = end.reports.clone();
+    of_run.more.push(Box::new(end));
+}
+
+/// Says why a switch steers, and what the summary says of it.
+pub(super) fn by_switch(workers: u32, obstacle: Obstacle) -> Box<dyn More> {
+    let why = obstacle.to_string();
+    eprintln!(
+        "note: {why}: a switch steers, which knows what belongs together (as with --runtimes {workers})"
+    );
+    Box::new(BySwitch { workers, why })
 }
 
 /// Workers whose packets a switch steers.

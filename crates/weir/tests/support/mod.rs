@@ -85,7 +85,8 @@ pub(crate) struct Ran {
 }
 
 impl Ran {
-    fn of(output: Output) -> Ran {
+    /// What a program left behind.
+    pub(crate) fn of(output: Output) -> Ran {
         let ran = Ran {
             code: output.status.code().unwrap_or(-1),
             out: String::from_utf8(output.stdout).unwrap(),
@@ -140,7 +141,10 @@ pub(crate) fn sum(value: &Value, pointer: &str) -> u64 {
 pub(crate) fn conserved(summary: &Value) {
     assert_eq!(
         number(summary, "/packets_in") + number(summary, "/emitted"),
-        number(summary, "/packets_out") + sum(summary, "/drops") + number(summary, "/held"),
+        number(summary, "/packets_out")
+            + sum(summary, "/drops")
+            + number(summary, "/held")
+            + number(summary, "/kept"),
         "{summary}"
     );
 }

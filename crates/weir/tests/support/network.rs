@@ -265,6 +265,11 @@ pub(crate) struct Weir {
 }
 
 impl Weir {
+    /// Number of its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Sends it a signal.
     pub(crate) fn signal(&self, signal: &str) {
         must("kill", &[signal, &self.child.id().to_string()]);
@@ -295,6 +300,22 @@ impl Weir {
             out: String::from_utf8_lossy(&output.stdout).into_owned(),
             err: said,
         }
+    }
+
+    /// The cores that each of its threads may run on, as the kernel lists them.
+    pub(crate) fn cores(&self) -> Vec<String> {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).expect("it runs");
+        let list = |task: std::io::Result<std::fs::DirEntry>| {
+            let path = task.expect("it runs").path().join("status");
+            let text = std::fs::read_to_string(path).expect("it runs");
+            let line = text
+                .lines()
+                .find(|line| line.starts_with("Cpus_allowed_list"));
+            line.and_then(|line| line.split_whitespace().last())
+                .expect("the kernel lists them")
+                .to_owned()
+        };
+        tasks.map(list).collect()
     }
 
     /// Waits until it is gone, whatever killed it.
@@ -342,6 +363,7 @@ impl Raw {
             number: 0,
             side: Side::Inside,
             clock: LiveClock::start(),
+            busy_poll: false,
         };
         let spec = LiveSpec::Packet {
             interface: interface.to_owned(),
@@ -368,7 +390,7 @@ impl Raw {
         count: usize,
         wanted: impl Fn(&Vec<u8>) -> bool,
     ) -> Vec<Vec<u8>> {
-        let end = Instant::now() + Duration::from_secs(5);
+        let end = Instant::now() + Duration::from_secs(20);
         let mut all = Vec::new();
         while all.len() < count && Instant::now() < end {
             let mut frames = Vec::new();

@@ -267,6 +267,7 @@ pub(crate) fn by_threads(
     let settings = PipelineSettings {
         pace: Pace::default(),
         engine: config(Role::Alone),
+        ..PipelineSettings::default()
     };
     let mut crew = Pipeline::start(vec![ChainPlan { plan, stages }], settings).unwrap();
     let mut sink = Sink::default();

@@ -1,8 +1,12 @@
 //! A web server and its client, whose contents can be checked to the octet.
 
+#![allow(dead_code)] // each test needs another part of it
+
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
+
+use crate::network::{Network, SERVER, at};
 
 /// Longer than any transfer here takes.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -118,4 +122,40 @@ pub(crate) fn fetch(
             got.len()
         ))
     }
+}
+
+/// Starts the server; it is reached at both its addresses.
+pub(crate) fn server(network: &Network) {
+    let (ready, is_ready) = std::sync::mpsc::channel();
+    network.spawn("server", move || {
+        let listener = TcpListener::bind("[::]:80").expect("the port is free");
+        ready.send(()).expect("the test waits");
+        serve(&listener);
+    });
+    is_ready.recv().expect("the server starts");
+}
+
+/// Downloads and uploads of mixed sizes, by IPv4 and IPv6, several at a time.
+pub(crate) fn transfers(network: &Network, each: u64) -> u64 {
+    let clients = [0u64, 1].map(|client| {
+        network.spawn("client", move || {
+            for turn in 0..each {
+                // 1 octet to 1 MiB, most of them small.
+                let seed = turn * 7 + client;
+                let length = 1usize << (seed * 5 % 21);
+                let length = length + (seed as usize * 997) % length;
+                for address in SERVER {
+                    fetch(at(address, 80), turn % 3 == 2, seed, length)?;
+                }
+            }
+            Ok::<u64, String>(each * SERVER.len() as u64)
+        })
+    });
+    let done = clients.map(|client| {
+        client
+            .join()
+            .expect("no panic")
+            .unwrap_or_else(|e| panic!("{e}"))
+    });
+    done.iter().sum()
 }

@@ -11,7 +11,7 @@ pub(crate) struct Departures {
 }
 
 impl Departures {
-    pub(super) fn new(ports: usize) -> Departures {
+    pub(crate) fn new(ports: usize) -> Departures {
         let queue = || Vec::with_capacity(super::BATCH);
         Departures {
             queues: std::iter::repeat_with(queue).take(ports).collect(),

@@ -1,6 +1,7 @@
 //! What the loop looks at now and then, beside packets.
 
 use std::os::fd::{AsFd as _, BorrowedFd};
+use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use weir_io::live::{EndSignals, LiveClock};
@@ -18,6 +19,8 @@ const LOOK: Duration = Duration::from_millis(100);
 /// What else asks something of a run under way belongs here.
 pub(crate) struct Looks {
     signals: EndSignals,
+    /// Who started this run: it ends with them.
+    starter: Option<UnixStream>,
     until: Option<Instant>,
     looked: Instant,
     /// That of packets.
@@ -27,16 +30,19 @@ pub(crate) struct Looks {
 }
 
 impl Looks {
-    /// Ends the run at a signal, or after so long.
+    /// Ends the run at a signal, after so long, or when its starter's stream
+    /// ends.
     pub(crate) fn new(
         signals: EndSignals,
         most: Option<Duration>,
+        starter: Option<UnixStream>,
         clock: LiveClock,
         inbox: Inbox,
     ) -> Looks {
         let now = Instant::now();
         Looks {
             signals,
+            starter,
             until: most.map(|most| now + most),
             looked: now,
             clock,
@@ -47,6 +53,7 @@ impl Looks {
     /// Descriptors that wake the loop, to the end of `into`.
     pub(super) fn descriptors<'a>(&'a self, into: &mut Vec<BorrowedFd<'a>>) {
         into.push(self.signals.as_fd());
+        into.extend(self.starter.as_ref().map(|starter| starter.as_fd()));
         into.extend(self.inbox.as_ref().and_then(Inbox::descriptor));
     }
 
@@ -74,6 +81,9 @@ impl Looks {
         }
         if now - self.looked >= LOOK {
             self.looked = now;
+            if self.starter.as_ref().is_some_and(is_over) {
+                return Ok(true);
+            }
             ports.check()?;
             if let Some(events) = events {
                 events.finish()?;
@@ -87,4 +97,14 @@ impl Looks {
         self.signals.came();
         self.signals.release();
     }
+}
+
+/// True where a stream has ended, on which nothing is said any more.
+fn is_over(stream: &UnixStream) -> bool {
+    let wait = rustix::event::Timespec::default();
+    let mut fds = [rustix::event::PollFd::new(
+        stream,
+        rustix::event::PollFlags::IN,
+    )];
+    matches!(rustix::event::poll(&mut fds, Some(&wait)), Ok(ready) if ready > 0)
 }

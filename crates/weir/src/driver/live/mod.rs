@@ -15,9 +15,10 @@ mod alone;
 mod layer;
 mod looks;
 mod ports;
+mod replay;
 mod router;
 
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use weir_io::live::Waiter;
@@ -35,6 +36,7 @@ pub(crate) use alone::Alone;
 pub(crate) use layer::{Bump, Departures, Layer, LayerReport, Tap};
 pub(crate) use looks::Looks;
 pub(crate) use ports::{LivePorts, Way};
+pub(crate) use replay::{Replay, Speed};
 pub(crate) use router::{Routed, RouterReport};
 
 /// Packets taken from a port at a time.
@@ -43,6 +45,8 @@ pub(crate) const BATCH: usize = 64;
 const ROUNDS: u32 = 256;
 /// How long packets that have come may still be taken at the end.
 const DRAIN: Duration = Duration::from_millis(100);
+/// The same where packets are late on purpose.
+const DRAIN_LINKS: Duration = Duration::from_secs(2);
 
 /// All that packets pass through.
 pub(crate) struct Live<C> {
@@ -51,7 +55,9 @@ pub(crate) struct Live<C> {
     pub(crate) layer: Box<dyn Layer>,
     pub(crate) dispatcher: Dispatcher,
     pub(crate) looks: Looks,
-    events: Option<EventFile>,
+    /// It never sleeps.
+    pub(crate) wakeful: bool,
+    pub(crate) events: Option<EventFile>,
     waiter: Waiter,
     // What a round needs, kept to save its allocation.
     input: Vec<Frame>,
@@ -76,6 +82,7 @@ impl<C: Crew> Live<C> {
             layer,
             dispatcher,
             looks,
+            wakeful: false,
             events,
             waiter: Waiter::default(),
             input: Vec::with_capacity(BATCH),
@@ -99,20 +106,42 @@ impl<C: Crew> Live<C> {
             } else if !self.is_asked() && self.waiter.spin() {
                 // The loop has looked about a moment ago, or soon will.
                 continue;
+            } else if self.wakeful {
+                self.waiter.busy();
+                if self.crew.bed().is_some() {
+                    // Those who work may share the core.
+                    std::thread::yield_now();
+                }
             } else if !self.is_asked() {
                 self.sleep()?;
             }
             rounds = 0;
             self.tick()?;
             self.answer();
-            if self.looks.look(&mut self.ports, self.events.as_mut())? {
+            if self.looks.look(&mut self.ports, self.events.as_mut())? || self.ports.are_over() {
                 break;
             }
         }
-        let end = Instant::now() + DRAIN;
-        while self.round()? && Instant::now() < end {}
+        self.drain()?;
         self.looks.end();
         Ok(())
+    }
+
+    /// Takes what has come already, and what is on its way in emulated links.
+    fn drain(&mut self) -> Result<(), Failure> {
+        self.ports.end_replays();
+        let began = Instant::now();
+        loop {
+            let found = self.round()?;
+            let late = self.ports.next_due().is_some();
+            let most = if late { DRAIN_LINKS } else { DRAIN };
+            if !found && !late || began.elapsed() > most {
+                return Ok(());
+            }
+            if !found {
+                std::thread::sleep(Duration::from_micros(100));
+            }
+        }
     }
 
     /// True while an answer is under way.
@@ -130,11 +159,37 @@ impl<C: Crew> Live<C> {
 
     /// Sleeps until there is something to do.
     fn sleep(&mut self) -> Result<(), Failure> {
+        if let Some((bell, _)) = self.crew.bed() {
+            // What came before this is seen in this round; what comes after it
+            // rings.
+            bell.lie_down();
+            let worked = self.round();
+            if worked.as_ref().is_ok_and(|worked| !worked) {
+                self.doze()?;
+            }
+            if let Some((bell, _)) = self.crew.bed() {
+                bell.rise();
+            }
+            return worked.map(drop);
+        }
+        self.doze()
+    }
+
+    /// Waits for a packet, a signal, or the bell.
+    fn doze(&mut self) -> Result<(), Failure> {
+        let mut most = self.looks.until_next();
         let mut fds: Vec<BorrowedFd<'_>> = Vec::with_capacity(8);
         self.looks.descriptors(&mut fds);
         self.ports.descriptors(&mut fds);
+        if let Some((bell, longest)) = self.crew.bed() {
+            fds.push(bell.as_fd());
+            most = most.min(longest);
+        }
+        if let Some(due) = self.ports.until_due() {
+            most = most.min(due);
+        }
         self.waiter
-            .sleep(&fds, self.looks.until_next())
+            .sleep(&fds, most)
             .map_err(|error| Failure::outside(format!("can't wait for packets: {error}")))
     }
 
@@ -155,13 +210,13 @@ impl<C: Crew> Live<C> {
                 self.layer
                     .arrived(number, pool, &mut self.input, &mut self.departures);
                 self.take();
-                self.step()?;
+                self.step(false)?;
                 self.own();
             }
             received?;
         }
         if !found {
-            found = self.step()?;
+            found = self.step(false)?;
             self.own();
         }
         Ok(found)
@@ -201,8 +256,9 @@ impl<C: Crew> Live<C> {
     }
 
     /// Has the crew do what there is to do, and sends what leaves.
-    fn step(&mut self) -> Result<bool, Failure> {
-        let stepped = self.crew.step(&mut self.output, &mut self.lines, false);
+    fn step(&mut self, may_rest: bool) -> Result<bool, Failure> {
+        let (out, lines) = (&mut self.output, &mut self.lines);
+        let stepped = self.crew.step(out, lines, may_rest);
         if let Some(events) = &mut self.events {
             events.write_lines(&self.lines)?;
         }
@@ -222,17 +278,13 @@ impl<C: Crew> Live<C> {
         let mut result = Ok(());
         while result.is_ok() && !self.crew.is_over() {
             self.crew.stop();
-            result = self.step().map(drop);
+            result = self.step(true).map(drop);
         }
         let pool = self.crew.pool();
         self.layer.close(pool);
         self.departures.clear(pool);
         pool.give_all(&mut self.output);
-        result = result.and(self.ports.close(pool));
-        if let Some(events) = &mut self.events {
-            result = result.and(events.finish());
-        }
-        result
+        result.and(self.ports.close(pool))
     }
 
     /// What came in by the ports, and what went out, in their order.

@@ -1,19 +1,23 @@
 //! The ports of a run with interfaces, by their numbers.
 
 use std::os::fd::BorrowedFd;
+use std::time::Duration;
 
-use weir_io::live::LivePort;
+use weir_io::live::{LiveClock, LivePort};
 use weir_io::port::{InputPort, OutputPort, PortCounters, PortError};
-use weir_packet::{Frame, FramePool};
+use weir_packet::{Frame, FramePool, Time};
 
 use crate::exit::Failure;
 
 use super::layer::Departures;
+use super::replay::Replay;
 
 /// A port, open.
 pub(crate) enum Way {
     /// An interface: in and out.
     Both(Box<dyn LivePort>),
+    /// In only: a capture or the generator, played.
+    In(Replay),
     /// Out only: a file, or nowhere.
     Out(Box<dyn OutputPort>),
 }
@@ -21,6 +25,9 @@ pub(crate) enum Way {
 /// The open ports. A packet's metadata has the number of that by which it came.
 pub(crate) struct LivePorts {
     ports: Vec<Way>,
+    clock: LiveClock,
+    /// Whether the run goes on when all that is played has come.
+    stay: bool,
 }
 
 fn outside(error: PortError) -> Failure {
@@ -33,8 +40,10 @@ fn came_in(port: &dyn LivePort) -> PortCounters {
 }
 
 impl LivePorts {
-    pub(crate) fn new(ports: Vec<Way>) -> LivePorts {
-        LivePorts { ports }
+    /// These ports, whose times are of `clock`. Without `stay` the run ends
+    /// with what is played.
+    pub(crate) fn new(ports: Vec<Way>, clock: LiveClock, stay: bool) -> LivePorts {
+        LivePorts { ports, clock, stay }
     }
 
     /// How many there are.
@@ -46,12 +55,48 @@ impl LivePorts {
     pub(crate) fn live(&self) -> impl Iterator<Item = &dyn LivePort> {
         self.ports.iter().filter_map(|port| match port {
             Way::Both(live) => Some(&**live),
-            Way::Out(_) => None,
+            Way::In(_) | Way::Out(_) => None,
         })
     }
 
+    fn replays(&self) -> impl Iterator<Item = &Replay> {
+        self.ports.iter().filter_map(|port| match port {
+            Way::In(replay) => Some(replay),
+            Way::Both(_) | Way::Out(_) => None,
+        })
+    }
+
+    /// True where nothing comes any more: all was played, and that was it.
+    pub(super) fn are_over(&self) -> bool {
+        !self.stay && self.replays().all(Replay::is_over)
+    }
+
+    /// Plays nothing more.
+    pub(super) fn end_replays(&mut self) {
+        for port in &mut self.ports {
+            if let Way::In(replay) = port {
+                replay.end();
+            }
+        }
+    }
+
+    /// When the next packet comes that no descriptor tells of.
+    pub(super) fn next_due(&self) -> Option<Time> {
+        let live = self.live().filter_map(LivePort::next_due);
+        live.chain(self.replays().filter_map(Replay::next_due))
+            .min()
+    }
+
+    /// How long it is to then.
+    pub(super) fn until_due(&self) -> Option<Duration> {
+        let due = self.next_due()?;
+        Some(Duration::from_nanos(
+            due.0.saturating_sub(self.clock.now().0),
+        ))
+    }
+
     /// Takes up to `max` packets in by a port.
-    pub(super) fn receive(
+    pub(crate) fn receive(
         &mut self,
         number: usize,
         pool: &mut FramePool,
@@ -60,12 +105,13 @@ impl LivePorts {
     ) -> Result<(), Failure> {
         match self.ports.get_mut(number) {
             Some(Way::Both(live)) => live.receive(pool, into, max).map(drop).map_err(outside),
+            Some(Way::In(replay)) => replay.receive(pool, into, max).map_err(outside),
             Some(Way::Out(_)) | None => Ok(()),
         }
     }
 
     /// Puts out what is to depart.
-    pub(super) fn send(
+    pub(crate) fn send(
         &mut self,
         pool: &mut FramePool,
         departures: &mut Departures,
@@ -76,6 +122,11 @@ impl LivePorts {
                 let sent = match port {
                     Way::Both(live) => live.send(pool, queue),
                     Way::Out(out) => out.send(pool, queue),
+                    // Nothing is tied to it.
+                    Way::In(_) => {
+                        pool.give_all(queue);
+                        Ok(())
+                    }
                 };
                 result = result.and(sent.map_err(outside));
             }
@@ -84,7 +135,7 @@ impl LivePorts {
     }
 
     /// Descriptors to wait for packets on, to the end of `into`.
-    pub(super) fn descriptors<'a>(&'a self, into: &mut Vec<BorrowedFd<'a>>) {
+    pub(crate) fn descriptors<'a>(&'a self, into: &mut Vec<BorrowedFd<'a>>) {
         self.live().for_each(|port| port.descriptors(into));
     }
 
@@ -92,16 +143,17 @@ impl LivePorts {
     pub(super) fn check(&mut self) -> Result<(), Failure> {
         self.ports.iter_mut().try_for_each(|port| match port {
             Way::Both(live) => live.check().map_err(outside),
-            Way::Out(_) => Ok(()),
+            Way::In(_) | Way::Out(_) => Ok(()),
         })
     }
 
     /// Closes them all: the first failure.
-    pub(super) fn close(&mut self, pool: &mut FramePool) -> Result<(), Failure> {
+    pub(crate) fn close(&mut self, pool: &mut FramePool) -> Result<(), Failure> {
         let mut result = Ok(());
         for port in &mut self.ports {
             match port {
                 Way::Both(live) => live.close(pool),
+                Way::In(replay) => replay.close(pool),
                 Way::Out(out) => result = result.and(out.finish().map_err(outside)),
             }
         }
@@ -110,16 +162,18 @@ impl LivePorts {
 
     /// What came in, by the ports that packets come in by.
     pub(super) fn came_in(&self) -> Vec<PortCounters> {
-        self.live().map(came_in).collect()
+        let replays = self.replays().map(Replay::counters);
+        self.live().map(came_in).chain(replays).collect()
     }
 
     /// What went out, by the ports that packets go out by.
-    pub(super) fn went_out(&self) -> Vec<PortCounters> {
+    pub(crate) fn went_out(&self) -> Vec<PortCounters> {
         self.ports
             .iter()
-            .map(|port| match port {
-                Way::Both(live) => OutputPort::counters(&**live),
-                Way::Out(out) => out.counters(),
+            .filter_map(|port| match port {
+                Way::Both(live) => Some(OutputPort::counters(&**live)),
+                Way::Out(out) => Some(out.counters()),
+                Way::In(_) => None,
             })
             .collect()
     }

@@ -17,15 +17,16 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use weir_graph::compile::Plan;
-use weir_io::shared::Bell;
+use weir_io::shared::Bell as ProcessBell;
 use weir_io::stage::{Lender, PortCounts, Refused, StageInput, StageOutput};
-use weir_io::{Idle, IdlePolicy};
+use weir_io::{Bell, IdlePolicy};
 use weir_nf::host::{FlowOptions, Stage};
 use weir_packet::{Frame, FramePool, MemoryLayout, PacketMemory, Time};
 use weir_runtime::{Lie, Report, Rest, Role, Runtime, RuntimeConfig};
 
 use super::cluster::ClusterError;
 use super::crew::{Crew, EventBox, cause_of};
+use super::rest::{Bells, Sleeper, WAKEFUL};
 use super::spares::{self, LARGE_SHARE, SHARE, Spares, spare_rings};
 use process::{Host, Process, Want};
 use thread::{StageEnd, StagePlan, StageWork};
@@ -41,12 +42,16 @@ const OUT: usize = 256;
 const RESERVE: usize = 2_048;
 /// Frames that the first stage must find for what it tells the later ones.
 const FEW: usize = 256;
+/// How long the calling thread sleeps at most where stages are in processes of
+/// their own.
+const NAP: Duration = Duration::from_micros(50);
 /// Steps after which threads are looked after also while there is work.
 const LOOK: u32 = 256;
 /// Milliseconds that are waited for a thread to say why it ends.
 const PATIENCE: u32 = 100;
-/// Small frames for packets under way, without the threads' shares.
-const UNDER_WAY: u32 = 8_192;
+/// Small frames for packets under way beside those of a memory as it is without
+/// threads, and without the threads' shares.
+const UNDER_WAY: u32 = 4_096;
 
 /// How a stage's thread shares its core and looks ahead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,12 +84,17 @@ pub struct ChainPlan {
 }
 
 /// How plans are run.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct PipelineSettings {
     /// Of each thread.
     pub pace: Pace,
     /// What engines are given.
     pub engine: RuntimeConfig,
+    /// Frames that the ports need beside those of packets under way, and their
+    /// sizes.
+    pub memory: MemoryLayout,
+    /// No thread ever sleeps.
+    pub wakeful: bool,
 }
 
 /// Which stages run in processes of their own.
@@ -188,10 +198,15 @@ pub struct Pipeline {
     pool: FramePool,
     /// Where stages are in processes of their own.
     host: Option<Host>,
-    bell: Bell,
+    bell: ProcessBell,
     seats: Vec<Seat>,
     events: EventBox,
-    idle: Idle,
+    bells: Bells,
+    rest: Sleeper,
+    /// Something was put into rings since the threads were last woken.
+    gave: bool,
+    /// Threads started.
+    started: usize,
     /// Steps since threads were looked after.
     steps: u32,
     /// Frames of a chain's end.
@@ -236,9 +251,13 @@ impl Pipeline {
             copies = [copies[0] + small, copies[1] + large];
         }
         let layout = MemoryLayout {
-            small_frames: UNDER_WAY + threads * (SHARE + RESERVE as u32) + copies[0],
-            large_frames: MemoryLayout::default().large_frames + threads * LARGE_SHARE + copies[1],
-            ..MemoryLayout::default()
+            small_frames: settings.memory.small_frames
+                + UNDER_WAY
+                + threads * (SHARE + RESERVE as u32)
+                // The whole is an even number, as ports may need it.
+                + copies[0].next_multiple_of(2),
+            large_frames: settings.memory.large_frames + threads * LARGE_SHARE + copies[1],
+            ..settings.memory
         };
         let homes = processes.as_ref().map_or(&[][..], |p| &p.steps);
         let apart = homes.iter().flatten().filter(|apart| **apart).count();
@@ -258,17 +277,23 @@ impl Pipeline {
             let first = chain.plan.steps.first()?;
             first.stages().first()?.core
         });
-        let bell = Bell::new().map_err(|error| ClusterError(error.to_string()))?;
+        let bells = Bells::new(threads as usize)?;
+        let mut rest = Sleeper::new(&bells, 0, policy_of(settings));
+        if host.is_some() {
+            // What processes give comes without a bell of this thread's.
+            rest = rest.at_most(NAP);
+        }
+        let bell = ProcessBell::new().map_err(|error| ClusterError(error.to_string()))?;
         let mut all = Pipeline {
             pool,
             host,
             bell,
             seats: Vec::new(),
             events: EventBox::default(),
-            idle: Idle::new(IdlePolicy {
-                work: settings.pace.yield_after,
-                ..IdlePolicy::default()
-            }),
+            rest,
+            bells,
+            gave: false,
+            started: 0,
             steps: 0,
             ended: Vec::with_capacity(OUT),
         };
@@ -289,7 +314,7 @@ impl Pipeline {
                     process.attend(&mut all.pool, &all.events)?;
                 }
             }
-            all.idle.after(false);
+            all.rest.after(false);
         }
         Ok(all)
     }
@@ -399,12 +424,14 @@ impl Pipeline {
                     spares: theirs,
                 });
             }
+            self.started += 1;
             let thread_plan = StagePlan {
                 work,
                 input: lane.input,
                 output,
                 core: lane.core,
-                pace: settings.pace,
+                prefetch: settings.pace.prefetch,
+                rest: Sleeper::new(&self.bells, self.started, policy_of(settings)),
                 events: self.events.clone(),
                 memory: Arc::clone(self.pool.memory()),
                 ready: Arc::clone(&ready),
@@ -516,6 +543,18 @@ impl Pipeline {
         end.processes = done.into_iter().map(|(process, _)| process).collect();
         end.pages = self.host.as_ref().map(Host::pages);
         end
+    }
+}
+
+/// How threads rest.
+fn policy_of(settings: PipelineSettings) -> IdlePolicy {
+    let policy = match settings.wakeful {
+        true => WAKEFUL,
+        false => IdlePolicy::default(),
+    };
+    IdlePolicy {
+        work: settings.pace.yield_after,
+        ..policy
     }
 }
 
@@ -767,7 +806,7 @@ impl Crew for Pipeline {
             }
             for member in &mut behind.members {
                 if let (Some(spares), true) = (&mut member.spares, member.thread.is_some()) {
-                    spares::balance(&mut self.pool, spares);
+                    self.gave |= spares::balance(&mut self.pool, spares);
                 }
             }
             for process in &mut behind.processes {
@@ -780,16 +819,25 @@ impl Crew for Pipeline {
             self.steps = 0;
             self.look_after()?;
         }
+        if worked || self.gave {
+            self.rest.wake_others();
+            self.gave = false;
+        }
         if worked || may_rest {
-            self.idle.after(worked);
+            self.rest.pause(worked);
         }
         Ok(worked)
+    }
+
+    fn bed(&self) -> Option<(&Bell, Duration)> {
+        self.rest.bed()
     }
 
     fn stop(&mut self) {
         for seat in &mut self.seats {
             seat.finish(&mut self.pool, &self.events);
         }
+        self.gave = true;
     }
 
     fn is_over(&self) -> bool {

@@ -7,14 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use weir_io::stage::{Lender, PortCounts, Refused, StageInput, StageOutput};
-use weir_io::{Idle, IdlePolicy};
 use weir_nf::host::Stage;
 use weir_packet::{Frame, FramePool, PacketMemory, Time};
 use weir_runtime::{Lie, Report, Runtime, RuntimeConfig};
 
 use super::super::crew::EventBox;
+use super::super::rest::Sleeper;
 use super::super::spares::{self, TheirSpares};
-use super::Pace;
 
 /// Frames that are worked on at a time.
 const BURST: usize = 64;
@@ -29,7 +28,9 @@ pub(super) struct StagePlan {
     pub(super) input: Box<dyn StageInput>,
     pub(super) output: Box<dyn StageOutput>,
     pub(super) core: Option<usize>,
-    pub(super) pace: Pace,
+    /// Packets that are fetched ahead into the cache.
+    pub(super) prefetch: usize,
+    pub(super) rest: Sleeper,
     pub(super) events: EventBox,
     pub(super) memory: Arc<PacketMemory>,
     pub(super) ready: Arc<AtomicBool>,
@@ -125,7 +126,8 @@ pub(super) fn run(plan: StagePlan) -> Result<StageEnd, String> {
         mut input,
         mut output,
         core,
-        pace,
+        prefetch,
+        mut rest,
         events,
         memory,
         ready,
@@ -142,11 +144,8 @@ pub(super) fn run(plan: StagePlan) -> Result<StageEnd, String> {
         }),
     };
     ready.store(true, Ordering::Release);
-    let mut idle = Idle::new(IdlePolicy {
-        work: pace.yield_after,
-        ..IdlePolicy::default()
-    });
-    let mut queue = Queue::new(pace.prefetch);
+    rest.wake_others();
+    let mut queue = Queue::new(prefetch);
     let mut burst = Vec::with_capacity(BURST);
     let mut left: Vec<Frame> = Vec::with_capacity(2 * BURST);
     let mut busy = Duration::ZERO;
@@ -180,13 +179,14 @@ pub(super) fn run(plan: StagePlan) -> Result<StageEnd, String> {
             }
         }
         if let Some(engine) = &mut engine {
-            spares::settle(&mut engine.pool, &mut engine.spares);
+            worked |= spares::settle(&mut engine.pool, &mut engine.spares);
         }
         if over && !worked && left.is_empty() && queue.is_empty() {
             break;
         }
-        idle.after(worked);
+        rest.after(worked);
     }
+    rest.wake_others();
     let refused = output.refused();
     let mut end = StageEnd {
         refused,

@@ -14,7 +14,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use rtrb::Consumer;
-use weir_io::Idle;
+use weir_io::{Bell, IdlePolicy};
 use weir_nf::host::Stage;
 use weir_packet::{Frame, FramePool, MemoryLayout, PacketMemory, Time};
 use weir_runtime::{Obstacle, Report, RuntimeConfig, Steering};
@@ -23,6 +23,7 @@ use super::cluster::ClusterError;
 use super::crew::{Crew, EventBox, cause_of};
 use super::finish::merge;
 use super::inbox::{Inbox, Post};
+use super::rest::{Bells, Sleeper, WAKEFUL};
 
 use super::ring::{Lane, drain, lane};
 use super::spares::{self, LARGE_SHARE, SHARE, Spares, spare_rings};
@@ -35,11 +36,12 @@ const BURST: usize = 256;
 /// Frames beside those of packets: what the pool of the ports keeps back for
 /// each worker that may run short.
 const RESERVE: usize = 768;
-/// Small frames for packets under way, without the workers' shares.
-const UNDER_WAY: u32 = 8_192;
+/// Small frames for packets under way beside those of a memory as it is without
+/// workers, and without the workers' shares.
+const UNDER_WAY: u32 = 4_096;
 
-/// What workers are made of.
-#[derive(Clone, Debug)]
+/// What workers are made of; without more a single one.
+#[derive(Clone, Debug, Default)]
 pub struct WorkersSettings {
     /// Workers, at least one.
     pub workers: u32,
@@ -48,6 +50,11 @@ pub struct WorkersSettings {
     pub cores: Vec<usize>,
     /// What engines are given.
     pub engine: RuntimeConfig,
+    /// Frames that the ports need beside those of packets under way, and their
+    /// sizes.
+    pub memory: MemoryLayout,
+    /// No thread ever sleeps.
+    pub wakeful: bool,
 }
 
 /// What one worker did.
@@ -106,7 +113,9 @@ pub struct Workers {
     limits: Vec<SharedLimits>,
     ends: Vec<(usize, thread::WorkerEnd)>,
     packet_time: Time,
-    idle: Idle,
+    rest: Sleeper,
+    /// Packets were put into rings since the workers were last woken.
+    gave: bool,
     posts: Vec<Post>,
 }
 
@@ -142,9 +151,11 @@ impl Workers {
     pub fn start(stages: &[Stage], settings: &WorkersSettings) -> Result<Workers, ClusterError> {
         let workers = settings.workers.max(1);
         let layout = MemoryLayout {
-            small_frames: UNDER_WAY + workers * (SHARE + RESERVE as u32),
-            large_frames: MemoryLayout::default().large_frames + workers * LARGE_SHARE,
-            ..MemoryLayout::default()
+            small_frames: settings.memory.small_frames
+                + UNDER_WAY
+                + workers * (SHARE + RESERVE as u32),
+            large_frames: settings.memory.large_frames + workers * LARGE_SHARE,
+            ..settings.memory
         };
         let memory = PacketMemory::new(layout, settings.engine.advise);
         let pool = FramePool::new(memory)
@@ -152,6 +163,11 @@ impl Workers {
         if let Some(core) = settings.cores.first() {
             super::pin(*core).map_err(ClusterError)?;
         }
+        let policy = match settings.wakeful {
+            true => WAKEFUL,
+            false => IdlePolicy::default(),
+        };
+        let bells = Bells::new(workers as usize)?;
         let parts: Vec<Stage> = stages.iter().map(|s| part_of(s, workers)).collect();
         let limits = parts.iter().map(|part| SharedLimits {
             chain: part.chain.clone(),
@@ -168,15 +184,17 @@ impl Workers {
             limits: limits.collect(),
             ends: Vec::new(),
             packet_time: Time::ZERO,
-            idle: Idle::default(),
+            rest: Sleeper::new(&bells, 0, policy),
+            gave: false,
             posts: Vec::new(),
         };
         for number in 0..workers {
-            all.spawn(number, &parts, settings)?;
+            let rest = Sleeper::new(&bells, number as usize + 1, policy);
+            all.spawn(number, &parts, settings, rest)?;
         }
         while !all.members.iter().all(|m| m.signals.ready()) {
             all.look_after_all()?;
-            all.idle.after(false);
+            all.rest.after(false);
         }
         Ok(all)
     }
@@ -186,6 +204,7 @@ impl Workers {
         number: u32,
         stages: &[Stage],
         settings: &WorkersSettings,
+        rest: Sleeper,
     ) -> Result<(), ClusterError> {
         let cores = &settings.cores;
         let core = match cores.len() {
@@ -205,6 +224,7 @@ impl Workers {
             stages: stages.to_vec(),
             config: settings.engine,
             core: core.copied(),
+            rest,
             ends: WorkerEnds {
                 input,
                 output,
@@ -321,6 +341,7 @@ impl Crew for Workers {
                 lane.extend(&mut member.batch);
             }
         }
+        self.gave = true;
     }
 
     fn step(
@@ -333,20 +354,29 @@ impl Crew for Workers {
         for member in &mut self.members {
             worked |= drain(&mut member.from, BURST, out) > 0;
             for lane in &mut member.to {
+                self.gave |= lane.waiting() > 0;
                 lane.flush(Time::ZERO);
             }
             if member.thread.is_some() {
-                spares::balance(&mut self.pool, &mut member.spares);
+                self.gave |= spares::balance(&mut self.pool, &mut member.spares);
             }
         }
         worked |= self.events.take(events);
         if !worked {
             self.look_after_all()?;
         }
+        if worked || self.gave {
+            self.rest.wake_others();
+            self.gave = false;
+        }
         if worked || may_rest {
-            self.idle.after(worked);
+            self.rest.pause(worked);
         }
         Ok(worked)
+    }
+
+    fn bed(&self) -> Option<(&Bell, Duration)> {
+        self.rest.bed()
     }
 
     fn stop(&mut self) {
@@ -356,6 +386,7 @@ impl Crew for Workers {
             // place in one has to be in it before.
             if member.to.iter().all(|lane| lane.waiting() == 0) {
                 member.signals.stop(time);
+                self.gave = true;
             }
         }
     }

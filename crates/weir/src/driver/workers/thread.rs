@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use rtrb::Consumer;
-use weir_io::Idle;
 use weir_nf::host::Stage;
 use weir_packet::{Frame, FramePool, Time};
 use weir_runtime::{Report, Runtime, RuntimeConfig};
 
 use super::super::crew::EventBox;
 use super::super::inbox::{Chains, Inbox, Shows, StageReport, ThreadCounts};
+use super::super::rest::Sleeper;
 use super::super::ring::{Lane, drain};
 use super::super::spares::{self, TheirSpares};
 
@@ -63,6 +63,7 @@ pub(super) struct WorkerPlan {
     pub(super) stages: Vec<Stage>,
     pub(super) config: RuntimeConfig,
     pub(super) core: Option<usize>,
+    pub(super) rest: Sleeper,
     pub(super) ends: WorkerEnds,
     pub(super) pool: FramePool,
 }
@@ -125,6 +126,7 @@ pub(super) fn run(plan: WorkerPlan) -> Result<WorkerEnd, String> {
         stages,
         config,
         core,
+        mut rest,
         mut ends,
         mut pool,
     } = plan;
@@ -138,14 +140,15 @@ pub(super) fn run(plan: WorkerPlan) -> Result<WorkerEnd, String> {
         runtimes.push(runtime);
     }
     ends.signals.ready.store(true, Ordering::Release);
-    let mut idle = Idle::default();
+    rest.wake_others();
     let mut input = Vec::with_capacity(BURST);
     let mut output = Vec::with_capacity(2 * BURST);
     let (mut packets, mut busy) = (0, Duration::ZERO);
-    let mut rounds = 0u32;
+    let (mut rounds, mut idle) = (0u32, true);
     loop {
         rounds = rounds.wrapping_add(1);
-        if rounds.is_multiple_of(LOOK) || ends.inbox.is_busy() {
+        // After a round without work it is asked before it sleeps again.
+        if idle || rounds.is_multiple_of(LOOK) || ends.inbox.is_busy() {
             ends.inbox.answer(&mut Shown {
                 number,
                 runtimes: &mut runtimes,
@@ -156,33 +159,37 @@ pub(super) fn run(plan: WorkerPlan) -> Result<WorkerEnd, String> {
         }
         // Looked at before the rings: what was sent before it is in them.
         let stopping = ends.signals.stop.load(Ordering::Acquire);
-        let mut worked = false;
+        let waited = ends.output.waiting();
         // What leaves goes before what comes, so that nothing piles up here.
-        if ends.output.flush(Time::ZERO) {
-            let start = Instant::now();
+        let room = ends.output.flush(Time::ZERO);
+        let mut worked = ends.output.waiting() < waited;
+        if room {
+            let (start, mut some) = (Instant::now(), false);
             for (runtime, ring) in runtimes.iter_mut().zip(&mut ends.input) {
                 let most = BURST.min(pool.available() / PER_PACKET);
                 let taken = drain(ring, most, &mut input);
                 if taken == 0 {
                     continue;
                 }
-                worked = true;
+                (worked, some) = (true, true);
                 packets += taken as u64;
                 runtime.process(&mut pool, &mut input, &mut output);
                 ends.events.put(runtime.events());
                 ends.output.extend(&mut output);
             }
-            if worked {
+            if some {
                 busy += start.elapsed();
             }
         }
-        spares::settle(&mut pool, &mut ends.spares);
+        worked |= spares::settle(&mut pool, &mut ends.spares);
         let empty = ends.input.iter().all(Consumer::is_empty);
         if stopping && !worked && empty && ends.output.waiting() == 0 {
             break;
         }
-        idle.after(worked);
+        idle = !worked;
+        rest.after(worked || ends.inbox.is_busy());
     }
+    rest.wake_others();
     let time = Time(ends.signals.packet_time.load(Ordering::Relaxed));
     for runtime in &mut runtimes {
         runtime.finish_with(&mut pool, time, |log| ends.events.put(log));

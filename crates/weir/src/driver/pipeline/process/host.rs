@@ -403,7 +403,7 @@ impl Process {
             let frames = shared::take_unread(&self.memory, self.seat, &status, unread);
             pool.give_all(&mut frames.map_err(outside)?);
             // It may have been killed between its last word and its end.
-            let words = self.from_it_again()?;
+            let words = self.ring_behind()?;
             let mut ring = spsc::Writer::attach(words).map_err(|e| ClusterError(e.to_string()))?;
             if ring.finish() {
                 self.bells[1].ring();
@@ -438,7 +438,7 @@ impl Process {
         Ok(true)
     }
 
-    fn from_it_again(&self) -> Result<Words, ClusterError> {
+    fn ring_behind(&self) -> Result<Words, ClusterError> {
         let words = self.files[1].words(self.hello.rings[1], spsc::words_for(PLACES));
         words.map_err(outside)
     }

@@ -1,0 +1,18 @@
+//! Bad links, emulated: `emu(loss=1%,delay=20ms,…):PORT`.
+//!
+//! What decides is [`Link`]: `(now, item) → when it arrives, if it does`, from a
+//! seed. Around it are ports that wrap a port: an interface in both
+//! directions, by the machine's clock ([`EmulatedPort`]), and an input with
+//! times of its own, by those ([`EmulatedInput`]).
+
+mod input;
+mod link;
+mod port;
+mod settings;
+#[cfg(test)]
+mod tests;
+
+pub use input::EmulatedInput;
+pub use link::{Link, LinkCounts};
+pub use port::EmulatedPort;
+pub use settings::LinkSettings;

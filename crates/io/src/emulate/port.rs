@@ -1,0 +1,196 @@
+//! An interface at the end of a bad link.
+
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+
+use weir_packet::{Frame, FramePool, Time};
+
+use super::{Link, LinkCounts, LinkSettings};
+use crate::live::{LiveClock, LiveOptions, LivePort};
+use crate::port::{InputPort, OutputPort, PortCounters, PortError, Received};
+
+/// A live port with a link in each direction, which go by the machine's clock.
+pub struct EmulatedPort {
+    inner: Box<dyn LivePort>,
+    clock: LiveClock,
+    mode: String,
+    inward: Link<Frame>,
+    outward: Link<Frame>,
+    /// Packets on their way between the links and the port.
+    queue: Vec<Frame>,
+    /// Packets and bytes that came in.
+    came: (u64, u64),
+    /// Packets that were to go out, and the bytes of those that went to the
+    /// port.
+    given: (u64, u64),
+    /// Packets that were on their way when the port was closed.
+    left: [u64; 2],
+}
+
+impl std::fmt::Debug for EmulatedPort {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("EmulatedPort").finish_non_exhaustive()
+    }
+}
+
+impl EmulatedPort {
+    /// Puts links of these settings in front of a port.
+    pub fn new(
+        inner: Box<dyn LivePort>,
+        settings: LinkSettings,
+        options: LiveOptions,
+    ) -> EmulatedPort {
+        let number = 2 * u64::from(options.number);
+        EmulatedPort {
+            mode: format!("{}; a link with {settings} is emulated", inner.mode()),
+            inner,
+            clock: options.clock,
+            inward: Link::new(settings, number),
+            outward: Link::new(settings, number + 1),
+            queue: Vec::new(),
+            came: (0, 0),
+            given: (0, 0),
+            left: [0; 2],
+        }
+    }
+
+    /// Puts out what has come to the end of its way.
+    fn flush(&mut self, now: Time, pool: &mut FramePool) -> Result<(), PortError> {
+        while let Some((_, frame)) = self.outward.arrived(now) {
+            self.given.1 += u64::from(pool.memory().meta(&frame).len);
+            self.queue.push(frame);
+        }
+        match self.queue.is_empty() {
+            true => Ok(()),
+            false => self.inner.send(pool, &mut self.queue),
+        }
+    }
+}
+
+/// Sends a frame through a link.
+fn send(link: &mut Link<Frame>, now: Time, pool: &mut FramePool, frame: Frame) {
+    let memory = Arc::clone(pool.memory());
+    let octets = memory.meta(&frame).len as usize;
+    let back = link.send(now, octets, frame, |frame| {
+        let (meta, bytes) = memory.read(frame);
+        pool.copy(bytes, *meta).ok()
+    });
+    if let Some(frame) = back {
+        pool.give(frame);
+    }
+}
+
+/// What a link did, as a port counts it.
+pub(super) fn add(counters: &mut PortCounters, link: LinkCounts, left: u64) {
+    let drops = [
+        ("emulated_loss", link.lost),
+        ("emulated_overflow", link.overflow),
+        ("emulated_unfinished", left),
+    ];
+    let noticed = [
+        ("emulated_duplicate", link.duplicated),
+        ("emulated_reorder", link.reordered),
+    ];
+    counters.drops.extend(PortCounters::dropped_for(&drops));
+    counters.noticed.extend(PortCounters::dropped_for(&noticed));
+}
+
+impl InputPort for EmulatedPort {
+    fn receive(
+        &mut self,
+        pool: &mut FramePool,
+        into: &mut Vec<Frame>,
+        max: usize,
+    ) -> Result<Received, PortError> {
+        let now = self.clock.now();
+        let flushed = self.flush(now, pool);
+        let mut came = std::mem::take(&mut self.queue);
+        let received = self.inner.receive(pool, &mut came, max);
+        for frame in came.drain(..) {
+            send(&mut self.inward, now, pool, frame);
+        }
+        self.queue = came;
+        let memory = Arc::clone(pool.memory());
+        while into.len() < max
+            && let Some((_, mut frame)) = self.inward.arrived(now)
+        {
+            let meta = memory.meta_mut(&mut frame);
+            meta.time = now;
+            self.came.0 += 1;
+            self.came.1 += u64::from(meta.len);
+            into.push(frame);
+        }
+        flushed.and(received)
+    }
+
+    fn counters(&self) -> PortCounters {
+        let mut counters = InputPort::counters(&*self.inner);
+        (counters.packets, counters.bytes) = self.came;
+        add(&mut counters, self.inward.counts(), self.left[0]);
+        counters.mode = Some(self.mode.clone());
+        counters
+    }
+}
+
+impl OutputPort for EmulatedPort {
+    fn send(&mut self, pool: &mut FramePool, frames: &mut Vec<Frame>) -> Result<(), PortError> {
+        let now = self.clock.now();
+        self.given.0 += frames.len() as u64;
+        for frame in frames.drain(..) {
+            send(&mut self.outward, now, pool, frame);
+        }
+        self.flush(now, pool)
+    }
+
+    fn finish(&mut self) -> Result<(), PortError> {
+        self.inner.finish()
+    }
+
+    fn counters(&self) -> PortCounters {
+        let mut counters = OutputPort::counters(&*self.inner);
+        add(&mut counters, self.outward.counts(), self.left[1]);
+        // Copies were sent besides: each packet that was to go out is counted
+        // once.
+        counters.packets = self.given.0.saturating_sub(counters.dropped());
+        counters.bytes = self.given.1;
+        counters.mode = Some(self.mode.clone());
+        counters
+    }
+}
+
+impl LivePort for EmulatedPort {
+    fn mode(&self) -> &str {
+        &self.mode
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        self.inner.warnings()
+    }
+
+    fn descriptors<'a>(&'a self, into: &mut Vec<BorrowedFd<'a>>) {
+        self.inner.descriptors(into);
+    }
+
+    fn next_due(&self) -> Option<Time> {
+        let dues = [self.inward.next_due(), self.outward.next_due()];
+        dues.into_iter().flatten().min()
+    }
+
+    fn check(&mut self) -> Result<(), PortError> {
+        self.inner.check()
+    }
+
+    fn close(&mut self, pool: &mut FramePool) {
+        for (link, left) in [&mut self.inward, &mut self.outward]
+            .into_iter()
+            .zip(&mut self.left)
+        {
+            while let Some((_, frame)) = link.arrived(Time(u64::MAX)) {
+                *left += 1;
+                pool.give(frame);
+            }
+        }
+        pool.give_all(&mut self.queue);
+        self.inner.close(pool);
+    }
+}

@@ -1,0 +1,138 @@
+use weir_packet::{FrameMeta, FramePool, MemoryLayout, Time};
+
+use super::*;
+use crate::port::{InputPort, MemoryInput, Received};
+
+#[test]
+fn settings_are_read_and_shown() {
+    let text = "loss=1%,delay=20ms,jitter=5ms,reorder=2%,late=3ms,duplicate=0.5%,rate=100Mbit,\
+                limit=50,seed=7";
+    let link: LinkSettings = text.parse().unwrap();
+    assert_eq!(
+        link,
+        LinkSettings {
+            loss: 10_000,
+            duplicate: 5_000,
+            reorder: 20_000,
+            late: 3_000_000,
+            delay: 20_000_000,
+            jitter: 5_000_000,
+            rate: 100_000_000,
+            limit: 50,
+            seed: 7
+        }
+    );
+    assert_eq!(link.to_string().parse(), Ok(link));
+    for bad in [
+        "",
+        "loss",
+        "loss=1",
+        "loss=101%",
+        "loss=-1%",
+        "delay=2",
+        "delay=11s",
+        "speed=1%",
+        "seed=x",
+        "rate=100",
+        "rate=0bit",
+        "limit=0",
+        "limit=65537",
+    ] {
+        assert!(bad.parse::<LinkSettings>().is_err(), "{bad}");
+    }
+}
+
+/// What arrives, and when, of `count` items a millisecond apart.
+fn through(settings: &str, count: u64) -> (Vec<(u64, u64)>, Vec<u64>, LinkCounts) {
+    let mut link = Link::new(settings.parse().unwrap(), 1);
+    let (mut arrived, mut back) = (Vec::new(), Vec::new());
+    for item in 0..count {
+        let now = Time(item * 1_000_000);
+        while let Some((due, item)) = link.arrived(now) {
+            arrived.push((due.0, item));
+        }
+        back.extend(link.send(now, 1_250, item, |item| Some(*item)));
+    }
+    while let Some((due, item)) = link.arrived(Time(u64::MAX)) {
+        arrived.push((due.0, item));
+    }
+    (arrived, back, link.counts())
+}
+
+#[test]
+fn every_item_arrives_is_lost_or_found_no_room() {
+    let all = "loss=10%,duplicate=10%,reorder=10%,late=5ms,delay=20ms,jitter=10ms,limit=22,seed=3";
+    let (arrived, back, counts) = through(all, 10_000);
+    assert_eq!(counts.lost + counts.overflow, back.len() as u64);
+    assert_eq!(
+        arrived.len() as u64,
+        10_000 - back.len() as u64 + counts.duplicated
+    );
+    for n in [counts.lost, counts.duplicated, counts.reordered] {
+        assert!((700..1_300).contains(&n), "{counts:?}");
+    }
+    assert!(counts.overflow > 100, "{counts:?}");
+    assert!(arrived.is_sorted_by_key(|(due, _)| *due));
+    assert!(arrived.windows(2).any(|pair| pair[0].1 > pair[1].1));
+    assert_eq!((arrived, back, counts), through(all, 10_000), "by the seed");
+}
+
+#[test]
+fn jitter_alone_keeps_the_order_and_delays_within_its_bounds() {
+    let (arrived, _, _) = through("delay=20ms,jitter=5ms,seed=9", 1_000);
+    assert!(arrived.is_sorted_by_key(|(_, item)| *item));
+    let took: Vec<u64> = arrived
+        .iter()
+        .map(|(due, item)| due - item * 1_000_000)
+        .collect();
+    assert!(
+        took.iter()
+            .all(|took| (15_000_000..=25_000_000).contains(took))
+    );
+    assert!(took.iter().max() > took.iter().min());
+}
+
+#[test]
+fn a_rate_spaces_packets_out_and_fills_the_link() {
+    // 1,250 octets a millisecond are 10 Mbit/s: at half of that one in two has no room.
+    let (arrived, back, counts) = through("rate=5Mbit,limit=10", 1_000);
+    assert!(
+        arrived
+            .windows(2)
+            .all(|pair| pair[1].0 - pair[0].0 >= 2_000_000)
+    );
+    assert_eq!(counts.overflow, back.len() as u64);
+    assert!((480..=500).contains(&back.len()), "{}", back.len());
+}
+
+#[test]
+fn an_input_comes_through_its_link_by_its_own_times() {
+    let mut pool = FramePool::with_layout(MemoryLayout::default());
+    let packets = (0..500u64).map(|n| {
+        (
+            FrameMeta::received(Time(n * 1_000_000), 0),
+            vec![n as u8; 60],
+        )
+    });
+    let inner = MemoryInput::new(packets);
+    let settings = "loss=10%,duplicate=10%,reorder=5%,late=3ms,delay=7ms,seed=5";
+    let mut input = EmulatedInput::new(Box::new(inner), settings.parse().unwrap(), 0);
+    let mut frames = Vec::new();
+    while input.receive(&mut pool, &mut frames, 64).unwrap() == Received::More {}
+    let times: Vec<u64> = frames
+        .iter()
+        .map(|f| pool.memory().meta(f).time.0)
+        .collect();
+    assert!(times.is_sorted() && times[0] >= 7_000_000);
+    let counters = input.counters();
+    let count = |all: &[(&str, u64)], name| all.iter().find(|(n, _)| *n == name).map_or(0, |c| c.1);
+    let (lost, doubled) = (
+        count(&counters.drops, "emulated_loss"),
+        count(&counters.noticed, "emulated_duplicate"),
+    );
+    assert!(lost > 20 && doubled > 20, "{counters:?}");
+    assert_eq!(counters.packets, frames.len() as u64);
+    assert_eq!(frames.len() as u64, 500 - lost + doubled);
+    pool.give_all(&mut frames);
+    assert_eq!(pool.outstanding(), 0);
+}

@@ -1,0 +1,177 @@
+//! A bump whose engine is killed: what passes then, and that it comes back.
+//!
+//! Needs root; says SKIPPED without. All traffic stays in namespaces that each test makes and
+//! removes.
+
+#[path = "support/network.rs"]
+mod network;
+mod support;
+#[path = "support/web.rs"]
+mod web;
+
+use std::time::{Duration, Instant};
+
+use network::{Cable, Network, SERVER, must};
+use support::{Folder, conserved, number};
+
+/// What only a chain that works denies: pings of more than 600 octets.
+fn chain(folder: &Folder, on_failure: &str) -> String {
+    let path = folder.path("bump.yaml");
+    let text = format!(
+        "chain: guarded\nnetwork: {{mode: bump, on-failure: {on_failure}}}\nnfs:\n  - firewall:\n      \
+         default: accept\n      rules:\n        - drop udp to any port 9\n  - monitor\n"
+    );
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+/// The process that has the chain, of a guardian's.
+fn engine(guardian: u32) -> String {
+    let path = format!("/proc/{guardian}/task/{guardian}/children");
+    let children = std::fs::read_to_string(path).expect("it runs");
+    let mut children = children.split_whitespace();
+    children.next().expect("it has an engine").to_owned()
+}
+
+/// Pings the server for so many seconds, ten times a second: how many answers
+/// are missing.
+fn missing(network: &Network, pings: u32) -> u32 {
+    let client = network.name("client");
+    let count = pings.to_string();
+    let args = [
+        "netns", "exec", &client, "ping", "-n", "-q", "-c", &count, "-i", "0.1", "-W", "1",
+        SERVER[0],
+    ];
+    // It fails where not a single one is answered.
+    let said = network::try_run("ip", &args).unwrap_or_default();
+    let received = said
+        .split(',')
+        .find_map(|part| part.trim().strip_suffix(" received"));
+    pings - received.and_then(|n| n.parse().ok()).unwrap_or(0)
+}
+
+fn until(what: &str, mut there: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(15);
+    while !there() {
+        assert!(Instant::now() < end, "{what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn open_passes_while_the_engine_is_dead_and_it_comes_back() {
+    if !network::possible() {
+        return;
+    }
+    for kind in ["af-packet", "xdp"] {
+        let network = Network::new(&Cable::default());
+        let folder = Folder::new();
+        let chain = chain(&folder, "open");
+        let args = [format!("{kind}:inside"), format!("{kind}:outside")];
+        let weir = network.weir(&chain, &["--in", &args[0], "--out", &args[1]]);
+        network.ping(2);
+        web::server(&network);
+        let transfers = {
+            // Connections that are open live on, whoever passes their packets.
+            let path = network.name("client");
+            assert!(!path.is_empty());
+            network.spawn("client", || {
+                web::fetch(network::at(SERVER[0], 80), false, 5, 20_000_000)
+            })
+        };
+        let pings = std::thread::scope(|scope| {
+            let pings = scope.spawn(|| missing(&network, 50));
+            for _ in 0..3 {
+                std::thread::sleep(Duration::from_millis(900));
+                let dead = engine(weir.id());
+                must("kill", &["-9", &dead]);
+                until("a new engine", || {
+                    let path = format!("/proc/{0}/task/{0}/children", weir.id());
+                    let children = std::fs::read_to_string(path).unwrap_or_default();
+                    children.split_whitespace().any(|child| child != dead)
+                });
+            }
+            pings.join().unwrap()
+        });
+        transfers.join().unwrap().unwrap();
+        // Each death costs what comes until the bypass is there, a ping or two.
+        assert!(pings <= 12, "{kind}: {pings} of 50 missing");
+        until("the chain works", || missing(&network, 1) == 0);
+        // Until the last engine has the ports again.
+        std::thread::sleep(Duration::from_secs(4));
+        network.ping(2);
+        let ran = weir.end("-TERM");
+        assert_eq!(ran.code, 0, "{}", ran.err);
+        let summary = ran.json();
+        conserved(&summary);
+        assert_eq!(number(&summary, "/failures/engines"), 3, "{summary}");
+        assert!(
+            number(&summary, "/failures/passed_packets") > 0,
+            "{summary}"
+        );
+        assert!(number(&summary, "/packets_in") > 0, "{summary}");
+        assert_eq!(
+            ran.err.matches("packets pass unprocessed").count(),
+            3,
+            "{}",
+            ran.err
+        );
+        assert_eq!(
+            ran.err.matches("the engine is back").count(),
+            3,
+            "{}",
+            ran.err
+        );
+    }
+}
+
+#[test]
+fn closed_passes_nothing_until_weir_is_started_again() {
+    if !network::possible() {
+        return;
+    }
+    let network = Network::new(&Cable::default());
+    let folder = Folder::new();
+    let chain = chain(&folder, "closed");
+    let args = ["--in", "xdp:inside", "--out", "af-packet:outside"];
+    let weir = network.weir(&chain, &args);
+    network.ping(2);
+    must("kill", &["-9", &weir.id().to_string()]);
+    assert_eq!(weir.wait().code, -1);
+    assert_eq!(missing(&network, 5), 5, "nobody passes packets");
+    let weir = network.weir(&chain, &args);
+    network.ping(2);
+    assert_eq!(weir.end("-TERM").code, 0);
+}
+
+#[test]
+fn an_engine_ends_with_its_guardian_and_a_wrong_one_is_not_repeated() {
+    if !network::possible() {
+        return;
+    }
+    let network = Network::new(&Cable::default());
+    let folder = Folder::new();
+    let chain = chain(&folder, "open");
+    let args = ["--in", "af-packet:inside", "--out", "af-packet:outside"];
+    let weir = network.weir(&chain, &args);
+    let engine = engine(weir.id());
+    must("kill", &["-9", &weir.id().to_string()]);
+    until("the engine ends", || {
+        !std::path::Path::new(&format!("/proc/{engine}/exe")).exists()
+    });
+    drop(weir.wait());
+    // No interface is there: it says so, once.
+    let args = ["--in", "af-packet:inside", "--out", "af-packet:nowhere"];
+    let ran = network.weir(&chain, &args).wait();
+    assert_eq!(ran.code, 1);
+    assert_eq!(
+        ran.err.matches("no interface nowhere").count(),
+        1,
+        "{}",
+        ran.err
+    );
+    // One side is no bump.
+    let ran = network.weir(&chain, &["--in", "af-packet:inside"]).wait();
+    assert_eq!(ran.code, 3);
+    assert!(ran.err.contains("on both sides"), "{}", ran.err);
+}

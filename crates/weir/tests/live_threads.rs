@@ -1,0 +1,207 @@
+//! Interfaces with several threads: workers, runtimes behind a switch, plans of several stages; and
+//! several wires at once.
+//!
+//! Needs root; says SKIPPED without. All traffic stays in namespaces that each test makes and
+//! removes.
+
+#[path = "support/network.rs"]
+mod network;
+mod support;
+#[path = "support/web.rs"]
+mod web;
+
+use std::time::Duration;
+
+use network::{Cable, Network, must};
+use support::{Folder, conserved, example, number};
+
+/// States per flow, that workers can share out.
+const STATEFUL: &str = "\
+chain: stateful
+flows: {max: 10000}
+nfs:
+  - firewall:
+      default: drop
+      rules:
+        - accept out tcp to any port 80 name web
+        - accept icmp
+        - accept icmpv6
+  - http
+  - monitor
+";
+
+/// Ways of running with several threads, and how many of them.
+const WAYS: [(&[&str], usize); 3] = [
+    (&["--workers", "2"], 3),
+    (&["--runtimes", "2"], 3),
+    (&["--plan", "pipeline"], 3),
+];
+
+/// TCP, answered pings, events, conservation: by each way of running.
+fn traffic(inside: &str, outside: &str) {
+    for (way, threads) in WAYS {
+        let network = Network::new(&Cable::default());
+        let folder = Folder::new();
+        let (stateful, events) = (folder.path("stateful.yaml"), folder.path("events.json"));
+        std::fs::write(&stateful, STATEFUL).unwrap();
+        web::server(&network);
+        let ports = ["--in", inside, "--out", outside, "--events", &events];
+        let weir = network.weir(&stateful, &[&ports[..], way].concat());
+        assert!(weir.cores().len() >= threads, "{way:?}: {:?}", weir.cores());
+        network.ping(3);
+        let done = web::transfers(&network, 8);
+        let ran = weir.end("-TERM");
+        assert_eq!(ran.code, 0, "{way:?}: {}", ran.err);
+        let summary = ran.json();
+        conserved(&summary);
+        assert!(number(&summary, "/packets_out") > 300, "{way:?}: {summary}");
+        let events = std::fs::read_to_string(&events).unwrap();
+        let requests = events
+            .lines()
+            .filter(|line| line.contains("\"event_type\":\"http\""));
+        assert!(requests.count() as u64 >= done, "{way:?}: {events}");
+    }
+}
+
+#[test]
+fn packet_sockets_carry_tcp_through_threads() {
+    if network::possible() {
+        traffic("af-packet:inside", "af-packet:outside");
+    }
+}
+
+#[test]
+fn xdp_sockets_carry_tcp_through_threads() {
+    if network::possible() {
+        traffic("xdp:inside", "xdp:outside");
+    }
+}
+
+#[test]
+fn threads_sleep_when_idle_and_lose_nothing_when_they_wake() {
+    if !network::possible() {
+        return;
+    }
+    for (way, threads) in WAYS {
+        let network = Network::new(&Cable::default());
+        let ports = ["--in", "xdp:inside", "--out", "xdp:outside"];
+        let folder = Folder::new();
+        let chain = folder.path("stateful.yaml");
+        std::fs::write(&chain, STATEFUL).unwrap();
+        let weir = network.weir(&chain, &[&ports[..], way].concat());
+        assert!(weir.cores().len() >= threads, "{way:?}: {:?}", weir.cores());
+        std::thread::sleep(Duration::from_millis(700));
+        let before = weir.processor_time();
+        std::thread::sleep(Duration::from_secs(3));
+        let used = weir.processor_time() - before;
+        assert!(used <= 0.06, "{way:?}: {used} s of 3 s");
+        for _ in 0..5 {
+            // One packet, after nothing: it must come through.
+            network.ping(1);
+            std::thread::sleep(Duration::from_millis(150));
+        }
+        let ran = weir.end("-TERM");
+        assert_eq!(ran.code, 0, "{way:?}: {}", ran.err);
+        conserved(&ran.json());
+    }
+}
+
+#[test]
+fn a_script_moves_flows_while_they_pass() {
+    if !network::possible() {
+        return;
+    }
+    let network = Network::new(&Cable::default());
+    let folder = Folder::new();
+    let script = folder.path("moves.yaml");
+    std::fs::write(
+        &script,
+        "- {at: 300ms, move: {from: 1, to: 2}}\n- {at: 600ms, move: {from: 2, to: 1}}\n",
+    )
+    .unwrap();
+    web::server(&network);
+    let ports = ["--in", "af-packet:inside", "--out", "af-packet:outside"];
+    let with = ["--runtimes", "2", "--script", &script];
+    let weir = network.weir(&example("monitor.yaml"), &[&ports[..], &with].concat());
+    web::transfers(&network, 8);
+    std::thread::sleep(Duration::from_millis(700));
+    web::transfers(&network, 2);
+    let ran = weir.end("-TERM");
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let summary = ran.json();
+    conserved(&summary);
+    assert!(!ran.err.contains("was not carried out"), "{}", ran.err);
+}
+
+#[test]
+fn cores_hold_the_threads() {
+    if !network::possible() {
+        return;
+    }
+    let network = Network::new(&Cable::default());
+    for way in [&["--workers", "2"][..], &["--runtimes", "1"], &[]] {
+        let ports = ["--in", "af-packet:inside", "--out", "af-packet:outside"];
+        let with = ["--cores", "0", "--busy-poll"];
+        let weir = network.weir(&example("monitor.yaml"), &[&ports[..], &with, way].concat());
+        network.ping(2);
+        let cores = weir.cores();
+        assert!(cores.len() > way.len() / 2, "{way:?}: {cores:?}");
+        assert!(cores.iter().all(|core| core == "0"), "{way:?}: {cores:?}");
+        // It never sleeps.
+        let before = weir.processor_time();
+        std::thread::sleep(Duration::from_millis(800));
+        let used = weir.processor_time() - before;
+        assert!(used > 0.05, "{way:?}: {used} s of 0.8 s");
+        assert_eq!(weir.end("-TERM").code, 0);
+    }
+}
+
+#[test]
+fn wires_keep_their_packets_apart() {
+    if !network::possible() {
+        return;
+    }
+    let networks = [(); 2].map(|()| Network::new(&Cable::default()));
+    let [first, second] = &networks;
+    // The second pair of hosts is tied to the first one's weir.
+    let (from, to) = (second.name("weir"), first.name("weir"));
+    for (port, name) in [("inside", "inside2"), ("outside", "outside2")] {
+        let moved = ["-n", &from, "link", "set", port, "netns", &to, "name", name];
+        must("ip", &moved);
+        must("ip", &["-n", &to, "link", "set", name, "up"]);
+    }
+    let ports = [
+        "--in",
+        "inside=af-packet:inside",
+        "--in",
+        "inside=xdp:inside2",
+        "--out",
+        "outside=af-packet:outside",
+        "--out",
+        "outside=xdp:outside2",
+    ];
+    for way in [&[][..], &["--workers", "2"]] {
+        let weir = first.weir(&example("monitor.yaml"), &[&ports[..], way].concat());
+        // Both pairs of hosts have the same addresses: only wires that are apart
+        // let each of them reach its own.
+        for network in &networks {
+            network.ping_until_it_works();
+        }
+        let ran = weir.end("-TERM");
+        assert_eq!(ran.code, 0, "{}", ran.err);
+        let summary = ran.json();
+        conserved(&summary);
+        for [a, b] in [[0, 2], [1, 3]] {
+            let [came, went] = [
+                format!("/ports/in/{a}/packets"),
+                format!("/ports/out/{b}/packets"),
+            ];
+            assert!(number(&summary, &came) > 0, "{summary}");
+            assert_eq!(
+                number(&summary, &came),
+                number(&summary, &went),
+                "{summary}"
+            );
+        }
+    }
+}
