@@ -153,6 +153,10 @@ pub(crate) struct Run {
     /// packet, and names those that lie; for trying out: it is slow
     #[arg(long, conflicts_with_all = ["runtimes", "workers"])]
     pub(crate) audit: bool,
+    /// Writes down who has each frame of packet memory, and names who had last
+    /// what is not given back, or given back twice; for finding faults of weir
+    #[arg(long, conflicts_with_all = ["runtimes", "workers", "processes"])]
+    pub(crate) frame_check: bool,
     /// Bursts after which a stage of a pipeline gives way to others on its
     /// core; 0 for never while it has work
     #[arg(long, value_name = "K", default_value_t = Pace::default().yield_after)]

@@ -46,6 +46,12 @@ pub use pipeline::{
 };
 pub use workers::{SharedLimits, WorkerCounts, Workers, WorkersEnd, WorkersSettings};
 
+/// Who has a frame, for packet memory's ledger: a port by its number, or one of
+/// these.
+pub(crate) const CHAINS: weir_packet::Holder = 256;
+/// The ports that packets leave by.
+pub(crate) const LEAVING: weir_packet::Holder = 257;
+
 /// Numbers of the cores that the calling thread may run on; none where the
 /// kernel does not say.
 fn cores() -> Vec<usize> {

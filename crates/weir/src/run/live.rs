@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use weir_graph::{ChainFile, Network};
 use weir_io::live::{EndSignals, LiveClock, LiveOptions};
 use weir_nf::host::Stage;
-use weir_packet::{FramePool, MemoryLayout, PacketMemory};
+use weir_packet::{FramePool, MemoryLayout};
 use weir_runtime::{Lie, Runtime, RuntimeConfig};
 
 use super::audit::{self, Audit};
@@ -19,7 +19,7 @@ use super::player::Player;
 use super::ports::Ports;
 use super::summary::{Ended, More, Summary};
 use super::wires::Sorted;
-use super::{cluster, network, pipeline, print, workers};
+use super::{cluster, frames, network, pipeline, print, workers};
 use crate::args::{Format, Run};
 use crate::driver::inbox::Post;
 use crate::driver::live::{Alone, Live, LivePorts, Looks, Replay, Speed, Way};
@@ -94,7 +94,7 @@ pub(super) fn run(
     if let Some(core) = core.or(args.cores.first().copied()) {
         crate::driver::pin(core).map_err(Failure::outside)?;
     }
-    let memory = PacketMemory::new(memory, weir_io::advise_large_pages);
+    let memory = frames::memory(args, memory);
     let Some(pool) = FramePool::new(memory) else {
         return Err(Failure::outside("packet memory was taken twice"));
     };
@@ -105,6 +105,7 @@ pub(super) fn run(
         runtimes.push(runtime);
     }
     let crew = Alone::new(pool, runtimes);
+    let inputs = sorted.all().inputs;
     let ran = drive(args, file, sorted, signals, config.seed, crew, Vec::new())?;
     ran.end(args, config, |mut crew, of_run| {
         of_run.reports = crew.runtimes.iter().map(Runtime::report).collect();
@@ -112,6 +113,7 @@ pub(super) fn run(
             in_order_of(report, chain);
         }
         of_run.leaked(crew.pool().outstanding());
+        frames::report(of_run, crew.pool().memory(), &inputs);
         of_run.more.push(Box::new(PlanSummary::of(plans)));
         let lies = crew.runtimes.iter().flat_map(Runtime::lies);
         let lies: Vec<Lie> = lies.cloned().collect();

@@ -4,6 +4,7 @@ pub(crate) mod apart;
 mod audit;
 mod cluster;
 mod cluster_summary;
+mod frames;
 mod guard;
 mod input;
 mod line;
@@ -25,7 +26,7 @@ use std::time::Instant;
 
 use weir_io::port::Received;
 use weir_nf::host::{Kind, Stage};
-use weir_packet::{FramePool, PacketMemory};
+use weir_packet::FramePool;
 use weir_runtime::{Lie, RunAtStart, Runtime, RuntimeConfig};
 
 use crate::args::{Format, Run};
@@ -35,7 +36,7 @@ use crate::exit::{Exit, Failure};
 use crate::{Outcome, chains, control, driver, output, seed};
 
 use audit::Audit;
-use driver::{Dispatcher, EventFile};
+use driver::{CHAINS, Dispatcher, EventFile};
 use input::Input;
 use onlook::Watched;
 pub(crate) use onlook::{Onlooker, input_names, places};
@@ -96,6 +97,7 @@ fn run_with(
         .map(Option::<&Stage>::cloned)
         .collect::<Option<Vec<_>>>()
     else {
+        frames::check_one_stage(args)?;
         if ports.are_live() {
             return live::pipeline(args, &file, plans, &ports, config);
         }
@@ -123,7 +125,7 @@ fn run_with(
     if let Some(core) = plans.first().and_then(plan::first_core) {
         driver::pin(core).map_err(Failure::outside)?;
     }
-    let memory = PacketMemory::new(ports.memory(), weir_io::advise_large_pages);
+    let memory = frames::memory(args, ports.memory());
     let Some(pool) = FramePool::new(memory) else {
         return Err(Failure::outside("packet memory was taken twice"));
     };
@@ -175,7 +177,7 @@ fn run_with(
     if args.audit {
         more.push(Box::new(Audit(lies.clone())));
     }
-    let of_run = Ended {
+    let mut of_run = Ended {
         reports,
         inputs: counters.collect(),
         outputs: engine.outputs.counters(),
@@ -184,6 +186,8 @@ fn run_with(
         more,
         warnings: audit::warnings(&lies),
     };
+    of_run.leaked(engine.pool.outstanding());
+    frames::report(&mut of_run, engine.pool.memory(), &ports.inputs);
     print(args, &ports, Summary::of(of_run, &ports, seed))?;
     ended?;
     Ok(Exit::Done)
@@ -344,7 +348,10 @@ impl Engine {
         let mut output = Vec::with_capacity(16 * BATCH);
         let mut batches = 0u64;
         let ended = loop {
+            self.pool.set_holder(0);
             let received = self.input.receive(&mut self.pool, &mut input, BATCH);
+            self.pool.memory().hold(&input, CHAINS);
+            self.pool.set_holder(CHAINS);
             let failed = received
                 .as_ref()
                 .err()

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 
 use weir_io::live::Waiter;
 use weir_io::port::PortCounters;
-use weir_packet::{Frame, Time};
+use weir_packet::{Frame, Holder, Time};
 
 use crate::exit::Failure;
 
@@ -31,6 +31,7 @@ use super::crew::Crew;
 use super::dispatch::Dispatcher;
 use super::events::EventFile;
 use super::inbox::{Chains, Inbox, Shows, StageReport, ThreadCounts};
+use super::{CHAINS, LEAVING};
 
 pub(crate) use alone::Alone;
 pub(crate) use layer::{Bump, Departures, Layer, LayerReport, Tap};
@@ -204,11 +205,13 @@ impl<C: Crew> Live<C> {
                 break;
             }
             let pool = self.crew.pool();
+            pool.set_holder(number as Holder);
             let received = self.ports.receive(number, pool, &mut self.input, room);
             if !self.input.is_empty() {
                 found = true;
                 self.layer
                     .arrived(number, pool, &mut self.input, &mut self.departures);
+                pool.memory().hold(&self.input, CHAINS);
                 self.take();
                 self.step(false)?;
                 self.own();
@@ -258,12 +261,15 @@ impl<C: Crew> Live<C> {
     /// Has the crew do what there is to do, and sends what leaves.
     fn step(&mut self, may_rest: bool) -> Result<bool, Failure> {
         let (out, lines) = (&mut self.output, &mut self.lines);
+        self.crew.pool().set_holder(CHAINS);
         let stepped = self.crew.step(out, lines, may_rest);
         if let Some(events) = &mut self.events {
             events.write_lines(&self.lines)?;
         }
         self.lines.clear();
         let pool = self.crew.pool();
+        pool.memory().hold(&self.output, LEAVING);
+        pool.set_holder(LEAVING);
         if !self.output.is_empty() {
             self.layer
                 .leaving(pool, &mut self.output, &mut self.departures);
