@@ -9,11 +9,9 @@
 //! test makes and removes.
 
 #[path = "support/network.rs"]
-#[allow(dead_code, reason = "each test file uses a part of it")]
 mod network;
 mod support;
 #[path = "support/web.rs"]
-#[allow(dead_code, reason = "each test file uses a part of it")]
 mod web;
 
 use std::net::TcpListener;
