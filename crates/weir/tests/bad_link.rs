@@ -110,7 +110,7 @@ fn losses(kind: Kind) {
     let summary = assert_balanced(&weir.end("-TERM"), before, after, 20);
     // A packet that comes for a connection which is over here is denied.
     let denied = counted(&summary, "/drops/firewall.denied");
-    assert_eq!(sum(&summary, "/drops"), denied, "{summary:#}");
+    assert_eq!(sum(&summary, "/chains/edge/drops"), denied, "{summary:#}");
     let ended = |how: &str| counted(&summary, &format!("/chains/edge/flows/ended/{how}"));
     let connections = attackers.len() as u64 + 32;
     assert!(

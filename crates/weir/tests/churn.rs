@@ -240,7 +240,11 @@ fn connections(kind: Kind, count: u64) {
     // Where the server's answer comes when all is over, or hosts talk of groups.
     let late =
         counted(&summary, "/drops/firewall.denied") + counted(&summary, "/drops/nat44.no_mapping");
-    assert_eq!(sum(&summary, "/drops"), short + late, "{summary:#}");
+    assert_eq!(
+        sum(&summary, "/chains/churn/drops"),
+        short + late,
+        "{summary:#}"
+    );
     assert!(late < 100 + made / 100, "{summary:#}");
     println!(
         "{kind:?}: {made} connections in {took:?}, {created} mappings of {PORTS} ports, {short} \

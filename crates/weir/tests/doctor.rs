@@ -3,8 +3,6 @@
 //!
 //! Needs root; says SKIPPED without.
 
-// Hosts of others send packets, too.
-#[allow(dead_code)]
 #[path = "support/network.rs"]
 mod network;
 mod support;

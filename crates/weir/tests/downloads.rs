@@ -34,7 +34,7 @@ fn downloads(mut bed: Bed, chain: &str) {
     // What hosts tell others of multicast groups.
     let others = counted(&summary, "/drops/firewall.denied");
     assert!(others < 20, "{summary:#}");
-    assert_eq!(sum(&summary, "/drops"), others, "{summary:#}");
+    assert_eq!(sum(&summary, "/chains/edge/drops"), others, "{summary:#}");
 }
 
 #[test]

@@ -305,9 +305,10 @@ mod tests {
         for folder in ["port", "live"] {
             for entry in std::fs::read_dir(format!("{io}/{folder}")).unwrap() {
                 let text = std::fs::read_to_string(entry.unwrap().path()).unwrap();
-                // Lists of reasons and counts are given to this function.
-                for list in text.split("drops: PortCounters::dropped_for(&[").skip(1) {
-                    let list = list.split("])").next().unwrap();
+                // Lists of reasons and counts are given to this function, or have this name.
+                let given = text.split("drops: PortCounters::dropped_for(&[").skip(1);
+                for list in given.chain(text.split("let drops = [").skip(1)) {
+                    let list = list.split(']').next().unwrap();
                     for name in list.split("(\"").skip(1) {
                         let name = name.split('"').next().unwrap();
                         assert!(known.iter().any(|n| n == name), "{name}");

@@ -258,7 +258,7 @@ fn pair(machine: &Machine, need: &Need) -> Option<Finding> {
         .ports()
         .iter()
         .filter_map(|port| machine.link(port.interface()));
-    let links: Vec<&Link> = links.collect();
+    let links: Vec<&Link> = links.filter(|link| !link.loopback).collect();
     let least = links.iter().min_by_key(|link| link.mtu)?;
     let most = links.iter().max_by_key(|link| link.mtu)?;
     if least.mtu == most.mtu {

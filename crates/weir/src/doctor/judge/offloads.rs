@@ -101,9 +101,16 @@ fn merging(link: &Link, native: bool) -> Option<Finding> {
         "received packets are merged ({}): what is longer than the other side's MTU can't leave",
         on.join(", ")
     );
-    let off: Vec<String> = on.iter().map(|feature| format!("{feature} off")).collect();
-    let mend = format!("ethtool -K {name} {}", off.join(" "));
-    Some(Finding::warning(AREA, check, message).of(name).mend(mend))
+    let found = Finding::warning(AREA, check, message).of(name);
+    // Some are fixed.
+    let mut can = MERGING.to_vec();
+    can.retain(|(feature, name)| on.contains(name) && link.can_lose(&[*feature]));
+    let off: Vec<String> = can.iter().map(|(_, name)| format!("{name} off")).collect();
+    Some(if off.is_empty() {
+        found
+    } else {
+        found.mend(format!("ethtool -K {name} {}", off.join(" ")))
+    })
 }
 
 /// Tags (802.1Q) that are beside a packet and not in it don't reach an XDP

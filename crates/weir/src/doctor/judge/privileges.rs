@@ -33,7 +33,11 @@ pub(super) fn judge(machine: &Machine, need: &Need) -> Vec<Finding> {
 fn control(need: &Need) -> Option<Finding> {
     let check = "control-socket";
     Some(match need.control.as_ref()? {
-        Ok(folder) => Finding::ok(AREA, check, format!("will be in {}", folder.display())),
+        Ok(folder) => Finding::ok(
+            AREA,
+            check,
+            format!("the control socket will be in {}", folder.display()),
+        ),
         Err(why) => {
             let message = format!("`weir stats` and others won't reach a run: {why}");
             Finding::warning(AREA, check, message)
@@ -169,10 +173,11 @@ fn locked_memory(privileges: &Privileges, need: &Need) -> Option<Finding> {
         return Some(Finding::ok(AREA, check, message));
     }
     let message = format!(
-        "this process may pin {limit_mib} MiB of memory, and XDP sockets pin {pinned} MiB; this, or \
+        "this process may pin {limit_mib} MiB of memory, and XDP sockets pin {pinned} MiB: give this shell more, or weir \
          CAP_IPC_LOCK"
     );
-    let found = Finding::problem(AREA, check, message).mend("ulimit -l unlimited");
+    let found =
+        Finding::problem(AREA, check, message).mend("sudo prlimit --pid $$ --memlock=unlimited");
     Some(found.stops())
 }
 

@@ -352,6 +352,17 @@ fn modes_of_xdp() {
         &["ethtool -K eth1 rx-gro-hw off"],
     );
 
+    // A virtual machine's host may not let it be switched.
+    let mut fixed = card("eth1");
+    fixed.driver = Some("virtio_net".to_owned());
+    fixed.offloads = vec![Offload {
+        changeable: false,
+        ..offload("rx-gro-hw", true)
+    }];
+    let found = bad(&machine(vec![fixed]), &need(&["xdp:eth1"]));
+    is(&found[0], "xdp-mode", Warning, false, &[]);
+    is(&found[1], "receive-merging", Warning, false, &[]);
+
     let mut taken = card("eth1");
     taken.xdp_attached = true;
     let found = one(&machine(vec![taken]), &need(&["xdp:eth1"]));
@@ -488,7 +499,7 @@ fn privileges_that_are_missing_are_named_with_the_way_to_get_them() {
         "locked-memory",
         Problem,
         true,
-        &["ulimit -l unlimited"],
+        &["sudo prlimit --pid $$ --memlock=unlimited"],
     );
     let found = bad(&all, &need(&["tap:t0"]));
     let mend = ["sudo setcap cap_net_admin+ep /usr/bin/weir"];

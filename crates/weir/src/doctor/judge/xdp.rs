@@ -128,9 +128,16 @@ fn obstacle(link: &Link) -> Option<(String, Vec<String>)> {
             return Some((why, vec![place.command(&mend)]));
         }
     }
-    if link.driver.as_deref() == Some("virtio_net") && link.can_lose(&["rx-gro-hw"]) {
-        let why = "the card merges received packets".to_owned();
-        return Some((why, vec![format!("ethtool -K {name} rx-gro-hw off")]));
+    let merging = ["rx-gro-hw"];
+    if link.driver.as_deref() == Some("virtio_net") && link.has(&merging) {
+        return Some(if link.can_lose(&merging) {
+            let why = "the card merges received packets".to_owned();
+            (why, vec![format!("ethtool -K {name} rx-gro-hw off")])
+        } else {
+            let why = "the card merges received packets, and can't be kept from it here: the host of \
+                       this virtual machine decides";
+            (why.to_owned(), Vec::new())
+        });
     }
     if link.xdp.is_some_and(|features| !features.native) {
         let driver = link.driver.as_deref().or(link.kind.as_deref());
