@@ -51,6 +51,7 @@ impl InputPort for EmulatedInput {
         max: usize,
     ) -> Result<Received, PortError> {
         let memory = Arc::clone(pool.memory());
+        let full = into.len().saturating_add(max);
         loop {
             if self.ahead.is_empty() && !self.ended {
                 let received = self.inner.receive(pool, &mut self.fetched, AHEAD);
@@ -64,7 +65,7 @@ impl InputPort for EmulatedInput {
                 None if self.ended => Time(u64::MAX),
                 None => return Ok(Received::More),
             };
-            while into.len() < max {
+            while into.len() < full {
                 let Some((due, mut frame)) = self.link.arrived(until) else {
                     break;
                 };
@@ -74,7 +75,7 @@ impl InputPort for EmulatedInput {
                 self.came.1 += u64::from(meta.len);
                 into.push(frame);
             }
-            if into.len() >= max {
+            if into.len() >= full {
                 return Ok(Received::More);
             }
             let Some(frame) = self.ahead.pop_front() else {

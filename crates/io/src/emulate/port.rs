@@ -111,7 +111,8 @@ impl InputPort for EmulatedPort {
         }
         self.queue = came;
         let memory = Arc::clone(pool.memory());
-        while into.len() < max
+        let full = into.len().saturating_add(max);
+        while into.len() < full
             && let Some((_, mut frame)) = self.inward.arrived(now)
         {
             let meta = memory.meta_mut(&mut frame);

@@ -61,7 +61,7 @@ fn through(settings: &str, count: u64) -> (Vec<(u64, u64)>, Vec<u64>, LinkCounts
 
 #[test]
 fn every_item_arrives_is_lost_or_found_no_room() {
-    let all = "loss=10%,duplicate=10%,reorder=10%,late=5ms,delay=20ms,jitter=10ms,limit=22,seed=3";
+    let all = "loss=10%,duplicate=10%,reorder=10%,late=5ms,delay=20ms,jitter=10ms,limit=28,seed=3";
     let (arrived, back, counts) = through(all, 10_000);
     assert_eq!(counts.lost + counts.overflow, back.len() as u64);
     assert_eq!(
