@@ -508,20 +508,6 @@ fn runs_that_make_no_sense_are_refused() {
             "one interface",
         ),
         (
-            &[
-                "--in",
-                "af-packet:lo",
-                "--in",
-                "tap:weir-none",
-                "--out",
-                "null",
-                "--out",
-                "af-packet:weir-none2",
-            ],
-            2,
-            "name as many on both sides",
-        ),
-        (
             &["--in", "gen", "--for", "3"],
             2,
             "--for is for runs with interfaces",

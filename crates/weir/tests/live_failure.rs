@@ -165,7 +165,7 @@ fn an_engine_ends_with_its_guardian_and_a_wrong_one_is_not_repeated() {
     let ran = network.weir(&chain, &args).wait();
     assert_eq!(ran.code, 1);
     assert_eq!(
-        ran.err.matches("no interface nowhere").count(),
+        ran.err.matches("nowhere: no interface").count(),
         1,
         "{}",
         ran.err
