@@ -401,9 +401,17 @@ fn what_the_documents_show_works() {
     chains.push("nfs: [{guard: {trusted: 10.0.0.0/8}, links: {other: out}}]\n".to_owned());
     assert!(chains.len() >= 5);
     for chain in chains {
-        let named = match chain.starts_with("nfs:") {
-            true => format!("chain: part\n{chain}"),
-            false => chain,
+        // Parts of a file, made whole.
+        let named = if chain.starts_with("nfs:") {
+            format!("chain: part\n{chain}")
+        } else if chain.starts_with("network:") {
+            let ports = match chain.contains("lan:") {
+                true => "ports: [{name: lan, side: inside}, {name: wan, side: outside}]\n",
+                false => "",
+            };
+            format!("chain: part\nnfs: [nop]\n{ports}{chain}")
+        } else {
+            chain
         };
         let file = folder.write("chain.yaml", &named);
         let ran = run(["check", &file]);
