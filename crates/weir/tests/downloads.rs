@@ -1,5 +1,5 @@
-//! curl fetches from nginx through `examples/edge.yaml`, a bump: firewall, NAT,
-//! balancer, HTTP and IDS.
+//! curl fetches from nginx through `examples/edge.yaml`, a bump, and
+//! `examples/edge-router.yaml`, a router: firewall, NAT, balancer, HTTP and IDS.
 //! Nothing fails, everything comes right, and every count agrees.
 
 #[path = "support/bed.rs"]
@@ -48,5 +48,19 @@ fn a_thousand_downloads_through_a_bump_of_xdp_sockets() {
 fn a_thousand_downloads_through_a_bump_of_packet_sockets() {
     if bed::possible(&["curl", "nginx", "ss"]) {
         downloads(Bed::bump(Kind::Packet), "edge.yaml");
+    }
+}
+
+#[test]
+fn a_thousand_downloads_through_a_router_of_xdp_sockets() {
+    if bed::possible(&["curl", "nginx", "ss"]) {
+        downloads(Bed::router(Kind::Xdp), "edge-router.yaml");
+    }
+}
+
+#[test]
+fn a_thousand_downloads_through_a_router_of_packet_sockets() {
+    if bed::possible(&["curl", "nginx", "ss"]) {
+        downloads(Bed::router(Kind::Packet), "edge-router.yaml");
     }
 }

@@ -7,10 +7,11 @@
 //!   fd00:1::11 … ::14                        fd00:2::11
 //! ```
 //!
-//! The addresses are those of `examples/edge.yaml`:
+//! The addresses are those of `examples/edge.yaml` and `examples/edge-router.yaml`:
 //! 203.0.113.80 and fd00:9::80 are the balancer's, 203.0.113.1 is the NAT's. As a
 //! bump weir has no address, and the hosts are each other's routers on the link
-//! between them (10.99.0.0/24, fd99::/64). Nobody has a neighbour that was not asked for.
+//! between them (10.99.0.0/24, fd99::/64). As a router it has 10.0.0.1 and fd00:1::1,
+//! 198.51.100.1 and fd00:2::1. Nobody has a neighbour that was not asked for.
 
 // Each test file uses a part of this.
 #![allow(dead_code)]
@@ -125,6 +126,32 @@ impl Bed {
         }
         bed.routes("client", ["10.99.0.2", "fd99::2"]);
         bed.routes("server", ["10.99.0.1", "fd99::1"]);
+        bed
+    }
+
+    /// Hosts whose router weir is (`examples/edge-router.yaml`).
+    pub(crate) fn router(kind: Kind) -> Bed {
+        let bed = Bed::new(kind, Network::new(&Cable::default()));
+        for host in ["client", "server"] {
+            bed.on(host, "ip addr flush dev eth0 scope global");
+        }
+        for number in 0..CLIENTS {
+            for (six, length) in [(false, 24), (true, 64)] {
+                let address = client(number, six);
+                bed.on(
+                    "client",
+                    &format!("ip addr add {address}/{length} dev eth0"),
+                );
+            }
+        }
+        for (address, length) in SERVER.iter().zip([24, 64]) {
+            bed.on(
+                "server",
+                &format!("ip addr add {address}/{length} dev eth0"),
+            );
+        }
+        bed.routes("client", ["10.0.0.1", "fd00:1::1"]);
+        bed.routes("server", ["198.51.100.1", "fd00:2::1"]);
         bed
     }
 
