@@ -150,6 +150,12 @@ impl Records {
         record < self.fresh && self.blocks.head(record).bits & FlowHead::LIVE != 0
     }
 
+    /// True where the record is in use, by this key and number.
+    pub(crate) fn holds(&self, record: u32, key: &FlowKey, id: u64) -> bool {
+        let named = |head: &FlowHead| head.id == id && head.key == *key;
+        self.is_live(record) && named(self.blocks.head(record))
+    }
+
     /// All records in use, in the order of their numbers.
     pub(crate) fn live(&self) -> impl Iterator<Item = u32> + '_ {
         (0..self.fresh).filter(|&record| self.is_live(record))

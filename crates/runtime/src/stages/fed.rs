@@ -28,6 +28,9 @@ pub(crate) struct Fed {
     first: u8,
     /// Packets leave the plan from here.
     pub(crate) last: bool,
+    /// It took the place of a lost one: notices on their way to that one may
+    /// tell it again of what it has learned.
+    learned: bool,
     /// Beside each flow's block.
     members: Arena<Member>,
     /// Flows that are open, and units.
@@ -60,6 +63,7 @@ impl Fed {
         Fed {
             first,
             last,
+            learned: false,
             members: Arena::zeroed(flows, advise),
             flows: 0,
             units: 0,
@@ -293,6 +297,9 @@ impl Runtime {
     /// ([`Runtime::open_flows`]). Their states begin anew, which functions can
     /// see ([`weir_nf::FlowInfo`]). How many flows there were.
     pub fn learn(&mut self, pool: &mut FramePool, told: &[u8]) -> u64 {
+        if let Some(fed) = &mut self.fed {
+            fed.learned = true;
+        }
         for notice in notices::read(told) {
             let good = match notice {
                 Ok(Notice::FlowOpened(mut flow)) => {
@@ -325,7 +332,7 @@ impl Runtime {
                 };
                 let scope = table.scopes.iter_mut().find(|s| code_of(s.scope) == *scope);
                 let Some(scope) = scope else { return true };
-                if scope.records.is_live(*record) && scope.records.blocks.head(*record).id == *id {
+                if fed.learned && scope.records.holds(*record, key, *id) {
                     // Known already, as after `learn`.
                     return true;
                 }
@@ -350,7 +357,7 @@ impl Runtime {
             return true;
         };
         let records = &table.flows;
-        if records.is_live(flow.record) && records.blocks.head(flow.record).id == flow.id {
+        if fed.learned && records.holds(flow.record, &flow.key, flow.id) {
             // Known already, as after `learn`.
             return true;
         }
