@@ -60,6 +60,15 @@ pub trait Crew {
     fn is_over(&self) -> bool;
 }
 
+/// Moves the runtimes' lines of events to the end of `lines`.
+pub(crate) fn take_lines(runtimes: &mut [Runtime], lines: &mut Vec<u8>) {
+    for runtime in runtimes {
+        let log = runtime.events();
+        lines.extend_from_slice(log.lines());
+        log.clear();
+    }
+}
+
 /// Lines of events from several threads on their way to the one that writes
 /// them.
 ///

@@ -5,6 +5,8 @@ use weir_packet::{
     FragmentKey, Frame, FramePool, Headers, KeyOptions, KeyOutcome, ParseOptions, classify,
 };
 
+use super::crew::Crew;
+
 /// Datagrams whose chain is remembered for their later fragments.
 const DATAGRAMS: usize = 256;
 
@@ -54,6 +56,20 @@ impl Dispatcher {
             entries,
             refused: 0,
             refused_bytes: 0,
+        }
+    }
+
+    /// Hands packets to the chains that take them; those that none takes go back
+    /// to the pool, counted.
+    pub(crate) fn hand_out<C: Crew>(&mut self, crew: &mut C, input: &mut Vec<Frame>) {
+        if self.trivial {
+            return crew.take(0, input);
+        }
+        self.sort(crew.pool(), input);
+        for (chain, batch) in self.batches.iter_mut().enumerate() {
+            if !batch.is_empty() {
+                crew.take(chain, batch);
+            }
         }
     }
 

@@ -4,8 +4,6 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-use weir_nf::EventLog;
-
 use crate::exit::Failure;
 
 pub(crate) struct EventFile {
@@ -44,13 +42,6 @@ impl EventFile {
             path: name,
             writer: BufWriter::with_capacity(1 << 18, Box::new(file)),
         })
-    }
-
-    /// Writes the lines of a log and clears it.
-    pub(crate) fn write(&mut self, log: &mut EventLog) -> Result<(), Failure> {
-        let written = self.write_lines(log.lines());
-        log.clear();
-        written
     }
 
     /// Writes whole lines.

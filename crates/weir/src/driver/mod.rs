@@ -34,6 +34,7 @@ mod workers;
 
 pub use cluster::{Cluster, ClusterError, ClusterSettings, GateCounts};
 pub use crew::Crew;
+pub(crate) use crew::take_lines;
 pub(crate) use dispatch::Dispatcher;
 pub(crate) use events::EventFile;
 pub use finish::{ClusterEnd, RuntimeEnd, merge};
@@ -51,6 +52,8 @@ pub use workers::{SharedLimits, WorkerCounts, Workers, WorkersEnd, WorkersSettin
 pub(crate) const CHAINS: weir_packet::Holder = 256;
 /// The ports that packets leave by.
 pub(crate) const LEAVING: weir_packet::Holder = 257;
+/// The inputs, where several are merged.
+pub(crate) const COMING: weir_packet::Holder = 258;
 
 /// Numbers of the cores that the calling thread may run on; none where the
 /// kernel does not say.

@@ -3,15 +3,20 @@
 use serde_json::{Value, json};
 use weir_runtime::Lie;
 
-use super::summary::More;
+use super::summary::{Ended, More};
+use crate::args::Run;
+
+/// Adds what was found, and warns of it.
+pub(super) fn add(args: &Run, lies: Vec<Lie>, of_run: &mut Ended) {
+    let warnings = lies.iter().map(|lie| format!("audit: {lie}"));
+    of_run.warnings.extend(warnings);
+    if args.audit {
+        of_run.more.push(Box::new(Audit(lies)));
+    }
+}
 
 /// The findings of a run.
-pub(super) struct Audit(pub(super) Vec<Lie>);
-
-/// The same as warnings.
-pub(super) fn warnings(lies: &[Lie]) -> Vec<String> {
-    lies.iter().map(|lie| format!("audit: {lie}")).collect()
-}
+struct Audit(Vec<Lie>);
 
 impl More for Audit {
     fn add_json(&self, value: &mut Value) {

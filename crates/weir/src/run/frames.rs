@@ -8,7 +8,7 @@ use weir_packet::{Holder, MemoryLayout, PacketMemory};
 use super::ports::RunPort;
 use super::summary::Ended;
 use crate::args::Run;
-use crate::driver::{CHAINS, LEAVING};
+use crate::driver::{CHAINS, COMING, LEAVING};
 use crate::exit::Failure;
 
 /// Packet memory for a run in one thread, with a ledger where it is asked for.
@@ -36,6 +36,7 @@ pub(super) fn report(of_run: &mut Ended, memory: &PacketMemory, inputs: &[RunPor
     let name = |holder: Holder| match holder {
         CHAINS => "the chains".to_owned(),
         LEAVING => "the ports that packets leave by".to_owned(),
+        COMING => "the inputs".to_owned(),
         port => inputs.get(usize::from(port)).map_or_else(
             || format!("port {port}"),
             |port| format!("port `{}`", port.text),

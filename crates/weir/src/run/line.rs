@@ -6,18 +6,20 @@ use weir_graph::ChainFile;
 use weir_io::port::{InputPort, Received};
 use weir_packet::{Frame, Time};
 
+use crate::Outcome;
 use crate::args::Run;
 use crate::control::{self, Control};
 use crate::driver::inbox::{Chains, Inbox, Post, Shows, ThreadCounts};
-use crate::driver::{ClusterError, Crew};
-use crate::exit::Failure;
+use crate::driver::{
+    CHAINS, COMING, ClusterError, Crew, Dispatcher, EventFile, LEAVING, take_lines,
+};
+use crate::exit::{Exit, Failure};
 
 use super::input::Input;
 use super::onlook::Watched;
 use super::ports::{Outputs, Ports};
-use super::summary::Ended;
-use super::{BATCH, LOOK, progress, show};
-use crate::driver::{Dispatcher, EventFile};
+use super::summary::{Ended, Summary};
+use super::{BATCH, LOOK, print, progress, show};
 
 /// All that packets pass through on the calling thread.
 pub(super) struct Line<C> {
@@ -29,27 +31,36 @@ pub(super) struct Line<C> {
     /// Away while it is answered.
     inbox: Option<Inbox>,
     control: Option<Control>,
+    // What a round needs, kept to save its allocation.
+    out: Vec<Frame>,
+    lines: Vec<u8>,
 }
 
 impl<C: Crew> Shows for Line<C> {
     fn counts(&mut self) -> ThreadCounts {
-        let pool = self.crew.pool();
         ThreadCounts {
-            name: "ports".to_owned(),
-            frames: (pool.available() + pool.outstanding()) as u64,
-            frames_free: pool.available() as u64,
             inputs: self.input.ports().map(InputPort::counters).collect(),
             outputs: self.outputs.counters(),
             refused: self.dispatcher.refused,
-            ..ThreadCounts::default()
+            ..ThreadCounts::of(&mut self.crew)
         }
     }
 
     fn chains(&mut self) -> Option<Chains<'_>> {
-        None
+        let (runtimes, pool) = self.crew.runtimes()?;
+        Some(Chains {
+            runtimes,
+            pool,
+            output: &mut self.out,
+        })
     }
 
-    fn take_events(&mut self) {}
+    fn take_events(&mut self) {
+        // Written with the next step; a failure of that ends the run.
+        if let Some((runtimes, _)) = self.crew.runtimes() {
+            take_lines(runtimes, &mut self.lines);
+        }
+    }
 
     fn now(&self) -> Option<Time> {
         None
@@ -58,6 +69,25 @@ impl<C: Crew> Shows for Line<C> {
 
 pub(super) fn failure(error: ClusterError) -> Failure {
     Failure::outside(error.to_string())
+}
+
+/// Prints what a run did that has been summed up, unless somebody looks on, and
+/// ends as it did.
+pub(super) fn conclude(
+    args: &Run,
+    ports: &Ports,
+    of_run: Ended,
+    ended: Result<(), Failure>,
+    seed: u64,
+    watched: &mut Watched<'_>,
+) -> Outcome {
+    if watched.is_on() {
+        watched.look()?;
+    } else {
+        print(args, ports, Summary::of(of_run, ports, seed))?;
+    }
+    ended?;
+    Ok(Exit::Done)
 }
 
 impl<C: Crew> Line<C> {
@@ -79,6 +109,8 @@ impl<C: Crew> Line<C> {
             events,
             inbox: None,
             control: None,
+            out: Vec::with_capacity(16 * BATCH),
+            lines: Vec::new(),
         })
     }
 
@@ -134,8 +166,6 @@ impl<C: Crew> Line<C> {
         watched: &mut Watched<'_>,
     ) -> Result<Result<(), Failure>, Failure> {
         let mut input = Vec::with_capacity(2 * BATCH);
-        let mut out = Vec::with_capacity(16 * BATCH);
-        let mut lines = Vec::new();
         let mut batches = 0u64;
         let mut rounds = 0u64;
         let mut ended: Option<Result<(), Failure>> = None;
@@ -143,23 +173,24 @@ impl<C: Crew> Line<C> {
             let mut read = 0;
             self.input.look();
             rounds += 1;
-            if rounds.is_multiple_of(LOOK)
-                && let Some(mut inbox) = self.inbox.take()
-            {
-                inbox.answer(self);
-                self.inbox = Some(inbox);
+            if rounds.is_multiple_of(LOOK) || self.inbox.as_ref().is_some_and(Inbox::is_busy) {
+                self.answer();
             }
             if ended.is_none() {
                 let room = self.crew.room().min(BATCH);
                 if room > 0 {
-                    let received = self.input.receive(self.crew.pool(), &mut input, room);
+                    let pool = self.crew.pool();
+                    pool.set_holder(COMING);
+                    let received = self.input.receive(pool, &mut input, room);
+                    pool.memory().hold(&input, CHAINS);
+                    pool.set_holder(CHAINS);
                     match received {
                         Err(error) => ended = Some(Err(Failure::outside(error.to_string()))),
                         Ok(Received::End) => ended = Some(Ok(())),
                         Ok(Received::More) => {}
                     }
                     read = input.len();
-                    self.take(&mut input);
+                    self.dispatcher.hand_out(&mut self.crew, &mut input);
                     batches += 1;
                     if batches.is_multiple_of(1_024) {
                         show(progress, &self.input);
@@ -168,8 +199,8 @@ impl<C: Crew> Line<C> {
             } else {
                 self.crew.stop();
             }
-            let stepped = self.crew.step(&mut out, &mut lines, read == 0);
-            self.write(&mut out, &mut lines)?;
+            let stepped = self.crew.step(&mut self.out, &mut self.lines, read == 0);
+            self.write()?;
             stepped.map_err(failure)?;
             if !watched.look()? && ended.is_none() {
                 ended = Some(Ok(()));
@@ -184,25 +215,25 @@ impl<C: Crew> Line<C> {
         }
     }
 
-    /// Hands packets to the chains that take them.
-    fn take(&mut self, input: &mut Vec<Frame>) {
-        if self.dispatcher.is_trivial() {
-            return self.crew.take(0, input);
-        }
-        self.dispatcher.sort(self.crew.pool(), input);
-        for (chain, batch) in self.dispatcher.batches().enumerate() {
-            if !batch.is_empty() {
-                self.crew.take(chain, batch);
-            }
+    /// Answers what is asked, or a part of it.
+    fn answer(&mut self) {
+        if let Some(mut inbox) = self.inbox.take() {
+            inbox.answer(self);
+            self.inbox = Some(inbox);
         }
     }
 
-    fn write(&mut self, out: &mut Vec<Frame>, lines: &mut Vec<u8>) -> Result<(), Failure> {
+    fn write(&mut self) -> Result<(), Failure> {
         if let Some(events) = &mut self.events {
-            events.write_lines(lines)?;
+            events.write_lines(&self.lines)?;
         }
-        lines.clear();
-        self.outputs.send(self.crew.pool(), out)
+        self.lines.clear();
+        let pool = self.crew.pool();
+        pool.memory().hold(&self.out, LEAVING);
+        pool.set_holder(LEAVING);
+        let sent = self.outputs.send(pool, &mut self.out);
+        pool.set_holder(CHAINS);
+        sent
     }
 
     fn close(&mut self) -> Result<(), Failure> {

@@ -7,22 +7,20 @@ use weir_graph::{ChainFile, Network};
 use weir_io::live::{EndSignals, LiveClock, LiveOptions};
 use weir_nf::host::Stage;
 use weir_packet::{FramePool, MemoryLayout};
-use weir_runtime::{Lie, Runtime, RuntimeConfig};
+use weir_runtime::RuntimeConfig;
 
-use super::audit::{self, Audit};
 use super::guard::Guardian;
 use super::line::failure;
-use super::pipeline::in_order_of;
 use super::plan::{PlanSummary, first_core};
 use super::played::Played;
 use super::player::Player;
 use super::ports::Ports;
 use super::summary::{Ended, More, Summary};
 use super::wires::Sorted;
-use super::{cluster, frames, network, pipeline, print, workers};
+use super::{alone, cluster, network, pipeline, print, workers};
 use crate::args::{Format, Run};
 use crate::driver::inbox::Post;
-use crate::driver::live::{Alone, Live, LivePorts, Looks, Replay, Speed, Way};
+use crate::driver::live::{Live, LivePorts, Looks, Replay, Speed, Way};
 use crate::driver::{ChainPlan, Cluster, Crew, Dispatcher, EventFile, Pipeline, Workers};
 use crate::exit::{Exit, Failure};
 use crate::{Outcome, control, doctor};
@@ -94,33 +92,11 @@ pub(super) fn run(
     if let Some(core) = core.or(args.cores.first().copied()) {
         crate::driver::pin(core).map_err(Failure::outside)?;
     }
-    let memory = frames::memory(args, memory);
-    let Some(pool) = FramePool::new(memory) else {
-        return Err(Failure::outside("packet memory was taken twice"));
-    };
-    let mut runtimes = Vec::new();
-    for stage in stages {
-        let runtime = Runtime::new(stage, config)
-            .map_err(|error| Failure::chain(format!("error: {error}")))?;
-        runtimes.push(runtime);
-    }
-    let crew = Alone::new(pool, runtimes);
+    let crew = alone::crew(args, stages, config, memory)?;
     let inputs = sorted.all().inputs;
     let ran = drive(args, file, sorted, signals, config.seed, crew, Vec::new())?;
-    ran.end(args, config, |mut crew, of_run| {
-        of_run.reports = crew.runtimes.iter().map(Runtime::report).collect();
-        for (report, chain) in of_run.reports.iter_mut().zip(&file.chains) {
-            in_order_of(report, chain);
-        }
-        of_run.leaked(crew.pool().outstanding());
-        frames::report(of_run, crew.pool().memory(), &inputs);
-        of_run.more.push(Box::new(PlanSummary::of(plans)));
-        let lies = crew.runtimes.iter().flat_map(Runtime::lies);
-        let lies: Vec<Lie> = lies.cloned().collect();
-        of_run.warnings.extend(audit::warnings(&lies));
-        if args.audit {
-            of_run.more.push(Box::new(Audit(lies)));
-        }
+    ran.end(args, config, |crew, of_run| {
+        alone::sum_up(crew, args, file, plans, &inputs, of_run);
         Ok(Vec::new())
     })
 }

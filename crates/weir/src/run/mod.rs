@@ -1,5 +1,6 @@
 //! `weir run`: packets from ports through chains to ports.
 
+mod alone;
 pub(crate) mod apart;
 mod audit;
 mod cluster;
@@ -22,26 +23,21 @@ mod wires;
 mod workers;
 
 use std::path::Path;
-use std::time::Instant;
 
-use weir_io::port::Received;
 use weir_nf::host::{Kind, Stage};
-use weir_packet::FramePool;
-use weir_runtime::{Lie, RunAtStart, Runtime, RuntimeConfig};
+use weir_runtime::{RunAtStart, RuntimeConfig};
 
 use crate::args::{Format, Run};
 use crate::control::Control;
-use crate::driver::inbox::{Chains, Inbox, Shows, StageReport, ThreadCounts};
-use crate::exit::{Exit, Failure};
+use crate::exit::Failure;
 use crate::{Outcome, chains, control, driver, output, seed};
 
-use audit::Audit;
-use driver::{CHAINS, Dispatcher, EventFile};
 use input::Input;
+use line::Line;
 use onlook::Watched;
 pub(crate) use onlook::{Onlooker, input_names, places};
 pub(crate) use ports::{Also, Ports};
-use summary::{Ended, More, Summary};
+use summary::Summary;
 pub(crate) use table::thousands;
 
 /// Packets taken from the inputs at a time.
@@ -125,72 +121,15 @@ fn run_with(
     if let Some(core) = plans.first().and_then(plan::first_core) {
         driver::pin(core).map_err(Failure::outside)?;
     }
-    let memory = frames::memory(args, ports.memory());
-    let Some(pool) = FramePool::new(memory) else {
-        return Err(Failure::outside("packet memory was taken twice"));
-    };
-    let mut runtimes = Vec::new();
-    for stage in &stages {
-        let runtime = Runtime::new(stage, config)
-            .map_err(|error| Failure::chain(format!("error: {error}")))?;
-        runtimes.push(runtime);
-    }
+    let crew = alone::crew(args, &stages, config, ports.memory())?;
     // What is written is created last: an input that can't be read empties
     // nothing.
     let input = Input::open(&ports)?;
-    let events = args.events.as_deref().map(EventFile::create).transpose()?;
-    let mut engine = Engine {
-        pool,
-        input,
-        outputs: ports.open_outputs()?,
-        dispatcher: Dispatcher::new(&file),
-        runtimes,
-        events,
-        inbox: None,
-        told: Vec::new(),
-    };
-    let (post, inbox) = control::inbox(false)?;
-    engine.inbox = Some(inbox);
-    let control = control(args, &file, "files", &ports, vec![post])?;
-    let progress = progress(args);
-    let start = Instant::now();
-    let ended = engine.drive(&progress, &mut watched);
-    let elapsed = start.elapsed();
-    drop(control);
-    progress.finish_and_clear();
-    if watched.is_on() {
-        ended?;
-        return Ok(Exit::Done);
-    }
-    let counters = engine.input.ports().map(weir_io::port::InputPort::counters);
-    let mut reports: Vec<_> = engine.runtimes.iter().map(Runtime::report).collect();
-    for (report, chain) in reports.iter_mut().zip(&file.chains) {
-        pipeline::in_order_of(report, chain);
-    }
-    let lies: Vec<Lie> = engine
-        .runtimes
-        .iter()
-        .flat_map(Runtime::lies)
-        .cloned()
-        .collect();
-    let mut more: Vec<Box<dyn More>> = vec![Box::new(plan::PlanSummary::of(&plans))];
-    if args.audit {
-        more.push(Box::new(Audit(lies.clone())));
-    }
-    let mut of_run = Ended {
-        reports,
-        inputs: counters.collect(),
-        outputs: engine.outputs.counters(),
-        refused: engine.dispatcher.refused,
-        elapsed,
-        more,
-        warnings: audit::warnings(&lies),
-    };
-    of_run.leaked(engine.pool.outstanding());
-    frames::report(&mut of_run, engine.pool.memory(), &ports.inputs);
-    print(args, &ports, Summary::of(of_run, &ports, seed))?;
-    ended?;
-    Ok(Exit::Done)
+    let mut line = Line::open(crew, input, args, &file, &ports)?;
+    line.be_asked(args, &file, &ports, "files", Vec::new())?;
+    let (mut of_run, ended) = line.drive(args, &mut watched)?;
+    alone::sum_up(line.crew, args, &file, &plans, &ports.inputs, &mut of_run);
+    line::conclude(args, &ports, of_run, ended, seed, &mut watched)
 }
 
 /// What engines are given.
@@ -283,140 +222,6 @@ fn print(args: &Run, ports: &Ports, summary: Summary) -> Result<(), Failure> {
         Ok(())
     } else {
         output::line(&text)
-    }
-}
-
-/// All that packets pass through.
-struct Engine {
-    pool: FramePool,
-    input: Input,
-    outputs: ports::Outputs,
-    dispatcher: Dispatcher,
-    runtimes: Vec<Runtime>,
-    events: Option<EventFile>,
-    /// Away while it is answered.
-    inbox: Option<Inbox>,
-    /// For later stages, which there are none of.
-    told: Vec<weir_packet::Frame>,
-}
-
-impl Shows for Engine {
-    fn counts(&mut self) -> ThreadCounts {
-        let inputs = self.input.ports();
-        ThreadCounts {
-            name: "chains".to_owned(),
-            reports: StageReport::alone(&self.runtimes),
-            inputs: inputs.map(weir_io::port::InputPort::counters).collect(),
-            outputs: self.outputs.counters(),
-            refused: self.dispatcher.refused,
-            frames: (self.pool.available() + self.pool.outstanding()) as u64,
-            frames_free: self.pool.available() as u64,
-            ..ThreadCounts::default()
-        }
-    }
-
-    fn chains(&mut self) -> Option<Chains<'_>> {
-        Some(Chains {
-            runtimes: &mut self.runtimes,
-            pool: &mut self.pool,
-            output: &mut self.told,
-        })
-    }
-
-    fn take_events(&mut self) {
-        // What can't be written now fails with the next batch's.
-        if let Some(events) = &mut self.events {
-            for runtime in &mut self.runtimes {
-                let _ = events.write(runtime.events());
-            }
-        }
-    }
-
-    fn now(&self) -> Option<weir_packet::Time> {
-        None
-    }
-}
-
-impl Engine {
-    /// Moves packets until the inputs end.
-    fn drive(
-        &mut self,
-        progress: &indicatif::ProgressBar,
-        watched: &mut Watched<'_>,
-    ) -> Result<(), Failure> {
-        let mut input = Vec::with_capacity(2 * BATCH);
-        let mut output = Vec::with_capacity(16 * BATCH);
-        let mut batches = 0u64;
-        let ended = loop {
-            self.pool.set_holder(0);
-            let received = self.input.receive(&mut self.pool, &mut input, BATCH);
-            self.pool.memory().hold(&input, CHAINS);
-            self.pool.set_holder(CHAINS);
-            let failed = received
-                .as_ref()
-                .err()
-                .map(|error| Failure::outside(error.to_string()));
-            self.pass(&mut input, &mut output)?;
-            if !watched.look()? {
-                break None;
-            }
-            batches += 1;
-            if batches.is_multiple_of(LOOK) || self.inbox.as_ref().is_some_and(Inbox::is_busy) {
-                self.answer();
-            }
-            if batches.is_multiple_of(1_024) {
-                show(progress, &self.input);
-            }
-            match received {
-                Err(_) => break failed,
-                Ok(Received::End) => break None,
-                Ok(Received::More) => {}
-            }
-        };
-        for runtime in &mut self.runtimes {
-            runtime.finish(&mut self.pool);
-            if let Some(events) = &mut self.events {
-                events.write(runtime.events())?;
-            }
-        }
-        watched.look()?;
-        self.outputs.finish()?;
-        if let Some(events) = &mut self.events {
-            events.finish()?;
-        }
-        ended.map_or(Ok(()), Err)
-    }
-
-    /// Answers what is asked, or a part of it.
-    fn answer(&mut self) {
-        if let Some(mut inbox) = self.inbox.take() {
-            inbox.answer(self);
-            self.inbox = Some(inbox);
-        }
-    }
-
-    /// Takes a batch through its chains and out.
-    fn pass(
-        &mut self,
-        input: &mut Vec<weir_packet::Frame>,
-        output: &mut Vec<weir_packet::Frame>,
-    ) -> Result<(), Failure> {
-        if let [runtime] = self.runtimes.as_mut_slice()
-            && self.dispatcher.is_trivial()
-        {
-            runtime.process(&mut self.pool, input, output);
-        } else {
-            self.dispatcher.sort(&mut self.pool, input);
-            for (runtime, batch) in self.runtimes.iter_mut().zip(self.dispatcher.batches()) {
-                runtime.process(&mut self.pool, batch, output);
-            }
-        }
-        if let Some(events) = &mut self.events {
-            for runtime in &mut self.runtimes {
-                events.write(runtime.events())?;
-            }
-        }
-        self.outputs.send(&mut self.pool, output)
     }
 }
 

@@ -7,17 +7,15 @@ use weir_runtime::{Lie, Report, RuntimeConfig};
 use crate::Outcome;
 use crate::args::Run;
 use crate::driver::{ChainPlan, Pace, Pipeline, PipelineSettings};
-use crate::exit::Exit;
 
 use super::apart::{self, Apart};
-use super::audit::{self, Audit};
+use super::audit;
 use super::input::Input;
-use super::line::{Line, failure};
+use super::line::{self, Line, failure};
 use super::onlook::Watched;
 use super::plan::PlanSummary;
 use super::ports::Ports;
-use super::print;
-use super::summary::{Ended, Summary};
+use super::summary::Ended;
 
 pub(super) fn run(
     args: &Run,
@@ -35,14 +33,7 @@ pub(super) fn run(
     let mut line = Line::open(crew, input, args, file, ports)?;
     let (mut of_run, ended) = line.drive(args, watched)?;
     sum_up(line.crew, plan, args, file, &mut of_run);
-    if watched.is_on() {
-        watched.look()?;
-        ended?;
-        return Ok(Exit::Done);
-    }
-    print(args, ports, Summary::of(of_run, ports, config.seed))?;
-    ended?;
-    Ok(Exit::Done)
+    line::conclude(args, ports, of_run, ended, config.seed, watched)
 }
 
 /// The settings of plans.
@@ -78,7 +69,6 @@ pub(super) fn sum_up(
     }
     of_run.leaked(end.leaked);
     let lies: Vec<Lie> = end.chains.iter().flat_map(|c| &c.lies).cloned().collect();
-    of_run.warnings.extend(audit::warnings(&lies));
     of_run.more.push(Box::new(plan.with(&end)));
     if args.processes {
         let apart = Apart {
@@ -88,9 +78,7 @@ pub(super) fn sum_up(
         of_run.warnings.extend(apart.warnings());
         of_run.more.push(Box::new(apart));
     }
-    if args.audit {
-        of_run.more.push(Box::new(Audit(lies)));
-    }
+    audit::add(args, lies, of_run);
 }
 
 /// Puts functions in the order in which the chain has them.

@@ -12,14 +12,12 @@ use weir_runtime::{Obstacle, RuntimeConfig};
 use crate::Outcome;
 use crate::args::Run;
 use crate::driver::{Workers, WorkersEnd, WorkersSettings};
-use crate::exit::Exit;
 
 use super::input::Input;
-use super::line::{Line, failure};
+use super::line::{self, Line, failure};
 use super::onlook::Watched;
 use super::ports::Ports;
-use super::print;
-use super::summary::{Ended, More, Summary};
+use super::summary::{Ended, More};
 use super::table::thousands;
 
 pub(super) fn run(
@@ -52,14 +50,7 @@ pub(super) fn run(
     line.be_asked(args, file, ports, "workers", posts)?;
     let (mut of_run, ended) = line.drive(args, watched)?;
     sum_up(line.crew, &mut of_run);
-    if watched.is_on() {
-        watched.look()?;
-        ended?;
-        return Ok(Exit::Done);
-    }
-    print(args, ports, Summary::of(of_run, ports, config.seed))?;
-    ended?;
-    Ok(Exit::Done)
+    line::conclude(args, ports, of_run, ended, config.seed, watched)
 }
 
 /// The settings of workers.

@@ -21,6 +21,7 @@ use weir_packet::filter::Filter;
 use weir_packet::{Frame, FramePool, Time};
 use weir_runtime::{Report, Runtime};
 
+use super::crew::Crew;
 use crate::watch::Arm;
 
 pub(crate) use flows::{
@@ -89,6 +90,28 @@ pub(crate) struct ThreadCounts {
     /// Frames of its pool: all that it was made with, and those free now.
     pub(crate) frames: u64,
     pub(crate) frames_free: u64,
+}
+
+impl ThreadCounts {
+    /// Of the thread that has the ports: what its crew tells, and the frames.
+    pub(crate) fn of<C: Crew>(crew: &mut C) -> ThreadCounts {
+        let reports = match crew.runtimes() {
+            Some((runtimes, _)) => StageReport::alone(runtimes),
+            None => Vec::new(),
+        };
+        let name = match reports.as_slice() {
+            [] => "ports",
+            _ => "chains",
+        };
+        let pool = crew.pool();
+        ThreadCounts {
+            name: name.to_owned(),
+            frames: (pool.available() + pool.outstanding()) as u64,
+            frames_free: pool.available() as u64,
+            reports,
+            ..ThreadCounts::default()
+        }
+    }
 }
 
 /// The runtimes of a thread, and what ending a flow there needs.

@@ -4,7 +4,7 @@ use weir_packet::{Frame, FramePool};
 use weir_runtime::Runtime;
 
 use super::super::ClusterError;
-use super::super::crew::Crew;
+use super::super::crew::{Crew, take_lines};
 use super::BATCH;
 
 /// A crew of nobody else: packets are through when they are taken.
@@ -53,11 +53,7 @@ impl Crew for Alone {
     ) -> Result<bool, ClusterError> {
         let worked = !self.done.is_empty();
         out.append(&mut self.done);
-        for runtime in &mut self.runtimes {
-            let log = runtime.events();
-            events.extend_from_slice(log.lines());
-            log.clear();
-        }
+        take_lines(&mut self.runtimes, events);
         Ok(worked)
     }
 

@@ -27,10 +27,10 @@ use weir_packet::{Frame, Holder, Time};
 
 use crate::exit::Failure;
 
-use super::crew::Crew;
+use super::crew::{Crew, take_lines};
 use super::dispatch::Dispatcher;
 use super::events::EventFile;
-use super::inbox::{Chains, Inbox, Shows, StageReport, ThreadCounts};
+use super::inbox::{Chains, Inbox, Shows, ThreadCounts};
 use super::{CHAINS, LEAVING};
 
 pub(crate) use alone::Alone;
@@ -247,15 +247,7 @@ impl<C: Crew> Live<C> {
 
     /// Hands packets to the chains that take them.
     fn take(&mut self) {
-        if self.dispatcher.is_trivial() {
-            return self.crew.take(0, &mut self.input);
-        }
-        self.dispatcher.sort(self.crew.pool(), &mut self.input);
-        for (chain, batch) in self.dispatcher.batches().enumerate() {
-            if !batch.is_empty() {
-                self.crew.take(chain, batch);
-            }
-        }
+        self.dispatcher.hand_out(&mut self.crew, &mut self.input);
     }
 
     /// Has the crew do what there is to do, and sends what leaves.
@@ -301,25 +293,12 @@ impl<C: Crew> Live<C> {
 
 impl<C: Crew> Shows for Live<C> {
     fn counts(&mut self) -> ThreadCounts {
-        let reports = match self.crew.runtimes() {
-            Some((runtimes, _)) => StageReport::alone(runtimes),
-            None => Vec::new(),
-        };
-        let pool = self.crew.pool();
         ThreadCounts {
-            name: if reports.is_empty() {
-                "ports"
-            } else {
-                "chains"
-            }
-            .to_owned(),
-            reports,
-            frames: (pool.available() + pool.outstanding()) as u64,
-            frames_free: pool.available() as u64,
             inputs: self.ports.came_in(),
             outputs: self.ports.went_out(),
             refused: self.dispatcher.refused,
             idle: self.waiter.asleep(),
+            ..ThreadCounts::of(&mut self.crew)
         }
     }
 
@@ -335,11 +314,7 @@ impl<C: Crew> Shows for Live<C> {
     fn take_events(&mut self) {
         // Written with the next step; a failure of that ends the run.
         if let Some((runtimes, _)) = self.crew.runtimes() {
-            for runtime in runtimes {
-                let log = runtime.events();
-                self.lines.extend_from_slice(log.lines());
-                log.clear();
-            }
+            take_lines(runtimes, &mut self.lines);
         }
     }
 

@@ -1,0 +1,52 @@
+//! Chains of one stage each, run by the thread that has the ports.
+
+use weir_graph::ChainFile;
+use weir_nf::host::Stage;
+use weir_packet::{FramePool, MemoryLayout};
+use weir_runtime::{Lie, Runtime, RuntimeConfig};
+
+use crate::args::Run;
+use crate::driver::live::Alone;
+use crate::driver::{ChainPlan, Crew as _};
+use crate::exit::Failure;
+
+use super::plan::PlanSummary;
+use super::ports::RunPort;
+use super::summary::Ended;
+use super::{audit, frames, pipeline};
+
+/// A runtime per chain, and frames for their packets.
+pub(super) fn crew(
+    args: &Run,
+    stages: &[Stage],
+    config: RuntimeConfig,
+    memory: MemoryLayout,
+) -> Result<Alone, Failure> {
+    let Some(pool) = FramePool::new(frames::memory(args, memory)) else {
+        return Err(Failure::outside("packet memory was taken twice"));
+    };
+    let runtimes = stages.iter().map(|stage| Runtime::new(stage, config));
+    let runtimes = runtimes.collect::<Result<_, _>>();
+    let runtimes = runtimes.map_err(|error| Failure::chain(format!("error: {error}")))?;
+    Ok(Alone::new(pool, runtimes))
+}
+
+/// Adds what they did. `inputs` are the ports by their numbers.
+pub(super) fn sum_up(
+    mut crew: Alone,
+    args: &Run,
+    file: &ChainFile,
+    plans: &[ChainPlan],
+    inputs: &[RunPort],
+    of_run: &mut Ended,
+) {
+    of_run.reports = crew.runtimes.iter().map(Runtime::report).collect();
+    for (report, chain) in of_run.reports.iter_mut().zip(&file.chains) {
+        pipeline::in_order_of(report, chain);
+    }
+    of_run.leaked(crew.pool().outstanding());
+    frames::report(of_run, crew.pool().memory(), inputs);
+    of_run.more.push(Box::new(PlanSummary::of(plans)));
+    let lies = crew.runtimes.iter().flat_map(Runtime::lies);
+    audit::add(args, lies.cloned().collect::<Vec<Lie>>(), of_run);
+}
