@@ -1,6 +1,6 @@
 //! What is compared.
 
-use super::network::{Middle, POOL, Placement};
+use super::network::{Middle, POOL, Placement, SERVER};
 
 /// What an arm forwards with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,8 +9,10 @@ pub(super) enum With {
     Kernel,
     /// Ports of this kind and nothing between them.
     Bare(&'static str),
-    /// `weir run` on ports of this kind.
+    /// `weir run` on ports of this kind, a bump in the wire.
     Weir(&'static str),
+    /// The same as a router.
+    Router(&'static str),
 }
 
 /// What is measured of an arm.
@@ -44,6 +46,7 @@ impl Arm {
         match self.with {
             With::Kernel => Middle::Kernel,
             With::Bare(_) | With::Weir(_) => Middle::Bump,
+            With::Router(_) => Middle::Router,
         }
     }
 }
@@ -70,7 +73,7 @@ const RPS: Placement = Placement::Rps(FORWARDER);
 
 use Placement::{Polled, Sender, Thread};
 use What::{Idle, Load, Rtt, Tcp};
-use With::{Bare, Kernel, Weir};
+use With::{Bare, Kernel, Router, Weir};
 
 /// All of them. Where the kernel's part may run on the sender's processor the forwarder's says nothing
 /// of the cost, so arms of [`What::Load`] have it elsewhere; latency and TCP are taken as interfaces
@@ -82,8 +85,11 @@ pub(super) const ARMS: &[Arm] = &[
     arm("xdp-bump-polled", Bare(XDP), Polled, &[Load]),
     arm("weir-xdp-thread", Weir(XDP), Thread, &[Load]),
     arm("weir-xdp-polled", Weir(XDP), Polled, &[Load]),
+    arm("weir-router-xdp-thread", Router(XDP), Thread, &[Load]),
+    arm("weir-router-xdp-polled", Router(XDP), Polled, &[Load]),
     arm("packet-bump-rps", Bare(PACKET), RPS, &[Load]),
     arm("weir-packet-rps", Weir(PACKET), RPS, &[Load]),
+    arm("weir-router-packet-rps", Router(PACKET), RPS, &[Load]),
     arm("kernel", Kernel, Sender, &[Rtt, Tcp]),
     Arm {
         offloads: true,
@@ -95,17 +101,34 @@ pub(super) const ARMS: &[Arm] = &[
         spin: true,
         ..arm("weir-xdp-spin", Weir(XDP), Sender, &[Rtt])
     },
+    arm("weir-router-xdp", Router(XDP), Sender, &[Rtt, Tcp]),
     arm("packet-bump", Bare(PACKET), Sender, &[Rtt, Tcp]),
     arm("weir-packet", Weir(PACKET), Sender, &[Rtt, Tcp, Idle]),
+    arm("weir-router-packet", Router(PACKET), Sender, &[Rtt, Tcp]),
 ];
 
-/// What weir runs: a stateful firewall and a NAT, as nftables is told in [`super::network`].
-pub(super) fn chain() -> String {
+/// What weir runs: a stateful firewall and a NAT, as nftables is told in [`super::network`]. As a
+/// router it has the addresses and the route that the kernel has there, and finds its neighbours.
+pub(super) fn chain(router: bool) -> String {
+    let network = match router {
+        false => String::new(),
+        true => format!(
+            "network:
+  mode: router
+  ports:
+    inside: {{addresses: [10.0.0.1/16]}}
+    outside: {{addresses: [192.0.2.1/24]}}
+  routes:
+    - {{to: 198.18.0.0/16, via: {SERVER}}}
+"
+        ),
+    };
     format!(
         "chain: wire
 ports:
   - {{name: inside, side: inside}}
   - {{name: outside, side: outside}}
+{network}\
 flows: {{max: 100000}}
 nfs:
   - firewall:

@@ -83,7 +83,8 @@ impl Bench {
         }
         let folder = std::env::temp_dir().join(format!("weir-wire-{}", std::process::id()));
         let made = std::fs::create_dir_all(&folder)
-            .and_then(|()| std::fs::write(folder.join("wire.yaml"), chain()));
+            .and_then(|()| std::fs::write(folder.join("wire.yaml"), chain(false)))
+            .and_then(|()| std::fs::write(folder.join("router.yaml"), chain(true)));
         made.map_err(|error| format!("{}: {error}", folder.display()))?;
         Ok(Bench {
             signals: EndSignals::open().map_err(|error| error.to_string())?,
@@ -132,6 +133,15 @@ impl Bench {
                     .arg(self.folder.join("wire.yaml"))
                     .args(["--in", &inside, "--out", &outside])
                     .args(arm.spin.then_some("--busy-poll"));
+                Some(&mut command)
+            }
+            With::Router(kind) => {
+                let [inside, outside] = ports(kind);
+                command
+                    .args(["weir", "run"])
+                    .arg(self.folder.join("router.yaml"))
+                    .args(["--in", &format!("inside={inside}")])
+                    .args(["--in", &format!("outside={outside}")]);
                 Some(&mut command)
             }
         };

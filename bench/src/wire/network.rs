@@ -34,6 +34,8 @@ pub(super) enum Middle {
     Kernel,
     /// A program that leaves Ethernet addresses as they are.
     Bump,
+    /// A program that routes.
+    Router,
 }
 
 /// How the kernel is to work on the middle's interfaces.
@@ -90,7 +92,7 @@ impl Network {
                 "02:00:00:00:00:01".to_owned(),
                 "02:00:00:00:00:02".to_owned(),
             ),
-            Middle::Kernel => (b.clone(), a.clone()),
+            Middle::Kernel | Middle::Router => (b.clone(), a.clone()),
         };
         let mut script = format!(
             "for n in {client} {weir} {server}; do
@@ -116,7 +118,7 @@ impl Network {
             );
         }
         match middle {
-            Middle::Bump => {}
+            Middle::Bump | Middle::Router => {}
             Middle::Kernel => {
                 script += &format!(
                     "ip -n {weir} addr add 10.0.0.1/16 dev {inside}

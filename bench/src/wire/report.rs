@@ -36,7 +36,7 @@ pub(super) fn short(line: &Value) -> String {
         share.map_or(String::new(), |share| format!("{:.0} %", share * 100.0))
     };
     format!(
-        "{} {:16} {:4} {figures}  [others {} {}]",
+        "{} {:22} {:4} {figures}  [others {} {}]",
         line["round"],
         line["arm"].as_str().unwrap_or_default(),
         line["what"].as_str().unwrap_or_default(),

@@ -11,7 +11,7 @@ use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::IpAddr;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -76,25 +76,33 @@ pub(crate) struct Cable {
 #[derive(Debug)]
 pub(crate) struct Network {
     prefix: String,
+    places: Vec<&'static str>,
 }
 
 impl Network {
     /// Namespaces without interfaces.
     pub(crate) fn bare() -> Network {
         let prefix = format!("weir-{}-{}", std::process::id(), next());
-        let network = Network { prefix };
+        let mut network = Network {
+            prefix,
+            places: Vec::new(),
+        };
         for place in ["client", "weir", "server"] {
-            must("ip", &["netns", "add", &network.name(place)]);
-            must(
-                "ip",
-                &["-n", &network.name(place), "link", "set", "lo", "up"],
-            );
-            // Hosts speak IPv6 at once, not after they have asked for a second
-            // whether an address is taken.
-            let no_doubt = "net.ipv6.conf.default.accept_dad=0";
-            network.run(place, "sysctl", &["-q", "-w", no_doubt]);
+            network.add_place(place);
         }
         network
+    }
+
+    /// One more namespace, without interfaces.
+    pub(crate) fn add_place(&mut self, place: &'static str) {
+        let name = self.name(place);
+        must("ip", &["netns", "add", &name]);
+        self.places.push(place);
+        must("ip", &["-n", &name, "link", "set", "lo", "up"]);
+        // Hosts speak IPv6 at once, not after they have asked for a second
+        // whether an address is taken.
+        let no_doubt = "net.ipv6.conf.default.accept_dad=0";
+        self.run(place, "sysctl", &["-q", "-w", no_doubt]);
     }
 
     /// Hosts with an `eth0` each, whose other ends are weir's `inside` and
@@ -249,7 +257,7 @@ impl Network {
 
 impl Drop for Network {
     fn drop(&mut self) {
-        for place in ["client", "weir", "server"] {
+        for place in &self.places {
             let _ = try_run("ip", &["netns", "del", &self.name(place)]);
         }
     }
@@ -383,6 +391,30 @@ impl Raw {
         assert_eq!(dropped, 0, "all were sent");
     }
 
+    /// All frames until it is told to stop, and what has come by then.
+    pub(crate) fn listen(&mut self, over: &AtomicBool) -> Vec<Vec<u8>> {
+        let mut all = Vec::new();
+        loop {
+            let last = over.load(Ordering::Relaxed);
+            self.take(&mut all);
+            if last {
+                return all;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    fn take(&mut self, all: &mut Vec<Vec<u8>>) {
+        let mut frames = Vec::new();
+        self.port
+            .receive(&mut self.pool, &mut frames, 64)
+            .expect("it is up");
+        for frame in frames {
+            all.push(self.pool.memory().bytes(&frame).to_vec());
+            self.pool.give(frame);
+        }
+    }
+
     /// The first `count` frames that are `wanted`, or what came of them in some
     /// seconds.
     pub(crate) fn receive(
@@ -393,15 +425,8 @@ impl Raw {
         let end = Instant::now() + Duration::from_secs(20);
         let mut all = Vec::new();
         while all.len() < count && Instant::now() < end {
-            let mut frames = Vec::new();
-            self.port
-                .receive(&mut self.pool, &mut frames, 64)
-                .expect("it is up");
-            for frame in frames {
-                let bytes = self.pool.memory().bytes(&frame).to_vec();
-                all.extend(Some(bytes).filter(&wanted));
-                self.pool.give(frame);
-            }
+            self.take(&mut all);
+            all.retain(&wanted);
             std::thread::sleep(Duration::from_millis(1));
         }
         all
