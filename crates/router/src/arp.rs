@@ -52,13 +52,19 @@ impl Router {
         }
         let sender = IpAddr::V4(packet.sender);
         if self.answers_for(at, sender) {
-            return self.conflict(now, pool, at, packet.sender);
+            self.claimed(at, sender, packet.sender_mac);
+            return self.defend(now, pool, at, packet.sender);
         }
         let asked = packet.operation == REQUEST && self.answers_for(at, packet.target.into());
         if !packet.sender.is_unspecified() && self.is_on_link(at, sender) {
             self.learn_v4(now, pool, at, &packet, asked);
         }
         if asked {
+            if packet.sender.is_unspecified() {
+                // Somebody else wants the address (RFC 5227 section 2.1.1); the
+                // answer says that it is taken.
+                self.claimed(at, packet.target.into(), packet.sender_mac);
+            }
             let answer = ArpRepr {
                 operation: REPLY,
                 sender_mac: own,
@@ -107,10 +113,10 @@ impl Router {
 
     /// Somebody else uses an address of the router's: it says once more whose
     /// it is, not too often, and goes on using it (RFC 5227 section 2.4 (c)).
-    fn conflict(&mut self, now: Time, pool: &mut FramePool, at: usize, address: Ipv4Addr) {
-        self.counts.conflicts += 1;
-        if self.defended == Time::ZERO || now.since(self.defended) >= DEFEND {
-            self.defended = now;
+    fn defend(&mut self, now: Time, pool: &mut FramePool, at: usize, address: Ipv4Addr) {
+        let last = self.claims.defended;
+        if last == Time::ZERO || now.since(last) >= DEFEND {
+            self.claims.defended = now;
             self.announce_v4(now, pool, at, address);
         }
     }
@@ -123,15 +129,38 @@ impl Router {
         at: usize,
         address: Ipv4Addr,
     ) {
+        self.ask_all(now, pool, at, address, address);
+    }
+
+    /// Asks all whether somebody has an address, without saying that it is the
+    /// router's (RFC 5227 section 2.1.1).
+    pub(crate) fn probe_v4(
+        &mut self,
+        now: Time,
+        pool: &mut FramePool,
+        at: usize,
+        address: Ipv4Addr,
+    ) {
+        self.ask_all(now, pool, at, Ipv4Addr::UNSPECIFIED, address);
+    }
+
+    fn ask_all(
+        &mut self,
+        now: Time,
+        pool: &mut FramePool,
+        at: usize,
+        sender: Ipv4Addr,
+        target: Ipv4Addr,
+    ) {
         let Some(own) = self.ports.get(at).map(|port| port.mac) else {
             return;
         };
         let packet = ArpRepr {
             operation: REQUEST,
             sender_mac: own,
-            sender: address,
+            sender,
             target_mac: MacAddr::default(),
-            target: address,
+            target,
         };
         self.send_arp(now, pool, at, MacAddr::BROADCAST, &packet);
     }

@@ -64,6 +64,9 @@ reasons! {
     TooBig = "too_big",
     /// It is for the router, which has no service.
     ToRouter = "to_router",
+    /// An ICMP redirect: routes are those of the configuration (RFC 1812 section
+    /// 5.2.7.2), and no host behind the router is its sender's neighbour.
+    Redirect = "redirect",
     /// The chain left it for an address of its own functions.
     ToOwned = "to_owned",
     /// An ARP packet that is none (RFC 826).
@@ -124,7 +127,8 @@ pub struct Counts {
     pub errors_limited: u64,
     /// Neighbours that changed their hardware address.
     pub moved: u64,
-    /// Others that claimed an address of the router's (RFC 5227 section 2.4).
+    /// Claims of others to an address of the router's (RFC 5227 sections 2.1.1
+    /// and 2.4, RFC 4862 section 5.4); see [`crate::Router::conflicts`].
     pub conflicts: u64,
     /// Answers, questions or errors for which there was no frame.
     pub unmade: u64,

@@ -39,6 +39,8 @@ struct Message {
     /// The hardware address of its option: of the source in a solicitation,
     /// of the target in an advertisement.
     mac: Option<MacAddr>,
+    /// The station that sent the frame.
+    from: MacAddr,
 }
 
 /// All nodes of the link.
@@ -58,7 +60,10 @@ fn group_mac(group: Ipv6Addr) -> MacAddr {
 }
 
 /// Reads a message and makes all the checks of sections 7.1.1 and 7.1.2.
-fn read(packet: &[u8]) -> Option<Message> {
+fn read(frame: &[u8]) -> Option<Message> {
+    let (link, packet) = frame.split_first_chunk::<LINK>()?;
+    let [_, _, _, _, _, _, a, b, c, d, e, f, ..] = *link;
+    let from = MacAddr([a, b, c, d, e, f]);
     let view = Ipv6View::new(packet).ok()?;
     let (source, destination) = (view.source(), view.destination());
     let length = usize::from(view.payload_length());
@@ -101,19 +106,22 @@ fn read(packet: &[u8]) -> Option<Message> {
         destination,
         target,
         mac,
+        from,
     })
 }
 
-/// Writes a message as a frame.
-fn write(to: MacAddr, from: MacAddr, message: &Message, mac: MacAddr) -> Option<[u8; LENGTH]> {
+/// Writes a message as a frame: with the option, but where nobody may know whose
+/// question it is (section 4.3). Its length is given, too.
+fn write(to: MacAddr, message: &Message) -> Option<([u8; LENGTH], usize)> {
     let mut frame = [0; LENGTH];
     let link = EthernetRepr {
         destination: to,
-        source: from,
+        source: message.from,
         ethertype: ethertype::IPV6,
     };
     let mut at = link.emit(&mut frame).ok()?;
-    let length = LENGTH - LINK - 40;
+    let option = if message.mac.is_some() { 8 } else { 0 };
+    let length = 24 + option;
     let (source, destination) = (message.source, message.destination);
     at += header_v6(
         frame.get_mut(at..)?,
@@ -126,23 +134,25 @@ fn write(to: MacAddr, from: MacAddr, message: &Message, mac: MacAddr) -> Option<
     body[0] = message.kind;
     body[4] = message.flags;
     body[8..24].copy_from_slice(&message.target.octets());
-    body[24] = if message.kind == SOLICITATION {
-        SOURCE
-    } else {
-        TARGET
-    };
-    body[25] = 1;
-    body[26..32].copy_from_slice(&mac.0);
+    if let Some(mac) = message.mac {
+        body[24] = match message.kind {
+            SOLICITATION => SOURCE,
+            _ => TARGET,
+        };
+        body[25] = 1;
+        body[26..32].copy_from_slice(&mac.0);
+    }
     let pseudo = Sum::new().pseudo_ipv6(source, destination, ip::ICMPV6, length as u32);
+    let body = body.get_mut(..length)?;
     Icmpv6ViewMut::new(body).ok()?.fill_checksum(pseudo);
-    Some(frame)
+    Some((frame, at + length))
 }
 
 impl Router {
     /// Takes a solicitation or an advertisement that came in by a port.
     pub(crate) fn discover(&mut self, now: Time, pool: &mut FramePool, at: usize, frame: Frame) {
         let memory = pool.memory().clone();
-        let message = memory.bytes(&frame).get(LINK..).and_then(read);
+        let message = read(memory.bytes(&frame));
         pool.give(frame);
         let Some(message) = message else {
             return self.counts.drop_before(Reason::BadDiscovery);
@@ -161,7 +171,8 @@ impl Router {
         let Some(own) = self.ports.get(at).map(|port| port.mac) else {
             return;
         };
-        if message.mac == Some(own) || !self.answers_for(at, target.into()) {
+        // What it sent itself may come back.
+        if message.from == own || !self.answers_for(at, target.into()) {
             return;
         }
         let anonymous = message.source.is_unspecified();
@@ -179,7 +190,7 @@ impl Router {
         }
         if anonymous {
             // Somebody else wants the address (RFC 4862 section 5.4.3).
-            self.counts.conflicts += 1;
+            self.claimed(at, target.into(), message.from);
         }
         self.counts.answered += 1;
         let answer = Message {
@@ -189,6 +200,7 @@ impl Router {
             destination: if anonymous { ALL } else { message.source },
             target,
             mac: Some(own),
+            from: own,
         };
         if anonymous {
             return self.send_discovery(now, pool, at, group_mac(ALL), &answer);
@@ -198,8 +210,8 @@ impl Router {
         }
         // A unicast question need not say where it is from (section 4.3): the
         // answer goes as any packet of the router's.
-        if let Some(bytes) = write(MacAddr::default(), own, &answer, own)
-            && let Some(frame) = self.make(now, pool, at, &bytes)
+        if let Some((bytes, length)) = write(MacAddr::default(), &answer)
+            && let Some(frame) = self.make(now, pool, at, &bytes[..length])
         {
             self.send_made(now, pool, at, frame);
         }
@@ -210,8 +222,8 @@ impl Router {
         let target = IpAddr::V6(message.target);
         let own = self.ports.get(at).map(|port| port.mac);
         if self.answers_for(at, target) {
-            if message.mac.is_some_and(|mac| Some(mac) != own) {
-                self.counts.conflicts += 1;
+            if let Some(mac) = message.mac.filter(|mac| Some(*mac) != own) {
+                self.claimed(at, target, mac);
             }
             return;
         }
@@ -244,13 +256,17 @@ impl Router {
         at: usize,
         address: Ipv6Addr,
     ) {
+        let Some(own) = self.ports.get(at).map(|port| port.mac) else {
+            return;
+        };
         let message = Message {
             kind: ADVERTISEMENT,
             flags: ROUTER | OVERRIDE,
             source: address,
             destination: ALL,
             target: address,
-            mac: None,
+            mac: Some(own),
+            from: own,
         };
         self.send_discovery(now, pool, at, group_mac(ALL), &message);
     }
@@ -265,11 +281,11 @@ impl Router {
         target: Ipv6Addr,
         mac: Option<MacAddr>,
     ) {
-        let source = self
-            .ports
-            .get(at)
-            .and_then(|port| port.source_for(target.into()));
-        let Some(IpAddr::V6(source)) = source else {
+        let Some(port) = self.ports.get(at) else {
+            return;
+        };
+        let own = port.mac;
+        let Some(IpAddr::V6(source)) = port.source_for(target.into()) else {
             return;
         };
         let group = solicited_node(target);
@@ -279,11 +295,37 @@ impl Router {
             source,
             destination: if mac.is_some() { target } else { group },
             target,
-            mac: None,
+            mac: Some(own),
+            from: own,
         };
         self.counts.asked += 1;
         let to = mac.unwrap_or(group_mac(group));
         self.send_discovery(now, pool, at, to, &message);
+    }
+
+    /// Asks all whether somebody has an address, without saying that it is the
+    /// router's (RFC 4862 section 5.4.2).
+    pub(crate) fn probe_v6(
+        &mut self,
+        now: Time,
+        pool: &mut FramePool,
+        at: usize,
+        target: Ipv6Addr,
+    ) {
+        let Some(own) = self.ports.get(at).map(|port| port.mac) else {
+            return;
+        };
+        let group = solicited_node(target);
+        let message = Message {
+            kind: SOLICITATION,
+            flags: 0,
+            source: Ipv6Addr::UNSPECIFIED,
+            destination: group,
+            target,
+            mac: None,
+            from: own,
+        };
+        self.send_discovery(now, pool, at, group_mac(group), &message);
     }
 
     fn send_discovery(
@@ -294,12 +336,8 @@ impl Router {
         to: MacAddr,
         message: &Message,
     ) {
-        let bytes = self
-            .ports
-            .get(at)
-            .and_then(|port| write(to, port.mac, message, port.mac));
-        if let Some(bytes) = bytes
-            && let Some(frame) = self.make(now, pool, at, &bytes)
+        if let Some((bytes, length)) = write(to, message)
+            && let Some(frame) = self.make(now, pool, at, &bytes[..length])
         {
             self.counts.made += 1;
             self.put_out(at, frame);

@@ -25,6 +25,7 @@
 //! functions make leave as they were made.
 
 mod arp;
+mod claims;
 mod config;
 mod counts;
 mod discovery;
@@ -42,10 +43,12 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use weir_packet::{Frame, FrameMeta, FramePool, MacAddr, Prefix, PrefixError, Side, Time};
 
+pub use claims::Conflict;
 pub use config::{Config, ConfigError, Limits, NeighbourConfig, Owned, PortConfig, RouteConfig};
 pub use counts::{Counts, Neighbour, Reason};
 pub use neighbours::NeighbourState;
 
+use claims::Claims;
 use icmp::Limit;
 use neighbours::{Neighbours, Question};
 use routes::{Hop, Routes};
@@ -79,12 +82,9 @@ pub struct Router {
     keep: Vec<Frame>,
     ask: Vec<Question>,
     gone: Vec<u32>,
-    /// When an address was last defended (RFC 5227 section 2.4).
-    defended: Time,
+    claims: Claims,
 }
 
-/// Announcements of addresses at the start, at most, of a port.
-const ANNOUNCED: usize = 256;
 /// Room for frames at first; more is rarely needed.
 const BURST: usize = 256;
 
@@ -120,42 +120,18 @@ impl Router {
             keep: burst(),
             ask: Vec::with_capacity(slots),
             gone: Vec::with_capacity(slots),
-            defended: Time::ZERO,
+            claims: Claims::new(),
         })
     }
 
-    /// Tells the links where its addresses are (RFC 5227 section 2.3, RFC 4861
-    /// section 7.2.6), so that neighbours of an earlier life learn the hardware
-    /// address of this one. The frames wait in [`Router::output`].
-    pub fn announce(&mut self, now: Time, pool: &mut FramePool) {
-        for number in 0..self.ports.len() {
-            let Some(port) = self.ports.get(number) else {
-                continue;
-            };
-            let side = port.side;
-            let mut addresses: Vec<IpAddr> = port.addresses().collect();
-            let here = self.owned.iter().filter(|owned| {
-                let single = owned.addresses.length() == bits(owned.addresses.address());
-                single && owned.side.is_none_or(|other| other == side)
-            });
-            addresses.extend(here.map(|owned| owned.addresses.address()));
-            addresses.truncate(ANNOUNCED);
-            for address in addresses {
-                match address {
-                    IpAddr::V4(address) => self.announce_v4(now, pool, number, address),
-                    IpAddr::V6(address) => self.announce_v6(now, pool, number, address),
-                }
-            }
-        }
-    }
-
     /// Does what is due by `now`: asks for neighbours once more, gives up those
-    /// that don't answer. Frames may wait in [`Router::output`] and
+    /// that don't answer, says where its addresses are. Frames may wait in [`Router::output`] and
     /// [`Router::returned`] after it.
     pub fn tick(&mut self, now: Time, pool: &mut FramePool) {
-        if now < self.neighbours.next_due() {
+        if now < self.next_tick() {
             return;
         }
+        self.announce(now, pool);
         let mut ask = core::mem::take(&mut self.ask);
         let mut gone = core::mem::take(&mut self.gone);
         self.neighbours.tick(now, &mut ask, &mut gone);
@@ -174,7 +150,7 @@ impl Router {
     /// When [`Router::tick`] has something to do next; the end of time where
     /// nothing is due.
     pub fn next_tick(&self) -> Time {
-        self.neighbours.next_due()
+        self.neighbours.next_due().min(self.claims.next_due())
     }
 
     /// Frames to leave by a port: whoever drives the router sends them, and

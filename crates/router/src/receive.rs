@@ -120,15 +120,20 @@ impl Router {
         if view.header_len() > Ipv4View::SIZE && has_source_route(&view) {
             return Way::Drop(Reason::SourceRoute);
         }
-        if let Hop::Local { owned, .. } = hop {
-            let fragment = view.fragment() & 0x3fff != 0;
+        if matches!(hop, Hop::Local { .. } | Hop::Owned) {
+            let whole = view.fragment() & 0x3fff == 0;
             let kind = view.payload().first().copied();
-            return match view.proto() {
-                ip::ICMP if !fragment && kind == Some(icmp::ECHO) => Way::Echo,
-                _ if owned => self.onward_v4(at, &mut header, hop, length),
-                ip::UDP if !fragment => Way::Refuse(Reason::ToRouter, Refusal::Port),
-                _ => Way::Drop(Reason::ToRouter),
-            };
+            let of_port = hop != Hop::Owned;
+            let of_chain = !matches!(hop, Hop::Local { owned: false, .. });
+            match view.proto() {
+                ip::ICMP if whole && kind == Some(icmp::REDIRECT) => {
+                    return Way::Drop(Reason::Redirect);
+                }
+                ip::ICMP if whole && of_port && kind == Some(icmp::ECHO) => return Way::Echo,
+                _ if of_chain => {}
+                ip::UDP if whole => return Way::Refuse(Reason::ToRouter, Refusal::Port),
+                _ => return Way::Drop(Reason::ToRouter),
+            }
         }
         self.onward_v4(at, &mut header, hop, length)
     }
@@ -219,6 +224,7 @@ impl Router {
         if matches!(hop, Hop::Local { .. } | Hop::Owned) {
             match discovery_kind(&view) {
                 Some(SOLICITATION | ADVERTISEMENT) => return Way::Discovery,
+                Some(icmpv6::REDIRECT) => return Way::Drop(Reason::Redirect),
                 Some(icmpv6::ECHO) if hop != Hop::Owned => return Way::Echo,
                 _ => {}
             }

@@ -15,6 +15,7 @@ mod support;
 mod web;
 
 use std::net::TcpListener;
+use std::time::{Duration, Instant};
 
 use network::{Network, at, must, try_run};
 use serde_json::Value;
@@ -95,6 +96,15 @@ fn ping(network: &Network, args: &[&str]) -> String {
     let all = [&["netns", "exec", &client, "ping", "-n", "-W", "3"], args].concat();
     let ran = std::process::Command::new("ip").args(all).output();
     String::from_utf8_lossy(&ran.expect("ip is there").stdout).into_owned()
+}
+
+/// The server answers the client at both its addresses.
+#[track_caller]
+fn reach(network: &Network) {
+    for address in SERVER {
+        let said = ping(network, &["-c", "1", address]);
+        assert!(said.contains("1 received"), "{said}");
+    }
 }
 
 /// What the router says of itself; it balances.
@@ -189,23 +199,34 @@ fn a_neighbour_that_comes_back_with_another_address_is_found() {
     let network = hosts();
     let args = ["--in", "lan=af-packet:lan", "--in", "wan=af-packet:wan"];
     let weir = network.weir(&example("router.yaml"), &args);
-    let reached = |address: &str| {
-        let said = ping(&network, &["-c", "1", address]);
-        said.contains("1 received")
-    };
-    assert!(SERVER.into_iter().all(reached));
+    reach(&network);
     let set = |args: &[&str]| {
         network.run("server", "ip", &[&["link", "set", "eth0"], args].concat());
     };
     set(&["down"]);
     set(&["address", "02:00:00:00:77:01"]);
     set(&["up"]);
-    // Its addresses and routes of IPv6 went with the link.
+    // Its addresses and routes of IPv6 went with the link, and can come back when
+    // that is there.
+    let server = network.name("server");
     let again = |args: &[&str]| {
-        let _ = try_run("ip", &[&["-n", &network.name("server")], args].concat());
+        let all = [&["-n", &server], args].concat();
+        let end = Instant::now() + Duration::from_secs(10);
+        while let Err(why) = try_run("ip", &all) {
+            assert!(Instant::now() < end, "{why}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
     };
-    again(&["address", "add", "fd00:2::fe/64", "dev", "eth0", "nodad"]);
-    again(&["-6", "route", "add", "default", "via", "fd00:2::1"]);
+    let address = [
+        "address",
+        "replace",
+        "fd00:2::fe/64",
+        "dev",
+        "eth0",
+        "nodad",
+    ];
+    again(&address);
+    again(&["-6", "route", "replace", "default", "via", "fd00:2::1"]);
     // It tells where it is as soon as it speaks.
     network.run(
         "server",
@@ -213,10 +234,84 @@ fn a_neighbour_that_comes_back_with_another_address_is_found() {
         &["-n", "-c", "1", "-W", "3", "198.51.100.1"],
     );
     network.run("server", "ping", &["-n", "-c", "1", "-W", "3", "fd00:2::1"]);
-    assert!(SERVER.into_iter().all(reached));
+    reach(&network);
     let summary = weir.end("-TERM").json();
     let router = of_router(&summary);
     assert!(number(router, "/moved") >= 2, "{router}");
+}
+
+#[test]
+fn an_address_that_a_host_has_too_is_warned_of() {
+    if !network::possible() {
+        return;
+    }
+    let network = hosts();
+    for address in ["10.0.0.1/24", "fd00:1::1/64"] {
+        let args = ["address", "add", address, "dev", "eth0", "nodad"];
+        network.run("client", "ip", &args);
+    }
+    let args = ["--in", "lan=af-packet:lan", "--in", "wan=af-packet:wan"];
+    let weir = network.weir(&example("router.yaml"), &args);
+    // The client's answers come before those that it gives to pings.
+    for address in ["198.51.100.1", "fd00:2::1"] {
+        let to = ["-n", "-c", "1", "-W", "3", address];
+        network.run("server", "ping", &to);
+        let said = ping(&network, &["-c", "1", "-I", "10.0.0.5", SERVER[0]]);
+        assert!(said.contains("1 received"), "{said}");
+    }
+    let ran = weir.end("-TERM");
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let summary = ran.json();
+    let claimed = of_router(&summary)["claimed_by_others"].as_array().unwrap();
+    let mac = network.run("client", "cat", &["/sys/class/net/eth0/address"]);
+    for address in ["10.0.0.1", "fd00:1::1"] {
+        let found = claimed.iter().find(|c| c["address"] == address);
+        let found = found.unwrap_or_else(|| panic!("{address}: {claimed:?}"));
+        assert_eq!(
+            (&found["port"], &found["mac"]),
+            (&"lan".into(), &mac.trim().into())
+        );
+        let warned = format!("warning: lan: {address} is claimed by {}", mac.trim());
+        assert!(ran.err.contains(&warned), "{}", ran.err);
+    }
+    assert_eq!(claimed.len(), 2, "{claimed:?}");
+}
+
+#[test]
+fn neighbours_learn_where_it_is_after_a_start_elsewhere() {
+    if !network::possible() {
+        return;
+    }
+    let network = hosts();
+    let args = ["--in", "lan=af-packet:lan", "--in", "wan=af-packet:wan"];
+    let first = network.weir(&example("router.yaml"), &args);
+    reach(&network);
+    first.signal("-KILL");
+    first.gone();
+    // The other one has other hardware.
+    let folder = Folder::new();
+    let text = std::fs::read_to_string(example("router.yaml")).unwrap();
+    let mut moved = text.clone();
+    for port in ["lan", "wan"] {
+        let old = format!("    {port}: {{addresses:");
+        let mac = format!("    {port}: {{mac: \"02:00:00:00:99:01\", addresses:");
+        assert!(text.contains(&old));
+        moved = moved.replace(&old, &mac);
+    }
+    let chain = folder.write("moved.yaml", moved);
+    let second = network.weir(&chain, &args);
+    // Nobody says a word: what hosts know comes from weir.
+    for (host, address) in [("client", "10.0.0.1"), ("client", "fd00:1::1")] {
+        let end = Instant::now() + Duration::from_secs(20);
+        let known = || network.run(host, "ip", &["neigh", "show", address]);
+        while !known().contains("02:00:00:00:99:01") {
+            assert!(Instant::now() < end, "{}", known());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+    reach(&network);
+    let ran = second.end("-TERM");
+    of_router(&ran.json());
 }
 
 #[test]

@@ -6,7 +6,7 @@ use super::*;
 use crate::NeighbourState;
 
 /// A solicitation or advertisement with an option, in a frame, checksum right.
-fn message(
+pub(super) fn message(
     to: MacAddr,
     (source, destination): (&str, &str),
     (kind, flags): (u8, u8),
@@ -35,7 +35,7 @@ fn message(
     out
 }
 
-const GROUP: MacAddr = MacAddr([0x33, 0x33, 0xff, 0, 0, 1]);
+pub(super) const GROUP: MacAddr = MacAddr([0x33, 0x33, 0xff, 0, 0, 1]);
 
 fn solicitation() -> Vec<u8> {
     let ends = ("fd00:1::5", "ff02::1:ff00:1");

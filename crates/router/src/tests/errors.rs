@@ -158,3 +158,34 @@ fn no_more_errors_than_so_many_a_second_rfc1812_4_3_2_8() {
     rig.receive(LAN, &big);
     assert_eq!(icmp(&rig.only(LAN)).1, 4);
 }
+
+#[test]
+fn redirects_change_no_route_and_reach_nobody_rfc1812_5_2_7_2() {
+    let mut rig = Rig::known();
+    let gate = std::net::Ipv4Addr::new(198, 51, 100, 253);
+    for to in ["198.51.100.1", "198.51.100.10"] {
+        let builder = PacketBuilder::ethernet2(GATE_MAC.0, WAN_MAC.0);
+        let (IpAddr::V4(from), IpAddr::V4(to)) = (ip("198.51.100.254"), ip(to)) else {
+            unreachable!()
+        };
+        let builder = builder.ipv4(from.octets(), to.octets(), 64);
+        let header = etherparse::icmpv4::RedirectHeader {
+            code: etherparse::icmpv4::RedirectCode::RedirectForHost,
+            gateway_internet_address: gate.octets(),
+        };
+        let quote = &udp(WAN, "198.51.100.10", "192.0.2.9", 9, 10)[14..];
+        let mut bytes = Vec::new();
+        let builder = builder.icmpv4(etherparse::Icmpv4Type::Redirect(header));
+        builder.write(&mut bytes, quote).unwrap();
+        assert!(rig.receive(WAN, &bytes).is_empty());
+    }
+    for to in ["fd00:2::1", "fe80::ff:fe00:2", "fd00:9::80"] {
+        let bytes =
+            super::discovery::message(WAN_MAC, ("fe80::5", to), (137, 0), "fd00:2::fd", None);
+        assert!(rig.receive(WAN, &bytes).is_empty());
+    }
+    rig.dropped(true, Reason::Redirect, 5);
+    assert!(rig.out(WAN).is_empty());
+    rig.forward(LAN, &udp(LAN, "10.0.0.5", "192.0.2.9", 9, 10));
+    assert_eq!(macs(&rig.only(WAN)).0, GATE_MAC);
+}

@@ -1,5 +1,6 @@
 //! The rules of a router, one by one, each with where it is written.
 
+mod claims;
 mod discovery;
 mod errors;
 mod forward;

@@ -259,23 +259,6 @@ fn what_is_no_arp_is_dropped() {
 }
 
 #[test]
-fn a_router_says_where_its_addresses_are_rfc5227_2_3() {
-    let mut rig = Rig::new();
-    rig.router.announce(START, &mut rig.pool);
-    let v4 = |mac, address: &str| {
-        let sender = (mac, address);
-        arp(MacAddr::BROADCAST, 1, sender, (MacAddr::default(), address))
-    };
-    let (lan, wan) = (rig.out(LAN), rig.out(WAN));
-    assert!(lan.contains(&v4(LAN_MAC, "10.0.0.1")));
-    assert!(lan.contains(&v4(LAN_MAC, "203.0.113.80")));
-    assert!(!lan.contains(&v4(LAN_MAC, "198.51.100.10")));
-    assert!(wan.contains(&v4(WAN_MAC, "198.51.100.10")));
-    // Two of IPv4; its own IPv6 addresses, and the virtual one.
-    assert_eq!(lan.len(), 2 + 2 + 1);
-}
-
-#[test]
 fn only_so_many_packets_wait_for_one_and_the_oldest_go_rfc4861_7_2_2() {
     let mut config = config();
     config.limits.held_each = 2;

@@ -269,7 +269,11 @@ fn drive<C: Crew>(
             .into_iter()
             .chain(before.map(|before| Box::new(before) as Box<dyn More>))
             .collect(),
-        warnings: odd.into_iter().chain(live.ports.warnings()).collect(),
+        warnings: odd
+            .into_iter()
+            .chain(live.ports.warnings())
+            .chain(live.layer.warnings())
+            .collect(),
     };
     Ok(Ran {
         crew: live.crew,

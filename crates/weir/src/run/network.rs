@@ -62,7 +62,8 @@ pub(super) fn layer(
             let mut warnings = Vec::new();
             let config = config(file, routing, sorted, seed, &mut warnings)?;
             let router = Router::new(&config).map_err(|error| Failure::chain(error.to_string()))?;
-            let layer = Routed::new(router, config.ports.len(), clock);
+            let names = sorted.live.iter().map(|port| port.name.clone());
+            let layer = Routed::new(router, names.collect(), clock);
             Ok((Box::new(layer), warnings))
         }
     }
@@ -333,6 +334,15 @@ impl More for RouterSummary {
             })
         });
         router.insert("neighbours".to_owned(), neighbours.collect());
+        let claimed = self.report.conflicts.iter().map(|conflict| {
+            json!({
+                "port": self.name(conflict.port),
+                "address": conflict.address,
+                "mac": conflict.mac.to_string(),
+                "times": conflict.times,
+            })
+        });
+        router.insert("claimed_by_others".to_owned(), claimed.collect());
         router.insert(
             "balances".to_owned(),
             json!(counts.balance(self.report.waiting)),
@@ -352,6 +362,14 @@ impl More for RouterSummary {
             let mac = neighbour.mac.map_or("-".to_owned(), |mac| mac.to_string());
             let (port, state) = (self.name(neighbour.port), neighbour.state.name());
             let _ = writeln!(text, "  {port} {} is {mac} {state}", neighbour.address);
+        }
+        for conflict in &self.report.conflicts {
+            let (port, address) = (self.name(conflict.port), conflict.address);
+            let (mac, times) = (conflict.mac, conflict.times);
+            let _ = writeln!(
+                text,
+                "  {port} {address} was claimed by {mac} {times} times"
+            );
         }
     }
 }

@@ -91,6 +91,11 @@ pub(crate) trait Layer {
     fn report(&self) -> LayerReport {
         LayerReport::Bump
     }
+
+    /// What an operator should know of.
+    fn warnings(&self) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 /// A bump in the wire: what comes in by a port leaves by the one that it is

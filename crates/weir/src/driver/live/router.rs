@@ -2,7 +2,7 @@
 
 use weir_io::live::LiveClock;
 use weir_packet::{Frame, FramePool, Side, Time};
-use weir_router::{Counts, Neighbour, Router};
+use weir_router::{Conflict, Counts, Neighbour, Router};
 
 use super::layer::{Departures, Layer, LayerReport};
 
@@ -13,33 +13,48 @@ pub(crate) struct RouterReport {
     /// Packets that waited for neighbours when it was asked.
     pub(crate) waiting: u64,
     pub(crate) neighbours: Vec<Neighbour>,
+    pub(crate) conflicts: Vec<Conflict>,
 }
 
 /// The layer of a router. Its ports have the numbers of the run's.
 #[derive(Debug)]
 pub(crate) struct Routed {
     router: Router,
-    ports: usize,
+    /// Names of its ports.
+    ports: Vec<String>,
     clock: LiveClock,
     /// The time of the last packets, which saves asking for it.
     now: Time,
     begun: bool,
+    /// Addresses that others have too and that an operator was told of.
+    told: usize,
 }
 
 impl Routed {
-    pub(crate) fn new(router: Router, ports: usize, clock: LiveClock) -> Routed {
+    pub(crate) fn new(router: Router, ports: Vec<String>, clock: LiveClock) -> Routed {
         Routed {
             router,
             ports,
             clock,
             now: clock.now(),
             begun: false,
+            told: 0,
         }
+    }
+
+    /// An address that somebody else has, in words.
+    fn warning(&self, conflict: &Conflict) -> String {
+        let port = self.ports.get(conflict.port).map_or("", String::as_str);
+        format!(
+            "{port}: {} is claimed by {} too: give one of them another address, or take that station \
+             off the link",
+            conflict.address, conflict.mac
+        )
     }
 
     /// Sends what the router has put out.
     fn depart(&mut self, pool: &mut FramePool, out: &mut Departures) {
-        for port in 0..self.ports {
+        for port in 0..self.ports.len() {
             let Some(queue) = self.router.output(port) else {
                 continue;
             };
@@ -86,10 +101,15 @@ impl Layer for Routed {
         self.now = self.now.max(self.clock.now());
         if !self.begun {
             self.begun = true;
-            self.router.announce(self.now, pool);
+            self.router.begin(self.now, pool);
         }
         self.router.tick(self.now, pool);
         self.depart(pool, out);
+        // Once for each, so that nobody can fill a log.
+        for conflict in self.router.conflicts().iter().skip(self.told) {
+            eprintln!("warning: {}", self.warning(conflict));
+        }
+        self.told = self.router.conflicts().len();
     }
 
     fn close(&mut self, pool: &mut FramePool) {
@@ -101,6 +121,12 @@ impl Layer for Routed {
             counts: self.router.counts().clone(),
             waiting: u64::from(self.router.waiting()),
             neighbours: self.router.neighbours().collect(),
+            conflicts: self.router.conflicts().to_vec(),
         }))
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        let conflicts = self.router.conflicts().iter();
+        conflicts.map(|conflict| self.warning(conflict)).collect()
     }
 }
