@@ -40,7 +40,7 @@ const LAYOUT: MemoryLayout = MemoryLayout {
     large_bytes: 4_096,
 };
 /// Bytes of one ring's words.
-const RING: usize = (96 + PLACES as usize) * 4;
+const RING: usize = spsc::words_for(PLACES) * 4;
 /// Numbers of cores: the two, or one for both.
 const PLACEMENTS: [(&str, [usize; 2]); 2] = [("two cores", [0, 1]), ("one core", [0, 0])];
 

@@ -70,17 +70,19 @@ fn what_is_read_is_what_was_written_and_so_are_the_frames() {
                         continue;
                     }
                     frames[next].store(10 + next as u32, Relaxed);
-                    writer.write(next as u32);
+                    writer.write([next as u32].into_iter());
                     let _ = writer.publish();
                     next += 1;
                 }
                 let _ = writer.finish();
             })
         };
-        let mut came = Vec::new();
+        let mut came: Vec<u32> = Vec::new();
         loop {
             let over = reader.is_over();
-            let count = reader.read(2, |value| came.push(value)).unwrap();
+            let mut values = [0; 2];
+            let count = reader.read(&mut values).unwrap();
+            came.extend(&values[..count]);
             reader.release();
             for value in &came[came.len() - count..] {
                 assert_eq!(frames[*value as usize].load(Relaxed), 10 + value);
@@ -110,7 +112,7 @@ fn no_wake_up_is_lost() {
                 let mut writer = Writer::attach(shared).unwrap();
                 for value in 0..2 {
                     assert!(writer.free(1).unwrap() > 0);
-                    writer.write(value);
+                    writer.write([value].into_iter());
                     if writer.publish() {
                         bell.notify();
                     }
@@ -123,7 +125,7 @@ fn no_wake_up_is_lost() {
         let mut came = 0;
         loop {
             let over = reader.is_over();
-            let count = reader.read(2, |_| {}).unwrap();
+            let count = reader.read(&mut [0; 2]).unwrap();
             reader.release();
             came += count;
             if count > 0 {
@@ -150,7 +152,7 @@ fn what_a_dead_writer_left_is_seen() {
         let (shared, frames) = (Shared::new(), frames());
         let mut writer = Writer::attach(shared.clone()).unwrap();
         for value in 0..2 {
-            writer.write(value);
+            writer.write([value].into_iter());
         }
         let _ = writer.publish();
         let reader = {
@@ -160,8 +162,10 @@ fn what_a_dead_writer_left_is_seen() {
                 for _ in 0..2 {
                     // As a frame's new owner is written down before its place
                     // is given back.
-                    let taken = |value: u32| frames[value as usize].store(1, Relaxed);
-                    reader.read(1, taken).unwrap();
+                    let mut value = [0];
+                    if reader.read(&mut value).unwrap() == 1 {
+                        frames[value[0] as usize].store(1, Relaxed);
+                    }
                     reader.release();
                 }
             })

@@ -87,6 +87,6 @@ pub use packet::Packet;
 pub use parse::{Depth, ParseOptions, classify, parse, parse_into};
 pub use prefix::{Prefix, PrefixError, Prefixes};
 pub use quoted::Quoted;
-pub use seats::{Mapping, MappingTooSmall, Seat};
+pub use seats::{Mapping, MappingTooSmall, Seat, Taker};
 pub use time::Time;
 pub use wire::BufferTooSmall;

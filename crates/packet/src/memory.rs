@@ -106,10 +106,9 @@ pub struct PacketMemory {
 
 /// Divides line numbers by the lines of a frame, with a multiplication.
 #[derive(Clone, Copy, Debug)]
-struct Divisor {
+pub(crate) struct Divisor {
     by: u32,
-    /// 2^48 / by, rounded up: exact for all numbers of 32 bits, since `by` has
-    /// no more than 16 (`check`).
+    /// 2^64 / by, rounded up: exact for all numbers of 32 bits.
     inverse: u64,
 }
 
@@ -117,14 +116,20 @@ impl Divisor {
     const fn new(by: u32) -> Divisor {
         Divisor {
             by,
-            inverse: (1u64 << 48).div_ceil(by as u64),
+            // A frame has more than one line (`check`).
+            inverse: u64::MAX / by as u64 + 1,
         }
+    }
+
+    #[inline]
+    fn quotient(self, number: u32) -> u32 {
+        ((u128::from(number) * u128::from(self.inverse)) >> 64) as u32
     }
 
     /// The quotient, where nothing is left over.
     #[inline]
-    fn whole(self, number: u32) -> Option<u32> {
-        let quotient = ((u128::from(number) * u128::from(self.inverse)) >> 48) as u32;
+    pub(crate) fn whole(self, number: u32) -> Option<u32> {
+        let quotient = self.quotient(number);
         (quotient.wrapping_mul(self.by) == number).then_some(quotient)
     }
 }
@@ -262,6 +267,12 @@ impl PacketMemory {
         }
     }
 
+    /// What divides lines of small frames, and where they end.
+    #[inline]
+    pub(crate) fn small(&self) -> (Divisor, u32) {
+        (self.small, self.large_from)
+    }
+
     /// The frame of a number, to be made for its one owner only.
     pub(crate) fn frame_at(&self, number: u32) -> Frame {
         let line = match number.checked_sub(self.layout.small_frames) {
@@ -312,8 +323,8 @@ impl PacketMemory {
             "a frame is used with the memory it came from"
         );
         match frame.line.checked_sub(self.large_from) {
-            None => frame.line / (self.layout.small_bytes / 64),
-            Some(behind) => self.layout.small_frames + behind / (self.layout.large_bytes / 64),
+            None => self.small.quotient(frame.line),
+            Some(behind) => self.layout.small_frames + self.large.quotient(behind),
         }
     }
 

@@ -26,7 +26,7 @@ use core::sync::atomic::{AtomicU8, Ordering};
 use std::sync::Arc;
 
 use crate::frame::Frame;
-use crate::memory::{MemoryLayout, PacketMemory};
+use crate::memory::{Divisor, MemoryLayout, PacketMemory};
 
 /// Memory that several processes may have, which a driver mapped.
 ///
@@ -148,6 +148,70 @@ impl Shared {
     }
 }
 
+/// Takes over frames of one other process: see [`PacketMemory::take_over`].
+#[derive(Clone, Copy, Debug)]
+pub struct Taker<'a> {
+    memory: &'a PacketMemory,
+    owners: &'a [AtomicU8],
+    me: Seat,
+    from: Seat,
+    // Copies, which nothing written here can change.
+    small: Divisor,
+    large_from: u32,
+    id: u32,
+}
+
+impl Taker<'_> {
+    /// The frame of this number; `None` where it names none, or one that is
+    /// not the other process's.
+    #[inline]
+    pub fn take(&self, descriptor: u32) -> Option<Frame> {
+        self.takes(descriptor).then(|| self.frame(descriptor))
+    }
+
+    /// Those of all these numbers, at the end of `into`: how many of them named
+    /// none.
+    pub fn take_all(&self, mut descriptors: &[u32], into: &mut Vec<Frame>) -> usize {
+        let mut bad = 0;
+        loop {
+            // Two plain loops: what each needs stays in registers.
+            let first_bad = descriptors.iter().position(|&d| !self.takes(d));
+            let (good, rest) = descriptors.split_at(first_bad.unwrap_or(descriptors.len()));
+            into.extend(good.iter().map(|&d| self.frame(d)));
+            let Some((_, rest)) = rest.split_first() else {
+                return bad;
+            };
+            bad += 1;
+            descriptors = rest;
+        }
+    }
+
+    /// Makes the frame of this number this process's, if it is the other one's.
+    #[inline]
+    fn takes(&self, descriptor: u32) -> bool {
+        let number = if descriptor < self.large_from {
+            self.small.whole(descriptor)
+        } else {
+            self.memory.number_at(descriptor)
+        };
+        let owner = number.and_then(|number| self.owners.get(number as usize));
+        let its = owner.is_some_and(|owner| owner.load(Ordering::Relaxed) == self.from.0);
+        if let Some(owner) = owner.filter(|_| its) {
+            owner.store(self.me.0, Ordering::Relaxed);
+        }
+        its
+    }
+
+    /// One that was made this process's, once.
+    #[inline]
+    fn frame(&self, descriptor: u32) -> Frame {
+        Frame {
+            line: descriptor,
+            memory: self.id,
+        }
+    }
+}
+
 impl PacketMemory {
     /// Bytes of a mapping for frames of this layout: [`PacketMemory::in_mapping`].
     pub const fn bytes_in_mapping(layout: &MemoryLayout) -> usize {
@@ -187,27 +251,43 @@ impl PacketMemory {
     /// Where it is a frame of another memory: a fault of the program.
     #[inline]
     pub fn hand_over(&self, frame: Frame) -> u32 {
-        assert!(
-            frame.memory == self.id(),
-            "a frame is handed over in its own memory"
-        );
-        frame.line
+        (self.giver())(frame)
+    }
+
+    /// [`PacketMemory::hand_over`] for many frames.
+    #[inline]
+    pub fn giver(&self) -> impl Fn(Frame) -> u32 + 'static + use<> {
+        let id = self.id();
+        move |frame| {
+            assert!(
+                frame.memory == id,
+                "a frame is handed over in its own memory"
+            );
+            frame.line
+        }
     }
 
     /// Takes over a frame that the process of seat `from` handed to this one.
     /// `None` where the number names no frame, or one that is not `from`'s.
     #[inline]
     pub fn take_over(&self, descriptor: u32, from: Seat) -> Option<Frame> {
-        let shared = self.shared()?;
-        let number = self.number_at(descriptor)?;
-        let owner = shared.owners().get(number as usize)?;
-        if owner.load(Ordering::Relaxed) != from.0 || from == shared.seat {
-            return None;
-        }
-        owner.store(shared.seat.0, Ordering::Relaxed);
-        Some(Frame {
-            line: descriptor,
-            memory: self.id(),
+        self.taker(from)?.take(descriptor)
+    }
+
+    /// For taking over many frames of one process; `None` where the memory is
+    /// of this process alone.
+    #[inline]
+    pub fn taker(&self, from: Seat) -> Option<Taker<'_>> {
+        let shared = self.shared().filter(|shared| shared.seat != from)?;
+        let (small, large_from) = self.small();
+        Some(Taker {
+            memory: self,
+            owners: shared.owners(),
+            me: shared.seat,
+            from,
+            small,
+            large_from,
+            id: self.id(),
         })
     }
 

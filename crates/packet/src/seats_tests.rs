@@ -107,6 +107,44 @@ fn numbers_that_make_no_sense_are_refused() {
     assert_eq!((refused.needed, refused.len), (small + 1, small));
 }
 
+#[test]
+fn of_many_numbers_the_good_ones_are_taken_once() {
+    let (mut pool, other, _) = two();
+    let good: Vec<u32> = (0..4)
+        .map(|_| {
+            let frame = pool.take(1).unwrap();
+            pool.memory().hand_over(frame)
+        })
+        .collect();
+    let end = PacketMemory::bytes_in_mapping(&LAYOUT) as u32 / 64;
+    let numbers = [
+        end,
+        good[0],
+        good[1],
+        good[1],
+        good[0] + 1,
+        good[2],
+        good[0],
+        good[3],
+        u32::MAX,
+    ];
+    let mut came = Vec::new();
+    let taker = other.memory().taker(Seat::MAIN).unwrap();
+    assert_eq!(taker.take_all(&numbers, &mut came), 5);
+    let places: Vec<u32> = came
+        .iter()
+        .map(|frame| frame.offset() as u32 / 64)
+        .collect();
+    assert_eq!(places, good);
+    assert_eq!(taker.take_all(&good, &mut came), 4);
+    assert!(
+        other
+            .memory()
+            .taker(other.memory().seat().unwrap())
+            .is_none()
+    );
+}
+
 /// The process of the other seat ends at each point of its way with a frame;
 /// all frames come back once.
 #[test]

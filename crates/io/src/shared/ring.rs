@@ -11,6 +11,9 @@ use super::spsc::{Nonsense, Reader, Writer};
 use super::{Bell, Words};
 use crate::stage::{PortCounts, Pressure, Refused, StageInput, StageOutput};
 
+/// Numbers that are taken out of a ring at a time.
+const BURST: usize = 64;
+
 /// The end that frames are given to; see [`output`].
 #[derive(Debug)]
 pub struct RingOutput {
@@ -84,9 +87,8 @@ impl StageOutput for RingOutput {
             })
         };
         let given = (room as usize).min(offered);
-        for frame in frames.drain(..given) {
-            self.ring.write(self.memory.hand_over(frame));
-        }
+        let number = self.memory.giver();
+        self.ring.write(frames.drain(..given).map(number));
         if given > 0 && self.ring.publish() {
             self.bell.ring();
         }
@@ -131,20 +133,24 @@ impl StageInput for RingInput {
             return 0;
         }
         let before = into.len();
-        let (memory, from) = (&self.memory, self.from);
-        let mut bad = 0;
-        let read = self
-            .ring
-            .read(max, |number| match memory.take_over(number, from) {
-                Some(frame) => into.push(frame),
-                None => bad += 1,
-            });
-        self.bad += bad;
-        match read {
-            // What was taken over is written down before its place is free.
-            Ok(read) if read > 0 => self.ring.release(),
-            Ok(_) => {}
-            Err(Nonsense) => self.broken = true,
+        let Some(taker) = self.memory.taker(self.from) else {
+            return 0;
+        };
+        while into.len() - before < max {
+            let mut numbers = [0; BURST];
+            let most = (max - (into.len() - before)).min(BURST);
+            let Ok(read) = self.ring.read(&mut numbers[..most]) else {
+                self.broken = true;
+                break;
+            };
+            self.bad += taker.take_all(&numbers[..read], into) as u64;
+            if read > 0 {
+                // What was taken over is written down before its place is free.
+                self.ring.release();
+            }
+            if read < most {
+                break;
+            }
         }
         into.len() - before
     }

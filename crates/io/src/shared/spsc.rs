@@ -9,15 +9,16 @@
 //!
 //! ```text
 //! words   0 tail   written positions            by the writer
-//!         1 writer is done                      by the writer
 //!        32 head   read positions               by the reader
-//!        33 reader is gone                      by the reader
 //!        64 reader sleeps                       set by the reader, cleared by who wakes it
-//!        96 the places
+//!        96 writer is done                      by the writer
+//!        97 reader is gone                      by the reader
+//!       128 the places
 //! ```
 //!
 //! What each side writes has 128 bytes of its own (processors fetch lines in
-//! pairs), and each remembers the other's position as it saw it last, looking
+//! pairs); what is written once is elsewhere, so that asking for it costs
+//! nothing. Each side remembers the other's position as it saw it last, looking
 //! again only when that is not enough: in a batch of 32 the two meet once.
 //!
 //! # Falling asleep
@@ -34,11 +35,11 @@ use std::ops::Deref;
 use super::atomic::{AtomicU32, Ordering};
 
 const TAIL: usize = 0;
-const WRITER_DONE: usize = 1;
 const HEAD: usize = 32;
-const READER_GONE: usize = 33;
 const ASLEEP: usize = 64;
-const PLACES: usize = 96;
+const WRITER_DONE: usize = 96;
+const READER_GONE: usize = 97;
+const PLACES: usize = 128;
 
 /// Words of a ring with so many places.
 pub const fn words_for(places: u32) -> usize {
@@ -130,12 +131,19 @@ impl<W: Deref<Target = [AtomicU32]>> Writer<W> {
         (self.mask + 1).saturating_sub(used)
     }
 
-    /// Writes the next place; what [`Writer::free`] said is free.
+    /// Writes the next places: no more than [`Writer::free`] said are free.
     #[inline]
-    pub fn write(&mut self, value: u32) {
-        let place = PLACES + (self.next & self.mask) as usize;
-        self.words[place].store(value, Ordering::Relaxed);
-        self.next = self.next.wrapping_add(1);
+    pub fn write(&mut self, mut values: impl ExactSizeIterator<Item = u32>) {
+        let first = (self.next & self.mask) as usize;
+        self.next = self.next.wrapping_add(values.len() as u32);
+        let (again, straight) = self.words[PLACES..].split_at(first);
+        // Where `straight` ends first, no value is taken for nothing.
+        for (place, value) in straight.iter().zip(&mut values) {
+            place.store(value, Ordering::Relaxed);
+        }
+        for (place, value) in again.iter().zip(&mut values) {
+            place.store(value, Ordering::Relaxed);
+        }
     }
 
     /// Shows the reader what was written. True where it sleeps: wake it.
@@ -214,24 +222,29 @@ impl<W: Deref<Target = [AtomicU32]>> Reader<W> {
         Ok(there)
     }
 
-    /// Reads up to `most` places: how many. They are the writer's again at
-    /// [`Reader::release`].
+    /// Reads as many places as there are, or as `into` has room for: how many.
+    /// They are the writer's again at [`Reader::release`].
     ///
     /// # Errors
     ///
     /// As [`Reader::waiting`].
     #[inline]
-    pub fn read(&mut self, most: usize, mut each: impl FnMut(u32)) -> Result<usize, Nonsense> {
+    pub fn read(&mut self, into: &mut [u32]) -> Result<usize, Nonsense> {
         let mut there = self.seen.wrapping_sub(self.next);
         if there == 0 {
             there = self.waiting()?;
             self.seen = self.next.wrapping_add(there);
         }
-        let count = (there as usize).min(most);
-        for _ in 0..count {
-            let place = PLACES + (self.next & self.mask) as usize;
-            each(self.words[place].load(Ordering::Relaxed));
-            self.next = self.next.wrapping_add(1);
+        let count = (there as usize).min(into.len());
+        let first = (self.next & self.mask) as usize;
+        self.next = self.next.wrapping_add(count as u32);
+        let (again, straight) = self.words[PLACES..].split_at(first);
+        let (before, behind) = into[..count].split_at_mut(count.min(straight.len()));
+        for (value, place) in before.iter_mut().zip(straight) {
+            *value = place.load(Ordering::Relaxed);
+        }
+        for (value, place) in behind.iter_mut().zip(again) {
+            *value = place.load(Ordering::Relaxed);
         }
         Ok(count)
     }
