@@ -7,7 +7,7 @@ use weir_packet::MacAddr;
 use crate::neighbours::NeighbourState;
 
 macro_rules! reasons {
-    ($($(#[$doc:meta])* $variant:ident = $name:literal,)+) => {
+    ($($(#[$doc:meta])* $variant:ident = $name:literal => $meaning:literal,)+) => {
         /// Why a router dropped a packet.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u8)]
@@ -25,64 +25,71 @@ macro_rules! reasons {
                     $(Reason::$variant => $name,)+
                 }
             }
+
+            /// What it means, in a sentence for operators.
+            pub const fn meaning(self) -> &'static str {
+                match self {
+                    $(Reason::$variant => $meaning,)+
+                }
+            }
         }
     };
 }
 
 reasons! {
     /// No Ethernet frame.
-    NotEthernet = "not_ethernet",
+    NotEthernet = "not_ethernet" => "It is no Ethernet frame.",
     /// A header is cut or contradicts itself, or its checksum is wrong (RFC
     /// 1812 section 5.2.2).
-    Malformed = "malformed",
+    Malformed = "malformed" => "One of its headers is cut or contradicts itself, or its checksum is wrong.",
     /// The frame is for another station; the port is promiscuous.
-    OtherStation = "other_station",
+    OtherStation = "other_station" => "Its frame is for another station; the port takes all frames.",
     /// A VLAN tag: the port of a router is one untagged link.
-    Tagged = "tagged",
+    Tagged = "tagged" => "It has a VLAN tag: the port of a router is one untagged link.",
     /// Neither IP nor ARP.
-    NotIp = "not_ip",
+    NotIp = "not_ip" => "It is neither IP nor ARP, which is all that a router forwards or answers.",
     /// To a single host, but in a frame for many (RFC 1812 section 5.3.4).
-    LinkBroadcast = "link_broadcast",
+    LinkBroadcast = "link_broadcast" => "It is for a single host, but in a frame for many.",
     /// To a group: none is joined, none is routed.
-    Multicast = "multicast",
+    Multicast = "multicast" => "It is for a group: none is joined, none is routed.",
     /// To all hosts of a network; not forwarded (RFC 2644).
-    Broadcast = "broadcast",
+    Broadcast = "broadcast" => "It is for all hosts of a network, which is not forwarded.",
     /// From or to an address that can't be on a wire (RFC 1812 section 5.3.7).
-    Martian = "martian",
+    Martian = "martian" => "Its source or destination is an address that can't be on a wire.",
     /// From or to a link-local address, which stays on its link (RFC 3927
     /// section 7, RFC 4291 section 2.5.6).
-    LinkLocal = "link_local",
+    LinkLocal = "link_local" => "Its source or destination is a link-local address, which stays on its link.",
     /// The sender chose the way (RFC 7126 section 4.3, RFC 5095).
-    SourceRoute = "source_route",
+    SourceRoute = "source_route" => "Its sender chose the way it is to go, which is not heeded.",
     /// Its time to live or hop limit is up.
-    TtlExceeded = "ttl_exceeded",
+    TtlExceeded = "ttl_exceeded" => "Its time to live, or hop limit, is up at the router.",
     /// No route leads there.
-    NoRoute = "no_route",
+    NoRoute = "no_route" => "No route of the router leads to where it is to go.",
     /// It would leave on the side where it came in, past the chain.
-    SameSide = "same_side",
+    SameSide = "same_side" => "It would leave on the side where it came in, past the chain.",
     /// It is larger than the next link's MTU and must not be fragmented.
-    TooBig = "too_big",
+    TooBig = "too_big" => "It is larger than the next link's MTU and must not be fragmented.",
     /// It is for the router, which has no service.
-    ToRouter = "to_router",
+    ToRouter = "to_router" => "It is for the router itself, which has no such service.",
     /// An ICMP redirect: routes are those of the configuration (RFC 1812 section
     /// 5.2.7.2), and no host behind the router is its sender's neighbour.
-    Redirect = "redirect",
+    Redirect = "redirect" => "It is an ICMP redirect, and the router's routes are those of the chain file.",
     /// The chain left it for an address of its own functions.
-    ToOwned = "to_owned",
+    ToOwned = "to_owned" => "The chain left it for an address of its own functions (a NAT's, say).",
     /// An ARP packet that is none (RFC 826).
-    BadArp = "bad_arp",
+    BadArp = "bad_arp" => "It is an ARP packet that contradicts itself.",
     /// Neighbour discovery that fails a check (RFC 4861 sections 6.1, 7.1).
-    BadDiscovery = "bad_discovery",
+    BadDiscovery = "bad_discovery" => "It is neighbour discovery that fails a check.",
     /// No slot is free for the next hop.
-    NeighboursFull = "neighbours_full",
+    NeighboursFull = "neighbours_full" => "No place is free to ask for its next hop.",
     /// Too many packets wait for neighbours.
-    HoldFull = "hold_full",
+    HoldFull = "hold_full" => "Too many packets wait for neighbours that were asked for.",
     /// The next hop does not answer.
-    Unresolved = "unresolved",
+    Unresolved = "unresolved" => "Its next hop does not answer.",
     /// There is no frame for its fragments.
-    NoFrame = "no_frame",
+    NoFrame = "no_frame" => "There is no frame for its fragments.",
     /// weir stopped while it waited.
-    Stopped = "stopped",
+    Stopped = "stopped" => "The run ended while it waited for a neighbour.",
 }
 
 /// Numbers of reasons.

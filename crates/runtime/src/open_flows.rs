@@ -133,6 +133,15 @@ impl Runtime {
         }
     }
 
+    /// True where this record is that flow's: also in a later stage, which has
+    /// the records' numbers from the first one.
+    pub fn holds_flow(&self, record: u32, id: u64) -> bool {
+        let Some(table) = &self.table else {
+            return false;
+        };
+        table.flows.is_live(record) && table.flows.blocks.head(record).id == id
+    }
+
     /// What each function of the stage remembers of the flow in this record.
     /// A function that another stands for has that one's.
     pub fn remembered(&self, record: u32) -> Vec<Remembered> {
@@ -162,7 +171,10 @@ impl Runtime {
                     let records = table.scopes.get(scope).map(|s| &s.records);
                     (
                         records.unwrap_or(&table.flows),
-                        table.unit_of(record, scope),
+                        match &self.fed {
+                            Some(fed) => fed.unit_of(record, scope),
+                            None => table.unit_of(record, scope),
+                        },
                     )
                 }
             };
@@ -201,6 +213,13 @@ impl Runtime {
     /// numbers what ends, nor in a later stage, which is told.
     pub fn can_end_flows(&self) -> bool {
         self.follow.is_none() && self.role != Kind::Later
+    }
+
+    /// Under a switch: the unit of the flow in this record, whose end the switch
+    /// is to be asked for.
+    pub fn unit_under_switch(&self, record: u32) -> Option<u64> {
+        let follow = self.follow.as_ref()?;
+        follow.units.unit_of(record).map(|unit| unit.id)
     }
 
     /// Ends the flow in this record if it is the one of this id, as if it had

@@ -13,6 +13,7 @@ use weir_nf::prelude::*;
 use weir_nf::{PoolId, PoolSpec, PortLease, PortSpace, Want};
 use weir_packet::{MemoryLayout, frame_flags as flags};
 use weir_runtime::harness::{Craft, Harness};
+use weir_runtime::notes::{self, Note};
 use weir_runtime::{Runtime, SnapshotError};
 
 const START: u64 = 1_700_000_000_000;
@@ -219,6 +220,43 @@ fn a_tick_ends_many_flows_bit_by_bit() {
     assert_eq!(ended.len(), 1_200);
     assert_eq!(engine.engine.report().notes_lost, 0);
     assert!(!engine.engine.has_unit(UNIT));
+}
+
+#[test]
+fn a_tick_that_names_a_flow_ends_that_one_of_its_unit() {
+    for stage in [stage(), wide()] {
+        let mut engine = Follower::new(&stage);
+        engine.apply(&[
+            numbered(UNIT, 1, 0, udp(1, PASS)),
+            numbered(UNIT + 1, 1, 0, udp(2, PASS)),
+        ]);
+        let flow = |engine: &Follower, unit: u64| {
+            let mut records = 0..engine.engine.flow_records();
+            let of = |r: &u32| engine.engine.unit_under_switch(*r) == Some(unit);
+            let found = records.by_ref().filter(of);
+            found.filter_map(|r| engine.engine.open_flow(r)).next()
+        };
+        let key = flow(&engine, UNIT).expect("it is open").key;
+        let mut note = Vec::new();
+        notes::write(&Note::FlowEnded { key }, &mut note);
+        let end = |unit: u64, clock: u64| Numbered {
+            bytes: note.clone(),
+            ..special(unit, clock, 1, flags::TICK)
+        };
+        // Of another unit, damaged, and then the one.
+        let damaged = Numbered {
+            bytes: note[..9].to_vec(),
+            ..special(UNIT, 2, 1, flags::TICK)
+        };
+        let entries = engine.apply(&[end(UNIT + 1, 2), damaged, end(UNIT, 3), end(UNIT, 4)]);
+        let ended = |at: usize| {
+            let notes = entries[at].notes();
+            notes.iter().any(|note| note.starts_with("FlowEnded"))
+        };
+        assert_eq!([0, 1, 2, 3].map(ended), [false, false, true, false]);
+        assert!(flow(&engine, UNIT).is_none() && flow(&engine, UNIT + 1).is_some());
+        assert_eq!(engine.engine.report().flows.ended, [("ended", 1)]);
+    }
 }
 
 #[test]

@@ -213,29 +213,17 @@ fn bad_questions_are_refused_with_what_to_write() {
         assert_eq!(ran.code, code, "{args:?}: {}", ran.err);
         assert!(ran.err.contains(part), "{args:?}: {}", ran.err);
     }
-    let chain = example("monitor.yaml");
-    let ran = run([
-        "run",
-        &chain,
-        "--in",
-        "gen:packets=1",
-        "--runtimes",
-        "2",
-        "--control",
-        &socket,
-    ]);
-    assert_eq!(ran.code, 2);
-    assert!(
-        ran.err.contains("--control can't be used with --runtimes"),
-        "{}",
-        ran.err
-    );
 }
 
 #[test]
 fn flows_of_runs_without_interfaces_are_found_shown_and_ended() {
     let folder = Folder::new();
-    for (more, threads) in [(&[][..], 1), (&["--workers", "2"][..], 3)] {
+    for (more, threads) in [
+        (&[][..], 1),
+        (&["--workers", "2"], 3),
+        (&["--runtimes", "2"], 3),
+        (&["--plan", "pipeline"], 3),
+    ] {
         let socket = folder.path("it.sock");
         let args = [&["--control", socket.as_str()], more].concat();
         let _weir = Generating::start(&example("monitor.yaml"), &args);
@@ -275,10 +263,49 @@ fn flows_of_runs_without_interfaces_are_found_shown_and_ended() {
 
         let before = ask(&["flows", "-i", &socket, "end", "all"]);
         assert!(number(&before, "/ended") >= 900, "{before}");
-        let stats = ask(&["stats", &socket]);
-        let ended = number(&stats, "/chains/monitor/flows/ended/ended");
-        assert_eq!(ended, number(&before, "/ended"));
+        // Under a switch they end when it has numbered their ends.
+        until("all have ended", || {
+            let stats = ask(&["stats", &socket]);
+            let ended = stats.pointer("/chains/monitor/flows/ended/ended");
+            ended == before.get("ended")
+        });
     }
+}
+
+#[test]
+fn stages_in_processes_tell_what_they_count() {
+    let folder = Folder::new();
+    let socket = folder.path("it.sock");
+    let args = ["--plan", "pipeline", "--processes", "--control", &socket];
+    let _weir = Generating::start(&example("monitor.yaml"), &args);
+    // Each says now and then what it has counted.
+    until("all stages have told", || {
+        let ran = run(["stats", &socket, "--output", "json"]);
+        let packets = |name: &str| format!("/chains/monitor/nfs/{name}/packets");
+        let seen = |name: &str| {
+            let stats = ran.json();
+            let packets = stats.pointer(&packets(name)).and_then(Value::as_u64);
+            packets.unwrap_or(0)
+        };
+        ran.code == 0 && seen("monitor") > 0 && seen("asset-monitor") > 0
+    });
+    // The first stage has the flows, and tells the others of their ends.
+    let ended = ask(&["flows", "-i", &socket, "end", "all"]);
+    assert!(number(&ended, "/ended") >= 900, "{ended}");
+    // What is out of reach is said, with what can be had instead.
+    for words in [
+        &["trace", socket.as_str(), "udp"][..],
+        &["tap", &socket, "monitor"],
+    ] {
+        let ran = run(words);
+        assert_eq!(ran.code, 1, "{words:?}: {}", ran.err);
+        assert!(
+            ran.err.contains("without --processes"),
+            "{words:?}: {}",
+            ran.err
+        );
+    }
+    run(["stats", &socket, "--output", "json"]).json();
 }
 
 /// Reads the text format, strictly: each metric once, its head first.

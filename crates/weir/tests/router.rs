@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use network::{Network, at, must, try_run};
 use serde_json::Value;
-use support::{Folder, conserved, example, number};
+use support::{Folder, conserved, example, number, run};
 
 /// The server as clients reach it.
 const SERVER: [&str; 2] = ["198.51.100.254", "fd00:2::fe"];
@@ -123,7 +123,10 @@ fn connections(kind: &str) {
     let network = hosts();
     serve(&network);
     let (lan, wan) = (format!("lan={kind}:lan"), format!("wan={kind}:wan"));
-    let weir = network.weir(&example("router.yaml"), &["--in", &lan, "--in", &wan]);
+    let folder = Folder::new();
+    let socket = folder.path("router.sock");
+    let args = ["--in", &lan, "--in", &wan, "--control", &socket];
+    let weir = network.weir(&example("router.yaml"), &args);
     for address in SERVER {
         let said = ping(&network, &["-c", "3", "-i", "0.2", address]);
         assert!(said.contains("3 received"), "{said}\n{}", weir.said);
@@ -141,6 +144,16 @@ fn connections(kind: &str) {
     // The server has asked for the NAT's address and was answered.
     let seen = network.run("server", "ip", &["neigh", "show", "198.51.100.10"]);
     assert!(seen.contains("lladdr"), "{seen}");
+    // What it drops by itself is told while it runs, with what that means.
+    let stats = run(["stats", &socket, "--output", "json"]).json();
+    let drops = &stats["network"]["drops"];
+    assert_eq!(number(drops, "/network.ttl_exceeded"), 2, "{stats}");
+    assert_eq!(number(&stats, "/network/echo"), 3, "{stats}");
+    let reasons = run(["drops", &socket]).out;
+    assert!(
+        reasons.contains("network.ttl_exceeded  Its time"),
+        "{reasons}"
+    );
     let ran = weir.end("-TERM");
     assert_eq!(ran.code, 0, "{}", ran.err);
     let summary = ran.json();

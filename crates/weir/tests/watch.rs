@@ -313,7 +313,7 @@ struct Running {
 }
 
 impl Running {
-    fn start() -> Running {
+    fn start(more: &[&str]) -> Running {
         let network = Network::new(&Cable::default());
         let folder = Folder::new();
         let chain = folder.path("live.yaml");
@@ -338,7 +338,7 @@ impl Running {
             "--control",
             &socket,
         ];
-        let weir = network.weir(&chain, &args);
+        let weir = network.weir(&chain, &[&args, more].concat());
         network.ping(1);
         Running {
             network,
@@ -379,10 +379,21 @@ impl Running {
 
 #[test]
 fn a_running_weir_is_traced_and_tapped() {
-    if !network::possible() || !has_tshark() {
-        return;
+    if network::possible() && has_tshark() {
+        traced_and_tapped(&[]);
     }
-    let running = Running::start();
+}
+
+#[test]
+fn stages_on_threads_and_runtimes_are_traced_and_tapped() {
+    if network::possible() && has_tshark() {
+        traced_and_tapped(&["--plan", "pipeline"]);
+        traced_and_tapped(&["--runtimes", "2"]);
+    }
+}
+
+fn traced_and_tapped(more: &[&str]) {
+    let running = Running::start(more);
     let mut trace = running.asked(
         &[
             "trace",
@@ -407,7 +418,11 @@ fn a_running_weir_is_traced_and_tapped() {
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
-    assert_eq!(parts.len(), 6, "{text}");
+    // Each stage tells its part of a packet.
+    let firsts = |part: &&Value| number(part, "/first_function") == 0;
+    let later = parts.iter().filter(|part| !firsts(part)).count();
+    assert_eq!(parts.iter().filter(firsts).count(), 6, "{text}");
+    assert_eq!(later > 0, more.contains(&"pipeline"), "{text}");
     let keys: BTreeSet<_> = parts.iter().map(|p| p["flow"]["key"].to_string()).collect();
     assert_eq!(keys.len(), 1, "{keys:?}");
     let ports: BTreeSet<_> = parts.iter().map(|p| p["port"].to_string()).collect();
@@ -415,6 +430,7 @@ fn a_running_weir_is_traced_and_tapped() {
     assert!(
         parts
             .iter()
+            .filter(firsts)
             .all(|p| p["functions"][0]["function"] == "firewall")
     );
 
@@ -460,7 +476,7 @@ fn who_is_slow_or_gone_holds_nothing_up() {
     if !network::possible() {
         return;
     }
-    let running = Running::start();
+    let running = Running::start(&[]);
     // One that reads nothing, and one that is killed in the middle.
     let mut slow = running.asked(&["tap", "lan"], Stdio::piped());
     let mut killed = running.asked(&["tap", "http"], Stdio::piped());

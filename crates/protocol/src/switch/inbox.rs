@@ -61,7 +61,7 @@ impl Switch {
                 if let Some(place) = self.said(now, pool, from, (unit, view), Said::ByOwner) {
                     let unit = self.units.at(place);
                     let is_on_its_way = unit.tick > unit.out;
-                    if is_on_its_way || !self.number_tick(now, pool, place) {
+                    if is_on_its_way || !self.number_tick(now, pool, place, &[]) {
                         self.counts.add(SwitchCount::TickRefused);
                     }
                 }

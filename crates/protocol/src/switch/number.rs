@@ -1,6 +1,7 @@
 //! From the ports to the runtimes: classify, number, keep, send.
 
-use weir_packet::{Fate, Frame, FrameMeta, FramePool, PacketMemory, Time, frame_flags};
+use weir_packet::{Fate, FlowKey, Frame, FrameMeta, FramePool, PacketMemory, Time, frame_flags};
+use weir_runtime::notes;
 
 use super::units::mark;
 use super::{Switch, SwitchCount, SwitchDrop};
@@ -124,8 +125,41 @@ impl Switch {
         }
     }
 
+    /// Ends a flow of a unit, as somebody has asked from outside: a numbered
+    /// tick with a note of it. Whoever owns the unit by then does nothing where
+    /// it has no such flow. False where another tick of the unit is on its way
+    /// or there is no room: ask again. A unit that is over has no flow to end.
+    pub fn end_flow(
+        &mut self,
+        now: Time,
+        pool: &mut FramePool,
+        unit: UnitId,
+        key: &FlowKey,
+    ) -> bool {
+        let Some(place) = self.units.find(unit) else {
+            return true;
+        };
+        let known = self.units.at(place);
+        if known.owner == 0 {
+            return true;
+        }
+        if known.tick > known.out {
+            return false;
+        }
+        let mut note = Vec::new();
+        notes::write(&notes::Note::FlowEnded { key: *key }, &mut note);
+        self.number_tick(now, pool, place, &note)
+    }
+
     /// Numbers a tick for the owner of a unit; false where there is no room.
-    pub(super) fn number_tick(&mut self, now: Time, pool: &mut FramePool, place: u32) -> bool {
+    /// `what` is empty, or a note of the flow to end.
+    pub(super) fn number_tick(
+        &mut self,
+        now: Time,
+        pool: &mut FramePool,
+        place: u32,
+        what: &[u8],
+    ) -> bool {
         if self.kept.keeps() && !self.kept.has_room() {
             return false;
         }
@@ -133,13 +167,13 @@ impl Switch {
         let mut meta = FrameMeta::received(now.max(self.packet_time), 0);
         meta.unit = unit.id;
         meta.flags = frame_flags::TICK;
-        let Ok(mut frame) = pool.copy(&[], meta) else {
+        let Ok(mut frame) = pool.copy(what, meta) else {
             return false;
         };
         let unit = self.units.at_mut(place);
         if self.kept.keeps() {
             meta.flags |= unit.fresh & frame_flags::AFTER_LOSS;
-            let copy = pool.copy(&[], meta).ok();
+            let copy = pool.copy(what, meta).ok();
             unit.sent += 1;
             self.kept.push(unit, unit.sent, now, copy);
         } else {

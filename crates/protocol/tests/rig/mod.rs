@@ -208,6 +208,12 @@ impl Rig {
         self.check();
     }
 
+    pub fn end_flow(&mut self, unit: UnitId, key: &weir_packet::FlowKey) -> bool {
+        let asked = self.switch.end_flow(self.now, &mut self.pool, unit, key);
+        self.check();
+        asked
+    }
+
     pub fn pass(&mut self, milliseconds: u64) {
         self.now = self.now.plus(milliseconds * MS);
         while self.switch.next_deadline().is_some_and(|at| at <= self.now) {

@@ -1,9 +1,9 @@
 //! Ends of units, and ticks.
 
 use weir_packet::{Fate, frame_flags};
-use weir_protocol::Clock;
 use weir_protocol::message::Message;
 use weir_protocol::switch::{SwitchCount, SwitchDrop};
+use weir_protocol::{Clock, UnitId};
 
 use crate::{FRESH, settings, settled};
 
@@ -64,8 +64,17 @@ fn ticks_are_numbered_one_at_a_time() {
     assert_eq!(rig.clocks(&frames), [3]);
     assert_eq!(rig.seen(&frames)[0].flags, frame_flags::TICK);
     assert_eq!(rig.switch.report().held, 0);
+    // The end of a flow that somebody has asked for is one that names it.
+    let key = weir_packet::FlowKey::from_words([7; 6]);
+    assert!(!rig.end_flow(unit, &key), "one at a time");
     rig.answer(owner, frames, Fate::Applied);
     assert_eq!(rig.out(), [2]);
+    assert!(rig.end_flow(unit, &key) && rig.end_flow(UnitId(unit.0 + 99), &key));
+    let frames = rig.lane(owner);
+    assert_eq!(rig.clocks(&frames), [4]);
+    assert_eq!(rig.seen(&frames)[0].flags, frame_flags::TICK);
+    assert_eq!(rig.pool.memory().bytes(&frames[0]).len(), 49);
+    rig.answer(owner, frames, Fate::Applied);
     rig.say(owner, Message::Tick { unit, view });
     assert_eq!(
         rig.lane(owner)

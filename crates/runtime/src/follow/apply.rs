@@ -12,6 +12,7 @@ use crate::classify::{Classified, Kinds, direction_of};
 use crate::drops::EngineDrop;
 use crate::flows::Found;
 use crate::fragments::Owner;
+use crate::notes::{self, Note};
 use crate::runtime::{Runtime, Sought, bytes_of};
 
 /// Flows and open aliases that one tick ends, but for the aliases of its last
@@ -38,7 +39,8 @@ impl Runtime {
     /// entry carry the packet's unit, clock and view. A packet of a unit
     /// that is not here makes it. Frames with `NO_OUTPUT` are applied and go
     /// back to `pool`: no entry, no event, no count; `LOST` ones do nothing and
-    /// `TICK` ones end what is due in their unit at their time (at most 512
+    /// `TICK` ones end the flow of which they carry a note, else what is due in
+    /// their unit at their time (at most 512
     /// flows and open aliases; what is left is due again).
     ///
     /// What must not be lost (aliases, ends, leases) needs a frame: where none
@@ -160,7 +162,12 @@ impl Runtime {
             self.world.caused_by(0);
             self.world.events.give_whole();
             if silent || pool.available() >= FRAMES_PER_TICK {
-                self.end_due_in(pool, meta.unit, meta.time.0, meta.clock);
+                match notes::read(memory.bytes(&frame)).next() {
+                    Some(Ok(Note::FlowEnded { key })) => {
+                        self.end_one_in(pool, meta.unit, &key, meta.clock);
+                    }
+                    _ => self.end_due_in(pool, meta.unit, meta.time.0, meta.clock),
+                }
             } else {
                 self.ticks_lost += 1;
             }

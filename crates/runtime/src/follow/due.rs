@@ -1,7 +1,8 @@
 //! What is due in a unit, and the ticks that end it.
 
+use weir_nf::CloseReason;
 use weir_nf::host::Timeouts;
-use weir_packet::{FramePool, Time};
+use weir_packet::{FlowKey, FramePool, Time};
 
 use super::apply::ENDS_PER_TICK;
 use crate::classify::ended_by_silence;
@@ -39,6 +40,27 @@ impl Runtime {
             head.clock = clock;
             let why = ended_by_silence(head);
             self.end_flow(pool, flow, why);
+        }
+    }
+
+    /// Ends the flow of a unit under this key, as somebody has asked: the tick
+    /// with number `clock`.
+    pub(super) fn end_one_in(
+        &mut self,
+        pool: &mut FramePool,
+        unit: u64,
+        key: &FlowKey,
+        clock: u64,
+    ) {
+        let (Some(table), Some(follow)) = (&mut self.table, &self.follow) else {
+            return;
+        };
+        let hash = table.hash(key);
+        let flow = table.flows.find(key, hash);
+        let here = |flow: &u32| follow.units.unit_of(*flow).is_some_and(|u| u.id == unit);
+        if let Some(flow) = flow.filter(here) {
+            table.flows.blocks.head_mut(flow).clock = clock;
+            self.end_flow(pool, flow, CloseReason::Ended);
         }
     }
 

@@ -70,6 +70,12 @@ impl Fed {
             bad_notices: 0,
         }
     }
+
+    /// Record of a flow's unit in a wider scope of this stage.
+    pub(crate) fn unit_of(&self, flow: u32, scope: usize) -> Option<u32> {
+        let member = self.members.get(flow as usize)?;
+        member.units.get(scope)?.checked_sub(1)
+    }
 }
 
 impl Runtime {

@@ -119,7 +119,7 @@ fn to_json(stats: &v1::GetStatsResponse) -> Value {
             "frames_free": thread.frames_free,
         })
     };
-    json!({
+    let mut value = json!({
         "elapsed_s": stats.elapsed_ns as f64 / 1e9,
         "chains": stats.chains.iter().map(|c| (c.name.clone(), chain(c))).collect::<Map<_, _>>(),
         "ports": {
@@ -128,7 +128,14 @@ fn to_json(stats: &v1::GetStatsResponse) -> Value {
         },
         "no_chain": stats.no_chain,
         "threads": stats.threads.iter().map(thread).collect::<Vec<_>>(),
-    })
+    });
+    if let Some(network) = &stats.network {
+        let mut of_network = counts(&network.counts);
+        of_network["mode"] = json!(network.mode);
+        of_network["drops"] = counts(&network.drops);
+        value["network"] = of_network;
+    }
+    value
 }
 
 fn to_text(stats: &v1::GetStatsResponse) -> String {
@@ -193,6 +200,16 @@ fn to_text(stats: &v1::GetStatsResponse) -> String {
                 drop.name,
                 thousands(drop.value)
             );
+        }
+    }
+    if let Some(network) = &stats.network {
+        let _ = writeln!(text, "\n{}", network.mode);
+        for count in network.counts.iter().filter(|count| count.value > 0) {
+            let _ = writeln!(text, "  {:<37} {:>12}", count.name, thousands(count.value));
+        }
+        for drop in &network.drops {
+            let (name, count) = (&drop.name, thousands(drop.value));
+            let _ = writeln!(text, "  dropped: {name:<28} {count:>12}");
         }
     }
     if stats.no_chain > 0 {

@@ -1,5 +1,6 @@
 //! Asking all threads of a run, and putting their answers together.
 
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -7,12 +8,13 @@ use tokio::sync::{Semaphore, oneshot};
 use tonic::Status;
 use weir_api::v1;
 use weir_packet::filter::Filter;
-use weir_runtime::Report;
+use weir_runtime::{Remembered, Report};
 
 use crate::driver::inbox::{
-    FlowQuestion, FlowSeen, FlowsFound, FlowsQuestion, NotPosted, Post, Question, Reply,
+    FlowParts, FlowQuestion, FlowSeen, FlowsFound, FlowsQuestion, NotPosted, Post, Question, Reply,
     StatesSeen, ThreadCounts, in_order,
 };
+use crate::driver::{Counted, around};
 
 use crate::watch::{Arm, Places};
 
@@ -24,14 +26,35 @@ const PROMPT: Duration = Duration::from_secs(5);
 const WALK: Duration = Duration::from_secs(30);
 
 /// What is said where no thread that can be asked runs a chain.
-const CANT_BE_ASKED: &str = "the threads that run the chains of this instance can't be asked: it runs behind a switch or \
-     in stages; `--plan rtc`, with or without --workers, can be";
+const CANT_BE_ASKED: &str = "no thread of this instance that can be asked runs a chain";
+
+/// What is said where engines are out of reach.
+const APART: &str = "packets can't be followed into stages that are processes of their own: run without --processes, \
+     or look at captures with `weir trace CHAIN --in CAPTURE --plan pipeline`";
 
 /// A chain as it was written.
 #[derive(Debug)]
 struct Written {
     name: String,
     functions: Vec<String>,
+}
+
+impl Written {
+    /// Each function's state once, as the chain has them: where a stage has
+    /// several instances, that of the one that has it.
+    fn in_order(&self, states: Vec<(usize, Remembered)>) -> Vec<Remembered> {
+        let mut all: Vec<Remembered> = Vec::new();
+        for (_, state) in states {
+            match all.iter_mut().find(|s| s.function == state.function) {
+                Some(known) if known.opened => {}
+                Some(known) => *known = state,
+                None => all.push(state),
+            }
+        }
+        let place = |name: &str| self.functions.iter().position(|n| n == name);
+        all.sort_by_key(|s| place(&s.function).unwrap_or(usize::MAX));
+        all
+    }
 }
 
 /// The threads of a run, to be asked.
@@ -47,6 +70,8 @@ pub(super) struct Asked {
     walks: Semaphore,
     /// Where taps may be.
     pub(super) places: Places,
+    /// Stages are in processes of their own.
+    apart: bool,
 }
 
 /// What all threads count, put together.
@@ -63,7 +88,7 @@ fn not_posted(why: NotPosted) -> Status {
         NotPosted::Full => {
             Status::resource_exhausted("too many ask this instance at once: try again")
         }
-        NotPosted::Over => Status::unavailable("this instance is about to end"),
+        NotPosted::Away => Status::unavailable("this instance is about to end"),
     }
 }
 
@@ -83,32 +108,44 @@ impl Asked {
             start: Instant::now(),
             walks: Semaphore::new(1),
             places,
+            apart: about.apart,
         }
     }
 
-    /// Asks every thread, and waits for all of them.
+    /// Asks every thread that is there, and waits for all of them: their
+    /// answers, each with the thread's number.
     pub(super) async fn all<T>(
         &self,
         most: Duration,
         mut question: impl FnMut(Reply<T>) -> Question,
-    ) -> Result<Vec<T>, Status> {
+    ) -> Result<Vec<(u32, T)>, Status> {
         let mut waiting = Vec::with_capacity(self.posts.len());
-        for post in &self.posts {
+        for (thread, post) in (0..).zip(&self.posts) {
             let (reply, answer) = oneshot::channel();
-            post.send(question(reply)).map_err(not_posted)?;
-            waiting.push(answer);
+            match post.send(question(reply)) {
+                Ok(()) => waiting.push((thread, answer)),
+                // Runtimes come and go.
+                Err(NotPosted::Away) => {}
+                Err(why) => return Err(not_posted(why)),
+            }
         }
         let mut answers = Vec::with_capacity(waiting.len());
         let until = tokio::time::Instant::now() + most;
-        for answer in waiting {
-            answers.push(wait(answer, until).await?);
+        for (thread, answer) in waiting {
+            if let Some(answer) = wait(answer, until).await? {
+                answers.push((thread, answer));
+            }
         }
-        Ok(answers)
+        match answers.is_empty() {
+            true => Err(not_posted(NotPosted::Away)),
+            false => Ok(answers),
+        }
     }
 
     /// What has been counted so far.
     pub(super) async fn counts(&self) -> Result<Counts, Status> {
-        let threads: Vec<ThreadCounts> = self.all(PROMPT, Question::Counts).await?;
+        let threads = self.all(PROMPT, Question::Counts).await?;
+        let threads: Vec<ThreadCounts> = threads.into_iter().map(|(_, counts)| counts).collect();
         if threads.iter().all(|thread| thread.reports.is_empty()) {
             return Err(Status::unimplemented(CANT_BE_ASKED));
         }
@@ -147,7 +184,7 @@ impl Asked {
             whole: true,
             ..FlowsFound::default()
         };
-        for (thread, found) in (0..).zip(answers) {
+        for (thread, found) in answers {
             all.matched += found.matched;
             all.active += found.active;
             all.whole &= found.whole;
@@ -160,6 +197,10 @@ impl Asked {
             return Err(Status::unimplemented(CANT_BE_ASKED));
         }
         in_order(&mut all.flows, wanted.sort, wanted.reverse);
+        // Under a switch a flow that moves is with two runtimes for a moment.
+        let mut known = HashSet::new();
+        all.flows
+            .retain(|flow| known.insert((flow.number, flow.flow.id)));
         all.flows.truncate(wanted.limit);
         Ok(all)
     }
@@ -171,20 +212,32 @@ impl Asked {
             record: seen.flow.record,
             id: seen.flow.id,
         };
-        let Some(post) = self.posts.get(seen.thread as usize) else {
-            return Ok(None);
-        };
-        let (reply, answer) = oneshot::channel();
-        post.send(Question::Flow(asked, reply))
-            .map_err(not_posted)?;
-        wait(answer, tokio::time::Instant::now() + PROMPT).await
+        let answers: Vec<(u32, FlowParts)> = self
+            .all(PROMPT, |reply| Question::Flow(asked, reply))
+            .await?;
+        let mut found = None;
+        let mut states: Vec<(usize, Remembered)> = Vec::new();
+        for (thread, parts) in answers {
+            let is_home = thread == seen.thread;
+            if is_home {
+                found = parts.seen;
+            }
+            // Other first stages may have another flow under that number.
+            let theirs = parts.states.into_iter();
+            states.extend(theirs.filter(|(stage, _)| is_home || *stage > 0));
+        }
+        let written = self.chains.get(seen.number);
+        Ok(found.map(|seen| {
+            let states = written.map_or_else(Vec::new, |written| written.in_order(states));
+            Box::new(StatesSeen { seen, states })
+        }))
     }
 
     /// Ends the flows that match: how many were.
     pub(super) async fn end(&self, filter: Arc<Filter>) -> Result<u64, Status> {
         let _turn = self.turn().await?;
         let ended = self.all(WALK, |reply| Question::End(filter.clone(), reply));
-        let ended: Vec<u64> = ended.await?.into_iter().flatten().collect();
+        let ended: Vec<u64> = ended.await?.into_iter().filter_map(|(_, n)| n).collect();
         match ended.as_slice() {
             [] => Err(Status::unimplemented(CANT_BE_ASKED)),
             ended => Ok(ended.iter().sum()),
@@ -193,8 +246,11 @@ impl Asked {
 
     /// Does something with every engine: how many there are.
     pub(super) async fn each(&self, action: Arm) -> Result<usize, Status> {
+        if self.apart {
+            return Err(Status::unimplemented(APART));
+        }
         let counts = self.all(PROMPT, |reply| Question::Each(action.clone(), reply));
-        Ok(counts.await?.iter().sum())
+        Ok(counts.await?.iter().map(|(_, count)| count).sum())
     }
 
     async fn turn(&self) -> Result<tokio::sync::SemaphorePermit<'_>, Status> {
@@ -205,10 +261,13 @@ impl Asked {
     }
 }
 
-async fn wait<T>(answer: oneshot::Receiver<T>, until: tokio::time::Instant) -> Result<T, Status> {
+/// Waits for an answer; none comes from a thread that has ended since.
+async fn wait<T>(
+    answer: oneshot::Receiver<T>,
+    until: tokio::time::Instant,
+) -> Result<Option<T>, Status> {
     match tokio::time::timeout_at(until, answer).await {
-        Ok(Ok(answer)) => Ok(answer),
-        Ok(Err(_)) => Err(not_posted(NotPosted::Over)),
+        Ok(answer) => Ok(answer.ok()),
         Err(_) => Err(Status::deadline_exceeded(
             "a thread of this instance did not answer in time: it is busy or waits for a port",
         )),
@@ -220,11 +279,21 @@ async fn wait<T>(answer: oneshot::Receiver<T>, until: tokio::time::Instant) -> R
 fn whole(chain: usize, threads: &[ThreadCounts]) -> Report {
     let all = threads.iter().flat_map(|thread| &thread.reports);
     let of_chain: Vec<_> = all.filter(|report| report.chain == chain).collect();
-    let last = of_chain.iter().map(|report| report.stage).max();
-    let stages = (0..last.map_or(0, |last| last + 1)).map(|stage| {
-        let of_stage = of_chain.iter().filter(|report| report.stage == stage);
-        let reports: Vec<Report> = of_stage.map(|report| report.report.clone()).collect();
-        Report::sum(&reports)
-    });
-    Report::chain(&stages.collect::<Vec<_>>())
+    let mut stages: BTreeMap<usize, Vec<Report>> = BTreeMap::new();
+    for part in &of_chain {
+        if let Counted::Stage(stage) = part.part {
+            stages.entry(stage).or_default().push(part.report.clone());
+        }
+    }
+    let stages: Vec<Report> = stages
+        .values()
+        .map(|of_stage| Report::sum(of_stage))
+        .collect();
+    let mut report = Report::chain(&stages);
+    for part in of_chain {
+        if matches!(part.part, Counted::Switch) {
+            around(&mut report, &part.report);
+        }
+    }
+    report
 }

@@ -9,6 +9,7 @@ use weir_packet::{Direction, FlowKey};
 use weir_runtime::{FunctionReport, Report};
 
 use crate::driver::inbox::{FlowSeen, StatesSeen, ThreadCounts};
+use crate::driver::live::LayerReport;
 
 use super::asked::{Asked, Counts};
 use super::{About, reasons};
@@ -54,6 +55,29 @@ pub(super) fn stats(asked: &Asked, counts: &Counts) -> v1::GetStatsResponse {
         outputs: of(|thread| &thread.outputs, asked.outputs()),
         no_chain: counts.threads.iter().map(|thread| thread.refused).sum(),
         threads: counts.threads.iter().map(thread).collect(),
+        network: network(counts),
+    }
+}
+
+/// What a router or a tap has counted.
+pub(super) fn network(counts: &Counts) -> Option<v1::NetworkStats> {
+    let report = counts.threads.iter().find_map(|t| t.network.as_ref())?;
+    match report {
+        LayerReport::Bump => None,
+        LayerReport::Tap { kept } => Some(v1::NetworkStats {
+            mode: "tap".to_owned(),
+            counts: counted(&[("kept", *kept)]),
+            drops: Vec::new(),
+        }),
+        LayerReport::Router(report) => {
+            let drops = report.counts.drops();
+            let drops = drops.map(|(reason, n)| (format!("network.{reason}"), n));
+            Some(v1::NetworkStats {
+                mode: "router".to_owned(),
+                counts: counted(&report.counted()),
+                drops: counted(&drops.collect::<Vec<_>>()),
+            })
+        }
     }
 }
 
@@ -173,6 +197,14 @@ pub(super) fn drop_reasons(asked: &Asked, counts: &Counts) -> Vec<v1::DropReason
             reasons::UNKNOWN.to_owned(),
             *packets,
         );
+    }
+    if let Some(network) = network(counts).filter(|network| network.mode == "router") {
+        for (name, meaning) in reasons::of_router() {
+            add("", name, meaning.to_owned(), 0);
+        }
+        for drop in network.drops {
+            add("", drop.name, reasons::UNKNOWN.to_owned(), drop.value);
+        }
     }
     let refused = counts.threads.iter().map(|thread| thread.refused).sum();
     add("", "no_chain".to_owned(), String::new(), refused);

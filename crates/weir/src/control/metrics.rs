@@ -54,6 +54,24 @@ const METRICS: &[Metric] = &[
         "",
     ),
     (
+        "weir_network_packets_total",
+        Counter,
+        "What a router or a tap has counted, by name (`network` of a summary).",
+        "mode, count",
+    ),
+    (
+        "weir_network_waiting_packets",
+        Gauge,
+        "Packets that wait in a router for a neighbour.",
+        "mode",
+    ),
+    (
+        "weir_network_dropped_packets_total",
+        Counter,
+        "Packets that a router dropped before the chains and behind them, by reason.",
+        "mode, reason",
+    ),
+    (
         "weir_chain_packets_in_total",
         Counter,
         "Packets that a chain took in.",
@@ -278,6 +296,7 @@ pub(super) fn text(asked: &Asked, counts: &Counts) -> String {
     ports(&mut text, asked, counts);
     let refused: u64 = counts.threads.iter().map(|thread| thread.refused).sum();
     text.metric("weir_no_chain_packets_total", [(vec![], refused as f64)]);
+    network(&mut text, counts);
     chains(&mut text, &counts.reports);
     functions(&mut text, &counts.reports);
     let threads = || counts.threads.iter();
@@ -290,6 +309,33 @@ pub(super) fn text(asked: &Asked, counts: &Counts) -> String {
     let free = with_frames().map(|t| (label(&t.name), t.frames_free as f64));
     text.metric("weir_thread_free_frames", free);
     text.text
+}
+
+fn network(text: &mut Text, counts: &Counts) {
+    let Some(network) = super::convert::network(counts) else {
+        return;
+    };
+    let labels = |label: &'static str, name: &str| {
+        vec![("mode", network.mode.clone()), (label, name.to_owned())]
+    };
+    let (waiting, grown): (Vec<_>, Vec<_>) =
+        network.counts.iter().partition(|c| c.name == "waiting");
+    let grown = grown.into_iter();
+    text.metric(
+        "weir_network_packets_total",
+        grown.map(|c| (labels("count", &c.name), c.value as f64)),
+    );
+    let waiting = waiting.into_iter();
+    let mode = || vec![("mode", network.mode.clone())];
+    text.metric(
+        "weir_network_waiting_packets",
+        waiting.map(|c| (mode(), c.value as f64)),
+    );
+    let drops = network.drops.iter();
+    text.metric(
+        "weir_network_dropped_packets_total",
+        drops.map(|c| (labels("reason", &c.name), c.value as f64)),
+    );
 }
 
 fn ports(text: &mut Text, asked: &Asked, counts: &Counts) {

@@ -44,6 +44,8 @@ pub(crate) struct About<'a> {
     pub(crate) chain: &'a Path,
     /// How it runs, in a word.
     pub(crate) mode: &'a str,
+    /// Stages are in processes of their own.
+    pub(crate) apart: bool,
     pub(crate) inputs: Vec<v1::PortInfo>,
     pub(crate) outputs: Vec<v1::PortInfo>,
 }

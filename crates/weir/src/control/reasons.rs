@@ -249,6 +249,12 @@ pub(super) fn own() -> impl Iterator<Item = (String, &'static str)> {
     own.chain(malformed)
 }
 
+/// Reasons of a router around the chains, with what they mean.
+pub(super) fn of_router() -> impl Iterator<Item = (String, &'static str)> {
+    let all = weir_router::Reason::ALL.into_iter();
+    all.map(|reason| (format!("network.{}", reason.name()), reason.meaning()))
+}
+
 /// Reasons of this kind of function.
 pub(super) fn of_function(kind: &str) -> impl Iterator<Item = (&'static str, &'static str)> {
     let of_kind = OF_FUNCTIONS
@@ -322,7 +328,7 @@ mod tests {
 
     #[test]
     fn meanings_are_sentences_and_said_once() {
-        let all = own();
+        let all = own().chain(of_router());
         let of = OF_FUNCTIONS.iter();
         let of = of.map(|(kind, reason, meaning)| (format!("{kind}.{reason}"), *meaning));
         let mut names = Vec::new();

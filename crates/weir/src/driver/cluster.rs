@@ -18,9 +18,11 @@ use weir_runtime::RuntimeConfig;
 
 use super::clock::Clock;
 use super::crew::cause_of;
-use super::finish::{ClusterEnd, add_switch};
+use super::ends::{EndAsked, EndsAsked};
+use super::finish::{ClusterEnd, around, of_switch};
 use super::hand_overs::HandOvers;
 
+use super::inbox::{Inbox, Post};
 use super::path::{Path, PathSettings};
 use super::rest::{Bells, Sleeper, WAKEFUL};
 use super::ring::drain;
@@ -167,6 +169,11 @@ pub struct Cluster {
     /// The question that runtimes were asked, and how many have answered.
     echo: Option<(u64, usize)>,
     echoes: u64,
+    /// Where the runtimes are asked, and their ends until they are started.
+    posts: Vec<Post>,
+    inboxes: Vec<Option<Inbox>>,
+    /// Ends of flows that were asked for: as many as runtimes may ask for.
+    ends_asked: EndsAsked,
     // What the rounds need, kept to save its allocation.
     entries: Vec<Frame>,
     inbox: Vec<ToSwitch>,
@@ -254,6 +261,14 @@ impl Cluster {
                 torn: stages.iter().map(|_| Vec::new()).collect(),
             })
             .collect();
+        let (mut posts, mut inboxes) = (Vec::new(), Vec::new());
+        for _ in 0..most {
+            let (post, inbox) = Inbox::new(false)
+                .map_err(|error| ClusterError(format!("can't make an inbox: {error}")))?;
+            inbox.begin(false);
+            posts.push(post);
+            inboxes.push(Some(inbox));
+        }
         let bells = Bells::new(most as usize)?;
         let rest = rest_of(&bells, 0, &settings);
         let mut cluster = Cluster {
@@ -272,6 +287,9 @@ impl Cluster {
             packet_time: Time::ZERO,
             echo: None,
             echoes: 0,
+            posts,
+            inboxes,
+            ends_asked: EndsAsked::default(),
             entries: Vec::with_capacity(BURST),
             inbox: Vec::with_capacity(MESSAGES),
         };
@@ -304,6 +322,9 @@ impl Cluster {
             n => cores.get(1 + place % (n - 1)),
         };
         let bad_path = self.settings.path.is_some();
+        let Some(inbox) = self.inboxes.get_mut(place).and_then(Option::take) else {
+            return Err(ClusterError(format!("runtime {} was started before", id.0)));
+        };
         let plan = WorkerPlan {
             stages: self.stages.clone(),
             places: self
@@ -329,6 +350,7 @@ impl Cluster {
             rest: rest_of(&self.bells, id.0 as usize, &self.settings),
             clock: self.clock,
             ends,
+            inbox,
             pool: self.pool.share(SHARE, LARGE_SHARE),
         };
         let thread = std::thread::Builder::new()
@@ -338,6 +360,11 @@ impl Cluster {
         member.thread = Some(thread);
         member.state = State::Starts;
         Ok(())
+    }
+
+    /// Where the runtimes are asked: all that there will ever be.
+    pub(crate) fn posts(&self) -> Vec<Post> {
+        self.posts.clone()
     }
 
     /// Packets that may be taken in now. A port that can wait is read for no
@@ -412,6 +439,9 @@ impl Cluster {
         for place in 0..self.members.len() {
             worked |= self.hear(place, now)?;
         }
+        if !self.ends_asked.is_empty() {
+            self.end_flows(now);
+        }
         for chain in 0..self.chains.len() {
             let Some(at) = self.chains.get_mut(chain) else {
                 continue;
@@ -440,6 +470,23 @@ impl Cluster {
             }
         }
         Ok(worked)
+    }
+
+    /// Has the switches number the ends that were asked for.
+    fn end_flows(&mut self, now: Time) {
+        let (chains, members, pool) = (&mut self.chains, &self.members, &mut self.pool);
+        self.ends_asked.each(|asked| {
+            let done = chains
+                .get_mut(asked.chain)
+                .is_none_or(|at| at.switch.end_flow(now, pool, asked.unit, &asked.key));
+            if let (true, Some(member)) = (done, members.get(asked.by)) {
+                member.ends.gauge.ends.fetch_sub(1, Ordering::Relaxed);
+            }
+            done
+        });
+        for chain in 0..self.chains.len() {
+            self.send(chain, now);
+        }
     }
 
     /// Takes in what a runtime has sent.
@@ -480,6 +527,12 @@ impl Cluster {
                     }
                 }
                 ToSwitch::Ready => self.ready(place, now),
+                ToSwitch::End { chain, unit, key } => self.ends_asked.push(EndAsked {
+                    by: place,
+                    chain,
+                    unit,
+                    key,
+                }),
                 ToSwitch::Relay { chain, to, message } => {
                     let at = self.chains.get_mut(chain);
                     if let Some(central) = at.and_then(|at| at.central.as_mut()) {
@@ -823,7 +876,7 @@ impl Cluster {
                 end.add_count(what.name(), n);
             }
             if let Some(report) = end.reports.get_mut(number) {
-                add_switch(report, &chain.switch);
+                around(report, &of_switch(&chain.switch));
             }
         }
     }

@@ -8,9 +8,65 @@ use std::time::Duration;
 use weir_io::Bell;
 use weir_nf::EventLog;
 use weir_packet::{Frame, FramePool};
-use weir_runtime::Runtime;
+use weir_runtime::{Report, Runtime};
 
 use super::cluster::ClusterError;
+
+/// A runtime of a thread, shown between two bursts.
+pub struct Part<'a> {
+    /// Number of its chain.
+    pub chain: usize,
+    /// Number of its stage in the chain's plan. The first, 0, opens and ends flows.
+    pub stage: usize,
+    /// The runtime.
+    pub runtime: &'a mut Runtime,
+    /// Its frames.
+    pub pool: &'a mut FramePool,
+    /// Where it puts packets, and what later stages are told.
+    pub output: &'a mut Vec<Frame>,
+}
+
+/// What looks at the runtimes of a thread, one after another.
+pub type Visit<'a> = dyn FnMut(Part<'_>) + 'a;
+
+/// Shows runtimes of whole chains, in the order of these.
+pub(crate) fn visit_alone(
+    runtimes: &mut [Runtime],
+    pool: &mut FramePool,
+    output: &mut Vec<Frame>,
+    visit: &mut Visit<'_>,
+) {
+    for (chain, runtime) in runtimes.iter_mut().enumerate() {
+        visit(Part {
+            chain,
+            stage: 0,
+            runtime,
+            pool: &mut *pool,
+            output: &mut *output,
+        });
+    }
+}
+
+/// What a part of a chain has counted.
+#[derive(Clone, Debug)]
+pub enum Counted {
+    /// One stage by one thread. Those of the same stage add up; those of a
+    /// chain's stages follow one another.
+    Stage(usize),
+    /// The switch around the runtimes: what came in and went out is its word.
+    Switch,
+}
+
+/// The report of a part of a chain.
+#[derive(Clone, Debug)]
+pub struct PartReport {
+    /// Number of the chain.
+    pub chain: usize,
+    /// The part.
+    pub part: Counted,
+    /// What it has counted.
+    pub report: Report,
+}
 
 /// Threads that take packets through chains, seen from the one that has the
 /// ports.
@@ -46,10 +102,17 @@ pub trait Crew {
         None
     }
 
-    /// The runtimes, by the number of their chain, with their frames, where the
-    /// calling thread has them.
-    fn runtimes(&mut self) -> Option<(&mut [Runtime], &mut FramePool)> {
-        None
+    /// Shows the runtimes that the calling thread has. What leaves them goes to
+    /// the end of `output`, where they have no other place for it.
+    fn parts(&mut self, output: &mut Vec<Frame>, visit: &mut Visit<'_>) {
+        let _ = (output, visit);
+    }
+
+    /// What the calling thread has counted of chains.
+    fn reports(&mut self) -> Vec<PartReport> {
+        let mut reports = Vec::new();
+        self.parts(&mut Vec::new(), &mut |part| reports.push(part.report()));
+        reports
     }
 
     /// No more packets come: flows are to end, and threads. To be called until
@@ -60,13 +123,28 @@ pub trait Crew {
     fn is_over(&self) -> bool;
 }
 
+impl Part<'_> {
+    /// What it has counted.
+    pub(crate) fn report(&self) -> PartReport {
+        PartReport {
+            chain: self.chain,
+            part: Counted::Stage(self.stage),
+            report: self.runtime.report(),
+        }
+    }
+}
+
 /// Moves the runtimes' lines of events to the end of `lines`.
 pub(crate) fn take_lines(runtimes: &mut [Runtime], lines: &mut Vec<u8>) {
     for runtime in runtimes {
-        let log = runtime.events();
-        lines.extend_from_slice(log.lines());
-        log.clear();
+        take_log(runtime.events(), lines);
     }
+}
+
+/// Moves the lines of a log to the end of `lines`.
+pub(crate) fn take_log(log: &mut EventLog, lines: &mut Vec<u8>) {
+    lines.extend_from_slice(log.lines());
+    log.clear();
 }
 
 /// Lines of events from several threads on their way to the one that writes

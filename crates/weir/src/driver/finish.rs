@@ -8,6 +8,7 @@ use weir_protocol::{RuntimeId, Switch};
 use weir_runtime::{FunctionReport, Report};
 
 use super::cluster::{Cluster, ClusterError, GateCounts};
+use super::crew::{Counted, PartReport};
 use super::hand_overs::HandOvers;
 use super::path::PathCounts;
 
@@ -80,6 +81,27 @@ impl ClusterEnd {
 }
 
 impl Cluster {
+    /// What the switches have counted around the runtimes so far, and those
+    /// runtimes that are gone and can't be asked.
+    pub(crate) fn reports(&self) -> Vec<PartReport> {
+        let switches = (0..).map_while(|chain| Some((chain, self.switch(chain)?)));
+        let switches = switches.map(|(chain, switch)| PartReport {
+            chain,
+            part: Counted::Switch,
+            report: of_switch(switch),
+        });
+        let gone = self
+            .ends
+            .iter()
+            .flat_map(|end| end.reports.iter().enumerate());
+        let gone = gone.map(|(chain, report)| PartReport {
+            chain,
+            part: Counted::Stage(0),
+            report: report.clone(),
+        });
+        switches.chain(gone).collect()
+    }
+
     /// Ends all runtimes and with them all flows, and sums up. Gives the lines
     /// of events that this causes, too.
     ///
@@ -127,24 +149,35 @@ impl Cluster {
     }
 }
 
-/// Makes the report of a chain's runtimes that of the chain: what came in, and
-/// what the switch dropped by itself.
-pub(super) fn add_switch(report: &mut Report, switch: &Switch) {
-    let (classified, gate) = (switch.classifier().report(), switch.report());
-    report.packets_in = classified.packets_in;
-    report.bytes_in = classified.bytes_in;
+/// What a switch has counted around the runtimes of its chain: what came in and
+/// went out, and what it dropped by itself.
+pub(super) fn of_switch(switch: &Switch) -> Report {
+    let (mut report, gate) = (switch.classifier().report(), switch.report());
     report.packets_out = gate.packets_out;
     report.bytes_out = gate.bytes_out;
     report.emitted = gate.emitted;
     report.held = gate.held;
-    // Runtimes see what the classifier has passed on once more.
-    report.malformed = classified.malformed;
-    // What functions dropped is there by their reasons.
+    // What functions dropped is told by the runtimes, by their reasons.
     let functions = SwitchDrop::Functions.name();
-    let own = gate.drops.iter().filter(|(name, _)| name != functions);
-    add_all(&mut report.drops, &own.cloned().collect::<Vec<_>>());
-    report.flows.aliases_refused += classified.flows.aliases_refused;
-    report.engine_cycles += classified.engine_cycles;
+    report.drops = gate.drops;
+    report.drops.retain(|(name, _)| name != functions);
+    report
+}
+
+/// Makes the report of a chain's runtimes that of the chain, with what its
+/// switch has counted around them.
+pub(crate) fn around(report: &mut Report, switch: &Report) {
+    report.packets_in = switch.packets_in;
+    report.bytes_in = switch.bytes_in;
+    report.packets_out = switch.packets_out;
+    report.bytes_out = switch.bytes_out;
+    report.emitted = switch.emitted;
+    report.held = switch.held;
+    // Runtimes see what the classifier has passed on once more.
+    report.malformed.clone_from(&switch.malformed);
+    add_all(&mut report.drops, &switch.drops);
+    report.flows.aliases_refused += switch.flows.aliases_refused;
+    report.engine_cycles += switch.engine_cycles;
 }
 
 /// Adds a runtime's report to another's of the same chain.

@@ -1,11 +1,11 @@
 //! The rings between a switch thread and its runtime threads.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 
 use rtrb::Consumer;
-use weir_packet::Frame;
-use weir_protocol::{Message, Peer, RuntimeId};
+use weir_packet::{FlowKey, Frame};
+use weir_protocol::{Message, Peer, RuntimeId, UnitId};
 
 use super::ring::{Lane, lane};
 use super::spares::{Spares, TheirSpares, spare_rings};
@@ -43,6 +43,15 @@ pub(super) enum ToSwitch {
     Ready,
     /// It had nothing to do and nothing under way.
     Echo(u64),
+    /// Somebody has asked for the end of a flow: only the switch grants it.
+    End {
+        /// Number of the chain.
+        chain: usize,
+        /// The flow's unit.
+        unit: UnitId,
+        /// Its key.
+        key: FlowKey,
+    },
     /// To another runtime, through the controller of the central mode.
     Relay {
         /// Number of the chain.
@@ -66,6 +75,9 @@ pub(super) enum ToSwitch {
 pub(super) struct Gauge {
     /// Time of the packets that have come to the switch.
     pub(super) packet_time: AtomicU64,
+    /// Ends of flows that the runtime has asked for and the switch has not
+    /// numbered yet.
+    pub(super) ends: AtomicUsize,
 }
 
 /// To another runtime: messages, each with the number of its chain.

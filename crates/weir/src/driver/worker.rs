@@ -6,14 +6,15 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use weir_nf::host::Stage;
-use weir_packet::{Frame, FramePool, Time};
+use weir_packet::{FlowKey, Frame, FramePool, Time};
 use weir_protocol::counts::Countable as _;
 use weir_protocol::settings::ActorSettings;
-use weir_protocol::{Actors, Message, Peer, RuntimeId};
+use weir_protocol::{Actors, Message, Peer, RuntimeId, UnitId};
 use weir_runtime::{Report, Runtime, RuntimeConfig};
 
 use super::clock::Clock;
-
+use super::crew::{Part, Visit};
+use super::inbox::{Inbox, Shows, ThreadCounts};
 use super::path::{Path, PathCounts, PathSettings};
 use super::rest::Sleeper;
 use super::ring::drain;
@@ -24,6 +25,10 @@ use super::wiring::{RuntimeEnds, ToRuntime, ToSwitch};
 const BURST: usize = 256;
 /// Messages of a sender that are read at a time.
 const MESSAGES: usize = 256;
+/// Rounds after which questions are looked for.
+const LOOK: u32 = 64;
+/// Ends of flows that may be asked for and not numbered yet.
+const ENDS: usize = 512;
 /// Frames of its pool that a runtime may need for one packet, mostly: notes
 /// and what functions emit.
 const PER_PACKET: usize = 2;
@@ -42,6 +47,7 @@ pub(super) struct WorkerPlan {
     pub(super) rest: Sleeper,
     pub(super) clock: Clock,
     pub(super) ends: RuntimeEnds,
+    pub(super) inbox: Inbox,
     pub(super) pool: FramePool,
 }
 
@@ -133,16 +139,23 @@ pub(super) fn run(plan: WorkerPlan) -> Result<WorkerEnd, String> {
     worker.ends.outbox.push(ToSwitch::Ready);
     let mut rest = plan.rest;
     rest.wake_others();
-    let mut busy = 0;
+    let mut inbox = plan.inbox;
+    inbox.begin(true);
+    let (mut busy, mut rounds, mut idle) = (0, 0u32, true);
     loop {
         let now = worker.clock.now();
+        rounds = rounds.wrapping_add(1);
+        if idle || rounds.is_multiple_of(LOOK) || inbox.is_busy() {
+            inbox.answer(&mut worker);
+        }
         let worked = worker.round(now);
+        idle = !worked;
         if worked {
             busy += worker.clock.now().0.saturating_sub(now.0);
         } else if worker.finishing {
             return Ok(worker.finish(Duration::from_nanos(busy)));
         }
-        rest.after(worked || worker.spoke);
+        rest.after(worked || worker.spoke || inbox.is_busy());
         worker.spoke = false;
     }
 }
@@ -166,6 +179,47 @@ impl Seat {
         if let Some(path) = &self.path {
             end.path.merge(path.counts());
         }
+    }
+}
+
+impl Shows for Worker {
+    fn counts(&mut self) -> ThreadCounts {
+        ThreadCounts {
+            name: format!("runtime {}", self.id.0),
+            ..ThreadCounts::of_parts(|visit| self.parts(visit))
+        }
+    }
+
+    fn parts(&mut self, visit: &mut Visit<'_>) {
+        for (chain, seat) in self.seats.iter_mut().enumerate() {
+            visit(Part {
+                chain,
+                stage: 0,
+                runtime: seat.actors.engine_mut(),
+                pool: &mut self.pool,
+                // Nothing leaves an engine but in entries.
+                output: &mut Vec::new(),
+            });
+        }
+    }
+
+    fn room_for_ends(&self) -> usize {
+        ENDS.saturating_sub(self.ends.gauge.ends.load(Ordering::Relaxed))
+    }
+
+    fn ask_for_end(&mut self, chain: usize, unit: u64, key: FlowKey) -> bool {
+        let unit = UnitId(unit);
+        self.ends.gauge.ends.fetch_add(1, Ordering::Relaxed);
+        self.ends.outbox.push(ToSwitch::End { chain, unit, key });
+        self.spoke = true;
+        true
+    }
+
+    /// Events go with the entries that they belong to.
+    fn take_events(&mut self) {}
+
+    fn now(&self) -> Option<Time> {
+        None
     }
 }
 

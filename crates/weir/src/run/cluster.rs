@@ -6,13 +6,14 @@ use std::time::{Duration, Instant};
 use weir_graph::{ChainFile, Script};
 use weir_io::port::{InputPort, Received};
 use weir_nf::host::Stage;
-use weir_packet::{Frame, MemoryLayout, Side};
+use weir_packet::{Frame, MemoryLayout, Side, Time};
 use weir_runtime::RuntimeConfig;
 
 use crate::args::Run;
-use crate::driver::{Cluster, ClusterSettings};
+use crate::driver::inbox::{Inbox, Shows, ThreadCounts};
+use crate::driver::{Cluster, ClusterSettings, Visit};
 use crate::exit::{Exit, Failure};
-use crate::{Outcome, chains};
+use crate::{Outcome, chains, control};
 
 use super::input::Input;
 use super::line::failure;
@@ -20,7 +21,7 @@ use super::onlook::Watched;
 use super::player::Player;
 use super::ports::{Outputs, Ports};
 use super::summary::{Ended, More, Summary};
-use super::{BATCH, print, progress, show};
+use super::{BATCH, LOOK, print, progress, show};
 use crate::driver::{Dispatcher, EventFile};
 
 /// Packets kept to be sent again where the path may lose some.
@@ -41,6 +42,7 @@ pub(super) fn run(
     let settings = settings(args, runtimes, &script, config, ports.memory());
     let input = Input::open(ports)?;
     let cluster = Cluster::start(stages, settings).map_err(failure)?;
+    let mut posts = cluster.posts();
     let events = args.events.as_deref().map(EventFile::create).transpose()?;
     let mut line = Line {
         cluster,
@@ -49,14 +51,21 @@ pub(super) fn run(
         outputs: ports.open_outputs()?,
         dispatcher: Dispatcher::new(file),
         events,
+        inbox: None,
         taken: 0,
         turns: ports.inputs.len() > 1 && gives_names(file),
         side: None,
     };
+    let (post, inbox) = control::inbox(false)?;
+    posts.push(post);
+    line.inbox = Some(inbox);
+    let control = super::control(args, file, "runtimes", ports, posts)?;
     let progress = progress(args);
     let start = Instant::now();
     line.player.start();
     let ended = line.drive(&progress, watched);
+    // Nothing answers any more.
+    drop(control);
     let (end, last_lines) = line.cluster.finish().map_err(failure)?;
     let closed = line.close(&last_lines);
     let elapsed = start.elapsed();
@@ -131,6 +140,8 @@ struct Line {
     outputs: Outputs,
     dispatcher: Dispatcher,
     events: Option<EventFile>,
+    /// Away while it is answered.
+    inbox: Option<Inbox>,
     /// Packets taken in.
     taken: u64,
     /// Whether packets of one side wait until those of the other are out.
@@ -148,6 +159,31 @@ fn gives_names(file: &ChainFile) -> bool {
     nodes.any(|node| node.processor.descriptor().aliases)
 }
 
+impl Shows for Line {
+    fn counts(&mut self) -> ThreadCounts {
+        let pool = &self.cluster.pool;
+        ThreadCounts {
+            name: "switch".to_owned(),
+            reports: self.cluster.reports(),
+            inputs: self.input.ports().map(InputPort::counters).collect(),
+            outputs: self.outputs.counters(),
+            refused: self.dispatcher.refused,
+            frames: (pool.available() + pool.outstanding()) as u64,
+            frames_free: pool.available() as u64,
+            ..ThreadCounts::default()
+        }
+    }
+
+    /// The runtimes have threads of their own.
+    fn parts(&mut self, _visit: &mut Visit<'_>) {}
+
+    fn take_events(&mut self) {}
+
+    fn now(&self) -> Option<Time> {
+        None
+    }
+}
+
 impl Line {
     /// Moves packets until the inputs have ended and all of them are out.
     fn drive(
@@ -162,7 +198,12 @@ impl Line {
         // Why reading has ended.
         let mut ended: Option<Result<(), Failure>> = None;
         let mut last_work = Instant::now();
+        let (mut rounds, mut idle) = (0u64, true);
         loop {
+            rounds += 1;
+            if idle || rounds.is_multiple_of(LOOK) {
+                self.answer();
+            }
             self.player.play(&mut self.cluster, self.taken)?;
             self.input.look();
             let room = self.cluster.room().min(self.player.room(self.taken));
@@ -192,6 +233,7 @@ impl Line {
                 .cluster
                 .step(&mut out, &mut lines, read == 0)
                 .map_err(failure)?;
+            idle = !worked && read == 0;
             self.write(&mut out, &mut lines)?;
             if !watched.look()? && ended.is_none() {
                 ended = Some(Ok(()));
@@ -210,6 +252,14 @@ impl Line {
                 ));
                 return why.clone();
             }
+        }
+    }
+
+    /// Answers what is asked, or a part of it.
+    fn answer(&mut self) {
+        if let Some(mut inbox) = self.inbox.take() {
+            inbox.answer(self);
+            self.inbox = Some(inbox);
         }
     }
 

@@ -9,9 +9,9 @@ use weir_packet::{Frame, Time};
 use crate::Outcome;
 use crate::args::Run;
 use crate::control::{self, Control};
-use crate::driver::inbox::{Chains, Inbox, Post, Shows, ThreadCounts};
+use crate::driver::inbox::{Inbox, Post, Shows, ThreadCounts};
 use crate::driver::{
-    CHAINS, COMING, ClusterError, Crew, Dispatcher, EventFile, LEAVING, take_lines,
+    CHAINS, COMING, ClusterError, Crew, Dispatcher, EventFile, LEAVING, Part, Visit, take_log,
 };
 use crate::exit::{Exit, Failure};
 
@@ -46,20 +46,15 @@ impl<C: Crew> Shows for Line<C> {
         }
     }
 
-    fn chains(&mut self) -> Option<Chains<'_>> {
-        let (runtimes, pool) = self.crew.runtimes()?;
-        Some(Chains {
-            runtimes,
-            pool,
-            output: &mut self.out,
-        })
+    fn parts(&mut self, visit: &mut Visit<'_>) {
+        self.crew.parts(&mut self.out, visit);
     }
 
     fn take_events(&mut self) {
         // Written with the next step; a failure of that ends the run.
-        if let Some((runtimes, _)) = self.crew.runtimes() {
-            take_lines(runtimes, &mut self.lines);
-        }
+        let lines = &mut self.lines;
+        let take = &mut |part: Part<'_>| take_log(part.runtime.events(), lines);
+        self.crew.parts(&mut self.out, take);
     }
 
     fn now(&self) -> Option<Time> {

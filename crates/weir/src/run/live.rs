@@ -67,14 +67,16 @@ pub(super) fn run(
     let signals = signals()?;
     if let Some(runtimes) = args.runtimes {
         let played = played(args, runtimes, file, stages, config, memory)?;
-        let ran = drive(args, file, sorted, signals, config.seed, played, Vec::new())?;
+        let posts = played.posts();
+        let ran = drive(args, file, sorted, signals, config.seed, played, posts)?;
         return ran.end(args, config, |played, of_run| played.sum_up(None, of_run));
     }
     if let Some(workers) = args.workers {
         if let Some(obstacle) = Workers::obstacle(stages) {
             let more = workers::by_switch(workers, obstacle);
             let played = played(args, workers, file, stages, config, memory)?;
-            let ran = drive(args, file, sorted, signals, config.seed, played, Vec::new())?;
+            let posts = played.posts();
+            let ran = drive(args, file, sorted, signals, config.seed, played, posts)?;
             return ran.end(args, config, |played, of_run| {
                 played.sum_up(Some(more), of_run)
             });
@@ -114,7 +116,8 @@ pub(super) fn pipeline(
     let signals = signals()?;
     let plan = PlanSummary::of(&plans);
     let crew = Pipeline::start(plans, settings).map_err(failure)?;
-    let ran = drive(args, file, sorted, signals, config.seed, crew, Vec::new())?;
+    let posts = crew.posts();
+    let ran = drive(args, file, sorted, signals, config.seed, crew, posts)?;
     ran.end(args, config, |crew, of_run| {
         pipeline::sum_up(crew, plan, args, file, of_run);
         Ok(Vec::new())

@@ -78,7 +78,6 @@ fn run_with(
     };
     let ports = Ports::parse(&args.input, &args.out, &file, also)?;
     live::check(args, &ports)?;
-    check_asked(args)?;
     network::check(args, &file, &ports)?;
     if guard::wanted(args, &file, &ports) {
         return guard::run(args, &ports);
@@ -97,7 +96,6 @@ fn run_with(
         if ports.are_live() {
             return live::pipeline(args, &file, plans, &ports, config);
         }
-        refuse_asked(args, "a plan of several stages", "`--plan rtc`")?;
         return pipeline::run(args, &file, plans, &ports, config, &mut watched);
     };
     if ports.are_live() {
@@ -148,32 +146,6 @@ fn config_of(args: &Run, seed: u64) -> RuntimeConfig {
     }
 }
 
-/// Refuses what can't be had where threads can't be asked: `--runtimes` has them
-/// behind a switch.
-fn check_asked(args: &Run) -> Result<(), Failure> {
-    match args.runtimes {
-        Some(_) => refuse_asked(args, "--runtimes", "--workers"),
-        None => Ok(()),
-    }
-}
-
-/// The same for one way of running, with what can be had instead.
-fn refuse_asked(args: &Run, way: &str, instead: &str) -> Result<(), Failure> {
-    let asked = [
-        (args.control.is_some(), "--control"),
-        (args.name.is_some(), "--name"),
-        (args.metrics.is_some(), "--metrics"),
-    ];
-    let asked = asked.iter().find(|(given, _)| *given);
-    match asked {
-        Some((_, option)) => Err(Failure::usage(format!(
-            "{option} can't be used with {way} yet, whose threads can't be asked: leave it out, \
-             or use {instead}"
-        ))),
-        None => Ok(()),
-    }
-}
-
 /// Opens the control socket where one is wanted, and says where it is.
 fn control(
     args: &Run,
@@ -192,6 +164,7 @@ fn control(
         file,
         chain: &args.chain,
         mode,
+        apart: args.processes,
         inputs: of(&ports.inputs),
         outputs: of(&ports.outputs),
     };

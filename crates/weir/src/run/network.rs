@@ -259,32 +259,6 @@ struct RouterSummary {
 }
 
 impl RouterSummary {
-    /// What was counted, with its name.
-    fn counted(&self) -> [(&'static str, u64); 19] {
-        let c = &self.report.counts;
-        [
-            ("received", c.received),
-            ("to_chain", c.to_chain),
-            ("arp", c.arp),
-            ("discovery", c.discovery),
-            ("echo", c.echo),
-            ("from_chain", c.from_chain),
-            ("made", c.made),
-            ("fragmented", c.fragmented),
-            ("fragments", c.fragments),
-            ("sent", c.sent),
-            ("waiting", self.report.waiting),
-            ("asked", c.asked),
-            ("answered", c.answered),
-            ("errors", c.errors),
-            ("errors_through_chain", c.errors_through_chain),
-            ("errors_limited", c.errors_limited),
-            ("moved", c.moved),
-            ("conflicts", c.conflicts),
-            ("unmade", c.unmade),
-        ]
-    }
-
     fn name(&self, port: usize) -> &str {
         self.ports.get(port).map_or("", String::as_str)
     }
@@ -309,7 +283,7 @@ impl More for RouterSummary {
         let counts = &self.report.counts;
         let mut router = Map::new();
         router.insert("mode".to_owned(), json!("router"));
-        for (name, count) in self.counted() {
+        for (name, count) in self.report.counted() {
             router.insert(name.to_owned(), json!(count));
         }
         let drops = |of: &dyn Fn(Reason) -> u64| -> Map<String, Value> {
@@ -352,7 +326,12 @@ impl More for RouterSummary {
 
     fn add_text(&self, text: &mut String) {
         text.push_str("\nrouter\n");
-        for (name, count) in self.counted().into_iter().filter(|(_, count)| *count > 0) {
+        for (name, count) in self
+            .report
+            .counted()
+            .into_iter()
+            .filter(|(_, count)| *count > 0)
+        {
             let _ = writeln!(text, "  {name:20}  {:>12}", thousands(count));
         }
         for (reason, count) in self.report.counts.drops() {

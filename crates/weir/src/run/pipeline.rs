@@ -30,7 +30,9 @@ pub(super) fn run(
     let input = Input::open(ports)?;
     let processes = apart::processes(args, &plans);
     let crew = Pipeline::start_with(plans, settings, processes).map_err(failure)?;
+    let posts = crew.posts();
     let mut line = Line::open(crew, input, args, file, ports)?;
+    line.be_asked(args, file, ports, "stages", posts)?;
     let (mut of_run, ended) = line.drive(args, watched)?;
     sum_up(line.crew, plan, args, file, &mut of_run);
     line::conclude(args, ports, of_run, ended, config.seed, watched)

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 use weir_io::Bell;
 use weir_packet::{Frame, FramePool};
 
-use crate::driver::{Cluster, ClusterError, Crew};
+use crate::driver::inbox::Post;
+use crate::driver::{Cluster, ClusterError, Crew, PartReport};
 use crate::exit::Failure;
 
 use super::cluster::PATIENCE;
@@ -36,6 +37,11 @@ impl Played {
             quiet: false,
             gave_up: false,
         }
+    }
+
+    /// Where the runtimes are asked.
+    pub(super) fn posts(&self) -> Vec<Post> {
+        self.cluster.posts()
     }
 
     /// Ends the runtimes and adds what they did; gives the last lines of events.
@@ -96,6 +102,10 @@ impl Crew for Played {
 
     fn bed(&self) -> Option<(&Bell, Duration)> {
         self.cluster.bed()
+    }
+
+    fn reports(&mut self) -> Vec<PartReport> {
+        self.cluster.reports()
     }
 
     fn stop(&mut self) {

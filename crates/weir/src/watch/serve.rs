@@ -210,9 +210,7 @@ fn filter(text: &str) -> Result<Filter, Status> {
 async fn armed(engines: &impl Engines, arm: Arm) -> Result<u32, Status> {
     match engines.each(arm).await? {
         0 => Err(Status::unimplemented(
-            "packets of this instance can't be looked at: its chains run on threads of their own \
-             (--workers, --runtimes or a plan of several stages), which takes no watches yet; \
-             `weir trace CHAIN --in CAPTURE` follows packets of captures through all of these",
+            "no thread of this instance that can be asked runs a chain",
         )),
         engines => Ok(u32::try_from(engines).unwrap_or(u32::MAX)),
     }
@@ -222,8 +220,8 @@ async fn armed(engines: &impl Engines, arm: Arm) -> Result<u32, Status> {
 /// is asked again.
 async fn disarm(engines: &impl Engines, action: Arm) {
     while let Err(status) = engines.each(Arc::clone(&action)).await {
-        if status.code() == Code::Unavailable {
-            // It ends, and its watches with it.
+        if matches!(status.code(), Code::Unavailable | Code::Unimplemented) {
+            // It ends, and its watches with it; or there are none.
             return;
         }
         tokio::time::sleep(Duration::from_millis(50)).await;

@@ -4,10 +4,11 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use weir_packet::Time;
 use weir_packet::filter::{Ends, Facts, Filter};
+use weir_packet::{FlowKey, Time};
 use weir_runtime::{FlowName, OpenFlow, Remembered, Runtime};
 
+use super::super::crew::Part;
 use super::{Reply, Shows};
 
 /// Records that are looked at in a slice.
@@ -56,6 +57,15 @@ pub(crate) struct FlowSeen {
     pub(crate) flow: OpenFlow,
     pub(crate) names: Vec<FlowName>,
     pub(crate) now: Time,
+}
+
+/// What a thread knows of one flow.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct FlowParts {
+    /// The flow, where this thread has opened it.
+    pub(crate) seen: Option<FlowSeen>,
+    /// Its states here, each with the number of its stage.
+    pub(crate) states: Vec<(usize, Remembered)>,
 }
 
 /// A flow with its states.
@@ -153,57 +163,34 @@ impl Walk {
         if self.task.is_forgotten() {
             return true;
         }
-        let now = shows.now();
-        let mut more = false;
-        if let Some(chains) = shows.chains()
-            && let Some(runtime) = chains.runtimes.get_mut(self.chain)
-        {
-            more = true;
-            let now = now.unwrap_or(runtime.now());
-            let last = runtime
-                .flow_records()
-                .min(self.record.saturating_add(SLICE));
-            match &mut self.task {
-                Task::List { wanted, found, .. } => {
-                    found.here = true;
-                    let mut whole = true;
-                    for record in self.record..last {
-                        if !look(runtime, self.chain, record, now, wanted, found) {
-                            whole = false;
-                            break;
-                        }
-                    }
-                    self.record = last;
-                    if !whole {
-                        more = false;
-                        self.chain = usize::MAX;
-                    }
-                }
-                Task::End { filter, ended, .. } => {
-                    let mut here = 0;
-                    while self.record < last && here < ENDS {
-                        let record = self.record;
-                        self.record += 1;
-                        let flow = runtime.open_flow(record);
-                        let Some(flow) = flow.filter(|flow| matches(filter, runtime, flow)) else {
-                            continue;
-                        };
-                        let (pool, output) = (&mut *chains.pool, &mut *chains.output);
-                        if runtime.end_open_flow(pool, record, flow.id, output) {
-                            here += 1;
-                        }
-                    }
-                    if runtime.can_end_flows() {
-                        *ended = Some(ended.unwrap_or(0) + here as u64);
-                    }
-                }
-            }
-            if more && self.record >= runtime.flow_records() {
-                self.chain += 1;
-                self.record = 0;
-            }
+        if matches!(self.task, Task::End { .. }) && shows.room_for_ends() < ENDS {
+            return false;
         }
-        if matches!(self.task, Task::End { .. }) {
+        let now = shows.now();
+        let Walk {
+            chain,
+            record,
+            task,
+        } = self;
+        let (number, mut more, mut asked) = (*chain, false, Vec::new());
+        shows.parts(&mut |mut part| {
+            if part.stage != 0 || part.chain != number {
+                return;
+            }
+            let now = now.unwrap_or(part.runtime.now());
+            more = task.step(&mut part, now, record, &mut asked);
+            if !more {
+                *chain = usize::MAX;
+            } else if *record >= part.runtime.flow_records() {
+                *chain += 1;
+                *record = 0;
+            }
+        });
+        if let Task::End { ended, .. } = task {
+            for (unit, key) in asked {
+                let granted = shows.ask_for_end(number, unit, key);
+                *ended = Some(ended.unwrap_or(0) + u64::from(granted));
+            }
             shows.take_events();
         }
         if more {
@@ -215,6 +202,47 @@ impl Walk {
 }
 
 impl Task {
+    /// Looks at the flows of a runtime from `record` on; those that a switch is
+    /// to end go to `asked`. False where enough was found.
+    fn step(
+        &mut self,
+        part: &mut Part<'_>,
+        now: Time,
+        record: &mut u32,
+        asked: &mut Vec<(u64, FlowKey)>,
+    ) -> bool {
+        let runtime = &mut *part.runtime;
+        let last = runtime.flow_records().min(record.saturating_add(SLICE));
+        match self {
+            Task::List { wanted, found, .. } => {
+                found.here = true;
+                for record in *record..last {
+                    if !look(runtime, part.chain, record, now, wanted, found) {
+                        return false;
+                    }
+                }
+                *record = last;
+            }
+            Task::End { filter, ended, .. } => {
+                let mut here = 0;
+                while *record < last && here + asked.len() < ENDS {
+                    let record = std::mem::replace(record, *record + 1);
+                    let flow = runtime.open_flow(record);
+                    let Some(flow) = flow.filter(|flow| matches(filter, runtime, flow)) else {
+                        continue;
+                    };
+                    if let Some(unit) = runtime.unit_under_switch(record) {
+                        asked.push((unit, flow.key));
+                    } else if runtime.end_open_flow(part.pool, record, flow.id, part.output) {
+                        here += 1;
+                    }
+                }
+                *ended = Some(ended.unwrap_or(0) + here as u64);
+            }
+        }
+        true
+    }
+
     fn is_forgotten(&self) -> bool {
         match self {
             Task::List { reply, .. } => reply.as_ref().is_none_or(Reply::is_closed),
@@ -308,15 +336,24 @@ fn matches(filter: &Filter, runtime: &Runtime, flow: &OpenFlow) -> bool {
     })
 }
 
-/// A flow with its states, if it is still there.
-pub(super) fn states_of(asked: FlowQuestion, shows: &mut dyn Shows) -> Option<Box<StatesSeen>> {
+/// A flow, if it is still there, and its states.
+pub(super) fn parts_of(asked: FlowQuestion, shows: &mut dyn Shows) -> FlowParts {
     let now = shows.now();
-    let chains = shows.chains()?;
-    let runtime = chains.runtimes.get(asked.chain)?;
-    let flow = runtime.open_flow(asked.record);
-    let flow = flow.filter(|flow| flow.id == asked.id)?;
-    Some(Box::new(StatesSeen {
-        seen: seen(runtime, asked.chain, flow, now.unwrap_or(runtime.now())),
-        states: runtime.remembered(asked.record),
-    }))
+    let mut all = FlowParts::default();
+    shows.parts(&mut |part| {
+        let runtime = &*part.runtime;
+        let here = part.chain == asked.chain && runtime.holds_flow(asked.record, asked.id);
+        if !here {
+            return;
+        }
+        if part.stage == 0
+            && let Some(flow) = runtime.open_flow(asked.record)
+        {
+            let now = now.unwrap_or(runtime.now());
+            all.seen = Some(seen(runtime, asked.chain, flow, now));
+        }
+        let states = runtime.remembered(asked.record).into_iter();
+        all.states.extend(states.map(|state| (part.stage, state)));
+    });
+    all
 }

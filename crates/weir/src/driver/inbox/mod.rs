@@ -11,6 +11,7 @@ mod flows;
 use std::collections::VecDeque;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_channel};
 use std::time::Duration;
 
@@ -18,16 +19,16 @@ use rustix::event::{EventfdFlags, eventfd};
 use tokio::sync::oneshot;
 use weir_io::port::PortCounters;
 use weir_packet::filter::Filter;
-use weir_packet::{Frame, FramePool, Time};
-use weir_runtime::{Report, Runtime};
+use weir_packet::{FlowKey, Time};
 
-use super::crew::Crew;
+use super::crew::{Counted, Crew, PartReport, Visit};
+use super::live::LayerReport;
 use crate::watch::Arm;
 
 pub(crate) use flows::{
-    FlowQuestion, FlowSeen, FlowSort, FlowsFound, FlowsQuestion, StatesSeen, in_order,
+    FlowParts, FlowQuestion, FlowSeen, FlowSort, FlowsFound, FlowsQuestion, StatesSeen, in_order,
 };
-use flows::{Walk, states_of};
+use flows::{Walk, parts_of};
 
 /// Questions that may wait for a thread.
 const WAITING: usize = 16;
@@ -43,8 +44,8 @@ pub(crate) enum Question {
     Counts(Reply<ThreadCounts>),
     /// The open flows that match.
     Flows(FlowsQuestion, Reply<FlowsFound>),
-    /// One flow with its states.
-    Flow(FlowQuestion, Reply<Option<Box<StatesSeen>>>),
+    /// One flow, and what the functions here remember of it.
+    Flow(FlowQuestion, Reply<FlowParts>),
     /// To end the flows that match: how many were; `None` where the thread runs
     /// no chain whose flows can be ended.
     End(Arc<Filter>, Reply<Option<u64>>),
@@ -52,39 +53,19 @@ pub(crate) enum Question {
     Each(Arm, Reply<usize>),
 }
 
-/// The report of one stage of a chain by one thread. Those of the same stage
-/// add up; those of a chain's stages follow one another.
-#[derive(Clone, Debug)]
-pub(crate) struct StageReport {
-    pub(crate) chain: usize,
-    pub(crate) stage: usize,
-    pub(crate) report: Report,
-}
-
-impl StageReport {
-    /// Of chains that one thread runs from first to last.
-    pub(crate) fn alone(runtimes: &[Runtime]) -> Vec<StageReport> {
-        let reports = runtimes.iter().enumerate();
-        let of = |(chain, runtime): (usize, &Runtime)| StageReport {
-            chain,
-            stage: 0,
-            report: runtime.report(),
-        };
-        reports.map(of).collect()
-    }
-}
-
 /// What a thread counts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ThreadCounts {
     /// What it is, in words.
     pub(crate) name: String,
-    pub(crate) reports: Vec<StageReport>,
+    pub(crate) reports: Vec<PartReport>,
     /// Of the ports, where it has them.
     pub(crate) inputs: Vec<PortCounters>,
     pub(crate) outputs: Vec<PortCounters>,
     /// Packets that no chain takes.
     pub(crate) refused: u64,
+    /// How weir stands in the network, where it has the interfaces.
+    pub(crate) network: Option<LayerReport>,
     /// Time in which it slept.
     pub(crate) idle: Duration,
     /// Frames of its pool: all that it was made with, and those free now.
@@ -93,15 +74,23 @@ pub(crate) struct ThreadCounts {
 }
 
 impl ThreadCounts {
+    /// Of a thread that shows these runtimes.
+    pub(crate) fn of_parts(parts: impl FnOnce(&mut Visit<'_>)) -> ThreadCounts {
+        let mut reports = Vec::new();
+        parts(&mut |part| reports.push(part.report()));
+        ThreadCounts {
+            reports,
+            ..ThreadCounts::default()
+        }
+    }
+
     /// Of the thread that has the ports: what its crew tells, and the frames.
     pub(crate) fn of<C: Crew>(crew: &mut C) -> ThreadCounts {
-        let reports = match crew.runtimes() {
-            Some((runtimes, _)) => StageReport::alone(runtimes),
-            None => Vec::new(),
-        };
-        let name = match reports.as_slice() {
-            [] => "ports",
-            _ => "chains",
+        let reports = crew.reports();
+        let runs = |report: &PartReport| matches!(report.part, Counted::Stage(_));
+        let name = match reports.iter().any(runs) {
+            false => "ports",
+            true => "chains",
         };
         let pool = crew.pool();
         ThreadCounts {
@@ -114,21 +103,21 @@ impl ThreadCounts {
     }
 }
 
-/// The runtimes of a thread, and what ending a flow there needs.
-pub(crate) struct Chains<'a> {
-    /// By the number of their chain.
-    pub(crate) runtimes: &'a mut [Runtime],
-    pub(crate) pool: &'a mut FramePool,
-    /// Where later stages are told.
-    pub(crate) output: &'a mut Vec<Frame>,
-}
-
 /// What a thread shows of itself.
 pub(crate) trait Shows {
     /// Its counts.
     fn counts(&mut self) -> ThreadCounts;
-    /// Its chains, where it runs any.
-    fn chains(&mut self) -> Option<Chains<'_>>;
+    /// Its runtimes, one after another.
+    fn parts(&mut self, visit: &mut Visit<'_>);
+    /// How many more flows a switch may be asked to end now.
+    fn room_for_ends(&self) -> usize {
+        usize::MAX
+    }
+    /// Asks the switch to end a flow of a unit: true where there is one to ask.
+    fn ask_for_end(&mut self, chain: usize, unit: u64, key: FlowKey) -> bool {
+        let _ = (chain, unit, key);
+        false
+    }
     /// Events may have come of an answer: takes them to where they go.
     fn take_events(&mut self);
     /// The time, where packets have the machine's; else that of the last
@@ -141,6 +130,8 @@ pub(crate) trait Shows {
 pub(crate) struct Post {
     questions: SyncSender<Question>,
     wake: Option<Arc<OwnedFd>>,
+    /// Somebody has the inbox.
+    begun: Arc<AtomicBool>,
 }
 
 /// Why a question was not posted.
@@ -148,17 +139,20 @@ pub(crate) struct Post {
 pub(crate) enum NotPosted {
     /// Too many wait.
     Full,
-    /// The thread has ended.
-    Over,
+    /// The thread has not begun, or has ended.
+    Away,
 }
 
 impl Post {
     /// Posts a question, and wakes the thread if it sleeps.
     pub(crate) fn send(&self, question: Question) -> Result<(), NotPosted> {
+        if !self.begun.load(Ordering::Acquire) {
+            return Err(NotPosted::Away);
+        }
         match self.questions.try_send(question) {
             Ok(()) => {}
             Err(TrySendError::Full(_)) => return Err(NotPosted::Full),
-            Err(TrySendError::Disconnected(_)) => return Err(NotPosted::Over),
+            Err(TrySendError::Disconnected(_)) => return Err(NotPosted::Away),
         }
         if let Some(wake) = &self.wake {
             // A full counter wakes as well.
@@ -173,6 +167,7 @@ impl Post {
 pub(crate) struct Inbox {
     questions: Receiver<Question>,
     wake: Option<Arc<OwnedFd>>,
+    begun: Arc<AtomicBool>,
     /// Questions taken whose wake-ups were not taken yet.
     unwoken: u64,
     /// What is answered bit by bit.
@@ -195,17 +190,26 @@ impl Inbox {
             }
             false => None,
         };
+        let begun = Arc::new(AtomicBool::new(true));
         let post = Post {
             questions: sender,
             wake: wake.clone(),
+            begun: Arc::clone(&begun),
         };
         let inbox = Inbox {
             questions: receiver,
             wake,
+            begun,
             unwoken: 0,
             walks: VecDeque::new(),
         };
         Ok((post, inbox))
+    }
+
+    /// Whether there is a thread that looks into it; one that never is told
+    /// otherwise has one.
+    pub(crate) fn begin(&self, begun: bool) {
+        self.begun.store(begun, Ordering::Release);
     }
 
     /// Wakes the thread when there is a question.
@@ -261,15 +265,15 @@ impl Inbox {
                 let _ = reply.send(shows.counts());
             }
             Question::Each(action, reply) => {
-                let runtimes = shows.chains().map(|chains| chains.runtimes);
-                let count = runtimes.map_or(0, |runtimes| {
-                    runtimes.iter_mut().for_each(|runtime| action(runtime));
-                    runtimes.len()
+                let mut count = 0;
+                shows.parts(&mut |part| {
+                    action(part.runtime);
+                    count += 1;
                 });
                 let _ = reply.send(count);
             }
             Question::Flow(which, reply) => {
-                let _ = reply.send(states_of(which, shows));
+                let _ = reply.send(parts_of(which, shows));
             }
             Question::End(filter, reply) => self.walks.push_back(Walk::end(filter, reply)),
             Question::Flows(wanted, reply) => self.walks.push_back(Walk::list(wanted, reply)),

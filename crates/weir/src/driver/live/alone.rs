@@ -4,7 +4,7 @@ use weir_packet::{Frame, FramePool};
 use weir_runtime::Runtime;
 
 use super::super::ClusterError;
-use super::super::crew::{Crew, take_lines};
+use super::super::crew::{Crew, Visit, take_lines, visit_alone};
 use super::BATCH;
 
 /// A crew of nobody else: packets are through when they are taken.
@@ -57,8 +57,8 @@ impl Crew for Alone {
         Ok(worked)
     }
 
-    fn runtimes(&mut self) -> Option<(&mut [Runtime], &mut FramePool)> {
-        Some((&mut self.runtimes, &mut self.pool))
+    fn parts(&mut self, output: &mut Vec<Frame>, visit: &mut Visit<'_>) {
+        visit_alone(&mut self.runtimes, &mut self.pool, output, visit);
     }
 
     fn stop(&mut self) {

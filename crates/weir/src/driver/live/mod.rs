@@ -27,10 +27,10 @@ use weir_packet::{Frame, Holder, Time};
 
 use crate::exit::Failure;
 
-use super::crew::{Crew, take_lines};
+use super::crew::{Crew, Part, Visit, take_log};
 use super::dispatch::Dispatcher;
 use super::events::EventFile;
-use super::inbox::{Chains, Inbox, Shows, ThreadCounts};
+use super::inbox::{Inbox, Shows, ThreadCounts};
 use super::{CHAINS, LEAVING};
 
 pub(crate) use alone::Alone;
@@ -297,25 +297,21 @@ impl<C: Crew> Shows for Live<C> {
             inputs: self.ports.came_in(),
             outputs: self.ports.went_out(),
             refused: self.dispatcher.refused,
+            network: Some(self.layer.report()),
             idle: self.waiter.asleep(),
             ..ThreadCounts::of(&mut self.crew)
         }
     }
 
-    fn chains(&mut self) -> Option<Chains<'_>> {
-        let (runtimes, pool) = self.crew.runtimes()?;
-        Some(Chains {
-            runtimes,
-            pool,
-            output: &mut self.output,
-        })
+    fn parts(&mut self, visit: &mut Visit<'_>) {
+        self.crew.parts(&mut self.output, visit);
     }
 
     fn take_events(&mut self) {
         // Written with the next step; a failure of that ends the run.
-        if let Some((runtimes, _)) = self.crew.runtimes() {
-            take_lines(runtimes, &mut self.lines);
-        }
+        let lines = &mut self.lines;
+        let take = &mut |part: Part<'_>| take_log(part.runtime.events(), lines);
+        self.crew.parts(&mut self.output, take);
     }
 
     fn now(&self) -> Option<Time> {

@@ -16,6 +16,34 @@ pub(crate) struct RouterReport {
     pub(crate) conflicts: Vec<Conflict>,
 }
 
+impl RouterReport {
+    /// What was counted, with its name.
+    pub(crate) fn counted(&self) -> [(&'static str, u64); 19] {
+        let c = &self.counts;
+        [
+            ("received", c.received),
+            ("to_chain", c.to_chain),
+            ("arp", c.arp),
+            ("discovery", c.discovery),
+            ("echo", c.echo),
+            ("from_chain", c.from_chain),
+            ("made", c.made),
+            ("fragmented", c.fragmented),
+            ("fragments", c.fragments),
+            ("sent", c.sent),
+            ("waiting", self.waiting),
+            ("asked", c.asked),
+            ("answered", c.answered),
+            ("errors", c.errors),
+            ("errors_through_chain", c.errors_through_chain),
+            ("errors_limited", c.errors_limited),
+            ("moved", c.moved),
+            ("conflicts", c.conflicts),
+            ("unmade", c.unmade),
+        ]
+    }
+}
+
 /// The layer of a router. Its ports have the numbers of the run's.
 #[derive(Debug)]
 pub(crate) struct Routed {

@@ -25,11 +25,12 @@ use weir_packet::{Frame, FramePool, MemoryLayout, PacketMemory, Time};
 use weir_runtime::{Lie, Report, Rest, Role, Runtime, RuntimeConfig};
 
 use super::cluster::ClusterError;
-use super::crew::{Crew, EventBox, cause_of};
+use super::crew::{Counted, Crew, EventBox, Part, PartReport, Visit, cause_of};
+use super::inbox::{Inbox, Post};
 use super::rest::{Bells, Sleeper, WAKEFUL};
 use super::spares::{self, LARGE_SHARE, SHARE, Spares, spare_rings};
 use process::{Host, Process, Want};
-use thread::{StageEnd, StagePlan, StageWork};
+use thread::{Questions, StageEnd, StagePlan, StageWork, along_first_branch};
 
 pub use process::{ProcessEnd, StageCommand, StageProcess};
 
@@ -211,6 +212,7 @@ pub struct Pipeline {
     steps: u32,
     /// Frames of a chain's end.
     ended: Vec<Frame>,
+    posts: Vec<Post>,
 }
 
 impl std::fmt::Debug for Pipeline {
@@ -296,6 +298,7 @@ impl Pipeline {
             started: 0,
             steps: 0,
             ended: Vec::with_capacity(OUT),
+            posts: Vec::new(),
         };
         // Threads inherit where they may run: this one is pinned last.
         for (number, chain) in chains.into_iter().enumerate() {
@@ -317,6 +320,11 @@ impl Pipeline {
             all.rest.after(false);
         }
         Ok(all)
+    }
+
+    /// Where the threads of stages are asked.
+    pub(crate) fn posts(&self) -> Vec<Post> {
+        self.posts.clone()
     }
 
     fn is_ready(&self) -> bool {
@@ -413,6 +421,9 @@ impl Pipeline {
             let (mut ours, mut work) = (None, None);
             if let Some(stage) = lane.stage {
                 let (spares, theirs) = spare_rings();
+                let (post, inbox) = Inbox::new(false)
+                    .map_err(|error| ClusterError(format!("can't make an inbox: {error}")))?;
+                self.posts.push(post);
                 ours = Some(spares);
                 work = Some(StageWork {
                     stage,
@@ -422,6 +433,11 @@ impl Pipeline {
                     },
                     pool: self.pool.share(SHARE, LARGE_SHARE),
                     spares: theirs,
+                    asked: Questions {
+                        inbox,
+                        name: name.clone(),
+                        place: (number, lane.step, lane.place.0),
+                    },
                 });
             }
             self.started += 1;
@@ -707,12 +723,7 @@ impl Seat {
                 let Some(mut report) = thread.report.take() else {
                     continue;
                 };
-                if member.place.0 > 0 {
-                    // The packets of a parallel step are counted along its
-                    // first branch.
-                    (report.packets_in, report.bytes_in) = (0, 0);
-                    (report.packets_out, report.bytes_out) = (0, 0);
-                }
+                along_first_branch(&mut report, member.place.0);
                 sum = Some(match sum {
                     None => report,
                     Some(sum) => Report::sum(&[sum, report]),
@@ -831,6 +842,47 @@ impl Crew for Pipeline {
 
     fn bed(&self) -> Option<(&Bell, Duration)> {
         self.rest.bed()
+    }
+
+    fn parts(&mut self, output: &mut Vec<Frame>, visit: &mut Visit<'_>) {
+        let pool = &mut self.pool;
+        for (chain, seat) in self.seats.iter_mut().enumerate() {
+            // What the first stage is made to say goes the way of its packets.
+            let next = match seat.behind {
+                Some(_) => &mut seat.done,
+                None => &mut *output,
+            };
+            visit(Part {
+                chain,
+                stage: 0,
+                runtime: &mut seat.runtime,
+                pool: &mut *pool,
+                output: next,
+            });
+            if let Some(behind) = &mut seat.behind {
+                visit(Part {
+                    chain,
+                    stage: seat.plan.steps.len(),
+                    runtime: &mut behind.end,
+                    pool: &mut *pool,
+                    output: &mut *output,
+                });
+            }
+        }
+    }
+
+    fn reports(&mut self) -> Vec<PartReport> {
+        let mut reports = Vec::new();
+        self.parts(&mut Vec::new(), &mut |part| reports.push(part.report()));
+        for (chain, seat) in self.seats.iter().enumerate() {
+            let processes = seat.behind.iter().flat_map(|behind| &behind.processes);
+            reports.extend(processes.map(|process| PartReport {
+                chain,
+                part: Counted::Stage(process.step()),
+                report: process.report(),
+            }));
+        }
+        reports
     }
 
     fn stop(&mut self) {

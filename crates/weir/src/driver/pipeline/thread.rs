@@ -11,12 +11,15 @@ use weir_nf::host::Stage;
 use weir_packet::{Frame, FramePool, PacketMemory, Time};
 use weir_runtime::{Lie, Report, Runtime, RuntimeConfig};
 
-use super::super::crew::EventBox;
+use super::super::crew::{EventBox, Part, Visit};
+use super::super::inbox::{Inbox, Shows, ThreadCounts};
 use super::super::rest::Sleeper;
 use super::super::spares::{self, TheirSpares};
 
 /// Frames that are worked on at a time.
 const BURST: usize = 64;
+/// Rounds after which questions are looked for.
+const LOOK: u32 = 64;
 /// Frames that a stage must have before it takes a burst: for what functions
 /// emit.
 const FEW: usize = 64;
@@ -42,6 +45,16 @@ pub(super) struct StageWork {
     pub(super) config: RuntimeConfig,
     pub(super) pool: FramePool,
     pub(super) spares: TheirSpares,
+    pub(super) asked: Questions,
+}
+
+/// Where a stage's thread is asked, and what it says of itself.
+pub(super) struct Questions {
+    pub(super) inbox: Inbox,
+    /// Its name, for people.
+    pub(super) name: String,
+    /// Number of its chain, of its step in the plan, and of its branch there.
+    pub(super) place: (usize, usize, usize),
 }
 
 /// What a stage's thread leaves behind.
@@ -62,6 +75,71 @@ struct Engine {
     runtime: Runtime,
     pool: FramePool,
     spares: TheirSpares,
+    asked: Questions,
+}
+
+/// A stage's thread as it shows itself.
+struct Shown<'a> {
+    runtime: &'a mut Runtime,
+    pool: &'a mut FramePool,
+    output: &'a mut Vec<Frame>,
+    events: &'a EventBox,
+    name: &'a str,
+    place: (usize, usize, usize),
+}
+
+impl Shows for Shown<'_> {
+    fn counts(&mut self) -> ThreadCounts {
+        let mut counts = ThreadCounts {
+            name: self.name.to_owned(),
+            ..ThreadCounts::of_parts(|visit| self.parts(visit))
+        };
+        for part in &mut counts.reports {
+            along_first_branch(&mut part.report, self.place.2);
+        }
+        counts
+    }
+
+    fn parts(&mut self, visit: &mut Visit<'_>) {
+        let (chain, stage, _) = self.place;
+        visit(Part {
+            chain,
+            stage,
+            runtime: self.runtime,
+            pool: self.pool,
+            output: self.output,
+        });
+    }
+
+    fn take_events(&mut self) {
+        self.events.put(self.runtime.events());
+    }
+
+    fn now(&self) -> Option<Time> {
+        None
+    }
+}
+
+/// The packets of a parallel step are counted along its first branch.
+pub(super) fn along_first_branch(report: &mut Report, branch: usize) {
+    if branch > 0 {
+        (report.packets_in, report.bytes_in) = (0, 0);
+        (report.packets_out, report.bytes_out) = (0, 0);
+    }
+}
+
+impl Engine {
+    /// Answers what is asked; what leaves goes to the end of `left`.
+    fn answer(&mut self, left: &mut Vec<Frame>, events: &EventBox) {
+        self.asked.inbox.answer(&mut Shown {
+            runtime: &mut self.runtime,
+            pool: &mut self.pool,
+            output: left,
+            events,
+            name: &self.asked.name,
+            place: self.asked.place,
+        });
+    }
 }
 
 /// Frames taken out of a ring, the next ones fetched into the cache while those
@@ -141,6 +219,7 @@ pub(super) fn run(plan: StagePlan) -> Result<StageEnd, String> {
             runtime: Runtime::new(&work.stage, work.config).map_err(|error| error.to_string())?,
             pool: work.pool,
             spares: work.spares,
+            asked: work.asked,
         }),
     };
     ready.store(true, Ordering::Release);
@@ -149,7 +228,14 @@ pub(super) fn run(plan: StagePlan) -> Result<StageEnd, String> {
     let mut burst = Vec::with_capacity(BURST);
     let mut left: Vec<Frame> = Vec::with_capacity(2 * BURST);
     let mut busy = Duration::ZERO;
+    let (mut rounds, mut idle) = (0u32, true);
     loop {
+        rounds = rounds.wrapping_add(1);
+        if let Some(engine) = &mut engine
+            && (idle || rounds.is_multiple_of(LOOK))
+        {
+            engine.answer(&mut left, &events);
+        }
         // Asked before the ring is looked at: what came before the end is seen.
         let over = input.is_over();
         let mut worked = false;
@@ -184,6 +270,7 @@ pub(super) fn run(plan: StagePlan) -> Result<StageEnd, String> {
         if over && !worked && left.is_empty() && queue.is_empty() {
             break;
         }
+        idle = !worked;
         rest.after(worked);
     }
     rest.wake_others();

@@ -9,8 +9,8 @@ use weir_nf::host::Stage;
 use weir_packet::{Frame, FramePool, Time};
 use weir_runtime::{Report, Runtime, RuntimeConfig};
 
-use super::super::crew::EventBox;
-use super::super::inbox::{Chains, Inbox, Shows, StageReport, ThreadCounts};
+use super::super::crew::{EventBox, Visit, visit_alone};
+use super::super::inbox::{Inbox, Shows, ThreadCounts};
 use super::super::rest::Sleeper;
 use super::super::ring::{Lane, drain};
 use super::super::spares::{self, TheirSpares};
@@ -91,17 +91,12 @@ impl Shows for Shown<'_> {
     fn counts(&mut self) -> ThreadCounts {
         ThreadCounts {
             name: format!("worker {}", self.number + 1),
-            reports: StageReport::alone(self.runtimes),
-            ..ThreadCounts::default()
+            ..ThreadCounts::of_parts(|visit| self.parts(visit))
         }
     }
 
-    fn chains(&mut self) -> Option<Chains<'_>> {
-        Some(Chains {
-            runtimes: self.runtimes,
-            pool: self.pool,
-            output: self.output,
-        })
+    fn parts(&mut self, visit: &mut Visit<'_>) {
+        visit_alone(self.runtimes, self.pool, self.output, visit);
     }
 
     fn take_events(&mut self) {

@@ -463,6 +463,21 @@ impl Process {
         Ok(back)
     }
 
+    /// What it and its predecessors have counted, as it said last.
+    pub(in super::super) fn report(&self) -> Report {
+        let now = self.said.report(&self.stage);
+        Report::sum(&self.past_reports().chain([now]).collect::<Vec<_>>())
+    }
+
+    /// What its predecessors counted; no flow is in them any more.
+    fn past_reports(&self) -> impl Iterator<Item = Report> + '_ {
+        self.past.iter().cloned().map(|mut report| {
+            report.flows.active = 0;
+            report.flows.units = 0;
+            report
+        })
+    }
+
     /// Adds what it said last to what its predecessors counted.
     fn take_in(&mut self) {
         let said = std::mem::take(&mut self.said);
@@ -480,12 +495,7 @@ impl Process {
         while self.home.take(&mut self.frames, BATCH) > 0 {
             pool.give_all(&mut self.frames);
         }
-        let mut reports = std::mem::take(&mut self.past);
-        // Flows in it now are none.
-        for report in &mut reports {
-            report.flows.active = 0;
-            report.flows.units = 0;
-        }
+        let reports: Vec<Report> = self.past_reports().collect();
         self.end.bad_descriptors += self.home.bad();
         ProcessDone {
             report: Report::sum(&reports),
