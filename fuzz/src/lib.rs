@@ -12,6 +12,7 @@ pub mod message;
 pub mod notices;
 pub mod nsh;
 pub mod packet_parse;
+pub mod router;
 pub mod rules;
 pub mod seeds;
 pub mod stream;
@@ -23,7 +24,7 @@ pub mod wire;
 pub type Target = fn(&[u8]);
 
 /// All targets by name.
-pub const TARGETS: [(&str, Target); 14] = [
+pub const TARGETS: [(&str, Target); 15] = [
     ("capture", capture::run),
     ("chain_file", chain_file::run),
     ("classifier", classifier::run),
@@ -34,6 +35,7 @@ pub const TARGETS: [(&str, Target); 14] = [
     ("notices", notices::run),
     ("nsh", nsh::run),
     ("packet_parse", packet_parse::run),
+    ("router", router::run),
     ("rules", rules::run),
     ("stream", stream::run),
     ("template", template::run),

@@ -74,6 +74,8 @@ pub fn seeds() -> Seeds {
     seeds.extend(payloads.into_iter().map(|bytes| ("compression", bytes)));
     seeds.push(("template", crate::template::example()));
     seeds.push(("notices", crate::notices::example()));
+    let links = crate::router::examples();
+    seeds.extend(links.into_iter().map(|story| ("router", story)));
     seeds.extend(stories());
     seeds.extend(frames());
     of_capture(&made(), 0, &mut seeds);

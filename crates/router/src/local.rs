@@ -15,6 +15,9 @@ use crate::icmp::{self as error, LINK, ROOM, Refusal, TTL};
 use crate::routes::Hop;
 use crate::{Reason, Router, is_link_local};
 
+/// "Don't fragment".
+const DONT_FRAGMENT: u16 = 0x4000;
+
 /// The datagram of a frame, without what an Ethernet put behind it, and its
 /// ends.
 pub(crate) fn datagram(bytes: &[u8]) -> Option<(&[u8], IpAddr, IpAddr)> {
@@ -36,6 +39,12 @@ pub(crate) fn datagram(bytes: &[u8]) -> Option<(&[u8], IpAddr, IpAddr)> {
         }
         _ => None,
     }
+}
+
+/// The datagram of a frame and its sender, if that may be told of an error.
+fn complaint(bytes: &[u8]) -> Option<(&[u8], IpAddr)> {
+    let (packet, ..) = datagram(bytes)?;
+    Some((packet, error::may_be_told(packet)?))
 }
 
 impl Router {
@@ -65,10 +74,7 @@ impl Router {
         refusal: Refusal,
     ) {
         let memory = pool.memory().clone();
-        let Some((packet, ..)) = datagram(memory.bytes(frame)) else {
-            return;
-        };
-        let Some(to) = error::may_be_told(packet) else {
+        let Some((packet, to)) = complaint(memory.bytes(frame)) else {
             return;
         };
         // From the port by which it leaves (RFC 1812 section 4.3.2.4).
@@ -101,10 +107,7 @@ impl Router {
         if meta.flags & frame_flags::EMITTED != 0 {
             return; // nobody sent it
         }
-        let Some((packet, ..)) = datagram(bytes) else {
-            return;
-        };
-        let Some(to) = error::may_be_told(packet) else {
+        let Some((packet, to)) = complaint(bytes) else {
             return;
         };
         let Some(port) = self.ports.get(at) else {
@@ -164,23 +167,32 @@ impl Router {
         self.counts.made += 1;
         let memory = pool.memory().clone();
         memory.meta_mut(&mut frame).flags |= frame_flags::EMITTED;
-        let to = datagram(memory.bytes(&frame)).map(|(_, _, to)| to);
-        let hop = match to {
-            Some(to) if is_link_local(to) => Some((at, to, None)),
-            Some(to) => match self.routes.of(to) {
-                Hop::Link { port } => Some((usize::from(port), to, None)),
-                Hop::Via { port, neighbour } => Some((usize::from(port), to, Some(neighbour))),
+        let facts = datagram(memory.bytes(&frame)).map(|(packet, _, to)| {
+            let whole = Ipv4View::new(packet).is_ok_and(|view| view.dont_fragment());
+            (packet.len(), whole || to.is_ipv6(), to)
+        });
+        let hop = match facts {
+            Some((_, _, to)) if is_link_local(to) => Some((at, None)),
+            Some((_, _, to)) => match self.routes.of(to) {
+                Hop::Link { port } => Some((usize::from(port), None)),
+                Hop::Via { port, neighbour } => Some((usize::from(port), Some(neighbour))),
                 _ => None,
             },
             None => None,
         };
-        match hop {
-            Some((port, _, Some(slot))) => self.towards(now, pool, frame, port, slot),
-            Some((port, to, None)) => self.reach(now, pool, frame, port, to),
-            None => {
-                self.counts.drop_behind(Reason::NoRoute);
+        let (Some((length, whole, to)), Some((port, slot))) = (facts, hop) else {
+            self.counts.drop_behind(Reason::NoRoute);
+            return pool.give(frame);
+        };
+        let most = self.ports.get(port).map_or(0, |port| port.mtu);
+        match slot {
+            _ if length > most && whole => {
+                self.counts.drop_behind(Reason::TooBig);
                 pool.give(frame);
             }
+            _ if length > most => self.cut(now, pool, frame, port, slot, to),
+            Some(slot) => self.towards(now, pool, frame, port, slot),
+            None => self.reach(now, pool, frame, port, to),
         }
     }
 }
@@ -194,6 +206,9 @@ fn turn_echo(packet: &mut [u8]) -> Option<()> {
             view.set_source(destination);
             view.set_destination(source);
             view.set_ttl(TTL);
+            // The way back may take less than the way here.
+            let fragment = view.view().fragment() & !DONT_FRAGMENT;
+            view.set_fragment(fragment);
             view.fill_checksum();
             let at = view.view().header_len();
             let mut message = IcmpViewMut::new(packet.get_mut(at..)?).ok()?;

@@ -175,3 +175,36 @@ fn datagrams_that_may_be_cut_are_cut_rfc791_3_2() {
     assert_eq!(data, whole[34..]);
     assert_eq!(rig.router.counts().fragments, 2);
 }
+
+#[test]
+fn an_answer_that_its_link_does_not_take_is_cut_or_dropped() {
+    let mut rig = Rig::known();
+    // From behind the WAN, whose link takes less than the LAN's; by the LAN.
+    let request = |source: &str, destination: &str| {
+        let mut bytes = Vec::new();
+        let builder = PacketBuilder::ethernet2(HOST_MAC.0, LAN_MAC.0);
+        let payload = [0x5a; 1_450];
+        match (ip(source), ip(destination)) {
+            (IpAddr::V4(a), IpAddr::V4(b)) => builder
+                .ipv4(a.octets(), b.octets(), 9)
+                .icmpv4_echo_request(7, 1)
+                .write(&mut bytes, &payload),
+            (IpAddr::V6(a), IpAddr::V6(b)) => builder
+                .ipv6(a.octets(), b.octets(), 9)
+                .icmpv6_echo_request(7, 1)
+                .write(&mut bytes, &payload),
+            _ => panic!("two families"),
+        }
+        .unwrap();
+        bytes
+    };
+    rig.receive(LAN, &request("192.0.2.9", "10.0.0.1"));
+    let pieces = rig.out(WAN);
+    assert_eq!(pieces.len(), 2);
+    assert!(pieces.iter().all(|piece| piece.len() - 14 <= 1_400));
+    // Only who sends a datagram of IPv6 may cut it, and path MTU discovery is
+    // more than an echo is worth.
+    rig.receive(LAN, &request("fd00:7::9", "fd00:1::1"));
+    assert!(rig.out(WAN).is_empty());
+    rig.dropped(false, Reason::TooBig, 1);
+}
