@@ -3,9 +3,9 @@
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 use weir_nf::host::Kind;
+use weir_packet::protocol::ip;
 
 use crate::raw::MAX_FUNCTIONS;
-use crate::selector::PROTOCOLS;
 use crate::template::{TemplateDescription, settings_schema};
 use crate::{flows, network, plan_key, read};
 
@@ -190,7 +190,7 @@ fn some(value: &Value, description: &str) -> Value {
 }
 
 fn selectors() -> Value {
-    let names: Vec<&str> = PROTOCOLS
+    let names: Vec<&str> = ip::NAMES
         .iter()
         .map(|(name, _)| *name)
         .chain(["arp"])

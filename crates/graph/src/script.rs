@@ -13,12 +13,13 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use weir_packet::protocol::ip;
 use weir_packet::{FlowKey, Prefix, PrefixError};
 
 use crate::diagnostic::{Diagnostic, Report, Span, Texts};
 use crate::nearest::listed;
 use crate::read;
-use crate::selector::{PROTOCOLS, numbers};
+use crate::selector::numbers;
 use crate::tree::{self, Node, shorten};
 use crate::units;
 
@@ -522,10 +523,10 @@ impl Reader<'_> {
 
 fn protocol(node: &Node, report: &mut Report<'_>) -> Option<u8> {
     let text = read::word(node, "a protocol like `tcp`", report)?;
-    let named = PROTOCOLS.iter().find(|(name, _)| *name == text);
+    let named = ip::NAMES.iter().find(|(name, _)| *name == text);
     let number = named.map(|(_, n)| *n).or_else(|| text.parse().ok());
     if number.is_none() {
-        let names: Vec<&str> = PROTOCOLS.iter().map(|(name, _)| *name).collect();
+        let names: Vec<&str> = ip::NAMES.iter().map(|(name, _)| *name).collect();
         let what = "protocols (or a number, 0 to 255)";
         let help = crate::nearest::suggestion(text, what, &names);
         report.error_help(

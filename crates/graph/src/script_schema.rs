@@ -1,15 +1,15 @@
 //! JSON Schema of scripts, for editors.
 
 use serde_json::{Value, json};
+use weir_packet::protocol::ip;
 
 use crate::script::{MOST_RUNTIMES, MOST_STEPS};
-use crate::selector::PROTOCOLS;
 
 /// JSON Schema (draft 2020-12) of a script for `weir run --script`.
 ///
 /// What depends on the commands before (which runtimes there are) it can't say.
 pub fn script_schema() -> Value {
-    let names: Vec<&str> = PROTOCOLS.iter().map(|(name, _)| *name).collect();
+    let names: Vec<&str> = ip::NAMES.iter().map(|(name, _)| *name).collect();
     let protocol = json!({"anyOf": [
         {"enum": names},
         {"type": "integer", "minimum": 0, "maximum": 255},

@@ -17,19 +17,6 @@ use crate::tree::{Node, Value, shorten};
 /// Keys of an entry.
 pub(crate) const KEYS: [&str; 4] = ["protocol", "port", "prefix", "vlan"];
 
-/// Names of protocols.
-pub(crate) const PROTOCOLS: [(&str, u8); 9] = [
-    ("tcp", ip::TCP),
-    ("udp", ip::UDP),
-    ("icmp", ip::ICMP),
-    ("icmpv6", ip::ICMPV6),
-    ("sctp", ip::SCTP),
-    ("gre", ip::GRE),
-    ("esp", ip::ESP),
-    ("ah", ip::AH),
-    ("igmp", ip::IGMP),
-];
-
 /// Which packets a chain takes: those that match any entry, or all packets
 /// where there is none.
 ///
@@ -243,7 +230,7 @@ impl Entry {
         let Some(text) = read::word(value, "a protocol like `tcp`", report) else {
             return;
         };
-        let number = match PROTOCOLS.iter().find(|(name, _)| *name == text) {
+        let number = match ip::NAMES.iter().find(|(name, _)| *name == text) {
             _ if text == "arp" => {
                 self.arp = true;
                 return;
@@ -252,7 +239,7 @@ impl Entry {
             None => text.parse().ok(),
         };
         let Some(number) = number else {
-            let names: Vec<&str> = PROTOCOLS
+            let names: Vec<&str> = ip::NAMES
                 .iter()
                 .map(|(name, _)| *name)
                 .chain(["arp"])

@@ -91,6 +91,19 @@ pub mod ip {
     pub const fn is_extension(value: u8) -> bool {
         matches!(value, HOP_BY_HOP | ROUTING | FRAGMENT | AH | DESTINATION)
     }
+
+    /// Those that have a word in chain files and in filters.
+    pub const NAMES: [(&str, u8); 9] = [
+        ("tcp", TCP),
+        ("udp", UDP),
+        ("icmp", ICMP),
+        ("icmpv6", ICMPV6),
+        ("sctp", SCTP),
+        ("gre", GRE),
+        ("esp", ESP),
+        ("ah", AH),
+        ("igmp", IGMP),
+    ];
 }
 
 /// PPP protocol numbers (RFC 1661, IANA).

@@ -12,23 +12,8 @@ mod web;
 use std::net::{TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
-use network::{Cable, Network, SERVER, at, must};
+use network::{Cable, Network, SERVER, STATEFUL, at, must};
 use support::{Folder, conserved, example, number, run};
-
-/// A chain with state: only what clients open passes, and HTTP is followed.
-const STATEFUL: &str = "\
-chain: stateful
-flows: {max: 10000}
-nfs:
-  - firewall:
-      default: drop
-      rules:
-        - accept out tcp to any port 80 name web
-        - accept icmp
-        - accept icmpv6
-  - http
-  - monitor
-";
 
 /// Ping and transfers through a pure bump and through a chain with state.
 fn traffic(network: &Network, inside: &str, outside: &str, mode: &str) {

@@ -12,23 +12,8 @@ mod web;
 
 use std::time::Duration;
 
-use network::{Cable, Network, must};
+use network::{Cable, Network, STATEFUL, must};
 use support::{Folder, conserved, example, number};
-
-/// States per flow, that workers can share out.
-const STATEFUL: &str = "\
-chain: stateful
-flows: {max: 10000}
-nfs:
-  - firewall:
-      default: drop
-      rules:
-        - accept out tcp to any port 80 name web
-        - accept icmp
-        - accept icmpv6
-  - http
-  - monitor
-";
 
 /// Ways of running with several threads, and how many of them.
 const WAYS: [(&[&str], usize); 3] = [

@@ -61,22 +61,6 @@ impl fmt::Display for FilterError {
 
 impl core::error::Error for FilterError {}
 
-/// Protocols that have a word.
-fn protocols() -> impl Iterator<Item = (&'static str, u8)> {
-    [
-        ("tcp", ip::TCP),
-        ("udp", ip::UDP),
-        ("icmp", ip::ICMP),
-        ("icmpv6", ip::ICMPV6),
-        ("sctp", ip::SCTP),
-        ("gre", ip::GRE),
-        ("esp", ip::ESP),
-        ("ah", ip::AH),
-        ("igmp", ip::IGMP),
-    ]
-    .into_iter()
-}
-
 /// On which end a word looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {

@@ -2,10 +2,9 @@
 
 use core::str::FromStr;
 
-use super::{
-    End, Filter, FilterError, MOST_DEPTH, MOST_OPERATIONS, MOST_TEXT, Operation, protocols,
-};
+use super::{End, Filter, FilterError, MOST_DEPTH, MOST_OPERATIONS, MOST_TEXT, Operation};
 use crate::Prefix;
+use crate::protocol::ip;
 
 /// Phases of a connection, as `weir_nf::Phase` names them.
 pub const PHASES: [&str; 5] = ["open", "answered", "established", "closing", "closed"];
@@ -234,10 +233,10 @@ impl<'a> Reader<'a> {
             "ip" | "ip4" | "ipv4" => Operation::Ipv4,
             "ip6" | "ipv6" => Operation::Ipv6,
             "arp" => Operation::Arp,
-            "icmp6" => Operation::Protocol(crate::protocol::ip::ICMPV6),
+            "icmp6" => Operation::Protocol(ip::ICMPV6),
             "proto" => {
                 let (at, text) = self.value((at, word), "a number from 0 to 255")?;
-                let named = protocols().find(|(name, _)| *name == text);
+                let named = ip::NAMES.into_iter().find(|(name, _)| *name == text);
                 let number = match named {
                     Some((_, number)) => Some(number),
                     None => number(text, 255).map(|number| number as u8),
@@ -281,7 +280,7 @@ impl<'a> Reader<'a> {
                     error(at, format!("`{}` is no number of a flow", shown(text)))
                 })?)
             }
-            _ => match protocols().find(|(name, _)| *name == word) {
+            _ => match ip::NAMES.into_iter().find(|(name, _)| *name == word) {
                 Some((_, number)) => Operation::Protocol(number),
                 None => return Err(unknown((at, word))),
             },

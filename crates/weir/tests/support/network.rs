@@ -24,6 +24,22 @@ use crate::support::Ran;
 /// Addresses of the server and of the client, one pair per family.
 pub(crate) const SERVER: [&str; 2] = ["10.99.0.2", "fd99::2"];
 
+/// A chain with state: only what clients open passes, and HTTP is followed. Workers can
+/// share it out.
+pub(crate) const STATEFUL: &str = "\
+chain: stateful
+flows: {max: 10000}
+nfs:
+  - firewall:
+      default: drop
+      rules:
+        - accept out tcp to any port 80 name web
+        - accept icmp
+        - accept icmpv6
+  - http
+  - monitor
+";
+
 /// Runs a program to its end; what it printed, if it succeeded.
 pub(crate) fn try_run(program: &str, args: &[&str]) -> Result<String, String> {
     let ran = Command::new(program).args(args).output();
