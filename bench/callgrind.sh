@@ -44,6 +44,12 @@ for chain in classifier engine nop flow-nop mac-swap ip-check ttl firewall monit
     show "$chain" "$net"
 done
 
+# Its packets are 64 octets of UDP.
+sink_of_router=$(tenths router-sink)
+for form in router-gate router-link; do
+    show "$form" $(($(tenths $form) - sink_of_router))
+done
+
 # What a chain should cost over a given engine: engine, functions.
 sum_over() {
     sum=$1

@@ -2,6 +2,7 @@
 
 use crate::chain::{self, Texts};
 use crate::line::{self, Line, Traffic};
+use crate::router;
 use crate::stages;
 use crate::switch::Single;
 
@@ -10,7 +11,14 @@ const FLOWS: u32 = 1_000;
 
 /// Opens the flows and sends `packets` packets through `chain`: functions joined by `+`, with `|` where it is cut into stages, or
 /// `sink` for none, `classifier` for a switch's front half alone. The same traffic for all chains, so that their counts can be compared.
+/// `router-gate`, `router-link` and their `router-sink` have traffic of their own.
 pub(crate) fn count(chain: &str, packets: usize) -> Result<(), String> {
+    if let Some(form) = router::Form::of(chain) {
+        return router::count(form, packets);
+    }
+    if chain == "router-sink" {
+        return router::count_sink(packets);
+    }
     let traffic = Traffic {
         flows: FLOWS,
         settings: "size=512,payload=http".to_owned(),

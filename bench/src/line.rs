@@ -78,7 +78,7 @@ impl Line {
 
     /// Packets from `source` through `step` to the sink.
     #[inline(always)]
-    fn through(
+    pub(crate) fn through(
         &mut self,
         source: &mut GeneratorInput,
         packets: usize,

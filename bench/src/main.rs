@@ -11,6 +11,7 @@
 //! weir-bench graph [less-work|scale-out|sharing|parallel]   what graphs and stages gain and cost
 //! weir-bench graph count FORM PACKETS      one form of less-work untimed, for callgrind
 //! weir-bench ring                 frames to another process and back, against a bare ring of numbers
+//! weir-bench router               the router around a chain, without one
 //! weir-bench wire [quick] [WORD...] weir beside the kernel on live interfaces; needs root (docs/benchmarks.md)
 //! weir-bench scaling [PARTS [SEED]] runtimes added and stopped as the load rises and falls, in
 //!                                  virtual time; PARTS times fewer flows (docs/scaling.md)
@@ -27,6 +28,7 @@ mod log;
 mod plot;
 mod results;
 mod ring;
+mod router;
 mod rows;
 mod scaling;
 mod seeded;
@@ -94,6 +96,7 @@ fn run(args: &[&str]) -> Result<(), String> {
             scaling::scaling(parts, number(1, 1)?)
         }
         ["ring"] => ring::table(),
+        ["router"] => router::table(),
         ["ring-peer", form] => ring::peer(form),
         ["graph", what @ ..] => graph::run(what),
         ["wire", words @ ..] => wire::run(words),

@@ -79,6 +79,10 @@ pub(crate) const MODULES: &[(&str, &str)] = &[
         "an allocator that counts",
     ),
     (
+        "crates/router/tests/no_alloc.rs",
+        "an allocator that counts",
+    ),
+    (
         "crates/runtime/tests/no_alloc.rs",
         "an allocator that counts",
     ),

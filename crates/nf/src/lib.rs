@@ -46,9 +46,9 @@ pub use work_space::WorkSpace;
 pub mod prelude {
     pub use crate::{
         Burst, CloseReason, Context, Counter, Descriptor, DropReason, Fields, Flow, FlowInfo,
-        Needs, NetworkFunction, Parts, Phase, Scope, SetUp, SettingsError, Shown, State, Stats,
-        Verdict,
+        Needs, NetworkFunction, Owned, Parts, Phase, Scope, SetUp, SettingsError, Shown, State,
+        Stats, Verdict,
     };
-    pub use weir_packet::{Direction, FlowKey, Packet, Side, Time};
+    pub use weir_packet::{Direction, FlowKey, Packet, Prefix, Side, Time};
     pub use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 }

@@ -280,3 +280,35 @@ fn settings_that_make_no_sense_are_refused() {
         assert_eq!(error.path, path, "{error}");
     }
 }
+
+#[test]
+fn it_stands_for_its_virtual_addresses_on_both_sides_once_each() {
+    let service = |vips: &str, port: &str, backend_at: &str| Service {
+        vip: Words::from(vips),
+        port: Words::from(port),
+        backends: vec![backend(backend_at, None)],
+        ..Service::default()
+    };
+    let settings = Settings {
+        services: vec![
+            service("192.0.2.10, 192.0.2.11", "80", "10.0.0.1"),
+            service("192.0.2.10", "443", "10.0.0.1"),
+            service("2001:db8::10", "80", "2001:db8:1::1"),
+        ],
+        ..Settings::default()
+    };
+    let builder = Harness::builder().with::<LoadBalancer>(settings).unwrap();
+    let stage = builder.stage();
+    let owned: Vec<_> = stage
+        .nodes
+        .iter()
+        .flat_map(|n| n.processor.owns())
+        .collect();
+    // Not for its backends, which answer for themselves.
+    let found: Vec<String> = owned.iter().map(|one| one.addresses.to_string()).collect();
+    assert_eq!(
+        found,
+        ["192.0.2.10/32", "192.0.2.11/32", "2001:db8::10/128"]
+    );
+    assert!(owned.iter().all(|one| one.side.is_none()));
+}

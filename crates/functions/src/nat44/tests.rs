@@ -679,3 +679,37 @@ fn an_answer_in_the_same_burst_finds_its_mapping() {
         assert_eq!(harness.finish().flows.seen, 2);
     }
 }
+
+#[test]
+fn it_stands_for_its_pool_outside_and_for_nothing_else() {
+    for (pool, expected) in [
+        ("198.51.100.1", &["198.51.100.1"][..]),
+        (
+            "198.51.100.8/30, 203.0.113.7",
+            &[
+                "198.51.100.8",
+                "198.51.100.9",
+                "198.51.100.10",
+                "198.51.100.11",
+                "203.0.113.7",
+            ],
+        ),
+    ] {
+        let settings = Settings {
+            pool: Words::from(pool),
+            ..settings()
+        };
+        let builder = Harness::builder().with::<Nat44>(settings).unwrap();
+        let stage = builder.stage();
+        let owned: Vec<_> = stage
+            .nodes
+            .iter()
+            .flat_map(|n| n.processor.owns())
+            .collect();
+        // Inside its clients' own addresses are used; nobody sends there to a pool.
+        assert!(owned.iter().all(|one| one.side == Some(OUTSIDE)));
+        let found: Vec<String> = owned.iter().map(|one| one.addresses.to_string()).collect();
+        let expected: Vec<String> = expected.iter().map(|a| format!("{a}/32")).collect();
+        assert_eq!(found, expected);
+    }
+}
