@@ -78,7 +78,7 @@ Ports:
   af-packet:IFACE          an interface, by a packet socket
   xdp:IFACE[:QUEUES]       an interface, by XDP sockets; `:native` or `:generic` asks for a mode
   tap:NAME                 a TAP interface, made if it is not there
-  emu(KEY=VALUE,…):PORT    an interface or input behind an emulated link, as in
+  emu(KEY=VALUE,…):PORT    an interface or a capture behind an emulated link, as in
                            `emu(loss=1%,delay=20ms,jitter=5ms,rate=100Mbit):xdp:eth1`
 An interface is both in and out on its side, wherever it is named: with one on each
 side packets go both ways, until SIGINT or SIGTERM comes or the time of --for is over.

@@ -15,7 +15,7 @@ pub(crate) fn generate(args: &Gen) -> Outcome {
     let (_, from) = PortSpec::parse(&format!("gen:{settings}")).map_err(|e| usage(&e))?;
     let (_, to) = PortSpec::parse(&args.out).map_err(|e| usage(&e))?;
     let mut input = from.open_input(0, Side::Inside).map_err(outside)?;
-    let mut port = to.open_output().map_err(outside)?;
+    let mut port = to.open_output(0).map_err(outside)?;
     let memory = PacketMemory::new(MemoryLayout::default(), weir_io::advise_large_pages);
     let Some(mut pool) = FramePool::new(memory) else {
         return Err(Failure::outside("packet memory was taken twice"));
@@ -28,7 +28,7 @@ pub(crate) fn generate(args: &Gen) -> Outcome {
             break;
         }
     }
-    port.finish().map_err(outside)?;
+    port.finish(&mut pool).map_err(outside)?;
     let counters = port.counters();
     match args.output {
         Format::Json => {

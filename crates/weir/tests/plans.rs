@@ -188,9 +188,8 @@ fn an_audit_finds_no_lies_in_the_stock() {
 }
 
 /// The summary of a run that a signal ended.
-fn interrupted(signal: &str, args: &[&str], events: &str) -> serde_json::Value {
+fn interrupted(signal: &str, input: &str, args: &[&str], events: &str) -> serde_json::Value {
     let chain = example("monitor.yaml");
-    let input = "gen:flows=10,packets=100000000000,payload=http";
     let all = ["run", &chain, "--in", input, "--quiet", "--output", "json"];
     let log = ["--events", events];
     let all = all.iter().chain(args).chain(&log);
@@ -217,14 +216,19 @@ fn interrupted(signal: &str, args: &[&str], events: &str) -> serde_json::Value {
 #[test]
 fn a_signal_ends_the_input_of_a_run() {
     let folder = Folder::new();
-    for (signal, args) in [
-        ("-INT", &["--plan", "rtc"][..]),
-        ("-TERM", &["--plan", "pipeline"]),
-        ("-INT", &["--workers", "2"]),
-        ("-TERM", &["--runtimes", "2"]),
+    let without_end = "gen:flows=10,packets=100000000000,payload=http";
+    // Much is on its way when the signal comes.
+    let link = format!("emu(delay=50ms,limit=5000):{without_end}");
+    for (signal, input, args) in [
+        ("-INT", without_end, &["--plan", "rtc"][..]),
+        ("-TERM", without_end, &["--plan", "pipeline"]),
+        ("-INT", &link, &["--plan", "rtc"]),
+        ("-INT", without_end, &["--workers", "2"]),
+        ("-TERM", &link, &["--workers", "2", "--in", without_end]),
+        ("-TERM", &link, &["--runtimes", "2"]),
     ] {
         let log = folder.path("events.json");
-        let summary = interrupted(signal, args, &log);
+        let summary = interrupted(signal, input, args, &log);
         support::conserved(&summary);
         assert!(number(&summary, "/packets_in") > 0, "{args:?}: {summary}");
         assert_eq!(number(&summary, "/held"), 0, "{args:?}: {summary}");

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use weir_packet::{Frame, FramePool, Time};
 
+use super::frames::add;
 use super::{Link, LinkSettings};
 use crate::port::{InputPort, PortCounters, PortError, Received};
 
@@ -81,21 +82,19 @@ impl InputPort for EmulatedInput {
             let Some(frame) = self.ahead.pop_front() else {
                 return Ok(Received::End);
             };
-            let octets = memory.meta(&frame).len as usize;
-            let back = self.link.send(until, octets, frame, |frame| {
-                let (meta, bytes) = memory.read(frame);
-                pool.copy(bytes, *meta).ok()
-            });
-            if let Some(frame) = back {
-                pool.give(frame);
-            }
+            self.link.put(until, pool, frame);
         }
+    }
+
+    fn end(&mut self) -> bool {
+        self.ended = !self.inner.end();
+        !(self.ended && self.ahead.is_empty() && self.link.is_empty())
     }
 
     fn counters(&self) -> PortCounters {
         let mut counters = self.inner.counters();
         (counters.packets, counters.bytes) = self.came;
-        super::port::add(&mut counters, self.link.counts(), 0);
+        add(&mut counters, self.link.counts(), 0);
         counters
     }
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use weir_packet::{Frame, FramePool, Time};
 
-use super::{Link, LinkCounts, LinkSettings};
+use super::frames::add;
+use super::{Link, LinkSettings};
 use crate::live::{LiveClock, LiveOptions, LivePort};
 use crate::port::{InputPort, OutputPort, PortCounters, PortError, Received};
 
@@ -67,34 +68,6 @@ impl EmulatedPort {
     }
 }
 
-/// Sends a frame through a link.
-fn send(link: &mut Link<Frame>, now: Time, pool: &mut FramePool, frame: Frame) {
-    let memory = Arc::clone(pool.memory());
-    let octets = memory.meta(&frame).len as usize;
-    let back = link.send(now, octets, frame, |frame| {
-        let (meta, bytes) = memory.read(frame);
-        pool.copy(bytes, *meta).ok()
-    });
-    if let Some(frame) = back {
-        pool.give(frame);
-    }
-}
-
-/// What a link did, as a port counts it.
-pub(super) fn add(counters: &mut PortCounters, link: LinkCounts, left: u64) {
-    let drops = [
-        ("emulated_loss", link.lost),
-        ("emulated_overflow", link.overflow),
-        ("emulated_unfinished", left),
-    ];
-    let noticed = [
-        ("emulated_duplicate", link.duplicated),
-        ("emulated_reorder", link.reordered),
-    ];
-    counters.drops.extend(PortCounters::dropped_for(&drops));
-    counters.noticed.extend(PortCounters::dropped_for(&noticed));
-}
-
 impl InputPort for EmulatedPort {
     fn receive(
         &mut self,
@@ -107,7 +80,7 @@ impl InputPort for EmulatedPort {
         let mut came = std::mem::take(&mut self.queue);
         let received = self.inner.receive(pool, &mut came, max);
         for frame in came.drain(..) {
-            send(&mut self.inward, now, pool, frame);
+            self.inward.put(now, pool, frame);
         }
         self.queue = came;
         let memory = Arc::clone(pool.memory());
@@ -138,13 +111,13 @@ impl OutputPort for EmulatedPort {
         let now = self.clock.now();
         self.given.0 += frames.len() as u64;
         for frame in frames.drain(..) {
-            send(&mut self.outward, now, pool, frame);
+            self.outward.put(now, pool, frame);
         }
         self.flush(now, pool)
     }
 
-    fn finish(&mut self) -> Result<(), PortError> {
-        self.inner.finish()
+    fn finish(&mut self, pool: &mut FramePool) -> Result<(), PortError> {
+        self.inner.finish(pool)
     }
 
     fn counters(&self) -> PortCounters {

@@ -1,7 +1,7 @@
 use weir_packet::{FrameMeta, FramePool, MemoryLayout, Time};
 
 use super::*;
-use crate::port::{InputPort, MemoryInput, Received};
+use crate::port::{InputPort, MemoryInput, MemoryOutput, MergedInput, OutputPort, Received};
 
 #[test]
 fn settings_are_read_and_shown() {
@@ -135,4 +135,45 @@ fn an_input_comes_through_its_link_by_its_own_times() {
     assert_eq!(frames.len() as u64, 500 - lost + doubled);
     pool.give_all(&mut frames);
     assert_eq!(pool.outstanding(), 0);
+}
+
+#[test]
+fn an_input_that_is_ended_gives_what_is_on_its_way_and_reads_no_more() {
+    let mut pool = FramePool::with_layout(MemoryLayout::default());
+    let packets = (0..500u64).map(|n| (FrameMeta::received(Time(n * 1_000_000), 0), vec![0; 60]));
+    let inner = MemoryInput::new(packets);
+    let settings = "delay=20ms".parse().unwrap();
+    let input = EmulatedInput::new(Box::new(inner), settings, 0);
+    let mut merged = MergedInput::new(vec![Box::new(input)]);
+    let mut frames = Vec::new();
+    merged.receive(&mut pool, &mut frames, 10).unwrap();
+    assert_eq!(frames.len(), 10);
+    merged.end();
+    while merged.receive(&mut pool, &mut frames, 64).unwrap() == Received::More {}
+    // What it had read ahead, and not all.
+    assert!((30..200).contains(&frames.len()), "{}", frames.len());
+    assert_eq!(pool.outstanding(), frames.len());
+    pool.give_all(&mut frames);
+}
+
+#[test]
+fn an_output_goes_through_its_link_by_the_packets_times() {
+    let mut pool = FramePool::with_layout(MemoryLayout::default());
+    let inner = MemoryOutput::default();
+    let settings = "loss=10%,duplicate=10%,delay=7ms,seed=5".parse().unwrap();
+    let mut output = EmulatedOutput::new(Box::new(inner), settings, 0);
+    for n in 0..500u64 {
+        let meta = FrameMeta::received(Time(n * 1_000_000), 0);
+        let mut frames = vec![pool.copy(&[n as u8; 60], meta).unwrap()];
+        output.send(&mut pool, &mut frames).unwrap();
+        assert!(pool.outstanding() < 20, "what has arrived is out");
+    }
+    output.finish(&mut pool).unwrap();
+    assert_eq!(pool.outstanding(), 0);
+    let counters = output.counters();
+    assert_eq!(counters.packets + counters.dropped(), 500, "{counters:?}");
+    assert!(
+        counters.dropped() > 20 && counters.noticed[0].1 > 20,
+        "{counters:?}"
+    );
 }

@@ -288,10 +288,6 @@ impl OutputPort for PacketPort {
         result
     }
 
-    fn finish(&mut self) -> Result<(), PortError> {
-        Ok(())
-    }
-
     fn counters(&self) -> PortCounters {
         self.output.counters(&self.mode)
     }

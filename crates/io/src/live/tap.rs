@@ -229,10 +229,6 @@ impl OutputPort for TapPort {
         result
     }
 
-    fn finish(&mut self) -> Result<(), PortError> {
-        Ok(())
-    }
-
     fn counters(&self) -> PortCounters {
         self.output.counters(&self.mode)
     }

@@ -65,7 +65,7 @@ fn a_missing_interface_is_named() {
             error.contains(text) && error.contains("no interface weir-none"),
             "{error}"
         );
-        let files = spec.open_output().err().unwrap().to_string();
+        let files = spec.open_output(0).err().unwrap().to_string();
         assert!(files.contains("can't be used here"), "{files}");
     }
 }

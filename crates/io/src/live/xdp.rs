@@ -602,10 +602,6 @@ impl OutputPort for XdpPort {
             .map_err(|error| self.fail(&error))
     }
 
-    fn finish(&mut self) -> Result<(), PortError> {
-        Ok(())
-    }
-
     fn counters(&self) -> PortCounters {
         let [_, invalid] = self.kernel_dropped();
         // The kernel refused some that it was given.

@@ -156,7 +156,7 @@ impl OutputPort for CaptureOutput {
         result.map_err(|error| PortError::new(&self.path, error))
     }
 
-    fn finish(&mut self) -> Result<(), PortError> {
+    fn finish(&mut self, _: &mut FramePool) -> Result<(), PortError> {
         // A file without packets is a capture all the same.
         let result = self
             .begin(LinkType::Ethernet.to_dlt().unwrap_or(1))

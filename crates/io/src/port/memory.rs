@@ -91,10 +91,6 @@ impl OutputPort for MemoryOutput {
         Ok(())
     }
 
-    fn finish(&mut self) -> Result<(), PortError> {
-        Ok(())
-    }
-
     fn counters(&self) -> PortCounters {
         PortCounters {
             packets: self.sent.len() as u64,

@@ -54,7 +54,7 @@ impl MergedInput {
     /// Reads no more: what was read comes, and then the end.
     pub fn end(&mut self) {
         for source in &mut self.sources {
-            source.ended = true;
+            source.ended = !source.port.end();
         }
     }
 

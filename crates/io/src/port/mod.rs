@@ -41,6 +41,12 @@ pub trait InputPort {
         max: usize,
     ) -> Result<Received, PortError>;
 
+    /// Reads no more. True where the port holds packets that were read and have
+    /// not come: those still come, and then the end.
+    fn end(&mut self) -> bool {
+        false
+    }
+
     /// What was counted so far.
     fn counters(&self) -> PortCounters;
 
@@ -61,12 +67,15 @@ pub trait OutputPort {
     /// the pool all the same; those that were not put out are counted `failed`.
     fn send(&mut self, pool: &mut FramePool, frames: &mut Vec<Frame>) -> Result<(), PortError>;
 
-    /// Ends it: flushes what is buffered.
+    /// Ends it: puts out what it holds and flushes what is buffered.
     ///
     /// # Errors
     ///
     /// As [`OutputPort::send`].
-    fn finish(&mut self) -> Result<(), PortError>;
+    fn finish(&mut self, pool: &mut FramePool) -> Result<(), PortError> {
+        let _ = pool;
+        Ok(())
+    }
 
     /// What was counted so far.
     fn counters(&self) -> PortCounters;

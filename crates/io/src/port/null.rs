@@ -36,10 +36,6 @@ impl OutputPort for Null {
         Ok(())
     }
 
-    fn finish(&mut self) -> Result<(), PortError> {
-        Ok(())
-    }
-
     fn counters(&self) -> PortCounters {
         PortCounters {
             packets: self.packets,

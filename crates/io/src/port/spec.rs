@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use weir_packet::{FramePool, Side};
 
 use super::{CaptureInput, CaptureOutput, GeneratorInput, InputPort, Null, OutputPort, PortError};
-use crate::emulate::{EmulatedInput, EmulatedPort, LinkSettings};
+use crate::emulate::{EmulatedInput, EmulatedOutput, EmulatedPort, LinkSettings};
 use crate::generator::GeneratorSpec;
 use crate::live::{LiveOptions, LivePort, LiveSpec};
 
@@ -162,13 +162,13 @@ impl PortSpec {
         }
     }
 
-    /// Opens it for packets to go out.
+    /// Opens it for packets to go out; `number` is its place among the outputs.
     ///
     /// # Errors
     ///
     /// Where it can't be opened, for interfaces, and for the generator, which
     /// takes nothing.
-    pub fn open_output(&self) -> Result<Box<dyn OutputPort>, PortError> {
+    pub fn open_output(&self, number: u8) -> Result<Box<dyn OutputPort>, PortError> {
         Ok(match self {
             PortSpec::Capture(path) => Box::new(CaptureOutput::create(path)?),
             PortSpec::Null => Box::new(Null::default()),
@@ -178,10 +178,9 @@ impl PortSpec {
                 return Err(PortError::new("gen", message));
             }
             PortSpec::Live(live) => return Err(both_ways(live)),
-            PortSpec::Emulated(..) => {
-                let message = "a link is emulated in front of inputs and interfaces: what leaves \
-                               into a file has no link";
-                return Err(PortError::new("emu", message));
+            PortSpec::Emulated(settings, inner) => {
+                let inner = inner.open_output(number)?;
+                Box::new(EmulatedOutput::new(inner, *settings, number))
             }
         })
     }

@@ -35,7 +35,7 @@ fn write(path: &std::path::Path, packets: Vec<(FrameMeta, Vec<u8>)>) -> PortCoun
         .unwrap();
     let mut output = CaptureOutput::create(path).unwrap();
     output.send(&mut pool, &mut frames).unwrap();
-    output.finish().unwrap();
+    output.finish(&mut pool).unwrap();
     assert_eq!(pool.outstanding(), 0);
     output.counters()
 }

@@ -304,7 +304,7 @@ impl Line {
         if let Some(events) = &mut self.events {
             events.write_lines(lines)?;
         }
-        self.outputs.finish()?;
+        self.outputs.finish(&mut self.cluster.pool)?;
         match &mut self.events {
             Some(events) => events.finish(),
             None => Ok(()),

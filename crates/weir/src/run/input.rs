@@ -25,6 +25,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub(super) struct Input {
     merged: MergedInput,
     told: Arc<Told>,
+    /// Why an input could not go on: told when what was read has come.
+    failed: Option<PortError>,
 }
 
 /// Between the thread that waits for signals and the one that takes packets in.
@@ -50,11 +52,15 @@ impl Input {
             .name("signals".to_owned())
             .spawn(move || teller.wait(&signals))
             .map_err(refused)?;
-        Ok(Input { merged, told })
+        Ok(Input {
+            merged,
+            told,
+            failed: None,
+        })
     }
 
-    /// As [`MergedInput::receive`]; ended where a signal came. What was read
-    /// before that still comes.
+    /// As [`MergedInput::receive`]; ended where a signal came, or an input can't go
+    /// on. What was read before that still comes.
     pub(super) fn receive(
         &mut self,
         pool: &mut FramePool,
@@ -62,7 +68,20 @@ impl Input {
         max: usize,
     ) -> Result<Received, PortError> {
         self.look();
-        self.merged.receive(pool, into, max)
+        match self.merged.receive(pool, into, max) {
+            Err(error) => {
+                self.merged.end();
+                self.failed.get_or_insert(error);
+                Ok(Received::More)
+            }
+            Ok(Received::End) => self.failed.take().map_or(Ok(Received::End), Err),
+            Ok(Received::More) => Ok(Received::More),
+        }
+    }
+
+    /// Reads no more: what was read still comes.
+    pub(super) fn end(&mut self) {
+        self.merged.end();
     }
 
     /// Ends the inputs where a signal came. To be called from time to time when

@@ -198,7 +198,7 @@ impl<C: Crew> Line<C> {
             self.write()?;
             stepped.map_err(failure)?;
             if !watched.look()? && ended.is_none() {
-                ended = Some(Ok(()));
+                self.input.end();
             }
             if let Some(why) = &ended
                 && self.crew.is_over()
@@ -232,7 +232,7 @@ impl<C: Crew> Line<C> {
     }
 
     fn close(&mut self) -> Result<(), Failure> {
-        self.outputs.finish()?;
+        self.outputs.finish(self.crew.pool())?;
         match &mut self.events {
             Some(events) => events.finish(),
             None => Ok(()),

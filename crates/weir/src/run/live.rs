@@ -313,7 +313,8 @@ fn open(
         open.push(Way::In(replay));
     }
     for port in &ports.others {
-        open.push(Way::Out(port.spec.open_output().map_err(outside)?));
+        let number = open.len() as u8;
+        open.push(Way::Out(port.spec.open_output(number).map_err(outside)?));
     }
     let stays = ports.stays;
     Ok(LivePorts::new(open, clock, stays))

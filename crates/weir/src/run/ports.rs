@@ -93,7 +93,8 @@ impl Ports {
     /// way among threads.
     pub(super) fn memory(&self) -> MemoryLayout {
         let mut layout = MemoryLayout::default();
-        layout.small_frames += self.inputs.iter().map(|port| port.spec.held()).sum::<u32>();
+        let all = self.inputs.iter().chain(&self.outputs);
+        layout.small_frames += all.map(|port| port.spec.held()).sum::<u32>();
         layout
     }
 
@@ -114,10 +115,10 @@ impl Ports {
 
     pub(super) fn open_outputs(&self) -> Result<Outputs, Failure> {
         let mut ports = Vec::new();
-        for port in &self.outputs {
+        for (number, port) in self.outputs.iter().enumerate() {
             let opened = port
                 .spec
-                .open_output()
+                .open_output(number as u8)
                 .map_err(|error| Failure::outside(error.to_string()))?;
             ports.push((port.side, opened, Vec::new()));
         }
@@ -220,9 +221,9 @@ impl Outputs {
         Ok(())
     }
 
-    pub(super) fn finish(&mut self) -> Result<(), Failure> {
+    pub(super) fn finish(&mut self, pool: &mut FramePool) -> Result<(), Failure> {
         for (_, port, _) in &mut self.ports {
-            port.finish()
+            port.finish(pool)
                 .map_err(|error| Failure::outside(error.to_string()))?;
         }
         Ok(())

@@ -154,7 +154,7 @@ impl LivePorts {
             match port {
                 Way::Both(live) => live.close(pool),
                 Way::In(replay) => replay.close(pool),
-                Way::Out(out) => result = result.and(out.finish().map_err(outside)),
+                Way::Out(out) => result = result.and(out.finish(pool).map_err(outside)),
             }
         }
         result

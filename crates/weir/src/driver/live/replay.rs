@@ -55,6 +55,8 @@ pub(crate) struct Replay {
     /// The run ends before it.
     cut: bool,
     next: Option<Time>,
+    /// Packets that were read and never came, and their bytes.
+    unplayed: [u64; 2],
 }
 
 impl Replay {
@@ -69,6 +71,7 @@ impl Replay {
             ended: false,
             cut: false,
             next: None,
+            unplayed: [0; 2],
         }
     }
 
@@ -135,12 +138,25 @@ impl Replay {
 
     /// Gives back what has not come. It is not counted: it never came in.
     pub(super) fn close(&mut self, pool: &mut FramePool) {
-        self.ahead.drain(..).for_each(|frame| pool.give(frame));
+        let mut holds = self.input.end();
+        loop {
+            for frame in self.ahead.drain(..).chain(self.fetched.drain(..)) {
+                self.unplayed[0] += 1;
+                self.unplayed[1] += u64::from(pool.memory().meta(&frame).len);
+                pool.give(frame);
+            }
+            if !holds {
+                return;
+            }
+            let received = self.input.receive(pool, &mut self.fetched, BATCH);
+            holds = received.is_ok_and(|received| received == Received::More);
+        }
     }
 
     pub(super) fn counters(&self) -> PortCounters {
         let mut counters = self.input.counters();
-        counters.packets -= self.ahead.len() as u64;
+        counters.packets -= self.unplayed[0] + self.ahead.len() as u64;
+        counters.bytes -= self.unplayed[1];
         counters
     }
 }

@@ -1,0 +1,36 @@
+//! Links that packets go through, and how ports count what those did.
+
+use weir_packet::{Frame, FramePool, Time};
+
+use super::{Link, LinkCounts};
+use crate::port::PortCounters;
+
+impl Link<Frame> {
+    /// Sends a frame; one that is lost goes back to the pool.
+    pub(super) fn put(&mut self, now: Time, pool: &mut FramePool, frame: Frame) {
+        let memory = std::sync::Arc::clone(pool.memory());
+        let octets = memory.meta(&frame).len as usize;
+        let back = self.send(now, octets, frame, |frame| {
+            let (meta, bytes) = memory.read(frame);
+            pool.copy(bytes, *meta).ok()
+        });
+        if let Some(frame) = back {
+            pool.give(frame);
+        }
+    }
+}
+
+/// What a link did, as a port counts it.
+pub(super) fn add(counters: &mut PortCounters, link: LinkCounts, left: u64) {
+    let drops = [
+        ("emulated_loss", link.lost),
+        ("emulated_overflow", link.overflow),
+        ("emulated_unfinished", left),
+    ];
+    let noticed = [
+        ("emulated_duplicate", link.duplicated),
+        ("emulated_reorder", link.reordered),
+    ];
+    counters.drops.extend(PortCounters::dropped_for(&drops));
+    counters.noticed.extend(PortCounters::dropped_for(&noticed));
+}
