@@ -37,10 +37,7 @@ pub(crate) const MODULES: &[(&str, &str)] = &[
         "crates/io/src/sys/bpf.rs",
         "bpf(2): the map, program and link of XDP ports",
     ),
-    (
-        "crates/io/src/sys/burst.rs",
-        "recvmmsg and sendmmsg on frames",
-    ),
+    ("crates/io/src/sys/burst.rs", "sendmmsg on frames"),
     (
         "crates/io/src/sys/ethtool.rs",
         "ioctls of drivers: queues and offloads",
@@ -49,6 +46,12 @@ pub(crate) const MODULES: &[(&str, &str)] = &[
         "crates/io/src/sys/interface.rs",
         "ioctls and statistics of network interfaces",
     ),
+    ("crates/io/src/sys/mapping.rs", "memory of sockets, mapped"),
+    (
+        "crates/io/src/sys/packet_ring.rs",
+        "the receive ring of packet sockets",
+    ),
+    ("crates/io/src/sys/whole.rs", "recvmsg with auxiliary data"),
     (
         "crates/io/src/sys/memfd.rs",
         "memory for several processes, mapped",

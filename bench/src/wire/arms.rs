@@ -49,6 +49,14 @@ impl Arm {
             With::Router(_) => Middle::Router,
         }
     }
+
+    /// The interfaces get no XDP program.
+    pub(super) fn without_xdp(&self) -> bool {
+        match self.with {
+            With::Kernel => true,
+            With::Bare(kind) | With::Weir(kind) | With::Router(kind) => kind == PACKET,
+        }
+    }
 }
 
 const fn arm(name: &'static str, with: With, placement: Placement, what: &'static [What]) -> Arm {
@@ -90,6 +98,9 @@ pub(super) const ARMS: &[Arm] = &[
     arm("packet-bump-rps", Bare(PACKET), RPS, &[Load]),
     arm("weir-packet-rps", Weir(PACKET), RPS, &[Load]),
     arm("weir-router-packet-rps", Router(PACKET), RPS, &[Load]),
+    arm("packet-bump-thread", Bare(PACKET), Thread, &[Load]),
+    arm("weir-packet-thread", Weir(PACKET), Thread, &[Load]),
+    arm("weir-router-packet-thread", Router(PACKET), Thread, &[Load]),
     arm("kernel", Kernel, Sender, &[Rtt, Tcp]),
     Arm {
         offloads: true,

@@ -116,7 +116,7 @@ impl Bench {
     fn start(&self, arm: &Arm, network: &Network) -> Result<Option<Forwarder>, String> {
         // What programs look at when they open their ports.
         if arm.placement == Placement::Polled {
-            network.place(arm.middle(), arm.placement)?;
+            network.place(arm.without_xdp(), arm.placement)?;
         }
         let program = std::env::current_exe().map_err(|error| error.to_string())?;
         let mut command = network.command("middle", FORWARDER, &program.to_string_lossy());
@@ -149,7 +149,7 @@ impl Bench {
         if let Some(forwarder) = &forwarder {
             self.first(forwarder.id())?;
         }
-        network.place(arm.middle(), arm.placement)?;
+        network.place(arm.without_xdp(), arm.placement)?;
         for id in network.threads() {
             let text = id.to_string();
             try_run("taskset", &["-c", "-p", &FORWARDER.to_string(), &text])?;

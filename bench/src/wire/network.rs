@@ -166,8 +166,9 @@ impl Network {
     }
 
     /// Has the kernel work where it is to, once the middle's program has its ports: threads of NAPI
-    /// can't be asked for before there is NAPI.
-    pub(super) fn place(&self, middle: Middle, placement: Placement) -> Result<(), String> {
+    /// can't be asked for before there is NAPI, which a veth has with an XDP program or, as `gro` asks
+    /// for, with GRO.
+    pub(super) fn place(&self, gro: bool, placement: Placement) -> Result<(), String> {
         let mut script = String::new();
         for interface in [self.inside(), self.outside()] {
             let of = format!("/sys/class/net/{interface}");
@@ -176,7 +177,7 @@ impl Network {
                 Placement::Rps(core) => {
                     format!("echo {:x} > {of}/queues/rx-0/rps_cpus\n", 1 << core)
                 }
-                Placement::Thread if middle == Middle::Kernel => {
+                Placement::Thread if gro => {
                     format!("ethtool -K {interface} gro on\necho 1 > {of}/threaded\n")
                 }
                 Placement::Thread => format!("echo 1 > {of}/threaded\n"),

@@ -74,6 +74,11 @@ fn offloads_of_the_other_end_are_found_and_mended_by_the_command_given() {
         assert_eq!(code, 1, "{found:#}");
         for (port, place) in [("inside", "client"), ("outside", "server")] {
             let finding = one(&found, "peer-offloads", port);
+            if [inside, outside].contains(&format!("af-packet:{port}").as_str()) {
+                // A packet port does that itself.
+                assert_eq!(finding["status"], "ok", "{finding:#}");
+                continue;
+            }
             assert_eq!(finding["status"], "problem");
             let command = format!(
                 "ip netns exec {} ethtool -K eth0 tx off",

@@ -5,17 +5,26 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use weir_packet::{Frame, FrameMeta, FramePool, HEADROOM, LinkType, PacketMemory};
+use weir_packet::{
+    Frame, FrameMeta, FramePool, HEADROOM, LinkType, META_BYTES, PacketMemory, Time,
+};
 
 use super::counts::{Counts, Sent, Unsent};
 use super::interface::Interface;
+use super::segments::{Cut, complete};
 use super::{LiveOptions, LivePort};
 use crate::port::{InputPort, OutputPort, PortCounters, PortError, Received};
-use crate::sys::burst::{BURST, Burst};
-use crate::sys::socket;
+use crate::sys::burst::Burst;
+use crate::sys::offload::Offload;
+use crate::sys::packet_ring::{Arrived, Lying, PacketRing};
+use crate::sys::{socket, whole};
 
-/// Octets of packets that the kernel keeps for us, its own overhead included.
+/// Octets of packets that the kernel keeps for us beside the ring, and to send,
+/// its own overhead included.
 const KERNEL_BUFFER: libc::c_int = 8 << 20;
+/// Octets of the largest packet. What segment offloads make is up to 64 KiB, with
+/// "BIG TCP" more.
+const LARGEST: usize = 1 << 18;
 const TAG_BYTES: usize = 4;
 const ADDRESS_BYTES: usize = 12;
 
@@ -25,18 +34,59 @@ const ADDRESS_BYTES: usize = 12;
 pub struct PacketPort {
     interface: Interface,
     options: LiveOptions,
-    socket: OwnedFd,
+    /// Packets come by its ring; those that fit no slot are queued.
+    receiver: OwnedFd,
+    ring: PacketRing,
+    large: Large,
+    /// Bound to send only, so that packets need nothing in front.
+    sender: OwnedFd,
     burst: Burst,
     mode: String,
-    /// Frames that the next packets are read into.
-    ready: Vec<Frame>,
     sequence: u64,
     input: Counts,
     output: Sent,
     too_large: u64,
-    partial_checksums: u64,
-    /// What the kernel dropped for want of room, as far as it was asked.
+    /// Packets whose checksums were completed, and those that were cut.
+    completed: u64,
+    cut: u64,
+    /// Packets that the kernel dropped for want of room: in the ring, as far as it
+    /// was asked, and in the queue.
     kernel_dropped: Cell<u64>,
+    /// The receiver has had an error: look at the interface.
+    had_error: Cell<bool>,
+}
+
+/// A packet that fits no slot, or is to be cut into segments.
+struct Large {
+    bytes: Vec<u8>,
+    len: usize,
+    arrived: Arrived,
+    /// How it is cut, while segments of it are left, and the next of them.
+    cut: Option<Cut>,
+    next: usize,
+}
+
+impl std::fmt::Debug for Large {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Large")
+            .field("len", &self.len)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Large {
+    fn packet(&self) -> &[u8] {
+        self.bytes.get(..self.len).unwrap_or_default()
+    }
+}
+
+/// What a look into the ring came to.
+enum Step {
+    Frame(Frame),
+    /// A packet was put aside or dropped: look again.
+    Again,
+    /// Nothing is there, or no frame to put it in.
+    Nothing,
 }
 
 impl PacketPort {
@@ -47,67 +97,186 @@ impl PacketPort {
     /// Where the interface is not there, or the kernel refuses.
     pub fn open(port: &str, name: &str, options: LiveOptions) -> Result<PacketPort, PortError> {
         let interface = Interface::find(port, name)?;
-        let socket = open(&interface).map_err(|error| interface.failure(&error))?;
+        let fail = |error: io::Error| interface.failure(&error);
+        let (receiver, ring) = open_receiver(&interface).map_err(fail)?;
+        let sender = open_sender(&interface).map_err(fail)?;
         let mode = format!("AF_PACKET, promiscuous, MTU {}", interface.mtu);
         Ok(PacketPort {
             interface,
             options,
-            socket,
+            receiver,
+            ring,
+            large: Large {
+                bytes: vec![0; LARGEST],
+                len: 0,
+                arrived: Arrived::default(),
+                cut: None,
+                next: 0,
+            },
+            sender,
             burst: Burst::new(),
             mode,
-            ready: Vec::with_capacity(BURST),
             sequence: 0,
             input: Counts::default(),
             output: Sent::default(),
             too_large: 0,
-            partial_checksums: 0,
+            completed: 0,
+            cut: 0,
             kernel_dropped: Cell::new(0),
+            had_error: Cell::new(false),
         })
     }
 
-    /// Makes a packet of what was read into `frame`.
-    fn packet(
+    /// Takes the next packet, or the next segment of the one that is being cut.
+    #[inline]
+    fn step(
         &mut self,
-        number: usize,
-        mut frame: Frame,
-        now: weir_packet::Time,
+        now: &mut Option<Time>,
         memory: &PacketMemory,
         pool: &mut FramePool,
-        into: &mut Vec<Frame>,
-    ) {
-        let arrived = self.burst.arrived(number);
-        self.sequence += 1;
-        let room = memory.room(&frame) - HEADROOM;
-        if arrived.len < arrived.whole {
-            self.drop_too_large(arrived.whole);
-            pool.give(frame);
-            return;
+    ) -> io::Result<Step> {
+        if self.large.cut.is_some() {
+            return Ok(self.segment(now, memory, pool));
         }
-        if arrived.len > room {
-            // What a segment offload made: into a large frame.
-            let Ok(mut large) = pool.take(arrived.len) else {
-                self.drop_too_large(arrived.len);
-                pool.give(frame);
-                return;
-            };
-            let (_, from) = memory.split_mut(&mut frame);
-            let (_, to) = memory.split_mut(&mut large);
-            if let Some((to, rest)) = to
-                .get_mut(HEADROOM..HEADROOM + arrived.len)
-                .and_then(|to| to.split_at_mut_checked(room))
-                && let Some(from) = from.get(HEADROOM..HEADROOM + room)
-                && let Some(spilled) = self.burst.spilled(number).get(..rest.len())
-            {
-                to.copy_from_slice(from);
-                rest.copy_from_slice(spilled);
+        let (arrived, bytes) = match self.ring.peek()? {
+            None => return Ok(Step::Nothing),
+            Some(Lying::Packet(arrived, bytes)) => (arrived, bytes),
+            Some(Lying::Queued) => {
+                self.ring.release()?;
+                return self.queued(now, memory, pool);
             }
-            pool.give(frame);
-            frame = large;
+            Some(Lying::Lost(len)) => {
+                self.ring.release()?;
+                self.kernel_dropped.set(self.kernel_dropped.get() + 1);
+                self.input.dropped_bytes += len as u64;
+                return Ok(Step::Again);
+            }
+        };
+        if let Some(cut) = Cut::of(bytes, arrived.offload) {
+            self.large.len = bytes.len();
+            if let Some(to) = self.large.bytes.get_mut(..bytes.len()) {
+                to.copy_from_slice(bytes);
+            }
+            self.large.begin(arrived, cut);
+            self.cut += 1;
+            self.ring.release()?;
+            return Ok(Step::Again);
         }
-        let (meta, bytes) = memory.split_mut(&mut frame);
-        let mut received = FrameMeta::received(now, arrived.len as u32);
+        let len = bytes.len();
+        let Ok(mut frame) = pool.take(len) else {
+            let small = memory.layout().small_bytes as usize;
+            if META_BYTES + HEADROOM + len <= small {
+                // It waits in the ring; when that is full the kernel counts.
+                return Ok(Step::Nothing);
+            }
+            self.ring.release()?;
+            self.drop_too_large(len);
+            return Ok(Step::Again);
+        };
+        let (_, room) = memory.split_mut(&mut frame);
+        if let Some(to) = room.get_mut(HEADROOM..HEADROOM + len) {
+            to.copy_from_slice(bytes);
+        }
+        self.ring.release()?;
+        self.finish(&mut frame, len, arrived, now, memory);
+        Ok(Step::Frame(frame))
+    }
+
+    /// Reads the packet that is next in the socket's queue.
+    #[cold]
+    fn queued(
+        &mut self,
+        now: &mut Option<Time>,
+        memory: &PacketMemory,
+        pool: &mut FramePool,
+    ) -> io::Result<Step> {
+        let (arrived, len) = match whole::receive(self.receiver.as_fd(), &mut self.large.bytes) {
+            Ok(received) => received,
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::ENETDOWN)) => {
+                self.had_error.set(true);
+                return Ok(Step::Again);
+            }
+            Err(error) => return Err(error),
+        };
+        if len > self.large.bytes.len() {
+            self.drop_too_large(len);
+            return Ok(Step::Again);
+        }
+        self.large.len = len;
+        if let Some(cut) = Cut::of(self.large.packet(), arrived.offload) {
+            self.large.begin(arrived, cut);
+            self.cut += 1;
+            return Ok(Step::Again);
+        }
+        let Ok(mut frame) = pool.take(len) else {
+            self.drop_too_large(len);
+            return Ok(Step::Again);
+        };
+        let (_, room) = memory.split_mut(&mut frame);
+        if let Some(to) = room.get_mut(HEADROOM..HEADROOM + len) {
+            to.copy_from_slice(self.large.packet());
+        }
+        self.finish(&mut frame, len, arrived, now, memory);
+        Ok(Step::Frame(frame))
+    }
+
+    /// Makes a frame of the next segment of the packet that is being cut.
+    fn segment(
+        &mut self,
+        now: &mut Option<Time>,
+        memory: &PacketMemory,
+        pool: &mut FramePool,
+    ) -> Step {
+        let large = &mut self.large;
+        let Some(cut) = &large.cut else {
+            return Step::Again;
+        };
+        let packet = large.bytes.get(..large.len).unwrap_or_default();
+        let Some(len) = cut.len(packet, large.next) else {
+            large.cut = None;
+            return Step::Again;
+        };
+        let Ok(mut frame) = pool.take(len) else {
+            return Step::Nothing;
+        };
+        let (_, room) = memory.split_mut(&mut frame);
+        let to = room.get_mut(HEADROOM..HEADROOM + len);
+        let written = to.is_some_and(|to| cut.write(packet, large.next, to));
+        large.next += 1;
+        let arrived = Arrived {
+            offload: Offload::default(),
+            ..large.arrived
+        };
+        if !written {
+            pool.give(frame);
+            self.drop_too_large(len);
+            return Step::Again;
+        }
+        self.finish(&mut frame, len, arrived, now, memory);
+        Step::Frame(frame)
+    }
+
+    /// Makes a packet of `len` octets that were written into `frame`.
+    #[inline]
+    fn finish(
+        &mut self,
+        frame: &mut Frame,
+        len: usize,
+        arrived: Arrived,
+        now: &mut Option<Time>,
+        memory: &PacketMemory,
+    ) {
+        self.sequence += 1;
+        let now = *now.get_or_insert_with(|| self.options.clock.now());
+        let (meta, bytes) = memory.split_mut(frame);
+        let mut received = FrameMeta::received(now, len as u32);
+        if let Some(checksum) = arrived.offload.checksum
+            && let Some(packet) = bytes.get_mut(HEADROOM..HEADROOM + len)
+        {
+            self.completed += u64::from(complete(packet, checksum));
+        }
         if let Some((id, tag)) = arrived.vlan
-            && arrived.len >= ADDRESS_BYTES
+            && len >= ADDRESS_BYTES
         {
             // The addresses move down; the tag comes back behind them.
             let start = HEADROOM - TAG_BYTES;
@@ -126,8 +295,6 @@ impl PacketPort {
         received.side = self.options.side;
         *meta = received;
         self.input.add(u64::from(received.len));
-        self.partial_checksums += u64::from(arrived.partial_checksum);
-        into.push(frame);
     }
 
     fn drop_too_large(&mut self, bytes: usize) {
@@ -138,7 +305,7 @@ impl PacketPort {
     /// Asks the kernel what it dropped since it was last asked.
     fn ask_drops(&self) {
         let asked: io::Result<libc::tpacket_stats> = socket::get(
-            self.socket.as_fd(),
+            self.receiver.as_fd(),
             libc::SOL_PACKET,
             libc::PACKET_STATISTICS,
         );
@@ -163,9 +330,17 @@ impl PacketPort {
     }
 }
 
-/// Opens and binds the socket. It is given packets only when all is set, so
-/// that none comes without its auxiliary data or as one of our own.
-fn open(interface: &Interface) -> io::Result<OwnedFd> {
+impl Large {
+    fn begin(&mut self, arrived: Arrived, cut: Cut) {
+        self.arrived = arrived;
+        self.cut = Some(cut);
+        self.next = 0;
+    }
+}
+
+/// Opens and binds the socket that receives. It is given packets only when all is
+/// set, so that none comes otherwise than by the ring, or is one of our own.
+fn open_receiver(interface: &Interface) -> io::Result<(OwnedFd, PacketRing)> {
     let socket = socket::open(libc::AF_PACKET, libc::SOCK_RAW)?;
     let fd = socket.as_fd();
     let set = |name, value: libc::c_int| socket::set(fd, libc::SOL_PACKET, name, &value);
@@ -175,14 +350,8 @@ fn open(interface: &Interface) -> io::Result<OwnedFd> {
             "the kernel can't leave out what is sent ({error}): Linux 4.20 or newer is needed"
         ))
     })?;
-    // More than the system's limit takes a privilege, less takes none.
-    for (force, plain) in [
-        (libc::SO_RCVBUFFORCE, libc::SO_RCVBUF),
-        (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF),
-    ] {
-        socket::set(fd, libc::SOL_SOCKET, force, &KERNEL_BUFFER)
-            .or_else(|_| socket::set(fd, libc::SOL_SOCKET, plain, &KERNEL_BUFFER))?;
-    }
+    buffer(fd, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF)?;
+    let ring = PacketRing::open(fd, interface.mtu)?;
     let promiscuous = libc::packet_mreq {
         mr_ifindex: interface.index as libc::c_int,
         mr_type: libc::PACKET_MR_PROMISC as u16,
@@ -195,8 +364,24 @@ fn open(interface: &Interface) -> io::Result<OwnedFd> {
         libc::PACKET_ADD_MEMBERSHIP,
         &promiscuous,
     )?;
-    socket::bind_packet(fd, interface.index)?;
+    socket::bind_packet(fd, interface.index, true)?;
+    Ok((socket, ring))
+}
+
+/// Opens and binds the socket that sends.
+fn open_sender(interface: &Interface) -> io::Result<OwnedFd> {
+    let socket = socket::open(libc::AF_PACKET, libc::SOCK_RAW)?;
+    let fd = socket.as_fd();
+    buffer(fd, libc::SO_SNDBUFFORCE, libc::SO_SNDBUF)?;
+    socket::bind_packet(fd, interface.index, false)?;
     Ok(socket)
+}
+
+/// Sets the size of a socket's buffer. More than the system's limit takes a
+/// privilege, less takes none.
+fn buffer(fd: BorrowedFd<'_>, force: libc::c_int, plain: libc::c_int) -> io::Result<()> {
+    socket::set(fd, libc::SOL_SOCKET, force, &KERNEL_BUFFER)
+        .or_else(|_| socket::set(fd, libc::SOL_SOCKET, plain, &KERNEL_BUFFER))
 }
 
 impl InputPort for PacketPort {
@@ -206,45 +391,20 @@ impl InputPort for PacketPort {
         into: &mut Vec<Frame>,
         max: usize,
     ) -> Result<Received, PortError> {
-        let want = max.min(BURST);
-        while self.ready.len() < want {
-            match pool.take(0) {
-                Ok(frame) => self.ready.push(frame),
-                Err(_) => break,
+        if self.had_error.take() {
+            // Set down, or gone; it may be set up again.
+            self.interface.check()?;
+        }
+        let memory = Arc::clone(pool.memory());
+        let mut now = None;
+        while into.len() < max {
+            match self.step(&mut now, &memory, pool) {
+                Ok(Step::Frame(frame)) => into.push(frame),
+                Ok(Step::Again) => {}
+                Ok(Step::Nothing) => break,
+                Err(error) => return Err(self.interface.failure(&error)),
             }
         }
-        if self.ready.is_empty() {
-            // What comes waits in the kernel, which counts what it drops.
-            return Ok(Received::More);
-        }
-        let count = self.ready.len().min(want);
-        let received = {
-            let frames = self.ready.get_mut(..count).unwrap_or_default();
-            self.burst
-                .receive(self.socket.as_fd(), pool.memory(), frames)
-        };
-        let received = match received {
-            Ok(received) => received,
-            Err(error) => match error.raw_os_error() {
-                Some(libc::EAGAIN | libc::EINTR) => 0,
-                // Set down, or gone; it may be set up again.
-                Some(libc::ENETDOWN) => {
-                    self.interface.check()?;
-                    0
-                }
-                _ => return Err(self.interface.failure(&error)),
-            },
-        };
-        if received == 0 {
-            return Ok(Received::More);
-        }
-        let now = self.options.clock.now();
-        let memory = Arc::clone(pool.memory());
-        let mut ready = core::mem::take(&mut self.ready);
-        for (number, frame) in ready.drain(..received).enumerate() {
-            self.packet(number, frame, now, &memory, pool, into);
-        }
-        self.ready = ready;
         Ok(Received::More)
     }
 
@@ -254,7 +414,10 @@ impl InputPort for PacketPort {
             ("kernel_dropped", self.kernel_dropped.get()),
             ("frame_too_large", self.too_large),
         ];
-        let noticed = [("partial_checksum", self.partial_checksums)];
+        let noticed = [
+            ("partial_checksum", self.completed),
+            ("segmented", self.cut),
+        ];
         self.input.counters(&self.mode, &drops, &noticed)
     }
 }
@@ -266,7 +429,7 @@ impl OutputPort for PacketPort {
         let mut result = Ok(());
         while let Some(rest) = frames.get(done..).filter(|rest| !rest.is_empty()) {
             let length = |frame: &Frame| u64::from(memory.meta(frame).len);
-            match self.burst.send(self.socket.as_fd(), &memory, rest) {
+            match self.burst.send(self.sender.as_fd(), &memory, rest) {
                 Ok(sent) => {
                     let sent = sent.clamp(1, rest.len());
                     self.output.counts.packets += sent as u64;
@@ -299,20 +462,23 @@ impl LivePort for PacketPort {
     }
 
     fn warnings(&self) -> Vec<String> {
-        let mut warnings: Vec<String> = self.interface.warning().into_iter().collect();
-        if self.partial_checksums > 0 {
-            warnings.push(format!(
-                "{}: {} packets came without their checksums, which their sender, on this machine, \
-                 leaves to a card; receivers will refuse them: `ethtool -K IFACE tx off` on the \
-                 sender's interface",
-                self.interface.port, self.partial_checksums
-            ));
-        }
-        warnings
+        self.interface.warning().into_iter().collect()
     }
 
     fn descriptors<'a>(&'a self, into: &mut Vec<BorrowedFd<'a>>) {
-        into.push(self.socket.as_fd());
+        let fd = self.receiver.as_fd();
+        // That the interface was set down is told until it is asked for; nobody
+        // could sleep.
+        let error = socket::get::<libc::c_int>(fd, libc::SOL_SOCKET, libc::SO_ERROR);
+        if error.map_or(true, |error| error != 0) {
+            self.had_error.set(true);
+        }
+        into.push(fd);
+    }
+
+    fn next_due(&self) -> Option<Time> {
+        // Segments that found no frame.
+        self.large.cut.as_ref().map(|_| self.options.clock.now())
     }
 
     fn check(&mut self) -> Result<(), PortError> {
@@ -320,7 +486,7 @@ impl LivePort for PacketPort {
         self.interface.check()
     }
 
-    fn close(&mut self, pool: &mut FramePool) {
-        pool.give_all(&mut self.ready);
+    fn close(&mut self, _pool: &mut FramePool) {
+        self.large.cut = None;
     }
 }

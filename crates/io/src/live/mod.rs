@@ -9,6 +9,7 @@ mod clock;
 mod counts;
 mod facts;
 mod interface;
+mod segments;
 mod spec;
 mod tap;
 #[cfg(test)]

@@ -26,6 +26,8 @@ unsafe impl Plain for libc::packet_mreq {}
 // SAFETY: as above.
 unsafe impl Plain for libc::tpacket_stats {}
 // SAFETY: as above.
+unsafe impl Plain for libc::tpacket_req {}
+// SAFETY: as above.
 unsafe impl Plain for libc::xdp_umem_reg {}
 // SAFETY: as above.
 unsafe impl Plain for libc::xdp_mmap_offsets {}
@@ -102,12 +104,14 @@ pub(crate) fn get<T: Plain>(
     Ok(value)
 }
 
-/// Binds a packet socket to an interface, for packets of all protocols.
-pub(crate) fn bind_packet(fd: BorrowedFd<'_>, index: u32) -> io::Result<()> {
+/// Binds a packet socket to an interface: for packets of all protocols, or to
+/// send only.
+pub(crate) fn bind_packet(fd: BorrowedFd<'_>, index: u32, receives: bool) -> io::Result<()> {
     // SAFETY: a C structure of numbers.
     let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
     address.sll_family = libc::AF_PACKET as u16;
-    address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
+    let all = (libc::ETH_P_ALL as u16).to_be();
+    address.sll_protocol = if receives { all } else { 0 };
     address.sll_ifindex = index as libc::c_int;
     bind(fd, &address)
 }

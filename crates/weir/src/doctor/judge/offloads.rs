@@ -31,6 +31,13 @@ pub(super) fn any(link: &Link) -> Vec<Finding> {
 
 /// Of a port.
 pub(super) fn of_port(link: &Link, port: &LiveSpec) -> Vec<Finding> {
+    if matches!(port, LiveSpec::Packet { .. }) {
+        let cut = ["rx-gro", "rx-gro-hw"];
+        return [by_packet_port(link), merging(link, &cut)]
+            .into_iter()
+            .flatten()
+            .collect();
+    }
     let mut all: Vec<Finding> = sender(link).into_iter().collect();
     let native = matches!(
         port,
@@ -39,11 +46,31 @@ pub(super) fn of_port(link: &Link, port: &LiveSpec) -> Vec<Finding> {
             ..
         }
     );
-    all.extend(merging(link, native));
+    let native = native && link.xdp.is_none_or(|features| features.native);
+    all.extend(merging(link, if native { &["rx-gro"] } else { &[] }));
     if matches!(port, LiveSpec::Xdp { .. }) {
         all.extend(tags(link));
     }
     all
+}
+
+/// A packet port does what others leave to a card: nothing is in its way, but to
+/// cut packets takes time.
+fn by_packet_port(link: &Link) -> Option<Finding> {
+    let check = "peer-offloads";
+    let Peer::Seen { place, link: peer } = link.peer.as_ref()? else {
+        return None;
+    };
+    let name = with_place(place, &peer.name);
+    let message = if peer.has(&CHECKSUMS) {
+        format!(
+            "its other end, {name}, leaves checksums and segments to a card that is not there: weir \
+             completes and cuts them"
+        )
+    } else {
+        format!("its other end, {name}, sends whole checksums")
+    };
+    Some(Finding::ok(AREA, check, message).of(&link.name))
 }
 
 /// Checksums and segments that the other end leaves to a card that is not there.
@@ -84,13 +111,13 @@ pub(super) fn with_place(place: &Place, name: &str) -> String {
 }
 
 /// Packets that are merged on the way in are too long to leave again. Programs
-/// in the driver come before that, but for the card's own merging.
-fn merging(link: &Link, native: bool) -> Option<Finding> {
-    let native = native && link.xdp.is_none_or(|features| features.native);
+/// in the driver come before that, but for the card's own merging, and packet ports
+/// cut what is described: `harmless`, by their features, are left out.
+fn merging(link: &Link, harmless: &[&str]) -> Option<Finding> {
     let on: Vec<&str> = MERGING
         .iter()
         .filter(|(feature, _)| link.has(&[*feature]))
-        .filter(|(feature, _)| !(native && *feature == "rx-gro"))
+        .filter(|(feature, _)| !harmless.contains(feature))
         .map(|(_, name)| *name)
         .collect();
     let (name, check) = (&link.name, "receive-merging");

@@ -417,8 +417,10 @@ fn offloads_of_the_other_end() {
             *at = place;
         }
         let all = machine(vec![link]);
-        let found = one(&all, &need(&["af-packet:weir0"]));
+        let found = one(&all, &need(&["xdp:weir0"]));
         is(&found, "peer-offloads", Problem, false, &[command]);
+        // A packet port does what is left to a card.
+        assert_eq!(bad(&all, &need(&["af-packet:weir0"])), []);
         is(
             &one(&all, &Need::default()),
             "peer-offloads",
@@ -440,8 +442,12 @@ fn packets_stay_as_long_as_they_came() {
         .map(|n| offload(n, true))
         .to_vec();
     let all = machine(vec![merges]);
-    let found = one(&all, &need(&["af-packet:eth1"]));
+    let found = one(&all, &need(&["xdp:eth1:generic"]));
     let mend = ["ethtool -K eth1 gro off lro off rx-gro-hw off"];
+    is(&found, "receive-merging", Warning, false, &mend);
+    // A packet port cuts what says how it was merged.
+    let found = one(&all, &need(&["af-packet:eth1"]));
+    let mend = ["ethtool -K eth1 lro off"];
     is(&found, "receive-merging", Warning, false, &mend);
     // A program in the driver comes before the kernel's part.
     let found = one(&all, &need(&["xdp:eth1"]));
