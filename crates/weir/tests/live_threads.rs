@@ -16,10 +16,12 @@ use network::{Cable, Network, STATEFUL, must};
 use support::{Folder, conserved, example, number};
 
 /// Ways of running with several threads, and how many of them.
-const WAYS: [(&[&str], usize); 3] = [
+const WAYS: [(&[&str], usize); 4] = [
     (&["--workers", "2"], 3),
     (&["--runtimes", "2"], 3),
     (&["--plan", "pipeline"], 3),
+    // Each further stage is a process.
+    (&["--plan", "pipeline", "--processes"], 1),
 ];
 
 /// TCP, answered pings, events, conservation: by each way of running.
@@ -88,6 +90,53 @@ fn threads_sleep_when_idle_and_lose_nothing_when_they_wake() {
         let ran = weir.end("-TERM");
         assert_eq!(ran.code, 0, "{way:?}: {}", ran.err);
         conserved(&ran.json());
+    }
+}
+
+#[test]
+fn a_stage_that_is_killed_between_interfaces_breaks_no_connection() {
+    if !network::possible() {
+        return;
+    }
+    for (inside, outside) in [
+        ("af-packet:inside", "af-packet:outside"),
+        ("xdp:inside", "xdp:outside"),
+    ] {
+        let network = Network::new(&Cable::default());
+        let folder = Folder::new();
+        let chain = folder.path("stateful.yaml");
+        std::fs::write(&chain, STATEFUL).unwrap();
+        web::server(&network);
+        let ports = ["--in", inside, "--out", outside];
+        let apart = ["--plan", "pipeline", "--processes"];
+        let weir = network.weir(&chain, &[&ports[..], &apart].concat());
+        network.ping(1);
+        let fetching = network.spawn("client", || {
+            let fetch = |n| {
+                let server = network::SERVER[n as usize % 2];
+                web::fetch(network::at(server, 80), n % 3 == 0, n, 4 << 20)
+            };
+            (0..12).try_for_each(fetch)
+        });
+        let mut killed = 0;
+        while !fetching.is_finished() {
+            std::thread::sleep(Duration::from_millis(150));
+            // No more often than weir takes for the fault of a machine.
+            let stage = support::children(weir.id()).into_iter().next();
+            if let Some(stage) = stage.filter(|_| killed < 4) {
+                must("kill", &["-9", &stage.to_string()]);
+                killed += 1;
+            }
+        }
+        assert_eq!(fetching.join().unwrap(), Ok(()), "{inside}");
+        let ran = weir.end("-TERM");
+        assert_eq!(ran.code, 0, "{inside}: {}", ran.err);
+        let summary = ran.json();
+        conserved(&summary);
+        assert!(
+            killed > 0 && number(&summary, "/processes/0/died") > 0,
+            "{summary}"
+        );
     }
 }
 

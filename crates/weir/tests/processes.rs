@@ -121,28 +121,6 @@ fn long_run(packets: &str) -> Child {
         .unwrap()
 }
 
-/// Processes that this one has started, and those that have a file of weir's
-/// mapped or open.
-fn children(of: u32) -> BTreeSet<u32> {
-    let mut found = BTreeSet::new();
-    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|n| n.parse().ok()) else {
-            continue;
-        };
-        let stat = std::fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
-        // After the name, which may hold anything: state, parent.
-        let Some((_, rest)) = stat.rsplit_once(')') else {
-            continue;
-        };
-        let mut fields = rest.split_whitespace();
-        let (state, parent) = (fields.next(), fields.next());
-        if parent == Some(&of.to_string()) && state != Some("Z") {
-            found.insert(pid);
-        }
-    }
-    found
-}
-
 fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let until = Instant::now() + Duration::from_secs(120);
     loop {
@@ -174,7 +152,7 @@ fn a_killed_stage_is_started_again_and_its_frames_come_back() {
     let mut dead = BTreeSet::new();
     for round in 0..5 {
         let all = wait_for("three processes", || {
-            let all = children(pid);
+            let all = support::children(pid);
             (all.len() == 3).then_some(all)
         });
         std::thread::sleep(Duration::from_millis(250));
@@ -183,7 +161,7 @@ fn a_killed_stage_is_started_again_and_its_frames_come_back() {
         assert!(dead.insert(victim));
         kill(victim);
         wait_for("its end", || {
-            (!children(pid).contains(&victim)).then_some(())
+            (!support::children(pid).contains(&victim)).then_some(())
         });
     }
     let main = rustix::process::Pid::from_raw(pid as i32).unwrap();
@@ -220,7 +198,7 @@ fn a_killed_stage_is_started_again_and_its_frames_come_back() {
 fn nothing_is_left_behind_when_the_main_process_is_killed() {
     let mut child = long_run("1000M");
     let all = wait_for("three processes", || {
-        let all = children(child.id());
+        let all = support::children(child.id());
         (all.len() == 3).then_some(all)
     });
     std::thread::sleep(Duration::from_millis(300));

@@ -35,7 +35,7 @@ use crate::sys::memfd::{self, FrameFile};
 pub use crate::sys::memfd::{Pages, SharedMapping, Words};
 pub use bell::Bell;
 pub use channel::{Channel, MOST_FDS, Message};
-pub use ring::{RingInput, RingOutput, Sleeper, input, output};
+pub use ring::{RingInput, RingOutput, input, output};
 
 /// Packet memory that other processes may be given.
 #[derive(Debug)]

@@ -169,6 +169,14 @@ impl StageInput for RingInput {
             ..PortCounts::default()
         }
     }
+
+    fn lie_down(&mut self) -> bool {
+        !self.broken && self.ring.fall_asleep()
+    }
+
+    fn rise(&mut self) {
+        self.ring.awake();
+    }
 }
 
 impl Drop for RingInput {
@@ -177,28 +185,11 @@ impl Drop for RingInput {
     }
 }
 
-/// What can say that it sleeps, so that its bell rings.
-pub trait Sleeper {
-    /// Says that the reader sleeps; false where it may not.
-    fn fall_asleep(&mut self) -> bool;
-    /// Says that it is awake again.
-    fn awake(&mut self);
-}
-
-impl Sleeper for RingInput {
-    fn fall_asleep(&mut self) -> bool {
-        !self.broken && self.ring.fall_asleep()
-    }
-    fn awake(&mut self) {
-        self.ring.awake();
-    }
-}
-
 impl Bell {
     /// Sleeps until it rings, one of `others` has something to say, or `most`
     /// is over; not at all where something is there for `reader` already.
-    pub fn sleep(&self, reader: &mut impl Sleeper, others: &[BorrowedFd<'_>], most: Duration) {
-        if reader.fall_asleep() {
+    pub fn sleep(&self, reader: &mut dyn StageInput, others: &[BorrowedFd<'_>], most: Duration) {
+        if reader.lie_down() {
             let fds = std::iter::once(self.as_fd()).chain(others.iter().copied());
             let mut polled: Vec<PollFd<'_>> = fds
                 .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))
@@ -209,7 +200,7 @@ impl Bell {
             };
             // An error is a reason to look, as a signal is.
             let _ = poll(&mut polled, Some(&most));
-            reader.awake();
+            reader.rise();
             self.quiet();
         }
     }

@@ -113,6 +113,16 @@ pub trait StageInput: Send + Debug {
     fn counts(&self) -> PortCounts {
         PortCounts::default()
     }
+
+    /// The reader is about to sleep: where the other side is another process,
+    /// that is to wake it ([`crate::shared::Bell`]). False where it may not
+    /// sleep, since something is there or nothing will come any more.
+    fn lie_down(&mut self) -> bool {
+        true
+    }
+
+    /// The reader is awake again.
+    fn rise(&mut self) {}
 }
 
 /// Where a stage gives its frames to.

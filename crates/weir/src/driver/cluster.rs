@@ -299,7 +299,7 @@ impl Cluster {
         let (mut out, mut events) = (Vec::new(), Vec::new());
         while cluster.members.iter().any(|m| m.state == State::Starts) {
             let worked = cluster.round(&mut out, &mut events)?;
-            cluster.rest.after(worked);
+            cluster.rest.after(worked, &mut ());
         }
         Ok(cluster)
     }
@@ -423,7 +423,7 @@ impl Cluster {
             self.gave = false;
         }
         if worked || may_rest {
-            self.rest.pause(worked);
+            self.rest.pause(worked, &mut ());
         }
         Ok(worked)
     }

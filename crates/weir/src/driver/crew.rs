@@ -102,6 +102,19 @@ pub trait Crew {
         None
     }
 
+    /// The calling thread is about to sleep; false where it may not. It looks at
+    /// what there is once more before it does, and is to [rise](Crew::rise) in
+    /// any case.
+    fn lie_down(&mut self) -> bool {
+        self.bed().inspect(|(bell, _)| bell.lie_down());
+        true
+    }
+
+    /// The calling thread is awake.
+    fn rise(&mut self) {
+        self.bed().inspect(|(bell, _)| bell.rise());
+    }
+
     /// Shows the runtimes that the calling thread has. What leaves them goes to
     /// the end of `output`, where they have no other place for it.
     fn parts(&mut self, output: &mut Vec<Frame>, visit: &mut Visit<'_>) {

@@ -1,9 +1,12 @@
 //! How the threads of a crew rest: they give way, then sleep until one of the
 //! others has something for them.
 
+use std::os::fd::AsFd as _;
 use std::sync::Arc;
 use std::time::Duration;
 
+use weir_io::shared::Bell as ProcessBell;
+use weir_io::stage::StageInput;
 use weir_io::{Bell, Idle, IdlePolicy, Nap};
 
 use super::ClusterError;
@@ -23,6 +26,15 @@ impl Bells {
         bells
             .map(Bells)
             .map_err(|error| ClusterError(format!("can't make what wakes threads: {error}")))
+    }
+
+    /// What wakes this thread, for a process that writes into a ring of its.
+    pub(super) fn for_process(&self, thread: usize) -> Result<ProcessBell, ClusterError> {
+        let fail = |error: std::io::Error| ClusterError(format!("can't pass a bell on: {error}"));
+        let bell = self.0.get(thread);
+        let bell = bell.ok_or_else(|| ClusterError("a thread without a bell".to_owned()))?;
+        let fd = bell.as_fd().try_clone_to_owned().map_err(fail)?;
+        Ok(ProcessBell::from_fd(fd))
     }
 
     /// Wakes all threads but this one.
@@ -71,20 +83,22 @@ impl Sleeper {
         self.bells.ring_others(self.me);
     }
 
-    /// After a round; one with work may have given work to others.
-    pub(super) fn after(&mut self, worked: bool) {
+    /// After a round; one with work may have given work to others. `reads` is
+    /// told when the thread lies down.
+    pub(super) fn after(&mut self, worked: bool, reads: &mut impl Reads) {
         if worked {
             self.wake_others();
         }
-        self.pause(worked);
+        self.pause(worked, reads);
     }
 
     /// As [`Sleeper::after`], where the others were woken already.
-    pub(super) fn pause(&mut self, worked: bool) {
+    pub(super) fn pause(&mut self, worked: bool, reads: &mut impl Reads) {
         let bell = self.bells.0.get(self.me);
         if worked && self.lies {
             self.lies = false;
             bell.inspect(|bell| bell.rise());
+            reads.rise();
         }
         if self.idle.rest(worked) == Nap::No {
             return;
@@ -92,11 +106,54 @@ impl Sleeper {
         let Some(bell) = bell else { return };
         if self.lies {
             bell.sleep(self.most);
-            bell.rise();
         } else {
             bell.lie_down();
+            if reads.lie_down() {
+                self.lies = true;
+                return;
+            }
         }
-        self.lies = !self.lies;
+        self.lies = false;
+        bell.rise();
+        reads.rise();
+    }
+
+    /// The thread is about to sleep by itself; false where it may not. It is
+    /// to [rise](Sleeper::rise) in any case.
+    pub(super) fn lie_down(&self, reads: &mut impl Reads) -> bool {
+        self.bells.0.get(self.me).inspect(|bell| bell.lie_down());
+        reads.lie_down()
+    }
+
+    /// The thread is awake.
+    pub(super) fn rise(&self, reads: &mut impl Reads) {
+        self.bells.0.get(self.me).inspect(|bell| bell.rise());
+        reads.rise();
+    }
+}
+
+/// What a thread reads that others than threads may write: it is told when the
+/// thread lies down, as [`StageInput::lie_down`].
+pub(super) trait Reads {
+    /// False where the thread may not sleep.
+    fn lie_down(&mut self) -> bool;
+    fn rise(&mut self);
+}
+
+/// Threads alone.
+impl Reads for () {
+    fn lie_down(&mut self) -> bool {
+        true
+    }
+    fn rise(&mut self) {}
+}
+
+impl Reads for Box<dyn StageInput> {
+    fn lie_down(&mut self) -> bool {
+        self.as_mut().lie_down()
+    }
+    fn rise(&mut self) {
+        self.as_mut().rise();
     }
 }
 

@@ -155,7 +155,7 @@ pub(super) fn run(plan: WorkerPlan) -> Result<WorkerEnd, String> {
         } else if worker.finishing {
             return Ok(worker.finish(Duration::from_nanos(busy)));
         }
-        rest.after(worked || worker.spoke || inbox.is_busy());
+        rest.after(worked || worker.spoke || inbox.is_busy(), &mut ());
         worker.spoke = false;
     }
 }

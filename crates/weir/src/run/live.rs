@@ -17,7 +17,7 @@ use super::player::Player;
 use super::ports::Ports;
 use super::summary::{Ended, More, Summary};
 use super::wires::Sorted;
-use super::{alone, cluster, network, pipeline, print, workers};
+use super::{alone, apart, cluster, network, pipeline, print, workers};
 use crate::args::{Format, Run};
 use crate::driver::inbox::Post;
 use crate::driver::live::{Live, LivePorts, Looks, Replay, Speed, Way};
@@ -28,11 +28,6 @@ use crate::{Outcome, control, doctor};
 /// Refuses what does not go together with interfaces, or without.
 pub(super) fn check(args: &Run, ports: &Ports) -> Result<(), Failure> {
     if ports.are_live() {
-        if args.processes {
-            return Err(Failure::usage(
-                "interfaces can't be used with --processes yet: leave it out, and stages are threads",
-            ));
-        }
         return Ok(());
     }
     let only = [
@@ -115,7 +110,8 @@ pub(super) fn pipeline(
     let settings = pipeline::settings(args, config, sorted.memory()?);
     let signals = signals()?;
     let plan = PlanSummary::of(&plans);
-    let crew = Pipeline::start(plans, settings).map_err(failure)?;
+    let processes = apart::processes(args, &plans);
+    let crew = Pipeline::start_with(plans, settings, processes).map_err(failure)?;
     let posts = crew.posts();
     let ran = drive(args, file, sorted, signals, config.seed, crew, posts)?;
     ran.end(args, config, |crew, of_run| {

@@ -358,15 +358,19 @@ impl Weir {
 
     /// Seconds of processor time that it has used.
     pub(crate) fn processor_time(&self) -> f64 {
-        let path = format!("/proc/{}/stat", self.child.id());
-        let text = std::fs::read_to_string(path).expect("it runs");
-        let after = text.rsplit_once(')').expect("its name").1;
-        let ticks = after.split_whitespace().skip(11).take(2);
-        ticks
-            .map(|n| n.parse::<f64>().expect("a number"))
-            .sum::<f64>()
-            / 100.0
+        let mut processes = crate::support::children(self.id());
+        processes.insert(self.id());
+        processes.into_iter().map(processor_time).sum()
     }
+}
+
+fn processor_time(process: u32) -> f64 {
+    let path = format!("/proc/{process}/stat");
+    let text = std::fs::read_to_string(path).expect("it runs");
+    let after = text.rsplit_once(')').expect("its name").1;
+    let ticks = after.split_whitespace().skip(11).take(2);
+    let ticks = ticks.map(|n| n.parse::<f64>().expect("a number"));
+    ticks.sum::<f64>() / 100.0
 }
 
 /// An address and a port, as a URL writes them.

@@ -160,20 +160,19 @@ impl<C: Crew> Live<C> {
 
     /// Sleeps until there is something to do.
     fn sleep(&mut self) -> Result<(), Failure> {
-        if let Some((bell, _)) = self.crew.bed() {
-            // What came before this is seen in this round; what comes after it
-            // rings.
-            bell.lie_down();
-            let worked = self.round();
-            if worked.as_ref().is_ok_and(|worked| !worked) {
-                self.doze()?;
-            }
-            if let Some((bell, _)) = self.crew.bed() {
-                bell.rise();
-            }
-            return worked.map(drop);
+        if self.crew.bed().is_none() {
+            return self.doze();
         }
-        self.doze()
+        // What came before this is seen in this round; what comes after it
+        // rings.
+        let may = self.crew.lie_down();
+        let worked = self.round();
+        let mut slept = Ok(());
+        if may && worked.as_ref().is_ok_and(|worked| !worked) {
+            slept = self.doze();
+        }
+        self.crew.rise();
+        worked.and(slept)
     }
 
     /// Waits for a packet, a signal, or the bell.

@@ -17,7 +17,6 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use weir_graph::compile::Plan;
-use weir_io::shared::Bell as ProcessBell;
 use weir_io::stage::{Lender, PortCounts, Refused, StageInput, StageOutput};
 use weir_io::{Bell, IdlePolicy};
 use weir_nf::host::{FlowOptions, Stage};
@@ -27,7 +26,7 @@ use weir_runtime::{Lie, Report, Rest, Role, Runtime, RuntimeConfig};
 use super::cluster::ClusterError;
 use super::crew::{Counted, Crew, EventBox, Part, PartReport, Visit, cause_of};
 use super::inbox::{Inbox, Post};
-use super::rest::{Bells, Sleeper, WAKEFUL};
+use super::rest::{Bells, Reads, Sleeper, WAKEFUL};
 use super::spares::{self, LARGE_SHARE, SHARE, Spares, spare_rings};
 use process::{Host, Process, Want};
 use thread::{Questions, StageEnd, StagePlan, StageWork, along_first_branch};
@@ -43,9 +42,9 @@ const OUT: usize = 256;
 const RESERVE: usize = 2_048;
 /// Frames that the first stage must find for what it tells the later ones.
 const FEW: usize = 256;
-/// How long the calling thread sleeps at most where stages are in processes of
-/// their own.
-const NAP: Duration = Duration::from_micros(50);
+/// How long the calling thread sleeps at most where it waits for more than
+/// its threads.
+const SLEEP: Duration = Duration::from_millis(100);
 /// Steps after which threads are looked after also while there is work.
 const LOOK: u32 = 256;
 /// Milliseconds that are waited for a thread to say why it ends.
@@ -199,7 +198,6 @@ pub struct Pipeline {
     pool: FramePool,
     /// Where stages are in processes of their own.
     host: Option<Host>,
-    bell: ProcessBell,
     seats: Vec<Seat>,
     events: EventBox,
     bells: Bells,
@@ -280,16 +278,10 @@ impl Pipeline {
             first.stages().first()?.core
         });
         let bells = Bells::new(threads as usize)?;
-        let mut rest = Sleeper::new(&bells, 0, policy_of(settings));
-        if host.is_some() {
-            // What processes give comes without a bell of this thread's.
-            rest = rest.at_most(NAP);
-        }
-        let bell = ProcessBell::new().map_err(|error| ClusterError(error.to_string()))?;
+        let rest = Sleeper::new(&bells, 0, policy_of(settings));
         let mut all = Pipeline {
             pool,
             host,
-            bell,
             seats: Vec::new(),
             events: EventBox::default(),
             rest,
@@ -317,7 +309,7 @@ impl Pipeline {
                     process.attend(&mut all.pool, &all.events)?;
                 }
             }
-            all.rest.after(false);
+            all.rest.after(false, &mut ());
         }
         Ok(all)
     }
@@ -392,7 +384,8 @@ impl Pipeline {
         let homes = self.host.as_mut().map(|host| wiring::Homes {
             host,
             steps: apart,
-            bell: self.bell.clone(),
+            bells: &self.bells,
+            started: self.started,
         });
         let wired = wiring::wire(plan, stages, &mut self.pool, homes)?;
         let mut processes = Vec::new();
@@ -559,6 +552,22 @@ impl Pipeline {
         end.processes = done.into_iter().map(|(process, _)| process).collect();
         end.pages = self.host.as_ref().map(Host::pages);
         end
+    }
+}
+
+/// The chains' ends, to which a process may write.
+impl Reads for Vec<Seat> {
+    fn lie_down(&mut self) -> bool {
+        let mut may = true;
+        for behind in self.iter_mut().filter_map(|seat| seat.behind.as_mut()) {
+            may &= behind.input.lie_down();
+        }
+        may
+    }
+
+    fn rise(&mut self) {
+        let ends = self.iter_mut().filter_map(|seat| seat.behind.as_mut());
+        ends.for_each(|behind| behind.input.rise());
     }
 }
 
@@ -835,13 +844,22 @@ impl Crew for Pipeline {
             self.gave = false;
         }
         if worked || may_rest {
-            self.rest.pause(worked);
+            self.rest.pause(worked, &mut self.seats);
         }
         Ok(worked)
     }
 
     fn bed(&self) -> Option<(&Bell, Duration)> {
-        self.rest.bed()
+        // Packets and threads' ends ring; what processes say can wait a little.
+        self.rest.bed().map(|(bell, _)| (bell, SLEEP))
+    }
+
+    fn lie_down(&mut self) -> bool {
+        self.rest.lie_down(&mut self.seats)
+    }
+
+    fn rise(&mut self) {
+        self.rest.rise(&mut self.seats);
     }
 
     fn parts(&mut self, output: &mut Vec<Frame>, visit: &mut Visit<'_>) {

@@ -271,7 +271,7 @@ pub(super) fn run(plan: StagePlan) -> Result<StageEnd, String> {
             break;
         }
         idle = !worked;
-        rest.after(worked);
+        rest.after(worked, &mut input);
     }
     rest.wake_others();
     let refused = output.refused();

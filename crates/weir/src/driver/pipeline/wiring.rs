@@ -12,6 +12,7 @@ use weir_packet::{FramePool, ParseOptions, Seat};
 use weir_io::shared::Bell;
 
 use super::super::cluster::ClusterError;
+use super::super::rest::Bells;
 use super::process::Host;
 
 /// Frames on their way between two stages. Few, so that they are still in a
@@ -74,17 +75,25 @@ impl Apart {
 pub(super) struct Homes<'a> {
     pub(super) host: &'a mut Host,
     pub(super) steps: &'a [bool],
-    /// Of this process.
-    pub(super) bell: Bell,
+    /// Of this process's threads, and how many there are already beside the
+    /// one that has the ports.
+    pub(super) bells: &'a Bells,
+    pub(super) started: usize,
 }
 
 impl Homes<'_> {
-    /// The ring behind a process, read by a thread of this one.
-    fn behind(&mut self, process: Option<&mut Apart>) -> Result<Box<dyn StageInput>, ClusterError> {
+    /// The ring behind a process, read by this lane's thread, or without one by
+    /// the thread that has the ports.
+    fn behind(
+        &mut self,
+        process: Option<&mut Apart>,
+        lane: Option<usize>,
+    ) -> Result<Box<dyn StageInput>, ClusterError> {
         let process =
             process.ok_or_else(|| ClusterError("a stage of the plan leads nowhere".to_owned()))?;
         let ring = self.host.ring();
-        process.output = Some((ring, self.bell.clone()));
+        let reader = lane.map_or(0, |lane| self.started + lane + 1);
+        process.output = Some((ring, self.bells.for_process(reader)?));
         Ok(Box::new(self.host.input(ring, process.seat)?))
     }
 }
@@ -196,7 +205,8 @@ pub(super) fn wire(
         if let Front::Process(before) = front {
             let homes = homes.as_mut();
             let homes = homes.ok_or_else(|| ClusterError("a process without a host".to_owned()))?;
-            front = Front::Port(homes.behind(processes.get_mut(before))?);
+            // It is read by the next lane, whatever that is.
+            front = Front::Port(homes.behind(processes.get_mut(before), Some(lanes.len()))?);
         }
         if let Some((planned, stage)) = single {
             let input = match front {
@@ -249,7 +259,7 @@ pub(super) fn wire(
         front = Front::Port(wide.behind);
     }
     if let (Front::Process(before), Some(homes)) = (&front, &mut homes) {
-        front = Front::Port(homes.behind(processes.get_mut(*before))?);
+        front = Front::Port(homes.behind(processes.get_mut(*before), None)?);
     }
     let last = match front {
         Front::Port(input) => input,

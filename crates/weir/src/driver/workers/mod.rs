@@ -194,7 +194,7 @@ impl Workers {
         }
         while !all.members.iter().all(|m| m.signals.ready()) {
             all.look_after_all()?;
-            all.rest.after(false);
+            all.rest.after(false, &mut ());
         }
         Ok(all)
     }
@@ -370,7 +370,7 @@ impl Crew for Workers {
             self.gave = false;
         }
         if worked || may_rest {
-            self.rest.pause(worked);
+            self.rest.pause(worked, &mut ());
         }
         Ok(worked)
     }

@@ -182,7 +182,7 @@ pub(super) fn run(plan: WorkerPlan) -> Result<WorkerEnd, String> {
             break;
         }
         idle = !worked;
-        rest.after(worked || ends.inbox.is_busy());
+        rest.after(worked || ends.inbox.is_busy(), &mut ());
     }
     rest.wake_others();
     let time = Time(ends.signals.packet_time.load(Ordering::Relaxed));
