@@ -13,7 +13,7 @@ use super::ClusterError;
 
 /// How long a thread sleeps that nobody wakes. Whoever has something for it
 /// rings; this is for what comes without a bell (a deadline, the word to end).
-const SLEEP: Duration = Duration::from_millis(20);
+const SLEEP: Duration = Duration::from_millis(50);
 
 /// The bells of a crew: the ports' thread has the first.
 #[derive(Clone, Debug)]
