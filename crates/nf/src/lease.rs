@@ -64,7 +64,38 @@ pub struct Want {
 struct Bitmap {
     /// Bit set: the port is free here, that is, granted and not leased.
     free: Vec<u64>,
-    cursor: usize,
+    /// Where the next port is looked for: of any, of the even, of the odd ones.
+    cursors: [Cursor; 3],
+}
+
+/// A place that goes round all ports: through the words, then on to their next
+/// bits. So a port rests as long as it can before it is used again: whoever was
+/// talked to may remember the last connection from it for a while.
+#[derive(Clone, Copy, Debug)]
+struct Cursor {
+    word: usize,
+    bit: u32,
+}
+
+impl Cursor {
+    /// The next port of `free` among those of a parity (as a mask of bits,
+    /// `stride` apart), and leaves the place behind it.
+    fn next(&mut self, free: &[u64], parity: u64, stride: u32) -> Option<u16> {
+        for _ in 0..=free.len() {
+            let (word, bit) = (self.word, self.bit);
+            self.word += 1;
+            if self.word >= free.len() {
+                self.word = 0;
+                self.bit = (bit + stride) % 64;
+            }
+            let candidates = free.get(word).copied().unwrap_or(0) & parity;
+            if candidates != 0 {
+                let ahead = candidates.rotate_right(bit).trailing_zeros();
+                return Some((word * 64) as u16 + ((bit + ahead) % 64) as u16);
+            }
+        }
+        None
+    }
 }
 
 #[derive(Debug)]
@@ -106,31 +137,20 @@ impl Pool {
                 return Some(port);
             }
         }
-        let parity = match want {
+        let (cursor, parity, stride) = match want {
             Want {
                 port: Some(port),
                 parity: true,
-            } if port % 2 == 1 => 0xaaaa_aaaa_aaaa_aaaa,
+            } if port % 2 == 1 => (2, 0xaaaa_aaaa_aaaa_aaaa, 2),
             Want {
                 port: Some(_),
                 parity: true,
-            } => 0x5555_5555_5555_5555,
-            _ => u64::MAX,
+            } => (1, 0x5555_5555_5555_5555, 2),
+            _ => (0, u64::MAX, 1),
         };
-        let words = map.free.len();
-        for step in 0..words {
-            let at = (map.cursor + step) % words;
-            let candidates = map.free[at] & parity;
-            if candidates != 0 {
-                let bit = candidates.trailing_zeros();
-                map.free[at] &= !(1 << bit);
-                // The next flow looks one word on, so that a port rests a
-                // while before it is used again.
-                map.cursor = (at + 1) % words;
-                return Some((at * 64) as u16 + bit as u16);
-            }
-        }
-        None
+        let port = map.cursors[cursor].next(&map.free, parity, stride)?;
+        map.free[usize::from(port) / 64] &= !(1 << (port % 64));
+        Some(port)
     }
 }
 
@@ -167,7 +187,10 @@ impl Leases {
                 let maps = (0..spec.addresses.len() * SPACES)
                     .map(|_| Bitmap {
                         free: vec![0; 1_024],
-                        cursor: usize::from(spec.first) / 64,
+                        cursors: [Cursor {
+                            word: usize::from(spec.first) / 64,
+                            bit: 0,
+                        }; 3],
                     })
                     .collect();
                 let mut pool = Pool {
@@ -487,6 +510,33 @@ mod tests {
             leases.give(PoolId(0), lease);
         }
         assert_eq!(leases.leased(), 1);
+    }
+
+    /// Whoever was talked to may remember the last connection from a port.
+    #[test]
+    fn a_port_rests_while_others_have_not_been_used() {
+        for (want, ports) in [
+            (Want::default(), 1_024),
+            (
+                Want {
+                    port: Some(1),
+                    parity: true,
+                },
+                512,
+            ),
+        ] {
+            let mut leases = pool(1_024, 2_047);
+            let mut last = std::collections::BTreeMap::new();
+            // One connection after another: each port is given back at once.
+            for turn in 0..4_000u32 {
+                let lease = leases.take(PoolId(0), 0, PortSpace::Tcp, want).unwrap();
+                leases.give(PoolId(0), lease);
+                if let Some(before) = last.insert(lease.port, turn) {
+                    assert_eq!(turn - before, ports, "{}", lease.port);
+                }
+            }
+            assert_eq!(last.len(), ports as usize);
+        }
     }
 
     #[test]

@@ -267,6 +267,44 @@ fn ports_come_back_when_flows_end_and_are_used_again() {
     harness.finish();
 }
 
+/// A client takes the same port again at once, while the server still answers
+/// the last connection: the new one keeps its mapping though it pauses.
+#[test]
+fn a_mapping_outlives_late_words_about_the_last_connection() {
+    let (client, server) = ("10.0.0.1:5000", "192.0.2.1:80");
+    for late in ["R", "FA"] {
+        let mut harness = Harness::of::<Nat44>(Settings {
+            ports: "2000-2063".to_owned(),
+            block: 64,
+            ..settings()
+        });
+        let mut say = |flags: &str| {
+            let frames =
+                harness.send_from(INSIDE, &Craft::tcp(client, server).flags(flags).build());
+            let external = ends(&frames[0]).0;
+            (external, frames.len())
+        };
+        // The last connection's last ACK, after its flow was over.
+        let (external, _) = say("A");
+        assert_eq!(say("S").0, external);
+        for flags in [late, "SA"] {
+            let answer = Craft::tcp(server, &external).flags(flags).build();
+            assert_eq!(harness.send_from(OUTSIDE, &answer).len(), 1, "{late}");
+        }
+        let ack = Craft::tcp(client, server).flags("A").build();
+        assert_eq!(ends(&harness.send_from(INSIDE, &ack)[0]).0, external);
+        // Longer than what is closed is kept.
+        harness.advance_ms(60_000);
+        let data = Craft::tcp(client, server)
+            .flags("PA")
+            .payload(b"data")
+            .build();
+        let frames = harness.send_from(INSIDE, &data);
+        assert_eq!(ends(&frames[0]).0, external, "{late}");
+        assert_eq!(harness.counter("nat44", "created"), 1, "{late}");
+    }
+}
+
 #[test]
 fn mappings_live_for_as_long_as_the_standards_ask() {
     let mut harness = Harness::of::<Nat44>(strict());

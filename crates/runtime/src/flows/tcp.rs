@@ -49,10 +49,22 @@ pub(crate) fn follow(head: &mut FlowHead, headers: &Headers, to_server: bool, ti
 fn follow_tcp(head: &mut FlowHead, flags: u8, to_server: bool, timeouts: &Timeouts) {
     let had = head.tcp;
     let mut tcp = had;
+    let both_fins = seen::FIN_CLIENT | seen::FIN_SERVER;
+    // Something of this flow is over: the connection, or one before it by the
+    // same ports of which packets come late.
+    let is_over = tcp & (both_fins | seen::RESET) != 0;
     if flags & SYN != 0 {
         if flags & ACK == 0 && to_server {
             tcp |= seen::SYN;
+            if is_over {
+                // The answer tells whether it begins another connection.
+                tcp &= !(seen::SYN_ACK | seen::HANDSHAKE);
+            }
         } else if flags & ACK != 0 && !to_server && tcp & seen::SYN != 0 {
+            if is_over && tcp & seen::SYN_ACK == 0 {
+                // Both agree that it does.
+                tcp = seen::SYN;
+            }
             tcp |= seen::SYN_ACK;
         }
     } else if had == 0 {
@@ -75,14 +87,17 @@ fn follow_tcp(head: &mut FlowHead, flags: u8, to_server: bool, timeouts: &Timeou
             seen::FIN_SERVER
         };
     }
-    if flags & RST != 0 {
+    // While a SYN is not answered a reset without ACK is about an earlier
+    // connection: who sent the SYN ignores it, or has sent it to be rid of
+    // that one (RFC 9293 section 3.10.7.3).
+    let is_asked = tcp & (seen::SYN | seen::SYN_ACK) == seen::SYN;
+    if flags & RST != 0 && (flags & ACK != 0 || !is_asked) {
         tcp |= seen::RESET;
     }
     if tcp == had && head.idle_ms != 0 {
         return;
     }
     head.tcp = tcp;
-    let both_fins = seen::FIN_CLIENT | seen::FIN_SERVER;
     let both_acks = seen::ACK_CLIENT | seen::ACK_SERVER;
     let phase = if tcp & seen::RESET != 0 || tcp & both_fins == both_fins {
         Phase::Closed
@@ -145,6 +160,38 @@ mod tests {
         let closed = [closing.as_slice(), &[(FIN | ACK, false)]].concat();
         assert_eq!(walk(&closed).0, Phase::Closed);
         assert_eq!(walk(&[(SYN, true), (RST | ACK, false)]).0, Phase::Closed);
+    }
+
+    /// Packets of an earlier connection by the same ports end no new one.
+    #[test]
+    fn a_new_connection_outlives_late_packets_of_the_last_one() {
+        let opened = [(SYN | ACK, false), (ACK, true)];
+        // An ACK that comes late, and the server's word that it knows of nothing.
+        let late = [(ACK, true), (SYN, true), (RST, false)];
+        assert_eq!(walk(&late).0, Phase::Open);
+        assert_eq!(walk(&[&late[..], &opened].concat()).0, Phase::Established);
+        // The server still has the last one: it says so, and the client is rid
+        // of it before it asks again.
+        let rid = [(SYN, true), (ACK, false), (RST, true), (SYN, true)];
+        assert_eq!(walk(&[&rid[..], &opened].concat()).0, Phase::Established);
+        // The last one's end was seen from one side only, or on the way.
+        for last in [(FIN | ACK, true), (FIN | ACK, false), (RST | ACK, true)] {
+            let again = [(SYN, true), last, (SYN, true)];
+            assert_ne!(walk(&again).0, Phase::Established);
+            let (phase, tcp) = walk(&[&again[..], &opened].concat());
+            let whole = seen::SYN | seen::SYN_ACK | seen::HANDSHAKE;
+            let acks = seen::ACK_CLIENT | seen::ACK_SERVER;
+            assert_eq!((phase, tcp), (Phase::Established, whole | acks));
+        }
+        // An answer that comes twice begins nothing.
+        let twice = [
+            (SYN, true),
+            opened[0],
+            opened[1],
+            (FIN | ACK, true),
+            opened[0],
+        ];
+        assert_eq!(walk(&twice).0, Phase::Closing);
     }
 
     #[test]
