@@ -236,14 +236,22 @@ fn a_queue_short_of_its_peer_falls_back_and_says_so() {
     );
 
     let args = ["--in", "xdp:inside", "--out", "xdp:outside"];
+    let place = network.name("weir");
+    let promiscuous = || {
+        let link = must("ip", &["-d", "-n", &place, "link", "show", "inside"]);
+        !link.contains("promiscuity 0")
+    };
+    assert!(!promiscuous());
     let weir = network.weir(&example("bump.yaml"), &args);
+    assert!(promiscuous());
     network.ping(3);
     let ran = weir.end("-TERM");
     assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(!promiscuous());
     let summary = ran.json();
     assert_eq!(
         summary["ports"]["in"][0]["mode"],
-        "AF_XDP generic, copy, 1 queue, MTU 1500"
+        "AF_XDP generic, copy, 1 queue, promiscuous, MTU 1500"
     );
     let warnings = summary["warnings"].to_string();
     assert!(

@@ -96,7 +96,9 @@ fn a_link_before_a_capture_goes_by_the_captures_times() {
 fn a_link_before_a_file_delays_what_is_written_and_holds_nothing_back() {
     let folder = Folder::new();
     let to = folder.path("late.pcapng");
-    let out = format!("emu(loss=10%,duplicate=5%,reorder=5%,late=20ms,delay=50ms,limit=20000,seed=3):{to}");
+    let out = format!(
+        "emu(loss=10%,duplicate=5%,reorder=5%,late=20ms,delay=50ms,limit=20000,seed=3):{to}"
+    );
     let from = "gen:flows=10,packets=5000,rate=1000";
     for way in [&[][..], &["--workers", "2"]] {
         let args = ["run", &example("bump.yaml"), "--in", from, "--out", &out];

@@ -352,18 +352,7 @@ fn open_receiver(interface: &Interface) -> io::Result<(OwnedFd, PacketRing)> {
     })?;
     buffer(fd, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF)?;
     let ring = PacketRing::open(fd, interface.mtu)?;
-    let promiscuous = libc::packet_mreq {
-        mr_ifindex: interface.index as libc::c_int,
-        mr_type: libc::PACKET_MR_PROMISC as u16,
-        mr_alen: 0,
-        mr_address: [0; 8],
-    };
-    socket::set(
-        fd,
-        libc::SOL_PACKET,
-        libc::PACKET_ADD_MEMBERSHIP,
-        &promiscuous,
-    )?;
+    socket::be_promiscuous(fd, interface.index)?;
     socket::bind_packet(fd, interface.index, true)?;
     Ok((socket, ring))
 }

@@ -34,16 +34,3 @@ pub fn interface_facts(port: &str, name: &str) -> Result<InterfaceFacts, PortErr
         addresses: addresses(name).map_err(wrong)?,
     })
 }
-
-/// Has an interface take frames for all stations, as it must where weir has
-/// another hardware address than it. It stays so when weir ends.
-///
-/// # Errors
-///
-/// There is no such interface, or it can't be set.
-pub fn set_promiscuous(port: &str, name: &str) -> Result<(), PortError> {
-    let wrong = |error: std::io::Error| failure(port, name, &error);
-    Interfaces::open()
-        .and_then(|ask| ask.set_promiscuous(name))
-        .map_err(wrong)
-}

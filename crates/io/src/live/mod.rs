@@ -23,7 +23,7 @@ use weir_packet::{FramePool, Time};
 
 pub use af_packet::PacketPort;
 pub use clock::LiveClock;
-pub use facts::{InterfaceFacts, interface_facts, set_promiscuous};
+pub use facts::{InterfaceFacts, interface_facts};
 pub use spec::{LiveSpec, XdpMode, live_layout};
 pub use tap::TapPort;
 pub use waiter::Waiter;

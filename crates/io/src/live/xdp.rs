@@ -9,7 +9,7 @@
 //! it is sent, by whichever port; the frame's metadata lies in front, where the
 //! kernel is asked to keep off (the headroom of the registration).
 
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use std::{io, thread};
@@ -99,6 +99,8 @@ pub struct XdpPort {
     is_down: bool,
     /// What the kernel counted, once the sockets are closed.
     last: [u64; 2],
+    /// As long as this is open the card hands on frames for all stations.
+    _promiscuous: OwnedFd,
     /// What the interface had dropped when the port was opened.
     dropped_before: u32,
 }
@@ -132,6 +134,9 @@ impl XdpPort {
             ));
         }
         let fail = |error: io::Error| interface.failure(&error);
+        // It receives nothing: it asks the card for what is for other stations.
+        let asks = socket::open(libc::AF_PACKET, libc::SOCK_RAW).map_err(fail)?;
+        socket::be_promiscuous(asks.as_fd(), interface.index).map_err(fail)?;
         let map = SocketMap::new(wanted).map_err(fail)?;
         let program = Program::load(&map).map_err(fail)?;
         let (link, attached) = attach(&interface, &program, mode, &mut warnings)?;
@@ -178,7 +183,7 @@ impl XdpPort {
             .iter()
             .all(|queue| queue.socket.is_zero_copy().unwrap_or(false));
         let mode = format!(
-            "AF_XDP {}, {}, {}{wanted} queue{}, MTU {}",
+            "AF_XDP {}, {}, {}{wanted} queue{}, promiscuous, MTU {}",
             match attached {
                 Attach::Driver => "native",
                 Attach::Generic => "generic",
@@ -202,6 +207,7 @@ impl XdpPort {
             bad_descriptors: 0,
             is_down: false,
             last: [0; 2],
+            _promiscuous: asks,
             dropped_before: dropped(name).unwrap_or_default().received,
             interface,
             options,

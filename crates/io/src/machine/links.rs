@@ -29,8 +29,6 @@ pub struct Link {
     pub up: bool,
     /// It has a carrier: a cable, a peer that is up.
     pub carrier: bool,
-    /// It receives frames for others, too.
-    pub promiscuous: bool,
     /// Most octets of a packet behind its link header.
     pub mtu: u32,
     /// Its Ethernet address.
@@ -249,7 +247,6 @@ fn link(body: &[u8]) -> Option<Link> {
         ethernet: matches!(kind, libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK),
         loopback: kind == libc::ARPHRD_LOOPBACK,
         up: set(libc::IFF_UP),
-        promiscuous: set(libc::IFF_PROMISC),
         carrier: set(libc::IFF_LOWER_UP),
         queues: Queues {
             receive: 1,

@@ -125,14 +125,6 @@ impl Interfaces {
         Ok(MacAddr([a, b, c, d, e, f]))
     }
 
-    /// Has it take frames for all stations, too.
-    pub(crate) fn set_promiscuous(&self, name: &str) -> io::Result<()> {
-        let flags = self.flags(name)?;
-        let mut request = named(name)?;
-        request.ifr_ifru.ifru_flags = flags | libc::IFF_PROMISC as libc::c_short;
-        self.ask(libc::SIOCSIFFLAGS as _, &mut request)
-    }
-
     /// Sets it up.
     pub(crate) fn set_up(&self, name: &str) -> io::Result<()> {
         let flags = self.flags(name)?;

@@ -104,6 +104,23 @@ pub(crate) fn get<T: Plain>(
     Ok(value)
 }
 
+/// Has an interface take frames for all stations for as long as the packet
+/// socket is open.
+pub(crate) fn be_promiscuous(fd: BorrowedFd<'_>, index: u32) -> io::Result<()> {
+    let promiscuous = libc::packet_mreq {
+        mr_ifindex: index as libc::c_int,
+        mr_type: libc::PACKET_MR_PROMISC as u16,
+        mr_alen: 0,
+        mr_address: [0; 8],
+    };
+    set(
+        fd,
+        libc::SOL_PACKET,
+        libc::PACKET_ADD_MEMBERSHIP,
+        &promiscuous,
+    )
+}
+
 /// Binds a packet socket to an interface: for packets of all protocols, or to
 /// send only.
 pub(crate) fn bind_packet(fd: BorrowedFd<'_>, index: u32, receives: bool) -> io::Result<()> {

@@ -137,7 +137,7 @@ impl Finding {
 }
 
 /// All checks; docs/doctor.md has a section of each.
-pub(crate) const CHECKS: [&str; 31] = [
+pub(crate) const CHECKS: [&str; 30] = [
     "interface",
     "interface-up",
     "carrier",
@@ -148,7 +148,6 @@ pub(crate) const CHECKS: [&str; 31] = [
     "master",
     "forwarding",
     "reverse-path",
-    "promiscuous",
     "wireless",
     "xdp-mode",
     "xdp-queues",

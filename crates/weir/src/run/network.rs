@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use serde_json::{Map, Value, json};
 use weir_graph::{ChainFile, Network, RoutedPort, Routing};
-use weir_io::live::{InterfaceFacts, LiveClock, interface_facts, set_promiscuous};
+use weir_io::live::{InterfaceFacts, LiveClock, interface_facts};
 use weir_io::port::PortSpec;
 use weir_router::{
     Config, Limits, NeighbourConfig, Owned, PortConfig, Reason, RouteConfig, Router,
@@ -164,11 +164,6 @@ fn port_config(
     let outside = |error: weir_io::port::PortError| Failure::outside(error.to_string());
     let name = live.spec.live().map_or("", |live| live.interface());
     let facts = interface_facts(&live.text, name).map_err(outside)?;
-    if let Some(mac) = port.mac
-        && mac != facts.mac
-    {
-        set_promiscuous(&live.text, name).map_err(outside)?;
-    }
     let mtu = port.mtu.map_or(facts.mtu.min(MOST_MTU), u32::from);
     if mtu > facts.mtu {
         return Err(Failure::usage(format!(

@@ -137,7 +137,6 @@ fn of_port(link: &Link, port: &LiveSpec, need: &Need) -> Vec<Finding> {
                     .stops(),
             );
         }
-        all.extend(promiscuous(link, need));
         all.extend(xdp::of_port(link, *queues, *mode));
     }
     all.extend(offloads::of_port(link, port));
@@ -230,23 +229,6 @@ fn reverse_path(link: &Link) -> Option<Finding> {
          (rp_filter 1); where routes differ: `sysctl -w net/ipv4/conf/{name}/rp_filter=2`"
     );
     (link.reverse_path == 1).then(|| Finding::ok(AREA, "reverse-path", message).of(name))
-}
-
-/// A card keeps frames for others off, unless it is asked not to.
-fn promiscuous(link: &Link, need: &Need) -> Option<Finding> {
-    let name = &link.name;
-    // What is made by software hands on all frames.
-    if link.kind.is_some() || link.promiscuous || link.loopback || !need.owned.is_empty() {
-        return None;
-    }
-    let message = "the card hands on only frames for its own address: those for stations behind weir \
-                   do not come in";
-    let mend = format!("ip link set {name} promisc on");
-    Some(
-        Finding::warning(AREA, "promiscuous", message)
-            .of(name)
-            .mend(mend),
-    )
 }
 
 /// Interfaces that packets go between whole.

@@ -31,7 +31,6 @@ fn card(name: &str) -> Link {
         ethernet: true,
         up: true,
         carrier: true,
-        promiscuous: true,
         mtu: 1_500,
         mac: Some([2, 0, 0, 0, 0, 1]),
         queues: Queues {
@@ -65,7 +64,6 @@ fn veth(name: &str, peer: &str) -> Link {
     let end = |name: &str| Link {
         driver: Some("veth".to_owned()),
         kind: Some("veth".to_owned()),
-        promiscuous: false,
         queues,
         offloads: vec![offload("tx-checksum-ip-generic", false)],
         ..card(name)
@@ -276,23 +274,6 @@ fn the_host_keeps_off() {
         ..need(&["af-packet:eth1"])
     };
     is(&one(&all, &owner), "owned-address", Problem, true, &mend);
-}
-
-#[test]
-fn cards_hand_on_frames_for_others_only_when_asked() {
-    let mut filters = card("eth1");
-    filters.promiscuous = false;
-    let all = machine(vec![filters]);
-    let found = one(&all, &need(&["xdp:eth1"]));
-    is(
-        &found,
-        "promiscuous",
-        Warning,
-        false,
-        &["ip link set eth1 promisc on"],
-    );
-    // A packet socket asks by itself.
-    assert_eq!(bad(&all, &need(&["af-packet:eth1"])), []);
 }
 
 #[test]
