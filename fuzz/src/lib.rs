@@ -1,6 +1,7 @@
 //! What is fuzzed: each module's `run` takes any bytes and panics where a
 //! promise is broken.
 
+pub mod border;
 pub mod capture;
 pub mod chain_file;
 pub mod classifier;
@@ -24,7 +25,8 @@ pub mod wire;
 pub type Target = fn(&[u8]);
 
 /// All targets by name.
-pub const TARGETS: [(&str, Target); 15] = [
+pub const TARGETS: [(&str, Target); 16] = [
+    ("border", border::run),
     ("capture", capture::run),
     ("chain_file", chain_file::run),
     ("classifier", classifier::run),

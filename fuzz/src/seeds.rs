@@ -76,6 +76,7 @@ pub fn seeds() -> Seeds {
     seeds.push(("notices", crate::notices::example()));
     let links = crate::router::examples();
     seeds.extend(links.into_iter().map(|story| ("router", story)));
+    seeds.push(("border", crate::border::example()));
     seeds.extend(stories());
     seeds.extend(frames());
     of_capture(&made(), 0, &mut seeds);

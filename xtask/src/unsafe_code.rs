@@ -39,6 +39,10 @@ pub(crate) const MODULES: &[(&str, &str)] = &[
     ),
     ("crates/io/src/sys/burst.rs", "sendmmsg on frames"),
     (
+        "crates/io/src/sys/confine.rs",
+        "what a process that is not trusted gives up",
+    ),
+    (
         "crates/io/src/sys/ethtool.rs",
         "ioctls of drivers: queues and offloads",
     ),

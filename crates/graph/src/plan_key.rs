@@ -14,11 +14,13 @@ use crate::read;
 use crate::tree::{Node, Value};
 
 /// Keys of `plan:`.
-const KEYS: [&str; 9] = [
+const KEYS: [&str; 11] = [
     "mode",
     "stages",
     "cores",
     "instances",
+    "processes",
+    "untrusted",
     "affinity",
     "passes",
     "parallel",
@@ -67,6 +69,8 @@ pub(crate) fn read(node: &Node, graph: Option<&Graph>, report: &mut Report<'_>) 
                 }
             }
             "stages" => options.cuts = names(name, value, &mut places, report),
+            "processes" => options.processes = names(name, value, &mut places, report),
+            "untrusted" => options.untrusted = names(name, value, &mut places, report),
             "cores" => options.cores = cores(value, report),
             "instances" => {
                 let read = numbers(name, value, 0..=u64::from(u16::MAX), &mut places, report);
@@ -307,6 +311,14 @@ pub(crate) fn schema() -> Json {
                 1,
                 u64::from(MOST_INSTANCES),
                 "Instances of the stage that has this instance or processor.",
+            ),
+            "processes": some(
+                json!({"type": "string", "minLength": 1}),
+                "Instances or processors that run in a process of their own, on the same packet memory.",
+            ),
+            "untrusted": some(
+                json!({"type": "string", "minLength": 1}),
+                "Instances or processors that run in a process of their own that is not trusted: packets are copied to it and checked when they come back.",
             ),
             "affinity": by_name(
                 0,

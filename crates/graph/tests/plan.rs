@@ -4,7 +4,7 @@ mod common;
 
 use common::read;
 use weir_graph::Chain;
-use weir_graph::compile::{Balance, Mode, Options, Parallel, Plan, compile};
+use weir_graph::compile::{Balance, Home, Mode, Options, Parallel, Plan, compile};
 use weir_nf::host::Target;
 
 const CHAIN: &str = "chain: edge
@@ -257,4 +257,83 @@ fn branches_lead_past_their_step() {
             "both lead past the step"
         );
     }
+}
+
+#[test]
+fn who_is_not_trusted_has_a_process_of_its_own_however_the_chain_is_cut() {
+    for plan in [
+        "{untrusted: monitor, processes: [firewall]}",
+        "{mode: pipeline, untrusted: [monitor], processes: firewall}",
+        "{mode: auto, cores: [0], untrusted: [monitor], processes: firewall}",
+        "{stages: firewall, untrusted: [monitor], processes: firewall}",
+        "{cores: [0, 1], parallel: always, untrusted: [monitor], processes: firewall}",
+    ] {
+        let plan = compiled(&chain(plan));
+        let homes: Vec<(Vec<&str>, Home)> = (plan.steps.iter())
+            .flat_map(|step| step.stages())
+            .map(|stage| {
+                let nodes = plan.graph.nodes[stage.nodes.clone()].iter();
+                (nodes.map(|n| n.name.as_str()).collect(), stage.home)
+            })
+            .filter(|(_, home)| *home != Home::Main)
+            .collect();
+        let wanted = [
+            (vec!["firewall"], Home::Process),
+            (vec!["monitor"], Home::Tenant),
+        ];
+        assert_eq!(homes, wanted);
+    }
+}
+
+#[test]
+fn who_can_have_no_process_is_told_so() {
+    let wrong = |plan: &str, place: &str, message: &str, help: &str| {
+        let errors = errors(plan);
+        let hit = |e: &String| e.starts_with(place) && e.contains(message) && e.contains(help);
+        assert!(errors.iter().any(hit), "{plan}: {errors:?}");
+    };
+    wrong(
+        "{untrusted: moniter}",
+        "12:19 ",
+        "no instance or processor `moniter`",
+        "monitor",
+    );
+    wrong(
+        "{untrusted: [monitor, monitor]}",
+        "12:29 ",
+        "here twice",
+        "",
+    );
+    wrong(
+        "{untrusted: ip-check}",
+        "12:19 ",
+        "the first of the chain",
+        "write something before",
+    );
+    wrong(
+        "{mode: rtc, untrusted: monitor}",
+        "12:30 ",
+        "the chain is one stage",
+        "never runs in the main",
+    );
+    wrong(
+        "{mode: rtc, processes: monitor}",
+        "12:30 ",
+        "the chain is one stage",
+        "mode: pipeline",
+    );
+    let both = "{mode: pipeline, instances: {firewall: 2}, untrusted: firewall}";
+    wrong(
+        both,
+        "12:61 ",
+        "both instances and a process",
+        "one of the two",
+    );
+    wrong(
+        "{processes: monitor, untrusted: monitor}",
+        "12:39 ",
+        "both in `processes` and",
+        "",
+    );
+    wrong("{untrusted: {}}", "12:19 ", "", "");
 }

@@ -48,6 +48,7 @@ mod arena;
 mod atomic {
     pub(crate) use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 }
+mod foreign;
 mod frame;
 mod ledger;
 mod lent;
@@ -71,6 +72,7 @@ mod wire;
 
 pub use arena::{Advise, Arena, no_advice};
 pub use ethernet::MacAddr;
+pub use foreign::SaidMeta;
 pub use fragment::FragmentKey;
 pub use frame::{
     Fate, Frame, FrameKind, FrameMeta, HEADROOM, META_BYTES, Place, Side, frame_flags,

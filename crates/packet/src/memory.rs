@@ -597,6 +597,11 @@ impl FramePool {
         move_last(&mut self.small, count, into);
     }
 
+    /// The same for large frames.
+    pub fn take_spare_large(&mut self, count: usize, into: &mut Vec<Frame>) {
+        move_last(&mut self.large, count, into);
+    }
+
     /// Small frames that the pool has more than it began with; negative where
     /// it has fewer.
     #[inline]

@@ -11,7 +11,7 @@ use crate::tree::shorten;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Flags {
     /// `--plan`. `rtc` and `auto` put the file's cuts by hand aside, `rtc` its
-    /// instances too.
+    /// instances and `processes` too.
     pub mode: Option<Mode>,
     /// `--passes`.
     pub passes: Option<Passes>,
@@ -32,6 +32,8 @@ impl Options {
             }
             if mode == Mode::RunToCompletion {
                 self.instances.clear();
+                // Not `untrusted`: a wish for speed is no wish for trust.
+                self.processes.clear();
             }
         }
         if let Some(passes) = flags.passes {

@@ -33,7 +33,7 @@ pub use flags::{Flags, Passes};
 
 pub use graph::{Effects, Graph, Processor};
 pub use options::{MOST_CORES, MOST_INSTANCES, Mode, Options, Parallel};
-pub use plan::{Balance, Decision, Pass, Plan, PlannedStage, Step};
+pub use plan::{Balance, Decision, Home, Pass, Plan, PlannedStage, Step};
 pub use validate::validate;
 
 /// Most processors of a graph: a packet between two stages carries the number
@@ -58,7 +58,9 @@ pub fn compile(chain: &str, written: &Graph, options: &Options) -> Result<Plan, 
     if options.consolidate {
         consolidate::consolidate(&mut graph, &mut decisions);
     }
-    if options.hoist {
+    // What is hoisted runs in another stage than it was written for: who is not
+    // trusted would get into the main process that way.
+    if options.hoist && options.untrusted.is_empty() {
         hoist::hoist(&mut graph, &mut decisions);
     }
     let groups = parallelise::parallelise(&graph, options, &mut decisions);

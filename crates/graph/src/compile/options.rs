@@ -31,6 +31,13 @@ pub struct Options {
     /// [`MOST_INSTANCES`]. Where stages are not cut by hand it gets a stage
     /// of its own.
     pub instances: BTreeMap<String, u16>,
+    /// Processors or instances whose stage is a process of its own, of this
+    /// program's trust domain. Each gets a stage of its own, unless the chain
+    /// is to be one stage.
+    pub processes: Vec<String>,
+    /// Those that are not trusted: each is a stage in a process behind a
+    /// border, however the chain is cut.
+    pub untrusted: Vec<String>,
     /// Core of the stage that has this processor or instance.
     pub affinity: BTreeMap<String, usize>,
     /// Cycles per packet, measured or given: by name of a processor, of an
@@ -51,6 +58,8 @@ impl Default for Options {
             cores: Vec::new(),
             cuts: Vec::new(),
             instances: BTreeMap::new(),
+            processes: Vec::new(),
+            untrusted: Vec::new(),
             affinity: BTreeMap::new(),
             cycles: BTreeMap::new(),
             costs: PortCosts::default(),
@@ -59,6 +68,12 @@ impl Default for Options {
 }
 
 impl Options {
+    /// Processors and instances that are processes of their own, trusted or
+    /// not.
+    pub fn apart(&self) -> impl Iterator<Item = &String> {
+        self.processes.iter().chain(&self.untrusted)
+    }
+
     /// Nothing but expansion: the chain as written, on one core.
     pub fn as_written() -> Options {
         Options {

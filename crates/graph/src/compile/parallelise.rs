@@ -111,6 +111,9 @@ fn alone(graph: &Graph, options: &Options, number: usize) -> Option<String> {
     {
         return Some(format!("the verdicts of `{name}` stand for others'"));
     }
+    if options.apart().any(|other| node.is_called(other)) {
+        return Some(format!("`{name}` has a process of its own"));
+    }
     let several = |(other, count): (&String, &u16)| *count > 1 && node.is_called(other);
     if options.instances.iter().any(several) {
         return Some(format!("`{name}` has instances of its own"));

@@ -43,6 +43,32 @@ pub struct PlannedStage {
     pub core: Option<usize>,
     /// Cycles that a packet is thought to cost here.
     pub cycles: u32,
+    /// Whose process it runs in.
+    pub home: Home,
+}
+
+/// Whose process a stage runs in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Home {
+    /// The main process's, unless a command line wants all stages apart.
+    #[default]
+    Main,
+    /// One of its own, which shares the packet memory: it is trusted.
+    Process,
+    /// One of its own behind a border, over which packets are copied: it is
+    /// not trusted.
+    Tenant,
+}
+
+impl Home {
+    /// Its word in output.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Home::Main => "main",
+            Home::Process => "process",
+            Home::Tenant => "tenant",
+        }
+    }
 }
 
 /// How a balanced port chooses.

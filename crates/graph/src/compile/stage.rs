@@ -13,7 +13,7 @@ use super::costs::PortCosts;
 use super::fault::PlanFault;
 use super::graph::Graph;
 use super::options::{Mode, Options};
-use super::plan::{Balance, Decision, Pass, PlannedStage, Step};
+use super::plan::{Balance, Decision, Home, Pass, PlannedStage, Step};
 use super::same::stands_for;
 use super::validate::{alone, first_called, last_of_first, stays_why};
 use super::ways::Ways;
@@ -72,6 +72,10 @@ fn choose(
         .flat_map(|group| [group.start, group.end])
         .filter(|at| *at < count)
         .collect();
+    // Who has a process of its own has a stage of its own.
+    for name in options.apart() {
+        forced.extend(around(graph, name).into_iter().filter(&free));
+    }
     if options.mode == Mode::RunToCompletion {
         return (
             BTreeSet::new(),
@@ -105,10 +109,7 @@ fn choose(
     }
     let by_hand = options.instances.iter().filter(|(_, count)| **count > 1);
     for (name, _) in by_hand {
-        let called = |number: &usize| graph.nodes[*number].is_called(name);
-        let from = (0..count).find(called).unwrap_or(0);
-        let to = (0..count).rfind(called).map_or(0, |last| last + 1);
-        forced.extend([from, to].into_iter().filter(|at| *at < count && free(at)));
+        forced.extend(around(graph, name).into_iter().filter(&free));
     }
     let whole = cycles_of(graph, options, 0..count);
     if options.mode == Mode::Auto && forced.is_empty() && options.cores.len() < 2 {
@@ -127,9 +128,13 @@ fn choose(
     let (borders, slowest) = cheapest(graph, groups, &forced, first, cores, options);
     let figures = format!("the slowest costs {slowest} of {whole} cycles, rings included");
     if options.mode == Mode::Pipeline || asked {
+        let asks = match options.apart().next() {
+            Some(_) => "instances, processes and parallel branches",
+            None => "instances and parallel branches",
+        };
         let why = match (asked, options.cores.len()) {
-            (true, 0) => "as instances and parallel branches ask".to_owned(),
-            (true, n) => format!("as instances and parallel branches ask, on {n} cores"),
+            (true, 0) => format!("as {asks} ask"),
+            (true, n) => format!("as {asks} ask, on {n} cores"),
             (false, n) => format!("the best cut for {n} cores"),
         };
         let done = !borders.is_empty();
@@ -155,6 +160,15 @@ fn choose(
         true,
         format!("the best cut for {cores} cores: {figures}"),
     )
+}
+
+/// The borders of a stage that has just the processors of this name.
+fn around(graph: &Graph, name: &str) -> Vec<usize> {
+    let count = graph.nodes.len();
+    let called = |number: &usize| graph.nodes[*number].is_called(name);
+    let from = (0..count).find(called).unwrap_or(0);
+    let to = (0..count).rfind(called).map_or(0, |last| last + 1);
+    [from, to].into_iter().filter(|at| *at < count).collect()
 }
 
 /// Cycles per packet of the processors `range` as one stage, its ports and
@@ -415,6 +429,7 @@ fn steps(graph: &Graph, options: &Options, cut: &Cut) -> Result<Vec<Step>, Vec<P
             balance: balance_of(graph, range.clone()).0,
             core: affinity_of(graph, options, &range).or(kept_on),
             cycles: cycles_of(graph, options, range.clone()),
+            home: home_of(graph, options, &range),
             nodes: range,
         }
     };
@@ -478,6 +493,22 @@ fn instances_of(
         }
     }
     count
+}
+
+/// Whose process a stage runs in, by the names in it.
+fn home_of(graph: &Graph, options: &Options, range: &Range<usize>) -> Home {
+    let nodes = graph.nodes.get(range.clone()).unwrap_or(&[]);
+    let has = |names: &[String]| {
+        let called = |name: &String| nodes.iter().any(|node| node.is_called(name));
+        names.iter().any(called)
+    };
+    if has(&options.untrusted) {
+        Home::Tenant
+    } else if has(&options.processes) {
+        Home::Process
+    } else {
+        Home::Main
+    }
 }
 
 /// The core of the first processor that has one.
@@ -554,6 +585,11 @@ fn tell(graph: &Graph, options: &Options, steps: &[Step], decisions: &mut Vec<De
         if stage.instances > 1 {
             let (_, reason) = balance_of(graph, stage.nodes.clone());
             why.push_str(&format!("; {} instances, {reason}", stage.instances));
+        }
+        match stage.home {
+            Home::Main => {}
+            Home::Process => why.push_str("; a process of its own"),
+            Home::Tenant => why.push_str("; a process of its own behind a border: not trusted"),
         }
         if let Some(number) = stage.core {
             why.push_str(&format!("; on core {number}"));

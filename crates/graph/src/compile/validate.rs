@@ -28,6 +28,8 @@ pub fn validate(graph: &Graph, options: &Options) -> Vec<PlanFault> {
     let keys = [
         ("stages", options.cuts.iter().collect::<Vec<_>>()),
         ("instances", options.instances.keys().collect()),
+        ("processes", options.processes.iter().collect()),
+        ("untrusted", options.untrusted.iter().collect()),
         ("affinity", options.affinity.keys().collect()),
     ];
     for (key, names) in keys {
@@ -75,6 +77,7 @@ pub fn validate(graph: &Graph, options: &Options) -> Vec<PlanFault> {
     if faults.is_empty() {
         cuts(graph, options, &mut faults);
         instances(graph, options, &mut faults);
+        processes(graph, options, &mut faults);
     }
     faults
 }
@@ -198,6 +201,94 @@ fn instances(graph: &Graph, options: &Options, faults: &mut Vec<PlanFault>) {
                     &format!("`{other}` names it too: say one number"),
                 );
             }
+        }
+    }
+}
+
+fn processes(graph: &Graph, options: &Options, faults: &mut Vec<PlanFault>) {
+    let last = last_of_first(graph);
+    let keys = [
+        ("processes", &options.processes),
+        ("untrusted", &options.untrusted),
+    ];
+    // Who has each processor: a name may be that of a template's instance.
+    let mut taken: BTreeMap<usize, &str> = BTreeMap::new();
+    for (key, name) in keys
+        .iter()
+        .flat_map(|(key, names)| names.iter().map(move |n| (*key, n)))
+    {
+        let mut fault = |message: String, help: &str| {
+            faults.push(PlanFault::of(key, name, message).help(help));
+        };
+        if options.mode == Mode::RunToCompletion {
+            let message =
+                format!("`{name}` can't have a process of its own: the chain is one stage");
+            let help = match key {
+                "untrusted" => {
+                    "who is not trusted never runs in the main process: run it without `rtc`, \
+                     `--workers` and `--runtimes`"
+                }
+                _ => "write `mode: pipeline`, or take the name away",
+            };
+            fault(message, help);
+            continue;
+        }
+        if options.instances.iter().any(|(other, count)| {
+            let both =
+                |node: &super::graph::Processor| node.is_called(name) && node.is_called(other);
+            *count > 1 && graph.nodes.iter().any(both)
+        }) {
+            fault(
+                format!("`{name}` can't have both instances and a process of its own"),
+                "instances are threads of the main process: take it from one of the two",
+            );
+        }
+        let numbers = (0..graph.nodes.len()).filter(|&at| graph.nodes[at].is_called(name));
+        let numbers: Vec<usize> = numbers.collect();
+        let first = numbers.first().copied().unwrap_or(0);
+        if let Some(last) = last.filter(|last| first <= *last) {
+            fault(
+                format!(
+                    "`{name}` can't have a process of its own: {}",
+                    stays_why(graph, last)
+                ),
+                "it stays in the first stage, in the main process, with all that is before it",
+            );
+        } else if first == 0 {
+            fault(
+                format!("`{name}` can't have a process of its own: it is the first of the chain"),
+                "the first stage has the flows, and is the main process's: write something before \
+                 it, such as `ip-check`",
+            );
+        }
+        let ends = numbers.last().map_or(0, |last| last + 1);
+        if (first..ends).any(|at| !graph.nodes[at].is_called(name)) {
+            fault(
+                format!(
+                    "`{name}` can't have a process of its own: others' processors are among its own"
+                ),
+                "name each of its processors by itself",
+            );
+        }
+        for at in numbers {
+            if let Some(other) = taken
+                .insert(at, name)
+                .filter(|other| *other != name.as_str())
+            {
+                fault(
+                    format!(
+                        "`{}` is to have a process as `{other}` and as `{name}`",
+                        graph.nodes[at].name
+                    ),
+                    "say it once",
+                );
+            }
+        }
+        if keys.iter().all(|(_, names)| names.contains(name)) && key == "untrusted" {
+            fault(
+                format!("`{name}` is both in `processes` and in `untrusted`"),
+                "`untrusted` alone gives it a process, too",
+            );
         }
     }
 }

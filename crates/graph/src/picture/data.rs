@@ -66,6 +66,8 @@ pub struct StageData {
     pub core: Option<usize>,
     /// Cycles that a packet is thought to cost.
     pub cycles: u32,
+    /// Whose process it runs in: `main`, `process` or `tenant` (not trusted).
+    pub home: &'static str,
 }
 
 /// A decision.
@@ -119,6 +121,7 @@ pub fn plan_data(plan: &Plan) -> PlanData {
                 },
                 core: stage.core,
                 cycles: stage.cycles,
+                home: stage.home.name(),
             })
             .collect(),
         decisions: plan

@@ -3,7 +3,7 @@ use weir_nf::{Needs, Parts, Scope};
 
 use super::{dot, explain, plan_data, svg, text, unknown};
 use crate::compile::{
-    Balance, Decision, Effects, Graph, Pass, Plan, PlannedStage, Processor, Step,
+    Balance, Decision, Effects, Graph, Home, Pass, Plan, PlannedStage, Processor, Step,
 };
 
 fn node(name: &str, kind: &str, next: &[Target], same_as: Option<usize>) -> Processor {
@@ -42,6 +42,7 @@ fn node(name: &str, kind: &str, next: &[Target], same_as: Option<usize>) -> Proc
 
 fn stage(nodes: core::ops::Range<usize>, core: usize) -> PlannedStage {
     PlannedStage {
+        home: Home::Main,
         nodes,
         instances: 1 + core as u16,
         balance: Balance::Flow,

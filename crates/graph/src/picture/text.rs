@@ -5,7 +5,7 @@ use core::fmt::Write;
 use weir_nf::host::Target;
 
 use super::{called, joined_links, same_as, stages, target_name};
-use crate::compile::{Balance, Decision, Graph, Plan, PlannedStage, Step};
+use crate::compile::{Balance, Decision, Graph, Home, Plan, PlannedStage, Step};
 
 /// The plan as a tree of stages and processors, the chain as written before
 /// it and the reasons behind it.
@@ -90,6 +90,11 @@ pub(super) fn about(stage: &PlannedStage) -> String {
             Balance::Flow => "by flow",
         };
         words.push(format!("{} instances, {by}", stage.instances));
+    }
+    match stage.home {
+        Home::Main => {}
+        Home::Process => words.push("a process of its own".to_owned()),
+        Home::Tenant => words.push("a process of its own, not trusted".to_owned()),
     }
     if stage.cycles > 0 {
         words.push(format!("about {} cycles per packet", stage.cycles));

@@ -33,6 +33,8 @@ pub struct Message {
 pub struct Channel {
     socket: UnixStream,
     read: Vec<u8>,
+    /// Bytes of it that were given out.
+    taken: usize,
     fds: VecDeque<OwnedFd>,
     /// Longest message that is taken.
     longest: usize,
@@ -45,6 +47,7 @@ impl Channel {
         Channel {
             socket,
             read: Vec::new(),
+            taken: 0,
             fds: VecDeque::new(),
             longest,
             ended: false,
@@ -110,7 +113,8 @@ impl Channel {
 
     /// A whole message of what was read.
     fn whole(&mut self) -> io::Result<Option<Message>> {
-        let Some((&[kind, a, b, c, d], rest)) = self.read.split_first_chunk::<HEAD>() else {
+        let read = self.read.get(self.taken..).unwrap_or(&[]);
+        let Some((&[kind, a, b, c, d], rest)) = read.split_first_chunk::<HEAD>() else {
             return Ok(None);
         };
         let length = u32::from_le_bytes([a, b, c, d]) as usize;
@@ -123,7 +127,12 @@ impl Channel {
         let Some(bytes) = rest.get(..length).map(<[u8]>::to_vec) else {
             return Ok(None);
         };
-        self.read.drain(..HEAD + length);
+        self.taken += HEAD + length;
+        // Not each time: many short messages come at once.
+        if self.taken >= CHUNK || self.taken == self.read.len() {
+            self.read.drain(..self.taken);
+            self.taken = 0;
+        }
         Ok(Some(Message { kind, bytes }))
     }
 

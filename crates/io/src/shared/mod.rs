@@ -12,6 +12,7 @@
 //! place; its frames come back to the process that made the memory
 //! ([`reclaim`]).
 
+pub mod border;
 pub mod spsc;
 
 mod bell;
@@ -24,7 +25,7 @@ mod atomic {
 }
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::process::ExitStatus;
 use std::sync::Arc;
 
@@ -99,6 +100,23 @@ pub fn end_with_parent() -> io::Result<()> {
     Ok(rustix::process::set_parent_process_death_signal(Some(
         kill,
     ))?)
+}
+
+/// The user that a process which is not trusted becomes where it was root's:
+/// the one that Linux calls `nobody`.
+pub const NOBODY: u32 = 65_534;
+
+/// Confines this process for good, before it touches what others sent: it keeps
+/// these descriptors only, becomes [`NOBODY`] where it was root's, has no rights
+/// and gets none, no core file, no further process, little further memory, and
+/// no system calls but those of a stage at work. It must have one thread. True
+/// where the user is another one now.
+///
+/// # Errors
+///
+/// Where the kernel refuses any of it: then it must not go on.
+pub fn confine(keep: &[BorrowedFd<'_>]) -> io::Result<bool> {
+    crate::sys::confine::confine(keep, NOBODY)
 }
 
 /// Takes back the frames of a process that is over, as its exit status

@@ -4,6 +4,7 @@
 
 pub(crate) mod bpf;
 pub(crate) mod burst;
+pub(crate) mod confine;
 pub(crate) mod ethtool;
 pub(crate) mod interface;
 mod mapping;

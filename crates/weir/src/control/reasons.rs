@@ -47,7 +47,23 @@ const OWN: &[(&str, &str)] = &[
     ("no_chain", "No chain of the file takes it (`match:`)."),
     (
         "stage_died",
-        "A stage in a process of its own died while it had it (`--processes`).",
+        "A stage in a process of its own died, or was ended, while it had it.",
+    ),
+    (
+        "tenant_stalled",
+        "It was for a stage that is not trusted (`untrusted`), which did not keep up.",
+    ),
+    (
+        "tenant_gone",
+        "It was for a stage that is not trusted and is not started again: it died too often.",
+    ),
+    (
+        "tenant_refused",
+        "A stage that is not trusted gave it back as it must not; it was ended for that.",
+    ),
+    (
+        "tenant_dropped",
+        "A stage that is not trusted did not give it back, and named no reason that it has.",
     ),
     (
         "flow_table_full",

@@ -44,8 +44,8 @@ pub use hand_overs::HandOvers;
 pub use histogram::Histogram;
 pub use path::{PathCounts, PathSettings};
 pub use pipeline::{
-    ChainEnd, ChainPlan, Pace, Pipeline, PipelineEnd, PipelineSettings, ProcessEnd, Processes,
-    StageCommand, StageProcess, ThreadCounts,
+    BorderEnd, ChainEnd, ChainPlan, Pace, Patience, Pipeline, PipelineEnd, PipelineSettings,
+    ProcessEnd, Processes, StageCommand, StageProcess, ThreadCounts,
 };
 pub use workers::{SharedLimits, WorkerCounts, Workers, WorkersEnd, WorkersSettings};
 

@@ -5,32 +5,40 @@ use std::ffi::OsString;
 use std::os::fd::AsFd as _;
 
 use serde_json::{Value, json};
+use weir_graph::compile::{Home, Step};
+use weir_io::shared::border::Offence;
 use weir_nf::host::Kind;
 
 use super::summary::More;
 use super::{config_of, plan};
 use crate::args::{Args, Command, Run, StageArgs};
-use crate::driver::{ChainPlan, ProcessEnd, Processes, StageCommand, StageProcess};
+use crate::driver::{
+    BorderEnd, ChainPlan, Patience, ProcessEnd, Processes, StageCommand, StageProcess,
+};
 use crate::exit::{Exit, Failure};
 use crate::{Outcome, chains};
 
 /// The hidden command that a stage's process is started with.
 pub(crate) const COMMAND: &str = "stage-process";
 
-/// Which stages of these plans run in processes of their own: with
-/// `--processes` each after the first of its chain that runs on one thread.
+/// Which stages of these plans run in processes of their own: those of which
+/// the chain file says so, and with `--processes` each after the first of its
+/// chain that runs on one thread.
 pub(super) fn processes(args: &Run, plans: &[ChainPlan]) -> Option<Processes> {
-    if !args.processes {
+    let home = |(number, step): (usize, &Step)| match step.stages() {
+        [only] if number > 0 && only.instances <= 1 => match only.home {
+            Home::Main if args.processes => Home::Process,
+            home => home,
+        },
+        _ => Home::Main,
+    };
+    let steps: Vec<Vec<Home>> = plans
+        .iter()
+        .map(|chain| chain.plan.steps.iter().enumerate().map(home).collect())
+        .collect();
+    if !args.processes && steps.iter().flatten().all(|home| *home == Home::Main) {
         return None;
     }
-    let steps = plans.iter().map(|chain| {
-        let steps = chain.plan.steps.iter().enumerate();
-        steps
-            .map(|(number, step)| {
-                number > 0 && matches!(step.stages(), [only] if only.instances <= 1)
-            })
-            .collect()
-    });
     let mut arguments = vec![OsString::from(COMMAND)];
     arguments.extend(std::env::args_os().skip(1));
     Some(Processes {
@@ -38,7 +46,8 @@ pub(super) fn processes(args: &Run, plans: &[ChainPlan]) -> Option<Processes> {
             program: "/proc/self/exe".into(),
             arguments,
         },
-        steps: steps.collect(),
+        steps,
+        patience: Patience::default(),
     })
 }
 
@@ -86,16 +95,49 @@ impl Apart {
     /// What an operator should know.
     pub(super) fn warnings(&self) -> Vec<String> {
         let died = self.processes.iter().filter(|process| process.deaths > 0);
-        died.map(|process| {
+        let tenants = self
+            .processes
+            .iter()
+            .any(|process| process.border.is_some());
+        let same_user = tenants && !rustix::process::geteuid().is_root();
+        let same_user = same_user.then(|| {
+            "stages that are not trusted run as the same user as weir, which is a weaker border: as root it gives them another one".to_owned()
+        });
+        let died = died.map(|process| {
+            let (stage, deaths) = (process.place.1 + 1, process.deaths);
+            if process.border.as_ref().is_some_and(|border| border.gone) {
+                return format!(
+                    "stage {stage}, which is not trusted, died {deaths} times and was not started again: its packets were dropped"
+                );
+            }
             format!(
-                "stage {} died {} times and was started again: {} flows lost their state in it",
-                process.place.1 + 1,
-                process.deaths,
+                "stage {stage} died {deaths} times and was started again: {} flows lost their state in it",
                 process.flows_lost
             )
-        })
-        .collect()
+        });
+        died.chain(same_user).collect()
     }
+}
+
+/// What a border saw.
+fn border_json(border: &BorderEnd) -> Value {
+    let counts = &border.counts;
+    let offences = Offence::ALL.iter().zip(counts.offences);
+    let offences = offences.filter(|(_, count)| *count > 0);
+    json!({
+        "copied": counts.lent,
+        "dropped": counts.dropped,
+        "made": counts.made,
+        "made_too_many": counts.made_too_many,
+        "stalled": counts.stalled,
+        "refused": counts.refused,
+        "died": counts.died,
+        "gone": counts.gone,
+        "given_up": border.gone,
+        "offences": offences
+            .map(|(offence, count)| (offence.name().to_owned(), json!(count)))
+            .collect::<serde_json::Map<_, _>>(),
+    })
 }
 
 impl More for Apart {
@@ -108,6 +150,8 @@ impl More for Apart {
                 "frames_back": process.frames_back,
                 "flows_lost": process.flows_lost,
                 "bad_descriptors": process.bad_descriptors,
+                "trusted": process.border.is_none(),
+                "border": process.border.as_ref().map(border_json),
             })
         });
         value["processes"] = processes.collect();

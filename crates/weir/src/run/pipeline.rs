@@ -72,7 +72,7 @@ pub(super) fn sum_up(
     of_run.leaked(end.leaked);
     let lies: Vec<Lie> = end.chains.iter().flat_map(|c| &c.lies).cloned().collect();
     of_run.more.push(Box::new(plan.with(&end)));
-    if args.processes {
+    if args.processes || !end.processes.is_empty() {
         let apart = Apart {
             processes: end.processes,
             pages: end.pages,

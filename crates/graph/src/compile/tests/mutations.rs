@@ -91,6 +91,7 @@ fn a_lost_or_moved_processor_is_refused() {
 
 fn plan_of_one(count: usize) -> Vec<Step> {
     vec![Step::Stage(PlannedStage {
+        home: Home::Main,
         nodes: 0..count,
         instances: 1,
         balance: Balance::Flow,
@@ -181,6 +182,7 @@ fn wrong_stages_are_refused() {
     );
     let beside = |plan: &mut Plan| {
         let one = |nodes| PlannedStage {
+            home: Home::Main,
             nodes,
             balance: Balance::Flow,
             ..plan.steps[0].stages()[0].clone()

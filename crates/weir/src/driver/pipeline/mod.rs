@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use weir_graph::compile::Plan;
+use weir_graph::compile::{Home, Plan};
 use weir_io::stage::{Lender, PortCounts, Refused, StageInput, StageOutput};
 use weir_io::{Bell, IdlePolicy};
 use weir_nf::host::{FlowOptions, Stage};
@@ -28,10 +28,10 @@ use super::crew::{Counted, Crew, EventBox, Part, PartReport, Visit, cause_of};
 use super::inbox::{Inbox, Post};
 use super::rest::{Bells, Reads, Sleeper, WAKEFUL};
 use super::spares::{self, LARGE_SHARE, SHARE, Spares, spare_rings};
-use process::{Host, Process, Want};
+use process::{Host, Process, ProcessDone, Tenant, Want, WantTenant};
 use thread::{Questions, StageEnd, StagePlan, StageWork, along_first_branch};
 
-pub use process::{ProcessEnd, StageCommand, StageProcess};
+pub use process::{BorderEnd, Patience, ProcessEnd, StageCommand, StageProcess};
 
 /// Frames that are worked on at a time.
 const BURST: usize = 64;
@@ -45,6 +45,8 @@ const FEW: usize = 256;
 /// How long the calling thread sleeps at most where it waits for more than
 /// its threads.
 const SLEEP: Duration = Duration::from_millis(100);
+/// How long threads sleep at most where a stage is not trusted: it rings no bell.
+const NAP: Duration = Duration::from_micros(50);
 /// Steps after which threads are looked after also while there is work.
 const LOOK: u32 = 256;
 /// Milliseconds that are waited for a thread to say why it ends.
@@ -52,6 +54,9 @@ const PATIENCE: u32 = 100;
 /// Small frames for packets under way beside those of a memory as it is without
 /// threads, and without the threads' shares.
 const UNDER_WAY: u32 = 4_096;
+/// Small frames at a border: packets that are on its other side, and what may
+/// be made there.
+const AT_BORDER: u32 = 2_048;
 
 /// How a stage's thread shares its core and looks ahead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,7 +109,19 @@ pub struct Processes {
     pub command: StageCommand,
     /// Per chain and step of its plan. The first step of a chain, and those of
     /// several threads, stay with the main process.
-    pub steps: Vec<Vec<bool>>,
+    pub steps: Vec<Vec<Home>>,
+    /// With those that are not trusted.
+    pub patience: Patience,
+}
+
+impl Processes {
+    /// True where one of them is not trusted.
+    pub fn has_strangers(&self) -> bool {
+        self.steps
+            .iter()
+            .flatten()
+            .any(|home| *home == Home::Tenant)
+    }
 }
 
 /// What one thread of a step did.
@@ -175,6 +192,7 @@ struct Behind {
     end: Runtime,
     members: Vec<Member>,
     processes: Vec<Process>,
+    tenants: Vec<Tenant>,
 }
 
 /// One chain.
@@ -198,6 +216,11 @@ pub struct Pipeline {
     pool: FramePool,
     /// Where stages are in processes of their own.
     host: Option<Host>,
+    /// How those are started that are not trusted.
+    command: Option<StageCommand>,
+    patience: Patience,
+    /// How long threads sleep at most, where not all that they read wakes them.
+    nap: Option<Duration>,
     seats: Vec<Seat>,
     events: EventBox,
     bells: Bells,
@@ -250,17 +273,19 @@ impl Pipeline {
             threads += more as u32;
             copies = [copies[0] + small, copies[1] + large];
         }
+        let homes = processes.as_ref().map_or(&[][..], |p| &p.steps);
+        let of = |home| homes.iter().flatten().filter(|h| **h == home).count();
+        let (apart, tenants) = (of(Home::Process), of(Home::Tenant));
         let layout = MemoryLayout {
             small_frames: settings.memory.small_frames
                 + UNDER_WAY
+                + tenants as u32 * AT_BORDER
                 + threads * (SHARE + RESERVE as u32)
                 // The whole is an even number, as ports may need it.
                 + copies[0].next_multiple_of(2),
             large_frames: settings.memory.large_frames + threads * LARGE_SHARE + copies[1],
             ..settings.memory
         };
-        let homes = processes.as_ref().map_or(&[][..], |p| &p.steps);
-        let apart = homes.iter().flatten().filter(|apart| **apart).count();
         let host = match &processes {
             Some(processes) if apart > 0 => {
                 Some(Host::new(layout, apart, processes.command.clone())?)
@@ -278,10 +303,20 @@ impl Pipeline {
             first.stages().first()?.core
         });
         let bells = Bells::new(threads as usize)?;
-        let rest = Sleeper::new(&bells, 0, policy_of(settings));
+        // A tenant rings no bell of this process.
+        let nap = (tenants > 0).then_some(NAP);
+        let mut rest = Sleeper::new(&bells, 0, policy_of(settings));
+        if let Some(nap) = nap {
+            rest = rest.at_most(nap);
+        }
         let mut all = Pipeline {
             pool,
             host,
+            command: processes.as_ref().map(|p| p.command.clone()),
+            patience: processes
+                .as_ref()
+                .map_or_else(Patience::default, |p| p.patience),
+            nap,
             seats: Vec::new(),
             events: EventBox::default(),
             rest,
@@ -308,6 +343,8 @@ impl Pipeline {
                 for process in processes {
                     process.attend(&mut all.pool, &all.events)?;
                 }
+                let tenants = seat.behind.iter_mut().flat_map(|b| &mut b.tenants);
+                tenants.for_each(|tenant| tenant.attend(&mut all.pool, &all.events));
             }
             all.rest.after(false, &mut ());
         }
@@ -325,6 +362,7 @@ impl Pipeline {
             let mut members = behind.members.iter();
             members.all(|member| member.ready.load(Ordering::Acquire))
                 && behind.processes.iter().all(Process::is_ready)
+                && behind.tenants.iter().all(Tenant::is_ready)
         })
     }
 
@@ -332,7 +370,7 @@ impl Pipeline {
         &mut self,
         (number, chain): (usize, ChainPlan),
         settings: PipelineSettings,
-        apart: &[bool],
+        apart: &[Home],
     ) -> Result<Seat, ClusterError> {
         let ChainPlan { plan, stages } = chain;
         let refused = |error: weir_runtime::StageError| ClusterError(error.to_string());
@@ -379,15 +417,16 @@ impl Pipeline {
         plan: &Plan,
         stages: &[Vec<Stage>],
         settings: PipelineSettings,
-        apart: &[bool],
+        apart: &[Home],
     ) -> Result<Behind, ClusterError> {
-        let homes = self.host.as_mut().map(|host| wiring::Homes {
-            host,
+        let homes = wiring::Homes {
+            host: self.host.as_mut(),
             steps: apart,
             bells: &self.bells,
             started: self.started,
-        });
-        let wired = wiring::wire(plan, stages, &mut self.pool, homes)?;
+            patience: self.patience,
+        };
+        let wired = wiring::wire(plan, stages, &mut self.pool, Some(homes))?;
         let mut processes = Vec::new();
         for mut process in wired.processes {
             let Some(host) = &mut self.host else { break };
@@ -403,6 +442,24 @@ impl Pipeline {
                 seat: process.seat,
                 bell: process.bell,
                 stage: process.stage,
+            })?);
+        }
+        let mut tenants = Vec::new();
+        for tenant in wired.tenants {
+            let Some(command) = self.command.clone() else {
+                break;
+            };
+            tenants.push(Tenant::start(WantTenant {
+                name: name_of(plan, tenant.step, (0, 0), Some(&tenant.stage)),
+                place: (number, tenant.step),
+                plan,
+                stage: tenant.stage,
+                core: tenant.core,
+                pace: settings.pace,
+                seed: settings.engine.seed,
+                border: tenant.border,
+                command,
+                layout: *self.pool.memory().layout(),
             })?);
         }
         let mut members = Vec::new();
@@ -434,13 +491,17 @@ impl Pipeline {
                 });
             }
             self.started += 1;
+            let mut rest = Sleeper::new(&self.bells, self.started, policy_of(settings));
+            if let Some(nap) = self.nap {
+                rest = rest.at_most(nap);
+            }
             let thread_plan = StagePlan {
                 work,
                 input: lane.input,
                 output,
                 core: lane.core,
                 prefetch: settings.pace.prefetch,
-                rest: Sleeper::new(&self.bells, self.started, policy_of(settings)),
+                rest,
                 events: self.events.clone(),
                 memory: Arc::clone(self.pool.memory()),
                 ready: Arc::clone(&ready),
@@ -479,6 +540,7 @@ impl Pipeline {
             end,
             members,
             processes,
+            tenants,
         })
     }
 
@@ -490,6 +552,11 @@ impl Pipeline {
                 let runtime = &seat.runtime;
                 let open = || (runtime.open_flows(), runtime.active_flows() as u64);
                 process.look_after(&mut self.pool, &self.events, open)?;
+            }
+            for tenant in seat.behind.iter_mut().flat_map(|b| &mut b.tenants) {
+                let runtime = &seat.runtime;
+                let open = || (runtime.open_flows(), runtime.active_flows() as u64);
+                tenant.look_after(&self.events, open);
             }
         }
         let Some(message) = self.find_ended()? else {
@@ -739,8 +806,12 @@ impl Seat {
                 });
             }
             let processes = behind.processes.iter_mut();
-            for process in processes.filter(|process| process.step() == number) {
-                let mut done = process.finish(pool);
+            let of_step = processes.filter(|process| process.step() == number);
+            let mut done: Vec<ProcessDone> = of_step.map(|p| p.finish(pool)).collect();
+            let tenants = behind.tenants.iter_mut();
+            let of_step = tenants.filter(|tenant| tenant.step() == number);
+            done.extend(of_step.map(|tenant| tenant.finish(pool)));
+            for mut done in done {
                 end.threads.push(ThreadCounts {
                     step: number,
                     place: (0, 0),
@@ -756,7 +827,10 @@ impl Seat {
         }
         reports.push(behind.end.report());
         end.report = Report::chain(&reports);
-        if self.processes.iter().any(|(process, _)| process.deaths > 0) {
+        // At a border nothing is lost uncounted.
+        let trusted = |end: &ProcessEnd| end.border.is_none();
+        let died = |end: &ProcessEnd| end.deaths > 0 && trusted(end);
+        if self.processes.iter().any(|(process, _)| died(process)) {
             account(&mut end.report);
         }
         end
@@ -832,6 +906,9 @@ impl Crew for Pipeline {
             for process in &mut behind.processes {
                 process.attend(&mut self.pool, &self.events)?;
             }
+            for tenant in &mut behind.tenants {
+                tenant.attend(&mut self.pool, &self.events);
+            }
         }
         worked |= self.events.take(events);
         self.steps += 1;
@@ -899,6 +976,12 @@ impl Crew for Pipeline {
                 part: Counted::Stage(process.step()),
                 report: process.report(),
             }));
+            let tenants = seat.behind.iter().flat_map(|behind| &behind.tenants);
+            reports.extend(tenants.map(|tenant| PartReport {
+                chain,
+                part: Counted::Stage(tenant.step()),
+                report: tenant.report(),
+            }));
         }
         reports
     }
@@ -916,6 +999,7 @@ impl Crew for Pipeline {
                 && seat.behind.as_ref().is_none_or(|behind| {
                     behind.members.iter().all(|m| m.thread.is_none())
                         && behind.processes.iter().all(Process::is_over)
+                        && behind.tenants.iter().all(Tenant::is_over)
                         && behind.input.is_over()
                 })
         };

@@ -1,6 +1,6 @@
 //! Which ports are between the stages of a plan.
 
-use weir_graph::compile::{Balance, Plan, PlannedStage, Step};
+use weir_graph::compile::{Balance, Home, Plan, PlannedStage, Step};
 use weir_io::stage::{
     FurtherBranch, LanePorts, ParallelSettings, Regions, StageInput, StageOutput, balanced_by_flow,
     balanced_in_turn, parallel, point,
@@ -10,10 +10,11 @@ use weir_nf::host::Stage;
 use weir_packet::{FramePool, ParseOptions, Seat};
 
 use weir_io::shared::Bell;
+use weir_io::shared::border::{self, Border, SharedBorder};
 
 use super::super::cluster::ClusterError;
 use super::super::rest::Bells;
-use super::process::Host;
+use super::process::{Host, Patience, border_settings};
 
 /// Frames on their way between two stages. Few, so that they are still in a
 /// cache when they are taken out, and enough for some bursts.
@@ -71,14 +72,25 @@ impl Apart {
     }
 }
 
+/// A process to be that is not trusted.
+pub(super) struct Abroad {
+    pub(super) step: usize,
+    pub(super) stage: Stage,
+    pub(super) core: Option<usize>,
+    pub(super) border: SharedBorder,
+}
+
 /// Stages that are to be in processes, by their steps.
 pub(super) struct Homes<'a> {
-    pub(super) host: &'a mut Host,
-    pub(super) steps: &'a [bool],
+    /// Of those that are trusted.
+    pub(super) host: Option<&'a mut Host>,
+    pub(super) steps: &'a [Home],
     /// Of this process's threads, and how many there are already beside the
     /// one that has the ports.
     pub(super) bells: &'a Bells,
     pub(super) started: usize,
+    /// With those that are not trusted.
+    pub(super) patience: Patience,
 }
 
 impl Homes<'_> {
@@ -91,10 +103,21 @@ impl Homes<'_> {
     ) -> Result<Box<dyn StageInput>, ClusterError> {
         let process =
             process.ok_or_else(|| ClusterError("a stage of the plan leads nowhere".to_owned()))?;
-        let ring = self.host.ring();
         let reader = lane.map_or(0, |lane| self.started + lane + 1);
-        process.output = Some((ring, self.bells.for_process(reader)?));
-        Ok(Box::new(self.host.input(ring, process.seat)?))
+        let bell = self.bells.for_process(reader)?;
+        let host = self.host()?;
+        let ring = host.ring();
+        process.output = Some((ring, bell));
+        Ok(Box::new(host.input(ring, process.seat)?))
+    }
+
+    fn host(&mut self) -> Result<&mut Host, ClusterError> {
+        let none = || ClusterError("a process without a host".to_owned());
+        self.host.as_deref_mut().ok_or_else(none)
+    }
+
+    fn of(&self, step: usize) -> Home {
+        self.steps.get(step).copied().unwrap_or_default()
     }
 }
 
@@ -104,6 +127,7 @@ pub(super) struct Wired {
     pub(super) first: Box<dyn StageOutput>,
     pub(super) lanes: Vec<Lane>,
     pub(super) processes: Vec<Apart>,
+    pub(super) tenants: Vec<Abroad>,
     /// Where all of them come out.
     pub(super) last: Box<dyn StageInput>,
 }
@@ -139,6 +163,9 @@ pub(super) fn threads_and_copies(plan: &Plan) -> (usize, [u32; 2]) {
             let [small, large] = copies(lanes);
             all = [all[0] + small, all[1] + large];
         }
+        // What carries frames on from a border.
+        let behind = step.stages().iter().any(|s| s.home == Home::Tenant);
+        threads += usize::from(behind);
         was_wide = wide;
     }
     (threads, all)
@@ -155,6 +182,7 @@ pub(super) fn wire(
     let mut first = None;
     let mut lanes: Vec<Lane> = Vec::new();
     let mut processes: Vec<Apart> = Vec::new();
+    let mut tenants: Vec<Abroad> = Vec::new();
     let mut front = Front::First;
     for (number, (step, stages)) in plan.steps.iter().zip(stages).enumerate().skip(1) {
         let planned = step.stages();
@@ -164,10 +192,41 @@ pub(super) fn wire(
         };
         if let Some((planned, stage)) = single
             && let Some(homes) = &mut homes
-            && homes.steps.get(number).copied().unwrap_or(false)
+            && homes.of(number) == Home::Tenant
         {
+            let border = Border::new(border_settings(stage, homes.patience), pool.memory());
+            let (output, input, border) = border::ports(border);
+            if let Front::Process(before) = front {
+                front = Front::Port(homes.behind(processes.get_mut(before), Some(lanes.len()))?);
+            }
+            match front {
+                Front::Port(input) => lanes.push(Lane {
+                    step: number,
+                    place: (0, 0),
+                    ports: (number - 1, number),
+                    stage: None,
+                    core: None,
+                    input,
+                    output: Some(Box::new(output)),
+                }),
+                before => set_output(&mut first, &mut lanes, before, Box::new(output)),
+            }
+            tenants.push(Abroad {
+                step: number,
+                stage: stage.clone(),
+                core: planned.core,
+                border,
+            });
+            front = Front::Port(Box::new(input));
+            continue;
+        }
+        if let Some((planned, stage)) = single
+            && let Some(homes) = &mut homes
+            && homes.of(number) == Home::Process
+        {
+            let host = homes.host()?;
             let bell = Bell::new().map_err(|error| ClusterError(error.to_string()))?;
-            let ring = homes.host.ring();
+            let ring = host.ring();
             let mut writer = Seat::MAIN;
             match front {
                 Front::Process(before) => {
@@ -183,10 +242,10 @@ pub(super) fn wire(
                     stage: None,
                     core: planned.core,
                     input,
-                    output: Some(Box::new(homes.host.output(ring, bell.clone())?)),
+                    output: Some(Box::new(host.output(ring, bell.clone())?)),
                 }),
                 before => {
-                    let output = Box::new(homes.host.output(ring, bell.clone())?);
+                    let output = Box::new(host.output(ring, bell.clone())?);
                     set_output(&mut first, &mut lanes, before, output);
                 }
             }
@@ -194,7 +253,7 @@ pub(super) fn wire(
                 step: number,
                 stage: stage.clone(),
                 core: planned.core,
-                seat: homes.host.seat()?,
+                seat: host.seat()?,
                 bell,
                 input: (ring, writer),
                 output: None,
@@ -274,6 +333,7 @@ pub(super) fn wire(
         first,
         lanes,
         processes,
+        tenants,
         last,
     })
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use weir_io::shared::border::DONE;
 use weir_io::shared::{
     self, Bell, Channel, RingInput, RingOutput, SharedMapping, Words, attach_memory, spsc,
 };
@@ -79,7 +80,10 @@ impl StageProcess {
         Ok(StageProcess {
             memory: attach_memory(frames, hello.layout(), seat).map_err(outside)?,
             rings: SharedMapping::attach(rings).map_err(outside)?,
-            bell: Bell::from_fd(bell),
+            bell: match hello.tenant {
+                true => Bell::from_socket(bell),
+                false => Bell::from_fd(bell),
+            },
             behind: Bell::from_fd(behind),
             told,
             channel,
@@ -132,7 +136,18 @@ impl StageProcess {
             role: Role::later(chain.stages.iter().flatten(), false),
             ..engine
         };
+        let tenant = hello.tenant;
         let mut stage = Work::new(self, stage, config)?;
+        if tenant {
+            // From here on it touches what others sent.
+            let keep = [
+                self.channel.as_fd(),
+                self.bell.as_fd(),
+                self.behind.as_fd(),
+                self.rings.as_fd(),
+            ];
+            shared::confine(&keep).map_err(|error| format!("it can't be confined: {error}"))?;
+        }
         self.say(wire::READY, b"")?;
         stage.run(self, pace)
     }
@@ -154,6 +169,9 @@ impl StageProcess {
     }
 }
 
+/// Free frames of a tenant, which has few, beyond which some go back.
+const HIGH_OF_TENANT: usize = 512;
+
 /// What a stage works with.
 struct Work {
     runtime: Runtime,
@@ -165,6 +183,8 @@ struct Work {
     home: RingOutput,
     status: Words,
     spare: Vec<Frame>,
+    /// Where it is a tenant, frames of its input that it is done with.
+    done: Option<u32>,
     busy: Duration,
     /// Packets as of the last word.
     said: u64,
@@ -195,6 +215,7 @@ impl Work {
             home: shared::output(words(3, SUPPLY)?, memory, silent).map_err(fail)?,
             status: process.status()?,
             spare: Vec::with_capacity(BATCH),
+            done: hello.tenant.then_some(0),
             busy: Duration::ZERO,
             said: 0,
             when: Instant::now(),
@@ -229,12 +250,17 @@ impl Work {
                 queue.next(&mut self.input, &memory, &mut burst);
                 if !burst.is_empty() {
                     worked = true;
+                    self.done = self.done.map(|done| done.wrapping_add(burst.len() as u32));
                     let start = Instant::now();
                     self.runtime.process(&mut self.pool, &mut burst, &mut left);
                     self.busy += start.elapsed();
                     self.tell_events(process)?;
                     self.output.give(&mut left);
                 }
+            }
+            if let (Some(done), true) = (self.done, left.is_empty() && worked) {
+                // Behind what it gave: what is not there was dropped.
+                self.status[DONE].store(done, Ordering::Release);
             }
             if over && !worked && left.is_empty() && queue.is_empty() {
                 break;
@@ -275,9 +301,21 @@ impl Work {
         if self.supply.take(&mut self.spare, BATCH) > 0 {
             self.pool.give_all(&mut self.spare);
         }
-        if self.pool.available() > HIGH {
+        let high = if self.done.is_some() {
+            HIGH_OF_TENANT
+        } else {
+            HIGH
+        };
+        if self.pool.available() > high {
             let room = self.home.room().min(BATCH);
             self.pool.take_spare(room, &mut self.spare);
+            self.home.give(&mut self.spare);
+            self.pool.give_all(&mut self.spare);
+        }
+        if self.done.is_some() {
+            // There are few of these, and nobody makes packets of that size.
+            let room = self.home.room().min(BATCH);
+            self.pool.take_spare_large(room, &mut self.spare);
             self.home.give(&mut self.spare);
             self.pool.give_all(&mut self.spare);
         }

@@ -28,11 +28,11 @@ use super::wire::{self, Hello, Said};
 use super::{PLACES, SUPPLY};
 
 /// Deaths within [`LIFE`] after which a stage is not started again.
-const MOST_DEATHS: usize = 8;
+pub(super) const MOST_DEATHS: usize = 8;
 /// How far back deaths are counted.
-const LIFE: Duration = Duration::from_secs(30);
+pub(super) const LIFE: Duration = Duration::from_secs(30);
 /// How long a process may take to end that has nothing left to do.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How a stage's process is started.
 #[derive(Clone, Debug)]
@@ -57,9 +57,20 @@ pub struct ProcessEnd {
     pub flows_lost: u64,
     /// Numbers in its rings that named no frame.
     pub bad_descriptors: u64,
+    /// Of one that is not trusted: what its border saw.
+    pub border: Option<BorderEnd>,
 }
 
-fn outside(error: std::io::Error) -> ClusterError {
+/// What the border of a stage that is not trusted saw.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BorderEnd {
+    /// Its counts.
+    pub counts: weir_io::shared::border::BorderCounts,
+    /// It was not started again in the end: its packets were dropped.
+    pub gone: bool,
+}
+
+pub(super) fn outside(error: std::io::Error) -> ClusterError {
     ClusterError(format!("stages in processes: {error}"))
 }
 
@@ -180,6 +191,7 @@ impl Host {
             yield_after: want.pace.yield_after,
             prefetch: want.pace.prefetch,
             core: want.core,
+            tenant: false,
         };
         let nonsense = |error: spsc::Nonsense| ClusterError(error.to_string());
         let memory = Arc::clone(self.memory());
@@ -223,6 +235,7 @@ impl Host {
                 frames_back: 0,
                 flows_lost: 0,
                 bad_descriptors: 0,
+                border: None,
             },
         };
         process.spawn(&[])?;

@@ -11,15 +11,21 @@
 //! stage, which tells the new process of them. When the main process dies, the
 //! kernel ends the others, and memory and rings, which have no names, go with
 //! the last of them.
+//!
+//! A stage that is not trusted ([`Tenant`]) gets none of that memory, but a
+//! little one of its own behind a border, and nothing that it says is believed.
 
 mod child;
 mod host;
+mod tenant;
 mod wire;
 
 pub use child::StageProcess;
-pub use host::{ProcessEnd, StageCommand};
+pub use host::{BorderEnd, ProcessEnd, StageCommand};
+pub use tenant::Patience;
 
-pub(super) use host::{Host, Process, Want};
+pub(super) use host::{Host, Process, ProcessDone, Want};
+pub(super) use tenant::{Tenant, WantTenant, border_settings};
 
 /// Frames on their way between two stages, a power of two.
 pub(super) const PLACES: u32 = 512;
