@@ -198,7 +198,9 @@ impl Border {
     /// True where nothing has moved for too long though the tenant has
     /// something.
     pub fn is_stalled(&mut self, now: Instant) -> bool {
-        if self.waiting == 0 {
+        // One that is told that nothing more comes has to end, too.
+        let idle = self.waiting == 0 && !self.closing;
+        if idle || self.tenant.is_none() {
             self.progress = None;
             return false;
         }
