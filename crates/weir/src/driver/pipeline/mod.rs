@@ -28,7 +28,7 @@ use super::crew::{Counted, Crew, EventBox, Part, PartReport, Visit, cause_of};
 use super::inbox::{Inbox, Post};
 use super::rest::{Bells, Reads, Sleeper, WAKEFUL};
 use super::spares::{self, LARGE_SHARE, SHARE, Spares, spare_rings};
-use process::{Host, Process, ProcessDone, Tenant, Want, WantTenant};
+use process::{Host, Process, ProcessDone, Tenant, Want, WantTenant, account};
 use thread::{Questions, StageEnd, StagePlan, StageWork, along_first_branch};
 
 pub use process::{BorderEnd, Patience, ProcessEnd, StageCommand, StageProcess};
@@ -834,19 +834,6 @@ impl Seat {
             account(&mut end.report);
         }
         end
-    }
-}
-
-/// Where stages have died: packets that they had are lost, and with them what
-/// they had counted since they last said.
-fn account(report: &mut Report) {
-    let came = report.packets_in + report.emitted;
-    let went = report.packets_out + report.dropped() + report.held;
-    match came.checked_sub(went) {
-        Some(0) => {}
-        Some(lost) => report.drops.push(("stage_died".to_owned(), lost)),
-        // Packets that it made and did not live to tell of.
-        None => report.emitted += went - came,
     }
 }
 

@@ -549,3 +549,16 @@ impl Drop for Process {
         let _ = child.wait();
     }
 }
+
+/// Where stages have died: packets that they had are lost, and with them what
+/// they had counted since they last said.
+pub(in super::super) fn account(report: &mut Report) {
+    let came = report.packets_in + report.emitted;
+    let went = report.packets_out + report.dropped() + report.held;
+    match came.checked_sub(went) {
+        Some(0) => {}
+        Some(lost) => report.drops.push(("stage_died".to_owned(), lost)),
+        // Packets that it made and did not live to tell of.
+        None => report.emitted += went - came,
+    }
+}

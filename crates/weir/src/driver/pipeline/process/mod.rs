@@ -24,7 +24,7 @@ pub use child::StageProcess;
 pub use host::{BorderEnd, ProcessEnd, StageCommand};
 pub use tenant::Patience;
 
-pub(super) use host::{Host, Process, ProcessDone, Want};
+pub(super) use host::{Host, Process, ProcessDone, Want, account};
 pub(super) use tenant::{Tenant, WantTenant, border_settings};
 
 /// Frames on their way between two stages, a power of two.
