@@ -47,12 +47,12 @@ impl Router {
         let Some(own) = self.ports.get(at).map(|port| port.mac) else {
             return;
         };
-        if packet.sender_mac == own {
+        if self.is_own(packet.sender_mac) {
             return; // what it sent itself has come back
         }
         let sender = IpAddr::V4(packet.sender);
         if self.answers_for(at, sender) {
-            self.claimed(at, sender, packet.sender_mac);
+            self.claimed(at, sender, packet.sender_mac, true);
             return self.defend(now, pool, at, packet.sender);
         }
         let asked = packet.operation == REQUEST && self.answers_for(at, packet.target.into());
@@ -63,7 +63,7 @@ impl Router {
             if packet.sender.is_unspecified() {
                 // Somebody else wants the address (RFC 5227 section 2.1.1); the
                 // answer says that it is taken.
-                self.claimed(at, packet.target.into(), packet.sender_mac);
+                self.claimed(at, packet.target.into(), packet.sender_mac, false);
             }
             let answer = ArpRepr {
                 operation: REPLY,

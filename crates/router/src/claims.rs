@@ -35,6 +35,8 @@ pub struct Conflict {
     pub mac: MacAddr,
     /// How often it was claimed.
     pub times: u64,
+    /// They said that they have it, not only that they would like to.
+    pub held: bool,
 }
 
 /// What is known of others' claims, and what is to be announced.
@@ -94,7 +96,7 @@ impl Router {
         for at in 0..self.ports.len() {
             for address in self.shown(at) {
                 let mut others = self.claims.conflicts.iter();
-                if others.any(|other| (other.port, other.address) == (at, address)) {
+                if others.any(|c| c.held && (c.port, c.address) == (at, address)) {
                     continue;
                 }
                 match address {
@@ -119,23 +121,31 @@ impl Router {
         port.addresses().chain(owned).take(ANNOUNCED).collect()
     }
 
-    /// Somebody else says that an address of the router's is theirs, or would
-    /// like it to be.
-    pub(crate) fn claimed(&mut self, at: usize, address: IpAddr, mac: MacAddr) {
+    /// Somebody else says that an address of the router's is theirs (`held`), or
+    /// would like it to be.
+    pub(crate) fn claimed(&mut self, at: usize, address: IpAddr, mac: MacAddr, held: bool) {
         self.counts.conflicts += 1;
         let conflicts = &mut self.claims.conflicts;
         let same = |c: &&mut Conflict| (c.port, c.address) == (at, address);
         if let Some(known) = conflicts.iter_mut().find(same) {
             known.mac = mac;
             known.times += 1;
+            known.held |= held;
         } else if conflicts.len() < REMEMBERED {
             conflicts.push(Conflict {
                 port: at,
                 address,
                 mac,
                 times: 1,
+                held,
             });
         }
+    }
+
+    /// True for the hardware address of one of the router's ports: two of them may
+    /// be on one link, and hear each other.
+    pub(crate) fn is_own(&self, mac: MacAddr) -> bool {
+        self.ports.iter().any(|port| port.mac == mac)
     }
 
     /// Addresses of the router's that others claim too, in the order in which

@@ -172,7 +172,7 @@ impl Router {
             return;
         };
         // What it sent itself may come back.
-        if message.from == own || !self.answers_for(at, target.into()) {
+        if self.is_own(message.from) || !self.answers_for(at, target.into()) {
             return;
         }
         let anonymous = message.source.is_unspecified();
@@ -190,7 +190,7 @@ impl Router {
         }
         if anonymous {
             // Somebody else wants the address (RFC 4862 section 5.4.3).
-            self.claimed(at, target.into(), message.from);
+            self.claimed(at, target.into(), message.from, false);
         }
         self.counts.answered += 1;
         let answer = Message {
@@ -220,10 +220,9 @@ impl Router {
     /// Section 7.2.5.
     fn advertised(&mut self, now: Time, pool: &mut FramePool, at: usize, message: &Message) {
         let target = IpAddr::V6(message.target);
-        let own = self.ports.get(at).map(|port| port.mac);
         if self.answers_for(at, target) {
-            if let Some(mac) = message.mac.filter(|mac| Some(*mac) != own) {
-                self.claimed(at, target, mac);
+            if let Some(mac) = message.mac.filter(|mac| !self.is_own(*mac)) {
+                self.claimed(at, target, mac, true);
             }
             return;
         }

@@ -35,10 +35,17 @@ impl Router {
     /// through the chain in [`Router::returned`].
     pub fn send(&mut self, now: Time, pool: &mut FramePool, frames: &mut Vec<Frame>) {
         let memory = pool.memory().clone();
-        for frame in frames.drain(..) {
+        for mut frame in frames.drain(..) {
             self.counts.from_chain += 1;
             let (meta, bytes) = memory.read(&frame);
-            match self.way_out(meta, bytes) {
+            let mut length = bytes.len();
+            let way = self.way_out(meta, bytes, &mut length);
+            // What a link put behind the packet is not for the next one.
+            if length < bytes.len() {
+                let meta = memory.meta_mut(&mut frame);
+                (meta.len, meta.wire_len) = (length as u32, length as u32);
+            }
+            match way {
                 Way::Slot(port, slot) => self.towards(now, pool, frame, usize::from(port), slot),
                 Way::Host(port, host) => self.reach(now, pool, frame, usize::from(port), host),
                 Way::Cut(port, slot, host) => {
@@ -57,8 +64,9 @@ impl Router {
         }
     }
 
+    /// Says how long the packet is with its link header, too.
     #[inline]
-    fn way_out(&self, meta: &FrameMeta, bytes: &[u8]) -> Way {
+    fn way_out(&self, meta: &FrameMeta, bytes: &[u8], octets: &mut usize) -> Way {
         if meta.link != LinkType::Ethernet {
             return Way::Drop(Reason::NotEthernet);
         }
@@ -101,6 +109,7 @@ impl Router {
             other if ethertype::is_vlan(other) => return Way::Drop(Reason::Tagged),
             _ => return Way::Drop(Reason::NotIp),
         };
+        *octets = LINK + length;
         let towards = meta.side.opposite();
         let (number, slot) = match hop {
             Hop::Link { port } => (port, None),

@@ -68,6 +68,37 @@ fn counts(summary: &Value) -> Value {
     counts
 }
 
+/// Threads before and behind a process, several each.
+#[test]
+fn a_process_stands_between_instances() {
+    let folder = scratch("between");
+    let chain = folder.join("between.yaml");
+    let text = "\
+chain: between
+nfs: [ip-check, monitor, http-classifier, mac-swap]
+plan:
+  mode: pipeline
+  stages: [monitor, http-classifier, mac-swap]
+  instances: {monitor: 2, mac-swap: 2}
+";
+    std::fs::write(&chain, text).unwrap();
+    let ran = |apart: &[&str]| {
+        let mut command = weir();
+        command.arg("run").arg(&chain).args(apart);
+        let traffic = "gen:flows=100,packets=20000,seed=4";
+        command.args(["--in", traffic, "--quiet", "--output", "json"]);
+        let done = command.output().unwrap();
+        let text = String::from_utf8_lossy(&done.stderr);
+        assert!(done.status.success(), "{text}");
+        serde_json::from_slice::<Value>(&done.stdout).unwrap()
+    };
+    let (threads, processes) = (ran(&[]), ran(&["--processes"]));
+    assert_eq!(counts(&threads), counts(&processes));
+    assert_eq!(processes["packets_out"], 20_000);
+    assert_eq!(processes["processes"].as_array().unwrap().len(), 1);
+    assert_eq!(processes["warnings"], serde_json::json!([]));
+}
+
 #[test]
 fn captures_come_out_as_on_threads() {
     let folder = scratch("same");

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use weir_packet::{
-    Frame, FrameMeta, FramePool, HEADROOM, LinkType, META_BYTES, PacketMemory, Time,
+    Frame, FrameMeta, FramePool, HEADROOM, LinkType, META_BYTES, NoFrame, PacketMemory, Time,
 };
 
 use super::counts::{Counts, Sent, Unsent};
@@ -49,11 +49,17 @@ pub struct PacketPort {
     /// Packets whose checksums were completed, and those that were cut.
     completed: u64,
     cut: u64,
+    /// Packets whose checksums could not be completed: receivers drop them.
+    incomplete: u64,
     /// Packets that the kernel dropped for want of room: in the ring, as far as it
     /// was asked, and in the queue.
     kernel_dropped: Cell<u64>,
     /// The receiver has had an error: look at the interface.
     had_error: Cell<bool>,
+    /// The kernel dropped all packets since it was last asked.
+    dropped_all: Cell<bool>,
+    /// Times that the ring was made anew, since the kernel had jammed it.
+    jammed: u64,
 }
 
 /// A packet that fits no slot, or is to be cut into segments.
@@ -122,9 +128,26 @@ impl PacketPort {
             too_large: 0,
             completed: 0,
             cut: 0,
+            incomplete: 0,
             kernel_dropped: Cell::new(0),
             had_error: Cell::new(false),
+            dropped_all: Cell::new(false),
+            jammed: 0,
         })
+    }
+
+    /// Makes the receiver and its ring anew where no packet comes by it any
+    /// more: a packet whose offload the kernel can't describe (segments of UDP as
+    /// a virtual machine may send them, of SCTP) leaves its slot taken for ever, and
+    /// the ring drops all behind it.
+    fn mend(&mut self) -> Result<(), PortError> {
+        let fail = |error| self.interface.failure(&error);
+        let is_empty = self.ring.peek().map_err(fail)?.is_none();
+        if self.dropped_all.take() && is_empty {
+            (self.receiver, self.ring) = open_receiver(&self.interface).map_err(fail)?;
+            self.jammed += 1;
+        }
+        Ok(())
     }
 
     /// Takes the next packet, or the next segment of the one that is being cut.
@@ -190,10 +213,18 @@ impl PacketPort {
         memory: &PacketMemory,
         pool: &mut FramePool,
     ) -> io::Result<Step> {
-        let (arrived, len) = match whole::receive(self.receiver.as_fd(), &mut self.large.bytes) {
+        let mut received = whole::receive(self.receiver.as_fd(), &mut self.large.bytes);
+        if matches!(&received, Err(error) if error.raw_os_error() == Some(libc::ENETDOWN)) {
+            // That the interface was set down is told first, and once; the packet
+            // is behind it, and its slot is given back.
+            self.had_error.set(true);
+            received = whole::receive(self.receiver.as_fd(), &mut self.large.bytes);
+        }
+        let (arrived, len) = match received {
             Ok(received) => received,
             Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::ENETDOWN)) => {
                 self.had_error.set(true);
+                self.kernel_dropped.set(self.kernel_dropped.get() + 1);
                 return Ok(Step::Again);
             }
             Err(error) => return Err(error),
@@ -236,8 +267,14 @@ impl PacketPort {
             large.cut = None;
             return Step::Again;
         };
-        let Ok(mut frame) = pool.take(len) else {
-            return Step::Nothing;
+        let mut frame = match pool.take(len) {
+            Ok(frame) => frame,
+            Err(NoFrame::Exhausted) => return Step::Nothing,
+            Err(NoFrame::TooLarge) => {
+                large.next += 1;
+                self.drop_too_large(len);
+                return Step::Again;
+            }
         };
         let (_, room) = memory.split_mut(&mut frame);
         let to = room.get_mut(HEADROOM..HEADROOM + len);
@@ -273,7 +310,10 @@ impl PacketPort {
         if let Some(checksum) = arrived.offload.checksum
             && let Some(packet) = bytes.get_mut(HEADROOM..HEADROOM + len)
         {
-            self.completed += u64::from(complete(packet, checksum));
+            match complete(packet, checksum) {
+                true => self.completed += 1,
+                false => self.incomplete += 1,
+            }
         }
         if let Some((id, tag)) = arrived.vlan
             && len >= ADDRESS_BYTES
@@ -312,6 +352,11 @@ impl PacketPort {
         if let Ok(statistics) = asked {
             let dropped = u64::from(statistics.tp_drops);
             self.kernel_dropped.set(self.kernel_dropped.get() + dropped);
+            // `tp_packets` has them, too. Nothing said since then is no news.
+            if statistics.tp_packets > 0 {
+                self.dropped_all
+                    .set(statistics.tp_drops == statistics.tp_packets);
+            }
         }
     }
 
@@ -406,6 +451,8 @@ impl InputPort for PacketPort {
         let noticed = [
             ("partial_checksum", self.completed),
             ("segmented", self.cut),
+            ("broken_checksum", self.incomplete),
+            ("ring_made_anew", self.jammed),
         ];
         self.input.counters(&self.mode, &drops, &noticed)
     }
@@ -451,7 +498,14 @@ impl LivePort for PacketPort {
     }
 
     fn warnings(&self) -> Vec<String> {
-        self.interface.warning().into_iter().collect()
+        let jammed = (self.jammed > 0).then(|| {
+            format!(
+                "{}: its ring was jammed {} times by a packet whose segments the kernel can't \
+                 describe, and made anew; use `xdp`, or have the sender leave no segments to a card",
+                self.interface.port, self.jammed
+            )
+        });
+        self.interface.warning().into_iter().chain(jammed).collect()
     }
 
     fn descriptors<'a>(&'a self, into: &mut Vec<BorrowedFd<'a>>) {
@@ -472,6 +526,7 @@ impl LivePort for PacketPort {
 
     fn check(&mut self) -> Result<(), PortError> {
         self.ask_drops();
+        self.mend()?;
         self.interface.check()
     }
 
@@ -479,3 +534,7 @@ impl LivePort for PacketPort {
         self.large.cut = None;
     }
 }
+
+#[cfg(test)]
+#[path = "af_packet_tests.rs"]
+mod tests;

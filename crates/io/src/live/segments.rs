@@ -18,12 +18,20 @@ const JUMBO: [u8; 2] = [0xc2, 4];
 const FIN_AND_PUSH: u8 = 0x09;
 const CONGESTION_WINDOW_REDUCED: u8 = 0x80;
 
+/// Where the checksum of SCTP is in its header, and of no other protocol that
+/// senders leave checksums to cards for.
+const SCTP_CHECKSUM: usize = 8;
+
 /// Completes the checksum of a packet; false where there is no place for it.
 pub(super) fn complete(packet: &mut [u8], checksum: (u16, u16)) -> bool {
     let (start, at) = (usize::from(checksum.0), usize::from(checksum.1));
     let Some(covered) = packet.get(start..) else {
         return false;
     };
+    if at == SCTP_CHECKSUM {
+        let sum = weir_packet::checksum::sctp(covered);
+        return put(packet, start + at, &sum.to_le_bytes());
+    }
     let sum = match Sum::new().bytes(covered).checksum() {
         // In UDP 0 stands for none; in TCP both are the same number.
         0 => 0xffff,
@@ -94,7 +102,9 @@ impl Cut {
         let inner = offload
             .checksum
             .is_some_and(|(start, _)| usize::from(start) != transport);
-        (size > 0 && payload < packet.len() && !inner).then_some(Cut {
+        // What a segment's own length fields can't say is no segment.
+        let fits = payload - ip + size <= usize::from(u16::MAX);
+        (size > 0 && fits && payload < packet.len() && !inner).then_some(Cut {
             ip,
             v6,
             without,

@@ -171,3 +171,13 @@ fn what_can_not_be_cut_is_left_as_it_is() {
         assert_eq!(Cut::of(&whole[..len], offload(size, None)), None, "{len}");
     }
 }
+
+#[test]
+fn sctp_has_a_checksum_of_its_own() {
+    let mut packet = vec![7; 60];
+    assert!(complete(&mut packet, (20, 8)));
+    let sum = weir_packet::checksum::sctp(&packet[20..]);
+    assert_eq!(packet[28..32], sum.to_le_bytes());
+    assert_eq!((&packet[..28], &packet[32..]), (&[7; 28][..], &[7; 28][..]));
+    assert!(!complete(&mut packet, (50, 8)));
+}

@@ -18,6 +18,17 @@ use super::socket;
 /// then lives as long as the file. Each read gives a packet and each write
 /// takes one; neither waits.
 pub(crate) fn open(name: &str) -> io::Result<File> {
+    open_with(name, 0)
+}
+
+/// The same for whole packets with a header of what is left to a card, as a
+/// virtual machine has it.
+#[cfg(test)]
+pub(crate) fn open_with_offload_headers(name: &str) -> io::Result<File> {
+    open_with(name, libc::IFF_VNET_HDR)
+}
+
+fn open_with(name: &str, flags: libc::c_int) -> io::Result<File> {
     let file = OpenOptions::new()
         .read(true)
         .write(true)
@@ -31,7 +42,7 @@ pub(crate) fn open(name: &str) -> io::Result<File> {
     for (to, &from) in request.ifr_name.iter_mut().zip(name.as_bytes()) {
         *to = from as libc::c_char;
     }
-    request.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI) as libc::c_short;
+    request.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI | flags) as libc::c_short;
     // SAFETY: module documentation.
     let set = unsafe {
         libc::ioctl(

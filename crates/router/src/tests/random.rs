@@ -87,7 +87,7 @@ proptest! {
                 for frame in rig.out(at) {
                     prop_assert_eq!(macs(&frame).1, mac_of(at).0, "its own address");
                     let most = [1_514, 1_414][at];
-                    prop_assert!(frame.len() <= most);
+                    prop_assert!(frame.len() <= most, "{at} {} {:02x?}", frame.len(), &frame[..60]);
                 }
             }
             let waiting = u64::from(rig.router.waiting());

@@ -12,7 +12,8 @@ use weir_io::{Bell, Idle, IdlePolicy, Nap};
 use super::ClusterError;
 
 /// How long a thread sleeps that nobody wakes. Whoever has something for it
-/// rings; this is for what comes without a bell (a deadline, the word to end).
+/// rings; this is for what comes without a bell (a deadline, a question, the word
+/// to end).
 const SLEEP: Duration = Duration::from_millis(50);
 
 /// The bells of a crew: the ports' thread has the first.
@@ -116,6 +117,19 @@ impl Sleeper {
         self.lies = false;
         bell.rise();
         reads.rise();
+    }
+
+    /// After a round that left something for which there was no room: nobody
+    /// rings when there is some, so the thread only gives way and naps.
+    pub(super) fn hold(&mut self, worked: bool, reads: &mut impl Reads) {
+        if self.lies {
+            self.lies = false;
+            self.rise(reads);
+        }
+        if worked {
+            self.wake_others();
+        }
+        self.idle.after(worked);
     }
 
     /// The thread is about to sleep by itself; false where it may not. It is

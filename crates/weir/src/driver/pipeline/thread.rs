@@ -271,7 +271,11 @@ pub(super) fn run(plan: StagePlan) -> Result<StageEnd, String> {
             break;
         }
         idle = !worked;
-        rest.after(worked, &mut input);
+        if left.is_empty() {
+            rest.after(worked, &mut input);
+        } else {
+            rest.hold(worked, &mut input);
+        }
     }
     rest.wake_others();
     let refused = output.refused();

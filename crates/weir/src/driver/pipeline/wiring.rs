@@ -154,11 +154,12 @@ struct Wide {
 /// The threads that the stages behind the first one need, those that only carry
 /// frames included, and the frames of ports' own pools, small and large.
 pub(super) fn threads_and_copies(plan: &Plan) -> (usize, [u32; 2]) {
-    let (mut threads, mut all, mut was_wide) = (0, [0; 2], false);
+    let (mut threads, mut all) = (0, [0; 2]);
     for step in plan.steps.iter().skip(1) {
         let lanes: usize = step.stages().iter().map(|s| usize::from(s.instances)).sum();
         let wide = lanes > 1;
-        threads += lanes + usize::from(wide && was_wide);
+        // One may carry frames to it, from a process or another such step.
+        threads += lanes + usize::from(wide);
         if wide {
             let [small, large] = copies(lanes);
             all = [all[0] + small, all[1] + large];
@@ -166,7 +167,6 @@ pub(super) fn threads_and_copies(plan: &Plan) -> (usize, [u32; 2]) {
         // What carries frames on from a border.
         let behind = step.stages().iter().any(|s| s.home == Home::Tenant);
         threads += usize::from(behind);
-        was_wide = wide;
     }
     (threads, all)
 }
