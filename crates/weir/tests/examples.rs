@@ -31,6 +31,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("router.yaml", &["lan=nat-inside.pcap"]),
     ("branch.yaml", &["mixed.pcapng"]),
     ("two-chains.yaml", &["mixed.pcapng"]),
+    ("tenant.yaml", &["web.pcap"]),
 ];
 
 /// Runs an example over its captures; gives the summary and the events.
@@ -326,6 +327,19 @@ fn nat_takes_every_answer_back_to_its_client() {
         ends.count() as u64,
         number(&summary, "/nfs/nat44/counters/created")
     );
+}
+
+#[test]
+fn a_tenants_function_reads_what_is_for_it() {
+    let folder = Folder::new();
+    let (summary, events) = run_example("tenant.yaml", &folder, &[]);
+    let process = &summary["processes"][0];
+    assert_eq!(process["trusted"], false, "{summary}");
+    assert_eq!(process["died"], 0, "{summary}");
+    // As many requests as the operator's own reader finds.
+    let (_, own) = run_example("http.yaml", &folder, &[]);
+    assert!(kinds(&own)["http"] > 0);
+    assert_eq!(kinds(&events)["http"], kinds(&own)["http"], "{summary}");
 }
 
 #[test]

@@ -140,6 +140,51 @@ fn a_stage_that_is_killed_between_interfaces_breaks_no_connection() {
     }
 }
 
+/// Two chains side by side, one with a stage that is not trusted.
+const BESIDE: &str = "\
+chains:
+  - chain: web
+    match: [{protocol: tcp}]
+    nfs: [ip-check, monitor]
+  - chain: rest
+    nfs: [ip-check, monitor]
+    plan: {untrusted: [monitor]}
+";
+
+#[test]
+fn a_stage_that_is_not_trusted_stops_its_own_packets_only() {
+    if !network::possible() {
+        return;
+    }
+    let network = Network::new(&Cable::default());
+    let folder = Folder::new();
+    let chain = folder.path("beside.yaml");
+    std::fs::write(&chain, BESIDE).unwrap();
+    web::server(&network);
+    let weir = network.weir(&chain, &["--in", "xdp:inside", "--out", "xdp:outside"]);
+    network.ping(3);
+    web::transfers(&network, 4);
+    let tenant = || support::children(weir.id()).into_iter().next();
+    // It does nothing any more: pings are its packets, TCP is not.
+    let stopped = tenant().unwrap();
+    must("kill", &["-STOP", &stopped.to_string()]);
+    web::transfers(&network, 8);
+    must("kill", &["-9", &stopped.to_string()]);
+    let again = (0..200).find_map(|_| {
+        std::thread::sleep(Duration::from_millis(50));
+        tenant().filter(|tenant| *tenant != stopped)
+    });
+    assert!(again.is_some(), "it was not started again");
+    network.ping_until_it_works();
+    web::transfers(&network, 4);
+    let ran = weir.end("-TERM");
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let summary = ran.json();
+    conserved(&summary);
+    assert_eq!(number(&summary, "/processes/0/died"), 1, "{summary}");
+    assert_eq!(summary["processes"][0]["trusted"], false, "{summary}");
+}
+
 #[test]
 fn a_script_moves_flows_while_they_pass() {
     if !network::possible() {

@@ -361,6 +361,7 @@ fn beside(part: Option<&str>, packets: &[(FrameMeta, Vec<u8>)]) -> ([Vec<Left>; 
         patience: Patience {
             wait: Duration::from_millis(100),
             stall: Duration::from_millis(400),
+            nap: Duration::from_micros(50),
         },
     });
     let settings = PipelineSettings {

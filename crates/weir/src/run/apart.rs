@@ -24,7 +24,7 @@ pub(crate) const COMMAND: &str = "stage-process";
 /// Which stages of these plans run in processes of their own: those of which
 /// the chain file says so, and with `--processes` each after the first of its
 /// chain that runs on one thread.
-pub(super) fn processes(args: &Run, plans: &[ChainPlan]) -> Option<Processes> {
+pub(super) fn processes(args: &Run, plans: &[ChainPlan], patience: Patience) -> Option<Processes> {
     let home = |(number, step): (usize, &Step)| match step.stages() {
         [only] if number > 0 && only.instances <= 1 => match only.home {
             Home::Main if args.processes => Home::Process,
@@ -47,7 +47,7 @@ pub(super) fn processes(args: &Run, plans: &[ChainPlan]) -> Option<Processes> {
             arguments,
         },
         steps,
-        patience: Patience::default(),
+        patience,
     })
 }
 

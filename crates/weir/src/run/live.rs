@@ -21,9 +21,7 @@ use super::{alone, apart, cluster, network, pipeline, print, workers};
 use crate::args::{Format, Run};
 use crate::driver::inbox::Post;
 use crate::driver::live::{Live, LivePorts, Looks, Replay, Speed, Way};
-use crate::driver::{
-    ChainPlan, Cluster, Crew, Dispatcher, EventFile, Pipeline, Processes, Workers,
-};
+use crate::driver::{ChainPlan, Cluster, Crew, Dispatcher, EventFile, Patience, Pipeline, Workers};
 use crate::exit::{Exit, Failure};
 use crate::{Outcome, control, doctor};
 
@@ -112,13 +110,7 @@ pub(super) fn pipeline(
     let settings = pipeline::settings(args, config, sorted.memory()?);
     let signals = signals()?;
     let plan = PlanSummary::of(&plans);
-    let processes = apart::processes(args, &plans);
-    if processes.as_ref().is_some_and(Processes::has_strangers) {
-        return Err(Failure::usage(
-            "interfaces can't be used with stages that are not trusted yet: take `untrusted` out of \
-             the chain file's `plan`, or run it on captures",
-        ));
-    }
+    let processes = apart::processes(args, &plans, Patience::LIVE);
     let crew = Pipeline::start_with(plans, settings, processes).map_err(failure)?;
     let posts = crew.posts();
     let ran = drive(args, file, sorted, signals, config.seed, crew, posts)?;

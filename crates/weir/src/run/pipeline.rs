@@ -6,7 +6,7 @@ use weir_runtime::{Lie, Report, RuntimeConfig};
 
 use crate::Outcome;
 use crate::args::Run;
-use crate::driver::{ChainPlan, Pace, Pipeline, PipelineSettings};
+use crate::driver::{ChainPlan, Pace, Patience, Pipeline, PipelineSettings};
 
 use super::apart::{self, Apart};
 use super::audit;
@@ -28,7 +28,7 @@ pub(super) fn run(
     let settings = settings(args, config, ports.memory());
     let plan = PlanSummary::of(&plans);
     let input = Input::open(ports)?;
-    let processes = apart::processes(args, &plans);
+    let processes = apart::processes(args, &plans, Patience::default());
     let crew = Pipeline::start_with(plans, settings, processes).map_err(failure)?;
     let posts = crew.posts();
     let mut line = Line::open(crew, input, args, file, ports)?;

@@ -47,8 +47,6 @@ const FEW: usize = 256;
 /// How long the calling thread sleeps at most where it waits for more than
 /// its threads.
 const SLEEP: Duration = Duration::from_millis(100);
-/// How long threads sleep at most where a stage is not trusted: it rings no bell.
-const NAP: Duration = Duration::from_micros(50);
 /// Steps after which threads are looked after also while there is work.
 const LOOK: u32 = 256;
 /// Milliseconds that are waited for a thread to say why it ends.
@@ -114,16 +112,6 @@ pub struct Processes {
     pub steps: Vec<Vec<Home>>,
     /// With those that are not trusted.
     pub patience: Patience,
-}
-
-impl Processes {
-    /// True where one of them is not trusted.
-    pub fn has_strangers(&self) -> bool {
-        self.steps
-            .iter()
-            .flatten()
-            .any(|home| *home == Home::Tenant)
-    }
 }
 
 /// A thread of a chain, seen from the calling one.
@@ -264,7 +252,8 @@ impl Pipeline {
         });
         let bells = Bells::new(threads as usize)?;
         // A tenant rings no bell of this process.
-        let nap = (tenants > 0).then_some(NAP);
+        let patience = processes.as_ref().map(|p| p.patience).unwrap_or_default();
+        let nap = (tenants > 0).then_some(patience.nap);
         let mut rest = Sleeper::new(&bells, 0, policy_of(settings));
         if let Some(nap) = nap {
             rest = rest.at_most(nap);
@@ -273,9 +262,7 @@ impl Pipeline {
             pool,
             host,
             command: processes.as_ref().map(|p| p.command.clone()),
-            patience: processes
-                .as_ref()
-                .map_or_else(Patience::default, |p| p.patience),
+            patience,
             nap,
             seats: Vec::new(),
             events: EventBox::default(),
@@ -789,7 +776,8 @@ impl Crew for Pipeline {
 
     fn bed(&self) -> Option<(&Bell, Duration)> {
         // Packets and threads' ends ring; what processes say can wait a little.
-        self.rest.bed().map(|(bell, _)| (bell, SLEEP))
+        let most = self.nap.unwrap_or(SLEEP);
+        self.rest.bed().map(|(bell, _)| (bell, most))
     }
 
     fn lie_down(&mut self) -> bool {

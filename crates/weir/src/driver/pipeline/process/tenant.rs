@@ -48,14 +48,27 @@ pub struct Patience {
     pub wait: Duration,
     /// Until it is ended, with packets that it does not give back.
     pub stall: Duration,
+    /// How long this process's threads sleep at most: it rings no bell of theirs.
+    pub nap: Duration,
+}
+
+impl Patience {
+    /// Between interfaces, where packets do not wait: 20 ms, 10 s, 1 ms. Packets
+    /// for a stage that is asleep come through a little later.
+    pub const LIVE: Patience = Patience {
+        wait: Duration::from_millis(20),
+        stall: STALL,
+        nap: Duration::from_millis(1),
+    };
 }
 
 impl Default for Patience {
-    /// 5 s, and 10 s.
+    /// 5 s, 10 s and 50 µs.
     fn default() -> Patience {
         Patience {
             wait: MOST_WAIT,
             stall: STALL,
+            nap: Duration::from_micros(50),
         }
     }
 }
