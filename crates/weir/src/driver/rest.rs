@@ -14,7 +14,7 @@ use super::ClusterError;
 /// How long a thread sleeps that nobody wakes. Whoever has something for it
 /// rings; this is for what comes without a bell (a deadline, a question, the word
 /// to end).
-const SLEEP: Duration = Duration::from_millis(50);
+const SLEEP: Duration = Duration::from_millis(100);
 
 /// The bells of a crew: the ports' thread has the first.
 #[derive(Clone, Debug)]

@@ -360,17 +360,34 @@ impl Weir {
     pub(crate) fn processor_time(&self) -> f64 {
         let mut processes = crate::support::children(self.id());
         processes.insert(self.id());
-        processes.into_iter().map(processor_time).sum()
+        processes
+            .into_iter()
+            .map(|process| scheduled(process).0)
+            .sum()
+    }
+
+    /// Seconds in which its threads ran or waited for a processor: did not sleep.
+    pub(crate) fn wakeful_time(&self) -> f64 {
+        let (ran, waited) = scheduled(self.id());
+        ran + waited
     }
 }
 
-fn processor_time(process: u32) -> f64 {
-    let path = format!("/proc/{process}/stat");
-    let text = std::fs::read_to_string(path).expect("it runs");
-    let after = text.rsplit_once(')').expect("its name").1;
-    let ticks = after.split_whitespace().skip(11).take(2);
-    let ticks = ticks.map(|n| n.parse::<f64>().expect("a number"));
-    ticks.sum::<f64>() / 100.0
+/// Seconds that a process's threads ran, and waited to run, as the scheduler
+/// measured: ticks are ten milliseconds long.
+fn scheduled(process: u32) -> (f64, f64) {
+    let tasks = std::fs::read_dir(format!("/proc/{process}/task")).expect("it runs");
+    let spent = |task: std::io::Result<std::fs::DirEntry>| {
+        let path = task.ok()?.path().join("schedstat");
+        let text = std::fs::read_to_string(path).ok()?;
+        let mut numbers = text.split_whitespace().map(|n| n.parse::<f64>().ok());
+        Some((numbers.next()??, numbers.next()??))
+    };
+    let all = tasks.filter_map(spent);
+    let (ran, waited) = all.fold((0.0, 0.0), |sum, (ran, waited)| {
+        (sum.0 + ran, sum.1 + waited)
+    });
+    (ran / 1e9, waited / 1e9)
 }
 
 /// An address and a port, as a URL writes them.
