@@ -123,7 +123,7 @@ fn a_stage_that_is_killed_between_interfaces_breaks_no_connection() {
         while !fetching.is_finished() {
             std::thread::sleep(Duration::from_millis(150));
             // No more often than weir takes for the fault of a machine.
-            let stage = support::children(weir.id()).into_iter().next();
+            let stage = network::process::children(weir.id()).into_iter().next();
             if let Some(stage) = stage.filter(|_| killed < 4) {
                 must("kill", &["-9", &stage.to_string()]);
                 killed += 1;
@@ -165,7 +165,7 @@ fn a_stage_that_is_not_trusted_stops_its_own_packets_only() {
     let weir = network.weir(&chain, &["--in", "xdp:inside", "--out", "xdp:outside"]);
     network.ping(3);
     web::transfers(&network, 4);
-    let tenant = || support::children(weir.id()).into_iter().next();
+    let tenant = || network::process::children(weir.id()).into_iter().next();
     // It does nothing any more: pings are its packets, TCP is not.
     let stopped = tenant().unwrap();
     must("kill", &["-STOP", &stopped.to_string()]);

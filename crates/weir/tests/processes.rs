@@ -1,14 +1,18 @@
 //! Stages in processes of their own: the same results as on threads, and what
 //! becomes of a run whose processes are killed.
 
+#[path = "support/process.rs"]
+mod process;
 mod support;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use process::{children, signal, wait_for};
+use rustix::process::Signal;
 use serde_json::Value;
 use support::{capture, example};
 
@@ -152,22 +156,6 @@ fn long_run(packets: &str) -> Child {
         .unwrap()
 }
 
-fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let until = Instant::now() + Duration::from_secs(120);
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(Instant::now() < until, "waited in vain for {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
-fn kill(pid: u32) {
-    let pid = rustix::process::Pid::from_raw(pid as i32).unwrap();
-    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
-}
-
 fn ended(child: Child) -> (Value, String) {
     let done = child.wait_with_output().unwrap();
     let text = String::from_utf8(done.stderr).unwrap();
@@ -183,16 +171,16 @@ fn a_killed_stage_is_started_again_and_its_frames_come_back() {
     let mut dead = BTreeSet::new();
     for round in 0..5 {
         let all = wait_for("three processes", || {
-            let all = support::children(pid);
+            let all = children(pid);
             (all.len() == 3).then_some(all)
         });
         std::thread::sleep(Duration::from_millis(250));
         // The first, middle and last one in turn: they were started in order.
         let victim = *all.iter().nth(round % 3).unwrap();
         assert!(dead.insert(victim));
-        kill(victim);
+        signal(victim, Signal::KILL);
         wait_for("its end", || {
-            (!support::children(pid).contains(&victim)).then_some(())
+            (!children(pid).contains(&victim)).then_some(())
         });
     }
     let main = rustix::process::Pid::from_raw(pid as i32).unwrap();
@@ -229,7 +217,7 @@ fn a_killed_stage_is_started_again_and_its_frames_come_back() {
 fn nothing_is_left_behind_when_the_main_process_is_killed() {
     let mut child = long_run("1000M");
     let all = wait_for("three processes", || {
-        let all = support::children(child.id());
+        let all = children(child.id());
         (all.len() == 3).then_some(all)
     });
     std::thread::sleep(Duration::from_millis(300));

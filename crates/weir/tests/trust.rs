@@ -1,6 +1,8 @@
 //! Stages that are not trusted: the same results as on threads, and what a
 //! process that does all the harm it can does to others: nothing.
 
+#[path = "support/process.rs"]
+mod process;
 mod support;
 
 use std::io::Write as _;
@@ -11,6 +13,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use process::{children, signal, wait_for};
+use rustix::process::Signal;
 use serde_json::Value;
 use support::capture;
 use weir::driver::{
@@ -152,31 +156,6 @@ fn captures_come_out_as_on_threads() {
     std::fs::remove_dir_all(folder).unwrap();
 }
 
-/// Processes that this one has started.
-fn children(of: u32) -> Vec<u32> {
-    let text = std::fs::read_to_string(format!("/proc/{of}/task/{of}/children"));
-    let text = text.unwrap_or_default();
-    text.split_whitespace()
-        .map(|pid| pid.parse().unwrap())
-        .collect()
-}
-
-fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let until = Instant::now() + Duration::from_secs(120);
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(Instant::now() < until, "waited in vain for {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
-fn signal(pid: u32, signal: rustix::process::Signal) {
-    let pid = rustix::process::Pid::from_raw(pid as i32).unwrap();
-    rustix::process::kill_process(pid, signal).unwrap();
-}
-
 fn long_run(folder: &Path) -> Child {
     let chain = folder.join("chain.yaml");
     let text = "chain: long\nnfs:\n  - ip-check\n  - monitor\n  - http-classifier\nplan: {untrusted: [monitor]}\n";
@@ -250,10 +229,10 @@ fn it_has_nothing_and_may_nothing_and_can_be_killed() {
     let environment = std::fs::read(format!("/proc/{first}/environ")).unwrap_or_default();
     assert_eq!(environment, b"");
     std::thread::sleep(Duration::from_millis(200));
-    signal(first, rustix::process::Signal::KILL);
+    signal(first, Signal::KILL);
     confined(Some(first));
     std::thread::sleep(Duration::from_millis(200));
-    signal(pid, rustix::process::Signal::TERM);
+    signal(pid, Signal::TERM);
     let done = child.wait_with_output().unwrap();
     let text = String::from_utf8(done.stderr).unwrap();
     assert!(done.status.success(), "{text}");

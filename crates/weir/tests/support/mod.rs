@@ -203,24 +203,3 @@ pub(crate) fn events(path: &str) -> Vec<Value> {
         .map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}")))
         .collect()
 }
-
-/// Processes that this one has started.
-pub(crate) fn children(of: u32) -> std::collections::BTreeSet<u32> {
-    let mut found = std::collections::BTreeSet::new();
-    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|n| n.parse().ok()) else {
-            continue;
-        };
-        let stat = std::fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
-        // After the name, which may hold anything: state, parent.
-        let Some((_, rest)) = stat.rsplit_once(')') else {
-            continue;
-        };
-        let mut fields = rest.split_whitespace();
-        let (state, parent) = (fields.next(), fields.next());
-        if parent == Some(&of.to_string()) && state != Some("Z") {
-            found.insert(pid);
-        }
-    }
-    found
-}

@@ -7,6 +7,9 @@
 // Each test file uses a part of this.
 #![allow(dead_code)]
 
+#[path = "process.rs"]
+pub(crate) mod process;
+
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::IpAddr;
@@ -358,7 +361,7 @@ impl Weir {
 
     /// Seconds of processor time that it has used.
     pub(crate) fn processor_time(&self) -> f64 {
-        let mut processes = crate::support::children(self.id());
+        let mut processes = process::children(self.id());
         processes.insert(self.id());
         processes
             .into_iter()
