@@ -119,7 +119,9 @@ impl Model {
         let from_server = step.back != self.client_is_back;
         match step.flags {
             0 => self.syn |= !from_server,
-            1 => self.reset = true,
+            // No answer comes here to a SYN: a reset that acknowledges nothing is
+            // about an earlier connection then.
+            1 => self.reset |= !self.syn,
             _ => self.acks[usize::from(from_server)] = true,
         }
     }
