@@ -30,14 +30,9 @@ pub(crate) const MODULES: &[(&str, &str)] = &[
     ("crates/io/src/cycles.rs", "the cycle counter"),
     ("crates/io/src/pages.rs", "madvise"),
     (
-        "crates/io/tests/stage_no_alloc.rs",
-        "an allocator that counts",
-    ),
-    (
         "crates/io/src/sys/bpf.rs",
         "bpf(2): the map, program and link of XDP ports",
     ),
-    ("crates/io/src/sys/burst.rs", "sendmmsg on frames"),
     (
         "crates/io/src/sys/confine.rs",
         "what a process that is not trusted gives up",
@@ -52,8 +47,16 @@ pub(crate) const MODULES: &[(&str, &str)] = &[
     ),
     ("crates/io/src/sys/mapping.rs", "memory of sockets, mapped"),
     (
-        "crates/io/src/sys/packet_ring.rs",
-        "the receive ring of packet sockets",
+        "crates/io/src/sys/packet_ring/mod.rs",
+        "slots of packet sockets' rings",
+    ),
+    (
+        "crates/io/src/sys/packet_ring/receive.rs",
+        "the ring through which packets come",
+    ),
+    (
+        "crates/io/src/sys/packet_ring/send.rs",
+        "the ring through which packets go",
     ),
     ("crates/io/src/sys/whole.rs", "recvmsg with auxiliary data"),
     (
@@ -82,15 +85,7 @@ pub(crate) const MODULES: &[(&str, &str)] = &[
         "packet memory registered with the kernel",
     ),
     (
-        "crates/functions/tests/no_alloc.rs",
-        "an allocator that counts",
-    ),
-    (
-        "crates/router/tests/no_alloc.rs",
-        "an allocator that counts",
-    ),
-    (
-        "crates/runtime/tests/no_alloc.rs",
+        "crates/packet/tests/counting/mod.rs",
         "an allocator that counts",
     ),
 ];

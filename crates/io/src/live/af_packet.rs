@@ -14,9 +14,8 @@ use super::interface::Interface;
 use super::segments::{Cut, complete};
 use super::{LiveOptions, LivePort};
 use crate::port::{InputPort, OutputPort, PortCounters, PortError, Received};
-use crate::sys::burst::Burst;
 use crate::sys::offload::Offload;
-use crate::sys::packet_ring::{Arrived, Lying, PacketRing};
+use crate::sys::packet_ring::{Arrived, Lying, ReceiveRing, SendRing};
 use crate::sys::{socket, whole};
 
 /// Octets of packets that the kernel keeps for us beside the ring, and to send,
@@ -27,6 +26,7 @@ const KERNEL_BUFFER: libc::c_int = 8 << 20;
 const LARGEST: usize = 1 << 18;
 const TAG_BYTES: usize = 4;
 const ADDRESS_BYTES: usize = 12;
+const LINK_BYTES: usize = 14;
 
 /// Everything that an interface receives, also for others, and a way to send on
 /// it. What the machine or weir itself sends there is not read back.
@@ -36,11 +36,11 @@ pub struct PacketPort {
     options: LiveOptions,
     /// Packets come by its ring; those that fit no slot are queued.
     receiver: OwnedFd,
-    ring: PacketRing,
+    ring: ReceiveRing,
     large: Large,
-    /// Bound to send only, so that packets need nothing in front.
+    /// Bound to send only.
     sender: OwnedFd,
-    burst: Burst,
+    outgoing: SendRing,
     mode: String,
     sequence: u64,
     input: Counts,
@@ -105,9 +105,9 @@ impl PacketPort {
         let interface = Interface::find(port, name)?;
         let fail = |error: io::Error| interface.failure(&error);
         let (receiver, ring) = open_receiver(&interface).map_err(fail)?;
-        let sender = open_sender(&interface).map_err(fail)?;
-        let mode = format!("AF_PACKET, promiscuous, MTU {}", interface.mtu);
+        let (sender, outgoing) = open_sender(&interface).map_err(fail)?;
         Ok(PacketPort {
+            mode: mode(&interface),
             interface,
             options,
             receiver,
@@ -120,8 +120,7 @@ impl PacketPort {
                 next: 0,
             },
             sender,
-            burst: Burst::new(),
-            mode,
+            outgoing,
             sequence: 0,
             input: Counts::default(),
             output: Sent::default(),
@@ -146,6 +145,20 @@ impl PacketPort {
         if self.dropped_all.take() && is_empty {
             (self.receiver, self.ring) = open_receiver(&self.interface).map_err(fail)?;
             self.jammed += 1;
+        }
+        Ok(())
+    }
+
+    /// Sends by another ring where the interface's MTU has grown.
+    fn follow_mtu(&mut self) -> Result<(), PortError> {
+        if self.interface.has_another_mtu() {
+            self.mode = mode(&self.interface);
+            let needed = longest(&[], self.interface.mtu) + TAG_BYTES;
+            if needed > self.outgoing.longest() {
+                let opened = open_sender(&self.interface);
+                (self.sender, self.outgoing) =
+                    opened.map_err(|error| self.interface.failure(&error))?;
+            }
         }
         Ok(())
     }
@@ -360,18 +373,44 @@ impl PacketPort {
         }
     }
 
-    /// Counts a packet that the kernel would not send; an end where the
-    /// interface is gone.
-    fn refused(&mut self, error: &io::Error, bytes: u64) -> Result<(), PortError> {
+    /// Sends packets: how many of them, and the error of the next, if that is why it
+    /// did not send more.
+    fn transmit(&mut self, memory: &PacketMemory, frames: &[Frame]) -> (usize, io::Result<()>) {
+        let mut written = 0;
+        let mut refused = Ok(());
+        for frame in frames {
+            let bytes = memory.bytes(frame);
+            // The kernel would leave these out without a word.
+            refused = if bytes.len() < LINK_BYTES {
+                Err(io::Error::from_raw_os_error(libc::EINVAL))
+            } else if bytes.len() > longest(bytes, self.interface.mtu) {
+                Err(io::Error::from_raw_os_error(libc::EMSGSIZE))
+            } else {
+                self.outgoing.write(bytes)
+            };
+            if refused.is_err() {
+                break;
+            }
+            written += 1;
+        }
+        match written {
+            0 => (0, refused),
+            // What is behind them is tried again: there may be room now.
+            _ => self.outgoing.flush(self.sender.as_fd()),
+        }
+    }
+
+    /// What the kernel's refusal to send means: an error where the interface is
+    /// gone.
+    fn refused(&self, error: &io::Error) -> Result<Unsent, PortError> {
         let why = Unsent::of(error);
-        self.output.drop(why, bytes);
         if why == Unsent::Down {
             self.interface.check()?;
             if error.raw_os_error() != Some(libc::ENETDOWN) {
                 return Err(self.interface.failure(error));
             }
         }
-        Ok(())
+        Ok(why)
     }
 }
 
@@ -383,9 +422,13 @@ impl Large {
     }
 }
 
+fn mode(interface: &Interface) -> String {
+    format!("AF_PACKET, promiscuous, MTU {}", interface.mtu)
+}
+
 /// Opens and binds the socket that receives. It is given packets only when all is
 /// set, so that none comes otherwise than by the ring, or is one of our own.
-fn open_receiver(interface: &Interface) -> io::Result<(OwnedFd, PacketRing)> {
+fn open_receiver(interface: &Interface) -> io::Result<(OwnedFd, ReceiveRing)> {
     let socket = socket::open(libc::AF_PACKET, libc::SOCK_RAW)?;
     let fd = socket.as_fd();
     let set = |name, value: libc::c_int| socket::set(fd, libc::SOL_PACKET, name, &value);
@@ -396,19 +439,27 @@ fn open_receiver(interface: &Interface) -> io::Result<(OwnedFd, PacketRing)> {
         ))
     })?;
     buffer(fd, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF)?;
-    let ring = PacketRing::open(fd, interface.mtu)?;
+    let ring = ReceiveRing::open(fd, interface.mtu)?;
     socket::be_promiscuous(fd, interface.index)?;
     socket::bind_packet(fd, interface.index, true)?;
     Ok((socket, ring))
 }
 
 /// Opens and binds the socket that sends.
-fn open_sender(interface: &Interface) -> io::Result<OwnedFd> {
+fn open_sender(interface: &Interface) -> io::Result<(OwnedFd, SendRing)> {
     let socket = socket::open(libc::AF_PACKET, libc::SOCK_RAW)?;
     let fd = socket.as_fd();
     buffer(fd, libc::SO_SNDBUFFORCE, libc::SO_SNDBUF)?;
+    let ring = SendRing::open(fd, interface.mtu)?;
     socket::bind_packet(fd, interface.index, false)?;
-    Ok(socket)
+    Ok((socket, ring))
+}
+
+/// Octets of a frame that an interface of this MTU sends: a VLAN's tag is not
+/// counted.
+fn longest(frame: &[u8], mtu: u32) -> usize {
+    let tagged = frame.get(ADDRESS_BYTES..ADDRESS_BYTES + 2) == Some(&[0x81, 0]);
+    LINK_BYTES + mtu as usize + if tagged { TAG_BYTES } else { 0 }
 }
 
 /// Sets the size of a socket's buffer. More than the system's limit takes a
@@ -461,25 +512,28 @@ impl InputPort for PacketPort {
 impl OutputPort for PacketPort {
     fn send(&mut self, pool: &mut FramePool, frames: &mut Vec<Frame>) -> Result<(), PortError> {
         let memory: Arc<PacketMemory> = Arc::clone(pool.memory());
-        let mut done = 0;
+        let length = |frame: &Frame| u64::from(memory.meta(frame).len);
+        let mut rest = frames.as_slice();
         let mut result = Ok(());
-        while let Some(rest) = frames.get(done..).filter(|rest| !rest.is_empty()) {
-            let length = |frame: &Frame| u64::from(memory.meta(frame).len);
-            match self.burst.send(self.sender.as_fd(), &memory, rest) {
-                Ok(sent) => {
-                    let sent = sent.clamp(1, rest.len());
-                    self.output.counts.packets += sent as u64;
-                    self.output.counts.bytes += rest.iter().take(sent).map(length).sum::<u64>();
-                    done += sent;
+        while !rest.is_empty() && result.is_ok() {
+            let (sent, next) = self.transmit(&memory, rest);
+            let (gone, left) = rest.split_at(sent.min(rest.len()));
+            gone.iter()
+                .for_each(|frame| self.output.counts.add(length(frame)));
+            rest = left;
+            let Err(error) = next else { continue };
+            match self.refused(&error) {
+                Ok(why) => {
+                    // Where it is down it is so for all.
+                    let lost = if why == Unsent::Down { left.len() } else { 1 };
+                    let (lost, left) = left.split_at(lost.min(left.len()));
+                    lost.iter()
+                        .for_each(|frame| self.output.drop(why, length(frame)));
+                    rest = left;
                 }
-                Err(error) if error.raw_os_error() == Some(libc::EINTR) => {}
                 Err(error) => {
-                    done += 1;
-                    if let Err(error) = self.refused(&error, rest.first().map_or(0, length)) {
-                        self.output.failed += frames.len().saturating_sub(done) as u64;
-                        result = Err(error);
-                        break;
-                    }
+                    self.output.failed += left.len() as u64;
+                    result = Err(error);
                 }
             }
         }
@@ -527,7 +581,8 @@ impl LivePort for PacketPort {
     fn check(&mut self) -> Result<(), PortError> {
         self.ask_drops();
         self.mend()?;
-        self.interface.check()
+        self.interface.check()?;
+        self.follow_mtu()
     }
 
     fn close(&mut self, _pool: &mut FramePool) {

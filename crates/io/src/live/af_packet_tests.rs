@@ -80,57 +80,55 @@ fn port_of(interface: &str) -> PacketPort {
     PacketPort::open("af-packet:ring0", interface, options).unwrap()
 }
 
+/// Has the test's work done in a namespace of its own, with a pool.
+fn in_namespace(name: &str, work: impl FnOnce(&mut FramePool) + Send) {
+    let Some(namespace) = Namespace::new(name) else {
+        println!("SKIPPED: needs root, for a network namespace");
+        return;
+    };
+    namespace.run(|| work(&mut FramePool::with_layout(MemoryLayout::default())));
+}
+
+fn ip(words: &str) {
+    let done = Command::new("ip").args(words.split(' ')).status();
+    assert!(done.unwrap().success(), "ip {words}");
+}
+
 /// What is too long for a slot lies in a queue beside the ring: the two stay in
 /// step when the interface is set down meanwhile.
 #[test]
 fn the_queue_keeps_step_with_the_ring_when_the_interface_is_set_down() {
-    let Some(namespace) = Namespace::new("queue") else {
-        println!("SKIPPED: needs root, for a network namespace");
-        return;
-    };
-    namespace.run(|| {
+    in_namespace("queue", |pool| {
         let mut tap = tun::open_with_offload_headers("ring0").unwrap();
         let mut port = port_of("ring0");
-        let mut pool = FramePool::with_layout(MemoryLayout::default());
         let mut frames = Vec::new();
-        let set = |to: &str| {
-            let done = Command::new("ip")
-                .args(["link", "set", "ring0", to])
-                .status();
-            assert!(done.unwrap().success());
-        };
         for parts in [3u16, 2, 5] {
             if tap.write_all(&to_be_cut(5, parts * 1_000)).is_err() {
                 println!("SKIPPED: this kernel takes no segments of UDP from a TAP");
                 return;
             }
             if parts == 3 {
-                set("down");
+                ip("link set ring0 down");
             }
             for _ in 0..3 {
-                port.receive(&mut pool, &mut frames, 64).unwrap();
+                port.receive(pool, &mut frames, 64).unwrap();
             }
             assert_eq!(frames.len(), usize::from(parts));
             pool.give_all(&mut frames);
-            set("up");
+            ip("link set ring0 up");
         }
     });
 }
 
 #[test]
 fn a_ring_that_the_kernel_has_jammed_is_made_anew() {
-    let Some(namespace) = Namespace::new("ring") else {
-        println!("SKIPPED: needs root, for a network namespace");
-        return;
-    };
-    namespace.run(|| {
+    in_namespace("ring", |pool| {
         let mut tap = tun::open_with_offload_headers("ring0").unwrap();
         let mut port = port_of("ring0");
-        let mut pool = FramePool::with_layout(MemoryLayout::default());
         let mut frames = Vec::new();
         let mut passes = |tap: &mut File, port: &mut PacketPort| {
             tap.write_all(&datagram(100, [0; 10])).unwrap();
-            port.receive(&mut pool, &mut frames, 64).unwrap();
+            port.receive(pool, &mut frames, 64).unwrap();
             let came = frames.len();
             pool.give_all(&mut frames);
             came
@@ -147,5 +145,98 @@ fn a_ring_that_the_kernel_has_jammed_is_made_anew() {
         }
         let noticed = InputPort::counters(&port).noticed;
         assert_eq!(passes(&mut tap, &mut port), 1, "{noticed:?}");
+    });
+}
+
+/// A frame of so many octets, of a protocol that nobody has.
+fn frame(octets: usize, number: u32, tagged: bool) -> Vec<u8> {
+    let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2];
+    frame.extend(if tagged { [0x81, 0] } else { [0x88, 0xb5] });
+    if tagged {
+        frame.extend([0, 5, 0x88, 0xb5]);
+    }
+    frame.extend(number.to_be_bytes());
+    frame.resize(octets, number as u8);
+    frame
+}
+
+/// Sends these, and gives what arrived at the other end.
+fn through(ports: &mut [PacketPort; 2], pool: &mut FramePool, packets: &[Vec<u8>]) -> Vec<Vec<u8>> {
+    let memory = Arc::clone(pool.memory());
+    let [to, from] = ports;
+    let mut burst = Vec::new();
+    for packet in packets {
+        burst.push(pool.copy(packet, FrameMeta::default()).unwrap());
+    }
+    to.send(pool, &mut burst).unwrap();
+    let mut came = Vec::new();
+    from.receive(pool, &mut burst, usize::MAX).unwrap();
+    came.extend(burst.iter().map(|frame| memory.bytes(frame).to_vec()));
+    pool.give_all(&mut burst);
+    came
+}
+
+/// Drops of a port's output for a reason.
+fn unsent(port: &PacketPort, reason: &str) -> u64 {
+    let drops = OutputPort::counters(port).drops;
+    let of_reason = drops.iter().filter(|(name, _)| *name == reason);
+    of_reason.map(|(_, count)| *count).sum()
+}
+
+#[test]
+fn what_is_sent_arrives_as_it_was_and_what_is_not_is_counted() {
+    in_namespace("send", |pool| {
+        ip("link add ring0 type veth peer name ring1");
+        let mut ports = ["ring0", "ring1"].map(port_of);
+        // Others' packets as an interface comes up.
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        through(&mut ports, pool, &[]);
+        // More than the ring has slots, the shortest and the longest among them.
+        let packets: Vec<Vec<u8>> = (0..1_500u32)
+            .map(|number| match number % 3 {
+                0 => frame(18 + (number as usize * 7) % 1_497, number, false),
+                1 => frame(1_518, number, true),
+                _ => frame([18, 1_514][number as usize % 2], number, false),
+            })
+            .collect();
+        let mut came = through(&mut ports, pool, &packets);
+        came.retain(|packet| packet.contains(&0xb5));
+        assert_eq!(came.len(), packets.len());
+        assert!(came == packets, "something was changed");
+        let sent = OutputPort::counters(&ports[0]).packets;
+        assert_eq!(sent, 1_500);
+
+        // Too short, too long, and between them what is neither.
+        let mixed = [
+            frame(60, 1, false),
+            vec![0; 13],
+            frame(1_515, 2, false),
+            frame(61, 3, false),
+            frame(1_519, 4, true),
+        ];
+        let came = through(&mut ports, pool, &mixed);
+        assert_eq!(came, [mixed[0].clone(), mixed[3].clone()]);
+        assert_eq!(unsent(&ports[0], "output_too_long"), 2);
+        assert_eq!(unsent(&ports[0], "output_failed"), 1);
+
+        ip("link set ring0 down");
+        let lost: Vec<_> = (0..70).map(|number| frame(60, number, false)).collect();
+        assert!(through(&mut ports, pool, &lost).is_empty());
+        assert_eq!(unsent(&ports[0], "output_down"), 70);
+        ip("link set ring0 up");
+
+        // Another MTU is noticed.
+        for (mtu, longest) in [(4_000, 4_014), (1_000, 1_014)] {
+            for name in ["ring0", "ring1"] {
+                ip(&format!("link set {name} mtu {mtu}"));
+            }
+            ports.iter_mut().for_each(|port| port.check().unwrap());
+            through(&mut ports, pool, &[]);
+            let too_long = unsent(&ports[0], "output_too_long");
+            let packets = [longest, longest + 1, longest].map(|len| frame(len, mtu, false));
+            let came = through(&mut ports, pool, &packets);
+            assert_eq!(came, [packets[0].clone(), packets[2].clone()]);
+            assert_eq!(unsent(&ports[0], "output_too_long"), too_long + 1);
+        }
     });
 }

@@ -5,7 +5,7 @@ use std::io;
 use crate::port::PortError;
 use crate::sys::interface::Interfaces;
 
-/// An interface as it was when its port was opened.
+/// An interface as its port knows it.
 #[derive(Debug)]
 pub(super) struct Interface {
     /// The port as it was written, for errors.
@@ -81,6 +81,13 @@ impl Interface {
             self.name
         );
         Err(PortError::new(&self.port, message))
+    }
+
+    /// Looks for its MTU: true where it is another than it was. One that was given
+    /// another name is not looked for.
+    pub(super) fn has_another_mtu(&mut self) -> bool {
+        let mtu = self.ask.mtu(&self.name).unwrap_or(self.mtu);
+        std::mem::replace(&mut self.mtu, mtu) != mtu
     }
 
     /// An error of a system call as one of the port.

@@ -3,7 +3,6 @@
 //! the kernel says (lengths, indices, offsets) is checked before it is used.
 
 pub(crate) mod bpf;
-pub(crate) mod burst;
 pub(crate) mod confine;
 pub(crate) mod ethtool;
 pub(crate) mod interface;

@@ -157,9 +157,9 @@ fn bind<T>(fd: BorrowedFd<'_>, address: &T) -> io::Result<()> {
     check(bound).map(drop)
 }
 
-/// Tells the kernel to look at a socket's transmit ring. That it is busy or
-/// has more to do than fits one call is no error.
-pub(crate) fn kick(fd: BorrowedFd<'_>) -> io::Result<()> {
+/// Has the kernel send what lies in a socket's transmit ring, as far as it can
+/// now.
+pub(crate) fn send_ring(fd: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: no data and no address: the pointers are null with length 0.
     let sent = unsafe {
         libc::sendto(
@@ -171,8 +171,13 @@ pub(crate) fn kick(fd: BorrowedFd<'_>) -> io::Result<()> {
             0,
         )
     };
-    match check(sent as i64) {
-        Ok(_) => Ok(()),
+    check(sent as i64).map(drop)
+}
+
+/// The same, where it is no error that it is busy or has more to do than fits one
+/// call.
+pub(crate) fn kick(fd: BorrowedFd<'_>) -> io::Result<()> {
+    match send_ring(fd) {
         Err(error)
             if matches!(
                 error.raw_os_error(),
@@ -181,7 +186,7 @@ pub(crate) fn kick(fd: BorrowedFd<'_>) -> io::Result<()> {
         {
             Ok(())
         }
-        Err(error) => Err(error),
+        sent => sent,
     }
 }
 

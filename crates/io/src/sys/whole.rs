@@ -13,7 +13,8 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use super::offload::{Offload, VNET_BYTES};
-use super::packet_ring::{Arrived, tag};
+use super::packet_ring::Arrived;
+use super::packet_ring::receive::tag;
 use super::socket::check;
 
 /// Control messages of a packet: one with auxiliary data.
