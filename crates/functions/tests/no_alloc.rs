@@ -1,10 +1,9 @@
 //! No stock function allocates for a packet: all of them over real captures
 //! with flows that open, close, expire and are evicted, and with events.
 
+#[path = "../../packet/tests/counting/mod.rs"]
+mod counting;
 mod support;
-
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use support::settings::needed;
 use support::{load, traces};
@@ -16,33 +15,6 @@ use weir_nf::packet::{FrameMeta, FramePool, LinkType, MemoryLayout, Side, Time};
 use weir_nf::{NoSources, SetUp};
 use weir_runtime::harness::Harness;
 use weir_runtime::{Runtime, RuntimeConfig};
-
-struct Counting;
-
-static ON: AtomicBool = AtomicBool::new(false);
-static COUNT: AtomicU64 = AtomicU64::new(0);
-
-// SAFETY: hands everything on to the system's allocator as it came.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        if ON.load(Ordering::Relaxed) {
-            COUNT.fetch_add(1, Ordering::Relaxed);
-        }
-        // SAFETY: the caller's promise is the same.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
-        if ON.load(Ordering::Relaxed) {
-            COUNT.fetch_add(1, Ordering::Relaxed);
-        }
-        // SAFETY: the caller's promise is the same.
-        unsafe { System.dealloc(place, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 const CAPTURES: [&str; 4] = [
     "a-mixed/pcapplusplus__example.pcap",
@@ -120,9 +92,9 @@ fn no_stock_function_allocates_for_a_packet() {
                         input.push(frame);
                     }
                 }
-                ON.store(round > 0, Ordering::Relaxed);
+                counting::count(round > 0);
                 runtime.process(&mut pool, &mut input, &mut output);
-                ON.store(false, Ordering::Relaxed);
+                counting::count(false);
                 pool.give_all(&mut output);
                 runtime.events().clear();
             }
@@ -130,7 +102,7 @@ fn no_stock_function_allocates_for_a_packet() {
         let report = runtime.report();
         assert!(report.balances(), "{name}: {report:?}");
         assert!(report.packets_in >= 20_000);
-        assert_eq!(COUNT.swap(0, Ordering::Relaxed), 0, "{name} allocates");
+        assert_eq!(counting::counted(), 0, "{name} allocates");
         runtime.finish(&mut pool);
         assert_eq!(pool.outstanding(), 0, "{name} leaks frames");
     }

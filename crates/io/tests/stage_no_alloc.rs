@@ -1,7 +1,7 @@
 //! The ports between stages allocate nothing per packet.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+#[path = "../../packet/tests/counting/mod.rs"]
+mod counting;
 
 use weir_io::stage::{
     FurtherBranch, LanePorts, ParallelSettings, Regions, StageInput, StageOutput, balanced_by_flow,
@@ -10,33 +10,6 @@ use weir_io::stage::{
 use weir_packet::{
     Frame, FrameKind, FrameMeta, FramePool, MemoryLayout, PacketMemory, ParseOptions, Place,
 };
-
-struct Counting;
-
-static ON: AtomicBool = AtomicBool::new(false);
-static COUNT: AtomicU64 = AtomicU64::new(0);
-
-// SAFETY: hands everything on to the system's allocator as it came.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        if ON.load(Ordering::Relaxed) {
-            COUNT.fetch_add(1, Ordering::Relaxed);
-        }
-        // SAFETY: the caller's promise is the same.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
-        if ON.load(Ordering::Relaxed) {
-            COUNT.fetch_add(1, Ordering::Relaxed);
-        }
-        // SAFETY: the caller's promise is the same.
-        unsafe { System.dealloc(place, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 /// Frames at a time: more than a ring holds, so that some wait.
 const BURST: u32 = 64;
@@ -127,10 +100,10 @@ fn no_packet_costs_an_allocation() {
         // What the ports keep has found its size by then.
         through(way, &mut pool, &memory, 200);
         // Three lists of that function are made anew, and thrown away.
-        ON.store(true, Ordering::SeqCst);
+        counting::count(true);
         let came = through(way, &mut pool, &memory, 2_000);
-        ON.store(false, Ordering::SeqCst);
+        counting::count(false);
         assert_eq!(came, 2_000 * u64::from(BURST), "{name}");
-        assert_eq!(COUNT.swap(0, Ordering::SeqCst), 2 * 3, "{name}");
+        assert_eq!(counting::counted(), 2 * 3, "{name}");
     }
 }

@@ -1,39 +1,12 @@
 //! No packet costs an allocation, whatever the router does with it: forwarded,
 //! held, cut, answered, refused, dropped.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+#[path = "../../packet/tests/counting/mod.rs"]
+mod counting;
 
 use etherparse::PacketBuilder;
 use weir_packet::{FrameMeta, FramePool, MacAddr, MemoryLayout, Side, Time};
 use weir_router::{Config, Limits, Owned, PortConfig, RouteConfig, Router};
-
-struct Counting;
-
-static ON: AtomicBool = AtomicBool::new(false);
-static COUNT: AtomicU64 = AtomicU64::new(0);
-
-// SAFETY: hands everything on to the system's allocator as it came.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        if ON.load(Ordering::Relaxed) {
-            COUNT.fetch_add(1, Ordering::Relaxed);
-        }
-        // SAFETY: the caller's promise is the same.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
-        if ON.load(Ordering::Relaxed) {
-            COUNT.fetch_add(1, Ordering::Relaxed);
-        }
-        // SAFETY: the caller's promise is the same.
-        unsafe { System.dealloc(place, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 const MACS: [MacAddr; 2] = [MacAddr([2, 0, 0, 0, 0, 1]), MacAddr([2, 0, 0, 0, 0, 2])];
 const HOST: MacAddr = MacAddr([2, 0, 0, 0, 0, 9]);
@@ -178,7 +151,7 @@ fn packets_cost_no_allocation() {
                     meta.side = [Side::Inside, Side::Outside][at];
                     burst.push(pool.copy(bytes, meta).expect("a frame is free"));
                 }
-                ON.store(round > 0, Ordering::Relaxed);
+                counting::count(round > 0);
                 router.tick(now, &mut pool);
                 router.receive(now, at, &mut pool, &mut burst);
                 router.send(now, &mut pool, &mut burst);
@@ -193,11 +166,11 @@ fn packets_cost_no_allocation() {
                         pool.give_all(out);
                     }
                 }
-                ON.store(false, Ordering::Relaxed);
+                counting::count(false);
             }
         }
     }
-    assert_eq!(COUNT.load(Ordering::Relaxed), 0);
+    assert_eq!(counting::counted(), 0);
     let counts = router.counts().clone();
     assert!(counts.balance(u64::from(router.waiting())));
     // All of it was tried.

@@ -1,9 +1,8 @@
 //! No packet costs an allocation, whatever happens to its flow.
 
 mod common;
-
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+#[path = "../../packet/tests/counting/mod.rs"]
+mod counting;
 
 use common::Probe;
 use weir_nf::host::{AliasRequest, FlowOptions, Stage};
@@ -11,33 +10,6 @@ use weir_nf::prelude::*;
 use weir_packet::{FrameMeta, FramePool, MemoryLayout, frame_flags};
 use weir_runtime::harness::{Craft, Harness};
 use weir_runtime::{Classifier, Runtime, RuntimeConfig};
-
-struct Counting;
-
-static ON: AtomicBool = AtomicBool::new(false);
-static COUNT: AtomicU64 = AtomicU64::new(0);
-
-// SAFETY: hands everything on to the system's allocator as it came.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        if ON.load(Ordering::Relaxed) {
-            COUNT.fetch_add(1, Ordering::Relaxed);
-        }
-        // SAFETY: the caller's promise is the same.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
-        if ON.load(Ordering::Relaxed) {
-            COUNT.fetch_add(1, Ordering::Relaxed);
-        }
-        // SAFETY: the caller's promise is the same.
-        unsafe { System.dealloc(place, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 /// Packets of all kinds: opens, closes, reuse, fragments in and out of order,
 /// malformed ones, ones that make events, buffers, emits, turns.
@@ -108,7 +80,7 @@ fn units_cost_no_allocation() {
                 };
                 input.push(pool.copy(packet, meta).expect("a frame is free"));
             }
-            ON.store(round > 0, Ordering::Relaxed);
+            counting::count(round > 0);
             runtime.due_units(now, 50, &mut due);
             for unit in due.drain(..) {
                 let mut meta = FrameMeta::received(now, 0);
@@ -119,7 +91,7 @@ fn units_cost_no_allocation() {
             }
             runtime.apply(&mut pool, &mut input, &mut entries);
             pool.give_all(&mut entries);
-            ON.store(false, Ordering::Relaxed);
+            counting::count(false);
         }
         let report = runtime.report();
         assert!(report.balances(), "{report:?}");
@@ -154,7 +126,7 @@ fn stages_cost_no_allocation() {
                 let meta = FrameMeta::received(now, 0);
                 queues[0].push(line.pool.copy(packet, meta).expect("a frame is free"));
             }
-            ON.store(round > 0, Ordering::Relaxed);
+            counting::count(round > 0);
             for (i, stage) in line.stages.iter_mut().enumerate() {
                 let (before, after) = queues.split_at_mut(i + 1);
                 let (Some(input), Some(output)) = (before.last_mut(), after.first_mut()) else {
@@ -164,7 +136,7 @@ fn stages_cost_no_allocation() {
                 stage.events().clear();
             }
             line.pool.give_all(&mut queues[3]);
-            ON.store(false, Ordering::Relaxed);
+            counting::count(false);
         }
     }
     for stage in &line.stages {
@@ -184,13 +156,9 @@ fn stages_cost_no_allocation() {
 #[test]
 fn bursts_cost_no_allocation() {
     stages_cost_no_allocation();
-    assert_eq!(COUNT.load(Ordering::Relaxed), 0, "allocations in stages");
+    assert_eq!(counting::counted(), 0, "allocations in stages");
     units_cost_no_allocation();
-    assert_eq!(
-        COUNT.load(Ordering::Relaxed),
-        0,
-        "allocations under a switch"
-    );
+    assert_eq!(counting::counted(), 0, "allocations under a switch");
     let builder = Harness::builder().flows(FlowOptions {
         max: 400,
         held_fragments: 16,
@@ -218,11 +186,11 @@ fn bursts_cost_no_allocation() {
                 input.push(pool.copy(packet, meta).expect("a frame is free"));
             }
             // The first round warms up.
-            ON.store(round > 0, Ordering::Relaxed);
+            counting::count(round > 0);
             runtime.process(&mut pool, &mut input, &mut output);
             pool.give_all(&mut output);
             runtime.events().clear();
-            ON.store(false, Ordering::Relaxed);
+            counting::count(false);
         }
         let report = runtime.report();
         assert!(report.balances(), "{report:?}");
@@ -239,9 +207,9 @@ fn bursts_cost_no_allocation() {
             .iter()
             .any(|(name, _)| name == "fragment_timeout")
     );
-    assert_eq!(COUNT.load(Ordering::Relaxed), 0, "allocations");
+    assert_eq!(counting::counted(), 0, "allocations");
     classify(&stage, config, &packets);
-    assert_eq!(COUNT.load(Ordering::Relaxed), 0, "allocations to classify");
+    assert_eq!(counting::counted(), 0, "allocations to classify");
 }
 
 /// The same packets through a switch's classifier; units end as it fills.
@@ -260,7 +228,7 @@ fn classify(stage: &Stage, config: RuntimeConfig, packets: &[Vec<u8>]) {
             let meta = FrameMeta::received(now, 0);
             input.push(pool.copy(packet, meta).expect("a frame is free"));
         }
-        ON.store(true, Ordering::Relaxed);
+        counting::count(true);
         classifier.classify(&mut pool, &mut input, &mut output);
         let unit = output.first().map(|frame| pool.memory().meta(frame).unit);
         if let Some(unit) = unit {
@@ -286,7 +254,7 @@ fn classify(stage: &Stage, config: RuntimeConfig, packets: &[Vec<u8>]) {
             ended += freed.drain(..).count();
         }
         pool.give_all(&mut output);
-        ON.store(false, Ordering::Relaxed);
+        counting::count(false);
     }
     let report = classifier.report();
     assert!(report.balances(), "{report:?}");
