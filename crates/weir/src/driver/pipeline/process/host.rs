@@ -1,13 +1,8 @@
 //! The main process's side: starts stages' processes, looks after them, and
 //! starts those again that died.
 
-use std::collections::VecDeque;
-use std::ffi::OsString;
 use std::os::fd::AsFd as _;
-use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
-use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ExitStatus};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -24,25 +19,12 @@ use super::super::super::cluster::ClusterError;
 use super::super::super::crew::EventBox;
 use super::super::super::spares::{BATCH, LOW};
 use super::super::Pace;
+use super::start::{Deaths, LIFE, StageCommand, cause, outside};
 use super::wire::{self, Hello, Said};
 use super::{PLACES, SUPPLY};
 
-/// Deaths within [`LIFE`] after which a stage is not started again.
-pub(super) const MOST_DEATHS: usize = 8;
-/// How far back deaths are counted.
-pub(super) const LIFE: Duration = Duration::from_secs(30);
 /// How long a process may take to end that has nothing left to do.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
-
-/// How a stage's process is started.
-#[derive(Clone, Debug)]
-pub struct StageCommand {
-    /// The program, which calls [`super::StageProcess::begin`] with its standard
-    /// input.
-    pub program: OsString,
-    /// Its arguments.
-    pub arguments: Vec<OsString>,
-}
 
 /// What became of a stage's processes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,10 +50,6 @@ pub struct BorderEnd {
     pub counts: weir_io::shared::border::BorderCounts,
     /// It was not started again in the end: its packets were dropped.
     pub gone: bool,
-}
-
-pub(super) fn outside(error: std::io::Error) -> ClusterError {
-    ClusterError(format!("stages in processes: {error}"))
 }
 
 /// What a stage's process is to be.
@@ -226,7 +204,7 @@ impl Host {
             busy_ns: 0,
             refused: Refused::default(),
             over: false,
-            deaths: VecDeque::new(),
+            deaths: Deaths::default(),
             leaked: 0,
             frames: Vec::with_capacity(BATCH),
             end: ProcessEnd {
@@ -276,7 +254,7 @@ pub(in super::super) struct Process {
     refused: Refused,
     /// It has said its last word.
     over: bool,
-    deaths: VecDeque<Instant>,
+    deaths: Deaths,
     /// Frames that it can't have had any use for when it ended.
     leaked: usize,
     frames: Vec<Frame>,
@@ -285,32 +263,16 @@ pub(in super::super) struct Process {
 
 impl Process {
     fn spawn(&mut self, told: &[u8]) -> Result<(), ClusterError> {
-        let (ours, theirs) = UnixStream::pair().map_err(outside)?;
-        let mut channel = Channel::new(ours, wire::LONGEST);
-        self.hello.told = told.len();
-        let told = SharedMapping::of_bytes("weir-flows", told).map_err(outside)?;
-        let hello = serde_json::to_vec(&self.hello).map_err(|e| ClusterError(e.to_string()))?;
-        let fds = [
+        let files = [
             self.files[0].as_fd(),
             self.files[1].as_fd(),
             self.bells[0].as_fd(),
             self.bells[1].as_fd(),
-            told.as_fd(),
         ];
-        // Before it is started: the socket holds it until it is read.
-        channel
-            .send(wire::HELLO, &hello, &fds, false)
-            .map_err(outside)?;
-        let child = Command::new(&self.command.program)
-            .args(&self.command.arguments)
-            .stdin(Stdio::from(OwnedFd::from(theirs)))
-            // Signals of the terminal are for the main process, which ends the
-            // others when it has all packets out.
-            .process_group(0)
-            .spawn()
-            .map_err(|error| {
-                ClusterError(format!("can't start a process for {}: {error}", self.name))
-            })?;
+        let started = self
+            .command
+            .start(&self.name, &mut self.hello, files, told, wire::LONGEST);
+        let (child, channel) = started?;
         self.child = Some(child);
         self.channel = Some(channel);
         self.ready = false;
@@ -423,19 +385,12 @@ impl Process {
             }
             return Ok(false);
         }
-        let why = match (status.signal(), status.code()) {
-            (Some(signal), _) => format!("of signal {signal}"),
-            (None, Some(code)) => format!("with exit code {code}"),
-            _ => "somehow".to_owned(),
-        };
-        let now = Instant::now();
-        self.deaths.push_back(now);
-        self.deaths.retain(|then| now - *then < LIFE);
-        if self.deaths.len() > MOST_DEATHS || (!self.ready && self.deaths.len() > 2) {
+        let why = cause(&status);
+        if self.deaths.add(Instant::now(), self.ready) {
             return Err(ClusterError(format!(
                 "{} has died {} times within {} s, now {why}",
                 self.name,
-                self.deaths.len(),
+                self.deaths.lately(),
                 LIFE.as_secs()
             )));
         }

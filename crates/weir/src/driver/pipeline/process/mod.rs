@@ -17,11 +17,13 @@
 
 mod child;
 mod host;
+mod start;
 mod tenant;
 mod wire;
 
 pub use child::StageProcess;
-pub use host::{BorderEnd, ProcessEnd, StageCommand};
+pub use host::{BorderEnd, ProcessEnd};
+pub use start::StageCommand;
 pub use tenant::Patience;
 
 pub(super) use host::{Host, Process, ProcessDone, Want, account};

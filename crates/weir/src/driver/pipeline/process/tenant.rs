@@ -2,18 +2,15 @@
 //! behind a border, hears no more of it than is good, and ends it where it does
 //! what no stage does by itself.
 
-use std::collections::VecDeque;
-use std::os::fd::{AsFd as _, OwnedFd};
-use std::os::unix::net::UnixStream;
-use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::os::fd::AsFd as _;
+use std::process::{Child, ExitStatus};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use weir_io::shared::border::{
     BorderSettings, MOST_WAIT, Offence, STALL, SharedBorder, Tenant as Domain, tenant_layout,
 };
-use weir_io::shared::{Bell, Channel, SharedMapping, Words};
+use weir_io::shared::{Bell, Channel, Words};
 use weir_io::stage::Refused;
 use weir_nf::host::{Stage, Target};
 use weir_packet::{FramePool, MemoryLayout, Seat};
@@ -22,8 +19,8 @@ use weir_runtime::{Lie, Report};
 use super::super::super::cluster::ClusterError;
 use super::super::super::crew::EventBox;
 use super::super::Pace;
-use super::StageCommand;
-use super::host::{BorderEnd, LIFE, MOST_DEATHS, PATIENCE, ProcessDone, ProcessEnd, outside};
+use super::host::{BorderEnd, PATIENCE, ProcessDone, ProcessEnd};
+use super::start::{Deaths, StageCommand, cause, outside};
 use super::wire::{self, Hello, Said};
 
 /// How long it may take to be ready.
@@ -38,8 +35,6 @@ const MESSAGE: usize = 512;
 const LINE: usize = 64 << 10;
 /// Messages are not looked for more often.
 const OFTEN: Duration = Duration::from_millis(1);
-/// Bytes of its word on what it counted.
-const REPORT: usize = LONGEST;
 
 /// How long others wait for a stage that is not trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,7 +136,7 @@ pub(in super::super) struct Tenant {
     why: Option<String>,
     over: bool,
     gone: bool,
-    deaths: VecDeque<Instant>,
+    deaths: Deaths,
     end: ProcessEnd,
 }
 
@@ -194,7 +189,7 @@ impl Tenant {
             why: None,
             over: false,
             gone: false,
-            deaths: VecDeque::new(),
+            deaths: Deaths::default(),
             end: ProcessEnd {
                 place: want.place,
                 deaths: 0,
@@ -211,7 +206,6 @@ impl Tenant {
     /// Starts a process with memory and rings of its own: how many flows it
     /// was told of.
     fn spawn(&mut self, open_flows: impl FnOnce() -> (Vec<u8>, u64)) -> Result<u64, ClusterError> {
-        let (ours, theirs) = UnixStream::pair().map_err(outside)?;
         let (ring, wait) = Bell::pair().map_err(outside)?;
         // Nobody here waits for what it has to say by a bell.
         let nobody = Bell::new().map_err(outside)?;
@@ -223,33 +217,16 @@ impl Tenant {
         // What it is told of is open at a time when notices reach it already.
         self.border.lock().admit(domain);
         let (told, flows) = open_flows();
-        self.hello.told = told.len();
-        let told = SharedMapping::of_bytes("weir-flows", &told).map_err(outside)?;
-        let hello = serde_json::to_vec(&self.hello).map_err(|e| ClusterError(e.to_string()))?;
-        let fds = [
+        let files = [
             files[0].as_fd(),
             files[1].as_fd(),
             wait.as_fd(),
             nobody.as_fd(),
-            told.as_fd(),
         ];
-        let mut channel = Channel::new(ours, LONGEST);
-        // Before it is started: the socket holds it until it is read.
-        channel
-            .send(wire::HELLO, &hello, &fds, false)
-            .map_err(outside)?;
-        let child = Command::new(&self.command.program)
-            .args(&self.command.arguments)
-            // What is in there is not meant for it.
-            .env_clear()
-            .stdin(Stdio::from(OwnedFd::from(theirs)))
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .process_group(0)
-            .spawn()
-            .map_err(|error| {
-                ClusterError(format!("can't start a process for {}: {error}", self.name))
-            })?;
+        let started = self
+            .command
+            .start(&self.name, &mut self.hello, files, &told, LONGEST);
+        let (child, channel) = started?;
         self.child = Some(child);
         self.channel = Some(channel);
         (self.ready, self.why, self.mail) = (false, None, 0);
@@ -321,11 +298,11 @@ impl Tenant {
                     }
                     None => false,
                 },
-                wire::REPORT if message.bytes.len() <= REPORT => {
+                wire::REPORT => {
                     self.said = message.bytes;
                     true
                 }
-                wire::END if message.bytes.len() <= REPORT && self.border.lock().may_end() => {
+                wire::END if self.border.lock().may_end() => {
                     self.said = message.bytes;
                     self.over = true;
                     true
@@ -391,9 +368,7 @@ impl Tenant {
             return;
         }
         self.end.deaths += 1;
-        self.deaths.push_back(now);
-        self.deaths
-            .retain(|then| now.saturating_duration_since(*then) < LIFE);
+        let too_often = self.deaths.add(now, self.ready);
         let why = why(&status, offence, self.why.as_deref());
         if self.border.lock().may_end() {
             // Nothing is left for another one to do.
@@ -401,7 +376,6 @@ impl Tenant {
             eprintln!("warning: {}, which is not trusted, {why}", self.name);
             return;
         }
-        let too_often = self.deaths.len() > MOST_DEATHS || !self.ready && self.deaths.len() > 2;
         if too_often {
             eprintln!(
                 "warning: {}, which is not trusted, {why}: it is not started again, and its packets are dropped",
@@ -501,11 +475,7 @@ fn why(status: &ExitStatus, offence: Option<Offence>, said: Option<&str>) -> Str
     if let Some(said) = said {
         return format!("gave up: {said}");
     }
-    match (status.signal(), status.code()) {
-        (Some(signal), _) => format!("died of signal {signal}"),
-        (None, Some(code)) => format!("died with exit code {code}"),
-        _ => "died somehow".to_owned(),
-    }
+    format!("died {}", cause(status))
 }
 
 /// How many events these lines are; `None` where they are no whole lines with
