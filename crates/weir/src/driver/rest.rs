@@ -95,41 +95,36 @@ impl Sleeper {
 
     /// As [`Sleeper::after`], where the others were woken already.
     pub(super) fn pause(&mut self, worked: bool, reads: &mut impl Reads) {
-        let bell = self.bells.0.get(self.me);
-        if worked && self.lies {
-            self.lies = false;
-            bell.inspect(|bell| bell.rise());
-            reads.rise();
+        if worked {
+            self.get_up(reads);
         }
         if self.idle.rest(worked) == Nap::No {
             return;
         }
-        let Some(bell) = bell else { return };
+        if !self.lies && self.lie_down(reads) {
+            self.lies = true;
+            return;
+        }
         if self.lies {
-            bell.sleep(self.most);
-        } else {
-            bell.lie_down();
-            if reads.lie_down() {
-                self.lies = true;
-                return;
-            }
+            let bell = self.bells.0.get(self.me);
+            bell.inspect(|bell| bell.sleep(self.most));
         }
         self.lies = false;
-        bell.rise();
-        reads.rise();
+        self.rise(reads);
     }
 
-    /// After a round that left something for which there was no room: nobody
-    /// rings when there is some, so the thread only gives way and naps.
+    /// After a round that left something for which there was no room, the others
+    /// were woken: nobody rings when there is some, so the thread only gives way and
+    /// naps.
     pub(super) fn hold(&mut self, worked: bool, reads: &mut impl Reads) {
-        if self.lies {
-            self.lies = false;
+        self.get_up(reads);
+        self.idle.after(worked);
+    }
+
+    fn get_up(&mut self, reads: &mut impl Reads) {
+        if std::mem::take(&mut self.lies) {
             self.rise(reads);
         }
-        if worked {
-            self.wake_others();
-        }
-        self.idle.after(worked);
     }
 
     /// The thread is about to sleep by itself; false where it may not. It is

@@ -271,10 +271,12 @@ pub(super) fn run(plan: StagePlan) -> Result<StageEnd, String> {
             break;
         }
         idle = !worked;
-        if left.is_empty() {
-            rest.after(worked, &mut input);
-        } else {
-            rest.hold(worked, &mut input);
+        if worked {
+            rest.wake_others();
+        }
+        match left.is_empty() {
+            true => rest.pause(worked, &mut input),
+            false => rest.hold(worked, &mut input),
         }
     }
     rest.wake_others();
