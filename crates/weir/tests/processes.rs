@@ -1,6 +1,8 @@
 //! Stages in processes of their own: the same results as on threads, and what
 //! becomes of a run whose processes are killed.
 
+#[path = "support/outcome.rs"]
+mod outcome;
 #[path = "support/process.rs"]
 mod process;
 mod support;
@@ -11,6 +13,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use outcome::counts;
 use process::{children, signal, wait_for};
 use rustix::process::Signal;
 use serde_json::Value;
@@ -26,14 +29,12 @@ fn scratch(name: &str) -> PathBuf {
     folder
 }
 
-/// What a run made: packets, lines of events (sorted), the summary.
+/// What a run of this chain made.
 fn made(chain: &str, input: &[&str], apart: bool, folder: &Path) -> (Vec<u8>, Vec<String>, Value) {
-    let (out, events) = (folder.join("out.pcapng"), folder.join("events.json"));
     let mut command = weir();
     command
         .args(["run", &example(chain), "--plan", "pipeline"])
-        .args(["--passes", "consolidate,hoist", "--seed", "1", "--quiet"])
-        .args(["--output", "json"]);
+        .args(["--passes", "consolidate,hoist"]);
     for name in input {
         let side = match (input.len(), chain, name.contains("inside")) {
             (1, _, _) => "",
@@ -44,32 +45,8 @@ fn made(chain: &str, input: &[&str], apart: bool, folder: &Path) -> (Vec<u8>, Ve
         };
         command.arg("--in").arg(format!("{side}{}", capture(name)));
     }
-    command.arg("--out").arg(&out).arg("--events").arg(&events);
-    if apart {
-        command.arg("--processes");
-    }
-    let done = command.output().unwrap();
-    let text = String::from_utf8_lossy(&done.stderr);
-    assert!(done.status.success(), "{chain}: {text}");
-    let events = std::fs::read_to_string(events).unwrap();
-    let mut lines: Vec<String> = events.lines().map(str::to_owned).collect();
-    lines.sort();
-    let summary = serde_json::from_slice(&done.stdout).unwrap();
-    (std::fs::read(out).unwrap(), lines, summary)
-}
-
-/// All numbers that don't depend on how fast it went.
-fn counts(summary: &Value) -> Value {
-    let mut counts = serde_json::json!({});
-    for key in ["packets_in", "packets_out", "drops", "flows", "malformed"] {
-        counts[key] = summary[key].clone();
-    }
-    for (name, nf) in summary["nfs"].as_object().unwrap() {
-        for key in ["packets", "bytes", "dropped", "counters", "tally"] {
-            counts[name][key] = nf[key].clone();
-        }
-    }
-    counts
+    command.args(apart.then_some("--processes"));
+    outcome::made(&mut command, folder)
 }
 
 /// Threads before and behind a process, several each.

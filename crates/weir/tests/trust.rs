@@ -1,6 +1,8 @@
 //! Stages that are not trusted: the same results as on threads, and what a
 //! process that does all the harm it can does to others: nothing.
 
+#[path = "support/outcome.rs"]
+mod outcome;
 #[path = "support/process.rs"]
 mod process;
 mod support;
@@ -13,6 +15,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use outcome::counts;
 use process::{children, signal, wait_for};
 use rustix::process::Signal;
 use serde_json::Value;
@@ -41,48 +44,11 @@ fn number(value: &Value) -> u64 {
     value.as_u64().unwrap()
 }
 
-/// What a run made: packets, lines of events (sorted), the summary.
+/// What a run of this chain made.
 fn made(chain: &Path, input: &str, folder: &Path) -> (Vec<u8>, Vec<String>, Value) {
-    let (out, events) = (folder.join("out.pcapng"), folder.join("events.json"));
-    let done = weir()
-        .arg("run")
-        .arg(chain)
-        .args(["--seed", "1", "--quiet", "--output", "json", "--in"])
-        .arg(capture(input))
-        .arg("--out")
-        .arg(&out)
-        .arg("--events")
-        .arg(&events)
-        .output()
-        .unwrap();
-    let text = String::from_utf8_lossy(&done.stderr);
-    assert!(done.status.success(), "{}: {text}", chain.display());
-    let events = std::fs::read_to_string(events).unwrap();
-    let mut lines: Vec<String> = events.lines().map(str::to_owned).collect();
-    lines.sort();
-    let summary = serde_json::from_slice(&done.stdout).unwrap();
-    (std::fs::read(out).unwrap(), lines, summary)
-}
-
-/// All numbers that don't depend on how fast it went.
-fn counts(summary: &Value) -> Value {
-    let mut counts = serde_json::json!({});
-    for key in [
-        "packets_in",
-        "packets_out",
-        "emitted",
-        "drops",
-        "flows",
-        "malformed",
-    ] {
-        counts[key] = summary[key].clone();
-    }
-    for (name, nf) in summary["nfs"].as_object().unwrap() {
-        for key in ["packets", "bytes", "dropped", "counters", "tally"] {
-            counts[name][key] = nf[key].clone();
-        }
-    }
-    counts
+    let mut run = weir();
+    run.arg("run").arg(chain).arg("--in").arg(capture(input));
+    outcome::made(&mut run, folder)
 }
 
 const FIREWALL: &str = "

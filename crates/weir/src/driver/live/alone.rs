@@ -1,6 +1,6 @@
 //! Chains on the thread that has the ports.
 
-use weir_packet::{Frame, FramePool};
+use weir_packet::{Frame, FramePool, Time};
 use weir_runtime::Runtime;
 
 use super::super::ClusterError;
@@ -13,6 +13,8 @@ pub(crate) struct Alone {
     pub(crate) runtimes: Vec<Runtime>,
     /// Packets that leave.
     done: Vec<Frame>,
+    /// Events of the end.
+    last: Vec<u8>,
     over: bool,
 }
 
@@ -23,6 +25,7 @@ impl Alone {
             pool,
             runtimes,
             done: Vec::with_capacity(4 * BATCH),
+            last: Vec::new(),
             over: false,
         }
     }
@@ -54,6 +57,7 @@ impl Crew for Alone {
         let worked = !self.done.is_empty();
         out.append(&mut self.done);
         take_lines(&mut self.runtimes, events);
+        events.append(&mut self.last);
         Ok(worked)
     }
 
@@ -64,7 +68,11 @@ impl Crew for Alone {
     fn stop(&mut self) {
         if !self.over {
             for runtime in &mut self.runtimes {
-                runtime.finish(&mut self.pool);
+                // More flows may end than a log has room for.
+                runtime.finish_with(&mut self.pool, Time::ZERO, |log| {
+                    self.last.extend_from_slice(log.lines());
+                    log.clear();
+                });
             }
         }
         self.over = true;
@@ -72,5 +80,50 @@ impl Crew for Alone {
 
     fn is_over(&self) -> bool {
         self.over
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_functions::monitor::Monitor;
+    use weir_nf::host::FlowOptions;
+    use weir_packet::{FrameMeta, MemoryLayout};
+    use weir_runtime::RuntimeConfig;
+    use weir_runtime::harness::{Craft, Harness};
+
+    use super::*;
+
+    #[test]
+    fn all_flows_that_end_with_the_run_are_told_of() {
+        const FLOWS: u16 = 500;
+        let flows = FlowOptions {
+            max: FLOWS.into(),
+            ..FlowOptions::default()
+        };
+        let builder = Harness::builder().flows(flows);
+        let stage = builder.with::<Monitor>(Default::default()).unwrap().stage();
+        let config = RuntimeConfig {
+            event_bytes: 16 << 10,
+            ..RuntimeConfig::default()
+        };
+        let runtime = Runtime::new(&stage, config).unwrap();
+        let pool = FramePool::with_layout(MemoryLayout::default());
+        let mut crew = Alone::new(pool, vec![runtime]);
+        let (mut out, mut events) = (Vec::new(), Vec::new());
+        for port in 0..FLOWS {
+            let packet = Craft::udp(&format!("10.0.0.1:{}", 1_000 + port), "192.0.2.1:53").build();
+            let meta = FrameMeta::received(Time::from_secs(1), packet.len() as u32);
+            let frame = crew.pool.copy(&packet, meta).unwrap();
+            crew.take(0, &mut vec![frame]);
+            crew.step(&mut out, &mut events, false).unwrap();
+        }
+        assert!(events.is_empty());
+        crew.stop();
+        crew.step(&mut out, &mut events, false).unwrap();
+        let lines = events.split(|byte| *byte == b'\n');
+        let told = lines.filter(|line| line.starts_with(b"{")).count();
+        assert_eq!(told, usize::from(FLOWS));
+        assert_eq!(crew.runtimes[0].report().events_lost, 0);
+        crew.pool.give_all(&mut out);
     }
 }
