@@ -39,6 +39,9 @@ pub(super) struct Arm {
     pub(super) offloads: bool,
     /// It never sleeps.
     pub(super) spin: bool,
+    /// The program goes before the kernel's threads on its processor: they bring what it can take, and
+    /// not what it then must drop.
+    pub(super) first: bool,
 }
 
 impl Arm {
@@ -67,6 +70,14 @@ const fn arm(name: &'static str, with: With, placement: Placement, what: &'stati
         what,
         offloads: false,
         spin: false,
+        first: false,
+    }
+}
+
+const fn first(name: &'static str, with: With) -> Arm {
+    Arm {
+        first: true,
+        ..arm(name, with, Thread, &[Load])
     }
 }
 
@@ -101,6 +112,10 @@ pub(super) const ARMS: &[Arm] = &[
     arm("packet-bump-thread", Bare(PACKET), Thread, &[Load]),
     arm("weir-packet-thread", Weir(PACKET), Thread, &[Load]),
     arm("weir-router-packet-thread", Router(PACKET), Thread, &[Load]),
+    first("packet-bump-first", Bare(PACKET)),
+    first("weir-packet-first", Weir(PACKET)),
+    first("weir-router-packet-first", Router(PACKET)),
+    first("weir-xdp-first", Weir(XDP)),
     arm("kernel", Kernel, Sender, &[Rtt, Tcp]),
     Arm {
         offloads: true,

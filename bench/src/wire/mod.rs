@@ -23,12 +23,13 @@ pub(crate) use forwarder::bump;
 use network::{Network, Placement, try_run};
 
 /// Programs that must be there.
-const PROGRAMS: [(&str, &str); 6] = [
+const PROGRAMS: [(&str, &str); 7] = [
     ("ip", "-V"),
     ("nft", "-v"),
     ("ethtool", "--version"),
     ("iperf3", "-v"),
     ("taskset", "-V"),
+    ("chrt", "-V"),
     ("pgrep", "-V"),
 ];
 
@@ -119,15 +120,14 @@ impl Bench {
             network.place(arm.without_xdp(), arm.placement)?;
         }
         let program = std::env::current_exe().map_err(|error| error.to_string())?;
-        let mut command = network.command("middle", FORWARDER, "nice");
-        // A thread of the kernel's on the same processor is to bring what the program can take, and
-        // not what it then must drop.
-        let nice = if arm.placement == Placement::Thread {
-            "-15"
+        let program = program.to_string_lossy();
+        let mut command = if arm.first {
+            let mut command = network.command("middle", FORWARDER, "chrt");
+            command.args(["-f", "1", &program]);
+            command
         } else {
-            "0"
+            network.command("middle", FORWARDER, &program)
         };
-        command.args(["-n", nice]).arg(&program);
         let ports = |kind: &str| {
             [network.inside(), network.outside()].map(|name| kind.replace("IFACE", &name))
         };

@@ -187,15 +187,30 @@ fn an_audit_finds_no_lies_in_the_stock() {
     }
 }
 
-/// The summary of a run that a signal ended.
-fn interrupted(signal: &str, input: &str, args: &[&str], events: &str) -> serde_json::Value {
+/// The summary of a run that a signal ended when packets had come.
+fn interrupted(signal: &str, input: &str, args: &[&str], folder: &Folder) -> serde_json::Value {
     let chain = example("monitor.yaml");
+    let (events, control) = (folder.path("events.json"), folder.path("control.sock"));
     let all = ["run", &chain, "--in", input, "--quiet", "--output", "json"];
-    let log = ["--events", events];
-    let all = all.iter().chain(args).chain(&log);
+    let paths = ["--events", &events, "--control", &control];
+    let all = all.iter().chain(args).chain(&paths);
     let mut child = weir(all).stdout(Stdio::piped()).spawn().unwrap();
-    std::thread::sleep(Duration::from_millis(500));
-    assert_eq!(child.try_wait().unwrap(), None, "{args:?}: it runs");
+    let start = Instant::now();
+    let came = || {
+        let asked = weir(["stats", control.as_str(), "--output", "json"])
+            .output()
+            .unwrap();
+        let stats: Option<serde_json::Value> = serde_json::from_slice(&asked.stdout).ok();
+        stats.is_some_and(|stats| number(&stats, "/chains/monitor/packets_in") > 0)
+    };
+    while !came() {
+        assert!(
+            start.elapsed() < Duration::from_secs(60),
+            "{args:?}: nothing comes"
+        );
+        assert_eq!(child.try_wait().unwrap(), None, "{args:?}: it runs");
+        std::thread::sleep(Duration::from_millis(20));
+    }
     let kill = std::process::Command::new("kill")
         .args([signal, &child.id().to_string()])
         .status();
@@ -227,8 +242,7 @@ fn a_signal_ends_the_input_of_a_run() {
         ("-TERM", &link, &["--workers", "2", "--in", without_end]),
         ("-TERM", &link, &["--runtimes", "2"]),
     ] {
-        let log = folder.path("events.json");
-        let summary = interrupted(signal, input, args, &log);
+        let summary = interrupted(signal, input, args, &folder);
         support::conserved(&summary);
         assert!(number(&summary, "/packets_in") > 0, "{args:?}: {summary}");
         assert_eq!(number(&summary, "/held"), 0, "{args:?}: {summary}");
@@ -238,6 +252,7 @@ fn a_signal_ends_the_input_of_a_run() {
             "{summary}"
         );
         // Whole lines, those of the flows that were open included.
+        let log = folder.path("events.json");
         assert!(!support::events(&log).is_empty(), "{args:?}");
     }
 }
