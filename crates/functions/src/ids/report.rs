@@ -4,11 +4,8 @@ use std::collections::BTreeMap;
 
 use weir_nf::prelude::*;
 use weir_signatures::{
-    Action, Alert, Classifications, DEFAULT_PRIORITY, FlowContext, Rule, Scratch, ScratchCounters,
-    view,
+    Alert, Classifications, DEFAULT_PRIORITY, FlowContext, Rule, Scratch, ScratchCounters, view,
 };
-
-use super::settings::Act;
 
 /// Most alerts of one inspection; more are counted and not told.
 const MOST: usize = 256;
@@ -74,11 +71,11 @@ struct Shown {
 pub(super) struct Catalogue(BTreeMap<(u32, u32), Shown>);
 
 impl Catalogue {
-    /// Of these rules; `act` says which of them block.
+    /// Of these rules; `blocks` says which of them block.
     pub(super) fn new<'r>(
         rules: impl Iterator<Item = &'r Rule>,
         classifications: &Classifications,
-        act: Act,
+        blocks: impl Fn(&Rule) -> bool,
     ) -> Catalogue {
         let shown = |rule: &Rule| {
             let class = rule.classtype.as_deref();
@@ -95,11 +92,7 @@ impl Catalogue {
                     .priority
                     .or(known.map(|known| known.priority))
                     .unwrap_or(DEFAULT_PRIORITY),
-                blocks: match act {
-                    Act::Alert => false,
-                    Act::Drop => true,
-                    Act::Rule => matches!(rule.action, Action::Drop | Action::Reject),
-                },
+                blocks: blocks(rule),
             }
         };
         Catalogue(rules.map(|r| ((r.gid, r.sid), shown(r))).collect())

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use weir_nf::prelude::*;
 use weir_signatures::{
-    Classifications, CompileOptions, ParseOptions, Rule, RuleError, RuleSet, Unsupported,
+    Action, Classifications, CompileOptions, ParseOptions, Rule, RuleError, RuleSet, Unsupported,
     Variables, parse_rules, parse_rules_with,
 };
 
@@ -88,6 +88,17 @@ pub enum Act {
     Rule,
 }
 
+impl Act {
+    /// True where a match of this rule drops.
+    fn blocks(self, rule: &Rule) -> bool {
+        match self {
+            Act::Alert => false,
+            Act::Drop => true,
+            Act::Rule => matches!(rule.action, Action::Drop | Action::Reject),
+        }
+    }
+}
+
 /// Most rule errors told at a time.
 const MOST_ERRORS: usize = 8;
 
@@ -141,7 +152,9 @@ impl Settings {
                     .map_err(|error| told("classification-file", name, &[error]))?
             }
         };
-        let catalogue = Catalogue::new(all.rules.iter(), &classifications, self.action);
+        let catalogue = Catalogue::new(all.rules.iter(), &classifications, |rule| {
+            self.action.blocks(rule)
+        });
         let options = CompileOptions {
             classifications,
             ..CompileOptions::default()

@@ -1,7 +1,8 @@
 //! Cycles per packet: of processors, and of what plans add around them.
 
+use std::collections::BTreeMap;
+
 use super::graph::{Effects, Graph};
-use super::options::Options;
 
 /// Cycles that ports and engines cost, besides the processors. The defaults
 /// are guesses until `weir bench` has measured a machine.
@@ -54,10 +55,10 @@ impl PortCosts {
 
 /// Puts measured or given cycles into a graph: by name of the processor, of
 /// its instance (in equal shares), or of its function.
-pub(super) fn apply(graph: &mut Graph, options: &Options) {
+pub(super) fn apply(graph: &mut Graph, cycles: &BTreeMap<String, u32>) {
     let instances: Vec<String> = graph.nodes.iter().map(|n| n.instance.clone()).collect();
     for node in &mut graph.nodes {
-        let given = |name: &str| options.cycles.get(name).copied();
+        let given = |name: &str| cycles.get(name).copied();
         let share = |cycles: u32| {
             let parts = instances.iter().filter(|i| **i == node.instance).count() as u32;
             cycles.div_ceil(parts.max(1))

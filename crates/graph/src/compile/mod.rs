@@ -52,7 +52,7 @@ pub fn compile(chain: &str, written: &Graph, options: &Options) -> Result<Plan, 
         return Err(faults);
     }
     let mut written = written.clone();
-    costs::apply(&mut written, options);
+    costs::apply(&mut written, &options.cycles);
     let mut graph = written.clone();
     let mut decisions = expanded(&written);
     if options.consolidate {

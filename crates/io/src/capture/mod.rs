@@ -27,6 +27,7 @@
 
 mod block;
 mod error;
+mod format;
 mod input;
 mod output;
 mod pcap;
@@ -39,9 +40,10 @@ mod tcp_segment;
 mod tests;
 
 pub use error::CaptureError;
+pub use format::Interface;
 pub use pcap::{PcapWriter, Resolution};
 pub use pcapng::PcapngWriter;
-pub use reader::{CaptureReader, Interface, Record};
+pub use reader::{CaptureReader, Record};
 pub use resegment::{OwnedRecord, ResegmentOptions, resegment};
 
 /// Longest frame that is written, in bytes: what libpcap and Wireshark accept.

@@ -3,9 +3,9 @@
 use std::io::{Read, Write};
 
 use super::block::Order;
+use super::format::{Found, Interface, Stop};
 use super::input::Input;
 use super::output::Output;
-use super::reader::{Found, Interface, Stop};
 use super::{CaptureError, MAX_READ_FRAME, MAX_WRITTEN_FRAME};
 
 const MAGIC_MICRO: u32 = 0xa1b2_c3d4;

@@ -3,10 +3,10 @@
 use std::io::{Read, Write};
 
 use super::block::{Order, Scale};
+use super::format::{Found, Interface, Stop};
 use super::input::Input;
 use super::output::Output;
 use super::pcap::written_length;
-use super::reader::{Found, Interface, Stop};
 use super::{CaptureError, MAX_READ_FRAME, MAX_WRITTEN_FRAME};
 
 const SECTION_HEADER: u32 = 0x0a0d_0d0a;

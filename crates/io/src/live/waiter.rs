@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn who_looks_in_vain_looks_seldom() {
         let mut waiter = Waiter::default();
-        let mut sleep = |waiter: &mut Waiter| waiter.sleep(&[], Duration::ZERO).unwrap();
+        let sleep = |waiter: &mut Waiter| waiter.sleep(&[], Duration::ZERO).unwrap();
         for _ in 0..IN_VAIN {
             assert!(looks(&mut waiter));
             assert!(!waiter.spin(), "once tired it sleeps");
