@@ -170,7 +170,8 @@ impl Router {
         self.returned.iter().any(|list| !list.is_empty())
     }
 
-    /// Gives back all frames that it holds; packets that waited are counted.
+    /// Gives back all frames that it holds; packets that waited are counted,
+    /// and errors that no longer go through the chain are not.
     pub fn finish(&mut self, pool: &mut FramePool) {
         for slot in 0..self.neighbours.slots() {
             while let Some(frame) = self.neighbours.release(slot) {
@@ -182,6 +183,7 @@ impl Router {
             pool.give_all(&mut port.out);
         }
         for list in &mut self.returned {
+            self.counts.errors_through_chain -= list.len() as u64;
             pool.give_all(list);
         }
     }
@@ -346,14 +348,11 @@ fn entries(config: &Config, ports: &[Port], neighbours: &mut Neighbours) -> Vec<
             .iter()
             .map(|owned| (owned.addresses, Hop::Owned)),
     );
-    for (port, number) in ports.iter().zip(0..) {
+    for port in ports {
         for address in port.addresses().filter(|address| !is_link_local(*address)) {
             let mut owned = config.owned.iter();
             let owned = owned.any(|owned| owned.addresses.contains(address));
-            let hop = Hop::Local {
-                port: number,
-                owned,
-            };
+            let hop = Hop::Local { owned };
             entries.extend(host(address).map(|prefix| (prefix, hop)));
         }
     }

@@ -59,6 +59,12 @@ impl Router {
             return pool.give(frame);
         }
         meta.side = self.ports.get(at).map_or(meta.side, |port| port.side);
+        // What a link put behind the request is not for the next one.
+        let bytes = bytes_mut(meta, room);
+        if let Some((packet, ..)) = datagram(bytes) {
+            let length = (LINK + packet.len()) as u32;
+            (meta.len, meta.wire_len) = (length, length);
+        }
         self.counts.echo += 1;
         self.send_made(now, pool, at, frame);
     }
@@ -83,12 +89,12 @@ impl Router {
             Hop::Link { port } | Hop::Via { port, .. } => usize::from(port),
             _ => return,
         };
-        let own = |port: usize| self.ports.get(port).and_then(|port| port.source_for(to));
-        let Some(from) = own(leaves).or_else(|| own(at)) else {
+        let own = |at: usize| Some((at, self.ports.get(at)?.source_for(to)?));
+        let Some((of, from)) = own(leaves).or_else(|| own(at)) else {
             return;
         };
         if let Some(frame) = self.error(now, pool, at, refusal, (from, to), packet) {
-            self.send_made(now, pool, at, frame);
+            self.send_made(now, pool, of, frame);
         }
     }
 
@@ -156,7 +162,7 @@ impl Router {
     }
 
     /// Sends a packet of the router's own, which has the addresses of IP; `at`
-    /// is the port where a link-local destination is.
+    /// is the port where its link-local addresses are.
     pub(crate) fn send_made(
         &mut self,
         now: Time,
@@ -167,23 +173,28 @@ impl Router {
         self.counts.made += 1;
         let memory = pool.memory().clone();
         memory.meta_mut(&mut frame).flags |= frame_flags::EMITTED;
-        let facts = datagram(memory.bytes(&frame)).map(|(packet, _, to)| {
+        let facts = datagram(memory.bytes(&frame)).map(|(packet, from, to)| {
             let whole = Ipv4View::new(packet).is_ok_and(|view| view.dont_fragment());
-            (packet.len(), whole || to.is_ipv6(), to)
+            (packet.len(), whole || to.is_ipv6(), from, to)
         });
         let hop = match facts {
-            Some((_, _, to)) if is_link_local(to) => Some((at, None)),
-            Some((_, _, to)) => match self.routes.of(to) {
+            Some((.., to)) if is_link_local(to) => Some((at, None)),
+            Some((.., to)) => match self.routes.of(to) {
                 Hop::Link { port } => Some((usize::from(port), None)),
                 Hop::Via { port, neighbour } => Some((usize::from(port), Some(neighbour))),
                 _ => None,
             },
             None => None,
         };
-        let (Some((length, whole, to)), Some((port, slot))) = (facts, hop) else {
+        let (Some((length, whole, from, to)), Some((port, slot))) = (facts, hop) else {
             self.counts.drop_behind(Reason::NoRoute);
             return pool.give(frame);
         };
+        // A link-local source means nothing on another link.
+        if is_link_local(from) && port != at {
+            self.counts.drop_behind(Reason::LinkLocal);
+            return pool.give(frame);
+        }
         let most = self.ports.get(port).map_or(0, |port| port.mtu);
         match slot {
             _ if length > most && whole => {

@@ -212,10 +212,7 @@ impl Router {
         let own_link = destination.is_unicast_link_local();
         let hop = if own_link {
             match self.ports.get(at) {
-                Some(port) if port.has(IpAddr::V6(destination)) => Hop::Local {
-                    port: at as u8,
-                    owned: false,
-                },
+                Some(port) if port.has(IpAddr::V6(destination)) => Hop::Local { owned: false },
                 _ => return Way::Drop(Reason::LinkLocal),
             }
         } else {

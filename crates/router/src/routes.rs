@@ -15,8 +15,6 @@ pub(crate) enum Hop {
     None,
     /// An address of weir's own, as a host.
     Local {
-        /// The port that has it.
-        port: u8,
         /// A function of the chain wants what is sent to it, too.
         owned: bool,
     },

@@ -159,7 +159,7 @@ impl Router {
         host: IpAddr,
     ) {
         let found = self.neighbours.find(at as u8, host);
-        match found.or_else(|| self.neighbours.add(at as u8, host)) {
+        match found.or_else(|| self.neighbours.add_unknown(at as u8, host)) {
             Some(slot) => self.towards(now, pool, frame, at, slot),
             None => {
                 self.counts.drop_behind(Reason::NeighboursFull);
@@ -192,7 +192,12 @@ impl Router {
                 self.counts.sent += 1;
             }
             Next::Hold | Next::Ask => {
-                if let Some(over) = self.neighbours.hold(slot, frame) {
+                // Those that wait leave enough frames for those that go.
+                let over = match pool.is_low(&frame) {
+                    true => Some(frame),
+                    false => self.neighbours.hold(slot, frame),
+                };
+                if let Some(over) = over {
                     self.counts.drop_behind(Reason::HoldFull);
                     pool.give(over);
                 }

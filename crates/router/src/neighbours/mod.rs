@@ -2,10 +2,13 @@
 //! for both families (RFC 1122 section 2.3.2 asks for as much of ARP).
 //!
 //! A bounded table with slots that have numbers, so that a route to a router
-//! needs no search. What is no longer used makes room for what is new.
+//! needs no search. Whoever does not answer makes room for what is new, then
+//! whoever is no longer used: so a scan of addresses that nobody has goes round
+//! in the slots of its own (RFC 6583).
 
 mod held;
 mod index;
+mod queue;
 
 use std::net::IpAddr;
 
@@ -14,6 +17,7 @@ use weir_packet::{Frame, MacAddr, Time};
 use crate::config::Limits;
 use held::{Held, List};
 use index::Index;
+use queue::Queue;
 
 /// What is known of a neighbour (RFC 4861 section 7.3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,7 +94,7 @@ struct Slot {
     /// None: the slot is free.
     state: Option<NeighbourState>,
     questions: u8,
-    /// A packet went there since the hand passed.
+    /// A packet went there since it was last passed over.
     used: bool,
     /// A route leads to it: it keeps its slot.
     pinned: bool,
@@ -105,14 +109,18 @@ pub(crate) struct Neighbours {
     index: Index,
     held: Held,
     limits: Limits,
-    /// Where the search for a slot that can go goes on.
-    hand: usize,
+    /// Slots that can go at once: of neighbours that did not answer.
+    failed: Queue,
+    /// Slots of neighbours that are known, the longest known first.
+    known: Queue,
     incomplete: u32,
     /// Nothing is due before.
     due: Time,
 }
 
 const NEVER: Time = Time(u64::MAX);
+/// As many used neighbours are passed over for one that is not.
+const CHANCES: u32 = 64;
 
 impl Neighbours {
     pub(crate) fn new(limits: Limits, seed: u64) -> Neighbours {
@@ -134,7 +142,8 @@ impl Neighbours {
             index: Index::new(count as usize, seed),
             held: Held::new(limits.held),
             limits,
-            hand: 0,
+            failed: Queue::new(count),
+            known: Queue::new(count),
             incomplete: 0,
             due: NEVER,
         }
@@ -167,8 +176,22 @@ impl Neighbours {
         self.index.find(port, address, same)
     }
 
+    /// A slot for a neighbour of which only a packet's destination speaks. None
+    /// while half of the table is asked for: questions about addresses that
+    /// nobody has must not push out those that somebody has (RFC 6583).
+    pub(crate) fn add_unknown(&mut self, port: u8, address: IpAddr) -> Option<u32> {
+        match self.is_crowded() {
+            true => None,
+            false => self.add(port, address),
+        }
+    }
+
+    fn is_crowded(&self) -> bool {
+        self.incomplete >= self.limits.neighbours / 2
+    }
+
     /// A slot for a neighbour that has none: a free one, or that of one that
-    /// was not used for long.
+    /// does not answer or was not used for long.
     pub(crate) fn add(&mut self, port: u8, address: IpAddr) -> Option<u32> {
         let number = match self.free.pop() {
             Some(number) => number,
@@ -187,35 +210,42 @@ impl Neighbours {
             held: List::EMPTY,
         };
         self.index.insert(port, address, number);
+        self.failed.push(number);
         Some(number)
     }
 
-    /// Frees the slot of a neighbour that nobody needs now. Those that are
-    /// asked for stay: packets may wait for them.
+    /// Frees a slot: of a neighbour that does not answer, else of one that is
+    /// known and was not used lately. Those that are asked for stay: packets
+    /// wait for them.
     fn evict(&mut self) -> Option<u32> {
-        for _ in 0..2 * self.slots.len() {
-            self.hand = if self.hand + 1 < self.slots.len() {
-                self.hand + 1
-            } else {
-                0
-            };
-            let slot = self.slots.get_mut(self.hand)?;
-            let idle = matches!(
-                slot.state,
-                Some(NeighbourState::Reachable | NeighbourState::Stale | NeighbourState::Failed)
-            );
-            if slot.pinned || !idle {
+        use NeighbourState::{Failed, Fixed, Incomplete};
+        while let Some(number) = self.failed.pop() {
+            let slot = self.slots.get(number as usize)?;
+            if slot.state == Some(Failed) && !slot.pinned {
+                return self.remove(number);
+            }
+        }
+        let mut chances = CHANCES;
+        while let Some(number) = self.known.pop() {
+            let slot = self.slots.get_mut(number as usize)?;
+            if slot.pinned || matches!(slot.state, None | Some(Failed | Incomplete | Fixed)) {
                 continue;
             }
-            if core::mem::take(&mut slot.used) {
+            if core::mem::take(&mut slot.used) && chances > 0 {
+                chances -= 1;
+                self.known.push(number);
                 continue;
             }
-            let (port, address) = (slot.port, slot.address);
-            slot.state = None;
-            self.index.remove(port, address, self.hand as u32);
-            return Some(self.hand as u32);
+            return self.remove(number);
         }
         None
+    }
+
+    fn remove(&mut self, number: u32) -> Option<u32> {
+        let slot = self.slots.get_mut(number as usize)?;
+        slot.state = None;
+        self.index.remove(slot.port, slot.address, number);
+        Some(number)
     }
 
     fn slot_mut(&mut self, number: u32) -> Option<&mut Slot> {
@@ -250,7 +280,7 @@ impl Neighbours {
     #[cold]
     fn next_slow(&mut self, now: Time, number: u32) -> Next {
         let limits = self.limits;
-        let crowded = self.incomplete >= limits.neighbours / 2;
+        let crowded = self.is_crowded();
         let Some(slot) = self.slots.get_mut(number as usize) else {
             return Next::Gone;
         };
@@ -261,8 +291,6 @@ impl Neighbours {
                 Next::Send(slot.mac)
             }
             Some(NeighbourState::Incomplete) => return Next::Hold,
-            // RFC 6583: questions about addresses that nobody has must not
-            // push out those that somebody has.
             Some(NeighbourState::Failed) if now >= slot.due && (!crowded || slot.pinned) => {
                 slot.state = Some(NeighbourState::Incomplete);
                 slot.questions = 1;
@@ -330,6 +358,7 @@ impl Neighbours {
         slot.mac = mac.unwrap_or(slot.mac);
         slot.state = Some(NeighbourState::Reachable);
         slot.due = until;
+        self.known.push(number);
         moved
     }
 
@@ -352,6 +381,7 @@ impl Neighbours {
         }
         slot.mac = mac;
         slot.state = Some(NeighbourState::Stale);
+        self.known.push(number);
         false
     }
 
@@ -416,6 +446,7 @@ impl Neighbours {
                     if state == NeighbourState::Incomplete {
                         self.incomplete -= 1;
                     }
+                    self.failed.push(slot_number);
                     gone.push(slot_number);
                     continue;
                 }

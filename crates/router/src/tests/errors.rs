@@ -69,6 +69,20 @@ fn what_shows_behind_the_chain_is_told_through_it() {
 }
 
 #[test]
+fn an_error_that_no_longer_goes_through_the_chain_is_not_counted_so() {
+    let mut rig = Rig::new();
+    let host = udp(WAN, "192.0.2.9", "10.0.0.9", 9, 10);
+    rig.forward(WAN, &host);
+    for second in 1..=3 {
+        rig.tick(after(second));
+    }
+    assert_eq!(rig.router.counts().errors_through_chain, 1);
+    assert!(rig.router.has_returned());
+    rig.router.finish(&mut rig.pool);
+    assert_eq!(rig.router.counts().errors_through_chain, 0);
+}
+
+#[test]
 fn no_error_about_errors_groups_or_later_fragments_rfc1122_3_2_2_rfc4443_2_4() {
     // A time exceeded whose own time is up.
     let mut rig = Rig::known();

@@ -152,6 +152,20 @@ fn echo_requests_to_its_own_addresses_are_answered_rfc1812_4_3_3_6() {
 }
 
 #[test]
+fn an_answer_is_as_long_as_its_datagram_and_its_source_is_on_its_link() {
+    let mut rig = Rig::known();
+    let request = echo(LAN, "10.0.0.5", "10.0.0.1");
+    let padded = [&request[..], &[0xee; 20]].concat();
+    rig.receive(LAN, &padded);
+    assert_eq!(rig.only(LAN).len(), request.len());
+    // RFC 4291 section 2.5.6: from another link's address, whose answer would
+    // leave by the WAN.
+    rig.receive(LAN, &echo(LAN, "fd00:7::9", "fe80::ff:fe00:1"));
+    assert!(rig.out(WAN).is_empty());
+    rig.dropped(false, Reason::LinkLocal, 1);
+}
+
+#[test]
 fn datagrams_that_may_be_cut_are_cut_rfc791_3_2() {
     let mut rig = Rig::known();
     let mut whole = udp(LAN, "10.0.0.5", "192.0.2.9", 9, 1_460);

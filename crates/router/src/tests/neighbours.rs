@@ -310,6 +310,76 @@ fn a_full_table_forgets_who_is_not_used_and_keeps_who_is_asked_for_rfc6583() {
 }
 
 #[test]
+fn a_scan_pushes_out_nobody_who_is_there_rfc6583() {
+    let mut config = config();
+    config.limits.neighbours = 8;
+    let mut rig = Rig::of(config);
+    let asks = |host: &str| {
+        let nobody = MacAddr::default();
+        arp(LAN_MAC, 1, (HOST_MAC, host), (nobody, "10.0.0.1"))
+    };
+    rig.receive(LAN, &asks("10.0.0.5"));
+    for second in 0..20 {
+        rig.tick(after(second));
+        for n in 100..130 {
+            rig.forward(WAN, &udp(WAN, "192.0.2.9", &format!("10.0.0.{n}"), 9, 10));
+        }
+        rig.out(LAN);
+        rig.returned(Side::Inside);
+        rig.returned(Side::Outside);
+    }
+    // One that was there all the time without a packet, and one that has come.
+    rig.receive(LAN, &asks("10.0.0.6"));
+    rig.out(LAN);
+    for host in ["10.0.0.5", "10.0.0.6"] {
+        rig.forward(WAN, &udp(WAN, "192.0.2.9", host, 9, 10));
+        assert_eq!(macs(&rig.only(LAN)).0, HOST_MAC, "{host}");
+    }
+}
+
+#[test]
+fn of_known_neighbours_the_one_that_nobody_uses_makes_room() {
+    let mut config = config();
+    config.limits.neighbours = 5;
+    let mut rig = Rig::of(config);
+    let comes = |rig: &mut Rig, host: &str| {
+        let nobody = MacAddr::default();
+        rig.receive(
+            LAN,
+            &arp(LAN_MAC, 1, (HOST_MAC, host), (nobody, "10.0.0.1")),
+        );
+    };
+    // Two slots are of routes. All are new, so the first goes.
+    for host in ["10.0.0.5", "10.0.0.6", "10.0.0.7", "10.0.0.8"] {
+        comes(&mut rig, host);
+    }
+    assert_eq!(state_of(&rig, "10.0.0.5"), None);
+    rig.forward(WAN, &udp(WAN, "192.0.2.9", "10.0.0.6", 9, 10));
+    comes(&mut rig, "10.0.0.9");
+    assert_eq!(state_of(&rig, "10.0.0.7"), None);
+    for host in ["10.0.0.6", "10.0.0.8", "10.0.0.9"] {
+        assert!(state_of(&rig, host).is_some(), "{host}");
+    }
+}
+
+#[test]
+fn packets_that_wait_leave_large_frames_for_others() {
+    let mut config = config();
+    config.ports.iter_mut().for_each(|port| port.mtu = 9_000);
+    let mut rig = Rig::of(config);
+    rig.pool = FramePool::with_layout(MemoryLayout {
+        large_frames: 16,
+        ..MemoryLayout::default()
+    });
+    for _ in 0..16 {
+        rig.forward(LAN, &to_gate(5_000));
+    }
+    rig.dropped(false, Reason::HoldFull, 8);
+    assert_eq!(rig.router.waiting(), 8);
+    assert_eq!(rig.router.counts().asked, 1);
+}
+
+#[test]
 fn a_written_neighbour_is_believed_over_the_wire() {
     let mut rig = Rig::known();
     rig.receive(WAN, &gate_answers(HOST_MAC));
