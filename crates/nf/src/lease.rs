@@ -101,7 +101,7 @@ impl Cursor {
 #[derive(Debug)]
 struct Pool {
     spec: PoolSpec,
-    /// One per address and space; made when the first block is granted.
+    /// One per address and space.
     maps: Vec<Bitmap>,
     /// Ports leased per block, per address and space.
     used: Vec<u16>,
@@ -129,7 +129,12 @@ impl Pool {
     }
 
     fn find(&mut self, address: usize, space: PortSpace, want: Want) -> Option<u16> {
-        let map = self.maps.get_mut(address * SPACES + space as usize)?;
+        let number = address * SPACES + space as usize;
+        // No search through the whole map for each packet that finds nothing.
+        if *self.free.get(number)? == 0 {
+            return None;
+        }
+        let map = self.maps.get_mut(number)?;
         if let Some(port) = want.port {
             let word = map.free.get_mut(usize::from(port) / 64)?;
             if *word >> (port % 64) & 1 == 1 {
