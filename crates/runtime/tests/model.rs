@@ -81,6 +81,8 @@ struct Model {
     client_is_back: bool,
     acks: [bool; 2],
     syn: bool,
+    /// Both have acknowledged something before a SYN came.
+    under_way: bool,
     reset: bool,
     open: bool,
     clock: u64,
@@ -97,6 +99,7 @@ impl Model {
             client_is_back: step.back,
             acks: [false; 2],
             syn: false,
+            under_way: false,
             reset: false,
             open: false,
             clock: 0,
@@ -110,7 +113,7 @@ impl Model {
         match (self.tcp, self.reset) {
             (false, _) => 300_000,
             (true, true) => 10_000,
-            _ if !self.syn && self.acks == [true; 2] => 7_440_000,
+            _ if self.under_way => 7_440_000,
             _ => 240_000,
         }
     }
@@ -121,9 +124,10 @@ impl Model {
             0 => self.syn |= !from_server,
             // No answer comes here to a SYN: a reset that acknowledges nothing is
             // about an earlier connection then.
-            1 => self.reset |= !self.syn,
+            1 => self.reset |= !self.syn || self.under_way,
             _ => self.acks[usize::from(from_server)] = true,
         }
+        self.under_way |= !self.syn && !self.reset && self.acks == [true; 2];
     }
 }
 

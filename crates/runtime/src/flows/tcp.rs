@@ -53,6 +53,9 @@ fn follow_tcp(head: &mut FlowHead, flags: u8, to_server: bool, timeouts: &Timeou
     // Something of this flow is over: the connection, or one before it by the
     // same ports of which packets come late.
     let is_over = tcp & (both_fins | seen::RESET) != 0;
+    // One that was under way when it was first seen is no attempt that a SYN
+    // could begin: it goes on until it ends (RFC 5382 REQ-5).
+    let is_under_way = tcp & seen::MIDSTREAM != 0 && head.phase == Phase::Established as u8;
     if flags & SYN != 0 {
         if flags & ACK == 0 && to_server {
             tcp |= seen::SYN;
@@ -90,7 +93,7 @@ fn follow_tcp(head: &mut FlowHead, flags: u8, to_server: bool, timeouts: &Timeou
     // While a SYN is not answered a reset without ACK is about an earlier
     // connection: who sent the SYN ignores it, or has sent it to be rid of
     // that one (RFC 9293 section 3.10.7.3).
-    let is_asked = tcp & (seen::SYN | seen::SYN_ACK) == seen::SYN;
+    let is_asked = tcp & (seen::SYN | seen::SYN_ACK) == seen::SYN && !is_under_way;
     if flags & RST != 0 && (flags & ACK != 0 || !is_asked) {
         tcp |= seen::RESET;
     }
@@ -103,7 +106,10 @@ fn follow_tcp(head: &mut FlowHead, flags: u8, to_server: bool, timeouts: &Timeou
         Phase::Closed
     } else if tcp & both_fins != 0 {
         Phase::Closing
-    } else if tcp & seen::HANDSHAKE != 0 || tcp & seen::SYN == 0 && tcp & both_acks == both_acks {
+    } else if tcp & seen::HANDSHAKE != 0
+        || is_under_way
+        || tcp & seen::SYN == 0 && tcp & both_acks == both_acks
+    {
         Phase::Established
     } else if tcp & seen::SYN_ACK != 0 {
         Phase::Answered
@@ -201,6 +207,19 @@ mod tests {
             (Phase::Open, seen::MIDSTREAM | seen::ACK_CLIENT)
         );
         assert_eq!(walk(&[(ACK, true), (ACK, false)]).0, Phase::Established);
+        // A SYN ends it no more than any other connection; a reset does, and
+        // so does an end, after which both may begin another one.
+        let under_way = [(ACK, true), (ACK, false), (SYN, true)];
+        assert_eq!(walk(&under_way).0, Phase::Established);
+        let reset = [&under_way[..], &[(RST, false)]].concat();
+        assert_eq!(walk(&reset).0, Phase::Closed);
+        let ended = [&under_way[..], &[(FIN | ACK, true), (SYN, true)]].concat();
+        assert_eq!(walk(&ended).0, Phase::Closing);
+        let again = [&ended[..], &[(SYN | ACK, false)]].concat();
+        assert_eq!(walk(&again).0, Phase::Answered);
+        // A late packet before a SYN makes no connection of its answer.
+        let late = [(ACK, true), (SYN, true), (SYN | ACK, false)];
+        assert_eq!(walk(&late).0, Phase::Answered);
         // a scan: SYN, SYN+ACK without SYN seen first, is no handshake
         assert_eq!(
             walk(&[(SYN | ACK, true), (ACK, true)]).1 & seen::HANDSHAKE,
