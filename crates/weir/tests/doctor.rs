@@ -428,7 +428,11 @@ fn a_user_without_privileges_is_told_which_and_the_command_gives_them() {
         .display()
         .to_string();
     must("chmod", &["-R", "a+rX", &above]);
-    let network = Network::new(&Cable::default());
+    let network = Network::new(&Cable {
+        queues: 4,
+        host_queues: 4,
+        ..Cable::default()
+    });
     let place = network.name("weir");
     let nobody = |args: &[&str]| {
         let start = [
@@ -466,6 +470,16 @@ fn a_user_without_privileges_is_told_which_and_the_command_gives_them() {
     let command = lacking["mend"][0].as_str().unwrap();
     let setcap = format!("sudo setcap cap_net_admin,cap_net_raw,cap_ipc_lock,cap_bpf+ep {program}");
     assert_eq!(command, setcap);
+    // Each socket pins the packet memory, and each queue has one.
+    let pinned = |port: &str| {
+        let args = ["doctor", &chain, "--in", port, "--out", "af-packet:outside"];
+        let found = nobody(&[&args[..], &["--output", "json"]].concat()).json();
+        let findings = found["findings"].as_array().unwrap();
+        let memory = findings.iter().find(|f| f["check"] == "locked-memory");
+        memory.unwrap()["message"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(pinned("xdp:inside"), pinned("xdp:inside:4"));
+    assert_ne!(pinned("xdp:inside"), pinned("xdp:inside:1"));
     let refused = nobody(&[&["run", &chain], &ports[..]].concat());
     assert_eq!(refused.code, 1, "{}", refused.err);
     assert!(refused.err.contains(&setcap), "{}", refused.err);

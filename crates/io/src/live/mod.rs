@@ -24,7 +24,7 @@ use weir_packet::{FramePool, Time};
 pub use af_packet::PacketPort;
 pub use clock::LiveClock;
 pub use facts::{InterfaceFacts, interface_facts};
-pub use spec::{LiveSpec, XdpMode, live_layout};
+pub use spec::{LiveSpec, XdpMode, live_layout, live_sockets};
 pub use tap::TapPort;
 pub use waiter::Waiter;
 pub use xdp::{LARGEST_MTU as LARGEST_XDP_MTU, XdpPort};

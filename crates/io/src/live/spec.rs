@@ -168,6 +168,29 @@ fn xdp(text: &str) -> Result<LiveSpec, String> {
     })
 }
 
+/// Queues of an interface that its port receives from.
+fn used(wanted: Option<u32>, interface: &Interface) -> u32 {
+    wanted.unwrap_or(interface.queues).min(MOST_QUEUES)
+}
+
+/// The XDP sockets that these ports open: one per queue.
+///
+/// # Errors
+///
+/// Where an interface is not there.
+pub fn live_sockets<'a>(ports: impl IntoIterator<Item = &'a LiveSpec>) -> Result<u32, PortError> {
+    let mut sockets = 0;
+    for port in ports {
+        if let LiveSpec::Xdp {
+            interface, queues, ..
+        } = port
+        {
+            sockets += used(*queues, &Interface::find(&port.to_string(), interface)?);
+        }
+    }
+    Ok(sockets)
+}
+
 /// The packet memory that these ports need beside the frames of packets under
 /// way. With XDP sockets frames are 2 KiB or, where an interface has a larger
 /// MTU than fits, 4 KiB: the sizes that every driver takes.
@@ -188,7 +211,7 @@ pub fn live_layout<'a>(
             continue;
         };
         let interface = Interface::find(&port.to_string(), interface)?;
-        let queues = queues.unwrap_or(interface.queues).min(MOST_QUEUES);
+        let queues = used(*queues, &interface);
         // What waits to be filled and to be sent.
         layout.small_frames += (queues + 1) * xdp::slots_for(queues);
         let bytes = xdp::chunk_for(interface.mtu).ok_or_else(|| {

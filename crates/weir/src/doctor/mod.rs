@@ -13,7 +13,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 
 use weir_graph::{ChainFile, Network};
-use weir_io::live::{LiveSpec, live_layout};
+use weir_io::live::{LiveSpec, live_layout, live_sockets};
 use weir_io::machine::Machine;
 use weir_io::port::PortSpec;
 use weir_nf::host::Kind;
@@ -219,12 +219,6 @@ fn memory(ports: Option<&[LiveSpec]>) -> (u64, u64) {
     // An interface that is not there is told of elsewhere.
     let layout = live_layout(ports).unwrap_or_default();
     let (memory, small) = all(&layout);
-    let sockets: u64 = ports
-        .iter()
-        .map(|port| match port {
-            LiveSpec::Xdp { queues, .. } => u64::from(queues.unwrap_or(1)),
-            _ => 0,
-        })
-        .sum();
-    (memory, sockets * small)
+    let sockets = live_sockets(ports).unwrap_or(0);
+    (memory, u64::from(sockets) * small)
 }
