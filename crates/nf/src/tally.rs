@@ -41,6 +41,13 @@ impl Tally {
         }
     }
 
+    /// How many different names a tally for `names` takes: the table's size
+    /// is a power of two.
+    pub fn most(names: usize) -> usize {
+        let mask = (names * 4 / 3 + 1).next_power_of_two() - 1;
+        mask - mask / 4
+    }
+
     fn hash(&self, name: &[u8]) -> u64 {
         let mut h = self.seed ^ name.len() as u64;
         for chunk in name.chunks(8) {

@@ -1,5 +1,7 @@
 //! What a runtime counted.
 
+use std::collections::BTreeMap;
+
 /// Counts of one runtime, from its start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
@@ -71,8 +73,8 @@ impl Report {
     }
 
     /// What runtimes side by side did together, such as several instances of
-    /// one stage: all counts are summed, those of functions of the same name
-    /// too. It balances where each of them does.
+    /// one stage: all counts are summed (at most to what a number holds), those
+    /// of functions of the same name too. It balances where each of them does.
     pub fn sum(reports: &[Report]) -> Report {
         let mut all = Report::default();
         for report in reports {
@@ -102,7 +104,7 @@ impl Report {
             (&mut self.bad_notices, other.bad_notices),
             (&mut self.engine_cycles, other.engine_cycles),
         ] {
-            *sum += n;
+            *sum = sum.saturating_add(n);
         }
         add_named(&mut self.drops, &other.drops);
         add_named(&mut self.malformed, &other.malformed);
@@ -118,7 +120,8 @@ impl Report {
 
     /// Packets dropped for all reasons.
     pub fn dropped(&self) -> u64 {
-        self.drops.iter().map(|(_, n)| n).sum()
+        let counts = self.drops.iter().map(|(_, n)| *n);
+        counts.fold(0, u64::saturating_add)
     }
 
     /// True where every packet is accounted for:
@@ -166,7 +169,7 @@ impl FlowReport {
             (&mut self.buffer_bytes, other.buffer_bytes),
             (&mut self.buffers_refused, other.buffers_refused),
         ] {
-            *sum += n;
+            *sum = sum.saturating_add(n);
         }
         add_named(&mut self.ended, &other.ended);
     }
@@ -181,7 +184,7 @@ impl FunctionReport {
             (&mut self.dropped, other.dropped),
             (&mut self.tally_other, other.tally_other),
         ] {
-            *sum += n;
+            *sum = sum.saturating_add(n);
         }
         add_named(&mut self.counters, &other.counters);
         add_named(&mut self.tally, &other.tally);
@@ -189,12 +192,22 @@ impl FunctionReport {
     }
 }
 
-/// Adds counts to those of the same names.
-fn add_named<N: PartialEq + Clone>(sums: &mut Vec<(N, u64)>, counts: &[(N, u64)]) {
+/// Adds counts to those of the same names; new names come behind, in their
+/// order. Tallies have many: each is looked for in a tree.
+fn add_named<N: Ord + Clone>(sums: &mut Vec<(N, u64)>, counts: &[(N, u64)]) {
+    let mut more: BTreeMap<&N, u64> = BTreeMap::new();
     for (name, n) in counts {
-        match sums.iter_mut().find(|(known, _)| known == name) {
-            Some((_, sum)) => *sum += n,
-            None => sums.push((name.clone(), *n)),
+        let sum = more.entry(name).or_default();
+        *sum = sum.saturating_add(*n);
+    }
+    for (name, sum) in sums.iter_mut() {
+        if let Some(n) = more.remove(name) {
+            *sum = sum.saturating_add(n);
+        }
+    }
+    for (name, _) in counts {
+        if let Some(n) = more.remove(name) {
+            sums.push((name.clone(), n));
         }
     }
 }
@@ -220,4 +233,64 @@ pub struct FunctionReport {
     pub tally: Vec<(String, u64)>,
     /// What the tally had no place for.
     pub tally_other: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::cmp::Ordering;
+
+    use super::*;
+
+    thread_local!(static COMPARED: Cell<u64> = const { Cell::new(0) });
+
+    #[derive(Clone, Debug)]
+    struct Name(u32);
+
+    impl Ord for Name {
+        fn cmp(&self, other: &Name) -> Ordering {
+            COMPARED.set(COMPARED.get() + 1);
+            self.0.cmp(&other.0)
+        }
+    }
+
+    impl PartialOrd for Name {
+        fn partial_cmp(&self, other: &Name) -> Option<Ordering> {
+            Some(self.cmp(other))
+        }
+    }
+
+    impl PartialEq for Name {
+        fn eq(&self, other: &Name) -> bool {
+            self.cmp(other) == Ordering::Equal
+        }
+    }
+
+    impl Eq for Name {}
+
+    #[test]
+    fn many_names_are_added_without_comparing_each_with_each() {
+        const NAMES: u32 = 4_000;
+        let counts = |from: u32| (from..from + NAMES).map(|n| (Name(n), 1)).collect();
+        let mut sums: Vec<(Name, u64)> = counts(0);
+        let more: Vec<(Name, u64)> = counts(NAMES / 2);
+        add_named(&mut sums, &more);
+        let twice = sums.iter().filter(|(_, n)| *n == 2).count();
+        assert_eq!((sums.len(), twice), (6_000, 2_000));
+        let compared = COMPARED.get();
+        assert!(compared < u64::from(NAMES) * 200, "{compared}");
+        assert!(sums.is_sorted(), "new names come behind, in their order");
+    }
+
+    #[test]
+    fn sums_end_where_numbers_do() {
+        let report = Report {
+            packets_in: u64::MAX - 1,
+            drops: vec![("a".to_owned(), u64::MAX - 1), ("b".to_owned(), 7)],
+            ..Report::default()
+        };
+        let sum = Report::sum(&[report.clone(), report]);
+        assert_eq!((sum.packets_in, sum.dropped()), (u64::MAX, u64::MAX));
+        assert_eq!(sum.drops[1].1, 14);
+    }
 }

@@ -818,14 +818,14 @@ impl Crew for Pipeline {
     fn reports(&mut self) -> Vec<PartReport> {
         let mut reports = Vec::new();
         self.parts(&mut Vec::new(), &mut |part| reports.push(part.report()));
-        for (chain, seat) in self.seats.iter().enumerate() {
+        for (chain, seat) in self.seats.iter_mut().enumerate() {
             let processes = seat.behind.iter().flat_map(|behind| &behind.processes);
             reports.extend(processes.map(|process| PartReport {
                 chain,
                 part: Counted::Stage(process.step()),
                 report: process.report(),
             }));
-            let tenants = seat.behind.iter().flat_map(|behind| &behind.tenants);
+            let tenants = seat.behind.iter_mut().flat_map(|b| &mut b.tenants);
             reports.extend(tenants.map(|tenant| PartReport {
                 chain,
                 part: Counted::Stage(tenant.step()),

@@ -16,6 +16,7 @@
 //! little one of its own behind a border, and nothing that it says is believed.
 
 mod child;
+mod claims;
 mod host;
 mod start;
 mod tenant;

@@ -11,17 +11,17 @@ use weir_io::shared::border::{
     BorderSettings, MOST_WAIT, Offence, STALL, SharedBorder, Tenant as Domain, tenant_layout,
 };
 use weir_io::shared::{Bell, Channel, Words};
-use weir_io::stage::Refused;
 use weir_nf::host::{Stage, Target};
 use weir_packet::{FramePool, MemoryLayout, Seat};
-use weir_runtime::{Lie, Report};
+use weir_runtime::Report;
 
 use super::super::super::cluster::ClusterError;
 use super::super::super::crew::EventBox;
 use super::super::Pace;
+use super::claims::{Claims, printable};
 use super::host::{BorderEnd, PATIENCE, ProcessDone, ProcessEnd};
 use super::start::{Deaths, StageCommand, cause, outside};
-use super::wire::{self, Hello, Said};
+use super::wire::{self, Hello};
 
 /// How long it may take to be ready.
 const READY: Duration = Duration::from_secs(60);
@@ -127,12 +127,8 @@ pub(in super::super) struct Tenant {
     heard: Instant,
     budget: f64,
     events: u64,
-    /// What it counted, as it said last: not looked at before it is needed.
-    said: Vec<u8>,
-    past: Vec<Report>,
-    lies: Vec<Lie>,
-    busy_ns: u64,
-    refused: Refused,
+    /// What it and its predecessors say that they counted.
+    claims: Claims,
     why: Option<String>,
     over: bool,
     gone: bool,
@@ -181,11 +177,7 @@ impl Tenant {
             heard: now,
             budget: HEARD,
             events: 0,
-            said: Vec::new(),
-            past: Vec::new(),
-            lies: Vec::new(),
-            busy_ns: 0,
-            refused: Refused::default(),
+            claims: Claims::default(),
             why: None,
             over: false,
             gone: false,
@@ -299,17 +291,17 @@ impl Tenant {
                     None => false,
                 },
                 wire::REPORT => {
-                    self.said = message.bytes;
+                    self.claims.hear(message.bytes);
                     true
                 }
                 wire::END if self.border.lock().may_end() => {
-                    self.said = message.bytes;
+                    self.claims.hear(message.bytes);
                     self.over = true;
                     true
                 }
                 wire::FAILED => {
                     let text = String::from_utf8_lossy(&message.bytes);
-                    self.why = Some(wire::printable(&text));
+                    self.why = Some(printable(&text));
                     true
                 }
                 _ => false,
@@ -363,7 +355,7 @@ impl Tenant {
         (self.channel, self.status) = (None, None);
         let offence = self.border.lock().offence();
         self.border.lock().expel();
-        self.take_in();
+        self.claims.take_in(&self.stage);
         if self.over {
             return;
         }
@@ -404,27 +396,11 @@ impl Tenant {
         self.border.lock().give_up();
     }
 
-    /// Adds what it said last to what its predecessors counted, so far as it
-    /// can be.
-    fn take_in(&mut self) {
-        let said = std::mem::take(&mut self.said);
-        let Some(said) = Said::of_stranger(&said, &self.stage) else {
-            return;
-        };
-        self.past.push(said.report(&self.stage));
-        self.lies.extend(said.lies(&self.stage));
-        self.busy_ns += said.busy_ns;
-        self.refused.bursts += said.refused[0];
-        self.refused.frames += said.refused[1];
-    }
-
     /// What it and its predecessors counted: what the border saw, and what they
     /// said beside it where that agrees.
-    pub(in super::super) fn report(&self) -> Report {
+    pub(in super::super) fn report(&mut self) -> Report {
         let counts = *self.border.lock().counts();
-        let now = Said::of_stranger(&self.said, &self.stage);
-        let now = now.map(|said| said.report(&self.stage));
-        let mut report = Report::sum(&self.past.iter().cloned().chain(now).collect::<Vec<_>>());
+        let mut report = self.claims.report(&self.stage);
         report.chain.clone_from(&self.stage.chain);
         report.flows.active = 0;
         report.flows.units = 0;
@@ -458,9 +434,9 @@ impl Tenant {
         });
         ProcessDone {
             report: self.report(),
-            lies: std::mem::take(&mut self.lies),
-            busy: Duration::from_nanos(self.busy_ns),
-            refused: self.refused,
+            lies: self.claims.take_lies(),
+            busy: self.claims.busy(),
+            refused: self.claims.refused(),
             leaked: 0,
             end: self.end.clone(),
         }

@@ -91,33 +91,33 @@ pub(super) struct Said {
     pub(super) bad: u64,
 }
 
-type Counts = Vec<(String, u64)>;
+pub(super) type Counts = Vec<(String, u64)>;
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct SaidReport {
-    chain: String,
-    numbers: [u64; 14],
-    drops: Counts,
-    malformed: Counts,
-    tracked: bool,
-    flows: [u64; 8],
-    ended: Counts,
-    functions: Vec<SaidFunction>,
+    pub(super) chain: String,
+    pub(super) numbers: [u64; 14],
+    pub(super) drops: Counts,
+    pub(super) malformed: Counts,
+    pub(super) tracked: bool,
+    pub(super) flows: [u64; 8],
+    pub(super) ended: Counts,
+    pub(super) functions: Vec<SaidFunction>,
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct SaidFunction {
-    name: String,
-    numbers: [u64; 5],
-    counters: Vec<u64>,
-    tally: Counts,
+    pub(super) name: String,
+    pub(super) numbers: [u64; 5],
+    pub(super) counters: Vec<u64>,
+    pub(super) tally: Counts,
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct SaidLie {
-    function: String,
-    what: String,
-    packet: u64,
+    pub(super) function: String,
+    pub(super) what: String,
+    pub(super) packet: u64,
 }
 
 impl Said {
@@ -260,80 +260,6 @@ impl Said {
         });
         lies.collect()
     }
-}
-
-/// Most that a count of somebody who is not trusted may be: sums of these are
-/// numbers, too.
-const MOST_SAID: u64 = 1 << 48;
-/// Names that such a one may have found, and the length of each.
-const MOST_NAMES: usize = 65_536;
-const MOST_NAME: usize = 128;
-
-impl Said {
-    /// What somebody who is not trusted said, of which nothing more is known
-    /// than that it is of this form: numbers are cut to what can be summed,
-    /// names to those of the stage, and what it found to printable text.
-    pub(super) fn of_stranger(bytes: &[u8], stage: &Stage) -> Option<Said> {
-        let mut said: Said = serde_json::from_slice(bytes).ok()?;
-        let report = &mut said.report;
-        let known = drop_names(stage);
-        report.drops.retain(|(name, _)| known.contains(name));
-        report.drops.sort();
-        report.drops.dedup_by(|a, b| a.0 == b.0);
-        report.malformed.clear();
-        report.ended.clear();
-        report.functions.truncate(stage.nodes.len());
-        for function in &mut report.functions {
-            function.counters.iter_mut().for_each(cut);
-            function.numbers.iter_mut().for_each(cut);
-            found(&mut function.tally);
-        }
-        let counts = report.drops.iter_mut().map(|(_, count)| count);
-        let numbers = report.numbers.iter_mut().chain(&mut report.flows);
-        let others = [&mut said.busy_ns, &mut said.bad];
-        counts
-            .chain(numbers)
-            .chain(&mut said.refused)
-            .chain(others)
-            .for_each(cut);
-        said.lies.truncate(64);
-        for lie in &mut said.lies {
-            lie.what = printable(&lie.what);
-        }
-        Some(said)
-    }
-}
-
-fn cut(count: &mut u64) {
-    *count = (*count).min(MOST_SAID);
-}
-
-fn found(tally: &mut Counts) {
-    tally.truncate(MOST_NAMES);
-    for (name, count) in tally {
-        *name = printable(name);
-        cut(count);
-    }
-}
-
-/// The beginning of a text, without what a terminal would do something for.
-pub(super) fn printable(text: &str) -> String {
-    let shown = text.chars().filter(|c| !c.is_control());
-    shown.take(MOST_NAME).collect()
-}
-
-/// The names that a stage's drops may have.
-fn drop_names(stage: &Stage) -> Vec<String> {
-    let mut names: Vec<String> = weir_runtime::DROP_REASONS.map(str::to_owned).into();
-    for node in &stage.nodes {
-        let descriptor = node.processor.descriptor();
-        let labels = descriptor.labels.iter().copied();
-        let reasons = descriptor.drops.iter().copied();
-        for reason in reasons.chain(["unnamed", "pass"]).chain(labels) {
-            names.push(format!("{}.{reason}", node.name));
-        }
-    }
-    names
 }
 
 const REASONS: [CloseReason; 6] = [

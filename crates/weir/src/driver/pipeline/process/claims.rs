@@ -1,0 +1,342 @@
+//! What somebody who is not trusted says that they counted: read as little as
+//! can be, cut to what there can be, and bounded over all the processes of a
+//! stage.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use weir_io::stage::Refused;
+use weir_nf::host::Stage;
+use weir_nf::{LONGEST_TALLY_NAME, Tally};
+use weir_runtime::{FunctionReport, Lie, Report};
+
+use super::wire::{Counts, Said};
+
+/// Most that a count may be: sums of these are numbers, too.
+const MOST_SAID: u64 = 1 << 48;
+/// Longest name that is shown, in characters.
+const MOST_NAME: usize = 128;
+/// What functions did against their descriptors: so many are kept.
+const MOST_LIES: usize = 64;
+
+const _: () = assert!(LONGEST_TALLY_NAME <= MOST_NAME);
+
+/// What the processes of one stage said.
+#[derive(Debug, Default)]
+pub(super) struct Claims {
+    now: Word,
+    /// Of those that are over, together.
+    past: Report,
+    lies: Vec<Lie>,
+    busy_ns: u64,
+    refused: Refused,
+}
+
+/// The last word of the process that there is now. It is long, and costs time
+/// to read: that is done when it is asked for, and once.
+#[derive(Debug, Default)]
+enum Word {
+    #[default]
+    None,
+    Unread(Vec<u8>),
+    Read(Box<Said>),
+}
+
+impl Claims {
+    /// It said this; what it said before is in it.
+    pub(super) fn hear(&mut self, said: Vec<u8>) {
+        self.now = Word::Unread(said);
+    }
+
+    fn read(&mut self, stage: &Stage) -> Option<&Said> {
+        if let Word::Unread(bytes) = &self.now {
+            let said = (bytes.len() <= longest(stage)).then(|| Said::of_stranger(bytes, stage));
+            let said = said.flatten();
+            self.now = said.map_or(Word::None, |said| Word::Read(Box::new(said)));
+        }
+        match &self.now {
+            Word::Read(said) => Some(said),
+            _ => None,
+        }
+    }
+
+    /// The process is over: its last word is added to its predecessors'.
+    pub(super) fn take_in(&mut self, stage: &Stage) {
+        self.past = self.report(stage);
+        let Some(said) = self.read(stage).cloned() else {
+            return;
+        };
+        self.now = Word::None;
+        self.lies.extend(said.lies(stage));
+        self.lies.truncate(MOST_LIES);
+        self.busy_ns = self.busy_ns.saturating_add(said.busy_ns);
+        self.refused.bursts = self.refused.bursts.saturating_add(said.refused[0]);
+        self.refused.frames = self.refused.frames.saturating_add(said.refused[1]);
+    }
+
+    /// What all of them counted.
+    pub(super) fn report(&mut self, stage: &Stage) -> Report {
+        let now = self.read(stage).map(|said| said.report(stage));
+        let mut sum = self.past.clone();
+        if let Some(now) = now {
+            sum = Report::sum(&[sum, now]);
+            limit(&mut sum, stage);
+        }
+        sum
+    }
+
+    /// What their functions did against their descriptors.
+    pub(super) fn take_lies(&mut self) -> Vec<Lie> {
+        std::mem::take(&mut self.lies)
+    }
+
+    /// Time in which they had something to do.
+    pub(super) fn busy(&self) -> Duration {
+        Duration::from_nanos(self.busy_ns)
+    }
+
+    /// What the port behind them could not take at once.
+    pub(super) fn refused(&self) -> Refused {
+        self.refused
+    }
+}
+
+impl Said {
+    /// What somebody who is not trusted said, of which nothing more is known
+    /// than that it is of this form: numbers are cut to what can be summed,
+    /// names to those of the stage, and what it found to printable text, of no
+    /// more names than its functions have room for.
+    fn of_stranger(bytes: &[u8], stage: &Stage) -> Option<Said> {
+        let mut said: Said = serde_json::from_slice(bytes).ok()?;
+        let report = &mut said.report;
+        let known = drop_names(stage);
+        report.drops.retain(|(name, _)| known.contains(name));
+        report.drops.sort();
+        report.drops.dedup_by(|a, b| a.0 == b.0);
+        report.malformed.clear();
+        report.ended.clear();
+        let rooms = rooms(stage);
+        report.functions.truncate(rooms.len());
+        for function in &mut report.functions {
+            let room = rooms.get(function.name.as_str()).copied().unwrap_or(0);
+            function.counters.iter_mut().for_each(cut);
+            let [_, _, _, _, other] = &mut function.numbers;
+            found(&mut function.tally, other, room);
+            function.numbers.iter_mut().for_each(cut);
+        }
+        let counts = report.drops.iter_mut().map(|(_, count)| count);
+        let numbers = report.numbers.iter_mut().chain(&mut report.flows);
+        let others = [&mut said.busy_ns, &mut said.bad];
+        counts
+            .chain(numbers)
+            .chain(&mut said.refused)
+            .chain(others)
+            .for_each(cut);
+        said.lies.truncate(MOST_LIES);
+        for lie in &mut said.lies {
+            lie.what = printable(&lie.what);
+        }
+        Some(said)
+    }
+}
+
+fn cut(count: &mut u64) {
+    *count = (*count).min(MOST_SAID);
+}
+
+/// Cuts a sum of reports to what one of them could be.
+fn limit(report: &mut Report, stage: &Stage) {
+    let rooms = rooms(stage);
+    for function in &mut report.functions {
+        let room = rooms.get(function.name.as_str()).copied().unwrap_or(0);
+        keep(&mut function.tally, &mut function.tally_other, room);
+        function.counters.iter_mut().for_each(|(_, n)| cut(n));
+        let FunctionReport {
+            packets,
+            bytes,
+            cycles,
+            dropped,
+            tally_other,
+            ..
+        } = function;
+        for number in [packets, bytes, cycles, dropped, tally_other] {
+            cut(number);
+        }
+    }
+    report.drops.iter_mut().for_each(|(_, n)| cut(n));
+    let flows = &mut report.flows;
+    for number in [
+        &mut report.bytes_in,
+        &mut report.bytes_out,
+        &mut report.emits_lost,
+        &mut report.events,
+        &mut report.events_lost,
+        &mut report.notes_lost,
+        &mut report.ticks_lost,
+        &mut report.fragments_alone,
+        &mut report.bad_notices,
+        &mut report.engine_cycles,
+        &mut flows.seen,
+        &mut flows.aliases,
+        &mut flows.aliases_refused,
+        &mut flows.leased,
+        &mut flows.buffer_bytes,
+        &mut flows.buffers_refused,
+    ] {
+        cut(number);
+    }
+}
+
+/// Names that the tallies of a stage's functions have room for.
+fn rooms(stage: &Stage) -> BTreeMap<&str, usize> {
+    let nodes = stage.nodes.iter();
+    let room = |names: u32| Tally::most(names as usize);
+    nodes
+        .map(|node| (node.name.as_str(), room(node.processor.descriptor().tally)))
+        .collect()
+}
+
+/// Longest word that is read at all: a name may be spelled in six times its
+/// bytes.
+fn longest(stage: &Stage) -> usize {
+    let names: usize = rooms(stage).values().sum();
+    let drops: usize = drop_names(stage)
+        .iter()
+        .map(|name| 2 * name.len() + 64)
+        .sum();
+    (256 << 10) + drops + names * (6 * LONGEST_TALLY_NAME + 48)
+}
+
+/// Leaves so many names; what is under the others counts as nobody's.
+fn keep(tally: &mut Counts, other: &mut u64, most: usize) {
+    let counts = tally.drain(most.min(tally.len())..).map(|(_, count)| count);
+    *other = counts.fold(*other, u64::saturating_add);
+}
+
+fn found(tally: &mut Counts, other: &mut u64, most: usize) {
+    keep(tally, other, most);
+    let mut sums: BTreeMap<String, u64> = BTreeMap::new();
+    for (name, count) in tally.drain(..) {
+        let sum = sums.entry(printable(&name)).or_default();
+        *sum = sum.saturating_add(count).min(MOST_SAID);
+    }
+    tally.extend(sums);
+}
+
+/// The beginning of a text, without what a terminal would do something for.
+pub(super) fn printable(text: &str) -> String {
+    let shown = text.chars().filter(|c| !c.is_control());
+    shown.take(MOST_NAME).collect()
+}
+
+/// The names that a stage's drops may have.
+fn drop_names(stage: &Stage) -> BTreeSet<String> {
+    let mut names: BTreeSet<String> = weir_runtime::DROP_REASONS.map(str::to_owned).into();
+    for node in &stage.nodes {
+        let descriptor = node.processor.descriptor();
+        let labels = descriptor.labels.iter().copied();
+        let reasons = descriptor.drops.iter().copied();
+        for reason in reasons.chain(["unnamed", "pass"]).chain(labels) {
+            names.insert(format!("{}.{reason}", node.name));
+        }
+    }
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use weir_functions::{monitor::Monitor, nop::Nop};
+    use weir_runtime::harness::Harness;
+
+    use super::*;
+
+    fn stage() -> Stage {
+        let builder = Harness::builder().with::<Nop>(Default::default()).unwrap();
+        let builder = builder.with::<Monitor>(Default::default()).unwrap();
+        builder.stage()
+    }
+
+    /// The worst that a process may say, with these names found.
+    fn said(stage: &Stage, names: std::ops::Range<usize>) -> Vec<u8> {
+        let names = names.map(|n| json!([format!("\u{7}name {n:06}"), u64::MAX]));
+        let tally: Vec<_> = names.collect();
+        let function = |name: &str| {
+            json!({
+                "name": name, "numbers": vec![u64::MAX; 5], "counters": vec![u64::MAX; 99], "tally": tally,
+            })
+        };
+        let [nop, monitor] = [&stage.nodes[0].name, &stage.nodes[1].name];
+        let lies = vec![json!({"function": nop, "what": "x", "packet": 1}); 80];
+        let said = json!({
+            "report": {
+                "chain": "", "numbers": vec![u64::MAX; 14], "malformed": [["x", 1]],
+                "drops": [["none.such", u64::MAX]], "tracked": true, "flows": vec![u64::MAX; 8],
+                "ended": [], "functions": [function(nop), function(monitor), function("none")],
+            },
+            "lies": lies, "free": 0, "refused": vec![u64::MAX; 2], "busy_ns": u64::MAX, "bad": 0,
+        });
+        serde_json::to_vec(&said).unwrap()
+    }
+
+    #[test]
+    fn what_is_claimed_does_not_grow_with_deaths() {
+        let stage = stage();
+        let room = Tally::most(stage.nodes[1].processor.descriptor().tally as usize);
+        let mut claims = Claims::default();
+        for life in 0..40 {
+            claims.hear(said(&stage, life * 3_000..(life + 1) * 3_000));
+            let (once, again) = (claims.report(&stage), claims.report(&stage));
+            assert_eq!(once, again, "asking changes nothing");
+            claims.take_in(&stage);
+            assert_eq!(claims.report(&stage), once);
+        }
+        let report = claims.report(&stage);
+        let [nop, monitor] = report.functions.as_slice() else {
+            panic!("{:?}", report.functions);
+        };
+        assert_eq!((nop.tally.len(), nop.counters.len()), (0, 0));
+        assert_eq!(monitor.tally.len(), room);
+        assert_eq!(
+            (monitor.tally_other, monitor.packets),
+            (MOST_SAID, MOST_SAID)
+        );
+        assert!(
+            monitor
+                .tally
+                .iter()
+                .all(|(name, _)| name.starts_with("name "))
+        );
+        assert!(report.drops.is_empty() && report.malformed.is_empty());
+        assert!(report.events <= MOST_SAID && report.flows.seen <= MOST_SAID);
+        assert_eq!(claims.take_lies().len(), MOST_LIES);
+    }
+
+    #[test]
+    fn a_word_is_read_once_and_only_where_it_is_asked_for() {
+        let stage = stage();
+        let mut claims = Claims::default();
+        claims.hear(said(&stage, 0..10));
+        assert!(matches!(claims.now, Word::Unread(_)));
+        claims.report(&stage);
+        assert!(matches!(claims.now, Word::Read(_)));
+        claims.hear(b"no word".to_vec());
+        assert_eq!(claims.report(&stage), Report::default());
+        // Longer than anything that such a stage can have counted.
+        let mut long = said(&stage, 0..10);
+        long.resize(8 << 20, b' ');
+        claims.hear(long);
+        assert_eq!(claims.report(&stage), Report::default());
+    }
+
+    #[test]
+    fn the_same_name_is_one() {
+        let mut tally: Counts = [("a", 1), ("\u{1b}a", 2), ("b", 3), ("c", 4)]
+            .map(|(name, n)| (name.to_owned(), n))
+            .into();
+        let mut other = 1;
+        found(&mut tally, &mut other, 3);
+        let named = |name: &str, n| (name.to_owned(), n);
+        assert_eq!((tally, other), (vec![named("a", 3), named("b", 3)], 5));
+    }
+}
