@@ -36,6 +36,8 @@ struct Travelling<T> {
     due: Time,
     /// Breaks ties: first in, first out.
     number: u64,
+    /// It was doubled; this is not the one that was sent.
+    copied: bool,
     item: T,
 }
 
@@ -108,13 +110,13 @@ impl<T> Link<T> {
             && let Some(copy) = copy(&item)
         {
             self.counts.duplicated += 1;
-            self.push(due, copy);
+            self.push(due, copy, true);
         }
         if self.happens(self.settings.reorder) {
             self.counts.reordered += 1;
-            self.push(due + self.settings.late, item);
+            self.push(due + self.settings.late, item, false);
         } else {
-            self.push(due, item);
+            self.push(due, item, false);
         }
         None
     }
@@ -137,11 +139,12 @@ impl<T> Link<T> {
         self.last
     }
 
-    fn push(&mut self, due: u64, item: T) {
+    fn push(&mut self, due: u64, item: T, copied: bool) {
         self.sent += 1;
         self.travelling.push(Reverse(Travelling {
             due: Time(due),
             number: self.sent,
+            copied,
             item,
         }));
     }
@@ -158,6 +161,12 @@ impl<T> Link<T> {
     /// When the next item arrives.
     pub fn next_due(&self) -> Option<Time> {
         self.travelling.peek().map(|Reverse(first)| first.due)
+    }
+
+    /// Whether the next item that arrives is a copy.
+    pub fn is_next_a_copy(&self) -> bool {
+        let next = self.travelling.peek();
+        next.is_some_and(|Reverse(next)| next.copied)
     }
 
     /// Items on their way.

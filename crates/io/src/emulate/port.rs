@@ -22,9 +22,10 @@ pub struct EmulatedPort {
     /// Packets and bytes that came in.
     came: (u64, u64),
     /// Packets that were to go out, and the bytes of those that went to the
-    /// port.
+    /// port, copies apart.
     given: (u64, u64),
-    /// Packets that were on their way when the port was closed.
+    /// Packets that were on their way when the port was closed; copies that were
+    /// to go out are nobody's.
     left: [u64; 2],
 }
 
@@ -57,8 +58,14 @@ impl EmulatedPort {
 
     /// Puts out what has come to the end of its way.
     fn flush(&mut self, now: Time, pool: &mut FramePool) -> Result<(), PortError> {
-        while let Some((_, frame)) = self.outward.arrived(now) {
-            self.given.1 += u64::from(pool.memory().meta(&frame).len);
+        loop {
+            let copied = self.outward.is_next_a_copy();
+            let Some((_, frame)) = self.outward.arrived(now) else {
+                break;
+            };
+            if !copied {
+                self.given.1 += u64::from(pool.memory().meta(&frame).len);
+            }
             self.queue.push(frame);
         }
         match self.queue.is_empty() {
@@ -146,8 +153,9 @@ impl LivePort for EmulatedPort {
     }
 
     fn next_due(&self) -> Option<Time> {
-        let dues = [self.inward.next_due(), self.outward.next_due()];
-        dues.into_iter().flatten().min()
+        let links = [self.inward.next_due(), self.outward.next_due()];
+        let dues = links.into_iter().chain([self.inner.next_due()]);
+        dues.flatten().min()
     }
 
     fn check(&mut self) -> Result<(), PortError> {
@@ -155,14 +163,17 @@ impl LivePort for EmulatedPort {
     }
 
     fn close(&mut self, pool: &mut FramePool) {
-        for (link, left) in [&mut self.inward, &mut self.outward]
-            .into_iter()
-            .zip(&mut self.left)
-        {
-            while let Some((_, frame)) = link.arrived(Time(u64::MAX)) {
-                *left += 1;
-                pool.give(frame);
-            }
+        while let Some((_, frame)) = self.inward.arrived(Time(u64::MAX)) {
+            self.left[0] += 1;
+            pool.give(frame);
+        }
+        loop {
+            let copied = self.outward.is_next_a_copy();
+            let Some((_, frame)) = self.outward.arrived(Time(u64::MAX)) else {
+                break;
+            };
+            self.left[1] += u64::from(!copied);
+            pool.give(frame);
         }
         pool.give_all(&mut self.queue);
         self.inner.close(pool);

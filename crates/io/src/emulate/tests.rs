@@ -1,7 +1,11 @@
-use weir_packet::{FrameMeta, FramePool, MemoryLayout, Time};
+use weir_packet::{Frame, FrameMeta, FramePool, MemoryLayout, Time};
 
 use super::*;
-use crate::port::{InputPort, MemoryInput, MemoryOutput, MergedInput, OutputPort, Received};
+use crate::live::{LiveClock, LiveOptions, LivePort};
+use crate::port::{
+    InputPort, MemoryInput, MemoryOutput, MergedInput, OutputPort, PortCounters, PortError,
+    Received,
+};
 
 #[test]
 fn settings_are_read_and_shown() {
@@ -176,4 +180,81 @@ fn an_output_goes_through_its_link_by_the_packets_times() {
         counters.dropped() > 20 && counters.noticed[0].1 > 20,
         "{counters:?}"
     );
+}
+
+/// An interface that takes what it is sent, and has something to do now.
+#[derive(Default)]
+struct Interface(MemoryOutput);
+
+impl InputPort for Interface {
+    fn receive(
+        &mut self,
+        _: &mut FramePool,
+        _: &mut Vec<Frame>,
+        _: usize,
+    ) -> Result<Received, PortError> {
+        Ok(Received::More)
+    }
+    fn counters(&self) -> PortCounters {
+        PortCounters::default()
+    }
+}
+
+impl OutputPort for Interface {
+    fn send(&mut self, pool: &mut FramePool, frames: &mut Vec<Frame>) -> Result<(), PortError> {
+        self.0.send(pool, frames)
+    }
+    fn finish(&mut self, pool: &mut FramePool) -> Result<(), PortError> {
+        self.0.finish(pool)
+    }
+    fn counters(&self) -> PortCounters {
+        self.0.counters()
+    }
+}
+
+impl LivePort for Interface {
+    fn mode(&self) -> &str {
+        ""
+    }
+    fn warnings(&self) -> Vec<String> {
+        Vec::new()
+    }
+    fn descriptors<'a>(&'a self, _: &mut Vec<std::os::fd::BorrowedFd<'a>>) {}
+    fn next_due(&self) -> Option<Time> {
+        Some(Time(1))
+    }
+    fn check(&mut self) -> Result<(), PortError> {
+        Ok(())
+    }
+    fn close(&mut self, _: &mut FramePool) {}
+}
+
+#[test]
+fn copies_that_go_out_of_an_interface_are_not_counted() {
+    let mut pool = FramePool::with_layout(MemoryLayout::default());
+    for (settings, packets, left) in [
+        ("duplicate=100%", 10, 0),
+        ("duplicate=100%,delay=9s", 0, 10),
+    ] {
+        let options = LiveOptions {
+            number: 0,
+            side: weir_packet::Side::Inside,
+            busy_poll: false,
+            clock: LiveClock::start(),
+        };
+        let inner = Box::new(Interface::default());
+        let mut port = EmulatedPort::new(inner, settings.parse().unwrap(), options);
+        let meta = FrameMeta::received(Time(0), 0);
+        let mut frames = (0..10)
+            .map(|_| pool.copy(&[1; 60], meta).unwrap())
+            .collect();
+        port.send(&mut pool, &mut frames).unwrap();
+        assert_eq!(port.next_due(), Some(Time(1)), "the interface's own");
+        port.close(&mut pool);
+        assert_eq!(pool.outstanding(), 0);
+        let counters = OutputPort::counters(&port);
+        assert_eq!(counters.noticed, [("emulated_duplicate", 10)]);
+        let counted = (counters.packets, counters.bytes, counters.dropped());
+        assert_eq!(counted, (packets, 60 * packets, left), "{settings}");
+    }
 }

@@ -46,6 +46,8 @@ pub struct PacketPort {
     input: Counts,
     output: Sent,
     too_large: u64,
+    /// Segments that were left of a packet being cut when the port was closed.
+    unfinished: u64,
     /// Packets whose checksums were completed, and those that were cut.
     completed: u64,
     cut: u64,
@@ -56,8 +58,8 @@ pub struct PacketPort {
     kernel_dropped: Cell<u64>,
     /// The receiver has had an error: look at the interface.
     had_error: Cell<bool>,
-    /// The kernel dropped all packets since it was last asked.
-    dropped_all: Cell<bool>,
+    /// A packet came by the ring since the kernel was last asked what it dropped.
+    came: Cell<bool>,
     /// Times that the ring was made anew, since the kernel had jammed it.
     jammed: u64,
 }
@@ -125,12 +127,13 @@ impl PacketPort {
             input: Counts::default(),
             output: Sent::default(),
             too_large: 0,
+            unfinished: 0,
             completed: 0,
             cut: 0,
             incomplete: 0,
             kernel_dropped: Cell::new(0),
             had_error: Cell::new(false),
-            dropped_all: Cell::new(false),
+            came: Cell::new(false),
             jammed: 0,
         })
     }
@@ -141,8 +144,8 @@ impl PacketPort {
     /// the ring drops all behind it.
     fn mend(&mut self) -> Result<(), PortError> {
         let fail = |error| self.interface.failure(&error);
-        let is_empty = self.ring.peek().map_err(fail)?.is_none();
-        if self.dropped_all.take() && is_empty {
+        let dropped_all = self.ask_drops();
+        if dropped_all && self.ring.peek().map_err(fail)?.is_none() {
             (self.receiver, self.ring) = open_receiver(&self.interface).map_err(fail)?;
             self.jammed += 1;
         }
@@ -174,7 +177,11 @@ impl PacketPort {
         if self.large.cut.is_some() {
             return Ok(self.segment(now, memory, pool));
         }
-        let (arrived, bytes) = match self.ring.peek()? {
+        let lying = self.ring.peek()?;
+        if lying.is_some() {
+            self.came.set(true);
+        }
+        let (arrived, bytes) = match lying {
             None => return Ok(Step::Nothing),
             Some(Lying::Packet(arrived, bytes)) => (arrived, bytes),
             Some(Lying::Queued) => {
@@ -355,22 +362,23 @@ impl PacketPort {
         self.input.dropped_bytes += bytes as u64;
     }
 
-    /// Asks the kernel what it dropped since it was last asked.
-    fn ask_drops(&self) {
+    /// Asks the kernel what it dropped since it was last asked; true where that is
+    /// all that came since then.
+    fn ask_drops(&self) -> bool {
+        let came = self.came.replace(false);
         let asked: io::Result<libc::tpacket_stats> = socket::get(
             self.receiver.as_fd(),
             libc::SOL_PACKET,
             libc::PACKET_STATISTICS,
         );
-        if let Ok(statistics) = asked {
-            let dropped = u64::from(statistics.tp_drops);
-            self.kernel_dropped.set(self.kernel_dropped.get() + dropped);
-            // `tp_packets` has them, too. Nothing said since then is no news.
-            if statistics.tp_packets > 0 {
-                self.dropped_all
-                    .set(statistics.tp_drops == statistics.tp_packets);
-            }
-        }
+        let Ok(statistics) = asked else {
+            return false;
+        };
+        let dropped = u64::from(statistics.tp_drops);
+        self.kernel_dropped.set(self.kernel_dropped.get() + dropped);
+        // `tp_packets` has them, too. What came may have lain in a full ring, behind
+        // which all was dropped.
+        !came && statistics.tp_packets > 0 && statistics.tp_drops == statistics.tp_packets
     }
 
     /// Sends packets: how many of them, and the error of the next, if that is why it
@@ -498,6 +506,7 @@ impl InputPort for PacketPort {
         let drops = [
             ("kernel_dropped", self.kernel_dropped.get()),
             ("frame_too_large", self.too_large),
+            ("segment_unfinished", self.unfinished),
         ];
         let noticed = [
             ("partial_checksum", self.completed),
@@ -532,7 +541,8 @@ impl OutputPort for PacketPort {
                     rest = left;
                 }
                 Err(error) => {
-                    self.output.failed += left.len() as u64;
+                    let failed = |frame| self.output.drop(Unsent::Failed, length(frame));
+                    left.iter().for_each(failed);
                     result = Err(error);
                 }
             }
@@ -579,14 +589,20 @@ impl LivePort for PacketPort {
     }
 
     fn check(&mut self) -> Result<(), PortError> {
-        self.ask_drops();
         self.mend()?;
         self.interface.check()?;
         self.follow_mtu()
     }
 
     fn close(&mut self, _pool: &mut FramePool) {
-        self.large.cut = None;
+        let Some(cut) = self.large.cut.take() else {
+            return;
+        };
+        let segments = (self.large.next..).map_while(|next| cut.len(self.large.packet(), next));
+        for len in segments {
+            self.unfinished += 1;
+            self.input.dropped_bytes += len as u64;
+        }
     }
 }
 

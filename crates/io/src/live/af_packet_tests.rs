@@ -121,6 +121,64 @@ fn the_queue_keeps_step_with_the_ring_when_the_interface_is_set_down() {
 }
 
 #[test]
+fn segments_that_are_left_at_the_end_are_counted() {
+    in_namespace("left", |pool| {
+        let mut tap = tun::open_with_offload_headers("ring0").unwrap();
+        let mut port = port_of("ring0");
+        if tap.write_all(&to_be_cut(5, 3_000)).is_err() {
+            println!("SKIPPED: this kernel takes no segments of UDP from a TAP");
+            return;
+        }
+        let mut frames = Vec::new();
+        port.receive(pool, &mut frames, 1).unwrap();
+        assert_eq!(frames.len(), 1);
+        pool.give_all(&mut frames);
+        port.close(pool);
+        let counters = InputPort::counters(&port);
+        assert_eq!(counters.drops, [("segment_unfinished", 2)]);
+        assert_eq!(counters.dropped_bytes, 2 * 1_042);
+    });
+}
+
+/// All that came since the kernel was last asked was dropped, and the ring is empty;
+/// but it was full, and has been read since.
+#[test]
+fn a_ring_that_was_full_is_not_jammed() {
+    in_namespace("full", |pool| {
+        let mut tap = tun::open_with_offload_headers("ring0").unwrap();
+        let mut port = port_of("ring0");
+        let dropped = |port: &PacketPort| {
+            let drops = InputPort::counters(port).drops;
+            drops.iter().map(|(_, count)| count).sum::<u64>()
+        };
+        let mut more =
+            |count| (0..count).for_each(|_| tap.write_all(&datagram(10, [0; 10])).unwrap());
+        let mut fills = 0;
+        while dropped(&port) == 0 && fills < 100 {
+            more(1_000);
+            fills += 1;
+        }
+        let before = dropped(&port);
+        more(100);
+        let mut frames = Vec::new();
+        loop {
+            port.receive(pool, &mut frames, 64).unwrap();
+            if frames.is_empty() {
+                break;
+            }
+            pool.give_all(&mut frames);
+        }
+        port.check().unwrap();
+        let counters = InputPort::counters(&port);
+        assert_eq!(counters.noticed, [], "{counters:?}");
+        assert!(
+            before > 0 && counters.dropped() >= before + 100,
+            "{counters:?}"
+        );
+    });
+}
+
+#[test]
 fn a_ring_that_the_kernel_has_jammed_is_made_anew() {
     in_namespace("ring", |pool| {
         let mut tap = tun::open_with_offload_headers("ring0").unwrap();

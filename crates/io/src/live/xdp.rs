@@ -277,7 +277,8 @@ impl XdpPort {
     /// Puts one frame into the transmit ring.
     fn put(&mut self, frame: Frame, memory: &PacketMemory, pool: &mut FramePool) -> io::Result<()> {
         let Some(queue) = self.queues.first_mut() else {
-            self.output.failed += 1;
+            let len = memory.meta(&frame).len;
+            self.output.drop(Unsent::Failed, u64::from(len));
             pool.give(frame);
             return Ok(());
         };
@@ -591,16 +592,18 @@ impl OutputPort for XdpPort {
         let memory = Arc::clone(pool.memory());
         let mut result = self.room(pool);
         for frame in frames.drain(..) {
+            let len = u64::from(memory.meta(&frame).len);
             if result.is_err() {
-                self.output.failed += 1;
+                self.output.drop(Unsent::Failed, len);
                 pool.give(frame);
             } else if self.is_down {
-                self.output
-                    .drop(Unsent::Down, u64::from(memory.meta(&frame).len));
+                self.output.drop(Unsent::Down, len);
                 pool.give(frame);
             } else {
                 result = self.put(frame, &memory, pool);
-                self.output.failed += u64::from(result.is_err());
+                if result.is_err() {
+                    self.output.drop(Unsent::Failed, len);
+                }
             }
         }
         result

@@ -17,6 +17,10 @@ const OWN: &[(&str, &str)] = &[
         "It is longer than the largest frame of packet memory, or no frame was free.",
     ),
     (
+        "segment_unfinished",
+        "It is a segment of a packet that was being cut when the port was closed.",
+    ),
+    (
         "bad_descriptor",
         "The kernel gave a descriptor that lies outside packet memory.",
     ),
