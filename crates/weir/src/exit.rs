@@ -63,6 +63,15 @@ impl Failure {
         }
     }
 
+    /// Of what may be meant in two ways: why it is neither.
+    pub(crate) fn or(self, other: Failure) -> Failure {
+        let also = other.message.trim_start_matches("error: ");
+        Failure {
+            message: format!("{}\n  or: {also}", self.message.trim_end()),
+            ..self
+        }
+    }
+
     pub(crate) fn print(&self) {
         // With standard error gone there is nobody to tell.
         let _ = writeln!(std::io::stderr(), "{}", self.message.trim_end());

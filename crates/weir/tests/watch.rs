@@ -299,6 +299,15 @@ fn what_is_not_there_is_refused_with_what_there_is() {
         assert_eq!(ran.code, code, "{words:?}: {}", ran.err);
         assert!(ran.err.contains(said), "{words:?}: {}", ran.err);
     }
+    // One word with a slash is a filter, where there is no such socket; of what is
+    // neither both is said.
+    let ran = run(["trace", "net 10.0.0.0/8", "--timeout", "0.1"]);
+    assert!(!ran.err.contains("net 10"), "{}", ran.err);
+    let ran = run(["trace", "no/such.sock"]);
+    assert_eq!(ran.code, 2, "{}", ran.err);
+    for said in ["filter, column", "no socket no/such.sock"] {
+        assert!(ran.err.contains(said), "{}", ran.err);
+    }
     let ran = run(["trace", &chain, "--in", "af-packet:lo"]);
     assert_eq!(ran.code, 2);
     assert!(ran.err.contains("weir run"), "{}", ran.err);

@@ -43,6 +43,12 @@ pub(crate) type Client = InstanceClient<Channel>;
 pub(crate) fn find(instance: Option<&str>) -> Result<(String, PathBuf), Failure> {
     if let Some(path) = instance.filter(|text| text.contains('/')) {
         let path = PathBuf::from(path);
+        if !path.exists() {
+            return Err(Failure::outside(format!(
+                "there is no socket {}; `weir list` shows the instances that run",
+                path.display()
+            )));
+        }
         let name = path.file_stem().unwrap_or_default();
         return Ok((name.to_string_lossy().into_owned(), path));
     }

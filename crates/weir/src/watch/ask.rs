@@ -12,7 +12,7 @@ use crate::ask::{self, Client};
 use crate::exit::{Exit, Failure};
 use crate::{Outcome, output};
 
-use super::captures::{is_gone, say_end, say_told, unwritten};
+use super::captures::{is_gone, read_filter, say_end, say_told, unwritten};
 use super::pcapng::{TapCapture, TapPacket};
 use super::told;
 
@@ -21,8 +21,11 @@ pub(super) fn trace(args: &TraceArgs) -> Outcome {
     let (instance, filter) = match args.words.as_slice() {
         [] => (None, ""),
         // One word is the name of a running weir, or else a filter.
-        [word] if ask::find(Some(word)).is_ok() => (Some(word.as_str()), ""),
-        [filter] => (None, filter.as_str()),
+        [word] => match (ask::find(Some(word)), read_filter(word)) {
+            (Ok(_), _) => (Some(word.as_str()), ""),
+            (_, Ok(_)) => (None, word.as_str()),
+            (Err(no_name), Err(no_filter)) => return Err(no_filter.or(no_name)),
+        },
         [name, filter, ..] => (Some(name.as_str()), filter.as_str()),
     };
     let request = v1::TraceRequest {

@@ -164,16 +164,84 @@ impl Tracer for EngineTracer {
         if self.shared.closed.load(Ordering::Relaxed) {
             return Taken::Enough;
         }
-        if trace.first_function == 0 && !trace.again {
-            self.shared.seen.fetch_add(1, Ordering::Relaxed);
-        }
+        let first = u64::from(trace.first_function == 0 && !trace.again);
+        self.shared.seen.fetch_add(first, Ordering::Relaxed);
         if self.queue.push(trace).is_err() {
             self.shared.lost.fetch_add(1, Ordering::Relaxed);
+            // Another packet takes its place, or the trace would never end.
+            self.shared.seen.fetch_sub(first, Ordering::Relaxed);
         }
         Taken::More
     }
 
     fn is_full(&self) -> bool {
         self.shared.spec.full
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_packet::{FrameMeta, Side, Time};
+    use weir_runtime::watch::FateTrace;
+
+    use super::*;
+
+    fn first_part(sequence: u64) -> PacketTrace {
+        PacketTrace {
+            chain: String::new(),
+            first_function: 0,
+            time: Time::ZERO,
+            port: 0,
+            side: Side::Inside,
+            sequence,
+            again: false,
+            under_switch: false,
+            summary: String::new(),
+            headers: Vec::new(),
+            malformed: None,
+            flow: None,
+            ended: Vec::new(),
+            steps: Vec::new(),
+            fate: FateTrace::Held,
+            leaves: None,
+            cycles: 0,
+        }
+    }
+
+    #[test]
+    fn a_packet_whose_first_part_is_lost_is_made_up_for() {
+        let mut traces = Traces::new(TraceSpec {
+            filter: Filter::all(),
+            packets: 2,
+            flow: false,
+            full: false,
+        });
+        let (queue, taken) = RingBuffer::new(1);
+        traces.shared.rings.lock().unwrap().push(taken);
+        let mut tracer = EngineTracer {
+            shared: Arc::clone(&traces.shared),
+            queue,
+        };
+        let meta = FrameMeta::received(Time::ZERO, 0);
+        let seen = Seen {
+            meta: &meta,
+            bytes: &[],
+            headers: None,
+            key: None,
+            flow: None,
+            chain: "",
+        };
+        let mut names = Vec::new();
+        for sequence in 1..=2 {
+            tracer.put(first_part(sequence));
+        }
+        traces.take(|trace| names.push(trace.sequence));
+        assert_eq!((traces.lost(), traces.is_full()), (1, false));
+        assert!(tracer.wants(&seen));
+        tracer.put(first_part(3));
+        assert!(!tracer.wants(&seen));
+        traces.take(|trace| names.push(trace.sequence));
+        assert!(traces.is_full());
+        assert_eq!(names, [1, 3]);
     }
 }
