@@ -168,8 +168,9 @@ pub(crate) struct Inbox {
     questions: Receiver<Question>,
     wake: Option<Arc<OwnedFd>>,
     begun: Arc<AtomicBool>,
-    /// Questions taken whose wake-ups were not taken yet.
-    unwoken: u64,
+    /// Questions that were taken, less wake-ups that were: below zero, questions
+    /// are left that will wake nobody any more.
+    unwoken: i64,
     /// What is answered bit by bit.
     walks: VecDeque<Walk>,
 }
@@ -217,10 +218,10 @@ impl Inbox {
         self.wake.as_deref().map(|wake| wake.as_fd())
     }
 
-    /// True while an answer is under way: the thread should not sleep, and look
-    /// again soon.
+    /// True while an answer is under way, or questions are left: the thread should
+    /// not sleep, and look again soon.
     pub(crate) fn is_busy(&self) -> bool {
-        !self.walks.is_empty()
+        !self.walks.is_empty() || self.unwoken < 0
     }
 
     /// Answers what waits, or a part of it.
@@ -245,7 +246,7 @@ impl Inbox {
     /// A wake-up may come after its question was taken: it is waited for, or
     /// the thread would not sleep any more.
     fn take_wakes(&mut self) {
-        if self.unwoken == 0 {
+        if self.unwoken <= 0 {
             return;
         }
         let Some(wake) = &self.wake else {
@@ -254,7 +255,8 @@ impl Inbox {
         };
         let mut count = [0; 8];
         if let Ok(8) = rustix::io::read(wake, &mut count) {
-            self.unwoken = self.unwoken.saturating_sub(u64::from_ne_bytes(count));
+            let woken = i64::try_from(u64::from_ne_bytes(count)).unwrap_or(i64::MAX);
+            self.unwoken = self.unwoken.saturating_sub(woken);
         }
     }
 
@@ -277,6 +279,55 @@ impl Inbox {
             }
             Question::End(filter, reply) => self.walks.push_back(Walk::end(filter, reply)),
             Question::Flows(wanted, reply) => self.walks.push_back(Walk::list(wanted, reply)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Nothing;
+
+    impl Shows for Nothing {
+        fn counts(&mut self) -> ThreadCounts {
+            ThreadCounts::default()
+        }
+        fn parts(&mut self, _: &mut Visit<'_>) {}
+        fn take_events(&mut self) {}
+        fn now(&self) -> Option<Time> {
+            None
+        }
+    }
+
+    fn is_woken(inbox: &Inbox) -> bool {
+        use rustix::event::{PollFd, PollFlags, poll};
+        let fd = inbox.descriptor().unwrap();
+        let now = rustix::event::Timespec::default();
+        poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&now)).unwrap() > 0
+    }
+
+    /// All wake-ups are taken with the first questions.
+    #[test]
+    fn a_thread_that_is_asked_much_at_once_answers_all_before_it_sleeps() {
+        let (post, mut inbox) = Inbox::new(true).unwrap();
+        let ask = |count: usize| -> Vec<_> {
+            let one = |_| {
+                let (reply, answer) = oneshot::channel();
+                post.send(Question::Counts(reply)).unwrap();
+                answer
+            };
+            (0..count).map(one).collect()
+        };
+        for count in [2 * AT_ONCE + 1, 1, AT_ONCE, AT_ONCE + 1] {
+            let mut answers = ask(count);
+            assert!(is_woken(&inbox));
+            while is_woken(&inbox) || inbox.is_busy() {
+                inbox.answer(&mut Nothing);
+            }
+            for answer in &mut answers {
+                assert!(answer.try_recv().is_ok(), "{count}");
+            }
         }
     }
 }

@@ -50,6 +50,8 @@ pub(crate) struct Replay {
     began: Option<(Time, Time)>,
     /// Packets read that are not due yet.
     ahead: VecDeque<Frame>,
+    /// Their bytes.
+    ahead_bytes: u64,
     fetched: Vec<Frame>,
     ended: bool,
     /// The run ends before it.
@@ -67,6 +69,7 @@ impl Replay {
             clock,
             began: None,
             ahead: VecDeque::with_capacity(BATCH),
+            ahead_bytes: 0,
             fetched: Vec::with_capacity(BATCH),
             ended: false,
             cut: false,
@@ -93,17 +96,19 @@ impl Replay {
         into: &mut Vec<Frame>,
         max: usize,
     ) -> Result<(), PortError> {
+        let memory = std::sync::Arc::clone(pool.memory());
+        let length = |frame: &Frame| u64::from(memory.meta(frame).len);
         let now = self.clock.now();
         if self.cut || self.next.is_some_and(|next| next > now) {
             return Ok(());
         }
         if self.ahead.is_empty() && !self.ended {
             let received = self.input.receive(pool, &mut self.fetched, BATCH);
+            self.ahead_bytes = self.fetched.iter().map(length).sum();
             self.ahead.extend(self.fetched.drain(..));
             self.ended = received? == Received::End;
         }
         self.next = None;
-        let memory = std::sync::Arc::clone(pool.memory());
         for _ in 0..max {
             let Some(frame) = self.ahead.front() else {
                 break;
@@ -114,6 +119,7 @@ impl Replay {
                 break;
             }
             if let Some(mut frame) = self.ahead.pop_front() {
+                self.ahead_bytes -= length(&frame);
                 memory.meta_mut(&mut frame).time = now;
                 into.push(frame);
             }
@@ -139,6 +145,7 @@ impl Replay {
     /// Gives back what has not come. It is not counted: it never came in.
     pub(super) fn close(&mut self, pool: &mut FramePool) {
         let mut holds = self.input.end();
+        self.ahead_bytes = 0;
         loop {
             for frame in self.ahead.drain(..).chain(self.fetched.drain(..)) {
                 self.unplayed[0] += 1;
@@ -156,7 +163,7 @@ impl Replay {
     pub(super) fn counters(&self) -> PortCounters {
         let mut counters = self.input.counters();
         counters.packets -= self.unplayed[0] + self.ahead.len() as u64;
-        counters.bytes -= self.unplayed[1];
+        counters.bytes -= self.unplayed[1] + self.ahead_bytes;
         counters
     }
 }
@@ -191,6 +198,8 @@ mod tests {
         let mut frames = Vec::new();
         let began = clock.now();
         while !replay.is_over() {
+            let counted = replay.counters();
+            assert_eq!(counted.bytes, 60 * counted.packets, "what has come");
             replay.receive(&mut pool, &mut frames, 64).unwrap();
         }
         let times: Vec<u64> = frames
