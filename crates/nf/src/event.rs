@@ -77,6 +77,11 @@ impl EventLog {
         &self.text
     }
 
+    /// True where its lines should be taken before much more is recorded.
+    pub fn is_half_full(&self) -> bool {
+        self.enabled && self.text.len() > self.capacity / 2
+    }
+
     /// Forgets the lines (the driver has written them).
     pub fn clear(&mut self) {
         self.text.clear();

@@ -158,7 +158,12 @@ impl Records {
 
     /// All records in use, in the order of their numbers.
     pub(crate) fn live(&self) -> impl Iterator<Item = u32> + '_ {
-        (0..self.fresh).filter(|&record| self.is_live(record))
+        self.live_from(0)
+    }
+
+    /// Those from a number on.
+    pub(crate) fn live_from(&self, first: u32) -> impl Iterator<Item = u32> + '_ {
+        (first..self.fresh).filter(|&record| self.is_live(record))
     }
 
     /// The record without a packet for longest among the next `sample` ones,

@@ -460,6 +460,9 @@ impl Runtime {
             for records in live.chunks(crate::runtime::FLOWS_AT_THE_END) {
                 for &record in records {
                     self.end_fed(pool, scope, record, Some(CloseReason::Shutdown));
+                    if self.world.events.is_half_full() {
+                        events(&mut self.world.events);
+                    }
                 }
                 events(&mut self.world.events);
             }

@@ -289,6 +289,9 @@ impl Runtime {
         for flows in live.chunks(crate::runtime::FLOWS_AT_THE_END) {
             for &flow in flows {
                 self.end_flow(pool, flow, CloseReason::Shutdown);
+                if self.world.events.is_half_full() {
+                    events(&mut self.world.events);
+                }
             }
             events(&mut self.world.events);
             if !self.tell(pool, output) {
