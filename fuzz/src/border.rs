@@ -108,6 +108,7 @@ pub fn run(data: &[u8]) {
         exits: vec![0, 5],
         writes: way & 1 == 0,
         makes: way & 2 == 0,
+        waits_for_start: way & 4 == 0,
         most_wait: Duration::from_millis(50),
         stall: Duration::from_secs(1),
     };
@@ -123,9 +124,10 @@ pub fn run(data: &[u8]) {
         pool,
     };
     bed.admit();
+    bed.border.begin();
     let mut now = Instant::now();
     while !input.is_empty() {
-        match input.u8() % 9 {
+        match input.u8() % 10 {
             0 => bed.packets(input.u8(), now),
             1 => bed.take(input.u8()),
             // Anything, anywhere.
@@ -166,15 +168,17 @@ pub fn run(data: &[u8]) {
                 let _ = bed.border.is_stalled(now);
                 bed.border.settle(&mut bed.pool);
             }
-            _ => {
+            8 => {
                 bed.border.expel();
                 bed.admit();
             }
+            _ => bed.border.begin(),
         }
         assert!(bed.pool.outstanding() <= 3 * WINDOW);
     }
     let counts = *bed.border.counts();
-    let ended = counts.dropped + counts.stalled + counts.refused + counts.died;
+    let dropped = counts.dropped + counts.stalled + counts.gone;
+    let ended = dropped + counts.refused + counts.died;
     assert!(counts.went + ended <= counts.came + counts.made);
     bed.border.clear(&mut bed.pool);
     assert_eq!(bed.pool.outstanding(), 0, "all frames come back");

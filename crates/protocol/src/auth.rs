@@ -31,7 +31,7 @@ impl Key {
     }
 
     /// Code of 64 bits over one piece.
-    pub(crate) fn tag(&self, bytes: &[u8]) -> u64 {
+    pub fn tag(&self, bytes: &[u8]) -> u64 {
         let mut hasher = SipHasher24::new_with_key(&self.0);
         hasher.write(bytes);
         hasher.finish()

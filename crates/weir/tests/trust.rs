@@ -306,6 +306,7 @@ fn beside(part: Option<&str>, packets: &[(FrameMeta, Vec<u8>)]) -> ([Vec<Left>; 
         patience: Patience {
             wait: Duration::from_millis(100),
             stall: Duration::from_millis(400),
+            start: true,
             nap: Duration::from_micros(50),
         },
     });
@@ -404,6 +405,11 @@ fn a_hostile_neighbour_stops_its_own_traffic_and_nothing_else() {
             );
         }
         assert!(process.deaths > 0 || part == "part_that_rewrites", "{part}");
+        // It shouts more than it earns by being lent packets.
+        assert!(
+            border.events_refused > 0 || part != "part_that_shouts",
+            "{part}"
+        );
     }
 }
 

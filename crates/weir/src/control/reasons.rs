@@ -59,7 +59,7 @@ const OWN: &[(&str, &str)] = &[
     ),
     (
         "tenant_gone",
-        "It was for a stage that is not trusted and is not started again: it died too often.",
+        "It was for a stage that is not trusted and has died: it is being started again, or died too often for that.",
     ),
     (
         "tenant_refused",

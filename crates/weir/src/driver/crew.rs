@@ -163,9 +163,10 @@ pub(crate) fn take_log(log: &mut EventLog, lines: &mut Vec<u8>) {
 /// Lines of events from several threads on their way to the one that writes
 /// them.
 ///
-/// A lock: it is taken once per batch and only where there are events. What is
-/// in it is bounded by the packets under way, since its reader takes it before
-/// it lets in more.
+/// A lock: it is taken once per batch and only where there are events. Its
+/// reader takes what is in it before it lets in more packets, so it is bounded
+/// by those under way: by what their events are, where the stage is trusted,
+/// and by what they earn for one that is not.
 #[derive(Clone, Debug, Default)]
 pub(super) struct EventBox(Arc<Mutex<Vec<u8>>>);
 

@@ -133,6 +133,7 @@ fn border_json(border: &BorderEnd) -> Value {
         "refused": counts.refused,
         "died": counts.died,
         "gone": counts.gone,
+        "events_refused": border.events_refused,
         "given_up": border.gone,
         "offences": offences
             .map(|(offence, count)| (offence.name().to_owned(), json!(count)))

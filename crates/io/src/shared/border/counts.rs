@@ -18,8 +18,8 @@ pub enum Offence {
     /// A packet that it made and may not make, or that says of itself what
     /// can't be.
     BadMade,
-    /// Nothing came back for too long, or it took nothing while something had
-    /// to be told.
+    /// Nothing came back for too long, it was not ready for too long, or it
+    /// took nothing while something had to be told.
     Stalled,
     /// What it said over its channel makes no sense, or is too much.
     BadMessage,
@@ -65,6 +65,9 @@ pub struct BorderSettings {
     pub writes: bool,
     /// Whether it may make packets.
     pub makes: bool,
+    /// Whether its packets wait for it while it is being started; they are
+    /// dropped else.
+    pub waits_for_start: bool,
     /// How long others wait for it at most ([`super::MOST_WAIT`]).
     pub most_wait: Duration,
     /// How long nothing may move while it has packets ([`super::STALL`]).
@@ -89,7 +92,9 @@ pub struct BorderCounts {
     pub dropped: u64,
     /// Packets dropped since the tenant did not keep up.
     pub stalled: u64,
-    /// Packets dropped since the tenant is not started any more.
+    /// Octets of notices that it was shown.
+    pub told_bytes: u64,
+    /// Packets dropped since the tenant is being started, or is not any more.
     pub gone: u64,
     /// Packets that came back as they must not.
     pub refused: u64,

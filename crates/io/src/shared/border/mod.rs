@@ -19,7 +19,12 @@
 //!
 //! So a tenant changes, delays and drops packets that were given to it, and
 //! nothing else. Nobody waits for it but by a budget: it is earned with packets
-//! that came back, and when it is used up packets for the tenant are dropped.
+//! that came back, and when it is used up packets for the tenant are dropped, and
+//! those that others wait behind are given up.
+//!
+//! A process that was started is not *ready* at once. Until it is, packets for
+//! it are dropped or wait by the same budget, notices go on and are told to it
+//! later, and it is not ended for being slow.
 //!
 //! All of this is a state machine: time is given to it. [`ports`] puts it
 //! between two stages.
@@ -27,6 +32,7 @@
 mod counts;
 mod ports;
 mod tenant;
+mod untold;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -42,6 +48,7 @@ pub use ports::{BorderInput, BorderOutput, SharedBorder, ports};
 pub use tenant::{DONE, PLACES as BORDER_PLACES, RingPlaces, STATUS_WORDS, Tenant, tenant_layout};
 
 use tenant::Slot;
+use untold::Untold;
 
 /// Packets and notices that may be between the two sides.
 pub const WINDOW: usize = 1_024;
@@ -49,6 +56,13 @@ pub const WINDOW: usize = 1_024;
 pub const MOST_WAIT: Duration = Duration::from_secs(5);
 /// What it earns of that with a packet that it is done with.
 const EARNED: Duration = Duration::from_micros(100);
+/// What one that takes another's place begins with at least, of the longest.
+const ANEW: Duration = Duration::from_millis(20);
+/// So long others wait for nothing: to be woken and to be looked after takes
+/// time, too.
+const GRACE: Duration = Duration::from_millis(10);
+/// Numbers from here on are of notices that nobody waits for.
+const TOLD: u64 = 1 << 63;
 /// How long nothing may move while packets are with the tenant.
 pub const STALL: Duration = Duration::from_secs(10);
 /// Frames kept for packets that it makes.
@@ -65,6 +79,17 @@ struct Entry {
     /// Its frame at the tenant's, while that has it.
     with: Option<u32>,
     is_notice: bool,
+}
+
+/// Something that is not the tenant's waits behind what it has.
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    began: Instant,
+    /// As of when it was counted last.
+    counted: Instant,
+    /// The number behind all that was there when it began: with those gone it
+    /// is another one that waits.
+    until: u64,
 }
 
 /// What packets said that were lent: those that are made may say the same.
@@ -84,6 +109,8 @@ pub struct Border {
     exits: [bool; 256],
     memory: Arc<PacketMemory>,
     tenant: Option<Tenant>,
+    /// It is at work.
+    ready: bool,
     /// It is not started any more.
     gone: bool,
     window: VecDeque<Entry>,
@@ -91,8 +118,13 @@ pub struct Border {
     first: u64,
     /// Entries that the tenant has.
     waiting: usize,
-    /// Numbers of what was lent, as far as it has not said to be done with it.
-    lent: VecDeque<u64>,
+    /// Numbers of what was lent and in which frame, as far as it has not said to
+    /// be done with it.
+    lent: VecDeque<(u64, u32)>,
+    /// Notices that went on, and that it is still to be told of; how many it
+    /// was.
+    untold: Untold,
+    told: u64,
     /// The number behind the last of all that came back.
     last: u64,
     /// What it made, and the number before which that goes on.
@@ -104,6 +136,8 @@ pub struct Border {
     seen: Seen,
     credit: Duration,
     since: Option<Instant>,
+    /// What waits behind what the tenant has.
+    held: Option<Held>,
     progress: Option<Instant>,
     closing: bool,
     offence: Option<Offence>,
@@ -125,11 +159,14 @@ impl Border {
             settings,
             memory: Arc::clone(memory),
             tenant: None,
+            ready: false,
             gone: false,
             window: VecDeque::with_capacity(WINDOW),
             first: 0,
             waiting: 0,
             lent: VecDeque::with_capacity(WINDOW),
+            untold: Untold::default(),
+            told: 0,
             last: 0,
             made: VecDeque::with_capacity(MOST_MADE as usize),
             home: Vec::with_capacity(WINDOW),
@@ -137,6 +174,7 @@ impl Border {
             may_make: 0,
             seen: Seen::default(),
             since: None,
+            held: None,
             progress: None,
             closing: false,
             offence: None,
@@ -145,13 +183,54 @@ impl Border {
         }
     }
 
-    /// A process is behind it from now on.
+    /// A process is behind it from now on, which is told what notices say from
+    /// now on, and is lent packets when it is [ready](Border::begin).
     pub fn admit(&mut self, mut tenant: Tenant) {
         tenant.supply();
         self.offence = None;
         self.progress = None;
+        self.ready = false;
         self.lent.clear();
+        self.untold.clear();
         self.tenant = Some(tenant);
+    }
+
+    /// The process is ready.
+    pub fn begin(&mut self) {
+        if self.tenant.is_none() || std::mem::replace(&mut self.ready, true) {
+            return;
+        }
+        // What its predecessor used up is not its debt. Not all of it: one that
+        // dies again and again would have others wait for ever.
+        self.credit = self.credit.max(self.settings.most_wait.min(ANEW));
+        (self.since, self.held, self.progress) = (None, None, None);
+        self.tell();
+    }
+
+    /// Tells it what notices said, as far as there is room.
+    fn tell(&mut self) {
+        if !self.ready || self.untold.is_empty() {
+            return;
+        }
+        let Some(tenant) = &mut self.tenant else {
+            return;
+        };
+        while let Some((meta, room, bytes)) = self.untold.first() {
+            match tenant.has_room(room, true) {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(offence) => return self.expel_for(offence),
+            }
+            let id = TOLD + self.told;
+            if let Some(number) = tenant.lend(meta, room, bytes, id) {
+                tenant.disown(number);
+                self.lent.push_back((id, number));
+                self.counts.told_bytes += bytes.len() as u64;
+            }
+            self.told += 1;
+            self.untold.drop_first();
+        }
+        tenant.publish();
     }
 
     /// The process is over, or is not heard any further: what it had is
@@ -171,8 +250,10 @@ impl Border {
                 self.home.push(frame);
             }
         }
-        (self.waiting, self.since) = (0, None);
+        (self.waiting, self.since, self.held) = (0, None, None);
+        self.ready = false;
         self.lent.clear();
+        self.untold.clear();
     }
 
     /// The same, for an offence.
@@ -215,7 +296,9 @@ impl Border {
 
     /// True where all that is lent came back and nothing more will.
     pub fn is_over(&self) -> bool {
-        self.closing && self.window.is_empty() && self.made.is_empty()
+        // What it is told last may still make it make a packet.
+        let told = self.lent.is_empty() && self.untold.is_empty();
+        self.closing && told && self.window.is_empty() && self.made.is_empty()
     }
 
     /// True where the tenant may be over: nothing more will be given, and it
@@ -233,6 +316,7 @@ impl Border {
     fn finish(&mut self) {
         if self.closing
             && self.waiting == 0
+            && self.untold.is_empty()
             && let Some(tenant) = &mut self.tenant
         {
             tenant.finish();
@@ -248,8 +332,8 @@ impl Border {
     fn room(&self) -> usize {
         let left = WINDOW - self.window.len().min(WINDOW);
         match &self.tenant {
-            Some(tenant) => left.min(tenant.room()),
-            None => left,
+            Some(tenant) if self.ready => left.min(tenant.room()),
+            _ => left,
         }
     }
 
@@ -281,6 +365,8 @@ impl Border {
     /// longer: how many.
     pub fn give(&mut self, frames: &mut Vec<Frame>, now: Instant) -> usize {
         let offered = frames.len();
+        self.mind(now);
+        self.tell();
         let memory = Arc::clone(&self.memory);
         frames.reverse();
         while let Some(frame) = frames.pop() {
@@ -304,10 +390,9 @@ impl Border {
             // Where the first is there to be taken, it is not the tenant that
             // is waited for.
             let theirs = self.window.front().is_some_and(|e| e.with.is_some());
-            if !theirs || self.may_wait(now) {
-                return Err(frame);
+            if theirs && !self.may_wait(now) {
+                self.disown();
             }
-            self.expel_for(Offence::Stalled);
             return Err(frame);
         }
         let mine = is_notice || is_packet && self.settings.stage.contains(&meta.next);
@@ -316,10 +401,32 @@ impl Border {
             self.put(frame, None, is_notice);
             return Ok(());
         }
+        if is_packet && !self.ready {
+            let waits = self.settings.waits_for_start && !self.gone;
+            if waits && self.may_wait(now) {
+                return Err(frame);
+            }
+            self.counts.came += 1;
+            self.counts.gone += 1;
+            self.home.push(frame);
+            return Ok(());
+        }
         let room = memory.room(&frame);
+        if is_notice && (!self.ready || !self.untold.is_empty()) {
+            // With nobody there, the one that takes its place is told what
+            // notices say when it is started.
+            if self.tenant.is_some() {
+                let (meta, bytes) = memory.read(&frame);
+                if !self.untold.add(meta, room, bytes) {
+                    self.expel_for(Offence::Stalled);
+                }
+            }
+            self.put(frame, None, true);
+            return Ok(());
+        }
         let has_room = match &mut self.tenant {
-            Some(tenant) => tenant.has_room(room, is_notice),
-            None => Ok(false),
+            Some(tenant) if self.untold.is_empty() => tenant.has_room(room, is_notice),
+            _ => Ok(false),
         };
         match has_room {
             Ok(true) => {}
@@ -327,22 +434,14 @@ impl Border {
                 self.expel_for(offence);
                 return Err(frame);
             }
-            // The one that takes its place is told what notices say.
-            Ok(false) if is_notice && self.tenant.is_none() => {
-                self.put(frame, None, true);
-                return Ok(());
-            }
-            Ok(false) if !self.gone && self.may_wait(now) => return Err(frame),
+            Ok(false) if self.may_wait(now) => return Err(frame),
             Ok(false) if is_notice => {
                 self.expel_for(Offence::Stalled);
                 return Err(frame);
             }
             Ok(false) => {
                 self.counts.came += 1;
-                match self.gone {
-                    true => self.counts.gone += 1,
-                    false => self.counts.stalled += 1,
-                }
+                self.counts.stalled += 1;
                 self.home.push(frame);
                 return Ok(());
             }
@@ -364,9 +463,11 @@ impl Border {
             self.counts.came += 1;
             self.counts.lent += 1;
             self.may_make = (self.may_make + MADE).min(MOST_MADE);
+        } else {
+            self.counts.told_bytes += bytes.len() as u64;
         }
         self.since = None;
-        self.lent.push_back(seq);
+        self.lent.push_back((seq, number));
         self.put(frame, Some(number), is_notice);
         Ok(())
     }
@@ -389,6 +490,64 @@ impl Border {
         !self.credit.is_zero()
     }
 
+    /// Counts how long something has been waiting behind what the tenant has at
+    /// the front, and sees to it that it does not for longer than the tenant's
+    /// credit lasts. Called often.
+    pub fn mind(&mut self, now: Instant) {
+        let theirs = self.window.front().is_some_and(|e| e.with.is_some());
+        if !theirs || self.window.len() == self.waiting {
+            self.held = None;
+            return;
+        }
+        let same = self.held.filter(|held| self.first < held.until);
+        let Some(held) = same else {
+            self.held = Some(Held {
+                began: now,
+                counted: now,
+                until: self.first + self.window.len() as u64,
+            });
+            return;
+        };
+        self.held = Some(Held {
+            counted: now,
+            ..held
+        });
+        let grace = held.began + GRACE;
+        if now <= grace {
+            return;
+        }
+        // Where somebody waits to give, that is counted there.
+        if self.since.is_none() {
+            let waited = now.saturating_duration_since(held.counted.max(grace));
+            self.credit = self.credit.saturating_sub(waited);
+        }
+        if self.credit.is_zero() {
+            self.disown();
+        }
+    }
+
+    /// Gives up what the tenant has at the front: packets are dropped, notices
+    /// go on, and what becomes of them at the tenant's is of no interest.
+    fn disown(&mut self) {
+        self.held = None;
+        let Some(tenant) = &mut self.tenant else {
+            return;
+        };
+        for entry in &mut self.window {
+            let Some(number) = entry.with.take() else {
+                break;
+            };
+            tenant.disown(number);
+            self.waiting = self.waiting.saturating_sub(1);
+            if !entry.is_notice
+                && let Some(frame) = entry.frame.take()
+            {
+                self.counts.stalled += 1;
+                self.home.push(frame);
+            }
+        }
+    }
+
     /// Looks at what the tenant gave back. Called often: it costs little where
     /// there is nothing.
     pub fn hear(&mut self) {
@@ -402,6 +561,7 @@ impl Border {
         if let Some(tenant) = &mut self.tenant {
             tenant.supply();
         }
+        self.tell();
         self.finish();
     }
 
@@ -416,6 +576,10 @@ impl Border {
                 break;
             };
             match tenant.named(descriptor)? {
+                (number, Slot::Disowned(_)) if !self.settings.makes || !tenant.made(number) => {
+                    tenant.take_back(number);
+                    self.earn();
+                }
                 // The frame of a packet that it dropped may hold one that it made
                 // before its word on the drop was looked at.
                 (number, Slot::Lent(seq)) if self.settings.makes && tenant.made(number) => {
@@ -432,14 +596,22 @@ impl Border {
             };
             let (number, slot) = tenant.named(descriptor)?;
             tenant.take_back(number);
-            if let Slot::Lent(seq) = slot {
-                self.resolve(seq, false);
+            match slot {
+                Slot::Lent(seq) => self.resolve(seq, false),
+                Slot::Disowned(_) => self.earn(),
+                Slot::Spare | Slot::Free => {}
             }
         }
         for _ in 0..done.unwrap_or(0) {
-            let Some(seq) = self.lent.pop_front() else {
+            let Some((seq, number)) = self.lent.pop_front() else {
                 break;
             };
+            if let Some(tenant) = &mut self.tenant
+                && tenant.leave_disowned(number, seq)
+            {
+                self.earn();
+                continue;
+            }
             // Not given back by now: its frame is one to make packets of.
             self.resolve(seq, true);
         }
@@ -472,6 +644,10 @@ impl Border {
     /// The tenant is done with one: something moves.
     fn moved(&mut self) {
         self.waiting = self.waiting.saturating_sub(1);
+        self.earn();
+    }
+
+    fn earn(&mut self) {
         self.progress = None;
         self.credit = (self.credit + EARNED).min(self.settings.most_wait);
     }

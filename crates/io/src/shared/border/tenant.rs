@@ -66,6 +66,8 @@ pub(super) enum Slot {
     Free,
     /// The tenant has it with the packet or notice of this number.
     Lent(u64),
+    /// The same, but nobody waits for it.
+    Disowned(u64),
     /// The tenant has it for packets that it makes.
     Spare,
 }
@@ -294,7 +296,7 @@ impl Tenant {
         match std::mem::replace(slot, Slot::Free) {
             Slot::Free => return,
             Slot::Spare => self.spares -= 1,
-            Slot::Lent(_) => {}
+            Slot::Lent(_) | Slot::Disowned(_) => {}
         }
         self.free[usize::from(number >= self.layout.small_frames)].push(number);
     }
@@ -308,6 +310,29 @@ impl Tenant {
             *slot = Slot::Spare;
             self.spares += 1;
         }
+    }
+
+    /// Nobody waits any longer for what was lent in this frame.
+    pub(super) fn disown(&mut self, number: u32) {
+        if let Some(slot) = self.slots.get_mut(number as usize)
+            && let Slot::Lent(seq) = *slot
+        {
+            *slot = Slot::Disowned(seq);
+        }
+    }
+
+    /// It is done with what it was lent under this number: where nobody waited
+    /// for that and it did not give it back, leaves it the frame. True there.
+    pub(super) fn leave_disowned(&mut self, number: u32, seq: u64) -> bool {
+        let Some(slot) = self.slots.get_mut(number as usize) else {
+            return false;
+        };
+        let is_it = *slot == Slot::Disowned(seq);
+        if is_it {
+            *slot = Slot::Spare;
+            self.spares += 1;
+        }
+        is_it
     }
 
     /// A private copy of a frame's metadata.

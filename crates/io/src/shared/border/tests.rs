@@ -25,6 +25,7 @@ fn settings() -> BorderSettings {
         exits: vec![0, 5],
         writes: true,
         makes: true,
+        waits_for_start: true,
         most_wait: Duration::from_secs(1),
         stall: STALL,
     }
@@ -41,6 +42,7 @@ fn border(pool: &mut FramePool, settings: BorderSettings) -> (Border, [SharedFil
     let tenant = tenant(pool);
     let files = tenant.files().clone();
     border.admit(tenant);
+    border.begin();
     border.settle(pool);
     (border, files)
 }
@@ -53,6 +55,19 @@ fn packet(pool: &mut FramePool, n: u64) -> Frame {
     (meta.port, meta.chain, meta.dlt) = (2, 9, 1);
     let bytes = [n as u8; 60];
     pool.copy(&bytes, meta).unwrap()
+}
+
+/// One that is not for the stage.
+fn passing(pool: &mut FramePool, n: u64) -> Frame {
+    let mut frame = packet(pool, n);
+    pool.memory().clone().meta_mut(&mut frame).next = 6;
+    frame
+}
+
+fn notice(pool: &mut FramePool, n: u64) -> Frame {
+    let mut frame = packet(pool, n);
+    pool.memory().clone().meta_mut(&mut frame).kind = FrameKind::Notice;
+    frame
 }
 
 /// A neighbour that does as it should.
@@ -327,6 +342,7 @@ fn each_offence_is_found() {
         assert_eq!(counts.went + counts.died + counts.refused, 3, "{number}");
         // Another takes its place.
         border.admit(self::tenant(&pool));
+        border.begin();
         assert_eq!(
             border.give(&mut vec![packet(&mut pool, 9)], Instant::now()),
             1
@@ -352,15 +368,10 @@ fn nobody_waits_for_ever() {
     assert_eq!(border.counts().stalled, left as u64);
     // Notices still find room; when that is used up, too, nobody is told any
     // more who does not listen.
-    let notice = |pool: &mut FramePool| {
-        let mut frame = packet(pool, 1);
-        pool.memory().clone().meta_mut(&mut frame).kind = FrameKind::Notice;
-        frame
-    };
     let mut told = 0;
     while border.offence().is_none() {
         assert!(!border.is_stalled(now));
-        let mut frames = vec![notice(&mut pool)];
+        let mut frames = vec![notice(&mut pool, 1)];
         while !frames.is_empty() {
             border.give(&mut frames, now);
         }
@@ -401,6 +412,8 @@ enum Deed {
     Give(u8),
     Take(u8),
     Begin,
+    Ready,
+    Later(u8),
 }
 
 fn deed() -> impl Strategy<Value = Deed> {
@@ -411,6 +424,8 @@ fn deed() -> impl Strategy<Value = Deed> {
         any::<u8>().prop_map(Deed::Give),
         any::<u8>().prop_map(Deed::Take),
         Just(Deed::Begin),
+        Just(Deed::Ready),
+        any::<u8>().prop_map(Deed::Later),
     ]
 }
 
@@ -424,7 +439,7 @@ proptest! {
         let mut pool = pool();
         let (mut border, mut files) = border(&mut pool, settings());
         let memory = Arc::clone(pool.memory());
-        let now = Instant::now();
+        let mut now = Instant::now();
         let (mut n, mut last, mut tail) = (0, 0, [0u32; 4]);
         let mut out = Vec::new();
         for deed in deeds {
@@ -447,7 +462,12 @@ proptest! {
                     status[DONE].fetch_add(more, Ordering::Release);
                 }
                 Deed::Give(count) => {
-                    let mut frames: Vec<Frame> = (0..u64::from(count % 70)).map(|i| packet(&mut pool, n + i + 1)).collect();
+                    let one = |i| match i % 7 {
+                        5 => passing(&mut pool, n + i + 1),
+                        6 => notice(&mut pool, n + i + 1),
+                        _ => packet(&mut pool, n + i + 1),
+                    };
+                    let mut frames: Vec<Frame> = (0..u64::from(count % 70)).map(one).collect();
                     n += frames.len() as u64;
                     while !frames.is_empty() && border.give(&mut frames, now) > 0 {}
                     pool.give_all(&mut frames);
@@ -461,6 +481,11 @@ proptest! {
                     (files, tail) = (tenant.files().clone(), [0; 4]);
                     border.admit(tenant);
                 }
+                Deed::Ready => border.begin(),
+                Deed::Later(ms) => {
+                    now += Duration::from_millis(ms.into());
+                    border.mind(now);
+                }
             }
             for frame in out.drain(..) {
                 let (meta, bytes) = memory.read(&frame);
@@ -469,7 +494,7 @@ proptest! {
                     prop_assert_eq!((meta.unit, meta.clock), (77, meta.sequence));
                     last = meta.sequence;
                 }
-                prop_assert!(meta.chain == 9 && meta.next != 3);
+                prop_assert!(meta.chain == 9 && (meta.next != 3 || meta.kind.is_notice()));
                 prop_assert_eq!(bytes.len(), meta.len as usize);
                 pool.give(frame);
             }
@@ -478,7 +503,7 @@ proptest! {
             let counts = border.counts();
             let with = border.tenant.as_ref().map_or(0, Tenant::has);
             prop_assert!(with <= 2_066);
-            let ended = counts.went - counts.made + counts.dropped + counts.stalled + counts.refused + counts.died;
+            let ended = counts.went - counts.made + counts.dropped + counts.stalled + counts.gone + counts.refused + counts.died;
             prop_assert!(ended <= counts.came);
         }
         border.clear(&mut pool);
@@ -518,5 +543,162 @@ fn frames_of_what_was_dropped_are_good_for_what_is_made() {
     assert_eq!((out.len(), border.offence()), (1, None));
     let counts = *border.counts();
     assert_eq!((counts.dropped, counts.made, counts.went), (4, 1, 1));
+    all_back(&mut pool, &mut border, out);
+}
+
+/// Under load, and with as little patience as there is between interfaces.
+#[test]
+fn nobody_is_ended_for_starting_and_it_hears_what_it_missed() {
+    let mut pool = pool();
+    let live = BorderSettings {
+        waits_for_start: false,
+        most_wait: Duration::from_millis(20),
+        ..settings()
+    };
+    let mut border = Border::new(live, pool.memory());
+    let first = tenant(&pool);
+    let files = first.files().clone();
+    border.admit(first);
+    let mut now = Instant::now();
+    let mut out = Vec::new();
+    let mut n = 0;
+    // More notices than its ring holds, and more of all than the window does.
+    for _ in 0..1_000 {
+        let mut frames = vec![
+            packet(&mut pool, n + 1),
+            notice(&mut pool, n + 2),
+            passing(&mut pool, n + 3),
+        ];
+        n += 3;
+        assert_eq!(border.give(&mut frames, now), 3);
+        now += Duration::from_millis(5);
+        border.mind(now);
+        assert_eq!(border.take(&mut out, 100), 2, "nobody waits for it");
+        pool.give_all(&mut out);
+        border.settle(&mut pool);
+    }
+    let counts = *border.counts();
+    assert_eq!((border.offence(), counts.gone), (None, 1_000));
+    assert_eq!(
+        (counts.came, counts.went, counts.told_bytes),
+        (2_000, 1_000, 0)
+    );
+    // When it is ready it is told all of it, in order, before it is lent
+    // anything.
+    border.begin();
+    let mut honest = Honest::new(&border, &files);
+    let mut said = Vec::new();
+    for turn in 0.. {
+        honest.work(|memory, frame| {
+            let meta = memory.meta(frame);
+            said.push((meta.sequence, meta.kind == FrameKind::Notice));
+            meta.sequence % 2 == 0
+        });
+        border.hear();
+        if said.len() == 1_000 {
+            break;
+        }
+        assert!(turn < 10, "{}", said.len());
+    }
+    assert!(said.iter().all(|(_, notice)| *notice));
+    assert!(said.is_sorted_by(|a, b| a.0 < b.0));
+    assert_eq!(border.give(&mut vec![packet(&mut pool, n + 1)], now), 1);
+    assert_eq!(
+        honest.work(|_, frame| {
+            let _ = frame;
+            false
+        }),
+        1
+    );
+    border.hear();
+    let counts = *border.counts();
+    assert_eq!(
+        (border.offence(), counts.dropped, counts.told_bytes),
+        (None, 1, 60_000)
+    );
+    border.close();
+    assert_eq!(border.take(&mut out, 9), 0);
+    assert!(border.is_over());
+    all_back(&mut pool, &mut border, out);
+}
+
+/// Its packets wait in a run of captures, for as long as the budget lasts, which
+/// one that is new has a little of in any case.
+#[test]
+fn captures_wait_for_a_start_by_the_budget() {
+    let mut pool = pool();
+    let (mut border, _files) = border(&mut pool, settings());
+    border.expel();
+    border.admit(tenant(&pool));
+    let mut now = Instant::now();
+    let mut frames = vec![packet(&mut pool, 1)];
+    assert_eq!(border.give(&mut frames, now), 0);
+    now += Duration::from_millis(900);
+    assert_eq!(border.give(&mut frames, now), 0);
+    now += Duration::from_millis(200);
+    assert_eq!(border.give(&mut frames, now), 1);
+    assert_eq!((border.counts().gone, border.credit), (1, Duration::ZERO));
+    border.begin();
+    assert_eq!(border.credit, ANEW);
+    all_back(&mut pool, &mut border, Vec::new());
+}
+
+/// It gives back one packet at a time, as late as it can without standing still.
+#[test]
+fn what_passes_does_not_wait_for_drops_one_by_one() {
+    let mut pool = pool();
+    let (mut border, files) = border(&mut pool, settings());
+    let mut tenant = Honest::new(&border, &files);
+    let begin = Instant::now();
+    let mut now = begin;
+    let mut frames: Vec<Frame> = (1..=100).map(|n| packet(&mut pool, n)).collect();
+    frames.push(passing(&mut pool, 101));
+    assert_eq!(border.give(&mut frames, now), 101);
+    let mut theirs = Vec::new();
+    tenant.input.take(&mut theirs, 1_000);
+    theirs.reverse();
+    let mut out = Vec::new();
+    while out.is_empty() {
+        now += Duration::from_millis(100);
+        border.mind(now);
+        assert!(!border.is_stalled(now));
+        // It drops one.
+        tenant.pool.give(theirs.pop().unwrap());
+        tenant.done += 1;
+        tenant.status[DONE].store(tenant.done, Ordering::Release);
+        border.take(&mut out, 9);
+    }
+    let waited = now - begin;
+    assert!(
+        waited <= settings().most_wait + Duration::from_millis(300),
+        "{waited:?}"
+    );
+    let counts = *border.counts();
+    assert_eq!((border.offence(), counts.went), (None, 1));
+    assert_eq!(counts.dropped + counts.stalled, 100);
+    // What it does with the others is of no interest, but they are given back.
+    tenant.output.give(&mut theirs);
+    tenant.done = 100;
+    tenant.status[DONE].store(tenant.done, Ordering::Release);
+    border.take(&mut out, 9);
+    assert_eq!((border.offence(), out.len()), (None, 1));
+    // One that is quick enough is not charged, though there is always something
+    // that waits.
+    let credit = border.credit;
+    for n in 0..100 {
+        let mut frames = vec![
+            packet(&mut pool, 102 + 2 * n),
+            passing(&mut pool, 103 + 2 * n),
+        ];
+        border.give(&mut frames, now);
+        now += GRACE / 2;
+        border.mind(now);
+        if n % 2 == 0 {
+            continue;
+        }
+        tenant.work(|_, _| false);
+        border.take(&mut out, 9);
+    }
+    assert!(border.credit >= credit, "{:?} {credit:?}", border.credit);
     all_back(&mut pool, &mut border, out);
 }

@@ -404,6 +404,7 @@ impl Pipeline {
                 core: tenant.core,
                 pace: settings.pace,
                 seed: settings.engine.seed,
+                events: settings.engine.event_bytes > 0,
                 border: tenant.border,
                 command,
                 layout: *self.pool.memory().layout(),

@@ -19,7 +19,7 @@ use super::super::super::cluster::ClusterError;
 use super::super::super::crew::EventBox;
 use super::super::super::spares::{BATCH, LOW};
 use super::super::Pace;
-use super::start::{Deaths, LIFE, StageCommand, cause, outside};
+use super::start::{Deaths, StageCommand, cause, outside};
 use super::wire::{self, Hello, Said};
 use super::{PLACES, SUPPLY};
 
@@ -50,6 +50,8 @@ pub struct BorderEnd {
     pub counts: weir_io::shared::border::BorderCounts,
     /// It was not started again in the end: its packets were dropped.
     pub gone: bool,
+    /// Events beyond what it may write, which went nowhere.
+    pub events_refused: u64,
 }
 
 /// What a stage's process is to be.
@@ -388,10 +390,8 @@ impl Process {
         let why = cause(&status);
         if self.deaths.add(Instant::now(), self.ready) {
             return Err(ClusterError(format!(
-                "{} has died {} times within {} s, now {why}",
-                self.name,
-                self.deaths.lately(),
-                LIFE.as_secs()
+                "{} has died {}, now {why}",
+                self.name, self.deaths
             )));
         }
         let (told, flows) = open_flows();

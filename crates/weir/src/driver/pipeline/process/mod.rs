@@ -15,6 +15,7 @@
 //! A stage that is not trusted ([`Tenant`]) gets none of that memory, but a
 //! little one of its own behind a border, and nothing that it says is believed.
 
+mod allowance;
 mod child;
 mod claims;
 mod host;

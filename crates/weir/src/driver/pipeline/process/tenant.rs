@@ -18,9 +18,10 @@ use weir_runtime::Report;
 use super::super::super::cluster::ClusterError;
 use super::super::super::crew::EventBox;
 use super::super::Pace;
+use super::allowance::Allowance;
 use super::claims::{Claims, printable};
 use super::host::{BorderEnd, PATIENCE, ProcessDone, ProcessEnd};
-use super::start::{Deaths, StageCommand, cause, outside};
+use super::start::{Restarts, StageCommand, cause, outside};
 use super::wire::{self, Hello};
 
 /// How long it may take to be ready.
@@ -31,8 +32,6 @@ const LONGEST: usize = 8 << 20;
 /// costs some beside its own.
 const HEARD: f64 = (32 << 20) as f64;
 const MESSAGE: usize = 512;
-/// Longest line of an event.
-const LINE: usize = 64 << 10;
 /// Messages are not looked for more often.
 const OFTEN: Duration = Duration::from_millis(1);
 
@@ -43,6 +42,9 @@ pub struct Patience {
     pub wait: Duration,
     /// Until it is ended, with packets that it does not give back.
     pub stall: Duration,
+    /// Whether its packets wait, too, while it is being started: they are dropped
+    /// else.
+    pub start: bool,
     /// How long this process's threads sleep at most: it rings no bell of theirs.
     pub nap: Duration,
 }
@@ -53,16 +55,18 @@ impl Patience {
     pub const LIVE: Patience = Patience {
         wait: Duration::from_millis(20),
         stall: STALL,
+        start: false,
         nap: Duration::from_millis(1),
     };
 }
 
 impl Default for Patience {
-    /// 5 s, 10 s and 50 µs.
+    /// 5 s, 10 s, a start too, and 50 µs.
     fn default() -> Patience {
         Patience {
             wait: MOST_WAIT,
             stall: STALL,
+            start: true,
             nap: Duration::from_micros(50),
         }
     }
@@ -89,6 +93,7 @@ pub(in super::super) fn border_settings(stage: &Stage, patience: Patience) -> Bo
         exits,
         writes,
         makes,
+        waits_for_start: patience.start,
         most_wait: patience.wait,
         stall: patience.stall,
     }
@@ -102,7 +107,10 @@ pub(in super::super) struct WantTenant<'a> {
     pub(in super::super) stage: Stage,
     pub(in super::super) core: Option<usize>,
     pub(in super::super) pace: Pace,
+    /// Of the run; the process is told another one.
     pub(in super::super) seed: u64,
+    /// Whether the run has events.
+    pub(in super::super) events: bool,
     pub(in super::super) border: SharedBorder,
     pub(in super::super) command: StageCommand,
     /// Of the main memory.
@@ -121,18 +129,22 @@ pub(in super::super) struct Tenant {
     channel: Option<Channel>,
     status: Option<Words>,
     began: Instant,
-    ready: bool,
+    /// Since when it is ready.
+    ready: Option<Instant>,
     mail: u32,
     /// When messages were looked for, and what may be heard yet.
     heard: Instant,
     budget: f64,
-    events: u64,
+    events: Allowance,
     /// What it and its predecessors say that they counted.
     claims: Claims,
     why: Option<String>,
-    over: bool,
+    /// Since when it has nothing left to do.
+    over: Option<Instant>,
     gone: bool,
-    deaths: Deaths,
+    restarts: Restarts,
+    /// When the next one is started.
+    again: Option<Instant>,
     end: ProcessEnd,
 }
 
@@ -150,7 +162,7 @@ impl Tenant {
             chain: want.place.0,
             step: want.place.1,
             plan: wire::number_of(want.plan),
-            seed: want.seed,
+            seed: seed_of(want.seed, want.place),
             from: Seat::MAIN.number(),
             rings: [0; 4],
             status: 0,
@@ -172,16 +184,17 @@ impl Tenant {
             channel: None,
             status: None,
             began: now,
-            ready: false,
+            ready: None,
             mail: 0,
             heard: now,
             budget: HEARD,
-            events: 0,
+            events: Allowance::new(want.events),
             claims: Claims::default(),
             why: None,
-            over: false,
+            over: None,
             gone: false,
-            deaths: Deaths::default(),
+            restarts: Restarts::default(),
+            again: None,
             end: ProcessEnd {
                 place: want.place,
                 deaths: 0,
@@ -221,13 +234,13 @@ impl Tenant {
         let (child, channel) = started?;
         self.child = Some(child);
         self.channel = Some(channel);
-        (self.ready, self.why, self.mail) = (false, None, 0);
+        (self.ready, self.why, self.mail) = (None, None, 0);
         self.began = Instant::now();
         Ok(flows)
     }
 
     pub(in super::super) fn is_ready(&self) -> bool {
-        self.ready || self.over || self.gone
+        self.ready.is_some() || self.over.is_some() || self.gone
     }
 
     /// Number of its step in the plan.
@@ -237,7 +250,7 @@ impl Tenant {
 
     /// True where it has ended, as it should or for good.
     pub(in super::super) fn is_over(&self) -> bool {
-        self.child.is_none() && (self.over || self.gone)
+        self.child.is_none() && (self.over.is_some() || self.gone)
     }
 
     /// Keeps the balance of frames, and hears what it says. Cheap where that is
@@ -278,25 +291,27 @@ impl Tenant {
             while channel.take_fd().is_some() {}
             self.budget -= (message.bytes.len() + MESSAGE) as f64;
             let good = match message.kind {
-                wire::READY if !self.ready => {
-                    self.ready = true;
+                wire::READY if self.ready.is_none() => {
+                    self.ready = Some(now);
+                    self.border.lock().begin();
                     true
                 }
-                wire::EVENTS if self.ready => match lines(&message.bytes) {
-                    Some(count) => {
-                        self.events += count;
+                wire::EVENTS if self.ready.is_some() => {
+                    let counts = *self.border.lock().counts();
+                    let shown = [counts.lent, counts.told_bytes];
+                    let lets = self.events.lets(shown, &message.bytes);
+                    if lets == Some(true) {
                         events.add(&message.bytes);
-                        true
                     }
-                    None => false,
-                },
+                    lets.is_some()
+                }
                 wire::REPORT => {
                     self.claims.hear(message.bytes);
                     true
                 }
                 wire::END if self.border.lock().may_end() => {
                     self.claims.hear(message.bytes);
-                    self.over = true;
+                    self.over = Some(now);
                     true
                 }
                 wire::FAILED => {
@@ -328,27 +343,27 @@ impl Tenant {
         let now = Instant::now();
         self.hear(events, now);
         let Some(child) = &mut self.child else {
-            return;
+            return self.start_again(now, open_flows);
         };
         {
             let mut border = self.border.lock();
-            let slow = !self.ready && now.saturating_duration_since(self.began) > READY;
-            if slow || self.ready && border.is_stalled(now) {
+            border.mind(now);
+            let slow = self.ready.is_none() && now.saturating_duration_since(self.began) > READY;
+            if slow || self.ready.is_some() && border.is_stalled(now) {
                 border.expel_for(Offence::Stalled);
             }
-            let late = self.over && now.saturating_duration_since(self.heard) > PATIENCE;
-            if border.offence().is_some() || late {
+            let late = |since| now.saturating_duration_since(since) > PATIENCE;
+            if border.offence().is_some() || self.over.is_some_and(late) {
                 // It is looked after when it is over.
                 let _ = child.kill();
             }
         }
         let status = match child.try_wait() {
-            Ok(Some(status)) => status,
+            Ok(Some(status)) => Some(status),
             Ok(None) => return,
-            Err(_) => {
-                self.give_up();
-                return;
-            }
+            // It is no more, and somebody else was told how it ended. Its number
+            // may be another's by now: it is not killed.
+            Err(_) => None,
         };
         self.child = None;
         self.hear(events, now);
@@ -356,31 +371,45 @@ impl Tenant {
         let offence = self.border.lock().offence();
         self.border.lock().expel();
         self.claims.take_in(&self.stage);
-        if self.over {
+        if self.over.is_some() {
             return;
         }
         self.end.deaths += 1;
-        let too_often = self.deaths.add(now, self.ready);
-        let why = why(&status, offence, self.why.as_deref());
+        let why = why(status.as_ref(), offence, self.why.as_deref());
+        let said = format!("warning: {}, which is not trusted, {why}", self.name);
+        let worked = self.ready.map(|since| now.saturating_duration_since(since));
         if self.border.lock().may_end() {
             // Nothing is left for another one to do.
-            self.over = true;
-            eprintln!("warning: {}, which is not trusted, {why}", self.name);
+            self.over = Some(now);
+            eprintln!("{said}");
             return;
         }
-        if too_often {
-            eprintln!(
-                "warning: {}, which is not trusted, {why}: it is not started again, and its packets are dropped",
-                self.name
-            );
-            self.give_up();
+        let Some(pause) = self.restarts.after(worked) else {
+            eprintln!("{said}: it is not started again, and its packets are dropped");
+            return self.give_up();
+        };
+        match pause.as_secs() {
+            0 => eprintln!("{said}: it is started again"),
+            pause => eprintln!("{said}: it is started again in {pause} s"),
+        }
+        self.again = Some(now + pause);
+        self.start_again(now, open_flows);
+    }
+
+    /// Starts the next process, when it is time for that.
+    fn start_again(&mut self, now: Instant, open_flows: impl FnOnce() -> (Vec<u8>, u64)) {
+        if self.again.is_none_or(|again| now < again) {
+            if self.again.is_some() && self.border.lock().may_end() {
+                (self.over, self.again) = (Some(now), None);
+            }
             return;
         }
+        self.again = None;
         match self.spawn(open_flows) {
             Ok(flows) => {
                 self.end.flows_lost += flows;
                 eprintln!(
-                    "warning: {}, which is not trusted, {why}: it is started again; {flows} flows have lost their state in it",
+                    "warning: {flows} flows have lost their state in {}",
                     self.name
                 );
             }
@@ -407,6 +436,8 @@ impl Tenant {
         (report.packets_in, report.packets_out) = (counts.came, counts.went);
         (report.emitted, report.held) = (counts.made, 0);
         report.emits_lost += counts.made_too_many;
+        report.events = self.events.through().unwrap_or(report.events);
+        report.events_lost += self.events.refused();
         if report.dropped() > counts.dropped {
             report.drops.clear();
         }
@@ -431,6 +462,7 @@ impl Tenant {
         self.end.border = Some(BorderEnd {
             counts,
             gone: self.gone,
+            events_refused: self.events.refused(),
         });
         ProcessDone {
             report: self.report(),
@@ -444,29 +476,29 @@ impl Tenant {
 }
 
 /// Why a process is no more, for people.
-fn why(status: &ExitStatus, offence: Option<Offence>, said: Option<&str>) -> String {
+fn why(status: Option<&ExitStatus>, offence: Option<Offence>, said: Option<&str>) -> String {
     if let Some(offence) = offence {
         return format!("was ended for {}", offence.name());
     }
     if let Some(said) = said {
         return format!("gave up: {said}");
     }
-    format!("died {}", cause(status))
+    let cause = status.map_or_else(|| "somehow".to_owned(), cause);
+    format!("died {cause}")
 }
 
-/// How many events these lines are; `None` where they are no whole lines with
-/// an object of JSON each.
-fn lines(text: &[u8]) -> Option<u64> {
-    let text = text.strip_suffix(b"\n")?;
-    let mut count = 0;
-    for line in text.split(|byte| *byte == b'\n') {
-        if line.len() > LINE || line.first() != Some(&b'{') {
-            return None;
-        }
-        let _: serde::de::IgnoredAny = serde_json::from_slice(line).ok()?;
-        count += 1;
-    }
-    Some(count)
+/// The seed of a process that is not trusted, of which the run's can't be told:
+/// with that one the flow table is hashed, and who knows it can choose flows
+/// that collide there. It follows from the run's all the same, so that a run
+/// with the same seed is the same. What a later stage does with it are the
+/// hashes of its own tables and the numbers that its functions draw; functions
+/// whose results hang on the run's seed name flows anew, and stay in the first
+/// stage.
+fn seed_of(run: u64, (chain, step): (usize, usize)) -> u64 {
+    let seed = run.to_le_bytes();
+    let mut key = [0; 16];
+    key[..8].copy_from_slice(&seed);
+    weir_protocol::Key(key).tag(format!("tenant {chain} {step}").as_bytes())
 }
 
 impl Drop for Tenant {
@@ -484,20 +516,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn events_are_whole_lines_of_json() {
-        assert_eq!(lines(b"{\"a\":1}\n{}\n"), Some(2));
-        for bad in [
-            &b""[..],
-            b"{}",
-            b"\n",
-            b"{}\n\n",
-            b"[1]\n",
-            b"{}x\n",
-            b"{\"\x01\":1}\n",
-        ] {
-            assert_eq!(lines(bad), None, "{bad:?}");
-        }
-        let long = format!("{{\"a\":\"{}\"}}\n", "x".repeat(LINE));
-        assert_eq!(lines(long.as_bytes()), None);
+    fn seeds_are_not_the_runs_and_stay_the_same() {
+        let seed = seed_of(7, (0, 1));
+        assert_eq!(seed, seed_of(7, (0, 1)));
+        assert!(![7, seed_of(8, (0, 1)), seed_of(7, (0, 2))].contains(&seed));
     }
 }
