@@ -515,6 +515,86 @@ impl Drop for Tenant {
 mod tests {
     use super::*;
 
+    struct Nothing;
+
+    impl weir_nf::Sources for Nothing {
+        fn text(&mut self, name: &str) -> Result<String, String> {
+            Err(format!("there is no {name}"))
+        }
+    }
+
+    /// A tenant whose process is this program.
+    fn tenant(program: &str, argument: &str) -> Tenant {
+        let input = weir_graph::Input {
+            name: "chain.yaml",
+            text: "chain: c\nnfs: [ip-check, monitor]\nplan: {untrusted: monitor}\n",
+            kinds: weir_functions::kinds(),
+            overrides: &[],
+            seed: 1,
+        };
+        let file = weir_graph::load(&input, &mut Nothing).unwrap();
+        let chain = &file.chains[0];
+        let plan = weir_graph::compile::compile("c", &chain.graph, &chain.plan).unwrap();
+        let stage = plan.stages(&chain.stage).unwrap()[1][0].clone();
+        let layout = MemoryLayout {
+            small_frames: 64,
+            large_frames: 0,
+            ..MemoryLayout::default()
+        };
+        let memory = weir_packet::PacketMemory::new(layout, weir_packet::no_advice);
+        let settings = border_settings(&stage, Patience::default());
+        let border = weir_io::shared::border::Border::new(settings, &memory);
+        let (output, _, border) = weir_io::shared::border::ports(border);
+        // Nothing is ever given to it.
+        drop(output);
+        let want = WantTenant {
+            name: "stage".to_owned(),
+            place: (0, 1),
+            plan: &plan,
+            stage,
+            core: None,
+            pace: Pace::default(),
+            seed: 1,
+            events: true,
+            border,
+            command: StageCommand {
+                program: program.into(),
+                arguments: vec![argument.into()],
+            },
+            layout,
+        };
+        Tenant::start(want).unwrap()
+    }
+
+    fn look_until_over(tenant: &mut Tenant) {
+        let until = Instant::now() + Duration::from_secs(60);
+        while !tenant.is_over() {
+            assert!(Instant::now() < until, "it is never over");
+            tenant.look_after(&EventBox::default(), || (Vec::new(), 0));
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// As where signals of children are ignored.
+    #[test]
+    fn one_whose_end_is_not_told_is_over() {
+        let mut tenant = tenant("true", "");
+        let pid = tenant.child.as_ref().unwrap().id() as i32;
+        let pid = rustix::process::Pid::from_raw(pid);
+        rustix::process::waitpid(pid, rustix::process::WaitOptions::empty()).unwrap();
+        look_until_over(&mut tenant);
+        assert_eq!(tenant.end.deaths, 1);
+    }
+
+    #[test]
+    fn one_that_lives_on_after_its_last_word_is_ended() {
+        let mut tenant = tenant("sleep", "1000");
+        tenant.over = Instant::now().checked_sub(2 * PATIENCE);
+        assert!(tenant.over.is_some());
+        look_until_over(&mut tenant);
+        assert_eq!(tenant.end.deaths, 0);
+    }
+
     #[test]
     fn seeds_are_not_the_runs_and_stay_the_same() {
         let seed = seed_of(7, (0, 1));
