@@ -65,6 +65,9 @@ const GRACE: Duration = Duration::from_millis(10);
 const TOLD: u64 = 1 << 63;
 /// How long nothing may move while packets are with the tenant.
 pub const STALL: Duration = Duration::from_secs(10);
+/// Most that it may have been lent without a word that it is done with it: more
+/// than all its frames.
+const MOST_LENT: usize = 4 * WINDOW;
 /// Frames kept for packets that it makes.
 const FRESH: usize = 256;
 /// Packets that it may make for one that it was given; and in store at most.
@@ -215,7 +218,9 @@ impl Border {
         let Some(tenant) = &mut self.tenant else {
             return;
         };
-        while let Some((meta, room, bytes)) = self.untold.first() {
+        while self.lent.len() < MOST_LENT
+            && let Some((meta, room, bytes)) = self.untold.first()
+        {
             match tenant.has_room(room, true) {
                 Ok(true) => {}
                 Ok(false) => break,
@@ -280,7 +285,8 @@ impl Border {
     /// something.
     pub fn is_stalled(&mut self, now: Instant) -> bool {
         // One that is told that nothing more comes has to end, too.
-        let idle = self.waiting == 0 && !self.closing;
+        // What nobody waits for any more it has to be done with, too.
+        let idle = self.waiting == 0 && self.lent.is_empty() && !self.closing;
         if idle || self.tenant.is_none() {
             self.progress = None;
             return false;
@@ -425,7 +431,9 @@ impl Border {
             return Ok(());
         }
         let has_room = match &mut self.tenant {
-            Some(tenant) if self.untold.is_empty() => tenant.has_room(room, is_notice),
+            Some(tenant) if self.untold.is_empty() && self.lent.len() < MOST_LENT => {
+                tenant.has_room(room, is_notice)
+            }
             _ => Ok(false),
         };
         match has_room {

@@ -702,3 +702,46 @@ fn what_passes_does_not_wait_for_drops_one_by_one() {
     assert!(border.credit >= credit, "{:?} {credit:?}", border.credit);
     all_back(&mut pool, &mut border, out);
 }
+
+#[test]
+fn one_that_hangs_is_found_out_when_nobody_waits_for_it_any_more() {
+    let mut pool = pool();
+    let (mut border, _files) = border(&mut pool, settings());
+    let now = Instant::now();
+    border.give(&mut vec![packet(&mut pool, 1), passing(&mut pool, 2)], now);
+    assert!(!border.is_stalled(now));
+    border.mind(now);
+    border.mind(now + Duration::from_secs(2));
+    let mut out = Vec::new();
+    assert_eq!((border.take(&mut out, 9), border.waiting), (1, 0));
+    assert!(border.is_stalled(now + STALL + Duration::from_secs(1)));
+    all_back(&mut pool, &mut border, out);
+}
+
+/// It gives all back, and never says that it is done with anything.
+#[test]
+fn what_it_is_lent_is_bounded_though_it_says_nothing() {
+    let mut pool = pool();
+    let (mut border, files) = border(&mut pool, settings());
+    let mut tenant = Honest::new(&border, &files);
+    let mut now = Instant::now();
+    let mut out = Vec::new();
+    for n in 0..100u64 {
+        let mut frames = (1..=64).map(|i| packet(&mut pool, n * 64 + i)).collect();
+        while border.give(&mut frames, now) > 0 {}
+        pool.give_all(&mut frames);
+        now += Duration::from_millis(1);
+        tenant.work(|memory, frame| {
+            memory.meta_mut(frame).next = 5;
+            true
+        });
+        tenant.status[DONE].store(0, Ordering::Release);
+        border.take(&mut out, 1_000);
+        pool.give_all(&mut out);
+        border.settle(&mut pool);
+    }
+    assert_eq!((border.lent.len(), border.offence()), (MOST_LENT, None));
+    assert!(!border.is_stalled(now));
+    assert!(border.is_stalled(now + 2 * STALL));
+    all_back(&mut pool, &mut border, out);
+}
