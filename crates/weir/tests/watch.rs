@@ -9,7 +9,7 @@ mod support;
 mod web;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Read as _;
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -357,7 +357,7 @@ impl Running {
         }
     }
 
-    /// A command that asks it, begun; it looks on when this comes back.
+    /// A command that asks it, begun.
     fn asked(&self, words: &[&str], out: Stdio) -> Child {
         let (command, rest) = words.split_first().unwrap();
         weir([&[*command, self.socket.as_str()], rest].concat())
@@ -384,6 +384,17 @@ impl Running {
             seed += 1;
         }
     }
+}
+
+/// Waits until a trace looks on: all of the next connection is for it.
+fn looks_on(trace: &mut Child) {
+    let mut said = BufReader::new(trace.stderr.take().unwrap());
+    let mut line = String::new();
+    while !line.contains("looking on") {
+        line.clear();
+        assert!(said.read_line(&mut line).unwrap() > 0, "it has ended");
+    }
+    std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
 }
 
 #[test]
@@ -415,6 +426,7 @@ fn traced_and_tapped(more: &[&str]) {
         ],
         Stdio::piped(),
     );
+    looks_on(&mut trace);
     running.fetch_until_done(&mut trace);
     let mut text = String::new();
     trace

@@ -6,12 +6,9 @@ use std::fmt;
 use weir_packet::{FramePool, MemoryLayout};
 
 use super::interface::Interface;
-use super::xdp;
+use super::xdp::{self, MOST_QUEUES};
 use super::{LiveOptions, LivePort, PacketPort, TapPort, XdpPort};
 use crate::port::PortError;
-
-/// Most queues of an interface.
-const MOST_QUEUES: u32 = 64;
 
 /// A live port as written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -168,11 +165,6 @@ fn xdp(text: &str) -> Result<LiveSpec, String> {
     })
 }
 
-/// Queues of an interface that its port receives from.
-fn used(wanted: Option<u32>, interface: &Interface) -> u32 {
-    wanted.unwrap_or(interface.queues).min(MOST_QUEUES)
-}
-
 /// The XDP sockets that these ports open: one per queue.
 ///
 /// # Errors
@@ -185,7 +177,7 @@ pub fn live_sockets<'a>(ports: impl IntoIterator<Item = &'a LiveSpec>) -> Result
             interface, queues, ..
         } = port
         {
-            sockets += used(*queues, &Interface::find(&port.to_string(), interface)?);
+            sockets += xdp::used(*queues, &Interface::find(&port.to_string(), interface)?);
         }
     }
     Ok(sockets)
@@ -211,7 +203,7 @@ pub fn live_layout<'a>(
             continue;
         };
         let interface = Interface::find(&port.to_string(), interface)?;
-        let queues = used(*queues, &interface);
+        let queues = xdp::used(*queues, &interface);
         // What waits to be filled and to be sent.
         layout.small_frames += (queues + 1) * xdp::slots_for(queues);
         let bytes = xdp::chunk_for(interface.mtu).ok_or_else(|| {

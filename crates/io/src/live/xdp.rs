@@ -55,6 +55,14 @@ pub(super) fn chunk_for(mtu: u32) -> Option<u32> {
         .find(|chunk| mtu.saturating_add(LINK_BYTES + FRONT) <= *chunk)
 }
 
+/// Most queues of an interface.
+pub(super) const MOST_QUEUES: u32 = 64;
+
+/// Queues of an interface that its port receives from.
+pub(super) fn used(wanted: Option<u32>, interface: &Interface) -> u32 {
+    wanted.unwrap_or(interface.queues).min(MOST_QUEUES)
+}
+
 /// Slots of each ring of a port with so many queues.
 pub(super) fn slots_for(queues: u32) -> u32 {
     let share = (ALL_SLOTS / queues.max(1)).min(SLOTS);
@@ -121,7 +129,7 @@ impl XdpPort {
         pool: &mut FramePool,
     ) -> Result<XdpPort, PortError> {
         let interface = Interface::find(port, name)?;
-        let wanted = queues.unwrap_or(interface.queues);
+        let wanted = used(queues, &interface);
         if wanted > interface.queues {
             let message = format!("{name} has {} queues, not {wanted}", interface.queues);
             return Err(PortError::new(port, message));
