@@ -165,6 +165,7 @@ pub fn run(data: &[u8]) {
             }
             7 => {
                 now += Duration::from_millis(20);
+                bed.border.mind(now);
                 let _ = bed.border.is_stalled(now);
                 bed.border.settle(&mut bed.pool);
             }
