@@ -94,14 +94,22 @@ impl Network {
             ),
             Middle::Kernel | Middle::Router => (b.clone(), a.clone()),
         };
+        // A router takes what bears an address of its own for its own, and learns nothing of it.
+        let (of_client, of_server) = match middle {
+            Middle::Router => (
+                "02:00:00:00:00:1a".to_owned(),
+                "02:00:00:00:00:1b".to_owned(),
+            ),
+            Middle::Kernel | Middle::Bump => (a.clone(), b.clone()),
+        };
         let mut script = format!(
             "for n in {client} {weir} {server}; do
                ip netns add $n
                ip netns exec $n sysctl -qw net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1 net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.default.rp_filter=0
                ip -n $n link set lo up
              done
-             ip link add eth0 address {a} netns {client} type veth peer name {inside} address {of_inside} netns {weir}
-             ip link add eth0 address {b} netns {server} type veth peer name {outside} address {of_outside} netns {weir}
+             ip link add eth0 address {of_client} netns {client} type veth peer name {inside} address {of_inside} netns {weir}
+             ip link add eth0 address {of_server} netns {server} type veth peer name {outside} address {of_outside} netns {weir}
              ip -n {client} addr add {CLIENT}/16 dev eth0
              ip -n {server} addr add {SERVER}/24 dev eth0
              for n in {client} {server}; do ip -n $n link set eth0 up; done
