@@ -544,27 +544,12 @@ impl Runtime {
             return self.finish_fed(pool, now, events);
         }
         self.now = self.now.max(now.0);
-        self.drop_held(pool, None);
-        let live: Vec<u32> = match &self.table {
-            Some(table) => table.flows.live().collect(),
-            None => Vec::new(),
-        };
         events(&mut self.world.events);
-        for flows in live.chunks(FLOWS_AT_THE_END) {
-            // Under a switch the log is shared out among a burst's packets, and
-            // there is none.
-            self.world.events.give_whole();
-            for &flow in flows {
-                self.end_flow(pool, flow, CloseReason::Shutdown);
-                if self.world.events.is_half_full() {
-                    events(&mut self.world.events);
-                    self.world.events.give_whole();
-                }
-            }
+        let mut next = Some(0);
+        while let Some(from) = next {
+            next = self.finish_some(pool, from);
             events(&mut self.world.events);
         }
-        self.drop_told(pool);
-        self.drop_asked(pool);
     }
 
     /// The same bit by bit, for a runtime that is alone: ends some flows, from
@@ -573,6 +558,8 @@ impl Runtime {
     pub fn finish_some(&mut self, pool: &mut FramePool, from: u32) -> Option<u32> {
         self.drop_held(pool, None);
         let mut next = from;
+        // Under a switch the log is shared out among a burst's packets, and there is
+        // none.
         self.world.events.give_whole();
         for _ in 0..FLOWS_AT_THE_END {
             let flow = self

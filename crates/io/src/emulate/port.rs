@@ -56,13 +56,16 @@ impl EmulatedPort {
         }
     }
 
+    /// What has come to the end of its way out by now, and whether it is a copy.
+    fn goes_out(&mut self, now: Time) -> Option<(Frame, bool)> {
+        let copied = self.outward.is_next_a_copy();
+        let (_, frame) = self.outward.arrived(now)?;
+        Some((frame, copied))
+    }
+
     /// Puts out what has come to the end of its way.
     fn flush(&mut self, now: Time, pool: &mut FramePool) -> Result<(), PortError> {
-        loop {
-            let copied = self.outward.is_next_a_copy();
-            let Some((_, frame)) = self.outward.arrived(now) else {
-                break;
-            };
+        while let Some((frame, copied)) = self.goes_out(now) {
             if !copied {
                 self.given.1 += u64::from(pool.memory().meta(&frame).len);
             }
@@ -167,11 +170,7 @@ impl LivePort for EmulatedPort {
             self.left[0] += 1;
             pool.give(frame);
         }
-        loop {
-            let copied = self.outward.is_next_a_copy();
-            let Some((_, frame)) = self.outward.arrived(Time(u64::MAX)) else {
-                break;
-            };
+        while let Some((frame, copied)) = self.goes_out(Time(u64::MAX)) {
             self.left[1] += u64::from(!copied);
             pool.give(frame);
         }
