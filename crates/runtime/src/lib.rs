@@ -34,7 +34,7 @@ pub use audit::Lie;
 pub use classifier::Classifier;
 pub use drops::ENGINE as DROP_REASONS;
 pub use open_flows::{FlowName, OpenFlow, Remembered};
-pub use report::{FlowReport, FunctionReport, Report};
+pub use report::{FlowReport, FunctionReport, Report, add_named};
 pub use runtime::{RunAtStart, Runtime, RuntimeConfig, StageError};
 pub use snapshot::SnapshotError;
 pub use stages::{Rest, Role};

@@ -83,7 +83,8 @@ impl Report {
         all
     }
 
-    fn add(&mut self, other: &Report) {
+    /// Adds what another did, as [`Report::sum`] does.
+    pub fn add(&mut self, other: &Report) {
         if self.chain.is_empty() {
             self.chain.clone_from(&other.chain);
         }
@@ -194,7 +195,7 @@ impl FunctionReport {
 
 /// Adds counts to those of the same names; new names come behind, in their
 /// order. Tallies have many: each is looked for in a tree.
-fn add_named<N: Ord + Clone>(sums: &mut Vec<(N, u64)>, counts: &[(N, u64)]) {
+pub fn add_named<N: Ord + Clone>(sums: &mut Vec<(N, u64)>, counts: &[(N, u64)]) {
     let mut more: BTreeMap<&N, u64> = BTreeMap::new();
     for (name, n) in counts {
         let sum = more.entry(name).or_default();
@@ -280,6 +281,26 @@ mod tests {
         let compared = COMPARED.get();
         assert!(compared < u64::from(NAMES) * 200, "{compared}");
         assert!(sums.is_sorted(), "new names come behind, in their order");
+    }
+
+    #[test]
+    fn reports_add_up_by_name() {
+        let report = |drops: &[(&str, u64)], packets| Report {
+            packets_in: packets,
+            drops: drops.iter().map(|(n, c)| ((*n).to_owned(), *c)).collect(),
+            functions: vec![FunctionReport {
+                packets,
+                counters: vec![("seen", packets)],
+                ..FunctionReport::default()
+            }],
+            ..Report::default()
+        };
+        let mut all = report(&[("a", 1), ("b", 2)], 10);
+        all.add(&report(&[("b", 5), ("c", 1)], 7));
+        assert_eq!(all.packets_in, 17);
+        assert_eq!(all.functions[0].counters, [("seen", 17)]);
+        let drops: Vec<(&str, u64)> = all.drops.iter().map(|(n, c)| (n.as_str(), *c)).collect();
+        assert_eq!(drops, [("a", 1), ("b", 7), ("c", 1)]);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use weir_protocol::counts::Countable as _;
 use weir_protocol::switch::SwitchDrop;
 use weir_protocol::{RuntimeId, Switch};
-use weir_runtime::{FunctionReport, Report};
+use weir_runtime::{Report, add_named};
 
 use super::cluster::{Cluster, ClusterError, GateCounts};
 use super::crew::{Counted, PartReport};
@@ -55,7 +55,7 @@ impl ClusterEnd {
     }
 
     pub(super) fn add_count(&mut self, name: &str, n: u64) {
-        add_all(&mut self.counts, &[(name.to_owned(), n)]);
+        add_named(&mut self.counts, &[(name.to_owned(), n)]);
     }
 
     /// Packets that the switch could not send again.
@@ -126,7 +126,7 @@ impl Cluster {
             end.path.merge(worker.path);
             for (chain, report) in worker.reports.iter().enumerate() {
                 match end.reports.get_mut(chain) {
-                    Some(sum) => merge(sum, report),
+                    Some(sum) => sum.add(report),
                     None => end.reports.push(report.clone()),
                 }
             }
@@ -175,82 +175,7 @@ pub(crate) fn around(report: &mut Report, switch: &Report) {
     report.held = switch.held;
     // Runtimes see what the classifier has passed on once more.
     report.malformed.clone_from(&switch.malformed);
-    add_all(&mut report.drops, &switch.drops);
+    add_named(&mut report.drops, &switch.drops);
     report.flows.aliases_refused += switch.flows.aliases_refused;
     report.engine_cycles += switch.engine_cycles;
-}
-
-/// Adds a runtime's report to another's of the same chain.
-pub fn merge(into: &mut Report, other: &Report) {
-    into.packets_in += other.packets_in;
-    into.bytes_in += other.bytes_in;
-    into.packets_out += other.packets_out;
-    into.bytes_out += other.bytes_out;
-    into.emitted += other.emitted;
-    into.emits_lost += other.emits_lost;
-    into.held += other.held;
-    into.events += other.events;
-    into.events_lost += other.events_lost;
-    into.engine_cycles += other.engine_cycles;
-    add_all(&mut into.drops, &other.drops);
-    add_all(&mut into.malformed, &other.malformed);
-    let (flows, more) = (&mut into.flows, &other.flows);
-    flows.tracked |= more.tracked;
-    flows.seen += more.seen;
-    flows.active += more.active;
-    flows.units += more.units;
-    flows.aliases += more.aliases;
-    flows.aliases_refused += more.aliases_refused;
-    flows.leased += more.leased;
-    flows.buffer_bytes += more.buffer_bytes;
-    flows.buffers_refused += more.buffers_refused;
-    add_all(&mut flows.ended, &more.ended);
-    for (function, more) in into.functions.iter_mut().zip(&other.functions) {
-        merge_function(function, more);
-    }
-}
-
-fn merge_function(into: &mut FunctionReport, other: &FunctionReport) {
-    into.packets += other.packets;
-    into.bytes += other.bytes;
-    into.cycles += other.cycles;
-    into.dropped += other.dropped;
-    into.tally_other += other.tally_other;
-    add_all(&mut into.counters, &other.counters);
-    add_all(&mut into.tally, &other.tally);
-}
-
-/// Adds counts by their names.
-fn add_all<N: Clone + PartialEq>(into: &mut Vec<(N, u64)>, more: &[(N, u64)]) {
-    for (name, n) in more {
-        match into.iter_mut().find(|(known, _)| known == name) {
-            Some((_, sum)) => *sum += n,
-            None => into.push((name.clone(), *n)),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn reports_add_up_by_name() {
-        let report = |drops: &[(&str, u64)], packets| Report {
-            packets_in: packets,
-            drops: drops.iter().map(|(n, c)| ((*n).to_owned(), *c)).collect(),
-            functions: vec![FunctionReport {
-                packets,
-                counters: vec![("seen", packets)],
-                ..FunctionReport::default()
-            }],
-            ..Report::default()
-        };
-        let mut all = report(&[("a", 1), ("b", 2)], 10);
-        merge(&mut all, &report(&[("b", 5), ("c", 1)], 7));
-        assert_eq!(all.packets_in, 17);
-        assert_eq!(all.functions[0].counters, [("seen", 17)]);
-        let drops: Vec<(&str, u64)> = all.drops.iter().map(|(n, c)| (n.as_str(), *c)).collect();
-        assert_eq!(drops, [("a", 1), ("b", 7), ("c", 1)]);
-    }
 }

@@ -39,7 +39,7 @@ pub use crew::{Counted, Crew, Part, PartReport, Visit};
 pub(crate) use dispatch::Dispatcher;
 pub(crate) use events::EventFile;
 pub(crate) use finish::around;
-pub use finish::{ClusterEnd, RuntimeEnd, merge};
+pub use finish::{ClusterEnd, RuntimeEnd};
 pub use hand_overs::HandOvers;
 pub use histogram::Histogram;
 pub use path::{PathCounts, PathSettings};

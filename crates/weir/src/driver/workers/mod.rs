@@ -21,7 +21,6 @@ use weir_runtime::{Obstacle, Report, RuntimeConfig, Steering};
 
 use super::cluster::ClusterError;
 use super::crew::{Crew, EventBox, cause_of};
-use super::finish::merge;
 use super::inbox::{Inbox, Post};
 use super::rest::{Bells, Sleeper, WAKEFUL};
 
@@ -293,7 +292,7 @@ impl Workers {
             });
             for (chain, report) in worker.reports.iter().enumerate() {
                 match end.reports.get_mut(chain) {
-                    Some(sum) => merge(sum, report),
+                    Some(sum) => sum.add(report),
                     None => end.reports.push(report.clone()),
                 }
             }
