@@ -84,7 +84,9 @@ fn check(root: &std::path::Path) -> Result<Vec<Finding>, String> {
         findings.extend(layers::check(folder, manifest));
     }
     for (path, text) in &tree.documents {
-        findings.extend(docs::check(path, text, |target| root.join(target).exists()));
+        findings.extend(docs::check(path, text, |target| {
+            root.join(target).exists() && !tree::ignored(root, target)
+        }));
     }
     let document = |name: &str| tree.documents.iter().find(|(path, _)| path == name);
     if let Some((path, text)) = document("ARCHITECTURE.md") {

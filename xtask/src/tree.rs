@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use crate::{SourceFile, ambient};
 
@@ -69,6 +70,17 @@ pub(crate) fn root() -> PathBuf {
     here.parent().unwrap_or(here).to_owned()
 }
 
+/// Whether git leaves the file out, so that it is here and in no clone. Without git nothing is.
+pub(crate) fn ignored(root: &Path, path: &str) -> bool {
+    Command::new("git")
+        .args(["check-ignore", "--quiet", "--"])
+        .arg(path)
+        .current_dir(root)
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
+}
+
 /// Reads the workspace at `root`.
 ///
 /// # Errors
@@ -118,4 +130,19 @@ fn walk(root: &Path, folder: &str, tree: &mut Tree) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_no_clone_has_is_known() {
+        let git = |path| ignored(&root(), path);
+        if git("target") {
+            assert!(git("bench/results/wire.jsonl"));
+        }
+        assert!(!git("bench/results/wire-sample.jsonl"));
+        assert!(!git("README.md"));
+    }
 }
