@@ -24,7 +24,7 @@
 //!
 //! The way goes from text to a tree with places (`tree`), to chains as written
 //! (`raw`), with overrides in them (`overrides`), to what was meant (`flows`,
-//! `ports`, `network`, `selector`, `links`), to the processors of its entries (`template`),
+//! `ports`, `network`, `threads`, `selector`, `links`), to the processors of its entries (`template`),
 //! to functions that are built (`load`).
 
 pub mod compile;
@@ -48,6 +48,7 @@ mod script;
 mod script_schema;
 mod selector;
 mod template;
+mod threads;
 mod tree;
 mod units;
 
@@ -71,3 +72,4 @@ pub use template::{
     Instance, SettingDescription, TemplateDescription, TemplateLabel, TemplateLink,
     TemplateProcessor, TemplateText, Templates, describe_templates, template_schema,
 };
+pub use threads::Threads;

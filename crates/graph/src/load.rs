@@ -17,6 +17,7 @@ use crate::ports::{self, PortDecl};
 use crate::raw::{self, RawChain};
 use crate::selector::{self, Selector};
 use crate::template::{self, Flat, Instance, Library, Of, Templates};
+use crate::threads::{self, Threads};
 use crate::tree::{self, Node, Value};
 use crate::{flows, links, plan_key};
 
@@ -42,6 +43,8 @@ pub struct ChainFile {
     pub chains: Vec<Chain>,
     /// How it stands in the network.
     pub network: Network,
+    /// What it says of the threads of a run.
+    pub threads: Threads,
     /// What is odd, but no error.
     pub warnings: Vec<Diagnostic>,
 }
@@ -130,7 +133,7 @@ pub fn load_with(
         inner: sources,
         texts: BTreeMap::new(),
     };
-    let (chains, network) = chains(
+    let mut loaded = chains(
         input,
         (file, text),
         &set,
@@ -143,11 +146,8 @@ pub fn load_with(
     if failed {
         Err(list)
     } else {
-        Ok(ChainFile {
-            chains,
-            network,
-            warnings: list,
-        })
+        loaded.warnings = list;
+        Ok(loaded)
     }
 }
 
@@ -172,7 +172,13 @@ fn chains(
     mut library: Library,
     sources: &mut Recorder<'_>,
     report: &mut Report<'_>,
-) -> (Vec<Chain>, Network) {
+) -> ChainFile {
+    let mut loaded = ChainFile {
+        chains: Vec::new(),
+        network: Network::default(),
+        threads: Threads::default(),
+        warnings: Vec::new(),
+    };
     let root = match tree::parse(file, text, report) {
         Some(root) if !root.is_null() => root,
         _ => {
@@ -188,7 +194,7 @@ fn chains(
                     "write `chain: NAME`, and its functions in a list under `nfs:`",
                 );
             }
-            return (Vec::new(), Network::default());
+            return loaded;
         }
     };
     let mut raw = raw::read(&root, report);
@@ -202,7 +208,9 @@ fn chains(
         library: &library,
         sound: report.errors() == before,
     };
-    let mut chains: Vec<Chain> = Vec::new();
+    if let Some(node) = root.get(raw::THREADS) {
+        loaded.threads = threads::read(node, report);
+    }
     let mut all: Option<&RawChain> = None;
     let mut shadowed = false;
     let mut sides: BTreeMap<String, (Side, &str)> = BTreeMap::new();
@@ -221,7 +229,11 @@ fn chains(
         if raw.selector.is_none() {
             all = all.or(Some(raw));
         }
-        let chain = chain(input, number, raw, templates, sources, report);
+        let mut chain = chain(input, number, raw, templates, sources, report);
+        // What a chain says of its own stages is nearer to it.
+        if chain.plan.cores.is_empty() {
+            chain.plan.cores.clone_from(&loaded.threads.cores);
+        }
         for port in &chain.ports {
             let (side, owner) = *sides
                 .entry(port.name.clone())
@@ -240,21 +252,18 @@ fn chains(
                 );
             }
         }
-        chains.push(chain);
+        loaded.chains.push(chain);
     }
-    let network = match root.get(raw::NETWORK) {
-        Some(node) => {
-            let mut ports: Vec<PortDecl> = Vec::new();
-            for port in chains.iter().flat_map(|chain| &chain.ports) {
-                if !ports.contains(port) {
-                    ports.push(port.clone());
-                }
+    if let Some(node) = root.get(raw::NETWORK) {
+        let mut ports: Vec<PortDecl> = Vec::new();
+        for port in loaded.chains.iter().flat_map(|chain| &chain.ports) {
+            if !ports.contains(port) {
+                ports.push(port.clone());
             }
-            network::read(node, &ports, report)
         }
-        None => Network::default(),
-    };
-    (chains, network)
+        loaded.network = network::read(node, &ports, report);
+    }
+    loaded
 }
 
 /// The templates, and whether all of them are right.

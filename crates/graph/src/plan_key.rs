@@ -10,8 +10,8 @@ use crate::compile::{
 };
 use crate::diagnostic::{Report, Span};
 use crate::nearest::suggestion;
-use crate::read;
 use crate::tree::{Node, Value};
+use crate::{read, threads};
 
 /// Keys of `plan:`.
 const KEYS: [&str; 11] = [
@@ -71,7 +71,7 @@ pub(crate) fn read(node: &Node, graph: Option<&Graph>, report: &mut Report<'_>) 
             "stages" => options.cuts = names(name, value, &mut places, report),
             "processes" => options.processes = names(name, value, &mut places, report),
             "untrusted" => options.untrusted = names(name, value, &mut places, report),
-            "cores" => options.cores = cores(value, report),
+            "cores" => options.cores = threads::cores(value, report),
             "instances" => {
                 let read = numbers(name, value, 0..=u64::from(u16::MAX), &mut places, report);
                 options.instances = read
@@ -213,20 +213,6 @@ fn numbers(
     out
 }
 
-fn cores(value: &Node, report: &mut Report<'_>) -> Vec<usize> {
-    let what = "the number of a core, or a list of them";
-    let items = read::one_or_more(value, what, report).unwrap_or(&[]);
-    let mut out: Vec<usize> = Vec::new();
-    for item in items {
-        let Some(number) = read::integer(item, 0..=MOST_CORES as u64 - 1, report) else {
-            continue;
-        };
-        // Several stages may share a core.
-        out.push(number as usize);
-    }
-    out
-}
-
 fn passes(value: &Node, report: &mut Report<'_>) -> Option<Passes> {
     match value.text() {
         Some("none") => return Some(Passes::NONE),
@@ -286,7 +272,6 @@ pub(crate) fn schema() -> Json {
             "additionalProperties": {"type": "integer", "minimum": least, "maximum": most},
         })
     };
-    let one_core = json!({"type": "integer", "minimum": 0, "maximum": MOST_CORES - 1});
     let mut costs = Map::new();
     for name in COSTS {
         let most = if name == "margin" { 1_000 } else { MOST_CYCLES };
@@ -306,7 +291,7 @@ pub(crate) fn schema() -> Json {
                 json!({"type": "string", "minLength": 1}),
                 "Instances or processors that begin a stage.",
             ),
-            "cores": some(one_core, "Cores that stages are kept on, in the order of their use."),
+            "cores": threads::cores_schema("Cores that stages are kept on, in the order of their use."),
             "instances": by_name(
                 1,
                 u64::from(MOST_INSTANCES),

@@ -10,9 +10,11 @@ use crate::tree::{Node, shorten};
 /// Keys of a chain.
 pub(crate) const CHAIN_KEYS: [&str; 6] = ["chain", "ports", "match", "flows", "plan", "nfs"];
 /// Keys of a file with several chains.
-pub(crate) const FILE_KEYS: [&str; 3] = ["chains", "ports", NETWORK];
-/// Key that holds for a file: beside `chain`, or beside `chains`.
+pub(crate) const FILE_KEYS: [&str; 4] = ["chains", "ports", NETWORK, THREADS];
+/// Keys that hold for a file: beside `chain`, or beside `chains`.
 pub(crate) const NETWORK: &str = "network";
+pub(crate) const THREADS: &str = "threads";
+const OF_FILE: [&str; 2] = [NETWORK, THREADS];
 /// Most functions of a chain.
 pub(crate) const MAX_FUNCTIONS: usize = 64;
 /// Most chains of a file: their number is an octet of the flow key.
@@ -116,17 +118,17 @@ fn chain(node: &Node, alone: bool, report: &mut Report<'_>) -> Option<RawChain> 
     let known: Vec<&str> = CHAIN_KEYS
         .into_iter()
         .chain(alone.then_some("chains"))
-        .chain(alone.then_some(NETWORK))
+        .chain(OF_FILE.into_iter().filter(|_| alone))
         .collect();
     for (key, _) in entries {
         let name = key.text().unwrap_or("");
-        if name == NETWORK && !alone {
+        if OF_FILE.contains(&name) && !alone {
             report.error_help(
                 key.span,
-                "`network` is not a key of one chain among several",
+                format!("`{name}` is not a key of one chain among several"),
                 "write it beside `chains`: it holds for all of them",
             );
-        } else if !CHAIN_KEYS.contains(&name) && name != NETWORK {
+        } else if !CHAIN_KEYS.contains(&name) && !OF_FILE.contains(&name) {
             report.unknown_key(key, &known);
         }
     }

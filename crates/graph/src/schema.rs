@@ -7,7 +7,7 @@ use weir_packet::protocol::ip;
 
 use crate::raw::MAX_FUNCTIONS;
 use crate::template::{TemplateDescription, settings_schema};
-use crate::{flows, network, plan_key, read};
+use crate::{flows, network, plan_key, read, threads};
 
 /// JSON Schema (draft 2020-12) of a chain file whose entries are of these
 /// kinds, with each one's settings under its name.
@@ -51,6 +51,7 @@ pub fn schema_with(kinds: &[Kind], templates: &[TemplateDescription]) -> Value {
     definitions.insert("weir-flows".to_owned(), flows_schema());
     definitions.insert("weir-plan".to_owned(), plan_key::schema());
     definitions.insert("weir-network".to_owned(), network::schema());
+    definitions.insert("weir-threads".to_owned(), threads::schema());
     let choices = if bare.is_empty() {
         json!(false) // no function is known: no entry can be right
     } else {
@@ -81,6 +82,7 @@ pub fn schema_with(kinds: &[Kind], templates: &[TemplateDescription]) -> Value {
                     },
                     "ports": {"$ref": "#/$defs/weir-ports"},
                     "network": {"$ref": "#/$defs/weir-network"},
+                    "threads": {"$ref": "#/$defs/weir-threads"},
                 },
             },
         ],
@@ -96,7 +98,7 @@ fn name() -> Value {
     })
 }
 
-/// A chain; the only one of a file says how it stands in the network.
+/// A chain; the only one of a file says what holds for the file.
 fn chain(only: bool) -> Value {
     let mut chain = json!({
         "type": "object",
@@ -118,7 +120,9 @@ fn chain(only: bool) -> Value {
         },
     });
     if only {
-        chain["properties"]["network"] = json!({"$ref": "#/$defs/weir-network"});
+        for key in ["network", "threads"] {
+            chain["properties"][key] = json!({"$ref": format!("#/$defs/weir-{key}")});
+        }
     }
     chain
 }

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use weir_graph::Override;
 use weir_graph::compile::{Mode, Passes};
+use weir_graph::{Override, Threads};
 use weir_protocol::settings::Dispatch;
 
 use crate::driver::live::Speed;
@@ -69,7 +69,7 @@ pub(crate) enum Format {
     Json,
 }
 
-#[derive(Debug, ClapArgs)]
+#[derive(Clone, Debug, ClapArgs)]
 #[command(after_help = "\
 Ports:
   PATH.pcap, PATH.pcapng   a capture file (others by their content); `-` is standard input
@@ -166,15 +166,17 @@ pub(crate) struct Run {
     #[arg(long, value_name = "K", default_value_t = Pace::default().prefetch as u16, value_parser = clap::value_parser!(u16).range(0..=256))]
     pub(crate) prefetch: u16,
     /// Never sleep: threads look for packets all the time, and drivers of
-    /// XDP ports are asked to be polled instead of interrupting
-    #[arg(long)]
-    pub(crate) busy_poll: bool,
+    /// XDP ports are asked to be polled instead of interrupting; without it as
+    /// the chain file's `threads` says, which `--busy-poll=false` puts aside
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub(crate) busy_poll: Option<bool>,
     /// Each stage of a plan after the first in a process of its own, on packet
     /// memory that all of them have; one that dies is started again
     #[arg(long, conflicts_with_all = ["runtimes", "workers"])]
     pub(crate) processes: bool,
     /// Cores of the threads, as `0,1,2`: of a plan's stages; with --runtimes or
-    /// --workers the switch or the ports on the first, the others in turn
+    /// --workers the switch or the ports on the first, the others in turn;
+    /// without it as the chain file says
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = core)]
     pub(crate) cores: Vec<usize>,
     /// How new flows are given to runtimes
@@ -208,6 +210,24 @@ pub(crate) struct Run {
     /// No progress on standard error
     #[arg(long, short)]
     pub(crate) quiet: bool,
+}
+
+impl Run {
+    /// The same with what the chain file says of threads, where the command
+    /// line says nothing.
+    pub(crate) fn with(&self, threads: &Threads) -> Run {
+        let mut run = self.clone();
+        if run.cores.is_empty() {
+            run.cores.clone_from(&threads.cores);
+        }
+        run.busy_poll = run.busy_poll.or(Some(threads.busy_poll));
+        run
+    }
+
+    /// Whether threads never sleep.
+    pub(crate) fn never_sleeps(&self) -> bool {
+        self.busy_poll.unwrap_or_default()
+    }
 }
 
 /// What a stage's process is started with.

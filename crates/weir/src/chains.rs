@@ -8,6 +8,7 @@ use weir_graph::{ChainFile, Input, Override, Script, TemplateDescription, Templa
 use weir_nf::Sources;
 use weir_nf::host::Kind;
 
+use crate::driver;
 use crate::exit::Failure;
 
 /// Most bytes of a chain file; the reader of chain files allows less.
@@ -38,6 +39,17 @@ impl Sources for Files {
             .and_then(|bytes| String::from_utf8(bytes).map_err(std::io::Error::other))
             .map_err(|error| format!("can't read {}: {error}", path.display()))
     }
+}
+
+/// Checks that this program may run on the cores that a chain file names; those
+/// of a command line were checked before.
+pub(crate) fn check_cores(cores: &[usize], chain: &Path) -> Result<(), Failure> {
+    driver::check_cores(cores).map_err(|error| {
+        Failure::chain(format!(
+            "{}: error: `cores` under `threads`: {error}\n  = help: `--cores LIST` names others for one run",
+            chain.display()
+        ))
+    })
 }
 
 /// The text of a file that is written by hand.

@@ -1,6 +1,7 @@
 //! `weir check` and `weir schema`.
 
 use serde_json::json;
+use weir_graph::Threads;
 use weir_nf::host::Kind;
 
 use crate::args::{Check, Format, Schema, SchemaOf};
@@ -13,12 +14,16 @@ pub(crate) fn check(args: &Check, kinds: &[Kind]) -> Outcome {
     match args.output {
         Format::Text => {
             output::line(&file.network.to_string())?;
+            if file.threads != Threads::default() {
+                output::line(&file.threads.to_string())?;
+            }
             for chain in &described {
                 output::line(&chain.to_string())?;
             }
         }
         Format::Json => output::json(&json!({
             "network": file.network,
+            "threads": file.threads,
             "chains": described,
             "warnings": file.warnings,
         }))?,

@@ -219,10 +219,19 @@ fn cores_hold_the_threads() {
         return;
     }
     let network = Network::new(&Cable::default());
-    for way in [&["--workers", "2"][..], &["--runtimes", "1"], &[]] {
+    let folder = Folder::new();
+    let text = "chain: a\nnfs: [monitor]\nthreads: {cores: 0, busy-poll: true}\n";
+    let (says, silent) = (folder.write("threads.yaml", text), example("monitor.yaml"));
+    let with = &["--cores", "0", "--busy-poll"][..];
+    for (chain, with, way) in [
+        (&silent, with, &["--workers", "2"][..]),
+        (&silent, with, &["--runtimes", "1"]),
+        (&silent, with, &[]),
+        (&says, &[], &["--workers", "2"]),
+        (&says, &[], &[]),
+    ] {
         let ports = ["--in", "af-packet:inside", "--out", "af-packet:outside"];
-        let with = ["--cores", "0", "--busy-poll"];
-        let weir = network.weir(&example("monitor.yaml"), &[&ports[..], &with, way].concat());
+        let weir = network.weir(chain, &[&ports[..], with, way].concat());
         network.ping(2);
         let cores = weir.cores();
         assert!(cores.len() > way.len() / 2, "{way:?}: {cores:?}");

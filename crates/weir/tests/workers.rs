@@ -171,3 +171,21 @@ fn what_can_not_be_is_an_error() {
     fails(2, &["--workers", "2", "--cores", "4000"], "core 4000");
     fails(2, &["--workers", "2", "--cores", "0,4000"], "core 4000");
 }
+
+#[test]
+fn the_chain_file_names_cores_and_the_command_line_others() {
+    let folder = Folder::new();
+    let text = "chain: a\nnfs: [monitor]\nthreads: {cores: 1000, busy-poll: true}\n";
+    let chain = folder.write("far.yaml", text);
+    let all = ["run", &chain, "--in", "gen:packets=10", "--quiet"];
+    for way in [&["--workers", "2"][..], &["--runtimes", "1"], &[]] {
+        let ran = run(all.iter().chain(way));
+        assert_eq!(ran.code, 3, "{way:?}: {}", ran.err);
+        for part in ["far.yaml", "`threads`", "core 1000", "--cores"] {
+            assert!(ran.err.contains(part), "{way:?}: {}", ran.err);
+        }
+        let with = ["--cores", "0", "--busy-poll=false"];
+        let ran = run(all.iter().chain(way).chain(&with));
+        assert_eq!(ran.code, 0, "{way:?}: {}", ran.err);
+    }
+}

@@ -121,7 +121,12 @@ fn need_of(args: &Doctor, kinds: &[Kind]) -> Result<Need, Failure> {
     };
     let ports = Ports::parse(&args.input, &args.out, &file, also)?;
     let live = (!none).then(|| ports.live());
-    Ok(need(live, Some(&file), &args.cores))
+    let cores = match args.cores.as_slice() {
+        [] => &file.threads.cores,
+        _ => &args.cores,
+    };
+    chains::check_cores(cores, chain)?;
+    Ok(need(live, Some(&file), cores))
 }
 
 /// A port as written; names need a chain.

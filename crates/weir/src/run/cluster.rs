@@ -123,7 +123,7 @@ pub(super) fn settings(
         dispatch: args.dispatch.into(),
         engine,
         memory,
-        wakeful: args.busy_poll,
+        wakeful: args.never_sleeps(),
         ..ClusterSettings::default()
     }
 }

@@ -250,7 +250,7 @@ fn drive<C: Crew>(
         ),
         events,
     );
-    live.wakeful = args.busy_poll;
+    live.wakeful = args.never_sleeps();
     let start = Instant::now();
     let mut ended = live.drive();
     let elapsed = start.elapsed();
@@ -297,7 +297,7 @@ fn open(
             number: number as u8,
             side: port.side,
             clock,
-            busy_poll: args.busy_poll,
+            busy_poll: args.never_sleeps(),
         };
         if let Some(live) = port.spec.open_live(options, pool) {
             open.push(Way::Both(live.map_err(outside)?));

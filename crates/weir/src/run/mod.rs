@@ -71,6 +71,9 @@ fn run_with(
     driver::check_cores(&args.cores).map_err(Failure::usage)?;
     let seed = args.seed.unwrap_or_else(seed::random);
     let file = chains::load(&args.chain, &args.templates, &args.set, seed, kinds)?;
+    let written = args;
+    let args = &written.with(&file.threads);
+    chains::check_cores(&args.cores, &args.chain)?;
     let also = Also {
         chain: &args.chain,
         script: args.script.as_deref(),
@@ -86,7 +89,9 @@ fn run_with(
         at_start,
         ..config_of(args, seed)
     };
-    let plans = plan::plans(args, &file)?;
+    // To the compiler cores of the command line are not those of the file,
+    // before which come a chain's own.
+    let plans = plan::plans(written, &file)?;
     let only = plans.iter().map(plan::only_stage);
     let Some(stages) = only
         .map(Option::<&Stage>::cloned)

@@ -51,7 +51,7 @@ pub(super) fn settings(
         },
         engine,
         memory,
-        wakeful: args.busy_poll,
+        wakeful: args.never_sleeps(),
     }
 }
 

@@ -65,7 +65,7 @@ pub(super) fn settings(
         cores: args.cores.clone(),
         engine,
         memory,
-        wakeful: args.busy_poll,
+        wakeful: args.never_sleeps(),
     }
 }
 
