@@ -31,6 +31,7 @@ mod counts;
 mod discovery;
 mod fragment;
 mod icmp;
+mod identification;
 mod local;
 mod neighbours;
 mod receive;
@@ -50,6 +51,7 @@ pub use neighbours::NeighbourState;
 
 use claims::Claims;
 use icmp::Limit;
+use identification::Identifications;
 use neighbours::{Neighbours, Question};
 use routes::{Hop, Routes};
 
@@ -73,6 +75,7 @@ pub struct Router {
     neighbours: Neighbours,
     owned: Vec<Owned>,
     limit: Limit,
+    identifications: Identifications,
     counts: Counts,
     /// Errors to go through the chain, by the side that they come in on.
     returned: [Vec<Frame>; 2],
@@ -114,6 +117,7 @@ impl Router {
             neighbours,
             owned: config.owned.clone(),
             limit: Limit::new(config.limits.errors),
+            identifications: Identifications::new(config.seed),
             counts: Counts::default(),
             returned: [burst(), burst()],
             largest,

@@ -12,6 +12,7 @@ use weir_packet::protocol::ethertype;
 use weir_packet::{Frame, FrameMeta, FramePool, MacAddr, Time, frame_flags};
 
 use crate::icmp::{self as error, LINK, ROOM, Refusal, TTL};
+use crate::identification::Identifications;
 use crate::routes::Hop;
 use crate::{Reason, Router, is_link_local};
 
@@ -54,7 +55,8 @@ impl Router {
         let (meta, room) = memory.split_mut(&mut frame);
         let start = usize::from(meta.start);
         let packet = room.get_mut(start + LINK..start + meta.len as usize);
-        if packet.and_then(turn_echo).is_none() {
+        let identifications = &mut self.identifications;
+        if packet.and_then(|p| turn_echo(p, identifications)).is_none() {
             self.counts.drop_before(Reason::Malformed);
             return pool.give(frame);
         }
@@ -209,7 +211,7 @@ impl Router {
 }
 
 /// Makes the answer of an echo request, in place.
-fn turn_echo(packet: &mut [u8]) -> Option<()> {
+fn turn_echo(packet: &mut [u8], identifications: &mut Identifications) -> Option<()> {
     match packet.first()? >> 4 {
         4 => {
             let mut view = Ipv4ViewMut::new(packet).ok()?;
@@ -220,6 +222,10 @@ fn turn_echo(packet: &mut [u8]) -> Option<()> {
             // The way back may take less than the way here.
             let fragment = view.view().fragment() & !DONT_FRAGMENT;
             view.set_fragment(fragment);
+            // So it needs an identification that the pieces of no other answer
+            // have. The asker's is none where its datagram could not be cut: many
+            // send 0 then (RFC 6864 section 4.1).
+            view.set_id(identifications.next(source));
             view.fill_checksum();
             let at = view.view().header_len();
             let mut message = IcmpViewMut::new(packet.get_mut(at..)?).ok()?;

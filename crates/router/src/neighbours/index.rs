@@ -18,7 +18,7 @@ pub(super) struct Index {
 
 /// Two words folded through one multiplication: good enough where the seed is
 /// secret and the table bounded.
-fn fold(a: u64, b: u64) -> u64 {
+pub(crate) fn fold(a: u64, b: u64) -> u64 {
     let product = u128::from(a) * u128::from(b);
     (product >> 64) as u64 ^ product as u64
 }

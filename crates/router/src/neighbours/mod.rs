@@ -17,6 +17,7 @@ use weir_packet::{Frame, MacAddr, Time};
 use crate::config::Limits;
 use held::{Held, List};
 use index::Index;
+pub(crate) use index::fold;
 use queue::Queue;
 
 /// What is known of a neighbour (RFC 4861 section 7.3.2).

@@ -212,10 +212,21 @@ fn an_answer_that_its_link_does_not_take_is_cut_or_dropped() {
         .unwrap();
         bytes
     };
-    rig.receive(LAN, &request("192.0.2.9", "10.0.0.1"));
-    let pieces = rig.out(WAN);
-    assert_eq!(pieces.len(), 2);
-    assert!(pieces.iter().all(|piece| piece.len() - 14 <= 1_400));
+    // The same twice, not to be cut and so without an identification: the pieces
+    // of its answers have one each, or they would be put together crosswise (RFC
+    // 6864 section 4.3).
+    let mut identifications = Vec::new();
+    for _ in 0..2 {
+        let asked = request("192.0.2.9", "10.0.0.1");
+        assert_eq!(asked[18..21], [0, 0, 0x40]);
+        rig.receive(LAN, &asked);
+        let pieces = rig.out(WAN);
+        assert_eq!(pieces.len(), 2);
+        assert!(pieces.iter().all(|piece| piece.len() - 14 <= 1_400));
+        assert_eq!(pieces[0][18..20], pieces[1][18..20]);
+        identifications.push(pieces[0][18..20].to_vec());
+    }
+    assert_ne!(identifications[0], identifications[1]);
     // Only who sends a datagram of IPv6 may cut it, and path MTU discovery is
     // more than an echo is worth.
     rig.receive(LAN, &request("fd00:7::9", "fd00:1::1"));
