@@ -12,8 +12,6 @@ use crate::{Reason, Router};
 
 /// Octets of an ARP packet in an Ethernet frame.
 const LENGTH: usize = LINK + 28;
-/// At most one defence in this time (RFC 5227 section 1.1, DEFEND_INTERVAL).
-const DEFEND: u64 = 10_000_000_000;
 
 /// Writes an ARP packet as a frame.
 fn write(to: MacAddr, from: MacAddr, packet: &ArpRepr) -> Option<[u8; LENGTH]> {
@@ -52,8 +50,7 @@ impl Router {
         }
         let sender = IpAddr::V4(packet.sender);
         if self.answers_for(at, sender) {
-            self.claimed(at, sender, packet.sender_mac, true);
-            return self.defend(now, pool, at, packet.sender);
+            return self.taken(now, pool, at, sender, packet.sender_mac);
         }
         let asked = packet.operation == REQUEST && self.answers_for(at, packet.target.into());
         if !packet.sender.is_unspecified() && self.is_on_link(at, sender) {
@@ -109,16 +106,6 @@ impl Router {
         };
         self.counts.moved += u64::from(moved);
         self.flush(now, pool, slot);
-    }
-
-    /// Somebody else uses an address of the router's: it says once more whose
-    /// it is, not too often, and goes on using it (RFC 5227 section 2.4 (c)).
-    fn defend(&mut self, now: Time, pool: &mut FramePool, at: usize, address: Ipv4Addr) {
-        let last = self.claims.defended;
-        if last == Time::ZERO || now.since(last) >= DEFEND {
-            self.claims.defended = now;
-            self.announce_v4(now, pool, at, address);
-        }
     }
 
     /// Says to all where an address is (RFC 5227 section 3: as a request).

@@ -23,6 +23,9 @@ const WAIT: u64 = 100_000_000;
 /// ANNOUNCE_INTERVAL and ANNOUNCE_NUM).
 const BETWEEN: u64 = 2_000_000_000;
 const TIMES: u8 = 2;
+/// At most one defence of an address in this time (RFC 5227 section 1.1,
+/// DEFEND_INTERVAL).
+const DEFEND: u64 = 10_000_000_000;
 
 /// An address of the router's that somebody else claims.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,20 +46,23 @@ pub struct Conflict {
 #[derive(Debug)]
 pub(crate) struct Claims {
     conflicts: Vec<Conflict>,
+    /// When the address of each was last defended (RFC 5227 section 2.4: each has
+    /// a time of its own), and last any of those that are not remembered.
+    defended: Vec<Option<Time>>,
+    others_defended: Option<Time>,
     /// Announcements still to be made, and when the next is due.
     left: u8,
     due: Time,
-    /// When an address was last defended (RFC 5227 section 2.4).
-    pub(crate) defended: Time,
 }
 
 impl Claims {
     pub(crate) fn new() -> Claims {
         Claims {
             conflicts: Vec::with_capacity(REMEMBERED),
+            defended: Vec::with_capacity(REMEMBERED),
+            others_defended: None,
             left: 0,
             due: Time(u64::MAX),
-            defended: Time::ZERO,
         }
     }
 
@@ -122,23 +128,58 @@ impl Router {
     }
 
     /// Somebody else says that an address of the router's is theirs (`held`), or
-    /// would like it to be.
-    pub(crate) fn claimed(&mut self, at: usize, address: IpAddr, mac: MacAddr, held: bool) {
+    /// would like it to be. Its place among those that are remembered.
+    pub(crate) fn claimed(
+        &mut self,
+        at: usize,
+        address: IpAddr,
+        mac: MacAddr,
+        held: bool,
+    ) -> Option<usize> {
         self.counts.conflicts += 1;
         let conflicts = &mut self.claims.conflicts;
-        let same = |c: &&mut Conflict| (c.port, c.address) == (at, address);
-        if let Some(known) = conflicts.iter_mut().find(same) {
+        let same = |c: &Conflict| (c.port, c.address) == (at, address);
+        if let Some(place) = conflicts.iter().position(same) {
+            let known = conflicts.get_mut(place)?;
             known.mac = mac;
             known.times += 1;
             known.held |= held;
-        } else if conflicts.len() < REMEMBERED {
-            conflicts.push(Conflict {
-                port: at,
-                address,
-                mac,
-                times: 1,
-                held,
-            });
+            return Some(place);
+        }
+        if conflicts.len() == REMEMBERED {
+            return None;
+        }
+        conflicts.push(Conflict {
+            port: at,
+            address,
+            mac,
+            times: 1,
+            held,
+        });
+        self.claims.defended.push(None);
+        Some(conflicts.len() - 1)
+    }
+
+    /// Somebody else uses an address of the router's: it says once more whose it
+    /// is, not too often, and goes on using it (RFC 5227 section 2.4 (c)).
+    pub(crate) fn taken(
+        &mut self,
+        now: Time,
+        pool: &mut FramePool,
+        at: usize,
+        address: IpAddr,
+        mac: MacAddr,
+    ) {
+        let place = self.claimed(at, address, mac, true);
+        let own = place.and_then(|place| self.claims.defended.get_mut(place));
+        let last = own.unwrap_or(&mut self.claims.others_defended);
+        if last.is_some_and(|last| now.since(last) < DEFEND) {
+            return;
+        }
+        *last = Some(now);
+        match address {
+            IpAddr::V4(address) => self.announce_v4(now, pool, at, address),
+            IpAddr::V6(address) => self.announce_v6(now, pool, at, address),
         }
     }
 

@@ -222,7 +222,7 @@ impl Router {
         let target = IpAddr::V6(message.target);
         if self.answers_for(at, target) {
             if let Some(mac) = message.mac.filter(|mac| !self.is_own(*mac)) {
-                self.claimed(at, target, mac, true);
+                self.taken(now, pool, at, target, mac);
             }
             return;
         }

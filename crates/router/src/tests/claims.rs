@@ -83,8 +83,14 @@ fn an_address_that_somebody_has_is_not_announced_and_told_of() {
     let defence = message(GROUP, all, (136, 0x20), "fd00:1::1", option);
     rig.receive(LAN, &defence);
     rig.receive(LAN, &defence);
-    // This once: it says that the address is its own, as RFC 5227 2.4 (c) has it.
-    rig.out(LAN);
+    // Once for each: it says that the address is its own, as RFC 5227 2.4 (c) has it.
+    let told = rig.out(LAN);
+    assert_eq!(told.len(), 2);
+    assert_eq!(told[0], request(LAN_MAC, "10.0.0.1", "10.0.0.1"));
+    assert_eq!(
+        targets(&told, 136),
+        ["fd00:1::1".parse::<Ipv6Addr>().unwrap()]
+    );
     let found: Vec<_> = rig
         .router
         .conflicts()

@@ -240,6 +240,60 @@ fn who_takes_its_address_is_told_once_in_ten_seconds_rfc5227_2_4() {
 }
 
 #[test]
+fn each_address_is_defended_in_its_own_time_rfc5227_2_4() {
+    let mut rig = Rig::new();
+    let nobody = MacAddr::default();
+    let theft = |address: &str| {
+        arp(
+            MacAddr::BROADCAST,
+            1,
+            (HOST_MAC, address),
+            (nobody, address),
+        )
+    };
+    let defence = |address: &str| arp(MacAddr::BROADCAST, 1, (LAN_MAC, address), (nobody, address));
+    for (second, address, defended) in [
+        (0, "10.0.0.1", true),
+        (4, "203.0.113.80", true),
+        (5, "10.0.0.1", false),
+        (10, "10.0.0.1", true),
+        (13, "203.0.113.80", false),
+        (14, "203.0.113.80", true),
+    ] {
+        rig.now = after(second);
+        rig.receive(LAN, &theft(address));
+        let told = if defended {
+            vec![defence(address)]
+        } else {
+            Vec::new()
+        };
+        assert_eq!(rig.out(LAN), told, "{address} after {second} s");
+    }
+}
+
+#[test]
+fn addresses_beyond_those_remembered_share_a_time_of_defence() {
+    let mut config = config();
+    config.owned = vec![Owned {
+        addresses: "198.51.100.0/24".parse().unwrap(),
+        side: None,
+    }];
+    let mut rig = Rig::of(config);
+    for round in 0..2 {
+        for n in 100..200 {
+            let taken = format!("198.51.100.{n}");
+            let said = (GATE_MAC, taken.as_str());
+            let theft = arp(MacAddr::BROADCAST, 1, said, (MacAddr::default(), &taken));
+            rig.receive(WAN, &theft);
+        }
+        // 64 that are remembered, and one of the others.
+        let told = rig.out(WAN).len();
+        assert_eq!(told, if round == 0 { 65 } else { 0 });
+    }
+    assert_eq!(rig.router.counts().conflicts, 200);
+}
+
+#[test]
 fn what_is_no_arp_is_dropped() {
     let mut rig = Rig::new();
     let good = arp(
