@@ -54,6 +54,7 @@ pub(super) struct Cut {
     udp: bool,
     /// Octets of payload of each segment but the last.
     size: usize,
+    reduced_once: bool,
 }
 
 fn number(bytes: &[u8], at: usize) -> Option<u16> {
@@ -112,6 +113,7 @@ impl Cut {
             payload,
             udp: protocol == UDP,
             size,
+            reduced_once: offload.reduced_once,
         })
     }
 
@@ -179,7 +181,9 @@ impl Cut {
             if !last {
                 *flags &= !FIN_AND_PUSH;
             }
-            if nth > 0 {
+            // In accurate ECN (RFC 9768) it is a bit of a number, which is the same
+            // in all segments.
+            if nth > 0 && self.reduced_once {
                 *flags &= !CONGESTION_WINDOW_REDUCED;
             }
             16

@@ -41,9 +41,14 @@ fn tcp() -> Vec<u8> {
 
 /// Cuts a frame: the segments.
 fn cut(whole: &[u8], size: u16) -> Vec<Vec<u8>> {
+    cut_with(whole, size, true)
+}
+
+fn cut_with(whole: &[u8], size: u16, reduced_once: bool) -> Vec<Vec<u8>> {
     let offload = Offload {
         checksum: None,
         segments: Some(size),
+        reduced_once,
     };
     let cut = Cut::of(whole, offload).expect("it is to be cut");
     let mut all = Vec::new();
@@ -92,6 +97,20 @@ fn tcp_over_ipv4_is_cut_as_a_card_would() {
         }
         assert_eq!(payload, whole[whole.len() - PAYLOAD..]);
     }
+}
+
+#[test]
+fn the_window_reduced_flag_is_the_firsts_or_a_bit_of_a_counter_rfc3168_rfc9768() {
+    let whole = frame(&[], IPV4, &ipv4(TCP, 32), &tcp());
+    let flags = |reduced_once| -> Vec<u8> {
+        let segments = cut_with(&whole, SIZE, reduced_once);
+        for segment in &segments {
+            assert!(is_right(&segment[26..34], TCP, &segment[34..]));
+        }
+        segments.iter().map(|segment| segment[47]).collect()
+    };
+    assert_eq!(flags(true), [0x90, 0x10, 0x19]);
+    assert_eq!(flags(false), [0x90, 0x90, 0x99]);
 }
 
 #[test]
@@ -156,7 +175,11 @@ fn checksums_are_completed_and_none_is_0() {
 #[test]
 fn what_can_not_be_cut_is_left_as_it_is() {
     let whole = frame(&[], IPV4, &ipv4(TCP, 32), &tcp());
-    let offload = |segments, checksum| Offload { segments, checksum };
+    let offload = |segments, checksum| Offload {
+        segments,
+        checksum,
+        reduced_once: false,
+    };
     let size = Some(SIZE);
     assert_eq!(Cut::of(&whole, offload(None, None)), None);
     assert_eq!(Cut::of(&whole, offload(Some(0), None)), None);
