@@ -52,6 +52,7 @@ impl Form {
             mac,
             mtu: 1_500,
             addresses,
+            wire: true,
         };
         let outside = match self {
             Form::Gate => (address("192.0.2.1")?, 24),

@@ -55,6 +55,7 @@ fn config(small: bool) -> Config {
             mac,
             mtu,
             addresses: addresses.iter().map(|(a, n)| (address(a), *n)).collect(),
+            wire: true,
         }
     };
     let route = |to: &str, via: &str, port| RouteConfig {

@@ -116,7 +116,7 @@ impl Router {
     /// The addresses that a port's link is told of: the port's, and single ones
     /// of functions.
     fn shown(&self, at: usize) -> Vec<IpAddr> {
-        let Some(port) = self.ports.get(at) else {
+        let Some(port) = self.ports.get(at).filter(|port| port.wire) else {
             return Vec::new();
         };
         let owned = self.owned.iter().filter(|owned| {

@@ -80,6 +80,9 @@ reasons! {
     BadArp = "bad_arp" => "It is an ARP packet that contradicts itself.",
     /// Neighbour discovery that fails a check (RFC 4861 sections 6.1, 7.1).
     BadDiscovery = "bad_discovery" => "It is neighbour discovery that fails a check.",
+    /// ARP or neighbour discovery of a port without a wire: who asks and answers
+    /// there is not here.
+    NoWire = "no_wire" => "It is ARP or neighbour discovery of a link that is played: nobody there is here.",
     /// No slot is free for the next hop.
     NeighboursFull = "neighbours_full" => "No place is free to ask for its next hop.",
     /// Too many packets wait for neighbours.

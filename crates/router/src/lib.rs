@@ -61,6 +61,7 @@ struct Port {
     side: Side,
     mac: MacAddr,
     mtu: usize,
+    wire: bool,
     v4: Vec<(Ipv4Addr, Prefix)>,
     v6: Vec<(Ipv6Addr, Prefix)>,
     /// Frames to leave by it.
@@ -226,6 +227,11 @@ impl Router {
             })
     }
 
+    /// True where there may be neighbours on this port's link.
+    fn has_wire(&self, at: usize) -> bool {
+        self.ports.get(at).is_some_and(|port| port.wire)
+    }
+
     /// True where the host is on this port's link, so that what it says of
     /// itself there can be true.
     fn is_on_link(&self, at: usize, address: IpAddr) -> bool {
@@ -260,6 +266,7 @@ impl Port {
             side: config.side,
             mac: config.mac,
             mtu: usize::from(config.mtu),
+            wire: config.wire,
             v4: Vec::new(),
             v6: Vec::new(),
             out: Vec::with_capacity(BURST),

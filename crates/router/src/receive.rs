@@ -56,6 +56,10 @@ impl Router {
                     self.refuse(now, pool, at, &frame, refusal);
                     pool.give(frame);
                 }
+                Way::Arp | Way::Discovery if !self.has_wire(at) => {
+                    self.counts.drop_before(Reason::NoWire);
+                    pool.give(frame);
+                }
                 Way::Arp => self.arp(now, pool, at, frame),
                 Way::Discovery => self.discover(now, pool, at, frame),
                 Way::Echo => self.echo(now, pool, at, frame),
@@ -74,7 +78,8 @@ impl Router {
         let [d0, d1, d2, d3, d4, d5, .., e0, e1] = *link;
         let to = MacAddr([d0, d1, d2, d3, d4, d5]);
         let many = to.is_multicast();
-        if !many && self.ports.get(at).is_none_or(|port| port.mac != to) {
+        let port = self.ports.get(at);
+        if !many && port.is_none_or(|port| port.mac != to && port.wire) {
             return Way::Drop(Reason::OtherStation);
         }
         match u16::from_be_bytes([e0, e1]) {

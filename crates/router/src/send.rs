@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use weir_packet::ipv4::Ipv4View;
 use weir_packet::ipv6::Ipv6View;
 use weir_packet::protocol::ethertype;
-use weir_packet::{Frame, FrameMeta, FramePool, LinkType, Time};
+use weir_packet::{Frame, FrameMeta, FramePool, LinkType, MacAddr, Time};
 
 use crate::icmp::{LINK, Refusal};
 use crate::local::{address, bytes_mut};
@@ -148,7 +148,8 @@ impl Router {
         }
     }
 
-    /// Sends a packet to a host on a port's link.
+    /// Sends a packet to a host on a port's link, or to nobody where the port has
+    /// none.
     #[inline]
     pub(crate) fn reach(
         &mut self,
@@ -158,6 +159,9 @@ impl Router {
         at: usize,
         host: IpAddr,
     ) {
+        if !self.has_wire(at) {
+            return self.leave(pool, frame, at, MacAddr::default());
+        }
         let found = self.neighbours.find(at as u8, host);
         match found.or_else(|| self.neighbours.add_unknown(at as u8, host)) {
             Some(slot) => self.towards(now, pool, frame, at, slot),
@@ -175,22 +179,16 @@ impl Router {
         &mut self,
         now: Time,
         pool: &mut FramePool,
-        mut frame: Frame,
+        frame: Frame,
         at: usize,
         slot: u32,
     ) {
+        if !self.has_wire(at) {
+            return self.leave(pool, frame, at, MacAddr::default());
+        }
         let next = self.neighbours.next(now, slot);
         match next {
-            Next::Send(mac) => {
-                let Some(port) = self.ports.get_mut(at) else {
-                    return pool.give(frame);
-                };
-                let memory = pool.memory();
-                let (meta, room) = memory.split_mut(&mut frame);
-                address(bytes_mut(meta, room), mac, port.mac);
-                port.out.push(frame);
-                self.counts.sent += 1;
-            }
+            Next::Send(mac) => self.leave(pool, frame, at, mac),
             Next::Hold | Next::Ask => {
                 // Those that wait leave enough frames for those that go.
                 let over = match pool.is_low(&frame) {
@@ -207,6 +205,18 @@ impl Router {
             }
             Next::Gone => self.unresolved(now, pool, frame, slot),
         }
+    }
+
+    /// Gives a packet its hardware addresses and puts it in its port's list.
+    #[inline]
+    fn leave(&mut self, pool: &mut FramePool, mut frame: Frame, at: usize, mac: MacAddr) {
+        let Some(port) = self.ports.get_mut(at) else {
+            return pool.give(frame);
+        };
+        let (meta, room) = pool.memory().split_mut(&mut frame);
+        address(bytes_mut(meta, room), mac, port.mac);
+        port.out.push(frame);
+        self.counts.sent += 1;
     }
 
     /// Drops a packet whose next hop does not answer, and says so (RFC 1812

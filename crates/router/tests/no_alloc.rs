@@ -17,6 +17,7 @@ fn config() -> Config {
         mac: MACS[at],
         mtu,
         addresses: addresses.map(|(a, n)| (a.parse().unwrap(), n)).to_vec(),
+        wire: true,
     };
     let route = |to: &str, via: &str| RouteConfig {
         to: to.parse().unwrap(),

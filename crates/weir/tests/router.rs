@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use network::{Network, at, must, try_run};
 use serde_json::Value;
-use support::{Folder, conserved, example, number, run};
+use support::{Folder, conserved, example, number, packets, run};
 
 /// The server as clients reach it.
 const SERVER: [&str; 2] = ["198.51.100.254", "fd00:2::fe"];
@@ -325,6 +325,63 @@ fn neighbours_learn_where_it_is_after_a_start_elsewhere() {
     reach(&network);
     let ran = second.end("-TERM");
     of_router(&ran.json());
+}
+
+#[test]
+fn what_is_played_comes_in_at_a_port_without_a_wire_and_answers_leave_there() {
+    if !network::possible() {
+        return;
+    }
+    let network = hosts();
+    let folder = Folder::new();
+    let back = folder.path("back.pcapng");
+    let played = "lan=gen:flows=4,packets=60,rate=100,proto=icmp,src=10.0.0.64/28,\
+                  dst=198.51.100.254/32";
+    let answers = format!("lan={back}");
+    for more in [&["--workers", "2"][..], &[]] {
+        for kind in ["af-packet", "xdp"] {
+            let wan = format!("wan={kind}:wan");
+            let args = ["--in", played, "--out", &wan, "--out", &answers];
+            // It ends by itself.
+            let ran = network
+                .weir(&example("router.yaml"), &[&args[..], more].concat())
+                .wait();
+            assert_eq!(ran.code, 0, "{}", ran.err);
+            let summary = ran.json();
+            conserved(&summary);
+            let router = of_router(&summary);
+            // For the server, and for nobody where nobody is.
+            let known = router["neighbours"].as_array().expect("a list");
+            assert!(known.iter().all(|one| one["port"] == "wan"), "{router}");
+            let (frames, _) = packets(&back);
+            // Some of the last may come when it has ended.
+            assert!(frames.len() > 40, "{} of 60: {summary}", frames.len());
+            for frame in frames {
+                let (link, packet) = frame.data.split_at(14);
+                assert_eq!(link[..6], [0; 6]);
+                assert_eq!((packet[16..19].to_vec(), packet[20]), (vec![10, 0, 0], 0));
+                assert!((64..80).contains(&packet[19]));
+            }
+        }
+    }
+    for (more, said) in [
+        (&["--out", "wan=seen.pcap"][..], "leave by its interfaces"),
+        (
+            &["--out", &answers, "--out", "lan=b.pcap"],
+            "has an output already",
+        ),
+        (
+            &["--in", "lan=af-packet:lan"],
+            "an interface or a capture already",
+        ),
+    ] {
+        let args = ["--in", played, "--out", "wan=af-packet:wan"];
+        let ran = network
+            .weir(&example("router.yaml"), &[&args[..], more].concat())
+            .wait();
+        assert_eq!(ran.code, 2, "{}", ran.err);
+        assert!(ran.err.contains(said), "{}", ran.err);
+    }
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod errors;
 mod forward;
 mod neighbours;
 mod random;
+mod wireless;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -40,6 +41,7 @@ fn config() -> Config {
         mac,
         mtu,
         addresses: addresses.iter().map(|(a, n)| (ip(a), *n)).collect(),
+        wire: true,
     };
     let route = |to: &str, via: &str, port| RouteConfig {
         to: to.parse().unwrap(),

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use weir_graph::{ChainFile, Network};
+use weir_graph::ChainFile;
 use weir_io::live::{EndSignals, LiveClock, LiveOptions};
 use weir_nf::host::Stage;
 use weir_packet::{FramePool, MemoryLayout};
@@ -106,7 +106,7 @@ pub(super) fn pipeline(
     ports: &Ports,
     config: RuntimeConfig,
 ) -> Outcome {
-    let sorted = Sorted::of(args, ports)?;
+    let sorted = Sorted::of(args, file, ports)?;
     let settings = pipeline::settings(args, config, sorted.memory()?);
     let signals = signals()?;
     let plan = PlanSummary::of(&plans);
@@ -186,7 +186,7 @@ impl<C> Ran<C> {
 /// The ports in their order, once the machine was found fit for them; what is
 /// not as it should be is said aloud.
 fn looked_at(args: &Run, file: &ChainFile, ports: &Ports) -> Result<Sorted, Failure> {
-    let sorted = Sorted::of(args, ports)?;
+    let sorted = Sorted::of(args, file, ports)?;
     for warning in doctor::before_run(ports.live(), file, &args.cores, args.force)? {
         eprintln!("warning: {warning}");
     }
@@ -210,12 +210,6 @@ fn drive<C: Crew>(
     mut crew: C,
     mut posts: Vec<Post>,
 ) -> Result<Ran<C>, Failure> {
-    if let (Network::Router(_), Some(port)) = (&file.network, sorted.replays.first()) {
-        return Err(Failure::usage(format!(
-            "port `{}`: what is played does not go through a router, whose ports are interfaces",
-            port.text
-        )));
-    }
     let clock = LiveClock::start();
     let (layer, odd) = network::layer(file, &sorted, seed, clock)?;
     let mut guardian = Guardian::ask(args)?;

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use weir_graph::{ChainFile, Network, RoutedPort, Routing};
 use weir_io::live::{InterfaceFacts, LiveClock, interface_facts};
 use weir_io::port::PortSpec;
+use weir_packet::MacAddr;
 use weir_router::{
     Config, Limits, NeighbourConfig, Owned, PortConfig, Reason, RouteConfig, Router,
 };
@@ -22,6 +23,8 @@ use crate::exit::Failure;
 
 /// Largest datagram, where an interface's MTU is larger: frames hold no more.
 const MOST_MTU: u32 = 9_216;
+/// Largest datagram towards a port that is played, where nobody says.
+const PLAYED_MTU: u16 = 1_500;
 
 /// Refuses what the mode has no meaning for, and says where it has no effect:
 /// captures and the generator have no neighbours to ask. So one file serves
@@ -62,8 +65,8 @@ pub(super) fn layer(
             let mut warnings = Vec::new();
             let config = config(file, routing, sorted, seed, &mut warnings)?;
             let router = Router::new(&config).map_err(|error| Failure::chain(error.to_string()))?;
-            let names = sorted.live.iter().map(|port| port.name.clone());
-            let layer = Routed::new(router, names.collect(), clock);
+            let names = sorted.coming().map(|port| port.name.clone());
+            let layer = Routed::new(router, names.collect(), sorted.exits(), clock);
             Ok((Box::new(layer), warnings))
         }
     }
@@ -77,47 +80,42 @@ fn config(
     seed: u64,
     warnings: &mut Vec<String>,
 ) -> Result<Config, Failure> {
-    if let Some(port) = sorted
-        .others
-        .iter()
-        .find(|port| port.spec != PortSpec::Null)
-    {
-        return Err(Failure::usage(format!(
-            "port `{}`: a router's packets leave by interfaces only",
-            port.text
-        )));
-    }
+    outputs(sorted)?;
     // Where the ports of the file are among the run's.
     let mut places = Vec::new();
     for port in &routing.ports {
-        let mut found = sorted.live.iter().zip(0..);
-        let mut found = found.by_ref().filter(|(live, _)| live.name == port.name);
+        let found = sorted.coming().zip(0..);
+        let mut found = found.filter(|(coming, _)| coming.name == port.name);
         match (found.next(), found.next()) {
             (Some((_, place)), None) => places.push(place),
             (None, _) => {
                 return Err(Failure::usage(format!(
-                    "the router's port `{0}` has no interface: write `--in {0}=af-packet:NAME`",
+                    "the router's port `{0}` has no interface: write `--in {0}=af-packet:NAME`, or \
+                     `--in {0}=CAPTURE` to play one",
                     port.name
                 )));
             }
             (Some(_), Some((second, _))) => {
                 return Err(Failure::usage(format!(
-                    "port `{}`: the router's port `{}` has an interface already",
+                    "port `{}`: the router's port `{}` has an interface or a capture already",
                     second.text, port.name
                 )));
             }
         }
     }
     let mut ports = Vec::new();
-    for (place, live) in sorted.live.iter().enumerate() {
+    for (place, coming) in sorted.coming().enumerate() {
         let number = places.iter().position(|at| *at == place);
         let Some(port) = number.and_then(|number| routing.ports.get(number)) else {
             return Err(Failure::usage(format!(
                 "port `{}`: the router has no addresses for `{}`",
-                live.text, live.name
+                coming.text, coming.name
             )));
         };
-        ports.push(port_config(port, live, warnings)?);
+        ports.push(match coming.spec.live() {
+            Some(live) => port_config(port, coming, live.interface(), warnings)?,
+            None => played_config(port, place),
+        });
     }
     let place = |number: usize| places.get(number).copied().unwrap_or_default();
     let owned = file.chains.iter().flat_map(|chain| &chain.stage.nodes);
@@ -156,13 +154,54 @@ fn config(
     })
 }
 
+/// Refuses files that the packets of an interface would be for: they leave by
+/// it.
+fn outputs(sorted: &Sorted) -> Result<(), Failure> {
+    for (number, port) in sorted.others.iter().enumerate() {
+        let played = sorted.replays.iter().any(|other| other.name == port.name);
+        let before = sorted.others.iter().take(number);
+        let why = match port.spec {
+            PortSpec::Null => continue,
+            _ if !played => {
+                "a router's packets leave by its interfaces; a file takes those of a port that is \
+                 played (`--in NAME=CAPTURE`)"
+            }
+            _ if before.clone().any(|other| other.name == port.name) => {
+                "the router's port has an output already"
+            }
+            _ => continue,
+        };
+        return Err(Failure::usage(format!("port `{}`: {why}", port.text)));
+    }
+    Ok(())
+}
+
+/// A port whose packets are played: what the chain file says of it, and for the
+/// rest what an Ethernet has. There is no wire.
+fn played_config(port: &RoutedPort, place: usize) -> PortConfig {
+    PortConfig {
+        side: port.side,
+        // One that no maker has given; it is in what is written to files.
+        mac: port.mac.unwrap_or(MacAddr([2, 0, 0, 0, 0, place as u8])),
+        mtu: port.mtu.unwrap_or(PLAYED_MTU),
+        addresses: addresses(port),
+        wire: false,
+    }
+}
+
+fn addresses(port: &RoutedPort) -> Vec<(IpAddr, u8)> {
+    let all = port.addresses.iter();
+    all.map(|address| (address.address, address.length))
+        .collect()
+}
+
 fn port_config(
     port: &RoutedPort,
     live: &RunPort,
+    name: &str,
     warnings: &mut Vec<String>,
 ) -> Result<PortConfig, Failure> {
     let outside = |error: weir_io::port::PortError| Failure::outside(error.to_string());
-    let name = live.spec.live().map_or("", |live| live.interface());
     let facts = interface_facts(&live.text, name).map_err(outside)?;
     let mtu = port.mtu.map_or(facts.mtu.min(MOST_MTU), u32::from);
     if mtu > facts.mtu {
@@ -184,11 +223,8 @@ fn port_config(
         side: port.side,
         mac: port.mac.unwrap_or(facts.mac),
         mtu: mtu as u16,
-        addresses: port
-            .addresses
-            .iter()
-            .map(|address| (address.address, address.length))
-            .collect(),
+        addresses: addresses(port),
+        wire: true,
     })
 }
 
@@ -218,7 +254,7 @@ pub(super) fn summary(report: LayerReport, ports: &Sorted) -> Option<Box<dyn Mor
         LayerReport::Tap { kept } => Some(Box::new(Tapped { kept })),
         LayerReport::Router(report) => Some(Box::new(RouterSummary {
             report: *report,
-            ports: ports.live.iter().map(|port| port.name.clone()).collect(),
+            ports: ports.coming().map(|port| port.name.clone()).collect(),
         })),
     }
 }

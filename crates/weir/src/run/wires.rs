@@ -6,6 +6,7 @@
 //! side has fewer (a capture of what two interfaces receive) the last one takes
 //! the rest.
 
+use weir_graph::{ChainFile, Network};
 use weir_io::live::live_layout;
 use weir_io::port::PortSpec;
 use weir_packet::{MemoryLayout, Side};
@@ -31,8 +32,31 @@ pub(super) struct Sorted {
     pub(super) stays: bool,
 }
 
+/// A port where packets are counted and forgotten.
+fn nowhere(name: &str, side: Side) -> RunPort {
+    RunPort {
+        name: name.to_owned(),
+        side,
+        text: "null".to_owned(),
+        spec: PortSpec::Null,
+    }
+}
+
 impl Sorted {
-    pub(super) fn of(args: &Run, ports: &Ports) -> Result<Sorted, Failure> {
+    pub(super) fn of(args: &Run, file: &ChainFile, ports: &Ports) -> Result<Sorted, Failure> {
+        let mut sorted = Sorted::by_kind(args, ports)?;
+        // To a router's port that is played packets may go all the same.
+        if let Network::Router(_) = file.network {
+            for port in &sorted.replays {
+                if sorted.others.iter().all(|other| other.name != port.name) {
+                    sorted.others.push(nowhere(&port.name, port.side));
+                }
+            }
+        }
+        Ok(sorted)
+    }
+
+    pub(super) fn by_kind(args: &Run, ports: &Ports) -> Result<Sorted, Failure> {
         let mut sorted = Sorted {
             live: Vec::new(),
             replays: Vec::new(),
@@ -68,12 +92,7 @@ impl Sorted {
         // Packets towards a side that has nothing are counted and forgotten.
         for side in [Side::Inside, Side::Outside] {
             if sorted.leaving[side as usize].is_empty() {
-                sorted.others.push(RunPort {
-                    name: side.name().to_owned(),
-                    side,
-                    text: "null".to_owned(),
-                    spec: PortSpec::Null,
-                });
+                sorted.others.push(nowhere(side.name(), side));
                 let number = sorted.last();
                 sorted.leave(side, number);
             }
@@ -169,13 +188,27 @@ impl Sorted {
         Ok(wires)
     }
 
+    /// The ports that packets come in by, in the order of their numbers.
+    pub(super) fn coming(&self) -> impl Iterator<Item = &RunPort> {
+        self.live.iter().chain(&self.replays)
+    }
+
+    /// By which port a packet leaves to the name of each of [`Sorted::coming`]:
+    /// an interface by itself.
+    pub(super) fn exits(&self) -> Vec<usize> {
+        let before = self.live.len() + self.replays.len();
+        let exit = |name: &str| self.others.iter().position(|other| other.name == name);
+        let played = self.replays.iter().zip(self.live.len()..);
+        let played = played.map(|(port, number)| exit(&port.name).map_or(number, |at| before + at));
+        (0..self.live.len()).chain(played).collect()
+    }
+
     /// The packet memory that these ports need, without that of packets under
     /// way among threads.
     pub(super) fn memory(&self) -> Result<MemoryLayout, Failure> {
         let mut layout = live_layout(self.live.iter().filter_map(|port| port.spec.live()))
             .map_err(|error| Failure::outside(error.to_string()))?;
-        let all = self.live.iter().chain(&self.replays);
-        layout.small_frames += all.map(|port| port.spec.held()).sum::<u32>();
+        layout.small_frames += self.coming().map(|port| port.spec.held()).sum::<u32>();
         Ok(layout)
     }
 
@@ -183,7 +216,7 @@ impl Sorted {
     pub(super) fn all(&self) -> Ports {
         let outputs = self.live.iter().chain(&self.others);
         Ports {
-            inputs: self.live.iter().chain(&self.replays).cloned().collect(),
+            inputs: self.coming().cloned().collect(),
             outputs: outputs.cloned().collect(),
         }
     }
@@ -223,7 +256,7 @@ mod tests {
             inputs: read(&cli.run.input, Side::Inside),
             outputs: read(&cli.run.out, Side::Outside),
         };
-        let sorted = Sorted::of(&cli.run, &all)?;
+        let sorted = Sorted::by_kind(&cli.run, &all)?;
         let wires = sorted.wires()?;
         let texts = sorted.live.iter().chain(&sorted.replays);
         let texts = texts.chain(&sorted.others);

@@ -44,12 +44,15 @@ impl RouterReport {
     }
 }
 
-/// The layer of a router. Its ports have the numbers of the run's.
+/// The layer of a router. Its ports have the numbers of the run's that packets
+/// come in by.
 #[derive(Debug)]
 pub(crate) struct Routed {
     router: Router,
     /// Names of its ports.
     ports: Vec<String>,
+    /// The run's ports by which their packets leave.
+    exits: Vec<usize>,
     clock: LiveClock,
     /// The time of the last packets, which saves asking for it.
     now: Time,
@@ -59,10 +62,16 @@ pub(crate) struct Routed {
 }
 
 impl Routed {
-    pub(crate) fn new(router: Router, ports: Vec<String>, clock: LiveClock) -> Routed {
+    pub(crate) fn new(
+        router: Router,
+        ports: Vec<String>,
+        exits: Vec<usize>,
+        clock: LiveClock,
+    ) -> Routed {
         Routed {
             router,
             ports,
+            exits,
             clock,
             now: clock.now(),
             begun: false,
@@ -82,12 +91,12 @@ impl Routed {
 
     /// Sends what the router has put out.
     fn depart(&mut self, pool: &mut FramePool, out: &mut Departures) {
-        for port in 0..self.ports.len() {
+        for (port, exit) in self.exits.iter().enumerate() {
             let Some(queue) = self.router.output(port) else {
                 continue;
             };
             for frame in queue.drain(..) {
-                if let Some(frame) = out.push(port, frame) {
+                if let Some(frame) = out.push(*exit, frame) {
                     pool.give(frame);
                 }
             }

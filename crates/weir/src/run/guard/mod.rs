@@ -64,7 +64,7 @@ pub(super) fn wanted(args: &Run, file: &ChainFile, ports: &Ports) -> bool {
 
 /// Runs engines until one ends by itself, or a signal comes.
 pub(super) fn run(args: &Run, ports: &Ports) -> Outcome {
-    let sorted = Sorted::of(args, ports)?;
+    let sorted = Sorted::by_kind(args, ports)?;
     let wires = sorted.wires()?;
     if !sorted.is_two_sided() {
         return Err(Failure::chain(
