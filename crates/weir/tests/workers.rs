@@ -188,4 +188,11 @@ fn the_chain_file_names_cores_and_the_command_line_others() {
         let ran = run(all.iter().chain(way).chain(&with));
         assert_eq!(ran.code, 0, "{way:?}: {}", ran.err);
     }
+    // The file is right, for a machine with more cores than this.
+    let checked = run(["check", &chain]);
+    assert_eq!(checked.code, 0, "{}", checked.err);
+    let said = "threads on cores 1000 never sleep";
+    assert!(checked.out.contains(said), "{}", checked.out);
+    assert_eq!(run(["doctor", &chain]).code, 3);
+    assert_ne!(run(["doctor", &chain, "--cores", "0"]).code, 3);
 }
