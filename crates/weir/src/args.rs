@@ -115,6 +115,9 @@ pub(crate) struct Run {
     /// Another process of weir started this one, and waits at its standard input
     #[arg(long, hide = true)]
     pub(crate) guarded: bool,
+    /// It takes the place of one that died
+    #[arg(long, hide = true)]
+    pub(crate) again: bool,
     /// Override a setting, as `firewall.default=drop` or `flows.max=1000`
     #[arg(long = "set", value_name = "NF.KEY=VALUE")]
     pub(crate) set: Vec<Override>,

@@ -10,6 +10,7 @@ use weir_nf::host::Kind;
 
 use crate::driver;
 use crate::exit::Failure;
+use crate::say::say;
 
 /// Most bytes of a chain file; the reader of chain files allows less.
 const MOST_CHAIN: u64 = 64 << 20;
@@ -148,7 +149,7 @@ pub(crate) fn load(
     let file = weir_graph::load_with(&input, &templates, &mut Files { folder })
         .map_err(|diagnostics| Failure::chain(weir_graph::render(&diagnostics)))?;
     if !file.warnings.is_empty() {
-        eprintln!("{}", weir_graph::render(&file.warnings).trim_end());
+        say(weir_graph::render(&file.warnings).trim_end());
     }
     Ok(file)
 }

@@ -72,6 +72,11 @@ impl Failure {
         }
     }
 
+    /// What was wrong, as a part of a sentence.
+    pub(crate) fn why(&self) -> &str {
+        self.message.trim_start_matches("error: ").trim_end()
+    }
+
     pub(crate) fn print(&self) {
         // With standard error gone there is nobody to tell.
         let _ = writeln!(std::io::stderr(), "{}", self.message.trim_end());

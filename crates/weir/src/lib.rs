@@ -31,6 +31,7 @@ mod nf;
 mod output;
 mod plan;
 mod run;
+mod say;
 mod seed;
 mod sim;
 mod watch;

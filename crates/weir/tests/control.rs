@@ -530,3 +530,14 @@ fn an_ended_flow_gives_its_port_back_and_stats_are_the_summary() {
         "{summary}"
     );
 }
+
+#[test]
+fn a_folder_that_somebody_holds_keeps_no_run_from_a_decision() {
+    let folder = Folder::new();
+    let held = std::fs::File::open(folder.path("")).unwrap();
+    rustix::fs::flock(&held, rustix::fs::FlockOperation::LockShared).unwrap();
+    let socket = folder.path("it.sock");
+    let mut run = Generating::start(&example("monitor.yaml"), &["--control", &socket]);
+    until("it gives up", || run.0.try_wait().unwrap().is_some());
+    assert_eq!(run.0.wait().unwrap().code(), Some(1));
+}

@@ -9,12 +9,15 @@ mod support;
 #[path = "support/web.rs"]
 mod web;
 
+use std::io::BufRead as _;
+use std::net::UdpSocket;
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use network::{Cable, Network, SERVER, must};
 use support::{Folder, conserved, number};
 
-/// What only a chain that works denies: pings of more than 600 octets.
+/// What only a chain that works denies: datagrams to port 9.
 fn chain(folder: &Folder, on_failure: &str) -> String {
     let path = folder.path("bump.yaml");
     let text = format!(
@@ -174,4 +177,114 @@ fn an_engine_ends_with_its_guardian_and_a_wrong_one_is_not_repeated() {
     let ran = network.weir(&chain, &["--in", "af-packet:inside"]).wait();
     assert_eq!(ran.code, 3);
     assert!(ran.err.contains("on both sides"), "{}", ran.err);
+}
+
+/// Starts weir by this program, and lets go of its standard error once it runs.
+fn speechless(network: &Network, program: &str, chain: &str) -> Child {
+    let args = ["--in", "af-packet:inside", "--out", "af-packet:outside"];
+    let mut weir = network
+        .weir_by(program, chain, &args)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = std::io::BufReader::new(weir.stderr.take().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap().starts_with("running")));
+    weir
+}
+
+/// Kills the engine: packets pass and another one comes, by a guardian that
+/// lives on.
+fn comes_back(network: &Network, mut weir: Child) {
+    network.ping(1);
+    let dead = engine(weir.id());
+    must("kill", &["-9", &dead]);
+    until("packets pass", || missing(network, 1) == 0);
+    until("a new engine that is there to stay", || {
+        assert_eq!(weir.try_wait().unwrap(), None, "the guardian lives");
+        let all = network::process::children(weir.id());
+        let new = all.iter().find(|child| child.to_string() != dead);
+        // It runs once packets are no longer the guardian's.
+        new.is_some_and(|new| has_packet_sockets(*new) && !has_packet_sockets(weir.id()))
+    });
+    network.ping(2);
+    must("kill", &["-TERM", &weir.id().to_string()]);
+    until("the end", || weir.try_wait().unwrap().is_some());
+    assert_eq!(weir.wait().unwrap().code(), Some(0));
+}
+
+/// Whether a process has the ports: rings of packet sockets are mapped as
+/// sockets.
+fn has_packet_sockets(process: u32) -> bool {
+    let maps = std::fs::read_to_string(format!("/proc/{process}/maps")).unwrap_or_default();
+    maps.contains("socket:[")
+}
+
+#[test]
+fn with_standard_error_gone_packets_pass_and_the_engine_comes_back() {
+    if !network::possible() {
+        return;
+    }
+    let network = Network::new(&Cable::default());
+    let folder = Folder::new();
+    let chain = chain(&folder, "open");
+    let weir = speechless(&network, env!("CARGO_BIN_EXE_weir"), &chain);
+    comes_back(&network, weir);
+}
+
+#[test]
+fn an_engine_comes_back_though_its_program_was_replaced() {
+    if !network::possible() {
+        return;
+    }
+    let network = Network::new(&Cable::default());
+    let folder = Folder::new();
+    let chain = chain(&folder, "open");
+    let program = folder.path("weir");
+    std::fs::copy(env!("CARGO_BIN_EXE_weir"), &program).unwrap();
+    let weir = speechless(&network, &program, &chain);
+    std::fs::remove_file(&program).unwrap();
+    comes_back(&network, weir);
+}
+
+#[test]
+fn a_disk_that_is_full_of_events_opens_nothing() {
+    if !network::possible() {
+        return;
+    }
+    let network = Network::new(&Cable::default());
+    let folder = Folder::new();
+    let path = folder.path("bump.yaml");
+    let text = "chain: guarded\nnetwork: {mode: bump, on-failure: open}\nnfs:\n  - firewall:\n      \
+                default: accept\n      rules:\n        - drop udp to any port 9 log\n";
+    std::fs::write(&path, text).unwrap();
+    let ports = ["--in", "af-packet:inside", "--out", "af-packet:outside"];
+    let weir = network.weir(&path, &[&ports[..], &["--events", "/dev/full"]].concat());
+    let denied = network.spawn("server", || {
+        let socket = UdpSocket::bind(network::at("0.0.0.0", 9)).unwrap();
+        socket
+            .set_read_timeout(Some(Duration::from_secs(2)))
+            .unwrap();
+        socket.recv(&mut [0; 10]).is_ok()
+    });
+    network.ping(1);
+    let sent = network.spawn("client", || {
+        for _ in 0..100 {
+            let socket = UdpSocket::bind(network::at("0.0.0.0", 0)).unwrap();
+            socket.send_to(b"hello", network::at(SERVER[0], 9)).unwrap();
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    });
+    sent.join().unwrap();
+    assert!(!denied.join().unwrap(), "what is denied has come");
+    let ran = weir.end("-TERM");
+    assert_eq!(ran.code, 1, "{}", ran.err);
+    let summary = ran.json();
+    conserved(&summary);
+    assert_eq!(number(&summary, "/failures/engines"), 0, "{summary}");
+    let lost = number(&summary, "/events_lost");
+    assert_eq!(lost, 100, "{summary}");
+    let warned = ran.err.matches("warning: can't write events").count();
+    assert_eq!(warned, 1, "{}", ran.err);
 }

@@ -141,7 +141,8 @@ impl fmt::Display for PortError {
 impl std::error::Error for PortError {}
 
 impl PortError {
-    pub(crate) fn new(port: &str, message: impl fmt::Display) -> PortError {
+    /// That this port can't go on, and why.
+    pub fn new(port: &str, message: impl fmt::Display) -> PortError {
         PortError {
             port: port.to_owned(),
             message: message.to_string(),

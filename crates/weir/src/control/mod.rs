@@ -21,6 +21,7 @@ use weir_graph::ChainFile;
 
 use crate::driver::inbox::{Inbox, Post};
 use crate::exit::Failure;
+use crate::say::say;
 
 use asked::Asked;
 use socket::Socket;
@@ -93,7 +94,7 @@ impl Wanted {
                 Ok(socket) => Some(socket),
                 Err(message) if self.is_asked_for() => return Err(Failure::outside(message)),
                 Err(message) => {
-                    eprintln!("warning: no control socket: {message}");
+                    say(format_args!("warning: no control socket: {message}"));
                     None
                 }
             },

@@ -10,16 +10,21 @@ use std::fs;
 use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use rustix::fs::FlockOperation;
+use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 16;
 /// Most instances of one chain that are told apart by a number.
 const MOST: u32 = 1_000;
+/// How long others may hold the folder: whoever may read it can, for ever.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How often is tried to get hold of it.
+const TRY: Duration = Duration::from_millis(10);
 /// Longest name of an instance.
 const LONGEST: usize = 64;
 
@@ -48,16 +53,19 @@ pub(crate) fn folder() -> Result<PathBuf, String> {
     }
 }
 
-/// Whether an instance listens on this socket.
+/// Whether an instance listens on this socket. It does not wait for one whose
+/// queue is full: it lives, and so may one of another user.
 fn is_alive(path: &Path) -> bool {
-    match UnixStream::connect(path) {
-        Ok(_) => true,
-        // One whose queue is full lives, and so may one of another user.
-        Err(error) => !matches!(
-            error.kind(),
-            ErrorKind::ConnectionRefused | ErrorKind::NotFound
-        ),
-    }
+    let Ok(address) = SocketAddrUnix::new(path) else {
+        return false;
+    };
+    let connected = unix_socket().and_then(|socket| rustix::net::connect(&socket, &address));
+    !matches!(connected, Err(Errno::CONNREFUSED | Errno::NOENT))
+}
+
+fn unix_socket() -> Result<OwnedFd, Errno> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
 }
 
 /// Names and sockets of this user's instances that live, by name.
@@ -156,15 +164,12 @@ impl Socket {
                 .map_err(|error| format!("can't replace the dead socket {shown}: {error}"))?,
             Err(_) => {}
         }
-        let failed = |what: &str, error: rustix::io::Errno| {
-            format!("can't {what} the control socket {shown}: {error}")
-        };
+        let failed =
+            |what: &str, error: Errno| format!("can't {what} the control socket {shown}: {error}");
         let address = SocketAddrUnix::new(path).map_err(|_| {
             format!("{shown} is too long for a socket: give a shorter path with --control")
         })?;
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
-            .map_err(|error| failed("make", error))?;
+        let socket = unix_socket().map_err(|error| failed("make", error))?;
         rustix::net::bind(&socket, &address).map_err(|error| failed("make", error))?;
         let mut bound = Socket {
             path: path.to_owned(),
@@ -235,8 +240,19 @@ fn made_folder() -> Result<PathBuf, String> {
 /// Holds the folder for as long as the descriptor lives.
 fn lock(folder: &Path) -> Result<fs::File, String> {
     let locked = fs::File::open(folder).and_then(|file| {
-        rustix::fs::flock(&file, FlockOperation::LockExclusive)?;
-        Ok(file)
+        let until = Instant::now() + PATIENCE;
+        loop {
+            match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => return Ok(file),
+                Err(Errno::WOULDBLOCK | Errno::INTR) if Instant::now() < until => {
+                    std::thread::sleep(TRY);
+                }
+                Err(Errno::WOULDBLOCK) => {
+                    return Err(std::io::Error::other("another process holds a lock on it"));
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
     });
     locked.map_err(|error| {
         format!(
@@ -244,4 +260,25 @@ fn lock(folder: &Path) -> Result<fs::File, String> {
             folder.display()
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_that_accepts_nobody_is_alive_and_keeps_nobody_waiting() {
+        let path = std::env::temp_dir().join(format!("weir-deaf-{}.sock", std::process::id()));
+        let deaf = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        rustix::net::listen(&deaf, 1).unwrap();
+        let (done, all) = std::sync::mpsc::channel();
+        let there = path.clone();
+        std::thread::spawn(move || done.send((0..40).all(|_| is_alive(&there))));
+        let alive = all.recv_timeout(Duration::from_secs(20));
+        drop(deaf);
+        let dead = is_alive(&path);
+        fs::remove_file(&path).unwrap();
+        assert_eq!(alive, Ok(true));
+        assert!(!dead);
+    }
 }

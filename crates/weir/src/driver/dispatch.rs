@@ -59,6 +59,20 @@ impl Dispatcher {
         }
     }
 
+    /// All packets are one chain's.
+    #[cfg(test)]
+    pub(crate) fn to_one() -> Dispatcher {
+        Dispatcher {
+            entries: Vec::new(),
+            batches: Vec::new(),
+            datagrams: Vec::new(),
+            newest: 0,
+            trivial: true,
+            refused: 0,
+            refused_bytes: 0,
+        }
+    }
+
     /// Hands packets to the chains that take them; those that none takes go back
     /// to the pool, counted.
     pub(crate) fn hand_out<C: Crew>(&mut self, crew: &mut C, input: &mut Vec<Frame>) {

@@ -1,8 +1,10 @@
 //! `weir run` with interfaces: packets of both directions, until it is told to
 //! end.
 
+use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
+use serde_json::{Value, json};
 use weir_graph::ChainFile;
 use weir_io::live::{EndSignals, LiveClock, LiveOptions};
 use weir_nf::host::Stage;
@@ -23,6 +25,7 @@ use crate::driver::inbox::Post;
 use crate::driver::live::{Live, LivePorts, Looks, Replay, Speed, Way};
 use crate::driver::{ChainPlan, Cluster, Crew, Dispatcher, EventFile, Patience, Pipeline, Workers};
 use crate::exit::{Exit, Failure};
+use crate::say::say;
 use crate::{Outcome, control, doctor};
 
 /// Refuses what does not go together with interfaces, or without.
@@ -164,13 +167,14 @@ impl<C> Ran<C> {
             events,
             ended,
         } = self;
-        let mut summed = sum_up(crew, &mut of_run);
+        let summed = sum_up(crew, &mut of_run);
+        let mut kept = Ok(());
         if let Some(mut events) = events {
-            summed = summed.and_then(|lines| {
-                events.write_lines(&lines)?;
-                events.finish()?;
-                Ok(lines)
-            });
+            if let Ok(lines) = &summed {
+                events.offer_lines(lines);
+            }
+            of_run.more.push(Box::new(EventsLost(events.settle())));
+            kept = events.loss();
         }
         let mut summary = Summary::of(of_run, &sorted.all(), config.seed);
         if matches!(args.output, Format::Text) {
@@ -178,8 +182,24 @@ impl<C> Ran<C> {
         }
         print(args, &sorted.all(), summary)?;
         ended?;
-        summed?;
+        summed.and(kept)?;
         Ok(Exit::Done)
+    }
+}
+
+/// Events that could not be written.
+struct EventsLost(u64);
+
+impl More for EventsLost {
+    fn add_json(&self, value: &mut Value) {
+        value["events_lost"] = json!(self.0);
+    }
+
+    fn add_text(&self, text: &mut String) {
+        if self.0 > 0 {
+            // Writing to a `String` can't fail.
+            let _ = writeln!(text, "\n{} events could not be written", self.0);
+        }
     }
 }
 
@@ -188,7 +208,7 @@ impl<C> Ran<C> {
 fn looked_at(args: &Run, file: &ChainFile, ports: &Ports) -> Result<Sorted, Failure> {
     let sorted = Sorted::of(args, file, ports)?;
     for warning in doctor::before_run(ports.live(), file, &args.cores, args.force)? {
-        eprintln!("warning: {warning}");
+        say(format_args!("warning: {warning}"));
     }
     Ok(sorted)
 }
@@ -212,18 +232,20 @@ fn drive<C: Crew>(
 ) -> Result<Ran<C>, Failure> {
     let clock = LiveClock::start();
     let (layer, odd) = network::layer(file, &sorted, seed, clock)?;
-    let mut guardian = Guardian::ask(args)?;
-    let before = guardian.as_ref().map(|guardian| guardian.before);
-    let ports = open(args, &sorted, crew.pool(), clock)?;
     // An engine that follows one that died goes on where that one was.
-    let events = match before {
-        Some(before) if before.count > 0 => EventFile::append,
-        _ => EventFile::create,
+    let events = match args.again {
+        true => EventFile::append,
+        false => EventFile::create,
     };
     let events = args.events.as_deref().map(events).transpose()?;
     let (post, inbox) = control::inbox(true)?;
     posts.push(post);
     let control = super::control(args, file, "live", &sorted.all(), posts)?;
+    // From here on nothing passes until the ports are open: what can fail for
+    // other reasons, or takes its time, was done before.
+    let mut guardian = Guardian::ask(args)?;
+    let before = guardian.as_ref().map(|guardian| guardian.before);
+    let ports = open(args, &sorted, crew.pool(), clock)?;
     let said = introduce(args, &sorted, &ports, &odd);
     if let Some(guardian) = &mut guardian {
         guardian.running()?;
@@ -314,19 +336,24 @@ fn open(
 fn introduce(args: &Run, sorted: &Sorted, ports: &LivePorts, odd: &[String]) -> Vec<String> {
     if !args.quiet {
         for (port, live) in sorted.live.iter().zip(ports.live()) {
-            eprintln!("{} ({}): {}", port.name, port.text, live.mode());
+            say(format_args!(
+                "{} ({}): {}",
+                port.name,
+                port.text,
+                live.mode()
+            ));
         }
     }
     let mut said = odd.to_vec();
     said.extend(ports.warnings());
     for warning in &said {
-        eprintln!("warning: {warning}");
+        say(format_args!("warning: {warning}"));
     }
     if !args.quiet {
         match args.duration {
-            None if !sorted.stays => eprintln!("running until all is played"),
-            Some(time) => eprintln!("running for {} s", time.as_secs_f64()),
-            None => eprintln!("running until SIGINT or SIGTERM"),
+            None if !sorted.stays => say("running until all is played"),
+            Some(time) => say(format_args!("running for {} s", time.as_secs_f64())),
+            None => say("running until SIGINT or SIGTERM"),
         }
     }
     said

@@ -30,6 +30,7 @@ use weir_runtime::{RunAtStart, RuntimeConfig};
 use crate::args::{Format, Run};
 use crate::control::Control;
 use crate::exit::Failure;
+use crate::say::say;
 use crate::{Outcome, chains, control, driver, output, seed};
 
 use input::Input;
@@ -176,10 +177,10 @@ fn control(
     let control = wanted.open(about, posts)?;
     if let Some(control) = control.as_ref().filter(|_| !args.quiet) {
         if let Some(path) = control.path() {
-            eprintln!("control socket: {}", path.display());
+            say(format_args!("control socket: {}", path.display()));
         }
         if let Some(address) = control.metrics() {
-            eprintln!("metrics: http://{address}/metrics");
+            say(format_args!("metrics: http://{address}/metrics"));
         }
     }
     Ok(control)
@@ -188,7 +189,7 @@ fn control(
 /// Prints what the run did.
 fn print(args: &Run, ports: &Ports, summary: Summary) -> Result<(), Failure> {
     for warning in &summary.warnings {
-        eprintln!("warning: {warning}");
+        say(format_args!("warning: {warning}"));
     }
     let text = match args.output {
         Format::Json => format!("{:#}", summary.to_json()),
@@ -196,7 +197,7 @@ fn print(args: &Run, ports: &Ports, summary: Summary) -> Result<(), Failure> {
     };
     // Packets or events on standard output are for another program.
     if ports.write_to_standard_output() || args.events.as_deref() == Some(Path::new("-")) {
-        eprintln!("{}", text.trim_end());
+        say(format_args!("{}", text.trim_end()));
         Ok(())
     } else {
         output::line(&text)

@@ -20,6 +20,7 @@ use super::wires::Sorted;
 use crate::args::Run;
 use crate::driver::live::{Bump, Layer, LayerReport, Routed, RouterReport, Tap};
 use crate::exit::Failure;
+use crate::say::say;
 
 /// Largest datagram, where an interface's MTU is larger: frames hold no more.
 const MOST_MTU: u32 = 9_216;
@@ -32,11 +33,11 @@ const PLAYED_MTU: u16 = 1_500;
 pub(super) fn check(args: &Run, file: &ChainFile, ports: &Ports) -> Result<(), Failure> {
     if !ports.are_live() {
         if !args.quiet && file.network != Network::default() {
-            eprintln!(
+            say(format_args!(
                 "note: `network: {{mode: {}}}` is for interfaces: packets of captures go through the \
                  chain only",
                 file.network.mode()
-            );
+            ));
         }
         return Ok(());
     }

@@ -12,6 +12,7 @@ use weir_runtime::{Obstacle, RuntimeConfig};
 use crate::Outcome;
 use crate::args::Run;
 use crate::driver::{Workers, WorkersEnd, WorkersSettings};
+use crate::say::say;
 
 use super::input::Input;
 use super::line::{self, Line, failure};
@@ -80,9 +81,9 @@ pub(super) fn sum_up(crew: Workers, of_run: &mut Ended) {
 /// Says why a switch steers, and what the summary says of it.
 pub(super) fn by_switch(workers: u32, obstacle: Obstacle) -> Box<dyn More> {
     let why = obstacle.to_string();
-    eprintln!(
+    say(format_args!(
         "note: {why}: a switch steers, which knows what belongs together (as with --runtimes {workers})"
-    );
+    ));
     Box::new(BySwitch { workers, why })
 }
 

@@ -250,10 +250,7 @@ impl Network {
     /// Starts `weir run CHAIN ARGS…` between the hosts and waits until its ports
     /// are open.
     pub(crate) fn weir(&self, chain: &str, args: &[&str]) -> Weir {
-        let mut command = Command::new("ip");
-        command.args(["netns", "exec", &self.name("weir")]);
-        command.args([env!("CARGO_BIN_EXE_weir"), "run", chain, "--output", "json"]);
-        command.args(args);
+        let mut command = self.weir_by(env!("CARGO_BIN_EXE_weir"), chain, args);
         let pipes = command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -271,6 +268,17 @@ impl Network {
             rest
         });
         Weir { child, said, rest }
+    }
+}
+
+impl Network {
+    /// The command of [`Network::weir`], by a program that may lie elsewhere.
+    pub(crate) fn weir_by(&self, program: &str, chain: &str, args: &[&str]) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.name("weir")]);
+        command.args([program, "run", chain, "--output", "json"]);
+        command.args(args);
+        command
     }
 }
 

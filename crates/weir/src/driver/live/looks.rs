@@ -1,5 +1,6 @@
 //! What the loop looks at now and then, beside packets.
 
+use std::io::Write as _;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
@@ -14,6 +15,10 @@ use super::ports::LivePorts;
 
 /// How often is looked, at least.
 const LOOK: Duration = Duration::from_millis(100);
+
+/// What the starter is told when the run ends as it should: what fails from
+/// then on is no reason to start it again.
+pub(crate) const ENDED: &[u8; 1] = b"e";
 
 /// Signals, the time, whether the interfaces are there, events to be flushed.
 /// What else asks something of a run under way belongs here.
@@ -69,7 +74,7 @@ impl Looks {
     ///
     /// # Errors
     ///
-    /// An interface is gone, or events can't be written.
+    /// An interface is gone.
     pub(super) fn look(
         &mut self,
         ports: &mut LivePorts,
@@ -86,14 +91,19 @@ impl Looks {
             }
             ports.check()?;
             if let Some(events) = events {
-                events.finish()?;
+                events.try_flush();
             }
         }
         Ok(false)
     }
 
-    /// The run ends: a signal that was sent twice is one; another kills.
-    pub(super) fn end(&self) {
+    /// The run ends, and its starter is told whether it does as it should. A
+    /// signal that was sent twice is one; another kills.
+    pub(super) fn end(&mut self, well: bool) {
+        if let Some(starter) = self.starter.as_mut().filter(|_| well) {
+            // One that is gone does not need to know.
+            let _ = starter.write_all(ENDED);
+        }
         self.signals.came();
         self.signals.release();
     }

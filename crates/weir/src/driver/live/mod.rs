@@ -35,7 +35,7 @@ use super::{CHAINS, LEAVING};
 
 pub(crate) use alone::Alone;
 pub(crate) use layer::{Bump, Departures, Layer, LayerReport, Tap};
-pub(crate) use looks::Looks;
+pub(crate) use looks::{ENDED, Looks};
 pub(crate) use ports::{LivePorts, Way};
 pub(crate) use replay::{Replay, Speed};
 pub(crate) use router::{Routed, RouterReport};
@@ -60,6 +60,8 @@ pub(crate) struct Live<C> {
     pub(crate) wakeful: bool,
     pub(crate) events: Option<EventFile>,
     waiter: Waiter,
+    /// The port that is looked at first.
+    first: usize,
     // What a round needs, kept to save its allocation.
     input: Vec<Frame>,
     output: Vec<Frame>,
@@ -86,6 +88,7 @@ impl<C: Crew> Live<C> {
             wakeful: false,
             events,
             waiter: Waiter::default(),
+            first: 0,
             input: Vec::with_capacity(BATCH),
             output: Vec::with_capacity(4 * BATCH),
             lines: Vec::new(),
@@ -95,6 +98,12 @@ impl<C: Crew> Live<C> {
     /// Moves packets until a signal comes, the time is over, or something can't
     /// go on.
     pub(crate) fn drive(&mut self) -> Result<(), Failure> {
+        let driven = self.go_round().and_then(|()| self.drain());
+        self.looks.end(driven.is_ok());
+        driven
+    }
+
+    fn go_round(&mut self) -> Result<(), Failure> {
         let mut rounds = 0;
         self.tick()?;
         loop {
@@ -120,12 +129,9 @@ impl<C: Crew> Live<C> {
             self.tick()?;
             self.answer();
             if self.looks.look(&mut self.ports, self.events.as_mut())? || self.ports.are_over() {
-                break;
+                return Ok(());
             }
         }
-        self.drain()?;
-        self.looks.end();
-        Ok(())
     }
 
     /// Takes what has come already, and what is on its way in emulated links.
@@ -198,7 +204,9 @@ impl<C: Crew> Live<C> {
     /// from one side, as functions that give names to flows need it.
     fn round(&mut self) -> Result<bool, Failure> {
         let mut found = false;
-        for number in 0..self.ports.count() {
+        let count = self.ports.count();
+        for turn in 0..count {
+            let number = (self.first + turn) % count;
             let room = self.crew.room().min(BATCH);
             if room == 0 {
                 break;
@@ -208,6 +216,8 @@ impl<C: Crew> Live<C> {
             let received = self.ports.receive(number, pool, &mut self.input, room);
             if !self.input.is_empty() {
                 found = true;
+                // While there is room for some only, ports take turns.
+                self.first = (number + 1) % count;
                 self.layer
                     .arrived(number, pool, &mut self.input, &mut self.departures);
                 pool.memory().hold(&self.input, CHAINS);
@@ -255,7 +265,7 @@ impl<C: Crew> Live<C> {
         self.crew.pool().set_holder(CHAINS);
         let stepped = self.crew.step(out, lines, may_rest);
         if let Some(events) = &mut self.events {
-            events.write_lines(&self.lines)?;
+            events.offer_lines(&self.lines);
         }
         self.lines.clear();
         let pool = self.crew.pool();
@@ -307,7 +317,7 @@ impl<C: Crew> Shows for Live<C> {
     }
 
     fn take_events(&mut self) {
-        // Written with the next step; a failure of that ends the run.
+        // Written with the next step.
         let lines = &mut self.lines;
         let take = &mut |part: Part<'_>| take_log(part.runtime.events(), lines);
         self.crew.parts(&mut self.output, take);
@@ -315,5 +325,140 @@ impl<C: Crew> Shows for Live<C> {
 
     fn now(&self) -> Option<Time> {
         Some(self.looks.clock.now())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_io::live::{EndSignals, LiveClock};
+    use weir_io::port::{InputPort, PortError, Received};
+    use weir_packet::{FrameMeta, FramePool, MemoryLayout};
+
+    use super::*;
+    use crate::driver::cluster::ClusterError;
+
+    /// There is always more.
+    struct Endless(u8);
+
+    impl InputPort for Endless {
+        fn receive(
+            &mut self,
+            pool: &mut FramePool,
+            into: &mut Vec<Frame>,
+            max: usize,
+        ) -> Result<Received, PortError> {
+            for _ in 0..max {
+                let mut meta = FrameMeta::default();
+                meta.port = self.0;
+                into.extend(pool.copy(&[0; 60], meta));
+            }
+            Ok(Received::More)
+        }
+
+        fn counters(&self) -> PortCounters {
+            PortCounters::default()
+        }
+    }
+
+    /// Takes one batch per round.
+    struct Slow {
+        pool: FramePool,
+        taken: [u64; 2],
+        room: usize,
+    }
+
+    impl Crew for Slow {
+        fn pool(&mut self) -> &mut FramePool {
+            &mut self.pool
+        }
+
+        fn room(&self) -> usize {
+            self.room
+        }
+
+        fn take(&mut self, _chain: usize, frames: &mut Vec<Frame>) {
+            self.room -= frames.len();
+            for frame in frames.drain(..) {
+                let port = self.pool.memory().meta(&frame).port;
+                self.taken[usize::from(port)] += 1;
+                self.pool.give(frame);
+            }
+        }
+
+        fn step(
+            &mut self,
+            _out: &mut Vec<Frame>,
+            _events: &mut Vec<u8>,
+            _may_rest: bool,
+        ) -> Result<bool, ClusterError> {
+            Ok(true)
+        }
+
+        fn stop(&mut self) {}
+
+        fn is_over(&self) -> bool {
+            true
+        }
+    }
+
+    /// It can't go on.
+    struct Broken;
+
+    impl InputPort for Broken {
+        fn receive(
+            &mut self,
+            _pool: &mut FramePool,
+            _into: &mut Vec<Frame>,
+            _max: usize,
+        ) -> Result<Received, PortError> {
+            Err(PortError::new("broken", "it is"))
+        }
+
+        fn counters(&self) -> PortCounters {
+            PortCounters::default()
+        }
+    }
+
+    fn live(inputs: Vec<Box<dyn InputPort>>) -> Live<Slow> {
+        let clock = LiveClock::start();
+        let ports = inputs.into_iter();
+        let ports = ports.map(|input| Way::In(Replay::new(input, Speed::Full, clock)));
+        let ports = LivePorts::new(ports.collect(), clock, true);
+        let (_post, inbox) = crate::control::inbox(true).unwrap();
+        let looks = Looks::new(EndSignals::open().unwrap(), None, None, clock, inbox);
+        let crew = Slow {
+            pool: FramePool::with_layout(MemoryLayout::default()),
+            taken: [0; 2],
+            room: BATCH,
+        };
+        let bump = Box::new(Bump::new(vec![[0, 1]]));
+        Live::new(crew, ports, bump, Dispatcher::to_one(), looks, None)
+    }
+
+    #[test]
+    fn a_run_that_failed_can_be_ended_by_a_signal() {
+        let taken = || {
+            let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+            let mut lines = status.lines();
+            let blocked = lines.find_map(|line| line.strip_prefix("SigBlk:")).unwrap();
+            u64::from_str_radix(blocked.trim(), 16).unwrap() & (1 << (15 - 1)) != 0
+        };
+        let mut live = live(vec![Box::new(Broken)]);
+        assert!(taken());
+        assert!(live.drive().is_err());
+        assert!(!taken());
+    }
+
+    #[test]
+    fn ports_take_turns_where_there_is_room_for_some_only() {
+        let mut live = live(vec![Box::new(Endless(0)), Box::new(Endless(1))]);
+        for _ in 0..100 {
+            live.crew.room = BATCH;
+            live.round().unwrap();
+        }
+        let [one, other] = live.crew.taken;
+        assert_eq!(one + other, 100 * BATCH as u64);
+        assert_eq!(one, other);
+        live.finish().unwrap();
     }
 }

@@ -140,7 +140,7 @@ impl LivePorts {
     }
 
     /// Looks whether the interfaces are still there.
-    pub(super) fn check(&mut self) -> Result<(), Failure> {
+    pub(crate) fn check(&mut self) -> Result<(), Failure> {
         self.ports.iter_mut().try_for_each(|port| match port {
             Way::Both(live) => live.check().map_err(outside),
             Way::In(_) | Way::Out(_) => Ok(()),

@@ -4,6 +4,8 @@ use weir_io::live::LiveClock;
 use weir_packet::{Frame, FramePool, Side, Time};
 use weir_router::{Conflict, Counts, Neighbour, Router};
 
+use crate::say::say;
+
 use super::layer::{Departures, Layer, LayerReport};
 
 /// What a router did.
@@ -144,7 +146,7 @@ impl Layer for Routed {
         self.depart(pool, out);
         // Once for each, so that nobody can fill a log.
         for conflict in self.router.conflicts().iter().skip(self.told) {
-            eprintln!("warning: {}", self.warning(conflict));
+            say(format_args!("warning: {}", self.warning(conflict)));
         }
         self.told = self.router.conflicts().len();
     }

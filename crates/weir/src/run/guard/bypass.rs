@@ -1,6 +1,7 @@
 //! Packets along the wires of a bump, as they are.
 
 use std::os::fd::BorrowedFd;
+use std::time::{Duration, Instant};
 
 use weir_io::live::{LiveClock, LiveOptions, LiveSpec};
 use weir_io::port::PortError;
@@ -8,11 +9,14 @@ use weir_packet::{FramePool, MemoryLayout, PacketMemory, Side};
 
 use crate::driver::live::{BATCH, Bump, Departures, Layer as _, LivePorts, Way};
 use crate::exit::Failure;
+use crate::say::say;
 
 use super::super::wires::Sorted;
 
 /// Batches that are passed before other things are looked at.
 const ROUNDS: usize = 64;
+/// How often the interfaces are looked after.
+pub(super) const LOOK: Duration = Duration::from_millis(100);
 
 /// The interfaces of a bump without a chain between them. By packet sockets,
 /// whatever the chain has them by: those are opened fastest, and packets of an
@@ -25,6 +29,8 @@ pub(super) struct Bypass {
     departures: Departures,
     /// Packets and bytes that passed.
     passed: (u64, u64),
+    /// When the interfaces were looked after.
+    looked: Instant,
     /// What was wrong last, so that it is said once.
     said: Option<String>,
 }
@@ -52,6 +58,7 @@ impl Bypass {
             bump: Bump::new(wires),
             ports: None,
             passed: (0, 0),
+            looked: Instant::now(),
             said: None,
         })
     }
@@ -85,7 +92,7 @@ impl Bypass {
     /// Says what keeps packets from passing, once.
     fn say(&mut self, wrong: String) {
         if self.said.as_ref() != Some(&wrong) {
-            eprintln!("warning: packets can't pass: {wrong}");
+            say(format_args!("warning: packets can't pass: {wrong}"));
             self.said = Some(wrong);
         }
     }
@@ -97,6 +104,10 @@ impl Bypass {
         };
         let mut frames = Vec::with_capacity(BATCH);
         let mut result = Ok(());
+        if self.looked.elapsed() >= LOOK {
+            self.looked = Instant::now();
+            result = ports.check();
+        }
         for _ in 0..ROUNDS {
             let mut found = false;
             for number in 0..ports.count() {
@@ -114,7 +125,7 @@ impl Bypass {
         if let Err(failure) = result {
             // It is opened again when it is there again.
             self.close();
-            self.say(failure.message);
+            self.say(failure.why().to_owned());
         }
     }
 
@@ -142,5 +153,78 @@ impl Bypass {
     /// Packets and bytes that passed, up to when it was closed last.
     pub(super) fn passed(&self) -> (u64, u64) {
         self.passed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd as _;
+    use std::process::Command;
+
+    use super::*;
+
+    fn ip(words: &str) -> bool {
+        let done = Command::new("ip").args(words.split(' ')).status();
+        done.is_ok_and(|status| status.success())
+    }
+
+    /// In a network namespace of its own.
+    fn looks_after_its_ports() {
+        for words in [
+            "link add left type veth peer name right",
+            "link set left up",
+            "link set right up",
+        ] {
+            assert!(ip(words), "{words}");
+        }
+        let spec = |name: &str| LiveSpec::Packet {
+            interface: name.to_owned(),
+        };
+        let mut bypass = Bypass {
+            departures: Departures::new(2),
+            specs: vec![(spec("left"), Side::Inside), (spec("right"), Side::Outside)],
+            pool: FramePool::with_layout(MemoryLayout::default()),
+            bump: Bump::new(vec![[0, 1]]),
+            ports: None,
+            passed: (0, 0),
+            looked: Instant::now(),
+            said: None,
+        };
+        let modes = |bypass: &Bypass| -> Vec<String> {
+            let ports = bypass.ports.iter().flat_map(LivePorts::live);
+            ports.map(|port| port.mode().to_owned()).collect()
+        };
+        bypass.open();
+        assert!(modes(&bypass).iter().all(|mode| mode.ends_with("MTU 1500")));
+        for name in ["left", "right"] {
+            assert!(ip(&format!("link set {name} mtu 4000")));
+        }
+        std::thread::sleep(LOOK);
+        bypass.pass();
+        assert_eq!(modes(&bypass).len(), 2);
+        assert!(modes(&bypass).iter().all(|mode| mode.ends_with("MTU 4000")));
+        // One that is gone closes it, so that it is opened again when it is back.
+        assert!(ip("link del left"));
+        std::thread::sleep(LOOK);
+        bypass.pass();
+        assert!(bypass.ports.is_none());
+    }
+
+    #[test]
+    fn the_ports_are_looked_after() {
+        let name = format!("weir-bypass-{}", std::process::id());
+        if !ip(&format!("netns add {name}")) {
+            println!("SKIPPED: needs root, for a network namespace");
+            return;
+        }
+        let file = std::fs::File::open(format!("/run/netns/{name}")).unwrap();
+        let done = std::thread::spawn(move || {
+            let kind = rustix::thread::LinkNameSpaceType::Network;
+            rustix::thread::move_into_link_name_space(file.as_fd(), Some(kind)).unwrap();
+            looks_after_its_ports();
+        });
+        let done = done.join();
+        assert!(ip(&format!("netns del {name}")));
+        done.unwrap();
     }
 }

@@ -8,30 +8,33 @@
 //!
 //! They talk over a socket that is the engine's standard input: the engine asks
 //! for the ports (`open`), the guardian closes its own and gives them (`go` with
-//! what there was before), the engine says that it runs (`running`). Where either end closes,
-//! the other end's process is over: the engine ends in good order when its
-//! guardian goes or wants it to.
+//! what there was before), the engine says that it runs (`running`), and at last that it ends as it
+//! should (`ended`). Where either end closes, the other end's process is over: the engine ends in
+//! good order when its guardian goes or wants it to.
 
 mod backoff;
 mod bypass;
 mod engine;
 
 use std::io::Read as _;
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use weir_graph::{ChainFile, Network, OnFailure};
-use weir_io::live::Waiter;
+use weir_io::live::{EndSignals, Waiter};
 
 use super::live::signals;
 use super::ports::Ports;
 use super::wires::Sorted;
 use crate::Outcome;
 use crate::args::Run;
+use crate::driver::live::ENDED;
 use crate::exit::{Exit, Failure};
+use crate::say::say;
 
 use backoff::Backoff;
 use bypass::Bypass;
@@ -39,6 +42,9 @@ pub(super) use engine::Guardian;
 
 /// How long the guardian sleeps at most.
 const SLEEP: Duration = Duration::from_secs(1);
+
+/// The program of a process, even where its file is gone.
+const SELF: &str = "/proc/self/exe";
 
 /// What happened to the engines before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -73,88 +79,135 @@ pub(super) fn run(args: &Run, ports: &Ports) -> Outcome {
                 .to_owned(),
         ));
     }
-    let signals = signals()?;
-    let mut bypass = Bypass::new(&sorted, wires)?;
-    let mut backoff = Backoff::default();
-    let mut waiter = Waiter::default();
-    let began = Instant::now();
-    let mut before = Failures::default();
-    let mut ran = false;
-    // Since when there is no engine that runs.
-    let mut down: Option<Instant> = None;
+    let mut guard = Guard {
+        signals: signals()?,
+        bypass: Bypass::new(&sorted, wires)?,
+        backoff: Backoff::default(),
+        waiter: Waiter::default(),
+        began: Instant::now(),
+        before: Failures::default(),
+        ran: false,
+        down: None,
+    };
     loop {
-        let mut engine = Engine::start()?;
-        let status = loop {
-            let mut fds = vec![signals.as_fd()];
-            if let Some(stream) = &engine.stream {
-                fds.push(stream.as_fd());
+        let cause = match Engine::start(guard.before.count > 0) {
+            Ok(mut engine) => {
+                let status = guard.attend(&mut engine)?;
+                // One that never ran is wrong; one that was told to end has
+                // ended.
+                if engine.told || engine.ended || status.success() || !guard.ran {
+                    return Ok(exit_of(status));
+                }
+                format!("the engine has died ({})", cause(status))
             }
-            bypass.descriptors(&mut fds);
-            waiter
-                .sleep(&fds, SLEEP)
-                .map_err(|error| Failure::outside(format!("can't wait: {error}")))?;
-            bypass.pass();
-            if signals.came() {
+            Err(failure) if !guard.ran => return Err(failure),
+            // There may be no memory or process for another one just now.
+            Err(failure) => failure.why().to_owned(),
+        };
+        guard.pause(&cause)?;
+    }
+}
+
+/// What a guardian has.
+struct Guard {
+    signals: EndSignals,
+    bypass: Bypass,
+    backoff: Backoff,
+    waiter: Waiter,
+    began: Instant,
+    before: Failures,
+    /// An engine has run.
+    ran: bool,
+    /// Since when there is no engine that runs.
+    down: Option<Instant>,
+}
+
+impl Guard {
+    /// Does what an engine wants, and passes packets while none runs, until it
+    /// is over.
+    fn attend(&mut self, engine: &mut Engine) -> Result<ExitStatus, Failure> {
+        // The ports are the engine's.
+        let mut given = false;
+        loop {
+            if self.down.is_some() && !given {
+                self.bypass.open();
+            }
+            self.wait(engine.stream.as_ref(), SLEEP)?;
+            self.bypass.pass();
+            if self.signals.came() {
                 engine.end();
             }
             match engine.said() {
                 None => {}
                 Some(Word::Open) => {
-                    bypass.close();
-                    (before.packets, before.bytes) = bypass.passed();
-                    before.since = began.elapsed();
-                    let now = down.map_or(Duration::ZERO, |since| since.elapsed());
+                    given = true;
+                    self.bypass.close();
+                    (self.before.packets, self.before.bytes) = self.bypass.passed();
+                    self.before.since = self.began.elapsed();
+                    let now = self.down.map_or(Duration::ZERO, |since| since.elapsed());
                     engine.go(Failures {
-                        down: before.down + now,
-                        ..before
+                        down: self.before.down + now,
+                        ..self.before
                     });
                 }
                 Some(Word::Running) => {
-                    ran = true;
-                    backoff.up(Instant::now());
-                    if let Some(since) = down.take() {
-                        before.down += since.elapsed();
-                        eprintln!(
+                    self.ran = true;
+                    self.backoff.up(Instant::now());
+                    if let Some(since) = self.down.take() {
+                        self.before.down += since.elapsed();
+                        say(format_args!(
                             "the engine is back after {:.1} s; {} packets have passed unprocessed so far",
                             since.elapsed().as_secs_f64(),
-                            before.packets
-                        );
+                            self.before.packets
+                        ));
                     }
                 }
-                Some(Word::Over) => break engine.wait()?,
+                Some(Word::Ended) => engine.ended = true,
+                Some(Word::Over) => return engine.wait(),
             }
-        };
-        // One that never ran is wrong; one that was told to end has ended.
-        if engine.told || status.success() || !ran {
-            return Ok(exit_of(status));
         }
-        before.count += 1;
-        down.get_or_insert_with(Instant::now);
-        let pause = backoff.pause(Instant::now());
-        eprintln!(
-            "warning: the engine has died ({}): packets pass unprocessed; it is started again in {:.1} s",
-            cause(status),
+    }
+
+    /// Passes packets until it is time for the next engine, since there is none
+    /// for this cause.
+    fn pause(&mut self, cause: &str) -> Result<(), Failure> {
+        self.bypass.open();
+        self.before.count += 1;
+        self.down.get_or_insert_with(Instant::now);
+        let pause = self.backoff.pause(Instant::now());
+        say(format_args!(
+            "warning: {cause}: packets pass unprocessed; it is started again in {:.1} s",
             pause.as_secs_f64()
-        );
+        ));
         let until = Instant::now() + pause;
         loop {
-            bypass.open();
-            bypass.pass();
+            self.bypass.open();
+            self.bypass.pass();
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                break;
+                return Ok(());
             }
-            let mut fds = vec![signals.as_fd()];
-            bypass.descriptors(&mut fds);
-            // An interface that is gone is looked for again.
-            waiter
-                .sleep(&fds, left.min(SLEEP / 10))
-                .map_err(|error| Failure::outside(format!("can't wait: {error}")))?;
-            if signals.came() {
-                bypass.close();
+            self.wait(None, left)?;
+            if self.signals.came() {
+                self.bypass.close();
                 return Err(Failure::outside("ended while the engine was down"));
             }
         }
+    }
+
+    /// Sleeps until there is something to do.
+    fn wait(&mut self, engine: Option<&UnixStream>, most: Duration) -> Result<(), Failure> {
+        let mut fds = vec![self.signals.as_fd()];
+        fds.extend(engine.map(UnixStream::as_fd));
+        self.bypass.descriptors(&mut fds);
+        // Without an engine, interfaces are looked after.
+        let most = match self.down {
+            Some(_) => most.min(bypass::LOOK),
+            None => most,
+        };
+        self.waiter
+            .sleep(&fds, most)
+            .map_err(|error| Failure::outside(format!("can't wait: {error}")))
     }
 }
 
@@ -180,6 +233,8 @@ enum Word {
     Open,
     /// I have them.
     Running,
+    /// I end as I should.
+    Ended,
     /// It is over.
     Over,
 }
@@ -190,28 +245,38 @@ struct Engine {
     /// Until it was told to end.
     stream: Option<UnixStream>,
     told: bool,
+    /// It said that it ends as it should.
+    ended: bool,
 }
 
 impl Engine {
-    fn start() -> Result<Engine, Failure> {
+    /// Starts an engine; `again` where another one was there before.
+    fn start(again: bool) -> Result<Engine, Failure> {
         let failed = |error: std::io::Error| {
             Failure::outside(format!("can't start the engine of this bump: {error}"))
         };
         let (stream, theirs) = UnixStream::pair().map_err(failed)?;
         stream.set_nonblocking(true).map_err(failed)?;
-        let program = std::env::current_exe().map_err(failed)?;
-        let child = Command::new(program)
-            .args(std::env::args_os().skip(1))
-            .arg("--guarded")
-            .stdin(Stdio::from(std::os::fd::OwnedFd::from(theirs)))
-            // A terminal's signals are for the guardian, which passes them on.
-            .process_group(0)
-            .spawn()
+        let spawn = |program: &Path| {
+            Command::new(program)
+                .args(std::env::args_os().skip(1))
+                .arg("--guarded")
+                .args(again.then_some("--again"))
+                .stdin(Stdio::from(OwnedFd::from(theirs.try_clone()?)))
+                // A terminal's signals are for the guardian, which passes them on.
+                .process_group(0)
+                .spawn()
+        };
+        let child = std::env::current_exe()
+            .and_then(|program| spawn(&program))
+            // An upgrade has replaced it: the guardian's own is still there.
+            .or_else(|_| spawn(Path::new(SELF)))
             .map_err(failed)?;
         Ok(Engine {
             child,
             stream: Some(stream),
             told: false,
+            ended: false,
         })
     }
 
@@ -224,6 +289,7 @@ impl Engine {
         };
         match read {
             Ok(1) if word == *engine::OPEN => Some(Word::Open),
+            Ok(1) if word == *ENDED => Some(Word::Ended),
             Ok(1) => Some(Word::Running),
             Ok(_) => Some(Word::Over),
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => None,
