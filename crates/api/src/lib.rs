@@ -5,6 +5,8 @@
 //! which this is made at build time, and docs/api.md. This crate has messages
 //! and nothing else: `weir` fills them, and asks.
 
+pub use prost::Message;
+
 /// Version 1. Fields and calls may be added; none changes its meaning or
 /// number.
 // What is made from the descriptions has their comments, and no others.

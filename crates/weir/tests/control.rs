@@ -289,23 +289,121 @@ fn stages_in_processes_tell_what_they_count() {
         };
         ran.code == 0 && seen("monitor") > 0 && seen("asset-monitor") > 0
     });
+    // Each is asked for what it remembers of a flow.
+    let flows = ask(&["flows", "-i", &socket, "--limit", "1"]);
+    let id = format!("id {}", number(&flows, "/flows/0/id"));
+    let shown = ask(&["flows", "-i", &socket, "show", &id]);
+    for state in shown["states"].as_array().unwrap() {
+        let name = state["function"].as_str().unwrap();
+        let fields = state["fields"].as_object().unwrap();
+        assert!(name == "size-histogram" || !fields.is_empty(), "{shown}");
+    }
+    assert_eq!(shown["states"].as_array().unwrap().len(), 3, "{shown}");
+    // Each tells its part of a packet, and copies packets.
+    let ran = run(["trace", &socket, "udp", "-n", "20", "--output", "json"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let mut seen = std::collections::BTreeMap::<String, u64>::new();
+    for line in ran.out.lines() {
+        let part: Value = serde_json::from_str(line).unwrap();
+        let first = number(&part, "/first_function").to_string();
+        *seen.entry(first).or_default() += 1;
+    }
+    let counts: Vec<u64> = seen.into_values().collect();
+    assert_eq!(counts, [20, 20, 20], "{}", ran.out);
+    let ran = weir(["tap", &socket, "monitor.out", "-n", "2000"])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&ran.stderr);
+    assert!(
+        ran.status.success() && said.contains("2000 packets tapped"),
+        "{said}"
+    );
     // The first stage has the flows, and tells the others of their ends.
     let ended = ask(&["flows", "-i", &socket, "end", "all"]);
     assert!(number(&ended, "/ended") >= 900, "{ended}");
-    // What is out of reach is said, with what can be had instead.
-    for words in [
-        &["trace", socket.as_str(), "udp"][..],
-        &["tap", &socket, "monitor"],
-    ] {
-        let ran = run(words);
-        assert_eq!(ran.code, 1, "{words:?}: {}", ran.err);
+}
+
+/// Whoever looks on and takes nothing away, or is killed, holds up no stage's
+/// process.
+#[test]
+fn who_looks_into_processes_and_is_slow_holds_nothing_up() {
+    let folder = Folder::new();
+    let socket = folder.path("it.sock");
+    let args = ["--plan", "pipeline", "--processes", "--control", &socket];
+    let _weir = Generating::start(&example("monitor.yaml"), &args);
+    until("it can be asked", || run(["stats", &socket]).code == 0);
+    let words = [
+        &["tap", socket.as_str(), "monitor"][..],
+        &["trace", &socket, "-n", "10000"],
+    ];
+    let mut slow: Vec<Child> = words
+        .iter()
+        .map(|words| {
+            // Its standard output is never read.
+            let mut child = weir(*words);
+            child.stdout(Stdio::piped()).stderr(Stdio::null());
+            child.spawn().unwrap()
+        })
+        .collect();
+    let packets = || number(&ask(&["stats", &socket]), "/chains/monitor/packets_out");
+    for _ in 0..3 {
+        let before = packets();
+        until("packets go on", || packets() > before + 10_000);
+    }
+    // A place is free again, and their process asked, when they are killed.
+    for child in &mut slow {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    let ran = run(["trace", &socket, "-n", "1", "--output", "json"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(ran.out.contains("\"asset-monitor\""), "{}", ran.out);
+}
+
+/// What a stage that is not trusted would tell is its own word: it is not shown,
+/// and the others are.
+#[test]
+fn a_stage_that_is_not_trusted_is_not_looked_into() {
+    let folder = Folder::new();
+    let (socket, chain) = (folder.path("it.sock"), folder.path("chain.yaml"));
+    let text = "chain: c\nnfs: [ip-check, monitor, asset-monitor]\nplan:\n  mode: pipeline\n  parallel: never\n  untrusted: monitor\n  processes: asset-monitor\n";
+    std::fs::write(&chain, text).unwrap();
+    let _weir = Generating::start(&chain, &["--control", &socket]);
+    until("it can be asked", || run(["stats", &socket]).code == 0);
+    for point in ["monitor", "monitor.out", "drops:monitor"] {
+        let ran = run(["tap", &socket, point]);
+        assert_eq!(
+            ran.code,
+            if point.contains(':') { 2 } else { 1 },
+            "{point}: {}",
+            ran.err
+        );
         assert!(
-            ran.err.contains("without --processes"),
-            "{words:?}: {}",
+            point.contains(':')
+                || ran
+                    .err
+                    .contains("stage 2 (monitor) of chain c is not trusted"),
+            "{}",
             ran.err
         );
     }
-    run(["stats", &socket, "--output", "json"]).json();
+    let ran = weir(["tap", &socket, "asset-monitor.in", "-n", "5"]).output();
+    assert!(ran.unwrap().status.success());
+    let ran = run(["trace", &socket, "-n", "5", "--output", "json"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(
+        ran.err.contains("not shown: stage 2 (monitor)"),
+        "{}",
+        ran.err
+    );
+    for (name, there) in [
+        ("ip-check", true),
+        ("monitor", false),
+        ("asset-monitor", true),
+    ] {
+        let told = ran.out.contains(&format!("\"function\":\"{name}\""));
+        assert_eq!(told, there, "{name}: {}", ran.out);
+    }
 }
 
 /// Reads the text format, strictly: each metric once, its head first.

@@ -9,12 +9,15 @@ mod support;
 mod web;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use network::process::{children, signal, wait_for};
 use network::{Cable, Network, SERVER, at};
 use serde_json::Value;
 use support::{Folder, capture, conserved, example, number, root, run, run_json, weir};
@@ -203,6 +206,225 @@ fn stages_workers_and_runtimes_tell_the_same() {
             assert_eq!(&others[name], way, "{more:?}: packet {name:?}");
         }
     }
+}
+
+/// A weir that is fed a capture as it runs: packets of nobody's (`udp port 9`)
+/// until somebody looks on, then those of the capture.
+struct Fed {
+    weir: Child,
+    go: Sender<()>,
+    feeder: Option<JoinHandle<()>>,
+    socket: String,
+    folder: Folder,
+}
+
+/// Between two of nobody's packets.
+const PAUSE: Duration = Duration::from_millis(1);
+
+impl Fed {
+    fn start(chain: &str, input: &str, more: &[&str]) -> Fed {
+        let folder = Folder::new();
+        let file = folder.path("chain.yaml");
+        std::fs::write(&file, chain).unwrap();
+        let socket = folder.path("control.sock");
+        let args = ["run", &file, "--in", "inside=-", "--seed", "1", "--quiet"];
+        let args = [&args[..], &["--control", &socket], more].concat();
+        let mut weir = weir(args)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let bytes = std::fs::read(capture(input)).unwrap();
+        let mut pipe = weir.stdin.take().unwrap();
+        let (go, may_go) = channel();
+        let feeder = std::thread::spawn(move || {
+            let (head, packets) = bytes.split_at(24);
+            let mut nobodys = packets[..8].to_vec();
+            let frame = nobodys_packet();
+            let length = u32::try_from(frame.len()).unwrap().to_le_bytes();
+            nobodys.extend([length, length].concat());
+            nobodys.extend(frame);
+            // As many as are read at a time, or what is asked would wait.
+            let nobodys = nobodys.repeat(256);
+            pipe.write_all(head).unwrap();
+            // Packets are read by batches, so that there are to be more behind
+            // those of the capture.
+            for packets in [packets, &[]] {
+                while let Err(RecvTimeoutError::Timeout) = may_go.recv_timeout(PAUSE) {
+                    // Nothing is to go where it has ended.
+                    if pipe.write_all(&nobodys).is_err() {
+                        return;
+                    }
+                }
+                let _ = pipe.write_all(packets);
+            }
+        });
+        until("it can be asked", || run(["stats", &socket]).code == 0);
+        Fed {
+            weir,
+            go,
+            feeder: Some(feeder),
+            socket,
+            folder,
+        }
+    }
+
+    /// What a trace of so many packets of the capture tells. It looks on before
+    /// they come, and before `before` is called.
+    fn traced(&mut self, packets: usize, before: impl FnOnce()) -> Vec<Value> {
+        let count = packets.to_string();
+        let args = ["trace", &self.socket, "not port 9", "-n", &count];
+        let mut trace = weir(args.iter().chain(&["--output", "json"]))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        looks_on(&mut trace);
+        before();
+        self.go.send(()).unwrap();
+        let done = trace.wait_with_output().unwrap();
+        assert!(done.status.success());
+        let text = String::from_utf8(done.stdout).unwrap();
+        let lines = text.lines();
+        lines
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect()
+    }
+
+    /// Its summary.
+    fn end(mut self) -> Value {
+        drop(self.go);
+        self.feeder.take().unwrap().join().unwrap();
+        let mut text = String::new();
+        let mut out = self.weir.stdout.take().unwrap();
+        out.read_to_string(&mut text).unwrap();
+        assert!(self.weir.wait().unwrap().success());
+        drop(self.folder);
+        serde_json::from_str(&text).unwrap()
+    }
+}
+
+/// UDP from 192.0.2.1 to port 9 of 192.0.2.2.
+fn nobodys_packet() -> Vec<u8> {
+    let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0];
+    frame.extend([0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0]);
+    frame.extend([192, 0, 2, 1, 192, 0, 2, 2]);
+    frame.extend([0, 9, 0, 9, 0, 8, 0, 0]);
+    let sum = frame[14..34]
+        .chunks(2)
+        .map(|two| u32::from(two[0]) << 8 | u32::from(two[1]));
+    let sum: u32 = sum.sum();
+    let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
+    frame[24..26].copy_from_slice(&sum.to_be_bytes());
+    frame
+}
+
+fn until(what: &str, mut done: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while !done() {
+        assert!(Instant::now() < end, "waited in vain until {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+const CHAIN: &str = "\
+chain: c
+flows: {max: 1000}
+nfs:
+  - firewall:
+      default: drop
+      rules: [accept out tcp to any port 80]
+  - http
+  - monitor
+";
+
+/// Ways by the place of the packet among those that were traced: what came
+/// before them is not the same each time.
+fn ways_in_order(parts: &[Value]) -> Vec<(Vec<Value>, Value)> {
+    let mut parts = parts.to_vec();
+    for function in parts
+        .iter_mut()
+        .flat_map(|part| part["functions"].as_array_mut().unwrap())
+    {
+        for event in function["events"].as_array_mut().into_iter().flatten() {
+            let text = event.to_string();
+            assert!(text.contains("event_type"), "{text}");
+            *event = Value::Null;
+        }
+    }
+    ways(&parts).into_values().collect()
+}
+
+/// Three processes tell of each packet what three threads do, and one thread that
+/// takes the capture alone.
+#[test]
+fn stages_in_processes_tell_what_stages_on_threads_do() {
+    let folder = Folder::new();
+    let file = folder.path("chain.yaml");
+    std::fs::write(&file, CHAIN).unwrap();
+    let input = format!("inside={}", capture("edge-inside.pcap"));
+    let alone = ways_in_order(&traced(&file, &["--in", &input, "-n", "1000"]));
+    let later = alone.iter().filter(|(functions, _)| functions.len() == 3);
+    assert!(later.count() > 10 && alone.iter().any(|way| way.0.len() == 1));
+    let ran = |more: &[&str]| {
+        let mut fed = Fed::start(CHAIN, "edge-inside.pcap", more);
+        let parts = fed.traced(alone.len(), || {});
+        let summary = fed.end();
+        conserved(&summary);
+        (parts, summary)
+    };
+    let (threads, _) = ran(&["--plan", "pipeline", "--output", "json"]);
+    let (processes, summary) = ran(&["--plan", "pipeline", "--processes", "--output", "json"]);
+    assert_eq!(summary["processes"].as_array().unwrap().len(), 2);
+    assert_eq!(ways_in_order(&threads), alone);
+    assert_eq!(ways_in_order(&processes), alone);
+    // Flows, verdicts, and the packet as it leaves, too.
+    let told = |parts: &[Value]| -> BTreeSet<String> {
+        let first = parts.iter().map(|part| number(part, "/packet")).min();
+        let told = parts.iter().map(|part| {
+            let mut part = part.clone();
+            part["packet"] = (number(&part, "/packet") - first.unwrap()).into();
+            part["cycles"] = Value::Null;
+            for function in part["functions"].as_array_mut().unwrap() {
+                function["cycles"] = Value::Null;
+                function["events"] = Value::Null;
+            }
+            part.to_string()
+        });
+        told.collect()
+    };
+    assert_eq!(told(&processes), told(&threads));
+}
+
+/// One that takes the place of a process that was killed tells as well.
+#[test]
+fn a_process_that_was_killed_is_watched_again() {
+    let more = ["--plan", "pipeline", "--processes", "--output", "json"];
+    let mut fed = Fed::start(CHAIN, "edge-inside.pcap", &more);
+    let (pid, socket) = (fed.weir.id(), fed.socket.clone());
+    let parts = fed.traced(62, || {
+        let old = children(pid);
+        for pid in &old {
+            signal(*pid, rustix::process::Signal::KILL);
+        }
+        wait_for("other processes", || {
+            let new = children(pid);
+            (new.len() == 2 && new.is_disjoint(&old)).then_some(())
+        });
+        // They are told of another trace behind that one.
+        let another = run(["trace", &socket, "port 1", "--timeout", "0.1"]);
+        assert_eq!(another.code, 0, "{}", another.err);
+    });
+    let told = |name: &str| {
+        let functions = parts
+            .iter()
+            .flat_map(|p| p["functions"].as_array().unwrap());
+        functions.filter(|f| f["function"] == name).count()
+    };
+    assert_eq!(told("firewall"), 62);
+    assert!(told("http") > 10 && told("http") == told("monitor"));
+    assert_eq!(fed.end()["processes"][0]["died"], 1);
 }
 
 #[test]
@@ -408,6 +630,7 @@ fn a_running_weir_is_traced_and_tapped() {
 fn stages_on_threads_and_runtimes_are_traced_and_tapped() {
     if network::possible() && has_tshark() {
         traced_and_tapped(&["--plan", "pipeline"]);
+        traced_and_tapped(&["--plan", "pipeline", "--processes"]);
         traced_and_tapped(&["--runtimes", "2"]);
     }
 }

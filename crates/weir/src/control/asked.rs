@@ -16,7 +16,7 @@ use crate::driver::inbox::{
 };
 use crate::driver::{Counted, around};
 
-use crate::watch::{Arm, Places};
+use crate::watch::{Arm, Places, Unseen};
 
 use super::About;
 
@@ -27,10 +27,6 @@ const WALK: Duration = Duration::from_secs(30);
 
 /// What is said where no thread that can be asked runs a chain.
 const CANT_BE_ASKED: &str = "no thread of this instance that can be asked runs a chain";
-
-/// What is said where engines are out of reach.
-const APART: &str = "packets can't be followed into stages that are processes of their own: run without --processes, \
-     or look at captures with `weir trace CHAIN --in CAPTURE --plan pipeline`";
 
 /// A chain as it was written.
 #[derive(Debug)]
@@ -70,8 +66,8 @@ pub(super) struct Asked {
     walks: Semaphore,
     /// Where taps may be.
     pub(super) places: Places,
-    /// Stages are in processes of their own.
-    apart: bool,
+    /// Stages that can't be looked into.
+    pub(super) unseen: Vec<Unseen>,
 }
 
 /// What all threads count, put together.
@@ -108,7 +104,7 @@ impl Asked {
             start: Instant::now(),
             walks: Semaphore::new(1),
             places,
-            apart: about.apart,
+            unseen: about.unseen,
         }
     }
 
@@ -117,25 +113,9 @@ impl Asked {
     pub(super) async fn all<T>(
         &self,
         most: Duration,
-        mut question: impl FnMut(Reply<T>) -> Question,
+        question: impl FnMut(Reply<T>) -> Question,
     ) -> Result<Vec<(u32, T)>, Status> {
-        let mut waiting = Vec::with_capacity(self.posts.len());
-        for (thread, post) in (0..).zip(&self.posts) {
-            let (reply, answer) = oneshot::channel();
-            match post.send(question(reply)) {
-                Ok(()) => waiting.push((thread, answer)),
-                // Runtimes come and go.
-                Err(NotPosted::Away) => {}
-                Err(why) => return Err(not_posted(why)),
-            }
-        }
-        let mut answers = Vec::with_capacity(waiting.len());
-        let until = tokio::time::Instant::now() + most;
-        for (thread, answer) in waiting {
-            if let Some(answer) = wait(answer, until).await? {
-                answers.push((thread, answer));
-            }
-        }
+        let answers = some_of((0..).zip(&self.posts), most, question).await?;
         match answers.is_empty() {
             true => Err(not_posted(NotPosted::Away)),
             false => Ok(answers),
@@ -244,13 +224,22 @@ impl Asked {
         }
     }
 
-    /// Does something with every engine: how many there are.
+    /// Does something with every engine: how many there are. The last thread, which
+    /// has the ports and first stages, comes last: of a packet that is watched there,
+    /// the later stages are to know already.
     pub(super) async fn each(&self, action: Arm) -> Result<usize, Status> {
-        if self.apart {
-            return Err(Status::unimplemented(APART));
+        let posts: Vec<(u32, &Post)> = (0..).zip(&self.posts).collect();
+        let (others, ports) = posts.split_at(posts.len().saturating_sub(1));
+        let mut answers: Vec<(u32, usize)> = Vec::new();
+        for posts in [others, ports] {
+            let question = |reply| Question::Each(action.clone(), reply);
+            let counts = some_of(posts.iter().copied(), PROMPT, question).await?;
+            answers.extend(counts);
         }
-        let counts = self.all(PROMPT, |reply| Question::Each(action.clone(), reply));
-        Ok(counts.await?.iter().map(|(_, count)| count).sum())
+        match answers.is_empty() {
+            true => Err(not_posted(NotPosted::Away)),
+            false => Ok(answers.iter().map(|(_, count)| count).sum()),
+        }
     }
 
     async fn turn(&self) -> Result<tokio::sync::SemaphorePermit<'_>, Status> {
@@ -259,6 +248,32 @@ impl Asked {
             _ => Err(not_posted(NotPosted::Full)),
         }
     }
+}
+
+/// Asks those of these threads that are there, and waits for all of them.
+async fn some_of<T>(
+    posts: impl Iterator<Item = (u32, &Post)>,
+    most: Duration,
+    mut question: impl FnMut(Reply<T>) -> Question,
+) -> Result<Vec<(u32, T)>, Status> {
+    let mut waiting = Vec::new();
+    for (thread, post) in posts {
+        let (reply, answer) = oneshot::channel();
+        match post.send(question(reply)) {
+            Ok(()) => waiting.push((thread, answer)),
+            // Runtimes come and go.
+            Err(NotPosted::Away) => {}
+            Err(why) => return Err(not_posted(why)),
+        }
+    }
+    let mut answers = Vec::with_capacity(waiting.len());
+    let until = tokio::time::Instant::now() + most;
+    for (thread, answer) in waiting {
+        if let Some(answer) = wait(answer, until).await? {
+            answers.push((thread, answer));
+        }
+    }
+    Ok(answers)
 }
 
 /// Waits for an answer; none comes from a thread that has ended since.

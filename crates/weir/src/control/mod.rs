@@ -22,6 +22,7 @@ use weir_graph::ChainFile;
 use crate::driver::inbox::{Inbox, Post};
 use crate::exit::Failure;
 use crate::say::say;
+use crate::watch::Unseen;
 
 use asked::Asked;
 use socket::Socket;
@@ -45,8 +46,8 @@ pub(crate) struct About<'a> {
     pub(crate) chain: &'a Path,
     /// How it runs, in a word.
     pub(crate) mode: &'a str,
-    /// Stages are in processes of their own.
-    pub(crate) apart: bool,
+    /// Stages that can't be looked into.
+    pub(crate) unseen: Vec<Unseen>,
     pub(crate) inputs: Vec<v1::PortInfo>,
     pub(crate) outputs: Vec<v1::PortInfo>,
 }

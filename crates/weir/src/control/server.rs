@@ -14,7 +14,7 @@ use weir_api::v1::instance_server::{Instance, InstanceServer};
 use weir_packet::filter::Filter;
 
 use crate::driver::inbox::{FlowSort, FlowsQuestion};
-use crate::watch::{Arm, Engines, Places, TapStream, TraceStream, Watchers};
+use crate::watch::{Arm, Engines, Places, TapStream, TraceStream, Unseen, Watchers};
 
 use super::asked::Asked;
 use super::socket::Socket;
@@ -36,6 +36,10 @@ struct Service {
 impl Engines for Asked {
     fn places(&self) -> &Places {
         &self.places
+    }
+
+    fn unseen(&self) -> &[Unseen] {
+        &self.unseen
     }
 
     fn port_names(&self) -> Vec<String> {

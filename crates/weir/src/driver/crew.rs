@@ -11,6 +11,7 @@ use weir_packet::{Frame, FramePool};
 use weir_runtime::{Report, Runtime};
 
 use super::cluster::ClusterError;
+use crate::watch::Unseen;
 
 /// A runtime of a thread, shown between two bursts.
 pub struct Part<'a> {
@@ -126,6 +127,11 @@ pub trait Crew {
         let mut reports = Vec::new();
         self.parts(&mut Vec::new(), &mut |part| reports.push(part.report()));
         reports
+    }
+
+    /// Stages that whoever looks on is not shown.
+    fn unseen(&self) -> Vec<Unseen> {
+        Vec::new()
     }
 
     /// No more packets come: flows are to end, and threads. To be called until

@@ -59,7 +59,7 @@ pub(super) fn run(
     let (post, inbox) = control::inbox(false)?;
     posts.push(post);
     line.inbox = Some(inbox);
-    let control = super::control(args, file, "runtimes", ports, posts)?;
+    let control = super::control(args, file, "runtimes", ports, posts, Vec::new())?;
     let progress = progress(args);
     let start = Instant::now();
     line.player.start();

@@ -121,7 +121,7 @@ impl<C: Crew> Line<C> {
         let (post, inbox) = control::inbox(false)?;
         posts.push(post);
         self.inbox = Some(inbox);
-        self.control = super::control(args, file, mode, ports, posts)?;
+        self.control = super::control(args, file, mode, ports, posts, self.crew.unseen())?;
         Ok(())
     }
 

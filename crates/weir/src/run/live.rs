@@ -240,7 +240,7 @@ fn drive<C: Crew>(
     let events = args.events.as_deref().map(events).transpose()?;
     let (post, inbox) = control::inbox(true)?;
     posts.push(post);
-    let control = super::control(args, file, "live", &sorted.all(), posts)?;
+    let control = super::control(args, file, "live", &sorted.all(), posts, crew.unseen())?;
     // From here on nothing passes until the ports are open: what can fail for
     // other reasons, or takes its time, was done before.
     let mut guardian = Guardian::ask(args)?;

@@ -31,6 +31,7 @@ use crate::args::{Format, Run};
 use crate::control::Control;
 use crate::exit::Failure;
 use crate::say::say;
+use crate::watch::Unseen;
 use crate::{Outcome, chains, control, driver, output, seed};
 
 use input::Input;
@@ -159,6 +160,7 @@ fn control(
     mode: &str,
     ports: &Ports,
     posts: Vec<driver::inbox::Post>,
+    unseen: Vec<Unseen>,
 ) -> Result<Option<Control>, Failure> {
     let wanted = control::Wanted {
         path: args.control.clone(),
@@ -170,7 +172,7 @@ fn control(
         file,
         chain: &args.chain,
         mode,
-        apart: args.processes,
+        unseen,
         inputs: of(&ports.inputs),
         outputs: of(&ports.outputs),
     };

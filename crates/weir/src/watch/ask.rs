@@ -72,7 +72,10 @@ async fn follow(
                 say_told(printed, end.lost);
                 return Ok(());
             }
-            Some(What::Armed(_)) => eprintln!("looking on; Ctrl-C ends it"),
+            Some(What::Armed(armed)) => {
+                say_unseen(&armed.unseen);
+                eprintln!("looking on; Ctrl-C ends it");
+            }
             None => {}
         }
     }
@@ -123,6 +126,7 @@ async fn copy(
     while let Some(message) = next(&mut stream, signals).await? {
         let written = match (message.what, &mut capture) {
             (Some(What::Armed(armed)), place @ None) => {
+                say_unseen(&armed.unseen);
                 let points = armed.points.into_iter();
                 let points = points.map(|point| (point.name, point.description));
                 // What has no packet yet can be opened all the same.
@@ -170,6 +174,12 @@ async fn copy(
     }
     say_end(packets, &lost, gone);
     Ok(())
+}
+
+fn say_unseen(stages: &[String]) {
+    for stage in stages {
+        eprintln!("not shown: {stage}, which is not trusted");
+    }
 }
 
 /// SIGINT and SIGTERM end it in order: with what there is to say at the end.

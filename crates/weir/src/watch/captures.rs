@@ -17,8 +17,8 @@ use crate::{Outcome, chains, output, run, seed};
 
 use super::pcapng::{TapCapture, TapPacket, names_of};
 use super::tap::{LONGEST, TapSpec, Taps};
+use super::told;
 use super::trace::{TraceSpec, Traces};
-use super::{convert, told};
 
 /// `weir trace CHAIN --in …`.
 pub(super) fn trace(args: &TraceArgs, kinds: &[Kind]) -> Outcome {
@@ -38,7 +38,7 @@ pub(super) fn trace(args: &TraceArgs, kinds: &[Kind]) -> Outcome {
         full: args.full,
     });
     let arm = traces.arm(0);
-    let arm = RunAtStart::of(move |runtime| arm(runtime));
+    let arm = RunAtStart::of(move |runtime| arm.apply(runtime));
     let mut onlooker = TraceOnlooker {
         ports: run::input_names(&run, &file)?,
         format: args.output,
@@ -73,7 +73,7 @@ pub(super) fn tap(args: &TapArgs, kinds: &[Kind]) -> Outcome {
         snap_len: args.snap_len,
     });
     let arm = taps.arm(0);
-    let arm = RunAtStart::of(move |runtime| arm(runtime));
+    let arm = RunAtStart::of(move |runtime| arm.apply(runtime));
     let capture = TapCapture::new(
         std::io::stdout(),
         names_of(&points),
@@ -198,9 +198,8 @@ struct TraceOnlooker<'a> {
 impl Onlooker for TraceOnlooker<'_> {
     fn look(&mut self) -> Result<bool, Failure> {
         let mut parts = Vec::new();
-        self.traces.take(|part| parts.push(part));
+        self.traces.take(&self.ports, |part| parts.push(part));
         for part in parts {
-            let part = convert::packet(part, &self.ports);
             self.waits += super::waits(&part);
             output::line(&told(&part, self.format, self.full, self.told > 0))?;
             self.told += 1;

@@ -6,6 +6,7 @@
 //! control interface, whether it comes through a socket or not, so that both
 //! look alike.
 
+mod arm;
 mod ask;
 mod captures;
 mod convert;
@@ -17,19 +18,19 @@ mod tap;
 mod text;
 mod trace;
 
-use std::sync::Arc;
-
 use weir_api::v1;
 use weir_nf::host::Kind;
 use weir_packet::filter::{Ends, Facts, Filter};
-use weir_runtime::Runtime;
 use weir_runtime::watch::Seen;
 
 use crate::Outcome;
 use crate::args::{self, Format};
 
-pub(crate) use points::Places;
+pub(crate) use arm::Arm;
+pub(crate) use points::{Places, Unseen};
 pub(crate) use serve::{Engines, TapStream, TraceStream, Watchers};
+pub(crate) use tap::{TapFeed, TapSpec, Taps};
+pub(crate) use trace::{TraceFeed, TraceSpec, Traces};
 
 /// `weir trace`.
 pub(crate) fn trace(args: &args::Trace, kinds: &[Kind]) -> Outcome {
@@ -65,10 +66,6 @@ fn waits(part: &v1::PacketTrace) -> i64 {
     let goes_on = matches!(fate, Some(Fate::Turned(_) | Fate::Held(_) | Fate::Later(_)));
     i64::from(goes_on) - i64::from(part.again || part.first_function > 0)
 }
-
-/// Does something with an engine, such as arming a watch: called once for each,
-/// on its own thread.
-pub(crate) type Arm = Arc<dyn Fn(&mut Runtime) + Send + Sync>;
 
 /// Whether a packet matches: under its own addresses, those of a packet that
 /// it quotes, or those of its flow.

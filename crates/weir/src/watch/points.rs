@@ -44,6 +44,29 @@ pub(crate) struct NamedPoint {
     pub(crate) description: String,
 }
 
+/// A stage that can't be looked into, since it is not trusted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unseen {
+    /// Its name, for people.
+    pub(crate) stage: String,
+    pub(crate) functions: Vec<String>,
+}
+
+impl Unseen {
+    /// True where all that there is at this point is what the stage's own
+    /// process says.
+    pub(super) fn has(&self, point: &TapPoint) -> bool {
+        match point {
+            TapPoint::In(_) | TapPoint::Out(_) | TapPoint::Drops(None) => false,
+            TapPoint::Before(name) | TapPoint::After(name) => self.functions.contains(name),
+            TapPoint::Drops(Some(reason)) => {
+                let name = reason.split('.').next().unwrap_or(reason);
+                self.functions.iter().any(|function| function == name)
+            }
+        }
+    }
+}
+
 /// What taps of a run may name.
 #[derive(Clone, Debug)]
 pub(crate) struct Places {

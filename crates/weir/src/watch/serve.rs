@@ -14,12 +14,12 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status};
 use weir_api::v1;
 use weir_packet::filter::Filter;
-use weir_runtime::watch::{MOST_TAPS, MOST_TRACES};
+use weir_runtime::watch::{MOST_TAPS, MOST_TRACES, TapPoint};
 
-use super::points::{NamedPoint, Places};
+use super::points::{NamedPoint, Places, Unseen};
 use super::tap::{LONGEST, TapSpec, Taps};
 use super::trace::{TraceSpec, Traces};
-use super::{Arm, convert, waits};
+use super::{Arm, waits};
 
 /// How often rings are emptied.
 const LOOK: Duration = Duration::from_millis(10);
@@ -27,9 +27,6 @@ const LOOK: Duration = Duration::from_millis(10);
 const PATIENCE: Duration = Duration::from_millis(500);
 /// Messages that wait until they are taken.
 const WAITING: usize = 4;
-/// Packets, and about how many octets, of one message.
-const PACKETS: usize = 256;
-const OCTETS: usize = 256 << 10;
 /// Most packets of a trace, and how many where nothing is said.
 const MOST_PACKETS: u32 = 10_000;
 const PACKETS_TRACED: u32 = 10;
@@ -38,6 +35,8 @@ const PACKETS_TRACED: u32 = 10;
 pub(crate) trait Engines: Send + Sync + 'static {
     /// Where taps may be.
     fn places(&self) -> &Places;
+    /// Stages that can't be looked into.
+    fn unseen(&self) -> &[Unseen];
     /// Names of the ingress ports, by number.
     fn port_names(&self) -> Vec<String>;
     /// Does something with every engine: how many there are.
@@ -149,7 +148,7 @@ impl Watchers {
                 Ok(threads) => follow(traces, threads, &*engines, &sender).await,
                 Err(status) => drop(sender.send(Err(status)).await),
             }
-            disarm(&*engines, Arc::new(move |runtime| runtime.end_trace(slot))).await;
+            disarm(&*engines, Arm::EndTrace(slot)).await;
             drop(seat);
         });
         Ok(ReceiverStream::new(receiver))
@@ -169,6 +168,16 @@ impl Watchers {
             .places()
             .parse(&request.point)
             .map_err(Status::invalid_argument)?;
+        for point in &points {
+            let mut unseen = engines.unseen().iter();
+            if let Some(unseen) = unseen.find(|unseen| unseen.has(&point.point)) {
+                return Err(Status::unimplemented(format!(
+                    "point `{}`: {} is not trusted (`untrusted`), so what its process would show \
+                     is no more than its word; tap what is before and behind it",
+                    point.name, unseen.stage
+                )));
+            }
+        }
         let spec = TapSpec {
             points: points.iter().map(|point| point.point.clone()).collect(),
             filter: filter(&request.filter)?,
@@ -185,10 +194,20 @@ impl Watchers {
             let taps = Taps::new(spec);
             let arm = taps.arm(number);
             match armed(&*engines, arm).await {
-                Ok(threads) => copy(taps, threads, &points, &sender).await,
+                Ok(threads) => {
+                    let begun = v1::WatchArmed {
+                        threads,
+                        points: points.iter().map(told_point).collect(),
+                        unseen: match points.iter().all(|point| at_ports(&point.point)) {
+                            true => Vec::new(),
+                            false => unseen(&*engines),
+                        },
+                    };
+                    copy(taps, begun, &sender).await;
+                }
                 Err(status) => drop(sender.send(Err(status)).await),
             }
-            disarm(&*engines, Arc::new(move |runtime| runtime.end_tap(number))).await;
+            disarm(&*engines, Arm::EndTap(number)).await;
             drop(seat);
         });
         Ok(ReceiverStream::new(receiver))
@@ -219,7 +238,7 @@ async fn armed(engines: &impl Engines, arm: Arm) -> Result<u32, Status> {
 /// Takes a watch off again, whatever it takes: a thread that is asked too much
 /// is asked again.
 async fn disarm(engines: &impl Engines, action: Arm) {
-    while let Err(status) = engines.each(Arc::clone(&action)).await {
+    while let Err(status) = engines.each(action.clone()).await {
         if matches!(status.code(), Code::Unavailable | Code::Unimplemented) {
             // It ends, and its watches with it; or there are none.
             return;
@@ -241,6 +260,7 @@ async fn follow(
     let begun = v1::WatchArmed {
         threads,
         points: Vec::new(),
+        unseen: unseen(engines),
     };
     if sender.send(answer(What::Armed(begun))).await.is_err() {
         return;
@@ -249,9 +269,8 @@ async fn follow(
     let mut last = Instant::now();
     loop {
         let mut parts = Vec::new();
-        traces.take(|part| parts.push(part));
+        traces.take(&names, |part| parts.push(part));
         for part in parts {
-            let part = convert::packet(part, &names);
             left += waits(&part);
             last = Instant::now();
             if sender.send(answer(What::Packet(part))).await.is_err() {
@@ -273,23 +292,31 @@ async fn follow(
     let _ = sender.send(answer(What::End(end))).await;
 }
 
+fn told_point(point: &NamedPoint) -> v1::TapPoint {
+    v1::TapPoint {
+        name: point.name.clone(),
+        description: point.description.clone(),
+    }
+}
+
+fn at_ports(point: &TapPoint) -> bool {
+    matches!(point, TapPoint::In(_) | TapPoint::Out(_))
+}
+
+/// Names of the stages that can't be looked into.
+fn unseen(engines: &impl Engines) -> Vec<String> {
+    let unseen = engines.unseen().iter();
+    unseen.map(|unseen| unseen.stage.clone()).collect()
+}
+
 /// Hands on copies until they are enough or nobody is there.
 async fn copy(
     mut taps: Taps,
-    threads: u32,
-    points: &[NamedPoint],
+    begun: v1::WatchArmed,
     sender: &mpsc::Sender<Result<v1::TapResponse, Status>>,
 ) {
     use v1::tap_response::What;
     let answer = |what| Ok(v1::TapResponse { what: Some(what) });
-    let points = points.iter().map(|point| v1::TapPoint {
-        name: point.name.clone(),
-        description: point.description.clone(),
-    });
-    let begun = v1::WatchArmed {
-        threads,
-        points: points.collect(),
-    };
     if sender.send(answer(What::Armed(begun))).await.is_err() {
         return;
     }
@@ -299,7 +326,7 @@ async fn copy(
         let Ok(place) = sender.reserve().await else {
             return;
         };
-        let packets = some_of(&mut taps);
+        let packets = taps.some();
         if packets.is_empty() {
             drop(place);
             tokio::select! {
@@ -319,23 +346,4 @@ async fn copy(
         lost_by_point: lost,
     };
     let _ = sender.send(answer(What::End(end))).await;
-}
-
-/// Copies for one message.
-fn some_of(taps: &mut Taps) -> Vec<v1::Tapped> {
-    let mut packets = Vec::new();
-    let mut octets = 0;
-    taps.take(|copy| {
-        octets += copy.data.len();
-        packets.push(v1::Tapped {
-            point: copy.point as u32,
-            time_ns: copy.time_ns,
-            link_type: copy.link_type,
-            wire_len: copy.wire_len,
-            data: copy.data.clone(),
-            comment: copy.comment.clone(),
-        });
-        packets.len() < PACKETS && octets < OCTETS
-    });
-    packets
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rtrb::{Consumer, Producer, RingBuffer};
+use weir_api::v1;
 use weir_packet::filter::Filter;
 use weir_runtime::Runtime;
 use weir_runtime::watch::{Seen, Taken, Tap, TapPoint, Tapped, Tapper};
@@ -15,6 +16,9 @@ use super::{Arm, matches};
 const COPIES: usize = 1_024;
 /// Octets for which a copy has room from the start.
 const ROOM: usize = 2_048;
+/// Packets, and about how many octets, of one message.
+const PACKETS: usize = 256;
+const OCTETS: usize = 256 << 10;
 /// Octets of a packet that are copied at most: what a capture may hold.
 pub(crate) const LONGEST: u32 = 262_144;
 
@@ -57,6 +61,67 @@ struct Ring {
     empty: Producer<Copied>,
 }
 
+/// What arms a tap in an engine.
+#[derive(Clone)]
+pub(crate) struct TapArm(Arc<Shared>);
+
+impl TapArm {
+    pub(super) fn arm(&self, number: u64, runtime: &mut Runtime) {
+        let (copies, ring) = Copies::of(&self.0);
+        let tap = Tap {
+            number,
+            points: self.0.spec.points.clone(),
+            tapper: Box::new(EngineTapper(copies)),
+        };
+        if runtime.tap(tap).is_ok() {
+            self.0.listen(ring);
+        }
+    }
+
+    /// For an engine of another process.
+    pub(crate) fn feed(&self) -> TapFeed {
+        let (copies, ring) = Copies::of(&self.0);
+        self.0.listen(ring);
+        TapFeed(copies)
+    }
+
+    /// What is to be tapped.
+    pub(crate) fn spec(&self) -> &TapSpec {
+        &self.0.spec
+    }
+}
+
+/// Where it is put what an engine of another process has copied.
+pub(crate) struct TapFeed(Copies);
+
+impl TapFeed {
+    /// A copy. Never waits: one that finds no room is lost.
+    pub(crate) fn put(&mut self, packet: v1::Tapped) {
+        let copies = &mut self.0;
+        let point = packet.point as usize;
+        if copies.is_over() {
+            return;
+        }
+        copies.put(point, |copy| {
+            *copy = Copied {
+                point,
+                time_ns: packet.time_ns,
+                link_type: packet.link_type,
+                wire_len: packet.wire_len,
+                data: packet.data,
+                comment: packet.comment,
+            };
+        });
+    }
+
+    /// So many more packets of a point were lost over there.
+    pub(crate) fn lose(&mut self, point: usize, packets: u64) {
+        if !self.0.is_over() {
+            self.0.lose(point, packets);
+        }
+    }
+}
+
 /// A tap under way. Dropped, it takes itself off.
 pub(crate) struct Taps {
     shared: Arc<Shared>,
@@ -81,36 +146,7 @@ impl Taps {
 
     /// What arms it, under a number.
     pub(crate) fn arm(&self, number: u64) -> Arm {
-        let shared = Arc::clone(&self.shared);
-        Arc::new(move |runtime: &mut Runtime| {
-            let (full, take) = RingBuffer::new(COPIES);
-            let (mut give, empty) = RingBuffer::new(COPIES);
-            for _ in 0..COPIES {
-                let copy = Copied {
-                    data: Vec::with_capacity(ROOM.min(shared.spec.snap_len as usize)),
-                    comment: String::with_capacity(64),
-                    ..Copied::default()
-                };
-                // There are as many places as copies.
-                let _ = give.push(copy);
-            }
-            let tap = Tap {
-                number,
-                points: shared.spec.points.clone(),
-                tapper: Box::new(EngineTapper {
-                    shared: Arc::clone(&shared),
-                    full,
-                    empty,
-                }),
-            };
-            if runtime.tap(tap).is_ok() {
-                let mut rings = shared.rings.lock().unwrap_or_else(PoisonError::into_inner);
-                rings.push(Ring {
-                    full: take,
-                    empty: give,
-                });
-            }
-        })
+        Arm::Tap(number, TapArm(Arc::clone(&self.shared)))
     }
 
     /// The copies that engines have made since the last call, until `each` says
@@ -139,6 +175,25 @@ impl Taps {
         }
     }
 
+    /// Copies for one message.
+    pub(crate) fn some(&mut self) -> Vec<v1::Tapped> {
+        let mut packets = Vec::new();
+        let mut octets = 0;
+        self.take(|copy| {
+            octets += copy.data.len();
+            packets.push(v1::Tapped {
+                point: copy.point as u32,
+                time_ns: copy.time_ns,
+                link_type: copy.link_type,
+                wire_len: copy.wire_len,
+                data: copy.data.clone(),
+                comment: copy.comment.clone(),
+            });
+            packets.len() < PACKETS && octets < OCTETS
+        });
+        packets
+    }
+
     /// True where all packets that were asked for have been taken.
     pub(crate) fn is_full(&self) -> bool {
         let most = self.shared.spec.packets;
@@ -159,60 +214,104 @@ impl Drop for Taps {
     }
 }
 
-/// The engine's end.
-struct EngineTapper {
+impl Shared {
+    fn listen(&self, ring: Ring) {
+        let mut rings = self.rings.lock().unwrap_or_else(PoisonError::into_inner);
+        rings.push(ring);
+    }
+}
+
+/// The end of one engine.
+struct Copies {
     shared: Arc<Shared>,
     full: Producer<Copied>,
     empty: Consumer<Copied>,
 }
 
-impl EngineTapper {
+impl Copies {
+    /// With empty ones, and the taker's end.
+    fn of(shared: &Arc<Shared>) -> (Copies, Ring) {
+        let (full, take) = RingBuffer::new(COPIES);
+        let (mut give, empty) = RingBuffer::new(COPIES);
+        for _ in 0..COPIES {
+            let copy = Copied {
+                data: Vec::with_capacity(ROOM.min(shared.spec.snap_len as usize)),
+                comment: String::with_capacity(64),
+                ..Copied::default()
+            };
+            // There are as many places as copies.
+            let _ = give.push(copy);
+        }
+        let copies = Copies {
+            shared: Arc::clone(shared),
+            full,
+            empty,
+        };
+        let ring = Ring {
+            full: take,
+            empty: give,
+        };
+        (copies, ring)
+    }
+
     fn is_over(&self) -> bool {
         let most = self.shared.spec.packets;
         self.shared.closed.load(Ordering::Relaxed)
             || most != 0 && self.shared.seen.load(Ordering::Relaxed) >= most
     }
+
+    fn put(&mut self, point: usize, fill: impl FnOnce(&mut Copied)) {
+        let Ok(mut copy) = self.empty.pop() else {
+            return self.lose(point, 1);
+        };
+        self.shared.seen.fetch_add(1, Ordering::Relaxed);
+        fill(&mut copy);
+        // There are as many places as copies.
+        let _ = self.full.push(copy);
+    }
+
+    fn lose(&self, point: usize, packets: u64) {
+        if let Some(lost) = self.shared.lost.get(point) {
+            lost.fetch_add(packets, Ordering::Relaxed);
+        }
+    }
 }
+
+struct EngineTapper(Copies);
 
 impl Tapper for EngineTapper {
     fn wants(&mut self, seen: &Seen<'_>) -> bool {
-        self.is_over() || matches(&self.shared.spec.filter, seen)
+        self.0.is_over() || matches(&self.0.shared.spec.filter, seen)
     }
 
     fn put(&mut self, packet: &Tapped<'_>) -> Taken {
-        if self.is_over() {
+        let copies = &mut self.0;
+        if copies.is_over() {
             return Taken::Enough;
         }
-        let Ok(mut copy) = self.empty.pop() else {
-            if let Some(lost) = self.shared.lost.get(packet.point) {
-                lost.fetch_add(1, Ordering::Relaxed);
-            }
-            return Taken::More;
-        };
-        self.shared.seen.fetch_add(1, Ordering::Relaxed);
         let snapped = packet
             .bytes
             .len()
-            .min(self.shared.spec.snap_len as usize)
+            .min(copies.shared.spec.snap_len as usize)
             .min(LONGEST as usize);
-        copy.point = packet.point;
-        copy.time_ns = packet.meta.time.0;
-        copy.link_type = match packet.meta.dlt {
-            // What has no number is raw bytes of the user's own (147).
-            0 => packet.meta.link.to_dlt().unwrap_or(147),
-            dlt => u32::from(dlt),
-        };
-        copy.wire_len = packet.meta.wire_len.max(packet.bytes.len() as u32);
-        copy.data.clear();
-        copy.data
-            .extend_from_slice(packet.bytes.get(..snapped).unwrap_or_default());
-        copy.comment.clear();
-        if let Some(comment) = &packet.comment {
-            // Writing to a `String` can't fail.
-            let _ = write!(copy.comment, "{comment}");
-        }
-        // There are as many places as copies.
-        let _ = self.full.push(copy);
+        copies.put(packet.point, |copy| {
+            copy.point = packet.point;
+            copy.time_ns = packet.meta.time.0;
+            copy.link_type = match packet.meta.dlt {
+                // What has no number is raw bytes of the user's own (147).
+                0 => packet.meta.link.to_dlt().unwrap_or(147),
+                dlt => u32::from(dlt),
+            };
+            copy.wire_len = packet.meta.wire_len.max(packet.bytes.len() as u32);
+            copy.data.clear();
+            copy.data
+                .extend_from_slice(packet.bytes.get(..snapped).unwrap_or_default());
+            copy.comment.clear();
+            if let Some(comment) = &packet.comment {
+                // Writing to a `String` can't fail.
+                let _ = write!(copy.comment, "{comment}");
+            }
+        });
         Taken::More
     }
 }

@@ -5,12 +5,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use rtrb::{Consumer, Producer, RingBuffer};
+use weir_api::v1;
 use weir_packet::FlowKey;
 use weir_packet::filter::Filter;
 use weir_runtime::Runtime;
 use weir_runtime::watch::{PacketTrace, Seen, Taken, Tracer};
 
-use super::{Arm, matches};
+use super::{Arm, convert, matches};
 
 /// Parts of packets that wait per engine until they are taken.
 const WAITING: usize = 1_024;
@@ -37,16 +38,100 @@ struct Shared {
     /// Nobody wants more.
     closed: AtomicBool,
     followed: OnceLock<FlowKey>,
-    rings: Mutex<Vec<Consumer<PacketTrace>>>,
+    rings: Mutex<Vec<Consumer<Part>>>,
+}
+
+/// A part of a packet: from an engine of this process, or as another process
+/// told it.
+enum Part {
+    Seen(Box<PacketTrace>),
+    Told(Box<v1::PacketTrace>),
 }
 
 /// A trace under way. Dropped, it takes itself off.
 pub(crate) struct Traces {
     shared: Arc<Shared>,
     /// Packets whose first part has come: port and number.
-    known: HashSet<(u8, u64)>,
+    known: HashSet<(u32, u64)>,
     /// Later parts that were taken before their packets' first ones.
-    early: Vec<PacketTrace>,
+    early: Vec<v1::PacketTrace>,
+}
+
+/// What arms a trace in an engine.
+#[derive(Clone)]
+pub(crate) struct TraceArm(Arc<Shared>);
+
+impl TraceArm {
+    pub(super) fn arm(&self, slot: u8, runtime: &mut Runtime) {
+        let (queue, taken) = RingBuffer::new(WAITING);
+        let tracer = EngineTracer {
+            shared: Arc::clone(&self.0),
+            queue,
+        };
+        if runtime.trace(slot, Box::new(tracer)).is_ok() {
+            self.0.listen(taken);
+        }
+    }
+
+    /// For an engine of another process.
+    pub(crate) fn feed(&self) -> TraceFeed {
+        let (queue, taken) = RingBuffer::new(WAITING);
+        self.0.listen(taken);
+        TraceFeed {
+            shared: Arc::clone(&self.0),
+            queue,
+        }
+    }
+
+    /// True where unchanged state is to be recorded as well.
+    pub(crate) fn is_full(&self) -> bool {
+        self.0.spec.full
+    }
+}
+
+/// Where it is put what an engine of another process has seen.
+pub(crate) struct TraceFeed {
+    shared: Arc<Shared>,
+    queue: Producer<Part>,
+}
+
+impl TraceFeed {
+    /// A part of a packet. Never waits: one that finds no room is lost.
+    pub(crate) fn put(&mut self, part: v1::PacketTrace) {
+        if self.queue.push(Part::Told(Box::new(part))).is_err() {
+            self.lose(1);
+        }
+    }
+
+    /// So many more parts were lost over there.
+    pub(crate) fn lose(&mut self, parts: u64) {
+        self.shared.lost.fetch_add(parts, Ordering::Relaxed);
+    }
+}
+
+impl Shared {
+    fn take_all(&self, ports: &[String], mut each: impl FnMut(v1::PacketTrace)) {
+        let mut rings = self.rings.lock().unwrap_or_else(PoisonError::into_inner);
+        for ring in rings.iter_mut() {
+            while let Ok(part) = ring.pop() {
+                each(match part {
+                    Part::Seen(trace) => convert::packet(*trace, ports),
+                    Part::Told(trace) => {
+                        let name = ports.get(trace.port as usize);
+                        v1::PacketTrace {
+                            port_name: name.cloned().unwrap_or_default(),
+                            ..*trace
+                        }
+                    }
+                });
+            }
+        }
+    }
+
+    fn listen(&self, ring: Consumer<Part>) {
+        let mut rings = self.rings.lock().unwrap_or_else(PoisonError::into_inner);
+        rings.push(ring);
+    }
 }
 
 impl Traces {
@@ -68,43 +153,27 @@ impl Traces {
 
     /// What arms it, in a slot that is the same in all engines.
     pub(crate) fn arm(&self, slot: u8) -> Arm {
-        let shared = Arc::clone(&self.shared);
-        Arc::new(move |runtime: &mut Runtime| {
-            let (queue, taken) = RingBuffer::new(WAITING);
-            let tracer = EngineTracer {
-                shared: Arc::clone(&shared),
-                queue,
-            };
-            if runtime.trace(slot, Box::new(tracer)).is_ok() {
-                let mut rings = shared.rings.lock().unwrap_or_else(PoisonError::into_inner);
-                rings.push(taken);
-            }
-        })
+        Arm::Trace(slot, TraceArm(Arc::clone(&self.shared)))
     }
 
     /// What engines have seen since the last call: parts of packets, not more
-    /// packets than were asked for.
-    pub(crate) fn take(&mut self, mut each: impl FnMut(PacketTrace)) {
+    /// packets than were asked for. `ports` are the names of the ingress ports,
+    /// by number.
+    pub(crate) fn take(&mut self, ports: &[String], mut each: impl FnMut(v1::PacketTrace)) {
         let before = std::mem::take(&mut self.early);
-        let mut rings = self
-            .shared
-            .rings
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        for ring in rings.iter_mut() {
-            while let Ok(trace) = ring.pop() {
-                let name = (trace.port, trace.sequence);
-                let first = trace.first_function == 0 && !trace.again;
-                if first && (self.known.len() as u64) < self.shared.spec.packets {
-                    self.known.insert(name);
-                }
-                if self.known.contains(&name) {
-                    each(trace);
-                } else if !first {
-                    self.early.push(trace);
-                }
+        let shared = Arc::clone(&self.shared);
+        shared.take_all(ports, |trace| {
+            let name = (trace.port, trace.sequence);
+            let first = trace.first_function == 0 && !trace.again;
+            if first && (self.known.len() as u64) < shared.spec.packets {
+                self.known.insert(name);
             }
-        }
+            if self.known.contains(&name) {
+                each(trace);
+            } else if !first {
+                self.early.push(trace);
+            }
+        });
         // A first part was put before a later one, but perhaps into a ring that
         // had been looked at already: it is known by now, or never will be.
         for trace in before {
@@ -112,6 +181,12 @@ impl Traces {
                 each(trace);
             }
         }
+    }
+
+    /// The same for who hands all of it on: of which packets somebody wants to
+    /// hear is known where their first parts are.
+    pub(crate) fn take_all(&self, each: impl FnMut(v1::PacketTrace)) {
+        self.shared.take_all(&[], each);
     }
 
     /// True where all packets that were asked for have been seen.
@@ -134,7 +209,7 @@ impl Drop for Traces {
 /// The engine's end.
 struct EngineTracer {
     shared: Arc<Shared>,
-    queue: Producer<PacketTrace>,
+    queue: Producer<Part>,
 }
 
 impl Tracer for EngineTracer {
@@ -166,7 +241,7 @@ impl Tracer for EngineTracer {
         }
         let first = u64::from(trace.first_function == 0 && !trace.again);
         self.shared.seen.fetch_add(first, Ordering::Relaxed);
-        if self.queue.push(trace).is_err() {
+        if self.queue.push(Part::Seen(Box::new(trace))).is_err() {
             self.shared.lost.fetch_add(1, Ordering::Relaxed);
             // Another packet takes its place, or the trace would never end.
             self.shared.seen.fetch_sub(first, Ordering::Relaxed);
@@ -235,12 +310,12 @@ mod tests {
         for sequence in 1..=2 {
             tracer.put(first_part(sequence));
         }
-        traces.take(|trace| names.push(trace.sequence));
+        traces.take(&[], |trace| names.push(trace.sequence));
         assert_eq!((traces.lost(), traces.is_full()), (1, false));
         assert!(tracer.wants(&seen));
         tracer.put(first_part(3));
         assert!(!tracer.wants(&seen));
-        traces.take(|trace| names.push(trace.sequence));
+        traces.take(&[], |trace| names.push(trace.sequence));
         assert!(traces.is_full());
         assert_eq!(names, [1, 3]);
     }

@@ -154,11 +154,16 @@ impl Post {
             Err(TrySendError::Full(_)) => return Err(NotPosted::Full),
             Err(TrySendError::Disconnected(_)) => return Err(NotPosted::Away),
         }
+        self.wake();
+        Ok(())
+    }
+
+    /// Wakes the thread if it sleeps.
+    pub(crate) fn wake(&self) {
         if let Some(wake) = &self.wake {
             // A full counter wakes as well.
             let _ = rustix::io::write(wake, &1u64.to_ne_bytes());
         }
-        Ok(())
     }
 }
 
@@ -224,6 +229,16 @@ impl Inbox {
         !self.walks.is_empty() || self.unwoken < 0
     }
 
+    /// All questions that wait, for a thread that has others answer them and
+    /// sleeps until the next one.
+    pub(crate) fn all(&mut self) -> Vec<Question> {
+        // First, so that what comes from here on wakes it again.
+        if let Some(wake) = &self.wake {
+            let _ = rustix::io::read(wake, &mut [0; 8]);
+        }
+        self.questions.try_iter().collect()
+    }
+
     /// Answers what waits, or a part of it.
     pub(crate) fn answer(&mut self, shows: &mut dyn Shows) {
         for _ in 0..AT_ONCE {
@@ -269,7 +284,7 @@ impl Inbox {
             Question::Each(action, reply) => {
                 let mut count = 0;
                 shows.parts(&mut |part| {
-                    action(part.runtime);
+                    action.apply(part.runtime);
                     count += 1;
                 });
                 let _ = reply.send(count);

@@ -29,6 +29,7 @@ use super::crew::{Counted, Crew, EventBox, Part, PartReport, Visit, cause_of};
 use super::inbox::{Inbox, Post};
 use super::rest::{Bells, Reads, Sleeper, WAKEFUL};
 use super::spares::{self, LARGE_SHARE, SHARE, Spares, spare_rings};
+use crate::watch::Unseen;
 use process::{Host, Process, Tenant, Want, WantTenant};
 use thread::{Questions, StageEnd, StagePlan, StageWork};
 
@@ -298,7 +299,7 @@ impl Pipeline {
         Ok(all)
     }
 
-    /// Where the threads of stages are asked.
+    /// Where the threads and processes of stages are asked.
     pub(crate) fn posts(&self) -> Vec<Post> {
         self.posts.clone()
     }
@@ -377,7 +378,7 @@ impl Pipeline {
         let mut processes = Vec::new();
         for mut process in wired.processes {
             let Some(host) = &mut self.host else { break };
-            processes.push(host.start(Want {
+            let process = host.start(Want {
                 name: name_of(plan, process.step, (0, 0), Some(&process.stage)),
                 place: (number, process.step),
                 plan,
@@ -389,7 +390,9 @@ impl Pipeline {
                 seat: process.seat,
                 bell: process.bell,
                 stage: process.stage,
-            })?);
+            })?;
+            self.posts.push(process.post());
+            processes.push(process);
         }
         let mut tenants = Vec::new();
         for tenant in wired.tenants {
@@ -834,6 +837,14 @@ impl Crew for Pipeline {
             }));
         }
         reports
+    }
+
+    fn unseen(&self) -> Vec<Unseen> {
+        let behind = self.seats.iter().filter_map(|seat| seat.behind.as_ref());
+        behind
+            .flat_map(|behind| &behind.tenants)
+            .map(Tenant::unseen)
+            .collect()
     }
 
     fn stop(&mut self) {

@@ -19,11 +19,13 @@ use weir_nf::host::Stage;
 use weir_packet::{Frame, FramePool, PacketMemory, Seat, Time};
 use weir_runtime::{Role, Runtime, RuntimeConfig};
 
+use super::super::super::crew::{Part, Visit};
+use super::super::super::inbox::{Inbox, Shows, ThreadCounts};
 use super::super::super::spares::{BATCH, HIGH};
 use super::super::thread::Queue;
 use super::super::{ChainPlan, Pace};
 use super::wire::{self, Hello, Said};
-use super::{PLACES, SUPPLY};
+use super::{PLACES, SUPPLY, desk};
 
 /// Frames that are worked on at a time.
 const BURST: usize = 64;
@@ -37,6 +39,8 @@ const YIELDS: u32 = 512;
 const SAY: Duration = Duration::from_millis(100);
 /// Rounds after which the time is looked at.
 const ROUNDS: u32 = 256;
+/// Rounds after which questions are looked for.
+const LOOK: u32 = 64;
 
 /// A stage's process, told what to do.
 #[derive(Debug)]
@@ -48,6 +52,8 @@ pub struct StageProcess {
     rings: SharedMapping,
     bell: Bell,
     behind: Bell,
+    /// Where it is asked; a tenant is not.
+    asked: Option<OwnedFd>,
 }
 
 impl StageProcess {
@@ -73,6 +79,7 @@ impl StageProcess {
         let hello: Hello = serde_json::from_slice(&message.bytes).map_err(|e| e.to_string())?;
         let mut fd = || channel.take_fd().ok_or("a descriptor is missing");
         let (frames, rings, bell, behind, told) = (fd()?, fd()?, fd()?, fd()?, fd()?);
+        let asked = (!hello.tenant).then(fd).transpose()?;
         let seat = Seat::new(hello.seat).ok_or("there is no such seat")?;
         let told = SharedMapping::attach(told)
             .and_then(|told| told.copy(hello.told))
@@ -85,6 +92,7 @@ impl StageProcess {
                 false => Bell::from_fd(bell),
             },
             behind: Bell::from_fd(behind),
+            asked,
             told,
             channel,
             hello,
@@ -116,7 +124,11 @@ impl StageProcess {
     }
 
     fn work(&mut self, plans: &[ChainPlan], engine: RuntimeConfig) -> Result<(), String> {
+        // Its thread runs wherever there is room.
+        let asked = self.asked.take();
         let hello = &self.hello;
+        let asked = asked.map(|socket| desk::open(socket, hello.chain));
+        let asked = asked.transpose()?;
         let chain = plans.get(hello.chain).ok_or("there is no such chain")?;
         if wire::number_of(&chain.plan) != hello.plan {
             return Err("the chain file is no longer what it was when the run began".to_owned());
@@ -138,6 +150,7 @@ impl StageProcess {
         };
         let tenant = hello.tenant;
         let mut stage = Work::new(self, stage, config)?;
+        stage.asked = asked;
         if tenant {
             // From here on it touches what others sent.
             let keep = [
@@ -189,6 +202,43 @@ struct Work {
     /// Packets as of the last word.
     said: u64,
     when: Instant,
+    /// What it is asked.
+    asked: Option<Inbox>,
+    /// Number of the chain, and of the step in its plan.
+    place: (usize, usize),
+}
+
+/// The stage as it shows itself to who asks.
+struct Shown<'a> {
+    runtime: &'a mut Runtime,
+    pool: &'a mut FramePool,
+    output: &'a mut Vec<Frame>,
+    place: (usize, usize),
+}
+
+impl Shows for Shown<'_> {
+    fn counts(&mut self) -> ThreadCounts {
+        ThreadCounts::of_parts(|visit| self.parts(visit))
+    }
+
+    fn parts(&mut self, visit: &mut Visit<'_>) {
+        let (chain, stage) = self.place;
+        visit(Part {
+            chain,
+            stage,
+            runtime: self.runtime,
+            pool: self.pool,
+            output: self.output,
+        });
+    }
+
+    fn take_events(&mut self) {
+        // Those go with the next burst's.
+    }
+
+    fn now(&self) -> Option<Time> {
+        None
+    }
 }
 
 impl Work {
@@ -219,6 +269,8 @@ impl Work {
             busy: Duration::ZERO,
             said: 0,
             when: Instant::now(),
+            asked: None,
+            place: (hello.chain, hello.step),
         };
         work.runtime.learn(&mut work.pool, &process.told);
         Ok(work)
@@ -235,6 +287,16 @@ impl Work {
         let mut left: Vec<Frame> = Vec::with_capacity(2 * BURST);
         let (mut rounds, mut nothing) = (0, 0);
         loop {
+            if let Some(asked) = &mut self.asked
+                && (nothing > 0 || rounds % LOOK == 0)
+            {
+                asked.answer(&mut Shown {
+                    runtime: &mut self.runtime,
+                    pool: &mut self.pool,
+                    output: &mut left,
+                    place: self.place,
+                });
+            }
             // Asked before the ring is looked at: what came before the end is
             // seen.
             let over = self.input.is_over();
@@ -274,7 +336,11 @@ impl Work {
             if nothing > YIELDS && left.is_empty() && self.pool.available() >= FEW {
                 // Nothing to do: asleep until something comes.
                 let channel = process.channel.as_fd();
-                process.bell.sleep(&mut self.input, &[channel], SLEEP);
+                let questions = self.asked.as_ref().and_then(Inbox::descriptor);
+                let others = [channel, questions.unwrap_or(channel)];
+                let is_asked = self.asked.as_ref().is_some_and(Inbox::is_busy);
+                let most = if is_asked { Duration::ZERO } else { SLEEP };
+                process.bell.sleep(&mut self.input, &others, most);
                 let gone = process.channel.receive(false).is_err() || process.channel.has_ended();
                 if gone && !self.input.is_over() {
                     return Err("the main process is gone".to_owned());

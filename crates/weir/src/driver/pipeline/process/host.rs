@@ -17,8 +17,10 @@ use weir_runtime::{Lie, Report};
 
 use super::super::super::cluster::ClusterError;
 use super::super::super::crew::EventBox;
+use super::super::super::inbox::Post;
 use super::super::super::spares::{BATCH, LOW};
 use super::super::Pace;
+use super::relay::Relay;
 use super::start::{Deaths, StageCommand, cause, outside};
 use super::wire::{self, Hello, Said};
 use super::{PLACES, SUPPLY};
@@ -176,6 +178,7 @@ impl Host {
         let nonsense = |error: spsc::Nonsense| ClusterError(error.to_string());
         let memory = Arc::clone(self.memory());
         let mut process = Process {
+            relay: Relay::start(want.stage.clone(), want.place)?,
             name: want.name,
             stage: want.stage,
             seat: want.seat,
@@ -225,6 +228,7 @@ impl Host {
 
 /// A stage's process, or the one that took its place.
 pub(in super::super) struct Process {
+    relay: Relay,
     name: String,
     stage: Stage,
     seat: Seat,
@@ -271,10 +275,15 @@ impl Process {
             self.bells[0].as_fd(),
             self.bells[1].as_fd(),
         ];
-        let started = self
-            .command
-            .start(&self.name, &mut self.hello, files, told, wire::LONGEST);
-        let (child, channel) = started?;
+        let asked = self.relay.connect()?;
+        let (child, channel) = self.command.start(
+            &self.name,
+            &mut self.hello,
+            files,
+            Some(asked.as_fd()),
+            told,
+            wire::LONGEST,
+        )?;
         self.child = Some(child);
         self.channel = Some(channel);
         self.ready = false;
@@ -283,6 +292,11 @@ impl Process {
 
     pub(in super::super) fn is_ready(&self) -> bool {
         self.ready || self.over
+    }
+
+    /// Where it is asked.
+    pub(in super::super) fn post(&self) -> Post {
+        self.relay.post()
     }
 
     /// Number of its step in the plan.

@@ -18,7 +18,10 @@
 mod allowance;
 mod child;
 mod claims;
+mod desk;
 mod host;
+mod question;
+mod relay;
 mod start;
 mod tenant;
 mod wire;

@@ -39,8 +39,8 @@ pub(super) fn outside(error: std::io::Error) -> ClusterError {
 
 impl StageCommand {
     /// Starts the process of the stage `name`, which is told `hello` and of the
-    /// flows that are open, and given these files. Messages from it are no longer than
-    /// `longest`.
+    /// flows that are open, and given these files, and the socket on which it is
+    /// asked. Messages from it are no longer than `longest`.
     ///
     /// # Errors
     ///
@@ -50,18 +50,20 @@ impl StageCommand {
         name: &str,
         hello: &mut Hello,
         files: [BorrowedFd<'_>; 4],
+        asked: Option<BorrowedFd<'_>>,
         told: &[u8],
         longest: usize,
     ) -> Result<(Child, Channel), ClusterError> {
         let (ours, theirs) = UnixStream::pair().map_err(outside)?;
         hello.told = told.len();
         let told = SharedMapping::of_bytes("weir-flows", told).map_err(outside)?;
-        let [a, b, c, d] = files;
+        let files = files.into_iter().chain([told.as_fd()]).chain(asked);
+        let files: Vec<BorrowedFd<'_>> = files.collect();
         let bytes = serde_json::to_vec(hello).map_err(|e| ClusterError(e.to_string()))?;
         let mut channel = Channel::new(ours, longest);
         // Before it is started: the socket holds it until it is read.
         channel
-            .send(wire::HELLO, &bytes, &[a, b, c, d, told.as_fd()], false)
+            .send(wire::HELLO, &bytes, &files, false)
             .map_err(outside)?;
         let mut command = Command::new(&self.program);
         command

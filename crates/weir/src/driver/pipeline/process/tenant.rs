@@ -23,6 +23,7 @@ use super::claims::{Claims, printable};
 use super::host::{BorderEnd, PATIENCE, ProcessDone, ProcessEnd};
 use super::start::{Restarts, StageCommand, cause, outside};
 use super::wire::{self, Hello};
+use crate::watch::Unseen;
 
 /// How long it may take to be ready.
 const READY: Duration = Duration::from_secs(60);
@@ -230,7 +231,7 @@ impl Tenant {
         ];
         let started = self
             .command
-            .start(&self.name, &mut self.hello, files, &told, LONGEST);
+            .start(&self.name, &mut self.hello, files, None, &told, LONGEST);
         let (child, channel) = started?;
         self.child = Some(child);
         self.channel = Some(channel);
@@ -246,6 +247,16 @@ impl Tenant {
     /// Number of its step in the plan.
     pub(in super::super) fn step(&self) -> usize {
         self.end.place.1
+    }
+
+    /// What is not shown of it to whoever looks on: what its process would say
+    /// of packets is its own word.
+    pub(in super::super) fn unseen(&self) -> Unseen {
+        let nodes = self.stage.nodes.iter();
+        Unseen {
+            stage: self.name.clone(),
+            functions: nodes.map(|node| node.name.clone()).collect(),
+        }
     }
 
     /// True where it has ended, as it should or for good.
