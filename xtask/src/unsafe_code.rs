@@ -68,6 +68,10 @@ pub(crate) const MODULES: &[(&str, &str)] = &[
         "rings shared with the kernel, mapped",
     ),
     (
+        "crates/io/src/sys/scheduler.rs",
+        "nice value and slice of a thread (sched_setattr)",
+    ),
+    (
         "crates/io/src/sys/signals.rs",
         "signals to wait for (signalfd)",
     ),

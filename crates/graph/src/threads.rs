@@ -1,6 +1,7 @@
-//! `threads:` — the cores of a run's threads, and whether they sleep.
+//! `threads:` — the cores of a run's threads, whether they sleep, and whom they go before.
 
 use core::fmt;
+use core::ops::RangeInclusive;
 
 use serde::Serialize;
 use serde_json::{Value as Json, json};
@@ -8,13 +9,15 @@ use serde_json::{Value as Json, json};
 use crate::compile::MOST_CORES;
 use crate::diagnostic::Report;
 use crate::read;
-use crate::tree::Node;
+use crate::tree::{Node, Value};
 
 /// Keys of `threads:`.
-const KEYS: [&str; 2] = ["cores", "busy-poll"];
+const KEYS: [&str; 3] = ["cores", "busy-poll", "nice"];
+/// Nice values that there are.
+const NICE: RangeInclusive<i8> = -20..=19;
 
 /// What a file says of the threads that run its chains. A command line's
-/// `--cores` and `--busy-poll` win over it.
+/// `--cores`, `--busy-poll` and `--nice` win over it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Threads {
@@ -23,6 +26,9 @@ pub struct Threads {
     pub cores: Vec<usize>,
     /// No thread ever sleeps.
     pub busy_poll: bool,
+    /// Nice value of the threads that move packets between interfaces, -20 to 19.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nice: Option<i8>,
 }
 
 impl fmt::Display for Threads {
@@ -37,7 +43,11 @@ impl fmt::Display for Threads {
             " never sleep"
         } else {
             " sleep when idle"
-        })
+        })?;
+        match self.nice {
+            Some(nice) => write!(f, ", nice {nice}"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -56,10 +66,24 @@ pub(crate) fn read(node: &Node, report: &mut Report<'_>) -> Threads {
             "busy-poll" => {
                 threads.busy_poll = read::boolean(value, report).unwrap_or_default();
             }
+            "nice" => threads.nice = nice(value, report),
             _ => report.unknown_key(key, &KEYS),
         }
     }
     threads
+}
+
+fn nice(value: &Node, report: &mut Report<'_>) -> Option<i8> {
+    if let Value::Scalar { text, plain: true } = &value.value
+        && let Ok(number) = text.parse::<i8>()
+        && NICE.contains(&number)
+    {
+        return Some(number);
+    }
+    let what = format!("a whole number from {} to {}", NICE.start(), NICE.end());
+    let help = "-20 goes before all others, 0 is as other programs, 19 is after them";
+    report.expected_help(value, &what, help);
+    None
 }
 
 /// Numbers of cores. Several threads may share one.
@@ -94,6 +118,12 @@ pub(crate) fn schema() -> Json {
             "busy-poll": {
                 "description": "No thread ever sleeps, as by `--busy-poll`.",
                 "type": "boolean",
+            },
+            "nice": {
+                "description": "With interfaces: nice value of the threads that move packets, as by `--nice`; -20 if missing, where threads sleep.",
+                "type": "integer",
+                "minimum": NICE.start(),
+                "maximum": NICE.end(),
             },
         },
     })

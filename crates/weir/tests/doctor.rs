@@ -212,17 +212,15 @@ fn interfaces_that_are_down_or_missing_are_told_with_the_command() {
     assert!(says.contains("inside, outside"), "{says}");
     // A run is refused by the same words, before anything is opened.
     let chain = example("bump.yaml");
-    let ran = weir(
-        &network,
-        &["run", &chain, "--in", "xdp:outsize", "--out", "xdp:inside"],
-    );
-    assert_eq!(ran.code, 1);
-    assert!(
-        ran.err.contains(&format!("error: outsize: {says}")),
-        "{}",
-        ran.err
-    );
-    assert!(ran.err.contains("weir doctor"), "{}", ran.err);
+    let stages = ["--plan", "pipeline"];
+    for (chain, way) in [(chain, &[][..]), (example("edge.yaml"), &stages)] {
+        let run = ["run", &chain, "--in", "xdp:outsize", "--out", "xdp:inside"];
+        let ran = weir(&network, &[&run[..], way].concat());
+        assert_eq!(ran.code, 1);
+        let told = format!("error: outsize: {says}");
+        assert!(ran.err.contains(&told), "{}", ran.err);
+        assert!(ran.err.contains("weir doctor"), "{}", ran.err);
+    }
 }
 
 #[test]

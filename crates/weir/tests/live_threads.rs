@@ -12,6 +12,7 @@ mod web;
 
 use std::time::Duration;
 
+use network::process::children;
 use network::{Cable, Network, STATEFUL, must};
 use support::{Folder, conserved, example, number};
 
@@ -241,6 +242,58 @@ fn cores_hold_the_threads() {
         std::thread::sleep(Duration::from_millis(800));
         let awake = weir.wakeful_time() - before;
         assert!(awake > 0.5, "{way:?}: {awake} s of 0.8 s");
+        assert_eq!(weir.end("-TERM").code, 0);
+    }
+}
+
+/// Nice values of the threads of a process, by thread, each once.
+fn nice(process: u32) -> Vec<(String, i8)> {
+    let tasks = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
+    let mut all: Vec<(String, i8)> = tasks
+        .filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("stat")).ok())
+        .map(|stat| {
+            let (name, rest) = stat.rsplit_once(')').unwrap();
+            let name = name.split_once('(').unwrap().1;
+            let nice = rest.split_whitespace().nth(16).unwrap();
+            (name.to_owned(), nice.parse().unwrap())
+        })
+        .collect();
+    all.sort();
+    all.dedup();
+    all
+}
+
+#[test]
+fn who_moves_packets_goes_first_and_who_answers_does_not() {
+    if !network::possible() {
+        return;
+    }
+    let network = Network::new(&Cable::default());
+    let folder = Folder::new();
+    let text = "chain: a\nnfs: [monitor]\nthreads: {nice: -3}\n";
+    let says = folder.write("threads.yaml", text);
+    let tenant = "chain: a\nnfs: [ip-check, monitor]\nplan: {untrusted: [monitor]}\n";
+    let (tenant, silent) = (folder.write("tenant.yaml", tenant), example("monitor.yaml"));
+    for (chain, with, first) in [
+        (&silent, &[][..], -20),
+        (&silent, &["--workers", "2"], -20),
+        (&silent, &["--runtimes", "1"], -20),
+        (&silent, &["--nice", "5"], 5),
+        (&silent, &["--busy-poll"], 0),
+        (&says, &[], -3),
+        (&says, &["--nice", "-7"], -7),
+        (&tenant, &[], -20),
+    ] {
+        let ports = ["--in", "af-packet:inside", "--out", "af-packet:outside"];
+        let weir = network.weir(chain, &[&ports[..], with].concat());
+        network.ping(2);
+        for (name, nice) in nice(weir.id()) {
+            let expected = if name == "control" { 0 } else { first };
+            assert_eq!(nice, expected, "{name} {with:?}");
+        }
+        for stage in children(weir.id()) {
+            assert!(nice(stage).iter().all(|(_, nice)| *nice == 0));
+        }
         assert_eq!(weir.end("-TERM").code, 0);
     }
 }

@@ -14,6 +14,7 @@ mod spec;
 mod tap;
 #[cfg(test)]
 mod tests;
+mod turn;
 mod waiter;
 mod xdp;
 
@@ -26,6 +27,7 @@ pub use clock::LiveClock;
 pub use facts::{InterfaceFacts, interface_facts};
 pub use spec::{LiveSpec, XdpMode, live_layout, live_sockets};
 pub use tap::TapPort;
+pub use turn::{FIRST, set_nice};
 pub use waiter::Waiter;
 pub use xdp::{LARGEST_MTU as LARGEST_XDP_MTU, XdpPort};
 

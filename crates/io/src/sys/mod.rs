@@ -11,6 +11,7 @@ pub(crate) mod memfd;
 pub(crate) mod offload;
 pub(crate) mod packet_ring;
 pub(crate) mod ring;
+pub(crate) mod scheduler;
 pub(crate) mod signals;
 pub(crate) mod socket;
 pub(crate) mod timex;

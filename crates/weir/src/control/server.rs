@@ -105,6 +105,8 @@ pub(super) fn start(
     std::thread::Builder::new()
         .name("control".to_owned())
         .spawn(move || {
+            // Who asks does not go before packets. More nice is always allowed.
+            let _ = weir_io::live::set_nice(0);
             runtime.block_on(serve);
             drop(socket);
         })

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use weir_graph::ChainFile;
-use weir_io::live::{EndSignals, LiveClock, LiveOptions};
+use weir_io::live::{EndSignals, FIRST, LiveClock, LiveOptions, set_nice};
 use weir_nf::host::Stage;
 use weir_packet::{FramePool, MemoryLayout};
 use weir_runtime::RuntimeConfig;
@@ -60,6 +60,7 @@ pub(super) fn run(
     config: RuntimeConfig,
 ) -> Outcome {
     let sorted = looked_at(args, file, ports)?;
+    go_first(args)?;
     let memory = sorted.memory()?;
     // Threads are started with these signals taken: one would be killed by them.
     let signals = signals()?;
@@ -109,7 +110,8 @@ pub(super) fn pipeline(
     ports: &Ports,
     config: RuntimeConfig,
 ) -> Outcome {
-    let sorted = Sorted::of(args, file, ports)?;
+    let sorted = looked_at(args, file, ports)?;
+    go_first(args)?;
     let settings = pipeline::settings(args, config, sorted.memory()?);
     let signals = signals()?;
     let plan = PlanSummary::of(&plans);
@@ -211,6 +213,22 @@ fn looked_at(args: &Run, file: &ChainFile, ports: &Ports) -> Result<Sorted, Fail
         say(format_args!("warning: {warning}"));
     }
     Ok(sorted)
+}
+
+/// This thread, and all that it starts, go before what brings packets on the same cores, unless
+/// they never sleep: then nobody else would have them at all.
+fn go_first(args: &Run) -> Result<(), Failure> {
+    let nice = match args.nice {
+        None if args.never_sleeps() => return Ok(()),
+        nice => nice.unwrap_or(FIRST),
+    };
+    match set_nice(nice) {
+        Err(error) if args.nice.is_some() => Err(Failure::outside(format!(
+            "can't give threads the nice value {nice} ({error}): less than 0 takes CAP_SYS_NICE"
+        ))),
+        // Nobody asked for it.
+        Ok(()) | Err(_) => Ok(()),
+    }
 }
 
 /// Takes the signals that end a run. They are to be taken before threads are

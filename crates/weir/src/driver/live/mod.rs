@@ -117,7 +117,7 @@ impl<C: Crew> Live<C> {
                 // The loop has looked about a moment ago, or soon will.
                 continue;
             } else if self.wakeful {
-                self.waiter.busy();
+                self.waiter.stay_awake();
                 if self.crew.bed().is_some() {
                     // Those who work may share the core.
                     std::thread::yield_now();
