@@ -406,6 +406,73 @@ fn a_stage_that_is_not_trusted_is_not_looked_into() {
     }
 }
 
+/// What became of a stage's process is told while the run goes on.
+#[test]
+fn a_stage_that_died_is_told_at_once() {
+    let folder = Folder::new();
+    let socket = folder.path("it.sock");
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = free.local_addr().unwrap().to_string();
+    drop(free);
+    let args = ["--plan", "pipeline", "--processes", "--control", &socket];
+    let args = [&args[..], &["--metrics", &address]].concat();
+    let weir = Generating::start(&example("monitor.yaml"), &args);
+    let stats = || ask(&["stats", &socket]);
+    let at_work = || {
+        let stats = stats();
+        let processes = stats["processes"].as_array().unwrap();
+        let ready = processes.iter().filter(|p| p["state"] == "ready");
+        ready.count() == 2 && number(&stats, "/chains/monitor/packets_out") > 0
+    };
+    until("it can be asked", || run(["stats", &socket]).code == 0);
+    until("it is at work", at_work);
+    let before = scrape(&address);
+    assert_eq!(
+        before["weir_stage_deaths_total{chain=\"monitor\",stage=\"2\"}"],
+        0.0
+    );
+    // The last one takes nothing any more, so that the other has its hands full.
+    let pids: Vec<u32> = network::process::children(weir.0.id())
+        .into_iter()
+        .collect();
+    let signal = |number: usize, signal| network::process::signal(pids[number], signal);
+    signal(1, rustix::process::Signal::STOP);
+    let (mut taken, mut looks) = (0, 0);
+    until("nothing goes on", || {
+        let now = number(&stats(), "/chains/monitor/packets_in");
+        looks = if now == taken { looks + 1 } else { 0 };
+        taken = now;
+        looks > 5
+    });
+    signal(0, rustix::process::Signal::KILL);
+    signal(1, rustix::process::Signal::KILL);
+    until("both have died", || {
+        let stats = stats();
+        (0..2).all(|n| number(&stats, &format!("/processes/{n}/died")) == 1)
+    });
+    until("others are at work", at_work);
+    let after = stats();
+    assert_eq!(after["processes"][0]["functions"][0], "monitor");
+    assert!(number(&after, "/processes/0/frames_back") > 0, "{after}");
+    assert!(number(&after, "/processes/0/flows_lost") > 0, "{after}");
+    let died = number(&after, "/chains/monitor/drops/stage_died");
+    assert!((1..5_000).contains(&died), "{after}");
+    let metrics = scrape(&address);
+    for stage in [2, 3] {
+        let of = |name: &str| metrics[&format!("{name}{{chain=\"monitor\",stage=\"{stage}\"}}")];
+        assert_eq!(of("weir_stage_deaths_total"), 1.0);
+        assert_eq!(of("weir_stage_ready"), 1.0);
+        assert!(of("weir_stage_lost_flows_total") > 0.0);
+    }
+    let dropped = "weir_chain_dropped_packets_total{chain=\"monitor\",reason=\"stage_died\"}";
+    assert_eq!(metrics[dropped], died as f64);
+    let text = run(["stats", &socket]).out;
+    assert!(
+        text.contains("stage 2 (monitor) of chain monitor, in a process: ready; died 1 times"),
+        "{text}"
+    );
+}
+
 /// Reads the text format, strictly: each metric once, its head first.
 fn scrape(address: &str) -> std::collections::BTreeMap<String, f64> {
     let mut stream = TcpStream::connect(address).expect("it answers");

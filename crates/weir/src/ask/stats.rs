@@ -119,6 +119,18 @@ fn to_json(stats: &v1::GetStatsResponse) -> Value {
             "frames_free": thread.frames_free,
         })
     };
+    let process = |process: &v1::StageProcess| {
+        json!({
+            "chain": process.chain,
+            "stage": process.stage,
+            "functions": process.functions,
+            "trusted": process.trusted,
+            "state": process.state,
+            "died": process.deaths,
+            "frames_back": process.frames_back,
+            "flows_lost": process.flows_lost,
+        })
+    };
     let mut value = json!({
         "elapsed_s": stats.elapsed_ns as f64 / 1e9,
         "chains": stats.chains.iter().map(|c| (c.name.clone(), chain(c))).collect::<Map<_, _>>(),
@@ -129,6 +141,9 @@ fn to_json(stats: &v1::GetStatsResponse) -> Value {
         "no_chain": stats.no_chain,
         "threads": stats.threads.iter().map(thread).collect::<Vec<_>>(),
     });
+    if !stats.processes.is_empty() {
+        value["processes"] = stats.processes.iter().map(process).collect();
+    }
     if let Some(network) = &stats.network {
         let mut of_network = counts(&network.counts);
         of_network["mode"] = json!(network.mode);
@@ -214,6 +229,27 @@ fn to_text(stats: &v1::GetStatsResponse) -> String {
     }
     if stats.no_chain > 0 {
         let _ = writeln!(text, "\nof no chain: {}", thousands(stats.no_chain));
+    }
+    for process in &stats.processes {
+        let trusted = if process.trusted { "" } else { ", not trusted" };
+        let _ = write!(
+            text,
+            "\nstage {} ({}) of chain {}, in a process{trusted}: {}",
+            process.stage,
+            process.functions.join(", "),
+            process.chain,
+            process.state,
+        );
+        if process.deaths > 0 {
+            let _ = write!(
+                text,
+                "; died {} times: {} frames came back, {} flows lost their state in it",
+                thousands(process.deaths),
+                thousands(process.frames_back),
+                thousands(process.flows_lost),
+            );
+        }
+        text.push('\n');
     }
     for thread in &stats.threads {
         let _ = writeln!(

@@ -56,7 +56,30 @@ pub(super) fn stats(asked: &Asked, counts: &Counts) -> v1::GetStatsResponse {
         no_chain: counts.threads.iter().map(|thread| thread.refused).sum(),
         threads: counts.threads.iter().map(thread).collect(),
         network: network(counts),
+        processes: processes(asked, counts).collect(),
     }
+}
+
+/// Stages that are processes of their own.
+pub(super) fn processes<'a>(
+    asked: &'a Asked,
+    counts: &'a Counts,
+) -> impl Iterator<Item = v1::StageProcess> + use<'a> {
+    let all = counts.threads.iter().flat_map(|thread| &thread.processes);
+    all.map(|process| {
+        let (chain, step) = process.place;
+        let chain = asked.info.chains.get(chain);
+        v1::StageProcess {
+            chain: chain.map_or_else(String::new, |chain| chain.name.clone()),
+            stage: step as u32 + 1,
+            functions: process.functions.clone(),
+            trusted: process.trusted,
+            state: process.state.to_owned(),
+            deaths: process.deaths,
+            frames_back: process.frames_back,
+            flows_lost: process.flows_lost,
+        }
+    })
 }
 
 /// What a router or a tap has counted.

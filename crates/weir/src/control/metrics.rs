@@ -5,6 +5,7 @@
 
 use std::fmt::Write as _;
 
+use weir_api::v1;
 use weir_runtime::{FunctionReport, Report};
 
 use super::asked::{Asked, Counts};
@@ -200,6 +201,24 @@ const METRICS: &[Metric] = &[
         "chain, function, nf, counter",
     ),
     (
+        "weir_stage_deaths_total",
+        Counter,
+        "Times that a stage's process died.",
+        "chain, stage",
+    ),
+    (
+        "weir_stage_lost_flows_total",
+        Counter,
+        "Flows whose state in a stage was lost with its process.",
+        "chain, stage",
+    ),
+    (
+        "weir_stage_ready",
+        Gauge,
+        "1 while a stage's process is at work, 0 while it is started or given up.",
+        "chain, stage",
+    ),
+    (
         "weir_thread_idle_seconds_total",
         Counter,
         "Time in which a thread slept, since nothing came.",
@@ -299,6 +318,7 @@ pub(super) fn text(asked: &Asked, counts: &Counts) -> String {
     network(&mut text, counts);
     chains(&mut text, &counts.reports);
     functions(&mut text, &counts.reports);
+    processes(&mut text, asked, counts);
     let threads = || counts.threads.iter();
     let label = |name: &str| vec![("thread", name.to_owned())];
     let idle = threads().map(|t| (label(&t.name), t.idle.as_secs_f64()));
@@ -309,6 +329,22 @@ pub(super) fn text(asked: &Asked, counts: &Counts) -> String {
     let free = with_frames().map(|t| (label(&t.name), t.frames_free as f64));
     text.metric("weir_thread_free_frames", free);
     text.text
+}
+
+fn processes(text: &mut Text, asked: &Asked, counts: &Counts) {
+    let mut one = |name: &str, of: fn(&v1::StageProcess) -> u64| {
+        let all = super::convert::processes(asked, counts).map(|process| {
+            let labels = vec![
+                ("chain", process.chain.clone()),
+                ("stage", process.stage.to_string()),
+            ];
+            (labels, of(&process) as f64)
+        });
+        text.metric(name, all);
+    };
+    one("weir_stage_deaths_total", |p| p.deaths);
+    one("weir_stage_lost_flows_total", |p| p.flows_lost);
+    one("weir_stage_ready", |p| u64::from(p.state == "ready"));
 }
 
 fn network(text: &mut Text, counts: &Counts) {

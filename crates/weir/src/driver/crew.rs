@@ -69,6 +69,25 @@ pub struct PartReport {
     pub report: Report,
 }
 
+/// A stage that is a process of its own, as it stands.
+#[derive(Clone, Debug)]
+pub struct StageProcessCounts {
+    /// Number of the chain, and of the step in its plan.
+    pub place: (usize, usize),
+    /// Names of its functions.
+    pub functions: Vec<String>,
+    /// It is not behind a border.
+    pub trusted: bool,
+    /// `ready`, `starting`, `over` or `given up`.
+    pub state: &'static str,
+    /// Times that it died.
+    pub deaths: u64,
+    /// Frames that came back from dead ones.
+    pub frames_back: u64,
+    /// Flows whose state in this stage was lost.
+    pub flows_lost: u64,
+}
+
 /// Threads that take packets through chains, seen from the one that has the
 /// ports.
 pub trait Crew {
@@ -127,6 +146,11 @@ pub trait Crew {
         let mut reports = Vec::new();
         self.parts(&mut Vec::new(), &mut |part| reports.push(part.report()));
         reports
+    }
+
+    /// Stages that are processes of their own.
+    fn processes(&self) -> Vec<StageProcessCounts> {
+        Vec::new()
     }
 
     /// Stages that whoever looks on is not shown.

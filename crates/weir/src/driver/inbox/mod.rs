@@ -21,7 +21,7 @@ use weir_io::port::PortCounters;
 use weir_packet::filter::Filter;
 use weir_packet::{FlowKey, Time};
 
-use super::crew::{Counted, Crew, PartReport, Visit};
+use super::crew::{Counted, Crew, PartReport, StageProcessCounts, Visit};
 use super::live::LayerReport;
 use crate::watch::Arm;
 
@@ -66,6 +66,8 @@ pub(crate) struct ThreadCounts {
     pub(crate) refused: u64,
     /// How weir stands in the network, where it has the interfaces.
     pub(crate) network: Option<LayerReport>,
+    /// Stages in processes, which the thread that has the ports looks after.
+    pub(crate) processes: Vec<StageProcessCounts>,
     /// Time in which it slept.
     pub(crate) idle: Duration,
     /// Frames of its pool: all that it was made with, and those free now.
@@ -98,6 +100,7 @@ impl ThreadCounts {
             frames: (pool.available() + pool.outstanding()) as u64,
             frames_free: pool.available() as u64,
             reports,
+            processes: crew.processes(),
             ..ThreadCounts::default()
         }
     }

@@ -25,7 +25,7 @@ use weir_packet::{Frame, FramePool, MemoryLayout, PacketMemory, Time};
 use weir_runtime::{Rest, Role, Runtime, RuntimeConfig};
 
 use super::cluster::ClusterError;
-use super::crew::{Counted, Crew, EventBox, Part, PartReport, Visit, cause_of};
+use super::crew::{Counted, Crew, EventBox, Part, PartReport, StageProcessCounts, Visit, cause_of};
 use super::inbox::{Inbox, Post};
 use super::rest::{Bells, Reads, Sleeper, WAKEFUL};
 use super::spares::{self, LARGE_SHARE, SHARE, Spares, spare_rings};
@@ -837,6 +837,17 @@ impl Crew for Pipeline {
             }));
         }
         reports
+    }
+
+    fn processes(&self) -> Vec<StageProcessCounts> {
+        let behind = self.seats.iter().filter_map(|seat| seat.behind.as_ref());
+        let all = behind.flat_map(|behind| {
+            let processes = behind.processes.iter().map(Process::counts);
+            processes.chain(behind.tenants.iter().map(Tenant::counts))
+        });
+        let mut all: Vec<StageProcessCounts> = all.collect();
+        all.sort_by_key(|process| process.place);
+        all
     }
 
     fn unseen(&self) -> Vec<Unseen> {

@@ -16,7 +16,7 @@ use weir_packet::{Frame, FramePool, PacketMemory, Seat};
 use weir_runtime::{Lie, Report};
 
 use super::super::super::cluster::ClusterError;
-use super::super::super::crew::EventBox;
+use super::super::super::crew::{EventBox, StageProcessCounts};
 use super::super::super::inbox::Post;
 use super::super::super::spares::{BATCH, LOW};
 use super::super::Pace;
@@ -25,6 +25,8 @@ use super::start::{Deaths, StageCommand, cause, outside};
 use super::wire::{self, Hello, Said};
 use super::{PLACES, SUPPLY};
 
+/// Why packets are dropped that a stage had when it died.
+pub(super) const STAGE_DIED: &str = "stage_died";
 /// How long a process may take to end that has nothing left to do.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -43,6 +45,21 @@ pub struct ProcessEnd {
     pub bad_descriptors: u64,
     /// Of one that is not trusted: what its border saw.
     pub border: Option<BorderEnd>,
+}
+
+impl ProcessEnd {
+    /// The same as it stands, of a stage that is not over.
+    pub(super) fn counts(&self, stage: &Stage, state: &'static str) -> StageProcessCounts {
+        StageProcessCounts {
+            place: self.place,
+            functions: stage.nodes.iter().map(|node| node.name.clone()).collect(),
+            trusted: true,
+            state,
+            deaths: self.deaths,
+            frames_back: self.frames_back,
+            flows_lost: self.flows_lost,
+        }
+    }
 }
 
 /// What the border of a stage that is not trusted saw.
@@ -208,6 +225,7 @@ impl Host {
             lies: Vec::new(),
             busy_ns: 0,
             refused: Refused::default(),
+            died_with: 0,
             over: false,
             deaths: Deaths::default(),
             leaked: 0,
@@ -258,6 +276,9 @@ pub(in super::super) struct Process {
     lies: Vec<Lie>,
     busy_ns: u64,
     refused: Refused,
+    /// Frames that its predecessors had in their hands: packets, and a notice
+    /// now and then.
+    died_with: u64,
     /// It has said its last word.
     over: bool,
     deaths: Deaths,
@@ -302,6 +323,16 @@ impl Process {
     /// Number of its step in the plan.
     pub(in super::super) fn step(&self) -> usize {
         self.end.place.1
+    }
+
+    /// How it stands.
+    pub(in super::super) fn counts(&self) -> StageProcessCounts {
+        let state = match (self.over, self.ready) {
+            (true, _) => "over",
+            (false, true) => "ready",
+            (false, false) => "starting",
+        };
+        self.end.counts(&self.stage, state)
     }
 
     /// True where it has ended as it should.
@@ -385,6 +416,7 @@ impl Process {
         self.child = None;
         self.hear(events)?;
         self.channel = None;
+        let free = self.status[wire::FREE].load(Ordering::Relaxed) as usize;
         let back = self.take_back(pool, &status)?;
         self.take_in();
         if self.over {
@@ -412,6 +444,7 @@ impl Process {
         self.end.deaths += 1;
         self.end.frames_back += back as u64;
         self.end.flows_lost += flows;
+        self.died_with += back.saturating_sub(free) as u64;
         eprintln!(
             "warning: {} has died {why}: {back} frames came back, and it is started again; {flows} flows have lost their state in it",
             self.name
@@ -445,10 +478,17 @@ impl Process {
         Ok(back)
     }
 
-    /// What it and its predecessors have counted, as it said last.
+    /// What it and its predecessors have counted, as it said last. What was lost
+    /// with them is about right: in the end the balance of the run tells
+    /// ([`account`]).
     pub(in super::super) fn report(&self) -> Report {
         let now = self.said.report(&self.stage);
-        Report::sum(&self.past_reports().chain([now]).collect::<Vec<_>>())
+        let mut report = Report::sum(&self.past_reports().chain([now]).collect::<Vec<_>>());
+        if self.died_with > 0 {
+            let died = (STAGE_DIED.to_owned(), self.died_with);
+            report.drops.push(died);
+        }
+        report
     }
 
     /// What its predecessors counted; no flow is in them any more.
@@ -526,7 +566,7 @@ pub(in super::super) fn account(report: &mut Report) {
     let went = report.packets_out + report.dropped() + report.held;
     match came.checked_sub(went) {
         Some(0) => {}
-        Some(lost) => report.drops.push(("stage_died".to_owned(), lost)),
+        Some(lost) => report.drops.push((STAGE_DIED.to_owned(), lost)),
         // Packets that it made and did not live to tell of.
         None => report.emitted += went - came,
     }

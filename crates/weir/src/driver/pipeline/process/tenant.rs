@@ -16,11 +16,11 @@ use weir_packet::{FramePool, MemoryLayout, Seat};
 use weir_runtime::Report;
 
 use super::super::super::cluster::ClusterError;
-use super::super::super::crew::EventBox;
+use super::super::super::crew::{EventBox, StageProcessCounts};
 use super::super::Pace;
 use super::allowance::Allowance;
 use super::claims::{Claims, printable};
-use super::host::{BorderEnd, PATIENCE, ProcessDone, ProcessEnd};
+use super::host::{BorderEnd, PATIENCE, ProcessDone, ProcessEnd, STAGE_DIED};
 use super::start::{Restarts, StageCommand, cause, outside};
 use super::wire::{self, Hello};
 use crate::watch::Unseen;
@@ -259,6 +259,20 @@ impl Tenant {
         }
     }
 
+    /// How it stands.
+    pub(in super::super) fn counts(&self) -> StageProcessCounts {
+        let state = match (self.gone, self.over, self.ready) {
+            (true, ..) => "given up",
+            (_, Some(_), _) => "over",
+            (_, _, Some(_)) if self.child.is_some() => "ready",
+            _ => "starting",
+        };
+        StageProcessCounts {
+            trusted: false,
+            ..self.end.counts(&self.stage, state)
+        }
+    }
+
     /// True where it has ended, as it should or for good.
     pub(in super::super) fn is_over(&self) -> bool {
         self.child.is_none() && (self.over.is_some() || self.gone)
@@ -458,7 +472,7 @@ impl Tenant {
             ("tenant_stalled", counts.stalled),
             ("tenant_refused", counts.refused),
             ("tenant_gone", counts.gone),
-            ("stage_died", counts.died),
+            (STAGE_DIED, counts.died),
         ];
         let names = names.into_iter().filter(|(_, count)| *count > 0);
         let names = names.map(|(name, count)| (name.to_owned(), count));
