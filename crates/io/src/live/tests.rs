@@ -114,7 +114,7 @@ fn waiting_spins_first_and_sleeps_then() {
     while waiter.spin() {}
     let began = std::time::Instant::now();
     waiter.sleep(&fds, most).unwrap();
-    assert!(began.elapsed() >= most && waiter.slept() == 1);
+    assert!(began.elapsed() >= most && waiter.asleep() >= most);
     // What is there wakes it.
     std::io::Write::write_all(&mut &writer, b"x").unwrap();
     waiter

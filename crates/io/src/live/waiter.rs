@@ -106,11 +106,6 @@ impl Waiter {
     pub fn asleep(&self) -> Duration {
         self.asleep
     }
-
-    /// Times that it slept so far.
-    pub fn slept(&self) -> u64 {
-        self.slept
-    }
 }
 
 #[cfg(test)]

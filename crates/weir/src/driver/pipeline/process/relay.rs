@@ -31,7 +31,7 @@ impl Relay {
     pub(super) fn start(stage: Stage, place: (usize, usize)) -> Result<Relay, ClusterError> {
         let (post, inbox) = Inbox::new(true).map_err(outside)?;
         let (links, come) = channel();
-        let mut desk = Clerk {
+        let mut clerk = Clerk {
             inbox,
             come,
             link: None,
@@ -44,7 +44,11 @@ impl Relay {
         };
         let thread = std::thread::Builder::new()
             .name("relay".to_owned())
-            .spawn(move || desk.run())
+            .spawn(move || {
+                // Who asks does not go before packets. More nice is always allowed.
+                let _ = weir_io::live::set_nice(0);
+                clerk.run();
+            })
             .map_err(outside)?;
         Ok(Relay {
             post,
