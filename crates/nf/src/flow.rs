@@ -140,7 +140,7 @@ impl<'a> FlowInfo<'a> {
     /// What was seen of a TCP connection so far, as a set of [`tcp_seen`].
     #[inline]
     pub fn tcp_seen(&self) -> u16 {
-        self.tcp
+        self.tcp & tcp_seen::ALL
     }
 }
 
@@ -203,7 +203,7 @@ pub mod tcp_seen {
     pub const FIN_CLIENT: u16 = 8;
     /// A FIN from the server.
     pub const FIN_SERVER: u16 = 16;
-    /// A reset.
+    /// A reset, at the number that its receiver expects.
     pub const RESET: u16 = 32;
     /// The first packet was no SYN: the connection was under way already.
     pub const MIDSTREAM: u16 = 64;
@@ -211,6 +211,14 @@ pub mod tcp_seen {
     pub const ACK_CLIENT: u16 = 128;
     /// A packet with ACK from the server.
     pub const ACK_SERVER: u16 = 256;
+    /// The last thing said was a reset in the window, but not at the number
+    /// that its receiver expects: it may not be the other end's (RFC 5961).
+    pub const RESET_DOUBTED: u16 = 512;
+    /// Of this packet alone: a reset outside of the window. Its receiver ignores
+    /// it, and so does [`Phase`](crate::Phase).
+    pub const RESET_OUTSIDE: u16 = 1024;
+    /// All of them.
+    pub const ALL: u16 = 2047;
 }
 
 /// A flow with the state that `N` keeps of it.

@@ -1,7 +1,7 @@
 //! From bytes to flows: parse, key, look up.
 
 use weir_nf::host::{BURST, FlowHead, OnMalformed, Place, Timeouts, UnitPlace};
-use weir_nf::{CloseReason, Phase};
+use weir_nf::{CloseReason, Phase, tcp_seen};
 use weir_packet::{
     Direction, FragmentKey, Frame, FrameMeta, FramePool, Headers, KeyOptions, KeyOutcome,
     Malformed, PacketMemory, ParseOptions, classify, frame_flags, parse_into,
@@ -307,7 +307,7 @@ impl Runtime {
             let head = table.flows.blocks.head_mut(sought.candidate);
             let direction = direction_of(kinds.reverse, i);
             let to_server = direction == head.client_direction();
-            let meta = memory.meta_mut(&mut frames[i]);
+            let (meta, bytes) = memory.read(&frames[i]);
             let now = meta.time.0;
             if FOLLOWS && (!wider && head.id != meta.unit || opened.contains(&meta.unit)) {
                 return left;
@@ -316,11 +316,12 @@ impl Runtime {
             if head.key != sought.key
                 || head.bits & FlowHead::LIVE == 0
                 || now.saturating_sub(head.last_seen) > u64::from(head.idle_ms) * 1_000_000
-                || !tcp::is_steady(head, headers, to_server)
+                || !tcp::is_steady(head, bytes, headers, to_server)
             {
                 return left;
             }
             left &= !bit;
+            let meta = memory.meta_mut(&mut frames[i]);
             let clock = if FOLLOWS { meta.clock } else { head.clock + 1 };
             head.last_seen = head.last_seen.max(now);
             head.clock = clock;
@@ -471,7 +472,8 @@ impl Runtime {
         now: u64,
         whole: bool,
     ) {
-        self.note_in_flow(i, flow, direction, now, whole);
+        let bytes = whole.then(|| memory.bytes(&frames[i]));
+        self.note_in_flow(i, flow, direction, now, bytes);
         let Some(table) = self.table.as_mut() else {
             return;
         };
@@ -486,7 +488,7 @@ impl Runtime {
         meta.view = 1;
     }
 
-    /// Notes packet `i` in its flow: times, clock, phase; `whole` where its
+    /// Notes packet `i` in its flow: times, clock, phase; `bytes` where its
     /// transport header is there.
     #[inline]
     pub(crate) fn note_in_flow(
@@ -495,7 +497,7 @@ impl Runtime {
         flow: u32,
         direction: Direction,
         now: u64,
-        whole: bool,
+        bytes: Option<&[u8]>,
     ) {
         let Some(table) = self.table.as_mut() else {
             return;
@@ -503,15 +505,21 @@ impl Runtime {
         let head = table.flows.blocks.head_mut(flow);
         head.last_seen = head.last_seen.max(now);
         head.clock += 1;
-        if whole {
+        let mut of_packet = 0;
+        if let Some(bytes) = bytes {
             let to_server = direction == head.client_direction();
             let before = head.idle_ms;
-            tcp::follow(
+            let is_outside = tcp::follow(
                 head,
+                bytes,
                 &self.scratch.headers[i],
                 to_server,
                 &self.options.timeouts,
             );
+            if is_outside {
+                of_packet = tcp_seen::RESET_OUTSIDE;
+                self.resets_ignored += u64::from(!self.world.silent);
+            }
             if head.idle_ms < before {
                 // It may be over sooner than where it stands in the wheel.
                 let due = head
@@ -524,7 +532,7 @@ impl Runtime {
         self.scratch.places[i] = Place {
             clock: head.clock,
             flow,
-            tcp: head.tcp,
+            tcp: head.tcp | of_packet,
             phase: head.phase,
             direction,
         };

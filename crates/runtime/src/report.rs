@@ -155,6 +155,8 @@ pub struct FlowReport {
     pub buffer_bytes: u64,
     /// Times a side buffer could not grow because the arena was used up.
     pub buffers_refused: u64,
+    /// Resets outside of their connection's window, which ended nothing.
+    pub resets_ignored: u64,
 }
 
 impl FlowReport {
@@ -169,6 +171,7 @@ impl FlowReport {
             (&mut self.leased, other.leased),
             (&mut self.buffer_bytes, other.buffer_bytes),
             (&mut self.buffers_refused, other.buffers_refused),
+            (&mut self.resets_ignored, other.resets_ignored),
         ] {
             *sum = sum.saturating_add(n);
         }

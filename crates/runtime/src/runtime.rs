@@ -205,6 +205,7 @@ pub struct Runtime {
     pub(crate) notes_lost: u64,
     pub(crate) ticks_lost: u64,
     pub(crate) fragments_alone: u64,
+    pub(crate) resets_ignored: u64,
     pub(crate) datagrams_forgotten: u64,
     pub(crate) engine_cycles: u64,
     /// Cycles spent in functions during this burst.
@@ -411,6 +412,7 @@ impl Runtime {
             notes_lost: 0,
             ticks_lost: 0,
             fragments_alone: 0,
+            resets_ignored: 0,
             datagrams_forgotten: 0,
             engine_cycles: 0,
             spent: 0,
@@ -662,6 +664,7 @@ impl Runtime {
             leased: self.world.leases.leased(),
             buffer_bytes: self.world.buffers.in_use() as u64,
             buffers_refused: self.world.buffers.refused(),
+            resets_ignored: self.resets_ignored,
             ..FlowReport::default()
         };
         for (why, &count) in CLOSE_REASONS.iter().zip(&self.ended) {

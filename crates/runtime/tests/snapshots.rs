@@ -249,3 +249,55 @@ proptest! {
         prop_assert_eq!(there.runtime().active_flows(), 0);
     }
 }
+
+/// What resets are judged by moves with a connection. An older snapshot has no numbers: they are
+/// learned from what comes next.
+#[test]
+fn windows_move_and_are_learned_after_an_older_version() {
+    let (a, b) = ("10.0.0.1:1000", "192.0.2.1:80");
+    let (client, server) = (0x1122_3344_u32, 0x5566_7788_u32);
+    let mut here = Harness::of_stage(&stage());
+    here.send(&Craft::tcp(a, b).flags("S").seq(client).build());
+    let answer = Craft::tcp(b, a).flags("SA").seq(server).ack(client + 1);
+    here.send(&answer.build());
+    let data = |seq| Craft::tcp(a, b).seq(seq).ack(server + 1).payload(&[PASS]);
+    here.send(&data(client + 1).build());
+    let key = FlowKey::new(
+        [10, 0, 0, 1].into(),
+        1000,
+        [192, 0, 2, 1].into(),
+        80,
+        6,
+        0,
+        0,
+    )
+    .0;
+    let now = here.runtime().export(&key).expect("it is there");
+
+    let mut old = now.clone();
+    let sent = (client + 2).to_le_bytes();
+    let at = old
+        .windows(4)
+        .position(|four| four == sent)
+        .expect("the client's number");
+    old.drain(at..at + 16);
+    old[7] = 2;
+
+    let reset = |seq| Craft::tcp(b, a).flags("R").seq(seq).build();
+    for (bytes, believed_nothing) in [(now, 1), (old, 0)] {
+        let mut there = Harness::of_stage(&stage());
+        there.runtime().install(&bytes).expect("there is room");
+        there.send(&reset(1 << 31));
+        assert_eq!(there.report().flows.resets_ignored, believed_nothing);
+        there.send(&data(client + 2).build());
+        there.send(&reset(server.wrapping_sub(1 << 31)));
+        assert_eq!(there.report().flows.resets_ignored, believed_nothing + 1);
+        there.advance_ms(300_000);
+        there.send(&packet(2, 2, 2, PASS));
+        assert_eq!(there.runtime().active_flows(), 2, "it lives on");
+        there.send(&reset(server + 1));
+        there.advance_ms(11_000);
+        there.send(&packet(2, 2, 2, PASS));
+        assert_eq!(there.runtime().active_flows(), 1);
+    }
+}

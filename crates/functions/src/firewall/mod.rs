@@ -8,7 +8,7 @@ mod tests;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use weir_nf::packet::HeaderFlags;
+use weir_nf::packet::{HeaderFlags, tcp};
 use weir_nf::prelude::*;
 use weir_nf::tcp_seen;
 
@@ -30,6 +30,10 @@ pub struct Settings {
     /// TCP that starts without SYN: `accept` (the default) treats it as new;
     /// `drop` drops it unless a rule with `state: invalid` decides otherwise.
     pub midstream: Midstream,
+    /// TCP resets outside of the window of a connection that is accepted: `drop`
+    /// (the default; their receiver would ignore them) or `accept`, unless a
+    /// rule with `state: invalid` decides otherwise.
+    pub resets: Resets,
     /// What is not IP and no rule decides: `accept` (the default) or `drop`.
     pub non_ip: NonIp,
     /// Record an event for every connection that the default drops.
@@ -45,6 +49,17 @@ pub enum Midstream {
     Accept,
     /// It is dropped unless a rule says otherwise.
     Drop,
+}
+
+/// What happens to TCP resets outside of their connection's window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Resets {
+    /// They are dropped unless a rule says otherwise.
+    #[default]
+    Drop,
+    /// They pass.
+    Accept,
 }
 
 /// What happens to packets that are not IP and that no rule decides.
@@ -299,7 +314,10 @@ impl Firewall {
             };
         }
         if verdict == ACCEPT {
-            return Verdict::Pass;
+            return match flow.info.tcp_seen() & tcp_seen::RESET_OUTSIDE {
+                0 => Verdict::Pass,
+                _ => self.invalid_reset(packet, &flow.info, &decided, cx),
+            };
         }
         // A connection that was joined in the middle and dropped for it may
         // begin anew with a SYN.
@@ -319,6 +337,34 @@ impl Firewall {
         }
         let verdict = flow.state.verdict;
         self.refuse(packet, verdict, cx)
+    }
+
+    /// A reset of a connection that is accepted, outside of its window.
+    #[cold]
+    fn invalid_reset(
+        &self,
+        packet: &Packet<'_>,
+        flow: &FlowInfo<'_>,
+        decided: &Remembered,
+        cx: &mut Context<'_>,
+    ) -> Verdict {
+        let mut facts = self.facts(packet, flow, Some(decided));
+        facts.state = state::INVALID;
+        let verdict = match self.find(&facts) {
+            Some((_, rule)) => {
+                cx.tally(rule.name.as_bytes(), 1);
+                if rule.log {
+                    report(flow, cx, verdict_of(rule.action), &rule.name);
+                }
+                verdict_of(rule.action)
+            }
+            None if self.settings.resets == Resets::Accept => ACCEPT,
+            None => INVALID,
+        };
+        match verdict {
+            ACCEPT => Verdict::Pass,
+            other => self.refuse(packet, other, cx),
+        }
     }
 
     /// Whether a packet against the direction of a connection that was refused opens
@@ -494,8 +540,10 @@ impl NetworkFunction for Firewall {
             special |= HeaderFlags::ICMP | HeaderFlags::ICMPV6;
         }
         let mut wanted_flags = [0u64; 4];
+        let resets = settings.resets == Resets::Drop || rules.iter().any(Compiled::asks_invalid);
         for flags in 0..=255u8 {
-            let wanted = rules.iter().any(|rule| rule.may_meet_flags(flags));
+            let wanted = resets && flags & tcp::flag::RST != 0
+                || rules.iter().any(|rule| rule.may_meet_flags(flags));
             wanted_flags[usize::from(flags) / 64] |= u64::from(wanted) << (flags % 64);
         }
         let per_packet = rules
@@ -608,6 +656,12 @@ A rule is a map (see the settings) or a text:
   accept tcp from 10.0.0.0/8 to any port 80,443
   drop in from not 192.0.2.0/24 to any port 22 log
   reject udp to 2001:db8::/32 port 53
+
+A TCP reset ends what is known of a connection only where it has the sequence number
+that its receiver expects (RFC 5961). One that is elsewhere in the window passes and
+ends nothing yet: the connection is over if it says nothing for `tcp-closing`. One
+outside of the window is dropped as `invalid`: a rule with `state invalid` may decide
+otherwise, and so may `resets: accept`.
 
 Conditions on TCP flags, ICMP types and `state related` are checked on every
 packet, if they stand before the rule that decided on the connection. `in`

@@ -54,8 +54,8 @@ pub struct Rule {
     pub tcp_flags: Words,
     /// `new` (the first packet of a connection), `established` (a connection
     /// that is looked up again because the rules changed), `related` (an ICMP
-    /// error about a connection), `invalid` (TCP that starts without SYN; see
-    /// `midstream`).
+    /// error about a connection), `invalid` (TCP that starts without SYN, see
+    /// `midstream`, and resets outside of the window, see `resets`).
     #[serde(default)]
     pub state: Words,
     /// VLAN ids and ranges of the outermost tag; 0 for untagged.

@@ -110,6 +110,11 @@ impl Compiled {
             .is_some_and(|(mask, value)| flags & mask == value)
     }
 
+    /// True where the rule is for what is invalid.
+    pub(crate) fn asks_invalid(&self) -> bool {
+        self.states & state::INVALID != 0
+    }
+
     /// True where the rule asks for ICMP types.
     pub(crate) fn asks_icmp(&self) -> bool {
         self.icmp_types.is_some()

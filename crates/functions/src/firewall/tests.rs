@@ -121,6 +121,49 @@ fn tcp_without_syn_is_invalid_where_asked() {
     );
 }
 
+/// A connection at these numbers, and a reset of its server's elsewhere.
+#[test]
+fn a_reset_outside_of_the_window_is_invalid() {
+    let (a, b) = ("10.0.0.1:1000", "192.0.2.1:80");
+    let begin = |harness: &mut Harness| {
+        let packets = [
+            Craft::tcp(a, b).flags("S").seq(999).ack(0),
+            Craft::tcp(b, a).flags("SA").seq(4_999).ack(1_000),
+            Craft::tcp(a, b).seq(1_000).ack(5_000),
+        ];
+        for packet in packets {
+            assert_eq!(harness.send(&packet.build()).len(), 1);
+        }
+    };
+    let reset = |seq| Craft::tcp(b, a).flags("R").seq(seq).ack(0).build();
+    let mut harness = firewall(Action::Accept, &["drop to any port 1"]);
+    begin(&mut harness);
+    assert!(harness.send(&reset(3_000_000_000)).is_empty());
+    assert_eq!(harness.send(&reset(6_000)).len(), 1);
+    assert_eq!(harness.send(&reset(5_000)).len(), 1);
+    let report = harness.finish();
+    assert_eq!(report.drops, [("firewall.invalid".to_owned(), 1)]);
+    assert_eq!(report.flows.resets_ignored, 1);
+    // Both the setting and a rule may decide otherwise.
+    let mut lax = settings(Action::Accept, &[]);
+    lax.resets = Resets::Accept;
+    for (settings, passed) in [
+        (lax.clone(), 1),
+        (settings(Action::Accept, &["accept state invalid"]), 1),
+        (
+            Settings {
+                rules: vec![Written::Text("drop state invalid".to_owned())],
+                ..lax
+            },
+            0,
+        ),
+    ] {
+        let mut harness = Harness::of::<Firewall>(settings);
+        begin(&mut harness);
+        assert_eq!(harness.send(&reset(3_000_000_000)).len(), passed);
+    }
+}
+
 #[test]
 fn conditions_on_single_packets_are_checked_on_each() {
     let mut harness = firewall(

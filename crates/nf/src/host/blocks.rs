@@ -38,13 +38,18 @@ pub struct FlowHead {
     pub opened: u64,
     /// Bit per function: its state changed since the last snapshot.
     pub changed: u64,
+    /// Of TCP: the sequence number after all that the client, and the server,
+    /// has sent.
+    pub sent: [u32; 2],
+    /// Of TCP: the number that the client, and the server, expects next.
+    pub acked: [u32; 2],
 }
 
 /// Bytes of a [`FlowHead`]; states begin there.
 pub const HEAD_BYTES: usize = core::mem::size_of::<FlowHead>();
 const _: () = assert!(
-    HEAD_BYTES == 96,
-    "key and last time in the first line, clocks in the second"
+    HEAD_BYTES == 112,
+    "key and last time in the first line, clocks in the second, and room for a small state"
 );
 
 impl FlowHead {
@@ -54,6 +59,9 @@ impl FlowHead {
     pub const LIVE: u8 = 2;
     /// Bit of `bits`: the unit's state was lost before this flow was opened.
     pub const AFTER_LOSS: u8 = 4;
+    /// Bits of `bits` that say how far TCP's windows go; 0 where `sent` and
+    /// `acked` say nothing.
+    pub const WINDOW: u8 = 0xf0;
 
     /// Direction of packets from the client.
     #[inline]

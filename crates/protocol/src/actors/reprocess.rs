@@ -104,16 +104,10 @@ impl Actors {
         self.tell_runtime(to, copy);
     }
 
-    /// A number that changes with the phases of the unit's flows.
+    /// A number that changes with the phases of the unit's flows, and with what
+    /// the next one will be judged by.
     pub(super) fn phases(&self, unit: UnitId) -> u64 {
-        // After a head of 12 octets, 24 of each flow; the middle third is its
-        // time-out, phase and marks.
-        let touched = self.touched(unit);
-        let flows = touched.get(12..).unwrap_or(&[]).chunks_exact(24);
-        let middles = flows.filter_map(|flow| flow.get(8..16));
-        middles.flatten().fold(0, |sum: u64, octet| {
-            (sum ^ u64::from(*octet)).wrapping_mul(0x0100_0000_01b3)
-        })
+        self.engine.phases_of(unit.0)
     }
 
     /// What the engine itself keeps of the unit.

@@ -5,6 +5,9 @@ pub(crate) mod index;
 pub(crate) mod records;
 pub(crate) mod tcp;
 pub(crate) mod wheel;
+mod window;
+#[cfg(test)]
+mod window_tests;
 
 use weir_nf::Scope;
 use weir_nf::host::{AliasRequest, FlowOptions, StageLayout, Timeouts, UnitPlace};

@@ -4,21 +4,28 @@ use weir_nf::host::{FlowHead, Timeouts};
 use weir_nf::{Phase, tcp_seen as seen};
 use weir_packet::Headers;
 
-const FIN: u8 = 1;
-const SYN: u8 = 2;
-const RST: u8 = 4;
-const ACK: u8 = 16;
+use super::window::{self, Heard, Segment};
+
+pub(super) const FIN: u8 = 1;
+pub(super) const SYN: u8 = 2;
+pub(super) const RST: u8 = 4;
+pub(super) const ACK: u8 = 16;
 
 /// True for a SYN without ACK: the start of a connection.
 pub(crate) fn opens(headers: &Headers) -> bool {
     headers.is_tcp() && headers.tcp_flags & (SYN | ACK | RST | FIN) == SYN
 }
 
-/// True where a packet moves nothing that [`follow`] keeps: a TCP segment with
-/// ACK only of which all was noted before, or a packet of another protocol
-/// that answers nothing.
+/// True where a packet leaves the phase as it is: a TCP segment with ACK only
+/// of which all was noted before, or a packet of another protocol that answers
+/// nothing. The sequence numbers are moved on then; [`follow`] has nothing to do.
 #[inline(always)]
-pub(crate) fn is_steady(head: &FlowHead, headers: &Headers, to_server: bool) -> bool {
+pub(crate) fn is_steady(
+    head: &mut FlowHead,
+    bytes: &[u8],
+    headers: &Headers,
+    to_server: bool,
+) -> bool {
     if headers.is_tcp() {
         // The client's ACK completes a handshake that was answered.
         const { assert!(seen::SYN_ACK << 1 == seen::HANDSHAKE) };
@@ -27,35 +34,71 @@ pub(crate) fn is_steady(head: &FlowHead, headers: &Headers, to_server: bool) -> 
         } else {
             seen::ACK_SERVER
         };
-        headers.tcp_flags & (SYN | FIN | RST | ACK) == ACK && head.tcp & noted == noted
+        headers.tcp_flags & (SYN | FIN | RST | ACK) == ACK
+            && head.tcp & (noted | window::CLOSE_LOOK) == noted
+            && window::moves_on(head, bytes, headers, to_server)
     } else {
         head.phase != Phase::Open as u8 || to_server
     }
 }
 
 /// Moves a flow's phase on with a packet, and its time-out with the phase. An
-/// ICMP error about a flow of another protocol moves nothing.
-pub(crate) fn follow(head: &mut FlowHead, headers: &Headers, to_server: bool, timeouts: &Timeouts) {
+/// ICMP error about a flow of another protocol moves nothing. True for a reset
+/// that was not believed at all.
+pub(crate) fn follow(
+    head: &mut FlowHead,
+    bytes: &[u8],
+    headers: &Headers,
+    to_server: bool,
+    timeouts: &Timeouts,
+) -> bool {
     if headers.proto != head.key.proto() {
-        return;
+        return false;
     }
     if headers.is_tcp() {
-        follow_tcp(head, headers.tcp_flags, to_server, timeouts);
-    } else if head.phase == Phase::Open as u8 && !to_server {
+        let Some(segment) = Segment::read(bytes, headers) else {
+            return false;
+        };
+        let flags = headers.tcp_flags;
+        let scale = match flags & SYN {
+            0 => None,
+            _ => window::scale_of(bytes, headers),
+        };
+        return follow_tcp(head, &segment, flags, scale, to_server, timeouts) == Heard::Outside;
+    }
+    if head.phase == Phase::Open as u8 && !to_server {
         head.phase = Phase::Established as u8;
     }
+    false
 }
 
-fn follow_tcp(head: &mut FlowHead, flags: u8, to_server: bool, timeouts: &Timeouts) {
+pub(super) fn follow_tcp(
+    head: &mut FlowHead,
+    segment: &Segment,
+    mut flags: u8,
+    scale: Option<u8>,
+    to_server: bool,
+    timeouts: &Timeouts,
+) -> Heard {
     let had = head.tcp;
-    let mut tcp = had;
     let both_fins = seen::FIN_CLIENT | seen::FIN_SERVER;
     // Something of this flow is over: the connection, or one before it by the
     // same ports of which packets come late.
-    let is_over = tcp & (both_fins | seen::RESET) != 0;
+    let is_over = had & (both_fins | seen::RESET) != 0;
     // One that was under way when it was first seen is no attempt that a SYN
     // could begin: it goes on until it ends (RFC 5382 REQ-5).
-    let is_under_way = tcp & seen::MIDSTREAM != 0 && head.phase == Phase::Established as u8;
+    let is_under_way = had & seen::MIDSTREAM != 0 && head.phase == Phase::Established as u8;
+    let asks = flags & (SYN | ACK) == SYN && to_server;
+    let is_asked = (asks || had & seen::SYN != 0) && had & seen::SYN_ACK == 0 && !is_under_way;
+    let heard = window::hear(head, segment, flags, scale, to_server, (is_asked, is_over));
+    let mut tcp = head.tcp;
+    if heard != Heard::Believed {
+        // It ends nothing, and answers no SYN.
+        flags &= match flags & SYN {
+            0 => !(FIN | RST),
+            _ => 0,
+        };
+    }
     if flags & SYN != 0 {
         if flags & ACK == 0 && to_server {
             tcp |= seen::SYN;
@@ -90,17 +133,16 @@ fn follow_tcp(head: &mut FlowHead, flags: u8, to_server: bool, timeouts: &Timeou
             seen::FIN_SERVER
         };
     }
-    // While a SYN is not answered a reset without ACK is about an earlier
-    // connection: who sent the SYN ignores it, or has sent it to be rid of
-    // that one (RFC 9293 section 3.10.7.3).
-    let is_asked = tcp & (seen::SYN | seen::SYN_ACK) == seen::SYN && !is_under_way;
-    if flags & RST != 0 && (flags & ACK != 0 || !is_asked) {
-        tcp |= seen::RESET;
+    if flags & RST != 0 {
+        tcp = tcp & !seen::RESET_DOUBTED | seen::RESET;
     }
-    if tcp == had && head.idle_ms != 0 {
-        return;
+    if heard == Heard::Doubted {
+        tcp |= seen::RESET_DOUBTED;
     }
     head.tcp = tcp;
+    if tcp == had && head.idle_ms != 0 {
+        return heard;
+    }
     let both_acks = seen::ACK_CLIENT | seen::ACK_SERVER;
     let phase = if tcp & seen::RESET != 0 || tcp & both_fins == both_fins {
         Phase::Closed
@@ -123,6 +165,11 @@ fn follow_tcp(head: &mut FlowHead, flags: u8, to_server: bool, timeouts: &Timeou
         Phase::Closing => timeouts.tcp_closing,
         Phase::Closed => timeouts.tcp_closed,
     };
+    if tcp & seen::RESET_DOUBTED != 0 {
+        // As RFC 7857 section 2.2 has it for any reset: who is not reset says so in time.
+        head.idle_ms = head.idle_ms.min(timeouts.tcp_closing);
+    }
+    heard
 }
 
 /// Time-out of a new flow of this protocol.
@@ -146,9 +193,14 @@ mod tests {
         let mut head = FlowHead::new_zeroed();
         head.key = FlowKey::default();
         for &(flags, to_server) in packets {
-            follow_tcp(&mut head, flags, to_server, &Timeouts::default());
+            // Nobody says anything, so the numbers stay.
+            let (seq, ack) = if to_server { (1, 7) } else { (7, 1) };
+            let end = seq + u32::from(flags & 1) + u32::from(flags >> 1 & 1);
+            let segment = Segment { seq, ack, end };
+            let timeouts = Timeouts::default();
+            follow_tcp(&mut head, &segment, flags, None, to_server, &timeouts);
         }
-        (head.phase(), head.tcp)
+        (head.phase(), head.tcp & seen::ALL)
     }
 
     #[test]

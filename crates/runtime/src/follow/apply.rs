@@ -357,7 +357,8 @@ impl Runtime {
                 }
             }
         };
-        self.enter_in_unit(i, flow, direction, &meta, true);
+        let bytes = memory.bytes(&frames[i]);
+        self.enter_in_unit(i, flow, direction, &meta, Some(bytes));
         if self.scratch.headers[i].is_fragment() {
             self.remember_datagram(memory, &frames[i], i, flow, direction);
         }
@@ -410,7 +411,7 @@ impl Runtime {
             follow.datagrams.later(unit, &key, meta.time.0)
         });
         match owner {
-            Some(owner) => self.enter_in_unit(i, owner.flow, owner.direction, &meta, false),
+            Some(owner) => self.enter_in_unit(i, owner.flow, owner.direction, &meta, None),
             None => {
                 self.scratch.places[i] = Place::NONE;
                 if !self.world.silent {

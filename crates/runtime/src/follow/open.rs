@@ -115,14 +115,14 @@ impl Runtime {
         flow: u32,
         direction: Direction,
         meta: &FrameMeta,
-        whole: bool,
+        bytes: Option<&[u8]>,
     ) {
         let phase = |runtime: &Runtime| {
             let head = runtime.table.as_ref()?.flows.blocks.head(flow);
             Some((head.phase, head.tcp))
         };
         let before = phase(self);
-        self.note_in_flow(i, flow, direction, meta.time.0, whole);
+        self.note_in_flow(i, flow, direction, meta.time.0, bytes);
         if phase(self) != before
             && let Some(follow) = &mut self.follow
         {

@@ -33,6 +33,30 @@ impl Runtime {
         }
     }
 
+    /// A number that changes with the phases of the unit's flows, their time-outs, and what TCP
+    /// segments are judged by.
+    pub fn phases_of(&self, unit: u64) -> u64 {
+        let mut sum = 0u64;
+        let flows = self
+            .members_of(unit)
+            .and_then(|levels| levels.into_iter().next());
+        for flow in flows.unwrap_or_default() {
+            let Some(records) = self.level(0) else { break };
+            let head = records.blocks.head(flow);
+            let marks =
+                u32::from_le_bytes([head.phase, head.bits, 0, 0]) | u32::from(head.tcp) << 16;
+            let numbers = head
+                .sent
+                .iter()
+                .chain(&head.acked)
+                .chain([&head.idle_ms, &marks]);
+            for number in numbers {
+                sum = (sum.rotate_left(7) ^ u64::from(*number)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            }
+        }
+        sum
+    }
+
     /// Brings a unit that lives here up to date with the bytes of
     /// [`Runtime::export_touch`].
     ///

@@ -8,8 +8,12 @@
 //! levels from the coarsest scope down to the flows {
 //!     records { parent, key, id, touch, aliases, slots } },
 //! datagrams { key, time, flow, direction }, oldest first
-//! touch: last packet, idle, phase, bits, tcp, clock, first packet
+//! touch: last packet, idle, phase, bits, tcp, clock, first packet,
+//!     sent by client and server, expected by client and server
 //! ```
+//!
+//! Before version 3 a touch ended with the first packet. It is still read: TCP's numbers are
+//! learned anew from the next segments then.
 
 use weir_nf::host::{AliasRequest, FlowHead, NO_FLOW};
 use weir_packet::{Direction, FragmentKey};
@@ -20,13 +24,16 @@ use crate::bytes::{Damaged, Reader};
 use crate::follow::datagrams::{PER_UNIT, direction_from};
 use crate::notes::client_and_side;
 
-pub(super) const MAGIC: &[u8; 8] = b"weirsn\x00\x02";
+pub(super) const MAGIC: &[u8; 8] = b"weirsn\x00\x03";
+const MAGIC_2: &[u8; 8] = b"weirsn\x00\x02";
 
 /// Bytes of what the engine itself keeps of a record.
-pub(crate) const TOUCH: usize = 32;
+pub(crate) const TOUCH: usize = 48;
+/// The same before version 3.
+pub(crate) const TOUCH_2: usize = 32;
 
 /// Bits of a head that travel.
-const BITS: u8 = FlowHead::CLIENT_IS_B | FlowHead::AFTER_LOSS;
+const BITS: u8 = FlowHead::CLIENT_IS_B | FlowHead::AFTER_LOSS | FlowHead::WINDOW;
 
 /// What a snapshot says of a function.
 pub(super) struct Shape<'a> {
@@ -92,6 +99,8 @@ pub(super) struct DatagramBytes {
 /// A whole snapshot.
 pub(super) struct Parsed<'a> {
     pub(super) unit: u64,
+    /// Bytes of its touches: [`TOUCH`] or [`TOUCH_2`].
+    pub(super) touch: usize,
     pub(super) shapes: Vec<Shape<'a>>,
     /// From the coarsest scope's one record down to the flows.
     pub(super) levels: Vec<Vec<Record<'a>>>,
@@ -108,9 +117,11 @@ impl<'a> Parsed<'a> {
     /// Reads all of `bytes`.
     pub(super) fn of(bytes: &'a [u8]) -> Result<Parsed<'a>, SnapshotError> {
         let mut reader = Reader(bytes);
-        if reader.array::<8>()? != *MAGIC {
-            return Err(SnapshotError::Corrupt);
-        }
+        let touch = match &reader.array::<8>()? {
+            MAGIC => TOUCH,
+            MAGIC_2 => TOUCH_2,
+            _ => return Err(SnapshotError::Corrupt),
+        };
         let unit = reader.u64()?;
         let mut shapes = Vec::new();
         for _ in 0..reader.u8()? {
@@ -129,7 +140,7 @@ impl<'a> Parsed<'a> {
             let above = levels.last().map_or(0, Vec::len);
             let mut records = Vec::new();
             for _ in 0..reader.u32()? {
-                let record = read_record(&mut reader, bytes.len(), level, &shapes)?;
+                let record = read_record(&mut reader, bytes.len(), level, &shapes, touch)?;
                 let fits = if level == scopes {
                     record.parent == u32::MAX
                 } else {
@@ -158,6 +169,7 @@ impl<'a> Parsed<'a> {
         }
         Ok(Parsed {
             unit,
+            touch,
             shapes,
             levels,
             datagrams,
@@ -182,6 +194,7 @@ fn read_record<'a>(
     total: usize,
     level: usize,
     shapes: &[Shape<'a>],
+    touch: usize,
 ) -> Result<Record<'a>, SnapshotError> {
     let parent = reader.u32()?;
     let mut head = FlowHead::new_zeroed();
@@ -191,7 +204,7 @@ fn read_record<'a>(
         return Err(SnapshotError::Corrupt);
     }
     let touch_at = total - reader.0.len();
-    let opened = read_touch(reader, &mut head)?;
+    let opened = read_touch(&mut Reader(reader.take(touch)?), &mut head)?;
     let mut aliases = Vec::new();
     for _ in 0..reader.u32()? {
         let (key, bits) = (reader.key()?, reader.u8()?);
@@ -271,9 +284,12 @@ pub(crate) fn put_touch(out: &mut Vec<u8>, head: &FlowHead, opened: u64) {
     out.extend(head.tcp.to_le_bytes());
     out.extend(head.clock.to_le_bytes());
     out.extend(opened.to_le_bytes());
+    for number in head.sent.iter().chain(&head.acked) {
+        out.extend(number.to_le_bytes());
+    }
 }
 
-/// Reads it back; other bits of `head` stay. Gives the time of the first
+/// Reads it back, from all that the reader has; other bits of `head` stay. Gives the time of the first
 /// packet, which a touch does not change: one with another time is of another
 /// life of the flow.
 pub(crate) fn read_touch(
@@ -292,7 +308,17 @@ pub(crate) fn read_touch(
     head.bits = head.bits & !BITS | bits;
     head.tcp = tcp;
     head.clock = clock;
-    Ok(reader.u64()?)
+    let opened = reader.u64()?;
+    (head.sent, head.acked) = ([0; 2], [0; 2]);
+    if reader.0.is_empty() {
+        // Of an older version: the numbers are not known.
+        head.bits &= !FlowHead::WINDOW;
+    } else {
+        for number in head.sent.iter_mut().chain(&mut head.acked) {
+            *number = reader.u32()?;
+        }
+    }
+    Ok(opened)
 }
 
 /// True where a unit has no record below it: it would never end.

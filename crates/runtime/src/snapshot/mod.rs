@@ -17,7 +17,7 @@ use weir_packet::FlowKey;
 
 use crate::bytes::Reader;
 use crate::runtime::Runtime;
-use format::{Parsed, TOUCH};
+use format::{Parsed, TOUCH, TOUCH_2};
 
 /// Why a snapshot was not made or not installed. After an error nothing has
 /// changed.
@@ -199,8 +199,13 @@ impl Runtime {
         }
         let places: Vec<(usize, u64)> = parsed.touches().collect();
         let touches = checked_touches(reader, places.iter().map(|&(_, opened)| opened))?;
+        let size = parsed.touch;
+        if touches.iter().any(|touch| touch.len() != size) {
+            // Who keeps it asks for the whole state, and has it in one version then.
+            return Err(SnapshotError::Corrupt);
+        }
         for ((place, _), touch) in places.into_iter().zip(touches) {
-            if let Some(old) = snapshot.get_mut(place..place + TOUCH) {
+            if let Some(old) = snapshot.get_mut(place..place + size) {
                 old.copy_from_slice(touch);
             }
         }
@@ -284,15 +289,20 @@ impl Runtime {
 }
 
 /// The touches of records with these times of their first packets, each
-/// checked.
+/// checked; all of one version.
 pub(crate) fn checked_touches(
     mut reader: Reader<'_>,
-    records: impl Iterator<Item = u64>,
+    records: impl ExactSizeIterator<Item = u64>,
 ) -> Result<Vec<&[u8]>, SnapshotError> {
     use zerocopy::FromZeros;
     let mut touches = Vec::new();
+    let size = if reader.0.len() == records.len() * TOUCH_2 {
+        TOUCH_2
+    } else {
+        TOUCH
+    };
     for opened in records {
-        let bytes = reader.take(TOUCH)?;
+        let bytes = reader.take(size)?;
         if format::read_touch(&mut Reader(bytes), &mut FlowHead::new_zeroed())? != opened {
             return Err(SnapshotError::Corrupt);
         }

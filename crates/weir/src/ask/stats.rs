@@ -107,6 +107,7 @@ fn to_json(stats: &v1::GetStatsResponse) -> Value {
                 "ports_leased": flows.ports_leased,
                 "buffer_bytes": flows.buffer_bytes,
                 "buffers_refused": flows.buffers_refused,
+                "resets_ignored": flows.resets_ignored,
             },
             "nfs": functions.map(|f| (f.name.clone(), function(f))).collect::<Map<_, _>>(),
         })

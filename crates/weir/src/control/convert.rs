@@ -142,6 +142,7 @@ fn chain(report: &Report) -> v1::ChainStats {
             ports_leased: flows.leased,
             buffer_bytes: flows.buffer_bytes,
             buffers_refused: flows.buffers_refused,
+            resets_ignored: flows.resets_ignored,
         }),
         functions: report.functions.iter().map(function).collect(),
     }

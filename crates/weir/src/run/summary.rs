@@ -265,6 +265,7 @@ fn chain(report: &Report) -> Value {
             "ports_leased": flows.leased,
             "buffer_bytes": flows.buffer_bytes,
             "buffers_refused": flows.buffers_refused,
+            "resets_ignored": flows.resets_ignored,
         },
     })
 }

@@ -59,6 +59,30 @@ fn tcp_that_opens_or_closes_is_kept() {
     assert!(!kept(by_default, 11, reset));
 }
 
+/// RFC 5961, RFC 7857 section 2.2: only a reset at the number that its receiver expects ends a
+/// mapping soon; it is translated all the same.
+#[test]
+fn guessed_resets_end_no_mapping() {
+    fn guess(harness: &mut Harness, server: &str, external: &str, seq: u32) {
+        let frame = Craft::tcp(server, external).flags("R").seq(seq).build();
+        assert_eq!(harness.send_from(OUTSIDE, &frame).len(), 1);
+    }
+    assert!(kept(
+        Timeouts::default(),
+        7_000,
+        |harness, client, server, external| {
+            established(harness, client, server, external);
+            guess(harness, server, external, 3_000_000_000);
+        }
+    ));
+    let in_window = |harness: &mut Harness, client: &str, server: &str, external: &str| {
+        established(harness, client, server, external);
+        guess(harness, server, external, 10_000);
+    };
+    assert!(kept(Timeouts::default(), 239, in_window));
+    assert!(!kept(Timeouts::default(), 241, in_window));
+}
+
 #[test]
 fn time_outs_are_the_chains() {
     // 5382 REQ-5a; RFC 7857 section 2.2: 4 minutes after a reset

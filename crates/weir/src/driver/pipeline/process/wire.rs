@@ -235,6 +235,8 @@ impl Said {
                 leased,
                 buffer_bytes,
                 buffers_refused,
+                // Only the first stage, which is here, tracks TCP.
+                resets_ignored: 0,
             },
             functions: functions.collect(),
             events: n[7],
