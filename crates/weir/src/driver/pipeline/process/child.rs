@@ -178,6 +178,12 @@ impl StageProcess {
         sent.map_err(|_| "the main process is gone".to_owned())
     }
 
+    /// Sends lines of events, in as many messages as they take.
+    fn say_events(&mut self, lines: &[u8]) -> Result<(), String> {
+        let mut messages = wire::in_messages(lines, wire::LONGEST_EVENTS);
+        messages.try_for_each(|message| self.say(wire::EVENTS, message))
+    }
+
     fn status(&self) -> Result<Words, String> {
         let words = self.rings.words(self.hello.status, wire::STATUS_WORDS);
         words.map_err(|error| error.to_string())
@@ -357,9 +363,7 @@ impl Work {
             lines.extend_from_slice(log.lines());
             log.clear();
         });
-        if !lines.is_empty() {
-            process.say(wire::EVENTS, &lines)?;
-        }
+        process.say_events(&lines)?;
         let said = self.counted();
         process.say(wire::END, &said)
     }
@@ -393,9 +397,7 @@ impl Work {
 
     fn tell_events(&mut self, process: &mut StageProcess) -> Result<(), String> {
         let log = self.runtime.events();
-        if !log.lines().is_empty() {
-            process.say(wire::EVENTS, log.lines())?;
-        }
+        process.say_events(log.lines())?;
         log.clear();
         Ok(())
     }

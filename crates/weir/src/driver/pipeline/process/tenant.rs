@@ -27,8 +27,9 @@ use crate::watch::Unseen;
 
 /// How long it may take to be ready.
 const READY: Duration = Duration::from_secs(60);
-/// Longest message: all events of a burst.
+/// Longest message: what it has counted; events are in shorter ones.
 const LONGEST: usize = 8 << 20;
+const _: () = assert!(wire::LONGEST_EVENTS < LONGEST);
 /// Bytes of messages that are heard in a second, and at once; each message
 /// costs some beside its own.
 const HEARD: f64 = (32 << 20) as f64;
