@@ -81,6 +81,11 @@ pub enum Step {
         /// How.
         mode: MoveMode,
     },
+    /// An operator ends a flow.
+    End {
+        /// Which of the plan's.
+        flow: u32,
+    },
     /// Another runtime comes.
     Join,
     /// The coordinator asks for loads and moves by them.
@@ -190,6 +195,12 @@ impl Plan {
                     steps.push((random.below(end), step));
                 }
             }
+        }
+        // Drawn apart, so that all else of a seed is what it was without them.
+        let mut random = Random::new(seed, 11);
+        for _ in 0..settings.moves {
+            let flow = random.below(u64::from(settings.flows.max(1))) as u32;
+            steps.push((random.below(end), Step::End { flow }));
         }
         steps.sort_by_key(|(at, _)| *at);
         Plan {

@@ -44,6 +44,33 @@ mod tests {
     use super::*;
     use crate::fault::Faults;
 
+    /// Seeds in which an operator's end met a switch that had just started again, a reply that began
+    /// the flow anew, and a switch's death.
+    #[test]
+    fn flows_that_somebody_ends_break_nothing() {
+        for (seed, packets, flows, moves) in [
+            (11, 2_000, 80, 120),
+            (32, 1_500, 60, 100),
+            (49, 1_500, 60, 100),
+        ] {
+            let settings = Settings {
+                packets,
+                flows,
+                moves,
+                ..Settings::default()
+            };
+            let plan = Plan::draw(seed, &settings, None);
+            let (outcome, _) = run(&settings, &plan, Trace::default()).unwrap();
+            assert_eq!(outcome.violation, None, "seed {seed}");
+            assert!(
+                outcome
+                    .world
+                    .get("ends_asked")
+                    .is_some_and(|ends| *ends > 3)
+            );
+        }
+    }
+
     #[test]
     fn one_seed_gives_one_run_bit_for_bit() {
         let settings = Settings {

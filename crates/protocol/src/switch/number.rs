@@ -139,6 +139,10 @@ impl Switch {
         let Some(place) = self.units.find(unit) else {
             return true;
         };
+        if self.sweep.is_on() && self.needs_view(place) {
+            // No number is given in a view of a switch that is gone.
+            self.react(now, pool, place);
+        }
         let known = self.units.at(place);
         if known.owner == 0 {
             return true;

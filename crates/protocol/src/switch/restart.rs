@@ -254,6 +254,11 @@ impl Switch {
             // One whose scope is taken lives on without: its flows are found.
             restored = names.restore(unit.0, key, &flows, &aliases).is_ok();
         }
+        if !restored && flows.is_empty() {
+            // A flow of its that was ended began anew from its other end, as
+            // another unit's, while packets of it were still on their way here.
+            restored = names.restore(unit.0, key, &claim.flows, &aliases).is_ok();
+        }
         if !restored && flows.len() > 1 {
             // Where a unit is a flow, an owner after a loss knows the two sides
             // of a translated one as two, which a name it was never told of

@@ -55,10 +55,12 @@ impl Runtime {
         let (Some(table), Some(follow)) = (&mut self.table, &self.follow) else {
             return;
         };
-        let hash = table.hash(key);
-        let flow = table.flows.find(key, hash);
-        let here = |flow: &u32| follow.units.unit_of(*flow).is_some_and(|u| u.id == unit);
-        if let Some(flow) = flow.filter(here) {
+        // A flow of another unit, which lives elsewhere by now, may have the same key.
+        let blocks = &table.flows.blocks;
+        let mut flows = follow.units.flows(unit);
+        let flow = flows.find(|&flow| blocks.head(flow).key == *key);
+        drop(flows);
+        if let Some(flow) = flow {
             table.flows.blocks.head_mut(flow).clock = clock;
             self.end_flow(pool, flow, CloseReason::Ended);
         }

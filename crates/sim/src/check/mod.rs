@@ -678,8 +678,10 @@ impl Checker {
                 continue;
             }
             let had = |r: RuntimeId| !cluster.is_gone(r);
-            // What has no state has nothing to lose.
-            let holders = unit.settled.filter(|_| self.reference.has_flows(*id));
+            // What has no state has nothing to lose; its last flow may have
+            // ended in an entry that the switch before this one never let out.
+            let kept = self.reference.has_flows(*id) && !unit.may_have_ended();
+            let holders = unit.settled.filter(|_| kept);
             if let Some(holders) = holders
                 && (had(holders.owner) || holders.replica.is_some_and(had))
             {

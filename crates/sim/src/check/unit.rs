@@ -6,6 +6,7 @@ use weir_packet::{Fate, frame_flags};
 use weir_protocol::journal::Start;
 use weir_protocol::message::{Entry, Part};
 use weir_protocol::{Clock, RuntimeId, View};
+use weir_runtime::notes::{self, Note};
 
 /// A view and who holds its state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,6 +102,17 @@ impl UnitRecord {
         };
         unit.open(holders);
         unit
+    }
+
+    /// Somebody has made an entry with the end of a flow that is not let out.
+    pub(crate) fn may_have_ended(&self) -> bool {
+        let made = self.entries.iter();
+        let made = made.filter(|((_, clock), _)| clock.0 > self.out);
+        let parts = made.flat_map(|(_, entry)| &entry.parts);
+        let mut notes = parts
+            .filter(|part| part.fate == Fate::Notes)
+            .flat_map(|part| notes::read(&part.bytes));
+        notes.any(|note| matches!(note, Ok(Note::FlowEnded { .. })))
     }
 
     /// A view opens.

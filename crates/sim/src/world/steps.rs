@@ -38,6 +38,7 @@ impl World<'_> {
             } => self.move_units(from, to, what, mode, by_message),
             Step::NonsenseMove { number } => self.nonsense(number),
             Step::Drain { who, mode } => self.drain(who, mode),
+            Step::End { flow } => self.end_flow(number, flow),
             Step::Join => {
                 if self.useful().len() < 6 && self.start_runtime().is_err() {
                     self.count("runtime_not_started");
@@ -126,15 +127,12 @@ impl World<'_> {
                 ..FlowSpace::default()
             }),
             What::Flow(flow) => {
-                let ends = ends(self.plan.chain, flow);
-                let (client, server) = (ends.client.into(), ends.server.into());
-                let (client_port, server_port) = (ends.client_port, ends.server_port);
                 let proto = if flow.is_multiple_of(2) {
                     ip::TCP
                 } else {
                     ip::UDP
                 };
-                let (key, _) = FlowKey::new(client, client_port, server, server_port, proto, 0, 0);
+                let key = self.key_of(flow, proto);
                 Selection::Key(key)
             }
         }
@@ -175,6 +173,47 @@ impl World<'_> {
                 }
                 Err(_) => self.count("moves_refused"),
             }
+        }
+        self.after_switch();
+    }
+
+    fn key_of(&self, flow: u32, proto: u8) -> FlowKey {
+        let ends = ends(self.plan.chain, flow);
+        let (client, server) = (ends.client.into(), ends.server.into());
+        FlowKey::new(
+            client,
+            ends.client_port,
+            server,
+            ends.server_port,
+            proto,
+            0,
+            0,
+        )
+        .0
+    }
+
+    /// An operator asks for the end of a flow, until its unit's switch has numbered it.
+    fn end_flow(&mut self, number: usize, flow: u32) {
+        let keys = [ip::TCP, ip::UDP].map(|proto| self.key_of(flow, proto));
+        let time = self.time();
+        let process = self.switch.and_then(|no| self.processes.get_mut(no));
+        let mut numbered = false;
+        let mut again = process.is_none();
+        if let Some((Body::Switch(switch), pool)) = process.and_then(|p| p.living.as_mut()) {
+            for key in keys {
+                if let Some(unit) = switch.classifier().unit_of(&key) {
+                    let done = switch.end_flow(time, pool, UnitId(unit), &key);
+                    numbered |= done;
+                    again |= !done;
+                }
+            }
+        }
+        if numbered {
+            self.count("ends_asked");
+            self.say(None, || format!("flow {flow} is to end"));
+        }
+        if again && self.now + LATER < self.plan.end {
+            self.schedule(self.now + LATER, Event::Step(number));
         }
         self.after_switch();
     }
