@@ -11,8 +11,8 @@ use weir_packet::filter::Filter;
 use weir_runtime::{Remembered, Report};
 
 use crate::driver::inbox::{
-    FlowParts, FlowQuestion, FlowSeen, FlowsFound, FlowsQuestion, NotPosted, Post, Question, Reply,
-    StatesSeen, ThreadCounts, in_order,
+    Ended, FlowParts, FlowQuestion, FlowSeen, FlowsFound, FlowsQuestion, NotPosted, Post, Question,
+    Reply, StatesSeen, ThreadCounts, in_order,
 };
 use crate::driver::{Counted, around};
 
@@ -217,10 +217,10 @@ impl Asked {
     pub(super) async fn end(&self, filter: Arc<Filter>) -> Result<u64, Status> {
         let _turn = self.turn().await?;
         let ended = self.all(WALK, |reply| Question::End(filter.clone(), reply));
-        let ended: Vec<u64> = ended.await?.into_iter().filter_map(|(_, n)| n).collect();
-        match ended.as_slice() {
-            [] => Err(Status::unimplemented(CANT_BE_ASKED)),
-            ended => Ok(ended.iter().sum()),
+        let ended: Vec<Ended> = ended.await?.into_iter().filter_map(|(_, n)| n).collect();
+        match ended.is_empty() {
+            true => Err(Status::unimplemented(CANT_BE_ASKED)),
+            false => Ok(Ended::count(ended)),
         }
     }
 

@@ -2,6 +2,7 @@
 //! in slices, so that packets never wait for all of it.
 
 use std::cmp::Ordering;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
 use weir_packet::filter::{Ends, Facts, Filter};
@@ -119,9 +120,41 @@ enum Task {
     },
     End {
         filter: Arc<Filter>,
-        ended: Option<u64>,
-        reply: Option<Reply<Option<u64>>>,
+        ended: Option<Ended>,
+        reply: Option<Reply<Option<Ended>>>,
     },
+}
+
+/// Flows that were ended.
+#[derive(Debug, Default)]
+pub(crate) struct Ended {
+    /// By the thread that was asked.
+    here: u64,
+    /// A number of each that a switch was asked to end: one that moves is met
+    /// where it was and where it is.
+    asked: Vec<u64>,
+}
+
+impl Ended {
+    /// How many flows these are together.
+    pub(crate) fn count(all: impl IntoIterator<Item = Ended>) -> u64 {
+        let (mut here, mut asked) = (0, Vec::new());
+        for ended in all {
+            here += ended.here;
+            asked.extend(ended.asked);
+        }
+        asked.sort_unstable();
+        asked.dedup();
+        here + asked.len() as u64
+    }
+}
+
+/// Stands for a flow: its chain, unit and key. Units' numbers are never used
+/// again.
+fn number_of(flow: (usize, u64, [u64; 6])) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    flow.hash(&mut hasher);
+    hasher.finish()
 }
 
 /// A walk over all flows of a thread, chain by chain.
@@ -141,7 +174,7 @@ impl Walk {
         })
     }
 
-    pub(super) fn end(filter: Arc<Filter>, reply: Reply<Option<u64>>) -> Walk {
+    pub(super) fn end(filter: Arc<Filter>, reply: Reply<Option<Ended>>) -> Walk {
         Walk::new(Task::End {
             filter,
             ended: None,
@@ -188,8 +221,10 @@ impl Walk {
         });
         if let Task::End { ended, .. } = task {
             for (unit, key) in asked {
-                let granted = shows.ask_for_end(number, unit, key);
-                *ended = Some(ended.unwrap_or(0) + u64::from(granted));
+                if shows.ask_for_end(number, unit, key) {
+                    let asked = &mut ended.get_or_insert_default().asked;
+                    asked.push(number_of((number, unit, key.to_words())));
+                }
             }
             shows.take_events();
         }
@@ -237,7 +272,7 @@ impl Task {
                         here += 1;
                     }
                 }
-                *ended = Some(ended.unwrap_or(0) + here as u64);
+                ended.get_or_insert_default().here += here as u64;
             }
         }
         true
@@ -266,7 +301,7 @@ impl Task {
             }
             Task::End { ended, reply, .. } => {
                 if let Some(reply) = reply.take() {
-                    let _ = reply.send(*ended);
+                    let _ = reply.send(ended.take());
                 }
             }
         }
@@ -356,4 +391,24 @@ pub(super) fn parts_of(asked: FlowQuestion, shows: &mut dyn Shows) -> FlowParts 
         all.states.extend(states.map(|state| (part.stage, state)));
     });
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A flow that moves while it is ended is in two runtimes.
+    #[test]
+    fn a_flow_that_was_asked_for_twice_has_ended_once() {
+        let asked = |unit: u64| number_of((0, unit, [1, 2, 3, 4, 5, unit]));
+        let one = Ended {
+            here: 3,
+            asked: vec![asked(1), asked(2)],
+        };
+        let other = Ended {
+            here: 4,
+            asked: vec![asked(2), asked(3), number_of((1, 2, [1, 2, 3, 4, 5, 2]))],
+        };
+        assert_eq!(Ended::count([one, other]), 7 + 4);
+    }
 }

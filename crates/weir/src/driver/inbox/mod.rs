@@ -26,7 +26,8 @@ use super::live::LayerReport;
 use crate::watch::Arm;
 
 pub(crate) use flows::{
-    FlowParts, FlowQuestion, FlowSeen, FlowSort, FlowsFound, FlowsQuestion, StatesSeen, in_order,
+    Ended, FlowParts, FlowQuestion, FlowSeen, FlowSort, FlowsFound, FlowsQuestion, StatesSeen,
+    in_order,
 };
 use flows::{Walk, parts_of};
 
@@ -48,7 +49,7 @@ pub(crate) enum Question {
     Flow(FlowQuestion, Reply<FlowParts>),
     /// To end the flows that match: how many were; `None` where the thread runs
     /// no chain whose flows can be ended.
-    End(Arc<Filter>, Reply<Option<u64>>),
+    End(Arc<Filter>, Reply<Option<Ended>>),
     /// To do something with each of its runtimes, at once: how many there are.
     Each(Arm, Reply<usize>),
 }
