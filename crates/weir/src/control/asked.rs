@@ -19,9 +19,13 @@ use crate::driver::{Counted, around};
 use crate::watch::{Arm, Places, Unseen};
 
 use super::About;
+use super::fresh::Fresh;
 
 /// How long a thread may take for what it answers at once.
 const PROMPT: Duration = Duration::from_secs(5);
+/// How old counts may be: those who ask at once share them, so that nobody can
+/// keep the threads busy with questions.
+const FRESH: Duration = Duration::from_millis(100);
 /// How long for a walk over all flows.
 const WALK: Duration = Duration::from_secs(30);
 
@@ -62,6 +66,8 @@ pub(super) struct Asked {
     inputs: Vec<v1::PortInfo>,
     outputs: Vec<v1::PortInfo>,
     start: Instant,
+    /// What was counted last.
+    counted: Fresh<Counts>,
     /// One walk at a time.
     walks: Semaphore,
     /// Where taps may be.
@@ -102,6 +108,7 @@ impl Asked {
             inputs: about.inputs,
             outputs: about.outputs,
             start: Instant::now(),
+            counted: Fresh::new(FRESH),
             walks: Semaphore::new(1),
             places,
             unseen: about.unseen,
@@ -123,7 +130,11 @@ impl Asked {
     }
 
     /// What has been counted so far.
-    pub(super) async fn counts(&self) -> Result<Counts, Status> {
+    pub(super) async fn counts(&self) -> Result<Arc<Counts>, Status> {
+        self.counted.get(self.count()).await
+    }
+
+    async fn count(&self) -> Result<Counts, Status> {
         let threads = self.all(PROMPT, Question::Counts).await?;
         let threads: Vec<ThreadCounts> = threads.into_iter().map(|(_, counts)| counts).collect();
         if threads.iter().all(|thread| thread.reports.is_empty()) {
@@ -217,7 +228,9 @@ impl Asked {
     pub(super) async fn end(&self, filter: Arc<Filter>) -> Result<u64, Status> {
         let _turn = self.turn().await?;
         let ended = self.all(WALK, |reply| Question::End(filter.clone(), reply));
-        let ended: Vec<Ended> = ended.await?.into_iter().filter_map(|(_, n)| n).collect();
+        let ended = ended.await;
+        self.counted.forget().await;
+        let ended: Vec<Ended> = ended?.into_iter().filter_map(|(_, n)| n).collect();
         match ended.is_empty() {
             true => Err(Status::unimplemented(CANT_BE_ASKED)),
             false => Ok(Ended::count(ended)),

@@ -3,6 +3,7 @@
 
 mod asked;
 mod convert;
+mod fresh;
 mod http;
 mod metrics;
 mod peers;
