@@ -25,6 +25,8 @@ const KERNEL_BUFFER: libc::c_int = 8 << 20;
 /// "BIG TCP" more.
 const LARGEST: usize = 1 << 18;
 const TAG_BYTES: usize = 4;
+/// Tags that make a packet longer than the MTU: of a provider and a customer.
+const MOST_TAGS: usize = 2;
 const ADDRESS_BYTES: usize = 12;
 const LINK_BYTES: usize = 14;
 
@@ -156,7 +158,7 @@ impl PacketPort {
     fn follow_mtu(&mut self) -> Result<(), PortError> {
         if self.interface.has_another_mtu() {
             self.mode = mode(&self.interface);
-            let needed = longest(&[], self.interface.mtu) + TAG_BYTES;
+            let needed = longest(&[], self.interface.mtu) + MOST_TAGS * TAG_BYTES;
             if needed > self.outgoing.longest() {
                 let opened = open_sender(&self.interface);
                 (self.sender, self.outgoing) =
@@ -463,11 +465,19 @@ fn open_sender(interface: &Interface) -> io::Result<(OwnedFd, SendRing)> {
     Ok((socket, ring))
 }
 
-/// Octets of a frame that an interface of this MTU sends: a VLAN's tag is not
-/// counted.
+/// Octets of a frame that is given to an interface of this MTU: tags of VLANs in
+/// front are not counted. The kernel itself counts those of 802.1ad, but not where
+/// an offload header is in front of the packet, as in the ring.
 fn longest(frame: &[u8], mtu: u32) -> usize {
-    let tagged = frame.get(ADDRESS_BYTES..ADDRESS_BYTES + 2) == Some(&[0x81, 0]);
-    LINK_BYTES + mtu as usize + if tagged { TAG_BYTES } else { 0 }
+    let is_tag = |tag: usize| {
+        let at = ADDRESS_BYTES + tag * TAG_BYTES;
+        matches!(
+            frame.get(at..at + 2),
+            Some([0x81, 0] | [0x88, 0xa8] | [0x91, 0])
+        )
+    };
+    let tags = (0..MOST_TAGS).take_while(|tag| is_tag(*tag)).count();
+    LINK_BYTES + mtu as usize + tags * TAG_BYTES
 }
 
 /// Sets the size of a socket's buffer. More than the system's limit takes a
@@ -608,4 +618,4 @@ impl LivePort for PacketPort {
 
 #[cfg(test)]
 #[path = "af_packet_tests.rs"]
-mod tests;
+pub(super) mod tests;

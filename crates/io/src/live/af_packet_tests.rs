@@ -81,7 +81,7 @@ fn port_of(interface: &str) -> PacketPort {
 }
 
 /// Has the test's work done in a namespace of its own, with a pool.
-fn in_namespace(name: &str, work: impl FnOnce(&mut FramePool) + Send) {
+pub(in crate::live) fn in_namespace(name: &str, work: impl FnOnce(&mut FramePool) + Send) {
     let Some(namespace) = Namespace::new(name) else {
         println!("SKIPPED: needs root, for a network namespace");
         return;
@@ -89,7 +89,7 @@ fn in_namespace(name: &str, work: impl FnOnce(&mut FramePool) + Send) {
     namespace.run(|| work(&mut FramePool::with_layout(MemoryLayout::default())));
 }
 
-fn ip(words: &str) {
+pub(in crate::live) fn ip(words: &str) {
     let done = Command::new("ip").args(words.split(' ')).status();
     assert!(done.unwrap().success(), "ip {words}");
 }
@@ -230,6 +230,8 @@ fn through(ports: &mut [PacketPort; 2], pool: &mut FramePool, packets: &[Vec<u8>
     let mut came = Vec::new();
     from.receive(pool, &mut burst, usize::MAX).unwrap();
     came.extend(burst.iter().map(|frame| memory.bytes(frame).to_vec()));
+    // Others' packets as an interface comes up.
+    came.retain(|packet| packet.starts_with(&[2, 0, 0, 0, 0, 1]));
     pool.give_all(&mut burst);
     came
 }
@@ -296,5 +298,56 @@ fn what_is_sent_arrives_as_it_was_and_what_is_not_is_counted() {
             assert_eq!(came, [packets[0].clone(), packets[2].clone()]);
             assert_eq!(unsent(&ports[0], "output_too_long"), too_long + 1);
         }
+    });
+}
+
+/// A frame of so many octets with these tags.
+fn tagged(octets: usize, tags: &[[u8; 2]]) -> Vec<u8> {
+    let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2];
+    for tag in tags {
+        frame.extend([tag[0], tag[1], 0, 5]);
+    }
+    frame.extend([0x88, 0xb5]);
+    frame.resize(octets, 7);
+    frame
+}
+
+#[test]
+fn tags_are_beyond_the_mtu() {
+    in_namespace("tags", |pool| {
+        // The receiving end takes no more than its own MTU and one tag.
+        ip("link add ring0 type veth peer name ring1 mtu 1504");
+        ip("link set ring0 mtu 1500");
+        let mut ports = ["ring0", "ring1"].map(port_of);
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        through(&mut ports, pool, &[]);
+        let (customer, provider, old) = ([0x81, 0], [0x88, 0xa8], [0x91, 0]);
+        let packets = [
+            tagged(1_518, &[customer]),
+            tagged(1_518, &[provider]),
+            tagged(1_518, &[old]),
+            tagged(1_522, &[provider, customer]),
+            tagged(1_522, &[customer, customer]),
+        ];
+        let came = through(&mut ports, pool, &packets);
+        let lengths: Vec<usize> = came.iter().map(Vec::len).collect();
+        assert_eq!(lengths, [1_518, 1_518, 1_518, 1_522, 1_522]);
+        assert!(came == packets, "something was changed");
+        assert_eq!(unsent(&ports[0], "output_too_long"), 0);
+        // Too long, each by one octet or one tag.
+        let packets = [
+            tagged(1_515, &[]),
+            tagged(1_519, &[provider]),
+            tagged(1_523, &[provider, customer]),
+            tagged(1_526, &[provider, customer, customer]),
+        ];
+        assert!(through(&mut ports, pool, &packets).is_empty());
+        assert_eq!(unsent(&ports[0], "output_too_long"), 4);
+        // A larger MTU that its ring had just room for.
+        ip("link set ring1 mtu 9004");
+        ip("link set ring0 mtu 9000");
+        ports.iter_mut().for_each(|port| port.check().unwrap());
+        let packets = [tagged(9_022, &[provider, customer])];
+        assert!(through(&mut ports, pool, &packets) == packets);
     });
 }
