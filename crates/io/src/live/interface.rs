@@ -1,9 +1,11 @@
 //! The interface behind a live port.
 
+use std::cell::Cell;
 use std::io;
 
 use crate::port::PortError;
 use crate::sys::interface::Interfaces;
+use crate::sys::link_counts::{Dropped, LinkCounts};
 
 /// An interface as its port knows it.
 #[derive(Debug)]
@@ -15,6 +17,9 @@ pub(super) struct Interface {
     pub(super) mtu: u32,
     pub(super) queues: u32,
     ask: Interfaces,
+    counts: Option<LinkCounts>,
+    /// What it has dropped, as far as is known.
+    dropped: Cell<Dropped>,
     /// It was down when it was last looked at.
     down: bool,
 }
@@ -35,9 +40,28 @@ impl Interface {
             mtu: ask.mtu(name).map_err(|e| wrong(&e))?,
             queues: ask.receive_queues(name).map_err(|e| wrong(&e))?,
             down: !ask.is_up(name).map_err(|e| wrong(&e))?,
+            // Without, nothing is noticed.
+            counts: LinkCounts::open().ok(),
+            dropped: Cell::default(),
             ask,
         };
         Ok(interface)
+    }
+
+    #[cfg(test)]
+    pub(super) fn has_counts(&self) -> bool {
+        let counts = self.counts.as_ref();
+        counts.is_some_and(|counts| counts.dropped(self.index).is_some())
+    }
+
+    /// What it has dropped. Of one that is gone, or in another namespace, what it
+    /// had when it was asked last.
+    pub(super) fn dropped(&self) -> Dropped {
+        let now = self.counts.as_ref();
+        if let Some(now) = now.and_then(|counts| counts.dropped(self.index)) {
+            self.dropped.set(now);
+        }
+        self.dropped.get()
     }
 
     /// Sets it up.
@@ -88,6 +112,12 @@ impl Interface {
     pub(super) fn has_another_mtu(&mut self) -> bool {
         let mtu = self.ask.mtu(&self.name).unwrap_or(self.mtu);
         std::mem::replace(&mut self.mtu, mtu) != mtu
+    }
+
+    /// Looks for its receive queues: true where there are more than there were.
+    pub(super) fn has_more_queues(&mut self) -> bool {
+        let queues = self.ask.receive_queues(&self.name).unwrap_or(self.queues);
+        queues > std::mem::replace(&mut self.queues, queues)
     }
 
     /// An error of a system call as one of the port.

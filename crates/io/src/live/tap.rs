@@ -11,7 +11,6 @@ use super::counts::{Counts, Sent, Unsent};
 use super::interface::{Interface, failure};
 use super::{LiveOptions, LivePort};
 use crate::port::{InputPort, OutputPort, PortCounters, PortError, Received};
-use crate::sys::interface::dropped;
 use crate::sys::tun;
 
 /// Octets beyond a small frame: the largest MTU that a TAP can have, and some.
@@ -30,9 +29,8 @@ pub struct TapPort {
     input: Counts,
     output: Sent,
     too_large: u64,
-    /// The kernel's count of drops when the port was opened, and when it was
-    /// last asked.
-    dropped: (u32, u32),
+    /// What the interface had dropped when the port was opened.
+    dropped_before: u64,
 }
 
 impl TapPort {
@@ -64,9 +62,9 @@ impl TapPort {
             interface.set_up()?;
         }
         let made = if there { "" } else { ", made by this run" };
-        let before = dropped(name).unwrap_or_default().transmitted;
         Ok(TapPort {
             mode: format!("TAP, MTU {}{made}", interface.mtu),
+            dropped_before: interface.dropped().transmitted,
             interface,
             options,
             file: Some(file),
@@ -76,14 +74,7 @@ impl TapPort {
             input: Counts::default(),
             output: Sent::default(),
             too_large: 0,
-            dropped: (before, before),
         })
-    }
-
-    /// The kernel's count of drops; the last one known where the interface was
-    /// moved away.
-    fn ask_drops(&self) -> u32 {
-        dropped(&self.interface.name).map_or(self.dropped.1, |now| now.transmitted)
     }
 
     /// An error where the interface is gone. One that was moved to another
@@ -193,8 +184,8 @@ impl InputPort for TapPort {
     }
 
     fn counters(&self) -> PortCounters {
-        let asked = self.ask_drops();
-        let dropped = u64::from(asked.wrapping_sub(self.dropped.0));
+        let now = self.interface.dropped().transmitted;
+        let dropped = now.saturating_sub(self.dropped_before);
         let drops = [
             ("kernel_dropped", dropped),
             ("frame_too_large", self.too_large),
@@ -252,11 +243,51 @@ impl LivePort for TapPort {
     }
 
     fn close(&mut self, pool: &mut FramePool) {
-        self.dropped.1 = self.ask_drops();
+        self.interface.dropped();
         if let Some(frame) = self.ready.take() {
             pool.give(frame);
         }
         // An interface made by the run goes here.
         self.file = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_packet::Side;
+
+    use super::super::af_packet::tests::{in_namespace, ip};
+    use super::super::{LiveClock, PacketPort};
+    use super::*;
+
+    #[test]
+    fn what_was_dropped_is_known_when_the_interface_has_another_name() {
+        in_namespace("drops", |pool| {
+            let options = LiveOptions {
+                number: 0,
+                side: Side::Inside,
+                busy_poll: false,
+                clock: LiveClock::start(),
+            };
+            let mut port = TapPort::open("tap:drops0", "drops0", options).unwrap();
+            let mut host = PacketPort::open("af-packet:drops0", "drops0", options).unwrap();
+            // More than its queue takes, and nobody reads it.
+            for _ in 0..50 {
+                let meta = FrameMeta::default();
+                let frame = |_| pool.copy(&[2; 60], meta).unwrap();
+                let mut frames: Vec<Frame> = (0..64).map(frame).collect();
+                host.send(pool, &mut frames).unwrap();
+            }
+            let dropped = |port: &TapPort| InputPort::counters(port).dropped();
+            let before = dropped(&port);
+            assert!(before > 0);
+            ip("link set drops0 down");
+            ip("link set drops0 name drops1");
+            assert!(dropped(&port) >= before);
+            ip("link add drops0 type veth peer name drops2");
+            assert!(dropped(&port) >= before);
+            port.close(pool);
+            assert!(dropped(&port) >= before);
+        });
     }
 }

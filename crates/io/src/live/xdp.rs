@@ -22,8 +22,7 @@ use super::counts::{Counts, Sent, Unsent};
 use super::interface::Interface;
 use super::{LiveOptions, LivePort, XdpMode};
 use crate::port::{InputPort, OutputPort, PortCounters, PortError, Received};
-use crate::sys::bpf::{Attach, Link, Program, SocketMap};
-use crate::sys::interface::dropped;
+use crate::sys::bpf::{Attach, DropCount, Link, Program, SocketMap};
 use crate::sys::socket;
 use crate::sys::xsk::{KERNEL_HEADROOM, Xsk, XskSettings};
 
@@ -45,6 +44,10 @@ const LINK_BYTES: u32 = 14 + 2 * 4;
 pub const LARGEST_MTU: u32 = 4_096 - FRONT - LINK_BYTES;
 /// How long a queue that another socket has just left may still be taken.
 const LEAVING: Duration = Duration::from_secs(2);
+/// How many looks at the interface its queues are counted at one of.
+const LOOKS: u32 = 10;
+/// How soon the kernel is asked again to send what it had no room for.
+const AGAIN: Duration = Duration::from_micros(200);
 /// How long what was sent last may take to leave.
 const DRAIN: Duration = Duration::from_millis(50);
 
@@ -90,9 +93,16 @@ pub struct XdpPort {
     options: LiveOptions,
     mode: String,
     warnings: Vec<String>,
+    /// Octets of a frame.
+    chunk: u32,
+    /// What the program has dropped of queues that were added since the port was
+    /// opened, where it was to have all; and before it was open.
+    strange: Option<(DropCount, u64)>,
     /// Detached first, so that no packet comes for a socket that is gone.
     link: Option<Link>,
     map: SocketMap,
+    /// Queues that it has sockets for.
+    map_size: u32,
     queues: Vec<Queue>,
     slots: u32,
     /// The driver looks for packets when it is asked to.
@@ -103,14 +113,18 @@ pub struct XdpPort {
     input: Counts,
     output: Sent,
     bad_descriptors: u64,
+    /// How often it was looked at since its queues were counted.
+    looks: u32,
     /// The interface was down when it was last to send.
     is_down: bool,
+    /// The kernel had not taken all that it was last shown.
+    waits: bool,
     /// What the kernel counted, once the sockets are closed.
     last: [u64; 2],
     /// As long as this is open the card hands on frames for all stations.
     _promiscuous: OwnedFd,
     /// What the interface had dropped when the port was opened.
-    dropped_before: u32,
+    dropped_before: u64,
 }
 
 impl XdpPort {
@@ -146,7 +160,12 @@ impl XdpPort {
         let asks = socket::open(libc::AF_PACKET, libc::SOCK_RAW).map_err(fail)?;
         socket::be_promiscuous(asks.as_fd(), interface.index).map_err(fail)?;
         let map = SocketMap::new(wanted).map_err(fail)?;
-        let program = Program::load(&map).map_err(fail)?;
+        // Who has all queues is to have those that are added later, or nobody is.
+        let strange = match wanted < interface.queues {
+            true => None,
+            false => Some(DropCount::new().map_err(fail)?),
+        };
+        let program = Program::load(&map, strange.as_ref()).map_err(fail)?;
         let (link, attached) = attach(&interface, &program, mode, &mut warnings)?;
         let slots = slots_for(wanted);
         let mut sockets = Vec::new();
@@ -191,7 +210,7 @@ impl XdpPort {
             .iter()
             .all(|queue| queue.socket.is_zero_copy().unwrap_or(false));
         let mode = format!(
-            "AF_XDP {}, {}, {}{wanted} queue{}, promiscuous, MTU {}",
+            "AF_XDP {}, {}, {}{wanted} queue{}, promiscuous",
             match attached {
                 Attach::Driver => "native",
                 Attach::Generic => "generic",
@@ -199,11 +218,12 @@ impl XdpPort {
             if zero_copy { "zero copy" } else { "copy" },
             if polled { "polled, " } else { "" },
             if wanted == 1 { "" } else { "s" },
-            interface.mtu
         );
         let mut opened = XdpPort {
-            mode,
+            mode: with_mtu(&mode, interface.mtu),
             warnings,
+            chunk: pool.memory().layout().small_bytes,
+            strange: strange.map(|count| (count, 0)),
             link: Some(link),
             slots,
             polled,
@@ -213,13 +233,16 @@ impl XdpPort {
             input: Counts::default(),
             output: Sent::default(),
             bad_descriptors: 0,
+            looks: 0,
             is_down: false,
+            waits: false,
             last: [0; 2],
             _promiscuous: asks,
-            dropped_before: dropped(name).unwrap_or_default().received,
+            dropped_before: interface.dropped().received,
             interface,
             options,
             map,
+            map_size: wanted,
         };
         // Frames first, then packets.
         let map = &opened.map;
@@ -233,7 +256,44 @@ impl XdpPort {
             opened.close(pool);
             return Err(error);
         }
+        // Until now no queue was one of ours.
+        opened.strange = opened
+            .strange
+            .map(|(count, _)| (count.read().unwrap_or(0), count))
+            .map(|(before, count)| (count, before));
         Ok(opened)
+    }
+
+    /// Sees to it, once a second, that the program is on queues that were added,
+    /// too: a veth puts it on those only that are there when it is attached. Asking
+    /// takes a lock of the kernel's that whoever sets up interfaces has.
+    fn follow_queues(&mut self) {
+        self.looks = (self.looks + 1) % LOOKS;
+        let (Some((count, _)), Some(link), 0) = (&self.strange, &self.link, self.looks) else {
+            return;
+        };
+        if !self.interface.has_more_queues() {
+            return;
+        }
+        let put = Program::load(&self.map, Some(count)).and_then(|program| link.update(&program));
+        if let Err(error) = put {
+            self.warnings.push(format!(
+                "{}: packets of queues that were added may go past weir: {error}",
+                self.interface.port
+            ));
+        }
+    }
+
+    /// Packets that were dropped since they came on queues that were added.
+    fn of_new_queues(&self) -> u64 {
+        self.strange.as_ref().map_or(0, |(count, before)| {
+            count.read().unwrap_or(0).saturating_sub(*before)
+        })
+    }
+
+    /// True where packets of its MTU fit no frame any more.
+    fn is_outgrown(&self) -> bool {
+        self.interface.mtu.saturating_add(LINK_BYTES + FRONT) > self.chunk
     }
 
     /// Sockets' counts of packets dropped for want of a frame or a slot, or
@@ -266,6 +326,7 @@ impl XdpPort {
             return Ok(());
         };
         let flushed = queue.socket.flush();
+        self.waits = queue.has_more_to_send();
         self.is_down = matches!(&flushed, Err(e) if e.raw_os_error() == Some(libc::ENETDOWN));
         if self.is_down { Ok(()) } else { flushed }
     }
@@ -345,6 +406,18 @@ impl XdpPort {
         }
         Ok(())
     }
+}
+
+/// This mode with another MTU.
+fn with_mtu(mode: &str, mtu: u32) -> String {
+    let without = mode.split_once(", MTU ").map_or(mode, |(front, _)| front);
+    format!("{without}, MTU {mtu}")
+}
+
+/// When a port with more to send asks the kernel again. Nothing tells that there is
+/// room; where the interface is down there is none.
+fn due(waiting: bool, is_down: bool, now: Time) -> Option<Time> {
+    (waiting && !is_down).then(|| Time(now.0 + AGAIN.as_nanos() as u64))
 }
 
 /// Attaches the program in the best mode allowed; says where that is not the
@@ -479,6 +552,12 @@ impl Queue {
         }
     }
 
+    /// True where the kernel has not taken all that it was shown.
+    fn has_more_to_send(&mut self) -> bool {
+        let ring = self.socket.transmit.as_mut();
+        ring.is_some_and(|ring| ring.waiting().is_ok_and(|waiting| waiting > 0))
+    }
+
     /// Takes back the frames that were sent.
     fn reap(&mut self, pool: &mut FramePool) -> io::Result<u64> {
         let mut bad = 0;
@@ -583,12 +662,12 @@ impl InputPort for XdpPort {
 
     fn counters(&self) -> PortCounters {
         let [in_sockets, _] = self.kernel_dropped();
-        let in_all = dropped(&self.interface.name).map_or(0, |now| {
-            u64::from(now.received.wrapping_sub(self.dropped_before))
-        });
+        let in_all = self.interface.dropped().received;
+        let in_all = in_all.saturating_sub(self.dropped_before);
         let drops = [
             ("kernel_dropped", in_sockets),
             ("bad_descriptor", self.bad_descriptors),
+            ("new_queue", self.of_new_queues()),
         ];
         let noticed = [("interface_dropped", in_all)];
         self.input.counters(&self.mode, &drops, &noticed)
@@ -637,6 +716,22 @@ impl LivePort for XdpPort {
     fn warnings(&self) -> Vec<String> {
         let mut warnings = self.warnings.clone();
         warnings.extend(self.interface.warning());
+        let (port, mtu) = (&self.interface.port, self.interface.mtu);
+        if self.is_outgrown() {
+            warnings.push(format!(
+                "{port}: its MTU is {mtu} by now: packets that fit no frame, of more than {} octets \
+                 behind the link header, are dropped until weir is started again",
+                self.chunk - FRONT - LINK_BYTES
+            ));
+        }
+        let had = self.map_size;
+        if self.strange.is_some() && self.interface.queues > had {
+            warnings.push(format!(
+                "{port}: it has {} queues by now and had {had} when weir was started: packets of the \
+                 others are dropped until it is started again",
+                self.interface.queues
+            ));
+        }
         warnings
     }
 
@@ -644,11 +739,20 @@ impl LivePort for XdpPort {
         into.extend(self.queues.iter().map(|queue| queue.socket.as_fd()));
     }
 
+    fn next_due(&self) -> Option<Time> {
+        due(self.waits, self.is_down, self.options.clock.now())
+    }
+
     fn check(&mut self) -> Result<(), PortError> {
         for queue in &mut self.queues {
             queue.raise(self.slots);
         }
-        self.interface.check()
+        self.interface.check()?;
+        self.follow_queues();
+        if self.interface.has_another_mtu() {
+            self.mode = with_mtu(&self.mode, self.interface.mtu);
+        }
+        Ok(())
     }
 
     fn close(&mut self, pool: &mut FramePool) {
@@ -685,3 +789,7 @@ impl LivePort for XdpPort {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "xdp_tests.rs"]
+mod tests;

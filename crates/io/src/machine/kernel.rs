@@ -65,7 +65,7 @@ pub struct Kernel {
 impl Kernel {
     pub(super) fn read() -> Kernel {
         let name = rustix::system::uname();
-        let program = SocketMap::new(1).and_then(|map| Program::load(&map));
+        let program = SocketMap::new(1).and_then(|map| Program::load(&map, None));
         let set = |path: &str| read_number::<u32>(path) == Some(1);
         Kernel {
             release: name.release().to_string_lossy().into_owned(),

@@ -1,5 +1,6 @@
 //! The one program that weir gives the kernel: it hands each packet of an
-//! interface to the socket of the queue that it came on, by six instructions.
+//! interface to the socket of the queue that it came on. What comes on another
+//! queue goes on into the kernel, or is dropped and counted.
 //!
 //! # Safety
 //!
@@ -16,10 +17,13 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use super::socket::check;
 
 const MAP_CREATE: libc::c_long = 0;
+const MAP_LOOKUP: libc::c_long = 1;
 const MAP_UPDATE: libc::c_long = 2;
 const PROGRAM_LOAD: libc::c_long = 5;
 const LINK_CREATE: libc::c_long = 28;
+const LINK_UPDATE: libc::c_long = 29;
 
+const TYPE_ARRAY: u32 = 2;
 const TYPE_XSKMAP: u32 = 17;
 const TYPE_XDP: u32 = 6;
 const ATTACH_XDP: u32 = 37;
@@ -61,6 +65,59 @@ fn owned(fd: i64) -> OwnedFd {
     unsafe { OwnedFd::from_raw_fd(fd as RawFd) }
 }
 
+/// A table of so many values of so many octets.
+fn make_map(kind: u32, value_size: u32, most: u32) -> io::Result<OwnedFd> {
+    #[repr(C)]
+    struct Create {
+        kind: u32,
+        key_size: u32,
+        value_size: u32,
+        most: u32,
+        flags: u32,
+    }
+    let create = Create {
+        kind,
+        key_size: 4,
+        value_size,
+        most,
+        flags: 0,
+    };
+    bpf(MAP_CREATE, &create).map(owned)
+}
+
+/// A value of a table, and where it lies or is to lie.
+#[repr(C)]
+struct Element {
+    map: u32,
+    padding: u32,
+    key: u64,
+    value: u64,
+    flags: u64,
+}
+
+/// How many packets the program has dropped.
+#[derive(Debug)]
+pub(crate) struct DropCount(OwnedFd);
+
+impl DropCount {
+    pub(crate) fn new() -> io::Result<DropCount> {
+        make_map(TYPE_ARRAY, 8, 1).map(DropCount)
+    }
+
+    pub(crate) fn read(&self) -> io::Result<u64> {
+        let (key, mut value) = (0u32, 0u64);
+        let element = Element {
+            map: self.0.as_raw_fd() as u32,
+            padding: 0,
+            key: std::ptr::from_ref(&key) as u64,
+            value: std::ptr::from_mut(&mut value) as u64,
+            flags: 0,
+        };
+        bpf(MAP_LOOKUP, &element)?;
+        Ok(value)
+    }
+}
+
 /// A table from queues to sockets.
 #[derive(Debug)]
 pub(crate) struct SocketMap(OwnedFd);
@@ -68,36 +125,13 @@ pub(crate) struct SocketMap(OwnedFd);
 impl SocketMap {
     /// For queues 0 to `queues` - 1.
     pub(crate) fn new(queues: u32) -> io::Result<SocketMap> {
-        #[repr(C)]
-        struct Create {
-            kind: u32,
-            key_size: u32,
-            value_size: u32,
-            most: u32,
-            flags: u32,
-        }
-        let create = Create {
-            kind: TYPE_XSKMAP,
-            key_size: 4,
-            value_size: 4,
-            most: queues,
-            flags: 0,
-        };
-        bpf(MAP_CREATE, &create).map(|fd| SocketMap(owned(fd)))
+        make_map(TYPE_XSKMAP, 4, queues).map(SocketMap)
     }
 
     /// From now on the packets of `queue` are the socket's.
     pub(crate) fn set(&self, queue: u32, socket: BorrowedFd<'_>) -> io::Result<()> {
-        #[repr(C)]
-        struct Update {
-            map: u32,
-            padding: u32,
-            key: u64,
-            value: u64,
-            flags: u64,
-        }
         let value = socket.as_raw_fd();
-        let update = Update {
+        let update = Element {
             map: self.0.as_raw_fd() as u32,
             padding: 0,
             key: std::ptr::from_ref(&queue) as u64,
@@ -132,24 +166,57 @@ const fn instruction(code: u8, to: u8, from: u8, offset: i16, immediate: i32) ->
     }
 }
 
-/// `return bpf_redirect_map(&map, context->rx_queue_index, XDP_PASS)`: packets
-/// of queues that have no socket go on into the kernel.
-fn program(map: RawFd) -> [Instruction; 6] {
-    const RX_QUEUE_INDEX: i16 = 16;
+const RX_QUEUE_INDEX: i16 = 16;
+const XDP_DROP: i32 = 1;
+const XDP_PASS: i32 = 2;
+const LOOK_UP: i32 = 1;
+const REDIRECT_MAP: i32 = 51;
+
+/// `r1 = map`, in two slots.
+const fn load_map(map: RawFd) -> [Instruction; 2] {
     const PSEUDO_MAP_FD: u8 = 1;
-    const XDP_PASS: i32 = 2;
-    const REDIRECT_MAP: i32 = 51;
     [
-        // r2 = *(u32 *)(r1 + 16)
-        instruction(0x61, 2, 1, RX_QUEUE_INDEX, 0),
-        // r1 = map, in two slots
         instruction(0x18, 1, PSEUDO_MAP_FD, 0, map),
         instruction(0, 0, 0, 0, 0),
-        // r3 = XDP_PASS
-        instruction(0xb7, 3, 0, 0, XDP_PASS),
-        instruction(0x85, 0, 0, 0, REDIRECT_MAP),
-        instruction(0x95, 0, 0, 0, 0),
     ]
+}
+
+/// `return bpf_redirect_map(&map, context->rx_queue_index, otherwise)`: where
+/// packets of queues that have no socket are dropped, they are counted.
+fn program(map: RawFd, count: Option<RawFd>) -> Vec<Instruction> {
+    let otherwise = if count.is_some() { XDP_DROP } else { XDP_PASS };
+    // r2 = *(u32 *)(r1 + 16)
+    let mut program = vec![instruction(0x61, 2, 1, RX_QUEUE_INDEX, 0)];
+    program.extend(load_map(map));
+    program.extend([
+        // r3 = otherwise
+        instruction(0xb7, 3, 0, 0, otherwise),
+        instruction(0x85, 0, 0, 0, REDIRECT_MAP),
+    ]);
+    if let Some(count) = count {
+        program.extend([
+            // if r0 != XDP_DROP: to the end
+            instruction(0x55, 0, 0, 10, XDP_DROP),
+            // *(u32 *)(r10 - 4) = 0
+            instruction(0x62, 10, 0, -4, 0),
+            // r2 = r10 - 4
+            instruction(0xbf, 2, 10, 0, 0),
+            instruction(0x07, 2, 0, 0, -4),
+        ]);
+        program.extend(load_map(count));
+        program.extend([
+            instruction(0x85, 0, 0, 0, LOOK_UP),
+            // if r0 == 0: over the next two
+            instruction(0x15, 0, 0, 2, 0),
+            // lock *(u64 *)r0 += 1
+            instruction(0xb7, 1, 0, 0, 1),
+            instruction(0xdb, 0, 1, 0, 0),
+            // r0 = XDP_DROP
+            instruction(0xb7, 0, 0, 0, XDP_DROP),
+        ]);
+    }
+    program.push(instruction(0x95, 0, 0, 0, 0));
+    program
 }
 
 /// The program, loaded.
@@ -157,8 +224,9 @@ fn program(map: RawFd) -> [Instruction; 6] {
 pub(crate) struct Program(OwnedFd);
 
 impl Program {
-    /// Loads it with this table.
-    pub(crate) fn load(map: &SocketMap) -> io::Result<Program> {
+    /// Loads it with this table. With a count it drops what comes on queues that
+    /// are not in the table; without, that goes on into the kernel.
+    pub(crate) fn load(map: &SocketMap, count: Option<&DropCount>) -> io::Result<Program> {
         #[repr(C)]
         struct Load {
             kind: u32,
@@ -172,7 +240,7 @@ impl Program {
             flags: u32,
             name: [u8; 16],
         }
-        let program = program(map.0.as_raw_fd());
+        let program = program(map.0.as_raw_fd(), count.map(|count| count.0.as_raw_fd()));
         let load = Load {
             kind: TYPE_XDP,
             count: program.len() as u32,
@@ -204,12 +272,30 @@ impl Program {
             kind: ATTACH_XDP,
             flags: how.flags(),
         };
-        bpf(LINK_CREATE, &create).map(|fd| Link { _fd: owned(fd) })
+        bpf(LINK_CREATE, &create).map(|fd| Link(owned(fd)))
     }
 }
 
 /// An attachment.
 #[derive(Debug)]
-pub(crate) struct Link {
-    _fd: OwnedFd,
+pub(crate) struct Link(OwnedFd);
+
+impl Link {
+    /// Puts another program in the place of the one that is attached.
+    pub(crate) fn update(&self, program: &Program) -> io::Result<()> {
+        #[repr(C)]
+        struct Update {
+            link: u32,
+            program: u32,
+            flags: u32,
+            old: u32,
+        }
+        let update = Update {
+            link: self.0.as_raw_fd() as u32,
+            program: program.0.as_raw_fd() as u32,
+            flags: 0,
+            old: 0,
+        };
+        bpf(LINK_UPDATE, &update).map(drop)
+    }
 }

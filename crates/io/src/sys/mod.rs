@@ -6,6 +6,7 @@ pub(crate) mod bpf;
 pub(crate) mod confine;
 pub(crate) mod ethtool;
 pub(crate) mod interface;
+pub(crate) mod link_counts;
 mod mapping;
 pub(crate) mod memfd;
 pub(crate) mod offload;

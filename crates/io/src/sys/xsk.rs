@@ -29,6 +29,10 @@ pub(crate) const KERNEL_HEADROOM: u32 = 256;
 /// `XDP_MAX_TX_SKB_BUDGET`: packets that one call may send in copy mode.
 const MAX_TX_BUDGET: libc::c_int = 9;
 
+/// Octets of packets that the kernel has of ours to send where it copies them, its
+/// own overhead included.
+const SEND_BUFFER: libc::c_int = 8 << 20;
+
 /// Calls to the kernel after which what is left to send waits for the next
 /// flush. Old kernels send 32 packets per call.
 const MOST_KICKS: u32 = 80;
@@ -100,6 +104,10 @@ impl Xsk {
         socket::set(fd, libc::SOL_XDP, libc::XDP_RX_RING, &slots)?;
         if settings.transmit {
             socket::set(fd, libc::SOL_XDP, libc::XDP_TX_RING, &slots)?;
+            // Where the kernel copies, a burst is not to wait for room. More than the
+            // system's limit takes a privilege.
+            let _ = socket::set(fd, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &SEND_BUFFER)
+                .or_else(|_| socket::set(fd, libc::SOL_SOCKET, libc::SO_SNDBUF, &SEND_BUFFER));
             // Kernels before 6.18 have it not: there a call sends 32.
             let _ = socket::set(fd, libc::SOL_XDP, MAX_TX_BUDGET, &slots);
         }

@@ -25,6 +25,10 @@ const OWN: &[(&str, &str)] = &[
         "The kernel gave a descriptor that lies outside packet memory.",
     ),
     (
+        "new_queue",
+        "It came on a queue that the interface was given after weir had started: start it again.",
+    ),
+    (
         "output_full",
         "The interface took no more: it is slower than what is sent to it.",
     ),
