@@ -695,6 +695,9 @@ pub(crate) struct Sim {
     /// Seeds to run, from the first on
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) seeds: u64,
+    /// Begins no seed after so many seconds
+    #[arg(long = "for", value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) most: Option<std::time::Duration>,
     /// Faults that may come: `all`, `none`, or names joined by commas (docs/simulator.md)
     #[arg(long, default_value = "all")]
     pub(crate) faults: weir_sim::fault::Faults,

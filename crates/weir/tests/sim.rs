@@ -44,6 +44,14 @@ fn a_seed_of_the_size_of_the_campaign_has_its_owner_changes() {
 }
 
 #[test]
+fn a_time_ends_it_where_seeds_would_go_on() {
+    let (fine, report) = json(&["--seeds", "1000000000", "--packets", "50", "--for", "1"]);
+    assert!(fine, "{report:#}");
+    let seeds = report["seeds"].as_u64().unwrap();
+    assert!((1..1_000_000_000).contains(&seeds), "{seeds}");
+}
+
+#[test]
 fn planted_bugs_are_found() {
     let (found, rows) = json(&["--plants"]);
     assert!(found, "{rows:#}");

@@ -131,12 +131,14 @@ fn seeds(
     let stop = AtomicBool::new(false);
     let sum: Mutex<Result<Campaign, String>> = Mutex::new(Ok(Campaign::default()));
     let done = AtomicU64::new(0);
+    let start = Instant::now();
+    let over = || args.most.is_some_and(|most| start.elapsed() >= most);
     std::thread::scope(|scope| {
         for _ in 0..args.jobs {
             scope.spawn(|| {
                 let mut mine = Campaign::default();
                 let mut error = None;
-                while !stop.load(Ordering::Relaxed) {
+                while !stop.load(Ordering::Relaxed) && !over() {
                     let number = next.fetch_add(1, Ordering::Relaxed);
                     if number >= args.seeds {
                         break;
