@@ -194,6 +194,19 @@ fn stages_workers_and_runtimes_tell_the_same() {
     let words = ["--in", input.as_str(), "-n", "1000"];
     let alone = ways(&traced(&chain, &words));
     assert!(alone.len() > 30 && alone.values().any(|way| way.1.get("dropped").is_some()));
+    // Processes of a chain file are threads here; others' stages are not run.
+    let apart = |plan: &str| {
+        let file = folder.path("apart.yaml");
+        let text = std::fs::read_to_string(&chain).unwrap();
+        std::fs::write(&file, format!("{text}plan: {{mode: pipeline, {plan}}}\n")).unwrap();
+        file
+    };
+    let others = ways(&traced(&apart("processes: http"), &words));
+    assert_eq!(others, alone);
+    let file = apart("untrusted: http");
+    let ran = run([&["trace", file.as_str()][..], &words].concat());
+    assert_eq!(ran.code, 2, "{}", ran.err);
+    assert!(ran.err.contains("not trusted"), "{}", ran.err);
     for more in [
         &["--plan", "pipeline"][..],
         &["--workers", "2"],

@@ -51,6 +51,22 @@ pub(super) fn processes(args: &Run, plans: &[ChainPlan], patience: Patience) -> 
     })
 }
 
+/// Where captures are looked at stage by stage, all stages are threads: of this
+/// program, which others' are not to be in.
+pub(super) fn check_watched(plans: &[ChainPlan]) -> Result<(), Failure> {
+    for chain in plans {
+        let stages = chain.plan.steps.iter().flat_map(|step| step.stages());
+        if stages.clone().any(|stage| stage.home == Home::Tenant) {
+            return Err(Failure::usage(format!(
+                "chain {}: it has a stage that is not trusted (`untrusted`), which is not looked into: \
+                 run it with `weir run --control`, and trace what is before and behind that stage",
+                chain.plan.chain
+            )));
+        }
+    }
+    Ok(())
+}
+
 /// Runs a stage for the process that started this one.
 pub(crate) fn run(args: &StageArgs, kinds: &[Kind]) -> Outcome {
     let usage = || {

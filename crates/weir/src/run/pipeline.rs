@@ -28,7 +28,13 @@ pub(super) fn run(
     let settings = settings(args, config, ports.memory());
     let plan = PlanSummary::of(&plans);
     let input = Input::open(ports)?;
-    let processes = apart::processes(args, &plans, Patience::default());
+    let processes = match watched.is_on() {
+        false => apart::processes(args, &plans, Patience::default()),
+        true => {
+            apart::check_watched(&plans)?;
+            None
+        }
+    };
     let crew = Pipeline::start_with(plans, settings, processes).map_err(failure)?;
     let posts = crew.posts();
     let mut line = Line::open(crew, input, args, file, ports)?;
