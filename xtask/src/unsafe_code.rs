@@ -69,7 +69,7 @@ pub(crate) const MODULES: &[(&str, &str)] = &[
     ),
     (
         "crates/io/src/sys/scheduler.rs",
-        "nice value and slice of a thread (sched_setattr)",
+        "policy of a thread (sched_setscheduler)",
     ),
     (
         "crates/io/src/sys/signals.rs",

@@ -23,13 +23,14 @@ pub(crate) use forwarder::bump;
 use network::{Network, Placement, try_run};
 
 /// Programs that must be there.
-const PROGRAMS: [(&str, &str); 7] = [
+const PROGRAMS: [(&str, &str); 8] = [
     ("ip", "-V"),
     ("nft", "-v"),
     ("ethtool", "--version"),
     ("iperf3", "-v"),
     ("taskset", "-V"),
     ("chrt", "-V"),
+    ("setsid", "-V"),
     ("pgrep", "-V"),
 ];
 
@@ -121,13 +122,14 @@ impl Bench {
         }
         let program = std::env::current_exe().map_err(|error| error.to_string())?;
         let program = program.to_string_lossy();
-        let mut command = if arm.first {
-            let mut command = network.command("middle", FORWARDER, "chrt");
-            command.args(["-f", "1", &program]);
-            command
-        } else {
-            network.command("middle", FORWARDER, &program)
-        };
+        // It has a session of its own, as a service has: the scheduler shares processors out among sessions
+        // first, and the generator's would take of its share.
+        let mut command = network.command("middle", FORWARDER, "setsid");
+        if arm.first && !matches!(arm.with, With::Weir(_) | With::Router(_)) {
+            command.args(["chrt", "-f", "1"]);
+        }
+        command.arg(program.as_ref());
+        let first = arm.first.then_some("--first");
         let ports = |kind: &str| {
             [network.inside(), network.outside()].map(|name| kind.replace("IFACE", &name))
         };
@@ -140,6 +142,7 @@ impl Bench {
                     .args(["weir", "run"])
                     .arg(self.folder.join("wire.yaml"))
                     .args(["--in", &inside, "--out", &outside])
+                    .args(first)
                     .args(arm.spin.then_some("--busy-poll"));
                 Some(&mut command)
             }
@@ -149,7 +152,8 @@ impl Bench {
                     .args(["weir", "run"])
                     .arg(self.folder.join("router.yaml"))
                     .args(["--in", &format!("inside={inside}")])
-                    .args(["--in", &format!("outside={outside}")]);
+                    .args(["--in", &format!("outside={outside}")])
+                    .args(first);
                 Some(&mut command)
             }
         };

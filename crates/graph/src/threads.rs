@@ -1,7 +1,6 @@
 //! `threads:` — the cores of a run's threads, whether they sleep, and whom they go before.
 
 use core::fmt;
-use core::ops::RangeInclusive;
 
 use serde::Serialize;
 use serde_json::{Value as Json, json};
@@ -9,15 +8,13 @@ use serde_json::{Value as Json, json};
 use crate::compile::MOST_CORES;
 use crate::diagnostic::Report;
 use crate::read;
-use crate::tree::{Node, Value};
+use crate::tree::Node;
 
 /// Keys of `threads:`.
-const KEYS: [&str; 3] = ["cores", "busy-poll", "nice"];
-/// Nice values that there are.
-const NICE: RangeInclusive<i8> = -20..=19;
+const KEYS: [&str; 3] = ["cores", "busy-poll", "first"];
 
 /// What a file says of the threads that run its chains. A command line's
-/// `--cores`, `--busy-poll` and `--nice` win over it.
+/// `--cores`, `--busy-poll` and `--first` win over it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Threads {
@@ -26,9 +23,8 @@ pub struct Threads {
     pub cores: Vec<usize>,
     /// No thread ever sleeps.
     pub busy_poll: bool,
-    /// Nice value of the threads that move packets between interfaces, -20 to 19.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub nice: Option<i8>,
+    /// Threads that move packets between interfaces go before all others of their cores.
+    pub first: bool,
 }
 
 impl fmt::Display for Threads {
@@ -44,10 +40,11 @@ impl fmt::Display for Threads {
         } else {
             " sleep when idle"
         })?;
-        match self.nice {
-            Some(nice) => write!(f, ", nice {nice}"),
-            None => Ok(()),
-        }
+        f.write_str(if self.first {
+            ", before all others"
+        } else {
+            ""
+        })
     }
 }
 
@@ -66,24 +63,11 @@ pub(crate) fn read(node: &Node, report: &mut Report<'_>) -> Threads {
             "busy-poll" => {
                 threads.busy_poll = read::boolean(value, report).unwrap_or_default();
             }
-            "nice" => threads.nice = nice(value, report),
+            "first" => threads.first = read::boolean(value, report).unwrap_or_default(),
             _ => report.unknown_key(key, &KEYS),
         }
     }
     threads
-}
-
-fn nice(value: &Node, report: &mut Report<'_>) -> Option<i8> {
-    if let Value::Scalar { text, plain: true } = &value.value
-        && let Ok(number) = text.parse::<i8>()
-        && NICE.contains(&number)
-    {
-        return Some(number);
-    }
-    let what = format!("a whole number from {} to {}", NICE.start(), NICE.end());
-    let help = "-20 goes before all others, 0 is as other programs, 19 is after them";
-    report.expected_help(value, &what, help);
-    None
 }
 
 /// Numbers of cores. Several threads may share one.
@@ -119,11 +103,9 @@ pub(crate) fn schema() -> Json {
                 "description": "No thread ever sleeps, as by `--busy-poll`.",
                 "type": "boolean",
             },
-            "nice": {
-                "description": "With interfaces: nice value of the threads that move packets, as by `--nice`; -20 if missing, where threads sleep.",
-                "type": "integer",
-                "minimum": NICE.start(),
-                "maximum": NICE.end(),
+            "first": {
+                "description": "With interfaces: threads that move packets go before all others of their cores, as by `--first`.",
+                "type": "boolean",
             },
         },
     })

@@ -86,11 +86,7 @@ fn mistakes_are_told_by_place_with_the_fix() {
         "\n  busy-poll: 1",
         "4:14 expected `true` or `false`, found `1`",
     );
-    case(
-        "\n  nice: -21",
-        "4:9 expected a whole number from -20 to 19, found `-21` | -20 goes before all others, 0 is \
-         as other programs, 19 is after them",
-    );
+    case("\n  first: 1", "4:10 expected `true` or `false`, found `1`");
     let list = read("chains:\n  - {chain: a, nfs: [monitor], threads: {cores: 0}}\n").unwrap_err();
     let text = render(&list);
     assert!(

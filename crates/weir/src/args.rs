@@ -173,11 +173,11 @@ pub(crate) struct Run {
     /// the chain file's `threads` says, which `--busy-poll=false` puts aside
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub(crate) busy_poll: Option<bool>,
-    /// With interfaces: nice value of the threads that move packets, -20 to 19;
-    /// without it as the chain file's `threads` says, or -20 where that is
-    /// allowed and threads sleep
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(i8).range(-20..=19))]
-    pub(crate) nice: Option<i8>,
+    /// With interfaces: threads that move packets run before all others of their
+    /// cores, also before those of the kernel's that bring packets (`SCHED_FIFO`);
+    /// without it as the chain file's `threads` says, which `--first=false` puts aside
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub(crate) first: Option<bool>,
     /// Each stage of a plan after the first in a process of its own, on packet
     /// memory that all of them have; one that dies is started again
     #[arg(long, conflicts_with_all = ["runtimes", "workers"])]
@@ -229,8 +229,13 @@ impl Run {
             run.cores.clone_from(&threads.cores);
         }
         run.busy_poll = run.busy_poll.or(Some(threads.busy_poll));
-        run.nice = run.nice.or(threads.nice);
+        run.first = run.first.or(Some(threads.first));
         run
+    }
+
+    /// Whether threads go before all others.
+    pub(crate) fn goes_first(&self) -> bool {
+        self.first.unwrap_or_default()
     }
 
     /// Whether threads never sleep.

@@ -246,16 +246,17 @@ fn cores_hold_the_threads() {
     }
 }
 
-/// Nice values of the threads of a process, by thread, each once.
-fn nice(process: u32) -> Vec<(String, i8)> {
+/// Real-time priorities of the threads of a process, by thread, each once; 0 is none.
+fn priorities(process: u32) -> Vec<(String, u32)> {
     let tasks = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
-    let mut all: Vec<(String, i8)> = tasks
+    let mut all: Vec<(String, u32)> = tasks
         .filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("stat")).ok())
         .map(|stat| {
             let (name, rest) = stat.rsplit_once(')').unwrap();
             let name = name.split_once('(').unwrap().1;
-            let nice = rest.split_whitespace().nth(16).unwrap();
-            (name.to_owned(), nice.parse().unwrap())
+            // `rt_priority` is field 40 of proc_pid_stat(5), and the state, first of these, 3.
+            let priority = rest.split_whitespace().nth(37).unwrap();
+            (name.to_owned(), priority.parse().unwrap())
         })
         .collect();
     all.sort();
@@ -264,38 +265,54 @@ fn nice(process: u32) -> Vec<(String, i8)> {
 }
 
 #[test]
-fn who_moves_packets_goes_first_and_who_answers_does_not() {
+fn who_moves_packets_goes_first_if_asked_and_who_answers_does_not() {
     if !network::possible() {
         return;
     }
     let network = Network::new(&Cable::default());
     let folder = Folder::new();
-    let text = "chain: a\nnfs: [monitor]\nthreads: {nice: -3}\n";
+    let text = "chain: a\nnfs: [monitor]\nthreads: {first: true}\n";
     let says = folder.write("threads.yaml", text);
     let tenant = "chain: a\nnfs: [ip-check, monitor]\nplan: {untrusted: [monitor]}\n";
     let (tenant, silent) = (folder.write("tenant.yaml", tenant), example("monitor.yaml"));
     for (chain, with, first) in [
-        (&silent, &[][..], -20),
-        (&silent, &["--workers", "2"], -20),
-        (&silent, &["--runtimes", "1"], -20),
-        (&silent, &["--nice", "5"], 5),
-        (&silent, &["--busy-poll"], 0),
-        (&says, &[], -3),
-        (&says, &["--nice", "-7"], -7),
-        (&tenant, &[], -20),
+        (&silent, &["--first"][..], 1),
+        (&silent, &["--first", "--workers", "2"], 1),
+        (&silent, &["--first", "--runtimes", "1"], 1),
+        (&silent, &[], 0),
+        (&says, &[], 1),
+        (&says, &["--first=false"], 0),
+        (&tenant, &["--first"], 1),
     ] {
         let ports = ["--in", "af-packet:inside", "--out", "af-packet:outside"];
         let weir = network.weir(chain, &[&ports[..], with].concat());
         network.ping(2);
-        for (name, nice) in nice(weir.id()) {
-            let expected = if name == "control" { 0 } else { first };
-            assert_eq!(nice, expected, "{name} {with:?}");
+        for (name, priority) in priorities(weir.id()) {
+            let answers = ["control", "desk", "relay"].contains(&name.as_str());
+            let expected = if answers { 0 } else { first };
+            assert_eq!(priority, expected, "{name} {with:?}");
         }
         for stage in children(weir.id()) {
-            assert!(nice(stage).iter().all(|(_, nice)| *nice == 0));
+            assert!(priorities(stage).iter().all(|(_, priority)| *priority == 0));
         }
         assert_eq!(weir.end("-TERM").code, 0);
     }
+    // Nobody else would ever have the core.
+    let run = [
+        "run",
+        &silent,
+        "--first",
+        "--busy-poll",
+        "--in",
+        "af-packet:lo",
+    ];
+    let refused = support::run(run);
+    assert_eq!(refused.code, 2, "{}", refused.err);
+    assert!(
+        refused.err.contains("--first or --busy-poll"),
+        "{}",
+        refused.err
+    );
 }
 
 #[test]

@@ -105,8 +105,8 @@ pub(super) fn start(
     std::thread::Builder::new()
         .name("control".to_owned())
         .spawn(move || {
-            // Who asks does not go before packets. More nice is always allowed.
-            let _ = weir_io::live::set_nice(0);
+            // Who asks does not go before packets. To take turns is always allowed.
+            let _ = weir_io::live::take_turns();
             runtime.block_on(serve);
             drop(socket);
         })

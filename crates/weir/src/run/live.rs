@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use weir_graph::ChainFile;
-use weir_io::live::{EndSignals, FIRST, LiveClock, LiveOptions, set_nice};
+use weir_io::live::{self, EndSignals, LiveClock, LiveOptions};
 use weir_nf::host::Stage;
 use weir_packet::{FramePool, MemoryLayout};
 use weir_runtime::RuntimeConfig;
@@ -215,20 +215,24 @@ fn looked_at(args: &Run, file: &ChainFile, ports: &Ports) -> Result<Sorted, Fail
     Ok(sorted)
 }
 
-/// This thread, and all that it starts, go before what brings packets on the same cores, unless
-/// they never sleep: then nobody else would have them at all.
+/// This thread, and all that it starts, go before what brings packets on the same cores, if that
+/// is wanted.
 fn go_first(args: &Run) -> Result<(), Failure> {
-    let nice = match args.nice {
-        None if args.never_sleeps() => return Ok(()),
-        nice => nice.unwrap_or(FIRST),
-    };
-    match set_nice(nice) {
-        Err(error) if args.nice.is_some() => Err(Failure::outside(format!(
-            "can't give threads the nice value {nice} ({error}): less than 0 takes CAP_SYS_NICE"
-        ))),
-        // Nobody asked for it.
-        Ok(()) | Err(_) => Ok(()),
+    if !args.goes_first() {
+        return Ok(());
     }
+    if args.never_sleeps() {
+        return Err(Failure::usage(
+            "threads that go first must sleep now and then, or nobody else has their cores: leave \
+             out --first or --busy-poll (in the chain file: `first` or `busy-poll` of `threads`)",
+        ));
+    }
+    live::go_first().map_err(|error| {
+        Failure::outside(format!(
+            "threads can't go first ({error}): it takes CAP_SYS_NICE, and a control group with a \
+             real-time share"
+        ))
+    })
 }
 
 /// Takes the signals that end a run. They are to be taken before threads are

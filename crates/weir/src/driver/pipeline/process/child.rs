@@ -152,9 +152,9 @@ impl StageProcess {
         let mut stage = Work::new(self, stage, config)?;
         stage.asked = asked;
         if tenant {
-            // From here on it touches what others sent. It goes before nobody; more nice is always
+            // From here on it touches what others sent. It goes before nobody, which is always
             // allowed.
-            let _ = weir_io::live::set_nice(0);
+            let _ = weir_io::live::take_turns();
             let keep = [
                 self.channel.as_fd(),
                 self.bell.as_fd(),

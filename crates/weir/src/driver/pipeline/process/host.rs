@@ -24,6 +24,7 @@ use super::relay::Relay;
 use super::start::{Deaths, StageCommand, cause, outside};
 use super::wire::{self, Hello, Said};
 use super::{PLACES, SUPPLY};
+use crate::say::say;
 
 /// Why packets are dropped that a stage had when it died.
 pub(super) const STAGE_DIED: &str = "stage_died";
@@ -445,10 +446,10 @@ impl Process {
         self.end.frames_back += back as u64;
         self.end.flows_lost += flows;
         self.died_with += back.saturating_sub(free) as u64;
-        eprintln!(
+        say(format_args!(
             "warning: {} has died {why}: {back} frames came back, and it is started again; {flows} flows have lost their state in it",
             self.name
-        );
+        ));
         self.spawn(&told)?;
         Ok(true)
     }

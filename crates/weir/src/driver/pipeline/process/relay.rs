@@ -45,8 +45,8 @@ impl Relay {
         let thread = std::thread::Builder::new()
             .name("relay".to_owned())
             .spawn(move || {
-                // Who asks does not go before packets. More nice is always allowed.
-                let _ = weir_io::live::set_nice(0);
+                // Who asks does not go before packets. To take turns is always allowed.
+                let _ = weir_io::live::take_turns();
                 clerk.run();
             })
             .map_err(outside)?;

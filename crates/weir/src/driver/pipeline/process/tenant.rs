@@ -23,6 +23,7 @@ use super::claims::{Claims, printable};
 use super::host::{BorderEnd, PATIENCE, ProcessDone, ProcessEnd, STAGE_DIED};
 use super::start::{Restarts, StageCommand, cause, outside};
 use super::wire::{self, Hello};
+use crate::say::say;
 use crate::watch::Unseen;
 
 /// How long it may take to be ready.
@@ -407,16 +408,18 @@ impl Tenant {
         if self.border.lock().may_end() {
             // Nothing is left for another one to do.
             self.over = Some(now);
-            eprintln!("{said}");
+            say(&said);
             return;
         }
         let Some(pause) = self.restarts.after(worked) else {
-            eprintln!("{said}: it is not started again, and its packets are dropped");
+            say(format_args!(
+                "{said}: it is not started again, and its packets are dropped"
+            ));
             return self.give_up();
         };
         match pause.as_secs() {
-            0 => eprintln!("{said}: it is started again"),
-            pause => eprintln!("{said}: it is started again in {pause} s"),
+            0 => say(format_args!("{said}: it is started again")),
+            pause => say(format_args!("{said}: it is started again in {pause} s")),
         }
         self.again = Some(now + pause);
         self.start_again(now, open_flows);
@@ -434,13 +437,16 @@ impl Tenant {
         match self.spawn(open_flows) {
             Ok(flows) => {
                 self.end.flows_lost += flows;
-                eprintln!(
+                say(format_args!(
                     "warning: {flows} flows have lost their state in {}",
                     self.name
-                );
+                ));
             }
             Err(error) => {
-                eprintln!("warning: {error}: packets of {} are dropped", self.name);
+                say(format_args!(
+                    "warning: {error}: packets of {} are dropped",
+                    self.name
+                ));
                 self.give_up();
             }
         }
