@@ -237,6 +237,11 @@ fn cores_hold_the_threads() {
         let cores = weir.cores();
         assert!(cores.len() > way.len() / 2, "{way:?}: {cores:?}");
         assert!(cores.iter().all(|core| core == "0"), "{way:?}: {cores:?}");
+        // Who answers is not kept from it by those who never let go of that core.
+        let all = weir.cores_by_name();
+        let control = all.iter().find(|(name, _)| name == "control").unwrap();
+        let there = std::thread::available_parallelism().unwrap().get();
+        assert!(there == 1 || control.1 != "0", "{all:?}");
         // It never sleeps.
         let before = weir.wakeful_time();
         std::thread::sleep(Duration::from_millis(800));
@@ -275,6 +280,8 @@ fn who_moves_packets_goes_first_if_asked_and_who_answers_does_not() {
     let says = folder.write("threads.yaml", text);
     let tenant = "chain: a\nnfs: [ip-check, monitor]\nplan: {untrusted: [monitor]}\n";
     let (tenant, silent) = (folder.write("tenant.yaml", tenant), example("monitor.yaml"));
+    let apart = "chain: a\nnfs: [ip-check, monitor]\nplan: {processes: [monitor]}\n";
+    let apart = folder.write("apart.yaml", apart);
     for (chain, with, first) in [
         (&silent, &["--first"][..], 1),
         (&silent, &["--first", "--workers", "2"], 1),
@@ -283,6 +290,7 @@ fn who_moves_packets_goes_first_if_asked_and_who_answers_does_not() {
         (&says, &[], 1),
         (&says, &["--first=false"], 0),
         (&tenant, &["--first"], 1),
+        (&apart, &["--first", "--cores", "0,1"], 1),
     ] {
         let ports = ["--in", "af-packet:inside", "--out", "af-packet:outside"];
         let weir = network.weir(chain, &[&ports[..], with].concat());
@@ -293,7 +301,10 @@ fn who_moves_packets_goes_first_if_asked_and_who_answers_does_not() {
             assert_eq!(priority, expected, "{name} {with:?}");
         }
         for stage in children(weir.id()) {
-            assert!(priorities(stage).iter().all(|(_, priority)| *priority == 0));
+            for (name, priority) in priorities(stage) {
+                let trusted = chain == &apart && name != "desk";
+                assert_eq!(priority, u32::from(trusted), "{name}");
+            }
         }
         assert_eq!(weir.end("-TERM").code, 0);
     }

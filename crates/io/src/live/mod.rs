@@ -27,7 +27,7 @@ pub use clock::LiveClock;
 pub use facts::{InterfaceFacts, interface_facts};
 pub use spec::{LiveSpec, XdpMode, live_layout, live_sockets};
 pub use tap::TapPort;
-pub use turn::{go_first, take_turns};
+pub use turn::{go_first, goes_first, take_turns};
 pub use waiter::Waiter;
 pub use xdp::{LARGEST_MTU as LARGEST_XDP_MTU, XdpPort};
 

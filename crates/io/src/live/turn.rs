@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::sys::scheduler::{Policy, set};
+use crate::sys::scheduler::{self, Policy, set};
 
 /// Has the calling thread, and those that it starts from now on, run before all
 /// others of their cores that are not real-time: before what brings packets there
@@ -17,6 +17,12 @@ use crate::sys::scheduler::{Policy, set};
 /// It takes `CAP_SYS_NICE`, or `RLIMIT_RTPRIO`.
 pub fn go_first() -> io::Result<()> {
     set(Policy::Fifo(1))
+}
+
+/// Whether the calling thread does so.
+#[must_use]
+pub fn goes_first() -> bool {
+    scheduler::is_fifo()
 }
 
 /// Has the calling thread, and those that it starts from now on, take turns with

@@ -37,3 +37,9 @@ pub(crate) fn set(policy: Policy) -> io::Result<()> {
         _ => Err(io::Error::last_os_error()),
     }
 }
+
+/// Whether the calling thread has [`Policy::Fifo`].
+pub(crate) fn is_fifo() -> bool {
+    // SAFETY: it takes a number; 0 is the calling thread.
+    unsafe { libc::sched_getscheduler(0) == libc::SCHED_FIFO }
+}

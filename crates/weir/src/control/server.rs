@@ -105,8 +105,7 @@ pub(super) fn start(
     std::thread::Builder::new()
         .name("control".to_owned())
         .spawn(move || {
-            // Who asks does not go before packets. To take turns is always allowed.
-            let _ = weir_io::live::take_turns();
+            crate::driver::step_aside();
             runtime.block_on(serve);
             drop(socket);
         })

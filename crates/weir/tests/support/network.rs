@@ -337,18 +337,28 @@ impl Weir {
         }
     }
 
-    /// The cores that each of its threads may run on, as the kernel lists them.
+    /// The cores that each of its threads that move packets may run on, as the kernel lists them.
     pub(crate) fn cores(&self) -> Vec<String> {
+        let cores = self.cores_by_name().into_iter();
+        cores
+            .filter(|(name, _)| name != "control" && name != "relay")
+            .map(|(_, cores)| cores)
+            .collect()
+    }
+
+    /// The cores of all its threads, by the threads' names.
+    pub(crate) fn cores_by_name(&self) -> Vec<(String, String)> {
         let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).expect("it runs");
         let list = |task: std::io::Result<std::fs::DirEntry>| {
             let path = task.expect("it runs").path().join("status");
             let text = std::fs::read_to_string(path).expect("it runs");
-            let line = text
-                .lines()
-                .find(|line| line.starts_with("Cpus_allowed_list"));
-            line.and_then(|line| line.split_whitespace().last())
-                .expect("the kernel lists them")
-                .to_owned()
+            let word = |key: &str| {
+                let line = text.lines().find(|line| line.starts_with(key));
+                line.and_then(|line| line.split_whitespace().last())
+                    .expect("the kernel lists them")
+                    .to_owned()
+            };
+            (word("Name:"), word("Cpus_allowed_list:"))
         };
         tasks.map(list).collect()
     }

@@ -152,9 +152,7 @@ impl StageProcess {
         let mut stage = Work::new(self, stage, config)?;
         stage.asked = asked;
         if tenant {
-            // From here on it touches what others sent. It goes before nobody, which is always
-            // allowed.
-            let _ = weir_io::live::take_turns();
+            // From here on it touches what others sent.
             let keep = [
                 self.channel.as_fd(),
                 self.bell.as_fd(),
@@ -162,6 +160,11 @@ impl StageProcess {
                 self.rings.as_fd(),
             ];
             shared::confine(&keep).map_err(|error| format!("it can't be confined: {error}"))?;
+        }
+        if self.hello.first {
+            // Only now that it moves packets.
+            let first = weir_io::live::go_first();
+            first.map_err(|error| format!("it can't go first: {error}"))?;
         }
         self.say(wire::READY, b"")?;
         stage.run(self, pace)

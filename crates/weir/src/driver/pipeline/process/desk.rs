@@ -62,8 +62,6 @@ pub(super) fn open(socket: OwnedFd, chain: usize) -> Result<Inbox, String> {
     std::thread::Builder::new()
         .name("desk".to_owned())
         .spawn(move || {
-            // Who asks does not go before packets. To take turns is always allowed.
-            let _ = weir_io::live::take_turns();
             // Then nobody asks any more.
             let Gone = desk.run();
             desk.end();

@@ -191,6 +191,7 @@ impl Host {
             yield_after: want.pace.yield_after,
             prefetch: want.pace.prefetch,
             core: want.core,
+            first: false,
             tenant: false,
         };
         let nonsense = |error: spsc::Nonsense| ClusterError(error.to_string());

@@ -16,6 +16,7 @@ use super::question::{self, Ask, SaidState, What, split};
 use super::start::outside;
 use crate::driver::cluster::ClusterError;
 use crate::driver::inbox::{FlowParts, Inbox, Post, Question, Reply};
+use crate::driver::step_aside;
 use crate::watch::{Arm, TapFeed, TraceFeed};
 
 /// The relay to one stage's process, and to those that take its place.
@@ -45,8 +46,7 @@ impl Relay {
         let thread = std::thread::Builder::new()
             .name("relay".to_owned())
             .spawn(move || {
-                // Who asks does not go before packets. To take turns is always allowed.
-                let _ = weir_io::live::take_turns();
+                step_aside();
                 clerk.run();
             })
             .map_err(outside)?;

@@ -9,10 +9,12 @@ use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use weir_io::live::goes_first;
 use weir_io::shared::{Channel, SharedMapping};
 
 use super::super::super::cluster::ClusterError;
 use super::wire::{self, Hello};
+use crate::driver::place::started_aside;
 
 /// Deaths within [`LIFE`] after which a stage is not started again.
 const MOST_DEATHS: usize = 8;
@@ -56,6 +58,7 @@ impl StageCommand {
     ) -> Result<(Child, Channel), ClusterError> {
         let (ours, theirs) = UnixStream::pair().map_err(outside)?;
         hello.told = told.len();
+        hello.first = goes_first() && !hello.tenant;
         let told = SharedMapping::of_bytes("weir-flows", told).map_err(outside)?;
         let files = files.into_iter().chain([told.as_fd()]).chain(asked);
         let files: Vec<BorrowedFd<'_>> = files.collect();
@@ -77,8 +80,7 @@ impl StageCommand {
             command.env_clear();
             command.stdout(Stdio::null()).stderr(Stdio::null());
         }
-        let child = command
-            .spawn()
+        let child = started_aside(|| command.spawn())
             .map_err(|error| ClusterError(format!("can't start a process for {name}: {error}")))?;
         Ok((child, channel))
     }

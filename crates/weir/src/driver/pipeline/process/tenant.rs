@@ -173,6 +173,7 @@ impl Tenant {
             yield_after: want.pace.yield_after,
             prefetch: want.pace.prefetch,
             core: want.core,
+            first: false,
             tenant: true,
         };
         let now = Instant::now();

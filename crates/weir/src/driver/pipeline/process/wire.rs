@@ -74,6 +74,8 @@ pub(super) struct Hello {
     pub(super) yield_after: u32,
     pub(super) prefetch: usize,
     pub(super) core: Option<usize>,
+    /// Its thread goes before all others of its core.
+    pub(super) first: bool,
     /// It is not trusted: what it is given is its own, behind a border.
     pub(super) tenant: bool,
 }
