@@ -199,9 +199,10 @@ pub mod tcp_seen {
     pub const SYN_ACK: u16 = 2;
     /// The client's ACK after both: the three-way handshake is complete.
     pub const HANDSHAKE: u16 = 4;
-    /// A FIN from the client.
+    /// A FIN from the client. Where something is missing before it, it may not be
+    /// the client's: the phase follows it once the server acknowledges it.
     pub const FIN_CLIENT: u16 = 8;
-    /// A FIN from the server.
+    /// The same from the server.
     pub const FIN_SERVER: u16 = 16;
     /// A reset, at the number that its receiver expects.
     pub const RESET: u16 = 32;
@@ -211,7 +212,7 @@ pub mod tcp_seen {
     pub const ACK_CLIENT: u16 = 128;
     /// A packet with ACK from the server.
     pub const ACK_SERVER: u16 = 256;
-    /// The last thing said was a reset in the window, but not at the number
+    /// The last thing said was a reset or FIN in the window, but not at the number
     /// that its receiver expects: it may not be the other end's (RFC 5961).
     pub const RESET_DOUBTED: u16 = 512;
     /// Of this packet alone: a reset outside of the window. Its receiver ignores

@@ -283,6 +283,12 @@ fn windows_move_and_are_learned_after_an_older_version() {
     old.drain(at..at + 16);
     old[7] = 2;
 
+    // Marks of one packet alone are of no connection.
+    let mut wrong = now.clone();
+    wrong[at - 17] |= 4;
+    let mut there = Harness::of_stage(&stage());
+    assert_eq!(there.runtime().install(&wrong), Err(SnapshotError::Corrupt));
+
     let reset = |seq| Craft::tcp(b, a).flags("R").seq(seq).build();
     for (bytes, believed_nothing) in [(now, 1), (old, 0)] {
         let mut there = Harness::of_stage(&stage());

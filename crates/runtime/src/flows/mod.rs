@@ -5,7 +5,7 @@ pub(crate) mod index;
 pub(crate) mod records;
 pub(crate) mod tcp;
 pub(crate) mod wheel;
-mod window;
+pub(crate) mod window;
 #[cfg(test)]
 mod window_tests;
 

@@ -84,7 +84,7 @@ pub(super) fn follow_tcp(
     let both_fins = seen::FIN_CLIENT | seen::FIN_SERVER;
     // Something of this flow is over: the connection, or one before it by the
     // same ports of which packets come late.
-    let is_over = had & (both_fins | seen::RESET) != 0;
+    let is_over = window::fins(had) | had & seen::RESET != 0;
     // One that was under way when it was first seen is no attempt that a SYN
     // could begin: it goes on until it ends (RFC 5382 REQ-5).
     let is_under_way = had & seen::MIDSTREAM != 0 && head.phase == Phase::Established as u8;
@@ -144,9 +144,10 @@ pub(super) fn follow_tcp(
         return heard;
     }
     let both_acks = seen::ACK_CLIENT | seen::ACK_SERVER;
-    let phase = if tcp & seen::RESET != 0 || tcp & both_fins == both_fins {
+    let fins = window::fins(tcp);
+    let phase = if tcp & seen::RESET != 0 || fins == both_fins {
         Phase::Closed
-    } else if tcp & both_fins != 0 {
+    } else if fins != 0 {
         Phase::Closing
     } else if tcp & seen::HANDSHAKE != 0
         || is_under_way

@@ -13,14 +13,25 @@ use weir_packet::tcp::{TcpOption, TcpOptions};
 
 use super::tcp::{ACK, FIN, RST, SYN};
 
+const FINS: [u16; 2] = [seen::FIN_CLIENT, seen::FIN_SERVER];
+
 /// Marks of a head's `tcp` that are the tracker's own: a packet of the client, or the server, lay
 /// outside, and nothing has been right since.
 const STRAY: [u16; 2] = [1 << 11, 1 << 12];
 const STRAYS: u16 = STRAY[0] | STRAY[1];
 /// The client has sent a SYN that is not of the connection as it is known.
 const SYN_AGAIN: u16 = 1 << 13;
+/// What the client, or the server, has sent last lies ahead of what came before it, and the other end
+/// has not acknowledged it: it may be anybody's. A FIN of this end is only doubted then.
+const AHEAD: [u16; 2] = [1 << 14, 1 << 15];
+/// From a mark of `AHEAD` to the FIN of the same end.
+const AHEAD_TO_FIN: u32 = 11;
+const _: () = assert!(AHEAD[0] >> AHEAD_TO_FIN == FINS[0] && AHEAD[1] >> AHEAD_TO_FIN == FINS[1]);
 /// While one of these is set each packet is looked at closely.
-pub(crate) const CLOSE_LOOK: u16 = seen::RESET_DOUBTED | STRAYS | SYN_AGAIN;
+pub(crate) const CLOSE_LOOK: u16 = seen::RESET_DOUBTED | STRAYS | SYN_AGAIN | FINS[0] | FINS[1];
+/// All that a head's `tcp` may have.
+pub(crate) const MARKS: u16 =
+    seen::ALL & !seen::RESET_OUTSIDE | STRAYS | SYN_AGAIN | AHEAD[0] | AHEAD[1];
 
 /// Of `bits`: the larger scale of both windows, plus one; 0 where no number is known yet.
 const SCALE: u32 = FlowHead::WINDOW.trailing_zeros();
@@ -32,7 +43,7 @@ const LARGEST: u8 = 14;
 pub(crate) enum Heard {
     /// What it says counts.
     Believed,
-    /// A reset in the window, but not at the number that its receiver expects.
+    /// A reset or FIN in the window, but not at the number that its receiver expects.
     Doubted,
     /// It is not about this connection as it stands; its receiver knows better.
     Ignored,
@@ -75,9 +86,34 @@ impl Segment {
     #[inline(always)]
     fn note(&self, head: &mut FlowHead, to_server: bool) {
         let (me, peer) = ends(to_server);
-        head.sent[me] = later(head.sent[me], self.end);
-        head.sent[peer] = later(head.sent[peer], self.ack);
+        if !is_after(head.sent[peer], self.ack) {
+            // Who has all of it has the FIN at its end; what goes beyond a FIN shows that it was none.
+            if self.ack != head.sent[peer] {
+                doubt_no_fin(head, peer);
+            }
+            head.tcp &= !AHEAD[peer];
+            head.sent[peer] = self.ack;
+        }
         head.acked[me] = later(head.acked[me], self.ack);
+        if is_after(self.end, head.sent[me]) {
+            let is_ahead = is_after(self.seq, head.sent[me]);
+            if is_ahead && fins(head.tcp) & FINS[me] != 0 {
+                // Nothing comes after the end.
+                return;
+            }
+            doubt_no_fin(head, me);
+            if is_ahead {
+                head.tcp |= AHEAD[me];
+            }
+            head.sent[me] = self.end;
+        }
+    }
+
+    /// True where its receiver, who has all that came before, takes it now.
+    fn is_next(&self, head: &FlowHead, to_server: bool) -> bool {
+        let (me, peer) = ends(to_server);
+        let meets = |number| !is_after(self.seq, number) && !is_after(number, self.end);
+        meets(head.acked[peer]) || head.tcp & AHEAD[me] == 0 && meets(head.sent[me])
     }
 
     /// Takes a segment with ACK for where both ends are.
@@ -87,6 +123,7 @@ impl Segment {
         head.acked[me] = self.ack;
         head.sent[peer] = self.ack;
         head.acked[peer] = self.seq;
+        forget_ahead(head);
         set_scale(head, scale);
     }
 }
@@ -110,6 +147,29 @@ fn is_near(number: u32, around: u32, span: u32) -> bool {
 #[inline(always)]
 fn later(a: u32, b: u32) -> u32 {
     if (b.wrapping_sub(a) as i32) > 0 { b } else { a }
+}
+
+#[inline(always)]
+fn is_after(a: u32, b: u32) -> bool {
+    (a.wrapping_sub(b) as i32) > 0
+}
+
+/// The FINs among the marks `tcp` that are not doubted.
+#[inline(always)]
+pub(crate) fn fins(tcp: u16) -> u16 {
+    tcp & (FINS[0] | FINS[1]) & !(tcp >> AHEAD_TO_FIN)
+}
+
+/// Forgets this end's FIN if it is a doubted one.
+#[inline(always)]
+fn doubt_no_fin(head: &mut FlowHead, end: usize) {
+    head.tcp &= !((head.tcp & AHEAD[end]) >> AHEAD_TO_FIN);
+}
+
+fn forget_ahead(head: &mut FlowHead) {
+    doubt_no_fin(head, 0);
+    doubt_no_fin(head, 1);
+    head.tcp &= !(AHEAD[0] | AHEAD[1]);
 }
 
 fn is_known(head: &FlowHead) -> bool {
@@ -177,13 +237,21 @@ pub(crate) fn hear(
 
 /// The client's SYN.
 fn open(head: &mut FlowHead, segment: &Segment, scale: Option<u8>, is_asked: bool, is_over: bool) {
-    if !is_known(head) || is_asked && !is_over {
+    if is_asked && !is_over {
+        let scale = scale.unwrap_or(0);
+        head.tcp &= !(STRAYS | SYN_AGAIN);
+        forget_ahead(head);
+        if is_known(head) && head.acked[1] == segment.seq {
+            // Once more, perhaps without the data or the options of the first: either may be answered.
+            head.sent[0] = later(head.sent[0], segment.end);
+            set_scale(head, scale.max((head.bits >> SCALE) - 1));
+            return;
+        }
         // Nothing is expected of the server but an answer.
         head.sent = [segment.end, 0];
         head.acked = [0, segment.seq];
-        head.tcp &= !(STRAYS | SYN_AGAIN);
-        set_scale(head, scale.unwrap_or(0));
-    } else if is_over || !is_near(segment.end, head.sent[0], span(head)) {
+        set_scale(head, scale);
+    } else if is_over || !is_known(head) || !is_near(segment.end, head.sent[0], span(head)) {
         // The answer tells whether the connection begins anew.
         head.tcp |= SYN_AGAIN;
     }
@@ -198,6 +266,7 @@ fn answered(head: &mut FlowHead, segment: &Segment, scale: Option<u8>) -> Heard 
     if !answers(head, segment) {
         return Heard::Ignored;
     }
+    forget_ahead(head);
     head.sent[1] = segment.end;
     head.acked = [segment.seq, segment.ack];
     let asked = (head.bits >> SCALE) - 1;
@@ -216,7 +285,7 @@ fn answers(head: &FlowHead, segment: &Segment) -> bool {
 /// SYN offered is not known any more.
 fn begin_anew(head: &mut FlowHead, answer: &Segment) {
     answer.learn(head, false, LARGEST);
-    head.tcp &= !CLOSE_LOOK;
+    head.tcp &= !(seen::RESET_DOUBTED | STRAYS | SYN_AGAIN);
 }
 
 /// A segment without ACK that opens nothing: no connection sends it.
@@ -237,15 +306,18 @@ fn said(
     is_asked: bool,
 ) -> Heard {
     let (me, peer) = ends(to_server);
+    let mut is_next = head.tcp == 0;
     if !is_known(head) {
         segment.learn(head, to_server, LARGEST);
     } else if segment.fits(head, to_server) {
+        is_next = segment.is_next(head, to_server);
         segment.note(head, to_server);
         if to_server && flags & SYN == 0 {
             head.tcp &= !SYN_AGAIN;
         }
     } else if is_asked && to_server && is_near(segment.end, head.sent[0], span(head)) {
         // The answer to its SYN went another way, and so may all that the server says.
+        is_next = segment.is_next(head, to_server);
         head.sent = [later(head.sent[0], segment.end), segment.ack];
         head.acked[0] = segment.ack;
         set_scale(head, LARGEST);
@@ -260,7 +332,27 @@ fn said(
     }
     // A connection that talks on was not reset (RFC 7857 section 2.2).
     head.tcp &= !(STRAYS | seen::RESET_DOUBTED);
-    Heard::Believed
+    match flags & FIN {
+        0 => Heard::Believed,
+        _ => end(head, segment, me, is_next),
+    }
+}
+
+/// The end of what one end says.
+fn end(head: &mut FlowHead, segment: &Segment, me: usize, is_next: bool) -> Heard {
+    if fins(head.tcp) & FINS[me] != 0 {
+        return Heard::Believed;
+    }
+    if is_next {
+        head.sent[me] = segment.end;
+        head.tcp &= !AHEAD[me];
+        return Heard::Believed;
+    }
+    if head.sent[me] == segment.end {
+        // Something before it is missing here. It counts once it is acknowledged.
+        head.tcp |= AHEAD[me] | FINS[me];
+    }
+    Heard::Doubted
 }
 
 fn reset(
@@ -271,7 +363,8 @@ fn reset(
     (is_asked, is_over): (bool, bool),
 ) -> Heard {
     let (me, peer) = ends(to_server);
-    let is_expected = segment.seq == head.sent[me] || segment.seq == head.acked[peer];
+    let is_expected = segment.seq == head.acked[peer]
+        || segment.seq == head.sent[me] && head.tcp & AHEAD[me] == 0;
     if !is_known(head) {
         return match head.tcp {
             // There is nothing to protect.

@@ -162,6 +162,88 @@ fn ends_count_in_the_window_only() {
 }
 
 #[test]
+fn a_reset_does_not_count_where_a_guess_has_moved_its_number() {
+    let mut talk = Talk::open(1, 2, Some(7));
+    let [client, server] = talk.next;
+    let far = server + (1 << 20);
+    assert_eq!(
+        talk.hear(SERVER, ACK, far, client, 0, None),
+        Heard::Believed
+    );
+    assert_eq!(talk.hear(SERVER, RST, far, 0, 0, None), Heard::Doubted);
+    talk.is(Phase::Established, CLOSING);
+    // It goes on; its own reset is believed.
+    talk.say(SERVER, ACK, 500);
+    talk.say(CLIENT, ACK, 0);
+    talk.is(Phase::Established, ESTABLISHED);
+    assert_eq!(talk.reset(0), Heard::Believed);
+    // What was lost before it came here is none of weir's business once it is acknowledged.
+    let mut talk = Talk::open(1, 2, Some(7));
+    talk.next[1] += 5_000;
+    talk.say(SERVER, ACK, 500);
+    assert_eq!(Talk { ..talk }.reset(0), Heard::Doubted);
+    talk.say(CLIENT, ACK, 0);
+    talk.say(SERVER, ACK, 500);
+    assert_eq!(talk.reset(0), Heard::Believed);
+}
+
+#[test]
+fn an_end_counts_where_nothing_is_missing_before_it() {
+    for off in [100_000, 0u32.wrapping_sub(100_000)] {
+        let mut talk = Talk::open(1 << 20, 1 << 20, Some(7));
+        let [client, server] = talk.next;
+        let guess = server.wrapping_add(off);
+        let heard = talk.hear(SERVER, FIN | ACK, guess, client, 0, None);
+        assert_eq!(heard, Heard::Doubted);
+        talk.is(Phase::Established, CLOSING);
+        for _ in 0..10 {
+            assert_eq!(talk.say(SERVER, ACK, 20_001), Heard::Believed);
+            assert_eq!(talk.say(CLIENT, ACK, 1_000), Heard::Believed);
+            talk.is(Phase::Established, ESTABLISHED);
+        }
+        assert_eq!(talk.head.tcp & seen::FIN_SERVER, 0, "it was none");
+        assert_eq!(talk.say(SERVER, FIN | ACK, 10), Heard::Believed);
+        talk.is(Phase::Closing, CLOSING);
+    }
+    // What is missing comes later. The end counts once it is acknowledged, or comes again.
+    for again in [false, true] {
+        let mut talk = Talk::open(1, 2, Some(7));
+        let [client, server] = talk.next;
+        let end = |talk: &mut Talk| talk.hear(SERVER, FIN | ACK, server + 900, client, 100, None);
+        assert_eq!(end(&mut talk), Heard::Doubted);
+        assert_eq!(talk.say(SERVER, ACK, 900), Heard::Believed);
+        talk.is(Phase::Established, ESTABLISHED);
+        if again {
+            talk.say(CLIENT, ACK, 0);
+            talk.is(Phase::Established, ESTABLISHED);
+            assert_eq!(end(&mut talk), Heard::Believed);
+        } else {
+            // Who has ended says so with each ACK.
+            talk.hear(SERVER, ACK, server + 1_001, client, 0, None);
+            talk.hear(CLIENT, ACK, client, server + 1_001, 0, None);
+        }
+        talk.is(Phase::Closing, CLOSING);
+        talk.next[1] = server + 1_001;
+        assert_eq!(talk.say(CLIENT, FIN | ACK, 5), Heard::Believed);
+        talk.is(Phase::Closed, CLOSED);
+    }
+}
+
+#[test]
+fn a_syn_says_nothing_of_a_connection_whose_numbers_are_not_known() {
+    let mut talk = Talk::open(1, 2, Some(7));
+    talk.head.bits &= !FlowHead::WINDOW;
+    (talk.head.sent, talk.head.acked) = ([0; 2], [0; 2]);
+    talk.hear(CLIENT, SYN, talk.next[0], 0, 0, None);
+    for _ in 0..2 {
+        talk.say(CLIENT, ACK, 10);
+        talk.say(SERVER, ACK, 10);
+    }
+    talk.is(Phase::Established, ESTABLISHED);
+    assert_eq!(talk.reset(0u32.wrapping_sub(1 << 20)), Heard::Doubted);
+}
+
+#[test]
 fn probes_and_repeated_segments_are_a_connection_s_own() {
     let mut talk = Talk::open(u32::MAX - 100, 50, Some(2));
     for _ in 0..50 {
@@ -188,9 +270,19 @@ fn probes_and_repeated_segments_are_a_connection_s_own() {
 
 #[test]
 fn data_with_a_syn_may_be_taken_or_not() {
-    for acked in [1, 401] {
+    for (acked, again) in [
+        (1, None),
+        (401, None),
+        (1, Some(400)),
+        (1, Some(0)),
+        (401, Some(0)),
+    ] {
         let mut talk = Talk::new(0, 9);
         talk.hear(CLIENT, SYN, 1_000, 0, 400, Some(7));
+        // The answer may be lost; the SYN comes again, perhaps without the data.
+        if let Some(len) = again {
+            talk.hear(CLIENT, SYN, 1_000, 0, len, Some(7));
+        }
         // Refused by whom the number says that it was asked, and by nobody else.
         for (ack, heard) in [(999, Heard::Ignored), (1_402, Heard::Ignored)] {
             assert_eq!(talk.hear(SERVER, RST | ACK, 0, ack, 0, None), heard);
@@ -346,6 +438,12 @@ proptest! {
         prop_assert_eq!(wrong, Heard::Outside);
         prop_assert_eq!(talk.head.phase(), Phase::Established);
         prop_assert_eq!(talk.head.idle_ms, ESTABLISHED);
+        let mut over = Talk { ..talk };
+        over.say(by_client, FIN | ACK, 9);
+        prop_assert_eq!(over.say(!by_client, ACK, 9), Heard::Believed);
+        prop_assert_eq!(over.head.phase(), Phase::Closing);
+        // Where something was late it counts once all is acknowledged.
+        talk.say(!by_client, ACK, 0);
         prop_assert_eq!(talk.hear(by_client, RST, talk.next[me], 0, 0, None), Heard::Believed);
         prop_assert_eq!(talk.head.phase(), Phase::Closed);
     }

@@ -21,6 +21,7 @@ use zerocopy::FromZeros;
 
 use super::SnapshotError;
 use crate::bytes::{Damaged, Reader};
+use crate::flows::window;
 use crate::follow::datagrams::{PER_UNIT, direction_from};
 use crate::notes::client_and_side;
 
@@ -299,7 +300,7 @@ pub(crate) fn read_touch(
     let (last_seen, idle_ms) = (reader.u64()?, reader.u32()?);
     let (phase, bits) = (reader.u8()?, reader.u8()?);
     let (tcp, clock) = (reader.u16()?, reader.u64()?);
-    if phase > 4 || bits & !BITS != 0 {
+    if phase > 4 || bits & !BITS != 0 || tcp & !window::MARKS != 0 {
         return Err(SnapshotError::Corrupt);
     }
     head.last_seen = last_seen;
