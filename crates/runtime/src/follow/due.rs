@@ -5,7 +5,9 @@ use weir_nf::host::Timeouts;
 use weir_packet::{FlowKey, FramePool, Time};
 
 use super::apply::ENDS_PER_TICK;
+use super::units::place_of;
 use crate::classify::ended_by_silence;
+use crate::flows::records::ALIAS;
 use crate::runtime::Runtime;
 
 /// When a unit is proposed again if no tick has come, in nanoseconds.
@@ -55,12 +57,13 @@ impl Runtime {
         let (Some(table), Some(follow)) = (&mut self.table, &self.follow) else {
             return;
         };
+        let units = &follow.units;
+        if units.get(unit).is_none() {
+            return;
+        }
         // A flow of another unit, which lives elsewhere by now, may have the same key.
-        let blocks = &table.flows.blocks;
-        let mut flows = follow.units.flows(unit);
-        let flow = flows.find(|&flow| blocks.head(flow).key == *key);
-        drop(flows);
-        if let Some(flow) = flow {
+        let entry = table.entry_of(units, place_of(unit), key);
+        if let Some(flow) = entry.filter(|entry| entry & ALIAS == 0) {
             table.flows.blocks.head_mut(flow).clock = clock;
             self.end_flow(pool, flow, CloseReason::Ended);
         }

@@ -57,7 +57,7 @@ impl FlowTable {
     }
 
     /// The index entry under `key` among those of the unit at `place`.
-    fn entry_of(&self, units: &Units, place: u32, key: &FlowKey) -> Option<u32> {
+    pub(super) fn entry_of(&self, units: &Units, place: u32, key: &FlowKey) -> Option<u32> {
         self.flows.index.find(self.hash(key), |entry| {
             let same = if entry & ALIAS == 0 {
                 self.flows.blocks.head(entry).key == *key
