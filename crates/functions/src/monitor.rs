@@ -40,8 +40,8 @@ pub struct Monitor {
     vlans: bool,
 }
 
-/// What is counted of a flow, in 32 bytes: together with the head of its block this is two cache
-/// lines. Index 0 is towards the server, 1 towards the client.
+/// What is counted of a flow, in 32 bytes: right behind the head of its block (112 bytes) they lie in
+/// the second cache line and the third. Index 0 is towards the server, 1 towards the client.
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct FlowStats {
