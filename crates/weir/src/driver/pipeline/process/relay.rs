@@ -19,6 +19,9 @@ use crate::driver::inbox::{FlowParts, Inbox, Post, Question, Reply};
 use crate::driver::step_aside;
 use crate::watch::{Arm, TapFeed, TraceFeed};
 
+/// Messages that are heard before questions and processes have their turn.
+const AT_ONCE: usize = 32;
+
 /// The relay to one stage's process, and to those that take its place.
 pub(super) struct Relay {
     post: Post,
@@ -32,17 +35,7 @@ impl Relay {
     pub(super) fn start(stage: Stage, place: (usize, usize)) -> Result<Relay, ClusterError> {
         let (post, inbox) = Inbox::new(true).map_err(outside)?;
         let (links, come) = channel();
-        let mut clerk = Clerk {
-            inbox,
-            come,
-            link: None,
-            stage,
-            place,
-            watches: Vec::new(),
-            numbers: 0,
-            waiting: VecDeque::new(),
-            asked: None,
-        };
+        let mut clerk = Clerk::new(inbox, come, stage, place);
         let thread = std::thread::Builder::new()
             .name("relay".to_owned())
             .spawn(move || {
@@ -123,18 +116,40 @@ struct Clerk {
 }
 
 impl Clerk {
+    fn new(inbox: Inbox, come: Receiver<UnixStream>, stage: Stage, place: (usize, usize)) -> Clerk {
+        Clerk {
+            inbox,
+            come,
+            link: None,
+            stage,
+            place,
+            watches: Vec::new(),
+            numbers: 0,
+            waiting: VecDeque::new(),
+            asked: None,
+        }
+    }
+
     fn run(&mut self) {
         loop {
-            match self.come.try_recv() {
-                Ok(stream) => self.begin(stream),
-                Err(TryRecvError::Empty) => {}
-                Err(TryRecvError::Disconnected) => return,
+            // First, since it takes the wake-ups: processes, too, that come from here
+            // on wake it again, and so does the end.
+            let questions = self.inbox.all();
+            loop {
+                match self.come.try_recv() {
+                    Ok(stream) => self.begin(stream),
+                    Err(TryRecvError::Empty) => break,
+                    Err(TryRecvError::Disconnected) => return,
+                }
             }
-            for question in self.inbox.all() {
+            for question in questions {
                 self.take(question);
             }
-            self.hear();
+            let more = self.hear();
             self.ask();
+            if more {
+                continue;
+            }
             let fds = [self.inbox.descriptor()].into_iter().flatten();
             let mut polled: Vec<PollFd<'_>> = fds
                 .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))
@@ -255,8 +270,13 @@ impl Clerk {
         }
     }
 
-    fn hear(&mut self) {
-        while let Some(link) = &mut self.link {
+    /// Hears what has come: true where there may be more. A process that tells
+    /// faster than it is heard keeps nobody waiting.
+    fn hear(&mut self) -> bool {
+        for _ in 0..AT_ONCE {
+            let Some(link) = &mut self.link else {
+                return false;
+            };
             match link.receive(false) {
                 Ok(Some(message)) => {
                     // A trusted one says what makes sense, or it is no more.
@@ -264,11 +284,12 @@ impl Clerk {
                         self.end();
                     }
                 }
-                Ok(None) if !link.has_ended() => return,
+                Ok(None) if !link.has_ended() => return false,
                 Ok(None) | Err(_) => self.end(),
             }
             self.ask();
         }
+        true
     }
 
     fn understand(&mut self, message: &Message) -> Option<()> {
@@ -327,4 +348,101 @@ impl Clerk {
 /// How much a count has grown.
 fn more(known: Option<&mut u64>, now: u64) -> u64 {
     known.map_or(0, |known| now.saturating_sub(std::mem::replace(known, now)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::{Duration, Instant};
+
+    use tokio::sync::oneshot;
+    use weir_functions::nop::Nop;
+    use weir_runtime::harness::Harness;
+
+    use super::*;
+
+    /// Much longer than anything takes here.
+    const LONG: Duration = Duration::from_secs(60);
+
+    fn stage() -> Stage {
+        let builder = Harness::builder().with::<Nop>(Default::default()).unwrap();
+        builder.stage()
+    }
+
+    fn relay() -> Relay {
+        Relay::start(stage(), (0, 1)).unwrap()
+    }
+
+    #[test]
+    fn it_ends_whenever_it_is_told() {
+        let (done, ended) = channel();
+        std::thread::spawn(move || {
+            for _ in 0..2_000 {
+                let relay = relay();
+                drop(relay.connect().unwrap());
+                drop(relay);
+            }
+            done.send(()).unwrap();
+        });
+        ended.recv_timeout(LONG).expect("a thread sleeps for ever");
+    }
+
+    #[test]
+    fn so_many_messages_are_heard_at_once() {
+        let (_post, inbox) = Inbox::new(true).unwrap();
+        let (_links, come) = channel();
+        let mut clerk = Clerk::new(inbox, come, stage(), (0, 1));
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        clerk.begin(ours);
+        let mut desk = Channel::new(theirs, question::LONGEST);
+        for _ in 0..65 {
+            let told = 99u64.to_le_bytes();
+            desk.send(question::TAPPED, &told, &[], true).unwrap();
+        }
+        assert_eq!([0; 4].map(|_| clerk.hear()), [true, true, false, false]);
+        assert!(clerk.link.is_some());
+    }
+
+    #[test]
+    fn a_process_that_never_stops_telling_is_asked() {
+        let relay = relay();
+        let mut desk = Channel::new(relay.connect().unwrap(), question::LONGEST);
+        // To be heard takes longer than to be said.
+        let said = v1::TappedPackets {
+            packets: vec![v1::Tapped::default(); 500],
+            lost_by_point: Vec::new(),
+        };
+        let told = [&99u64.to_le_bytes()[..], &said.encode_to_vec()].concat();
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let (begin, begun) = channel();
+        let process = std::thread::spawn(move || {
+            while !stopped.load(Ordering::Relaxed) {
+                while let Some(message) = desk.receive(false).unwrap() {
+                    let ask: Ask = serde_json::from_slice(&message.bytes).unwrap();
+                    assert_eq!(ask.what, What::EndTap { tap: 7 });
+                    let number = ask.number.to_le_bytes();
+                    desk.send(question::DONE, &number, &[], true).unwrap();
+                }
+                for _ in 0..1_000 {
+                    desk.send(question::TAPPED, &told, &[], true).unwrap();
+                }
+                let _ = begin.send(());
+            }
+        });
+        begun.recv_timeout(LONG).unwrap();
+        let (reply, mut answer) = oneshot::channel();
+        let asked = Question::Each(Arm::EndTap(7), reply);
+        assert!(relay.post().send(asked).is_ok());
+        let began = Instant::now();
+        let mut answered = answer.try_recv();
+        while answered.is_err() && began.elapsed() < LONG / 4 {
+            std::thread::sleep(Duration::from_millis(1));
+            answered = answer.try_recv();
+        }
+        stop.store(true, Ordering::Relaxed);
+        process.join().unwrap();
+        assert_eq!(answered, Ok(1));
+    }
 }
