@@ -151,6 +151,10 @@ impl LivePort for EmulatedPort {
         self.inner.warnings()
     }
 
+    fn news(&mut self) -> Option<String> {
+        self.inner.news()
+    }
+
     fn descriptors<'a>(&'a self, into: &mut Vec<BorrowedFd<'a>>) {
         self.inner.descriptors(into);
     }

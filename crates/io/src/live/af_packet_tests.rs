@@ -301,6 +301,24 @@ fn what_is_sent_arrives_as_it_was_and_what_is_not_is_counted() {
     });
 }
 
+#[test]
+fn a_stranger_by_the_same_name_changes_nothing() {
+    in_namespace("name", |pool| {
+        ip("link add ring0 type veth peer name ring1");
+        let mut ports = ["ring0", "ring1"].map(port_of);
+        ip("link set ring0 down");
+        ip("link set ring0 name ring2");
+        ip("link set ring2 up");
+        ip("link add ring0 mtu 600 type veth peer name ring3");
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        ports.iter_mut().for_each(|port| port.check().unwrap());
+        through(&mut ports, pool, &[]);
+        let packets = [frame(1_514, 1, false)];
+        assert!(through(&mut ports, pool, &packets) == packets);
+        assert!(ports[0].mode().ends_with("MTU 1500"));
+    });
+}
+
 /// A frame of so many octets with these tags.
 fn tagged(octets: usize, tags: &[[u8; 2]]) -> Vec<u8> {
     let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2];

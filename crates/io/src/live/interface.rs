@@ -97,7 +97,7 @@ impl Interface {
 
     /// An error where it is not there any more.
     pub(super) fn check(&self) -> Result<(), PortError> {
-        if self.ask.exists(self.index) {
+        if self.ask.name(self.index).is_ok() {
             return Ok(());
         }
         let message = format!(
@@ -107,15 +107,24 @@ impl Interface {
         Err(PortError::new(&self.port, message))
     }
 
-    /// Looks for its MTU: true where it is another than it was. One that was given
-    /// another name is not looked for.
+    /// Looks for its name: it may have been given another, and the one that it had
+    /// may be another interface's by now. The kernel tells the rest by name only.
+    fn follow_name(&mut self) {
+        if let Ok(name) = self.ask.name(self.index) {
+            self.name = name;
+        }
+    }
+
+    /// Looks for its MTU: true where it is another than it was.
     pub(super) fn has_another_mtu(&mut self) -> bool {
+        self.follow_name();
         let mtu = self.ask.mtu(&self.name).unwrap_or(self.mtu);
         std::mem::replace(&mut self.mtu, mtu) != mtu
     }
 
     /// Looks for its receive queues: true where there are more than there were.
     pub(super) fn has_more_queues(&mut self) -> bool {
+        self.follow_name();
         let queues = self.ask.receive_queues(&self.name).unwrap_or(self.queues);
         queues > std::mem::replace(&mut self.queues, queues)
     }

@@ -43,6 +43,12 @@ pub trait LivePort: InputPort + OutputPort {
     /// What an operator should know: fall-backs, an interface that is down.
     fn warnings(&self) -> Vec<String>;
 
+    /// A warning that arose since the port was opened, to be said at once: each is
+    /// told one time, and is one of [`LivePort::warnings`], too.
+    fn news(&mut self) -> Option<String> {
+        None
+    }
+
     /// Descriptors to wait for packets on, to the end of `into`.
     fn descriptors<'a>(&'a self, into: &mut Vec<BorrowedFd<'a>>);
 

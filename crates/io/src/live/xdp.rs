@@ -115,6 +115,9 @@ pub struct XdpPort {
     bad_descriptors: u64,
     /// How often it was looked at since its queues were counted.
     looks: u32,
+    /// The program is to be put on queues that were added, and was not yet.
+    pending: bool,
+    news: Option<String>,
     /// The interface was down when it was last to send.
     is_down: bool,
     /// The kernel had not taken all that it was last shown.
@@ -234,6 +237,8 @@ impl XdpPort {
             output: Sent::default(),
             bad_descriptors: 0,
             looks: 0,
+            pending: false,
+            news: None,
             is_down: false,
             waits: false,
             last: [0; 2],
@@ -272,15 +277,20 @@ impl XdpPort {
         let (Some((count, _)), Some(link), 0) = (&self.strange, &self.link, self.looks) else {
             return;
         };
-        if !self.interface.has_more_queues() {
+        if !self.interface.has_more_queues() && !self.pending {
             return;
         }
         let put = Program::load(&self.map, Some(count)).and_then(|program| link.update(&program));
-        if let Err(error) = put {
-            self.warnings.push(format!(
-                "{}: packets of queues that were added may go past weir: {error}",
+        let failed_before = std::mem::replace(&mut self.pending, put.is_err());
+        // It is tried again at each look, and said once.
+        if let (Err(error), false) = (put, failed_before) {
+            let said = format!(
+                "{}: packets of queues that were added may go past weir: {error}; it is tried again \
+                 each second",
                 self.interface.port
-            ));
+            );
+            self.warnings.push(said.clone());
+            self.news = Some(said);
         }
     }
 
@@ -733,6 +743,10 @@ impl LivePort for XdpPort {
             ));
         }
         warnings
+    }
+
+    fn news(&mut self) -> Option<String> {
+        self.news.take()
     }
 
     fn descriptors<'a>(&'a self, into: &mut Vec<BorrowedFd<'a>>) {

@@ -3,6 +3,7 @@
 
 use std::process::Command;
 
+use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 use weir_packet::{MemoryLayout, Side};
 
 use super::super::LiveClock;
@@ -82,7 +83,18 @@ fn queues_that_are_added_lead_past_nobody() {
         send(pool);
         assert_eq!(came(&mut port, pool), 100);
         assert!(ethtool("-L here rx 2"));
-        // It is looked for once a second.
+        // It is looked for once a second; and again, where the kernel refused.
+        let all = capabilities(None).unwrap();
+        let mut less = all;
+        less.effective = CapabilitySet::empty();
+        set_capabilities(None, less).unwrap();
+        (0..LOOKS).for_each(|_| port.check().unwrap());
+        let news = port.news().unwrap();
+        assert!(news.contains("may go past weir"), "{news}");
+        assert!(port.warnings().contains(&news));
+        (0..LOOKS).for_each(|_| port.check().unwrap());
+        assert_eq!(port.news(), None, "said once");
+        set_capabilities(None, all).unwrap();
         (0..LOOKS).for_each(|_| port.check().unwrap());
         assert!(ethtool("-L there tx 2"));
         send(pool);
@@ -124,6 +136,15 @@ fn another_mtu_and_another_name_are_followed() {
         ip("link set here down");
         ip("link set here name elsewhere");
         assert!(port.interface.has_counts());
+        // By its old name there is another by now.
+        let queues = port.interface.queues;
+        ip("link add here mtu 600 numrxqueues 9 type veth peer name other");
+        (0..LOOKS).for_each(|_| port.check().unwrap());
+        assert!(port.mode().ends_with("promiscuous, MTU 4000"));
+        assert_eq!(port.interface.queues, queues);
+        ip("link set elsewhere mtu 1600");
+        port.check().unwrap();
+        assert!(port.mode().ends_with("promiscuous, MTU 1600"));
         port.close(pool);
     });
 }

@@ -76,12 +76,15 @@ impl Interfaces {
         u32::try_from(index).map_err(io::Error::other)
     }
 
-    /// True where there is an interface of this number.
-    pub(crate) fn exists(&self, index: u32) -> bool {
+    /// The name of the interface of this number, which may be given another.
+    pub(crate) fn name(&self, index: u32) -> io::Result<String> {
         // SAFETY: a C structure of numbers.
         let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
         request.ifr_ifru.ifru_ifindex = index as libc::c_int;
-        self.ask(libc::SIOCGIFNAME as _, &mut request).is_ok()
+        self.ask(libc::SIOCGIFNAME as _, &mut request)?;
+        let octets = request.ifr_name.iter().map(|&octet| octet as u8);
+        let name: Vec<u8> = octets.take_while(|&octet| octet != 0).collect();
+        Ok(String::from_utf8_lossy(&name).into_owned())
     }
 
     /// Most octets of a packet behind its link header.

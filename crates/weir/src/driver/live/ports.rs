@@ -8,6 +8,7 @@ use weir_io::port::{InputPort, OutputPort, PortCounters, PortError};
 use weir_packet::{Frame, FramePool, Time};
 
 use crate::exit::Failure;
+use crate::say::say;
 
 use super::layer::Departures;
 use super::replay::Replay;
@@ -139,10 +140,17 @@ impl LivePorts {
         self.live().for_each(|port| port.descriptors(into));
     }
 
-    /// Looks whether the interfaces are still there.
+    /// Looks whether the interfaces are still there, and says what an operator
+    /// should not learn only at the end.
     pub(crate) fn check(&mut self) -> Result<(), Failure> {
         self.ports.iter_mut().try_for_each(|port| match port {
-            Way::Both(live) => live.check().map_err(outside),
+            Way::Both(live) => {
+                live.check().map_err(outside)?;
+                if let Some(news) = live.news() {
+                    say(format_args!("warning: {news}"));
+                }
+                Ok(())
+            }
             Way::In(_) | Way::Out(_) => Ok(()),
         })
     }
