@@ -25,7 +25,11 @@ use super::fresh::Fresh;
 const PROMPT: Duration = Duration::from_secs(5);
 /// How old counts may be: those who ask at once share them, so that nobody can
 /// keep the threads busy with questions.
-const FRESH: Duration = Duration::from_millis(100);
+const FRESH: Duration = Duration::from_millis(50);
+/// The shortest interval of those who watch, in milliseconds.
+pub(super) const SHORTEST: u32 = 100;
+/// Each look of theirs shows something new.
+const _: () = assert!(2 * FRESH.as_millis() <= SHORTEST as u128);
 /// How long for a walk over all flows.
 const WALK: Duration = Duration::from_secs(30);
 
@@ -67,7 +71,7 @@ pub(super) struct Asked {
     outputs: Vec<v1::PortInfo>,
     start: Instant,
     /// What was counted last.
-    counted: Fresh<Counts>,
+    counted: Fresh<Counts, Status>,
     /// One walk at a time.
     walks: Semaphore,
     /// Where taps may be.
@@ -229,7 +233,7 @@ impl Asked {
         let _turn = self.turn().await?;
         let ended = self.all(WALK, |reply| Question::End(filter.clone(), reply));
         let ended = ended.await;
-        self.counted.forget().await;
+        self.counted.forget();
         let ended: Vec<Ended> = ended?.into_iter().filter_map(|(_, n)| n).collect();
         match ended.is_empty() {
             true => Err(Status::unimplemented(CANT_BE_ASKED)),

@@ -16,7 +16,7 @@ use weir_packet::filter::Filter;
 use crate::driver::inbox::{FlowSort, FlowsQuestion};
 use crate::watch::{Arm, Engines, Places, TapStream, TraceStream, Unseen, Watchers};
 
-use super::asked::Asked;
+use super::asked::{Asked, SHORTEST};
 use super::socket::Socket;
 use super::{convert, http, peers};
 
@@ -143,7 +143,7 @@ impl Instance for Service {
     ) -> Result<Response<Self::WatchStatsStream>, Status> {
         let interval = match request.into_inner().interval_ms {
             0 => 1_000,
-            ms @ 100..=3_600_000 => ms,
+            ms @ SHORTEST..=3_600_000 => ms,
             ms => {
                 return Err(Status::invalid_argument(format!(
                     "an interval of {ms} ms: give one from 100 to 3,600,000"
