@@ -255,10 +255,7 @@ fn drive<C: Crew>(
     let clock = LiveClock::start();
     let (layer, odd) = network::layer(file, &sorted, seed, clock)?;
     // An engine that follows one that died goes on where that one was.
-    let events = match args.again {
-        true => EventFile::append,
-        false => EventFile::create,
-    };
+    let events = |path| EventFile::live(path, args.again);
     let events = args.events.as_deref().map(events).transpose()?;
     let (post, inbox) = control::inbox(true)?;
     posts.push(post);

@@ -282,6 +282,9 @@ impl<C: Crew> Live<C> {
     /// Ends all flows and threads and closes all ports, whatever fails on the
     /// way: the first failure.
     pub(crate) fn finish(&mut self) -> Result<(), Failure> {
+        if let Some(events) = &mut self.events {
+            events.wait_for_reader();
+        }
         let mut result = Ok(());
         while result.is_ok() && !self.crew.is_over() {
             self.crew.stop();
