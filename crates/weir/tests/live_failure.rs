@@ -248,6 +248,74 @@ fn an_engine_comes_back_though_its_program_was_replaced() {
     comes_back(&network, weir);
 }
 
+/// What each datagram to port 9 is an event of.
+fn logging(folder: &Folder) -> String {
+    let path = folder.path("bump.yaml");
+    let text = "chain: guarded\nnetwork: {mode: bump, on-failure: open}\nnfs:\n  - firewall:\n      \
+                default: accept\n      rules:\n        - drop udp to any port 9 log\n";
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+#[test]
+fn who_reads_events_slowly_holds_neither_packets_nor_the_end_up() {
+    if !network::possible() {
+        return;
+    }
+    let network = Network::new(&Cable::default());
+    let folder = Folder::new();
+    let ports = ["--in", "af-packet:inside", "--out", "af-packet:outside"];
+    // Standard output is a pipe that is not read before the end.
+    let args = [&ports[..], &["--events", "-"]].concat();
+    let weir = network.weir(&logging(&folder), &args);
+    network.ping(1);
+    // Far more than the pipe takes.
+    let sent = network.spawn("client", || {
+        for _ in 0..3_000 {
+            let socket = UdpSocket::bind(network::at("0.0.0.0", 0)).unwrap();
+            socket.send_to(b"hello", network::at(SERVER[0], 9)).unwrap();
+        }
+    });
+    sent.join().unwrap();
+    network.ping(5);
+    let ran = weir.end("-TERM");
+    assert_eq!(ran.code, 1, "{}", ran.err);
+    // The summary is on standard error, between other lines.
+    let (_, summary) = ran.err.split_once("\n{\n").expect("a summary");
+    let summary = format!("{{{summary}");
+    let mut values = serde_json::Deserializer::from_str(&summary).into_iter();
+    let summary: serde_json::Value = values.next().unwrap().unwrap();
+    conserved(&summary);
+    assert_eq!(number(&summary, "/failures/engines"), 0, "{summary}");
+    let lost = number(&summary, "/events_lost");
+    let read = ran.out.lines().count() as u64;
+    assert!(lost > 0 && read > 0, "{summary}");
+    // A line that the pipe took a part of is lost.
+    let whole = read - u64::from(!ran.out.ends_with('\n'));
+    let told = number(&summary, "/chains/guarded/events");
+    assert_eq!(whole + lost, told, "{summary}");
+}
+
+#[test]
+fn the_time_of_a_run_is_over_though_no_engine_can_be_started() {
+    if !network::possible() {
+        return;
+    }
+    let network = Network::new(&Cable::default());
+    let folder = Folder::new();
+    let chain = chain(&folder, "open");
+    let ports = ["--in", "af-packet:inside", "--out", "af-packet:outside"];
+    let args = [&ports[..], &["--for", "3"]].concat();
+    let weir = network.weir(&chain, &args);
+    // It works once packets pass; one that never worked is not started again.
+    network.ping(1);
+    std::fs::write(&chain, "no chain").unwrap();
+    must("kill", &["-9", &engine(weir.id())]);
+    let ran = weir.wait();
+    assert_eq!(ran.code, 1, "{}", ran.err);
+    assert!(ran.err.contains("the engine was down"), "{}", ran.err);
+}
+
 #[test]
 fn a_disk_that_is_full_of_events_opens_nothing() {
     if !network::possible() {
@@ -255,10 +323,7 @@ fn a_disk_that_is_full_of_events_opens_nothing() {
     }
     let network = Network::new(&Cable::default());
     let folder = Folder::new();
-    let path = folder.path("bump.yaml");
-    let text = "chain: guarded\nnetwork: {mode: bump, on-failure: open}\nnfs:\n  - firewall:\n      \
-                default: accept\n      rules:\n        - drop udp to any port 9 log\n";
-    std::fs::write(&path, text).unwrap();
+    let path = logging(&folder);
     let ports = ["--in", "af-packet:inside", "--out", "af-packet:outside"];
     let weir = network.weir(&path, &[&ports[..], &["--events", "/dev/full"]].concat());
     let denied = network.spawn("server", || {

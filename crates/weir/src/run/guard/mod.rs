@@ -42,6 +42,9 @@ pub(super) use engine::Guardian;
 
 /// How long the guardian sleeps at most.
 const SLEEP: Duration = Duration::from_secs(1);
+/// How long an engine that does not run yet may take to end when the run's time
+/// is over.
+const GRACE: Duration = Duration::from_secs(2);
 
 /// The program of a process, even where its file is gone.
 const SELF: &str = "/proc/self/exe";
@@ -79,12 +82,14 @@ pub(super) fn run(args: &Run, ports: &Ports) -> Outcome {
                 .to_owned(),
         ));
     }
+    let began = Instant::now();
     let mut guard = Guard {
         signals: signals()?,
         bypass: Bypass::new(&sorted, wires)?,
         backoff: Backoff::default(),
         waiter: Waiter::default(),
-        began: Instant::now(),
+        began,
+        until: args.duration.and_then(|most| began.checked_add(most)),
         before: Failures::default(),
         ran: false,
         down: None,
@@ -93,6 +98,9 @@ pub(super) fn run(args: &Run, ports: &Ports) -> Outcome {
         let cause = match Engine::start(guard.before.count > 0) {
             Ok(mut engine) => {
                 let status = guard.attend(&mut engine)?;
+                if guard.is_late(Duration::ZERO) {
+                    return Err(late());
+                }
                 // One that never ran is wrong; one that was told to end has
                 // ended.
                 if engine.told || engine.ended || status.success() || !guard.ran {
@@ -115,6 +123,8 @@ struct Guard {
     backoff: Backoff,
     waiter: Waiter,
     began: Instant,
+    /// When the run is to end, as an engine that runs knows by itself.
+    until: Option<Instant>,
     before: Failures,
     /// An engine has run.
     ran: bool,
@@ -134,7 +144,11 @@ impl Guard {
             }
             self.wait(engine.stream.as_ref(), SLEEP)?;
             self.bypass.pass();
-            if self.signals.came() {
+            let late = match engine.told {
+                false => self.is_late(Duration::ZERO),
+                true => self.is_late(GRACE),
+            };
+            if self.signals.came() || late {
                 engine.end();
             }
             match engine.said() {
@@ -184,6 +198,10 @@ impl Guard {
             self.bypass.open();
             self.bypass.pass();
             let left = until.saturating_duration_since(Instant::now());
+            if self.is_late(Duration::ZERO) {
+                self.bypass.close();
+                return Err(late());
+            }
             if left.is_zero() {
                 return Ok(());
             }
@@ -193,6 +211,13 @@ impl Guard {
                 return Err(Failure::outside("ended while the engine was down"));
             }
         }
+    }
+
+    /// True where the run's time has been over for so long, and there is no
+    /// engine that runs and would end by itself.
+    fn is_late(&self, by: Duration) -> bool {
+        let end = self.until.and_then(|until| until.checked_add(by));
+        self.down.is_some() && end.is_some_and(|end| Instant::now() >= end)
     }
 
     /// Sleeps until there is something to do.
@@ -209,6 +234,11 @@ impl Guard {
             .sleep(&fds, most)
             .map_err(|error| Failure::outside(format!("can't wait: {error}")))
     }
+}
+
+/// The run's time is over, and nothing has run to its end.
+fn late() -> Failure {
+    Failure::outside("the time of `--for` is over, and the engine was down")
 }
 
 /// How an engine ended, in words.
