@@ -335,8 +335,9 @@ fn a_disk_that_is_full_of_events_opens_nothing() {
     });
     network.ping(1);
     let sent = network.spawn("client", || {
-        for _ in 0..100 {
-            let socket = UdpSocket::bind(network::at("0.0.0.0", 0)).unwrap();
+        // Each from a port of its own: a flow is logged once.
+        for port in 20_000..20_100 {
+            let socket = UdpSocket::bind(network::at("0.0.0.0", port)).unwrap();
             socket.send_to(b"hello", network::at(SERVER[0], 9)).unwrap();
             std::thread::sleep(Duration::from_millis(20));
         }
