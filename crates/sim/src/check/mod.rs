@@ -680,10 +680,9 @@ impl Checker {
             let had = |r: RuntimeId| !cluster.is_gone(r);
             // What has no state has nothing to lose; its last flow may have
             // ended in an entry that the switch before this one never let out.
-            let kept = self.reference.has_flows(*id) && !unit.may_have_ended();
-            let holders = unit.settled.filter(|_| kept);
-            if let Some(holders) = holders
+            if let Some(holders) = unit.settled
                 && (had(holders.owner) || holders.replica.is_some_and(had))
+                && !unit.may_have_ended(*id, &mut self.reference)
             {
                 missing = missing.or(Some((*id, unit.out)));
             }

@@ -125,3 +125,73 @@ pub(crate) fn comparable(mut state: Vec<u8>) -> Vec<u8> {
     let _ = Runtime::clear_stats(&mut state);
     state
 }
+
+#[cfg(test)]
+mod tests {
+    use weir_packet::{LinkType, Side, Time, frame_flags};
+    use weir_protocol::journal::Start;
+    use weir_protocol::{Clock, RuntimeId};
+    use weir_runtime::RuntimeConfig;
+    use weir_runtime::harness::Craft;
+
+    use super::super::{Holders, UnitRecord};
+    use super::*;
+    use crate::chain::Chain;
+
+    fn part(fate: Fate, flags: u8, bytes: &[u8]) -> Part {
+        Part {
+            fate,
+            time: Time(1_000_000_000),
+            sequence: 0,
+            flags,
+            side: Side::Inside,
+            port: 0,
+            link: LinkType::Ethernet,
+            dlt: 1,
+            wire_len: bytes.len() as u32,
+            bytes: bytes.to_vec(),
+        }
+    }
+
+    /// That an entry speaks of the end of a flow is no excuse to lose a unit that has one still.
+    #[test]
+    fn a_unit_has_ended_with_its_own_last_flow_only() {
+        let stage = Chain::Count.build(1).expect("the chain");
+        let config = RuntimeConfig {
+            follows: true,
+            ..RuntimeConfig::default()
+        };
+        let engine = Runtime::new(&stage, config).expect("an engine");
+        let mut reference = Reference::new(engine);
+        let (id, view) = (UnitId(1 << 32 | 3), View(1));
+        let mut unit = UnitRecord::new(Holders {
+            view,
+            base: 0,
+            owner: RuntimeId(1),
+            replica: None,
+            start: Start::Nothing,
+        });
+        let packet = Craft::udp("10.0.0.1:1", "192.0.2.1:53").build();
+        let packet = part(Fate::Pending, 0, &packet);
+        let nothing = |clock| Entry {
+            clock: Clock(clock),
+            parts: Vec::new(),
+        };
+        reference.apply(id, view, &packet, &nothing(1));
+        unit.out = 1;
+        assert!(reference.has_flows(id));
+        let key = reference.engine.open_flow(0).expect("it is open").key;
+        let mut end = Vec::new();
+        notes::write(&Note::FlowEnded { key }, &mut end);
+        let tick = part(Fate::Pending, frame_flags::TICK, &end);
+        for (clock, applied, ended) in [(2, packet, false), (3, tick, true)] {
+            let mut made = nothing(clock);
+            made.parts = vec![part(Fate::Notes, 0, &end), part(Fate::Dropped, 0, &[])];
+            unit.entries.insert((view, Clock(clock)), made);
+            unit.numbered.entry(clock).or_default().part = Some(applied);
+            assert_eq!(unit.may_have_ended(id, &mut reference), ended);
+            // The next one goes on from there.
+            unit.numbered.clear();
+        }
+    }
+}

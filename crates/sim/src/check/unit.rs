@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use weir_packet::{Fate, frame_flags};
 use weir_protocol::journal::Start;
 use weir_protocol::message::{Entry, Part};
-use weir_protocol::{Clock, RuntimeId, View};
-use weir_runtime::notes::{self, Note};
+use weir_protocol::{Clock, RuntimeId, UnitId, View};
+
+use super::Reference;
 
 /// A view and who holds its state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,15 +105,21 @@ impl UnitRecord {
         unit
     }
 
-    /// Somebody has made an entry with the end of a flow that is not let out.
-    pub(crate) fn may_have_ended(&self) -> bool {
-        let made = self.entries.iter();
-        let made = made.filter(|((_, clock), _)| clock.0 > self.out);
-        let parts = made.flat_map(|(_, entry)| &entry.parts);
-        let mut notes = parts
-            .filter(|part| part.fate == Fate::Notes)
-            .flat_map(|part| notes::read(&part.bytes));
-        notes.any(|note| matches!(note, Ok(Note::FlowEnded { .. })))
+    /// True where what somebody has made of numbers that are not let out has ended the unit's last
+    /// flow. The reference goes on with them: it is for a unit that is forgotten next.
+    pub(crate) fn may_have_ended(&self, id: UnitId, reference: &mut Reference) -> bool {
+        for (clock, known) in &self.numbered {
+            if !reference.has_flows(id) {
+                break;
+            }
+            let made = self.entry_of_any_view(Clock(*clock));
+            let Some((part, made)) = made.and_then(|made| Some((known.applied(&made)?, made)))
+            else {
+                break;
+            };
+            reference.apply(id, self.current.view, &part, &made);
+        }
+        !reference.has_flows(id)
     }
 
     /// A view opens.
