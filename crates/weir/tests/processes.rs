@@ -151,9 +151,14 @@ fn a_killed_stage_is_started_again_and_its_frames_come_back() {
             let all = children(pid);
             (all.len() == 3).then_some(all)
         });
-        std::thread::sleep(Duration::from_millis(250));
-        // The first, middle and last one in turn: they were started in order.
+        // The first, middle and last one in turn: they were started in order. It is at work: one
+        // that is only starting has no frames yet.
         let victim = *all.iter().nth(round % 3).unwrap();
+        wait_for("work", || {
+            let spent = std::fs::read_to_string(format!("/proc/{victim}/schedstat")).unwrap();
+            let spent: u64 = spent.split_whitespace().next().unwrap().parse().unwrap();
+            (spent > 400_000_000).then_some(())
+        });
         assert!(dead.insert(victim));
         signal(victim, Signal::KILL);
         wait_for("its end", || {
