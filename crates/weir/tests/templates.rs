@@ -404,7 +404,7 @@ fn what_the_documents_show_works() {
         // Parts of a file, made whole.
         let named = if chain.starts_with("nfs:") {
             format!("chain: part\n{chain}")
-        } else if chain.starts_with("network:") {
+        } else if chain.starts_with("network:") || chain.starts_with("threads:") {
             let ports = match chain.contains("lan:") {
                 true => "ports: [{name: lan, side: inside}, {name: wan, side: outside}]\n",
                 false => "",
