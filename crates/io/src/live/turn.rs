@@ -2,7 +2,10 @@
 
 use std::io;
 
-use crate::sys::scheduler::{self, Policy, set};
+use crate::sys::scheduler::{Policy, has_fifo, set};
+
+/// Before all that are not real-time, and behind what an operator gave more.
+const FIRST: i32 = 1;
 
 /// Has the calling thread, and those that it starts from now on, run before all
 /// others of their cores that are not real-time: before what brings packets there
@@ -16,13 +19,14 @@ use crate::sys::scheduler::{self, Policy, set};
 ///
 /// It takes `CAP_SYS_NICE`, or `RLIMIT_RTPRIO`.
 pub fn go_first() -> io::Result<()> {
-    set(Policy::Fifo(1))
+    set(Policy::Fifo(FIRST))
 }
 
-/// Whether the calling thread does so.
+/// Whether the calling thread does so, by [`go_first`] and not by a policy that an
+/// operator gave (`chrt`).
 #[must_use]
 pub fn goes_first() -> bool {
-    scheduler::is_fifo()
+    has_fifo(FIRST)
 }
 
 /// Has the calling thread, and those that it starts from now on, take turns with

@@ -2,7 +2,7 @@
 //!
 //! # Safety
 //!
-//! The call reads a structure that lives until it returns.
+//! What is called reads or writes a structure that lives until it returns, or takes numbers.
 
 #![allow(unsafe_code)]
 
@@ -38,8 +38,12 @@ pub(crate) fn set(policy: Policy) -> io::Result<()> {
     }
 }
 
-/// Whether the calling thread has [`Policy::Fifo`].
-pub(crate) fn is_fifo() -> bool {
-    // SAFETY: it takes a number; 0 is the calling thread.
-    unsafe { libc::sched_getscheduler(0) == libc::SCHED_FIFO }
+/// Whether the calling thread has [`Policy::Fifo`] at this priority.
+pub(crate) fn has_fifo(priority: i32) -> bool {
+    let mut parameters = libc::sched_param { sched_priority: 0 };
+    // SAFETY: see the module; 0 is the calling thread.
+    let read = unsafe { libc::sched_getparam(0, &raw mut parameters) } == 0;
+    // SAFETY: it takes a number.
+    let policy = unsafe { libc::sched_getscheduler(0) };
+    read && policy == libc::SCHED_FIFO && parameters.sched_priority == priority
 }
