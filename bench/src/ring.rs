@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 use weir_io::shared::{
-    self, Bell, Channel, SharedMapping, Words, attach_memory, packet_memory, spsc,
+    self, Channel, SharedMapping, Waker, Words, attach_memory, packet_memory, spsc,
 };
 use weir_io::stage::{StageInput as _, StageOutput as _};
 use weir_packet::{Frame, FramePool, MemoryLayout, Seat};
@@ -168,10 +168,10 @@ pub(crate) fn peer(form: &str) -> Result<(), String> {
     }
     let seat = Seat::new(1).ok_or("no seat")?;
     let memory = attach_memory(frames, LAYOUT, seat).map_err(fail)?;
-    let bell = Bell::new().map_err(fail)?;
+    let waker = Waker::new().map_err(fail)?;
     let nonsense = |error: spsc::Nonsense| error.to_string();
     let mut from = shared::input(files.ring(2)?, &memory, Seat::MAIN).map_err(nonsense)?;
-    let mut to = shared::output(files.ring(3)?, &memory, bell).map_err(nonsense)?;
+    let mut to = shared::output(files.ring(3)?, &memory, waker).map_err(nonsense)?;
     let mut batch: Vec<Frame> = Vec::with_capacity(2 * BATCH);
     while !over() {
         if batch.is_empty() && from.take(&mut batch, BATCH) == 0 {
@@ -213,9 +213,9 @@ fn measure(form: &str, touched: bool, cores: [usize; 2]) -> Result<f64, String> 
     pin(cores[0]);
     let mut pool = FramePool::new(Arc::clone(&made.memory)).ok_or("no frames")?;
     let seat = Seat::new(1).ok_or("no seat")?;
-    let bell = Bell::new().map_err(fail)?;
+    let waker = Waker::new().map_err(fail)?;
     let nonsense = |error: spsc::Nonsense| error.to_string();
-    let mut to = shared::output(files.ring(2)?, &made.memory, bell).map_err(nonsense)?;
+    let mut to = shared::output(files.ring(2)?, &made.memory, waker).map_err(nonsense)?;
     let mut from = shared::input(files.ring(3)?, &made.memory, seat).map_err(nonsense)?;
     let (mut bare_to, mut bare_from) = (Bare::new(files.ring(0)?), Bare::new(files.ring(1)?));
     let mut numbers: Vec<u32> = (0..ROUND).collect();

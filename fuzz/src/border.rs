@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use weir_io::shared::border::{
     BORDER_PLACES, Border, BorderSettings, DONE, STATUS_WORDS, Tenant, WINDOW, tenant_layout,
 };
-use weir_io::shared::{Bell, SharedMapping, spsc};
+use weir_io::shared::{Waker, SharedMapping, spsc};
 use weir_packet::{
     Frame, FrameKind, FrameMeta, FramePool, MemoryLayout, PacketMemory, Time, frame_flags,
 };
@@ -41,8 +41,8 @@ struct Bed {
 impl Bed {
     fn admit(&mut self) {
         let layout = tenant_layout(self.pool.memory().layout());
-        let bell = Bell::new().expect("a descriptor");
-        let tenant = Tenant::new(layout, bell).expect("memory");
+        let waker = Waker::new().expect("a descriptor");
+        let tenant = Tenant::new(layout, waker).expect("memory");
         self.files = tenant.files().clone();
         (self.rings, self.status) = (tenant.places().rings, tenant.places().status);
         self.tails = [0; 4];

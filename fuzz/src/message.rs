@@ -3,7 +3,7 @@
 
 use weir_nf::RuntimeId;
 use weir_nf::host::AliasRequest;
-use weir_packet::{Direction, Fate, FlowKey, LinkType, Side, Time};
+use weir_packet::{Direction, Disposition, FlowKey, LinkType, Side, Time};
 use weir_protocol::message::{
     Claim, Entry, EntryBatch, FlowSpace, Image, Message, MoveMode, Open, Origin, Part, Selection,
     StateUpdate,
@@ -22,9 +22,9 @@ pub fn run(data: &[u8]) {
     }
 }
 
-fn part(fate: Fate, bytes: &[u8]) -> Part {
+fn part(disposition: Disposition, bytes: &[u8]) -> Part {
     Part {
-        fate,
+        disposition,
         time: Time(1_700_000_000_000_000_000),
         sequence: 9,
         flags: 8,
@@ -44,7 +44,7 @@ pub(crate) fn examples() -> Vec<Message> {
     let key = FlowKey::from_words([0, 0x0a00_0001, 0, 0x0a00_0002, 1 << 48 | 2 << 32, 6]);
     let entries = vec![Entry {
         clock,
-        parts: vec![part(Fate::Notes, b"notes"), part(Fate::Out, b"packet")],
+        parts: vec![part(Disposition::Notes, b"notes"), part(Disposition::Out, b"packet")],
     }];
     let batch = |state| EntryBatch {
         unit,
@@ -114,7 +114,7 @@ pub(crate) fn examples() -> Vec<Message> {
             old: view,
             clock,
             after: Clock(6),
-            packet: part(Fate::Pending, b"copy"),
+            packet: part(Disposition::Pending, b"copy"),
         },
         Message::Copied {
             unit,

@@ -13,7 +13,7 @@ use weir_functions::{
 };
 use weir_nf::host::{FlowOptions, Settings, Stage, Timeouts};
 use weir_nf::packet::{
-    Fate, FrameMeta, FramePool, LinkType, MemoryLayout, Side, Time, frame_flags,
+    Disposition, FrameMeta, FramePool, LinkType, MemoryLayout, Side, Time, frame_flags,
 };
 use weir_nf::{NetworkFunction, NoSources, SetUp};
 use weir_runtime::harness::Harness;
@@ -122,7 +122,7 @@ struct Numbered {
 }
 
 /// What a packet came to, but for the ports it took.
-type Entry = Vec<(Fate, Side, Vec<u8>, Vec<String>)>;
+type Entry = Vec<(Disposition, Side, Vec<u8>, Vec<String>)>;
 
 #[derive(Debug)]
 struct Engine {
@@ -161,13 +161,13 @@ impl Engine {
         for frame in frames {
             let (meta, bytes) = memory.read(&frame);
             let entry = entries.last_mut().expect("there is one");
-            let (bytes, said) = match meta.fate {
-                Fate::Notes => (Vec::new(), words(bytes)),
-                Fate::Dropped | Fate::Applied => (Vec::new(), Vec::new()),
+            let (bytes, said) = match meta.disposition {
+                Disposition::Notes => (Vec::new(), words(bytes)),
+                Disposition::Dropped | Disposition::Applied => (Vec::new(), Vec::new()),
                 _ => (bytes.to_vec(), Vec::new()),
             };
-            entry.push((meta.fate, meta.side, bytes, said));
-            if meta.fate.closes() {
+            entry.push((meta.disposition, meta.side, bytes, said));
+            if meta.disposition.closes() {
                 entries.push(Entry::new());
             }
             self.pool.give(frame);
@@ -271,8 +271,8 @@ impl Switch {
             let (meta, bytes) = memory.read(&frame);
             let mut said = Vec::new();
             let mut kept = Vec::new();
-            match meta.fate {
-                Fate::Notes => {
+            match meta.disposition {
+                Disposition::Notes => {
                     said = words(bytes);
                     for note in notes::read(bytes).flatten() {
                         match note {
@@ -295,17 +295,17 @@ impl Switch {
                         }
                     }
                 }
-                Fate::Turned => {
+                Disposition::Turned => {
                     kept = bytes.to_vec();
                     again = Some(Numbered {
                         meta: *meta,
                         bytes: bytes.to_vec(),
                     });
                 }
-                Fate::Dropped | Fate::Applied => {}
+                Disposition::Dropped | Disposition::Applied => {}
                 _ => kept = bytes.to_vec(),
             }
-            entry.push((meta.fate, meta.side, kept, said));
+            entry.push((meta.disposition, meta.side, kept, said));
             self.engine.pool.give(frame);
         }
         let is_tick = packet.meta.flags & frame_flags::TICK != 0;
@@ -499,7 +499,7 @@ fn an_engine_under_a_switch_does_what_one_alone_does() {
             let mut out: Vec<_> = switch.entries[before..]
                 .iter()
                 .flatten()
-                .filter(|part| matches!(part.0, Fate::Out | Fate::Emitted))
+                .filter(|part| matches!(part.0, Disposition::Out | Disposition::Emitted))
                 .map(|part| (part.1, part.2.clone()))
                 .collect();
             let mut input = vec![

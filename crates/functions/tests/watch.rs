@@ -9,7 +9,7 @@ use weir_functions::nat44::{self, Nat44};
 use weir_nf::packet::Side;
 use weir_runtime::harness::{Craft, Harness};
 use weir_runtime::watch::{
-    FateTrace, PacketTrace, Seen, StepVerdict, Taken, Tap, TapPoint, Tapped, Tapper, Tracer,
+    DispositionTrace, PacketTrace, Seen, StepVerdict, Taken, Tap, TapPoint, Tapped, Tapper, Tracer,
 };
 
 /// Takes every packet whose number is a multiple of `each`.
@@ -152,7 +152,7 @@ fn whoever_looks_on_changes_nothing() {
 }
 
 #[test]
-fn every_drop_is_tapped_and_every_fate_is_told() {
+fn every_drop_is_tapped_and_every_disposition_is_told() {
     let mut harness = chain();
     let seen = traced(&mut harness, 1);
     let copies = tapped(
@@ -189,23 +189,30 @@ fn every_drop_is_tapped_and_every_fate_is_told() {
     assert_eq!(at(2).count(), out.len() + 1);
     // Traces: each packet's last part says how it ended.
     let seen = seen.lock().unwrap();
-    let mut fates = std::collections::BTreeMap::new();
+    let mut dispositions = std::collections::BTreeMap::new();
     for part in seen.iter() {
-        fates.insert(part.sequence, part.fate.clone());
+        dispositions.insert(part.sequence, part.disposition.clone());
     }
-    let ended = |wanted: &dyn Fn(&FateTrace) -> bool| {
-        fates.values().filter(|fate| wanted(fate)).count() as u64
+    let ended = |wanted: &dyn Fn(&DispositionTrace) -> bool| {
+        dispositions
+            .values()
+            .filter(|disposition| wanted(disposition))
+            .count() as u64
     };
-    assert_eq!(fates.len() as u64, report.packets_in);
+    assert_eq!(dispositions.len() as u64, report.packets_in);
     assert_eq!(
-        ended(&|fate| matches!(fate, FateTrace::Out(_))),
+        ended(&|disposition| matches!(disposition, DispositionTrace::Out(_))),
         report.packets_out - report.emitted
     );
     for (reason, count) in &report.drops {
-        let told = ended(&|fate| matches!(fate, FateTrace::Dropped(r) if r == reason));
+        let told = ended(
+            &|disposition| matches!(disposition, DispositionTrace::Dropped(r) if r == reason),
+        );
         assert_eq!(told, *count, "{reason}");
     }
-    let held = seen.iter().filter(|part| part.fate == FateTrace::Held);
+    let held = seen
+        .iter()
+        .filter(|part| part.disposition == DispositionTrace::Held);
     assert!(held.count() > 0);
 }
 
@@ -245,7 +252,7 @@ fn a_step_says_what_changed() {
         && change.after.as_deref() == Some("10.0.0.2:5000")));
     assert!(!nat.aliases.is_empty());
     assert!(nat.events.iter().any(|line| line.contains("\"nat\"")));
-    assert_eq!(part.fate, FateTrace::Out(Side::Outside));
+    assert_eq!(part.disposition, DispositionTrace::Out(Side::Outside));
     let StepVerdict::On { label, to } = &part.steps[0].verdict else {
         panic!("{part:?}")
     };
@@ -277,7 +284,7 @@ fn a_hairpin_is_told_twice_and_an_answer_is_shown() {
     let parts: Vec<PacketTrace> = seen.lock().unwrap().drain(..).collect();
     let parts: Vec<_> = parts.iter().filter(|part| part.sequence == 2).collect();
     assert_eq!(parts.len(), 2, "{parts:?}");
-    assert_eq!(parts[0].fate, FateTrace::Turned);
+    assert_eq!(parts[0].disposition, DispositionTrace::Turned);
     assert!(!parts[0].again && parts[1].again);
     assert_eq!(parts[0].steps.last().unwrap().verdict, StepVerdict::Turned);
     // The firewall answers what it rejects.
@@ -285,8 +292,8 @@ fn a_hairpin_is_told_twice_and_an_answer_is_shown() {
     let parts = seen.lock().unwrap();
     let rejected = parts.last().unwrap();
     assert_eq!(
-        rejected.fate,
-        FateTrace::Dropped("firewall.rejected".to_owned())
+        rejected.disposition,
+        DispositionTrace::Dropped("firewall.rejected".to_owned())
     );
     let made = &rejected.steps.last().unwrap().made;
     assert_eq!(made.len(), 1);

@@ -3,7 +3,6 @@
 
 #![deny(unsafe_code)]
 
-mod bell;
 pub mod capture;
 mod cycles;
 pub mod emulate;
@@ -16,8 +15,9 @@ pub mod port;
 pub mod shared;
 pub mod stage;
 mod sys;
+mod waker;
 
-pub use bell::Bell;
 pub use cycles::cycles;
 pub use idle::{Idle, IdlePolicy, Nap};
 pub use pages::advise_large_pages;
+pub use waker::Waker;

@@ -104,21 +104,21 @@ fn what_is_read_is_what_was_written_and_so_are_the_frames() {
 #[test]
 fn no_wake_up_is_lost() {
     model(|| {
-        let (shared, bell) = (Shared::new(), Arc::new(Notify::new()));
+        let (shared, waker) = (Shared::new(), Arc::new(Notify::new()));
         let mut reader = Reader::attach(shared.clone()).unwrap();
         let writer = {
-            let bell = bell.clone();
+            let waker = waker.clone();
             thread::spawn(move || {
                 let mut writer = Writer::attach(shared).unwrap();
                 for value in 0..2 {
                     assert!(writer.free(1).unwrap() > 0);
                     writer.write([value].into_iter());
                     if writer.publish() {
-                        bell.notify();
+                        waker.notify();
                     }
                 }
                 if writer.finish() {
-                    bell.notify();
+                    waker.notify();
                 }
             })
         };
@@ -135,7 +135,7 @@ fn no_wake_up_is_lost() {
                 break;
             }
             if reader.fall_asleep() {
-                bell.wait();
+                waker.wait();
                 reader.awake();
             }
         }

@@ -32,7 +32,7 @@ pub struct ShownField {
 
 /// The fields of a state, in the order in which a function tells them
 /// ([`crate::NetworkFunction::show`]). For what an operator looks at: it
-/// allocates, and no packet's fate may depend on it.
+/// allocates, and no packet's disposition may depend on it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shown {
     fields: Vec<ShownField>,

@@ -79,7 +79,10 @@ impl FrameMeta {
         put(offset_of!(FrameMeta, link), &[self.link as u8]);
         put(offset_of!(FrameMeta, flags), &[self.flags]);
         put(offset_of!(FrameMeta, dlt), &self.dlt.to_ne_bytes());
-        put(offset_of!(FrameMeta, fate), &[self.fate as u8]);
+        put(
+            offset_of!(FrameMeta, disposition),
+            &[self.disposition as u8],
+        );
         put(offset_of!(FrameMeta, next), &[self.next]);
         put(offset_of!(FrameMeta, kind), &[self.kind as u8]);
         put(offset_of!(FrameMeta, watched), &[self.watched()]);

@@ -83,11 +83,11 @@ pub mod frame_flags {
 
 /// What has become of a packet that a switch sent to a runtime, or what a
 /// frame beside it holds. Everything that a packet causes comes back to the
-/// switch with its unit, view and clock: side frames first ([`Fate::Emitted`],
-/// [`Fate::Notes`]), then the packet's own frame.
+/// switch with its unit, view and clock: side frames first ([`Disposition::Emitted`],
+/// [`Disposition::Notes`]), then the packet's own frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
-pub enum Fate {
+pub enum Disposition {
     /// None yet: on its way to a runtime.
     #[default]
     Pending = 0,
@@ -105,17 +105,17 @@ pub enum Fate {
     Notes = 6,
 }
 
-impl Fate {
-    /// The fate of this number, if there is one.
-    pub const fn from_u8(number: u8) -> Option<Fate> {
+impl Disposition {
+    /// The disposition of this number, if there is one.
+    pub const fn from_u8(number: u8) -> Option<Disposition> {
         Some(match number {
-            0 => Fate::Pending,
-            1 => Fate::Out,
-            2 => Fate::Dropped,
-            3 => Fate::Turned,
-            4 => Fate::Applied,
-            5 => Fate::Emitted,
-            6 => Fate::Notes,
+            0 => Disposition::Pending,
+            1 => Disposition::Out,
+            2 => Disposition::Dropped,
+            3 => Disposition::Turned,
+            4 => Disposition::Applied,
+            5 => Disposition::Emitted,
+            6 => Disposition::Notes,
             _ => return None,
         })
     }
@@ -124,7 +124,7 @@ impl Fate {
     pub const fn closes(self) -> bool {
         matches!(
             self,
-            Fate::Out | Fate::Dropped | Fate::Turned | Fate::Applied
+            Disposition::Out | Disposition::Dropped | Disposition::Turned | Disposition::Applied
         )
     }
 }
@@ -220,7 +220,7 @@ pub struct FrameMeta {
     /// registry); 0 where only `link` says it.
     pub dlt: u16,
     /// What has become of it.
-    pub fate: Fate,
+    pub disposition: Disposition,
     /// Where it goes on between the stages of a plan: 0 leaves the chain, else
     /// the number of a processor in the plan, from 1.
     pub next: u8,

@@ -75,7 +75,7 @@ pub use ethernet::MacAddr;
 pub use foreign::SaidMeta;
 pub use fragment::FragmentKey;
 pub use frame::{
-    Fate, Frame, FrameKind, FrameMeta, HEADROOM, META_BYTES, Place, Side, frame_flags,
+    Disposition, Frame, FrameKind, FrameMeta, HEADROOM, META_BYTES, Place, Side, frame_flags,
 };
 pub use headers::{HeaderFlags, Headers};
 pub use key::{Direction, FlowKey, IcmpKey, KeyOptions, KeyOutcome, flow_key};

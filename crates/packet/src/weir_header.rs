@@ -1,7 +1,7 @@
 //! weir's own header, between a network service header and the packet: what of a frame's
 //! metadata ([`crate::FrameMeta`]) neither of them holds.
 
-use crate::frame::{Fate, Side};
+use crate::frame::{Disposition, Side};
 use crate::link::LinkType;
 use crate::malformed::Malformed;
 use crate::time::Time;
@@ -18,7 +18,7 @@ fn check(head: &[u8; 52], rest: usize) -> Result<(), Malformed> {
     if length as usize != rest {
         return Err(Malformed::WeirTruncated);
     }
-    let known = Fate::from_u8(head[1]).is_some()
+    let known = Disposition::from_u8(head[1]).is_some()
         && head[2] <= Side::Outside as u8
         && LinkType::from_u8(head[4]) as u8 == head[4];
     if known && head[5] == 0 && head[42..44] == [0, 0] {
@@ -33,8 +33,8 @@ views! {
     WeirView, WeirViewMut [52] or WeirTruncated, checked by check;
     /// Version of the header.
     version / set_version: u8 = 0;
-    /// What has become of the packet ([`Fate`]).
-    fate / set_fate: u8 = 1;
+    /// What has become of the packet ([`Disposition`]).
+    disposition / set_disposition: u8 = 1;
     /// Side of the ingress port ([`Side`]).
     side / set_side: u8 = 2;
     /// Ingress port.
@@ -63,7 +63,7 @@ views! {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WeirRepr {
     /// What has become of the packet.
-    pub fate: Fate,
+    pub disposition: Disposition,
     /// Side of the ingress port.
     pub side: Side,
     /// Ingress port.
@@ -100,7 +100,7 @@ impl WeirRepr {
     pub fn parse(bytes: &[u8]) -> Result<WeirRepr, Malformed> {
         let view = WeirView::new(bytes)?;
         Ok(WeirRepr {
-            fate: Fate::from_u8(view.fate()).ok_or(Malformed::WeirBadValue)?,
+            disposition: Disposition::from_u8(view.disposition()).ok_or(Malformed::WeirBadValue)?,
             side: match view.side() {
                 0 => Side::Inside,
                 _ => Side::Outside,
@@ -135,7 +135,7 @@ impl WeirRepr {
         }
         // A header of zeros and a version, with nothing behind it, is one.
         if let Ok(mut view) = WeirViewMut::new(room) {
-            view.set_fate(self.fate as u8);
+            view.set_disposition(self.disposition as u8);
             view.set_side(self.side as u8);
             view.set_port(self.port);
             view.set_link(self.link as u8);

@@ -25,7 +25,7 @@ use weir_packet::vlan::{Tags, VlanRepr, VlanView, VlanViewMut};
 use weir_packet::vxlan::{VxlanRepr, VxlanView};
 use weir_packet::weir_header::{WeirRepr, WeirView};
 use weir_packet::{
-    BufferTooSmall, Fate, LinkType, Malformed, ParseOptions, Quoted, Side, Time, parse,
+    BufferTooSmall, Disposition, LinkType, Malformed, ParseOptions, Quoted, Side, Time, parse,
 };
 
 /// Writes into exactly enough room and reads back; one octet less is refused by both sides.
@@ -202,7 +202,7 @@ proptest! {
     fn weirs_own_headers(
         oam: bool, ttl in 0u8..64, index: u8, path in 0u32..1 << 24, next: u8, a: u64, b: u64,
         c: u64, d: u64, source: u16, replica: u16, marks: u8, view in 0u64..1 << 48,
-        clock in 0u64..1 << 40, fate in 0u8..=6, outside: bool, link in 0u8..12, e: u64, mac: [u8; 16],
+        clock in 0u64..1 << 40, disposition in 0u8..=6, outside: bool, link in 0u8..12, e: u64, mac: [u8; 16],
         behind in vec(any::<u8>(), 1..40),
     ) {
         let context = NshContext { view, clock, source, replica, flags: marks };
@@ -222,7 +222,7 @@ proptest! {
         prop_assert_eq!(NshRepr::parse(&bytes), Err(Malformed::NshBadVersion));
 
         let mut header = WeirRepr {
-            fate: Fate::from_u8(fate).expect("a fate"),
+            disposition: Disposition::from_u8(disposition).expect("a disposition"),
             side: if outside { Side::Outside } else { Side::Inside },
             port: index,
             link: LinkType::from_u8(link),

@@ -10,11 +10,11 @@ use crate::message::{Entry, EntryBatch, Part, StateUpdate};
 pub fn to_part(memory: &PacketMemory, frame: &Frame) -> Part {
     let (meta, bytes) = memory.read(frame);
     let keeps = !matches!(
-        meta.fate,
-        weir_packet::Fate::Dropped | weir_packet::Fate::Applied
+        meta.disposition,
+        weir_packet::Disposition::Dropped | weir_packet::Disposition::Applied
     );
     Part {
-        fate: meta.fate,
+        disposition: meta.disposition,
         time: meta.time,
         sequence: meta.sequence,
         flags: meta.flags,
@@ -42,7 +42,7 @@ pub fn to_frame(
     meta.unit = unit.0;
     meta.view = view.0;
     meta.clock = clock.0;
-    meta.fate = part.fate;
+    meta.disposition = part.disposition;
     meta.flags = part.flags;
     meta.side = part.side;
     meta.port = part.port;

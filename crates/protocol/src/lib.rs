@@ -17,7 +17,7 @@
 //! A data frame goes switch → runtime with its unit, clock and view in its
 //! metadata, and comes back as (part of) the *entry* of that clock: every
 //! input frame comes back, also when the packet was dropped, and
-//! [`weir_packet::Fate`] says what it is now. What else the packet caused
+//! [`weir_packet::Disposition`] says what it is now. What else the packet caused
 //! (emitted packets, notes: aliases, events, ends) comes right before it,
 //! with the same unit, view and clock. So an entry is: side frames, then the
 //! packet's own frame, which closes it.

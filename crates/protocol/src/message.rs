@@ -7,7 +7,7 @@
 
 use weir_nf::host::AliasRequest;
 use weir_nf::{PoolId, PortLease};
-use weir_packet::{Fate, FlowKey, LinkType, Side, Time};
+use weir_packet::{Disposition, FlowKey, LinkType, Side, Time};
 
 use crate::ids::{Clock, RuntimeId, UnitId, View};
 
@@ -71,7 +71,7 @@ pub enum MoveMode {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
     /// What it is.
-    pub fate: Fate,
+    pub disposition: Disposition,
     /// Ingress time of the packet.
     pub time: Time,
     /// Ingress number of the packet.

@@ -10,7 +10,7 @@
 //! - View, clock and flags are in the fixed context, the rest of
 //!   [`FrameMeta`] in weir's header.
 //! - A keyed tag of 64 bits covers both headers, without the TTL: unit, view,
-//!   clock and fate can't be forged or hit by a broken link. The packet's bytes
+//!   clock and disposition can't be forged or hit by a broken link. The packet's bytes
 //!   have the checksums that they always had. A frame that comes twice needs no
 //!   more: its clock says so.
 //!
@@ -184,7 +184,7 @@ pub fn encode_data(
         context,
     };
     let weir = WeirRepr {
-        fate: meta.fate,
+        disposition: meta.disposition,
         side: meta.side,
         port: meta.port,
         link: meta.link,
@@ -247,7 +247,7 @@ pub fn decode_data(
     meta.view = context.view;
     meta.clock = context.clock;
     meta.flags = context.flags;
-    meta.fate = weir.fate;
+    meta.disposition = weir.disposition;
     meta.side = weir.side;
     meta.port = weir.port;
     meta.link = weir.link;

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use weir_packet::ethernet::MacAddr;
 use weir_packet::nsh::NshViewMut;
 use weir_packet::{
-    Fate, Frame, FrameMeta, FramePool, LinkType, Malformed, MemoryLayout, Side, Time,
+    Disposition, Frame, FrameMeta, FramePool, LinkType, Malformed, MemoryLayout, Side, Time,
 };
 use weir_protocol::Key;
 use weir_protocol::wire::{Hop, OVERHEAD, WireError, decode_data, encode_data};
@@ -71,7 +71,7 @@ fn fields(meta: &FrameMeta) -> impl PartialEq + std::fmt::Debug {
     (
         (meta.time, meta.sequence, meta.unit, meta.clock, meta.view),
         (meta.len, meta.wire_len, meta.chain, meta.tenant, meta.port),
-        (meta.side, meta.link, meta.flags, meta.dlt, meta.fate),
+        (meta.side, meta.link, meta.flags, meta.dlt, meta.disposition),
     )
 }
 
@@ -79,7 +79,7 @@ proptest! {
     #[test]
     fn there_and_back(
         numbers: (u64, u64, u64, u32, u16, u16, u8, u16),
-        view in 0u64..1 << 48, clock in 0u64..1 << 40, fate in 0u8..7, outside: bool, flags: u8,
+        view in 0u64..1 << 48, clock in 0u64..1 << 40, disposition in 0u8..7, outside: bool, flags: u8,
         link in 0u8..12, stage in 0u8..255, ends: ([u8; 6], [u8; 6], u16, u16),
         packet in vec(any::<u8>(), 0..1500),
     ) {
@@ -94,7 +94,7 @@ proptest! {
         meta.dlt = dlt;
         meta.view = view;
         meta.clock = clock;
-        meta.fate = Fate::from_u8(fate).expect("a fate");
+        meta.disposition = Disposition::from_u8(disposition).expect("a disposition");
         meta.side = if outside { Side::Outside } else { Side::Inside };
         meta.flags = flags;
         meta.link = LinkType::from_u8(link);

@@ -26,7 +26,7 @@ use crate::fragments::Fragments;
 use crate::open::key_of_fields;
 use crate::report::{FlowReport, Report};
 use crate::runtime::{
-    RuntimeConfig, Sought, StageError, check_memory, check_nodes, key_options, needs_of,
+    Lookup, RuntimeConfig, StageError, check_memory, check_nodes, key_options, needs_of,
     nested_scopes, parse_options, rewriters_of,
 };
 use crate::snapshot::SnapshotError;
@@ -34,7 +34,7 @@ use names::Names;
 
 struct Scratch {
     headers: [Headers; BURST],
-    sought: [Sought; BURST],
+    lookups: [Lookup; BURST],
     faults: [Malformed; BURST],
 }
 
@@ -116,7 +116,7 @@ impl Classifier {
             memory: None,
             scratch: Box::new(Scratch {
                 headers: [Headers::default(); BURST],
-                sought: [Sought::default(); BURST],
+                lookups: [Lookup::default(); BURST],
                 faults: [NO_FAULT; BURST],
             }),
             reasons: Reasons::default(),

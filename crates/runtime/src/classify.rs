@@ -11,7 +11,7 @@ use crate::drops::EngineDrop;
 use crate::flows::records::ALIAS;
 use crate::flows::{FlowTable, Found, tcp};
 use crate::fragments::{Owner, is_among};
-use crate::runtime::{MAX_SCOPES, Runtime, Sought};
+use crate::runtime::{Lookup, MAX_SCOPES, Runtime};
 
 /// Frames fetched ahead of the one being parsed.
 pub(crate) const AHEAD: usize = 4;
@@ -135,7 +135,7 @@ impl Runtime {
         let scratch = &mut *self.scratch;
         let looked = Looked {
             headers: &mut scratch.headers,
-            sought: &mut scratch.sought,
+            lookups: &mut scratch.lookups,
             faults: &mut scratch.faults,
         };
         let mut kinds = match &self.follow {
@@ -148,17 +148,17 @@ impl Runtime {
                     options,
                     &self.key,
                     looked,
-                    |meta, sought| {
-                        sought.candidate = units.shortcut(meta.unit);
-                        table.flows.blocks.prefetch(sought.candidate, lines);
+                    |meta, lookup| {
+                        lookup.candidate = units.shortcut(meta.unit);
+                        table.flows.blocks.prefetch(lookup.candidate, lines);
                     },
                 )
             }
             _ => {
                 let (index, seed) = (&table.flows.index, table.seed());
-                look_for_keys(memory, frames, options, &self.key, looked, |_, sought| {
-                    sought.hash = sought.key.hash(seed);
-                    index.prefetch(sought.hash);
+                look_for_keys(memory, frames, options, &self.key, looked, |_, lookup| {
+                    lookup.hash = lookup.key.hash(seed);
+                    index.prefetch(lookup.hash);
                 })
             }
         };
@@ -199,25 +199,25 @@ impl Runtime {
     #[inline(never)]
     fn fetch(&mut self, flows: u64) {
         let Some(table) = &self.table else { return };
-        let sought = &mut self.scratch.sought[..BURST.min(64 - flows.leading_zeros() as usize)];
+        let lookup = &mut self.scratch.lookups[..BURST.min(64 - flows.leading_zeros() as usize)];
         let lines = self.block_lines;
-        for (i, sought) in sought.iter_mut().enumerate() {
+        for (i, lookup) in lookup.iter_mut().enumerate() {
             if flows >> i & 1 != 0 {
-                sought.candidate = table.candidate(sought.hash, lines);
+                lookup.candidate = table.candidate(lookup.hash, lines);
             }
         }
         if table.aliases.len() > 0 {
-            for (i, sought) in sought.iter().enumerate() {
+            for (i, lookup) in lookup.iter().enumerate() {
                 if flows >> i & 1 != 0 {
-                    table.fetch_behind_alias(sought.candidate, lines);
+                    table.fetch_behind_alias(lookup.candidate, lines);
                 }
             }
         }
         if !table.scopes.is_empty() {
             for step in [FlowTable::fetch_membership, FlowTable::fetch_units] {
-                for (i, sought) in sought.iter().enumerate() {
+                for (i, lookup) in lookup.iter().enumerate() {
                     if flows >> i & 1 != 0 {
-                        step(table, sought.candidate);
+                        step(table, lookup.candidate);
                     }
                 }
             }
@@ -285,7 +285,7 @@ impl Runtime {
         let n = frames.len().min(BURST);
         let frames = &mut frames[..n];
         let headers = &scratch.headers[..n];
-        let sought = &scratch.sought[..n];
+        let lookup = &scratch.lookups[..n];
         let places = &mut scratch.places[..n];
         let mut i = left.trailing_zeros() as usize;
         while i < n {
@@ -294,17 +294,17 @@ impl Runtime {
                 i += 1;
                 continue;
             }
-            let (headers, sought) = (&headers[i], &sought[i]);
-            if sought.candidate & ALIAS != 0 || kinds.later & bit != 0 || headers.is_fragment() {
+            let (headers, lookup) = (&headers[i], &lookup[i]);
+            if lookup.candidate & ALIAS != 0 || kinds.later & bit != 0 || headers.is_fragment() {
                 return left;
             }
             if FOLLOWS
                 && wider
-                && table.root_id(sought.candidate) != Some(memory.meta(&frames[i]).unit)
+                && table.root_id(lookup.candidate) != Some(memory.meta(&frames[i]).unit)
             {
                 return left;
             }
-            let head = table.flows.blocks.head_mut(sought.candidate);
+            let head = table.flows.blocks.head_mut(lookup.candidate);
             let direction = direction_of(kinds.reverse, i);
             let to_server = direction == head.client_direction();
             let (meta, bytes) = memory.read(&frames[i]);
@@ -313,7 +313,7 @@ impl Runtime {
                 return left;
             }
             // The candidate is nearly always right.
-            if head.key != sought.key
+            if head.key != lookup.key
                 || head.bits & FlowHead::LIVE == 0
                 || now.saturating_sub(head.last_seen) > u64::from(head.idle_ms) * 1_000_000
                 || !tcp::is_steady(head, bytes, headers, to_server)
@@ -327,7 +327,7 @@ impl Runtime {
             head.clock = clock;
             places[i] = Place {
                 clock,
-                flow: sought.candidate,
+                flow: lookup.candidate,
                 tcp: head.tcp,
                 phase: head.phase,
                 direction,
@@ -339,7 +339,7 @@ impl Runtime {
             }
             if wider {
                 let units = &mut scratch.units;
-                let noted = note_units(table, units, i, sought.candidate, now);
+                let noted = note_units(table, units, i, lookup.candidate, now);
                 if FOLLOWS {
                     table.set_clocks(units, i, meta.clock);
                 } else {
@@ -550,7 +550,7 @@ impl Runtime {
         let Some(table) = self.table.as_ref() else {
             return Resolved::Cut;
         };
-        let Sought { key, hash, .. } = self.scratch.sought[i];
+        let Lookup { key, hash, .. } = self.scratch.lookups[i];
         let side = memory.meta(&frames[i]).side;
         let unit = match table.find(&key, hash, direction, side) {
             Found::Flow(flow, direction) => {
@@ -602,7 +602,7 @@ impl Runtime {
 /// Where the first look at the packets is written down.
 pub(crate) struct Looked<'a> {
     pub(crate) headers: &'a mut [Headers; BURST],
-    pub(crate) sought: &'a mut [Sought; BURST],
+    pub(crate) lookups: &'a mut [Lookup; BURST],
     pub(crate) faults: &'a mut [Malformed; BURST],
 }
 
@@ -615,26 +615,26 @@ pub(crate) fn look_for_keys(
     options: &ParseOptions,
     keys: &KeyOptions,
     looked: Looked<'_>,
-    mut lead: impl FnMut(&FrameMeta, &mut Sought),
+    mut lead: impl FnMut(&FrameMeta, &mut Lookup),
 ) -> Kinds {
     let mut kinds = Kinds::default();
     let n = frames.len().min(BURST);
     let frames = &frames[..n];
-    let (all_headers, all_sought) = (&mut looked.headers[..n], &mut looked.sought[..n]);
+    let (all_headers, all_lookups) = (&mut looked.headers[..n], &mut looked.lookups[..n]);
     for i in 0..n {
         let bit = 1u64 << i;
         if let Some(next) = frames.get(i + AHEAD) {
             memory.prefetch(next);
         }
         let (meta, bytes) = memory.read(&frames[i]);
-        let (headers, sought) = (&mut all_headers[i], &mut all_sought[i]);
+        let (headers, lookup) = (&mut all_headers[i], &mut all_lookups[i]);
         match classify(bytes, meta.link, options, keys, headers) {
             Ok(KeyOutcome::Flow(mut key, direction)) => {
                 if meta.flags & frame_flags::TURNED != 0 {
                     key = key.turned(direction);
                 }
-                sought.key = key;
-                lead(meta, sought);
+                lookup.key = key;
+                lead(meta, lookup);
                 kinds.flows |= bit;
                 if direction == Direction::Reverse {
                     kinds.reverse |= bit;

@@ -11,7 +11,7 @@ use crate::stages::Kind;
 
 /// Where the packets of a burst go, as masks.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Fates {
+pub(crate) struct Dispositions {
     pub(crate) out: u64,
     pub(crate) turned: u64,
 }
@@ -26,11 +26,11 @@ impl Runtime {
         frames: &mut [Frame],
         found: &Classified,
         bytes: u64,
-    ) -> Fates {
-        let mut fates = Fates::default();
+    ) -> Dispositions {
+        let mut dispositions = Dispositions::default();
         let Some(first) = self.scratch.inputs.first_mut() else {
-            fates.out = found.alive;
-            return fates;
+            dispositions.out = found.alive;
+            return dispositions;
         };
         if self.role != Kind::Later {
             *first = found.alive;
@@ -62,7 +62,7 @@ impl Runtime {
                 if self.observed {
                     self.watch_recalled(memory, frames, number, mask);
                 }
-                self.settle(number, mask, memory, frames, &mut fates);
+                self.settle(number, mask, memory, frames, &mut dispositions);
                 continue;
             }
             if let Some(remembered) = &mut node.remembered {
@@ -87,7 +87,7 @@ impl Runtime {
             if let Some(remembered) = &mut node.remembered {
                 remembered.after(&self.scratch.outcome, &node.counters);
             }
-            self.settle(number, mask, memory, frames, &mut fates);
+            self.settle(number, mask, memory, frames, &mut dispositions);
             if !self.world.aliases.asked.is_empty() {
                 if self.follow.is_some() {
                     self.register_in_units();
@@ -96,7 +96,7 @@ impl Runtime {
                 }
             }
         }
-        fates
+        dispositions
     }
 
     /// Calls function `number` with the packets of `mask`.
@@ -153,22 +153,22 @@ impl Runtime {
         given: u64,
         memory: &PacketMemory,
         frames: &mut [Frame],
-        fates: &mut Fates,
+        dispositions: &mut Dispositions,
     ) {
         let node = &mut self.nodes[number];
         let outcome = &self.scratch.outcome;
         if outcome.labels[0] == given && outcome.dropped | outcome.turned == 0 {
             match node.next[0] {
-                Target::Out => fates.out |= given,
+                Target::Out => dispositions.out |= given,
                 Target::Later(function) => {
                     send_later(&mut self.scratch.next, function, given);
-                    fates.out |= given;
+                    dispositions.out |= given;
                 }
                 Target::Node(next) => self.scratch.inputs[next] |= given,
-                Target::Drop => self.settle_ways(number, given, memory, frames, fates),
+                Target::Drop => self.settle_ways(number, given, memory, frames, dispositions),
             }
         } else {
-            self.settle_ways(number, given, memory, frames, fates);
+            self.settle_ways(number, given, memory, frames, dispositions);
         }
     }
 
@@ -179,7 +179,7 @@ impl Runtime {
         given: u64,
         memory: &PacketMemory,
         frames: &mut [Frame],
-        fates: &mut Fates,
+        dispositions: &mut Dispositions,
     ) {
         let node = &mut self.nodes[number];
         let outcome = &self.scratch.outcome;
@@ -193,12 +193,12 @@ impl Runtime {
                 continue;
             }
             match node.next[label] {
-                Target::Out => fates.out |= mask,
+                Target::Out => dispositions.out |= mask,
                 Target::Node(next) => self.scratch.inputs[next] |= mask,
                 Target::Later(function) => {
                     let next = &mut self.scratch.next;
                     send_later(next, function, mask);
-                    fates.out |= mask;
+                    dispositions.out |= mask;
                 }
                 Target::Drop if self.world.silent => {}
                 Target::Drop => {
@@ -226,7 +226,7 @@ impl Runtime {
             if meta.flags & frame_flags::TURNED == 0 && self.role != Kind::Later {
                 meta.flags |= frame_flags::TURNED;
                 meta.side = meta.side.opposite();
-                fates.turned |= 1 << i;
+                dispositions.turned |= 1 << i;
             } else {
                 self.refuse_packet(i, EngineDrop::TurnedTwice);
             }
@@ -270,25 +270,25 @@ impl Runtime {
         input: &mut Vec<Frame>,
         output: &mut Vec<Frame>,
         found: &Classified,
-        fates: Fates,
+        dispositions: Dispositions,
     ) {
         let n = found.count;
         let all = all(n);
-        self.packets_out += u64::from(fates.out.count_ones());
-        self.bytes_out += if fates.out == all {
+        self.packets_out += u64::from(dispositions.out.count_ones());
+        self.bytes_out += if dispositions.out == all {
             crate::runtime::bytes_of(memory, &input[..n])
         } else {
-            bytes_of(memory, input, fates.out)
+            bytes_of(memory, input, dispositions.out)
         };
-        if fates.out == all && n == input.len() {
+        if dispositions.out == all && n == input.len() {
             output.append(input);
-        } else if fates.out == all {
+        } else if dispositions.out == all {
             output.extend(input.drain(..n));
         } else {
             for (i, frame) in input.drain(..n).enumerate() {
-                if fates.out >> i & 1 != 0 {
+                if dispositions.out >> i & 1 != 0 {
                     output.push(frame);
-                } else if fates.turned >> i & 1 != 0 {
+                } else if dispositions.turned >> i & 1 != 0 {
                     self.requeue.push(frame);
                 } else if found.held >> i & 1 != 0 {
                     self.hold(pool, memory, i, frame);

@@ -1,5 +1,5 @@
 //! Notes: what a packet caused beside packets, as bytes in a frame of its own
-//! ([`weir_packet::Fate::Notes`]).
+//! ([`weir_packet::Disposition::Notes`]).
 //!
 //! ```text
 //! 1 alias { key of the flow, key, bits: client | side << 1 | open << 2 }

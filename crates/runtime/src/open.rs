@@ -10,7 +10,7 @@ use crate::classify::Resolved;
 use crate::drops::EngineDrop;
 use crate::flows::{Found, tcp};
 use crate::follow::units::mixed_id;
-use crate::runtime::{Runtime, Sought};
+use crate::runtime::{Lookup, Runtime};
 
 /// Flows looked at for one to evict.
 const EVICTION_SAMPLE: u32 = 128;
@@ -74,7 +74,7 @@ impl Runtime {
         let Some(table) = self.table.as_mut() else {
             return Resolved::Cut;
         };
-        let Sought { key, hash, .. } = self.scratch.sought[i];
+        let Lookup { key, hash, .. } = self.scratch.lookups[i];
         let unit = match unit {
             // The unit may have ended with the flow that made room.
             Some(_) if full => match table.find(&key, hash, direction, side) {

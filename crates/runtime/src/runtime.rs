@@ -129,7 +129,7 @@ impl RunNode {
 /// What a packet's flow is looked up by: one cache line.
 #[derive(Clone, Copy, Default)]
 #[repr(C, align(64))]
-pub(crate) struct Sought {
+pub(crate) struct Lookup {
     pub(crate) key: FlowKey,
     pub(crate) hash: u64,
     /// Index entry that the hash seems to lead to.
@@ -138,7 +138,7 @@ pub(crate) struct Sought {
 
 pub(crate) struct Scratch {
     pub(crate) headers: [Headers; BURST],
-    pub(crate) sought: [Sought; BURST],
+    pub(crate) lookups: [Lookup; BURST],
     pub(crate) places: [Place; BURST],
     /// Sides from which packets of this burst opened flows.
     pub(crate) opened_from: [bool; 2],
@@ -390,7 +390,7 @@ impl Runtime {
             memory: None,
             scratch: Box::new(Scratch {
                 headers: [Headers::default(); BURST],
-                sought: [Sought::default(); BURST],
+                lookups: [Lookup::default(); BURST],
                 places: [Place::NONE; BURST],
                 opened_from: [false; 2],
                 units: [[NO_UNIT; BURST]; MAX_SCOPES],
@@ -509,14 +509,14 @@ impl Runtime {
         if fresh {
             self.bytes_in += bytes;
         }
-        let fates = self.run(pool, &memory, &mut input[..found.count], &found, bytes);
+        let dispositions = self.run(pool, &memory, &mut input[..found.count], &found, bytes);
         if OBSERVED {
-            self.watch_leave(&memory, &input[..found.count], &found, &fates);
+            self.watch_leave(&memory, &input[..found.count], &found, &dispositions);
         }
         if self.role == Kind::First {
-            self.tell_and_leave(pool, &memory, input, output, &found, fates);
+            self.tell_and_leave(pool, &memory, input, output, &found, dispositions);
         } else {
-            self.leave(pool, &memory, input, output, &found, fates);
+            self.leave(pool, &memory, input, output, &found, dispositions);
         }
         if OBSERVED {
             self.watch_end();

@@ -145,7 +145,7 @@ const NOT_HERE: [&str; 12] = [
 
 /// What the checker counted, by name.
 pub fn named(tally: &Tally) -> [(&'static str, u64); 16] {
-    let [out, dropped, turned, lost] = tally.fates;
+    let [out, dropped, turned, lost] = tally.dispositions;
     [
         ("numbered", tally.numbered),
         ("let_out", tally.let_out),

@@ -167,17 +167,19 @@ fn ways(parts: &[Value]) -> BTreeMap<(u64, u64), (Vec<Value>, Value)> {
             }
             way.0.push((number(part, "/first_function"), function));
         }
-        if part["fate"].get("later").is_none() {
-            way.1 = part["fate"].clone();
+        if part["disposition"].get("later").is_none() {
+            way.1 = part["disposition"].clone();
         }
     }
-    let ways = ways.into_iter().map(|(name, (mut functions, fate))| {
-        functions.sort_by_key(|(first, _)| *first);
-        (
-            name,
-            (functions.into_iter().map(|(_, f)| f).collect(), fate),
-        )
-    });
+    let ways = ways
+        .into_iter()
+        .map(|(name, (mut functions, disposition))| {
+            functions.sort_by_key(|(first, _)| *first);
+            (
+                name,
+                (functions.into_iter().map(|(_, f)| f).collect(), disposition),
+            )
+        });
     ways.collect()
 }
 

@@ -4,7 +4,7 @@
 //! of the packet memory as its "UMEM", in chunks of a frame each (aligned, 2 or
 //! 4 KiB, which every driver takes; chunks of odd sizes are refused by some, and
 //! may not cross pages where a device reads them). Every socket registers for
-//! itself: the sockets share the memory, but no fate, so that one port may run
+//! itself: the sockets share the memory, but no disposition, so that one port may run
 //! in another mode than the next. A packet lies where the kernel wrote it until
 //! it is sent, by whichever port; the frame's metadata lies in front, where the
 //! kernel is asked to keep off (the headroom of the registration).

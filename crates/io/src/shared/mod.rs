@@ -5,7 +5,7 @@
 //! without a name, and passes them to the others ([`Channel`]). A frame goes
 //! from one to another as its offset, without being copied: [`output`] and
 //! [`input`] are ports between stages as those between threads are
-//! ([`crate::stage`]). A process without work sleeps until a [`Bell`] rings;
+//! ([`crate::stage`]). A process without work sleeps until a [`Waker`] rings;
 //! who writes into its ring rings it, but only where it sleeps.
 //!
 //! A process that dies leaves its rings as they are, for one that takes its
@@ -15,9 +15,9 @@
 pub mod border;
 pub mod spsc;
 
-mod bell;
 mod channel;
 mod ring;
+mod waker;
 
 /// The atomic types that [`spsc`] uses, which its model replaces.
 mod atomic {
@@ -34,9 +34,9 @@ use weir_packet::{Frame, MemoryLayout, PacketMemory, Seat};
 use crate::sys::memfd::{self, FrameFile};
 
 pub use crate::sys::memfd::{Pages, SharedMapping, Words};
-pub use bell::Bell;
 pub use channel::{Channel, MOST_FDS, Message};
 pub use ring::{RingInput, RingOutput, input, output};
+pub use waker::Waker;
 
 /// Packet memory that other processes may be given.
 #[derive(Debug)]

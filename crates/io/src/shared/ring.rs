@@ -8,7 +8,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use weir_packet::{Frame, PacketMemory, Seat};
 
 use super::spsc::{Nonsense, Reader, Writer};
-use super::{Bell, Words};
+use super::{Waker, Words};
 use crate::stage::{PortCounts, Pressure, Refused, StageInput, StageOutput};
 
 /// Numbers that are taken out of a ring at a time.
@@ -20,7 +20,7 @@ pub struct RingOutput {
     ring: Writer<Words>,
     memory: Arc<PacketMemory>,
     /// The reader's.
-    bell: Bell,
+    waker: Waker,
     pressure: Pressure,
     /// The reader's position makes no sense.
     broken: bool,
@@ -38,7 +38,7 @@ pub struct RingInput {
     broken: bool,
 }
 
-/// The writing end of a ring in `words`, for frames of `memory`; `bell` wakes
+/// The writing end of a ring in `words`, for frames of `memory`; `waker` wakes
 /// the reader.
 ///
 /// # Errors
@@ -47,12 +47,12 @@ pub struct RingInput {
 pub fn output(
     words: Words,
     memory: &Arc<PacketMemory>,
-    bell: Bell,
+    waker: Waker,
 ) -> Result<RingOutput, Nonsense> {
     Ok(RingOutput {
         ring: Writer::attach(words)?,
         memory: Arc::clone(memory),
-        bell,
+        waker,
         pressure: Pressure::default(),
         broken: false,
     })
@@ -90,7 +90,7 @@ impl StageOutput for RingOutput {
         let number = self.memory.giver();
         self.ring.write(frames.drain(..given).map(number));
         if given > 0 && self.ring.publish() {
-            self.bell.ring();
+            self.waker.wake();
         }
         self.pressure.after(offered, given);
         given
@@ -115,7 +115,7 @@ impl StageOutput for RingOutput {
 impl Drop for RingOutput {
     fn drop(&mut self) {
         if self.ring.finish() {
-            self.bell.ring();
+            self.waker.wake();
         }
     }
 }
@@ -170,11 +170,11 @@ impl StageInput for RingInput {
         }
     }
 
-    fn lie_down(&mut self) -> bool {
+    fn prepare_park(&mut self) -> bool {
         !self.broken && self.ring.fall_asleep()
     }
 
-    fn rise(&mut self) {
+    fn unpark(&mut self) {
         self.ring.awake();
     }
 }
@@ -185,11 +185,11 @@ impl Drop for RingInput {
     }
 }
 
-impl Bell {
+impl Waker {
     /// Sleeps until it rings, one of `others` has something to say, or `most`
     /// is over; not at all where something is there for `reader` already.
     pub fn sleep(&self, reader: &mut dyn StageInput, others: &[BorrowedFd<'_>], most: Duration) {
-        if reader.lie_down() {
+        if reader.prepare_park() {
             let fds = std::iter::once(self.as_fd()).chain(others.iter().copied());
             let mut polled: Vec<PollFd<'_>> = fds
                 .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))
@@ -200,7 +200,7 @@ impl Bell {
             };
             // An error is a reason to look, as a signal is.
             let _ = poll(&mut polled, Some(&most));
-            reader.rise();
+            reader.unpark();
             self.quiet();
         }
     }

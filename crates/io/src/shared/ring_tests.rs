@@ -23,7 +23,7 @@ struct Two {
     there: SharedMapping,
     back: SharedMapping,
     seat: Seat,
-    bell: Bell,
+    waker: Waker,
 }
 
 fn ring(places: u32) -> SharedMapping {
@@ -48,7 +48,7 @@ impl Two {
             there: ring(PLACES),
             back: ring(PLACES),
             seat,
-            bell: Bell::new().unwrap(),
+            waker: Waker::new().unwrap(),
         }
     }
 
@@ -56,7 +56,7 @@ impl Two {
         output(
             words(&self.there, PLACES),
             self.pool.memory(),
-            self.bell.clone(),
+            self.waker.clone(),
         )
         .unwrap()
     }
@@ -74,12 +74,12 @@ fn frames_go_round_and_none_is_lost_or_doubled() {
         there,
         back,
         seat,
-        bell,
+        waker,
     } = Two::new();
     const COUNT: u32 = 40_000;
-    let mut to = output(words(&there, PLACES), pool.memory(), bell.clone()).unwrap();
+    let mut to = output(words(&there, PLACES), pool.memory(), waker.clone()).unwrap();
     let peer = {
-        let home = Bell::new().unwrap();
+        let home = Waker::new().unwrap();
         let mut from = input(words(&there, PLACES), other.memory(), Seat::MAIN).unwrap();
         let mut to = output(words(&back, PLACES), other.memory(), home.clone()).unwrap();
         std::thread::spawn(move || {
@@ -93,7 +93,7 @@ fn frames_go_round_and_none_is_lost_or_doubled() {
                     }
                     naps += 1;
                     // Without a time-out, nearly: a lost wake-up would show.
-                    bell.sleep(&mut from, &[], Duration::from_secs(60));
+                    waker.sleep(&mut from, &[], Duration::from_secs(60));
                 }
                 for frame in &mut frames {
                     other.memory().meta_mut(frame).clock += 1;
@@ -193,7 +193,7 @@ fn a_process_that_is_over_leaves_its_frames() {
     let mut on = output(
         words(&two.back, PLACES),
         two.other.memory(),
-        two.bell.clone(),
+        two.waker.clone(),
     )
     .unwrap();
     let mut gone: Vec<Frame> = frames.drain(..5).collect();

@@ -115,14 +115,14 @@ pub trait StageInput: Send + Debug {
     }
 
     /// The reader is about to sleep: where the other side is another process,
-    /// that is to wake it ([`crate::shared::Bell`]). False where it may not
+    /// that is to wake it ([`crate::shared::Waker`]). False where it may not
     /// sleep, since something is there or nothing will come any more.
-    fn lie_down(&mut self) -> bool {
+    fn prepare_park(&mut self) -> bool {
         true
     }
 
     /// The reader is awake again.
-    fn rise(&mut self) {}
+    fn unpark(&mut self) {}
 }
 
 /// Where a stage gives its frames to.

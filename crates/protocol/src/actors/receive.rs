@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use weir_packet::{Fate, Frame, FrameMeta, FramePool, PacketMemory, Time, frame_flags};
+use weir_packet::{Disposition, Frame, FrameMeta, FramePool, PacketMemory, Time, frame_flags};
 
 use super::cold::Role;
 use super::hold::Put;
@@ -274,14 +274,16 @@ impl Actors {
         for frame in entries.drain(..) {
             let meta = memory.meta(&frame);
             let (unit, view) = (UnitId(meta.unit), View(meta.view));
-            let (clock, fate) = (Clock(meta.clock), meta.fate);
+            let (clock, disposition) = (Clock(meta.clock), meta.disposition);
             parts.push(to_part(&memory, &frame));
             frames.push(frame);
-            if !fate.closes() {
+            if !disposition.closes() {
                 continue;
             }
             let parts = core::mem::take(&mut parts);
-            if fate == Fate::Dropped && self.settings.plant == Some(Plant::DropWithoutEntry) {
+            if disposition == Disposition::Dropped
+                && self.settings.plant == Some(Plant::DropWithoutEntry)
+            {
                 pool.give_all(&mut frames);
                 continue;
             }

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use weir_nf::host::AliasRequest;
 use weir_nf::{PoolId, PortLease, PortSpace, RuntimeId};
-use weir_packet::{Direction, Fate, FlowKey, LinkType, Prefix, Side, Time};
+use weir_packet::{Direction, Disposition, FlowKey, LinkType, Prefix, Side, Time};
 
 use super::DecodeError;
 use super::field::{Field, Reader, choices, fields, wrappers};
@@ -42,7 +42,7 @@ fields! {
         replica: Option<RuntimeId>,
     }
     Part {
-        fate: Fate,
+        disposition: Disposition,
         flags: u8,
         side: Side,
         port: u8,
@@ -71,15 +71,15 @@ fields! {
     PortLease { address: u16, port: u16, space: PortSpace }
 }
 
-impl Field for Fate {
+impl Field for Disposition {
     const LEAST: usize = 1;
 
     fn put(&self, out: &mut Vec<u8>) {
         out.push(*self as u8);
     }
 
-    fn get(reader: &mut Reader<'_>) -> Result<Fate, DecodeError> {
-        Fate::from_u8(u8::get(reader)?).ok_or(DecodeError::Value("Fate"))
+    fn get(reader: &mut Reader<'_>) -> Result<Disposition, DecodeError> {
+        Disposition::from_u8(u8::get(reader)?).ok_or(DecodeError::Value("Disposition"))
     }
 }
 

@@ -1,6 +1,6 @@
 //! The gate: which entry is let out, and what happens then.
 
-use weir_packet::{Fate, Frame, FramePool, PacketMemory, Time, frame_flags};
+use weir_packet::{Disposition, Frame, FramePool, PacketMemory, Time, frame_flags};
 
 use super::kept::Parked;
 use super::lanes::Seat;
@@ -98,13 +98,13 @@ impl Switch {
             && unit.pending == 0
             && unit.fresh == 0
             && from == unit.speaker()
-            && matches!(meta.fate, Fate::Out | Fate::Dropped)
+            && matches!(meta.disposition, Disposition::Out | Disposition::Dropped)
             && !self.sweep.is_on();
         if !is_plain {
             return Some(frame);
         }
         meta.flags &= !SENDING;
-        let (len, fate) = (meta.len, meta.fate);
+        let (len, disposition) = (meta.len, meta.disposition);
         self.outbox.journal.note(Done::LetOut {
             unit: UnitId(unit.id),
             view: View(unit.view),
@@ -124,7 +124,7 @@ impl Switch {
         } else {
             false
         };
-        if fate == Fate::Out {
+        if disposition == Disposition::Out {
             self.packets.out += 1;
             self.packets.bytes_out += u64::from(len);
             self.outbox.out.push(frame);
@@ -157,9 +157,9 @@ impl Switch {
             self.counts.add(SwitchCount::EntryTorn);
             pool.give_all(side);
         }
-        if meta.fate.closes() {
+        if meta.disposition.closes() {
             self.entry(now, pool, memory, from, side, frame);
-        } else if meta.fate == Fate::Pending {
+        } else if meta.disposition == Disposition::Pending {
             self.counts.add(SwitchCount::EntryTorn);
             pool.give(frame);
         } else {
@@ -183,8 +183,10 @@ impl Switch {
                 self.counts.add(SwitchCount::EntryTorn);
                 continue;
             };
-            let is_odd = |fate: Fate| fate.closes() || fate == Fate::Pending;
-            if !own.fate.closes() || before.iter().any(|part| is_odd(part.fate)) {
+            let is_odd = |disposition: Disposition| {
+                disposition.closes() || disposition == Disposition::Pending
+            };
+            if !own.disposition.closes() || before.iter().any(|part| is_odd(part.disposition)) {
                 self.counts.add(SwitchCount::EntryTorn);
                 continue;
             }
@@ -416,7 +418,7 @@ impl Switch {
         let late = self.settings.plant == Some(Plant::AliasAfterOutput);
         for frame in side.iter() {
             let (meta, bytes) = memory.read(frame);
-            if meta.fate == Fate::Notes {
+            if meta.disposition == Disposition::Notes {
                 self.take_names(id, bytes, late);
             }
         }
@@ -432,7 +434,7 @@ impl Switch {
         });
         for mut frame in side.drain(..) {
             let meta = memory.meta_mut(&mut frame);
-            if meta.fate == Fate::Emitted {
+            if meta.disposition == Disposition::Emitted {
                 meta.flags &= !SENDING;
                 self.packets.emitted += 1;
                 self.packets.out += 1;
@@ -461,7 +463,7 @@ impl Switch {
         }
     }
 
-    /// The packet's own frame leaves, in the way its fate says.
+    /// The packet's own frame leaves, in the way its disposition says.
     fn packet_out(
         &mut self,
         pool: &mut FramePool,
@@ -476,18 +478,18 @@ impl Switch {
         self.packets.flying = self.packets.flying.saturating_sub(1);
         let meta = memory.meta_mut(&mut frame);
         meta.flags &= !SENDING;
-        match meta.fate {
-            Fate::Out => {
+        match meta.disposition {
+            Disposition::Out => {
                 self.packets.out += 1;
                 self.packets.bytes_out += u64::from(meta.len);
                 self.outbox.out.push(frame);
             }
-            Fate::Turned => {
+            Disposition::Turned => {
                 self.counts.add(SwitchCount::Turned);
                 self.packets.turning += 1;
                 self.turned.push(frame);
             }
-            Fate::Applied => {
+            Disposition::Applied => {
                 self.drops.add(SwitchDrop::Lost);
                 pool.give(frame);
             }
@@ -559,7 +561,7 @@ impl Switch {
         self.packets.turning -= turned.len() as u64;
         for frame in turned.iter_mut() {
             let meta = memory.meta_mut(frame);
-            meta.fate = Fate::Pending;
+            meta.disposition = Disposition::Pending;
             meta.unit = 0;
             meta.clock = 0;
             meta.view = 0;

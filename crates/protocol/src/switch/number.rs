@@ -1,6 +1,8 @@
 //! From the ports to the runtimes: classify, number, keep, send.
 
-use weir_packet::{Fate, FlowKey, Frame, FrameMeta, FramePool, PacketMemory, Time, frame_flags};
+use weir_packet::{
+    Disposition, FlowKey, Frame, FrameMeta, FramePool, PacketMemory, Time, frame_flags,
+};
 use weir_runtime::notes;
 
 use super::units::mark;
@@ -83,7 +85,7 @@ impl Switch {
         meta.clock = unit.sent;
         meta.view = unit.view;
         meta.flags |= unit.fresh;
-        meta.fate = Fate::Pending;
+        meta.disposition = Disposition::Pending;
         self.packets.flying += 1;
         self.packets.bytes += u64::from(len);
         self.outbox.journal.note(Done::Numbered {

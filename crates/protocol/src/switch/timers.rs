@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use weir_packet::{Fate, FramePool, Time, frame_flags};
+use weir_packet::{Disposition, FramePool, Time, frame_flags};
 
 use super::lanes::Seat;
 use super::units::{Unit, mark};
@@ -288,7 +288,7 @@ impl Switch {
         meta.unit = unit.id;
         meta.clock = clock;
         meta.view = view.0;
-        meta.fate = Fate::Pending;
+        meta.disposition = Disposition::Pending;
         meta.flags |= flag | unit.fresh;
         let lane = usize::from(owner).wrapping_sub(1);
         match self.outbox.lanes.get_mut(lane) {

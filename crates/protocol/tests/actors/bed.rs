@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use weir_nf::host::{FlowOptions, Stage, Timeouts};
 use weir_nf::{NetworkFunction, RuntimeId};
-use weir_packet::{Fate, Frame, FrameMeta, FramePool, MemoryLayout, Side, Time, frame_flags};
+use weir_packet::{
+    Disposition, Frame, FrameMeta, FramePool, MemoryLayout, Side, Time, frame_flags,
+};
 use weir_protocol::actors::{ActorCount, Actors};
 use weir_protocol::ids::{Clock, Peer, UnitId, View};
 use weir_protocol::message::{EntryBatch, Image, Message, MoveMode, Open, Origin};
@@ -42,7 +44,7 @@ pub(crate) const fn runtime(id: u32) -> Peer {
 pub(crate) struct Got {
     pub(crate) view: View,
     pub(crate) clock: u64,
-    pub(crate) fate: Fate,
+    pub(crate) disposition: Disposition,
     /// Its last byte.
     pub(crate) count: u8,
 }
@@ -186,7 +188,7 @@ impl Bed {
             got.push(Got {
                 view: View(meta.view),
                 clock: meta.clock,
-                fate: meta.fate,
+                disposition: meta.disposition,
                 count: bytes.last().copied().unwrap_or(0),
             });
             self.pool.give(frame);
@@ -364,7 +366,7 @@ pub(crate) fn out(view: View, clock: u64, count: u8) -> Got {
     Got {
         view,
         clock,
-        fate: Fate::Out,
+        disposition: Disposition::Out,
         count,
     }
 }

@@ -1,7 +1,7 @@
 //! Ticks, ends, and what is forgotten.
 
 use weir_nf::RuntimeId;
-use weir_packet::{Fate, frame_flags};
+use weir_packet::{Disposition, frame_flags};
 use weir_protocol::View;
 use weir_protocol::actors::ActorCount;
 use weir_protocol::ids::{Clock, UnitId};
@@ -36,12 +36,12 @@ fn idle(bed: &mut Bed) {
     panic!("no tick was asked for");
 }
 
-fn tick(bed: &mut Bed, clock: u64) -> Fate {
+fn tick(bed: &mut Bed, clock: u64) -> Disposition {
     let mut frame = bed.frame((U, ONE, clock), frame_flags::TICK, b"");
     let memory = bed.pool.memory().clone();
     memory.meta_mut(&mut frame).time = bed.now;
     let got = bed.burst(1, vec![frame]);
-    got.last().expect("a tick is answered").fate
+    got.last().expect("a tick is answered").disposition
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn an_idle_unit_ends_when_the_switch_grants_it() {
     let mut bed = Bed::new(1);
     bed.start(1, U, ONE, 3);
     idle(&mut bed);
-    assert_eq!(tick(&mut bed, 4), Fate::Applied);
+    assert_eq!(tick(&mut bed, 4), Disposition::Applied);
     assert_eq!(bed.state(1, U), None);
     assert_eq!(bed.said_to(1, SWITCH), end(4));
     // not granted yet: asked again, at growing distances
@@ -94,7 +94,7 @@ fn a_unit_that_gets_a_packet_instead_lives_on() {
 fn a_tick_that_finds_nothing_due_ends_nothing() {
     let mut bed = Bed::new(1);
     bed.start(1, U, ONE, 3);
-    assert_eq!(tick(&mut bed, 4), Fate::Applied);
+    assert_eq!(tick(&mut bed, 4), Disposition::Applied);
     assert!(bed.state(1, U).is_some());
     assert_eq!(bed.said(1), []);
     bed.end();

@@ -1,6 +1,6 @@
 //! First views, repeats and gaps.
 
-use weir_packet::{Fate, frame_flags};
+use weir_packet::{Disposition, frame_flags};
 use weir_protocol::actors::ActorCount;
 use weir_protocol::ids::{Clock, UnitId};
 use weir_protocol::message::{Message, Open, Origin};
@@ -19,17 +19,17 @@ fn a_first_view_needs_no_message_and_every_packet_is_answered() {
         frames.push(bed.frame((U, view(1), number as u64 + 1), FRESH, payload));
     }
     let got = bed.burst(1, frames);
-    let fates: Vec<_> = got.iter().map(|got| (got.clock, got.fate)).collect();
+    let dispositions: Vec<_> = got.iter().map(|got| (got.clock, got.disposition)).collect();
     assert_eq!(
-        fates,
+        dispositions,
         [
-            (1, Fate::Out),
-            (2, Fate::Dropped),
-            (3, Fate::Emitted),
-            (3, Fate::Out),
-            (4, Fate::Notes),
-            (4, Fate::Out),
-            (5, Fate::Out),
+            (1, Disposition::Out),
+            (2, Disposition::Dropped),
+            (3, Disposition::Emitted),
+            (3, Disposition::Out),
+            (4, Disposition::Notes),
+            (4, Disposition::Out),
+            (5, Disposition::Out),
         ]
     );
     assert_eq!(got.last().map(|got| got.count), Some(4));
@@ -128,7 +128,10 @@ fn a_lost_packet_is_applied_as_one_that_does_nothing() {
     bed.start(1, U, view(1), 2);
     let got = bed.data(1, (U, view(1), 3), frame_flags::LOST, b"c--");
     assert_eq!(got.len(), 1);
-    assert_eq!((got[0].fate, got[0].clock), (Fate::Applied, 3));
+    assert_eq!(
+        (got[0].disposition, got[0].clock),
+        (Disposition::Applied, 3)
+    );
     assert_eq!(
         bed.data(1, (U, view(1), 4), 0, b"c--"),
         [out(view(1), 4, 3)]
@@ -149,8 +152,8 @@ fn what_stands_for_a_lost_first_packet_waits_for_the_view_to_be_opened() {
     bed.tell(1, SWITCH, Message::Open(open));
     let got = bed.got(1);
     assert_eq!(
-        (got.len(), got[0].fate, got[0].clock),
-        (1, Fate::Applied, 1)
+        (got.len(), got[0].disposition, got[0].clock),
+        (1, Disposition::Applied, 1)
     );
     assert_eq!(bed.said_to(1, SWITCH), held(U, view(4)));
     bed.end();

@@ -1,7 +1,7 @@
 //! What makes no sense is refused and counted, never acted on.
 
 use weir_nf::RuntimeId;
-use weir_packet::Fate;
+use weir_packet::Disposition;
 use weir_protocol::View;
 use weir_protocol::actors::ActorCount;
 use weir_protocol::ids::{Clock, Peer, UnitId};
@@ -246,7 +246,7 @@ fn who_may_not_say_something_is_not_heard() {
 fn copies_that_nobody_asked_for_are_dropped() {
     let mut bed = Bed::new(1);
     let packet = Part {
-        fate: Fate::Pending,
+        disposition: Disposition::Pending,
         time: bed.now,
         sequence: 1,
         flags: 0,

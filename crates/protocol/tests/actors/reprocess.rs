@@ -1,7 +1,7 @@
 //! Early states and copies.
 
 use weir_nf::RuntimeId;
-use weir_packet::{Fate, frame_flags};
+use weir_packet::{Disposition, frame_flags};
 use weir_protocol::View;
 use weir_protocol::actors::ActorCount;
 use weir_protocol::ids::{Clock, UnitId};
@@ -58,7 +58,10 @@ fn copies_of_what_changes_bring_the_target_up_to_date() {
     let mut bed = begun();
     assert_eq!(bed.data(1, (U, OLD, 4), 0, b"c--"), [out(OLD, 4, 4)]);
     assert_eq!(bed.data(1, (U, OLD, 5), 0, b"q--"), [out(OLD, 5, 4)]);
-    assert_eq!(bed.data(1, (U, OLD, 6), 0, b"d--")[0].fate, Fate::Dropped);
+    assert_eq!(
+        bed.data(1, (U, OLD, 6), 0, b"d--")[0].disposition,
+        Disposition::Dropped
+    );
     bed.data(1, (U, OLD, 7), 0, b"e--");
     bed.data(1, (U, OLD, 8), 0, b"q--");
     assert_eq!(bed.carry(), []);

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use weir_nf::PoolId;
-use weir_packet::{Fate, LinkType, Side};
+use weir_packet::{Disposition, LinkType, Side};
 use weir_protocol::actors::ActorCount;
 use weir_protocol::message::{
     Claim, Entry, EntryBatch, Image, Message, MoveMode, Open, Origin, Part, Refusal, Selection,
@@ -60,9 +60,9 @@ fn settled() -> (Cluster, UnitId, View) {
     (cluster, unit, view.expect("it is here"))
 }
 
-fn part(fate: Fate) -> Part {
+fn part(disposition: Disposition) -> Part {
     Part {
-        fate,
+        disposition,
         time: weir_packet::Time::from_secs(1),
         sequence: 9,
         flags: 0,
@@ -75,10 +75,13 @@ fn part(fate: Fate) -> Part {
     }
 }
 
-fn entry(clock: u64, fates: &[Fate]) -> Entry {
+fn entry(clock: u64, dispositions: &[Disposition]) -> Entry {
     Entry {
         clock: Clock(clock),
-        parts: fates.iter().map(|&fate| part(fate)).collect(),
+        parts: dispositions
+            .iter()
+            .map(|&disposition| part(disposition))
+            .collect(),
     }
 }
 
@@ -111,22 +114,22 @@ fn a_runtime_can_not_speak_for_what_it_does_not_own() {
     let ids = (unit, view);
     let lies = [
         (
-            batch(ids.0, ids.1, vec![entry(4, &[Fate::Out])]),
+            batch(ids.0, ids.1, vec![entry(4, &[Disposition::Out])]),
             SwitchCount::EntryNotOwner,
         ),
         (
-            batch(unit, View(view.0 - 1), vec![entry(4, &[Fate::Out])]),
+            batch(unit, View(view.0 - 1), vec![entry(4, &[Disposition::Out])]),
             SwitchCount::EntryOldView,
         ),
         (
-            batch(unit, view.next(), vec![entry(4, &[Fate::Out])]),
+            batch(unit, view.next(), vec![entry(4, &[Disposition::Out])]),
             SwitchCount::EntryOldView,
         ),
         (
             batch(
                 UnitId(unit.0 + (1 << 32)),
                 view,
-                vec![entry(1, &[Fate::Out])],
+                vec![entry(1, &[Disposition::Out])],
             ),
             SwitchCount::EntryUnknownUnit,
         ),
@@ -135,15 +138,19 @@ fn a_runtime_can_not_speak_for_what_it_does_not_own() {
             SwitchCount::EntryTorn,
         ),
         (
-            batch(unit, view, vec![entry(4, &[Fate::Out, Fate::Out])]),
+            batch(
+                unit,
+                view,
+                vec![entry(4, &[Disposition::Out, Disposition::Out])],
+            ),
             SwitchCount::EntryTorn,
         ),
         (
-            batch(unit, view, vec![entry(4, &[Fate::Emitted])]),
+            batch(unit, view, vec![entry(4, &[Disposition::Emitted])]),
             SwitchCount::EntryTorn,
         ),
         (
-            batch(unit, view, vec![entry(4, &[Fate::Pending])]),
+            batch(unit, view, vec![entry(4, &[Disposition::Pending])]),
             SwitchCount::EntryTorn,
         ),
         (Message::Held { unit, view }, SwitchCount::MessageNotOwner),
@@ -255,7 +262,7 @@ fn a_runtime_can_not_speak_for_what_it_does_not_own() {
         tell(
             &mut cluster,
             owner,
-            batch(unit, view, vec![entry(clock, &[Fate::Out])]),
+            batch(unit, view, vec![entry(clock, &[Disposition::Out])]),
         );
         assert_eq!(cluster.at_switch(count), counted + 1, "clock {clock}");
     }
@@ -308,7 +315,7 @@ fn a_runtime_can_not_take_another_ones_unit() {
         origin: Origin::Nothing { after_loss: true },
         replica: None,
     });
-    let entries = vec![entry(4, &[Fate::Out])];
+    let entries = vec![entry(4, &[Disposition::Out])];
     let refused = ActorCount::MessageRefused;
     let stale = ActorCount::MessageStale;
     let lies = [

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use weir_nf::host::AliasRequest;
 use weir_nf::{PoolId, PortLease, PortSpace, RuntimeId};
-use weir_packet::{Direction, Fate, FlowKey, LinkType, Prefix, Side, Time};
+use weir_packet::{Direction, Disposition, FlowKey, LinkType, Prefix, Side, Time};
 use weir_protocol::message::{
     Claim, Entry, EntryBatch, FlowSpace, Image, Message, MoveMode, Open, Origin, Part, Refusal,
     Selection, StateUpdate, Workload,
@@ -80,7 +80,7 @@ fn prefix() -> impl Strategy<Value = Prefix> {
 
 fn part() -> impl Strategy<Value = Part> {
     let marks = (
-        (0u8..=6).prop_map(|n| Fate::from_u8(n).expect("a fate")),
+        (0u8..=6).prop_map(|n| Disposition::from_u8(n).expect("a disposition")),
         any::<u8>(),
         side(),
         any::<u8>(),
@@ -89,8 +89,8 @@ fn part() -> impl Strategy<Value = Part> {
     );
     let rest = (any::<u64>(), any::<u64>(), any::<u32>(), bytes());
     (marks, rest).prop_map(
-        |((fate, flags, side, port, link, dlt), (time, sequence, wire_len, bytes))| Part {
-            fate,
+        |((disposition, flags, side, port, link, dlt), (time, sequence, wire_len, bytes))| Part {
+            disposition,
             time: Time(time),
             sequence,
             flags,

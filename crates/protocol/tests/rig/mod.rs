@@ -4,7 +4,7 @@
 use weir_nf::host::{FlowOptions, Stage};
 use weir_nf::prelude::*;
 use weir_packet::{
-    Fate, Frame, FrameMeta, FramePool, LinkType, MemoryLayout, Side, Time, frame_flags,
+    Disposition, Frame, FrameMeta, FramePool, LinkType, MemoryLayout, Side, Time, frame_flags,
 };
 use weir_protocol::message::{Message, Open};
 use weir_protocol::settings::SwitchSettings;
@@ -151,16 +151,16 @@ impl Rig {
             .collect()
     }
 
-    /// Gives frames back as entries with `fate`.
-    pub fn answer(&mut self, number: u32, mut frames: Vec<Frame>, fate: Fate) {
+    /// Gives frames back as entries with `disposition`.
+    pub fn answer(&mut self, number: u32, mut frames: Vec<Frame>, disposition: Disposition) {
         let memory = self.pool.memory().clone();
         for frame in &mut frames {
             let meta = memory.meta_mut(frame);
             let none = frame_flags::TICK | frame_flags::LOST;
-            meta.fate = if meta.flags & none != 0 {
-                Fate::Applied
+            meta.disposition = if meta.flags & none != 0 {
+                Disposition::Applied
             } else {
-                fate
+                disposition
             };
         }
         self.switch
@@ -171,7 +171,7 @@ impl Rig {
     /// A runtime applies all that is in its lane.
     pub fn serve(&mut self, number: u32) {
         let frames = self.lane(number);
-        self.answer(number, frames, Fate::Out);
+        self.answer(number, frames, Disposition::Out);
     }
 
     /// Tags of the packets that were let out.

@@ -1,6 +1,6 @@
 //! Ends of units, and ticks.
 
-use weir_packet::{Fate, frame_flags};
+use weir_packet::{Disposition, frame_flags};
 use weir_protocol::message::Message;
 use weir_protocol::switch::{SwitchCount, SwitchDrop};
 use weir_protocol::{Clock, UnitId};
@@ -22,7 +22,7 @@ fn ends_are_granted_when_nothing_is_on_its_way() {
     rig.say(owner, end(2));
     rig.say(3 - owner, end(2));
     assert_eq!(rig.count(SwitchCount::EndRefused), 2);
-    rig.answer(owner, frames, Fate::Out);
+    rig.answer(owner, frames, Disposition::Out);
     rig.messages();
     rig.say(owner, end(2));
     assert_eq!(rig.count(SwitchCount::EndGranted), 1);
@@ -55,7 +55,7 @@ fn ticks_are_numbered_one_at_a_time() {
     rig.send(1, 2);
     let frames = rig.lane(owner);
     let view = rig.see(&frames[0]).view;
-    rig.answer(owner, frames, Fate::Out);
+    rig.answer(owner, frames, Disposition::Out);
     rig.say(owner, Message::Tick { unit, view });
     rig.say(owner, Message::Tick { unit, view });
     rig.say(3 - owner, Message::Tick { unit, view });
@@ -67,14 +67,14 @@ fn ticks_are_numbered_one_at_a_time() {
     // The end of a flow that somebody has asked for is one that names it.
     let key = weir_packet::FlowKey::from_words([7; 6]);
     assert!(!rig.end_flow(unit, &key), "one at a time");
-    rig.answer(owner, frames, Fate::Applied);
+    rig.answer(owner, frames, Disposition::Applied);
     assert_eq!(rig.out(), [2]);
     assert!(rig.end_flow(unit, &key) && rig.end_flow(UnitId(unit.0 + 99), &key));
     let frames = rig.lane(owner);
     assert_eq!(rig.clocks(&frames), [4]);
     assert_eq!(rig.seen(&frames)[0].flags, frame_flags::TICK);
     assert_eq!(rig.pool.memory().bytes(&frames[0]).len(), 49);
-    rig.answer(owner, frames, Fate::Applied);
+    rig.answer(owner, frames, Disposition::Applied);
     rig.say(owner, Message::Tick { unit, view });
     assert_eq!(
         rig.lane(owner)

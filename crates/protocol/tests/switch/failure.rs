@@ -1,6 +1,6 @@
 //! Deaths of owners, replicas and sources.
 
-use weir_packet::{Fate, frame_flags};
+use weir_packet::{Disposition, frame_flags};
 use weir_protocol::Clock;
 use weir_protocol::message::{Message, MoveMode, Origin};
 use weir_protocol::switch::{SwitchCount, SwitchDrop};
@@ -18,7 +18,7 @@ fn without_replication_a_death_loses_the_unit_by_name() {
     assert_eq!(rig.dropped(SwitchDrop::OwnerLost), 2);
     assert_eq!(rig.count(SwitchCount::UnitLost), 1);
     // What it still says counts for nothing.
-    rig.answer(owner, late, Fate::Out);
+    rig.answer(owner, late, Disposition::Out);
     assert_eq!(rig.out(), [] as [u8; 0]);
     // The next packet starts from no state.
     rig.send(1, 4);
@@ -30,7 +30,7 @@ fn without_replication_a_death_loses_the_unit_by_name() {
     let seen = rig.see(&frames[0]);
     assert_eq!(seen.clock, Clock(4));
     assert_eq!(seen.flags, FRESH | frame_flags::AFTER_LOSS);
-    rig.answer(other, frames, Fate::Out);
+    rig.answer(other, frames, Disposition::Out);
     assert_eq!(rig.out(), [4]);
     rig.end();
 }
@@ -51,8 +51,8 @@ fn nothing_is_lost_with_a_first_view_that_let_nothing_out() {
             .iter()
             .all(|s| s.flags == FRESH | REPEATED)
     );
-    rig.answer(owner, late, Fate::Out);
-    rig.answer(other, frames, Fate::Out);
+    rig.answer(owner, late, Disposition::Out);
+    rig.answer(other, frames, Disposition::Out);
     assert_eq!(rig.out(), [1, 2]);
     rig.end();
 }
@@ -70,7 +70,7 @@ fn a_replica_goes_on_after_a_death() {
     let before = rig.count(SwitchCount::EntryNotOwner);
     let view = rig.see(&stored).view;
     let copy = copy_of(&mut rig, &stored);
-    rig.answer(owner, vec![copy], Fate::Out);
+    rig.answer(owner, vec![copy], Disposition::Out);
     assert_eq!(rig.count(SwitchCount::EntryNotOwner), before + 1);
     rig.suspect(owner);
     let (replica, open) = (1..=3)
@@ -87,11 +87,11 @@ fn a_replica_goes_on_after_a_death() {
     let third = open.replica.unwrap().0;
     assert!(third != replica && third != owner);
     // The entry that it stored for the dead one is not let out any more.
-    rig.answer(replica, vec![stored], Fate::Out);
+    rig.answer(replica, vec![stored], Disposition::Out);
     assert_eq!(rig.out(), [] as [u8; 0]);
     let frames = rig.lane(replica);
     assert_eq!(rig.clocks(&frames), [2, 3]);
-    rig.answer(third, frames, Fate::Out);
+    rig.answer(third, frames, Disposition::Out);
     assert_eq!(rig.out(), [2, 3]);
     assert_eq!(rig.count(SwitchCount::ResumedAtReplica), 1);
     assert_eq!(rig.switch.owner_of(unit), Some(rt(replica)));
@@ -105,7 +105,7 @@ fn a_replica_that_dies_is_replaced() {
     let owner = rig.who()[0];
     let replica = replica_of(&mut rig, owner);
     let frames = rig.lane(owner);
-    rig.answer(replica, frames, Fate::Out);
+    rig.answer(replica, frames, Disposition::Out);
     rig.send(1, 2);
     rig.suspect(replica);
     let open = rig.open(owner).unwrap();
@@ -114,7 +114,7 @@ fn a_replica_that_dies_is_replaced() {
     assert_eq!(third, 6 - owner - replica);
     let frames = rig.lane(owner);
     assert_eq!(rig.clocks(&frames), [2, 2]);
-    rig.answer(third, frames, Fate::Out);
+    rig.answer(third, frames, Disposition::Out);
     assert_eq!(rig.out(), [1, 2]);
     assert_eq!(rig.count(SwitchCount::ReplicaChanged), 1);
     // The last two die one after the other: without a view that is settled
@@ -168,7 +168,7 @@ fn the_source_of_a_move_dies() {
     let frames = rig.lane(replica);
     // If the replica is the target it has got packet 3 once before.
     assert!(rig.clocks(&frames).ends_with(&[2, 3]));
-    rig.answer(open.replica.unwrap().0, frames, Fate::Out);
+    rig.answer(open.replica.unwrap().0, frames, Disposition::Out);
     assert_eq!(rig.out(), [2, 3]);
     rig.end();
     // Without, the unit is lost with it.

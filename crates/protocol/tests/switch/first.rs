@@ -1,6 +1,6 @@
 //! New flows and where they go, packets that come in again, selections.
 
-use weir_packet::Fate;
+use weir_packet::Disposition;
 use weir_protocol::message::{FlowSpace, Message, MoveMode, Selection};
 use weir_protocol::settings::{Dispatch, SwitchSettings};
 use weir_protocol::switch::{MoveError, SwitchCount};
@@ -25,7 +25,7 @@ fn new_flows_go_round_and_come_back_in_order() {
         assert!(seen.iter().all(|s| s.flags == FRESH));
         assert_eq!(rig.clocks(&frames), [1, 1, 2, 2, 3, 3]);
         units.extend(seen.iter().map(|s| s.unit));
-        rig.answer(number, frames, Fate::Out);
+        rig.answer(number, frames, Disposition::Out);
     }
     units.sort();
     units.dedup();
@@ -113,7 +113,7 @@ fn a_packet_that_was_turned_enters_again() {
     let (mut rig, _, owner) = settled(settings(), 1);
     rig.send(1, 2);
     let frames = rig.lane(owner);
-    rig.answer(owner, frames, Fate::Turned);
+    rig.answer(owner, frames, Disposition::Turned);
     assert_eq!(rig.out(), [] as [u8; 0]);
     assert_eq!(rig.count(SwitchCount::Turned), 1);
     assert_eq!(rig.switch.report().held, 1);
@@ -132,7 +132,7 @@ fn strangers_and_unknown_units_change_nothing() {
     let memory = rig.pool.memory().clone();
     let meta = memory.meta_mut(&mut frames[0]);
     (meta.unit, meta.view, meta.clock) = (nobody.0, view.0, 1);
-    rig.answer(owner, frames, Fate::Out);
+    rig.answer(owner, frames, Disposition::Out);
     assert_eq!(rig.count(SwitchCount::EntryUnknownUnit), 1);
     assert!(matches!(
         rig.to(owner)[..],

@@ -1,7 +1,7 @@
 //! Blocks of ports.
 
 use weir_nf::{PoolId, PoolSpec};
-use weir_packet::Fate;
+use weir_packet::Disposition;
 use weir_protocol::message::{Message, MoveMode};
 use weir_protocol::switch::SwitchCount;
 use weir_runtime::notes::Note;
@@ -60,9 +60,9 @@ fn answer_with(rig: &mut Rig, number: u32, notes: &[Note<'_>]) {
         weir_runtime::notes::write(note, &mut bytes);
     }
     let mut meta = *memory.meta(&frames[0]);
-    meta.fate = Fate::Notes;
+    meta.disposition = Disposition::Notes;
     let side = rig.pool.copy(&bytes, meta).unwrap();
-    memory.meta_mut(&mut frames[0]).fate = Fate::Out;
+    memory.meta_mut(&mut frames[0]).disposition = Disposition::Out;
     frames.insert(0, side);
     let now = rig.now;
     rig.switch

@@ -13,7 +13,7 @@ mod rig;
 mod window;
 
 use rig::{Rig, rt};
-use weir_packet::{Fate, Frame, frame_flags};
+use weir_packet::{Disposition, Frame, frame_flags};
 use weir_protocol::UnitId;
 use weir_protocol::message::{MoveMode, Selection};
 use weir_protocol::settings::{Replication, SwitchSettings};
@@ -48,7 +48,7 @@ fn settled(settings: SwitchSettings, runtimes: u32) -> (Rig, UnitId, u32) {
         Replication::None => owner,
         Replication::EachBurst => rig.open(owner).unwrap().replica.unwrap().0,
     };
-    rig.answer(speaker, frames, Fate::Out);
+    rig.answer(speaker, frames, Disposition::Out);
     assert_eq!(rig.out(), [1]);
     rig.messages();
     (rig, unit, owner)

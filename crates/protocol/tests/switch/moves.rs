@@ -1,7 +1,7 @@
 //! Planned moves: asked for, refused, waited for, drained.
 
 use weir_nf::PoolId;
-use weir_packet::Fate;
+use weir_packet::Disposition;
 use weir_protocol::message::{Message, MoveMode, Origin, Refusal, Selection};
 use weir_protocol::settings::SwitchSettings;
 use weir_protocol::switch::{MoveError, SwitchCount};
@@ -31,7 +31,7 @@ fn a_planned_move_keeps_every_packet_and_the_order() {
     assert_eq!(rig.clocks(&theirs), [4, 5]);
     assert!(rig.seen(&theirs).iter().all(|s| s.view == open.view));
     // The target's come first and wait.
-    rig.answer(target, theirs, Fate::Out);
+    rig.answer(target, theirs, Disposition::Out);
     assert_eq!(rig.out(), [] as [u8; 0]);
     assert_eq!(rig.count(SwitchCount::Parked), 2);
     rig.serve(source);
@@ -68,7 +68,7 @@ fn a_moved_unit_is_settled_by_held_and_its_past_is_refused() {
     assert_eq!(rig.count(SwitchCount::SettledByHeld), 1);
     rig.messages();
     // What the source still says of the old view is refused, and answered.
-    rig.answer(source, late, Fate::Out);
+    rig.answer(source, late, Disposition::Out);
     assert_eq!(rig.out(), [] as [u8; 0]);
     assert_eq!(rig.count(SwitchCount::EntryOldView), 1);
     assert_eq!(
@@ -85,7 +85,7 @@ fn a_moved_unit_is_settled_by_held_and_its_past_is_refused() {
     let frames = rig.lane(target);
     assert_eq!(rig.seen(&frames)[0].flags, REPEATED);
     assert_eq!(rig.seen(&frames)[0].view, view);
-    rig.answer(target, frames, Fate::Out);
+    rig.answer(target, frames, Disposition::Out);
     assert_eq!(rig.out(), [2]);
     rig.end();
 }
@@ -106,8 +106,8 @@ fn a_refused_view_goes_back_to_the_source() {
     // The source goes on: packet 2 (again) and 3, in the new view.
     let frames = rig.lane(source);
     assert_eq!(rig.clocks(&frames), [2, 2, 3]);
-    rig.answer(target, theirs, Fate::Out);
-    rig.answer(source, frames, Fate::Out);
+    rig.answer(target, theirs, Disposition::Out);
+    rig.answer(source, frames, Disposition::Out);
     // The first copy of 2 was of the old view.
     assert_eq!(rig.out(), [2, 3]);
     assert_eq!(rig.count(SwitchCount::EntryOldView), 2);
@@ -133,10 +133,10 @@ fn a_source_that_keeps_no_outputs_is_waited_for() {
     let why = Refusal::Full;
     rig.say(target, Message::Refuse { unit, view, why });
     assert!(rig.lane(source).is_empty());
-    rig.answer(source, last, Fate::Out);
+    rig.answer(source, last, Disposition::Out);
     let frames = rig.lane(source);
     assert_eq!(rig.clocks(&frames), [3]);
-    rig.answer(source, frames, Fate::Out);
+    rig.answer(source, frames, Disposition::Out);
     assert_eq!(rig.out(), [2, 3]);
     assert!(
         rig.messages()
@@ -153,7 +153,7 @@ fn a_source_that_keeps_no_outputs_is_waited_for() {
     let view = rig.open(target).unwrap().view;
     rig.say(target, Message::Held { unit, view });
     assert_eq!(rig.switch.report().unsettled, 1);
-    rig.answer(source, last, Fate::Out);
+    rig.answer(source, last, Disposition::Out);
     assert_eq!(rig.switch.report().unsettled, 0);
     assert_eq!(rig.out(), [2]);
     rig.end();
@@ -290,7 +290,7 @@ impl Rig {
         let owner = self.switch.owner_of(unit).unwrap().0;
         let frames = self.lane(owner);
         let view = self.see(&frames[0]).view;
-        self.answer(owner, frames, Fate::Out);
+        self.answer(owner, frames, Disposition::Out);
         view.0
     }
 }
@@ -310,7 +310,7 @@ fn a_drained_runtime_has_nothing_and_leaves() {
                 Message::Open(open) if open.unit == unit => open.replica,
                 _ => None,
             });
-            rig.answer(replica.unwrap().0, vec![frame], Fate::Out);
+            rig.answer(replica.unwrap().0, vec![frame], Disposition::Out);
         }
     }
     rig.messages();

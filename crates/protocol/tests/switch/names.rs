@@ -5,7 +5,7 @@ use crate::rig::{Rig, rt};
 use weir_nf::host::{AliasRequest, FlowOptions, NO_FLOW, Stage};
 use weir_nf::prelude::*;
 use weir_nf::{PoolId, PoolSpec, PortLease, PortSpace};
-use weir_packet::{Direction, Fate, Frame, Side};
+use weir_packet::{Direction, Disposition, Frame, Side};
 use weir_protocol::message::{Claim, Message};
 use weir_protocol::settings::SwitchSettings;
 use weir_protocol::switch::SwitchCount;
@@ -77,12 +77,12 @@ fn note(rig: &mut Rig, all: &[Note<'_>]) -> UnitId {
     all.iter().for_each(|note| notes::write(note, &mut bytes));
     let mut meta = *rig.pool.memory().clone().meta(frame);
     let unit = UnitId(meta.unit);
-    meta.fate = Fate::Notes;
+    meta.disposition = Disposition::Notes;
     let side = rig.pool.copy(&bytes, meta).expect("a frame is free");
     let now = rig.now;
     rig.switch
         .entries(now, &mut rig.pool, rt(1), &mut vec![side]);
-    rig.answer(1, mine, Fate::Out);
+    rig.answer(1, mine, Disposition::Out);
     unit
 }
 
@@ -188,7 +188,7 @@ fn a_restarted_switch_knows_the_scope_keys_that_only_functions_make() {
         let seen = again.seen(&frames);
         assert_eq!(seen.len(), 1);
         assert_eq!(seen[0].unit == unit, same);
-        again.answer(1, frames, Fate::Out);
+        again.answer(1, frames, Disposition::Out);
     }
     again.end();
 }

@@ -1,6 +1,6 @@
 //! Copies of packets, repeats, gaps.
 
-use weir_packet::{Fate, Frame, frame_flags};
+use weir_packet::{Disposition, Frame, frame_flags};
 use weir_protocol::Clock;
 use weir_protocol::message::Message;
 use weir_protocol::settings::SwitchSettings;
@@ -27,12 +27,12 @@ fn unacknowledged_packets_fill_the_memory_and_nothing_else_suffers() {
     assert_eq!(rig.dropped(SwitchDrop::UnackedFull), 3);
     let frames = rig.lane(1);
     assert_eq!(rig.clocks(&frames), [1, 2, 3, 4]);
-    rig.answer(1, frames, Fate::Out);
+    rig.answer(1, frames, Disposition::Out);
     rig.send(1, 7);
     rig.send(2, 21);
     let frames = rig.lane(1);
     assert_eq!(rig.clocks(&frames), [5, 1]);
-    rig.answer(1, frames, Fate::Out);
+    rig.answer(1, frames, Disposition::Out);
     assert_eq!(rig.out(), [1, 2, 3, 4, 7, 21]);
     assert_eq!(rig.switch.report().hand_overs.kept_most, 4);
     rig.end();
@@ -58,7 +58,7 @@ fn what_is_not_answered_is_sent_again_and_what_is_asked_for() {
     let frames = rig.lane(owner);
     assert_eq!(rig.clocks(&frames), [4, 5]);
     // They come before the gap is filled: they wait.
-    rig.answer(owner, frames, Fate::Out);
+    rig.answer(owner, frames, Disposition::Out);
     assert_eq!(rig.out(), [] as [u8; 0]);
     rig.pass(9);
     assert!(rig.lane(owner).is_empty());
@@ -68,9 +68,9 @@ fn what_is_not_answered_is_sent_again_and_what_is_asked_for() {
     assert_eq!(rig.seen(&frames)[0].tag, 2);
     // Twice: the second copy is a duplicate, and acknowledged again.
     let copies: Vec<Frame> = frames.iter().map(|f| copy_of(&mut rig, f)).collect();
-    rig.answer(owner, frames, Fate::Out);
+    rig.answer(owner, frames, Disposition::Out);
     rig.messages();
-    rig.answer(owner, copies, Fate::Out);
+    rig.answer(owner, copies, Disposition::Out);
     assert_eq!(rig.out(), [2, 3, 4, 5]);
     assert_eq!(rig.count(SwitchCount::EntryDuplicate), 2);
     let out = Clock(5);
@@ -112,8 +112,8 @@ fn without_copies_a_gap_is_answered_by_lost() {
     let lost = frames.pop().unwrap();
     rig.drop_all(vec![lost]);
     // The one that was not lost comes first, and waits.
-    rig.answer(owner, vec![third], Fate::Out);
-    rig.answer(owner, frames, Fate::Applied);
+    rig.answer(owner, vec![third], Disposition::Out);
+    rig.answer(owner, frames, Disposition::Applied);
     assert_eq!(rig.out(), [4]);
     assert_eq!(rig.dropped(SwitchDrop::Lost), 2);
     rig.end();
@@ -126,13 +126,13 @@ fn entries_come_in_parts_or_torn() {
     let own = rig.lane(owner);
     let mut side = copy_of(&mut rig, &own[0]);
     let memory = rig.pool.memory().clone();
-    memory.meta_mut(&mut side).fate = Fate::Emitted;
+    memory.meta_mut(&mut side).disposition = Disposition::Emitted;
     let now = rig.now;
     let mut first = vec![side];
     rig.switch
         .entries(now, &mut rig.pool, rt(owner), &mut first);
     assert_eq!(rig.out(), [] as [u8; 0]);
-    rig.answer(owner, own, Fate::Dropped);
+    rig.answer(owner, own, Disposition::Dropped);
     assert_eq!(rig.out(), [2]);
     assert_eq!(rig.dropped(SwitchDrop::Functions), 1);
     assert_eq!(rig.switch.report().emitted, 1);
@@ -140,8 +140,8 @@ fn entries_come_in_parts_or_torn() {
     rig.send(1, 3);
     rig.send(1, 4);
     let mut frames = rig.lane(owner);
-    memory.meta_mut(&mut frames[0]).fate = Fate::Emitted;
-    memory.meta_mut(&mut frames[1]).fate = Fate::Out;
+    memory.meta_mut(&mut frames[0]).disposition = Disposition::Emitted;
+    memory.meta_mut(&mut frames[1]).disposition = Disposition::Out;
     rig.switch
         .entries(now, &mut rig.pool, rt(owner), &mut frames);
     assert_eq!(rig.count(SwitchCount::EntryTorn), 1);
@@ -151,7 +151,7 @@ fn entries_come_in_parts_or_torn() {
     let seen = rig.switch.live_units().next().unwrap();
     let meta = memory.meta_mut(&mut frames[0]);
     (meta.unit, meta.view, meta.clock) = (seen.0, 1 << 32 | 1, 99);
-    rig.answer(owner, frames, Fate::Out);
+    rig.answer(owner, frames, Disposition::Out);
     assert_eq!(rig.count(SwitchCount::EntryNotSent), 1);
     rig.end();
 }

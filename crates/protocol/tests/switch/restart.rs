@@ -1,6 +1,6 @@
 //! A switch that starts again.
 
-use weir_packet::Fate;
+use weir_packet::Disposition;
 use weir_protocol::message::{Claim, Message, Origin};
 use weir_protocol::settings::SwitchSettings;
 use weir_protocol::switch::{SwitchCount, SwitchDrop};
@@ -78,9 +78,9 @@ fn a_restarted_switch_goes_on_from_the_best_claims() {
     let memory = again.pool.memory().clone();
     let meta = memory.meta_mut(&mut copies[0]);
     (meta.unit, meta.view, meta.clock) = (unit.0, old.0, 3);
-    again.answer(owner, copies, Fate::Out);
+    again.answer(owner, copies, Disposition::Out);
     assert_eq!(again.count(SwitchCount::EntryOldView), 1);
-    again.answer(speaker, mine, Fate::Out);
+    again.answer(speaker, mine, Disposition::Out);
     assert!(again.out().contains(&3));
     let forgets = again.messages();
     assert!(forgets.iter().any(|(to, m)| *to == Peer::Runtime(rt(third))

@@ -102,18 +102,18 @@ impl Classifier {
         let scratch = &mut *self.scratch;
         let looked = Looked {
             headers: &mut scratch.headers,
-            sought: &mut scratch.sought,
+            lookups: &mut scratch.lookups,
             faults: &mut scratch.faults,
         };
         let (index, seed) = (&names.index, names.seed);
-        let mut kinds = look_for_keys(memory, frames, &options, &self.key, looked, |_, sought| {
-            sought.hash = sought.key.hash(seed);
-            index.prefetch(sought.hash);
+        let mut kinds = look_for_keys(memory, frames, &options, &self.key, looked, |_, lookup| {
+            lookup.hash = lookup.key.hash(seed);
+            index.prefetch(lookup.hash);
         });
-        for (i, sought) in scratch.sought.iter_mut().enumerate().take(frames.len()) {
+        for (i, lookup) in scratch.lookups.iter_mut().enumerate().take(frames.len()) {
             if kinds.flows >> i & 1 != 0 {
-                sought.candidate = index.candidate(sought.hash);
-                names.prefetch(sought.candidate);
+                lookup.candidate = index.candidate(lookup.hash);
+                names.prefetch(lookup.candidate);
             }
         }
         if self.options.malformed != OnMalformed::Pass {
@@ -205,17 +205,17 @@ impl Classifier {
             return from;
         };
         let (frames, scratch) = (&mut frames[..n], &*self.scratch);
-        let (all_headers, all_sought) = (&scratch.headers[..n], &scratch.sought[..n]);
+        let (all_headers, all_lookups) = (&scratch.headers[..n], &scratch.lookups[..n]);
         let mut bytes = 0;
         let mut i = from;
         while i < n {
-            let (headers, sought) = (&all_headers[i], &all_sought[i]);
+            let (headers, lookup) = (&all_headers[i], &all_lookups[i]);
             // The candidate is nearly always right. Nothing ends within a
             // burst, so what the index led to is still there.
-            match names.get(sought.candidate) {
+            match names.get(lookup.candidate) {
                 Some(name)
                     if kinds.flows >> i & 1 != 0
-                        && name.key == sought.key
+                        && name.key == lookup.key
                         && !headers.is_fragment() =>
                 {
                     let meta = memory.meta_mut(&mut frames[i]);
@@ -340,7 +340,7 @@ impl Classifier {
         i: usize,
         direction: Direction,
     ) -> Result<u64, EngineDrop> {
-        let (key, hash) = (self.scratch.sought[i].key, self.scratch.sought[i].hash);
+        let (key, hash) = (self.scratch.lookups[i].key, self.scratch.lookups[i].hash);
         let side = memory.meta(&frames[i]).side;
         let full = |room| match room {
             NoRoom::Flows => EngineDrop::FlowTableFull,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use weir_nf::host::{BURST, Place};
 use weir_packet::{
-    Direction, Fate, FragmentKey, Frame, FramePool, PacketMemory, frame_flags as flags,
+    Direction, Disposition, FragmentKey, Frame, FramePool, PacketMemory, frame_flags as flags,
 };
 
 use super::units::BELONGINGS;
@@ -13,7 +13,7 @@ use crate::drops::EngineDrop;
 use crate::flows::Found;
 use crate::fragments::Owner;
 use crate::notes::{self, Note};
-use crate::runtime::{Runtime, Sought, bytes_of};
+use crate::runtime::{Lookup, Runtime, bytes_of};
 
 /// Flows and open aliases that one tick ends, but for the aliases of its last
 /// flow: what it causes must find room.
@@ -34,7 +34,7 @@ pub(super) enum Given {
 impl Runtime {
     /// Applies packets of units that live here, each in its unit's order, and
     /// gives the entry of each, in the order of `input`: side frames
-    /// ([`weir_packet::Fate::Emitted`], [`weir_packet::Fate::Notes`]) and then
+    /// ([`weir_packet::Disposition::Emitted`], [`weir_packet::Disposition::Notes`]) and then
     /// the packet's own frame with what has become of it. All frames of an
     /// entry carry the packet's unit, clock and view. A packet of a unit
     /// that is not here makes it. Frames with `NO_OUTPUT` are applied and go
@@ -119,11 +119,11 @@ impl Runtime {
             self.packets_in += found.count as u64;
             self.bytes_in += bytes;
         }
-        let fates = self.run(pool, memory, &mut input[..found.count], &found, bytes);
+        let dispositions = self.run(pool, memory, &mut input[..found.count], &found, bytes);
         if self.observed {
-            self.watch_leave(memory, &input[..found.count], &found, &fates);
+            self.watch_leave(memory, &input[..found.count], &found, &dispositions);
         }
-        self.leave_as_entries(pool, memory, input, entries, &found, fates);
+        self.leave_as_entries(pool, memory, input, entries, &found, dispositions);
         if self.observed {
             self.watch_end();
         }
@@ -135,7 +135,7 @@ impl Runtime {
     fn refuse(&mut self, memory: &PacketMemory, input: &mut Vec<Frame>, entries: &mut Vec<Frame>) {
         let mut frame = input.remove(0);
         let meta = memory.meta_mut(&mut frame);
-        meta.fate = Fate::Dropped;
+        meta.disposition = Disposition::Dropped;
         self.packets_in += 1;
         self.bytes_in += u64::from(meta.len);
         self.give_up_packet(memory, &frame, EngineDrop::NoFrame);
@@ -153,7 +153,7 @@ impl Runtime {
     ) {
         let mut frame = input.remove(0);
         let meta = memory.meta_mut(&mut frame);
-        meta.fate = Fate::Applied;
+        meta.disposition = Disposition::Applied;
         let meta = *meta;
         self.set_clock(meta.unit, meta.clock);
         let silent = self.world.silent;
@@ -289,7 +289,7 @@ impl Runtime {
         if !self.enter_unit(meta.unit) {
             return Given::Refused(EngineDrop::NoSuchUnit);
         }
-        let Sought { key, .. } = self.scratch.sought[i];
+        let Lookup { key, .. } = self.scratch.lookups[i];
         let find = |runtime: &Runtime| {
             let (table, follow) = (runtime.table.as_ref()?, runtime.follow.as_ref()?);
             let unit = follow.units.get(meta.unit)?;

@@ -1,11 +1,11 @@
 //! What packets caused, as entries.
 
-use weir_packet::{Fate, Frame, FrameMeta, FramePool, HEADROOM, META_BYTES, PacketMemory};
+use weir_packet::{Disposition, Frame, FrameMeta, FramePool, HEADROOM, META_BYTES, PacketMemory};
 
 use super::What;
 use super::units::WRITTEN;
 use crate::classify::Classified;
-use crate::execute::Fates;
+use crate::execute::Dispositions;
 use crate::notes::{self, Note};
 use crate::runtime::Runtime;
 
@@ -27,7 +27,7 @@ impl Runtime {
         input: &mut Vec<Frame>,
         entries: &mut Vec<Frame>,
         found: &Classified,
-        fates: Fates,
+        dispositions: Dispositions,
     ) {
         let n = found.count;
         self.mark_changed(memory, &input[..n]);
@@ -39,16 +39,16 @@ impl Runtime {
             return;
         }
         // A turned packet has left this engine: it comes again as another.
-        let left = fates.out | fates.turned;
+        let left = dispositions.out | dispositions.turned;
         self.packets_out += u64::from(left.count_ones());
         for (i, frame) in input[..n].iter_mut().enumerate() {
             let meta = memory.meta_mut(frame);
-            meta.fate = if fates.out >> i & 1 != 0 {
-                Fate::Out
-            } else if fates.turned >> i & 1 != 0 {
-                Fate::Turned
+            meta.disposition = if dispositions.out >> i & 1 != 0 {
+                Disposition::Out
+            } else if dispositions.turned >> i & 1 != 0 {
+                Disposition::Turned
             } else {
-                Fate::Dropped
+                Disposition::Dropped
             };
             if left >> i & 1 != 0 {
                 self.bytes_out += u64::from(meta.len);
@@ -91,7 +91,7 @@ impl Runtime {
         }
     }
 
-    /// True where a packet of the burst has caused more than its own fate.
+    /// True where a packet of the burst has caused more than its own disposition.
     pub(super) fn has_side_frames(&self) -> bool {
         let follow = self.follow.as_ref();
         !self.world.emits.frames.is_empty()
@@ -170,7 +170,7 @@ impl Runtime {
             meta.unit = own.unit;
             meta.clock = own.clock;
             meta.view = own.view;
-            meta.fate = Fate::Emitted;
+            meta.disposition = Disposition::Emitted;
             self.emitted += 1;
             self.packets_out += 1;
             self.bytes_out += u64::from(meta.len);
@@ -320,7 +320,7 @@ fn chunk_bytes(pool: &FramePool) -> usize {
 /// Notes in a frame beside that with `own`; false where none is free.
 fn put_frame(pool: &mut FramePool, own: &FrameMeta, text: &[u8], entries: &mut Vec<Frame>) -> bool {
     let mut meta = *own;
-    meta.fate = Fate::Notes;
+    meta.disposition = Disposition::Notes;
     meta.wire_len = text.len() as u32;
     match pool.copy(text, meta) {
         Ok(frame) => {

@@ -8,7 +8,7 @@ use super::{Turn, What};
 use crate::drops::EngineDrop;
 use crate::flows::tcp;
 use crate::open::{Home, client_of};
-use crate::runtime::{Runtime, Sought};
+use crate::runtime::{Lookup, Runtime};
 
 impl Runtime {
     /// Opens a flow in the unit of packet `i`; where the packet goes to an
@@ -27,7 +27,7 @@ impl Runtime {
         meta: &FrameMeta,
     ) -> Result<u32, EngineDrop> {
         let headers = self.scratch.headers[i];
-        let Sought { key, .. } = self.scratch.sought[i];
+        let Lookup { key, .. } = self.scratch.lookups[i];
         let now = meta.time.0;
         let (Some(table), Some(follow)) = (&mut self.table, &self.follow) else {
             return Err(EngineDrop::FlowTableFull);

@@ -18,7 +18,7 @@ use super::code_of;
 use super::notices::{self, End, FlowOpened, Notice};
 use crate::classify::{Classified, unread};
 use crate::drops::EngineDrop;
-use crate::execute::Fates;
+use crate::execute::Dispositions;
 use crate::runtime::{CLOSE_REASONS, MAX_SCOPES, Runtime, bytes_of};
 
 /// What a later stage keeps of the plan.
@@ -153,19 +153,19 @@ impl Runtime {
             alive: sorted.entered,
             held: 0,
         };
-        let mut fates = Fates::default();
+        let mut dispositions = Dispositions::default();
         if sorted.entered != 0 {
-            fates = self.run(pool, memory, frames, &found, bytes);
+            dispositions = self.run(pool, memory, frames, &found, bytes);
         }
-        self.address(memory, &mut input[..n], fates.out, sorted.passed);
-        fates.out |= sorted.passed;
+        self.address(memory, &mut input[..n], dispositions.out, sorted.passed);
+        dispositions.out |= sorted.passed;
         if self.observed {
-            self.watch_leave(memory, &input[..n], &found, &fates);
+            self.watch_leave(memory, &input[..n], &found, &dispositions);
         }
         if self.fed.as_ref().is_some_and(|fed| !fed.last) {
             self.mark_emitted(memory);
         }
-        self.leave(pool, memory, input, output, &found, fates);
+        self.leave(pool, memory, input, output, &found, dispositions);
         if self.observed {
             self.watch_end();
         }

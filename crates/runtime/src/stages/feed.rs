@@ -15,7 +15,7 @@ use weir_packet::{
 
 use super::code_of;
 use super::notices::{self, End, FlowOpened, LONGEST, Notice, Units};
-use crate::execute::Fates;
+use crate::execute::Dispositions;
 use crate::runtime::Runtime;
 
 /// Frames that functions may not take for packets of theirs, so that notices
@@ -120,9 +120,9 @@ impl Runtime {
         input: &mut Vec<Frame>,
         output: &mut Vec<Frame>,
         found: &crate::classify::Classified,
-        fates: Fates,
+        dispositions: Dispositions,
     ) {
-        let mut out = fates.out;
+        let mut out = dispositions.out;
         while out != 0 {
             let i = out.trailing_zeros() as usize;
             out &= out - 1;
@@ -132,12 +132,12 @@ impl Runtime {
         }
         self.mark_emitted(memory);
         if self.tell(pool, output) {
-            self.leave(pool, memory, input, output, found, fates);
+            self.leave(pool, memory, input, output, found, dispositions);
             return;
         }
         let Some(feed) = &mut self.feed else { return };
         let mut waiting = core::mem::take(&mut feed.waiting);
-        self.leave(pool, memory, input, &mut waiting, found, fates);
+        self.leave(pool, memory, input, &mut waiting, found, dispositions);
         if let Some(feed) = &mut self.feed {
             feed.waiting = waiting;
         }

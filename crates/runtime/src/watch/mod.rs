@@ -24,7 +24,7 @@ use weir_packet::{
     ParseOptions, flow_key, frame_flags, parse_into,
 };
 
-pub use record::{FateTrace, FieldChange, FlowTrace, Made, PacketTrace, Step, StepVerdict};
+pub use record::{DispositionTrace, FieldChange, FlowTrace, Made, PacketTrace, Step, StepVerdict};
 pub use tap::{Comment, Tap, TapPoint, Tapped, Tapper};
 
 use weir_nf::host::Place;

@@ -7,7 +7,7 @@ use super::trace::Before;
 use super::{Watches, Why};
 use crate::classify::Classified;
 use crate::drops::EngineDrop;
-use crate::execute::Fates;
+use crate::execute::Dispositions;
 use crate::runtime::Runtime;
 
 impl Runtime {
@@ -151,7 +151,7 @@ impl Runtime {
         self.watching(|runtime, watches| {
             runtime.tap_drop(watches, memory, frame, why);
             if watches.current.is_some() {
-                // It is the one at hand: it is told with its fate.
+                // It is the one at hand: it is told with its disposition.
                 watches.dropped.push((0, why));
             } else {
                 watches.give_up(&runtime.chain, memory, frame, why);
@@ -166,7 +166,7 @@ impl Runtime {
         memory: &PacketMemory,
         frames: &[Frame],
         found: &Classified,
-        fates: &Fates,
+        dispositions: &Dispositions,
     ) {
         self.watching(|runtime, watches| {
             for number in 0..watches.dropped.len() {
@@ -175,11 +175,11 @@ impl Runtime {
                     runtime.tap_drop(watches, memory, frame, why);
                 }
             }
-            runtime.tap_out(watches, memory, frames, found, fates);
+            runtime.tap_out(watches, memory, frames, found, dispositions);
             if let Some(frame) = frames.first()
                 && let Some(mut current) = watches.current.take()
             {
-                runtime.trace_leave(watches, &mut current, memory, frame, found, fates);
+                runtime.trace_leave(watches, &mut current, memory, frame, found, dispositions);
                 watches.current = Some(current);
             }
             // What is noted from here on comes from the fragment memory.

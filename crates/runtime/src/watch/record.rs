@@ -48,7 +48,7 @@ pub struct PacketTrace {
     /// Functions in order.
     pub steps: Vec<Step>,
     /// What has become of it.
-    pub fate: FateTrace,
+    pub disposition: DispositionTrace,
     /// The packet in one line, as it leaves.
     pub leaves: Option<String>,
     /// Cycles from its arrival to its leave, by the clock that the driver gave;
@@ -133,7 +133,7 @@ pub enum StepVerdict {
 
 /// What has become of a packet here.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum FateTrace {
+pub enum DispositionTrace {
     /// It leaves on this side.
     Out(Side),
     /// It goes on in a later stage, at this function of the chain's plan.

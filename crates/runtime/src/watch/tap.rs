@@ -4,7 +4,7 @@ use weir_packet::{Frame, FrameMeta, PacketMemory, Side};
 
 use super::{Seen, Taken, Watches, Why};
 use crate::classify::Classified;
-use crate::execute::Fates;
+use crate::execute::Dispositions;
 use crate::runtime::Runtime;
 use crate::stages::Kind;
 
@@ -280,7 +280,7 @@ impl Runtime {
         memory: &PacketMemory,
         frames: &[Frame],
         found: &Classified,
-        fates: &Fates,
+        dispositions: &Dispositions,
     ) {
         // What is for other stages, or passes them, has not left.
         if self.role != Kind::Alone && !self.fed.as_ref().is_some_and(|fed| fed.last) {
@@ -294,7 +294,7 @@ impl Runtime {
                 )
             }
         };
-        let mut left = fates.out;
+        let mut left = dispositions.out;
         while left != 0 {
             let i = left.trailing_zeros() as usize;
             left &= left - 1;

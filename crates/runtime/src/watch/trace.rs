@@ -5,10 +5,12 @@ use weir_nf::{EventLog, Phase, Shown, ShownField};
 use weir_packet::dissect::{HeaderField, header_fields, one_line};
 use weir_packet::{Frame, Headers, LinkType, PacketMemory, ParseOptions, parse_into};
 
-use super::record::{FateTrace, FieldChange, FlowTrace, Made, PacketTrace, Step, StepVerdict};
+use super::record::{
+    DispositionTrace, FieldChange, FlowTrace, Made, PacketTrace, Step, StepVerdict,
+};
 use super::{Taken, Watches, Why};
 use crate::classify::Classified;
-use crate::execute::Fates;
+use crate::execute::Dispositions;
 use crate::runtime::{CLOSE_REASONS, Runtime};
 use crate::stages::Kind;
 
@@ -136,7 +138,7 @@ impl Runtime {
                 flow: None,
                 ended: Vec::new(),
                 steps: Vec::new(),
-                fate: FateTrace::Held,
+                disposition: DispositionTrace::Held,
                 leaves: None,
                 cycles: 0,
             },
@@ -275,7 +277,7 @@ impl Runtime {
         memory: &PacketMemory,
         frame: &Frame,
         found: &Classified,
-        fates: &Fates,
+        dispositions: &Dispositions,
     ) {
         let (meta, bytes) = memory.read(frame);
         current.trace.cycles = (self.cycles)().wrapping_sub(current.start);
@@ -285,23 +287,23 @@ impl Runtime {
         };
         let dropped = watches.dropped.first().map(|(_, why)| why.name());
         let last = current.trace.steps.last().map(|step| &step.verdict);
-        current.trace.fate = if fates.out & 1 != 0 {
+        current.trace.disposition = if dispositions.out & 1 != 0 {
             match next.checked_sub(1) {
-                Some(function) => FateTrace::Later(function),
-                None => FateTrace::Out(meta.side.opposite()),
+                Some(function) => DispositionTrace::Later(function),
+                None => DispositionTrace::Out(meta.side.opposite()),
             }
-        } else if fates.turned & 1 != 0 {
-            FateTrace::Turned
+        } else if dispositions.turned & 1 != 0 {
+            DispositionTrace::Turned
         } else if found.held & 1 != 0 {
-            FateTrace::Held
+            DispositionTrace::Held
         } else if let Some(reason) = dropped {
-            FateTrace::Dropped(reason)
+            DispositionTrace::Dropped(reason)
         } else if let Some(StepVerdict::Dropped(reason)) = last {
-            FateTrace::Dropped(reason.clone())
+            DispositionTrace::Dropped(reason.clone())
         } else {
-            FateTrace::Dropped("no_verdict".to_owned())
+            DispositionTrace::Dropped("no_verdict".to_owned())
         };
-        if fates.out & 1 != 0 {
+        if dispositions.out & 1 != 0 {
             let leaves = look(bytes, meta.link, &watches.options).summary;
             current.trace.leaves = Some(leaves);
         }
@@ -323,13 +325,15 @@ impl Runtime {
             self.world.events.count_as(&meanwhile);
         }
         // A fragment that was to wait may have found no room.
-        if let (FateTrace::Held, Some((_, why))) = (&trace.fate, watches.dropped.first()) {
-            trace.fate = FateTrace::Dropped(why.name());
+        if let (DispositionTrace::Held, Some((_, why))) =
+            (&trace.disposition, watches.dropped.first())
+        {
+            trace.disposition = DispositionTrace::Dropped(why.name());
         }
         // A stage in which nothing was to be done with it has nothing to say.
         let passed = self.role == Kind::Later
             && trace.steps.is_empty()
-            && !matches!(trace.fate, FateTrace::Dropped(_));
+            && !matches!(trace.disposition, DispositionTrace::Dropped(_));
         if !passed {
             watches.give(slots, &trace);
         }
@@ -464,7 +468,7 @@ impl Watches {
             flow: None,
             ended: Vec::new(),
             steps: Vec::new(),
-            fate: FateTrace::Dropped(why.name()),
+            disposition: DispositionTrace::Dropped(why.name()),
             leaves: None,
             cycles: 0,
         };

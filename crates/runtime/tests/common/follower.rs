@@ -3,7 +3,7 @@
 
 use weir_nf::host::Stage;
 use weir_nf::prelude::*;
-use weir_packet::{Fate, FrameMeta, FramePool, LinkType, MemoryLayout, frame_flags};
+use weir_packet::{Disposition, FrameMeta, FramePool, LinkType, MemoryLayout, frame_flags};
 use weir_runtime::notes::{self, Note};
 use weir_runtime::{Runtime, RuntimeConfig};
 
@@ -136,26 +136,26 @@ impl Follower {
             }
             let entry = entries.last_mut().expect("one was begun");
             assert_eq!((entry.unit, entry.clock), (meta.unit, meta.clock));
-            entry.parts.push(match meta.fate {
-                Fate::Pending => panic!("a frame without a fate"),
-                Fate::Out => Part::Out(bytes.to_vec()),
-                Fate::Dropped => Part::Dropped,
-                Fate::Turned => {
+            entry.parts.push(match meta.disposition {
+                Disposition::Pending => panic!("a frame without a disposition"),
+                Disposition::Out => Part::Out(bytes.to_vec()),
+                Disposition::Dropped => Part::Dropped,
+                Disposition::Turned => {
                     assert!(meta.flags & frame_flags::TURNED != 0);
                     Part::Turned(bytes.to_vec(), meta.side)
                 }
-                Fate::Applied => Part::Applied,
-                Fate::Emitted => {
+                Disposition::Applied => Part::Applied,
+                Disposition::Emitted => {
                     assert!(meta.flags & frame_flags::EMITTED != 0);
                     Part::Emitted(bytes.to_vec(), meta.side)
                 }
-                Fate::Notes => Part::Notes(
+                Disposition::Notes => Part::Notes(
                     notes::read(bytes)
                         .map(|note| describe(&note.expect("the notes are whole")))
                         .collect(),
                 ),
             });
-            closed = meta.fate.closes();
+            closed = meta.disposition.closes();
             self.pool.give(frame);
         }
         assert!(closed, "the last entry is closed");

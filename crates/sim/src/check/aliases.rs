@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use weir_packet::{Fate, FlowKey};
+use weir_packet::{Disposition, FlowKey};
 use weir_protocol::UnitId;
 use weir_protocol::message::Entry;
 use weir_runtime::notes::{self, Note};
@@ -35,7 +35,10 @@ impl Aliases {
     /// Takes down what an entry of the unit says of names. Gives a name that
     /// it ends and another unit has.
     pub(super) fn note(&mut self, id: UnitId, made: &Entry) -> Option<(FlowKey, UnitId)> {
-        let parts = made.parts.iter().filter(|part| part.fate == Fate::Notes);
+        let parts = made
+            .parts
+            .iter()
+            .filter(|part| part.disposition == Disposition::Notes);
         let all = || {
             parts
                 .clone()

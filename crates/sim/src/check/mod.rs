@@ -10,7 +10,7 @@ mod unit;
 
 use std::collections::BTreeMap;
 
-use weir_packet::{Fate, frame_flags};
+use weir_packet::{Disposition, frame_flags};
 use weir_protocol::journal::{Done, Start};
 use weir_protocol::message::{Entry, EntryBatch, Part};
 use weir_protocol::settings::Replication;
@@ -81,8 +81,8 @@ pub struct Tally {
     pub numbered: u64,
     /// Entries let out, ticks included.
     pub let_out: u64,
-    /// Packets let out, by fate: out, dropped, turned, lost.
-    pub fates: [u64; 4],
+    /// Packets let out, by disposition: out, dropped, turned, lost.
+    pub dispositions: [u64; 4],
     /// Packets that functions made.
     pub emitted: u64,
     /// Ticks let out.
@@ -494,14 +494,14 @@ impl Checker {
             self.tally.ticks += 1;
             return;
         }
-        let fate = made.parts.last().map(|p| p.fate);
-        let place = match fate {
-            Some(Fate::Out) => 0,
-            Some(Fate::Dropped) => 1,
-            Some(Fate::Turned) => 2,
+        let disposition = made.parts.last().map(|p| p.disposition);
+        let place = match disposition {
+            Some(Disposition::Out) => 0,
+            Some(Disposition::Dropped) => 1,
+            Some(Disposition::Turned) => 2,
             _ => 3,
         };
-        if let Some(count) = self.tally.fates.get_mut(place) {
+        if let Some(count) = self.tally.dispositions.get_mut(place) {
             *count += 1;
         }
     }
@@ -509,7 +509,11 @@ impl Checker {
     /// The aliases of an entry are registered before it leaves, and belong to
     /// one unit.
     fn names(&mut self, id: UnitId, made: &Entry, adrift: bool) {
-        for part in made.parts.iter().filter(|p| p.fate == Fate::Notes) {
+        for part in made
+            .parts
+            .iter()
+            .filter(|p| p.disposition == Disposition::Notes)
+        {
             for note in notes::read(&part.bytes) {
                 match note {
                     Ok(Note::Alias { request, .. }) => {
@@ -547,8 +551,8 @@ impl Checker {
 
     fn leave(&mut self, unit: UnitId, clock: Clock, made: &Entry) {
         for part in &made.parts {
-            if matches!(part.fate, Fate::Out | Fate::Emitted) {
-                self.tally.emitted += u64::from(part.fate == Fate::Emitted);
+            if matches!(part.disposition, Disposition::Out | Disposition::Emitted) {
+                self.tally.emitted += u64::from(part.disposition == Disposition::Emitted);
                 self.leaving.push_back(Leaving {
                     unit,
                     clock,
@@ -741,7 +745,7 @@ fn same(one: &Entry, other: &Entry) -> bool {
             .parts
             .iter()
             .zip(&other.parts)
-            .all(|(a, b)| a.fate == b.fate && a.bytes == b.bytes && a.time == b.time)
+            .all(|(a, b)| a.disposition == b.disposition && a.bytes == b.bytes && a.time == b.time)
 }
 
 /// A unit as people read it.
@@ -761,8 +765,8 @@ pub(crate) fn show_entry(entry: &Entry) -> String {
 }
 
 fn show_part(part: &Part) -> String {
-    if part.fate != Fate::Notes {
-        return format!("{:?} {} bytes", part.fate, part.bytes.len());
+    if part.disposition != Disposition::Notes {
+        return format!("{:?} {} bytes", part.disposition, part.bytes.len());
     }
     let notes = notes::read(&part.bytes).map(|note| match note {
         Ok(Note::Event(line)) => format!("event {}", String::from_utf8_lossy(line).trim_end()),

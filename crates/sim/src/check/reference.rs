@@ -1,6 +1,6 @@
 //! One runtime that sees all packets in the order in which they were let out.
 
-use weir_packet::{Fate, Frame, FramePool, MemoryLayout};
+use weir_packet::{Disposition, Frame, FramePool, MemoryLayout};
 use weir_protocol::entry::{to_frame, to_part};
 use weir_protocol::message::{Entry, Part};
 use weir_protocol::{UnitId, View};
@@ -55,7 +55,11 @@ impl Reference {
 
     /// Gives the engine the ports that the other one took.
     fn lease(&mut self, made: &Entry) {
-        for part in made.parts.iter().filter(|p| p.fate == Fate::Notes) {
+        for part in made
+            .parts
+            .iter()
+            .filter(|p| p.disposition == Disposition::Notes)
+        {
             for note in notes::read(&part.bytes).flatten() {
                 if let Note::Leased { pool, lease } = note {
                     self.engine.leases_mut().script(pool, lease);
@@ -85,9 +89,9 @@ impl Reference {
         for (a, b) in made.parts.iter().zip(&right.parts) {
             let at = a.bytes.iter().zip(&b.bytes).position(|(x, y)| x != y);
             if let Some(at) = at {
-                text += &format!("; {:?} differs at byte {at}", a.fate);
+                text += &format!("; {:?} differs at byte {at}", a.disposition);
             } else if a.time != b.time {
-                text += &format!("; {:?} has another time", a.fate);
+                text += &format!("; {:?} has another time", a.disposition);
             }
         }
         Some(text)
@@ -138,9 +142,9 @@ mod tests {
     use super::*;
     use crate::chain::Chain;
 
-    fn part(fate: Fate, flags: u8, bytes: &[u8]) -> Part {
+    fn part(disposition: Disposition, flags: u8, bytes: &[u8]) -> Part {
         Part {
-            fate,
+            disposition,
             time: Time(1_000_000_000),
             sequence: 0,
             flags,
@@ -172,7 +176,7 @@ mod tests {
             start: Start::Nothing,
         });
         let packet = Craft::udp("10.0.0.1:1", "192.0.2.1:53").build();
-        let packet = part(Fate::Pending, 0, &packet);
+        let packet = part(Disposition::Pending, 0, &packet);
         let nothing = |clock| Entry {
             clock: Clock(clock),
             parts: Vec::new(),
@@ -183,10 +187,13 @@ mod tests {
         let key = reference.engine.open_flow(0).expect("it is open").key;
         let mut end = Vec::new();
         notes::write(&Note::FlowEnded { key }, &mut end);
-        let tick = part(Fate::Pending, frame_flags::TICK, &end);
+        let tick = part(Disposition::Pending, frame_flags::TICK, &end);
         for (clock, applied, ended) in [(2, packet, false), (3, tick, true)] {
             let mut made = nothing(clock);
-            made.parts = vec![part(Fate::Notes, 0, &end), part(Fate::Dropped, 0, &[])];
+            made.parts = vec![
+                part(Disposition::Notes, 0, &end),
+                part(Disposition::Dropped, 0, &[]),
+            ];
             unit.entries.insert((view, Clock(clock)), made);
             unit.numbered.entry(clock).or_default().part = Some(applied);
             assert_eq!(unit.may_have_ended(id, &mut reference), ended);

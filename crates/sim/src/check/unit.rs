@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use weir_packet::{Fate, frame_flags};
+use weir_packet::{Disposition, frame_flags};
 use weir_protocol::journal::Start;
 use weir_protocol::message::{Entry, Part};
 use weir_protocol::{Clock, RuntimeId, UnitId, View};
@@ -32,7 +32,7 @@ impl Numbered {
     /// What was applied, by what was made of it: the packet, or that it was
     /// lost. `None` where neither was ever sent.
     pub(crate) fn applied(&self, made: &Entry) -> Option<Part> {
-        let applied = made.parts.last().map(|p| p.fate) == Some(Fate::Applied);
+        let applied = made.parts.last().map(|p| p.disposition) == Some(Disposition::Applied);
         let tick = |p: &Part| p.flags & frame_flags::TICK != 0;
         match &self.part {
             Some(part) if !applied => Some(part.clone()),
@@ -45,7 +45,7 @@ impl Numbered {
             _ if applied && self.lost => {
                 let last = made.parts.last()?;
                 let mut part = last.clone();
-                part.fate = Fate::Pending;
+                part.disposition = Disposition::Pending;
                 part.flags = frame_flags::LOST;
                 part.bytes.clear();
                 Some(part)

@@ -181,7 +181,7 @@ impl World<'_> {
         self.recovering = true;
         self.taken = 0;
         self.numbered_before = self.checker.tally.numbered;
-        self.turned_before = self.checker.tally.fates.get(2).copied().unwrap_or(0);
+        self.turned_before = self.checker.tally.dispositions.get(2).copied().unwrap_or(0);
         self.after_switch();
     }
 
@@ -481,7 +481,7 @@ impl World<'_> {
 
     /// I1 at the end: what came in is accounted for, and every frame is back.
     fn check_balance(&mut self) {
-        let turned = self.checker.tally.fates.get(2).copied().unwrap_or(0);
+        let turned = self.checker.tally.dispositions.get(2).copied().unwrap_or(0);
         let entered = self.taken + turned - self.turned_before;
         let numbered = self.checker.tally.numbered - self.numbered_before;
         let Some(no) = self.switch else {

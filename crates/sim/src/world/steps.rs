@@ -1,7 +1,7 @@
 //! The steps of a plan, carried out.
 
 use weir_packet::protocol::ip;
-use weir_packet::{Fate, FlowKey, LinkType, Side};
+use weir_packet::{Disposition, FlowKey, LinkType, Side};
 use weir_protocol::message::{
     Entry, EntryBatch, FlowSpace, Image, Message, MoveMode, Open, Origin, Part, Selection,
     StateUpdate,
@@ -397,9 +397,9 @@ impl World<'_> {
             // Who may speak errs.
             (Who::Switch, 0) => {
                 let entries = if number.is_multiple_of(2) {
-                    made_up_entries(unit, view, Clock(sent + 1), Fate::Out)
+                    made_up_entries(unit, view, Clock(sent + 1), Disposition::Out)
                 } else {
-                    made_up_entries(unit, view, Clock(out + 1), Fate::Emitted)
+                    made_up_entries(unit, view, Clock(out + 1), Disposition::Emitted)
                 };
                 (speaker, entries)
             }
@@ -476,8 +476,8 @@ impl World<'_> {
             mix(number, drawn) % below.max(1)
         };
         match (who, draw(10)) {
-            (Who::Switch, 0 | 1) => made_up_entries(unit, view, Clock(out + 1), Fate::Out),
-            (Who::Switch, 2) => made_up_entries(unit, never, Clock(sent + 1), Fate::Out),
+            (Who::Switch, 0 | 1) => made_up_entries(unit, view, Clock(out + 1), Disposition::Out),
+            (Who::Switch, 2) => made_up_entries(unit, never, Clock(sent + 1), Disposition::Out),
             (Who::Switch, 3) => Message::Held { unit, view },
             (Who::Switch, 4) => Message::End {
                 unit,
@@ -534,7 +534,7 @@ impl World<'_> {
                 old: never,
                 clock: Clock(sent),
                 after: Clock(out),
-                packet: made_up_part(Fate::Pending),
+                packet: made_up_part(Disposition::Pending),
             },
         }
     }
@@ -544,7 +544,7 @@ impl World<'_> {
             unit,
             view,
             clock,
-            part: made_up_part(Fate::Pending),
+            part: made_up_part(Disposition::Pending),
         };
         self.count("forged");
         if let Some(switch) = self.switch {
@@ -553,9 +553,9 @@ impl World<'_> {
     }
 }
 
-fn made_up_part(fate: Fate) -> Part {
+fn made_up_part(disposition: Disposition) -> Part {
     Part {
-        fate,
+        disposition,
         time: weir_packet::Time(1),
         sequence: 0,
         flags: 0,
@@ -568,7 +568,7 @@ fn made_up_part(fate: Fate) -> Part {
     }
 }
 
-fn made_up_entries(unit: UnitId, view: View, clock: Clock, fate: Fate) -> Message {
+fn made_up_entries(unit: UnitId, view: View, clock: Clock, disposition: Disposition) -> Message {
     Message::Entries(vec![EntryBatch {
         unit,
         view,
@@ -576,7 +576,7 @@ fn made_up_entries(unit: UnitId, view: View, clock: Clock, fate: Fate) -> Messag
         state: StateUpdate::Omitted,
         entries: vec![Entry {
             clock,
-            parts: vec![made_up_part(fate)],
+            parts: vec![made_up_part(disposition)],
         }],
     }])
 }

@@ -5,9 +5,9 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use weir_io::{Bell, IdlePolicy};
+use weir_io::{IdlePolicy, Waker};
 use weir_nf::host::Stage;
-use weir_packet::{Fate, Frame, FramePool, MemoryLayout, PacketMemory, Time};
+use weir_packet::{Disposition, Frame, FramePool, MemoryLayout, PacketMemory, Time};
 use weir_protocol::central::Controller;
 use weir_protocol::counts::Countable as _;
 use weir_protocol::message::{MoveMode, Selection};
@@ -24,7 +24,7 @@ use super::hand_overs::HandOvers;
 
 use super::inbox::{Inbox, Post};
 use super::path::{Path, PathSettings};
-use super::rest::{Bells, Sleeper, WAKEFUL};
+use super::rest::{Sleeper, WAKEFUL, Wakers};
 use super::ring::drain;
 use super::spares::{self, LARGE_SHARE, SHARE};
 use super::wiring::{RuntimeEnds, SwitchEnds, ToRuntime, ToSwitch, wire};
@@ -91,7 +91,7 @@ impl Default for ClusterSettings {
 /// runtimes, and without the runtimes' shares and what is kept.
 const FRAMES: u32 = 4_096;
 /// How long a thread may sleep where frames are late on purpose: their time
-/// comes without a bell.
+/// comes without a waker.
 const WITH_DELAYS: Duration = Duration::from_micros(50);
 
 /// The state of one runtime.
@@ -160,7 +160,7 @@ pub struct Cluster {
     pub(super) hand_overs: HandOvers,
     pub(super) gate: GateCounts,
     pub(super) ends: Vec<WorkerEnd>,
-    bells: Bells,
+    wakers: Wakers,
     rest: Sleeper,
     /// Something was put into rings since the runtimes were last woken.
     gave: bool,
@@ -269,8 +269,8 @@ impl Cluster {
             posts.push(post);
             inboxes.push(Some(inbox));
         }
-        let bells = Bells::new(most as usize)?;
-        let rest = rest_of(&bells, 0, &settings);
+        let wakers = Wakers::new(most as usize)?;
+        let rest = rest_of(&wakers, 0, &settings);
         let mut cluster = Cluster {
             pool,
             clock: Clock::start(),
@@ -282,7 +282,7 @@ impl Cluster {
             gate: GateCounts::default(),
             ends: Vec::new(),
             rest,
-            bells,
+            wakers,
             gave: false,
             packet_time: Time::ZERO,
             echo: None,
@@ -347,7 +347,7 @@ impl Cluster {
             path: self.settings.path,
             central: self.settings.central,
             core: core.copied(),
-            rest: rest_of(&self.bells, id.0 as usize, &self.settings),
+            rest: rest_of(&self.wakers, id.0 as usize, &self.settings),
             clock: self.clock,
             ends,
             inbox,
@@ -429,7 +429,7 @@ impl Cluster {
     }
 
     /// What wakes the calling thread, and how long it may sleep all the same.
-    pub fn bed(&self) -> Option<(&Bell, Duration)> {
+    pub fn bed(&self) -> Option<(&Waker, Duration)> {
         self.rest.bed()
     }
 
@@ -574,7 +574,7 @@ impl Cluster {
             return false;
         }
         let memory = self.pool.memory();
-        let closes = |frame: &Frame| memory.meta(frame).fate.closes();
+        let closes = |frame: &Frame| memory.meta(frame).disposition.closes();
         let whole = self.entries.iter().rposition(closes).map_or(0, |at| at + 1);
         torn.extend(self.entries.drain(whole..));
         !self.entries.is_empty()
@@ -706,7 +706,7 @@ impl Cluster {
                 self.gate.reordered += u64::from(late);
                 (*unit, *clock) = (meta.unit, meta.clock);
             }
-            self.gate.out += u64::from(meta.fate == Fate::Out);
+            self.gate.out += u64::from(meta.disposition == Disposition::Out);
         }
         out.append(&mut outbox.out);
         events.append(&mut outbox.events);
@@ -918,12 +918,12 @@ impl Cluster {
 }
 
 /// How a thread of a cluster rests.
-fn rest_of(bells: &Bells, place: usize, settings: &ClusterSettings) -> Sleeper {
+fn rest_of(wakers: &Wakers, place: usize, settings: &ClusterSettings) -> Sleeper {
     let policy = match settings.wakeful {
         true => WAKEFUL,
         false => IdlePolicy::default(),
     };
-    let rest = Sleeper::new(bells, place, policy);
+    let rest = Sleeper::new(wakers, place, policy);
     match settings.path {
         Some(_) => rest.at_most(WITH_DELAYS),
         None => rest,

@@ -5,7 +5,7 @@ use std::any::Any;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use weir_io::Bell;
+use weir_io::Waker;
 use weir_nf::EventLog;
 use weir_packet::{Frame, FramePool};
 use weir_runtime::{Report, Runtime};
@@ -118,21 +118,21 @@ pub trait Crew {
     /// What wakes the calling thread when the others have something for it,
     /// and how long it may sleep all the same; nothing where there are no
     /// others.
-    fn bed(&self) -> Option<(&Bell, Duration)> {
+    fn bed(&self) -> Option<(&Waker, Duration)> {
         None
     }
 
     /// The calling thread is about to sleep; false where it may not. It looks at
-    /// what there is once more before it does, and is to [rise](Crew::rise) in
+    /// what there is once more before it does, and is to [unpark](Crew::unpark) in
     /// any case.
-    fn lie_down(&mut self) -> bool {
-        self.bed().inspect(|(bell, _)| bell.lie_down());
+    fn prepare_park(&mut self) -> bool {
+        self.bed().inspect(|(waker, _)| waker.prepare_park());
         true
     }
 
     /// The calling thread is awake.
-    fn rise(&mut self) {
-        self.bed().inspect(|(bell, _)| bell.rise());
+    fn unpark(&mut self) {
+        self.bed().inspect(|(waker, _)| waker.unpark());
     }
 
     /// Shows the runtimes that the calling thread has. What leaves them goes to

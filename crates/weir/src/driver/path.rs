@@ -31,9 +31,9 @@ impl Path {
     pub(super) fn send(&mut self, now: Time, pool: &mut FramePool, frames: &mut Vec<Frame>) {
         let mut entry = Vec::new();
         for frame in frames.drain(..) {
-            let fate = pool.memory().meta(&frame).fate;
+            let disposition = pool.memory().meta(&frame).disposition;
             entry.push(frame);
-            if fate == weir_packet::Fate::Pending || fate.closes() {
+            if disposition == weir_packet::Disposition::Pending || disposition.closes() {
                 self.send_one(now, pool, std::mem::take(&mut entry));
             }
         }
@@ -90,7 +90,7 @@ fn copies(pool: &mut FramePool, frames: &[Frame]) -> Option<Vec<Frame>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_packet::{Fate, FrameMeta, MemoryLayout};
+    use weir_packet::{Disposition, FrameMeta, MemoryLayout};
 
     #[test]
     fn frames_are_lost_doubled_and_late_as_often_as_asked_and_entries_stay_whole() {
@@ -99,11 +99,11 @@ mod tests {
         let mut path = Path::new(settings.parse().unwrap(), 0);
         let mut came = Vec::new();
         for round in 0..1_000u64 {
-            let mut frames: Vec<Frame> = [Fate::Notes, Fate::Out]
+            let mut frames: Vec<Frame> = [Disposition::Notes, Disposition::Out]
                 .iter()
-                .map(|fate| {
+                .map(|disposition| {
                     let mut meta = FrameMeta::received(Time(round), 0);
-                    (meta.fate, meta.clock) = (*fate, round);
+                    (meta.disposition, meta.clock) = (*disposition, round);
                     pool.copy(&round.to_be_bytes(), meta).unwrap()
                 })
                 .collect();

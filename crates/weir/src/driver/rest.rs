@@ -5,43 +5,43 @@ use std::os::fd::AsFd as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_io::shared::Bell as ProcessBell;
+use weir_io::shared::Waker as ProcessWaker;
 use weir_io::stage::StageInput;
-use weir_io::{Bell, Idle, IdlePolicy, Nap};
+use weir_io::{Idle, IdlePolicy, Nap, Waker};
 
 use super::ClusterError;
 
 /// How long a thread sleeps that nobody wakes. Whoever has something for it
-/// rings; this is for what comes without a bell (a deadline, a question, the word
+/// rings; this is for what comes without a waker (a deadline, a question, the word
 /// to end).
 const SLEEP: Duration = Duration::from_millis(100);
 
-/// The bells of a crew: the ports' thread has the first.
+/// The wakers of a crew: the ports' thread has the first.
 #[derive(Clone, Debug)]
-pub(crate) struct Bells(Arc<[Bell]>);
+pub(crate) struct Wakers(Arc<[Waker]>);
 
-impl Bells {
-    /// Bells for the ports' thread and so many others.
-    pub(super) fn new(others: usize) -> Result<Bells, ClusterError> {
-        let bells = (0..=others).map(|_| Bell::new()).collect::<Result<_, _>>();
-        bells
-            .map(Bells)
+impl Wakers {
+    /// Wakers for the ports' thread and so many others.
+    pub(super) fn new(others: usize) -> Result<Wakers, ClusterError> {
+        let wakers = (0..=others).map(|_| Waker::new()).collect::<Result<_, _>>();
+        wakers
+            .map(Wakers)
             .map_err(|error| ClusterError(format!("can't make what wakes threads: {error}")))
     }
 
     /// What wakes this thread, for a process that writes into a ring of its.
-    pub(super) fn for_process(&self, thread: usize) -> Result<ProcessBell, ClusterError> {
-        let fail = |error: std::io::Error| ClusterError(format!("can't pass a bell on: {error}"));
-        let bell = self.0.get(thread);
-        let bell = bell.ok_or_else(|| ClusterError("a thread without a bell".to_owned()))?;
-        let fd = bell.as_fd().try_clone_to_owned().map_err(fail)?;
-        Ok(ProcessBell::from_fd(fd))
+    pub(super) fn for_process(&self, thread: usize) -> Result<ProcessWaker, ClusterError> {
+        let fail = |error: std::io::Error| ClusterError(format!("can't pass a waker on: {error}"));
+        let waker = self.0.get(thread);
+        let waker = waker.ok_or_else(|| ClusterError("a thread without a waker".to_owned()))?;
+        let fd = waker.as_fd().try_clone_to_owned().map_err(fail)?;
+        Ok(ProcessWaker::from_fd(fd))
     }
 
     /// Wakes all threads but this one.
-    pub(super) fn ring_others(&self, me: usize) {
+    pub(super) fn wake_others(&self, me: usize) {
         let others = self.0.iter().enumerate().filter(|(place, _)| *place != me);
-        Bell::ring_all(others.map(|(_, bell)| bell));
+        Waker::wake_all(others.map(|(_, waker)| waker));
     }
 }
 
@@ -49,7 +49,7 @@ impl Bells {
 #[derive(Debug)]
 pub(super) struct Sleeper {
     idle: Idle,
-    bells: Bells,
+    wakers: Wakers,
     me: usize,
     /// It has lain down, and looks once more.
     lies: bool,
@@ -58,10 +58,10 @@ pub(super) struct Sleeper {
 
 impl Sleeper {
     /// How thread `me` rests (0 has the ports).
-    pub(super) fn new(bells: &Bells, me: usize, policy: IdlePolicy) -> Sleeper {
+    pub(super) fn new(wakers: &Wakers, me: usize, policy: IdlePolicy) -> Sleeper {
         Sleeper {
             idle: Idle::new(policy),
-            bells: bells.clone(),
+            wakers: wakers.clone(),
             me,
             lies: false,
             most: SLEEP,
@@ -74,14 +74,14 @@ impl Sleeper {
         self
     }
 
-    /// The thread's bell, and how long it sleeps at most.
-    pub(super) fn bed(&self) -> Option<(&Bell, Duration)> {
-        Some((self.bells.0.get(self.me)?, self.most))
+    /// The thread's waker, and how long it sleeps at most.
+    pub(super) fn bed(&self) -> Option<(&Waker, Duration)> {
+        Some((self.wakers.0.get(self.me)?, self.most))
     }
 
     /// Wakes the others: something was put into their rings.
     pub(super) fn wake_others(&self) {
-        self.bells.ring_others(self.me);
+        self.wakers.wake_others(self.me);
     }
 
     /// After a round; one with work may have given work to others. `reads` is
@@ -101,16 +101,16 @@ impl Sleeper {
         if self.idle.rest(worked) == Nap::No {
             return;
         }
-        if !self.lies && self.lie_down(reads) {
+        if !self.lies && self.prepare_park(reads) {
             self.lies = true;
             return;
         }
         if self.lies {
-            let bell = self.bells.0.get(self.me);
-            bell.inspect(|bell| bell.sleep(self.most));
+            let waker = self.wakers.0.get(self.me);
+            waker.inspect(|waker| waker.sleep(self.most));
         }
         self.lies = false;
-        self.rise(reads);
+        self.unpark(reads);
     }
 
     /// After a round that left something for which there was no room, the others
@@ -123,46 +123,49 @@ impl Sleeper {
 
     fn get_up(&mut self, reads: &mut impl Reads) {
         if std::mem::take(&mut self.lies) {
-            self.rise(reads);
+            self.unpark(reads);
         }
     }
 
     /// The thread is about to sleep by itself; false where it may not. It is
-    /// to [rise](Sleeper::rise) in any case.
-    pub(super) fn lie_down(&self, reads: &mut impl Reads) -> bool {
-        self.bells.0.get(self.me).inspect(|bell| bell.lie_down());
-        reads.lie_down()
+    /// to [unpark](Sleeper::unpark) in any case.
+    pub(super) fn prepare_park(&self, reads: &mut impl Reads) -> bool {
+        self.wakers
+            .0
+            .get(self.me)
+            .inspect(|waker| waker.prepare_park());
+        reads.prepare_park()
     }
 
     /// The thread is awake.
-    pub(super) fn rise(&self, reads: &mut impl Reads) {
-        self.bells.0.get(self.me).inspect(|bell| bell.rise());
-        reads.rise();
+    pub(super) fn unpark(&self, reads: &mut impl Reads) {
+        self.wakers.0.get(self.me).inspect(|waker| waker.unpark());
+        reads.unpark();
     }
 }
 
 /// What a thread reads that others than threads may write: it is told when the
-/// thread lies down, as [`StageInput::lie_down`].
+/// thread lies down, as [`StageInput::prepare_park`].
 pub(super) trait Reads {
     /// False where the thread may not sleep.
-    fn lie_down(&mut self) -> bool;
-    fn rise(&mut self);
+    fn prepare_park(&mut self) -> bool;
+    fn unpark(&mut self);
 }
 
 /// Threads alone.
 impl Reads for () {
-    fn lie_down(&mut self) -> bool {
+    fn prepare_park(&mut self) -> bool {
         true
     }
-    fn rise(&mut self) {}
+    fn unpark(&mut self) {}
 }
 
 impl Reads for Box<dyn StageInput> {
-    fn lie_down(&mut self) -> bool {
-        self.as_mut().lie_down()
+    fn prepare_park(&mut self) -> bool {
+        self.as_mut().prepare_park()
     }
-    fn rise(&mut self) {
-        self.as_mut().rise();
+    fn unpark(&mut self) {
+        self.as_mut().unpark();
     }
 }
 

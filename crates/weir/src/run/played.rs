@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use weir_io::Bell;
+use weir_io::Waker;
 use weir_packet::{Frame, FramePool};
 
 use crate::driver::inbox::Post;
@@ -100,7 +100,7 @@ impl Crew for Played {
         Ok(worked)
     }
 
-    fn bed(&self) -> Option<(&Bell, Duration)> {
+    fn bed(&self) -> Option<(&Waker, Duration)> {
         self.cluster.bed()
     }
 

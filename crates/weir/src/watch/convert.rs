@@ -3,7 +3,7 @@
 use weir_api::v1;
 use weir_nf::ShownField;
 use weir_runtime::watch::{
-    FateTrace, FieldChange, FlowTrace, Made, PacketTrace, Step, StepVerdict,
+    DispositionTrace, FieldChange, FlowTrace, Made, PacketTrace, Step, StepVerdict,
 };
 
 /// The message; `port_names` are those of the ingress ports by number.
@@ -32,13 +32,19 @@ pub(crate) fn packet(trace: PacketTrace, port_names: &[String]) -> v1::PacketTra
         flow: trace.flow.map(flow),
         ended: counts(trace.ended),
         steps: trace.steps.into_iter().map(step).collect(),
-        fate: Some(v1::TraceFate {
-            fate: Some(match trace.fate {
-                FateTrace::Out(side) => v1::trace_fate::Fate::Out(side.name().to_owned()),
-                FateTrace::Later(function) => v1::trace_fate::Fate::Later(function.into()),
-                FateTrace::Dropped(reason) => v1::trace_fate::Fate::Dropped(reason),
-                FateTrace::Turned => v1::trace_fate::Fate::Turned(true),
-                FateTrace::Held => v1::trace_fate::Fate::Held(true),
+        disposition: Some(v1::TraceDisposition {
+            disposition: Some(match trace.disposition {
+                DispositionTrace::Out(side) => {
+                    v1::trace_disposition::Disposition::Out(side.name().to_owned())
+                }
+                DispositionTrace::Later(function) => {
+                    v1::trace_disposition::Disposition::Later(function.into())
+                }
+                DispositionTrace::Dropped(reason) => {
+                    v1::trace_disposition::Disposition::Dropped(reason)
+                }
+                DispositionTrace::Turned => v1::trace_disposition::Disposition::Turned(true),
+                DispositionTrace::Held => v1::trace_disposition::Disposition::Held(true),
             }),
         }),
         leaves: trace.leaves.unwrap_or_default(),

@@ -26,7 +26,7 @@ fn value(packet: &v1::PacketTrace) -> Value {
         "flow": packet.flow.as_ref().map(flow),
         "flows_ended": counts(&packet.ended),
         "functions": packet.steps.iter().map(step).collect::<Vec<_>>(),
-        "fate": fate(packet),
+        "disposition": disposition(packet),
         "leaves": some(&packet.leaves),
         "cycles": packet.cycles,
     })
@@ -75,14 +75,18 @@ fn step(step: &v1::TraceStep) -> Value {
     })
 }
 
-fn fate(packet: &v1::PacketTrace) -> Value {
-    use v1::trace_fate::Fate;
-    match packet.fate.as_ref().and_then(|fate| fate.fate.as_ref()) {
-        Some(Fate::Out(side)) => json!({"out": side}),
-        Some(Fate::Later(function)) => json!({"later": function}),
-        Some(Fate::Dropped(reason)) => json!({"dropped": reason}),
-        Some(Fate::Turned(_)) => json!({"turned": true}),
-        Some(Fate::Held(_)) => json!({"held": true}),
+fn disposition(packet: &v1::PacketTrace) -> Value {
+    use v1::trace_disposition::Disposition;
+    match packet
+        .disposition
+        .as_ref()
+        .and_then(|disposition| disposition.disposition.as_ref())
+    {
+        Some(Disposition::Out(side)) => json!({"out": side}),
+        Some(Disposition::Later(function)) => json!({"later": function}),
+        Some(Disposition::Dropped(reason)) => json!({"dropped": reason}),
+        Some(Disposition::Turned(_)) => json!({"turned": true}),
+        Some(Disposition::Held(_)) => json!({"held": true}),
         None => Value::Null,
     }
 }

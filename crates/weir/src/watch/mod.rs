@@ -61,9 +61,15 @@ fn told(part: &v1::PacketTrace, format: Format, full: bool, more: bool) -> Strin
 /// By how many more the packets are that have something to tell yet, after
 /// this part of one: those that wait, are turned, or go on elsewhere.
 fn waits(part: &v1::PacketTrace) -> i64 {
-    use v1::trace_fate::Fate;
-    let fate = part.fate.as_ref().and_then(|fate| fate.fate.as_ref());
-    let goes_on = matches!(fate, Some(Fate::Turned(_) | Fate::Held(_) | Fate::Later(_)));
+    use v1::trace_disposition::Disposition;
+    let disposition = part
+        .disposition
+        .as_ref()
+        .and_then(|disposition| disposition.disposition.as_ref());
+    let goes_on = matches!(
+        disposition,
+        Some(Disposition::Turned(_) | Disposition::Held(_) | Disposition::Later(_))
+    );
     i64::from(goes_on) - i64::from(part.again || part.first_function > 0)
 }
 

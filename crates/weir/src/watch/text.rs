@@ -19,7 +19,7 @@ pub(crate) fn packet(packet: &v1::PacketTrace, full: bool) -> String {
     for step in &packet.steps {
         let _ = function(&mut text, step, width, full);
     }
-    let _ = fate(&mut text, packet);
+    let _ = disposition(&mut text, packet);
     text
 }
 
@@ -155,16 +155,24 @@ fn changed(change: &v1::FieldChange) -> String {
     }
 }
 
-fn fate(text: &mut String, packet: &v1::PacketTrace) -> std::fmt::Result {
-    use v1::trace_fate::Fate;
-    match packet.fate.as_ref().and_then(|fate| fate.fate.as_ref()) {
-        Some(Fate::Out(side)) => writeln!(text, "  out, {side}: {}", packet.leaves),
-        Some(Fate::Later(function)) => {
+fn disposition(text: &mut String, packet: &v1::PacketTrace) -> std::fmt::Result {
+    use v1::trace_disposition::Disposition;
+    match packet
+        .disposition
+        .as_ref()
+        .and_then(|disposition| disposition.disposition.as_ref())
+    {
+        Some(Disposition::Out(side)) => writeln!(text, "  out, {side}: {}", packet.leaves),
+        Some(Disposition::Later(function)) => {
             writeln!(text, "  on to a later stage, at function {}", function + 1)
         }
-        Some(Fate::Dropped(reason)) => writeln!(text, "  dropped: {reason}"),
-        Some(Fate::Turned(_)) => writeln!(text, "  turned: it comes again, from the other side"),
-        Some(Fate::Held(_)) => writeln!(text, "  waits for the first fragment of its datagram"),
+        Some(Disposition::Dropped(reason)) => writeln!(text, "  dropped: {reason}"),
+        Some(Disposition::Turned(_)) => {
+            writeln!(text, "  turned: it comes again, from the other side")
+        }
+        Some(Disposition::Held(_)) => {
+            writeln!(text, "  waits for the first fragment of its datagram")
+        }
         None => Ok(()),
     }
 }

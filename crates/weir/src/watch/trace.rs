@@ -257,7 +257,7 @@ impl Tracer for EngineTracer {
 #[cfg(test)]
 mod tests {
     use weir_packet::{FrameMeta, Side, Time};
-    use weir_runtime::watch::FateTrace;
+    use weir_runtime::watch::DispositionTrace;
 
     use super::*;
 
@@ -277,7 +277,7 @@ mod tests {
             flow: None,
             ended: Vec::new(),
             steps: Vec::new(),
-            fate: FateTrace::Held,
+            disposition: DispositionTrace::Held,
             leaves: None,
             cycles: 0,
         }

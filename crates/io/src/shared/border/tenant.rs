@@ -12,7 +12,7 @@ use weir_packet::{FrameMeta, META_BYTES, MemoryLayout, SaidMeta, Seat, frame_fla
 
 use super::Offence;
 use crate::shared::spsc::{Nonsense, Reader, Writer, words_for};
-use crate::shared::{Bell, SharedMapping, Words};
+use crate::shared::{SharedMapping, Waker, Words};
 
 /// Frames on their way, a power of two, in each of the four rings.
 pub const PLACES: u32 = 512;
@@ -83,7 +83,7 @@ pub struct Tenant {
     supply: Writer<Words>,
     home: Reader<Words>,
     status: Words,
-    bell: Bell,
+    waker: Waker,
     slots: Box<[Slot]>,
     /// Numbers of free frames, small and large.
     free: [Vec<u32>; 2],
@@ -95,13 +95,13 @@ pub struct Tenant {
 }
 
 impl Tenant {
-    /// New memory and rings, of zeros, for frames of this layout; `bell` wakes
+    /// New memory and rings, of zeros, for frames of this layout; `waker` wakes
     /// the process.
     ///
     /// # Errors
     ///
     /// Where the kernel has no memory or descriptor left.
-    pub fn new(layout: MemoryLayout, bell: Bell) -> io::Result<Tenant> {
+    pub fn new(layout: MemoryLayout, waker: Waker) -> io::Result<Tenant> {
         let (places, len) = ring_places();
         // Normal pages: of huge ones a hole may be made that can't be filled.
         let frames = layout.owner_place(layout.frames()).0.next_multiple_of(4);
@@ -120,7 +120,7 @@ impl Tenant {
             home: Reader::attach(ring(3)?).map_err(fail)?,
             status: files[1].words(places.status, STATUS_WORDS)?,
             files,
-            bell,
+            waker,
             slots: vec![Slot::Free; layout.frames() as usize].into(),
             free: [
                 numbers(0..layout.small_frames),
@@ -220,7 +220,7 @@ impl Tenant {
     /// Shows the tenant what was lent.
     pub(super) fn publish(&mut self) {
         if self.to.publish() {
-            self.bell.ring();
+            self.waker.wake();
         }
     }
 
@@ -243,14 +243,14 @@ impl Tenant {
             given = true;
         }
         if given && self.supply.publish() {
-            self.bell.ring();
+            self.waker.wake();
         }
     }
 
     /// Tells it that nothing more will come, once.
     pub(super) fn finish(&mut self) {
         if !std::mem::replace(&mut self.finished, true) && self.to.finish() {
-            self.bell.ring();
+            self.waker.wake();
         }
     }
 

@@ -1,11 +1,11 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use proptest::prelude::*;
-use weir_packet::{Fate, FramePool, MemoryLayout, Seat};
+use weir_packet::{Disposition, FramePool, MemoryLayout, Seat};
 
 use super::*;
 use crate::shared::spsc::words_for;
-use crate::shared::{Bell, RingInput, RingOutput, Words, attach_memory, input, output};
+use crate::shared::{RingInput, RingOutput, Waker, Words, attach_memory, input, output};
 use crate::stage::{StageInput as _, StageOutput as _};
 
 const FRAMES: u32 = 1_400;
@@ -33,7 +33,7 @@ fn settings() -> BorderSettings {
 
 fn tenant(pool: &FramePool) -> Tenant {
     let layout = tenant_layout(pool.memory().layout());
-    Tenant::new(layout, Bell::new().unwrap()).unwrap()
+    Tenant::new(layout, Waker::new().unwrap()).unwrap()
 }
 
 /// A border with someone behind it, and that one's rings.
@@ -93,7 +93,7 @@ impl Honest {
                 .words(places.rings[n], words_for(BORDER_PLACES))
                 .unwrap()
         };
-        let bell = || Bell::new().unwrap();
+        let waker = || Waker::new().unwrap();
         let mut supply = input(ring(2), &memory, Seat::MAIN).unwrap();
         let mut pool = FramePool::empty(Arc::clone(&memory));
         let mut spare = Vec::new();
@@ -101,7 +101,7 @@ impl Honest {
         pool.give_all(&mut spare);
         Honest {
             input: input(ring(0), &memory, Seat::MAIN).unwrap(),
-            output: output(ring(1), &memory, bell()).unwrap(),
+            output: output(ring(1), &memory, waker()).unwrap(),
             status: files[1].words(places.status, STATUS_WORDS).unwrap(),
             pool,
             memory,
@@ -159,7 +159,7 @@ fn packets_go_over_and_come_back_as_what_they_were() {
         assert_eq!(meta.kind == FrameKind::Notice, meta.sequence == 10);
         // Its word on what is not its own is not heard.
         (meta.unit, meta.clock, meta.time, meta.chain) = (1, 2, Time(3), 4);
-        (meta.view, meta.flags, meta.fate) = (5, 4, Fate::Dropped);
+        (meta.view, meta.flags, meta.disposition) = (5, 4, Disposition::Dropped);
         meta.next = 5;
         let start = usize::from(meta.start);
         if meta.sequence == 20 {
@@ -183,7 +183,7 @@ fn packets_go_over_and_come_back_as_what_they_were() {
         let n = meta.sequence;
         assert_eq!((meta.unit, meta.clock, meta.time), (77, n, Time(n)));
         assert_eq!((meta.chain, meta.flags, meta.view), (9, 0, 0));
-        assert_eq!(meta.fate, Fate::Pending);
+        assert_eq!(meta.disposition, Disposition::Pending);
         match n {
             5 => assert_eq!(meta.next, 6),
             10 => assert_eq!((meta.next, bytes), (3, &[10; 60][..])),

@@ -171,24 +171,24 @@ impl<C: Crew> Live<C> {
         }
         // What came before this is seen in this round; what comes after it
         // rings.
-        let may = self.crew.lie_down();
+        let may = self.crew.prepare_park();
         let worked = self.round();
         let mut slept = Ok(());
         if may && worked.as_ref().is_ok_and(|worked| !worked) {
             slept = self.doze();
         }
-        self.crew.rise();
+        self.crew.unpark();
         worked.and(slept)
     }
 
-    /// Waits for a packet, a signal, or the bell.
+    /// Waits for a packet, a signal, or the waker.
     fn doze(&mut self) -> Result<(), Failure> {
         let mut most = self.looks.until_next();
         let mut fds: Vec<BorrowedFd<'_>> = Vec::with_capacity(8);
         self.looks.descriptors(&mut fds);
         self.ports.descriptors(&mut fds);
-        if let Some((bell, longest)) = self.crew.bed() {
-            fds.push(bell.as_fd());
+        if let Some((waker, longest)) = self.crew.bed() {
+            fds.push(waker.as_fd());
             most = most.min(longest);
         }
         if let Some(due) = self.ports.until_due() {

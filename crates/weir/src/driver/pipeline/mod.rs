@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use weir_graph::compile::{Home, Plan};
 use weir_io::stage::{Lender, PortCounts, Refused, StageInput, StageOutput};
-use weir_io::{Bell, IdlePolicy};
+use weir_io::{IdlePolicy, Waker};
 use weir_nf::host::{FlowOptions, Stage};
 use weir_packet::{Frame, FramePool, MemoryLayout, PacketMemory, Time};
 use weir_runtime::{Rest, Role, Runtime, RuntimeConfig};
@@ -27,7 +27,7 @@ use weir_runtime::{Rest, Role, Runtime, RuntimeConfig};
 use super::cluster::ClusterError;
 use super::crew::{Counted, Crew, EventBox, Part, PartReport, StageProcessCounts, Visit, cause_of};
 use super::inbox::{Inbox, Post};
-use super::rest::{Bells, Reads, Sleeper, WAKEFUL};
+use super::rest::{Reads, Sleeper, WAKEFUL, Wakers};
 use super::spares::{self, LARGE_SHARE, SHARE, Spares, spare_rings};
 use crate::watch::Unseen;
 use process::{Host, Process, Tenant, Want, WantTenant};
@@ -172,7 +172,7 @@ pub struct Pipeline {
     nap: Option<Duration>,
     seats: Vec<Seat>,
     events: EventBox,
-    bells: Bells,
+    wakers: Wakers,
     rest: Sleeper,
     /// Something was put into rings since the threads were last woken.
     gave: bool,
@@ -251,11 +251,11 @@ impl Pipeline {
             let first = chain.plan.steps.first()?;
             first.stages().first()?.core
         });
-        let bells = Bells::new(threads as usize)?;
-        // A tenant rings no bell of this process.
+        let wakers = Wakers::new(threads as usize)?;
+        // A tenant rings no waker of this process.
         let patience = processes.as_ref().map(|p| p.patience).unwrap_or_default();
         let nap = (tenants > 0).then_some(patience.nap);
-        let mut rest = Sleeper::new(&bells, 0, policy_of(settings));
+        let mut rest = Sleeper::new(&wakers, 0, policy_of(settings));
         if let Some(nap) = nap {
             rest = rest.at_most(nap);
         }
@@ -268,7 +268,7 @@ impl Pipeline {
             seats: Vec::new(),
             events: EventBox::default(),
             rest,
-            bells,
+            wakers,
             gave: false,
             started: 0,
             steps: 0,
@@ -370,7 +370,7 @@ impl Pipeline {
         let homes = wiring::Homes {
             host: self.host.as_mut(),
             steps: apart,
-            bells: &self.bells,
+            wakers: &self.wakers,
             started: self.started,
             patience: self.patience,
         };
@@ -388,7 +388,7 @@ impl Pipeline {
                 input: process.input,
                 output: process.take_output()?,
                 seat: process.seat,
-                bell: process.bell,
+                waker: process.waker,
                 stage: process.stage,
             })?;
             self.posts.push(process.post());
@@ -442,7 +442,7 @@ impl Pipeline {
                 });
             }
             self.started += 1;
-            let mut rest = Sleeper::new(&self.bells, self.started, policy_of(settings));
+            let mut rest = Sleeper::new(&self.wakers, self.started, policy_of(settings));
             if let Some(nap) = self.nap {
                 rest = rest.at_most(nap);
             }
@@ -575,18 +575,18 @@ impl Pipeline {
 
 /// The chains' ends, to which a process may write.
 impl Reads for Vec<Seat> {
-    fn lie_down(&mut self) -> bool {
+    fn prepare_park(&mut self) -> bool {
         // Nobody rings when there is room again behind the first stage.
         let mut may = self.iter().all(|seat| seat.done.is_empty());
         for behind in self.iter_mut().filter_map(|seat| seat.behind.as_mut()) {
-            may &= behind.input.lie_down();
+            may &= behind.input.prepare_park();
         }
         may
     }
 
-    fn rise(&mut self) {
+    fn unpark(&mut self) {
         let ends = self.iter_mut().filter_map(|seat| seat.behind.as_mut());
-        ends.for_each(|behind| behind.input.rise());
+        ends.for_each(|behind| behind.input.unpark());
     }
 }
 
@@ -778,18 +778,18 @@ impl Crew for Pipeline {
         Ok(worked)
     }
 
-    fn bed(&self) -> Option<(&Bell, Duration)> {
+    fn bed(&self) -> Option<(&Waker, Duration)> {
         // Packets and threads' ends ring; what processes say can wait a little.
         let most = self.nap.unwrap_or(SLEEP);
-        self.rest.bed().map(|(bell, _)| (bell, most))
+        self.rest.bed().map(|(waker, _)| (waker, most))
     }
 
-    fn lie_down(&mut self) -> bool {
-        self.rest.lie_down(&mut self.seats)
+    fn prepare_park(&mut self) -> bool {
+        self.rest.prepare_park(&mut self.seats)
     }
 
-    fn rise(&mut self) {
-        self.rest.rise(&mut self.seats);
+    fn unpark(&mut self) {
+        self.rest.unpark(&mut self.seats);
     }
 
     fn parts(&mut self, output: &mut Vec<Frame>, visit: &mut Visit<'_>) {

@@ -9,11 +9,11 @@ use weir_nf::Parts;
 use weir_nf::host::Stage;
 use weir_packet::{FramePool, ParseOptions, Seat};
 
-use weir_io::shared::Bell;
+use weir_io::shared::Waker;
 use weir_io::shared::border::{self, Border, SharedBorder};
 
 use super::super::cluster::ClusterError;
-use super::super::rest::Bells;
+use super::super::rest::Wakers;
 use super::process::{Host, Patience, border_settings};
 
 /// Frames on their way between two stages. Few, so that they are still in a
@@ -57,16 +57,16 @@ pub(super) struct Apart {
     pub(super) stage: Stage,
     pub(super) core: Option<usize>,
     pub(super) seat: Seat,
-    pub(super) bell: Bell,
+    pub(super) waker: Waker,
     /// The ring to it, with its writer's seat.
     pub(super) input: (usize, Seat),
-    /// The ring from it, with its reader's bell.
-    output: Option<(usize, Bell)>,
+    /// The ring from it, with its reader's waker.
+    output: Option<(usize, Waker)>,
 }
 
 impl Apart {
     /// Its output; there is one for each of a plan that was wired.
-    pub(super) fn take_output(&mut self) -> Result<(usize, Bell), ClusterError> {
+    pub(super) fn take_output(&mut self) -> Result<(usize, Waker), ClusterError> {
         let unwired = || ClusterError("a stage of the plan leads nowhere".to_owned());
         self.output.take().ok_or_else(unwired)
     }
@@ -87,7 +87,7 @@ pub(super) struct Homes<'a> {
     pub(super) steps: &'a [Home],
     /// Of this process's threads, and how many there are already beside the
     /// one that has the ports.
-    pub(super) bells: &'a Bells,
+    pub(super) wakers: &'a Wakers,
     pub(super) started: usize,
     /// With those that are not trusted.
     pub(super) patience: Patience,
@@ -104,10 +104,10 @@ impl Homes<'_> {
         let process =
             process.ok_or_else(|| ClusterError("a stage of the plan leads nowhere".to_owned()))?;
         let reader = lane.map_or(0, |lane| self.started + lane + 1);
-        let bell = self.bells.for_process(reader)?;
+        let waker = self.wakers.for_process(reader)?;
         let host = self.host()?;
         let ring = host.ring();
-        process.output = Some((ring, bell));
+        process.output = Some((ring, waker));
         Ok(Box::new(host.input(ring, process.seat)?))
     }
 
@@ -225,13 +225,13 @@ pub(super) fn wire(
             && homes.of(number) == Home::Process
         {
             let host = homes.host()?;
-            let bell = Bell::new().map_err(|error| ClusterError(error.to_string()))?;
+            let waker = Waker::new().map_err(|error| ClusterError(error.to_string()))?;
             let ring = host.ring();
             let mut writer = Seat::MAIN;
             match front {
                 Front::Process(before) => {
                     if let Some(before) = processes.get_mut(before) {
-                        before.output = Some((ring, bell.clone()));
+                        before.output = Some((ring, waker.clone()));
                         writer = before.seat;
                     }
                 }
@@ -242,10 +242,10 @@ pub(super) fn wire(
                     stage: None,
                     core: planned.core,
                     input,
-                    output: Some(Box::new(host.output(ring, bell.clone())?)),
+                    output: Some(Box::new(host.output(ring, waker.clone())?)),
                 }),
                 before => {
-                    let output = Box::new(host.output(ring, bell.clone())?);
+                    let output = Box::new(host.output(ring, waker.clone())?);
                     set_output(&mut first, &mut lanes, before, output);
                 }
             }
@@ -254,7 +254,7 @@ pub(super) fn wire(
                 stage: stage.clone(),
                 core: planned.core,
                 seat: host.seat()?,
-                bell,
+                waker,
                 input: (ring, writer),
                 output: None,
             });

@@ -14,7 +14,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use rtrb::Consumer;
-use weir_io::{Bell, IdlePolicy};
+use weir_io::{IdlePolicy, Waker};
 use weir_nf::host::Stage;
 use weir_packet::{Frame, FramePool, MemoryLayout, PacketMemory, Time};
 use weir_runtime::{Obstacle, Report, RuntimeConfig, Steering};
@@ -22,7 +22,7 @@ use weir_runtime::{Obstacle, Report, RuntimeConfig, Steering};
 use super::cluster::ClusterError;
 use super::crew::{Crew, EventBox, cause_of};
 use super::inbox::{Inbox, Post};
-use super::rest::{Bells, Sleeper, WAKEFUL};
+use super::rest::{Sleeper, WAKEFUL, Wakers};
 
 use super::ring::{Lane, drain, lane};
 use super::spares::{self, LARGE_SHARE, SHARE, Spares, spare_rings};
@@ -166,7 +166,7 @@ impl Workers {
             true => WAKEFUL,
             false => IdlePolicy::default(),
         };
-        let bells = Bells::new(workers as usize)?;
+        let wakers = Wakers::new(workers as usize)?;
         let parts: Vec<Stage> = stages.iter().map(|s| part_of(s, workers)).collect();
         let limits = parts.iter().map(|part| SharedLimits {
             chain: part.chain.clone(),
@@ -183,12 +183,12 @@ impl Workers {
             limits: limits.collect(),
             ends: Vec::new(),
             packet_time: Time::ZERO,
-            rest: Sleeper::new(&bells, 0, policy),
+            rest: Sleeper::new(&wakers, 0, policy),
             gave: false,
             posts: Vec::new(),
         };
         for number in 0..workers {
-            let rest = Sleeper::new(&bells, number as usize + 1, policy);
+            let rest = Sleeper::new(&wakers, number as usize + 1, policy);
             all.spawn(number, &parts, settings, rest)?;
         }
         while !all.members.iter().all(|m| m.signals.ready()) {
@@ -374,7 +374,7 @@ impl Crew for Workers {
         Ok(worked)
     }
 
-    fn bed(&self) -> Option<(&Bell, Duration)> {
+    fn bed(&self) -> Option<(&Waker, Duration)> {
         self.rest.bed()
     }
 

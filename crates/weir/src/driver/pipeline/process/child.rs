@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use weir_io::shared::border::DONE;
 use weir_io::shared::{
-    self, Bell, Channel, RingInput, RingOutput, SharedMapping, Words, attach_memory, spsc,
+    self, Channel, RingInput, RingOutput, SharedMapping, Waker, Words, attach_memory, spsc,
 };
 use weir_io::stage::{StageInput as _, StageOutput as _};
 use weir_io::{Idle, IdlePolicy};
@@ -50,8 +50,8 @@ pub struct StageProcess {
     told: Vec<u8>,
     memory: Arc<PacketMemory>,
     rings: SharedMapping,
-    bell: Bell,
-    behind: Bell,
+    waker: Waker,
+    behind: Waker,
     /// Where it is asked; a tenant is not.
     asked: Option<OwnedFd>,
 }
@@ -78,7 +78,7 @@ impl StageProcess {
         let message = message.ok_or("the main process is gone")?;
         let hello: Hello = serde_json::from_slice(&message.bytes).map_err(|e| e.to_string())?;
         let mut fd = || channel.take_fd().ok_or("a descriptor is missing");
-        let (frames, rings, bell, behind, told) = (fd()?, fd()?, fd()?, fd()?, fd()?);
+        let (frames, rings, waker, behind, told) = (fd()?, fd()?, fd()?, fd()?, fd()?);
         let asked = (!hello.tenant).then(fd).transpose()?;
         let seat = Seat::new(hello.seat).ok_or("there is no such seat")?;
         let told = SharedMapping::attach(told)
@@ -87,11 +87,11 @@ impl StageProcess {
         Ok(StageProcess {
             memory: attach_memory(frames, hello.layout(), seat).map_err(outside)?,
             rings: SharedMapping::attach(rings).map_err(outside)?,
-            bell: match hello.tenant {
-                true => Bell::from_socket(bell),
-                false => Bell::from_fd(bell),
+            waker: match hello.tenant {
+                true => Waker::from_socket(waker),
+                false => Waker::from_fd(waker),
             },
-            behind: Bell::from_fd(behind),
+            behind: Waker::from_fd(behind),
             asked,
             told,
             channel,
@@ -155,7 +155,7 @@ impl StageProcess {
             // From here on it touches what others sent.
             let keep = [
                 self.channel.as_fd(),
-                self.bell.as_fd(),
+                self.waker.as_fd(),
                 self.behind.as_fd(),
                 self.rings.as_fd(),
             ];
@@ -265,7 +265,7 @@ impl Work {
         let fail = |error: spsc::Nonsense| error.to_string();
         let from = Seat::new(hello.from).ok_or("there is no such seat")?;
         // Nobody sleeps at the other end of these.
-        let silent = Bell::new().map_err(|error| error.to_string())?;
+        let silent = Waker::new().map_err(|error| error.to_string())?;
         let mut work = Work {
             runtime: Runtime::new(stage, config).map_err(|error| error.to_string())?,
             pool: FramePool::empty(Arc::clone(memory)),
@@ -351,7 +351,7 @@ impl Work {
                 let others = [channel, questions.unwrap_or(channel)];
                 let is_asked = self.asked.as_ref().is_some_and(Inbox::is_busy);
                 let most = if is_asked { Duration::ZERO } else { SLEEP };
-                process.bell.sleep(&mut self.input, &others, most);
+                process.waker.sleep(&mut self.input, &others, most);
                 let gone = process.channel.receive(false).is_err() || process.channel.has_ended();
                 if gone && !self.input.is_over() {
                     return Err("the main process is gone".to_owned());

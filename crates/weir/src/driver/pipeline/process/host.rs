@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use weir_io::shared::{
-    self, Bell, Channel, RingInput, RingOutput, SharedMapping, SharedMemory, Words, spsc,
+    self, Channel, RingInput, RingOutput, SharedMapping, SharedMemory, Waker, Words, spsc,
 };
 use weir_io::stage::{Refused, StageInput as _, StageOutput as _};
 use weir_nf::host::Stage;
@@ -85,9 +85,9 @@ pub(in super::super) struct Want<'a> {
     pub(in super::super) seed: u64,
     /// The ring to it, with the seat of its writer, and that from it.
     pub(in super::super) input: (usize, Seat),
-    pub(in super::super) output: (usize, Bell),
+    pub(in super::super) output: (usize, Waker),
     pub(in super::super) seat: Seat,
-    pub(in super::super) bell: Bell,
+    pub(in super::super) waker: Waker,
 }
 
 /// What all stages' processes of a run have: memory, and rings.
@@ -156,7 +156,7 @@ impl Host {
     pub(in super::super) fn output(
         &self,
         ring: usize,
-        reader: Bell,
+        reader: Waker,
     ) -> Result<RingOutput, ClusterError> {
         let words = self.words(ring, PLACES)?;
         shared::output(words, self.memory(), reader).map_err(|e| ClusterError(e.to_string()))
@@ -201,7 +201,7 @@ impl Host {
             name: want.name,
             stage: want.stage,
             seat: want.seat,
-            supply: shared::output(self.words(supply, SUPPLY)?, &memory, want.bell.clone())
+            supply: shared::output(self.words(supply, SUPPLY)?, &memory, want.waker.clone())
                 .map_err(nonsense)?,
             home: shared::input(self.words(home, SUPPLY)?, &memory, want.seat).map_err(nonsense)?,
             status: self
@@ -213,7 +213,7 @@ impl Host {
             home_words: self.words(home, SUPPLY)?,
             supply_words: self.words(supply, SUPPLY)?,
             files: [self.memory.file().clone(), self.rings.clone()],
-            bells: [want.bell, want.output.1],
+            wakers: [want.waker, want.output.1],
             memory,
             command: self.command.clone(),
             writer: want.input.1,
@@ -256,7 +256,7 @@ pub(in super::super) struct Process {
     command: StageCommand,
     files: [SharedMapping; 2],
     /// Its own, and that of who reads behind it.
-    bells: [Bell; 2],
+    wakers: [Waker; 2],
     hello: Hello,
     writer: Seat,
     /// Free frames to it and from it.
@@ -295,8 +295,8 @@ impl Process {
         let files = [
             self.files[0].as_fd(),
             self.files[1].as_fd(),
-            self.bells[0].as_fd(),
-            self.bells[1].as_fd(),
+            self.wakers[0].as_fd(),
+            self.wakers[1].as_fd(),
         ];
         let asked = self.relay.connect()?;
         let (child, channel) = self.command.start(
@@ -431,7 +431,7 @@ impl Process {
             let words = self.ring_behind()?;
             let mut ring = spsc::Writer::attach(words).map_err(|e| ClusterError(e.to_string()))?;
             if ring.finish() {
-                self.bells[1].ring();
+                self.wakers[1].wake();
             }
             return Ok(false);
         }

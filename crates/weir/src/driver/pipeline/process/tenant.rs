@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use weir_io::shared::border::{
     BorderSettings, MOST_WAIT, Offence, STALL, SharedBorder, Tenant as Domain, tenant_layout,
 };
-use weir_io::shared::{Bell, Channel, Words};
+use weir_io::shared::{Channel, Waker, Words};
 use weir_nf::host::{Stage, Target};
 use weir_packet::{FramePool, MemoryLayout, Seat};
 use weir_runtime::Report;
@@ -48,7 +48,7 @@ pub struct Patience {
     /// Whether its packets wait, too, while it is being started: they are dropped
     /// else.
     pub start: bool,
-    /// How long this process's threads sleep at most: it rings no bell of theirs.
+    /// How long this process's threads sleep at most: it rings no waker of theirs.
     pub nap: Duration,
 }
 
@@ -215,9 +215,9 @@ impl Tenant {
     /// Starts a process with memory and rings of its own: how many flows it
     /// was told of.
     fn spawn(&mut self, open_flows: impl FnOnce() -> (Vec<u8>, u64)) -> Result<u64, ClusterError> {
-        let (ring, wait) = Bell::pair().map_err(outside)?;
-        // Nobody here waits for what it has to say by a bell.
-        let nobody = Bell::new().map_err(outside)?;
+        let (ring, wait) = Waker::pair().map_err(outside)?;
+        // Nobody here waits for what it has to say by a waker.
+        let nobody = Waker::new().map_err(outside)?;
         let domain = Domain::new(self.layout, ring).map_err(outside)?;
         let files = domain.files().clone();
         let places = domain.places();

@@ -49,7 +49,7 @@ pub(super) const FREE: usize = 0;
 pub(super) const MAIL: usize = 16;
 
 /// Where a stage's process finds what it works with. With it come, in this
-/// order, the files of packet memory and rings, its own bell, that of the
+/// order, the files of packet memory and rings, its own waker, that of the
 /// reader behind it, the flows that are open ([`weir_runtime::Runtime::learn`]), and
 /// the socket on which it is asked ([`super::question`]); a tenant has none.
 #[derive(Clone, Debug, Serialize, Deserialize)]

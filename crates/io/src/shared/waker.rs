@@ -12,20 +12,20 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 
 /// What a process waits for when it sleeps. One for all that it reads from.
 #[derive(Clone, Debug)]
-pub struct Bell {
+pub struct Waker {
     fd: Arc<OwnedFd>,
     is_socket: bool,
 }
 
-impl Bell {
+impl Waker {
     /// A new one.
     ///
     /// # Errors
     ///
     /// Where the kernel has no descriptor left.
-    pub fn new() -> io::Result<Bell> {
+    pub fn new() -> io::Result<Waker> {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-        Ok(Bell::from_fd(rustix::event::eventfd(0, flags)?))
+        Ok(Waker::from_fd(rustix::event::eventfd(0, flags)?))
     }
 
     /// Two ends of one: the first is rung, the second waits. Neither can make
@@ -33,32 +33,32 @@ impl Bell {
     ///
     /// # Errors
     ///
-    /// As [`Bell::new`].
-    pub fn pair() -> io::Result<(Bell, Bell)> {
+    /// As [`Waker::new`].
+    pub fn pair() -> io::Result<(Waker, Waker)> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let kind = SocketType::DGRAM;
         let (a, b) = rustix::net::socketpair(AddressFamily::UNIX, kind, flags, None)?;
-        Ok((Bell::from_socket(a), Bell::from_socket(b)))
+        Ok((Waker::from_socket(a), Waker::from_socket(b)))
     }
 
     /// One that was passed on by another process.
-    pub fn from_fd(fd: OwnedFd) -> Bell {
-        Bell {
+    pub fn from_fd(fd: OwnedFd) -> Waker {
+        Waker {
             fd: Arc::new(fd),
             is_socket: false,
         }
     }
 
     /// One end of a pair that was passed on by another process.
-    pub fn from_socket(fd: OwnedFd) -> Bell {
-        Bell {
+    pub fn from_socket(fd: OwnedFd) -> Waker {
+        Waker {
             fd: Arc::new(fd),
             is_socket: true,
         }
     }
 
     /// Wakes who waits for it, or who will.
-    pub fn ring(&self) {
+    pub fn wake(&self) {
         // A counter or socket that is full has rung: EAGAIN. One whose other
         // end is gone wakes nobody.
         if self.is_socket {
@@ -82,7 +82,7 @@ impl Bell {
     }
 }
 
-impl AsFd for Bell {
+impl AsFd for Waker {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }

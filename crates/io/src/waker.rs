@@ -1,4 +1,4 @@
-//! Waking a thread that sleeps because its rings were empty.
+//! Wakes a thread that parked because its queues were empty.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -7,89 +7,89 @@ use std::time::Duration;
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
-/// A bell beside a thread's bed.
+/// Wakes one thread.
 ///
-/// Who has put something into a ring of the thread's rings: a fence and a look
-/// at one word where the thread is awake. The thread lies down
-/// ([`Bell::lie_down`]), *then looks at its rings once more*, and only then
-/// sleeps. Either it sees what was put in, or the other sees that it has lain
-/// down: each has its fence between its write and its look.
+/// A producer calls [`Waker::wake`] after it has filled a queue. While the thread
+/// is awake that costs one fence and one load, no system call. The thread calls
+/// [`Waker::prepare_park`], *checks its queues once more*, and only then sleeps.
+/// Each side has a fence between its own write and its read of the other's, so at
+/// least one of them sees the other: no wake-up is lost.
 #[derive(Debug)]
-pub struct Bell {
-    lies: AtomicBool,
+pub struct Waker {
+    parked: AtomicBool,
     event: OwnedFd,
 }
 
-impl Bell {
-    /// A bell.
+impl Waker {
+    /// A waker whose thread is awake.
     ///
     /// # Errors
     ///
-    /// There is no file descriptor left.
-    pub fn new() -> io::Result<Bell> {
+    /// No file descriptor is left.
+    pub fn new() -> io::Result<Waker> {
         let event = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
-        Ok(Bell {
-            lies: AtomicBool::new(false),
+        Ok(Waker {
+            parked: AtomicBool::new(false),
             event,
         })
     }
 
-    /// Wakes the thread if it has lain down. What was put into its rings
-    /// before, it will see.
+    /// Wakes the thread if it parks. It then sees everything that was queued
+    /// before this call.
     #[inline]
-    pub fn ring(&self) {
+    pub fn wake(&self) {
         fence(Ordering::SeqCst);
-        self.ring_after_fence();
+        self.wake_if_parked();
     }
 
-    /// Rings all of these, with one fence.
+    /// Wakes all of these, with one fence.
     #[inline]
-    pub fn ring_all<'a>(bells: impl IntoIterator<Item = &'a Bell>) {
+    pub fn wake_all<'a>(wakers: impl IntoIterator<Item = &'a Waker>) {
         fence(Ordering::SeqCst);
-        bells.into_iter().for_each(Bell::ring_after_fence);
+        wakers.into_iter().for_each(Waker::wake_if_parked);
     }
 
     #[inline]
-    fn ring_after_fence(&self) {
-        if self.lies.load(Ordering::Relaxed) {
-            self.wake();
+    fn wake_if_parked(&self) {
+        if self.parked.load(Ordering::Relaxed) {
+            self.signal();
         }
     }
 
     #[cold]
-    fn wake(&self) {
-        if self.lies.swap(false, Ordering::Relaxed) {
-            // It can't be full: a sleeper takes all of it.
+    fn signal(&self) {
+        if self.parked.swap(false, Ordering::Relaxed) {
+            // The counter cannot overflow: `unpark` reads it back to zero.
             let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
         }
     }
 
-    /// The thread is about to sleep. It has to look at its rings once more
-    /// before it does, and to [rise](Bell::rise) in any case.
-    pub fn lie_down(&self) {
-        self.lies.store(true, Ordering::Relaxed);
+    /// Announces that the thread is about to sleep. It must check its queues
+    /// once more afterwards, and call [`Waker::unpark`] whether it slept or not.
+    pub fn prepare_park(&self) {
+        self.parked.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
     }
 
-    /// The thread is awake.
-    pub fn rise(&self) {
-        self.lies.store(false, Ordering::Relaxed);
+    /// Marks the thread as awake.
+    pub fn unpark(&self) {
+        self.parked.store(false, Ordering::Relaxed);
         let _ = rustix::io::read(&self.event, &mut [0; 8]);
     }
 
-    /// Sleeps until the bell rings, for at most so long.
+    /// Sleeps until [`Waker::wake`] is called, at most for `most`.
     pub fn sleep(&self, most: Duration) {
         let most = Timespec {
             tv_sec: most.as_secs() as i64,
             tv_nsec: i64::from(most.subsec_nanos()),
         };
         let mut fds = [PollFd::new(&self.event, PollFlags::IN)];
-        // Where it can't sleep the thread looks again at once.
+        // A failed poll returns at once; the thread checks its queues again.
         let _ = poll(&mut fds, Some(&most));
     }
 }
 
-impl AsFd for Bell {
+impl AsFd for Waker {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.event.as_fd()
     }
@@ -104,48 +104,48 @@ mod tests {
 
     #[test]
     fn whoever_lies_down_is_woken_and_whoever_is_awake_costs_nothing() {
-        let bell = Bell::new().unwrap();
-        bell.ring();
+        let waker = Waker::new().unwrap();
+        waker.wake();
         let began = Instant::now();
-        bell.lie_down();
-        bell.sleep(Duration::from_millis(20));
+        waker.prepare_park();
+        waker.sleep(Duration::from_millis(20));
         assert!(began.elapsed() >= Duration::from_millis(20), "it was awake");
-        bell.ring();
-        bell.sleep(Duration::from_secs(60));
+        waker.wake();
+        waker.sleep(Duration::from_secs(60));
         assert!(began.elapsed() < Duration::from_secs(30));
-        bell.rise();
+        waker.unpark();
     }
 
     /// Two threads that pass a number to and fro, each asleep in between: one
     /// wake-up lost would cost the whole sleep.
     #[test]
     fn no_wake_up_is_lost() {
-        let bells = [(); 2].map(|()| Arc::new(Bell::new().unwrap()));
+        let wakers = [(); 2].map(|()| Arc::new(Waker::new().unwrap()));
         let number = Arc::new(AtomicU64::new(0));
         const ROUNDS: u64 = 10_000;
         let thread = |me: u64| {
-            let (bells, number) = (bells.clone(), Arc::clone(&number));
+            let (wakers, number) = (wakers.clone(), Arc::clone(&number));
             std::thread::spawn(move || {
-                let [mine, other] = [me, 1 - me].map(|n| &bells[n as usize]);
+                let [mine, other] = [me, 1 - me].map(|n| &wakers[n as usize]);
                 let mut longest = Duration::ZERO;
                 loop {
                     let now = number.load(Ordering::Acquire);
                     if now >= ROUNDS {
-                        other.ring();
+                        other.wake();
                         return longest;
                     }
                     if now % 2 == me {
                         number.store(now + 1, Ordering::Release);
-                        other.ring();
+                        other.wake();
                         continue;
                     }
-                    mine.lie_down();
+                    mine.prepare_park();
                     if number.load(Ordering::Acquire) == now {
                         let began = Instant::now();
                         mine.sleep(Duration::from_secs(60));
                         longest = longest.max(began.elapsed());
                     }
-                    mine.rise();
+                    mine.unpark();
                 }
             })
         };
