@@ -50,6 +50,7 @@ mod atomic {
 }
 mod foreign;
 mod frame;
+mod internal;
 mod ledger;
 mod lent;
 mod link_header;
@@ -78,6 +79,7 @@ pub use frame::{
     Disposition, Frame, FrameKind, FrameMeta, HEADROOM, META_BYTES, Place, Side, frame_flags,
 };
 pub use headers::{HeaderFlags, Headers};
+pub use internal::Internal;
 pub use key::{Direction, FlowKey, IcmpKey, KeyOptions, KeyOutcome, flow_key};
 pub use ledger::Holder;
 pub use lent::Lent;
