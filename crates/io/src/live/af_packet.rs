@@ -12,8 +12,9 @@ use weir_packet::{
 use super::counts::{Counts, Sent, Unsent};
 use super::interface::Interface;
 use super::segments::{Cut, complete};
-use super::{LiveOptions, LivePort};
+use super::{LiveOptions, LivePort, Member};
 use crate::port::{InputPort, OutputPort, PortCounters, PortError, Received};
+use crate::sys::fanout::Fanout;
 use crate::sys::offload::Offload;
 use crate::sys::packet_ring::{Arrived, Lying, ReceiveRing, SendRing};
 use crate::sys::{socket, whole};
@@ -36,6 +37,9 @@ const LINK_BYTES: usize = 14;
 pub struct PacketPort {
     interface: Interface,
     options: LiveOptions,
+    member: Member,
+    /// The group whose members receive, where there are several.
+    fanout: Option<Fanout>,
     /// Packets come by its ring; those that fit no slot are queued.
     receiver: OwnedFd,
     ring: ReceiveRing,
@@ -106,14 +110,47 @@ impl PacketPort {
     ///
     /// Where the interface is not there, or the kernel refuses.
     pub fn open(port: &str, name: &str, options: LiveOptions) -> Result<PacketPort, PortError> {
+        PacketPort::open_member(port, name, options, Member::ONLY, &mut None)
+    }
+
+    /// Opens one with so many members (at least one): the kernel gives each packet to
+    /// one of them, by a hash of its flow.
+    ///
+    /// # Errors
+    ///
+    /// As [`PacketPort::open`].
+    pub fn open_members(
+        port: &str,
+        name: &str,
+        options: LiveOptions,
+        count: u32,
+    ) -> Result<Vec<PacketPort>, PortError> {
+        let mut fanout = None;
+        (0..count.max(1))
+            .map(|index| {
+                let member = Member { index, count };
+                PacketPort::open_member(port, name, options, member, &mut fanout)
+            })
+            .collect()
+    }
+
+    fn open_member(
+        port: &str,
+        name: &str,
+        options: LiveOptions,
+        member: Member,
+        fanout: &mut Option<Fanout>,
+    ) -> Result<PacketPort, PortError> {
         let interface = Interface::find(port, name)?;
         let fail = |error: io::Error| interface.failure(&error);
-        let (receiver, ring) = open_receiver(&interface).map_err(fail)?;
+        let (receiver, ring) = open_receiver(&interface, member, fanout).map_err(fail)?;
         let (sender, outgoing) = open_sender(&interface).map_err(fail)?;
         Ok(PacketPort {
-            mode: mode(&interface),
+            mode: mode(&interface, member),
             interface,
             options,
+            member,
+            fanout: *fanout,
             receiver,
             ring,
             large: Large {
@@ -148,7 +185,9 @@ impl PacketPort {
         let fail = |error| self.interface.failure(&error);
         let dropped_all = self.ask_drops();
         if dropped_all && self.ring.peek().map_err(fail)?.is_none() {
-            (self.receiver, self.ring) = open_receiver(&self.interface).map_err(fail)?;
+            // In a group the new socket is a member before the old one leaves it.
+            (self.receiver, self.ring) =
+                open_receiver(&self.interface, self.member, &mut self.fanout).map_err(fail)?;
             self.jammed += 1;
         }
         Ok(())
@@ -157,7 +196,7 @@ impl PacketPort {
     /// Sends by another ring where the interface's MTU has grown.
     fn follow_mtu(&mut self) -> Result<(), PortError> {
         if self.interface.has_another_mtu() {
-            self.mode = mode(&self.interface);
+            self.mode = mode(&self.interface, self.member);
             let needed = longest(&[], self.interface.mtu) + MOST_TAGS * TAG_BYTES;
             if needed > self.outgoing.longest() {
                 let opened = open_sender(&self.interface);
@@ -352,7 +391,7 @@ impl PacketPort {
             received.wire_len = received.len;
         }
         received.link = LinkType::Ethernet;
-        received.sequence = self.sequence;
+        received.sequence = self.member.number(self.sequence);
         received.port = self.options.number;
         received.side = self.options.side;
         *meta = received;
@@ -432,13 +471,22 @@ impl Large {
     }
 }
 
-fn mode(interface: &Interface) -> String {
-    format!("AF_PACKET, promiscuous, MTU {}", interface.mtu)
+fn mode(interface: &Interface, member: Member) -> String {
+    let rings = match member.count {
+        1 => String::new(),
+        count => format!(" over {count} workers"),
+    };
+    format!("AF_PACKET{rings}, promiscuous, MTU {}", interface.mtu)
 }
 
 /// Opens and binds the socket that receives. It is given packets only when all is
-/// set, so that none comes otherwise than by the ring, or is one of our own.
-fn open_receiver(interface: &Interface) -> io::Result<(OwnedFd, ReceiveRing)> {
+/// set, so that none comes otherwise than by the ring, is one of our own, or one that
+/// another member of its group has, too. The first member makes the group.
+fn open_receiver(
+    interface: &Interface,
+    member: Member,
+    fanout: &mut Option<Fanout>,
+) -> io::Result<(OwnedFd, ReceiveRing)> {
     let socket = socket::open(libc::AF_PACKET, libc::SOCK_RAW)?;
     let fd = socket.as_fd();
     let set = |name, value: libc::c_int| socket::set(fd, libc::SOL_PACKET, name, &value);
@@ -451,7 +499,16 @@ fn open_receiver(interface: &Interface) -> io::Result<(OwnedFd, ReceiveRing)> {
     buffer(fd, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF)?;
     let ring = ReceiveRing::open(fd, interface.mtu)?;
     socket::be_promiscuous(fd, interface.index)?;
+    if member.count == 1 {
+        socket::bind_packet(fd, interface.index, true)?;
+        return Ok((socket, ring));
+    }
+    Fanout::close_off(fd)?;
     socket::bind_packet(fd, interface.index, true)?;
+    match fanout {
+        Some(fanout) => fanout.add(fd)?,
+        None => *fanout = Some(Fanout::create(fd)?),
+    }
     Ok((socket, ring))
 }
 
@@ -579,7 +636,9 @@ impl LivePort for PacketPort {
                 self.interface.port, self.jammed
             )
         });
-        self.interface.warning().into_iter().chain(jammed).collect()
+        let first = self.member.is_first();
+        let down = self.interface.warning().filter(|_| first);
+        down.into_iter().chain(jammed).collect()
     }
 
     fn descriptors<'a>(&'a self, into: &mut Vec<BorrowedFd<'a>>) {

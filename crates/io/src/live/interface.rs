@@ -15,7 +15,10 @@ pub(super) struct Interface {
     pub(super) name: String,
     pub(super) index: u32,
     pub(super) mtu: u32,
+    /// Queues to receive from.
     pub(super) queues: u32,
+    /// Queues to send on, when it was found.
+    pub(super) transmit_queues: u32,
     ask: Interfaces,
     counts: Option<LinkCounts>,
     /// What it has dropped, as far as is known.
@@ -33,12 +36,14 @@ impl Interface {
             let message = format!("{name} is no Ethernet interface; its frames can't be forwarded");
             return Err(PortError::new(port, message));
         }
+        let queues = ask.queues(name).map_err(|e| wrong(&e))?;
         let interface = Interface {
             port: port.to_owned(),
             name: name.to_owned(),
             index: ask.index(name).map_err(|e| wrong(&e))?,
             mtu: ask.mtu(name).map_err(|e| wrong(&e))?,
-            queues: ask.receive_queues(name).map_err(|e| wrong(&e))?,
+            queues: queues.receive,
+            transmit_queues: queues.transmit,
             down: !ask.is_up(name).map_err(|e| wrong(&e))?,
             // Without, nothing is noticed.
             counts: LinkCounts::open().ok(),
@@ -125,7 +130,8 @@ impl Interface {
     /// Looks for its receive queues: true where there are more than there were.
     pub(super) fn has_more_queues(&mut self) -> bool {
         self.follow_name();
-        let queues = self.ask.receive_queues(&self.name).unwrap_or(self.queues);
+        let asked = self.ask.queues(&self.name);
+        let queues = asked.map_or(self.queues, |queues| queues.receive);
         queues > std::mem::replace(&mut self.queues, queues)
     }
 

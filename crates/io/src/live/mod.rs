@@ -9,6 +9,8 @@ mod clock;
 mod counts;
 mod facts;
 mod interface;
+#[cfg(test)]
+mod members_tests;
 mod segments;
 mod spec;
 mod tap;
@@ -25,7 +27,7 @@ use weir_packet::{FramePool, Time};
 pub use af_packet::PacketPort;
 pub use clock::LiveClock;
 pub use facts::{InterfaceFacts, interface_facts};
-pub use spec::{LiveSpec, XdpMode, live_layout, live_sockets};
+pub use spec::{LiveSpec, XdpMode, live_layout, live_sockets, member_frames};
 pub use tap::TapPort;
 pub use turn::{go_first, goes_first, take_turns};
 pub use waiter::Waiter;
@@ -35,7 +37,9 @@ use crate::port::{InputPort, OutputPort, PortError};
 pub use crate::sys::signals::EndSignals;
 
 /// A port that is an interface of this machine.
-pub trait LivePort: InputPort + OutputPort {
+///
+/// It may be opened on one thread and used by another.
+pub trait LivePort: InputPort + OutputPort + Send {
     /// What it really is, in words: the kind, the mode that was obtained, the
     /// number of queues.
     fn mode(&self) -> &str;
@@ -65,8 +69,32 @@ pub trait LivePort: InputPort + OutputPort {
     fn check(&mut self) -> Result<(), PortError>;
 
     /// Puts out what still waits, for at most some tens of milliseconds, and
-    /// closes the port: all its frames are back in `pool` then. Counters stay.
+    /// closes the port: all its frames are back in `pool` then. Counters stay. Of a
+    /// port with several members none is closed before all have stopped receiving.
     fn close(&mut self, pool: &mut FramePool);
+}
+
+/// Which member of a port this is: a port that several workers own has one for each.
+#[derive(Clone, Copy, Debug)]
+struct Member {
+    index: u32,
+    count: u32,
+}
+
+impl Member {
+    /// The only one of its port.
+    const ONLY: Member = Member { index: 0, count: 1 };
+
+    /// True for the member that counts and warns for the interface as a whole.
+    fn is_first(self) -> bool {
+        self.index == 0
+    }
+
+    /// The number, in its port, of the member's packet of number `own` (from 1).
+    #[inline]
+    fn number(self, own: u64) -> u64 {
+        own * u64::from(self.count) - u64::from(self.count - 1 - self.index)
+    }
 }
 
 /// What every live port is given when it is opened.

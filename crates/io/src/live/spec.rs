@@ -9,6 +9,7 @@ use super::interface::Interface;
 use super::xdp::{self, MOST_QUEUES};
 use super::{LiveOptions, LivePort, PacketPort, TapPort, XdpPort};
 use crate::port::PortError;
+use crate::sys::fanout::MOST_MEMBERS;
 
 /// A live port as written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -124,6 +125,89 @@ impl LiveSpec {
     }
 }
 
+impl LiveSpec {
+    /// Most members that it may be opened with ([`LiveSpec::open_members`]): 1 where
+    /// one worker only can own it.
+    ///
+    /// # Errors
+    ///
+    /// Where the interface is not there.
+    pub fn most_members(&self) -> Result<u32, PortError> {
+        match self {
+            LiveSpec::Packet { .. } => Ok(MOST_MEMBERS),
+            LiveSpec::Tap { .. } => Ok(1),
+            LiveSpec::Xdp {
+                interface, queues, ..
+            } => {
+                let interface = Interface::find(&self.to_string(), interface)?;
+                let queues = xdp::used(*queues, &interface);
+                Ok(xdp::most_members(queues, &interface))
+            }
+        }
+    }
+
+    /// Opens it with a member for each of `pools`: each member receives packets that
+    /// no other does, and sends by a way of its own. XDP sockets: some of the queues.
+    /// Packet sockets: by a hash of the flow. A port of one member is as one that
+    /// [`LiveSpec::open`] gives.
+    ///
+    /// # Errors
+    ///
+    /// As [`LiveSpec::open`]; and where there are more members than
+    /// [`LiveSpec::most_members`].
+    pub fn open_members(
+        &self,
+        options: LiveOptions,
+        pools: &mut [FramePool],
+    ) -> Result<Vec<Box<dyn LivePort>>, PortError> {
+        fn boxed<P: LivePort + 'static>(ports: Vec<P>) -> Vec<Box<dyn LivePort>> {
+            let boxed = |port| -> Box<dyn LivePort> { Box::new(port) };
+            ports.into_iter().map(boxed).collect()
+        }
+        let port = self.to_string();
+        match self {
+            LiveSpec::Packet { interface } => {
+                let count = pools.len() as u32;
+                PacketPort::open_members(&port, interface, options, count).map(boxed)
+            }
+            LiveSpec::Tap { interface } => match pools.len() {
+                1 => Ok(boxed(vec![TapPort::open(&port, interface, options)?])),
+                _ => Err(PortError::new(
+                    &port,
+                    "one worker only can own a TAP interface",
+                )),
+            },
+            LiveSpec::Xdp {
+                interface,
+                queues,
+                mode,
+            } => XdpPort::open_members(&port, interface, *queues, *mode, options, pools).map(boxed),
+        }
+    }
+}
+
+/// Small frames that one of so many members needs for the rings of these ports.
+///
+/// # Errors
+///
+/// Where an interface is not there.
+pub fn member_frames<'a>(
+    ports: impl IntoIterator<Item = &'a LiveSpec>,
+    members: u32,
+) -> Result<u32, PortError> {
+    let mut frames = 0;
+    for port in ports {
+        if let LiveSpec::Xdp {
+            interface, queues, ..
+        } = port
+        {
+            let interface = Interface::find(&port.to_string(), interface)?;
+            frames += xdp::frames_for(xdp::used(*queues, &interface), members);
+        }
+    }
+    Ok(frames)
+}
+
 fn name(text: &str) -> Result<String, String> {
     // What the kernel takes as a name.
     let fits = !text.is_empty() && text.len() < 16 && text != "." && text != "..";
@@ -205,7 +289,7 @@ pub fn live_layout<'a>(
         let interface = Interface::find(&port.to_string(), interface)?;
         let queues = xdp::used(*queues, &interface);
         // What waits to be filled and to be sent.
-        layout.small_frames += (queues + 1) * xdp::slots_for(queues);
+        layout.small_frames += xdp::frames_for(queues, 1);
         let bytes = xdp::chunk_for(interface.mtu).ok_or_else(|| {
             let message = format!(
                 "an MTU of {} is too large for AF_XDP: `ip link set {} mtu {}` or less",

@@ -118,6 +118,25 @@ impl PortCounters {
         self.drops.iter().map(|(_, n)| n).sum()
     }
 
+    /// Adds what another member of the same port has counted.
+    pub fn add(&mut self, other: &PortCounters) {
+        fn merge(sum: &mut Vec<(&'static str, u64)>, other: &[(&'static str, u64)]) {
+            for (name, count) in other {
+                match sum.iter_mut().find(|(known, _)| known == name) {
+                    Some((_, sum)) => *sum += count,
+                    None => sum.push((name, *count)),
+                }
+            }
+        }
+        self.packets += other.packets;
+        self.bytes += other.bytes;
+        self.dropped_bytes += other.dropped_bytes;
+        merge(&mut self.drops, &other.drops);
+        merge(&mut self.noticed, &other.noticed);
+        self.mode = self.mode.take().or_else(|| other.mode.clone());
+        self.cut_short = self.cut_short.take().or_else(|| other.cut_short.clone());
+    }
+
     pub(crate) fn dropped_for(reasons: &[(&'static str, u64)]) -> Vec<(&'static str, u64)> {
         reasons.iter().copied().filter(|(_, n)| *n > 0).collect()
     }

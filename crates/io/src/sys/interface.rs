@@ -136,8 +136,8 @@ impl Interfaces {
         self.ask(libc::SIOCSIFFLAGS as _, &mut request)
     }
 
-    /// Queues that packets are received on: 1 where the driver does not say.
-    pub(crate) fn receive_queues(&self, name: &str) -> io::Result<u32> {
+    /// Queues of an interface: 1 of each kind where the driver does not say.
+    pub(crate) fn queues(&self, name: &str) -> io::Result<Queues> {
         let mut channels = Channels {
             command: ETHTOOL_GCHANNELS,
             ..Channels::default()
@@ -146,13 +146,28 @@ impl Interfaces {
         request.ifr_ifru.ifru_data = std::ptr::from_mut(&mut channels).cast();
         match self.ask(SIOCETHTOOL, &mut request) {
             Ok(()) => {
-                let [receive, _, _, combined] = channels.count;
-                Ok(receive.saturating_add(combined).max(1))
+                let [receive, transmit, _, combined] = channels.count;
+                Ok(Queues {
+                    receive: receive.saturating_add(combined).max(1),
+                    transmit: transmit.saturating_add(combined).max(1),
+                })
             }
-            Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(1),
+            Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(Queues {
+                receive: 1,
+                transmit: 1,
+            }),
             Err(error) => Err(error),
         }
     }
+}
+
+/// How many queues an interface has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Queues {
+    /// That packets are received on.
+    pub(crate) receive: u32,
+    /// That packets are sent on.
+    pub(crate) transmit: u32,
 }
 
 /// A request about the interface of this name.

@@ -5,6 +5,7 @@
 pub(crate) mod bpf;
 pub(crate) mod confine;
 pub(crate) mod ethtool;
+pub(crate) mod fanout;
 pub(crate) mod interface;
 pub(crate) mod link_counts;
 mod mapping;

@@ -104,6 +104,29 @@ pub(crate) fn get<T: Plain>(
     Ok(value)
 }
 
+/// Gives a socket a filter: what it does not accept never comes.
+pub(crate) fn filter(fd: BorrowedFd<'_>, program: &[libc::sock_filter]) -> io::Result<()> {
+    let len = u16::try_from(program.len()).map_err(io::Error::other)?;
+    let program = libc::sock_fprog {
+        len,
+        // The kernel only reads it.
+        filter: program.as_ptr().cast_mut(),
+    };
+    let size = size_of::<libc::sock_fprog>() as libc::socklen_t;
+    // SAFETY: module documentation; the instructions outlive the call, in which the
+    // kernel copies them.
+    let set = unsafe {
+        libc::setsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_ATTACH_FILTER,
+            std::ptr::from_ref(&program).cast(),
+            size,
+        )
+    };
+    check(set).map(drop)
+}
+
 /// Has an interface take frames for all stations for as long as the packet
 /// socket is open.
 pub(crate) fn be_promiscuous(fd: BorrowedFd<'_>, index: u32) -> io::Result<()> {
