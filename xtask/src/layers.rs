@@ -16,7 +16,7 @@ pub(crate) struct Layer {
 }
 
 /// The layers, lowest first.
-pub(crate) const LAYERS: [Layer; 13] = [
+pub(crate) const LAYERS: [Layer; 14] = [
     Layer {
         folder: "packet",
         own: &[],
@@ -76,6 +76,11 @@ pub(crate) const LAYERS: [Layer; 13] = [
         others: None,
     },
     Layer {
+        folder: "exec",
+        own: &["weir-packet", "weir-io"],
+        others: None,
+    },
+    Layer {
         folder: "control",
         own: &["weir-packet", "weir-nf", "weir-protocol"],
         others: Some(&[]),
@@ -120,6 +125,7 @@ pub(crate) const LAYERS: [Layer; 13] = [
             "weir-control",
             "weir-sim",
             "weir-io",
+            "weir-exec",
             "weir-router",
             "weir-api",
         ],

@@ -154,7 +154,7 @@ pub(crate) struct Run {
     pub(crate) costs: Option<PathBuf>,
     /// Compares what functions do with what they say of themselves, packet by
     /// packet, and names those that lie; for trying out: it is slow
-    #[arg(long, conflicts_with_all = ["runtimes", "workers"])]
+    #[arg(long)]
     pub(crate) audit: bool,
     /// Writes down who has each frame of packet memory, and names who had last
     /// what is not given back, or given back twice; for finding faults of weir

@@ -8,7 +8,6 @@ use weir_graph::{ChainFile, Input, Override, Script, TemplateDescription, Templa
 use weir_nf::Sources;
 use weir_nf::host::Kind;
 
-use crate::driver;
 use crate::exit::Failure;
 use crate::say::say;
 
@@ -45,7 +44,7 @@ impl Sources for Files {
 /// Checks that this program may run on the cores that a chain file names; those
 /// of a command line were checked before.
 pub(crate) fn check_cores(cores: &[usize], chain: &Path) -> Result<(), Failure> {
-    driver::check_cores(cores).map_err(|error| {
+    weir_exec::check_cores(cores).map_err(|error| {
         Failure::chain(format!(
             "{}: error: `cores` under `threads`: {error}\n  = help: `--cores LIST` names others for one run",
             chain.display()

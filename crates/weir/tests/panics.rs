@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use weir::driver::{
-    ChainPlan, ClusterError, Crew, Pace, Pipeline, PipelineSettings, Workers, WorkersSettings,
+    ChainPlan, Crew, ExecError, Pace, Pipeline, PipelineSettings, Workers, WorkersSettings,
 };
 use weir_functions::nop::Settings;
 use weir_graph::compile::{Balance, Mode, Options, Parallel, compile};
@@ -75,7 +75,7 @@ fn chain(bad: &str) -> weir_graph::Chain {
 }
 
 /// Drives until it fails, which it must soon.
-fn failure(crew: &mut impl Crew) -> ClusterError {
+fn failure(crew: &mut impl Crew) -> ExecError {
     let spec: (Option<&str>, PortSpec) = PortSpec::parse("gen:flows=10,packets=1000000").unwrap();
     let mut input = spec.1.open_input(0, Side::Inside).unwrap();
     let (mut frames, mut out, mut events) = (Vec::new(), Vec::new(), Vec::new());

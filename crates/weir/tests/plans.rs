@@ -166,7 +166,6 @@ fn what_can_not_be_is_an_error() {
         (2, &["--plan", "pipeline", "--cores", "0,1000"], "core 1000"),
         (2, &["--plan", "pipeline", "--cores", "1000,0"], "core 1000"),
         (2, &["--plan", "rtc", "--cores", "1000"], "core 1000"),
-        (2, &["--audit", "--workers", "2"], "--workers"),
     ] {
         let all = ["run", &chain, "--in", "gen:packets=10", "--quiet"];
         let ran = run(all.iter().chain(args));
@@ -177,10 +176,16 @@ fn what_can_not_be_is_an_error() {
 
 #[test]
 fn an_audit_finds_no_lies_in_the_stock() {
-    for plan in ["rtc", "pipeline"] {
+    let ways = [
+        ["--plan", "rtc"],
+        ["--plan", "pipeline"],
+        ["--workers", "2"],
+        ["--runtimes", "2"],
+    ];
+    for way in ways {
         for name in ["webedge.yaml", "monitor.yaml", "http.yaml"] {
             let input = capture("attack.pcap");
-            let args = ["--in", &input, "--plan", plan, "--audit"];
+            let args = ["--in", &input, way[0], way[1], "--audit"];
             let summary = run_json(&example(name), &args);
             assert_eq!(summary["audit"].as_array().unwrap().len(), 0, "{summary}");
         }

@@ -105,7 +105,7 @@ pub(super) fn start(
     std::thread::Builder::new()
         .name("control".to_owned())
         .spawn(move || {
-            crate::driver::step_aside();
+            weir_exec::step_aside();
             runtime.block_on(serve);
             drop(socket);
         })

@@ -22,13 +22,13 @@ use weir_packet::{MemoryLayout, Prefix};
 use crate::args::{Doctor, Format};
 use crate::exit::{Exit, Failure};
 use crate::run::{Also, Ports};
-use crate::{Outcome, chains, control, driver, output};
+use crate::{Outcome, chains, control, output};
 
 use finding::{Finding, Status};
 use need::Need;
 
 pub(crate) fn doctor(args: &Doctor, kinds: &[Kind]) -> Outcome {
-    driver::check_cores(&args.cores).map_err(Failure::usage)?;
+    weir_exec::check_cores(&args.cores).map_err(Failure::usage)?;
     let need = need_of(args, kinds)?;
     let machine = read(&need);
     let mut findings = judge::judge(&machine, &need);

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
+use weir_exec::frames::{LARGE_SHARE, SHARE};
+use weir_exec::queue::drain;
+use weir_exec::{ExecError, NEVER_PARK, Parker, Threads, Wakers, frames, nth_core};
 use weir_io::{IdlePolicy, Waker};
 use weir_nf::host::Stage;
 use weir_packet::{Disposition, Frame, FramePool, MemoryLayout, PacketMemory, Time};
@@ -17,23 +19,20 @@ use weir_protocol::{Message, Peer, RuntimeId, Switch};
 use weir_runtime::RuntimeConfig;
 
 use super::clock::Clock;
-use super::crew::cause_of;
 use super::ends::{EndAsked, EndsAsked};
 use super::finish::{ClusterEnd, around, of_switch};
 use super::hand_overs::HandOvers;
-
 use super::inbox::{Inbox, Post};
 use super::path::{Path, PathSettings};
-use super::rest::{Sleeper, WAKEFUL, Wakers};
-use super::ring::drain;
-use super::spares::{self, LARGE_SHARE, SHARE};
+use super::runtime_node::{RuntimeDone, RuntimeNode, RuntimePlan};
 use super::wiring::{RuntimeEnds, SwitchEnds, ToRuntime, ToSwitch, wire};
-use super::worker::{self, WorkerEnd, WorkerPlan};
 
 /// Entries of a runtime and chain that are looked at at a time.
 const BURST: usize = 256;
 /// Messages of a runtime that are read at a time.
 const MESSAGES: usize = 256;
+/// Rounds with work after which threads that ended are looked for.
+const LOOK: u32 = 256;
 /// Frames beside those of packets: what the switch's pool keeps back for each
 /// runtime that may run short.
 const RESERVE: usize = 768;
@@ -115,7 +114,8 @@ struct Member {
     ends: SwitchEnds,
     /// Until the thread has them.
     theirs: Option<RuntimeEnds>,
-    thread: Option<JoinHandle<Result<WorkerEnd, String>>>,
+    /// Number of its thread, until that is joined.
+    thread: Option<usize>,
     state: State,
     /// Per chain.
     paths: Vec<Path>,
@@ -159,13 +159,15 @@ pub struct Cluster {
     settings: ClusterSettings,
     pub(super) hand_overs: HandOvers,
     pub(super) gate: GateCounts,
-    pub(super) ends: Vec<WorkerEnd>,
+    pub(super) ends: Vec<RuntimeDone>,
     wakers: Wakers,
-    rest: Sleeper,
+    park: Parker,
+    threads: Threads<Vec<RuntimeDone>>,
     /// Something was put into rings since the runtimes were last woken.
     gave: bool,
     /// Latest time of a packet.
     packet_time: Time,
+    rounds: u32,
     /// The question that runtimes were asked, and how many have answered.
     echo: Option<(u64, usize)>,
     echoes: u64,
@@ -188,25 +190,13 @@ impl std::fmt::Debug for Cluster {
     }
 }
 
-/// Why a cluster can't go on.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClusterError(pub String);
-
-impl std::fmt::Display for ClusterError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for ClusterError {}
-
 impl Cluster {
     /// Starts the threads, and waits until the runtimes are ready.
     ///
     /// # Errors
     ///
     /// A stage that can't be run, a thread that can't be started or pinned.
-    pub fn start(stages: &[Stage], settings: ClusterSettings) -> Result<Cluster, ClusterError> {
+    pub fn start(stages: &[Stage], settings: ClusterSettings) -> Result<Cluster, ExecError> {
         let most = settings.most_runtimes.max(settings.runtimes);
         let layout = MemoryLayout {
             small_frames: settings.memory.small_frames
@@ -219,9 +209,9 @@ impl Cluster {
         };
         let memory = PacketMemory::new(layout, settings.engine.advise);
         let pool = FramePool::new(memory)
-            .ok_or_else(|| ClusterError("packet memory was taken twice".to_owned()))?;
+            .ok_or_else(|| ExecError("packet memory was taken twice".to_owned()))?;
         if let Some(core) = settings.cores.first() {
-            super::pin(*core).map_err(ClusterError)?;
+            weir_exec::pin(*core).map_err(ExecError)?;
         }
         let bad_path = settings.path.is_some();
         let switch_settings = SwitchSettings {
@@ -240,7 +230,7 @@ impl Cluster {
                 ..settings.engine
             };
             let switch = Switch::new(stage, config, switch_settings)
-                .map_err(|error| ClusterError(error.to_string()))?;
+                .map_err(|error| ExecError(error.to_string()))?;
             chains.push(Chain {
                 switch,
                 // As many places as there are frames: none is dropped.
@@ -264,13 +254,13 @@ impl Cluster {
         let (mut posts, mut inboxes) = (Vec::new(), Vec::new());
         for _ in 0..most {
             let (post, inbox) = Inbox::new(false)
-                .map_err(|error| ClusterError(format!("can't make an inbox: {error}")))?;
+                .map_err(|error| ExecError(format!("can't make an inbox: {error}")))?;
             inbox.begin(false);
             posts.push(post);
             inboxes.push(Some(inbox));
         }
         let wakers = Wakers::new(most as usize)?;
-        let rest = rest_of(&wakers, 0, &settings);
+        let park = parker(&wakers, 0, &settings);
         let mut cluster = Cluster {
             pool,
             clock: Clock::start(),
@@ -281,10 +271,12 @@ impl Cluster {
             hand_overs: HandOvers::default(),
             gate: GateCounts::default(),
             ends: Vec::new(),
-            rest,
+            park,
+            threads: Threads::new(&wakers),
             wakers,
             gave: false,
             packet_time: Time::ZERO,
+            rounds: 0,
             echo: None,
             echoes: 0,
             posts,
@@ -298,34 +290,24 @@ impl Cluster {
         }
         let (mut out, mut events) = (Vec::new(), Vec::new());
         while cluster.members.iter().any(|m| m.state == State::Starts) {
-            let worked = cluster.round(&mut out, &mut events)?;
-            cluster.rest.after(worked, &mut ());
+            cluster.step(&mut out, &mut events, true)?;
         }
         Ok(cluster)
     }
 
-    fn spawn(&mut self, id: RuntimeId) -> Result<(), ClusterError> {
+    fn spawn(&mut self, id: RuntimeId) -> Result<(), ExecError> {
         let place = (id.0 as usize).wrapping_sub(1);
         let Some(member) = self.members.get_mut(place) else {
-            return Err(ClusterError(format!(
-                "there is no place for runtime {}",
-                id.0
-            )));
+            return Err(ExecError(format!("there is no place for runtime {}", id.0)));
         };
         let Some(ends) = member.theirs.take() else {
-            return Err(ClusterError(format!("runtime {} was started before", id.0)));
-        };
-        let cores = &self.settings.cores;
-        let core = match cores.len() {
-            0 => None,
-            1 => cores.first(),
-            n => cores.get(1 + place % (n - 1)),
+            return Err(ExecError(format!("runtime {} was started before", id.0)));
         };
         let bad_path = self.settings.path.is_some();
         let Some(inbox) = self.inboxes.get_mut(place).and_then(Option::take) else {
-            return Err(ClusterError(format!("runtime {} was started before", id.0)));
+            return Err(ExecError(format!("runtime {} was started before", id.0)));
         };
-        let plan = WorkerPlan {
+        let plan = RuntimePlan {
             stages: self.stages.clone(),
             places: self
                 .chains
@@ -346,18 +328,16 @@ impl Cluster {
             },
             path: self.settings.path,
             central: self.settings.central,
-            core: core.copied(),
-            rest: rest_of(&self.wakers, id.0 as usize, &self.settings),
             clock: self.clock,
             ends,
             inbox,
             pool: self.pool.share(SHARE, LARGE_SHARE),
         };
-        let thread = std::thread::Builder::new()
-            .name(format!("runtime {}", id.0))
-            .spawn(move || worker::run(plan))
-            .map_err(|error| ClusterError(format!("can't start a thread: {error}")))?;
-        member.thread = Some(thread);
+        let park = parker(&self.wakers, id.0 as usize, &self.settings);
+        let core = nth_core(&self.settings.cores, place);
+        let name = format!("runtime {}", id.0);
+        let make = move || Ok(vec![RuntimeNode::new(plan)?]);
+        member.thread = Some(self.threads.start_worker(name, core, park, make)?);
         member.state = State::Starts;
         Ok(())
     }
@@ -416,28 +396,28 @@ impl Cluster {
         out: &mut Vec<Frame>,
         events: &mut Vec<u8>,
         may_rest: bool,
-    ) -> Result<bool, ClusterError> {
+    ) -> Result<bool, ExecError> {
         let worked = self.round(out, events)?;
         if worked || self.gave {
-            self.rest.wake_others();
+            self.park.wake_others();
             self.gave = false;
         }
         if worked || may_rest {
-            self.rest.pause(worked, &mut ());
+            self.park.pause(worked, &mut ());
         }
         Ok(worked)
     }
 
     /// What wakes the calling thread, and how long it may sleep all the same.
     pub fn bed(&self) -> Option<(&Waker, Duration)> {
-        self.rest.bed()
+        self.park.waker()
     }
 
-    fn round(&mut self, out: &mut Vec<Frame>, events: &mut Vec<u8>) -> Result<bool, ClusterError> {
+    fn round(&mut self, out: &mut Vec<Frame>, events: &mut Vec<u8>) -> Result<bool, ExecError> {
         let now = self.clock.now();
         let mut worked = false;
         for place in 0..self.members.len() {
-            worked |= self.hear(place, now)?;
+            worked |= self.hear(place, now);
         }
         if !self.ends_asked.is_empty() {
             self.end_flows(now);
@@ -465,9 +445,15 @@ impl Cluster {
             }
             self.gave |= member.ends.outbox.waiting() > 0;
             member.ends.outbox.flush(now);
-            if member.thread.is_some() {
-                self.gave |= spares::balance(&mut self.pool, &mut member.ends.spares);
-            }
+        }
+        if !self.threads.all_over() {
+            self.gave |= frames::balance(&mut self.pool);
+        }
+        worked |= self.note_ready(now);
+        self.rounds = self.rounds.wrapping_add(1);
+        if !worked || self.rounds.is_multiple_of(LOOK) {
+            self.join_ended()?;
+            worked |= self.last_events(events);
         }
         Ok(worked)
     }
@@ -490,9 +476,9 @@ impl Cluster {
     }
 
     /// Takes in what a runtime has sent.
-    fn hear(&mut self, place: usize, now: Time) -> Result<bool, ClusterError> {
+    fn hear(&mut self, place: usize, now: Time) -> bool {
         let Some(member) = self.members.get_mut(place) else {
-            return Ok(false);
+            return false;
         };
         let id = member.ends.id;
         // Messages are taken out first and looked at last: entries that were
@@ -526,7 +512,6 @@ impl Cluster {
                         *answers += 1;
                     }
                 }
-                ToSwitch::Ready => self.ready(place, now),
                 ToSwitch::End { chain, unit, key } => self.ends_asked.push(EndAsked {
                     by: place,
                     chain,
@@ -550,10 +535,7 @@ impl Cluster {
             }
         }
         self.inbox = inbox;
-        if !worked {
-            self.look_after(place)?;
-        }
-        Ok(worked)
+        worked
     }
 
     /// Takes whole entries out of a ring, into `entries`. A ring that was full
@@ -584,10 +566,6 @@ impl Cluster {
         let Some(member) = self.members.get_mut(place) else {
             return;
         };
-        // The run may have ended before it was ready.
-        if member.state != State::Starts {
-            return;
-        }
         member.state = State::Runs;
         let id = member.ends.id;
         for chain in 0..self.chains.len() {
@@ -615,36 +593,56 @@ impl Cluster {
         }
     }
 
-    /// Notes a thread that is over.
-    fn look_after(&mut self, place: usize) -> Result<(), ClusterError> {
-        let Some(member) = self.members.get_mut(place) else {
-            return Ok(());
-        };
-        if !member.thread.as_ref().is_some_and(JoinHandle::is_finished) {
-            return Ok(());
+    /// Takes in the runtimes whose memory is reserved by now.
+    fn note_ready(&mut self, now: Time) -> bool {
+        let mut any = false;
+        for place in 0..self.members.len() {
+            let starts = |member: &Member| match member.state {
+                State::Starts => member.thread,
+                _ => None,
+            };
+            let thread = self.members.get(place).and_then(starts);
+            if thread.is_some_and(|thread| self.threads.is_ready(thread)) {
+                self.ready(place, now);
+                any = true;
+            }
         }
-        let Some(thread) = member.thread.take() else {
-            return Ok(());
-        };
-        let told = member.state == State::Leaves;
-        member.state = State::Gone;
-        let id = member.ends.id.0;
-        match thread.join() {
-            Ok(Ok(mut end)) if told => {
+        any
+    }
+
+    /// Moves the events of flows that ended with the run to the end of `events`,
+    /// in the order of the runtimes, once all are over.
+    fn last_events(&mut self, events: &mut Vec<u8>) -> bool {
+        if !self.threads.all_over() {
+            return false;
+        }
+        let before = events.len();
+        self.ends.sort_by_key(|end| end.id);
+        for end in &mut self.ends {
+            events.append(&mut end.events);
+        }
+        events.len() > before
+    }
+
+    /// Joins the runtimes that are over.
+    fn join_ended(&mut self) -> Result<(), ExecError> {
+        for (thread, ended) in self.threads.join_ended()? {
+            let mut members = self.members.iter_mut();
+            let Some(member) = members.find(|member| member.thread == Some(thread)) else {
+                continue;
+            };
+            member.thread = None;
+            let id = member.ends.id.0;
+            if std::mem::replace(&mut member.state, State::Gone) != State::Leaves {
+                return Err(ExecError(format!("runtime {id} stopped by itself")));
+            }
+            for mut end in ended {
                 // Frames that were sent to it too late.
-                spares::empty(&mut self.pool, &mut end.pool);
+                frames::empty(&mut self.pool, &mut end.pool);
                 self.ends.push(end);
-                Ok(())
-            }
-            Ok(Ok(_)) => Err(ClusterError(format!("runtime {id} stopped by itself"))),
-            Ok(Err(message)) => Err(ClusterError(message)),
-            Err(panic) => {
-                let cause = cause_of(panic.as_ref());
-                Err(ClusterError(format!(
-                    "runtime {id} has died of a bug: {cause}"
-                )))
             }
         }
+        Ok(())
     }
 
     /// Empties a switch's outbox, but for what is let out; that of a
@@ -772,11 +770,11 @@ impl Cluster {
     /// # Errors
     ///
     /// There are as many as there may be, or no thread can be started.
-    pub fn add(&mut self) -> Result<RuntimeId, ClusterError> {
+    pub fn add(&mut self) -> Result<RuntimeId, ExecError> {
         let absent = |member: &&Member| member.state == State::Absent;
         let next = self.members.iter().find(absent).map(|m| m.ends.id);
         let most = self.members.len();
-        let id = next.ok_or_else(|| ClusterError(format!("there may be {most} runtimes")))?;
+        let id = next.ok_or_else(|| ExecError(format!("there may be {most} runtimes")))?;
         self.spawn(id)?;
         Ok(id)
     }
@@ -847,15 +845,15 @@ impl Cluster {
     }
 
     /// Tells all runtimes to finish.
-    pub(super) fn stop_all(&mut self) {
+    pub(crate) fn stop_all(&mut self) {
         for place in 0..self.members.len() {
             self.stop(RuntimeId(place as u32 + 1));
         }
     }
 
-    /// True where no runtime's thread is left.
-    pub(super) fn is_over(&self) -> bool {
-        self.members.iter().all(|member| member.thread.is_none())
+    /// True where no runtime's thread is left, and its last events were given.
+    pub(crate) fn is_over(&self) -> bool {
+        self.threads.all_over() && self.ends.iter().all(|end| end.events.is_empty())
     }
 
     /// Adds what switches and paths counted, and takes back all frames.
@@ -868,8 +866,11 @@ impl Cluster {
                 .torn
                 .iter_mut()
                 .for_each(|torn| self.pool.give_all(torn));
-            spares::reclaim(&mut self.pool, &mut member.ends);
+            for queue in &mut member.ends.entries {
+                frames::take_in(&mut self.pool, queue);
+            }
         }
+        frames::take_reserve(&mut self.pool);
         for (number, chain) in self.chains.iter_mut().enumerate() {
             chain.switch.finish(&mut self.pool);
             for (what, n) in chain.switch.counts().iter() {
@@ -917,16 +918,16 @@ impl Cluster {
     }
 }
 
-/// How a thread of a cluster rests.
-fn rest_of(wakers: &Wakers, place: usize, settings: &ClusterSettings) -> Sleeper {
+/// Parks the thread at `place`.
+fn parker(wakers: &Wakers, place: usize, settings: &ClusterSettings) -> Parker {
     let policy = match settings.wakeful {
-        true => WAKEFUL,
+        true => NEVER_PARK,
         false => IdlePolicy::default(),
     };
-    let rest = Sleeper::new(wakers, place, policy);
+    let park = Parker::new(wakers, place, policy);
     match settings.path {
-        Some(_) => rest.at_most(WITH_DELAYS),
-        None => rest,
+        Some(_) => park.at_most(WITH_DELAYS),
+        None => park,
     }
 }
 

@@ -1,16 +1,15 @@
 //! What drivers of several threads have in common: packets go in and come out
 //! on the calling thread, whatever works on them.
 
-use std::any::Any;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use weir_exec::ExecError;
 use weir_io::Waker;
 use weir_nf::EventLog;
 use weir_packet::{Frame, FramePool};
 use weir_runtime::{Report, Runtime};
 
-use super::cluster::ClusterError;
 use crate::watch::Unseen;
 
 /// A runtime of a thread, shown between two bursts.
@@ -113,7 +112,7 @@ pub trait Crew {
         out: &mut Vec<Frame>,
         events: &mut Vec<u8>,
         may_rest: bool,
-    ) -> Result<bool, ClusterError>;
+    ) -> Result<bool, ExecError>;
 
     /// What wakes the calling thread when the others have something for it,
     /// and how long it may sleep all the same; nothing where there are no
@@ -231,11 +230,4 @@ impl EventBox {
         into.append(&mut lines);
         any
     }
-}
-
-/// What a thread that panicked said.
-pub(super) fn cause_of(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-    text.unwrap_or("it did not say what").to_owned()
 }

@@ -87,14 +87,9 @@ impl Dispatcher {
         }
     }
 
-    /// True where one chain takes every packet.
-    pub(crate) fn is_trivial(&self) -> bool {
-        self.trivial
-    }
-
     /// Moves the packets of `input` into the batches of the first chains whose
     /// selectors match; packets that none takes go back to the pool, counted.
-    pub(crate) fn sort(&mut self, pool: &mut FramePool, input: &mut Vec<Frame>) {
+    fn sort(&mut self, pool: &mut FramePool, input: &mut Vec<Frame>) {
         let memory = pool.memory().clone();
         for frame in input.drain(..) {
             let (meta, bytes) = memory.read(&frame);
@@ -148,10 +143,5 @@ impl Dispatcher {
             self.datagrams[self.newest] = (fragment, chain);
         }
         self.newest = (self.newest + 1) % DATAGRAMS;
-    }
-
-    /// The batches, chain by chain.
-    pub(crate) fn batches(&mut self) -> impl Iterator<Item = &mut Vec<Frame>> {
-        self.batches.iter_mut()
     }
 }

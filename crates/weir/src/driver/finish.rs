@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use weir_exec::ExecError;
 use weir_protocol::counts::Countable as _;
 use weir_protocol::switch::SwitchDrop;
 use weir_protocol::{RuntimeId, Switch};
-use weir_runtime::{Report, add_named};
+use weir_runtime::{Lie, Report, add_named};
 
-use super::cluster::{Cluster, ClusterError, GateCounts};
+use super::cluster::{Cluster, GateCounts};
 use super::crew::{Counted, PartReport};
 use super::hand_overs::HandOvers;
 use super::path::PathCounts;
@@ -41,6 +42,8 @@ pub struct ClusterEnd {
     /// What the switches and the actors counted, all of them together; those
     /// that are 0 included.
     pub counts: Vec<(String, u64)>,
+    /// What functions did against their descriptors, with an audit.
+    pub lies: Vec<Lie>,
     /// What the emulated path did.
     pub path: PathCounts,
     /// Frames that nobody gave back; 0 unless there is a bug.
@@ -108,13 +111,18 @@ impl Cluster {
     /// # Errors
     ///
     /// A runtime's thread has died.
-    pub fn finish(&mut self) -> Result<(ClusterEnd, Vec<u8>), ClusterError> {
+    pub fn finish(&mut self) -> Result<(ClusterEnd, Vec<u8>), ExecError> {
         let (mut out, mut events) = (Vec::new(), Vec::new());
         self.stop_all();
         while !self.is_over() {
             self.step(&mut out, &mut events, true)?;
             self.pool.give_all(&mut out);
         }
+        Ok((self.end(), events))
+    }
+
+    /// Sums up, when all runtimes are over.
+    pub fn end(&mut self) -> ClusterEnd {
         let mut end = ClusterEnd {
             gate: self.gate,
             hand_overs: core::mem::take(&mut self.hand_overs),
@@ -122,7 +130,7 @@ impl Cluster {
         };
         self.ends.sort_by_key(|worker| worker.id);
         for worker in self.ends.drain(..) {
-            events.extend_from_slice(&worker.events);
+            end.lies.extend(worker.lies);
             end.path.merge(worker.path);
             for (chain, report) in worker.reports.iter().enumerate() {
                 match end.reports.get_mut(chain) {
@@ -145,7 +153,7 @@ impl Cluster {
         let layout = self.pool.memory().layout();
         let all = (layout.small_frames + layout.large_frames) as usize;
         end.leaked = all.saturating_sub(self.pool.available());
-        Ok((end, events))
+        end
     }
 }
 

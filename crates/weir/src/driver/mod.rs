@@ -26,15 +26,11 @@ pub(crate) mod inbox;
 pub(crate) mod live;
 mod path;
 mod pipeline;
-mod place;
-mod rest;
-mod ring;
-mod spares;
+mod runtime_node;
 mod wiring;
-mod worker;
 mod workers;
 
-pub use cluster::{Cluster, ClusterError, ClusterSettings, GateCounts};
+pub use cluster::{Cluster, ClusterSettings, GateCounts};
 pub(crate) use crew::take_log;
 pub use crew::{Counted, Crew, Part, PartReport, Visit};
 pub(crate) use dispatch::Dispatcher;
@@ -48,7 +44,7 @@ pub use pipeline::{
     BorderEnd, ChainEnd, ChainPlan, Pace, Patience, Pipeline, PipelineEnd, PipelineSettings,
     ProcessEnd, Processes, StageCommand, StageProcess, ThreadCounts,
 };
-pub(crate) use place::{check_cores, pin, ranges, step_aside};
+pub use weir_exec::ExecError;
 pub use workers::{SharedLimits, WorkerCounts, Workers, WorkersEnd, WorkersSettings};
 
 /// Who has a frame, for packet memory's ledger: a port by its number, or one of

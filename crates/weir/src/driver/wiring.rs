@@ -1,14 +1,12 @@
-//! The rings between a switch thread and its runtime threads.
+//! The queues between a switch thread and its runtime threads.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 
 use rtrb::Consumer;
+use weir_exec::queue::{Sender, queue};
 use weir_packet::{FlowKey, Frame};
 use weir_protocol::{Message, Peer, RuntimeId, UnitId};
-
-use super::ring::{Lane, lane};
-use super::spares::{Spares, TheirSpares, spare_rings};
 
 /// Frames on their way in one direction. Few, so that they are still in a
 /// cache when they are taken out, and enough for some bursts.
@@ -39,8 +37,6 @@ pub(super) enum ToRuntime {
 /// From a runtime's thread to the switch's.
 #[derive(Debug)]
 pub(super) enum ToSwitch {
-    /// Its memory is reserved: it can own units.
-    Ready,
     /// It had nothing to do and nothing under way.
     Echo(u64),
     /// Somebody has asked for the end of a flow: only the switch grants it.
@@ -81,58 +77,56 @@ pub(super) struct Gauge {
 }
 
 /// To another runtime: messages, each with the number of its chain.
-pub(super) type PeerLane = Lane<(usize, Message)>;
+pub(super) type PeerSender = Sender<(usize, Message)>;
 /// From another runtime.
-pub(super) type PeerRing = Consumer<(usize, Message)>;
+pub(super) type PeerQueue = Consumer<(usize, Message)>;
 
-/// The rings of one runtime to and from another.
+/// The queues of one runtime to and from another.
 #[derive(Debug)]
 pub(super) struct PeerEnds {
-    pub(super) to: PeerLane,
-    pub(super) from: PeerRing,
+    pub(super) to: PeerSender,
+    pub(super) from: PeerQueue,
 }
 
-/// A runtime's ends of its rings.
+/// A runtime's ends of its queues.
 #[derive(Debug)]
 pub(super) struct RuntimeEnds {
     pub(super) id: RuntimeId,
-    /// Data frames, a ring per chain.
+    /// Data frames, a queue per chain.
     pub(super) data: Vec<Consumer<Frame>>,
-    /// Entries, a lane per chain.
-    pub(super) entries: Vec<Lane<Frame>>,
+    /// Entries, a queue per chain.
+    pub(super) entries: Vec<Sender<Frame>>,
     pub(super) inbox: Consumer<ToRuntime>,
-    pub(super) outbox: Lane<ToSwitch>,
+    pub(super) outbox: Sender<ToSwitch>,
     /// By number of the runtime; `None` at its own place.
     pub(super) peers: Vec<Option<PeerEnds>>,
-    pub(super) spares: TheirSpares,
     pub(super) gauge: Arc<Gauge>,
 }
 
-/// The switch's ends of its rings to and from one runtime.
+/// The switch's ends of its queues to and from one runtime.
 #[derive(Debug)]
 pub(super) struct SwitchEnds {
     pub(super) id: RuntimeId,
-    pub(super) data: Vec<Lane<Frame>>,
+    pub(super) data: Vec<Sender<Frame>>,
     pub(super) entries: Vec<Consumer<Frame>>,
     pub(super) inbox: Consumer<ToSwitch>,
-    pub(super) outbox: Lane<ToRuntime>,
-    pub(super) spares: Spares,
+    pub(super) outbox: Sender<ToRuntime>,
     pub(super) gauge: Arc<Gauge>,
 }
 
-/// Rings for `runtimes` runtimes, numbered from 1, and `chains` chains: for all
+/// Queues for `runtimes` runtimes, numbered from 1, and `chains` chains: for all
 /// that will ever be there, since a thread that runs can't be given new ones.
 pub(super) fn wire(runtimes: u32, chains: usize) -> Vec<(SwitchEnds, RuntimeEnds)> {
     let number = runtimes as usize;
-    let mut senders: Vec<Vec<Option<PeerLane>>> = Vec::new();
-    let mut receivers: Vec<Vec<Option<PeerRing>>> = (0..number).map(|_| Vec::new()).collect();
+    let mut senders: Vec<Vec<Option<PeerSender>>> = Vec::new();
+    let mut receivers: Vec<Vec<Option<PeerQueue>>> = (0..number).map(|_| Vec::new()).collect();
     for from in 0..number {
         let mut row = Vec::new();
         for (to, column) in receivers.iter_mut().enumerate() {
             let (sender, receiver) = if from == to {
                 (None, None)
             } else {
-                let (sender, receiver) = lane(MESSAGES);
+                let (sender, receiver) = queue(MESSAGES);
                 (Some(sender), Some(receiver))
             };
             row.push(sender);
@@ -143,11 +137,10 @@ pub(super) fn wire(runtimes: u32, chains: usize) -> Vec<(SwitchEnds, RuntimeEnds
     let mut ends = Vec::new();
     for (place, (senders, receivers)) in senders.into_iter().zip(receivers).enumerate() {
         let id = RuntimeId(place as u32 + 1);
-        let (data_to, data_from) = (0..chains).map(|_| lane(FRAMES)).unzip();
-        let (entries_to, entries_from) = (0..chains).map(|_| lane(FRAMES)).unzip();
-        let (to_runtime, from_switch) = lane(MESSAGES);
-        let (to_switch, from_runtime) = lane(MESSAGES);
-        let (spares, their_spares) = spare_rings();
+        let (data_to, data_from) = (0..chains).map(|_| queue(FRAMES)).unzip();
+        let (entries_to, entries_from) = (0..chains).map(|_| queue(FRAMES)).unzip();
+        let (to_runtime, from_switch) = queue(MESSAGES);
+        let (to_switch, from_runtime) = queue(MESSAGES);
         let gauge = Arc::new(Gauge::default());
         let peers = senders
             .into_iter()
@@ -163,7 +156,6 @@ pub(super) fn wire(runtimes: u32, chains: usize) -> Vec<(SwitchEnds, RuntimeEnds
             entries: entries_from,
             inbox: from_runtime,
             outbox: to_runtime,
-            spares,
             gauge: gauge.clone(),
         };
         let runtime = RuntimeEnds {
@@ -173,7 +165,6 @@ pub(super) fn wire(runtimes: u32, chains: usize) -> Vec<(SwitchEnds, RuntimeEnds
             inbox: from_switch,
             outbox: to_switch,
             peers,
-            spares: their_spares,
             gauge,
         };
         ends.push((switch, runtime));

@@ -11,7 +11,7 @@ use crate::args::Run;
 use crate::control::{self, Control};
 use crate::driver::inbox::{Inbox, Post, Shows, ThreadCounts};
 use crate::driver::{
-    CHAINS, COMING, ClusterError, Crew, Dispatcher, EventFile, LEAVING, Part, Visit, take_log,
+    CHAINS, COMING, Crew, Dispatcher, EventFile, ExecError, LEAVING, Part, Visit, take_log,
 };
 use crate::exit::{Exit, Failure};
 
@@ -62,7 +62,7 @@ impl<C: Crew> Shows for Line<C> {
     }
 }
 
-pub(super) fn failure(error: ClusterError) -> Failure {
+pub(super) fn failure(error: ExecError) -> Failure {
     Failure::outside(error.to_string())
 }
 

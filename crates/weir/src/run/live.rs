@@ -8,14 +8,12 @@ use serde_json::{Value, json};
 use weir_graph::ChainFile;
 use weir_io::live::{self, EndSignals, LiveClock, LiveOptions};
 use weir_nf::host::Stage;
-use weir_packet::{FramePool, MemoryLayout};
+use weir_packet::FramePool;
 use weir_runtime::RuntimeConfig;
 
 use super::guard::Guardian;
 use super::line::failure;
 use super::plan::{PlanSummary, first_core};
-use super::played::Played;
-use super::player::Player;
 use super::ports::Ports;
 use super::summary::{Ended, More, Summary};
 use super::wires::Sorted;
@@ -23,7 +21,7 @@ use super::{alone, apart, cluster, network, pipeline, print, workers};
 use crate::args::{Format, Run};
 use crate::driver::inbox::Post;
 use crate::driver::live::{Live, LivePorts, Looks, Replay, Speed, Way};
-use crate::driver::{ChainPlan, Cluster, Crew, Dispatcher, EventFile, Patience, Pipeline, Workers};
+use crate::driver::{ChainPlan, Crew, Dispatcher, EventFile, Patience, Pipeline, Workers};
 use crate::exit::{Exit, Failure};
 use crate::say::say;
 use crate::{Outcome, control, doctor};
@@ -65,19 +63,21 @@ pub(super) fn run(
     // Threads are started with these signals taken: one would be killed by them.
     let signals = signals()?;
     if let Some(runtimes) = args.runtimes {
-        let played = played(args, runtimes, file, stages, config, memory)?;
+        let played = cluster::start(args, runtimes, file, stages, config, memory)?;
         let posts = played.posts();
         let ran = drive(args, file, sorted, signals, config.seed, played, posts)?;
-        return ran.end(args, config, |played, of_run| played.sum_up(None, of_run));
+        return ran.end(args, config, |played, of_run| {
+            played.sum_up(args, None, of_run)
+        });
     }
     if let Some(workers) = args.workers {
         if let Some(obstacle) = Workers::obstacle(stages) {
             let more = workers::by_switch(workers, obstacle);
-            let played = played(args, workers, file, stages, config, memory)?;
+            let played = cluster::start(args, workers, file, stages, config, memory)?;
             let posts = played.posts();
             let ran = drive(args, file, sorted, signals, config.seed, played, posts)?;
             return ran.end(args, config, |played, of_run| {
-                played.sum_up(Some(more), of_run)
+                played.sum_up(args, Some(more), of_run);
             });
         }
         let settings = workers::settings(args, workers, config, memory);
@@ -85,20 +85,18 @@ pub(super) fn run(
         let posts = crew.posts();
         let ran = drive(args, file, sorted, signals, config.seed, crew, posts)?;
         return ran.end(args, config, |crew, of_run| {
-            workers::sum_up(crew, of_run);
-            Ok(Vec::new())
+            workers::sum_up(crew, args, of_run);
         });
     }
     let core = plans.first().and_then(first_core);
     if let Some(core) = core.or(args.cores.first().copied()) {
-        crate::driver::pin(core).map_err(Failure::outside)?;
+        weir_exec::pin(core).map_err(Failure::outside)?;
     }
     let crew = alone::crew(args, stages, config, memory)?;
     let inputs = sorted.all().inputs;
     let ran = drive(args, file, sorted, signals, config.seed, crew, Vec::new())?;
     ran.end(args, config, |crew, of_run| {
         alone::sum_up(crew, args, file, plans, &inputs, of_run);
-        Ok(Vec::new())
     })
 }
 
@@ -121,23 +119,7 @@ pub(super) fn pipeline(
     let ran = drive(args, file, sorted, signals, config.seed, crew, posts)?;
     ran.end(args, config, |crew, of_run| {
         pipeline::sum_up(crew, plan, args, file, of_run);
-        Ok(Vec::new())
     })
-}
-
-/// Starts a cluster, with what its script says.
-fn played(
-    args: &Run,
-    runtimes: u32,
-    file: &ChainFile,
-    stages: &[Stage],
-    config: RuntimeConfig,
-    memory: MemoryLayout,
-) -> Result<Played, Failure> {
-    let script = cluster::script(args, runtimes, file)?;
-    let settings = cluster::settings(args, runtimes, &script, config, memory);
-    let cluster = Cluster::start(stages, settings).map_err(failure)?;
-    Ok(Played::new(cluster, Player::new(script, file)))
 }
 
 /// What a run with interfaces leaves behind.
@@ -153,14 +135,8 @@ struct Ran<C> {
 }
 
 impl<C> Ran<C> {
-    /// Sums up what the crew did (which gives the last lines of events), prints
-    /// it, and ends as the run did.
-    fn end(
-        self,
-        args: &Run,
-        config: RuntimeConfig,
-        sum_up: impl FnOnce(C, &mut Ended) -> Result<Vec<u8>, Failure>,
-    ) -> Outcome {
+    /// Sums up what the crew did, prints it, and ends as the run did.
+    fn end(self, args: &Run, config: RuntimeConfig, sum_up: impl FnOnce(C, &mut Ended)) -> Outcome {
         let Ran {
             crew,
             sorted,
@@ -169,12 +145,9 @@ impl<C> Ran<C> {
             events,
             ended,
         } = self;
-        let summed = sum_up(crew, &mut of_run);
+        sum_up(crew, &mut of_run);
         let mut kept = Ok(());
         if let Some(mut events) = events {
-            if let Ok(lines) = &summed {
-                events.offer_lines(lines);
-            }
             of_run.more.push(Box::new(EventsLost(events.settle())));
             kept = events.loss();
         }
@@ -184,7 +157,7 @@ impl<C> Ran<C> {
         }
         print(args, &sorted.all(), summary)?;
         ended?;
-        summed.and(kept)?;
+        kept?;
         Ok(Exit::Done)
     }
 }

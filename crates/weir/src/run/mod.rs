@@ -70,7 +70,7 @@ fn run_with(
     at_start: Option<RunAtStart>,
     mut watched: Watched<'_>,
 ) -> Outcome {
-    driver::check_cores(&args.cores).map_err(Failure::usage)?;
+    weir_exec::check_cores(&args.cores).map_err(Failure::usage)?;
     let seed = args.seed.unwrap_or_else(seed::random);
     let file = chains::load(&args.chain, &args.templates, &args.set, seed, kinds)?;
     let written = args;
@@ -124,7 +124,7 @@ fn run_with(
         return workers::run(args, workers, &file, &stages, &ports, config, &mut watched);
     }
     if let Some(core) = plans.first().and_then(plan::first_core) {
-        driver::pin(core).map_err(Failure::outside)?;
+        weir_exec::pin(core).map_err(Failure::outside)?;
     }
     let crew = alone::crew(args, &stages, config, ports.memory())?;
     // What is written is created last: an input that can't be read empties

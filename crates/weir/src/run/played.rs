@@ -1,29 +1,51 @@
-//! A cluster as a crew of a run with interfaces, with a script under way.
+//! A cluster of runtimes as what works behind the ports, with a script under
+//! way.
 
 use std::time::{Duration, Instant};
 
+use weir_exec::ExecError;
+use weir_graph::ChainFile;
 use weir_io::Waker;
-use weir_packet::{Frame, FramePool};
+use weir_packet::{Frame, FramePool, Side};
 
+use crate::args::Run;
 use crate::driver::inbox::Post;
-use crate::driver::{Cluster, ClusterError, Crew, PartReport};
-use crate::exit::Failure;
+use crate::driver::{Cluster, Crew, PartReport};
 
-use super::cluster::PATIENCE;
-use super::line::failure;
+use super::audit;
 use super::player::Player;
 use super::summary::{Ended, More};
 
-/// Switch and runtimes, and what is done with them in time.
+/// How long nothing may happen at the end before what is still on its way is
+/// given up: some is for good where the path loses packets and none are kept.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Switch and runtimes, and the script that moves flows among them.
 pub(super) struct Played {
     cluster: Cluster,
     player: Player,
     /// Packets taken in.
     taken: u64,
-    /// No packet comes any more; since when nothing happens.
+    turns: Option<Turns>,
+    /// No packet comes any more; the last time at which something happened.
     stopped: Option<Instant>,
-    quiet: bool,
+    /// The runtimes were told to finish.
+    finishing: bool,
     gave_up: bool,
+}
+
+/// Holds back packets of one side until those of the other are out.
+///
+/// Where a function gives flows other names, a packet from the other side may
+/// be an answer to one that is still under way, and can't be known before that
+/// one is out. In a network it does not come before; captures of two sides are
+/// read faster than that.
+#[derive(Default)]
+struct Turns {
+    /// Side of the packets taken in last.
+    side: Option<Side>,
+    /// Packets of the other one, with their chains.
+    held: Vec<(usize, Vec<Frame>)>,
 }
 
 impl Played {
@@ -33,36 +55,97 @@ impl Played {
             cluster,
             player,
             taken: 0,
+            turns: None,
             stopped: None,
-            quiet: false,
+            finishing: false,
             gave_up: false,
         }
     }
 
-    /// Where the runtimes are asked.
+    /// For captures of both sides that are read as fast as they can be.
+    pub(super) fn in_turns(mut self, file: &ChainFile) -> Played {
+        let mut nodes = file.chains.iter().flat_map(|chain| &chain.stage.nodes);
+        let gives_names = nodes.any(|node| node.processor.descriptor().aliases);
+        self.turns = gives_names.then(Turns::default);
+        self
+    }
+
+    /// Where the runtimes get their commands.
     pub(super) fn posts(&self) -> Vec<Post> {
         self.cluster.posts()
     }
 
-    /// Ends the runtimes and adds what they did; gives the last lines of events.
-    pub(super) fn sum_up(
-        mut self,
-        more: Option<Box<dyn More>>,
-        of_run: &mut Ended,
-    ) -> Result<Vec<u8>, Failure> {
+    /// Adds what switch and runtimes did.
+    pub(super) fn sum_up(mut self, args: &Run, more: Option<Box<dyn More>>, of_run: &mut Ended) {
         of_run.warnings.append(&mut self.player.warnings);
-        if self.gave_up {
-            let left = self.cluster.in_flight();
-            of_run.warnings.push(format!(
-                "{left} packets were still on their way when nothing happened any more"
-            ));
-        }
-        let (end, lines) = self.cluster.finish().map_err(failure)?;
+        let mut end = self.cluster.end();
         of_run.leaked(end.leaked);
         of_run.reports = end.reports.clone();
         of_run.more.extend(more);
+        audit::add(args, std::mem::take(&mut end.lies), of_run);
         of_run.more.push(Box::new(end));
-        Ok(lines)
+    }
+
+    /// True where these packets must wait for those of the other side.
+    fn must_wait(&mut self, chain: usize, frames: &mut Vec<Frame>) -> bool {
+        let (Some(turns), Some(first)) = (&mut self.turns, frames.first()) else {
+            return false;
+        };
+        let side = Some(self.cluster.pool.memory().meta(first).side);
+        let before = turns
+            .side
+            .replace(self.cluster.pool.memory().meta(first).side);
+        let turned = before.is_some() && before != side;
+        if turned || !turns.held.is_empty() {
+            turns.held.push((chain, std::mem::take(frames)));
+            return true;
+        }
+        false
+    }
+
+    /// Takes in what waited, once the packets before it are out.
+    fn release(&mut self) {
+        let Some(turns) = &mut self.turns else { return };
+        if turns.held.is_empty() || self.cluster.in_flight() > 0 {
+            return;
+        }
+        for (chain, mut frames) in turns.held.drain(..) {
+            self.taken += frames.len() as u64;
+            self.cluster.take(chain, &mut frames);
+        }
+    }
+
+    fn holds_back(&self) -> bool {
+        self.turns
+            .as_ref()
+            .is_some_and(|turns| !turns.held.is_empty())
+    }
+
+    /// Once no packet comes any more: ends the runtimes when all packets are
+    /// out, or nothing has happened for too long.
+    fn wind_down(&mut self, worked: bool) {
+        let Some(since) = &mut self.stopped else {
+            return;
+        };
+        if worked {
+            *since = Instant::now();
+        }
+        let given_up = since.elapsed() > PATIENCE;
+        if self.finishing || worked || self.holds_back() {
+            return;
+        }
+        let quiet = self.player.end(self.taken) && self.cluster.is_quiet();
+        if given_up && !quiet && !self.gave_up {
+            self.gave_up = true;
+            let left = self.cluster.in_flight();
+            self.player.warnings.push(format!(
+                "{left} packets were still on their way when nothing happened any more"
+            ));
+        }
+        if quiet || given_up {
+            self.finishing = true;
+            self.cluster.stop_all();
+        }
     }
 }
 
@@ -72,10 +155,16 @@ impl Crew for Played {
     }
 
     fn room(&self) -> usize {
+        if self.holds_back() {
+            return 0;
+        }
         self.cluster.room().min(self.player.room(self.taken))
     }
 
     fn take(&mut self, chain: usize, frames: &mut Vec<Frame>) {
+        if self.must_wait(chain, frames) {
+            return;
+        }
         self.taken += frames.len() as u64;
         self.cluster.take(chain, frames);
     }
@@ -85,18 +174,13 @@ impl Crew for Played {
         out: &mut Vec<Frame>,
         events: &mut Vec<u8>,
         may_rest: bool,
-    ) -> Result<bool, ClusterError> {
+    ) -> Result<bool, ExecError> {
+        self.release();
         self.player
             .play(&mut self.cluster, self.taken)
-            .map_err(|failure| ClusterError(failure.message))?;
+            .map_err(|failure| ExecError(failure.message))?;
         let worked = self.cluster.step(out, events, may_rest)?;
-        if let Some(since) = &mut self.stopped {
-            if worked {
-                *since = Instant::now();
-            }
-            self.gave_up = since.elapsed() > PATIENCE;
-            self.quiet = self.player.end(self.taken) && self.cluster.is_quiet() && !worked;
-        }
+        self.wind_down(worked);
         Ok(worked)
     }
 
@@ -112,8 +196,7 @@ impl Crew for Played {
         self.stopped.get_or_insert_with(Instant::now);
     }
 
-    /// All is out. The runtimes end after it, when they tell what they did.
     fn is_over(&self) -> bool {
-        self.quiet || self.gave_up
+        self.finishing && self.cluster.is_over()
     }
 }

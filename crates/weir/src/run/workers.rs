@@ -14,6 +14,7 @@ use crate::args::Run;
 use crate::driver::{Workers, WorkersEnd, WorkersSettings};
 use crate::say::say;
 
+use super::audit;
 use super::input::Input;
 use super::line::{self, Line, failure};
 use super::onlook::Watched;
@@ -50,7 +51,7 @@ pub(super) fn run(
     let mut line = Line::open(crew, input, args, file, ports)?;
     line.be_asked(args, file, ports, "workers", posts)?;
     let (mut of_run, ended) = line.drive(args, watched)?;
-    sum_up(line.crew, &mut of_run);
+    sum_up(line.crew, args, &mut of_run);
     line::conclude(args, ports, of_run, ended, config.seed, watched)
 }
 
@@ -71,10 +72,11 @@ pub(super) fn settings(
 }
 
 /// Adds what workers did.
-pub(super) fn sum_up(crew: Workers, of_run: &mut Ended) {
-    let end = crew.end();
+pub(super) fn sum_up(crew: Workers, args: &Run, of_run: &mut Ended) {
+    let mut end = crew.end();
     of_run.leaked(end.leaked);
     of_run.reports = end.reports.clone();
+    audit::add(args, std::mem::take(&mut end.lies), of_run);
     of_run.more.push(Box::new(end));
 }
 

@@ -323,5 +323,5 @@ fn clock(machine: &Machine, need: &Need) -> Vec<Finding> {
 
 /// Ascending numbers, as `0-3,6`.
 fn list(numbers: &[usize]) -> String {
-    crate::driver::ranges(numbers)
+    weir_exec::ranges(numbers)
 }

@@ -90,10 +90,14 @@ impl ThreadCounts {
     /// Of the thread that has the ports: what its crew tells, and the frames.
     pub(crate) fn of<C: Crew>(crew: &mut C) -> ThreadCounts {
         let reports = crew.reports();
-        let runs = |report: &PartReport| matches!(report.part, Counted::Stage(_));
-        let name = match reports.iter().any(runs) {
-            false => "ports",
-            true => "chains",
+        let counted = |switch: bool| {
+            let mut parts = reports.iter().map(|report| &report.part);
+            parts.any(|part| matches!(part, Counted::Switch) == switch)
+        };
+        let name = match (counted(true), counted(false)) {
+            (true, _) => "switch",
+            (false, true) => "chains",
+            (false, false) => "ports",
         };
         let pool = crew.pool();
         ThreadCounts {

@@ -1,9 +1,9 @@
 //! Chains on the thread that has the ports.
 
+use weir_exec::ExecError;
 use weir_packet::{Frame, FramePool};
 use weir_runtime::Runtime;
 
-use super::super::ClusterError;
 use super::super::crew::{Crew, Visit, take_lines, visit_alone};
 use super::BATCH;
 
@@ -52,7 +52,7 @@ impl Crew for Alone {
         out: &mut Vec<Frame>,
         events: &mut Vec<u8>,
         _may_rest: bool,
-    ) -> Result<bool, ClusterError> {
+    ) -> Result<bool, ExecError> {
         let worked = !self.done.is_empty();
         out.append(&mut self.done);
         take_lines(&mut self.runtimes, events);

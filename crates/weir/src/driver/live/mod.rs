@@ -333,12 +333,12 @@ impl<C: Crew> Shows for Live<C> {
 
 #[cfg(test)]
 mod tests {
+    use weir_exec::ExecError;
     use weir_io::live::{EndSignals, LiveClock};
     use weir_io::port::{InputPort, PortError, Received};
     use weir_packet::{FrameMeta, FramePool, MemoryLayout};
 
     use super::*;
-    use crate::driver::cluster::ClusterError;
 
     /// There is always more.
     struct Endless(u8);
@@ -393,7 +393,7 @@ mod tests {
             _out: &mut Vec<Frame>,
             _events: &mut Vec<u8>,
             _may_rest: bool,
-        ) -> Result<bool, ClusterError> {
+        ) -> Result<bool, ExecError> {
             Ok(true)
         }
 

@@ -7,8 +7,8 @@ use weir_packet::FramePool;
 use weir_runtime::{Lie, Report};
 
 use super::Seat;
+use super::node::along_first_branch;
 use super::process::{ProcessDone, ProcessEnd, account};
-use super::thread::along_first_branch;
 
 /// What one thread of a step did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,15 +8,15 @@
 //! the calling thread alone.
 
 mod end;
+mod node;
 mod process;
-mod thread;
 mod wiring;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use weir_exec::frames::{LARGE_SHARE, SHARE};
+use weir_exec::{ExecError, NEVER_PARK, Parker, Parks, Threads, Wakers, frames};
 use weir_graph::compile::{Home, Plan};
 use weir_io::stage::{Lender, PortCounts, Refused, StageInput, StageOutput};
 use weir_io::{IdlePolicy, Waker};
@@ -24,14 +24,11 @@ use weir_nf::host::{FlowOptions, Stage};
 use weir_packet::{Frame, FramePool, MemoryLayout, PacketMemory, Time};
 use weir_runtime::{Rest, Role, Runtime, RuntimeConfig};
 
-use super::cluster::ClusterError;
-use super::crew::{Counted, Crew, EventBox, Part, PartReport, StageProcessCounts, Visit, cause_of};
+use super::crew::{Counted, Crew, EventBox, Part, PartReport, StageProcessCounts, Visit};
 use super::inbox::{Inbox, Post};
-use super::rest::{Reads, Sleeper, WAKEFUL, Wakers};
-use super::spares::{self, LARGE_SHARE, SHARE, Spares, spare_rings};
 use crate::watch::Unseen;
+use node::{NodePlan, Questions, StageEnd, StageNode, StageWork};
 use process::{Host, Process, Tenant, Want, WantTenant};
-use thread::{Questions, StageEnd, StagePlan, StageWork};
 
 pub use end::{ChainEnd, PipelineEnd, ThreadCounts};
 pub use process::{BorderEnd, Patience, ProcessEnd, StageCommand, StageProcess};
@@ -50,8 +47,6 @@ const FEW: usize = 256;
 const SLEEP: Duration = Duration::from_millis(100);
 /// Steps after which threads are looked after also while there is work.
 const LOOK: u32 = 256;
-/// Milliseconds that are waited for a thread to say why it ends.
-const PATIENCE: u32 = 100;
 /// Small frames for packets under way beside those of a memory as it is without
 /// threads, and without the threads' shares.
 const UNDER_WAY: u32 = 4_096;
@@ -115,17 +110,14 @@ pub struct Processes {
     pub patience: Patience,
 }
 
-/// A thread of a chain, seen from the calling one.
+/// A node of a chain, seen from the calling thread.
 struct Member {
-    /// For people.
-    name: String,
     step: usize,
     place: (usize, usize),
     ports: (usize, usize),
     is_stage: bool,
-    spares: Option<Spares>,
-    ready: Arc<AtomicBool>,
-    thread: Option<JoinHandle<Result<StageEnd, String>>>,
+    /// Number of its thread.
+    thread: usize,
     end: Option<StageEnd>,
 }
 
@@ -173,11 +165,10 @@ pub struct Pipeline {
     seats: Vec<Seat>,
     events: EventBox,
     wakers: Wakers,
-    rest: Sleeper,
+    park: Parker,
+    threads: Threads<Vec<StageEnd>>,
     /// Something was put into rings since the threads were last woken.
     gave: bool,
-    /// Threads started.
-    started: usize,
     /// Steps since threads were looked after.
     steps: u32,
     /// Frames of a chain's end.
@@ -202,7 +193,7 @@ impl Pipeline {
     pub fn start(
         chains: Vec<ChainPlan>,
         settings: PipelineSettings,
-    ) -> Result<Pipeline, ClusterError> {
+    ) -> Result<Pipeline, ExecError> {
         Pipeline::start_with(chains, settings, None)
     }
 
@@ -215,7 +206,7 @@ impl Pipeline {
         chains: Vec<ChainPlan>,
         settings: PipelineSettings,
         processes: Option<Processes>,
-    ) -> Result<Pipeline, ClusterError> {
+    ) -> Result<Pipeline, ExecError> {
         let (mut threads, mut copies) = (0, [0; 2]);
         for chain in &chains {
             let (more, [small, large]) = wiring::threads_and_copies(&chain.plan);
@@ -246,7 +237,7 @@ impl Pipeline {
             None => PacketMemory::new(layout, settings.engine.advise),
         };
         let pool = FramePool::new(memory)
-            .ok_or_else(|| ClusterError("packet memory was taken twice".to_owned()))?;
+            .ok_or_else(|| ExecError("packet memory was taken twice".to_owned()))?;
         let core = chains.first().and_then(|chain| {
             let first = chain.plan.steps.first()?;
             first.stages().first()?.core
@@ -255,10 +246,6 @@ impl Pipeline {
         // A tenant rings no waker of this process.
         let patience = processes.as_ref().map(|p| p.patience).unwrap_or_default();
         let nap = (tenants > 0).then_some(patience.nap);
-        let mut rest = Sleeper::new(&wakers, 0, policy_of(settings));
-        if let Some(nap) = nap {
-            rest = rest.at_most(nap);
-        }
         let mut all = Pipeline {
             pool,
             host,
@@ -267,10 +254,10 @@ impl Pipeline {
             nap,
             seats: Vec::new(),
             events: EventBox::default(),
-            rest,
+            park: parker(&wakers, 0, settings, nap),
+            threads: Threads::new(&wakers),
             wakers,
             gave: false,
-            started: 0,
             steps: 0,
             ended: Vec::with_capacity(OUT),
             posts: Vec::new(),
@@ -282,7 +269,7 @@ impl Pipeline {
             all.seats.push(seat);
         }
         if let Some(core) = core {
-            super::pin(core).map_err(ClusterError)?;
+            weir_exec::pin(core).map_err(ExecError)?;
         }
         while !all.is_ready() {
             all.look_after()?;
@@ -294,7 +281,7 @@ impl Pipeline {
                 let tenants = seat.behind.iter_mut().flat_map(|b| &mut b.tenants);
                 tenants.for_each(|tenant| tenant.attend(&mut all.pool, &all.events));
             }
-            all.rest.after(false, &mut ());
+            all.park.pause(false, &mut ());
         }
         Ok(all)
     }
@@ -306,12 +293,11 @@ impl Pipeline {
 
     fn is_ready(&self) -> bool {
         let behind = self.seats.iter().filter_map(|seat| seat.behind.as_ref());
-        behind.into_iter().all(|behind| {
-            let mut members = behind.members.iter();
-            members.all(|member| member.ready.load(Ordering::Acquire))
-                && behind.processes.iter().all(Process::is_ready)
+        let ready = |behind: &Behind| {
+            behind.processes.iter().all(Process::is_ready)
                 && behind.tenants.iter().all(Tenant::is_ready)
-        })
+        };
+        self.threads.all_ready() && behind.into_iter().all(ready)
     }
 
     fn seat(
@@ -319,14 +305,14 @@ impl Pipeline {
         (number, chain): (usize, ChainPlan),
         settings: PipelineSettings,
         apart: &[Home],
-    ) -> Result<Seat, ClusterError> {
+    ) -> Result<Seat, ExecError> {
         let ChainPlan { plan, stages } = chain;
-        let refused = |error: weir_runtime::StageError| ClusterError(error.to_string());
+        let refused = |error: weir_runtime::StageError| ExecError(error.to_string());
         let first = match stages.first().map(Vec::as_slice) {
             Some([first]) if plan.steps.first().is_some_and(is_single) => first.clone(),
             _ => {
                 let name = &plan.chain;
-                return Err(ClusterError(format!(
+                return Err(ExecError(format!(
                     "chain {name}: the first stage of a plan is one, since it alone knows the flows"
                 )));
             }
@@ -366,12 +352,12 @@ impl Pipeline {
         stages: &[Vec<Stage>],
         settings: PipelineSettings,
         apart: &[Home],
-    ) -> Result<Behind, ClusterError> {
+    ) -> Result<Behind, ExecError> {
         let homes = wiring::Homes {
             host: self.host.as_mut(),
             steps: apart,
             wakers: &self.wakers,
-            started: self.started,
+            started: self.threads.started(),
             patience: self.patience,
         };
         let wired = wiring::wire(plan, stages, &mut self.pool, Some(homes))?;
@@ -417,15 +403,12 @@ impl Pipeline {
         for mut lane in wired.lanes {
             let output = lane.take_output()?;
             let name = name_of(plan, lane.step, lane.place, lane.stage.as_ref());
-            let ready = Arc::new(AtomicBool::new(false));
             let is_stage = lane.stage.is_some();
-            let (mut ours, mut work) = (None, None);
+            let mut work = None;
             if let Some(stage) = lane.stage {
-                let (spares, theirs) = spare_rings();
                 let (post, inbox) = Inbox::new(false)
-                    .map_err(|error| ClusterError(format!("can't make an inbox: {error}")))?;
+                    .map_err(|error| ExecError(format!("can't make an inbox: {error}")))?;
                 self.posts.push(post);
-                ours = Some(spares);
                 work = Some(StageWork {
                     stage,
                     config: RuntimeConfig {
@@ -433,7 +416,6 @@ impl Pipeline {
                         ..settings.engine
                     },
                     pool: self.pool.share(SHARE, LARGE_SHARE),
-                    spares: theirs,
                     asked: Questions {
                         inbox,
                         name: name.clone(),
@@ -441,35 +423,23 @@ impl Pipeline {
                     },
                 });
             }
-            self.started += 1;
-            let mut rest = Sleeper::new(&self.wakers, self.started, policy_of(settings));
-            if let Some(nap) = self.nap {
-                rest = rest.at_most(nap);
-            }
-            let thread_plan = StagePlan {
+            let node = NodePlan {
                 work,
                 input: lane.input,
                 output,
-                core: lane.core,
                 prefetch: settings.pace.prefetch,
-                rest,
                 events: self.events.clone(),
                 memory: Arc::clone(self.pool.memory()),
-                ready: Arc::clone(&ready),
             };
-            let thread = std::thread::Builder::new()
-                .name(name.clone())
-                .spawn(move || thread::run(thread_plan))
-                .map_err(|error| ClusterError(format!("can't start a thread: {error}")))?;
+            let place = self.threads.started() + 1;
+            let park = parker(&self.wakers, place, settings, self.nap);
+            let make = move || Ok(vec![StageNode::new(node)?]);
             members.push(Member {
-                name,
                 step: lane.step,
                 place: lane.place,
                 ports: lane.ports,
                 is_stage,
-                spares: ours,
-                ready,
-                thread: Some(thread),
+                thread: self.threads.start_worker(name, lane.core, park, make)?,
                 end: None,
             });
         }
@@ -481,7 +451,7 @@ impl Pipeline {
                 ..settings.engine
             },
         )
-        .map_err(|error| ClusterError(error.to_string()))?;
+        .map_err(|error| ExecError(error.to_string()))?;
         Ok(Behind {
             output: Some(wired.first),
             refused: Refused::default(),
@@ -496,7 +466,7 @@ impl Pipeline {
     }
 
     /// Looks for threads that are over; none may be before the end.
-    fn look_after(&mut self) -> Result<(), ClusterError> {
+    fn look_after(&mut self) -> Result<(), ExecError> {
         for seat in &mut self.seats {
             let processes = seat.behind.iter_mut().flat_map(|b| &mut b.processes);
             for process in processes {
@@ -510,46 +480,15 @@ impl Pipeline {
                 tenant.look_after(&self.events, open);
             }
         }
-        let Some(message) = self.find_ended()? else {
-            return Ok(());
-        };
-        // The one behind it may still be about to die, and says why.
-        for _ in 0..PATIENCE {
-            std::thread::sleep(Duration::from_millis(1));
-            self.find_ended()?;
-        }
-        Err(ClusterError(message))
-    }
-
-    /// Takes in threads that are over; says of one that has given up, since
-    /// that behind it is gone.
-    ///
-    /// # Errors
-    ///
-    /// One that has died.
-    fn find_ended(&mut self) -> Result<Option<String>, ClusterError> {
-        let behind = self.seats.iter_mut().filter_map(|s| s.behind.as_mut());
-        let mut gone = None;
-        for member in behind.flat_map(|behind| &mut behind.members) {
-            if !member.thread.as_ref().is_some_and(JoinHandle::is_finished) {
-                continue;
-            }
-            let Some(thread) = member.thread.take() else {
-                continue;
-            };
-            let name = &member.name;
-            match thread.join() {
-                Ok(Ok(end)) => member.end = Some(end),
-                // One that has died takes those before it along: it is the one
-                // to tell of.
-                Err(panic) => {
-                    let cause = cause_of(panic.as_ref());
-                    return Err(ClusterError(format!("{name} has died of a bug: {cause}")));
-                }
-                Ok(Err(message)) => gone = gone.or(Some(format!("{name}: {message}"))),
+        for (number, ends) in self.threads.join_ended()? {
+            let behind = self.seats.iter_mut().filter_map(|s| s.behind.as_mut());
+            let members = behind.flat_map(|behind| &mut behind.members);
+            let members = members.filter(|member| member.thread == number);
+            for (member, end) in members.zip(ends) {
+                member.end = Some(end);
             }
         }
-        Ok(gone)
+        Ok(())
     }
 
     /// Sums up, when all is over.
@@ -565,7 +504,7 @@ impl Pipeline {
         let inside = |seat: &mut Seat| std::mem::take(&mut seat.processes);
         let done: Vec<(ProcessEnd, usize)> = self.seats.iter_mut().flat_map(inside).collect();
         let lost: usize = done.iter().map(|(_, leaked)| leaked).sum();
-        spares::take_reserve(&mut self.pool);
+        frames::take_reserve(&mut self.pool);
         end.leaked = self.pool.outstanding() + lost;
         end.processes = done.into_iter().map(|(process, _)| process).collect();
         end.pages = self.host.as_ref().map(Host::pages);
@@ -573,32 +512,44 @@ impl Pipeline {
     }
 }
 
-/// The chains' ends, to which a process may write.
-impl Reads for Vec<Seat> {
+/// The ends of the chains, to which a process may write.
+struct Ends<'a>(&'a mut [Seat]);
+
+impl Parks for Ends<'_> {
     fn prepare_park(&mut self) -> bool {
-        // Nobody rings when there is room again behind the first stage.
-        let mut may = self.iter().all(|seat| seat.done.is_empty());
-        for behind in self.iter_mut().filter_map(|seat| seat.behind.as_mut()) {
+        // No reader signals room behind the first stage.
+        let mut may = self.0.iter().all(|seat| seat.done.is_empty());
+        for behind in self.0.iter_mut().filter_map(|seat| seat.behind.as_mut()) {
             may &= behind.input.prepare_park();
         }
         may
     }
 
     fn unpark(&mut self) {
-        let ends = self.iter_mut().filter_map(|seat| seat.behind.as_mut());
+        let ends = self.0.iter_mut().filter_map(|seat| seat.behind.as_mut());
         ends.for_each(|behind| behind.input.unpark());
     }
 }
 
-/// How threads rest.
-fn policy_of(settings: PipelineSettings) -> IdlePolicy {
+/// Parks the thread at `place`.
+fn parker(
+    wakers: &Wakers,
+    place: usize,
+    settings: PipelineSettings,
+    nap: Option<Duration>,
+) -> Parker {
     let policy = match settings.wakeful {
-        true => WAKEFUL,
+        true => NEVER_PARK,
         false => IdlePolicy::default(),
     };
-    IdlePolicy {
+    let policy = IdlePolicy {
         work: settings.pace.yield_after,
         ..policy
+    };
+    let park = Parker::new(wakers, place, policy);
+    match nap {
+        Some(nap) => park.at_most(nap),
+        None => park,
     }
 }
 
@@ -735,7 +686,7 @@ impl Crew for Pipeline {
         out: &mut Vec<Frame>,
         events: &mut Vec<u8>,
         may_rest: bool,
-    ) -> Result<bool, ClusterError> {
+    ) -> Result<bool, ExecError> {
         let mut worked = false;
         for seat in &mut self.seats {
             worked |= seat.pump(&mut self.pool, &self.events, out);
@@ -747,17 +698,15 @@ impl Crew for Pipeline {
                 let pool = &mut self.pool;
                 behind.end.process(pool, &mut self.ended, out);
             }
-            for member in &mut behind.members {
-                if let (Some(spares), true) = (&mut member.spares, member.thread.is_some()) {
-                    self.gave |= spares::balance(&mut self.pool, spares);
-                }
-            }
             for process in &mut behind.processes {
                 process.attend(&mut self.pool, &self.events)?;
             }
             for tenant in &mut behind.tenants {
                 tenant.attend(&mut self.pool, &self.events);
             }
+        }
+        if !self.threads.all_over() {
+            self.gave |= frames::balance(&mut self.pool);
         }
         worked |= self.events.take(events);
         self.steps += 1;
@@ -766,13 +715,13 @@ impl Crew for Pipeline {
             self.look_after()?;
         }
         if worked || self.gave {
-            self.rest.wake_others();
+            self.park.wake_others();
             self.gave = false;
         }
         if worked || may_rest {
             match self.seats.iter().all(|seat| seat.done.is_empty()) {
-                true => self.rest.pause(worked, &mut self.seats),
-                false => self.rest.hold(worked, &mut self.seats),
+                true => self.park.pause(worked, &mut Ends(&mut self.seats)),
+                false => self.park.hold(worked, &mut Ends(&mut self.seats)),
             }
         }
         Ok(worked)
@@ -781,15 +730,15 @@ impl Crew for Pipeline {
     fn bed(&self) -> Option<(&Waker, Duration)> {
         // Packets and threads' ends ring; what processes say can wait a little.
         let most = self.nap.unwrap_or(SLEEP);
-        self.rest.bed().map(|(waker, _)| (waker, most))
+        self.park.waker().map(|(waker, _)| (waker, most))
     }
 
     fn prepare_park(&mut self) -> bool {
-        self.rest.prepare_park(&mut self.seats)
+        self.park.prepare_park(&mut Ends(&mut self.seats))
     }
 
     fn unpark(&mut self) {
-        self.rest.unpark(&mut self.seats);
+        self.park.unpark(&mut Ends(&mut self.seats));
     }
 
     fn parts(&mut self, output: &mut Vec<Frame>, visit: &mut Visit<'_>) {
@@ -869,12 +818,11 @@ impl Crew for Pipeline {
         let over = |seat: &Seat| {
             seat.finished
                 && seat.behind.as_ref().is_none_or(|behind| {
-                    behind.members.iter().all(|m| m.thread.is_none())
-                        && behind.processes.iter().all(Process::is_over)
+                    behind.processes.iter().all(Process::is_over)
                         && behind.tenants.iter().all(Tenant::is_over)
                         && behind.input.is_over()
                 })
         };
-        self.seats.iter().all(over) && self.events.is_empty()
+        self.threads.all_over() && self.seats.iter().all(over) && self.events.is_empty()
     }
 }

@@ -1,5 +1,6 @@
 //! Which ports are between the stages of a plan.
 
+use weir_exec::{ExecError, Wakers};
 use weir_graph::compile::{Balance, Home, Plan, PlannedStage, Step};
 use weir_io::stage::{
     FurtherBranch, LanePorts, ParallelSettings, Regions, StageInput, StageOutput, balanced_by_flow,
@@ -12,8 +13,6 @@ use weir_packet::{FramePool, ParseOptions, Seat};
 use weir_io::shared::Waker;
 use weir_io::shared::border::{self, Border, SharedBorder};
 
-use super::super::cluster::ClusterError;
-use super::super::rest::Wakers;
 use super::process::{Host, Patience, border_settings};
 
 /// Frames on their way between two stages. Few, so that they are still in a
@@ -45,8 +44,8 @@ pub(super) struct Lane {
 
 impl Lane {
     /// Its output; there is one for each lane of a plan that was wired.
-    pub(super) fn take_output(&mut self) -> Result<Box<dyn StageOutput>, ClusterError> {
-        let unwired = || ClusterError("a stage of the plan leads nowhere".to_owned());
+    pub(super) fn take_output(&mut self) -> Result<Box<dyn StageOutput>, ExecError> {
+        let unwired = || ExecError("a stage of the plan leads nowhere".to_owned());
         self.output.take().ok_or_else(unwired)
     }
 }
@@ -66,8 +65,8 @@ pub(super) struct Apart {
 
 impl Apart {
     /// Its output; there is one for each of a plan that was wired.
-    pub(super) fn take_output(&mut self) -> Result<(usize, Waker), ClusterError> {
-        let unwired = || ClusterError("a stage of the plan leads nowhere".to_owned());
+    pub(super) fn take_output(&mut self) -> Result<(usize, Waker), ExecError> {
+        let unwired = || ExecError("a stage of the plan leads nowhere".to_owned());
         self.output.take().ok_or_else(unwired)
     }
 }
@@ -100,9 +99,9 @@ impl Homes<'_> {
         &mut self,
         process: Option<&mut Apart>,
         lane: Option<usize>,
-    ) -> Result<Box<dyn StageInput>, ClusterError> {
+    ) -> Result<Box<dyn StageInput>, ExecError> {
         let process =
-            process.ok_or_else(|| ClusterError("a stage of the plan leads nowhere".to_owned()))?;
+            process.ok_or_else(|| ExecError("a stage of the plan leads nowhere".to_owned()))?;
         let reader = lane.map_or(0, |lane| self.started + lane + 1);
         let waker = self.wakers.for_process(reader)?;
         let host = self.host()?;
@@ -111,8 +110,8 @@ impl Homes<'_> {
         Ok(Box::new(host.input(ring, process.seat)?))
     }
 
-    fn host(&mut self) -> Result<&mut Host, ClusterError> {
-        let none = || ClusterError("a process without a host".to_owned());
+    fn host(&mut self) -> Result<&mut Host, ExecError> {
+        let none = || ExecError("a process without a host".to_owned());
         self.host.as_deref_mut().ok_or_else(none)
     }
 
@@ -178,7 +177,7 @@ pub(super) fn wire(
     stages: &[Vec<Stage>],
     pool: &mut FramePool,
     mut homes: Option<Homes<'_>>,
-) -> Result<Wired, ClusterError> {
+) -> Result<Wired, ExecError> {
     let mut first = None;
     let mut lanes: Vec<Lane> = Vec::new();
     let mut processes: Vec<Apart> = Vec::new();
@@ -225,7 +224,7 @@ pub(super) fn wire(
             && homes.of(number) == Home::Process
         {
             let host = homes.host()?;
-            let waker = Waker::new().map_err(|error| ClusterError(error.to_string()))?;
+            let waker = Waker::new().map_err(|error| ExecError(error.to_string()))?;
             let ring = host.ring();
             let mut writer = Seat::MAIN;
             match front {
@@ -263,7 +262,7 @@ pub(super) fn wire(
         }
         if let Front::Process(before) = front {
             let homes = homes.as_mut();
-            let homes = homes.ok_or_else(|| ClusterError("a process without a host".to_owned()))?;
+            let homes = homes.ok_or_else(|| ExecError("a process without a host".to_owned()))?;
             // It is read by the next lane, whatever that is.
             front = Front::Port(homes.behind(processes.get_mut(before), Some(lanes.len()))?);
         }
@@ -328,7 +327,7 @@ pub(super) fn wire(
             Box::new(input)
         }
     };
-    let first = first.ok_or_else(|| ClusterError("a plan without a way".to_owned()))?;
+    let first = first.ok_or_else(|| ExecError("a plan without a way".to_owned()))?;
     Ok(Wired {
         first,
         lanes,
@@ -375,8 +374,8 @@ fn wide(
     step: &Step,
     stages: &[Stage],
     pool: &mut FramePool,
-) -> Result<Wide, ClusterError> {
-    let refused = |error: weir_io::stage::StageError| ClusterError(error.to_string());
+) -> Result<Wide, ExecError> {
+    let refused = |error: weir_io::stage::StageError| ExecError(error.to_string());
     match step {
         Step::Stage(planned) => {
             let instances = usize::from(planned.instances);
@@ -395,7 +394,7 @@ fn wide(
         }
         Step::Parallel(branches) => {
             if branches.iter().any(|branch| branch.instances > 1) {
-                return Err(ClusterError(
+                return Err(ExecError(
                     "a stage that runs beside others can't have several instances".to_owned(),
                 ));
             }

@@ -7,26 +7,23 @@
 //! what leaves. There is no switch, so nothing moves, and the order of packets
 //! is that of each pair of hosts.
 
-mod thread;
+mod node;
 
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use rtrb::Consumer;
+use weir_exec::frames::{LARGE_SHARE, SHARE};
+use weir_exec::queue::{Sender, drain, queue};
+use weir_exec::{ExecError, NEVER_PARK, Parker, Threads, Wakers, frames, nth_core};
 use weir_io::{IdlePolicy, Waker};
 use weir_nf::host::Stage;
 use weir_packet::{Frame, FramePool, MemoryLayout, PacketMemory, Time};
-use weir_runtime::{Obstacle, Report, RuntimeConfig, Steering};
+use weir_runtime::{Lie, Obstacle, Report, RuntimeConfig, Steering};
 
-use super::cluster::ClusterError;
-use super::crew::{Crew, EventBox, cause_of};
+use super::crew::{Crew, EventBox};
 use super::inbox::{Inbox, Post};
-use super::rest::{Sleeper, WAKEFUL, Wakers};
-
-use super::ring::{Lane, drain, lane};
-use super::spares::{self, LARGE_SHARE, SHARE, Spares, spare_rings};
-use thread::{WorkerEnds, WorkerPlan, WorkerSignals};
+use node::{Ends, Stop, WorkerEnd, WorkerNode};
 
 /// Frames on their way in one direction, per worker and chain.
 const FRAMES: usize = 1_024;
@@ -87,17 +84,17 @@ pub struct WorkersEnd {
     pub workers: Vec<WorkerCounts>,
     /// Per chain.
     pub limits: Vec<SharedLimits>,
+    /// What functions did against their descriptors, with an audit.
+    pub lies: Vec<Lie>,
     /// Frames that nobody gave back; 0 unless there is a bug.
     pub leaked: usize,
 }
 
 struct Member {
     /// Per chain.
-    to: Vec<Lane<Frame>>,
+    to: Vec<Sender<Frame>>,
     from: Consumer<Frame>,
-    spares: Spares,
-    signals: Arc<WorkerSignals>,
-    thread: Option<JoinHandle<Result<thread::WorkerEnd, String>>>,
+    stop: Arc<Stop>,
     /// Packets of the batch that is being steered.
     batch: Vec<Frame>,
 }
@@ -110,9 +107,10 @@ pub struct Workers {
     members: Vec<Member>,
     events: EventBox,
     limits: Vec<SharedLimits>,
-    ends: Vec<(usize, thread::WorkerEnd)>,
+    threads: Threads<Vec<WorkerEnd>>,
+    ends: Vec<(usize, WorkerEnd)>,
     packet_time: Time,
-    rest: Sleeper,
+    park: Parker,
     /// Packets were put into rings since the workers were last woken.
     gave: bool,
     posts: Vec<Post>,
@@ -147,7 +145,7 @@ impl Workers {
     /// # Errors
     ///
     /// A stage that can't be run, a thread that can't be started or pinned.
-    pub fn start(stages: &[Stage], settings: &WorkersSettings) -> Result<Workers, ClusterError> {
+    pub fn start(stages: &[Stage], settings: &WorkersSettings) -> Result<Workers, ExecError> {
         let workers = settings.workers.max(1);
         let layout = MemoryLayout {
             small_frames: settings.memory.small_frames
@@ -158,12 +156,12 @@ impl Workers {
         };
         let memory = PacketMemory::new(layout, settings.engine.advise);
         let pool = FramePool::new(memory)
-            .ok_or_else(|| ClusterError("packet memory was taken twice".to_owned()))?;
+            .ok_or_else(|| ExecError("packet memory was taken twice".to_owned()))?;
         if let Some(core) = settings.cores.first() {
-            super::pin(*core).map_err(ClusterError)?;
+            weir_exec::pin(*core).map_err(ExecError)?;
         }
         let policy = match settings.wakeful {
-            true => WAKEFUL,
+            true => NEVER_PARK,
             false => IdlePolicy::default(),
         };
         let wakers = Wakers::new(workers as usize)?;
@@ -183,17 +181,18 @@ impl Workers {
             limits: limits.collect(),
             ends: Vec::new(),
             packet_time: Time::ZERO,
-            rest: Sleeper::new(&wakers, 0, policy),
+            park: Parker::new(&wakers, 0, policy),
+            threads: Threads::new(&wakers),
             gave: false,
             posts: Vec::new(),
         };
         for number in 0..workers {
-            let rest = Sleeper::new(&wakers, number as usize + 1, policy);
-            all.spawn(number, &parts, settings, rest)?;
+            let park = Parker::new(&wakers, number as usize + 1, policy);
+            all.spawn(number, &parts, settings, park)?;
         }
-        while !all.members.iter().all(|m| m.signals.ready()) {
-            all.look_after_all()?;
-            all.rest.after(false, &mut ());
+        while !all.threads.all_ready() {
+            all.join_ended()?;
+            all.park.pause(false, &mut ());
         }
         Ok(all)
     }
@@ -203,47 +202,31 @@ impl Workers {
         number: u32,
         stages: &[Stage],
         settings: &WorkersSettings,
-        rest: Sleeper,
-    ) -> Result<(), ClusterError> {
-        let cores = &settings.cores;
-        let core = match cores.len() {
-            0 => None,
-            1 => cores.first(),
-            n => cores.get(1 + number as usize % (n - 1)),
-        };
-        let (to, input) = stages.iter().map(|_| lane(FRAMES)).unzip();
-        let (output, from) = lane(FRAMES);
-        let (spares, their_spares) = spare_rings();
-        let signals = Arc::new(WorkerSignals::default());
+        park: Parker,
+    ) -> Result<(), ExecError> {
+        let (to, input) = stages.iter().map(|_| queue(FRAMES)).unzip();
+        let (output, from) = queue(FRAMES);
+        let stop = Arc::new(Stop::default());
         let (post, inbox) = Inbox::new(false)
-            .map_err(|error| ClusterError(format!("can't make an inbox: {error}")))?;
+            .map_err(|error| ExecError(format!("can't make an inbox: {error}")))?;
         self.posts.push(post);
-        let plan = WorkerPlan {
-            number,
-            stages: stages.to_vec(),
-            config: settings.engine,
-            core: core.copied(),
-            rest,
-            ends: WorkerEnds {
-                input,
-                output,
-                spares: their_spares,
-                signals: Arc::clone(&signals),
-                events: self.events.clone(),
-                inbox,
-            },
-            pool: self.pool.share(SHARE, LARGE_SHARE),
+        let ends = Ends {
+            input,
+            output,
+            stop: Arc::clone(&stop),
+            events: self.events.clone(),
+            inbox,
         };
-        let thread = std::thread::Builder::new()
-            .name(format!("worker {}", number + 1))
-            .spawn(move || thread::run(plan))
-            .map_err(|error| ClusterError(format!("can't start a thread: {error}")))?;
+        let (stages, config) = (stages.to_vec(), settings.engine);
+        let pool = self.pool.share(SHARE, LARGE_SHARE);
+        let make = move || Ok(vec![WorkerNode::new(number, &stages, config, ends, pool)?]);
+        let core = nth_core(&settings.cores, number as usize);
+        let name = format!("worker {}", number + 1);
+        self.threads.start_worker(name, core, park, make)?;
         self.members.push(Member {
             to,
             from,
-            spares,
-            signals,
-            thread: Some(thread),
+            stop,
             batch: Vec::with_capacity(BURST),
         });
         Ok(())
@@ -254,26 +237,11 @@ impl Workers {
         self.posts.clone()
     }
 
-    fn look_after_all(&mut self) -> Result<(), ClusterError> {
-        for (number, member) in self.members.iter_mut().enumerate() {
-            if !member.thread.as_ref().is_some_and(JoinHandle::is_finished) {
-                continue;
-            }
-            let Some(thread) = member.thread.take() else {
-                continue;
-            };
-            match thread.join() {
-                Ok(Ok(end)) => self.ends.push((number, end)),
-                Ok(Err(message)) => return Err(ClusterError(message)),
-                Err(panic) => {
-                    let cause = cause_of(panic.as_ref());
-                    return Err(ClusterError(format!(
-                        "worker {} has died of a bug: {cause}",
-                        number + 1
-                    )));
-                }
-            }
-        }
+    fn join_ended(&mut self) -> Result<(), ExecError> {
+        let ended = self.threads.join_ended()?.into_iter();
+        self.ends.extend(
+            ended.flat_map(|(number, ends)| ends.into_iter().map(move |end| (number, end))),
+        );
         Ok(())
     }
 
@@ -296,9 +264,10 @@ impl Workers {
                     None => end.reports.push(report.clone()),
                 }
             }
+            end.lies.extend(worker.lies);
             self.pool.join(worker.pool);
         }
-        spares::take_reserve(&mut self.pool);
+        frames::take_reserve(&mut self.pool);
         end.leaked = self.pool.outstanding();
         end
     }
@@ -310,7 +279,7 @@ impl Crew for Workers {
     }
 
     fn room(&self) -> usize {
-        let waits = |member: &Member| member.to.iter().any(|lane| lane.waiting() > 0);
+        let waits = |member: &Member| member.to.iter().any(|queue| queue.waiting() > 0);
         if self.members.iter().any(waits) {
             return 0;
         }
@@ -336,8 +305,8 @@ impl Crew for Workers {
             }
         }
         for member in &mut self.members {
-            if let Some(lane) = member.to.get_mut(chain) {
-                lane.extend(&mut member.batch);
+            if let Some(queue) = member.to.get_mut(chain) {
+                queue.extend(&mut member.batch);
             }
         }
         self.gave = true;
@@ -348,50 +317,50 @@ impl Crew for Workers {
         out: &mut Vec<Frame>,
         events: &mut Vec<u8>,
         may_rest: bool,
-    ) -> Result<bool, ClusterError> {
+    ) -> Result<bool, ExecError> {
         let mut worked = false;
         for member in &mut self.members {
             worked |= drain(&mut member.from, BURST, out) > 0;
-            for lane in &mut member.to {
-                self.gave |= lane.waiting() > 0;
-                lane.flush(Time::ZERO);
+            for queue in &mut member.to {
+                self.gave |= queue.waiting() > 0;
+                queue.flush(Time::ZERO);
             }
-            if member.thread.is_some() {
-                self.gave |= spares::balance(&mut self.pool, &mut member.spares);
-            }
+        }
+        if !self.threads.all_over() {
+            self.gave |= frames::balance(&mut self.pool);
         }
         worked |= self.events.take(events);
         if !worked {
-            self.look_after_all()?;
+            self.join_ended()?;
         }
         if worked || self.gave {
-            self.rest.wake_others();
+            self.park.wake_others();
             self.gave = false;
         }
         if worked || may_rest {
-            self.rest.pause(worked, &mut ());
+            self.park.pause(worked, &mut ());
         }
         Ok(worked)
     }
 
     fn bed(&self) -> Option<(&Waker, Duration)> {
-        self.rest.bed()
+        self.park.waker()
     }
 
     fn stop(&mut self) {
         let time = self.packet_time;
         for member in &mut self.members {
-            // A worker looks at its rings after this: what still waits for a
-            // place in one has to be in it before.
-            if member.to.iter().all(|lane| lane.waiting() == 0) {
-                member.signals.stop(time);
+            // A worker reads its queues after the order to stop: what still waits
+            // for room in one has to be in it before.
+            if member.to.iter().all(|queue| queue.waiting() == 0) {
+                member.stop.set(time);
                 self.gave = true;
             }
         }
     }
 
     fn is_over(&self) -> bool {
-        let over = |member: &Member| member.thread.is_none() && member.from.is_empty();
-        self.members.iter().all(over) && self.events.is_empty()
+        let empty = |member: &Member| member.from.is_empty();
+        self.threads.all_over() && self.members.iter().all(empty) && self.events.is_empty()
     }
 }

@@ -21,11 +21,11 @@ use weir_runtime::{Role, Runtime, RuntimeConfig};
 
 use super::super::super::crew::{Part, Visit};
 use super::super::super::inbox::{Inbox, Shows, ThreadCounts};
-use super::super::super::spares::{BATCH, HIGH};
-use super::super::thread::Queue;
+use super::super::node::Queue;
 use super::super::{ChainPlan, Pace};
 use super::wire::{self, Hello, Said};
 use super::{PLACES, SUPPLY, desk};
+use weir_exec::frames::{BATCH, HIGH};
 
 /// Frames that are worked on at a time.
 const BURST: usize = 64;
@@ -142,7 +142,7 @@ impl StageProcess {
             prefetch: hello.prefetch,
         };
         if let Some(core) = hello.core {
-            super::super::super::pin(core)?;
+            weir_exec::pin(core)?;
         }
         let config = RuntimeConfig {
             role: Role::later(chain.stages.iter().flatten(), false),

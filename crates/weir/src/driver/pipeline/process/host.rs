@@ -15,16 +15,16 @@ use weir_nf::host::Stage;
 use weir_packet::{Frame, FramePool, PacketMemory, Seat};
 use weir_runtime::{Lie, Report};
 
-use super::super::super::cluster::ClusterError;
 use super::super::super::crew::{EventBox, StageProcessCounts};
 use super::super::super::inbox::Post;
-use super::super::super::spares::{BATCH, LOW};
 use super::super::Pace;
 use super::relay::Relay;
 use super::start::{Deaths, StageCommand, cause, outside};
 use super::wire::{self, Hello, Said};
 use super::{PLACES, SUPPLY};
 use crate::say::say;
+use weir_exec::ExecError;
+use weir_exec::frames::{BATCH, LOW};
 
 /// Why packets are dropped that a stage had when it died.
 pub(super) const STAGE_DIED: &str = "stage_died";
@@ -105,7 +105,7 @@ impl Host {
         layout: weir_packet::MemoryLayout,
         processes: usize,
         command: StageCommand,
-    ) -> Result<Host, ClusterError> {
+    ) -> Result<Host, ExecError> {
         let ring = |places| (spsc::words_for(places) * 4).next_multiple_of(128);
         // Each has a ring before it at most, and one behind it.
         let each = 2 * ring(PLACES) + 2 * ring(SUPPLY) + wire::STATUS_WORDS * 4;
@@ -129,10 +129,10 @@ impl Host {
     }
 
     /// A seat for one more process.
-    pub(in super::super) fn seat(&mut self) -> Result<Seat, ClusterError> {
+    pub(in super::super) fn seat(&mut self) -> Result<Seat, ExecError> {
         self.seats = self.seats.saturating_add(1);
         Seat::new(self.seats)
-            .ok_or_else(|| ClusterError("there are more stages in processes than seats".into()))
+            .ok_or_else(|| ExecError("there are more stages in processes than seats".into()))
     }
 
     fn room(&mut self, words: usize) -> usize {
@@ -146,7 +146,7 @@ impl Host {
         self.room(spsc::words_for(PLACES))
     }
 
-    fn words(&self, at: usize, places: u32) -> Result<Words, ClusterError> {
+    fn words(&self, at: usize, places: u32) -> Result<Words, ExecError> {
         self.rings
             .words(at, spsc::words_for(places))
             .map_err(outside)
@@ -157,9 +157,9 @@ impl Host {
         &self,
         ring: usize,
         reader: Waker,
-    ) -> Result<RingOutput, ClusterError> {
+    ) -> Result<RingOutput, ExecError> {
         let words = self.words(ring, PLACES)?;
-        shared::output(words, self.memory(), reader).map_err(|e| ClusterError(e.to_string()))
+        shared::output(words, self.memory(), reader).map_err(|e| ExecError(e.to_string()))
     }
 
     /// The reading end of a ring, likewise.
@@ -167,13 +167,13 @@ impl Host {
         &self,
         ring: usize,
         writer: Seat,
-    ) -> Result<RingInput, ClusterError> {
+    ) -> Result<RingInput, ExecError> {
         let words = self.words(ring, PLACES)?;
-        shared::input(words, self.memory(), writer).map_err(|e| ClusterError(e.to_string()))
+        shared::input(words, self.memory(), writer).map_err(|e| ExecError(e.to_string()))
     }
 
     /// Starts a stage's process.
-    pub(in super::super) fn start(&mut self, want: Want<'_>) -> Result<Process, ClusterError> {
+    pub(in super::super) fn start(&mut self, want: Want<'_>) -> Result<Process, ExecError> {
         let supply = self.room(spsc::words_for(SUPPLY));
         let home = self.room(spsc::words_for(SUPPLY));
         let status = self.room(wire::STATUS_WORDS);
@@ -194,7 +194,7 @@ impl Host {
             first: false,
             tenant: false,
         };
-        let nonsense = |error: spsc::Nonsense| ClusterError(error.to_string());
+        let nonsense = |error: spsc::Nonsense| ExecError(error.to_string());
         let memory = Arc::clone(self.memory());
         let mut process = Process {
             relay: Relay::start(want.stage.clone(), want.place)?,
@@ -291,7 +291,7 @@ pub(in super::super) struct Process {
 }
 
 impl Process {
-    fn spawn(&mut self, told: &[u8]) -> Result<(), ClusterError> {
+    fn spawn(&mut self, told: &[u8]) -> Result<(), ExecError> {
         let files = [
             self.files[0].as_fd(),
             self.files[1].as_fd(),
@@ -352,7 +352,7 @@ impl Process {
         &mut self,
         pool: &mut FramePool,
         events: &EventBox,
-    ) -> Result<(), ClusterError> {
+    ) -> Result<(), ExecError> {
         self.home.take(&mut self.frames, BATCH);
         pool.give_all(&mut self.frames);
         let free = self.status[wire::FREE].load(Ordering::Relaxed) as usize;
@@ -370,7 +370,7 @@ impl Process {
         Ok(())
     }
 
-    fn hear(&mut self, events: &EventBox) -> Result<(), ClusterError> {
+    fn hear(&mut self, events: &EventBox) -> Result<(), ExecError> {
         let Some(channel) = &mut self.channel else {
             return Ok(());
         };
@@ -388,7 +388,7 @@ impl Process {
                 wire::FAILED => {
                     let why = String::from_utf8_lossy(&message.bytes);
                     let message = format!("{}: {why}", self.name);
-                    return Err(ClusterError(message));
+                    return Err(ExecError(message));
                 }
                 _ => {}
             }
@@ -407,7 +407,7 @@ impl Process {
         pool: &mut FramePool,
         events: &EventBox,
         open_flows: impl FnOnce() -> (Vec<u8>, u64),
-    ) -> Result<bool, ClusterError> {
+    ) -> Result<bool, ExecError> {
         self.hear(events)?;
         let Some(child) = &mut self.child else {
             return Ok(false);
@@ -429,7 +429,7 @@ impl Process {
             pool.give_all(&mut frames.map_err(outside)?);
             // It may have been killed between its last word and its end.
             let words = self.ring_behind()?;
-            let mut ring = spsc::Writer::attach(words).map_err(|e| ClusterError(e.to_string()))?;
+            let mut ring = spsc::Writer::attach(words).map_err(|e| ExecError(e.to_string()))?;
             if ring.finish() {
                 self.wakers[1].wake();
             }
@@ -437,7 +437,7 @@ impl Process {
         }
         let why = cause(&status);
         if self.deaths.add(Instant::now(), self.ready) {
-            return Err(ClusterError(format!(
+            return Err(ExecError(format!(
                 "{} has died {}, now {why}",
                 self.name, self.deaths
             )));
@@ -455,17 +455,13 @@ impl Process {
         Ok(true)
     }
 
-    fn ring_behind(&self) -> Result<Words, ClusterError> {
+    fn ring_behind(&self) -> Result<Words, ExecError> {
         let words = self.files[1].words(self.hello.rings[1], spsc::words_for(PLACES));
         words.map_err(outside)
     }
 
     /// Takes back all frames of the process that has ended so: how many.
-    fn take_back(
-        &mut self,
-        pool: &mut FramePool,
-        status: &ExitStatus,
-    ) -> Result<usize, ClusterError> {
+    fn take_back(&mut self, pool: &mut FramePool, status: &ExitStatus) -> Result<usize, ExecError> {
         let mut frames = shared::reclaim(
             &self.memory,
             self.seat,

@@ -14,10 +14,10 @@ use weir_nf::host::Stage;
 
 use super::question::{self, Ask, SaidState, What, split};
 use super::start::outside;
-use crate::driver::cluster::ClusterError;
 use crate::driver::inbox::{FlowParts, Inbox, Post, Question, Reply};
-use crate::driver::step_aside;
 use crate::watch::{Arm, TapFeed, TraceFeed};
+use weir_exec::ExecError;
+use weir_exec::step_aside;
 
 /// Messages that are heard before questions and processes have their turn.
 const AT_ONCE: usize = 32;
@@ -32,7 +32,7 @@ pub(super) struct Relay {
 
 impl Relay {
     /// To a stage, of a chain and a step of its plan.
-    pub(super) fn start(stage: Stage, place: (usize, usize)) -> Result<Relay, ClusterError> {
+    pub(super) fn start(stage: Stage, place: (usize, usize)) -> Result<Relay, ExecError> {
         let (post, inbox) = Inbox::new(true).map_err(outside)?;
         let (links, come) = channel();
         let mut clerk = Clerk::new(inbox, come, stage, place);
@@ -56,7 +56,7 @@ impl Relay {
     }
 
     /// A way to a process that is about to be started: its end.
-    pub(super) fn connect(&self) -> Result<UnixStream, ClusterError> {
+    pub(super) fn connect(&self) -> Result<UnixStream, ExecError> {
         let (ours, theirs) = UnixStream::pair().map_err(outside)?;
         if let Some(links) = &self.links {
             // It ends after this does.

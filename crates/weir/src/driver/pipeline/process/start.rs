@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 use weir_io::live::goes_first;
 use weir_io::shared::{Channel, SharedMapping};
 
-use super::super::super::cluster::ClusterError;
 use super::wire::{self, Hello};
-use crate::driver::place::started_aside;
+use weir_exec::ExecError;
+use weir_exec::started_aside;
 
 /// Deaths within [`LIFE`] after which a stage is not started again.
 const MOST_DEATHS: usize = 8;
@@ -35,8 +35,8 @@ pub struct StageCommand {
     pub arguments: Vec<OsString>,
 }
 
-pub(super) fn outside(error: std::io::Error) -> ClusterError {
-    ClusterError(format!("stages in processes: {error}"))
+pub(super) fn outside(error: std::io::Error) -> ExecError {
+    ExecError(format!("stages in processes: {error}"))
 }
 
 impl StageCommand {
@@ -55,14 +55,14 @@ impl StageCommand {
         asked: Option<BorrowedFd<'_>>,
         told: &[u8],
         longest: usize,
-    ) -> Result<(Child, Channel), ClusterError> {
+    ) -> Result<(Child, Channel), ExecError> {
         let (ours, theirs) = UnixStream::pair().map_err(outside)?;
         hello.told = told.len();
         hello.first = goes_first() && !hello.tenant;
         let told = SharedMapping::of_bytes("weir-flows", told).map_err(outside)?;
         let files = files.into_iter().chain([told.as_fd()]).chain(asked);
         let files: Vec<BorrowedFd<'_>> = files.collect();
-        let bytes = serde_json::to_vec(hello).map_err(|e| ClusterError(e.to_string()))?;
+        let bytes = serde_json::to_vec(hello).map_err(|e| ExecError(e.to_string()))?;
         let mut channel = Channel::new(ours, longest);
         // Before it is started: the socket holds it until it is read.
         channel
@@ -81,7 +81,7 @@ impl StageCommand {
             command.stdout(Stdio::null()).stderr(Stdio::null());
         }
         let child = started_aside(|| command.spawn())
-            .map_err(|error| ClusterError(format!("can't start a process for {name}: {error}")))?;
+            .map_err(|error| ExecError(format!("can't start a process for {name}: {error}")))?;
         Ok((child, channel))
     }
 }

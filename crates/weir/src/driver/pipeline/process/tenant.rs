@@ -15,7 +15,6 @@ use weir_nf::host::{Stage, Target};
 use weir_packet::{FramePool, MemoryLayout, Seat};
 use weir_runtime::Report;
 
-use super::super::super::cluster::ClusterError;
 use super::super::super::crew::{EventBox, StageProcessCounts};
 use super::super::Pace;
 use super::allowance::Allowance;
@@ -25,6 +24,7 @@ use super::start::{Restarts, StageCommand, cause, outside};
 use super::wire::{self, Hello};
 use crate::say::say;
 use crate::watch::Unseen;
+use weir_exec::ExecError;
 
 /// How long it may take to be ready.
 const READY: Duration = Duration::from_secs(60);
@@ -157,7 +157,7 @@ impl Tenant {
     /// # Errors
     ///
     /// Where there is no memory or no process for it.
-    pub(in super::super) fn start(want: WantTenant<'_>) -> Result<Tenant, ClusterError> {
+    pub(in super::super) fn start(want: WantTenant<'_>) -> Result<Tenant, ExecError> {
         let layout = tenant_layout(&want.layout);
         let hello = Hello {
             seat: 1,
@@ -214,7 +214,7 @@ impl Tenant {
 
     /// Starts a process with memory and rings of its own: how many flows it
     /// was told of.
-    fn spawn(&mut self, open_flows: impl FnOnce() -> (Vec<u8>, u64)) -> Result<u64, ClusterError> {
+    fn spawn(&mut self, open_flows: impl FnOnce() -> (Vec<u8>, u64)) -> Result<u64, ExecError> {
         let (ring, wait) = Waker::pair().map_err(outside)?;
         // Nobody here waits for what it has to say by a waker.
         let nobody = Waker::new().map_err(outside)?;

@@ -1,42 +1,43 @@
-//! Lanes: rings of one writer and one reader, and what did not fit.
+//! Queues between threads: a ring of one writer and one reader, and what did
+//! not fit.
 //!
-//! A thread that finds a ring full keeps what it wanted to send and goes on
-//! with its own input: two threads that wait for one another's rings would
-//! wait for ever. What waits is bounded by what there is: frames by the packet
-//! memory, messages by the window of unsettled views.
+//! A writer that finds the ring full keeps what it wanted to send and goes on
+//! with its own input: two threads that wait for room in one another's rings
+//! would wait for ever. What waits is bounded by what there is: frames by the
+//! packet memory, messages by the window of unsettled views.
 
 use std::collections::VecDeque;
 
 use rtrb::{Consumer, Producer, RingBuffer};
 use weir_packet::Time;
 
-/// The sending end.
+/// The writing end.
 #[derive(Debug)]
-pub(super) struct Lane<T> {
+pub struct Sender<T> {
     ring: Producer<T>,
-    /// What is to go out at a time, earliest first.
+    /// What found no room, or is sent later, with its time; earliest first.
     waiting: VecDeque<(Time, T)>,
 }
 
-/// A lane and its receiving end, with a ring of so many places.
-pub(super) fn lane<T>(places: usize) -> (Lane<T>, Consumer<T>) {
-    let (ring, receiver) = RingBuffer::new(places);
-    let sender = Lane {
+/// A queue with room for so many items.
+pub fn queue<T>(slots: usize) -> (Sender<T>, Consumer<T>) {
+    let (ring, receiver) = RingBuffer::new(slots);
+    let sender = Sender {
         ring,
         waiting: VecDeque::new(),
     };
     (sender, receiver)
 }
 
-impl<T> Lane<T> {
-    /// Sends an item, now or as soon as there is a place.
-    pub(super) fn push(&mut self, item: T) {
+impl<T> Sender<T> {
+    /// Sends an item, now or as soon as there is room.
+    pub fn push(&mut self, item: T) {
         self.push_at(Time(0), item);
     }
 
     /// Sends an item at a time (of a delay that is emulated), but none before
     /// one that was pushed before it.
-    pub(super) fn push_at(&mut self, due: Time, item: T) {
+    pub fn push_at(&mut self, due: Time, item: T) {
         if self.waiting.is_empty() && due == Time(0) {
             if let Err(rtrb::PushError::Full(item)) = self.ring.push(item) {
                 self.waiting.push_back((due, item));
@@ -47,7 +48,7 @@ impl<T> Lane<T> {
     }
 
     /// Sends items in order.
-    pub(super) fn extend(&mut self, items: &mut Vec<T>) {
+    pub fn extend(&mut self, items: &mut Vec<T>) {
         if items.is_empty() {
             return;
         }
@@ -62,7 +63,7 @@ impl<T> Lane<T> {
     }
 
     /// Sends what waits and is due; true where nothing that is due is left.
-    pub(super) fn flush(&mut self, now: Time) -> bool {
+    pub fn flush(&mut self, now: Time) -> bool {
         while let Some((due, _)) = self.waiting.front() {
             if *due > now {
                 return true;
@@ -71,21 +72,21 @@ impl<T> Lane<T> {
                 return false;
             }
             if let Some((_, item)) = self.waiting.pop_front() {
-                // There is a place: only this end fills it.
+                // There is room: only this end fills it.
                 let _ = self.ring.push(item);
             }
         }
         true
     }
 
-    /// Items that wait for a place or their time.
-    pub(super) fn waiting(&self) -> usize {
+    /// Items that wait for room or their time.
+    pub fn waiting(&self) -> usize {
         self.waiting.len()
     }
 }
 
-/// Moves up to `most` items out of a ring, to the end of `into`.
-pub(super) fn drain<T>(ring: &mut Consumer<T>, most: usize, into: &mut Vec<T>) -> usize {
+/// Moves up to `most` items out of a queue, to the end of `into`.
+pub fn drain<T>(ring: &mut Consumer<T>, most: usize, into: &mut Vec<T>) -> usize {
     let items = ring.slots().min(most);
     if items == 0 {
         return 0;
@@ -105,7 +106,7 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_waits_in_order() {
-        let (mut sender, mut receiver) = lane(2);
+        let (mut sender, mut receiver) = queue(2);
         sender.extend(&mut vec![1, 2, 3]);
         sender.push(4);
         assert_eq!(sender.waiting(), 2);
@@ -122,7 +123,7 @@ mod tests {
 
     #[test]
     fn delayed_items_keep_their_order() {
-        let (mut sender, mut receiver) = lane(8);
+        let (mut sender, mut receiver) = queue(8);
         sender.push_at(Time(50), 'a');
         sender.push('b');
         assert!(sender.flush(Time(49)));

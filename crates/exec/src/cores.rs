@@ -1,4 +1,4 @@
-//! Where threads run, and whose turn it is.
+//! Which core a thread runs on, and its scheduling policy.
 
 use std::sync::OnceLock;
 
@@ -15,13 +15,12 @@ fn cores() -> Vec<usize> {
     all.filter(|core| set.is_set(*core)).collect()
 }
 
-/// Refuses cores that the calling thread can't run on: to be asked before it
-/// is kept on one.
+/// Refuses cores that the calling thread can't run on. Ask before it is pinned.
 ///
 /// # Errors
 ///
 /// The first such core, and those that there are.
-pub(crate) fn check_cores(asked: &[usize]) -> Result<(), String> {
+pub fn check_cores(asked: &[usize]) -> Result<(), String> {
     let there = cores();
     match asked.iter().find(|core| !there.contains(core)) {
         Some(core) if !there.is_empty() => Err(format!(
@@ -33,7 +32,7 @@ pub(crate) fn check_cores(asked: &[usize]) -> Result<(), String> {
 }
 
 /// Ascending numbers, as `0-3,6`.
-pub(crate) fn ranges(numbers: &[usize]) -> String {
+pub fn ranges(numbers: &[usize]) -> String {
     let runs = numbers.chunk_by(|a, b| a + 1 == *b);
     let texts = runs.filter_map(|run| match run {
         [] => None,
@@ -44,7 +43,11 @@ pub(crate) fn ranges(numbers: &[usize]) -> String {
 }
 
 /// Keeps the calling thread on a core.
-pub(crate) fn pin(core: usize) -> Result<(), String> {
+///
+/// # Errors
+///
+/// The machine has no such core, or does not allow it.
+pub fn pin(core: usize) -> Result<(), String> {
     if core >= CpuSet::MAX_CPU {
         return Err(format!("there is no core {core}"));
     }
@@ -55,15 +58,15 @@ pub(crate) fn pin(core: usize) -> Result<(), String> {
         .map_err(|error| format!("can't keep a thread on core {core}: {error}"))
 }
 
-/// The cores of the run as a whole: those that the first thread had that is kept on one.
+/// The cores of the run as a whole: those of the first thread that was pinned, before it was.
 fn run_wide() -> Option<&'static CpuSet> {
     static ALL: OnceLock<Option<CpuSet>> = OnceLock::new();
     ALL.get_or_init(|| sched_getaffinity(None).ok()).as_ref()
 }
 
-/// For threads that move no packets: the calling one takes turns with all others,
-/// wherever there is room, though the thread that started it does not.
-pub(crate) fn step_aside() {
+/// For threads that move no packets: gives the calling thread the normal policy and
+/// all cores of the run, whatever the thread that started it has.
+pub fn step_aside() {
     // Always allowed; and it answers as it is, if it were not.
     let _ = take_turns();
     leave_core();
@@ -77,10 +80,10 @@ fn leave_core() {
     }
 }
 
-/// Starts a process that begins where there is room, and goes before nobody unless
-/// an operator said so: what it does before its work keeps no packets waiting. The
-/// calling thread has its core and its policy afterwards as before.
-pub(crate) fn started_aside<T>(start: impl FnOnce() -> T) -> T {
+/// Calls `start`, which starts a process, with the normal policy and all cores of
+/// the run, so that what the process does before its work keeps no packets waiting.
+/// The calling thread has its core and its policy afterwards as before.
+pub fn started_aside<T>(start: impl FnOnce() -> T) -> T {
     let (kept, first) = (sched_getaffinity(None), goes_first());
     if first {
         let _ = take_turns();
@@ -94,6 +97,16 @@ pub(crate) fn started_aside<T>(start: impl FnOnce() -> T) -> T {
         let _ = go_first();
     }
     started
+}
+
+/// The core of worker `number`: the first is the ports' thread's, the workers
+/// take the others in turn. `None`: the system decides.
+pub fn nth_core(cores: &[usize], number: usize) -> Option<usize> {
+    match cores {
+        [] => None,
+        [only] => Some(*only),
+        [_, others @ ..] => others.get(number % others.len()).copied(),
+    }
 }
 
 #[cfg(test)]
@@ -111,7 +124,15 @@ mod tests {
     }
 
     #[test]
-    fn who_starts_a_process_has_its_core_and_its_turn_afterwards() {
+    fn workers_take_the_cores_behind_the_first_in_turn() {
+        let of = |cores: &[usize]| [0, 1, 2].map(|number| nth_core(cores, number));
+        assert_eq!(of(&[]), [None; 3]);
+        assert_eq!(of(&[4]), [Some(4); 3]);
+        assert_eq!(of(&[4, 7, 5]), [Some(7), Some(5), Some(7)]);
+    }
+
+    #[test]
+    fn a_thread_that_starts_a_process_keeps_its_core_and_policy() {
         let mine = std::thread::spawn(|| {
             let core = cores()[0];
             pin(core).unwrap();

@@ -1,40 +1,37 @@
-//! A runtime's thread.
+//! A runtime behind a switch, as a node: the flow actors of every chain.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use weir_exec::queue::drain;
+use weir_exec::{Node, Round, frames};
 use weir_nf::host::Stage;
 use weir_packet::{FlowKey, Frame, FramePool, Time};
 use weir_protocol::counts::Countable as _;
 use weir_protocol::settings::ActorSettings;
 use weir_protocol::{Actors, Message, Peer, RuntimeId, UnitId};
-use weir_runtime::{Report, Runtime, RuntimeConfig};
+use weir_runtime::{Lie, Report, Runtime, RuntimeConfig};
 
 use super::clock::Clock;
 use super::crew::{Part, Visit};
 use super::inbox::{Inbox, Shows, ThreadCounts};
 use super::path::{Path, PathCounts, PathSettings};
-use super::rest::Sleeper;
-use super::ring::drain;
-use super::spares;
 use super::wiring::{RuntimeEnds, ToRuntime, ToSwitch};
 
 /// Data frames of a chain that are applied at a time.
 const BURST: usize = 256;
 /// Messages of a sender that are read at a time.
 const MESSAGES: usize = 256;
-/// Rounds after which questions are looked for.
-const LOOK: u32 = 64;
 /// Ends of flows that may be asked for and not numbered yet.
 const ENDS: usize = 512;
-/// Frames of its pool that a runtime may need for one packet, mostly: notes
-/// and what functions emit.
+/// Free frames that a runtime needs for one packet, mostly: notes and what
+/// functions emit.
 const PER_PACKET: usize = 2;
 
-/// What a runtime's thread is made of.
-pub(super) struct WorkerPlan {
+/// What a runtime's node is made of, on the thread of its worker.
+pub(super) struct RuntimePlan {
     pub(super) stages: Arc<[Stage]>,
     /// Places of units, per chain.
     pub(super) places: Vec<u32>,
@@ -43,20 +40,20 @@ pub(super) struct WorkerPlan {
     pub(super) path: Option<PathSettings>,
     /// Messages to other runtimes go through the switch's thread.
     pub(super) central: bool,
-    pub(super) core: Option<usize>,
-    pub(super) rest: Sleeper,
     pub(super) clock: Clock,
     pub(super) ends: RuntimeEnds,
     pub(super) inbox: Inbox,
     pub(super) pool: FramePool,
 }
 
-/// What a runtime's thread leaves behind.
+/// What a runtime leaves behind.
 #[derive(Debug)]
-pub(super) struct WorkerEnd {
+pub(super) struct RuntimeDone {
     pub(super) id: RuntimeId,
     /// Per chain.
     pub(super) reports: Vec<Report>,
+    /// What functions did against their descriptors, with an audit.
+    pub(super) lies: Vec<Lie>,
     /// Lines of the flows that ended with the run.
     pub(super) events: Vec<u8>,
     pub(super) busy: Duration,
@@ -70,20 +67,30 @@ pub(super) struct WorkerEnd {
     pub(super) pool: FramePool,
 }
 
-/// The actors of one chain and their ends.
-struct Seat {
+/// The actors of one chain, and their data.
+struct ChainActors {
     actors: Actors,
     input: Vec<Frame>,
     path: Option<Path>,
 }
 
-struct Worker {
+/// A runtime: the actors of all chains, and what joins them to the switch and
+/// to other runtimes.
+pub(super) struct RuntimeNode {
+    work: Work,
+    inbox: Inbox,
+    /// Time in rounds with work, in ns.
+    busy: u64,
+}
+
+/// What commands may look at.
+struct Work {
     id: RuntimeId,
     clock: Clock,
     ends: RuntimeEnds,
     pool: FramePool,
-    seats: Vec<Seat>,
-    /// Messages that wait until the entries before them are in their rings.
+    chains: Vec<ChainActors>,
+    /// Messages that wait until the entries before them are in their queues.
     outgoing: VecDeque<(usize, Peer, Message)>,
     received: Vec<(usize, Peer, Message)>,
     commands: Vec<ToRuntime>,
@@ -91,78 +98,87 @@ struct Worker {
     delay: u64,
     central: bool,
     finishing: bool,
-    /// What is to be said back when nothing is left to do.
+    /// The number to send back when nothing is left to do.
     echo: Option<u64>,
-    /// Something left for another thread in a round that is no work.
-    spoke: bool,
+    /// Something was queued for another thread in a round that is no work.
+    gave: bool,
     packets: u64,
 }
 
-/// Runs a runtime until it is told to finish.
-///
-/// # Errors
-///
-/// A stage that can't be run.
-pub(super) fn run(plan: WorkerPlan) -> Result<WorkerEnd, String> {
-    if let Some(core) = plan.core {
-        super::pin(core)?;
-    }
-    let mut seats = Vec::new();
-    for (number, stage) in plan.stages.iter().enumerate() {
-        let engine = Runtime::new(stage, plan.config).map_err(|error| error.to_string())?;
-        let places = plan.places.get(number).copied().unwrap_or(0);
-        let advise = plan.config.advise;
-        let number = u64::from(plan.ends.id.0) << 16 | number as u64;
-        seats.push(Seat {
-            actors: Actors::with_places(engine, plan.settings, places, advise),
-            input: Vec::with_capacity(BURST),
-            path: plan.path.map(|settings| Path::new(settings, number)),
-        });
-    }
-    let mut worker = Worker {
-        id: plan.ends.id,
-        clock: plan.clock,
-        ends: plan.ends,
-        pool: plan.pool,
-        seats,
-        outgoing: VecDeque::new(),
-        received: Vec::new(),
-        commands: Vec::new(),
-        from_peer: Vec::new(),
-        delay: plan.path.map_or(0, |path| path.delay),
-        central: plan.central,
-        finishing: false,
-        echo: None,
-        spoke: false,
-        packets: 0,
-    };
-    worker.ends.outbox.push(ToSwitch::Ready);
-    let mut rest = plan.rest;
-    rest.wake_others();
-    let mut inbox = plan.inbox;
-    inbox.begin(true);
-    let (mut busy, mut rounds, mut idle) = (0, 0u32, true);
-    loop {
-        let now = worker.clock.now();
-        rounds = rounds.wrapping_add(1);
-        if idle || rounds.is_multiple_of(LOOK) || inbox.is_busy() {
-            inbox.answer(&mut worker);
+impl RuntimeNode {
+    /// Makes the node. It takes commands from here on.
+    ///
+    /// # Errors
+    ///
+    /// A stage that can't be run.
+    pub(super) fn new(plan: RuntimePlan) -> Result<RuntimeNode, String> {
+        let mut chains = Vec::new();
+        for (number, stage) in plan.stages.iter().enumerate() {
+            let engine = Runtime::new(stage, plan.config).map_err(|error| error.to_string())?;
+            let places = plan.places.get(number).copied().unwrap_or(0);
+            let advise = plan.config.advise;
+            let number = u64::from(plan.ends.id.0) << 16 | number as u64;
+            chains.push(ChainActors {
+                actors: Actors::with_places(engine, plan.settings, places, advise),
+                input: Vec::with_capacity(BURST),
+                path: plan.path.map(|settings| Path::new(settings, number)),
+            });
         }
-        let worked = worker.round(now);
-        idle = !worked;
-        if worked {
-            busy += worker.clock.now().0.saturating_sub(now.0);
-        } else if worker.finishing {
-            return Ok(worker.finish(Duration::from_nanos(busy)));
-        }
-        rest.after(worked || worker.spoke || inbox.is_busy(), &mut ());
-        worker.spoke = false;
+        plan.inbox.begin(true);
+        Ok(RuntimeNode {
+            work: Work {
+                id: plan.ends.id,
+                clock: plan.clock,
+                ends: plan.ends,
+                pool: plan.pool,
+                chains,
+                outgoing: VecDeque::new(),
+                received: Vec::new(),
+                commands: Vec::new(),
+                from_peer: Vec::new(),
+                delay: plan.path.map_or(0, |path| path.delay),
+                central: plan.central,
+                finishing: false,
+                echo: None,
+                gave: false,
+                packets: 0,
+            },
+            inbox: plan.inbox,
+            busy: 0,
+        })
     }
 }
 
-impl Seat {
+impl Node for RuntimeNode {
+    type Report = RuntimeDone;
+
+    fn step(&mut self) -> Result<Round, String> {
+        let now = self.work.clock.now();
+        let worked = self.work.round(now);
+        if worked {
+            self.busy += self.work.clock.now().0.saturating_sub(now.0);
+        }
+        Ok(Round {
+            worked,
+            gave: std::mem::take(&mut self.work.gave),
+            over: self.work.finishing && !worked,
+            ..Round::default()
+        })
+    }
+
+    fn take_commands(&mut self) -> bool {
+        self.inbox.answer(&mut self.work);
+        self.inbox.is_busy()
+    }
+
+    fn finish(self) -> Result<RuntimeDone, String> {
+        Ok(self.work.finish(Duration::from_nanos(self.busy)))
+    }
+}
+
+impl ChainActors {
     /// Ends the chain's flows and adds what was counted.
-    fn close(&mut self, end: &mut WorkerEnd, packet_time: Time) {
+    fn close(&mut self, end: &mut RuntimeDone, packet_time: Time) {
         self.actors.finish(&mut end.pool);
         let engine = self.actors.engine_mut();
         engine.finish_with(&mut end.pool, packet_time, |log| {
@@ -176,13 +192,14 @@ impl Seat {
         let counts = self.actors.counts().iter();
         end.counts.extend(counts.map(|(what, n)| (what.name(), n)));
         end.reports.push(self.actors.engine().report());
+        end.lies.extend_from_slice(self.actors.engine().lies());
         if let Some(path) = &self.path {
             end.path.merge(path.counts());
         }
     }
 }
 
-impl Shows for Worker {
+impl Shows for Work {
     fn counts(&mut self) -> ThreadCounts {
         ThreadCounts {
             name: format!("runtime {}", self.id.0),
@@ -191,11 +208,11 @@ impl Shows for Worker {
     }
 
     fn parts(&mut self, visit: &mut Visit<'_>) {
-        for (chain, seat) in self.seats.iter_mut().enumerate() {
+        for (chain, at) in self.chains.iter_mut().enumerate() {
             visit(Part {
                 chain,
                 stage: 0,
-                runtime: seat.actors.engine_mut(),
+                runtime: at.actors.engine_mut(),
                 pool: &mut self.pool,
                 // Nothing leaves an engine but in entries.
                 output: &mut Vec::new(),
@@ -211,7 +228,7 @@ impl Shows for Worker {
         let unit = UnitId(unit);
         self.ends.gauge.ends.fetch_add(1, Ordering::Relaxed);
         self.ends.outbox.push(ToSwitch::End { chain, unit, key });
-        self.spoke = true;
+        self.gave = true;
         true
     }
 
@@ -223,7 +240,7 @@ impl Shows for Worker {
     }
 }
 
-impl Worker {
+impl Work {
     /// Takes in what has come, and sends what that causes. False where there
     /// was nothing to do.
     fn round(&mut self, now: Time) -> bool {
@@ -232,8 +249,8 @@ impl Worker {
         // Frames are taken out first and looked at last: what a message said
         // before them of their view is there by then.
         let most = BURST.min(self.pool.available() / PER_PACKET);
-        for (seat, data) in self.seats.iter_mut().zip(&mut self.ends.data) {
-            self.packets += drain(data, most, &mut seat.input) as u64;
+        for (at, data) in self.chains.iter_mut().zip(&mut self.ends.data) {
+            self.packets += drain(data, most, &mut at.input) as u64;
         }
         drain(&mut self.ends.inbox, MESSAGES, &mut self.commands);
         for command in self.commands.drain(..) {
@@ -245,8 +262,8 @@ impl Worker {
                     message,
                 } => self.received.push((chain, from, message)),
                 ToRuntime::Cluster(runtimes) => {
-                    for seat in &mut self.seats {
-                        seat.actors.cluster(&runtimes);
+                    for chain in &mut self.chains {
+                        chain.actors.cluster(&runtimes);
                     }
                 }
                 ToRuntime::Echo(number) => self.echo = Some(number),
@@ -264,8 +281,8 @@ impl Worker {
         let mut received = core::mem::take(&mut self.received);
         for (chain, from, message) in received.drain(..) {
             worked = true;
-            if let Some(seat) = self.seats.get_mut(chain) {
-                seat.actors.message(now, &mut self.pool, from, message);
+            if let Some(at) = self.chains.get_mut(chain) {
+                at.actors.message(now, &mut self.pool, from, message);
                 self.carry(chain, now);
             }
         }
@@ -273,38 +290,38 @@ impl Worker {
         if self.received.is_empty() {
             self.received = received;
         }
-        for chain in 0..self.seats.len() {
+        for chain in 0..self.chains.len() {
             worked |= self.serve(chain, now, packet_time);
         }
         let ahead = self.flush(now);
         if !worked
             && ahead
             && self.received.is_empty()
-            && !self.seats.iter().any(|seat| seat.actors.has_dues())
+            && !self.chains.iter().any(|at| at.actors.has_dues())
             && let Some(number) = self.echo.take()
         {
             self.ends.outbox.push(ToSwitch::Echo(number));
-            self.spoke = true;
+            self.gave = true;
         }
-        self.spoke |= spares::settle(&mut self.pool, &mut self.ends.spares);
+        self.gave |= frames::settle(&mut self.pool);
         worked
     }
 
     /// Applies the frames of a chain and does what is due in it.
     fn serve(&mut self, chain: usize, now: Time, packet_time: Time) -> bool {
-        let Some(seat) = self.seats.get_mut(chain) else {
+        let Some(at) = self.chains.get_mut(chain) else {
             return false;
         };
-        seat.actors.packets_at(packet_time);
-        let due = seat.actors.next_deadline().is_some_and(|at| at <= now);
-        if seat.input.is_empty() && !due {
+        at.actors.packets_at(packet_time);
+        let due = at.actors.next_deadline().is_some_and(|at| at <= now);
+        if at.input.is_empty() && !due {
             return false;
         }
-        if !seat.input.is_empty() {
-            seat.actors.frames(now, &mut self.pool, &mut seat.input);
+        if !at.input.is_empty() {
+            at.actors.frames(now, &mut self.pool, &mut at.input);
         }
         if due {
-            seat.actors.tick(now, &mut self.pool);
+            at.actors.tick(now, &mut self.pool);
         }
         self.carry(chain, now);
         true
@@ -312,13 +329,13 @@ impl Worker {
 
     /// Empties the outbox of a chain's actors.
     fn carry(&mut self, chain: usize, now: Time) {
-        let Some(seat) = self.seats.get_mut(chain) else {
+        let Some(at) = self.chains.get_mut(chain) else {
             return;
         };
-        let outbox = &mut seat.actors.outbox;
-        if let Some(lane) = self.ends.entries.get_mut(chain) {
-            match &mut seat.path {
-                None => lane.extend(&mut outbox.entries),
+        let outbox = &mut at.actors.outbox;
+        if let Some(queue) = self.ends.entries.get_mut(chain) {
+            match &mut at.path {
+                None => queue.extend(&mut outbox.entries),
                 Some(path) => path.send(now, &mut self.pool, &mut outbox.entries),
             }
         }
@@ -336,13 +353,13 @@ impl Worker {
     /// overtakes what was put out before it. True where nothing waits.
     fn flush(&mut self, now: Time) -> bool {
         let mut ahead = true;
-        for (seat, lane) in self.seats.iter_mut().zip(&mut self.ends.entries) {
-            if let Some(path) = &mut seat.path {
+        for (at, queue) in self.chains.iter_mut().zip(&mut self.ends.entries) {
+            if let Some(path) = &mut at.path {
                 let mut arrived = Vec::new();
                 path.arrived(now, &mut arrived);
-                lane.extend(&mut arrived);
+                queue.extend(&mut arrived);
             }
-            ahead &= lane.flush(now);
+            ahead &= queue.flush(now);
         }
         let due = if self.delay == 0 {
             Time(0)
@@ -371,9 +388,9 @@ impl Worker {
         self.ends.outbox.flush(now);
         ahead &= self.outgoing.is_empty() && self.ends.outbox.waiting() == 0;
         ahead &= self
-            .seats
+            .chains
             .iter()
-            .all(|seat| seat.path.as_ref().is_none_or(Path::is_empty));
+            .all(|at| at.path.as_ref().is_none_or(Path::is_empty));
         for peer in self.ends.peers.iter_mut().flatten() {
             peer.to.flush(now);
             ahead &= peer.to.waiting() == 0;
@@ -382,11 +399,12 @@ impl Worker {
     }
 
     /// Ends all flows, for the run is over.
-    fn finish(mut self, busy: Duration) -> WorkerEnd {
+    fn finish(mut self, busy: Duration) -> RuntimeDone {
         let packet_time = Time(self.ends.gauge.packet_time.load(Ordering::Relaxed));
-        let mut end = WorkerEnd {
+        let mut end = RuntimeDone {
             id: self.id,
             reports: Vec::new(),
+            lies: Vec::new(),
             events: Vec::new(),
             busy,
             packets: self.packets,
@@ -396,8 +414,8 @@ impl Worker {
             path: PathCounts::default(),
             pool: self.pool,
         };
-        for mut seat in self.seats {
-            seat.close(&mut end, packet_time);
+        for mut chain in self.chains {
+            chain.close(&mut end, packet_time);
         }
         self.ends.outbox.flush(Time(u64::MAX));
         end

@@ -1,0 +1,65 @@
+//! What a worker steps.
+
+/// What a step found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Round {
+    /// There was something to do.
+    pub worked: bool,
+    /// Something was queued for another thread, though there was no work.
+    pub gave: bool,
+    /// Something is left that finds no room in a queue. No reader signals room,
+    /// so the worker must not sleep for long.
+    pub blocked: bool,
+    /// The node has nothing left to do, ever.
+    pub over: bool,
+}
+
+impl Round {
+    /// Adds what another node of the same worker found.
+    pub(crate) fn add(&mut self, other: Round) {
+        self.worked |= other.worked;
+        self.gave |= other.gave;
+        self.blocked |= other.blocked;
+    }
+}
+
+/// A part of the work on packets, on one worker.
+///
+/// A node is made on the thread of its worker and stays there, so it needs no
+/// lock and need not be `Send`.
+pub trait Node {
+    /// What it leaves behind.
+    type Report;
+
+    /// Takes in what has come and does what is due, in bounded time.
+    ///
+    /// # Errors
+    ///
+    /// The node can't go on; its worker ends.
+    fn step(&mut self) -> Result<Round, String>;
+
+    /// Answers commands that wait, or a part of one. True while an answer is
+    /// under way: the worker calls it in the next round again and does not
+    /// sleep.
+    fn take_commands(&mut self) -> bool {
+        false
+    }
+
+    /// The worker is about to sleep. False where it must not. The worker steps
+    /// its nodes once more before it sleeps, and [unparks](Node::unpark) them in
+    /// any case.
+    fn prepare_park(&mut self) -> bool {
+        true
+    }
+
+    /// The worker is awake.
+    fn unpark(&mut self) {}
+
+    /// Closes its queues and gives its report, after a step that was
+    /// [over](Round::over).
+    ///
+    /// # Errors
+    ///
+    /// What it leaves behind could not be handed over.
+    fn finish(self) -> Result<Self::Report, String>;
+}

@@ -1,0 +1,186 @@
+//! How threads rest that have no work: they give way to others, then park
+//! until another thread has queued something for them.
+
+use std::os::fd::AsFd as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use weir_io::shared::Waker as ProcessWaker;
+use weir_io::stage::StageInput;
+use weir_io::{Idle, IdlePolicy, Nap, Waker};
+
+use crate::supervise::ExecError;
+
+/// How long a thread sleeps at most. A thread that queues something for it
+/// wakes it; this bounds what comes without a waker: a deadline, a command, the
+/// order to stop.
+const LONGEST: Duration = Duration::from_millis(100);
+
+/// The idle policy of threads that never park: they only give way.
+pub const NEVER_PARK: IdlePolicy = IdlePolicy {
+    spins: 0,
+    yields: 512,
+    nap: Duration::ZERO,
+    work: 0,
+};
+
+/// The wakers of all threads of a run, by the threads' places. The calling
+/// thread, which has the ports, has place 0.
+#[derive(Clone, Debug)]
+pub struct Wakers(Arc<[Waker]>);
+
+impl Wakers {
+    /// Wakers for the calling thread and so many others.
+    ///
+    /// # Errors
+    ///
+    /// No file descriptor is left.
+    pub fn new(others: usize) -> Result<Wakers, ExecError> {
+        let wakers = (0..=others).map(|_| Waker::new()).collect::<Result<_, _>>();
+        wakers
+            .map(Wakers)
+            .map_err(|error| ExecError(format!("can't make what wakes threads: {error}")))
+    }
+
+    /// What wakes the thread at `place`, for a process that writes into a ring
+    /// of its.
+    ///
+    /// # Errors
+    ///
+    /// There is no such thread, or no file descriptor is left.
+    pub fn for_process(&self, place: usize) -> Result<ProcessWaker, ExecError> {
+        let fail = |error: std::io::Error| ExecError(format!("can't pass a waker on: {error}"));
+        let waker = self.0.get(place);
+        let waker = waker.ok_or_else(|| ExecError("a thread without a waker".to_owned()))?;
+        let fd = waker.as_fd().try_clone_to_owned().map_err(fail)?;
+        Ok(ProcessWaker::from_fd(fd))
+    }
+
+    /// Wakes all threads but the one at `place`.
+    pub fn wake_others(&self, place: usize) {
+        let others = self.0.iter().enumerate().filter(|(at, _)| *at != place);
+        Waker::wake_all(others.map(|(_, waker)| waker));
+    }
+}
+
+/// What a thread reads that other processes may write. It is told when the
+/// thread parks, so that the writers know whether to wake it.
+pub trait Parks {
+    /// The thread is about to sleep. False where it must not.
+    fn prepare_park(&mut self) -> bool;
+    /// The thread is awake.
+    fn unpark(&mut self);
+}
+
+/// A thread that reads only queues of threads, which use its waker.
+impl Parks for () {
+    fn prepare_park(&mut self) -> bool {
+        true
+    }
+    fn unpark(&mut self) {}
+}
+
+impl Parks for Box<dyn StageInput> {
+    fn prepare_park(&mut self) -> bool {
+        self.as_mut().prepare_park()
+    }
+    fn unpark(&mut self) {
+        self.as_mut().unpark();
+    }
+}
+
+/// Parks one thread.
+#[derive(Debug)]
+pub struct Parker {
+    idle: Idle,
+    wakers: Wakers,
+    place: usize,
+    /// It has prepared to park, and looks at its queues once more.
+    prepared: bool,
+    longest: Duration,
+}
+
+impl Parker {
+    /// For the thread at `place`.
+    pub fn new(wakers: &Wakers, place: usize, policy: IdlePolicy) -> Parker {
+        Parker {
+            idle: Idle::new(policy),
+            wakers: wakers.clone(),
+            place,
+            prepared: false,
+            longest: LONGEST,
+        }
+    }
+
+    /// Never sleeps for longer than `longest`, nor than 100 ms.
+    #[must_use]
+    pub fn at_most(mut self, longest: Duration) -> Parker {
+        self.longest = self.longest.min(longest);
+        self
+    }
+
+    /// The thread's place among the wakers.
+    pub fn place(&self) -> usize {
+        self.place
+    }
+
+    /// The thread's waker, and how long it sleeps at most, for a thread that
+    /// waits for file descriptors by itself.
+    pub fn waker(&self) -> Option<(&Waker, Duration)> {
+        Some((self.wakers.0.get(self.place)?, self.longest))
+    }
+
+    /// Wakes the other threads: something was queued for them.
+    pub fn wake_others(&self) {
+        self.wakers.wake_others(self.place);
+    }
+
+    /// After a round that queued nothing, or whose readers were woken: gives
+    /// way or sleeps where there was no work for long enough.
+    pub fn pause(&mut self, worked: bool, reads: &mut impl Parks) {
+        if worked {
+            self.stay_awake(reads);
+        }
+        if self.idle.rest(worked) == Nap::No {
+            return;
+        }
+        if !self.prepared && self.prepare_park(reads) {
+            self.prepared = true;
+            return;
+        }
+        if self.prepared {
+            let waker = self.wakers.0.get(self.place);
+            waker.inspect(|waker| waker.sleep(self.longest));
+        }
+        self.prepared = false;
+        self.unpark(reads);
+    }
+
+    /// After a round that left something for which there was no room. Nobody
+    /// wakes the thread when there is some, so it only gives way and naps.
+    pub fn hold(&mut self, worked: bool, reads: &mut impl Parks) {
+        self.stay_awake(reads);
+        self.idle.after(worked);
+    }
+
+    fn stay_awake(&mut self, reads: &mut impl Parks) {
+        if std::mem::take(&mut self.prepared) {
+            self.unpark(reads);
+        }
+    }
+
+    /// The thread is about to sleep by itself. False where it must not. It must
+    /// [unpark](Parker::unpark) in any case.
+    pub fn prepare_park(&self, reads: &mut impl Parks) -> bool {
+        let waker = self.wakers.0.get(self.place);
+        waker.inspect(|waker| waker.prepare_park());
+        reads.prepare_park()
+    }
+
+    /// The thread is awake.
+    pub fn unpark(&self, reads: &mut impl Parks) {
+        let waker = self.wakers.0.get(self.place);
+        waker.inspect(|waker| waker.unpark());
+        reads.unpark();
+    }
+}

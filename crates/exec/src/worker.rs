@@ -1,0 +1,203 @@
+//! The loop of a worker: take commands, step nodes, park, finish.
+
+use crate::node::{Node, Round};
+use crate::park::{Parker, Parks};
+
+/// Rounds with work after which commands are looked for. In rounds without
+/// work they always are.
+const LOOK: u32 = 64;
+
+/// A node until it is over, then its report.
+enum Slot<N: Node> {
+    Runs {
+        node: N,
+        /// A command's answer is under way.
+        answers: bool,
+    },
+    Over(N::Report),
+    /// Its `finish` failed, or is running.
+    Taken,
+}
+
+impl<N: Node> Slot<N> {
+    /// Has the node take commands, if it is time, and steps it. `None` where
+    /// it is over.
+    fn round(&mut self, look: bool) -> Result<Option<Round>, String> {
+        let Slot::Runs { node, answers } = self else {
+            return Ok(None);
+        };
+        if look || *answers {
+            *answers = node.take_commands();
+        }
+        let mut round = node.step()?;
+        round.gave |= *answers;
+        if round.over {
+            // At once: the next node of this worker may wait for its end.
+            if let Slot::Runs { node, .. } = std::mem::replace(self, Slot::Taken) {
+                *self = Slot::Over(node.finish()?);
+            }
+            round.worked = true;
+        }
+        Ok(Some(round))
+    }
+}
+
+impl<N: Node> Parks for Vec<Slot<N>> {
+    fn prepare_park(&mut self) -> bool {
+        self.iter_mut().fold(true, |may, slot| match slot {
+            Slot::Runs { node, .. } => node.prepare_park() && may,
+            Slot::Over(_) | Slot::Taken => may,
+        })
+    }
+
+    fn unpark(&mut self) {
+        for slot in self {
+            if let Slot::Runs { node, .. } = slot {
+                node.unpark();
+            }
+        }
+    }
+}
+
+/// Steps nodes on the calling thread until all are over, and gives their
+/// reports in their order.
+///
+/// # Errors
+///
+/// That of the first node that can't go on.
+pub fn run<N: Node>(nodes: Vec<N>, mut park: Parker) -> Result<Vec<N::Report>, String> {
+    let slots = nodes.into_iter().map(|node| Slot::Runs {
+        node,
+        answers: false,
+    });
+    let mut slots: Vec<Slot<N>> = slots.collect();
+    let (mut rounds, mut idle) = (0u32, true);
+    loop {
+        rounds = rounds.wrapping_add(1);
+        let look = idle || rounds.is_multiple_of(LOOK);
+        let (mut all, mut running) = (Round::default(), false);
+        for slot in &mut slots {
+            if let Some(round) = slot.round(look)? {
+                running = true;
+                all.add(round);
+            }
+        }
+        if !running {
+            break;
+        }
+        idle = !all.worked;
+        let active = all.worked || all.gave;
+        if active {
+            park.wake_others();
+        }
+        match all.blocked {
+            false => park.pause(active, &mut slots),
+            true => park.hold(active, &mut slots),
+        }
+    }
+    let reports = slots.into_iter().filter_map(|slot| match slot {
+        Slot::Over(report) => Some(report),
+        Slot::Runs { .. } | Slot::Taken => None,
+    });
+    Ok(reports.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use rtrb::Consumer;
+    use weir_io::IdlePolicy;
+    use weir_packet::Time;
+
+    use super::*;
+    use crate::park::Wakers;
+    use crate::queue::{Sender, drain, queue};
+
+    /// Passes numbers on. The end of its input is the number 0.
+    struct Pass {
+        input: Consumer<u64>,
+        output: Option<Sender<u64>>,
+        taken: Vec<u64>,
+        sum: u64,
+        commands: u32,
+        ended: bool,
+    }
+
+    impl Pass {
+        fn new(input: Consumer<u64>, output: Option<Sender<u64>>) -> Pass {
+            Pass {
+                input,
+                output,
+                taken: Vec::new(),
+                sum: 0,
+                commands: 0,
+                ended: false,
+            }
+        }
+    }
+
+    impl Node for Pass {
+        type Report = (u64, u32);
+
+        fn step(&mut self) -> Result<Round, String> {
+            let mut round = Round::default();
+            if let Some(output) = &mut self.output
+                && !output.flush(Time::ZERO)
+            {
+                round.blocked = true;
+                return Ok(round);
+            }
+            round.worked = drain(&mut self.input, 2, &mut self.taken) > 0;
+            self.sum += self.taken.iter().sum::<u64>();
+            self.ended |= self.taken.contains(&0);
+            match &mut self.output {
+                Some(output) => output.extend(&mut self.taken),
+                None => self.taken.clear(),
+            }
+            let sent = self.output.as_ref().is_none_or(|o| o.waiting() == 0);
+            round.over = self.ended && sent;
+            Ok(round)
+        }
+
+        fn take_commands(&mut self) -> bool {
+            self.commands += 1;
+            !self.commands.is_multiple_of(3)
+        }
+
+        fn finish(self) -> Result<(u64, u32), String> {
+            Ok((self.sum, self.commands))
+        }
+    }
+
+    fn parker() -> Parker {
+        Parker::new(&Wakers::new(1).unwrap(), 0, IdlePolicy::default())
+    }
+
+    /// The second node's queue is shorter than a burst of the first, so the
+    /// first blocks until the second, on the same thread, has made room.
+    #[test]
+    fn nodes_of_one_worker_feed_one_another_and_end_in_order() {
+        let (mut source, first) = queue(64);
+        let (between, second) = queue(1);
+        source.extend(&mut (1..=50).rev().chain([0]).collect());
+        let nodes = vec![Pass::new(first, Some(between)), Pass::new(second, None)];
+        let reports = run(nodes, parker()).unwrap();
+        let sums: Vec<u64> = reports.iter().map(|(sum, _)| *sum).collect();
+        assert_eq!(sums, [1_275, 1_275]);
+        assert!(reports.iter().all(|(_, commands)| *commands > 0));
+    }
+
+    #[test]
+    fn a_node_that_fails_ends_its_worker() {
+        struct Broken;
+        impl Node for Broken {
+            type Report = ();
+            fn step(&mut self) -> Result<Round, String> {
+                Err("it broke".to_owned())
+            }
+            fn finish(self) -> Result<(), String> {
+                Ok(())
+            }
+        }
+        assert_eq!(run(vec![Broken], parker()), Err("it broke".to_owned()));
+    }
+}

@@ -1,0 +1,209 @@
+//! A worker's node: a plain runtime per chain.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use rtrb::Consumer;
+use weir_exec::queue::{Sender, drain};
+use weir_exec::{Node, Round, frames};
+use weir_nf::host::Stage;
+use weir_packet::{Frame, FramePool, Time};
+use weir_runtime::{Lie, Report, Runtime, RuntimeConfig};
+
+use super::super::crew::{EventBox, Visit, visit_alone};
+use super::super::inbox::{Inbox, Shows, ThreadCounts};
+
+/// Frames of a chain that are worked on at a time.
+const BURST: usize = 256;
+/// Free frames that a worker needs for one packet, mostly: what functions emit.
+const PER_PACKET: usize = 2;
+
+/// The order to stop, from the ports' thread.
+#[derive(Debug, Default)]
+pub(super) struct Stop {
+    stop: AtomicBool,
+    /// Time of the last packet of the run, valid once it stops.
+    packet_time: AtomicU64,
+}
+
+impl Stop {
+    /// All packets are in the worker's queues.
+    pub(super) fn set(&self, packet_time: Time) {
+        self.packet_time.store(packet_time.0, Ordering::Relaxed);
+        self.stop.store(true, Ordering::Release);
+    }
+}
+
+/// A worker's ends of its queues.
+pub(super) struct Ends {
+    /// Per chain.
+    pub(super) input: Vec<Consumer<Frame>>,
+    pub(super) output: Sender<Frame>,
+    pub(super) stop: Arc<Stop>,
+    pub(super) events: EventBox,
+    pub(super) inbox: Inbox,
+}
+
+/// What a worker leaves behind.
+#[derive(Debug)]
+pub(super) struct WorkerEnd {
+    /// Per chain.
+    pub(super) reports: Vec<Report>,
+    /// What functions did against their descriptors, with an audit.
+    pub(super) lies: Vec<Lie>,
+    pub(super) packets: u64,
+    pub(super) busy: Duration,
+    pub(super) pool: FramePool,
+}
+
+/// A runtime per chain, and what they need.
+pub(super) struct WorkerNode {
+    ends: Ends,
+    shown: Shown,
+    input: Vec<Frame>,
+    packets: u64,
+    busy: Duration,
+}
+
+/// What commands may look at.
+struct Shown {
+    number: u32,
+    runtimes: Vec<Runtime>,
+    pool: FramePool,
+    output: Vec<Frame>,
+    events: EventBox,
+}
+
+impl Shows for Shown {
+    fn counts(&mut self) -> ThreadCounts {
+        ThreadCounts {
+            name: format!("worker {}", self.number + 1),
+            ..ThreadCounts::of_parts(|visit| self.parts(visit))
+        }
+    }
+
+    fn parts(&mut self, visit: &mut Visit<'_>) {
+        visit_alone(&mut self.runtimes, &mut self.pool, &mut self.output, visit);
+    }
+
+    fn take_events(&mut self) {
+        for runtime in &mut self.runtimes {
+            self.events.put(runtime.events());
+        }
+    }
+
+    fn now(&self) -> Option<Time> {
+        None
+    }
+}
+
+impl WorkerNode {
+    /// Worker `number`, from 0, of these stages.
+    ///
+    /// # Errors
+    ///
+    /// A stage that can't be run.
+    pub(super) fn new(
+        number: u32,
+        stages: &[Stage],
+        config: RuntimeConfig,
+        ends: Ends,
+        pool: FramePool,
+    ) -> Result<WorkerNode, String> {
+        let mut runtimes = Vec::new();
+        for stage in stages {
+            let mut runtime = Runtime::new(stage, config).map_err(|error| error.to_string())?;
+            runtime.be_worker(number);
+            runtimes.push(runtime);
+        }
+        Ok(WorkerNode {
+            shown: Shown {
+                number,
+                runtimes,
+                pool,
+                output: Vec::with_capacity(2 * BURST),
+                events: ends.events.clone(),
+            },
+            ends,
+            input: Vec::with_capacity(BURST),
+            packets: 0,
+            busy: Duration::ZERO,
+        })
+    }
+
+    /// Takes a burst of each chain through its runtime. True where there was one.
+    fn process(&mut self) -> bool {
+        let Shown {
+            runtimes,
+            pool,
+            output,
+            ..
+        } = &mut self.shown;
+        let (start, before) = (Instant::now(), self.packets);
+        for (runtime, queue) in runtimes.iter_mut().zip(&mut self.ends.input) {
+            let most = BURST.min(pool.available() / PER_PACKET);
+            let taken = drain(queue, most, &mut self.input);
+            if taken == 0 {
+                continue;
+            }
+            self.packets += taken as u64;
+            runtime.process(pool, &mut self.input, output);
+            self.ends.events.put(runtime.events());
+            self.ends.output.extend(output);
+        }
+        let some = self.packets > before;
+        if some {
+            self.busy += start.elapsed();
+        }
+        some
+    }
+}
+
+impl Node for WorkerNode {
+    type Report = WorkerEnd;
+
+    fn step(&mut self) -> Result<Round, String> {
+        // Read before the queues: what was sent before the order to stop is in them.
+        let stopping = self.ends.stop.stop.load(Ordering::Acquire);
+        let waited = self.ends.output.waiting();
+        // What leaves goes before what comes, so that nothing piles up here.
+        let room = self.ends.output.flush(Time::ZERO);
+        let mut worked = self.ends.output.waiting() < waited;
+        if room {
+            worked |= self.process();
+        }
+        worked |= frames::settle(&mut self.shown.pool);
+        let empty = self.ends.input.iter().all(Consumer::is_empty);
+        Ok(Round {
+            worked,
+            over: stopping && !worked && empty && self.ends.output.waiting() == 0,
+            ..Round::default()
+        })
+    }
+
+    fn take_commands(&mut self) -> bool {
+        self.ends.inbox.answer(&mut self.shown);
+        self.ends.inbox.is_busy()
+    }
+
+    fn finish(self) -> Result<WorkerEnd, String> {
+        let time = Time(self.ends.stop.packet_time.load(Ordering::Relaxed));
+        let Shown {
+            mut runtimes,
+            mut pool,
+            ..
+        } = self.shown;
+        for runtime in &mut runtimes {
+            runtime.finish_with(&mut pool, time, |log| self.ends.events.put(log));
+        }
+        let lies = runtimes.iter().flat_map(Runtime::lies);
+        Ok(WorkerEnd {
+            lies: lies.cloned().collect(),
+            reports: runtimes.iter().map(Runtime::report).collect(),
+            packets: self.packets,
+            busy: self.busy,
+            pool,
+        })
+    }
+}
