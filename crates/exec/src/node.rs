@@ -1,5 +1,7 @@
 //! What a worker steps.
 
+use std::os::fd::BorrowedFd;
+
 /// What a step found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Round {
@@ -54,6 +56,11 @@ pub trait Node {
 
     /// The worker is awake.
     fn unpark(&mut self) {}
+
+    /// Descriptors that wake the worker when they can be read, beside its waker.
+    fn descriptors<'a>(&'a self, into: &mut Vec<BorrowedFd<'a>>) {
+        let _ = into;
+    }
 
     /// Closes its queues and gives its report, after a step that was
     /// [over](Round::over).

@@ -1,12 +1,12 @@
 //! How threads rest that have no work: they give way to others, then park
 //! until another thread has queued something for them.
 
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use weir_io::shared::Waker as ProcessWaker;
-use weir_io::stage::StageInput;
 use weir_io::{Idle, IdlePolicy, Nap, Waker};
 
 use crate::supervise::ExecError;
@@ -63,16 +63,21 @@ impl Wakers {
     }
 }
 
-/// What a thread reads that other processes may write. It is told when the
-/// thread parks, so that the writers know whether to wake it.
+/// What a thread reads beside the queues of other threads, which use its
+/// waker. It is told when the thread parks, so that writers in other processes
+/// know whether to wake it.
 pub trait Parks {
     /// The thread is about to sleep. False where it must not.
     fn prepare_park(&mut self) -> bool;
     /// The thread is awake.
     fn unpark(&mut self);
+    /// Descriptors that wake the thread when they can be read.
+    fn descriptors<'a>(&'a self, into: &mut Vec<BorrowedFd<'a>>) {
+        let _ = into;
+    }
 }
 
-/// A thread that reads only queues of threads, which use its waker.
+/// A thread that reads only queues of threads.
 impl Parks for () {
     fn prepare_park(&mut self) -> bool {
         true
@@ -80,21 +85,21 @@ impl Parks for () {
     fn unpark(&mut self) {}
 }
 
-impl Parks for Box<dyn StageInput> {
-    fn prepare_park(&mut self) -> bool {
-        self.as_mut().prepare_park()
-    }
-    fn unpark(&mut self) {
-        self.as_mut().unpark();
-    }
+/// What wakes a thread.
+#[derive(Debug)]
+enum Own {
+    /// Its place among the wakers of its process.
+    Thread(Wakers, usize),
+    /// The writers of its rings, in other processes. They wake it only while its
+    /// rings say that it sleeps.
+    Process(ProcessWaker),
 }
 
 /// Parks one thread.
 #[derive(Debug)]
 pub struct Parker {
     idle: Idle,
-    wakers: Wakers,
-    place: usize,
+    own: Own,
     /// It has prepared to park, and looks at its queues once more.
     prepared: bool,
     longest: Duration,
@@ -105,8 +110,17 @@ impl Parker {
     pub fn new(wakers: &Wakers, place: usize, policy: IdlePolicy) -> Parker {
         Parker {
             idle: Idle::new(policy),
-            wakers: wakers.clone(),
-            place,
+            own: Own::Thread(wakers.clone(), place),
+            prepared: false,
+            longest: LONGEST,
+        }
+    }
+
+    /// For the only worker of a process.
+    pub fn of_process(waker: ProcessWaker, policy: IdlePolicy) -> Parker {
+        Parker {
+            idle: Idle::new(policy),
+            own: Own::Process(waker),
             prepared: false,
             longest: LONGEST,
         }
@@ -119,20 +133,24 @@ impl Parker {
         self
     }
 
-    /// The thread's place among the wakers.
-    pub fn place(&self) -> usize {
-        self.place
-    }
-
     /// The thread's waker, and how long it sleeps at most, for a thread that
     /// waits for file descriptors by itself.
     pub fn waker(&self) -> Option<(&Waker, Duration)> {
-        Some((self.wakers.0.get(self.place)?, self.longest))
+        Some((self.own_waker()?, self.longest))
     }
 
-    /// Wakes the other threads: something was queued for them.
+    fn own_waker(&self) -> Option<&Waker> {
+        match &self.own {
+            Own::Thread(wakers, place) => wakers.0.get(*place),
+            Own::Process(_) => None,
+        }
+    }
+
+    /// Wakes the other threads of the process: something was queued for them.
     pub fn wake_others(&self) {
-        self.wakers.wake_others(self.place);
+        if let Own::Thread(wakers, place) = &self.own {
+            wakers.wake_others(*place);
+        }
     }
 
     /// After a round that queued nothing, or whose readers were woken: gives
@@ -149,8 +167,7 @@ impl Parker {
             return;
         }
         if self.prepared {
-            let waker = self.wakers.0.get(self.place);
-            waker.inspect(|waker| waker.sleep(self.longest));
+            self.sleep(reads);
         }
         self.prepared = false;
         self.unpark(reads);
@@ -163,6 +180,25 @@ impl Parker {
         self.idle.after(worked);
     }
 
+    fn sleep(&self, reads: &impl Parks) {
+        let mut fds = Vec::with_capacity(4);
+        match &self.own {
+            Own::Thread(wakers, place) => fds.extend(wakers.0.get(*place).map(|w| w.as_fd())),
+            Own::Process(waker) => fds.push(waker.as_fd()),
+        }
+        reads.descriptors(&mut fds);
+        let fds = fds.into_iter();
+        let mut polled: Vec<PollFd<'_>> = fds
+            .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))
+            .collect();
+        let longest = Timespec {
+            tv_sec: self.longest.as_secs() as i64,
+            tv_nsec: i64::from(self.longest.subsec_nanos()),
+        };
+        // A failed poll returns at once; the thread reads its queues again.
+        let _ = poll(&mut polled, Some(&longest));
+    }
+
     fn stay_awake(&mut self, reads: &mut impl Parks) {
         if std::mem::take(&mut self.prepared) {
             self.unpark(reads);
@@ -172,15 +208,16 @@ impl Parker {
     /// The thread is about to sleep by itself. False where it must not. It must
     /// [unpark](Parker::unpark) in any case.
     pub fn prepare_park(&self, reads: &mut impl Parks) -> bool {
-        let waker = self.wakers.0.get(self.place);
-        waker.inspect(|waker| waker.prepare_park());
+        self.own_waker().inspect(|waker| waker.prepare_park());
         reads.prepare_park()
     }
 
     /// The thread is awake.
     pub fn unpark(&self, reads: &mut impl Parks) {
-        let waker = self.wakers.0.get(self.place);
-        waker.inspect(|waker| waker.unpark());
+        match &self.own {
+            Own::Thread(..) => drop(self.own_waker().inspect(|waker| waker.unpark())),
+            Own::Process(waker) => waker.quiet(),
+        }
         reads.unpark();
     }
 }

@@ -2,18 +2,20 @@
 
 use std::any::Any;
 use std::fmt;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crate::node::Node;
-use crate::park::{Parker, Wakers};
-use crate::{cores, worker};
+use crate::cores;
+use crate::node::{Node, Round};
+use crate::park::{Parker, Parks, Wakers};
+use crate::worker::{self, Nodes};
 
 /// Milliseconds to wait, after a thread gave up, for the one that made it give
 /// up: a panic takes longer than the end of the queue that it causes.
-const PATIENCE: u32 = 100;
+const PATIENCE: u32 = 1_000;
 
 /// Why what runs can't go on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,7 +31,7 @@ impl std::error::Error for ExecError {}
 
 /// A thread says by it that its memory is reserved and its nodes can work.
 #[derive(Debug)]
-pub struct Ready {
+struct Ready {
     ready: Arc<AtomicBool>,
     wakers: Wakers,
     place: usize,
@@ -37,7 +39,7 @@ pub struct Ready {
 
 impl Ready {
     /// Says so, and wakes all other threads.
-    pub fn set(&self) {
+    fn set(&self) {
         self.ready.store(true, Ordering::Release);
         self.wakers.wake_others(self.place);
     }
@@ -60,16 +62,16 @@ struct Thread<T> {
     handle: Option<JoinHandle<Result<T, String>>>,
 }
 
-/// The threads of a run. Each leaves a `T` behind.
+/// Threads, each of which leaves a `T` behind.
 #[derive(Debug)]
-pub struct Threads<T> {
+struct Threads<T> {
     wakers: Wakers,
     threads: Vec<Thread<T>>,
 }
 
 impl<T: Send + 'static> Threads<T> {
     /// No threads yet. The calling thread has the first of the wakers.
-    pub fn new(wakers: &Wakers) -> Threads<T> {
+    fn new(wakers: &Wakers) -> Threads<T> {
         Threads {
             wakers: wakers.clone(),
             threads: Vec::new(),
@@ -82,7 +84,7 @@ impl<T: Send + 'static> Threads<T> {
     /// # Errors
     ///
     /// The machine has no thread left.
-    pub fn start(
+    fn start(
         &mut self,
         name: String,
         core: Option<usize>,
@@ -116,29 +118,23 @@ impl<T: Send + 'static> Threads<T> {
     }
 
     /// How many were started.
-    pub fn started(&self) -> usize {
+    fn started(&self) -> usize {
         self.threads.len()
     }
 
     /// True once a thread is ready. Threads that were never started are not.
-    pub fn is_ready(&self, number: usize) -> bool {
+    fn is_ready(&self, number: usize) -> bool {
         let thread = self.threads.get(number);
         thread.is_some_and(|thread| thread.ready.load(Ordering::Acquire))
     }
 
     /// True once all are ready.
-    pub fn all_ready(&self) -> bool {
+    fn all_ready(&self) -> bool {
         (0..self.threads.len()).all(|number| self.is_ready(number))
     }
 
-    /// True while a thread was started and is not joined.
-    pub fn runs(&self, number: usize) -> bool {
-        let thread = self.threads.get(number);
-        thread.is_some_and(|thread| thread.handle.is_some())
-    }
-
     /// True where all threads are joined.
-    pub fn all_over(&self) -> bool {
+    fn all_over(&self) -> bool {
         self.threads.iter().all(|thread| thread.handle.is_none())
     }
 
@@ -148,7 +144,7 @@ impl<T: Send + 'static> Threads<T> {
     /// # Errors
     ///
     /// A thread that panicked, or gave up.
-    pub fn join_ended(&mut self) -> Result<Vec<(usize, T)>, ExecError> {
+    fn join_ended(&mut self) -> Result<Vec<(usize, T)>, ExecError> {
         let mut ended = Vec::new();
         let Some(gave_up) = self.join_some(&mut ended)? else {
             return Ok(ended);
@@ -191,26 +187,193 @@ impl<T: Send + 'static> Threads<T> {
     }
 }
 
-impl<R: Send + 'static> Threads<Vec<R>> {
-    /// Starts a worker: its nodes are made on its thread, so that their memory
-    /// is reserved there.
+/// Makes a node, on its thread.
+type Make<N> = Box<dyn FnOnce() -> Result<N, String> + Send>;
+
+/// A thread of a team, and its nodes by their numbers.
+struct Placed<N: Node> {
+    /// Number of the thread in the placement.
+    thread: usize,
+    core: Option<usize>,
+    name: String,
+    nodes: Vec<usize>,
+    /// Until it is started.
+    make: Vec<Make<N>>,
+}
+
+/// All nodes of one kind of a run, on the threads that a placement gives them.
+/// Those of thread 0 are stepped by the calling thread ([`Team::round`]).
+pub struct Team<N: Node> {
+    threads: Threads<Vec<N::Report>>,
+    /// Started threads, in the order of `threads`; then those to be started.
+    placed: Vec<Placed<N>>,
+    local: Option<Nodes<N>>,
+    local_nodes: Vec<usize>,
+    /// Nodes so far.
+    count: usize,
+}
+
+impl<N: Node> fmt::Debug for Team<N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Team")
+            .field("nodes", &self.count)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<N> Team<N>
+where
+    N: Node + 'static,
+    N::Report: Send,
+{
+    /// Without nodes.
+    pub fn new(wakers: &Wakers) -> Team<N> {
+        Team {
+            threads: Threads::new(wakers),
+            placed: Vec::new(),
+            local: None,
+            local_nodes: Vec::new(),
+            count: 0,
+        }
+    }
+
+    /// Places a node on a thread that is not started yet. The thread has the name
+    /// of its first node. Gives the node's number, from 0.
+    pub fn place(
+        &mut self,
+        thread: usize,
+        core: Option<usize>,
+        name: String,
+        make: impl FnOnce() -> Result<N, String> + Send + 'static,
+    ) -> usize {
+        let number = self.count;
+        self.count += 1;
+        let started = self.threads.started();
+        let waiting = self.placed.iter_mut().skip(started);
+        let mut waiting = waiting.filter(|placed| placed.thread == thread);
+        if let Some(placed) = waiting.next() {
+            placed.nodes.push(number);
+            placed.make.push(Box::new(make));
+            return number;
+        }
+        self.placed.push(Placed {
+            thread,
+            core,
+            name,
+            nodes: vec![number],
+            make: vec![Box::new(make)],
+        });
+        number
+    }
+
+    /// Starts the threads whose nodes were placed since the last call. `park`
+    /// gives each its parker.
     ///
     /// # Errors
     ///
-    /// As [`Threads::start`].
-    pub fn start_worker<N: Node<Report = R>>(
-        &mut self,
-        name: String,
-        core: Option<usize>,
-        park: Parker,
-        make: impl FnOnce() -> Result<Vec<N>, String> + Send + 'static,
-    ) -> Result<usize, ExecError> {
-        let place = park.place();
-        self.start(name, core, place, move |ready| {
-            let nodes = make()?;
-            ready.set();
-            worker::run(nodes, park)
-        })
+    /// A node of the calling thread that can't be made; the machine has no thread
+    /// left.
+    pub fn start(&mut self, park: impl Fn(usize) -> Parker) -> Result<(), ExecError> {
+        let started = self.threads.started();
+        if let Some(at) = self.placed.iter().position(|placed| placed.thread == 0) {
+            let placed = self.placed.remove(at);
+            let nodes = placed.make.into_iter().map(|make| make());
+            let nodes: Result<Vec<N>, String> = nodes.collect();
+            self.local = Some(Nodes::new(nodes.map_err(ExecError)?));
+            self.local_nodes = placed.nodes;
+        }
+        for placed in self.placed.iter_mut().skip(started) {
+            let make = std::mem::take(&mut placed.make);
+            let park = park(placed.thread);
+            let work = move |ready: Ready| {
+                let nodes = make.into_iter().map(|make| make());
+                let nodes: Result<Vec<N>, String> = nodes.collect();
+                let nodes = nodes?;
+                ready.set();
+                worker::run(nodes, park)
+            };
+            self.threads
+                .start(placed.name.clone(), placed.core, placed.thread, work)?;
+        }
+        Ok(())
+    }
+
+    /// True once the thread of a node is ready.
+    pub fn is_ready(&self, node: usize) -> bool {
+        if self.local_nodes.contains(&node) {
+            return true;
+        }
+        let mut placed = self.placed.iter();
+        let at = placed.position(|placed| placed.nodes.contains(&node));
+        at.is_some_and(|at| self.threads.is_ready(at))
+    }
+
+    /// True once all threads are ready.
+    pub fn all_ready(&self) -> bool {
+        self.threads.all_ready()
+    }
+
+    /// Steps the nodes of the calling thread.
+    ///
+    /// # Errors
+    ///
+    /// One of them can't go on.
+    pub fn round(&mut self) -> Result<Round, ExecError> {
+        let Some(local) = &mut self.local else {
+            return Ok(Round::default());
+        };
+        let round = local.round().map_err(ExecError)?;
+        Ok(round.unwrap_or_default())
+    }
+
+    /// True while a thread of others is not joined: frames are to be kept for it.
+    pub fn has_threads(&self) -> bool {
+        !self.threads.all_over()
+    }
+
+    /// True where all nodes are over and their reports were given.
+    pub fn all_over(&self) -> bool {
+        self.local.is_none() && self.threads.all_over()
+    }
+
+    /// The reports of the nodes whose threads have ended since the last call,
+    /// with the nodes' numbers.
+    ///
+    /// # Errors
+    ///
+    /// A thread that panicked, or gave up.
+    pub fn join_ended(&mut self) -> Result<Vec<(usize, N::Report)>, ExecError> {
+        let mut ended = Vec::new();
+        if self.local.as_ref().is_some_and(Nodes::all_over)
+            && let Some(local) = self.local.take()
+        {
+            let nodes = self.local_nodes.iter().copied();
+            ended.extend(nodes.zip(local.into_reports()));
+        }
+        for (thread, reports) in self.threads.join_ended()? {
+            let nodes = self.placed.get(thread).map(|placed| &placed.nodes);
+            ended.extend(nodes.into_iter().flatten().copied().zip(reports));
+        }
+        Ok(ended)
+    }
+}
+
+/// What the nodes of the calling thread read.
+impl<N: Node> Parks for Team<N> {
+    fn prepare_park(&mut self) -> bool {
+        self.local.as_mut().is_none_or(Parks::prepare_park)
+    }
+
+    fn unpark(&mut self) {
+        if let Some(local) = &mut self.local {
+            local.unpark();
+        }
+    }
+
+    fn descriptors<'a>(&'a self, into: &mut Vec<BorrowedFd<'a>>) {
+        if let Some(local) = &self.local {
+            local.descriptors(into);
+        }
     }
 }
 
@@ -271,6 +434,56 @@ mod tests {
         threads.start("second".to_owned(), None, 2, panics).unwrap();
         let error = wait(&mut threads).unwrap_err();
         assert_eq!(error.0, "second has died of a bug: a planted bug");
+    }
+
+    /// Adds what it is told to, twice.
+    struct Twice {
+        number: u32,
+        left: u32,
+    }
+
+    impl Node for Twice {
+        type Report = (u32, std::thread::ThreadId);
+
+        fn step(&mut self) -> Result<Round, String> {
+            self.left -= 1;
+            Ok(Round {
+                worked: true,
+                over: self.left == 0,
+                ..Round::default()
+            })
+        }
+
+        fn finish(self) -> Result<Self::Report, String> {
+            Ok((2 * self.number, std::thread::current().id()))
+        }
+    }
+
+    #[test]
+    fn the_nodes_of_a_team_run_where_they_were_placed() {
+        let wakers = Wakers::new(2).unwrap();
+        let mut team = Team::new(&wakers);
+        for (number, thread) in [1, 0, 2, 1, 0].into_iter().enumerate() {
+            let number = number as u32;
+            let make = move || Ok(Twice { number, left: 3 });
+            team.place(thread, None, format!("node {number}"), make);
+        }
+        let policy = weir_io::IdlePolicy::default();
+        team.start(|thread| Parker::new(&wakers, thread, policy))
+            .unwrap();
+        let mut ended = Vec::new();
+        while !team.all_over() {
+            team.round().unwrap();
+            ended.extend(team.join_ended().unwrap());
+        }
+        ended.sort_by_key(|(number, _)| *number);
+        let reports: Vec<u32> = ended.iter().map(|(_, (twice, _))| *twice).collect();
+        assert_eq!(reports, [0, 2, 4, 6, 8]);
+        let thread = |node: usize| ended[node].1.1;
+        assert_eq!(thread(0), thread(3));
+        assert_eq!(thread(1), std::thread::current().id());
+        assert_eq!(thread(1), thread(4));
+        assert!(thread(2) != thread(0) && thread(2) != thread(1));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The loop of a worker: take commands, step nodes, park, finish.
 
+use std::os::fd::BorrowedFd;
+
 use crate::node::{Node, Round};
 use crate::park::{Parker, Parks};
 
@@ -42,18 +44,88 @@ impl<N: Node> Slot<N> {
     }
 }
 
-impl<N: Node> Parks for Vec<Slot<N>> {
-    fn prepare_park(&mut self) -> bool {
-        self.iter_mut().fold(true, |may, slot| match slot {
-            Slot::Runs { node, .. } => node.prepare_park() && may,
-            Slot::Over(_) | Slot::Taken => may,
+/// The nodes of one thread.
+pub struct Nodes<N: Node> {
+    slots: Vec<Slot<N>>,
+    rounds: u32,
+    /// The last round found no work.
+    idle: bool,
+}
+
+impl<N: Node> Nodes<N> {
+    /// These, to be stepped in this order.
+    pub fn new(nodes: Vec<N>) -> Nodes<N> {
+        let slots = nodes.into_iter().map(|node| Slot::Runs {
+            node,
+            answers: false,
+        });
+        Nodes {
+            slots: slots.collect(),
+            rounds: 0,
+            idle: true,
+        }
+    }
+
+    /// Has each node take commands, if it is time, and steps it. `None` once all
+    /// are over.
+    ///
+    /// # Errors
+    ///
+    /// That of the first node that can't go on.
+    pub fn round(&mut self) -> Result<Option<Round>, String> {
+        self.rounds = self.rounds.wrapping_add(1);
+        let look = self.idle || self.rounds.is_multiple_of(LOOK);
+        let mut all = None;
+        for slot in &mut self.slots {
+            if let Some(round) = slot.round(look)? {
+                all.get_or_insert_with(Round::default).add(round);
+            }
+        }
+        self.idle = !all.is_some_and(|round| round.worked);
+        Ok(all)
+    }
+
+    /// True where all are over.
+    pub fn all_over(&self) -> bool {
+        let over = |slot: &Slot<N>| matches!(slot, Slot::Over(_));
+        self.slots.iter().all(over)
+    }
+
+    /// The reports of the nodes that are over, in the order of the nodes.
+    pub fn into_reports(self) -> Vec<N::Report> {
+        let reports = self.slots.into_iter().filter_map(|slot| match slot {
+            Slot::Over(report) => Some(report),
+            Slot::Runs { .. } | Slot::Taken => None,
+        });
+        reports.collect()
+    }
+
+    fn running(&mut self) -> impl Iterator<Item = &mut N> {
+        self.slots.iter_mut().filter_map(|slot| match slot {
+            Slot::Runs { node, .. } => Some(node),
+            Slot::Over(_) | Slot::Taken => None,
         })
+    }
+}
+
+impl<N: Node> Parks for Nodes<N> {
+    fn prepare_park(&mut self) -> bool {
+        let mut may = true;
+        for node in self.running() {
+            // Each is told, also behind one that must not.
+            may &= node.prepare_park();
+        }
+        may
     }
 
     fn unpark(&mut self) {
-        for slot in self {
+        self.running().for_each(Node::unpark);
+    }
+
+    fn descriptors<'a>(&'a self, into: &mut Vec<BorrowedFd<'a>>) {
+        for slot in &self.slots {
             if let Slot::Runs { node, .. } = slot {
-                node.unpark();
+                node.descriptors(into);
             }
         }
     }
@@ -66,40 +138,18 @@ impl<N: Node> Parks for Vec<Slot<N>> {
 ///
 /// That of the first node that can't go on.
 pub fn run<N: Node>(nodes: Vec<N>, mut park: Parker) -> Result<Vec<N::Report>, String> {
-    let slots = nodes.into_iter().map(|node| Slot::Runs {
-        node,
-        answers: false,
-    });
-    let mut slots: Vec<Slot<N>> = slots.collect();
-    let (mut rounds, mut idle) = (0u32, true);
-    loop {
-        rounds = rounds.wrapping_add(1);
-        let look = idle || rounds.is_multiple_of(LOOK);
-        let (mut all, mut running) = (Round::default(), false);
-        for slot in &mut slots {
-            if let Some(round) = slot.round(look)? {
-                running = true;
-                all.add(round);
-            }
-        }
-        if !running {
-            break;
-        }
-        idle = !all.worked;
-        let active = all.worked || all.gave;
+    let mut nodes = Nodes::new(nodes);
+    while let Some(round) = nodes.round()? {
+        let active = round.worked || round.gave;
         if active {
             park.wake_others();
         }
-        match all.blocked {
-            false => park.pause(active, &mut slots),
-            true => park.hold(active, &mut slots),
+        match round.blocked {
+            false => park.pause(active, &mut nodes),
+            true => park.hold(active, &mut nodes),
         }
     }
-    let reports = slots.into_iter().filter_map(|slot| match slot {
-        Slot::Over(report) => Some(report),
-        Slot::Runs { .. } | Slot::Taken => None,
-    });
-    Ok(reports.collect())
+    Ok(nodes.into_reports())
 }
 
 #[cfg(test)]

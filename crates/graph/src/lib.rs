@@ -24,7 +24,7 @@
 //!
 //! The way goes from text to a tree with places (`tree`), to chains as written
 //! (`raw`), with overrides in them (`overrides`), to what was meant (`flows`,
-//! `ports`, `network`, `threads`, `selector`, `links`), to the processors of its entries (`template`),
+//! `ports`, `network`, `threads`, `placing`, `selector`, `links`), to the processors of its entries (`template`),
 //! to functions that are built (`load`).
 
 pub mod compile;
@@ -39,6 +39,7 @@ mod nearest;
 mod network;
 mod overrides;
 pub mod picture;
+mod placing;
 mod plan_key;
 mod ports;
 mod raw;
@@ -60,6 +61,7 @@ pub use diagnostic::{Diagnostic, Severity, render};
 pub use load::{Chain, ChainFile, Input, load, load_with};
 pub use network::{Network, OnFailure, PortAddress, Route, RoutedPort, Routing, StaticNeighbour};
 pub use overrides::Override;
+pub use placing::{PlacedThread, Placing};
 pub use ports::PortDecl;
 pub use schema::{schema, schema_with};
 pub use script::{

@@ -13,6 +13,7 @@ use crate::diagnostic::{Diagnostic, Remark, Report, Severity, Span, Texts};
 use crate::links::{Exits, To};
 use crate::network::{self, Network};
 use crate::overrides::{self, Override};
+use crate::placing::{self, Placing};
 use crate::ports::{self, PortDecl};
 use crate::raw::{self, RawChain};
 use crate::selector::{self, Selector};
@@ -45,6 +46,8 @@ pub struct ChainFile {
     pub network: Network,
     /// What it says of the threads of a run.
     pub threads: Threads,
+    /// Where it places the nodes of a run; `None` leaves that to weir.
+    pub placement: Option<Placing>,
     /// What is odd, but no error.
     pub warnings: Vec<Diagnostic>,
 }
@@ -177,6 +180,7 @@ fn chains(
         chains: Vec::new(),
         network: Network::default(),
         threads: Threads::default(),
+        placement: None,
         warnings: Vec::new(),
     };
     let root = match tree::parse(file, text, report) {
@@ -210,6 +214,9 @@ fn chains(
     };
     if let Some(node) = root.get(raw::THREADS) {
         loaded.threads = threads::read(node, report);
+    }
+    if let Some(node) = root.get(raw::PLACEMENT) {
+        loaded.placement = Some(placing::read(node, report));
     }
     let mut all: Option<&RawChain> = None;
     let mut shadowed = false;

@@ -10,11 +10,12 @@ use crate::tree::{Node, shorten};
 /// Keys of a chain.
 pub(crate) const CHAIN_KEYS: [&str; 6] = ["chain", "ports", "match", "flows", "plan", "nfs"];
 /// Keys of a file with several chains.
-pub(crate) const FILE_KEYS: [&str; 4] = ["chains", "ports", NETWORK, THREADS];
+pub(crate) const FILE_KEYS: [&str; 5] = ["chains", "ports", NETWORK, THREADS, PLACEMENT];
 /// Keys that hold for a file: beside `chain`, or beside `chains`.
 pub(crate) const NETWORK: &str = "network";
 pub(crate) const THREADS: &str = "threads";
-const OF_FILE: [&str; 2] = [NETWORK, THREADS];
+pub(crate) const PLACEMENT: &str = "placement";
+const OF_FILE: [&str; 3] = [NETWORK, THREADS, PLACEMENT];
 /// Most functions of a chain.
 pub(crate) const MAX_FUNCTIONS: usize = 64;
 /// Most chains of a file: their number is an octet of the flow key.

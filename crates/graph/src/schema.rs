@@ -7,7 +7,7 @@ use weir_packet::protocol::ip;
 
 use crate::raw::MAX_FUNCTIONS;
 use crate::template::{TemplateDescription, settings_schema};
-use crate::{flows, network, plan_key, read, threads};
+use crate::{flows, network, placing, plan_key, read, threads};
 
 /// JSON Schema (draft 2020-12) of a chain file whose entries are of these
 /// kinds, with each one's settings under its name.
@@ -52,6 +52,7 @@ pub fn schema_with(kinds: &[Kind], templates: &[TemplateDescription]) -> Value {
     definitions.insert("weir-plan".to_owned(), plan_key::schema());
     definitions.insert("weir-network".to_owned(), network::schema());
     definitions.insert("weir-threads".to_owned(), threads::schema());
+    definitions.insert("weir-placement".to_owned(), placing::schema());
     let choices = if bare.is_empty() {
         json!(false) // no function is known: no entry can be right
     } else {
@@ -83,6 +84,7 @@ pub fn schema_with(kinds: &[Kind], templates: &[TemplateDescription]) -> Value {
                     "ports": {"$ref": "#/$defs/weir-ports"},
                     "network": {"$ref": "#/$defs/weir-network"},
                     "threads": {"$ref": "#/$defs/weir-threads"},
+                    "placement": {"$ref": "#/$defs/weir-placement"},
                 },
             },
         ],
@@ -120,7 +122,7 @@ fn chain(only: bool) -> Value {
         },
     });
     if only {
-        for key in ["network", "threads"] {
+        for key in ["network", "threads", "placement"] {
             chain["properties"][key] = json!({"$ref": format!("#/$defs/weir-{key}")});
         }
     }

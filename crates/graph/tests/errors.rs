@@ -178,7 +178,7 @@ fn keys() {
         "colour: red\n",
         &[
             "3:1 unknown key `colour` | keys here: `chain`, `ports`, `match`, `flows`, `plan`, `nfs`, \
-           `chains`, `network`, `threads`",
+           `chains`, `network`, `threads`, `placement`",
         ],
     );
     with(
@@ -187,7 +187,9 @@ fn keys() {
     );
     case(
         "chains:\n  - chain: a\n    nfs: [monitor]\nnfs: [monitor]\n",
-        &["4:1 unknown key `nfs` | keys here: `chains`, `ports`, `network`, `threads`"],
+        &[
+            "4:1 unknown key `nfs` | keys here: `chains`, `ports`, `network`, `threads`, `placement`",
+        ],
     );
 }
 

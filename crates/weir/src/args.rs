@@ -187,6 +187,14 @@ pub(crate) struct Run {
     /// without it as the chain file says
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = core)]
     pub(crate) cores: Vec<usize>,
+    /// Which node runs on which thread of which process: a file as `weir plan
+    /// --placement --output json` writes it. It stands for --runtimes, --workers
+    /// and --processes; without it weir chooses
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["runtimes", "workers", "processes", "cores"])]
+    pub(crate) placement: Option<PathBuf>,
+    /// What it says, once it was read
+    #[arg(skip)]
+    pub(crate) placed: Option<weir_exec::Placement>,
     /// How new flows are given to runtimes
     #[arg(long, value_enum, default_value_t, requires = "runtimes")]
     pub(crate) dispatch: DispatchBy,
@@ -485,6 +493,19 @@ pub(crate) struct ShowPlan {
     /// Cores that stages may have, as `0,1,2`
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = core)]
     pub(crate) cores: Vec<usize>,
+    /// Which node would run on which thread of which process, and why, instead of
+    /// the plan; `--output json` is what `weir run --placement` takes
+    #[arg(long, conflicts_with_all = ["only", "explain"])]
+    pub(crate) placement: bool,
+    /// With --placement: as in `weir run`
+    #[arg(long, value_name = "N", requires = "placement", value_parser = clap::value_parser!(u32).range(1..=i64::from(weir_graph::MOST_RUNTIMES)))]
+    pub(crate) runtimes: Option<u32>,
+    /// With --placement: as in `weir run`
+    #[arg(long, value_name = "N", requires = "placement", conflicts_with = "runtimes", value_parser = clap::value_parser!(u32).range(1..=i64::from(weir_graph::MOST_RUNTIMES)))]
+    pub(crate) workers: Option<u32>,
+    /// With --placement: as in `weir run`
+    #[arg(long, requires = "placement", conflicts_with_all = ["runtimes", "workers"])]
+    pub(crate) processes: bool,
     /// How the plan is printed
     #[arg(long, value_enum, default_value_t)]
     pub(crate) output: PlanFormat,

@@ -17,6 +17,9 @@ pub(crate) fn check(args: &Check, kinds: &[Kind]) -> Outcome {
             if file.threads != Threads::default() {
                 output::line(&file.threads.to_string())?;
             }
+            if let Some(placement) = &file.placement {
+                output::line(&placement.to_string())?;
+            }
             for chain in &described {
                 output::line(&chain.to_string())?;
             }
@@ -24,6 +27,7 @@ pub(crate) fn check(args: &Check, kinds: &[Kind]) -> Outcome {
         Format::Json => output::json(&json!({
             "network": file.network,
             "threads": file.threads,
+            "placement": file.placement,
             "chains": described,
             "warnings": file.warnings,
         }))?,

@@ -332,9 +332,18 @@ mod tests {
         let io = concat!(env!("CARGO_MANIFEST_DIR"), "/../io/src");
         let known: Vec<String> = own().map(|(name, _)| name).collect();
         let mut found = 0;
-        for folder in ["port", "live"] {
-            for entry in std::fs::read_dir(format!("{io}/{folder}")).unwrap() {
-                let text = std::fs::read_to_string(entry.unwrap().path()).unwrap();
+        let mut folders = ["port", "live"]
+            .map(|name| format!("{io}/{name}").into())
+            .to_vec();
+        while let Some(folder) = folders.pop() {
+            let folder: std::path::PathBuf = folder;
+            for entry in std::fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    folders.push(path);
+                    continue;
+                }
+                let text = std::fs::read_to_string(path).unwrap();
                 // Lists of reasons and counts are given to this function, or have this name.
                 let given = text.split("drops: PortCounters::dropped_for(&[").skip(1);
                 for list in given.chain(text.split("let drops = [").skip(1)) {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use weir_exec::frames::{LARGE_SHARE, SHARE};
 use weir_exec::queue::drain;
-use weir_exec::{ExecError, NEVER_PARK, Parker, Threads, Wakers, frames, nth_core};
+use weir_exec::{ExecError, NEVER_PARK, Parker, Team, Wakers, frames};
 use weir_io::{IdlePolicy, Waker};
 use weir_nf::host::Stage;
 use weir_packet::{Disposition, Frame, FramePool, MemoryLayout, PacketMemory, Time};
@@ -25,6 +25,7 @@ use super::hand_overs::HandOvers;
 use super::inbox::{Inbox, Post};
 use super::path::{Path, PathSettings};
 use super::runtime_node::{RuntimeDone, RuntimeNode, RuntimePlan};
+use super::spread::Spread;
 use super::wiring::{RuntimeEnds, SwitchEnds, ToRuntime, ToSwitch, wire};
 
 /// Entries of a runtime and chain that are looked at at a time.
@@ -44,9 +45,8 @@ pub struct ClusterSettings {
     pub runtimes: u32,
     /// Runtimes that there may be in all.
     pub most_runtimes: u32,
-    /// Cores to keep threads on: the switch on the first, the runtimes on the
-    /// others in turn. The machine decides where there are none.
-    pub cores: Vec<usize>,
+    /// Where they run. The switch is on the ports' thread.
+    pub spread: Spread,
     /// A bad path between switch and runtimes, for tests.
     pub path: Option<PathSettings>,
     /// Packets kept to be sent again; a path that loses nothing needs none.
@@ -73,7 +73,7 @@ impl Default for ClusterSettings {
         ClusterSettings {
             runtimes: 1,
             most_runtimes: 1,
-            cores: Vec::new(),
+            spread: Spread::default(),
             path: None,
             kept: 0,
             dispatch: Dispatch::RoundRobin,
@@ -114,8 +114,8 @@ struct Member {
     ends: SwitchEnds,
     /// Until the thread has them.
     theirs: Option<RuntimeEnds>,
-    /// Number of its thread, until that is joined.
-    thread: Option<usize>,
+    /// Number of its node, until that is over.
+    node: Option<usize>,
     state: State,
     /// Per chain.
     paths: Vec<Path>,
@@ -162,7 +162,7 @@ pub struct Cluster {
     pub(super) ends: Vec<RuntimeDone>,
     wakers: Wakers,
     park: Parker,
-    threads: Threads<Vec<RuntimeDone>>,
+    team: Team<RuntimeNode>,
     /// Something was put into rings since the runtimes were last woken.
     gave: bool,
     /// Latest time of a packet.
@@ -210,8 +210,8 @@ impl Cluster {
         let memory = PacketMemory::new(layout, settings.engine.advise);
         let pool = FramePool::new(memory)
             .ok_or_else(|| ExecError("packet memory was taken twice".to_owned()))?;
-        if let Some(core) = settings.cores.first() {
-            weir_exec::pin(*core).map_err(ExecError)?;
+        if let Some(core) = settings.spread.ports_core() {
+            weir_exec::pin(core).map_err(ExecError)?;
         }
         let bad_path = settings.path.is_some();
         let switch_settings = SwitchSettings {
@@ -246,7 +246,7 @@ impl Cluster {
                 paths: paths(settings.path, ends.id, stages.len()),
                 ends,
                 theirs: Some(theirs),
-                thread: None,
+                node: None,
                 state: State::Absent,
                 torn: stages.iter().map(|_| Vec::new()).collect(),
             })
@@ -259,7 +259,7 @@ impl Cluster {
             posts.push(post);
             inboxes.push(Some(inbox));
         }
-        let wakers = Wakers::new(most as usize)?;
+        let wakers = Wakers::new(settings.spread.threads(most as usize))?;
         let park = parker(&wakers, 0, &settings);
         let mut cluster = Cluster {
             pool,
@@ -272,7 +272,7 @@ impl Cluster {
             gate: GateCounts::default(),
             ends: Vec::new(),
             park,
-            threads: Threads::new(&wakers),
+            team: Team::new(&wakers),
             wakers,
             gave: false,
             packet_time: Time::ZERO,
@@ -286,8 +286,9 @@ impl Cluster {
             inbox: Vec::with_capacity(MESSAGES),
         };
         for number in 1..=cluster.settings.runtimes {
-            cluster.spawn(RuntimeId(number))?;
+            cluster.place(RuntimeId(number))?;
         }
+        cluster.start_placed()?;
         let (mut out, mut events) = (Vec::new(), Vec::new());
         while cluster.members.iter().any(|m| m.state == State::Starts) {
             cluster.step(&mut out, &mut events, true)?;
@@ -295,7 +296,8 @@ impl Cluster {
         Ok(cluster)
     }
 
-    fn spawn(&mut self, id: RuntimeId) -> Result<(), ExecError> {
+    /// Places a runtime on its thread.
+    fn place(&mut self, id: RuntimeId) -> Result<(), ExecError> {
         let place = (id.0 as usize).wrapping_sub(1);
         let Some(member) = self.members.get_mut(place) else {
             return Err(ExecError(format!("there is no place for runtime {}", id.0)));
@@ -333,13 +335,18 @@ impl Cluster {
             inbox,
             pool: self.pool.share(SHARE, LARGE_SHARE),
         };
-        let park = parker(&self.wakers, id.0 as usize, &self.settings);
-        let core = nth_core(&self.settings.cores, place);
+        let (thread, core) = self.settings.spread.of(place);
         let name = format!("runtime {}", id.0);
-        let make = move || Ok(vec![RuntimeNode::new(plan)?]);
-        member.thread = Some(self.threads.start_worker(name, core, park, make)?);
+        let make = move || RuntimeNode::new(plan);
+        member.node = Some(self.team.place(thread, core, name, make));
         member.state = State::Starts;
         Ok(())
+    }
+
+    /// Starts the threads of runtimes that were placed.
+    fn start_placed(&mut self) -> Result<(), ExecError> {
+        let (wakers, settings) = (&self.wakers, &self.settings);
+        self.team.start(|thread| parker(wakers, thread, settings))
     }
 
     /// Where the runtimes are asked: all that there will ever be.
@@ -403,7 +410,7 @@ impl Cluster {
             self.gave = false;
         }
         if worked || may_rest {
-            self.park.pause(worked, &mut ());
+            self.park.pause(worked, &mut self.team);
         }
         Ok(worked)
     }
@@ -415,7 +422,9 @@ impl Cluster {
 
     fn round(&mut self, out: &mut Vec<Frame>, events: &mut Vec<u8>) -> Result<bool, ExecError> {
         let now = self.clock.now();
-        let mut worked = false;
+        let local = self.team.round()?;
+        self.gave |= local.gave;
+        let mut worked = local.worked;
         for place in 0..self.members.len() {
             worked |= self.hear(place, now);
         }
@@ -446,7 +455,7 @@ impl Cluster {
             self.gave |= member.ends.outbox.waiting() > 0;
             member.ends.outbox.flush(now);
         }
-        if !self.threads.all_over() {
+        if self.team.has_threads() {
             self.gave |= frames::balance(&mut self.pool);
         }
         worked |= self.note_ready(now);
@@ -598,11 +607,11 @@ impl Cluster {
         let mut any = false;
         for place in 0..self.members.len() {
             let starts = |member: &Member| match member.state {
-                State::Starts => member.thread,
+                State::Starts => member.node,
                 _ => None,
             };
-            let thread = self.members.get(place).and_then(starts);
-            if thread.is_some_and(|thread| self.threads.is_ready(thread)) {
+            let node = self.members.get(place).and_then(starts);
+            if node.is_some_and(|node| self.team.is_ready(node)) {
                 self.ready(place, now);
                 any = true;
             }
@@ -613,7 +622,7 @@ impl Cluster {
     /// Moves the events of flows that ended with the run to the end of `events`,
     /// in the order of the runtimes, once all are over.
     fn last_events(&mut self, events: &mut Vec<u8>) -> bool {
-        if !self.threads.all_over() {
+        if !self.team.all_over() {
             return false;
         }
         let before = events.len();
@@ -626,21 +635,19 @@ impl Cluster {
 
     /// Joins the runtimes that are over.
     fn join_ended(&mut self) -> Result<(), ExecError> {
-        for (thread, ended) in self.threads.join_ended()? {
+        for (node, mut end) in self.team.join_ended()? {
             let mut members = self.members.iter_mut();
-            let Some(member) = members.find(|member| member.thread == Some(thread)) else {
+            let Some(member) = members.find(|member| member.node == Some(node)) else {
                 continue;
             };
-            member.thread = None;
+            member.node = None;
             let id = member.ends.id.0;
             if std::mem::replace(&mut member.state, State::Gone) != State::Leaves {
                 return Err(ExecError(format!("runtime {id} stopped by itself")));
             }
-            for mut end in ended {
-                // Frames that were sent to it too late.
-                frames::empty(&mut self.pool, &mut end.pool);
-                self.ends.push(end);
-            }
+            // Frames that were sent to it too late.
+            frames::empty(&mut self.pool, &mut end.pool);
+            self.ends.push(end);
         }
         Ok(())
     }
@@ -775,7 +782,8 @@ impl Cluster {
         let next = self.members.iter().find(absent).map(|m| m.ends.id);
         let most = self.members.len();
         let id = next.ok_or_else(|| ExecError(format!("there may be {most} runtimes")))?;
-        self.spawn(id)?;
+        self.place(id)?;
+        self.start_placed()?;
         Ok(id)
     }
 
@@ -853,7 +861,7 @@ impl Cluster {
 
     /// True where no runtime's thread is left, and its last events were given.
     pub(crate) fn is_over(&self) -> bool {
-        self.threads.all_over() && self.ends.iter().all(|end| end.events.is_empty())
+        self.team.all_over() && self.ends.iter().all(|end| end.events.is_empty())
     }
 
     /// Adds what switches and paths counted, and takes back all frames.

@@ -26,7 +26,9 @@ pub(crate) mod inbox;
 pub(crate) mod live;
 mod path;
 mod pipeline;
+pub(crate) mod placement;
 mod runtime_node;
+mod spread;
 mod wiring;
 mod workers;
 
@@ -44,6 +46,7 @@ pub use pipeline::{
     BorderEnd, ChainEnd, ChainPlan, Pace, Patience, Pipeline, PipelineEnd, PipelineSettings,
     ProcessEnd, Processes, StageCommand, StageProcess, ThreadCounts,
 };
+pub use spread::Spread;
 pub use weir_exec::ExecError;
 pub use workers::{SharedLimits, WorkerCounts, Workers, WorkersEnd, WorkersSettings};
 

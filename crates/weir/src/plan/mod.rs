@@ -2,6 +2,7 @@
 //! which shows them.
 
 mod costs;
+mod place_svg;
 mod show;
 
 use std::collections::BTreeMap;

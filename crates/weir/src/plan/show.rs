@@ -2,12 +2,17 @@
 
 use serde_json::json;
 use weir_graph::compile::{Flags, Plan};
-use weir_graph::picture;
-use weir_nf::host::Kind;
+use weir_graph::{ChainFile, picture};
+use weir_nf::host::{Kind, Stage};
 
 use crate::args::{PlanFormat, ShowPlan};
+use crate::driver::placement::{self as placed, Form};
+use crate::driver::{ChainPlan, Workers};
 use crate::exit::{Exit, Failure};
+use crate::run::placement::homes;
 use crate::{Outcome, chains, output};
+
+use super::place_svg;
 
 pub(crate) fn show(args: &ShowPlan, kinds: &[Kind]) -> Outcome {
     let file = chains::load(&args.chain, &args.templates, &args.set, 0, kinds)?;
@@ -39,6 +44,9 @@ pub(crate) fn show(args: &ShowPlan, kinds: &[Kind]) -> Outcome {
             names.join(", ")
         )));
     }
+    if args.placement {
+        return placement(args, &file, plans);
+    }
     if let Some(name) = &args.explain {
         return explain(name, &plans, args.output);
     }
@@ -63,6 +71,57 @@ pub(crate) fn show(args: &ShowPlan, kinds: &[Kind]) -> Outcome {
                 ));
             }
         },
+    }
+    Ok(Exit::Done)
+}
+
+/// Shows where things would run.
+fn placement(args: &ShowPlan, file: &ChainFile, plans: Vec<Plan>) -> Outcome {
+    let wrong = |why: String| Failure::usage(format!("the placement: {why}"));
+    let other = args.processes || args.runtimes.is_some() || args.workers.is_some();
+    let given = file.placement.as_ref().filter(|_| !other);
+    let given = given.map(placed::of_file);
+    let form = match (&given, args.runtimes, args.workers) {
+        (Some(given), ..) => placed::form_of(given).map_err(wrong)?,
+        (_, Some(runtimes), _) => Form::Runtimes(runtimes),
+        (_, _, Some(workers)) => Form::Workers(workers),
+        (None, None, None) => Form::Stages,
+    };
+    let chosen = match form {
+        Form::Runtimes(count) => placed::of_runtimes(count as usize, &args.cores),
+        Form::Workers(count) => {
+            let stages: Vec<Stage> = file.chains.iter().map(|c| c.stage.clone()).collect();
+            match Workers::obstacle(&stages) {
+                None => placed::of_workers(count as usize, &args.cores),
+                Some(_) => placed::of_runtimes(count as usize, &args.cores),
+            }
+        }
+        Form::Stages => {
+            let plans = plans.into_iter().zip(&file.chains).map(|(plan, chain)| {
+                let stages = plan.stages(&chain.stage);
+                let stages = stages.map_err(|e| Failure::chain(format!("error: {e}")))?;
+                Ok(ChainPlan { plan, stages })
+            });
+            let plans = plans.collect::<Result<Vec<_>, Failure>>()?;
+            placed::of_plans(&plans, &homes(args.processes, given.as_ref(), &plans))
+        }
+    };
+    let placement = match given {
+        None => chosen,
+        Some(given) => {
+            let fitted = given.check().and_then(|()| placed::fitted(&given, &chosen));
+            fitted.map_err(wrong)?
+        }
+    };
+    match args.output {
+        PlanFormat::Text => output::line(placement.to_string().trim_end())?,
+        PlanFormat::Json => output::json(&json!(placement))?,
+        PlanFormat::Svg => output::line(&place_svg::draw(&placement))?,
+        PlanFormat::Dot => {
+            return Err(Failure::usage(
+                "a placement is printed as text, json or svg, not as dot",
+            ));
+        }
     }
     Ok(Exit::Done)
 }

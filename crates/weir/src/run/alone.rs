@@ -13,7 +13,13 @@ use crate::exit::Failure;
 use super::plan::PlanSummary;
 use super::ports::RunPort;
 use super::summary::Ended;
-use super::{audit, frames, pipeline};
+use super::{audit, frames, pipeline, placement};
+
+/// The core of the only thread.
+pub(super) fn core(args: &Run, plans: &[ChainPlan]) -> Result<Option<usize>, Failure> {
+    let placement = placement::of_plans(args, plans, &[])?;
+    Ok(placement.cores().first().copied().flatten())
+}
 
 /// A runtime per chain, and frames for their packets.
 pub(super) fn crew(

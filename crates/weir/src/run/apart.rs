@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::os::fd::AsFd as _;
 
 use serde_json::{Value, json};
-use weir_graph::compile::{Home, Step};
+use weir_graph::compile::Home;
 use weir_io::shared::border::Offence;
 use weir_nf::host::Kind;
 
@@ -22,20 +22,10 @@ use crate::{Outcome, chains};
 pub(crate) const COMMAND: &str = "stage-process";
 
 /// Which stages of these plans run in processes of their own: those of which
-/// the chain file says so, and with `--processes` each after the first of its
-/// chain that runs on one thread.
+/// the chain file or the placement says so, and with `--processes` each after the
+/// first of its chain that runs on one thread.
 pub(super) fn processes(args: &Run, plans: &[ChainPlan], patience: Patience) -> Option<Processes> {
-    let home = |(number, step): (usize, &Step)| match step.stages() {
-        [only] if number > 0 && only.instances <= 1 => match only.home {
-            Home::Main if args.processes => Home::Process,
-            home => home,
-        },
-        _ => Home::Main,
-    };
-    let steps: Vec<Vec<Home>> = plans
-        .iter()
-        .map(|chain| chain.plan.steps.iter().enumerate().map(home).collect())
-        .collect();
+    let steps = super::placement::homes(args.processes, args.placed.as_ref(), plans);
     if !args.processes && steps.iter().flatten().all(|home| *home == Home::Main) {
         return None;
     }

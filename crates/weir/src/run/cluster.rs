@@ -13,6 +13,7 @@ use crate::{Outcome, chains};
 use super::input::Input;
 use super::line::{self, Line, failure};
 use super::onlook::Watched;
+use super::placement;
 use super::played::Played;
 use super::player::Player;
 use super::ports::Ports;
@@ -84,7 +85,7 @@ fn settings(
     ClusterSettings {
         runtimes,
         most_runtimes: runtimes + script.added,
-        cores: args.cores.clone(),
+        spread: placement::spread(args, runtimes + script.added),
         path: args.path,
         kept: args.kept.unwrap_or(kept),
         dispatch: args.dispatch.into(),

@@ -13,7 +13,7 @@ use weir_runtime::RuntimeConfig;
 
 use super::guard::Guardian;
 use super::line::failure;
-use super::plan::{PlanSummary, first_core};
+use super::plan::PlanSummary;
 use super::ports::Ports;
 use super::summary::{Ended, More, Summary};
 use super::wires::Sorted;
@@ -21,7 +21,7 @@ use super::{alone, apart, cluster, network, pipeline, print, workers};
 use crate::args::{Format, Run};
 use crate::driver::inbox::Post;
 use crate::driver::live::{Live, LivePorts, Looks, Replay, Speed, Way};
-use crate::driver::{ChainPlan, Crew, Dispatcher, EventFile, Patience, Pipeline, Workers};
+use crate::driver::{ChainPlan, Crew, Dispatcher, EventFile, Patience, Workers};
 use crate::exit::{Exit, Failure};
 use crate::say::say;
 use crate::{Outcome, control, doctor};
@@ -88,7 +88,7 @@ pub(super) fn run(
             workers::sum_up(crew, args, of_run);
         });
     }
-    let core = plans.first().and_then(first_core);
+    let core = alone::core(args, plans)?;
     if let Some(core) = core.or(args.cores.first().copied()) {
         weir_exec::pin(core).map_err(Failure::outside)?;
     }
@@ -114,7 +114,7 @@ pub(super) fn pipeline(
     let signals = signals()?;
     let plan = PlanSummary::of(&plans);
     let processes = apart::processes(args, &plans, Patience::LIVE);
-    let crew = Pipeline::start_with(plans, settings, processes).map_err(failure)?;
+    let crew = pipeline::start(args, plans, settings, processes)?;
     let posts = crew.posts();
     let ran = drive(args, file, sorted, signals, config.seed, crew, posts)?;
     ran.end(args, config, |crew, of_run| {

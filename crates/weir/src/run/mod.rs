@@ -13,6 +13,7 @@ mod live;
 mod network;
 mod onlook;
 mod pipeline;
+pub(crate) mod placement;
 mod plan;
 mod played;
 mod player;
@@ -73,7 +74,7 @@ fn run_with(
     weir_exec::check_cores(&args.cores).map_err(Failure::usage)?;
     let seed = args.seed.unwrap_or_else(seed::random);
     let file = chains::load(&args.chain, &args.templates, &args.set, seed, kinds)?;
-    let written = args;
+    let written = &placement::applied(args, &file)?;
     let args = &written.with(&file.threads);
     chains::check_cores(&args.cores, &args.chain)?;
     let also = Also {
@@ -123,7 +124,7 @@ fn run_with(
     if let Some(workers) = args.workers {
         return workers::run(args, workers, &file, &stages, &ports, config, &mut watched);
     }
-    if let Some(core) = plans.first().and_then(plan::first_core) {
+    if let Some(core) = alone::core(args, &plans)? {
         weir_exec::pin(core).map_err(Failure::outside)?;
     }
     let crew = alone::crew(args, &stages, config, ports.memory())?;

@@ -6,13 +6,15 @@ use weir_runtime::{Lie, Report, RuntimeConfig};
 
 use crate::Outcome;
 use crate::args::Run;
-use crate::driver::{ChainPlan, Pace, Patience, Pipeline, PipelineSettings};
+use crate::driver::{ChainPlan, Pace, Patience, Pipeline, PipelineSettings, Processes};
+use crate::exit::Failure;
 
 use super::apart::{self, Apart};
 use super::audit;
 use super::input::Input;
 use super::line::{self, Line, failure};
 use super::onlook::Watched;
+use super::placement;
 use super::plan::PlanSummary;
 use super::ports::Ports;
 use super::summary::Ended;
@@ -35,13 +37,25 @@ pub(super) fn run(
             None
         }
     };
-    let crew = Pipeline::start_with(plans, settings, processes).map_err(failure)?;
+    let crew = start(args, plans, settings, processes)?;
     let posts = crew.posts();
     let mut line = Line::open(crew, input, args, file, ports)?;
     line.be_asked(args, file, ports, "stages", posts)?;
     let (mut of_run, ended) = line.drive(args, watched)?;
     sum_up(line.crew, plan, args, file, &mut of_run);
     line::conclude(args, ports, of_run, ended, config.seed, watched)
+}
+
+/// Starts the stages where they are to run.
+pub(super) fn start(
+    args: &Run,
+    plans: Vec<ChainPlan>,
+    settings: PipelineSettings,
+    processes: Option<Processes>,
+) -> Result<Pipeline, Failure> {
+    let homes = processes.as_ref().map_or(&[][..], |p| &p.steps);
+    let placement = placement::of_plans(args, &plans, homes)?;
+    Pipeline::start_placed(plans, settings, processes, &placement).map_err(failure)
 }
 
 /// The settings of plans.

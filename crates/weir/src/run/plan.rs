@@ -74,11 +74,6 @@ pub(super) fn only_stage(chain: &ChainPlan) -> Option<&Stage> {
     }
 }
 
-/// Core of the first stage, which is the calling thread's.
-pub(super) fn first_core(chain: &ChainPlan) -> Option<usize> {
-    chain.plan.steps.first()?.stages().first()?.core
-}
-
 /// What the summary says of plans.
 pub(super) struct PlanSummary {
     plans: Vec<Plan>,

@@ -18,6 +18,7 @@ use super::audit;
 use super::input::Input;
 use super::line::{self, Line, failure};
 use super::onlook::Watched;
+use super::placement;
 use super::ports::Ports;
 use super::summary::{Ended, More};
 use super::table::thousands;
@@ -64,7 +65,7 @@ pub(super) fn settings(
 ) -> WorkersSettings {
     WorkersSettings {
         workers,
-        cores: args.cores.clone(),
+        spread: placement::spread(args, workers),
         engine,
         memory,
         wakeful: args.never_sleeps(),

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use weir_exec::frames::{LARGE_SHARE, SHARE};
-use weir_exec::{ExecError, NEVER_PARK, Parker, Parks, Threads, Wakers, frames};
+use weir_exec::{ExecError, NEVER_PARK, Parker, Parks, Placement, Team, Wakers, frames};
 use weir_graph::compile::{Home, Plan};
 use weir_io::stage::{Lender, PortCounts, Refused, StageInput, StageOutput};
 use weir_io::{IdlePolicy, Waker};
@@ -26,6 +26,7 @@ use weir_runtime::{Rest, Role, Runtime, RuntimeConfig};
 
 use super::crew::{Counted, Crew, EventBox, Part, PartReport, StageProcessCounts, Visit};
 use super::inbox::{Inbox, Post};
+use super::placement;
 use crate::watch::Unseen;
 use node::{NodePlan, Questions, StageEnd, StageNode, StageWork};
 use process::{Host, Process, Tenant, Want, WantTenant};
@@ -116,8 +117,8 @@ struct Member {
     place: (usize, usize),
     ports: (usize, usize),
     is_stage: bool,
-    /// Number of its thread.
-    thread: usize,
+    /// Its number in the team.
+    node: usize,
     end: Option<StageEnd>,
 }
 
@@ -166,7 +167,7 @@ pub struct Pipeline {
     events: EventBox,
     wakers: Wakers,
     park: Parker,
-    threads: Threads<Vec<StageEnd>>,
+    team: Team<StageNode>,
     /// Something was put into rings since the threads were last woken.
     gave: bool,
     /// Steps since threads were looked after.
@@ -207,6 +208,23 @@ impl Pipeline {
         settings: PipelineSettings,
         processes: Option<Processes>,
     ) -> Result<Pipeline, ExecError> {
+        let homes = processes.as_ref().map_or(&[][..], |p| &p.steps);
+        let placement = placement::of_plans(&chains, homes);
+        Pipeline::start_placed(chains, settings, processes, &placement)
+    }
+
+    /// The same where `placement` says what runs where, with some stages in
+    /// processes of their own.
+    ///
+    /// # Errors
+    ///
+    /// As [`Pipeline::start_with`]; a node that is not placed.
+    pub fn start_placed(
+        chains: Vec<ChainPlan>,
+        settings: PipelineSettings,
+        processes: Option<Processes>,
+        placement: &Placement,
+    ) -> Result<Pipeline, ExecError> {
         let (mut threads, mut copies) = (0, [0; 2]);
         for chain in &chains {
             let (more, [small, large]) = wiring::threads_and_copies(&chain.plan);
@@ -238,11 +256,8 @@ impl Pipeline {
         };
         let pool = FramePool::new(memory)
             .ok_or_else(|| ExecError("packet memory was taken twice".to_owned()))?;
-        let core = chains.first().and_then(|chain| {
-            let first = chain.plan.steps.first()?;
-            first.stages().first()?.core
-        });
-        let wakers = Wakers::new(threads as usize)?;
+        let cores = placement.cores();
+        let wakers = Wakers::new(cores.len().saturating_sub(1))?;
         // A tenant rings no waker of this process.
         let patience = processes.as_ref().map(|p| p.patience).unwrap_or_default();
         let nap = (tenants > 0).then_some(patience.nap);
@@ -255,7 +270,7 @@ impl Pipeline {
             seats: Vec::new(),
             events: EventBox::default(),
             park: parker(&wakers, 0, settings, nap),
-            threads: Threads::new(&wakers),
+            team: Team::new(&wakers),
             wakers,
             gave: false,
             steps: 0,
@@ -265,14 +280,18 @@ impl Pipeline {
         // Threads inherit where they may run: this one is pinned last.
         for (number, chain) in chains.into_iter().enumerate() {
             let apart = homes.get(number).map_or(&[][..], Vec::as_slice);
-            let seat = all.seat((number, chain), settings, apart)?;
+            let seat = all.seat((number, chain), settings, apart, placement)?;
             all.seats.push(seat);
         }
-        if let Some(core) = core {
+        let wakers = &all.wakers;
+        all.team
+            .start(|thread| parker(wakers, thread, settings, nap))?;
+        if let Some(core) = cores.first().copied().flatten() {
             weir_exec::pin(core).map_err(ExecError)?;
         }
         while !all.is_ready() {
             all.look_after()?;
+            all.team.round()?;
             for seat in &mut all.seats {
                 let processes = seat.behind.iter_mut().flat_map(|b| &mut b.processes);
                 for process in processes {
@@ -297,7 +316,7 @@ impl Pipeline {
             behind.processes.iter().all(Process::is_ready)
                 && behind.tenants.iter().all(Tenant::is_ready)
         };
-        self.threads.all_ready() && behind.into_iter().all(ready)
+        self.team.all_ready() && behind.into_iter().all(ready)
     }
 
     fn seat(
@@ -305,6 +324,7 @@ impl Pipeline {
         (number, chain): (usize, ChainPlan),
         settings: PipelineSettings,
         apart: &[Home],
+        placement: &Placement,
     ) -> Result<Seat, ExecError> {
         let ChainPlan { plan, stages } = chain;
         let refused = |error: weir_runtime::StageError| ExecError(error.to_string());
@@ -329,7 +349,7 @@ impl Pipeline {
             let runtime = Runtime::new(&first, config).map_err(refused)?;
             (
                 runtime,
-                Some(self.behind(number, &plan, &stages, settings, apart)?),
+                Some(self.behind(number, &plan, &stages, settings, apart, placement)?),
             )
         };
         Ok(Seat {
@@ -352,12 +372,13 @@ impl Pipeline {
         stages: &[Vec<Stage>],
         settings: PipelineSettings,
         apart: &[Home],
+        placement: &Placement,
     ) -> Result<Behind, ExecError> {
         let homes = wiring::Homes {
             host: self.host.as_mut(),
             steps: apart,
             wakers: &self.wakers,
-            started: self.threads.started(),
+            placement,
             patience: self.patience,
         };
         let wired = wiring::wire(plan, stages, &mut self.pool, Some(homes))?;
@@ -402,6 +423,7 @@ impl Pipeline {
         let mut members = Vec::new();
         for mut lane in wired.lanes {
             let output = lane.take_output()?;
+            let at = lane.node_name(plan);
             let name = name_of(plan, lane.step, lane.place, lane.stage.as_ref());
             let is_stage = lane.stage.is_some();
             let mut work = None;
@@ -431,15 +453,17 @@ impl Pipeline {
                 events: self.events.clone(),
                 memory: Arc::clone(self.pool.memory()),
             };
-            let place = self.threads.started() + 1;
-            let park = parker(&self.wakers, place, settings, self.nap);
-            let make = move || Ok(vec![StageNode::new(node)?]);
+            let thread = placement
+                .thread_of(&at)
+                .ok_or_else(|| ExecError(format!("node `{at}` is not placed on a thread")))?;
+            let core = placement.cores().get(thread).copied().flatten();
+            let make = move || StageNode::new(node);
             members.push(Member {
                 step: lane.step,
                 place: lane.place,
                 ports: lane.ports,
                 is_stage,
-                thread: self.threads.start_worker(name, lane.core, park, make)?,
+                node: self.team.place(thread, core, name, make),
                 end: None,
             });
         }
@@ -480,11 +504,10 @@ impl Pipeline {
                 tenant.look_after(&self.events, open);
             }
         }
-        for (number, ends) in self.threads.join_ended()? {
+        for (number, end) in self.team.join_ended()? {
             let behind = self.seats.iter_mut().filter_map(|s| s.behind.as_mut());
-            let members = behind.flat_map(|behind| &mut behind.members);
-            let members = members.filter(|member| member.thread == number);
-            for (member, end) in members.zip(ends) {
+            let mut members = behind.flat_map(|behind| &mut behind.members);
+            if let Some(member) = members.find(|member| member.node == number) {
                 member.end = Some(end);
             }
         }
@@ -512,13 +535,14 @@ impl Pipeline {
     }
 }
 
-/// The ends of the chains, to which a process may write.
-struct Ends<'a>(&'a mut [Seat]);
+/// What the ports' thread reads: the ends of the chains, and its own nodes.
+struct Ends<'a>(&'a mut [Seat], &'a mut Team<StageNode>);
 
 impl Parks for Ends<'_> {
     fn prepare_park(&mut self) -> bool {
         // No reader signals room behind the first stage.
         let mut may = self.0.iter().all(|seat| seat.done.is_empty());
+        may &= self.1.prepare_park();
         for behind in self.0.iter_mut().filter_map(|seat| seat.behind.as_mut()) {
             may &= behind.input.prepare_park();
         }
@@ -528,6 +552,7 @@ impl Parks for Ends<'_> {
     fn unpark(&mut self) {
         let ends = self.0.iter_mut().filter_map(|seat| seat.behind.as_mut());
         ends.for_each(|behind| behind.input.unpark());
+        self.1.unpark();
     }
 }
 
@@ -687,7 +712,9 @@ impl Crew for Pipeline {
         events: &mut Vec<u8>,
         may_rest: bool,
     ) -> Result<bool, ExecError> {
-        let mut worked = false;
+        let local = self.team.round()?;
+        self.gave |= local.gave;
+        let mut worked = local.worked;
         for seat in &mut self.seats {
             worked |= seat.pump(&mut self.pool, &self.events, out);
             let Some(behind) = &mut seat.behind else {
@@ -705,7 +732,7 @@ impl Crew for Pipeline {
                 tenant.attend(&mut self.pool, &self.events);
             }
         }
-        if !self.threads.all_over() {
+        if self.team.has_threads() {
             self.gave |= frames::balance(&mut self.pool);
         }
         worked |= self.events.take(events);
@@ -719,9 +746,14 @@ impl Crew for Pipeline {
             self.gave = false;
         }
         if worked || may_rest {
-            match self.seats.iter().all(|seat| seat.done.is_empty()) {
-                true => self.park.pause(worked, &mut Ends(&mut self.seats)),
-                false => self.park.hold(worked, &mut Ends(&mut self.seats)),
+            let clear = self.seats.iter().all(|seat| seat.done.is_empty());
+            match clear && !local.blocked {
+                true => self
+                    .park
+                    .pause(worked, &mut Ends(&mut self.seats, &mut self.team)),
+                false => self
+                    .park
+                    .hold(worked, &mut Ends(&mut self.seats, &mut self.team)),
             }
         }
         Ok(worked)
@@ -734,11 +766,12 @@ impl Crew for Pipeline {
     }
 
     fn prepare_park(&mut self) -> bool {
-        self.park.prepare_park(&mut Ends(&mut self.seats))
+        self.park
+            .prepare_park(&mut Ends(&mut self.seats, &mut self.team))
     }
 
     fn unpark(&mut self) {
-        self.park.unpark(&mut Ends(&mut self.seats));
+        self.park.unpark(&mut Ends(&mut self.seats, &mut self.team));
     }
 
     fn parts(&mut self, output: &mut Vec<Frame>, visit: &mut Visit<'_>) {
@@ -823,6 +856,6 @@ impl Crew for Pipeline {
                         && behind.input.is_over()
                 })
         };
-        self.threads.all_over() && self.seats.iter().all(over) && self.events.is_empty()
+        self.team.all_over() && self.seats.iter().all(over) && self.events.is_empty()
     }
 }

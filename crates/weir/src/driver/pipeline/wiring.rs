@@ -1,6 +1,6 @@
 //! Which ports are between the stages of a plan.
 
-use weir_exec::{ExecError, Wakers};
+use weir_exec::{ExecError, Placement, Wakers};
 use weir_graph::compile::{Balance, Home, Plan, PlannedStage, Step};
 use weir_io::stage::{
     FurtherBranch, LanePorts, ParallelSettings, Regions, StageInput, StageOutput, balanced_by_flow,
@@ -13,6 +13,7 @@ use weir_packet::{FramePool, ParseOptions, Seat};
 use weir_io::shared::Waker;
 use weir_io::shared::border::{self, Border, SharedBorder};
 
+use super::super::placement::{carrier_name, node_name};
 use super::process::{Host, Patience, border_settings};
 
 /// Frames on their way between two stages. Few, so that they are still in a
@@ -37,12 +38,19 @@ pub(super) struct Lane {
     pub(super) ports: (usize, usize),
     /// `None` only carries frames.
     pub(super) stage: Option<Stage>,
-    pub(super) core: Option<usize>,
     pub(super) input: Box<dyn StageInput>,
     output: Option<Box<dyn StageOutput>>,
 }
 
 impl Lane {
+    /// Its name in the placement.
+    pub(super) fn node_name(&self, plan: &Plan) -> String {
+        match (&self.stage, plan.steps.get(self.step)) {
+            (Some(_), Some(step)) => node_name(&plan.chain, self.step, step, self.place),
+            _ => carrier_name(&plan.chain, self.step),
+        }
+    }
+
     /// Its output; there is one for each lane of a plan that was wired.
     pub(super) fn take_output(&mut self) -> Result<Box<dyn StageOutput>, ExecError> {
         let unwired = || ExecError("a stage of the plan leads nowhere".to_owned());
@@ -84,25 +92,25 @@ pub(super) struct Homes<'a> {
     /// Of those that are trusted.
     pub(super) host: Option<&'a mut Host>,
     pub(super) steps: &'a [Home],
-    /// Of this process's threads, and how many there are already beside the
-    /// one that has the ports.
+    /// Of this process's threads.
     pub(super) wakers: &'a Wakers,
-    pub(super) started: usize,
+    pub(super) placement: &'a Placement,
     /// With those that are not trusted.
     pub(super) patience: Patience,
 }
 
 impl Homes<'_> {
-    /// The ring behind a process, read by this lane's thread, or without one by
-    /// the thread that has the ports.
+    /// The ring behind a process, read by the thread of this node, or without one
+    /// by the ports' thread.
     fn behind(
         &mut self,
         process: Option<&mut Apart>,
-        lane: Option<usize>,
+        reader: Option<&str>,
     ) -> Result<Box<dyn StageInput>, ExecError> {
         let process =
             process.ok_or_else(|| ExecError("a stage of the plan leads nowhere".to_owned()))?;
-        let reader = lane.map_or(0, |lane| self.started + lane + 1);
+        let reader = reader.and_then(|node| self.placement.thread_of(node));
+        let reader = reader.unwrap_or(0);
         let waker = self.wakers.for_process(reader)?;
         let host = self.host()?;
         let ring = host.ring();
@@ -196,7 +204,8 @@ pub(super) fn wire(
             let border = Border::new(border_settings(stage, homes.patience), pool.memory());
             let (output, input, border) = border::ports(border);
             if let Front::Process(before) = front {
-                front = Front::Port(homes.behind(processes.get_mut(before), Some(lanes.len()))?);
+                let reader = carrier_name(&plan.chain, number);
+                front = Front::Port(homes.behind(processes.get_mut(before), Some(&reader))?);
             }
             match front {
                 Front::Port(input) => lanes.push(Lane {
@@ -204,7 +213,6 @@ pub(super) fn wire(
                     place: (0, 0),
                     ports: (number - 1, number),
                     stage: None,
-                    core: None,
                     input,
                     output: Some(Box::new(output)),
                 }),
@@ -239,7 +247,6 @@ pub(super) fn wire(
                     place: (0, 0),
                     ports: (number - 1, number),
                     stage: None,
-                    core: planned.core,
                     input,
                     output: Some(Box::new(host.output(ring, waker.clone())?)),
                 }),
@@ -264,9 +271,13 @@ pub(super) fn wire(
             let homes = homes.as_mut();
             let homes = homes.ok_or_else(|| ExecError("a process without a host".to_owned()))?;
             // It is read by the next lane, whatever that is.
-            front = Front::Port(homes.behind(processes.get_mut(before), Some(lanes.len()))?);
+            let reader = match single {
+                Some(_) => node_name(&plan.chain, number, step, (0, 0)),
+                None => carrier_name(&plan.chain, number),
+            };
+            front = Front::Port(homes.behind(processes.get_mut(before), Some(&reader))?);
         }
-        if let Some((planned, stage)) = single {
+        if let Some((_, stage)) = single {
             let input = match front {
                 Front::Port(input) => input,
                 before => {
@@ -282,7 +293,6 @@ pub(super) fn wire(
                 // them behind.
                 ports: (number - 1, number + 1),
                 stage: Some(stage.clone()),
-                core: planned.core,
                 input,
                 output: None,
             });
@@ -296,20 +306,18 @@ pub(super) fn wire(
                 place: (0, 0),
                 ports: (number - 1, number),
                 stage: None,
-                core: planned.first().and_then(|stage| stage.core),
                 input,
                 output: Some(wide.front),
             }),
             before => set_output(&mut first, &mut lanes, before, wide.front),
         }
-        let seats = seats(planned, stages);
-        for ((place, planned, stage), ports) in seats.into_iter().zip(wide.lanes) {
+        let nodes = nodes_of(planned, stages);
+        for ((place, stage), ports) in nodes.into_iter().zip(wide.lanes) {
             lanes.push(Lane {
                 step: number,
                 place,
                 ports: (number, number),
                 stage: Some(stage.clone()),
-                core: planned.core,
                 input: ports.input,
                 output: Some(ports.output),
             });
@@ -354,16 +362,16 @@ fn set_output(
     }
 }
 
-/// The threads of a step, each with its branch and instance.
-fn seats<'a>(
+/// The nodes of a step, each with its branch and instance.
+fn nodes_of<'a>(
     planned: &'a [PlannedStage],
     stages: &'a [Stage],
-) -> Vec<((usize, usize), &'a PlannedStage, &'a Stage)> {
+) -> Vec<((usize, usize), &'a Stage)> {
     let branches = planned.iter().zip(stages).enumerate();
     branches
         .flat_map(|(branch, (planned, stage))| {
             let instances = 0..usize::from(planned.instances.max(1));
-            instances.map(move |instance| ((branch, instance), planned, stage))
+            instances.map(move |instance| ((branch, instance), stage))
         })
         .collect()
 }

@@ -15,7 +15,7 @@ use std::time::Duration;
 use rtrb::Consumer;
 use weir_exec::frames::{LARGE_SHARE, SHARE};
 use weir_exec::queue::{Sender, drain, queue};
-use weir_exec::{ExecError, NEVER_PARK, Parker, Threads, Wakers, frames, nth_core};
+use weir_exec::{ExecError, NEVER_PARK, Parker, Team, Wakers, frames};
 use weir_io::{IdlePolicy, Waker};
 use weir_nf::host::Stage;
 use weir_packet::{Frame, FramePool, MemoryLayout, PacketMemory, Time};
@@ -23,6 +23,7 @@ use weir_runtime::{Lie, Obstacle, Report, RuntimeConfig, Steering};
 
 use super::crew::{Crew, EventBox};
 use super::inbox::{Inbox, Post};
+use super::spread::Spread;
 use node::{Ends, Stop, WorkerEnd, WorkerNode};
 
 /// Frames on their way in one direction, per worker and chain.
@@ -41,9 +42,8 @@ const UNDER_WAY: u32 = 4_096;
 pub struct WorkersSettings {
     /// Workers, at least one.
     pub workers: u32,
-    /// Cores to keep threads on: the ports' on the first, the workers on the
-    /// others in turn. The machine decides where there are none.
-    pub cores: Vec<usize>,
+    /// Where they run.
+    pub spread: Spread,
     /// What engines are given.
     pub engine: RuntimeConfig,
     /// Frames that the ports need beside those of packets under way, and their
@@ -107,7 +107,7 @@ pub struct Workers {
     members: Vec<Member>,
     events: EventBox,
     limits: Vec<SharedLimits>,
-    threads: Threads<Vec<WorkerEnd>>,
+    team: Team<WorkerNode>,
     ends: Vec<(usize, WorkerEnd)>,
     packet_time: Time,
     park: Parker,
@@ -157,14 +157,14 @@ impl Workers {
         let memory = PacketMemory::new(layout, settings.engine.advise);
         let pool = FramePool::new(memory)
             .ok_or_else(|| ExecError("packet memory was taken twice".to_owned()))?;
-        if let Some(core) = settings.cores.first() {
-            weir_exec::pin(*core).map_err(ExecError)?;
+        if let Some(core) = settings.spread.ports_core() {
+            weir_exec::pin(core).map_err(ExecError)?;
         }
         let policy = match settings.wakeful {
             true => NEVER_PARK,
             false => IdlePolicy::default(),
         };
-        let wakers = Wakers::new(workers as usize)?;
+        let wakers = Wakers::new(settings.spread.threads(workers as usize))?;
         let parts: Vec<Stage> = stages.iter().map(|s| part_of(s, workers)).collect();
         let limits = parts.iter().map(|part| SharedLimits {
             chain: part.chain.clone(),
@@ -182,27 +182,27 @@ impl Workers {
             ends: Vec::new(),
             packet_time: Time::ZERO,
             park: Parker::new(&wakers, 0, policy),
-            threads: Threads::new(&wakers),
+            team: Team::new(&wakers),
             gave: false,
             posts: Vec::new(),
         };
         for number in 0..workers {
-            let park = Parker::new(&wakers, number as usize + 1, policy);
-            all.spawn(number, &parts, settings, park)?;
+            all.place(number, &parts, settings)?;
         }
-        while !all.threads.all_ready() {
+        all.team
+            .start(|thread| Parker::new(&wakers, thread, policy))?;
+        while !all.team.all_ready() {
             all.join_ended()?;
             all.park.pause(false, &mut ());
         }
         Ok(all)
     }
 
-    fn spawn(
+    fn place(
         &mut self,
         number: u32,
         stages: &[Stage],
         settings: &WorkersSettings,
-        park: Parker,
     ) -> Result<(), ExecError> {
         let (to, input) = stages.iter().map(|_| queue(FRAMES)).unzip();
         let (output, from) = queue(FRAMES);
@@ -219,10 +219,10 @@ impl Workers {
         };
         let (stages, config) = (stages.to_vec(), settings.engine);
         let pool = self.pool.share(SHARE, LARGE_SHARE);
-        let make = move || Ok(vec![WorkerNode::new(number, &stages, config, ends, pool)?]);
-        let core = nth_core(&settings.cores, number as usize);
+        let make = move || WorkerNode::new(number, &stages, config, ends, pool);
         let name = format!("worker {}", number + 1);
-        self.threads.start_worker(name, core, park, make)?;
+        let (thread, core) = settings.spread.of(number as usize);
+        self.team.place(thread, core, name, make);
         self.members.push(Member {
             to,
             from,
@@ -238,10 +238,7 @@ impl Workers {
     }
 
     fn join_ended(&mut self) -> Result<(), ExecError> {
-        let ended = self.threads.join_ended()?.into_iter();
-        self.ends.extend(
-            ended.flat_map(|(number, ends)| ends.into_iter().map(move |end| (number, end))),
-        );
+        self.ends.extend(self.team.join_ended()?);
         Ok(())
     }
 
@@ -318,7 +315,8 @@ impl Crew for Workers {
         events: &mut Vec<u8>,
         may_rest: bool,
     ) -> Result<bool, ExecError> {
-        let mut worked = false;
+        let local = self.team.round()?;
+        let mut worked = local.worked;
         for member in &mut self.members {
             worked |= drain(&mut member.from, BURST, out) > 0;
             for queue in &mut member.to {
@@ -326,7 +324,7 @@ impl Crew for Workers {
                 queue.flush(Time::ZERO);
             }
         }
-        if !self.threads.all_over() {
+        if self.team.has_threads() {
             self.gave |= frames::balance(&mut self.pool);
         }
         worked |= self.events.take(events);
@@ -338,7 +336,7 @@ impl Crew for Workers {
             self.gave = false;
         }
         if worked || may_rest {
-            self.park.pause(worked, &mut ());
+            self.park.pause(worked || local.gave, &mut self.team);
         }
         Ok(worked)
     }
@@ -361,6 +359,6 @@ impl Crew for Workers {
 
     fn is_over(&self) -> bool {
         let empty = |member: &Member| member.from.is_empty();
-        self.threads.all_over() && self.members.iter().all(empty) && self.events.is_empty()
+        self.team.all_over() && self.members.iter().all(empty) && self.events.is_empty()
     }
 }

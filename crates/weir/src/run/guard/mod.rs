@@ -12,7 +12,6 @@
 //! should (`ended`). Where either end closes, the other end's process is over: the engine ends in
 //! good order when its guardian goes or wants it to.
 
-mod backoff;
 mod bypass;
 mod engine;
 
@@ -24,6 +23,7 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use weir_exec::{Forget, RestartPolicy, Restarts};
 use weir_graph::{ChainFile, Network, OnFailure};
 use weir_io::live::{EndSignals, Waiter};
 
@@ -36,7 +36,6 @@ use crate::driver::live::ENDED;
 use crate::exit::{Exit, Failure};
 use crate::say::say;
 
-use backoff::Backoff;
 use bypass::Bypass;
 pub(super) use engine::Guardian;
 
@@ -45,6 +44,17 @@ const SLEEP: Duration = Duration::from_secs(1);
 /// How long an engine that does not run yet may take to end when the run's time
 /// is over.
 const GRACE: Duration = Duration::from_secs(2);
+
+/// Pauses before an engine is started again: they double until one has run for a
+/// while.
+const ENGINE: RestartPolicy = RestartPolicy {
+    first_at_once: false,
+    pause: Duration::from_millis(100),
+    longest: Duration::from_secs(10),
+    forget: Forget::OnceUpFor(Duration::from_secs(30)),
+    most: None,
+    most_false_starts: None,
+};
 
 /// The program of a process, even where its file is gone.
 const SELF: &str = "/proc/self/exe";
@@ -86,7 +96,8 @@ pub(super) fn run(args: &Run, ports: &Ports) -> Outcome {
     let mut guard = Guard {
         signals: signals()?,
         bypass: Bypass::new(&sorted, wires)?,
-        backoff: Backoff::default(),
+        restarts: Restarts::new(ENGINE),
+        up: None,
         waiter: Waiter::default(),
         began,
         until: args.duration.and_then(|most| began.checked_add(most)),
@@ -120,7 +131,9 @@ pub(super) fn run(args: &Run, ports: &Ports) -> Outcome {
 struct Guard {
     signals: EndSignals,
     bypass: Bypass,
-    backoff: Backoff,
+    restarts: Restarts,
+    /// Since when the engine runs.
+    up: Option<Instant>,
     waiter: Waiter,
     began: Instant,
     /// When the run is to end, as an engine that runs knows by itself.
@@ -166,7 +179,7 @@ impl Guard {
                 }
                 Some(Word::Running) => {
                     self.ran = true;
-                    self.backoff.up(Instant::now());
+                    self.up = Some(Instant::now());
                     if let Some(since) = self.down.take() {
                         self.before.down += since.elapsed();
                         say(format_args!(
@@ -188,7 +201,10 @@ impl Guard {
         self.bypass.open();
         self.before.count += 1;
         self.down.get_or_insert_with(Instant::now);
-        let pause = self.backoff.pause(Instant::now());
+        let now = Instant::now();
+        let up = self.up.take().map(|up| now - up);
+        // Without a limit there is always a next start.
+        let pause = self.restarts.failed(now, up).unwrap_or(ENGINE.longest);
         say(format_args!(
             "warning: {cause}: packets pass unprocessed; it is started again in {:.1} s",
             pause.as_secs_f64()

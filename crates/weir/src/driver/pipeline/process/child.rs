@@ -1,20 +1,21 @@
-//! A stage's process: takes frames from one ring, gives them to another.
+//! A stage's process: one worker, whose node takes frames from one ring and
+//! gives them to another.
 //!
 //! It ends when its input does, or when the main process is gone: then the
-//! kernel ends it, and where it was not yet asked to, the end of its channel
-//! tells.
+//! kernel ends it, and before that is arranged the end of its channel does.
 
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use weir_exec::{Node, Parker, Round, worker};
+use weir_io::IdlePolicy;
 use weir_io::shared::border::DONE;
 use weir_io::shared::{
     self, Channel, RingInput, RingOutput, SharedMapping, Waker, Words, attach_memory, spsc,
 };
 use weir_io::stage::{StageInput as _, StageOutput as _};
-use weir_io::{Idle, IdlePolicy};
 use weir_nf::host::Stage;
 use weir_packet::{Frame, FramePool, PacketMemory, Seat, Time};
 use weir_runtime::{Role, Runtime, RuntimeConfig};
@@ -31,16 +32,10 @@ use weir_exec::frames::{BATCH, HIGH};
 const BURST: usize = 64;
 /// Frames that a stage must have before it takes a burst.
 const FEW: usize = 64;
-/// How long it sleeps at most: it looks after its channel then.
-const SLEEP: Duration = Duration::from_millis(100);
-/// Rounds without work in which it gives way, before it sleeps.
-const YIELDS: u32 = 512;
 /// How often it says what it counted, if that changed.
 const SAY: Duration = Duration::from_millis(100);
 /// Rounds after which the time is looked at.
 const ROUNDS: u32 = 256;
-/// Rounds after which questions are looked for.
-const LOOK: u32 = 64;
 
 /// A stage's process, told what to do.
 #[derive(Debug)]
@@ -148,10 +143,8 @@ impl StageProcess {
             role: Role::later(chain.stages.iter().flatten(), false),
             ..engine
         };
-        let tenant = hello.tenant;
-        let mut stage = Work::new(self, stage, config)?;
-        stage.asked = asked;
-        if tenant {
+        let stage = Work::new(self, stage, config)?;
+        if self.hello.tenant {
             // From here on it touches what others sent.
             let keep = [
                 self.channel.as_fd(),
@@ -167,7 +160,22 @@ impl StageProcess {
             first.map_err(|error| format!("it can't go first: {error}"))?;
         }
         self.say(wire::READY, b"")?;
-        stage.run(self, pace)
+        let policy = IdlePolicy {
+            work: pace.yield_after,
+            ..IdlePolicy::default()
+        };
+        let park = Parker::of_process(self.waker.clone(), policy);
+        let node = ProcessNode {
+            stage,
+            process: self,
+            asked,
+            queue: Queue::new(pace.prefetch),
+            burst: Vec::with_capacity(BURST),
+            left: Vec::with_capacity(2 * BURST),
+            rounds: 0,
+            slept: false,
+        };
+        worker::run(vec![node], park).map(drop)
     }
 
     /// Sends a message; the main process looks for it.
@@ -213,8 +221,6 @@ struct Work {
     /// Packets as of the last word.
     said: u64,
     when: Instant,
-    /// What it is asked.
-    asked: Option<Inbox>,
     /// Number of the chain, and of the step in its plan.
     place: (usize, usize),
 }
@@ -280,95 +286,10 @@ impl Work {
             busy: Duration::ZERO,
             said: 0,
             when: Instant::now(),
-            asked: None,
             place: (hello.chain, hello.step),
         };
         work.runtime.learn(&mut work.pool, &process.told);
         Ok(work)
-    }
-
-    fn run(&mut self, process: &mut StageProcess, pace: Pace) -> Result<(), String> {
-        let mut idle = Idle::new(IdlePolicy {
-            work: pace.yield_after,
-            ..IdlePolicy::default()
-        });
-        let memory = Arc::clone(&process.memory);
-        let mut queue = Queue::new(pace.prefetch);
-        let mut burst = Vec::with_capacity(BURST);
-        let mut left: Vec<Frame> = Vec::with_capacity(2 * BURST);
-        let (mut rounds, mut nothing) = (0, 0);
-        loop {
-            if let Some(asked) = &mut self.asked
-                && (nothing > 0 || rounds % LOOK == 0)
-            {
-                asked.answer(&mut Shown {
-                    runtime: &mut self.runtime,
-                    pool: &mut self.pool,
-                    output: &mut left,
-                    place: self.place,
-                });
-            }
-            // Asked before the ring is looked at: what came before the end is
-            // seen.
-            let over = self.input.is_over();
-            let mut worked = false;
-            if !left.is_empty() {
-                worked = self.output.give(&mut left) > 0;
-                if self.output.is_gone() {
-                    return Err("the stage behind it is gone".to_owned());
-                }
-            }
-            self.settle();
-            if left.is_empty() && self.pool.available() >= FEW {
-                queue.next(&mut self.input, &memory, &mut burst);
-                if !burst.is_empty() {
-                    worked = true;
-                    self.done = self.done.map(|done| done.wrapping_add(burst.len() as u32));
-                    let start = Instant::now();
-                    self.runtime.process(&mut self.pool, &mut burst, &mut left);
-                    self.busy += start.elapsed();
-                    self.tell_events(process)?;
-                    self.output.give(&mut left);
-                }
-            }
-            if let (Some(done), true) = (self.done, left.is_empty() && worked) {
-                // Behind what it gave: what is not there was dropped.
-                self.status[DONE].store(done, Ordering::Release);
-            }
-            if over && !worked && left.is_empty() && queue.is_empty() {
-                break;
-            }
-            rounds += 1;
-            nothing = if worked { 0 } else { nothing + 1 };
-            if rounds >= ROUNDS || nothing > YIELDS {
-                rounds = 0;
-                self.tell_counts(process)?;
-            }
-            if nothing > YIELDS && left.is_empty() && self.pool.available() >= FEW {
-                // Nothing to do: asleep until something comes.
-                let channel = process.channel.as_fd();
-                let questions = self.asked.as_ref().and_then(Inbox::descriptor);
-                let others = [channel, questions.unwrap_or(channel)];
-                let is_asked = self.asked.as_ref().is_some_and(Inbox::is_busy);
-                let most = if is_asked { Duration::ZERO } else { SLEEP };
-                process.waker.sleep(&mut self.input, &others, most);
-                let gone = process.channel.receive(false).is_err() || process.channel.has_ended();
-                if gone && !self.input.is_over() {
-                    return Err("the main process is gone".to_owned());
-                }
-                continue;
-            }
-            idle.after(worked);
-        }
-        let Work { runtime, pool, .. } = self;
-        let mut lines = Vec::new();
-        runtime.finish_with(pool, Time::ZERO, |log| {
-            lines.extend_from_slice(log.lines());
-            log.clear();
-        });
-        process.say_events(&lines)?;
-        let said = self.counted();
-        process.say(wire::END, &said)
     }
 
     /// Takes frames that were sent, and gives back what is too much.
@@ -431,5 +352,136 @@ impl Work {
         };
         // Numbers and names only.
         serde_json::to_vec(&said).unwrap_or_default()
+    }
+}
+
+/// The stage as a node of the process's worker.
+struct ProcessNode<'a> {
+    stage: Work,
+    process: &'a mut StageProcess,
+    /// Where it gets commands; a tenant gets none.
+    asked: Option<Inbox>,
+    queue: Queue,
+    burst: Vec<Frame>,
+    /// Frames that leave and found no room yet.
+    left: Vec<Frame>,
+    /// Rounds since it last said what it counted.
+    rounds: u32,
+    /// The worker slept since the last step.
+    slept: bool,
+}
+
+impl ProcessNode<'_> {
+    /// Takes a burst through the stage. True where there was one.
+    fn process(&mut self) -> Result<bool, String> {
+        let stage = &mut self.stage;
+        self.queue
+            .next(&mut stage.input, &self.process.memory, &mut self.burst);
+        if self.burst.is_empty() {
+            return Ok(false);
+        }
+        let count = self.burst.len() as u32;
+        stage.done = stage.done.map(|done| done.wrapping_add(count));
+        let start = Instant::now();
+        stage
+            .runtime
+            .process(&mut stage.pool, &mut self.burst, &mut self.left);
+        stage.busy += start.elapsed();
+        stage.tell_events(self.process)?;
+        stage.output.give(&mut self.left);
+        Ok(true)
+    }
+
+    /// The main process is looked after when the worker has slept.
+    fn check_main(&mut self) -> Result<(), String> {
+        if !std::mem::take(&mut self.slept) {
+            return Ok(());
+        }
+        let channel = &mut self.process.channel;
+        let gone = channel.receive(false).is_err() || channel.has_ended();
+        match gone && !self.stage.input.is_over() {
+            true => Err("the main process is gone".to_owned()),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Node for ProcessNode<'_> {
+    type Report = ();
+
+    fn step(&mut self) -> Result<Round, String> {
+        self.check_main()?;
+        // Read before the ring: what came before the end is seen.
+        let over = self.stage.input.is_over();
+        let mut worked = false;
+        if !self.left.is_empty() {
+            worked = self.stage.output.give(&mut self.left) > 0;
+            if self.stage.output.is_gone() {
+                return Err("the stage behind it is gone".to_owned());
+            }
+        }
+        self.stage.settle();
+        let supplied = self.stage.pool.available() >= FEW;
+        if self.left.is_empty() && supplied {
+            worked |= self.process()?;
+        }
+        if let (Some(done), true) = (self.stage.done, self.left.is_empty() && worked) {
+            // Behind what it gave: what is not there was dropped.
+            self.stage.status[DONE].store(done, Ordering::Release);
+        }
+        self.rounds += 1;
+        if self.rounds >= ROUNDS {
+            self.rounds = 0;
+            self.stage.tell_counts(self.process)?;
+        }
+        let waits = !self.left.is_empty();
+        Ok(Round {
+            worked,
+            blocked: waits || !supplied,
+            over: over && !worked && !waits && self.queue.is_empty(),
+            ..Round::default()
+        })
+    }
+
+    fn take_commands(&mut self) -> bool {
+        let Some(asked) = &mut self.asked else {
+            return false;
+        };
+        asked.answer(&mut Shown {
+            runtime: &mut self.stage.runtime,
+            pool: &mut self.stage.pool,
+            output: &mut self.left,
+            place: self.stage.place,
+        });
+        asked.is_busy()
+    }
+
+    fn prepare_park(&mut self) -> bool {
+        // A failure shows in the channel, which the next step looks at.
+        let said = self.stage.tell_counts(self.process);
+        self.slept = true;
+        said.is_ok() && self.stage.input.prepare_park()
+    }
+
+    fn unpark(&mut self) {
+        self.slept = true;
+        self.stage.input.unpark();
+    }
+
+    fn descriptors<'a>(&'a self, into: &mut Vec<BorrowedFd<'a>>) {
+        into.push(self.process.channel.as_fd());
+        into.extend(self.asked.as_ref().and_then(Inbox::descriptor));
+    }
+
+    fn finish(mut self) -> Result<(), String> {
+        let Work { runtime, pool, .. } = &mut self.stage;
+        let mut lines = Vec::new();
+        runtime.finish_with(pool, Time::ZERO, |log| {
+            lines.extend_from_slice(log.lines());
+            log.clear();
+        });
+        self.process.say_events(&lines)?;
+        let said = self.stage.counted();
+        self.process.say(wire::END, &said)
     }
 }

@@ -19,12 +19,12 @@ use super::super::super::crew::{EventBox, StageProcessCounts};
 use super::super::super::inbox::Post;
 use super::super::Pace;
 use super::relay::Relay;
-use super::start::{Deaths, StageCommand, cause, outside};
+use super::start::{StageCommand, TRUSTED, cause, outside};
 use super::wire::{self, Hello, Said};
 use super::{PLACES, SUPPLY};
 use crate::say::say;
-use weir_exec::ExecError;
 use weir_exec::frames::{BATCH, LOW};
+use weir_exec::{ExecError, Restarts};
 
 /// Why packets are dropped that a stage had when it died.
 pub(super) const STAGE_DIED: &str = "stage_died";
@@ -229,7 +229,7 @@ impl Host {
             refused: Refused::default(),
             died_with: 0,
             over: false,
-            deaths: Deaths::default(),
+            deaths: Restarts::new(TRUSTED),
             leaked: 0,
             frames: Vec::with_capacity(BATCH),
             end: ProcessEnd {
@@ -283,7 +283,7 @@ pub(in super::super) struct Process {
     died_with: u64,
     /// It has said its last word.
     over: bool,
-    deaths: Deaths,
+    deaths: Restarts,
     /// Frames that it can't have had any use for when it ended.
     leaked: usize,
     frames: Vec<Frame>,
@@ -436,7 +436,8 @@ impl Process {
             return Ok(false);
         }
         let why = cause(&status);
-        if self.deaths.add(Instant::now(), self.ready) {
+        let up = self.ready.then_some(Duration::ZERO);
+        if self.deaths.failed(Instant::now(), up).is_none() {
             return Err(ExecError(format!(
                 "{} has died {}, now {why}",
                 self.name, self.deaths

@@ -1,26 +1,24 @@
 //! Starts a stage's process, and says when it has died too often.
 
-use std::collections::VecDeque;
 use std::ffi::OsString;
-use std::fmt;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use weir_io::live::goes_first;
 use weir_io::shared::{Channel, SharedMapping};
 
 use super::wire::{self, Hello};
-use weir_exec::ExecError;
-use weir_exec::started_aside;
+use weir_exec::{ExecError, Forget, RestartPolicy, started_aside};
 
-/// Deaths within [`LIFE`] after which a stage is not started again.
+/// Deaths that count ([`LIFE`]) beyond which a stage is not started again.
 const MOST_DEATHS: usize = 8;
 /// Deaths in a row, however far apart, before it was ready.
 const MOST_FALSE_STARTS: usize = 2;
-/// How far back deaths are counted.
+/// How far back deaths of a trusted stage count, and for how long a tenant must work
+/// before none of its deaths count.
 const LIFE: Duration = Duration::from_secs(30);
 /// Longest pause before one is started again.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
@@ -86,71 +84,24 @@ impl StageCommand {
     }
 }
 
-/// When processes of a stage died.
-#[derive(Debug, Default)]
-pub(super) struct Deaths {
-    lately: VecDeque<Instant>,
-    false_starts: usize,
-}
+/// Of a trusted stage: the run waits for it, so it is started again at once.
+pub(super) const TRUSTED: RestartPolicy = RestartPolicy {
+    first_at_once: true,
+    pause: Duration::ZERO,
+    longest: Duration::ZERO,
+    forget: Forget::Older(LIFE),
+    most: Some(MOST_DEATHS),
+    most_false_starts: Some(MOST_FALSE_STARTS),
+};
 
-impl Deaths {
-    /// One died at `now`: true where that is too often for another. `ready` says
-    /// that it had been at work.
-    pub(super) fn add(&mut self, now: Instant, ready: bool) -> bool {
-        if !ready {
-            self.false_starts += 1;
-            return self.false_starts > MOST_FALSE_STARTS;
-        }
-        self.false_starts = 0;
-        self.lately.push_back(now);
-        self.lately
-            .retain(|then| now.saturating_duration_since(*then) < LIFE);
-        self.lately.len() > MOST_DEATHS
-    }
-}
-
-impl fmt::Display for Deaths {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.false_starts {
-            0 => {
-                let (deaths, life) = (self.lately.len(), LIFE.as_secs());
-                write!(f, "{deaths} times within {life} s")
-            }
-            deaths => write!(f, "{deaths} times before it was ready"),
-        }
-    }
-}
-
-/// When a stage that is not trusted is started again. Each start costs time of
-/// the thread that has the ports, so one that dies at once is left alone for a
-/// while: each time for longer.
-#[derive(Debug, Default)]
-pub(super) struct Restarts {
-    /// Deaths since one was at work for [`LIFE`].
-    deaths: usize,
-    false_starts: usize,
-}
-
-impl Restarts {
-    /// One died that had been ready for so long, or never was: how long to
-    /// wait before the next one; `None` where there is to be none.
-    pub(super) fn after(&mut self, worked: Option<Duration>) -> Option<Duration> {
-        match worked {
-            None => self.false_starts += 1,
-            Some(_) => self.false_starts = 0,
-        }
-        if worked.is_some_and(|worked| worked >= LIFE) {
-            self.deaths = 0;
-        }
-        self.deaths += 1;
-        if self.deaths > MOST_DEATHS || self.false_starts > MOST_FALSE_STARTS {
-            return None;
-        }
-        // 0, 1, 2, 4, 8 …
-        let seconds = (1u64 << (self.deaths - 1)) >> 1;
-        Some(Duration::from_secs(seconds).min(LONGEST_PAUSE))
-    }
-}
+/// Of a stage that is not trusted. Each start costs time of the ports' thread,
+/// so one that dies at once is left alone for a while, each time for longer.
+pub(super) const TENANT: RestartPolicy = RestartPolicy {
+    pause: Duration::from_secs(1),
+    longest: LONGEST_PAUSE,
+    forget: Forget::OnceUpFor(LIFE),
+    ..TRUSTED
+};
 
 /// What a process died of, for people: `of signal 9`.
 pub(super) fn cause(status: &ExitStatus) -> String {
@@ -158,57 +109,5 @@ pub(super) fn cause(status: &ExitStatus) -> String {
         (Some(signal), _) => format!("of signal {signal}"),
         (None, Some(code)) => format!("with exit code {code}"),
         _ => "somehow".to_owned(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn deaths_are_too_many_only_where_they_are_close() {
-        let mut deaths = Deaths::default();
-        let mut now = Instant::now();
-        for _ in 0..100 {
-            assert!(!deaths.add(now, true));
-            now += LIFE / MOST_DEATHS as u32;
-        }
-        assert!((0..=MOST_DEATHS).any(|_| deaths.add(now, true)));
-        assert_eq!(deaths.to_string(), "9 times within 30 s");
-    }
-
-    /// One that takes a minute to fail is no better than one that fails at once;
-    /// and one that works, but dies now and then, is not taken for it.
-    #[test]
-    fn false_starts_are_counted_apart_and_in_a_row() {
-        let mut now = Instant::now();
-        let mut deaths = Deaths::default();
-        for _ in 0..MOST_FALSE_STARTS + 1 {
-            assert!(!deaths.add(now, true));
-        }
-        for _ in 0..10 {
-            assert!(!deaths.add(now, false) && !deaths.add(now, false));
-            now += LIFE;
-            assert!(!deaths.add(now, true));
-        }
-        assert!(!deaths.add(now, false) && !deaths.add(now + 2 * LIFE, false));
-        assert!(deaths.add(now + 4 * LIFE, false));
-        assert_eq!(deaths.to_string(), "3 times before it was ready");
-    }
-
-    #[test]
-    fn one_that_dies_again_and_again_is_left_alone_for_a_while() {
-        let mut restarts = Restarts::default();
-        let soon = Some(Duration::from_millis(1));
-        let mut pauses = |worked, times| -> Vec<Option<u64>> {
-            let one = |_| restarts.after(worked).map(|pause| pause.as_secs());
-            (0..times).map(one).collect()
-        };
-        assert_eq!(pauses(soon, 4), [0, 1, 2, 4].map(Some));
-        assert_eq!(pauses(Some(LIFE), 2), [0, 0].map(Some));
-        assert_eq!(pauses(soon, 6), [1, 2, 4, 8, 16, 30].map(Some));
-        assert_eq!(pauses(soon, 2), [Some(30), None]);
-        assert_eq!(pauses(Some(LIFE), 1), [Some(0)]);
-        assert_eq!(pauses(None, 3), [Some(1), Some(2), None]);
     }
 }

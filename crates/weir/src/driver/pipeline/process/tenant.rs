@@ -20,11 +20,11 @@ use super::super::Pace;
 use super::allowance::Allowance;
 use super::claims::{Claims, printable};
 use super::host::{BorderEnd, PATIENCE, ProcessDone, ProcessEnd, STAGE_DIED};
-use super::start::{Restarts, StageCommand, cause, outside};
+use super::start::{StageCommand, TENANT, cause, outside};
 use super::wire::{self, Hello};
 use crate::say::say;
 use crate::watch::Unseen;
-use weir_exec::ExecError;
+use weir_exec::{ExecError, Restarts};
 
 /// How long it may take to be ready.
 const READY: Duration = Duration::from_secs(60);
@@ -197,7 +197,7 @@ impl Tenant {
             why: None,
             over: None,
             gone: false,
-            restarts: Restarts::default(),
+            restarts: Restarts::new(TENANT),
             again: None,
             end: ProcessEnd {
                 place: want.place,
@@ -412,7 +412,7 @@ impl Tenant {
             say(&said);
             return;
         }
-        let Some(pause) = self.restarts.after(worked) else {
+        let Some(pause) = self.restarts.failed(Instant::now(), worked) else {
             say(format_args!(
                 "{said}: it is not started again, and its packets are dropped"
             ));
