@@ -146,6 +146,21 @@ impl Parker {
         }
     }
 
+    /// One more for the same thread, which has not waited yet.
+    #[must_use]
+    pub fn anew(&self) -> Parker {
+        let own = match &self.own {
+            Own::Thread(wakers, place) => Own::Thread(wakers.clone(), *place),
+            Own::Process(waker) => Own::Process(waker.clone()),
+        };
+        Parker {
+            idle: self.idle.anew(),
+            own,
+            prepared: false,
+            longest: self.longest,
+        }
+    }
+
     /// Wakes the other threads of the process: something was queued for them.
     pub fn wake_others(&self) {
         if let Own::Thread(wakers, place) = &self.own {

@@ -53,6 +53,12 @@ impl Idle {
         }
     }
 
+    /// The same policy, from the start.
+    #[must_use]
+    pub const fn anew(&self) -> Idle {
+        Idle::new(self.policy)
+    }
+
     /// After a round.
     pub fn after(&mut self, worked: bool) {
         if self.rest(worked) == Nap::Due {

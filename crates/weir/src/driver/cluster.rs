@@ -415,6 +415,11 @@ impl Cluster {
         Ok(worked)
     }
 
+    /// Parks the calling thread.
+    pub(crate) fn parker(&self) -> Parker {
+        self.park.anew()
+    }
+
     /// What wakes the calling thread, and how long it may sleep all the same.
     pub fn bed(&self) -> Option<(&Waker, Duration)> {
         self.park.waker()

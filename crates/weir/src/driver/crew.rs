@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use weir_exec::ExecError;
+use weir_exec::{ExecError, Parker};
 use weir_io::Waker;
 use weir_nf::EventLog;
 use weir_packet::{Frame, FramePool};
@@ -119,6 +119,17 @@ pub trait Crew {
     /// others.
     fn bed(&self) -> Option<(&Waker, Duration)> {
         None
+    }
+
+    /// Parks the calling thread, where it has others to wait for.
+    fn parker(&self) -> Option<Parker> {
+        None
+    }
+
+    /// Something finds no room in a queue: nobody wakes the calling thread when
+    /// there is some.
+    fn is_blocked(&self) -> bool {
+        false
     }
 
     /// The calling thread is about to sleep; false where it may not. It looks at

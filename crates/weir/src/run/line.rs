@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use weir_exec::{ExecError, Node, Parker, Round, Wakers, worker};
 use weir_graph::ChainFile;
+use weir_io::IdlePolicy;
 use weir_io::port::{InputPort, Received};
 use weir_packet::{Frame, Time};
 
@@ -10,16 +12,14 @@ use crate::Outcome;
 use crate::args::Run;
 use crate::control::{self, Control};
 use crate::driver::inbox::{Inbox, Post, Shows, ThreadCounts};
-use crate::driver::{
-    CHAINS, COMING, Crew, Dispatcher, EventFile, ExecError, LEAVING, Part, Visit, take_log,
-};
+use crate::driver::{CHAINS, COMING, Crew, Dispatcher, EventFile, LEAVING, Part, Visit, take_log};
 use crate::exit::{Exit, Failure};
 
 use super::input::Input;
 use super::onlook::Watched;
 use super::ports::{Outputs, Ports};
 use super::summary::{Ended, Summary};
-use super::{BATCH, LOOK, print, progress, show};
+use super::{BATCH, print, progress, show};
 
 /// All that packets pass through on the calling thread.
 pub(super) struct Line<C> {
@@ -154,60 +154,31 @@ impl<C: Crew> Line<C> {
         }
     }
 
-    /// The inner result is that of the inputs.
+    /// Runs the ports' node. The inner result is that of the inputs.
     fn pump(
         &mut self,
         progress: &indicatif::ProgressBar,
         watched: &mut Watched<'_>,
     ) -> Result<Result<(), Failure>, Failure> {
-        let mut input = Vec::with_capacity(2 * BATCH);
-        let mut batches = 0u64;
-        let mut rounds = 0u64;
-        let mut ended: Option<Result<(), Failure>> = None;
-        loop {
-            let mut read = 0;
-            self.input.look();
-            rounds += 1;
-            if rounds.is_multiple_of(LOOK) || self.inbox.as_ref().is_some_and(Inbox::is_busy) {
-                self.answer();
-            }
-            if ended.is_none() {
-                let room = self.crew.room().min(BATCH);
-                if room > 0 {
-                    let pool = self.crew.pool();
-                    pool.set_holder(COMING);
-                    let received = self.input.receive(pool, &mut input, room);
-                    pool.memory().hold(&input, CHAINS);
-                    pool.set_holder(CHAINS);
-                    match received {
-                        Err(error) => ended = Some(Err(Failure::outside(error.to_string()))),
-                        Ok(Received::End) => ended = Some(Ok(())),
-                        Ok(Received::More) => {}
-                    }
-                    read = input.len();
-                    self.dispatcher.hand_out(&mut self.crew, &mut input);
-                    batches += 1;
-                    if batches.is_multiple_of(1_024) {
-                        show(progress, &self.input);
-                    }
-                }
-            } else {
-                self.crew.stop();
-            }
-            let stepped = self.crew.step(&mut self.out, &mut self.lines, read == 0);
-            self.write()?;
-            stepped.map_err(failure)?;
-            if !watched.look()? && ended.is_none() {
-                self.input.end();
-            }
-            if let Some(why) = &ended
-                && self.crew.is_over()
-            {
-                let why = why.clone();
-                self.close()?;
-                return Ok(why);
-            }
-        }
+        let parker = self.crew.parker();
+        let alone = parker.is_none();
+        let park = match parker {
+            Some(park) => park,
+            None => Parker::new(&Wakers::new(0).map_err(failure)?, 0, IdlePolicy::default()),
+        };
+        let node = PortsNode {
+            line: self,
+            progress,
+            watched,
+            alone,
+            input: Vec::with_capacity(2 * BATCH),
+            batches: 0,
+            ended: None,
+            failed: None,
+        };
+        let mut ends = worker::run(vec![node], park).map_err(Failure::outside)?;
+        // One node, one report.
+        ends.pop().unwrap_or(Ok(Ok(())))
     }
 
     /// Answers what is asked, or a part of it.
@@ -237,5 +208,109 @@ impl<C: Crew> Line<C> {
             Some(events) => events.finish(),
             None => Ok(()),
         }
+    }
+}
+
+/// The ports as the node of the calling thread.
+struct PortsNode<'a, 'w, C> {
+    line: &'a mut Line<C>,
+    progress: &'a indicatif::ProgressBar,
+    watched: &'a mut Watched<'w>,
+    /// No other thread is to be waited for.
+    alone: bool,
+    input: Vec<Frame>,
+    batches: u64,
+    /// Why reading has ended.
+    ended: Option<Result<(), Failure>>,
+    /// Why the run can't go on.
+    failed: Option<Failure>,
+}
+
+impl<C: Crew> PortsNode<'_, '_, C> {
+    /// Takes a batch in, if there is room for one: how many packets.
+    fn read(&mut self) -> usize {
+        let line = &mut *self.line;
+        let room = line.crew.room().min(BATCH);
+        if room == 0 {
+            return 0;
+        }
+        let pool = line.crew.pool();
+        pool.set_holder(COMING);
+        let received = line.input.receive(pool, &mut self.input, room);
+        pool.memory().hold(&self.input, CHAINS);
+        pool.set_holder(CHAINS);
+        match received {
+            Err(error) => self.ended = Some(Err(Failure::outside(error.to_string()))),
+            Ok(Received::End) => self.ended = Some(Ok(())),
+            Ok(Received::More) => {}
+        }
+        let read = self.input.len();
+        line.dispatcher.hand_out(&mut line.crew, &mut self.input);
+        self.batches += 1;
+        if self.batches.is_multiple_of(1_024) {
+            show(self.progress, &line.input);
+        }
+        read
+    }
+
+    fn round(&mut self) -> Result<Round, Failure> {
+        self.line.input.look();
+        let mut read = 0;
+        match self.ended {
+            None => read = self.read(),
+            Some(_) => self.line.crew.stop(),
+        }
+        let line = &mut *self.line;
+        let stepped = line.crew.step(&mut line.out, &mut line.lines, false);
+        line.write()?;
+        let worked = stepped.map_err(failure)?;
+        if !self.watched.look()? && self.ended.is_none() {
+            line.input.end();
+        }
+        let over = self.ended.is_some() && line.crew.is_over();
+        if over {
+            line.close()?;
+        }
+        Ok(Round {
+            worked: worked || read > 0 || self.alone,
+            blocked: line.crew.is_blocked(),
+            over,
+            ..Round::default()
+        })
+    }
+}
+
+impl<C: Crew> Node for PortsNode<'_, '_, C> {
+    /// The inner result is that of the inputs.
+    type Report = Result<Result<(), Failure>, Failure>;
+
+    fn step(&mut self) -> Result<Round, String> {
+        Ok(self.round().unwrap_or_else(|failure| {
+            self.failed = Some(failure);
+            Round {
+                over: true,
+                ..Round::default()
+            }
+        }))
+    }
+
+    fn take_commands(&mut self) -> bool {
+        self.line.answer();
+        self.line.inbox.as_ref().is_some_and(Inbox::is_busy)
+    }
+
+    fn prepare_park(&mut self) -> bool {
+        self.line.crew.prepare_park()
+    }
+
+    fn unpark(&mut self) {
+        self.line.crew.unpark();
+    }
+
+    fn finish(self) -> Result<Self::Report, String> {
+        Ok(match (self.failed, self.ended) {
+            (Some(failure), _) => Err(failure),
+            (None, ended) => Ok(ended.unwrap_or(Ok(()))),
+        })
     }
 }

@@ -45,8 +45,6 @@ pub(crate) use table::thousands;
 
 /// Packets taken from the inputs at a time.
 const BATCH: usize = 64;
-/// Batches after which questions are looked for.
-const LOOK: u64 = 64;
 /// Bytes of events that a chain keeps until they are written, once per batch.
 const EVENT_BYTES: usize = 4 << 20;
 

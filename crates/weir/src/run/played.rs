@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use weir_exec::ExecError;
+use weir_exec::{ExecError, Parker};
 use weir_graph::ChainFile;
 use weir_io::Waker;
 use weir_packet::{Frame, FramePool, Side};
@@ -182,6 +182,10 @@ impl Crew for Played {
         let worked = self.cluster.step(out, events, may_rest)?;
         self.wind_down(worked);
         Ok(worked)
+    }
+
+    fn parker(&self) -> Option<Parker> {
+        Some(self.cluster.parker())
     }
 
     fn bed(&self) -> Option<(&Waker, Duration)> {

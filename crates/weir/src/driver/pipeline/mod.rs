@@ -170,6 +170,8 @@ pub struct Pipeline {
     team: Team<StageNode>,
     /// Something was put into rings since the threads were last woken.
     gave: bool,
+    /// Something found no room in the last step.
+    blocked: bool,
     /// Steps since threads were looked after.
     steps: u32,
     /// Frames of a chain's end.
@@ -273,6 +275,7 @@ impl Pipeline {
             team: Team::new(&wakers),
             wakers,
             gave: false,
+            blocked: false,
             steps: 0,
             ended: Vec::with_capacity(OUT),
             posts: Vec::new(),
@@ -745,9 +748,9 @@ impl Crew for Pipeline {
             self.park.wake_others();
             self.gave = false;
         }
+        self.blocked = local.blocked || self.seats.iter().any(|seat| !seat.done.is_empty());
         if worked || may_rest {
-            let clear = self.seats.iter().all(|seat| seat.done.is_empty());
-            match clear && !local.blocked {
+            match !self.blocked {
                 true => self
                     .park
                     .pause(worked, &mut Ends(&mut self.seats, &mut self.team)),
@@ -757,6 +760,14 @@ impl Crew for Pipeline {
             }
         }
         Ok(worked)
+    }
+
+    fn is_blocked(&self) -> bool {
+        self.blocked
+    }
+
+    fn parker(&self) -> Option<Parker> {
+        Some(self.park.anew())
     }
 
     fn bed(&self) -> Option<(&Waker, Duration)> {

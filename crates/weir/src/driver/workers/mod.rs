@@ -341,6 +341,10 @@ impl Crew for Workers {
         Ok(worked)
     }
 
+    fn parker(&self) -> Option<Parker> {
+        Some(self.park.anew())
+    }
+
     fn bed(&self) -> Option<(&Waker, Duration)> {
         self.park.waker()
     }
