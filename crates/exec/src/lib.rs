@@ -27,7 +27,7 @@ pub mod worker;
 
 pub use cores::{check_cores, nth_core, pin, ranges, started_aside, step_aside};
 pub use node::{Node, Round};
-pub use park::{NEVER_PARK, Parker, Parks, Wakers};
+pub use park::{IdleStrategy, NEVER_PARK, Parker, Parks, Wakers};
 pub use placement::Placement;
 pub use restart::{Forget, RestartPolicy, Restarts};
 pub use supervise::{ExecError, Team};

@@ -1,6 +1,7 @@
 //! What a worker steps.
 
 use std::os::fd::BorrowedFd;
+use std::time::Duration;
 
 /// What a step found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -60,6 +61,11 @@ pub trait Node {
     /// Descriptors that wake the worker when they can be read, beside its waker.
     fn descriptors<'a>(&'a self, into: &mut Vec<BorrowedFd<'a>>) {
         let _ = into;
+    }
+
+    /// How long its worker may sleep: until the node's next deadline.
+    fn longest(&self) -> Duration {
+        Duration::MAX
     }
 
     /// Closes its queues and gives its report, after a step that was

@@ -9,6 +9,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use weir_io::shared::Waker as ProcessWaker;
 use weir_io::{Idle, IdlePolicy, Nap, Waker};
 
+use crate::node::Round;
 use crate::supervise::ExecError;
 
 /// How long a thread sleeps at most. A thread that queues something for it
@@ -75,6 +76,20 @@ pub trait Parks {
     fn descriptors<'a>(&'a self, into: &mut Vec<BorrowedFd<'a>>) {
         let _ = into;
     }
+    /// How long the thread may sleep: until its next deadline.
+    fn longest(&self) -> Duration {
+        Duration::MAX
+    }
+}
+
+/// What a worker does between two rounds: goes on, gives way or sleeps.
+pub trait IdleStrategy {
+    /// After a round. Wakes other threads that the round gave something to.
+    ///
+    /// # Errors
+    ///
+    /// The kernel can't wait: it has no memory.
+    fn after(&mut self, round: Round, reads: &mut impl Parks) -> Result<(), String>;
 }
 
 /// A thread that reads only queues of threads.
@@ -206,9 +221,10 @@ impl Parker {
         let mut polled: Vec<PollFd<'_>> = fds
             .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))
             .collect();
+        let longest = self.longest.min(reads.longest());
         let longest = Timespec {
-            tv_sec: self.longest.as_secs() as i64,
-            tv_nsec: i64::from(self.longest.subsec_nanos()),
+            tv_sec: longest.as_secs() as i64,
+            tv_nsec: i64::from(longest.subsec_nanos()),
         };
         // A failed poll returns at once; the thread reads its queues again.
         let _ = poll(&mut polled, Some(&longest));
@@ -234,5 +250,19 @@ impl Parker {
             Own::Process(waker) => waker.quiet(),
         }
         reads.unpark();
+    }
+}
+
+impl IdleStrategy for Parker {
+    fn after(&mut self, round: Round, reads: &mut impl Parks) -> Result<(), String> {
+        let active = round.worked || round.gave;
+        if active {
+            self.wake_others();
+        }
+        match round.blocked {
+            false => self.pause(active, reads),
+            true => self.hold(active, reads),
+        }
+        Ok(())
     }
 }

@@ -375,6 +375,11 @@ impl<N: Node> Parks for Team<N> {
             local.descriptors(into);
         }
     }
+
+    fn longest(&self) -> Duration {
+        let local = self.local.as_ref();
+        local.map_or(Duration::MAX, Parks::longest)
+    }
 }
 
 /// What a thread that panicked said.

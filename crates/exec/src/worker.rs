@@ -1,9 +1,10 @@
 //! The loop of a worker: take commands, step nodes, park, finish.
 
 use std::os::fd::BorrowedFd;
+use std::time::Duration;
 
 use crate::node::{Node, Round};
-use crate::park::{Parker, Parks};
+use crate::park::{IdleStrategy, Parks};
 
 /// Rounds with work after which commands are looked for. In rounds without
 /// work they always are.
@@ -129,6 +130,15 @@ impl<N: Node> Parks for Nodes<N> {
             }
         }
     }
+
+    fn longest(&self) -> Duration {
+        let deadline = |slot: &Slot<N>| match slot {
+            Slot::Runs { node, .. } => node.longest(),
+            Slot::Over(_) | Slot::Taken => Duration::MAX,
+        };
+        let deadlines = self.slots.iter().map(deadline);
+        deadlines.min().unwrap_or(Duration::MAX)
+    }
 }
 
 /// Steps nodes on the calling thread until all are over, and gives their
@@ -137,17 +147,10 @@ impl<N: Node> Parks for Nodes<N> {
 /// # Errors
 ///
 /// That of the first node that can't go on.
-pub fn run<N: Node>(nodes: Vec<N>, mut park: Parker) -> Result<Vec<N::Report>, String> {
+pub fn run<N: Node>(nodes: Vec<N>, mut idle: impl IdleStrategy) -> Result<Vec<N::Report>, String> {
     let mut nodes = Nodes::new(nodes);
     while let Some(round) = nodes.round()? {
-        let active = round.worked || round.gave;
-        if active {
-            park.wake_others();
-        }
-        match round.blocked {
-            false => park.pause(active, &mut nodes),
-            true => park.hold(active, &mut nodes),
-        }
+        idle.after(round, &mut nodes)?;
     }
     Ok(nodes.into_reports())
 }
@@ -159,7 +162,7 @@ mod tests {
     use weir_packet::Time;
 
     use super::*;
-    use crate::park::Wakers;
+    use crate::park::{Parker, Wakers};
     use crate::queue::{Sender, drain, queue};
 
     /// Passes numbers on. The end of its input is the number 0.

@@ -5,8 +5,8 @@
 //!               └── what it answers itself ──────────────────────▶ ports
 //! ```
 //!
-//! One thread, the caller's, has the ports ([`LivePorts`]) and takes packets
-//! round and round ([`Live::drive`]). What works on them is a [`Crew`]. How weir
+//! One thread, the caller's, has the ports ([`LivePorts`]): they are the node of
+//! its worker ([`Live::drive`]). What works on packets is a [`Crew`]. How weir
 //! stands in the network is a [`Layer`]: it sees packets when they have come
 //! and before they go. What the loop looks at now and then (signals, the time,
 //! whether the interfaces are there) is in [`Looks`].
@@ -18,9 +18,12 @@ mod ports;
 mod replay;
 mod router;
 
+use std::cell::Cell;
 use std::os::fd::{AsFd as _, BorrowedFd};
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use weir_exec::{IdleStrategy, Node, Parks, Round, worker};
 use weir_io::live::Waiter;
 use weir_io::port::PortCounters;
 use weir_packet::{Frame, Holder, Time};
@@ -42,7 +45,8 @@ pub(crate) use router::{Routed, RouterReport};
 
 /// Packets taken from a port at a time.
 pub(crate) const BATCH: usize = 64;
-/// Rounds with packets after which the loop looks about.
+/// Rounds after which the ports' node keeps house. Before and after a sleep it
+/// does so, too.
 const ROUNDS: u32 = 256;
 /// How long packets that have come may still be taken at the end.
 const DRAIN: Duration = Duration::from_millis(100);
@@ -59,7 +63,8 @@ pub(crate) struct Live<C> {
     /// It never sleeps.
     pub(crate) wakeful: bool,
     pub(crate) events: Option<EventFile>,
-    waiter: Waiter,
+    /// Time in which the thread slept, in ns.
+    asleep: Rc<Cell<u64>>,
     /// The port that is looked at first.
     first: usize,
     // What a round needs, kept to save its allocation.
@@ -87,7 +92,7 @@ impl<C: Crew> Live<C> {
             looks,
             wakeful: false,
             events,
-            waiter: Waiter::default(),
+            asleep: Rc::default(),
             first: 0,
             input: Vec::with_capacity(BATCH),
             output: Vec::with_capacity(4 * BATCH),
@@ -104,34 +109,23 @@ impl<C: Crew> Live<C> {
     }
 
     fn go_round(&mut self) -> Result<(), Failure> {
-        let mut rounds = 0;
-        self.tick()?;
-        loop {
-            if self.round()? {
-                self.waiter.busy();
-                rounds += 1;
-                if rounds < ROUNDS && !self.is_asked() {
-                    continue;
-                }
-            } else if !self.is_asked() && self.waiter.spin() {
-                // The loop has looked about a moment ago, or soon will.
-                continue;
-            } else if self.wakeful {
-                self.waiter.stay_awake();
-                if self.crew.bed().is_some() {
-                    // Those who work may share the core.
-                    std::thread::yield_now();
-                }
-            } else if !self.is_asked() {
-                self.sleep()?;
-            }
-            rounds = 0;
-            self.tick()?;
-            self.answer();
-            if self.looks.look(&mut self.ports, self.events.as_mut())? || self.ports.are_over() {
-                return Ok(());
-            }
-        }
+        let idle = LiveIdle {
+            waiter: Waiter::default(),
+            never_parks: self.wakeful,
+            shares_core: self.crew.bed().is_some(),
+            prepared: false,
+            asleep: Rc::clone(&self.asleep),
+        };
+        let node = LiveNode {
+            live: self,
+            rounds: 0,
+            due: true,
+            failed: None,
+        };
+        let mut ends = worker::run(vec![node], idle)
+            .map_err(|error| Failure::outside(format!("can't wait for packets: {error}")))?;
+        // One node, one report.
+        ends.pop().unwrap_or(Ok(()))
     }
 
     /// Takes what has come already, and what is on its way in emulated links.
@@ -151,52 +145,12 @@ impl<C: Crew> Live<C> {
         }
     }
 
-    /// True while an answer is under way.
-    fn is_asked(&self) -> bool {
-        self.looks.inbox.as_ref().is_some_and(Inbox::is_busy)
-    }
-
     /// Answers what is asked, or a part of it.
     fn answer(&mut self) {
         if let Some(mut inbox) = self.looks.inbox.take() {
             inbox.answer(self);
             self.looks.inbox = Some(inbox);
         }
-    }
-
-    /// Sleeps until there is something to do.
-    fn sleep(&mut self) -> Result<(), Failure> {
-        if self.crew.bed().is_none() {
-            return self.doze();
-        }
-        // What came before this is seen in this round; what comes after it
-        // rings.
-        let may = self.crew.prepare_park();
-        let worked = self.round();
-        let mut slept = Ok(());
-        if may && worked.as_ref().is_ok_and(|worked| !worked) {
-            slept = self.doze();
-        }
-        self.crew.unpark();
-        worked.and(slept)
-    }
-
-    /// Waits for a packet, a signal, or the waker.
-    fn doze(&mut self) -> Result<(), Failure> {
-        let mut most = self.looks.until_next();
-        let mut fds: Vec<BorrowedFd<'_>> = Vec::with_capacity(8);
-        self.looks.descriptors(&mut fds);
-        self.ports.descriptors(&mut fds);
-        if let Some((waker, longest)) = self.crew.bed() {
-            fds.push(waker.as_fd());
-            most = most.min(longest);
-        }
-        if let Some(due) = self.ports.until_due() {
-            most = most.min(due);
-        }
-        self.waiter
-            .sleep(&fds, most)
-            .map_err(|error| Failure::outside(format!("can't wait for packets: {error}")))
     }
 
     /// Takes a batch of each port through the chains, and out what has come
@@ -310,7 +264,7 @@ impl<C: Crew> Shows for Live<C> {
             outputs: self.ports.went_out(),
             refused: self.dispatcher.refused,
             network: Some(self.layer.report()),
-            idle: self.waiter.asleep(),
+            idle: Duration::from_nanos(self.asleep.get()),
             ..ThreadCounts::of(&mut self.crew)
         }
     }
@@ -328,6 +282,142 @@ impl<C: Crew> Shows for Live<C> {
 
     fn now(&self) -> Option<Time> {
         Some(self.looks.clock.now())
+    }
+}
+
+/// The ports as the node of the calling thread, until the run is to end.
+struct LiveNode<'a, C> {
+    live: &'a mut Live<C>,
+    /// Rounds since the last housekeeping.
+    rounds: u32,
+    /// Housekeeping is due: the thread slept, or is about to.
+    due: bool,
+    /// Why the run can't go on.
+    failed: Option<Failure>,
+}
+
+impl<C: Crew> LiveNode<'_, C> {
+    /// Has the layer do what is due and looks about: true where the run is to
+    /// end.
+    fn keep_house(&mut self) -> Result<bool, Failure> {
+        (self.rounds, self.due) = (0, false);
+        let live = &mut *self.live;
+        live.tick()?;
+        Ok(live.looks.look(&mut live.ports, live.events.as_mut())? || live.ports.are_over())
+    }
+
+    fn turn(&mut self) -> Result<Round, Failure> {
+        if (self.due || self.rounds >= ROUNDS) && self.keep_house()? {
+            return Ok(Round {
+                over: true,
+                ..Round::default()
+            });
+        }
+        self.rounds += 1;
+        Ok(Round {
+            worked: self.live.round()?,
+            ..Round::default()
+        })
+    }
+}
+
+impl<C: Crew> Node for LiveNode<'_, C> {
+    type Report = Result<(), Failure>;
+
+    fn step(&mut self) -> Result<Round, String> {
+        Ok(self.turn().unwrap_or_else(|failure| {
+            self.failed = Some(failure);
+            Round {
+                over: true,
+                ..Round::default()
+            }
+        }))
+    }
+
+    fn take_commands(&mut self) -> bool {
+        self.live.answer();
+        self.live.looks.inbox.as_ref().is_some_and(Inbox::is_busy)
+    }
+
+    fn prepare_park(&mut self) -> bool {
+        self.due = true;
+        self.live.crew.prepare_park()
+    }
+
+    fn unpark(&mut self) {
+        self.due = true;
+        self.live.crew.unpark();
+    }
+
+    fn descriptors<'a>(&'a self, into: &mut Vec<BorrowedFd<'a>>) {
+        self.live.looks.descriptors(into);
+        self.live.ports.descriptors(into);
+        into.extend(self.live.crew.bed().map(|(waker, _)| waker.as_fd()));
+    }
+
+    fn longest(&self) -> Duration {
+        let live = &*self.live;
+        let waits = [
+            Some(live.looks.until_next()),
+            live.crew.bed().map(|(_, longest)| longest),
+            live.ports.until_due(),
+        ];
+        waits.into_iter().flatten().min().unwrap_or(Duration::MAX)
+    }
+
+    fn finish(self) -> Result<Self::Report, String> {
+        Ok(self.failed.map_or(Ok(()), Err))
+    }
+}
+
+/// How a thread between interfaces waits: a packet that comes soon is found by
+/// looking for it, without a sleep.
+struct LiveIdle {
+    waiter: Waiter,
+    never_parks: bool,
+    /// Other threads may be on its core.
+    shares_core: bool,
+    /// It has prepared to park, and looks once more.
+    prepared: bool,
+    asleep: Rc<Cell<u64>>,
+}
+
+impl IdleStrategy for LiveIdle {
+    fn after(&mut self, round: Round, reads: &mut impl Parks) -> Result<(), String> {
+        if round.worked || round.gave {
+            if std::mem::take(&mut self.prepared) {
+                reads.unpark();
+            }
+            if round.worked {
+                self.waiter.busy();
+            }
+            return Ok(());
+        }
+        if std::mem::take(&mut self.prepared) {
+            let mut fds = Vec::with_capacity(8);
+            reads.descriptors(&mut fds);
+            let slept = self.waiter.sleep(&fds, reads.longest());
+            self.asleep.set(self.waiter.asleep().as_nanos() as u64);
+            reads.unpark();
+            return slept.map_err(|error| error.to_string());
+        }
+        if self.waiter.spin() {
+            return Ok(());
+        }
+        if self.never_parks {
+            self.waiter.stay_awake();
+            if self.shares_core {
+                std::thread::yield_now();
+            }
+            return Ok(());
+        }
+        // What came before this is seen in the next round; what comes after it
+        // wakes the thread.
+        self.prepared = reads.prepare_park();
+        if !self.prepared {
+            reads.unpark();
+        }
+        Ok(())
     }
 }
 
