@@ -1,5 +1,8 @@
 //! The switch's thread: switches, and the runtimes around them.
 
+mod carrier;
+mod moves;
+
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -12,11 +15,11 @@ use weir_nf::host::Stage;
 use weir_packet::{Disposition, Frame, FramePool, MemoryLayout, PacketMemory, Time};
 use weir_protocol::central::Controller;
 use weir_protocol::counts::Countable as _;
-use weir_protocol::message::{MoveMode, Selection};
 use weir_protocol::settings::{ActorSettings, Dispatch, SwitchSettings};
-use weir_protocol::switch::{Lane, MoveError};
-use weir_protocol::{Message, Peer, RuntimeId, Switch};
+use weir_protocol::{Peer, RuntimeId, Switch};
 use weir_runtime::RuntimeConfig;
+
+use carrier::Carrier;
 
 use super::clock::Clock;
 use super::ends::{EndAsked, EndsAsked};
@@ -723,111 +726,6 @@ impl Cluster {
         worked
     }
 
-    /// Moves what `what` selects of the units that `from` owns, in one chain
-    /// or all; gives their number.
-    ///
-    /// # Errors
-    ///
-    /// See [`MoveError`]; in several chains, that of the last one where no
-    /// unit of any could be moved.
-    pub fn move_units(
-        &mut self,
-        chain: Option<usize>,
-        (from, to): (RuntimeId, RuntimeId),
-        what: &Selection,
-        mode: MoveMode,
-    ) -> Result<u32, MoveError> {
-        let now = self.clock.now();
-        let mut moved = Err(MoveError::Nothing);
-        for number in 0..self.chains.len() {
-            if chain.is_some_and(|only| only != number) {
-                continue;
-            }
-            let Some(at) = self.chains.get_mut(number) else {
-                continue;
-            };
-            let asked = at.switch.move_units(now, Some(from), to, what, mode);
-            moved = match (moved, asked) {
-                (Ok(before), Ok(more)) => Ok(before + more),
-                (Ok(before), Err(_)) => Ok(before),
-                (Err(_), asked) => asked,
-            };
-            self.send(number, now);
-        }
-        moved
-    }
-
-    /// Gives all units of a runtime to the others.
-    ///
-    /// # Errors
-    ///
-    /// There is no such runtime, or none to take its units.
-    pub fn drain(&mut self, runtime: RuntimeId, mode: MoveMode) -> Result<(), MoveError> {
-        let now = self.clock.now();
-        for chain in 0..self.chains.len() {
-            if let Some(at) = self.chains.get_mut(chain) {
-                at.switch.drain(now, runtime, mode)?;
-            }
-            self.send(chain, now);
-        }
-        if let Some(member) = self.member(runtime) {
-            member.state = State::Drains;
-        }
-        self.tell_who_runs();
-        Ok(())
-    }
-
-    /// Starts one more runtime, which joins as soon as its memory is reserved.
-    ///
-    /// # Errors
-    ///
-    /// There are as many as there may be, or no thread can be started.
-    pub fn add(&mut self) -> Result<RuntimeId, ExecError> {
-        let absent = |member: &&Member| member.state == State::Absent;
-        let next = self.members.iter().find(absent).map(|m| m.ends.id);
-        let most = self.members.len();
-        let id = next.ok_or_else(|| ExecError(format!("there may be {most} runtimes")))?;
-        self.place(id)?;
-        self.start_placed()?;
-        Ok(id)
-    }
-
-    /// Stops a drained runtime. False: it has units still; ask again later.
-    pub fn remove(&mut self, runtime: RuntimeId) -> bool {
-        let drained = |chain: &Chain| chain.switch.is_drained(runtime);
-        if !self.chains.iter().all(drained) {
-            return false;
-        }
-        let now = self.clock.now();
-        for chain in 0..self.chains.len() {
-            if let Some(at) = self.chains.get_mut(chain) {
-                at.switch.leave(now, runtime);
-            }
-            self.send(chain, now);
-        }
-        self.stop(runtime);
-        true
-    }
-
-    /// True where `runtime` can own units.
-    pub fn runs(&self, runtime: RuntimeId) -> bool {
-        let place = (runtime.0 as usize).wrapping_sub(1);
-        let state = self.members.get(place).map(|member| member.state);
-        state == Some(State::Runs)
-    }
-
-    /// Packets that are on their way.
-    pub fn in_flight(&self) -> u64 {
-        let chains = self.chains.iter();
-        chains.map(|chain| chain.switch.in_flight()).sum()
-    }
-
-    /// Units that change their owner, or wait for it.
-    pub fn moves_under_way(&self) -> u64 {
-        let chains = self.chains.iter();
-        chains.map(|chain| chain.switch.moves_under_way()).sum()
-    }
-
     /// True where every packet taken in has been let out or dropped, no
     /// hand-over is under way, and no runtime has anything to do. It takes some
     /// calls and steps to find that out: the runtimes are asked.
@@ -941,47 +839,6 @@ fn parker(wakers: &Wakers, place: usize, settings: &ClusterSettings) -> Parker {
     match settings.path {
         Some(_) => park.at_most(WITH_DELAYS),
         None => park,
-    }
-}
-
-/// Puts things into the lanes to runtimes.
-struct Carrier<'a> {
-    members: &'a mut [Member],
-    chain: usize,
-    now: Time,
-    /// When messages arrive.
-    due: Time,
-}
-
-impl Carrier<'_> {
-    fn frames(&mut self, pool: &mut FramePool, lane: &mut Lane) {
-        if lane.frames.is_empty() {
-            return;
-        }
-        let Some(member) = self.members.get_mut((lane.to.0 as usize).wrapping_sub(1)) else {
-            return pool.give_all(&mut lane.frames);
-        };
-        match member.paths.get_mut(self.chain) {
-            Some(path) => path.send(self.now, pool, &mut lane.frames),
-            None => {
-                if let Some(data) = member.ends.data.get_mut(self.chain) {
-                    data.extend(&mut lane.frames);
-                }
-            }
-        }
-    }
-
-    fn message(&mut self, from: Peer, to: Peer, message: Message) {
-        // There is no coordinator in one process.
-        let Peer::Runtime(id) = to else { return };
-        if let Some(member) = self.members.get_mut((id.0 as usize).wrapping_sub(1)) {
-            let message = ToRuntime::Message {
-                chain: self.chain,
-                from,
-                message,
-            };
-            member.ends.outbox.push_at(self.due, message);
-        }
     }
 }
 

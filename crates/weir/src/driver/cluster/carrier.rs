@@ -1,0 +1,49 @@
+//! What a switch sends to runtimes, into their queues.
+
+use weir_packet::{FramePool, Time};
+use weir_protocol::switch::Lane;
+use weir_protocol::{Message, Peer};
+
+use super::super::wiring::ToRuntime;
+use super::Member;
+
+/// Puts frames and messages into the queues to runtimes.
+pub(super) struct Carrier<'a> {
+    pub(super) members: &'a mut [Member],
+    pub(super) chain: usize,
+    pub(super) now: Time,
+    /// When messages arrive.
+    pub(super) due: Time,
+}
+
+impl Carrier<'_> {
+    pub(super) fn frames(&mut self, pool: &mut FramePool, lane: &mut Lane) {
+        if lane.frames.is_empty() {
+            return;
+        }
+        let Some(member) = self.members.get_mut((lane.to.0 as usize).wrapping_sub(1)) else {
+            return pool.give_all(&mut lane.frames);
+        };
+        match member.paths.get_mut(self.chain) {
+            Some(path) => path.send(self.now, pool, &mut lane.frames),
+            None => {
+                if let Some(data) = member.ends.data.get_mut(self.chain) {
+                    data.extend(&mut lane.frames);
+                }
+            }
+        }
+    }
+
+    pub(super) fn message(&mut self, from: Peer, to: Peer, message: Message) {
+        // There is no coordinator in one process.
+        let Peer::Runtime(id) = to else { return };
+        if let Some(member) = self.members.get_mut((id.0 as usize).wrapping_sub(1)) {
+            let message = ToRuntime::Message {
+                chain: self.chain,
+                from,
+                message,
+            };
+            member.ends.outbox.push_at(self.due, message);
+        }
+    }
+}
