@@ -95,7 +95,9 @@ fn of_workers() {
     crew.take(0, &mut frames);
     let (mut out, mut events) = (Vec::new(), Vec::new());
     while !crew.is_over() {
-        crew.step(&mut out, &mut events, true).unwrap();
+        crew.step(&mut out, &mut events).unwrap();
+        crew.parker().inspect(|park| park.wake_others());
+        std::thread::yield_now();
         crew.stop();
     }
     assert_eq!(out.len(), 100);

@@ -90,9 +90,11 @@ fn failure(crew: &mut impl Crew) -> ExecError {
             ended = !matches!(received, Ok(Received::More));
             crew.take(0, &mut frames);
         }
-        if let Err(error) = crew.step(&mut out, &mut events, true) {
+        if let Err(error) = crew.step(&mut out, &mut events) {
             return error;
         }
+        crew.parker().inspect(|park| park.wake_others());
+        std::thread::yield_now();
         crew.pool().give_all(&mut out);
         assert!(!crew.is_over(), "it ended well");
     }

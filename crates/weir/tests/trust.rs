@@ -341,7 +341,9 @@ fn beside(part: Option<&str>, packets: &[(FrameMeta, Vec<u8>)]) -> ([Vec<Left>; 
         } else if bursts.peek().is_none() {
             crew.stop();
         }
-        crew.step(&mut out, &mut events, true).unwrap();
+        crew.step(&mut out, &mut events).unwrap();
+        crew.parker().inspect(|park| park.wake_others());
+        std::thread::yield_now();
         for frame in out.drain(..) {
             let (meta, bytes) = crew.pool().memory().read(&frame);
             left[usize::from(meta.chain)].push(Left {

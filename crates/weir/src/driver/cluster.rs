@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use weir_exec::frames::{LARGE_SHARE, SHARE};
 use weir_exec::queue::drain;
-use weir_exec::{ExecError, NEVER_PARK, Parker, Team, Wakers, frames};
-use weir_io::{IdlePolicy, Waker};
+use weir_exec::{ExecError, NEVER_PARK, Parker, Parks, Round, Team, Wakers, frames};
+use weir_io::IdlePolicy;
 use weir_nf::host::Stage;
 use weir_packet::{Disposition, Frame, FramePool, MemoryLayout, PacketMemory, Time};
 use weir_protocol::central::Controller;
@@ -407,25 +407,37 @@ impl Cluster {
         events: &mut Vec<u8>,
         may_rest: bool,
     ) -> Result<bool, ExecError> {
-        let worked = self.round(out, events)?;
-        if worked || self.gave {
+        let round = self.advance(out, events)?;
+        if round.worked || round.gave {
             self.park.wake_others();
-            self.gave = false;
         }
-        if worked || may_rest {
-            self.park.pause(worked, &mut self.team);
+        if round.worked || may_rest {
+            self.park.pause(round.worked, &mut self.team);
         }
-        Ok(worked)
+        Ok(round.worked)
+    }
+
+    /// As [`Cluster::step`], but neither wakes threads nor waits.
+    pub(crate) fn advance(
+        &mut self,
+        out: &mut Vec<Frame>,
+        events: &mut Vec<u8>,
+    ) -> Result<Round, ExecError> {
+        Ok(Round {
+            worked: self.round(out, events)?,
+            gave: std::mem::take(&mut self.gave),
+            ..Round::default()
+        })
+    }
+
+    /// What the runtimes on the calling thread read.
+    pub(crate) fn reads(&mut self) -> &mut impl Parks {
+        &mut self.team
     }
 
     /// Parks the calling thread.
-    pub(crate) fn parker(&self) -> Parker {
-        self.park.anew()
-    }
-
-    /// What wakes the calling thread, and how long it may sleep all the same.
-    pub fn bed(&self) -> Option<(&Waker, Duration)> {
-        self.park.waker()
+    pub(crate) fn parker(&self) -> &Parker {
+        &self.park
     }
 
     fn round(&mut self, out: &mut Vec<Frame>, events: &mut Vec<u8>) -> Result<bool, ExecError> {

@@ -2,10 +2,8 @@
 //! on the calling thread, whatever works on them.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
-use weir_exec::{ExecError, Parker};
-use weir_io::Waker;
+use weir_exec::{ExecError, Parker, Round};
 use weir_nf::EventLog;
 use weir_packet::{Frame, FramePool};
 use weir_runtime::{Report, Runtime};
@@ -101,49 +99,27 @@ pub trait Crew {
     fn take(&mut self, chain: usize, frames: &mut Vec<Frame>);
 
     /// Does what there is to do. Packets that leave come to the end of `out`,
-    /// lines of events to that of `events`. Gives way to other threads where
-    /// there was nothing to do and `may_rest`.
+    /// lines of events to that of `events`. Neither wakes threads nor waits: that
+    /// is its worker's, by [`Crew::parker`].
     ///
     /// # Errors
     ///
     /// A thread has died.
-    fn step(
-        &mut self,
-        out: &mut Vec<Frame>,
-        events: &mut Vec<u8>,
-        may_rest: bool,
-    ) -> Result<bool, ExecError>;
+    fn step(&mut self, out: &mut Vec<Frame>, events: &mut Vec<u8>) -> Result<Round, ExecError>;
 
-    /// What wakes the calling thread when the others have something for it,
-    /// and how long it may sleep all the same; nothing where there are no
-    /// others.
-    fn bed(&self) -> Option<(&Waker, Duration)> {
+    /// Parks the calling thread; nothing where it has no others to wait for.
+    fn parker(&self) -> Option<&Parker> {
         None
     }
 
-    /// Parks the calling thread, where it has others to wait for.
-    fn parker(&self) -> Option<Parker> {
-        None
-    }
-
-    /// Something finds no room in a queue: nobody wakes the calling thread when
-    /// there is some.
-    fn is_blocked(&self) -> bool {
-        false
-    }
-
-    /// The calling thread is about to sleep; false where it may not. It looks at
-    /// what there is once more before it does, and is to [unpark](Crew::unpark) in
-    /// any case.
+    /// The calling thread is about to sleep; false where it must not. It steps
+    /// once more before it does, and [unparks](Crew::unpark) in any case.
     fn prepare_park(&mut self) -> bool {
-        self.bed().inspect(|(waker, _)| waker.prepare_park());
         true
     }
 
     /// The calling thread is awake.
-    fn unpark(&mut self) {
-        self.bed().inspect(|(waker, _)| waker.unpark());
-    }
+    fn unpark(&mut self) {}
 
     /// Shows the runtimes that the calling thread has. What leaves them goes to
     /// the end of `output`, where they have no other place for it.

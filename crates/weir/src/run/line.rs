@@ -160,7 +160,7 @@ impl<C: Crew> Line<C> {
         progress: &indicatif::ProgressBar,
         watched: &mut Watched<'_>,
     ) -> Result<Result<(), Failure>, Failure> {
-        let parker = self.crew.parker();
+        let parker = self.crew.parker().map(Parker::anew);
         let alone = parker.is_none();
         let park = match parker {
             Some(park) => park,
@@ -261,9 +261,9 @@ impl<C: Crew> PortsNode<'_, '_, C> {
             Some(_) => self.line.crew.stop(),
         }
         let line = &mut *self.line;
-        let stepped = line.crew.step(&mut line.out, &mut line.lines, false);
+        let stepped = line.crew.step(&mut line.out, &mut line.lines);
         line.write()?;
-        let worked = stepped.map_err(failure)?;
+        let round = stepped.map_err(failure)?;
         if !self.watched.look()? && self.ended.is_none() {
             line.input.end();
         }
@@ -272,10 +272,9 @@ impl<C: Crew> PortsNode<'_, '_, C> {
             line.close()?;
         }
         Ok(Round {
-            worked: worked || read > 0 || self.alone,
-            blocked: line.crew.is_blocked(),
+            worked: round.worked || read > 0 || self.alone,
             over,
-            ..Round::default()
+            ..round
         })
     }
 }

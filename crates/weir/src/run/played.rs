@@ -3,9 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-use weir_exec::{ExecError, Parker};
+use weir_exec::{ExecError, Parker, Parks as _, Round};
 use weir_graph::ChainFile;
-use weir_io::Waker;
 use weir_packet::{Frame, FramePool, Side};
 
 use crate::args::Run;
@@ -169,27 +168,26 @@ impl Crew for Played {
         self.cluster.take(chain, frames);
     }
 
-    fn step(
-        &mut self,
-        out: &mut Vec<Frame>,
-        events: &mut Vec<u8>,
-        may_rest: bool,
-    ) -> Result<bool, ExecError> {
+    fn step(&mut self, out: &mut Vec<Frame>, events: &mut Vec<u8>) -> Result<Round, ExecError> {
         self.release();
         self.player
             .play(&mut self.cluster, self.taken)
             .map_err(|failure| ExecError(failure.message))?;
-        let worked = self.cluster.step(out, events, may_rest)?;
-        self.wind_down(worked);
-        Ok(worked)
+        let round = self.cluster.advance(out, events)?;
+        self.wind_down(round.worked);
+        Ok(round)
     }
 
-    fn parker(&self) -> Option<Parker> {
+    fn parker(&self) -> Option<&Parker> {
         Some(self.cluster.parker())
     }
 
-    fn bed(&self) -> Option<(&Waker, Duration)> {
-        self.cluster.bed()
+    fn prepare_park(&mut self) -> bool {
+        self.cluster.reads().prepare_park()
+    }
+
+    fn unpark(&mut self) {
+        self.cluster.reads().unpark();
     }
 
     fn reports(&mut self) -> Vec<PartReport> {

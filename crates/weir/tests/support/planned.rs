@@ -282,7 +282,9 @@ pub(crate) fn by_threads(
         } else if bursts.peek().is_none() {
             crew.stop();
         }
-        crew.step(&mut out, &mut sink.events, true).unwrap();
+        crew.step(&mut out, &mut sink.events).unwrap();
+        crew.parker().inspect(|park| park.wake_others());
+        std::thread::yield_now();
         sink.take(crew.pool(), &mut out);
     }
     let mut end = crew.end();

@@ -1,6 +1,6 @@
 //! Chains on the thread that has the ports.
 
-use weir_exec::ExecError;
+use weir_exec::{ExecError, Round};
 use weir_packet::{Frame, FramePool};
 use weir_runtime::Runtime;
 
@@ -47,16 +47,14 @@ impl Crew for Alone {
         }
     }
 
-    fn step(
-        &mut self,
-        out: &mut Vec<Frame>,
-        events: &mut Vec<u8>,
-        _may_rest: bool,
-    ) -> Result<bool, ExecError> {
+    fn step(&mut self, out: &mut Vec<Frame>, events: &mut Vec<u8>) -> Result<Round, ExecError> {
         let worked = !self.done.is_empty();
         out.append(&mut self.done);
         take_lines(&mut self.runtimes, events);
-        Ok(worked)
+        Ok(Round {
+            worked,
+            ..Round::default()
+        })
     }
 
     fn parts(&mut self, output: &mut Vec<Frame>, visit: &mut Visit<'_>) {
@@ -113,14 +111,14 @@ mod tests {
             let meta = FrameMeta::received(Time::from_secs(1), packet.len() as u32);
             let frame = crew.pool.copy(&packet, meta).unwrap();
             crew.take(0, &mut vec![frame]);
-            crew.step(&mut out, &mut events, false).unwrap();
+            crew.step(&mut out, &mut events).unwrap();
         }
         assert!(events.is_empty());
         let mut most = 0;
         while !crew.is_over() {
             let before = events.len();
             crew.stop();
-            crew.step(&mut out, &mut events, false).unwrap();
+            crew.step(&mut out, &mut events).unwrap();
             most = most.max(events.len() - before);
         }
         assert!(most < events.len() / 2, "some at a time");

@@ -23,7 +23,7 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use weir_exec::{IdleStrategy, Node, Parks, Round, worker};
+use weir_exec::{IdleStrategy, Node, Parker, Parks, Round, worker};
 use weir_io::live::Waiter;
 use weir_io::port::PortCounters;
 use weir_packet::{Frame, Holder, Time};
@@ -63,6 +63,8 @@ pub(crate) struct Live<C> {
     /// It never sleeps.
     pub(crate) wakeful: bool,
     pub(crate) events: Option<EventFile>,
+    /// Where the crew has threads, which this one waits for.
+    park: Option<Parker>,
     /// Time in which the thread slept, in ns.
     asleep: Rc<Cell<u64>>,
     /// The port that is looked at first.
@@ -84,7 +86,6 @@ impl<C: Crew> Live<C> {
         events: Option<EventFile>,
     ) -> Live<C> {
         Live {
-            crew,
             departures: Departures::new(ports.count()),
             ports,
             layer,
@@ -92,6 +93,8 @@ impl<C: Crew> Live<C> {
             looks,
             wakeful: false,
             events,
+            park: crew.parker().map(Parker::anew),
+            crew,
             asleep: Rc::default(),
             first: 0,
             input: Vec::with_capacity(BATCH),
@@ -112,7 +115,7 @@ impl<C: Crew> Live<C> {
         let idle = LiveIdle {
             waiter: Waiter::default(),
             never_parks: self.wakeful,
-            shares_core: self.crew.bed().is_some(),
+            park: self.park.as_ref().map(Parker::anew),
             prepared: false,
             asleep: Rc::clone(&self.asleep),
         };
@@ -176,13 +179,13 @@ impl<C: Crew> Live<C> {
                     .arrived(number, pool, &mut self.input, &mut self.departures);
                 pool.memory().hold(&self.input, CHAINS);
                 self.take();
-                self.step(false)?;
+                self.step()?;
                 self.own();
             }
             received?;
         }
         if !found {
-            found = self.step(false)?;
+            found = self.step()?;
             self.own();
         }
         Ok(found)
@@ -214,10 +217,14 @@ impl<C: Crew> Live<C> {
     }
 
     /// Has the crew do what there is to do, and sends what leaves.
-    fn step(&mut self, may_rest: bool) -> Result<bool, Failure> {
+    fn step(&mut self) -> Result<bool, Failure> {
         let (out, lines) = (&mut self.output, &mut self.lines);
         self.crew.pool().set_holder(CHAINS);
-        let stepped = self.crew.step(out, lines, may_rest);
+        let stepped = self.crew.step(out, lines);
+        let gave = |round: &Round| round.worked || round.gave;
+        if let (Some(park), true) = (&self.park, stepped.as_ref().is_ok_and(gave)) {
+            park.wake_others();
+        }
         if let Some(events) = &mut self.events {
             events.offer_lines(&self.lines);
         }
@@ -230,7 +237,8 @@ impl<C: Crew> Live<C> {
                 .leaving(pool, &mut self.output, &mut self.departures);
         }
         self.ports.send(pool, &mut self.departures)?;
-        stepped.map_err(|error| Failure::outside(error.to_string()))
+        let stepped = stepped.map_err(|error| Failure::outside(error.to_string()));
+        Ok(stepped?.worked)
     }
 
     /// Ends all flows and threads and closes all ports, whatever fails on the
@@ -242,7 +250,11 @@ impl<C: Crew> Live<C> {
         let mut result = Ok(());
         while result.is_ok() && !self.crew.is_over() {
             self.crew.stop();
-            result = self.step(true).map(drop);
+            result = self.step().map(|worked| {
+                if !worked {
+                    std::thread::yield_now();
+                }
+            });
         }
         let pool = self.crew.pool();
         self.layer.close(pool);
@@ -352,14 +364,18 @@ impl<C: Crew> Node for LiveNode<'_, C> {
     fn descriptors<'a>(&'a self, into: &mut Vec<BorrowedFd<'a>>) {
         self.live.looks.descriptors(into);
         self.live.ports.descriptors(into);
-        into.extend(self.live.crew.bed().map(|(waker, _)| waker.as_fd()));
+        let waker = self.live.park.as_ref().and_then(Parker::waker);
+        into.extend(waker.map(|(waker, _)| waker.as_fd()));
     }
 
     fn longest(&self) -> Duration {
         let live = &*self.live;
         let waits = [
             Some(live.looks.until_next()),
-            live.crew.bed().map(|(_, longest)| longest),
+            live.park
+                .as_ref()
+                .and_then(Parker::waker)
+                .map(|(_, longest)| longest),
             live.ports.until_due(),
         ];
         waits.into_iter().flatten().min().unwrap_or(Duration::MAX)
@@ -375,21 +391,34 @@ impl<C: Crew> Node for LiveNode<'_, C> {
 struct LiveIdle {
     waiter: Waiter,
     never_parks: bool,
-    /// Other threads may be on its core.
-    shares_core: bool,
+    /// Where other threads may be on its core.
+    park: Option<Parker>,
     /// It has prepared to park, and looks once more.
     prepared: bool,
     asleep: Rc<Cell<u64>>,
+}
+
+impl LiveIdle {
+    fn unpark(&self, reads: &mut impl Parks) {
+        match &self.park {
+            Some(park) => park.unpark(reads),
+            None => reads.unpark(),
+        }
+    }
 }
 
 impl IdleStrategy for LiveIdle {
     fn after(&mut self, round: Round, reads: &mut impl Parks) -> Result<(), String> {
         if round.worked || round.gave {
             if std::mem::take(&mut self.prepared) {
-                reads.unpark();
+                self.unpark(reads);
             }
             if round.worked {
                 self.waiter.busy();
+                // It may be time to give way.
+                if let Some(park) = &mut self.park {
+                    park.pause(true, reads);
+                }
             }
             return Ok(());
         }
@@ -398,7 +427,7 @@ impl IdleStrategy for LiveIdle {
             reads.descriptors(&mut fds);
             let slept = self.waiter.sleep(&fds, reads.longest());
             self.asleep.set(self.waiter.asleep().as_nanos() as u64);
-            reads.unpark();
+            self.unpark(reads);
             return slept.map_err(|error| error.to_string());
         }
         if self.waiter.spin() {
@@ -406,16 +435,19 @@ impl IdleStrategy for LiveIdle {
         }
         if self.never_parks {
             self.waiter.stay_awake();
-            if self.shares_core {
+            if self.park.is_some() {
                 std::thread::yield_now();
             }
             return Ok(());
         }
         // What came before this is seen in the next round; what comes after it
         // wakes the thread.
-        self.prepared = reads.prepare_park();
+        self.prepared = match &self.park {
+            Some(park) => park.prepare_park(reads),
+            None => reads.prepare_park(),
+        };
         if !self.prepared {
-            reads.unpark();
+            self.unpark(reads);
         }
         Ok(())
     }
@@ -478,13 +510,11 @@ mod tests {
             }
         }
 
-        fn step(
-            &mut self,
-            _out: &mut Vec<Frame>,
-            _events: &mut Vec<u8>,
-            _may_rest: bool,
-        ) -> Result<bool, ExecError> {
-            Ok(true)
+        fn step(&mut self, _: &mut Vec<Frame>, _: &mut Vec<u8>) -> Result<Round, ExecError> {
+            Ok(Round {
+                worked: true,
+                ..Round::default()
+            })
         }
 
         fn stop(&mut self) {}

@@ -16,10 +16,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use weir_exec::frames::{LARGE_SHARE, SHARE};
-use weir_exec::{ExecError, NEVER_PARK, Parker, Parks, Placement, Team, Wakers, frames};
+use weir_exec::{
+    ExecError, NEVER_PARK, Parker, Parks as _, Placement, Round, Team, Wakers, frames,
+};
 use weir_graph::compile::{Home, Plan};
+use weir_io::IdlePolicy;
 use weir_io::stage::{Lender, PortCounts, Refused, StageInput, StageOutput};
-use weir_io::{IdlePolicy, Waker};
 use weir_nf::host::{FlowOptions, Stage};
 use weir_packet::{Frame, FramePool, MemoryLayout, PacketMemory, Time};
 use weir_runtime::{Rest, Role, Runtime, RuntimeConfig};
@@ -43,9 +45,6 @@ const OUT: usize = 256;
 const RESERVE: usize = 2_048;
 /// Frames that the first stage must find for what it tells the later ones.
 const FEW: usize = 256;
-/// How long the calling thread sleeps at most where it waits for more than
-/// its threads.
-const SLEEP: Duration = Duration::from_millis(100);
 /// Steps after which threads are looked after also while there is work.
 const LOOK: u32 = 256;
 /// Small frames for packets under way beside those of a memory as it is without
@@ -161,8 +160,6 @@ pub struct Pipeline {
     /// How those are started that are not trusted.
     command: Option<StageCommand>,
     patience: Patience,
-    /// How long threads sleep at most, where not all that they read wakes them.
-    nap: Option<Duration>,
     seats: Vec<Seat>,
     events: EventBox,
     wakers: Wakers,
@@ -170,8 +167,6 @@ pub struct Pipeline {
     team: Team<StageNode>,
     /// Something was put into rings since the threads were last woken.
     gave: bool,
-    /// Something found no room in the last step.
-    blocked: bool,
     /// Steps since threads were looked after.
     steps: u32,
     /// Frames of a chain's end.
@@ -268,14 +263,12 @@ impl Pipeline {
             host,
             command: processes.as_ref().map(|p| p.command.clone()),
             patience,
-            nap,
             seats: Vec::new(),
             events: EventBox::default(),
             park: parker(&wakers, 0, settings, nap),
             team: Team::new(&wakers),
             wakers,
             gave: false,
-            blocked: false,
             steps: 0,
             ended: Vec::with_capacity(OUT),
             posts: Vec::new(),
@@ -538,27 +531,6 @@ impl Pipeline {
     }
 }
 
-/// What the ports' thread reads: the ends of the chains, and its own nodes.
-struct Ends<'a>(&'a mut [Seat], &'a mut Team<StageNode>);
-
-impl Parks for Ends<'_> {
-    fn prepare_park(&mut self) -> bool {
-        // No reader signals room behind the first stage.
-        let mut may = self.0.iter().all(|seat| seat.done.is_empty());
-        may &= self.1.prepare_park();
-        for behind in self.0.iter_mut().filter_map(|seat| seat.behind.as_mut()) {
-            may &= behind.input.prepare_park();
-        }
-        may
-    }
-
-    fn unpark(&mut self) {
-        let ends = self.0.iter_mut().filter_map(|seat| seat.behind.as_mut());
-        ends.for_each(|behind| behind.input.unpark());
-        self.1.unpark();
-    }
-}
-
 /// Parks the thread at `place`.
 fn parker(
     wakers: &Wakers,
@@ -709,12 +681,7 @@ impl Crew for Pipeline {
         }
     }
 
-    fn step(
-        &mut self,
-        out: &mut Vec<Frame>,
-        events: &mut Vec<u8>,
-        may_rest: bool,
-    ) -> Result<bool, ExecError> {
+    fn step(&mut self, out: &mut Vec<Frame>, events: &mut Vec<u8>) -> Result<Round, ExecError> {
         let local = self.team.round()?;
         self.gave |= local.gave;
         let mut worked = local.worked;
@@ -744,45 +711,39 @@ impl Crew for Pipeline {
             self.steps = 0;
             self.look_after()?;
         }
-        if worked || self.gave {
-            self.park.wake_others();
-            self.gave = false;
-        }
-        self.blocked = local.blocked || self.seats.iter().any(|seat| !seat.done.is_empty());
-        if worked || may_rest {
-            match !self.blocked {
-                true => self
-                    .park
-                    .pause(worked, &mut Ends(&mut self.seats, &mut self.team)),
-                false => self
-                    .park
-                    .hold(worked, &mut Ends(&mut self.seats, &mut self.team)),
-            }
-        }
-        Ok(worked)
+        Ok(Round {
+            worked,
+            gave: std::mem::take(&mut self.gave),
+            blocked: local.blocked || self.seats.iter().any(|seat| !seat.done.is_empty()),
+            over: false,
+        })
     }
 
-    fn is_blocked(&self) -> bool {
-        self.blocked
-    }
-
-    fn parker(&self) -> Option<Parker> {
-        Some(self.park.anew())
-    }
-
-    fn bed(&self) -> Option<(&Waker, Duration)> {
-        // Packets and threads' ends ring; what processes say can wait a little.
-        let most = self.nap.unwrap_or(SLEEP);
-        self.park.waker().map(|(waker, _)| (waker, most))
+    fn parker(&self) -> Option<&Parker> {
+        Some(&self.park)
     }
 
     fn prepare_park(&mut self) -> bool {
-        self.park
-            .prepare_park(&mut Ends(&mut self.seats, &mut self.team))
+        // No reader signals room behind the first stage.
+        let mut may = self.seats.iter().all(|seat| seat.done.is_empty());
+        may &= self.team.prepare_park();
+        for behind in self
+            .seats
+            .iter_mut()
+            .filter_map(|seat| seat.behind.as_mut())
+        {
+            may &= behind.input.prepare_park();
+        }
+        may
     }
 
     fn unpark(&mut self) {
-        self.park.unpark(&mut Ends(&mut self.seats, &mut self.team));
+        let ends = self
+            .seats
+            .iter_mut()
+            .filter_map(|seat| seat.behind.as_mut());
+        ends.for_each(|behind| behind.input.unpark());
+        self.team.unpark();
     }
 
     fn parts(&mut self, output: &mut Vec<Frame>, visit: &mut Visit<'_>) {

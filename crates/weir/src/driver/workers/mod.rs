@@ -15,8 +15,8 @@ use std::time::Duration;
 use rtrb::Consumer;
 use weir_exec::frames::{LARGE_SHARE, SHARE};
 use weir_exec::queue::{Sender, drain, queue};
-use weir_exec::{ExecError, NEVER_PARK, Parker, Team, Wakers, frames};
-use weir_io::{IdlePolicy, Waker};
+use weir_exec::{ExecError, NEVER_PARK, Parker, Parks as _, Round, Team, Wakers, frames};
+use weir_io::IdlePolicy;
 use weir_nf::host::Stage;
 use weir_packet::{Frame, FramePool, MemoryLayout, PacketMemory, Time};
 use weir_runtime::{Lie, Obstacle, Report, RuntimeConfig, Steering};
@@ -309,12 +309,7 @@ impl Crew for Workers {
         self.gave = true;
     }
 
-    fn step(
-        &mut self,
-        out: &mut Vec<Frame>,
-        events: &mut Vec<u8>,
-        may_rest: bool,
-    ) -> Result<bool, ExecError> {
+    fn step(&mut self, out: &mut Vec<Frame>, events: &mut Vec<u8>) -> Result<Round, ExecError> {
         let local = self.team.round()?;
         let mut worked = local.worked;
         for member in &mut self.members {
@@ -331,22 +326,23 @@ impl Crew for Workers {
         if !worked {
             self.join_ended()?;
         }
-        if worked || self.gave {
-            self.park.wake_others();
-            self.gave = false;
-        }
-        if worked || may_rest {
-            self.park.pause(worked || local.gave, &mut self.team);
-        }
-        Ok(worked)
+        Ok(Round {
+            worked,
+            gave: std::mem::take(&mut self.gave) || local.gave,
+            ..Round::default()
+        })
     }
 
-    fn parker(&self) -> Option<Parker> {
-        Some(self.park.anew())
+    fn parker(&self) -> Option<&Parker> {
+        Some(&self.park)
     }
 
-    fn bed(&self) -> Option<(&Waker, Duration)> {
-        self.park.waker()
+    fn prepare_park(&mut self) -> bool {
+        self.team.prepare_park()
+    }
+
+    fn unpark(&mut self) {
+        self.team.unpark();
     }
 
     fn stop(&mut self) {
