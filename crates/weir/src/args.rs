@@ -102,8 +102,9 @@ pub(crate) struct Run {
     /// Where packets go; nowhere without it
     #[arg(long = "out", value_name = "[NAME=]PORT")]
     pub(crate) out: Vec<String>,
-    /// Write events as JSON lines (Suricata's EVE field names); `-` is standard output
-    #[arg(long, value_name = "FILE")]
+    /// Append events as JSON lines (Suricata's EVE field names) to a file; `-` is
+    /// standard output, `unix:PATH` a Unix socket. SIGHUP opens it again
+    #[arg(long, value_name = "TARGET")]
     pub(crate) events: Option<PathBuf>,
     /// With interfaces: end after so many seconds
     #[arg(long = "for", value_name = "SECONDS", value_parser = seconds)]
@@ -115,9 +116,6 @@ pub(crate) struct Run {
     /// Another process of weir started this one, and waits at its standard input
     #[arg(long, hide = true)]
     pub(crate) guarded: bool,
-    /// It takes the place of one that died
-    #[arg(long, hide = true)]
-    pub(crate) again: bool,
     /// Override a setting, as `firewall.default=drop` or `flows.max=1000`
     #[arg(long = "set", value_name = "NF.KEY=VALUE")]
     pub(crate) set: Vec<Override>,

@@ -296,6 +296,85 @@ fn who_reads_events_slowly_holds_neither_packets_nor_the_end_up() {
     assert_eq!(whole + lost, told, "{summary}");
 }
 
+/// Sends a datagram to port 9 from a port of its own, which is one event.
+fn denied(network: &Network, port: u16) {
+    let sent = network.spawn("client", move || {
+        let socket = UdpSocket::bind(network::at("0.0.0.0", port)).unwrap();
+        socket.send_to(b"hello", network::at(SERVER[0], 9)).unwrap();
+    });
+    sent.join().unwrap();
+}
+
+fn lines(path: &str) -> usize {
+    std::fs::read_to_string(path)
+        .unwrap_or_default()
+        .lines()
+        .count()
+}
+
+#[test]
+fn a_hang_up_stops_nothing_and_has_the_event_file_opened_again() {
+    if !network::possible() {
+        return;
+    }
+    let network = Network::new(&Cable::default());
+    let folder = Folder::new();
+    let (events, moved) = (folder.path("events.json"), folder.path("events.1"));
+    std::fs::write(&events, "from before\n").unwrap();
+    let ports = ["--in", "af-packet:inside", "--out", "xdp:outside"];
+    let args = [&ports[..], &["--events", &events]].concat();
+    let weir = network.weir(&logging(&folder), &args);
+    network.ping(1);
+    let first = engine(weir.id());
+    denied(&network, 20_000);
+    until("an event", || lines(&events) == 2);
+    std::fs::rename(&events, &moved).unwrap();
+    // To the guardian, which a log rotation knows the number of.
+    weir.signal("-HUP");
+    until("a new file", || {
+        lines(&events) == 0 && std::fs::exists(&events).unwrap()
+    });
+    denied(&network, 20_001);
+    until("an event in the new file", || lines(&events) == 1);
+    assert_eq!(lines(&moved), 2);
+    // To all, as when a terminal goes.
+    for _ in 0..3 {
+        must("kill", &["-HUP", &engine(weir.id())]);
+        weir.signal("-HUP");
+        network.ping(5);
+    }
+    assert_eq!(engine(weir.id()), first, "the engine lives");
+    let ran = weir.end("-TERM");
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let summary = ran.json();
+    conserved(&summary);
+    assert_eq!(number(&summary, "/failures/engines"), 0, "{summary}");
+    assert_eq!(number(&summary, "/failures/passed_packets"), 0, "{summary}");
+    assert_eq!(number(&summary, "/events_lost"), 0, "{summary}");
+}
+
+#[test]
+fn a_hang_up_ends_no_process_of_a_stage() {
+    if !network::possible() {
+        return;
+    }
+    let network = Network::new(&Cable::default());
+    let folder = Folder::new();
+    let chain = chain(&folder, "closed");
+    let ports = ["--in", "af-packet:inside", "--out", "af-packet:outside"];
+    let args = [&ports[..], &["--plan", "pipeline", "--processes"]].concat();
+    let weir = network.weir(&chain, &args);
+    network.ping(1);
+    let stage = engine(weir.id());
+    must("kill", &["-HUP", &stage]);
+    weir.signal("-HUP");
+    network.ping(5);
+    assert_eq!(engine(weir.id()), stage, "the process lives");
+    let ran = weir.end("-TERM");
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    conserved(&ran.json());
+}
+
 #[test]
 fn the_time_of_a_run_is_over_though_no_engine_can_be_started() {
     if !network::possible() {

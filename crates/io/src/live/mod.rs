@@ -34,7 +34,7 @@ pub use waiter::Waiter;
 pub use xdp::{LARGEST_MTU as LARGEST_XDP_MTU, XdpPort};
 
 use crate::port::{InputPort, OutputPort, PortError};
-pub use crate::sys::signals::EndSignals;
+pub use crate::sys::signals::{EndSignals, Hangups};
 
 /// A port that is an interface of this machine.
 ///

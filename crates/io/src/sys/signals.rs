@@ -1,4 +1,4 @@
-//! Signals that ask the program to end, as something to wait for.
+//! Signals as descriptors to wait on: those that end the program, and SIGHUP.
 //!
 //! # Safety
 //!
@@ -12,60 +12,36 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use super::socket;
 
-/// SIGINT and SIGTERM, which from now on end no program but are read here.
-/// They must be opened before other threads are started.
+/// SIGINT and SIGTERM as a descriptor; neither kills the process any more.
+/// Open it before other threads are started: they inherit the signal mask.
 #[derive(Debug)]
 pub struct EndSignals(OwnedFd);
 
 impl EndSignals {
-    /// Takes the signals of this thread and of those it starts.
+    /// Blocks the signals for this thread and for those that it starts.
     ///
     /// # Errors
     ///
-    /// Where the kernel refuses, for want of file descriptors, say.
+    /// The kernel refuses, for want of file descriptors, say.
     pub fn open() -> io::Result<EndSignals> {
-        // SAFETY: module documentation.
-        let fd = unsafe {
-            let set = end_signals();
-            let blocked =
-                libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
-            if blocked != 0 {
-                return Err(io::Error::from_raw_os_error(blocked));
-            }
-            let flags = libc::SFD_NONBLOCK | libc::SFD_CLOEXEC;
-            socket::check(libc::signalfd(-1, &raw const set, flags))?
-        };
-        // SAFETY: the kernel just gave this descriptor to us alone.
-        Ok(EndSignals(unsafe {
-            OwnedFd::from_raw_fd(fd as libc::c_int)
-        }))
+        open(&END).map(EndSignals)
     }
 
-    /// True where one has come since the last call.
+    /// True where one arrived since the last call.
     pub fn came(&self) -> bool {
-        let mut information = [0u8; size_of::<libc::signalfd_siginfo>()];
-        // SAFETY: module documentation.
-        let read = unsafe {
-            libc::read(
-                self.0.as_raw_fd(),
-                information.as_mut_ptr().cast(),
-                information.len(),
-            )
-        };
-        read > 0
+        came(&self.0)
     }
 
-    /// Gives the signals back to the thread that calls: the next one kills the
-    /// program, as without this.
+    /// Unblocks the signals for the calling thread: the next one kills the process.
     pub fn release(&self) {
         // SAFETY: module documentation.
         unsafe {
-            let set = end_signals();
+            let set = set_of(&END);
             libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const set, std::ptr::null_mut());
         }
     }
 
-    /// Kills the program as SIGTERM does that nobody waits for.
+    /// Kills the process as an unhandled SIGTERM does.
     pub fn kill(&self) {
         self.release();
         // SAFETY: it takes no pointers.
@@ -75,20 +51,80 @@ impl EndSignals {
     }
 }
 
-/// SIGINT and SIGTERM.
-fn end_signals() -> libc::sigset_t {
+impl AsFd for EndSignals {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// SIGHUP as a descriptor; it does not kill the process any more, nor the
+/// processes that this one starts, which inherit the signal mask.
+#[derive(Debug)]
+pub struct Hangups(OwnedFd);
+
+impl Hangups {
+    /// Blocks SIGHUP for this thread and for those that it starts.
+    ///
+    /// # Errors
+    ///
+    /// The kernel refuses, for want of file descriptors, say.
+    pub fn open() -> io::Result<Hangups> {
+        open(&[libc::SIGHUP]).map(Hangups)
+    }
+
+    /// True where one arrived since the last call.
+    pub fn came(&self) -> bool {
+        came(&self.0)
+    }
+}
+
+impl AsFd for Hangups {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// The signals that ask the program to end.
+const END: [libc::c_int; 2] = [libc::SIGINT, libc::SIGTERM];
+
+/// Blocks signals and opens a descriptor to read them from.
+fn open(signals: &[libc::c_int]) -> io::Result<OwnedFd> {
+    // SAFETY: module documentation.
+    let fd = unsafe {
+        let set = set_of(signals);
+        let blocked = libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
+        if blocked != 0 {
+            return Err(io::Error::from_raw_os_error(blocked));
+        }
+        let flags = libc::SFD_NONBLOCK | libc::SFD_CLOEXEC;
+        socket::check(libc::signalfd(-1, &raw const set, flags))?
+    };
+    // SAFETY: the kernel just gave this descriptor to us alone.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as libc::c_int) })
+}
+
+/// True where a signal could be read.
+fn came(fd: &OwnedFd) -> bool {
+    let mut information = [0u8; size_of::<libc::signalfd_siginfo>()];
+    // SAFETY: module documentation.
+    let read = unsafe {
+        libc::read(
+            fd.as_raw_fd(),
+            information.as_mut_ptr().cast(),
+            information.len(),
+        )
+    };
+    read > 0
+}
+
+fn set_of(signals: &[libc::c_int]) -> libc::sigset_t {
     // SAFETY: module documentation; all zeros are a valid set.
     unsafe {
         let mut set: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&raw mut set);
-        libc::sigaddset(&raw mut set, libc::SIGINT);
-        libc::sigaddset(&raw mut set, libc::SIGTERM);
+        for signal in signals {
+            libc::sigaddset(&raw mut set, *signal);
+        }
         set
-    }
-}
-
-impl AsFd for EndSignals {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
     }
 }

@@ -36,7 +36,7 @@ pub use cluster::{Cluster, ClusterSettings, GateCounts};
 pub(crate) use crew::take_log;
 pub use crew::{Counted, Crew, Part, PartReport, Visit};
 pub(crate) use dispatch::Dispatcher;
-pub(crate) use events::EventFile;
+pub(crate) use events::{EventFile, Target};
 pub(crate) use finish::around;
 pub use finish::{ClusterEnd, RuntimeEnd};
 pub use hand_overs::HandOvers;

@@ -227,9 +227,7 @@ fn drive<C: Crew>(
 ) -> Result<Ran<C>, Failure> {
     let clock = LiveClock::start();
     let (layer, odd) = network::layer(file, &sorted, seed, clock)?;
-    // An engine that follows one that died goes on where that one was.
-    let events = |path| EventFile::live(path, args.again);
-    let events = args.events.as_deref().map(events).transpose()?;
+    let events = args.events.as_deref().map(EventFile::live).transpose()?;
     let (post, inbox) = control::inbox(true)?;
     posts.push(post);
     let control = super::control(args, file, "live", &sorted.all(), posts, crew.unseen())?;

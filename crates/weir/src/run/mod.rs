@@ -69,6 +69,7 @@ fn run_with(
     at_start: Option<RunAtStart>,
     mut watched: Watched<'_>,
 ) -> Outcome {
+    hold_hangups()?;
     weir_exec::check_cores(&args.cores).map_err(Failure::usage)?;
     let seed = args.seed.unwrap_or_else(seed::random);
     let file = chains::load(&args.chain, &args.templates, &args.set, seed, kinds)?;
@@ -134,6 +135,14 @@ fn run_with(
     let (mut of_run, ended) = line.drive(args, &mut watched)?;
     alone::sum_up(line.crew, args, &file, &plans, &ports.inputs, &mut of_run);
     line::conclude(args, &ports, of_run, ended, seed, &mut watched)
+}
+
+/// SIGHUP ends no process of a run, the engines and stages included that this
+/// one starts: it opens the event file again ([`driver::EventFile`]).
+fn hold_hangups() -> Result<(), Failure> {
+    let held = weir_io::live::Hangups::open();
+    held.map(drop)
+        .map_err(|error| Failure::outside(format!("can't hold SIGHUP: {error}")))
 }
 
 /// What engines are given.

@@ -8,6 +8,7 @@ use weir_io::port::{InputPort, OutputPort, PortCounters, PortSpec, check_apart};
 use weir_packet::{Frame, FramePool, MemoryLayout, Side};
 
 use crate::doctor;
+use crate::driver::Target;
 use crate::exit::Failure;
 
 /// A port of the run.
@@ -72,7 +73,9 @@ impl Ports {
         };
         let mut inputs = specs(&ports.inputs, Some(also.chain));
         inputs.extend(also.script.map(|path| PortSpec::Capture(path.to_owned())));
-        check_apart(&inputs, &specs(&ports.outputs, also.events))
+        let events = also.events.map(Target::parse);
+        let events = events.as_ref().and_then(Target::file);
+        check_apart(&inputs, &specs(&ports.outputs, events))
             .map_err(|error| Failure::usage(error.to_string()))?;
         Ok(ports)
     }

@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 
 use weir_exec::{Forget, RestartPolicy, Restarts};
 use weir_graph::{ChainFile, Network, OnFailure};
-use weir_io::live::{EndSignals, Waiter};
+use weir_io::live::{EndSignals, Hangups, Waiter};
 
 use super::live::signals;
 use super::ports::Ports;
@@ -95,6 +95,8 @@ pub(super) fn run(args: &Run, ports: &Ports) -> Outcome {
     let began = Instant::now();
     let mut guard = Guard {
         signals: signals()?,
+        hangups: Hangups::open()
+            .map_err(|error| Failure::outside(format!("can't wait for SIGHUP: {error}")))?,
         bypass: Bypass::new(&sorted, wires)?,
         restarts: Restarts::new(ENGINE),
         up: None,
@@ -106,7 +108,7 @@ pub(super) fn run(args: &Run, ports: &Ports) -> Outcome {
         down: None,
     };
     loop {
-        let cause = match Engine::start(guard.before.count > 0) {
+        let cause = match Engine::start() {
             Ok(mut engine) => {
                 let status = guard.attend(&mut engine)?;
                 if guard.is_late(Duration::ZERO) {
@@ -130,6 +132,8 @@ pub(super) fn run(args: &Run, ports: &Ports) -> Outcome {
 /// What a guardian has.
 struct Guard {
     signals: EndSignals,
+    /// Passed on: the engine has the event file.
+    hangups: Hangups,
     bypass: Bypass,
     restarts: Restarts,
     /// Since when the engine runs.
@@ -163,6 +167,9 @@ impl Guard {
             };
             if self.signals.came() || late {
                 engine.end();
+            }
+            if self.hangups.came() {
+                engine.hang_up();
             }
             match engine.said() {
                 None => {}
@@ -222,6 +229,8 @@ impl Guard {
                 return Ok(());
             }
             self.wait(None, left)?;
+            // The next engine opens its event file anyway.
+            self.hangups.came();
             if self.signals.came() {
                 self.bypass.close();
                 return Err(Failure::outside("ended while the engine was down"));
@@ -238,7 +247,7 @@ impl Guard {
 
     /// Sleeps until there is something to do.
     fn wait(&mut self, engine: Option<&UnixStream>, most: Duration) -> Result<(), Failure> {
-        let mut fds = vec![self.signals.as_fd()];
+        let mut fds = vec![self.signals.as_fd(), self.hangups.as_fd()];
         fds.extend(engine.map(UnixStream::as_fd));
         self.bypass.descriptors(&mut fds);
         // Without an engine, interfaces are looked after.
@@ -296,8 +305,7 @@ struct Engine {
 }
 
 impl Engine {
-    /// Starts an engine; `again` where another one was there before.
-    fn start(again: bool) -> Result<Engine, Failure> {
+    fn start() -> Result<Engine, Failure> {
         let failed = |error: std::io::Error| {
             Failure::outside(format!("can't start the engine of this bump: {error}"))
         };
@@ -307,7 +315,6 @@ impl Engine {
             Command::new(program)
                 .args(std::env::args_os().skip(1))
                 .arg("--guarded")
-                .args(again.then_some("--again"))
                 .stdin(Stdio::from(OwnedFd::from(theirs.try_clone()?)))
                 // A terminal's signals are for the guardian, which passes them on.
                 .process_group(0)
@@ -348,6 +355,13 @@ impl Engine {
             // One that is gone says so when it is read from.
             let _ = engine::write_go(stream, before);
         }
+    }
+
+    /// Passes SIGHUP on, which an engine that starts has blocked already.
+    fn hang_up(&self) {
+        let child = rustix::process::Pid::from_child(&self.child);
+        // An engine that has just died opens its event file when it comes back.
+        let _ = rustix::process::kill_process(child, rustix::process::Signal::HUP);
     }
 
     /// Tells it to end; the second time it has to.
