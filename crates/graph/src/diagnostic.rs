@@ -339,11 +339,21 @@ impl<'t> Report<'t> {
     }
 
     pub(crate) fn warning(&mut self, span: Span, message: impl Into<String>) {
+        self.warning_help(span, message, None);
+    }
+
+    pub(crate) fn warning_help(
+        &mut self,
+        span: Span,
+        message: impl Into<String>,
+        help: Option<String>,
+    ) {
         // Functions write these; one that never stops must not stop the load.
         if self.list.len() >= 10 * MOST {
             return;
         }
-        let diagnostic = self.at(Severity::Warning, span, message.into());
+        let mut diagnostic = self.at(Severity::Warning, span, message.into());
+        diagnostic.help = self.remarked(span.text, help);
         self.push(diagnostic);
     }
 

@@ -27,6 +27,7 @@
 //! `ports`, `network`, `threads`, `placing`, `selector`, `links`), to the processors of its entries (`template`),
 //! to functions that are built (`load`).
 
+mod claims;
 pub mod compile;
 mod de;
 mod describe;

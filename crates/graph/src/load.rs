@@ -7,6 +7,7 @@ use weir_nf::host::{Stage, Target};
 use weir_nf::{Scope, SetUp, SettingsError, Sources};
 use weir_packet::Side;
 
+use crate::claims::Claims;
 use crate::compile::{Effects, Graph, Options, Processor};
 use crate::de::{NodeDe, Track};
 use crate::diagnostic::{Diagnostic, Remark, Report, Severity, Span, Texts};
@@ -221,6 +222,7 @@ fn chains(
     let mut all: Option<&RawChain> = None;
     let mut shadowed = false;
     let mut sides: BTreeMap<String, (Side, &str)> = BTreeMap::new();
+    let mut claims = Claims::default();
     for (number, raw) in raw.iter().enumerate() {
         if let (Some(first), false) = (all, shadowed) {
             shadowed = true;
@@ -236,7 +238,7 @@ fn chains(
         if raw.selector.is_none() {
             all = all.or(Some(raw));
         }
-        let mut chain = chain(input, number, raw, templates, sources, report);
+        let mut chain = chain(input, number, raw, templates, sources, &mut claims, report);
         // What a chain says of its own stages is nearer to it.
         if chain.plan.cores.is_empty() {
             chain.plan.cores.clone_from(&loaded.threads.cores);
@@ -261,6 +263,7 @@ fn chains(
         }
         loaded.chains.push(chain);
     }
+    claims.check(report);
     if let Some(node) = root.get(raw::NETWORK) {
         let mut ports: Vec<PortDecl> = Vec::new();
         for port in loaded.chains.iter().flat_map(|chain| &chain.ports) {
@@ -286,6 +289,7 @@ fn chain(
     raw: &RawChain,
     templates: Sound<'_>,
     sources: &mut Recorder<'_>,
+    claims: &mut Claims,
     report: &mut Report<'_>,
 ) -> Chain {
     let ports = match &raw.ports {
@@ -324,7 +328,17 @@ fn chain(
             note: note.clone(),
         });
         let before = report.remark(remark);
-        built.push(build(flat, input.seed, &mut pools, sources, report));
+        let known = pools.len();
+        let (processor, leased_at) = build(flat, input.seed, &mut pools, sources, report);
+        let at = |path: &str| setting(flat, path);
+        let added = pools.iter().skip(known).zip(&leased_at);
+        for (pool, path) in added {
+            claims.lease(&raw.name, &flat.name, at(path), pool);
+        }
+        for owned in processor.iter().flat_map(|processor| processor.owns()) {
+            claims.serve(&raw.name, &flat.name, flat.instance_span, &owned);
+        }
+        built.push(processor);
         report.remark(before);
     }
     scopes(&flats, &built, report);
@@ -391,23 +405,45 @@ fn chain(
     }
 }
 
-/// Builds a processor from its settings.
+/// Builds a processor from its settings; gives the settings that ask for its
+/// pools as well.
 fn build(
     flat: &Flat<'_>,
     seed: u64,
     pools: &mut Vec<weir_nf::PoolSpec>,
     sources: &mut Recorder<'_>,
     report: &mut Report<'_>,
-) -> Option<SharedProcessor> {
-    let settings = settings(flat, report)?;
+) -> (Option<SharedProcessor>, Vec<String>) {
+    let Some(settings) = settings(flat, report) else {
+        return (None, Vec::new());
+    };
     let mut warnings = Vec::new();
     let mut set_up = SetUp::new(sources, pools, &mut warnings, seed);
     let made = (flat.kind.make)(settings, &mut set_up);
+    let leased_at = set_up.leased_at().to_vec();
     for warning in warnings {
-        report.warning(flat.instance_span, format!("{}: {warning}", flat.name));
+        let span = match warning.path.as_str() {
+            "" => flat.instance_span,
+            path => setting(flat, path),
+        };
+        let message = format!("{}: {}", flat.name, warning.message);
+        report.warning_help(span, message, warning.help);
     }
-    made.map_err(|error| refused(flat, error, sources, report))
-        .ok()
+    let made = made.map_err(|errors| {
+        for error in errors.each() {
+            refused(flat, error, sources, report);
+        }
+    });
+    (made.ok(), leased_at)
+}
+
+/// The place of a setting; that of the function where it is not written.
+fn setting(flat: &Flat<'_>, path: &str) -> Span {
+    let steps = overrides::path(path).unwrap_or_default();
+    let settings = flat.settings.as_ref();
+    settings
+        .and_then(|settings| overrides::locate(settings, &steps))
+        .unwrap_or(flat.kind_span)
 }
 
 /// Links by labels that a function does not give under its settings. A
@@ -541,12 +577,7 @@ fn refused(
     sources: &Recorder<'_>,
     report: &mut Report<'_>,
 ) {
-    let steps = overrides::path(&error.path).unwrap_or_default();
-    let span = entry
-        .settings
-        .as_ref()
-        .and_then(|settings| overrides::locate(settings, &steps))
-        .unwrap_or(entry.kind_span);
+    let span = setting(entry, &error.path);
     let message = error.message;
     if let Some((name, line, column)) = error.at {
         let file = sources.texts.contains_key(&name);

@@ -157,6 +157,9 @@ pub trait NetworkFunction: Sized + Send + Sync + 'static {
 pub struct Owned {
     /// Which.
     pub addresses: Prefix,
+    /// First and last port on which it serves there. Ports that it leases
+    /// ([`crate::SetUp::lease`]) need not be among them.
+    pub ports: Option<(u16, u16)>,
     /// The side on which others send to them; both where there is none.
     pub side: Option<Side>,
 }

@@ -29,7 +29,9 @@ impl Sources for NoSources {
 pub struct SetUp<'a> {
     sources: &'a mut dyn Sources,
     pools: &'a mut Vec<PoolSpec>,
-    warnings: &'a mut Vec<String>,
+    warnings: &'a mut Vec<SettingsError>,
+    /// Settings that ask for the pools, in their order.
+    leased_at: Vec<String>,
     /// Seed for hashes that must not be guessed; the same in all runtimes of
     /// a chain.
     pub seed: u64,
@@ -49,13 +51,14 @@ impl<'a> SetUp<'a> {
     pub fn new(
         sources: &'a mut dyn Sources,
         pools: &'a mut Vec<PoolSpec>,
-        warnings: &'a mut Vec<String>,
+        warnings: &'a mut Vec<SettingsError>,
         seed: u64,
     ) -> SetUp<'a> {
         SetUp {
             sources,
             pools,
             warnings,
+            leased_at: Vec::new(),
             seed,
         }
     }
@@ -88,18 +91,29 @@ impl<'a> SetUp<'a> {
             "a block is a multiple of 64 ports"
         } else {
             self.pools.push(spec);
+            self.leased_at.push(path.to_owned());
             return Ok(PoolId((self.pools.len() - 1) as u8));
         };
         Err(SettingsError::new(path, problem))
     }
 
+    /// The settings that asked for pools, in the order of [`SetUp::lease`].
+    pub fn leased_at(&self) -> &[String] {
+        &self.leased_at
+    }
+
     /// Tells the operator something that is no error.
     pub fn warn(&mut self, warning: impl Into<String>) {
-        self.warnings.push(warning.into());
+        self.warn_at(SettingsError::new("", warning));
+    }
+
+    /// As [`SetUp::warn`], about the setting that `warning` names.
+    pub fn warn_at(&mut self, warning: SettingsError) {
+        self.warnings.push(warning);
     }
 }
 
-/// A setting that can't be used.
+/// A setting that can't be used, or one that an operator is warned of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SettingsError {
     /// The setting, as `rules[2].source`; empty for the whole.
@@ -110,6 +124,8 @@ pub struct SettingsError {
     pub help: Option<String>,
     /// Place in another text (a rule file): its name, line and column.
     pub at: Option<(String, usize, usize)>,
+    /// The next setting that can't be used.
+    next: Option<Box<SettingsError>>,
 }
 
 impl SettingsError {
@@ -120,7 +136,36 @@ impl SettingsError {
             message: message.into(),
             help: None,
             at: None,
+            next: None,
         }
+    }
+
+    /// All of `errors` as one; `Ok` where there are none.
+    ///
+    /// # Errors
+    ///
+    /// The first, with the others behind it.
+    pub fn all(errors: Vec<SettingsError>) -> Result<(), SettingsError> {
+        let behind = |next: Option<SettingsError>, error: SettingsError| {
+            Some(SettingsError {
+                next: next.map(Box::new),
+                ..error
+            })
+        };
+        match errors.into_iter().rev().fold(None, behind) {
+            None => Ok(()),
+            Some(first) => Err(first),
+        }
+    }
+
+    /// This setting, then each of those behind it ([`SettingsError::all`]).
+    pub fn each(self) -> impl Iterator<Item = SettingsError> {
+        let mut next = Some(self);
+        core::iter::from_fn(move || {
+            let mut error = next.take()?;
+            next = error.next.take().map(|next| *next);
+            Some(error)
+        })
     }
 
     /// Adds what to do.

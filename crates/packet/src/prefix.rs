@@ -169,6 +169,40 @@ impl Prefixes {
         self.v4.is_empty() && self.v6.is_empty()
     }
 
+    /// True where each network of `other` lies in one of this set.
+    pub fn covers(&self, other: &Prefixes) -> bool {
+        let v4 = |(net, mask): &(u32, u32)| {
+            let mut all = self.v4.iter();
+            all.any(|(wider, wide)| wide & mask == *wide && net & wide == *wider)
+        };
+        let v6 = |(net, mask): &(u128, u128)| {
+            let mut all = self.v6.iter();
+            all.any(|(wider, wide)| wide & mask == *wide && net & wide == *wider)
+        };
+        other.v4.iter().all(v4) && other.v6.iter().all(v6)
+    }
+
+    /// True where an address is in both sets.
+    pub fn meets(&self, other: &Prefixes) -> bool {
+        let v4 = |(net, mask): &(u32, u32)| {
+            let mut all = self.v4.iter();
+            all.any(|(other, theirs)| net & mask & theirs == other & mask & theirs)
+        };
+        let v6 = |(net, mask): &(u128, u128)| {
+            let mut all = self.v6.iter();
+            all.any(|(other, theirs)| net & mask & theirs == other & mask & theirs)
+        };
+        other.v4.iter().any(v4) || other.v6.iter().any(v6)
+    }
+
+    /// True where the set has networks of this family: IPv4, else IPv6.
+    pub fn has_family(&self, ipv4: bool) -> bool {
+        match ipv4 {
+            true => !self.v4.is_empty(),
+            false => !self.v6.is_empty(),
+        }
+    }
+
     /// True where a network of the set contains the address.
     #[inline]
     pub fn has_ipv4(&self, address: Ipv4Addr) -> bool {
@@ -192,6 +226,24 @@ impl Prefixes {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sets_cover_and_meet_each_other_family_by_family() {
+        let set = |words: &str| Prefixes::parse(words.split(' ')).unwrap();
+        let wide = set("10.0.0.0/8 2001:db8::/32");
+        for (inner, covered, met) in [
+            ("10.1.0.0/16", true, true),
+            ("10.0.0.0/8 2001:db8:1::/48", true, true),
+            ("10.1.0.0/16 192.0.2.1", false, true),
+            ("0.0.0.0/0", false, true),
+            ("192.0.2.0/24 2001:db9::/32", false, false),
+        ] {
+            assert_eq!(wide.covers(&set(inner)), covered, "{inner}");
+            assert_eq!(wide.meets(&set(inner)), met, "{inner}");
+        }
+        assert!(wide.has_family(true) && wide.has_family(false));
+        assert!(!set("::/0").has_family(true));
+    }
 
     #[test]
     fn prefixes_contain_what_they_say() {

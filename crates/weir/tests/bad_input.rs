@@ -31,6 +31,108 @@ fn refused(content: &str, place: &str, parts: &[&str]) {
 }
 
 #[test]
+fn two_functions_never_share_an_address_and_port() {
+    let nat = |settings: &str| format!("nat44: {{{settings}}}");
+    let one_chain = |first: &str, second: &str| {
+        format!("chain: a\nnfs:\n  - {first}\n  - {second}\n    as: second\n")
+    };
+    let wide = nat("pool: 192.0.2.0/28");
+    for second in ["pool: 192.0.2.5", "pool: 192.0.2.15, ports: 2000-2999"] {
+        refused(
+            &one_chain(&wide, &nat(second)),
+            "4:19",
+            &[
+                "`nat44` and `second` both have ports",
+                "of 192.0.2.",
+                "bad.yaml:3",
+            ],
+        );
+    }
+    // Of two chains, whatever packets they take.
+    let two = "chains:\n  - chain: a\n    match: [{vlan: 1}]\n    nfs:\n      - nat44: {pool: 192.0.2.1}\n  \
+               - chain: b\n    match: [{vlan: 2}]\n    nfs:\n      - nat44: {pool: 192.0.2.1}\n";
+    refused(
+        two,
+        "9:23",
+        &[
+            "`nat44` of the chain `a` and `nat44` of the chain `b`",
+            "bad.yaml:5",
+        ],
+    );
+    // A virtual service among the ports that clients get.
+    let service = "load-balancer: {services: [{vip: 192.0.2.3, port: 8080, backends: [{address: 10.0.0.1}]}]}";
+    refused(
+        &one_chain(&wide, service),
+        "4:5",
+        &["both have port 8080 of 192.0.2.3"],
+    );
+    // Ports that are apart are no clash.
+    let folder = Folder::new();
+    let apart = one_chain(
+        &nat("pool: 192.0.2.3, ports: 1024-32767"),
+        &nat("pool: 192.0.2.3, ports: 32768-65535"),
+    );
+    let ran = run(["check", &folder.write("good.yaml", &apart)]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let web = service.replace("8080", "80");
+    let ran = run(["check", &folder.write("good.yaml", one_chain(&wide, &web))]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+}
+
+#[test]
+fn all_bad_rules_of_a_firewall_are_told_and_rules_that_decide_nothing_warned_of() {
+    let folder = Folder::new();
+    let file = |rules: &[&str]| {
+        let rules: String = rules
+            .iter()
+            .map(|rule| format!("        - {rule}\n"))
+            .collect();
+        let text = format!("chain: a\nnfs:\n  - firewall:\n      rules:\n{rules}");
+        folder.write("rules.yaml", &text)
+    };
+    let bad = file(&[
+        "acept tcp",
+        "accept udp",
+        "drop from 10.0.0.1/8",
+        "drop tcp to any port x",
+    ]);
+    let ran = run(["check", &bad]);
+    assert_eq!(ran.code, 3);
+    for line in [5, 7, 8] {
+        let place = format!("{bad}:{line}:");
+        assert!(ran.err.contains(&place), "{place}: {}", ran.err);
+    }
+    assert_eq!(ran.err.matches("error: ").count(), 3, "{}", ran.err);
+
+    let odd = file(&[
+        "drop tcp",
+        "accept tcp to any port 80",
+        "accept udp name a",
+        "drop icmp name a",
+    ]);
+    let ran = run(["check", &odd, "--output", "json"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let json = ran.json();
+    let warnings = json["warnings"].as_array().unwrap();
+    let lines: Vec<u64> = warnings.iter().map(|w| number(w, "/line")).collect();
+    assert_eq!(lines, [6, 8], "{json}");
+    assert!(
+        warnings[0]["message"]
+            .as_str()
+            .unwrap()
+            .contains("decides nothing"),
+        "{json}"
+    );
+    assert!(
+        warnings[1]["message"]
+            .as_str()
+            .unwrap()
+            .contains("`a` as well"),
+        "{json}"
+    );
+}
+
+#[test]
 fn chain_files() {
     refused(
         "chain: a\nnfs:\n  - monitor:\n      evnts: true\n",

@@ -1,7 +1,9 @@
 //! Ordered rules on layers 2 to 4 and on the state of connections.
 
+mod either_end;
 mod reject;
 mod rule;
+mod shadow;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -78,6 +80,9 @@ const DROP: u8 = 1;
 const REJECT: u8 = 2;
 /// Dropped because it started without SYN: a SYN asks again.
 const INVALID: u8 = 3;
+/// A TCP connection whose first packet here came from its server, in the middle
+/// ([`Firewall::joined`]). It is accepted once its client has said something.
+const JOINED: u8 = 4;
 
 /// Rule number of the default.
 const DEFAULT_RULE: u16 = u16::MAX;
@@ -234,6 +239,14 @@ impl Firewall {
                 self.settings.log_default && remembered.verdict != ACCEPT,
             ),
         };
+        if known.is_some_and(|known| known.verdict == JOINED) && remembered.verdict == ACCEPT {
+            remembered.verdict = JOINED;
+        } else if known.is_none()
+            && let Some((joined, name)) = self.joined(packet, flow, &facts, remembered)
+        {
+            cx.tally(name.as_bytes(), 1);
+            return joined;
+        }
         cx.tally(name.as_bytes(), 1);
         if log {
             report(flow, cx, remembered.verdict, name);
@@ -332,6 +345,9 @@ impl Firewall {
                 return Verdict::Pass;
             }
         }
+        if verdict == JOINED {
+            return self.pass_joined(packet, flow, cx);
+        }
         if self.opens(packet, flow, cx) {
             return Verdict::Pass;
         }
@@ -365,45 +381,6 @@ impl Firewall {
             ACCEPT => Verdict::Pass,
             other => self.refuse(packet, other, cx),
         }
-    }
-
-    /// Whether a packet against the direction of a connection that was refused opens
-    /// one that is accepted: nothing of the other's has come through. Both ends may
-    /// send first (UDP through two firewalls; TCP that was there before this
-    /// firewall was).
-    #[cold]
-    fn opens(&self, packet: &Packet<'_>, flow: &mut Flow<'_, Self>, cx: &mut Context<'_>) -> bool {
-        let headers = packet.headers();
-        if flow.state.generation != self.generation
-            || flow.state.flags & PASSED != 0
-            || flow.state.is_clients(&flow.info)
-            || headers.flags.contains(HeaderFlags::ICMP_ERROR)
-            || headers.is_later_fragment()
-        {
-            return false;
-        }
-        let mut facts = packet_facts(packet);
-        let strict = self.settings.midstream == Midstream::Drop;
-        if headers.is_tcp() && strict && headers.tcp_flags & 0x17 != 2 {
-            facts.state = state::INVALID;
-        }
-        let (index, action, name, log) = match self.find(&facts) {
-            Some((index, rule)) => (index, rule.action, rule.name.as_str(), rule.log),
-            None if facts.state == state::INVALID => return false,
-            None => (DEFAULT_RULE, self.settings.default, "default", false),
-        };
-        if action != Action::Accept {
-            return false;
-        }
-        cx.count(LOOKUPS, 1);
-        cx.tally(name.as_bytes(), 1);
-        if log {
-            report(&flow.info, cx, ACCEPT, name);
-        }
-        flow.state.rule = index;
-        flow.state.verdict = ACCEPT;
-        flow.state.flags ^= TURNED;
-        true
     }
 
     #[cold]
@@ -482,6 +459,22 @@ fn packet_facts(packet: &Packet<'_>) -> Facts {
     }
 }
 
+fn compile(index: usize, written: &Written) -> Result<Compiled, SettingsError> {
+    match written {
+        Written::Map(rule) => Compiled::new(index, rule),
+        Written::Text(text) => {
+            let rule = Rule::parse(text).map_err(|fault| {
+                SettingsError::new(
+                    format!("rules[{index}]"),
+                    format!("character {}: {}", fault.column, fault.message),
+                )
+                .help("a rule reads like `accept tcp from 10.0.0.0/8 to any port 80,443`")
+            })?;
+            Compiled::new(index, &rule)
+        }
+    }
+}
+
 impl NetworkFunction for Firewall {
     type Settings = Settings;
     type State = Remembered;
@@ -512,21 +505,16 @@ impl NetworkFunction for Firewall {
             ));
         }
         let mut rules = Vec::with_capacity(settings.rules.len());
+        let mut wrong = Vec::new();
         for (index, written) in settings.rules.iter().enumerate() {
-            let compiled = match written {
-                Written::Map(rule) => Compiled::new(index, rule)?,
-                Written::Text(text) => {
-                    let rule = Rule::parse(text).map_err(|fault| {
-                        SettingsError::new(
-                            format!("rules[{index}]"),
-                            format!("character {}: {}", fault.column, fault.message),
-                        )
-                        .help("a rule reads like `accept tcp from 10.0.0.0/8 to any port 80,443`")
-                    })?;
-                    Compiled::new(index, &rule)?
-                }
-            };
-            rules.push(compiled);
+            match compile(index, written) {
+                Ok(rule) => rules.push(rule),
+                Err(error) => wrong.push(error),
+            }
+        }
+        SettingsError::all(wrong)?;
+        for warning in shadow::warnings(&rules) {
+            set_up.warn_at(warning);
         }
         if rules.is_empty() && settings.default == Action::Accept {
             set_up.warn("no rules, and everything is accepted by default");
@@ -589,6 +577,7 @@ impl NetworkFunction for Firewall {
             ACCEPT => "accept",
             DROP => "drop",
             REJECT => "reject",
+            JOINED => "accept (joined in the middle, by its server)",
             _ => "invalid",
         };
         shown.text("verdict", verdict);
@@ -642,6 +631,12 @@ remembered with the generation of the rules, so rules are searched once per
 connection, and once more after the rules have changed. Without a matching rule
 `default` decides. What was refused in one direction may still be opened in the
 other: a packet the other way is judged as the first of a connection.
+
+TCP that was open before this firewall was is judged by its first packet here
+(`midstream: accept`). Where that is the server's, it passes if rules accept the
+connection as its client would have opened it, and no SYN of the server's passes
+until the client has said something. So an outsider's segment without SYN may
+reach a host inside that may open connections; `midstream: drop` lets none in.
 
 A rule is a map (see the settings) or a text:
 

@@ -45,6 +45,49 @@ struct Ranges {
 }
 
 impl Ranges {
+    /// The values that it holds, in order and apart from each other; all where
+    /// nothing is asked for.
+    fn values(&self) -> Vec<(u16, u16)> {
+        if self.ranges.is_empty() {
+            return vec![(0, u16::MAX)];
+        }
+        let mut written = self.ranges.clone();
+        written.sort_unstable();
+        let mut merged: Vec<(u16, u16)> = Vec::with_capacity(written.len());
+        for (first, last) in written {
+            match merged.last_mut() {
+                Some(before) if first <= before.1.saturating_add(1) => {
+                    before.1 = before.1.max(last)
+                }
+                _ => merged.push((first, last)),
+            }
+        }
+        if !self.not {
+            return merged;
+        }
+        let mut between = Vec::with_capacity(merged.len() + 1);
+        let mut next = Some(0u16);
+        for (first, last) in merged {
+            between.extend(
+                next.filter(|next| *next < first)
+                    .map(|next| (next, first - 1)),
+            );
+            next = last.checked_add(1);
+        }
+        between.extend(next.map(|next| (next, u16::MAX)));
+        between
+    }
+
+    fn covers(&self, other: &Ranges) -> bool {
+        if self.ranges.is_empty() {
+            return true;
+        }
+        // What asks for a port also asks that there is one.
+        let mine = self.values();
+        let within = |(a, b): &(u16, u16)| mine.iter().any(|(c, d)| c <= a && b <= d);
+        !other.ranges.is_empty() && other.values().iter().all(within)
+    }
+
     fn holds(&self, value: Option<u16>) -> bool {
         self.ranges.is_empty()
             || value
@@ -60,6 +103,24 @@ struct Networks {
 }
 
 impl Networks {
+    /// True where it holds each address that `other` holds; may be false though
+    /// it does.
+    fn covers(&self, other: &Networks) -> bool {
+        match (self.any, other.any, self.not, other.not) {
+            (true, ..) => true,
+            (_, true, ..) => false,
+            (_, _, false, false) => self.set.covers(&other.set),
+            (_, _, true, true) => other.set.covers(&self.set),
+            (_, _, true, false) => !self.set.meets(&other.set),
+            (_, _, false, true) => false,
+        }
+    }
+
+    /// False where it holds no address of the family.
+    fn has_family(&self, ipv4: bool) -> bool {
+        self.any || self.not || self.set.has_family(ipv4)
+    }
+
     fn holds(&self, address: IpAddr) -> bool {
         self.any || self.set.contains(address) != self.not
     }
@@ -87,6 +148,11 @@ pub(crate) struct Compiled {
     asks_ip: bool,
     asks_link: bool,
 }
+
+const IPV4: u16 = 0x0800;
+const IPV6: u16 = 0x86dd;
+const ARP: u16 = 0x0806;
+const LLDP: u16 = 0x88cc;
 
 fn bit(set: &[u64; 4], value: u8) -> bool {
     set[usize::from(value) / 64] >> (value % 64) & 1 == 1
@@ -118,6 +184,74 @@ impl Compiled {
     /// True where the rule asks for ICMP types.
     pub(crate) fn asks_icmp(&self) -> bool {
         self.icmp_types.is_some()
+    }
+
+    /// True where each packet that meets `other` meets this rule; may be false
+    /// though it is so.
+    pub(crate) fn covers(&self, other: &Compiled) -> bool {
+        let all = |mine: &Option<[u64; 4]>, theirs: &Option<[u64; 4]>| match (mine, theirs) {
+            (None, _) => true,
+            (Some(_), None) => false,
+            (Some(mine), Some(theirs)) => theirs
+                .iter()
+                .zip(mine)
+                .all(|(theirs, mine)| theirs & !mine == 0),
+        };
+        let macs = |mine: &[[u8; 6]], theirs: &[[u8; 6]]| {
+            mine.is_empty() || !theirs.is_empty() && theirs.iter().all(|mac| mine.contains(mac))
+        };
+        let flags = match (self.tcp_flags, other.tcp_flags) {
+            (None, _) => true,
+            (Some(_), None) => false,
+            (Some((mask, value)), Some((their_mask, their_value))) => {
+                their_mask & mask == mask && their_value & mask == value
+            }
+        };
+        (self.takes_non_ip() || !other.takes_non_ip())
+            && other.states & !self.states == 0
+            && (self.side.is_none() || self.side == other.side)
+            && all(&self.protocols, &other.protocols)
+            && all(&self.icmp_types, &other.icmp_types)
+            && flags
+            && self.from.covers(&other.from)
+            && self.to.covers(&other.to)
+            && self.from_port.covers(&other.from_port)
+            && self.to_port.covers(&other.to_port)
+            && self.vlan.covers(&other.vlan)
+            && self.ethertype.covers(&other.ethertype)
+            && macs(&self.from_mac, &other.from_mac)
+            && macs(&self.to_mac, &other.to_mac)
+    }
+
+    /// Whether packets that are not IP may meet it.
+    fn takes_non_ip(&self) -> bool {
+        !self.asks_ip && self.asks_link && !self.asks_only(&[IPV4, IPV6])
+    }
+
+    /// True where it asks for one of these EtherTypes.
+    fn asks_only(&self, types: &[u16]) -> bool {
+        let mut values = self.ethertype.values().into_iter();
+        values.all(|(first, last)| first == last && types.contains(&first))
+    }
+
+    /// Why no packet meets the rule.
+    pub(crate) fn contradiction(&self) -> Option<&'static str> {
+        let families = [true, false].map(|v4| self.from.has_family(v4) && self.to.has_family(v4));
+        let ranges = [&self.from_port, &self.to_port, &self.vlan, &self.ethertype];
+        if families == [false; 2] {
+            Some("its source and its destination are of different IP versions")
+        } else if ranges.iter().any(|ranges| ranges.values().is_empty()) {
+            Some("a range holds no value")
+        } else if self.asks_ip && self.asks_only(&[ARP, LLDP]) {
+            Some("it asks for something of IP, and for an EtherType that is not IP")
+        } else if self.asks_only(&[IPV4]) && !families[0] || self.asks_only(&[IPV6]) && !families[1]
+        {
+            Some("its addresses are not of the IP version that its EtherType says")
+        } else if self.icmp_types.is_some() && self.tcp_flags.is_some() {
+            Some("it asks for an ICMP type and for TCP flags")
+        } else {
+            None
+        }
     }
 
     fn matches_ip(&self, facts: &Facts, (source, destination): (IpAddr, IpAddr)) -> bool {
@@ -278,10 +412,10 @@ impl Compiled {
             tcp_flags,
             vlan: ranges(&rule.vlan, 4095, "VLAN id", |_| None).map_err(|m| bad("vlan", m))?,
             ethertype: ranges(&rule.ethertype, u16::MAX, "EtherType", |word| match word {
-                "ipv4" => Some(0x0800),
-                "ipv6" => Some(0x86dd),
-                "arp" => Some(0x0806),
-                "lldp" => Some(0x88cc),
+                "ipv4" => Some(IPV4),
+                "ipv6" => Some(IPV6),
+                "arp" => Some(ARP),
+                "lldp" => Some(LLDP),
                 _ => None,
             })
             .map_err(|m| bad("ethertype", m))?,

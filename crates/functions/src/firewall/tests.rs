@@ -416,7 +416,7 @@ fn what_was_refused_one_way_may_be_opened_the_other_way() {
     }
     // TCP that was there before the firewall, and whose server is heard first.
     let (data, ack) = (Craft::tcp(b, a).build(), Craft::tcp(a, b).build());
-    assert!(harness.send_from(outside, &data).is_empty());
+    assert_eq!(harness.send_from(outside, &data).len(), 1);
     assert_eq!(harness.send_from(inside, &ack).len(), 1);
     assert_eq!(harness.send_from(outside, &data).len(), 1);
     // An error about a connection that was refused opens nothing.
@@ -427,7 +427,7 @@ fn what_was_refused_one_way_may_be_opened_the_other_way() {
     let error = error_about("10.0.0.9:0", "192.0.2.1:0", (3, 3), &refused, 28);
     assert!(harness.send_from(inside, &error).is_empty());
     assert!(harness.send_from(outside, &refused).is_empty());
-    assert_eq!(harness.finish().drops, [("firewall.denied".to_owned(), 7)]);
+    assert_eq!(harness.finish().drops, [("firewall.denied".to_owned(), 6)]);
     // Where TCP must start with a SYN, that holds for either end.
     let mut strict = settings(Action::Drop, rules);
     strict.midstream = Midstream::Drop;
@@ -437,4 +437,42 @@ fn what_was_refused_one_way_may_be_opened_the_other_way() {
     assert!(harness.send_from(inside, &ack).is_empty());
     assert_eq!(harness.send_from(inside, &syn).len(), 1);
     assert_eq!(harness.send_from(outside, &data).len(), 1);
+}
+
+#[test]
+fn a_download_goes_on_after_a_restart_and_its_server_opens_nothing() {
+    let (inside, outside) = (Side::Inside, Side::Outside);
+    let (client, server) = ("10.0.0.1:40000", "192.0.2.1:80");
+    let from_server = |flags: &str| Craft::tcp(server, client).flags(flags).build();
+    let from_client = |flags: &str| Craft::tcp(client, server).flags(flags).build();
+    let rules = &["accept out tcp"];
+    let mut harness = firewall(Action::Drop, rules);
+    for _ in 0..3 {
+        assert_eq!(harness.send_from(outside, &from_server("A")).len(), 1);
+    }
+    // Nothing tells an outsider's segment from a server's, but a SYN does.
+    assert!(harness.send_from(outside, &from_server("S")).is_empty());
+    assert!(harness.send_from(outside, &from_server("SA")).is_empty());
+    // A host without the connection answers by a reset, which proves nothing.
+    assert_eq!(harness.send_from(inside, &from_client("R")).len(), 1);
+    assert!(harness.send_from(outside, &from_server("S")).is_empty());
+    assert_eq!(harness.finish().drops, [("firewall.denied".to_owned(), 3)]);
+
+    // Once the client has spoken, the connection is like any other.
+    let mut harness = firewall(Action::Drop, rules);
+    assert_eq!(harness.send_from(outside, &from_server("A")).len(), 1);
+    assert_eq!(harness.send_from(inside, &from_client("A")).len(), 1);
+    assert_eq!(harness.send_from(outside, &from_server("A")).len(), 1);
+    harness.finish();
+
+    // Rules that accept neither end's opening let nothing pass.
+    let mut harness = firewall(Action::Drop, &["accept out tcp to any port 443"]);
+    assert!(harness.send_from(outside, &from_server("A")).is_empty());
+    // Nor does a first reset, nor what a strict firewall wants a SYN for.
+    let mut harness = firewall(Action::Drop, rules);
+    assert!(harness.send_from(outside, &from_server("RA")).is_empty());
+    let mut strict = settings(Action::Drop, rules);
+    strict.midstream = Midstream::Drop;
+    let mut harness = Harness::of::<Firewall>(strict);
+    assert!(harness.send_from(outside, &from_server("A")).is_empty());
 }

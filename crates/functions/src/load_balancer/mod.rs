@@ -114,6 +114,22 @@ struct Pool {
 }
 
 impl Pool {
+    /// True where it takes all that `other` would; may be false though it does.
+    fn covers(&self, other: &Pool) -> bool {
+        let all = [(0, u16::MAX)];
+        let theirs = match other.ports.as_slice() {
+            [] => &all[..],
+            some => some,
+        };
+        let within = |(a, b): &(u16, u16)| self.ports.iter().any(|(c, d)| c <= a && b <= d);
+        other.vips.iter().all(|vip| self.vips.contains(vip))
+            && other
+                .protocols
+                .iter()
+                .all(|proto| self.protocols.contains(proto))
+            && (self.ports.is_empty() || theirs.iter().all(within))
+    }
+
     fn takes(&self, tuple: &Tuple) -> bool {
         self.vips.contains(&tuple.destination)
             && self.protocols.contains(&tuple.proto)
@@ -296,6 +312,7 @@ The servers and their connections are in the tally as SERVICE/ADDRESS:PORT.",
         for (i, service) in settings.services.iter().enumerate() {
             pools.push(pool(i, service, settings.table_size, set_up)?);
         }
+        warn_of_services(&settings.services, &pools, set_up);
         Ok(LoadBalancer {
             pools,
             seed: set_up.seed,
@@ -305,15 +322,22 @@ The servers and their connections are in the tally as SERVICE/ADDRESS:PORT.",
     /// The virtual addresses; clients may be on either side.
     fn owns(&self) -> Vec<Owned> {
         let mut owned: Vec<Owned> = Vec::new();
-        for vip in self.pools.iter().flat_map(|pool| &pool.vips) {
-            let bits = if vip.is_ipv4() { 32 } else { 128 };
-            if let Ok(addresses) = Prefix::new(*vip, bits)
-                && owned.iter().all(|other| other.addresses != addresses)
-            {
-                owned.push(Owned {
+        for pool in &self.pools {
+            let all = [(0, u16::MAX)];
+            let ports = match pool.ports.as_slice() {
+                [] => &all[..],
+                some => some,
+            };
+            for vip in &pool.vips {
+                let bits = if vip.is_ipv4() { 32 } else { 128 };
+                let Ok(addresses) = Prefix::new(*vip, bits) else {
+                    continue;
+                };
+                owned.extend(ports.iter().map(|ports| Owned {
                     addresses,
+                    ports: Some(*ports),
                     side: None,
-                });
+                }));
             }
         }
         owned
@@ -402,6 +426,33 @@ The servers and their connections are in the tally as SERVICE/ADDRESS:PORT.",
         match done {
             Some(()) => Verdict::Pass,
             None => Verdict::Drop(UNTRANSLATABLE),
+        }
+    }
+}
+
+/// Services that an operator may not mean as they are.
+fn warn_of_services(services: &[Service], pools: &[Pool], set_up: &mut SetUp<'_>) {
+    for (i, (service, pool)) in services.iter().zip(pools).enumerate() {
+        let at = |field: &str, message: &str| {
+            SettingsError::new(format!("services[{i}]{field}"), message)
+        };
+        if pool.ports.is_empty() {
+            set_up.warn_at(
+                at(
+                    "",
+                    "this service has no port: connections to all ports go to its servers",
+                )
+                .help("write `port: 0-65535` where that is meant"),
+            );
+        }
+        let mut before = services.iter().take(i);
+        if service.name.is_some() && before.any(|other| other.name == service.name) {
+            let message = "an earlier service has the same name: counts don't tell them apart";
+            set_up.warn_at(at(".name", message).help("rename one"));
+        }
+        if pools.iter().take(i).any(|first| first.covers(pool)) {
+            let message = "this service gets no connection: an earlier one takes them all";
+            set_up.warn_at(at("", message).help("put it before that one, or leave it out"));
         }
     }
 }

@@ -188,6 +188,55 @@ fn connections_keep_a_server_that_is_no_longer_in_the_list() {
 }
 
 #[test]
+fn services_that_an_operator_may_not_mean_are_warned_of() {
+    let service = |vip: &str, port: &str, name: Option<&str>| Service {
+        vip: vip.into(),
+        port: port.into(),
+        backends: vec![backend("10.0.0.1", None)],
+        name: name.map(str::to_owned),
+        ..Service::default()
+    };
+    let warned = |services: Vec<Service>| {
+        let settings = Settings {
+            services,
+            ..Settings::default()
+        };
+        let builder = Harness::builder().with::<LoadBalancer>(settings).unwrap();
+        let warnings = builder.warnings().iter();
+        warnings
+            .map(|w| (w.path.clone(), w.message.clone()))
+            .collect::<Vec<_>>()
+    };
+    let web = || service("192.0.2.10", "80,443", Some("web"));
+    assert_eq!(
+        warned(vec![web(), service("192.0.2.10", "25", Some("mail"))]),
+        []
+    );
+    for (second, path, message) in [
+        (
+            service("192.0.2.11", "", Some("b")),
+            "services[1]",
+            "no port",
+        ),
+        (
+            service("192.0.2.11", "80", Some("web")),
+            "services[1].name",
+            "same name",
+        ),
+        (
+            service("192.0.2.10", "443", Some("b")),
+            "services[1]",
+            "gets no connection",
+        ),
+    ] {
+        let found = warned(vec![web(), second]);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!(found[0].0, path);
+        assert!(found[0].1.contains(message), "{found:?}");
+    }
+}
+
+#[test]
 fn a_draining_server_gets_nothing_new_and_nobody_is_a_counted_drop() {
     let mut servers = vec![backend("10.0.0.1", None), backend("10.0.0.2", None)];
     servers[0].drain = true;
@@ -201,7 +250,12 @@ fn a_draining_server_gets_nothing_new_and_nobody_is_a_counted_drop() {
     let builder = Harness::builder()
         .with::<LoadBalancer>(settings(servers))
         .unwrap();
-    assert!(builder.warnings().iter().any(|w| w.contains("no_server")));
+    assert!(
+        builder
+            .warnings()
+            .iter()
+            .any(|w| w.message.contains("no_server"))
+    );
     let mut harness = builder.build();
     assert!(
         harness
@@ -282,7 +336,7 @@ fn settings_that_make_no_sense_are_refused() {
 }
 
 #[test]
-fn it_stands_for_its_virtual_addresses_on_both_sides_once_each() {
+fn it_stands_for_its_virtual_addresses_and_ports_on_both_sides() {
     let service = |vips: &str, port: &str, backend_at: &str| Service {
         vip: Words::from(vips),
         port: Words::from(port),
@@ -305,10 +359,19 @@ fn it_stands_for_its_virtual_addresses_on_both_sides_once_each() {
         .flat_map(|n| n.processor.owns())
         .collect();
     // Not for its backends, which answer for themselves.
-    let found: Vec<String> = owned.iter().map(|one| one.addresses.to_string()).collect();
+    let found: Vec<(String, u16)> = owned
+        .iter()
+        .map(|one| (one.addresses.to_string(), one.ports.unwrap().0))
+        .collect();
+    let wanted = [
+        ("192.0.2.10/32", 80),
+        ("192.0.2.11/32", 80),
+        ("192.0.2.10/32", 443),
+        ("2001:db8::10/128", 80),
+    ];
     assert_eq!(
         found,
-        ["192.0.2.10/32", "192.0.2.11/32", "2001:db8::10/128"]
+        wanted.map(|(address, port)| (address.to_owned(), port))
     );
     assert!(owned.iter().all(|one| one.side.is_none()));
 }

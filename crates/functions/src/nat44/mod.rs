@@ -560,8 +560,14 @@ their own). No application's payload is rewritten (no ALG).",
         if settings.mapping == Behaviour::AddressAndPortDependent {
             set_up.warn("address-and-port-dependent mapping breaks RFC 4787 REQ-1: peer-to-peer applications will suffer");
         }
+        if settings.block == 0 || !settings.block.is_multiple_of(64) {
+            return Err(SettingsError::new(
+                "block",
+                "a block is a multiple of 64 ports",
+            ));
+        }
         let pool = set_up.lease(
-            "block",
+            "pool",
             PoolSpec {
                 addresses: addresses.iter().map(|&a| a.into()).collect(),
                 first,
@@ -589,6 +595,7 @@ their own). No application's payload is rewritten (no ALG).",
             let addresses = Prefix::new((*address).into(), 32).ok()?;
             Some(Owned {
                 addresses,
+                ports: None,
                 side: Some(Side::Outside),
             })
         };

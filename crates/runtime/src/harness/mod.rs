@@ -50,7 +50,7 @@ pub struct HarnessBuilder {
     nodes: Vec<Node>,
     flows: FlowOptions,
     pools: Vec<PoolSpec>,
-    warnings: Vec<String>,
+    warnings: Vec<SettingsError>,
 }
 
 impl core::fmt::Debug for HarnessBuilder {
@@ -131,7 +131,7 @@ impl HarnessBuilder {
     }
 
     /// What functions warned of while they were built.
-    pub fn warnings(&self) -> &[String] {
+    pub fn warnings(&self) -> &[SettingsError] {
         &self.warnings
     }
 

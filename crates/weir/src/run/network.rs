@@ -120,7 +120,17 @@ fn config(
     }
     let place = |number: usize| places.get(number).copied().unwrap_or_default();
     let owned = file.chains.iter().flat_map(|chain| &chain.stage.nodes);
-    let owned = owned.flat_map(|node| node.processor.owns());
+    let mut all: Vec<Owned> = Vec::new();
+    for owned in owned.flat_map(|node| node.processor.owns()) {
+        let owned = Owned {
+            addresses: owned.addresses,
+            side: owned.side,
+        };
+        // Once for each of its services' ports.
+        if !all.contains(&owned) {
+            all.push(owned);
+        }
+    }
     let pinned = routing.routes.len() + routing.neighbours.len();
     let mut limits = Limits::default();
     limits.neighbours += pinned as u32;
@@ -144,12 +154,7 @@ fn config(
                 mac: neighbour.mac,
             })
             .collect(),
-        owned: owned
-            .map(|owned| Owned {
-                addresses: owned.addresses,
-                side: owned.side,
-            })
-            .collect(),
+        owned: all,
         limits,
         seed,
     })

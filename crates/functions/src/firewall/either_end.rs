@@ -1,0 +1,134 @@
+//! Connections whose first packet here came from the end that did not open
+//! them.
+
+use weir_nf::packet::{HeaderFlags, tcp};
+use weir_nf::prelude::*;
+use weir_nf::tcp_seen;
+
+use super::rule::Action;
+use super::table::{Facts, state};
+use super::{
+    ACCEPT, DEFAULT_RULE, Firewall, JOINED, LOOKUPS, Midstream, PASSED, Remembered, TURNED,
+    packet_facts, report, verdict_of,
+};
+
+impl Firewall {
+    /// The verdict on TCP whose first packet here is its server's, in the middle
+    /// of the connection: after a restart a download must go on although its
+    /// client waits. Rules that accept it as the client opened it let the
+    /// server's segments pass, except those with SYN: an outsider who sends a
+    /// segment first can open nothing with it.
+    pub(super) fn joined(
+        &self,
+        packet: &Packet<'_>,
+        flow: &FlowInfo<'_>,
+        facts: &Facts,
+        found: Remembered,
+    ) -> Option<(Remembered, &str)> {
+        const OPENS_OR_ENDS: u8 = tcp::flag::SYN | tcp::flag::RST;
+        let in_the_middle = facts.state == state::NEW
+            && packet.headers().is_tcp()
+            && flow.tcp_seen() & tcp_seen::MIDSTREAM != 0
+            && packet.headers().tcp_flags & OPENS_OR_ENDS == 0;
+        if !in_the_middle {
+            return None;
+        }
+        let of = |index: u16, flags| Remembered {
+            rule: index,
+            verdict: JOINED,
+            flags,
+            ..found
+        };
+        if !flow.to_server() {
+            // The engine knows already which end is the client.
+            let rule = self.rules.get(usize::from(found.rule));
+            let name = rule.map_or("default", |rule| rule.name.as_str());
+            return (found.verdict == ACCEPT).then(|| (of(found.rule, found.flags), name));
+        }
+        if found.verdict == ACCEPT {
+            return None;
+        }
+        let turned = Facts {
+            side: facts.side.opposite(),
+            ip: facts.ip.map(|(a, b)| (b, a)),
+            ports: facts.ports.map(|(a, b)| (b, a)),
+            macs: facts.macs.map(|(a, b)| (b, a)),
+            ..*facts
+        };
+        let (index, action, name) = match self.find(&turned) {
+            Some((index, rule)) => (index, rule.action, rule.name.as_str()),
+            None => (DEFAULT_RULE, self.settings.default, "default"),
+        };
+        (action == Action::Accept).then(|| (of(index, found.flags | TURNED), name))
+    }
+
+    /// A packet of a connection that was joined in its middle.
+    #[cold]
+    pub(super) fn pass_joined(
+        &self,
+        packet: &Packet<'_>,
+        flow: &mut Flow<'_, Self>,
+        cx: &mut Context<'_>,
+    ) -> Verdict {
+        let headers = packet.headers();
+        let flags = headers.tcp_flags;
+        if !headers.is_tcp() || headers.is_later_fragment() {
+            return Verdict::Pass;
+        }
+        if flow.state.is_clients(&flow.info) {
+            // A reset is what a host without the connection answers.
+            if flags & tcp::flag::RST == 0 {
+                flow.state.verdict = ACCEPT;
+            }
+            return Verdict::Pass;
+        }
+        if flags & tcp::flag::SYN == 0 || self.opens(packet, flow, cx) {
+            return Verdict::Pass;
+        }
+        self.refuse(packet, verdict_of(self.settings.default), cx)
+    }
+
+    /// Whether a packet against the direction of a connection that was refused opens
+    /// one that is accepted: nothing of the other's has come through. Both ends may
+    /// send first (UDP through two firewalls; TCP that was there before this
+    /// firewall was).
+    #[cold]
+    pub(super) fn opens(
+        &self,
+        packet: &Packet<'_>,
+        flow: &mut Flow<'_, Self>,
+        cx: &mut Context<'_>,
+    ) -> bool {
+        let headers = packet.headers();
+        if flow.state.generation != self.generation
+            || flow.state.flags & PASSED != 0
+            || flow.state.is_clients(&flow.info)
+            || headers.flags.contains(HeaderFlags::ICMP_ERROR)
+            || headers.is_later_fragment()
+        {
+            return false;
+        }
+        let mut facts = packet_facts(packet);
+        let strict = self.settings.midstream == Midstream::Drop;
+        if headers.is_tcp() && strict && headers.tcp_flags & 0x17 != 2 {
+            facts.state = state::INVALID;
+        }
+        let (index, action, name, log) = match self.find(&facts) {
+            Some((index, rule)) => (index, rule.action, rule.name.as_str(), rule.log),
+            None if facts.state == state::INVALID => return false,
+            None => (DEFAULT_RULE, self.settings.default, "default", false),
+        };
+        if action != Action::Accept {
+            return false;
+        }
+        cx.count(LOOKUPS, 1);
+        cx.tally(name.as_bytes(), 1);
+        if log {
+            report(&flow.info, cx, ACCEPT, name);
+        }
+        flow.state.rule = index;
+        flow.state.verdict = ACCEPT;
+        flow.state.flags ^= TURNED;
+        true
+    }
+}
