@@ -27,6 +27,7 @@ pub(crate) enum Command {
     /// What a running weir has counted
     Stats(Stats),
     /// What a running weir does, live on the terminal
+    #[cfg(feature = "terminal")]
     Top(Top),
     /// The open flows of a running weir: list them, show one, end some
     Flows(Flows),
@@ -273,6 +274,7 @@ pub(crate) struct Stats {
     pub(crate) output: Format,
 }
 
+#[cfg(feature = "terminal")]
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
 Keys:

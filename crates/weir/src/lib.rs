@@ -64,6 +64,7 @@ pub fn main_with_args(
     let outcome = match args.command {
         Command::Run(run) => run::run(&run, &kinds),
         Command::Stats(stats) => ask::stats(&stats),
+        #[cfg(feature = "terminal")]
         Command::Top(top) => ask::top(&top),
         Command::Flows(flows) => ask::flows(&flows),
         Command::Drops(drops) => ask::drops(&drops),

@@ -1,8 +1,18 @@
 //! `weir nf new` writes a project that builds and passes its tests as written,
 //! and the guide shows the code of that very project.
 
+// The function of a new project, with its tests.
+// It is a crate there, so its items are public.
+#[allow(unreachable_pub)]
+#[path = "../src/nf/template/lib.rs"]
+mod port_knock;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+
+use weir_packet::{FrameMeta, FramePool, MemoryLayout, Side, Time};
+use weir_runtime::harness::{Craft, Harness};
+use weir_runtime::{Runtime, RuntimeConfig};
 
 fn weir(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_weir"))
@@ -57,6 +67,7 @@ fn the_project_builds_and_passes_its_tests() {
         "--",
         "run",
         "chain.yaml",
+        "--audit",
         "--in",
         "gen:flows=10,packets=1000",
         "--output",
@@ -65,6 +76,90 @@ fn the_project_builds_and_passes_its_tests() {
     assert!(run.status.success(), "{}", text(&run.stderr));
     let summary: serde_json::Value = serde_json::from_slice(&run.stdout).expect("a summary");
     assert_eq!(summary["drops"]["port-knock.unanswered"], 950);
+}
+
+mod packet_api {
+    use weir_packet::Packet;
+    use weir_packet::checksum::Change;
+    use weir_packet::ipv4::Ipv4ViewMut;
+
+    /// Marks HTTP requests with a DSCP of 10, and keeps the checksum right.
+    fn mark(packet: &mut Packet<'_>) -> Option<()> {
+        let headers = *packet.headers();
+        let (_, server) = headers.ports(packet.bytes())?;
+        if !headers.is_tcp() || server != 80 || !packet.payload().starts_with(b"GET ") {
+            return None;
+        }
+        let mut ip = Ipv4ViewMut::of(packet.bytes_mut(), &headers)?;
+        let (old, new) = (ip.tos(), 10 << 2 | ip.tos() & 3);
+        ip.set_tos(new);
+        // The first two octets of the header are one word of the checksum.
+        let change = Change::new().word(0x4500 | u16::from(old), 0x4500 | u16::from(new));
+        ip.set_checksum(change.apply(ip.checksum()));
+        Some(())
+    }
+
+    #[test]
+    fn the_guides_example_marks_requests() {
+        use weir_packet::{FrameMeta, LinkType, checksum};
+        use weir_runtime::harness::Craft;
+
+        let ask = Craft::tcp("10.0.0.1:4000", "192.0.2.1:80").payload(b"GET / HTTP/1.1\r\n\r\n");
+        let mut bytes = ask.build();
+        let options = weir_packet::ParseOptions::default();
+        let mut headers = weir_packet::parse(&bytes, LinkType::Ethernet, &options).unwrap();
+        let mut meta = FrameMeta::default();
+        meta.len = bytes.len() as _;
+        super::packet_api::mark(&mut Packet::new(&mut meta, &mut bytes, &mut headers)).unwrap();
+        assert_eq!(bytes[15], 10 << 2);
+        assert_eq!(
+            checksum::check_ipv4(&bytes, &headers),
+            checksum::Verdict::Good
+        );
+    }
+}
+
+/// What `--audit` says of the new project's function.
+fn lies(settings: port_knock::Settings) -> Vec<String> {
+    let builder = Harness::builder().with::<port_knock::PortKnock>(settings);
+    let stage = builder.expect("sound settings").stage();
+    let config = RuntimeConfig {
+        event_bytes: 1 << 20,
+        audit: true,
+        ..RuntimeConfig::default()
+    };
+    let mut runtime = Runtime::new(&stage, config).expect("it can be run");
+    let mut pool = FramePool::with_layout(MemoryLayout::default());
+    let (client, server) = ("10.0.0.1:4000", "192.0.2.1:53");
+    let asks = Craft::udp(client, server).payload(b"?").build();
+    let answers = Craft::udp(server, client).payload(b"!").build();
+    let never = Craft::udp("10.0.0.2:4000", server).payload(b"?").build();
+    let (mut input, mut output) = (Vec::new(), Vec::new());
+    for (number, bytes) in [&never, &asks, &answers, &asks, &never, &never, &never]
+        .into_iter()
+        .enumerate()
+    {
+        let mut meta = FrameMeta::received(Time(1_000 * number as u64), 0);
+        meta.sequence = number as u64 + 1;
+        meta.side = match bytes == &answers {
+            true => Side::Outside,
+            false => Side::Inside,
+        };
+        input.extend(pool.copy(bytes, meta));
+        runtime.process(&mut pool, &mut input, &mut output);
+        pool.give_all(&mut output);
+    }
+    runtime.finish(&mut pool);
+    assert_eq!(runtime.report().functions[0].packets, 7);
+    runtime.lies().iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn the_descriptor_of_the_new_function_says_all_that_it_does() {
+    assert_eq!(
+        lies(port_knock::Settings { limit: 2 }),
+        Vec::<String>::new()
+    );
 }
 
 #[test]
@@ -100,17 +195,16 @@ fn nothing_is_overwritten_and_names_are_checked() {
 
 #[test]
 fn the_guide_shows_the_code_of_the_template() {
-    let template = include_str!("../src/nf/template/lib.rs.in")
-        .replace("{{name_}}", "port_knock")
-        .replace("{{name}}", "port-knock")
-        .replace("{{Name}}", "PortKnock");
+    // The code of modules is one level further in.
+    let here = include_str!("nf_new.rs").replace("\n    ", "\n");
+    let sources = [include_str!("../src/nf/template/lib.rs"), &here];
     let guide = include_str!("../../../docs/writing-an-nf.md");
     let mut blocks = 0;
     for block in guide.split("```rust\n").skip(1) {
         let code = block.split("```").next().unwrap_or("");
         assert!(
-            template.contains(code.trim_end()),
-            "not in the template:\n{code}"
+            sources.iter().any(|text| text.contains(code.trim_end())),
+            "not in the template, nor in this test:\n{code}"
         );
         blocks += 1;
     }

@@ -5,6 +5,7 @@ mod flows;
 mod list;
 mod rates;
 mod stats;
+#[cfg(feature = "terminal")]
 mod top;
 
 use std::future::Future;
@@ -24,6 +25,7 @@ pub(crate) use drops::drops;
 pub(crate) use flows::flows;
 pub(crate) use list::list;
 pub(crate) use stats::stats;
+#[cfg(feature = "terminal")]
 pub(crate) use top::top;
 
 /// How long an instance may take to answer at all.

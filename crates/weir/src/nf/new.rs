@@ -9,14 +9,18 @@ use crate::{Outcome, output};
 
 /// The files of a new project. In their text `{{name}}` is the function's
 /// name, `{{Name}}` that of its type, `{{name_}}` that of its crate, and
-/// `{{weir}}` the checkout.
+/// `{{weir}}` the checkout. `src/lib.rs` is code that tests compile, so it has
+/// the names of [`SAMPLE`] in these places.
 const FILES: [(&str, &str); 5] = [
     ("Cargo.toml", include_str!("template/Cargo.toml.in")),
-    ("src/lib.rs", include_str!("template/lib.rs.in")),
+    ("src/lib.rs", include_str!("template/lib.rs")),
     ("src/main.rs", include_str!("template/main.rs.in")),
     ("chain.yaml", include_str!("template/chain.yaml.in")),
     (".gitignore", "/target\n"),
 ];
+
+/// Name, name of the type, and name of the crate in `template/lib.rs`.
+const SAMPLE: [&str; 3] = ["port-knock", "PortKnock", "port_knock"];
 
 pub(crate) fn new(args: &NfNew) -> Outcome {
     let name = &args.name;
@@ -90,10 +94,13 @@ fn fill(text: &str, name: &str, weir: &Path) -> String {
             first.to_ascii_uppercase() + rest
         })
         .collect();
-    text.replace("{{name_}}", &name.replace('-', "_"))
-        .replace("{{name}}", name)
-        .replace("{{Name}}", &camel)
-        .replace("{{weir}}", &weir.display().to_string())
+    let names = [name.to_owned(), camel, name.replace('-', "_")];
+    let marks = ["{{name}}", "{{Name}}", "{{name_}}"];
+    let mut filled = text.replace("{{weir}}", &weir.display().to_string());
+    for ((mark, sample), name) in marks.iter().zip(SAMPLE).zip(&names) {
+        filled = filled.replace(mark, name).replace(sample, name);
+    }
+    filled
 }
 
 fn write(path: &Path, text: &str) -> Result<(), Failure> {
