@@ -142,7 +142,8 @@ pub struct Headers {
     /// for other protocols.
     pub end: u32,
     /// What keeps equal addresses apart: the VLAN id (one tag), `outer << 12 | inner` (two or
-    /// more), or, once a tunnel was opened, the tunnel's VNI or key with the highest bit set.
+    /// more), or behind a backbone tag (802.1ah) its service instance with bit 30 set (customers'
+    /// VLANs in it are not told apart), or, once a tunnel was opened, the tunnel's VNI or key with the highest bit set.
     pub zone: u32,
     /// The network-layer header: IPv4, IPv6 or ARP, or whatever `ethertype` names.
     pub l3: u16,

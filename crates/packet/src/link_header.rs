@@ -2,7 +2,7 @@
 
 use crate::link::LinkType;
 use crate::malformed::Malformed;
-use crate::protocol::ethertype;
+use crate::protocol::{ethertype, ppp};
 use crate::read::{be8, be16, be32, chunk};
 use crate::walk::{Layer, Walk};
 
@@ -21,12 +21,22 @@ impl Walk<'_> {
                 cooked(kind, 20)
             }
             LinkType::Null | LinkType::Loop => {
-                // AF_INET is 2 everywhere; AF_INET6 is 10, 24, 28 or 30. A family fits in one
-                // octet, so both byte orders can be accepted.
+                // AF_INET is 2 everywhere; AF_INET6 is 10 (Linux), 23 (Windows), 24 (NetBSD,
+                // OpenBSD), 28 (FreeBSD) or 30 (Darwin). A family fits in one octet, so both byte
+                // orders can be accepted. Some systems write an EtherType, some PPP's header.
                 let family = be32(bytes, 0).ok_or(truncated)?;
+                if family == 0xff03_0000 | u32::from(ppp::IPV4) {
+                    return Ok(Layer::Ppp(0));
+                }
+                let version = be8(bytes, 4).map(|octet| octet >> 4);
                 match family.min(family.swap_bytes()) {
                     2 => self.network(ethertype::IPV4, 4)?,
                     10 | 24 | 28 | 30 => self.network(ethertype::IPV6, 4)?,
+                    // 23 is IPX on BSD.
+                    23 if version == Some(6) => self.network(ethertype::IPV6, 4)?,
+                    kind if kind > 1_500 && kind <= u32::from(u16::MAX) => {
+                        Layer::EtherType(kind as u16, 4)
+                    }
                     _ => Layer::Done,
                 }
             }

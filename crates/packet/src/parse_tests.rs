@@ -451,3 +451,108 @@ proptest! {
         }
     }
 }
+
+/// The ports of the innermost packet, in its zone.
+#[track_caller]
+fn opened(bytes: &[u8], zone: u32) {
+    let headers = inner(bytes).unwrap();
+    assert!(headers.is_udp(), "{headers:?}");
+    assert_eq!(headers.ports(bytes), Some((40_000, 53)), "{headers:?}");
+    assert_eq!(headers.zone, zone, "{headers:?}");
+    // However it is cut, it is read without a fault of weir's.
+    for length in 0..bytes.len() {
+        let _ = inner(&bytes[..length]);
+    }
+}
+
+#[test]
+fn backbone_frames_are_opened_within_their_service() {
+    let frame = ethernet(0x0800, &ipv4(17, &UDP));
+    let instance = |frame: &[u8]| ethernet(0x88e7, &[&[0x20, 1, 2, 3][..], frame].concat());
+    opened(&instance(&frame), 1 << 30 | 0x01_0203);
+    // The backbone's VLAN, and a customer's.
+    let tagged = ethernet(0x8100, &[&[0, 7, 8, 0][..], &ipv4(17, &UDP)].concat());
+    let backbone = [&[2; 12][..], &[0x88, 0xa8, 0, 9], &instance(&tagged)[12..]].concat();
+    opened(&backbone, 1 << 30 | 0x01_0203);
+    assert_eq!(inner(&backbone).unwrap().vlan, [9, 7]);
+}
+
+#[test]
+fn tags_of_port_extenders_are_passed_over() {
+    let tag = [&[0x80, 1, 0, 2, 8, 0][..], &ipv4(17, &UDP)].concat();
+    opened(&ethernet(0x8926, &tag), 0);
+}
+
+#[test]
+fn packets_of_mobile_users_are_opened() {
+    let inside = ipv4(17, &UDP);
+    let frame = |gtp: &[u8]| ethernet(0x0800, &ipv4(17, &udp(2152, gtp)));
+    let plain = [&[0x30, 255, 0, 28, 0, 0, 0, 5][..], &inside].concat();
+    opened(&frame(&plain), 1 << 31);
+    // A sequence number, and two extensions (the first of eight octets).
+    let options = [
+        &[0x36, 255, 0, 44, 0, 0, 0, 5, 0, 1, 0, 0x85][..],
+        &[2, 0, 0, 0, 0, 0, 0, 0xc0],
+        &[1, 0, 0, 0],
+        &inside,
+    ];
+    opened(&frame(&options.concat()), 1 << 31);
+    // An extension without length, another version, an echo: no packet of a user's.
+    for other in [
+        &[0x34, 255, 0, 28, 0, 0, 0, 5, 0, 1, 0, 0x85, 0, 0, 0, 0][..],
+        &[0x48, 255, 0, 28, 0, 0, 0, 5],
+        &[0x30, 1, 0, 0, 0, 0, 0, 0],
+        &[0x30, 255, 0, 4, 0, 0, 0, 5, 0xff, 0xff, 0xff, 0xff],
+    ] {
+        let bytes = frame(other);
+        let headers = inner(&bytes).unwrap();
+        assert_eq!(
+            (headers.tunnels, headers.ports(&bytes)),
+            (0, Some((40_000, 2152)))
+        );
+    }
+}
+
+#[test]
+fn wireless_frames_of_access_points_are_opened() {
+    let inside = [&[0xaa, 0xaa, 3, 0, 0, 0, 8, 0][..], &ipv4(17, &UDP)].concat();
+    let frame = |control: [u8; 2], more: usize, qos: u8| {
+        let mut gre = vec![0, 0, 0x82, 0x00, control[0], control[1]];
+        gre.extend([0; 22]);
+        gre.extend(std::iter::repeat_n(qos, more));
+        gre.extend(&inside);
+        ethernet(0x0800, &ipv4(47, &gre))
+    };
+    opened(&frame([0x08, 1], 0, 0), 1 << 31);
+    opened(&frame([0x88, 1], 2, 0), 1 << 31);
+    opened(&frame([0x88, 0x83], 12, 0), 1 << 31);
+    // Encrypted, an aggregate, a beacon, no data.
+    for (control, more, qos) in [
+        ([0x08, 0x41], 0, 0),
+        ([0x88, 1], 2, 0x80),
+        ([0x80, 0], 0, 0),
+        ([0x48, 1], 0, 0),
+    ] {
+        assert_eq!(inner(&frame(control, more, qos)).unwrap().tunnels, 0);
+    }
+}
+
+#[test]
+fn loopback_families_of_other_systems_are_known() {
+    let read = |head: [u8; 4], packet: &[u8]| {
+        let bytes = [&head[..], packet].concat();
+        parse(&bytes, LinkType::Null, &ParseOptions::default()).unwrap()
+    };
+    let (four, six) = (ipv4(17, &UDP), ipv6(17, &UDP));
+    for family in [10, 23, 24, 28, 30] {
+        assert!(read([family, 0, 0, 0], &six).is_ipv6(), "{family}");
+        assert!(read([0, 0, 0, family], &six).is_ipv6(), "{family}");
+    }
+    assert!(read([2, 0, 0, 0], &four).is_ipv4());
+    assert!(read([0, 0, 8, 0], &four).is_ipv4());
+    assert!(read([0, 0, 0x86, 0xdd], &six).is_ipv6());
+    assert!(read([0xff, 3, 0, 0x21], &four).is_ipv4());
+    // IPX on BSD, and a family that nobody has.
+    assert!(!read([23, 0, 0, 0], &[0xff; 30]).is_ip());
+    assert!(!read([99, 0, 0, 0], &four).is_ip());
+}

@@ -27,6 +27,12 @@ pub mod ethertype {
     pub const PPP: u16 = 0x880b;
     /// Transparent Ethernet bridging: a whole Ethernet frame (RFC 1701).
     pub const ETHERNET: u16 = 0x6558;
+    /// Backbone service instance tag (802.1ah): a whole frame in a frame.
+    pub const PBB: u16 = 0x88e7;
+    /// VN-Tag of a port extender (proposed as 802.1Qbh; Cisco).
+    pub const VN_TAG: u16 = 0x8926;
+    /// Aruba's tunnels of access points in GRE: 802.11 frames (first and last).
+    pub const ARUBA: (u16, u16) = (0x8200, 0x8370);
     /// Cisco FabricPath.
     pub const FABRICPATH: u16 = 0x8903;
     /// ERSPAN types I and II in GRE.
@@ -126,10 +132,12 @@ pub mod port {
     pub const GENEVE: u16 = 6081;
     /// GRE in UDP (RFC 8086).
     pub const GRE: u16 = 4754;
+    /// Packets of GTP's users (3GPP TS 29.281).
+    pub const GTP_U: u16 = 2152;
 
     /// Whether a datagram to this port may hold another packet.
     #[inline]
     pub const fn is_tunnel(port: u16) -> bool {
-        matches!(port, VXLAN | VXLAN_OLD | GENEVE | GRE)
+        matches!(port, VXLAN | VXLAN_OLD | GENEVE | GRE | GTP_U)
     }
 }

@@ -1,8 +1,8 @@
-//! Opening tunnels: what lies behind GRE, VXLAN, GENEVE and IP in IP.
+//! Opening tunnels: what lies behind GRE, VXLAN, GENEVE, GTP and IP in IP.
 
 use crate::malformed::Malformed;
 use crate::protocol::{ethertype, ip, port};
-use crate::read::{be16, be32, chunk};
+use crate::read::{be8, be16, be32, chunk};
 use crate::walk::{Layer, Walk};
 
 impl Walk<'_> {
@@ -50,6 +50,84 @@ impl Walk<'_> {
                 self.open(vni, Layer::EtherType(kind, inside))
             }
             port::GRE => self.gre(at),
+            port::GTP_U => self.gtp(at),
+            _ => Ok(Layer::Done),
+        }
+    }
+
+    /// GTP-U (3GPP TS 29.281 section 5.1). What is no user's IP packet has no flow of its own.
+    fn gtp(&mut self, at: usize) -> Result<Layer, Malformed> {
+        const VERSION_1: u8 = 0b0011_0000;
+        const OPTIONS: u8 = 0b0000_0111;
+        const USER_PACKET: u8 = 255;
+
+        let bytes = self.visible();
+        let head = match chunk::<8>(bytes, at) {
+            Some(head) if head[0] & 0xf0 == VERSION_1 && head[1] == USER_PACKET => head,
+            _ => return Ok(Layer::Done),
+        };
+        let mut inside = at + 8;
+        if head[0] & OPTIONS != 0 {
+            let mut next = be8(bytes, inside + 3);
+            inside += 4;
+            // Each extension says its length, in units of four octets, and ends with the next
+            // one's type.
+            while next.is_some_and(|kind| kind != 0) {
+                let length = usize::from(be8(bytes, inside).unwrap_or(0)) * 4;
+                if length == 0 {
+                    return Ok(Layer::Done);
+                }
+                inside += length;
+                next = be8(bytes, inside - 1);
+            }
+            if next.is_none() {
+                return Ok(Layer::Done);
+            }
+        }
+        match be8(bytes, inside).map(|octet| octet >> 4) {
+            // Without the tunnel's number: each direction has one of its own.
+            Some(4 | 6) => self.open(0, Layer::Ip(inside)),
+            _ => Ok(Layer::Done),
+        }
+    }
+
+    /// Aruba's GRE: an 802.11 frame without its check sequence (IEEE 802.11-2020 section 9.3.2).
+    /// What is encrypted, or no data, has no flow.
+    fn wireless(&mut self, key: u32, at: usize) -> Result<Layer, Malformed> {
+        const KIND: u8 = 0b0000_1111;
+        const DATA: u8 = 0b0000_1000;
+        const NO_DATA: u8 = 0b0100_0000;
+        const QOS: u8 = 0b1000_0000;
+        const BETWEEN_STATIONS: u8 = 0b11;
+        const PROTECTED: u8 = 0b0100_0000;
+        const ORDERED: u8 = 0b1000_0000;
+        const AGGREGATE: u8 = 0b1000_0000;
+
+        let bytes = self.visible();
+        let Some([control, flags]) = chunk::<2>(bytes, at).copied() else {
+            return self.fault(Malformed::GreTruncated);
+        };
+        if control & KIND != DATA || control & NO_DATA != 0 || flags & PROTECTED != 0 {
+            return Ok(Layer::Done);
+        }
+        let mut inside = at + 24;
+        if flags & BETWEEN_STATIONS == BETWEEN_STATIONS {
+            inside += 6;
+        }
+        if control & QOS != 0 {
+            if be8(bytes, inside).is_none_or(|qos| qos & AGGREGATE != 0) {
+                return Ok(Layer::Done);
+            }
+            inside += 2;
+            if flags & ORDERED != 0 {
+                inside += 4;
+            }
+        }
+        match chunk::<8>(bytes, inside) {
+            Some(&[0xaa, 0xaa, 3, _, _, _, k0, k1]) => self.open(
+                key,
+                Layer::EtherType(u16::from_be_bytes([k0, k1]), inside + 8),
+            ),
             _ => Ok(Layer::Done),
         }
     }
@@ -102,6 +180,9 @@ impl Walk<'_> {
                         };
                         let more = if head[11] & 1 != 0 { 8 } else { 0 };
                         self.open(key, Layer::Ethernet(inside + 12 + more))
+                    }
+                    _ if (ethertype::ARUBA.0..=ethertype::ARUBA.1).contains(&kind) => {
+                        self.wireless(key, inside)
                     }
                     0 => Ok(Layer::Done), // keepalive
                     _ => self.open(key, Layer::EtherType(kind, inside)),

@@ -16,6 +16,10 @@ pub(crate) const MAX_TUNNELS: u8 = 8;
 /// IPv6 extension headers in one packet. RFC 8504 section 5.3 lets a host refuse long chains.
 pub(crate) const MAX_EXTENSIONS: usize = 16;
 
+/// In a zone: the number of a backbone service instance. Two VLAN ids have 24
+/// bits below it, a tunnel has one above.
+const SERVICE_INSTANCE: u32 = 1 << 30;
+
 /// What comes next, and where.
 #[derive(Clone, Copy)]
 pub(crate) enum Layer {
@@ -149,6 +153,19 @@ impl<'a> Walk<'a> {
                 Ok(Layer::Ppp(at + 6))
             }
             ethertype::NSH => self.nsh(at),
+            // An instance tag with flags and a 24-bit number, then the customer's frame.
+            ethertype::PBB => {
+                let tag = be32(bytes, at).ok_or(Malformed::VlanTruncated)?;
+                if self.headers.tunnels == 0 {
+                    self.headers.zone = SERVICE_INSTANCE | tag & 0x00ff_ffff;
+                }
+                Ok(Layer::Ethernet(at + 4))
+            }
+            // Four octets of interfaces, which differ between the directions.
+            ethertype::VN_TAG => {
+                let kind = be16(bytes, at + 4).ok_or(Malformed::VlanTruncated)?;
+                Ok(Layer::EtherType(kind, at + 6))
+            }
             // A frame in a frame: two octets (forwarding tag, TTL) and the edge's own frame.
             ethertype::FABRICPATH => Ok(Layer::Ethernet(at + 2)),
             ethertype::ETHERNET => Ok(Layer::Ethernet(at)),
@@ -179,7 +196,7 @@ impl<'a> Walk<'a> {
             *place = id;
         }
         headers.vlans = headers.vlans.saturating_add(1);
-        if headers.tunnels == 0 {
+        if headers.tunnels == 0 && headers.zone & SERVICE_INSTANCE == 0 {
             headers.zone = match headers.vlans {
                 1 => u32::from(id),
                 _ => u32::from(headers.vlan[0]) << 12 | u32::from(headers.vlan[1]),
