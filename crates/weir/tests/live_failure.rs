@@ -9,8 +9,8 @@ mod support;
 #[path = "support/web.rs"]
 mod web;
 
-use std::io::BufRead as _;
-use std::net::UdpSocket;
+use std::io::{BufRead as _, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
@@ -39,18 +39,8 @@ fn engine(guardian: u32) -> String {
 /// Pings the server for so many seconds, ten times a second: how many answers
 /// are missing.
 fn missing(network: &Network, pings: u32) -> u32 {
-    let client = network.name("client");
-    let count = pings.to_string();
-    let args = [
-        "netns", "exec", &client, "ping", "-n", "-q", "-c", &count, "-i", "0.1", "-W", "1",
-        SERVER[0],
-    ];
-    // It fails where not a single one is answered.
-    let said = network::try_run("ip", &args).unwrap_or_default();
-    let received = said
-        .split(',')
-        .find_map(|part| part.trim().strip_suffix(" received"));
-    pings - received.and_then(|n| n.parse().ok()).unwrap_or(0)
+    let answers = network.echo("client", SERVER[0], pings, Duration::from_millis(100));
+    pings - answers.len() as u32
 }
 
 fn until(what: &str, mut there: impl FnMut() -> bool) {
@@ -294,6 +284,75 @@ fn who_reads_events_slowly_holds_neither_packets_nor_the_end_up() {
     let whole = read - u64::from(!ran.out.ends_with('\n'));
     let told = number(&summary, "/chains/guarded/events");
     assert_eq!(whole + lost, told, "{summary}");
+}
+
+/// Octets of a download that takes some seconds.
+const DOWNLOAD: usize = 12_000_000;
+
+/// Serves one download, slowly.
+fn serve(network: &Network) -> std::thread::JoinHandle<()> {
+    let (ready, is_ready) = std::sync::mpsc::channel();
+    let server = network.spawn("server", move || {
+        let listener = TcpListener::bind(network::at("0.0.0.0", 8080)).unwrap();
+        ready.send(()).unwrap();
+        let (mut stream, _) = listener.accept().unwrap();
+        let some = vec![7; 40_000];
+        for _ in 0..DOWNLOAD / some.len() {
+            if stream.write_all(&some).is_err() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    });
+    is_ready.recv().unwrap();
+    server
+}
+
+#[test]
+fn a_download_goes_on_when_weir_is_started_again() {
+    if !network::possible() {
+        return;
+    }
+    for kind in ["af-packet", "xdp"] {
+        let network = Network::new(&Cable::default());
+        let folder = Folder::new();
+        let chain = folder.write(
+            "bump.yaml",
+            "chain: guarded\nnetwork: {mode: bump}\nnfs:\n  - firewall:\n      default: drop\n      \
+             rules:\n        - accept out from 10.99.0.0/24\n",
+        );
+        let args = [format!("{kind}:inside"), format!("{kind}:outside")];
+        let args = ["--in", &args[0], "--out", &args[1]];
+        let weir = network.weir(&chain, &args);
+        let server = serve(&network);
+        let client = network.spawn("client", || {
+            let mut stream = TcpStream::connect(network::at(SERVER[0], 8080)).unwrap();
+            // The client only listens: each of its segments answers one.
+            stream
+                .set_read_timeout(Some(Duration::from_secs(15)))
+                .unwrap();
+            let (mut buffer, mut all) = (vec![0; 1 << 16], 0);
+            loop {
+                match stream.read(&mut buffer) {
+                    Ok(0) => return Ok(all),
+                    Ok(octets) => all += octets,
+                    Err(error) => return Err(format!("{error} after {all} octets")),
+                }
+            }
+        });
+        std::thread::sleep(Duration::from_secs(1));
+        assert!(!client.is_finished(), "the download is slow");
+        weir.signal("-KILL");
+        weir.gone();
+        // Longer than what is under way takes to arrive: only the server repeats.
+        std::thread::sleep(Duration::from_millis(500));
+        let weir = network.weir(&chain, &args);
+        assert_eq!(client.join().unwrap(), Ok(DOWNLOAD), "{kind}");
+        server.join().unwrap();
+        let ran = weir.end("-TERM");
+        assert_eq!(ran.code, 0, "{}", ran.err);
+        conserved(&ran.json());
+    }
 }
 
 /// Sends a datagram to port 9 from a port of its own, which is one event.

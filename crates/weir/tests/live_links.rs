@@ -53,15 +53,9 @@ fn tcp_gets_through_a_bad_link_and_every_packet_is_accounted_for() {
 fn network_rtt(network: &Network, ports: &[&str]) -> f64 {
     let weir = network.weir(&example("bump.yaml"), ports);
     network.ping_until_it_works();
-    let client = network.name("client");
-    let args = [
-        "netns", "exec", &client, "ping", "-n", "-q", "-c", "10", "-i", "0.05", "-W", "2",
-        SERVER[0],
-    ];
-    let said = network::try_run("ip", &args).unwrap();
+    let times = network.echo("client", SERVER[0], 10, Duration::from_millis(50));
     weir.end("-TERM");
-    let times = said.split(" = ").nth(1).expect("times");
-    times.split('/').next().unwrap().parse().unwrap()
+    times.iter().min().expect("answers").as_secs_f64() * 1e3
 }
 
 #[test]
@@ -227,11 +221,8 @@ fn the_generator_goes_through_a_chain_into_a_network_and_answers_come_back() {
     // A live port into a capture: what the host says goes into the file.
     let args = ["--in", "af-packet:inside", "--out", &back, "--for", "2"];
     let weir = network.weir(&example("bump.yaml"), &args);
-    let client = network.name("client");
-    let ping = [
-        "netns", "exec", &client, "ping", "-n", "-c", "1", "-W", "1", SERVER[0],
-    ];
-    assert!(network::try_run("ip", &ping).is_err(), "nobody is there");
+    let answers = network.echo("client", SERVER[0], 1, Duration::ZERO);
+    assert!(answers.is_empty(), "nobody is there");
     let ran = weir.wait();
     assert_eq!(ran.code, 0, "{}", ran.err);
     let (written, _) = packets(&back);

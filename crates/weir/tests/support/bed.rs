@@ -189,16 +189,14 @@ impl Bed {
     /// row, for a bounded time.
     #[track_caller]
     pub(crate) fn ping(&self, count: u32) {
-        let client = self.network.name("client");
-        let count = count.to_string();
         for to in SERVER {
-            let args = [
-                "netns", "exec", &client, "ping", "-n", "-q", "-i", "0.02", "-W", "1", "-c",
-                &count, to,
-            ];
             let end = Instant::now() + Duration::from_secs(20);
-            while let Err(why) = try_run("ip", &args) {
-                assert!(Instant::now() < end, "{to} does not answer: {why}");
+            let answers = || {
+                self.network
+                    .echo("client", to, count, Duration::from_millis(20))
+            };
+            while answers().is_empty() {
+                assert!(Instant::now() < end, "{to} does not answer");
             }
         }
     }
