@@ -43,6 +43,35 @@ impl fmt::Display for SpecError {
 
 impl std::error::Error for SpecError {}
 
+/// The kinds of ports.
+const KINDS: &str = "PATH.pcap, PATH.pcapng, gen:KEY=VALUE,…, null, af-packet:IFACE, tap:NAME, \
+                     xdp:IFACE or emu(KEY=VALUE,…):PORT";
+
+/// Why a text is not taken for the path of a file: a word alone is rather meant
+/// for an interface, and `WORD:…` for a kind of port. With a `/` or a `.` any
+/// path can be written.
+fn no_file(port: &str) -> Option<String> {
+    let is_word = |text: &str| {
+        let mut letters = text.chars();
+        letters.all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '@'))
+    };
+    if port == "-" {
+        return None;
+    }
+    if is_word(port) {
+        return Some(format!(
+            "there is no such kind of port; for an interface write af-packet:{port} or \
+             xdp:{port}, for a file ./{port}; the kinds are {KINDS}"
+        ));
+    }
+    let (kind, _) = port.split_once(':')?;
+    (!kind.is_empty() && is_word(kind)).then(|| {
+        format!(
+            "there is no kind of port `{kind}`; the kinds are {KINDS}; for a file write ./{port}"
+        )
+    })
+}
+
 impl PortSpec {
     /// Splits `NAME=PORT` and reads the port. `gen:…` has equal signs of its
     /// own, so a name ends before the first `:` or `/`.
@@ -92,11 +121,9 @@ impl PortSpec {
         } else if let Some(live) = LiveSpec::parse(port) {
             PortSpec::Live(live.map_err(wrong)?)
         } else if port.is_empty() {
-            return Err(wrong(
-                "write PATH.pcap, PATH.pcapng, gen:KEY=VALUE,…, null, af-packet:IFACE, tap:NAME, \
-                 xdp:IFACE or emu(KEY=VALUE,…):PORT"
-                    .to_owned(),
-            ));
+            return Err(wrong(format!("write {KINDS}")));
+        } else if let Some(hint) = no_file(port) {
+            return Err(wrong(hint));
         } else {
             PortSpec::Capture(PathBuf::from(port))
         };
@@ -332,6 +359,22 @@ mod tests {
             (Some("wan"), PortSpec::Null)
         );
         assert!(PortSpec::parse("").is_err());
+        for (text, hint) in [
+            (
+                "eth0",
+                "write af-packet:eth0 or xdp:eth0, for a file ./eth0",
+            ),
+            ("wan=eth0", "af-packet:eth0"),
+            ("dpdk:x", "no kind of port `dpdk`; the kinds are PATH.pcap"),
+            ("afpacket:eth0", "no kind of port `afpacket`"),
+        ] {
+            let error = PortSpec::parse(text).unwrap_err().to_string();
+            assert!(error.contains(hint), "{error}");
+        }
+        for text in ["-", "./eth0", "/tmp/x", "capture.pcap", "a.b:c"] {
+            let (_, spec) = PortSpec::parse(text).unwrap();
+            assert_eq!(spec, PortSpec::Capture(text.into()));
+        }
         assert!(
             PortSpec::parse("gen:flows=none")
                 .unwrap_err()
