@@ -142,7 +142,10 @@ mod tests {
             assert!(!begins.1);
             assert_eq!((cores(), goes_first()), (vec![core], first));
             if !first {
-                println!("SKIPPED in part: real-time policies take CAP_SYS_NICE");
+                let _ = std::io::Write::write_all(
+                    &mut std::io::stderr(),
+                    b"SKIPPED in part: real-time policies take CAP_SYS_NICE\n",
+                );
             }
         });
         mine.join().unwrap();

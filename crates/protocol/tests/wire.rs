@@ -255,7 +255,8 @@ fn tshark_reads_nsh() {
     let output = match ran {
         Ok(output) => output,
         Err(error) => {
-            eprintln!("SKIPPED: tshark can't be run here: {error}");
+            let text = format!("SKIPPED: tshark can't be run here: {error}\n");
+            let _ = std::io::Write::write_all(&mut std::io::stderr(), text.as_bytes());
             return;
         }
     };

@@ -411,7 +411,8 @@ fn a_user_without_privileges_is_told_which_and_the_command_gives_them() {
         return;
     }
     if let Err(why) = try_run("setpriv", &["--version"]) {
-        eprintln!("SKIPPED: a user without privileges needs setpriv: {why}");
+        let text = format!("SKIPPED: a user without privileges needs setpriv: {why}\n");
+        let _ = std::io::Write::write_all(&mut std::io::stderr(), text.as_bytes());
         return;
     }
     // Where everybody gets at it.

@@ -83,7 +83,10 @@ fn port_of(interface: &str) -> PacketPort {
 /// Has the test's work done in a namespace of its own, with a pool.
 pub(in crate::live) fn in_namespace(name: &str, work: impl FnOnce(&mut FramePool) + Send) {
     let Some(namespace) = Namespace::new(name) else {
-        println!("SKIPPED: needs root, for a network namespace");
+        let _ = std::io::Write::write_all(
+            &mut std::io::stderr(),
+            b"SKIPPED: needs root, for a network namespace\n",
+        );
         return;
     };
     namespace.run(|| work(&mut FramePool::with_layout(MemoryLayout::default())));
@@ -104,7 +107,10 @@ fn the_queue_keeps_step_with_the_ring_when_the_interface_is_set_down() {
         let mut frames = Vec::new();
         for parts in [3u16, 2, 5] {
             if tap.write_all(&to_be_cut(5, parts * 1_000)).is_err() {
-                println!("SKIPPED: this kernel takes no segments of UDP from a TAP");
+                let _ = std::io::Write::write_all(
+                    &mut std::io::stderr(),
+                    b"SKIPPED: this kernel takes no segments of UDP from a TAP\n",
+                );
                 return;
             }
             if parts == 3 {
@@ -126,7 +132,10 @@ fn segments_that_are_left_at_the_end_are_counted() {
         let mut tap = tun::open_with_offload_headers("ring0").unwrap();
         let mut port = port_of("ring0");
         if tap.write_all(&to_be_cut(5, 3_000)).is_err() {
-            println!("SKIPPED: this kernel takes no segments of UDP from a TAP");
+            let _ = std::io::Write::write_all(
+                &mut std::io::stderr(),
+                b"SKIPPED: this kernel takes no segments of UDP from a TAP\n",
+            );
             return;
         }
         let mut frames = Vec::new();

@@ -35,7 +35,10 @@ fn pair(queues: u32) -> bool {
         "link add here numrxqueues 4 numtxqueues 4 type veth peer name there numrxqueues 4 numtxqueues 4",
     );
     if !(ethtool(&format!("-L here rx {queues} tx {queues}")) && ethtool("-L there rx 4 tx 4")) {
-        println!("SKIPPED: needs ethtool, and a veth whose queues can be set");
+        let _ = std::io::Write::write_all(
+            &mut std::io::stderr(),
+            b"SKIPPED: needs ethtool, and a veth whose queues can be set\n",
+        );
         return false;
     }
     for name in ["here", "there"] {

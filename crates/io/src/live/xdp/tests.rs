@@ -47,7 +47,10 @@ fn queues_that_are_added_lead_past_nobody() {
             "link add here numrxqueues 2 numtxqueues 2 type veth peer name there numrxqueues 2 numtxqueues 2",
         );
         if !(ethtool("-L here rx 1 tx 1") && ethtool("-L there rx 1 tx 1")) {
-            println!("SKIPPED: needs ethtool, and a veth whose queues can be set");
+            let _ = std::io::Write::write_all(
+                &mut std::io::stderr(),
+                b"SKIPPED: needs ethtool, and a veth whose queues can be set\n",
+            );
             return;
         }
         for name in ["here", "there"] {

@@ -214,7 +214,10 @@ mod tests {
     fn the_ports_are_looked_after() {
         let name = format!("weir-bypass-{}", std::process::id());
         if !ip(&format!("netns add {name}")) {
-            println!("SKIPPED: needs root, for a network namespace");
+            let _ = std::io::Write::write_all(
+                &mut std::io::stderr(),
+                b"SKIPPED: the bypass needs root, for a network namespace\n",
+            );
             return;
         }
         let file = std::fs::File::open(format!("/run/netns/{name}")).unwrap();
