@@ -34,6 +34,8 @@ mod describe;
 mod diagnostic;
 mod fault;
 mod flows;
+#[cfg(test)]
+mod keys_tests;
 mod links;
 mod load;
 mod nearest;

@@ -14,7 +14,7 @@ use crate::tree::{Node, Value};
 use crate::{read, threads};
 
 /// Keys of `plan:`.
-const KEYS: [&str; 11] = [
+pub(crate) const KEYS: [&str; 11] = [
     "mode",
     "stages",
     "cores",

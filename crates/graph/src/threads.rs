@@ -11,7 +11,7 @@ use crate::read;
 use crate::tree::Node;
 
 /// Keys of `threads:`.
-const KEYS: [&str; 3] = ["cores", "busy-poll", "first"];
+pub(crate) const KEYS: [&str; 3] = ["cores", "busy-poll", "first"];
 
 /// What a file says of the threads that run its chains. A command line's
 /// `--cores`, `--busy-poll` and `--first` win over it.

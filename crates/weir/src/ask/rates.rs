@@ -26,7 +26,6 @@ impl Between {
     }
 
     /// Share of the time in which thread `number` slept, 0 to 1.
-    #[cfg(feature = "terminal")]
     pub(crate) fn idle(&self, number: usize) -> f64 {
         let idle =
             |stats: &v1::GetStatsResponse| stats.threads.get(number).map_or(0, |t| t.idle_ns);
