@@ -1,6 +1,6 @@
 //! An audit finds functions that lie, also on threads.
 
-use weir::driver::{Cluster, ClusterSettings, Crew as _, Workers, WorkersSettings};
+use weir::driver::{Cluster, ClusterSettings, Executor as _, Workers, WorkersSettings};
 use weir_functions::nop::Settings;
 use weir_io::port::{PortSpec, Received};
 use weir_nf::Sources;
@@ -90,19 +90,19 @@ fn of_workers() {
         engine: engine(),
         ..WorkersSettings::default()
     };
-    let mut crew = Workers::start(&[stage()], &settings).unwrap();
-    let mut frames = packets(crew.pool());
-    crew.take(0, &mut frames);
+    let mut executor = Workers::start(&[stage()], &settings).unwrap();
+    let mut frames = packets(executor.pool());
+    executor.take(0, &mut frames);
     let (mut out, mut events) = (Vec::new(), Vec::new());
-    while !crew.is_over() {
-        crew.step(&mut out, &mut events).unwrap();
-        crew.parker().inspect(|park| park.wake_others());
+    while !executor.is_over() {
+        executor.step(&mut out, &mut events).unwrap();
+        executor.parker().inspect(|park| park.wake_others());
         std::thread::yield_now();
-        crew.stop();
+        executor.stop();
     }
     assert_eq!(out.len(), 100);
-    crew.pool().give_all(&mut out);
-    found(&crew.end().lies);
+    executor.pool().give_all(&mut out);
+    found(&executor.end().lies);
 }
 
 #[test]

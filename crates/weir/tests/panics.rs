@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use weir::driver::{
-    ChainPlan, Crew, ExecError, Pace, Pipeline, PipelineSettings, Workers, WorkersSettings,
+    ChainPlan, ExecError, Executor, Pace, Pipeline, PipelineSettings, Workers, WorkersSettings,
 };
 use weir_functions::nop::Settings;
 use weir_graph::compile::{Balance, Mode, Options, Parallel, compile};
@@ -75,28 +75,28 @@ fn chain(bad: &str) -> weir_graph::Chain {
 }
 
 /// Drives until it fails, which it must soon.
-fn failure(crew: &mut impl Crew) -> ExecError {
+fn failure(executor: &mut impl Executor) -> ExecError {
     let spec: (Option<&str>, PortSpec) = PortSpec::parse("gen:flows=10,packets=1000000").unwrap();
     let mut input = spec.1.open_input(0, Side::Inside).unwrap();
     let (mut frames, mut out, mut events) = (Vec::new(), Vec::new(), Vec::new());
     let start = Instant::now();
     let mut ended = false;
     while start.elapsed() < Duration::from_secs(30) {
-        let room = crew.room().min(64);
+        let room = executor.room().min(64);
         if ended {
-            crew.stop();
+            executor.stop();
         } else if room > 0 {
-            let received = input.receive(crew.pool(), &mut frames, room);
+            let received = input.receive(executor.pool(), &mut frames, room);
             ended = !matches!(received, Ok(Received::More));
-            crew.take(0, &mut frames);
+            executor.take(0, &mut frames);
         }
-        if let Err(error) = crew.step(&mut out, &mut events) {
+        if let Err(error) = executor.step(&mut out, &mut events) {
             return error;
         }
-        crew.parker().inspect(|park| park.wake_others());
+        executor.parker().inspect(|park| park.wake_others());
         std::thread::yield_now();
-        crew.pool().give_all(&mut out);
-        assert!(!crew.is_over(), "it ended well");
+        executor.pool().give_all(&mut out);
+        assert!(!executor.is_over(), "it ended well");
     }
     panic!("it hangs");
 }
@@ -119,8 +119,8 @@ fn failure_of_plan(bad: &str, instances: u16, balance: Balance) -> String {
         pace: Pace::default(),
         ..PipelineSettings::default()
     };
-    let mut crew = Pipeline::start(vec![ChainPlan { plan, stages }], settings).unwrap();
-    failure(&mut crew).to_string()
+    let mut executor = Pipeline::start(vec![ChainPlan { plan, stages }], settings).unwrap();
+    failure(&mut executor).to_string()
 }
 
 #[test]
@@ -152,8 +152,8 @@ fn of_a_worker() {
         workers: 2,
         ..WorkersSettings::default()
     };
-    let mut crew = Workers::start(&[chain("bad").stage], &settings).unwrap();
-    let error = failure(&mut crew).to_string();
+    let mut executor = Workers::start(&[chain("bad").stage], &settings).unwrap();
+    let error = failure(&mut executor).to_string();
     for part in ["worker ", "died of a bug", "a thousand is enough"] {
         assert!(error.contains(part), "{error}");
     }

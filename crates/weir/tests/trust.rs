@@ -21,7 +21,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 use support::capture;
 use weir::driver::{
-    ChainPlan, Crew, Pace, Patience, Pipeline, PipelineEnd, PipelineSettings, Processes,
+    ChainPlan, Executor, Pace, Patience, Pipeline, PipelineEnd, PipelineSettings, Processes,
     StageCommand,
 };
 use weir_graph::compile::{Home, compile};
@@ -320,42 +320,42 @@ fn beside(part: Option<&str>, packets: &[(FrameMeta, Vec<u8>)]) -> ([Vec<Left>; 
         memory: MemoryLayout::default(),
         ..PipelineSettings::default()
     };
-    let mut crew = Pipeline::start_with(chains, settings, processes).unwrap();
+    let mut executor = Pipeline::start_with(chains, settings, processes).unwrap();
     let mut bursts = packets.chunks(64).peekable();
     let (mut out, mut events, mut left) = (Vec::new(), Vec::new(), [Vec::new(), Vec::new()]);
     let until = Instant::now() + Duration::from_secs(120);
-    while bursts.peek().is_some() || !crew.is_over() {
+    while bursts.peek().is_some() || !executor.is_over() {
         assert!(Instant::now() < until, "{part:?}: it hangs");
-        if crew.room() >= 128
+        if executor.room() >= 128
             && let Some(burst) = bursts.next()
         {
             for chain in 0..2u16 {
                 let one = |(meta, bytes): &(FrameMeta, Vec<u8>)| {
                     let mut meta = *meta;
                     meta.chain = chain;
-                    crew.pool().copy(bytes, meta).unwrap()
+                    executor.pool().copy(bytes, meta).unwrap()
                 };
                 let mut frames = burst.iter().map(one).collect();
-                crew.take(usize::from(chain), &mut frames);
+                executor.take(usize::from(chain), &mut frames);
             }
         } else if bursts.peek().is_none() {
-            crew.stop();
+            executor.stop();
         }
-        crew.step(&mut out, &mut events).unwrap();
-        crew.parker().inspect(|park| park.wake_others());
+        executor.step(&mut out, &mut events).unwrap();
+        executor.parker().inspect(|park| park.wake_others());
         std::thread::yield_now();
         for frame in out.drain(..) {
-            let (meta, bytes) = crew.pool().memory().read(&frame);
+            let (meta, bytes) = executor.pool().memory().read(&frame);
             left[usize::from(meta.chain)].push(Left {
                 sequence: meta.sequence,
                 time: meta.time,
                 side: meta.side,
                 bytes: bytes.to_vec(),
             });
-            crew.pool().give(frame);
+            executor.pool().give(frame);
         }
     }
-    (left, crew.end())
+    (left, executor.end())
 }
 
 const PARTS: [&str; 8] = [

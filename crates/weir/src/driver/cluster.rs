@@ -123,7 +123,7 @@ struct Member {
     /// Per chain.
     paths: Vec<Path>,
     /// Per chain: frames of an entry whose last one has not come yet.
-    torn: Vec<Vec<Frame>>,
+    partial: Vec<Vec<Frame>>,
 }
 
 impl Member {
@@ -251,7 +251,7 @@ impl Cluster {
                 theirs: Some(theirs),
                 node: None,
                 state: State::Absent,
-                torn: stages.iter().map(|_| Vec::new()).collect(),
+                partial: stages.iter().map(|_| Vec::new()).collect(),
             })
             .collect();
         let (mut posts, mut inboxes) = (Vec::new(), Vec::new());
@@ -573,21 +573,21 @@ impl Cluster {
         let Some(member) = self.members.get_mut(place) else {
             return false;
         };
-        let (Some(ring), Some(torn)) = (
+        let (Some(ring), Some(partial)) = (
             member.ends.entries.get_mut(chain),
-            member.torn.get_mut(chain),
+            member.partial.get_mut(chain),
         ) else {
             return false;
         };
-        self.entries.append(torn);
+        self.entries.append(partial);
         if drain(ring, BURST, &mut self.entries) == 0 {
-            torn.append(&mut self.entries);
+            partial.append(&mut self.entries);
             return false;
         }
         let memory = self.pool.memory();
         let closes = |frame: &Frame| memory.meta(frame).disposition.closes();
         let whole = self.entries.iter().rposition(closes).map_or(0, |at| at + 1);
-        torn.extend(self.entries.drain(whole..));
+        partial.extend(self.entries.drain(whole..));
         !self.entries.is_empty()
     }
 
@@ -786,9 +786,9 @@ impl Cluster {
                 end.path.merge(path.counts());
             }
             member
-                .torn
+                .partial
                 .iter_mut()
-                .for_each(|torn| self.pool.give_all(torn));
+                .for_each(|partial| self.pool.give_all(partial));
             for queue in &mut member.ends.entries {
                 frames::take_in(&mut self.pool, queue);
             }

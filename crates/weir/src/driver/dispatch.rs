@@ -5,7 +5,7 @@ use weir_packet::{
     FragmentKey, Frame, FramePool, Headers, KeyOptions, KeyOutcome, ParseOptions, classify,
 };
 
-use super::crew::Crew;
+use super::executor::Executor;
 
 /// Datagrams whose chain is remembered for their later fragments.
 const DATAGRAMS: usize = 256;
@@ -75,14 +75,14 @@ impl Dispatcher {
 
     /// Hands packets to the chains that take them; those that none takes go back
     /// to the pool, counted.
-    pub(crate) fn hand_out<C: Crew>(&mut self, crew: &mut C, input: &mut Vec<Frame>) {
+    pub(crate) fn hand_out<C: Executor>(&mut self, executor: &mut C, input: &mut Vec<Frame>) {
         if self.trivial {
-            return crew.take(0, input);
+            return executor.take(0, input);
         }
-        self.sort(crew.pool(), input);
+        self.sort(executor.pool(), input);
         for (chain, batch) in self.batches.iter_mut().enumerate() {
             if !batch.is_empty() {
-                crew.take(chain, batch);
+                executor.take(chain, batch);
             }
         }
     }

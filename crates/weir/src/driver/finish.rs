@@ -9,7 +9,7 @@ use weir_protocol::{RuntimeId, Switch};
 use weir_runtime::{Lie, Report, add_named};
 
 use super::cluster::{Cluster, GateCounts};
-use super::crew::{Counted, PartReport};
+use super::executor::{Counted, PartReport};
 use super::hand_overs::HandOvers;
 use super::path::PathCounts;
 

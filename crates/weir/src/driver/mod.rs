@@ -15,10 +15,10 @@
 
 mod clock;
 mod cluster;
-mod crew;
 mod dispatch;
 mod ends;
 mod events;
+mod executor;
 mod finish;
 mod hand_overs;
 mod histogram;
@@ -33,10 +33,10 @@ mod wiring;
 mod workers;
 
 pub use cluster::{Cluster, ClusterSettings, GateCounts};
-pub(crate) use crew::take_log;
-pub use crew::{Counted, Crew, Part, PartReport, Visit};
 pub(crate) use dispatch::Dispatcher;
 pub(crate) use events::{EventFile, Target};
+pub(crate) use executor::take_log;
+pub use executor::{Counted, Executor, Part, PartReport, Visit};
 pub(crate) use finish::around;
 pub use finish::{ClusterEnd, RuntimeEnd};
 pub use hand_overs::HandOvers;

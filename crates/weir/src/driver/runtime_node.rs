@@ -15,7 +15,7 @@ use weir_protocol::{Actors, Message, Peer, RuntimeId, UnitId};
 use weir_runtime::{Lie, Report, Runtime, RuntimeConfig};
 
 use super::clock::Clock;
-use super::crew::{Part, Visit};
+use super::executor::{Part, Visit};
 use super::inbox::{Inbox, Shows, ThreadCounts};
 use super::path::{Path, PathCounts, PathSettings};
 use super::wiring::{RuntimeEnds, ToRuntime, ToSwitch};

@@ -7,7 +7,7 @@ use weir_runtime::{Lie, Runtime, RuntimeConfig};
 
 use crate::args::Run;
 use crate::driver::live::Alone;
-use crate::driver::{ChainPlan, Crew as _};
+use crate::driver::{ChainPlan, Executor as _};
 use crate::exit::Failure;
 
 use super::plan::PlanSummary;
@@ -22,7 +22,7 @@ pub(super) fn core(args: &Run, plans: &[ChainPlan]) -> Result<Option<usize>, Fai
 }
 
 /// A runtime per chain, and frames for their packets.
-pub(super) fn crew(
+pub(super) fn executor(
     args: &Run,
     stages: &[Stage],
     config: RuntimeConfig,
@@ -39,20 +39,20 @@ pub(super) fn crew(
 
 /// Adds what they did. `inputs` are the ports by their numbers.
 pub(super) fn sum_up(
-    mut crew: Alone,
+    mut executor: Alone,
     args: &Run,
     file: &ChainFile,
     plans: &[ChainPlan],
     inputs: &[RunPort],
     of_run: &mut Ended,
 ) {
-    of_run.reports = crew.runtimes.iter().map(Runtime::report).collect();
+    of_run.reports = executor.runtimes.iter().map(Runtime::report).collect();
     for (report, chain) in of_run.reports.iter_mut().zip(&file.chains) {
         pipeline::in_order_of(report, chain);
     }
-    of_run.leaked(crew.pool().outstanding());
-    frames::report(of_run, crew.pool().memory(), inputs);
+    of_run.leaked(executor.pool().outstanding());
+    frames::report(of_run, executor.pool().memory(), inputs);
     of_run.more.push(Box::new(PlanSummary::of(plans)));
-    let lies = crew.runtimes.iter().flat_map(Runtime::lies);
+    let lies = executor.runtimes.iter().flat_map(Runtime::lies);
     audit::add(args, lies.cloned().collect::<Vec<Lie>>(), of_run);
 }

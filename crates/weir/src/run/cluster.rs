@@ -34,16 +34,16 @@ pub(super) fn run(
     watched: &mut Watched<'_>,
 ) -> Outcome {
     let input = Input::open(ports)?;
-    let crew = start(args, runtimes, file, stages, config, ports.memory())?;
-    let crew = match ports.inputs.len() {
-        0 | 1 => crew,
-        _ => crew.in_turns(file),
+    let executor = start(args, runtimes, file, stages, config, ports.memory())?;
+    let executor = match ports.inputs.len() {
+        0 | 1 => executor,
+        _ => executor.in_turns(file),
     };
-    let posts = crew.posts();
-    let mut line = Line::open(crew, input, args, file, ports)?;
+    let posts = executor.posts();
+    let mut line = Line::open(executor, input, args, file, ports)?;
     line.be_asked(args, file, ports, "runtimes", posts)?;
     let (mut of_run, ended) = line.drive(args, watched)?;
-    line.crew.sum_up(args, more, &mut of_run);
+    line.executor.sum_up(args, more, &mut of_run);
     line::conclude(args, ports, of_run, ended, config.seed, watched)
 }
 

@@ -12,7 +12,9 @@ use crate::Outcome;
 use crate::args::Run;
 use crate::control::{self, Control};
 use crate::driver::inbox::{Inbox, Post, Shows, ThreadCounts};
-use crate::driver::{CHAINS, COMING, Crew, Dispatcher, EventFile, LEAVING, Part, Visit, take_log};
+use crate::driver::{
+    CHAINS, COMING, Dispatcher, EventFile, Executor, LEAVING, Part, Visit, take_log,
+};
 use crate::exit::{Exit, Failure};
 
 use super::input::Input;
@@ -23,7 +25,7 @@ use super::{BATCH, print, progress, show};
 
 /// All that packets pass through on the calling thread.
 pub(super) struct Line<C> {
-    pub(super) crew: C,
+    pub(super) executor: C,
     input: Input,
     outputs: Outputs,
     dispatcher: Dispatcher,
@@ -36,25 +38,25 @@ pub(super) struct Line<C> {
     lines: Vec<u8>,
 }
 
-impl<C: Crew> Shows for Line<C> {
+impl<C: Executor> Shows for Line<C> {
     fn counts(&mut self) -> ThreadCounts {
         ThreadCounts {
             inputs: self.input.ports().map(InputPort::counters).collect(),
             outputs: self.outputs.counters(),
             refused: self.dispatcher.refused,
-            ..ThreadCounts::of(&mut self.crew)
+            ..ThreadCounts::of(&mut self.executor)
         }
     }
 
     fn parts(&mut self, visit: &mut Visit<'_>) {
-        self.crew.parts(&mut self.out, visit);
+        self.executor.parts(&mut self.out, visit);
     }
 
     fn take_events(&mut self) {
         // Written with the next step; a failure of that ends the run.
         let lines = &mut self.lines;
         let take = &mut |part: Part<'_>| take_log(part.runtime.events(), lines);
-        self.crew.parts(&mut self.out, take);
+        self.executor.parts(&mut self.out, take);
     }
 
     fn now(&self) -> Option<Time> {
@@ -85,11 +87,11 @@ pub(super) fn conclude(
     Ok(Exit::Done)
 }
 
-impl<C: Crew> Line<C> {
+impl<C: Executor> Line<C> {
     /// Opens the ports and files. The inputs are given: one that can't be read
     /// must show before anything is started.
     pub(super) fn open(
-        crew: C,
+        executor: C,
         input: Input,
         args: &Run,
         file: &ChainFile,
@@ -97,7 +99,7 @@ impl<C: Crew> Line<C> {
     ) -> Result<Line<C>, Failure> {
         let events = args.events.as_deref().map(EventFile::create).transpose()?;
         Ok(Line {
-            crew,
+            executor,
             input,
             outputs: ports.open_outputs()?,
             dispatcher: Dispatcher::new(file),
@@ -109,7 +111,7 @@ impl<C: Crew> Line<C> {
         })
     }
 
-    /// Opens the control socket where one is wanted; `posts` are the crew's.
+    /// Opens the control socket where one is wanted; `posts` are the executor's.
     pub(super) fn be_asked(
         &mut self,
         args: &Run,
@@ -121,7 +123,7 @@ impl<C: Crew> Line<C> {
         let (post, inbox) = control::inbox(false)?;
         posts.push(post);
         self.inbox = Some(inbox);
-        self.control = super::control(args, file, mode, ports, posts, self.crew.unseen())?;
+        self.control = super::control(args, file, mode, ports, posts, self.executor.unseen())?;
         Ok(())
     }
 
@@ -160,7 +162,7 @@ impl<C: Crew> Line<C> {
         progress: &indicatif::ProgressBar,
         watched: &mut Watched<'_>,
     ) -> Result<Result<(), Failure>, Failure> {
-        let parker = self.crew.parker().map(Parker::anew);
+        let parker = self.executor.parker().map(Parker::anew);
         let alone = parker.is_none();
         let park = match parker {
             Some(park) => park,
@@ -194,7 +196,7 @@ impl<C: Crew> Line<C> {
             events.write_lines(&self.lines)?;
         }
         self.lines.clear();
-        let pool = self.crew.pool();
+        let pool = self.executor.pool();
         pool.memory().hold(&self.out, LEAVING);
         pool.set_holder(LEAVING);
         let sent = self.outputs.send(pool, &mut self.out);
@@ -203,7 +205,7 @@ impl<C: Crew> Line<C> {
     }
 
     fn close(&mut self) -> Result<(), Failure> {
-        self.outputs.finish(self.crew.pool())?;
+        self.outputs.finish(self.executor.pool())?;
         match &mut self.events {
             Some(events) => events.finish(),
             None => Ok(()),
@@ -226,15 +228,15 @@ struct PortsNode<'a, 'w, C> {
     failed: Option<Failure>,
 }
 
-impl<C: Crew> PortsNode<'_, '_, C> {
+impl<C: Executor> PortsNode<'_, '_, C> {
     /// Takes a batch in, if there is room for one: how many packets.
     fn read(&mut self) -> usize {
         let line = &mut *self.line;
-        let room = line.crew.room().min(BATCH);
+        let room = line.executor.room().min(BATCH);
         if room == 0 {
             return 0;
         }
-        let pool = line.crew.pool();
+        let pool = line.executor.pool();
         pool.set_holder(COMING);
         let received = line.input.receive(pool, &mut self.input, room);
         pool.memory().hold(&self.input, CHAINS);
@@ -245,7 +247,8 @@ impl<C: Crew> PortsNode<'_, '_, C> {
             Ok(Received::More) => {}
         }
         let read = self.input.len();
-        line.dispatcher.hand_out(&mut line.crew, &mut self.input);
+        line.dispatcher
+            .hand_out(&mut line.executor, &mut self.input);
         self.batches += 1;
         if self.batches.is_multiple_of(1_024) {
             show(self.progress, &line.input);
@@ -258,16 +261,16 @@ impl<C: Crew> PortsNode<'_, '_, C> {
         let mut read = 0;
         match self.ended {
             None => read = self.read(),
-            Some(_) => self.line.crew.stop(),
+            Some(_) => self.line.executor.stop(),
         }
         let line = &mut *self.line;
-        let stepped = line.crew.step(&mut line.out, &mut line.lines);
+        let stepped = line.executor.step(&mut line.out, &mut line.lines);
         line.write()?;
         let round = stepped.map_err(failure)?;
         if !self.watched.look()? && self.ended.is_none() {
             line.input.end();
         }
-        let over = self.ended.is_some() && line.crew.is_over();
+        let over = self.ended.is_some() && line.executor.is_over();
         if over {
             line.close()?;
         }
@@ -279,7 +282,7 @@ impl<C: Crew> PortsNode<'_, '_, C> {
     }
 }
 
-impl<C: Crew> Node for PortsNode<'_, '_, C> {
+impl<C: Executor> Node for PortsNode<'_, '_, C> {
     /// The inner result is that of the inputs.
     type Report = Result<Result<(), Failure>, Failure>;
 
@@ -299,11 +302,11 @@ impl<C: Crew> Node for PortsNode<'_, '_, C> {
     }
 
     fn prepare_park(&mut self) -> bool {
-        self.line.crew.prepare_park()
+        self.line.executor.prepare_park()
     }
 
     fn unpark(&mut self) {
-        self.line.crew.unpark();
+        self.line.executor.unpark();
     }
 
     fn finish(self) -> Result<Self::Report, String> {

@@ -21,7 +21,7 @@ use super::{alone, apart, cluster, network, pipeline, print, workers};
 use crate::args::{Format, Run};
 use crate::driver::inbox::Post;
 use crate::driver::live::{Live, LivePorts, Looks, Replay, Speed, Way};
-use crate::driver::{ChainPlan, Crew, Dispatcher, EventFile, Patience, Workers};
+use crate::driver::{ChainPlan, Dispatcher, EventFile, Executor, Patience, Workers};
 use crate::exit::{Exit, Failure};
 use crate::say::say;
 use crate::{Outcome, control, doctor};
@@ -81,22 +81,30 @@ pub(super) fn run(
             });
         }
         let settings = workers::settings(args, workers, config, memory);
-        let crew = Workers::start(stages, &settings).map_err(failure)?;
-        let posts = crew.posts();
-        let ran = drive(args, file, sorted, signals, config.seed, crew, posts)?;
-        return ran.end(args, config, |crew, of_run| {
-            workers::sum_up(crew, args, of_run);
+        let executor = Workers::start(stages, &settings).map_err(failure)?;
+        let posts = executor.posts();
+        let ran = drive(args, file, sorted, signals, config.seed, executor, posts)?;
+        return ran.end(args, config, |executor, of_run| {
+            workers::sum_up(executor, args, of_run);
         });
     }
     let core = alone::core(args, plans)?;
     if let Some(core) = core.or(args.cores.first().copied()) {
         weir_exec::pin(core).map_err(Failure::outside)?;
     }
-    let crew = alone::crew(args, stages, config, memory)?;
+    let executor = alone::executor(args, stages, config, memory)?;
     let inputs = sorted.all().inputs;
-    let ran = drive(args, file, sorted, signals, config.seed, crew, Vec::new())?;
-    ran.end(args, config, |crew, of_run| {
-        alone::sum_up(crew, args, file, plans, &inputs, of_run);
+    let ran = drive(
+        args,
+        file,
+        sorted,
+        signals,
+        config.seed,
+        executor,
+        Vec::new(),
+    )?;
+    ran.end(args, config, |executor, of_run| {
+        alone::sum_up(executor, args, file, plans, &inputs, of_run);
     })
 }
 
@@ -114,17 +122,17 @@ pub(super) fn pipeline(
     let signals = signals()?;
     let plan = PlanSummary::of(&plans);
     let processes = apart::processes(args, &plans, Patience::LIVE);
-    let crew = pipeline::start(args, plans, settings, processes)?;
-    let posts = crew.posts();
-    let ran = drive(args, file, sorted, signals, config.seed, crew, posts)?;
-    ran.end(args, config, |crew, of_run| {
-        pipeline::sum_up(crew, plan, args, file, of_run);
+    let executor = pipeline::start(args, plans, settings, processes)?;
+    let posts = executor.posts();
+    let ran = drive(args, file, sorted, signals, config.seed, executor, posts)?;
+    ran.end(args, config, |executor, of_run| {
+        pipeline::sum_up(executor, plan, args, file, of_run);
     })
 }
 
 /// What a run with interfaces leaves behind.
 struct Ran<C> {
-    crew: C,
+    executor: C,
     sorted: Sorted,
     /// Without the reports.
     of_run: Ended,
@@ -135,17 +143,17 @@ struct Ran<C> {
 }
 
 impl<C> Ran<C> {
-    /// Sums up what the crew did, prints it, and ends as the run did.
+    /// Sums up what the executor did, prints it, and ends as the run did.
     fn end(self, args: &Run, config: RuntimeConfig, sum_up: impl FnOnce(C, &mut Ended)) -> Outcome {
         let Ran {
-            crew,
+            executor,
             sorted,
             mut of_run,
             said,
             events,
             ended,
         } = self;
-        sum_up(crew, &mut of_run);
+        sum_up(executor, &mut of_run);
         let mut kept = Ok(());
         if let Some(mut events) = events {
             of_run.more.push(Box::new(EventsLost(events.settle())));
@@ -215,14 +223,14 @@ pub(super) fn signals() -> Result<EndSignals, Failure> {
 }
 
 /// Opens the ports, moves packets until the end, and closes them. `posts` are
-/// of the crew's own threads.
-fn drive<C: Crew>(
+/// of the executor's own threads.
+fn drive<C: Executor>(
     args: &Run,
     file: &ChainFile,
     sorted: Sorted,
     signals: EndSignals,
     seed: u64,
-    mut crew: C,
+    mut executor: C,
     mut posts: Vec<Post>,
 ) -> Result<Ran<C>, Failure> {
     let clock = LiveClock::start();
@@ -230,12 +238,12 @@ fn drive<C: Crew>(
     let events = args.events.as_deref().map(EventFile::live).transpose()?;
     let (post, inbox) = control::inbox(true)?;
     posts.push(post);
-    let control = super::control(args, file, "live", &sorted.all(), posts, crew.unseen())?;
+    let control = super::control(args, file, "live", &sorted.all(), posts, executor.unseen())?;
     // From here on nothing passes until the ports are open: what can fail for
     // other reasons, or takes its time, was done before.
     let mut guardian = Guardian::ask(args)?;
     let before = guardian.as_ref().map(|guardian| guardian.before);
-    let ports = open(args, &sorted, crew.pool(), clock)?;
+    let ports = open(args, &sorted, executor.pool(), clock)?;
     let said = introduce(args, &sorted, &ports, &odd);
     if let Some(guardian) = &mut guardian {
         guardian.running()?;
@@ -243,7 +251,7 @@ fn drive<C: Crew>(
     let since = before.map_or(Duration::ZERO, |before| before.since);
     let most = args.duration.map(|most| most.saturating_sub(since));
     let mut live = Live::new(
-        crew,
+        executor,
         ports,
         layer,
         Dispatcher::new(file),
@@ -281,7 +289,7 @@ fn drive<C: Crew>(
             .collect(),
     };
     Ok(Ran {
-        crew: live.crew,
+        executor: live.executor,
         sorted,
         of_run,
         said,

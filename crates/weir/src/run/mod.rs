@@ -126,14 +126,21 @@ fn run_with(
     if let Some(core) = alone::core(args, &plans)? {
         weir_exec::pin(core).map_err(Failure::outside)?;
     }
-    let crew = alone::crew(args, &stages, config, ports.memory())?;
+    let executor = alone::executor(args, &stages, config, ports.memory())?;
     // What is written is created last: an input that can't be read empties
     // nothing.
     let input = Input::open(&ports)?;
-    let mut line = Line::open(crew, input, args, &file, &ports)?;
+    let mut line = Line::open(executor, input, args, &file, &ports)?;
     line.be_asked(args, &file, &ports, "files", Vec::new())?;
     let (mut of_run, ended) = line.drive(args, &mut watched)?;
-    alone::sum_up(line.crew, args, &file, &plans, &ports.inputs, &mut of_run);
+    alone::sum_up(
+        line.executor,
+        args,
+        &file,
+        &plans,
+        &ports.inputs,
+        &mut of_run,
+    );
     line::conclude(args, &ports, of_run, ended, seed, &mut watched)
 }
 

@@ -37,12 +37,12 @@ pub(super) fn run(
             None
         }
     };
-    let crew = start(args, plans, settings, processes)?;
-    let posts = crew.posts();
-    let mut line = Line::open(crew, input, args, file, ports)?;
+    let executor = start(args, plans, settings, processes)?;
+    let posts = executor.posts();
+    let mut line = Line::open(executor, input, args, file, ports)?;
     line.be_asked(args, file, ports, "stages", posts)?;
     let (mut of_run, ended) = line.drive(args, watched)?;
-    sum_up(line.crew, plan, args, file, &mut of_run);
+    sum_up(line.executor, plan, args, file, &mut of_run);
     line::conclude(args, ports, of_run, ended, config.seed, watched)
 }
 
@@ -77,13 +77,13 @@ pub(super) fn settings(
 
 /// Adds what plans did.
 pub(super) fn sum_up(
-    crew: Pipeline,
+    executor: Pipeline,
     plan: PlanSummary,
     args: &Run,
     file: &ChainFile,
     of_run: &mut Ended,
 ) {
-    let end = crew.end();
+    let end = executor.end();
     for (chain, written) in end.chains.iter().zip(&file.chains) {
         let mut report = chain.report.clone();
         in_order_of(&mut report, written);

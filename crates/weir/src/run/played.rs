@@ -9,7 +9,7 @@ use weir_packet::{Frame, FramePool, Side};
 
 use crate::args::Run;
 use crate::driver::inbox::Post;
-use crate::driver::{Cluster, Crew, PartReport};
+use crate::driver::{Cluster, Executor, PartReport};
 
 use super::audit;
 use super::player::Player;
@@ -148,7 +148,7 @@ impl Played {
     }
 }
 
-impl Crew for Played {
+impl Executor for Played {
     fn pool(&mut self) -> &mut FramePool {
         &mut self.cluster.pool
     }

@@ -47,12 +47,12 @@ pub(super) fn run(
     }
     let input = Input::open(ports)?;
     let settings = settings(args, workers, config, ports.memory());
-    let crew = Workers::start(stages, &settings).map_err(failure)?;
-    let posts = crew.posts();
-    let mut line = Line::open(crew, input, args, file, ports)?;
+    let executor = Workers::start(stages, &settings).map_err(failure)?;
+    let posts = executor.posts();
+    let mut line = Line::open(executor, input, args, file, ports)?;
     line.be_asked(args, file, ports, "workers", posts)?;
     let (mut of_run, ended) = line.drive(args, watched)?;
-    sum_up(line.crew, args, &mut of_run);
+    sum_up(line.executor, args, &mut of_run);
     line::conclude(args, ports, of_run, ended, config.seed, watched)
 }
 
@@ -73,8 +73,8 @@ pub(super) fn settings(
 }
 
 /// Adds what workers did.
-pub(super) fn sum_up(crew: Workers, args: &Run, of_run: &mut Ended) {
-    let mut end = crew.end();
+pub(super) fn sum_up(executor: Workers, args: &Run, of_run: &mut Ended) {
+    let mut end = executor.end();
     of_run.leaked(end.leaked);
     of_run.reports = end.reports.clone();
     audit::add(args, std::mem::take(&mut end.lies), of_run);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use weir::driver::{ChainPlan, Crew, Pace, Pipeline, PipelineSettings};
+use weir::driver::{ChainPlan, Executor, Pace, Pipeline, PipelineSettings};
 use weir_graph::Chain;
 use weir_graph::compile::{Balance, Plan, Step};
 use weir_io::port::{MergedInput, Received};
@@ -269,25 +269,25 @@ pub(crate) fn by_threads(
         engine: config(Role::Alone),
         ..PipelineSettings::default()
     };
-    let mut crew = Pipeline::start(vec![ChainPlan { plan, stages }], settings).unwrap();
+    let mut executor = Pipeline::start(vec![ChainPlan { plan, stages }], settings).unwrap();
     let mut sink = Sink::default();
     let mut bursts = packets.chunks(BURST).peekable();
     let mut out = Vec::new();
-    while bursts.peek().is_some() || !crew.is_over() {
-        if crew.room() >= BURST
+    while bursts.peek().is_some() || !executor.is_over() {
+        if executor.room() >= BURST
             && let Some(burst) = bursts.next()
         {
-            let mut frames = frames_of(burst, crew.pool());
-            crew.take(0, &mut frames);
+            let mut frames = frames_of(burst, executor.pool());
+            executor.take(0, &mut frames);
         } else if bursts.peek().is_none() {
-            crew.stop();
+            executor.stop();
         }
-        crew.step(&mut out, &mut sink.events).unwrap();
-        crew.parker().inspect(|park| park.wake_others());
+        executor.step(&mut out, &mut sink.events).unwrap();
+        executor.parker().inspect(|park| park.wake_others());
         std::thread::yield_now();
-        sink.take(crew.pool(), &mut out);
+        sink.take(executor.pool(), &mut out);
     }
-    let mut end = crew.end();
+    let mut end = executor.end();
     assert_eq!(end.leaked, 0);
     let chain = end.chains.remove(0);
     (sink.made(chain.report, None), chain.threads.len())

@@ -9,7 +9,7 @@ use weir_packet::filter::{Ends, Facts, Filter};
 use weir_packet::{FlowKey, Time};
 use weir_runtime::{FlowName, OpenFlow, Remembered, Runtime};
 
-use super::super::crew::Part;
+use super::super::executor::Part;
 use super::{Reply, Shows};
 
 /// Records that are looked at in a slice.

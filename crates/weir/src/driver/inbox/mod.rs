@@ -21,7 +21,7 @@ use weir_io::port::PortCounters;
 use weir_packet::filter::Filter;
 use weir_packet::{FlowKey, Time};
 
-use super::crew::{Counted, Crew, PartReport, StageProcessCounts, Visit};
+use super::executor::{Counted, Executor, PartReport, StageProcessCounts, Visit};
 use super::live::LayerReport;
 use crate::watch::Arm;
 
@@ -87,9 +87,9 @@ impl ThreadCounts {
         }
     }
 
-    /// Of the thread that has the ports: what its crew tells, and the frames.
-    pub(crate) fn of<C: Crew>(crew: &mut C) -> ThreadCounts {
-        let reports = crew.reports();
+    /// Of the thread that has the ports: what its executor tells, and the frames.
+    pub(crate) fn of<C: Executor>(executor: &mut C) -> ThreadCounts {
+        let reports = executor.reports();
         let counted = |switch: bool| {
             let mut parts = reports.iter().map(|report| &report.part);
             parts.any(|part| matches!(part, Counted::Switch) == switch)
@@ -99,13 +99,13 @@ impl ThreadCounts {
             (false, true) => "chains",
             (false, false) => "ports",
         };
-        let pool = crew.pool();
+        let pool = executor.pool();
         ThreadCounts {
             name: name.to_owned(),
             frames: (pool.available() + pool.outstanding()) as u64,
             frames_free: pool.available() as u64,
             reports,
-            processes: crew.processes(),
+            processes: executor.processes(),
             ..ThreadCounts::default()
         }
     }

@@ -4,10 +4,10 @@ use weir_exec::{ExecError, Round};
 use weir_packet::{Frame, FramePool};
 use weir_runtime::Runtime;
 
-use super::super::crew::{Crew, Visit, take_lines, visit_alone};
+use super::super::executor::{Executor, Visit, take_lines, visit_alone};
 use super::BATCH;
 
-/// A crew of nobody else: packets are through when they are taken.
+/// An executor of nobody else: packets are through when they are taken.
 pub(crate) struct Alone {
     pool: FramePool,
     pub(crate) runtimes: Vec<Runtime>,
@@ -30,7 +30,7 @@ impl Alone {
     }
 }
 
-impl Crew for Alone {
+impl Executor for Alone {
     fn pool(&mut self) -> &mut FramePool {
         &mut self.pool
     }
@@ -104,28 +104,28 @@ mod tests {
         };
         let runtime = Runtime::new(&stage, config).unwrap();
         let pool = FramePool::with_layout(MemoryLayout::default());
-        let mut crew = Alone::new(pool, vec![runtime]);
+        let mut executor = Alone::new(pool, vec![runtime]);
         let (mut out, mut events) = (Vec::new(), Vec::new());
         for port in 0..FLOWS {
             let packet = Craft::udp(&format!("10.0.0.1:{}", 1_000 + port), "192.0.2.1:53").build();
             let meta = FrameMeta::received(Time::from_secs(1), packet.len() as u32);
-            let frame = crew.pool.copy(&packet, meta).unwrap();
-            crew.take(0, &mut vec![frame]);
-            crew.step(&mut out, &mut events).unwrap();
+            let frame = executor.pool.copy(&packet, meta).unwrap();
+            executor.take(0, &mut vec![frame]);
+            executor.step(&mut out, &mut events).unwrap();
         }
         assert!(events.is_empty());
         let mut most = 0;
-        while !crew.is_over() {
+        while !executor.is_over() {
             let before = events.len();
-            crew.stop();
-            crew.step(&mut out, &mut events).unwrap();
+            executor.stop();
+            executor.step(&mut out, &mut events).unwrap();
             most = most.max(events.len() - before);
         }
         assert!(most < events.len() / 2, "some at a time");
         let lines = events.split(|byte| *byte == b'\n');
         let told = lines.filter(|line| line.starts_with(b"{")).count();
         assert_eq!(told, usize::from(FLOWS));
-        assert_eq!(crew.runtimes[0].report().events_lost, 0);
-        crew.pool.give_all(&mut out);
+        assert_eq!(executor.runtimes[0].report().events_lost, 0);
+        executor.pool.give_all(&mut out);
     }
 }

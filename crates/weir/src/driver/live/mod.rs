@@ -1,12 +1,12 @@
 //! Packets of both directions between interfaces, until the run is told to end.
 //!
 //! ```text
-//!   ports ──▶ layer ──▶ chains (a crew: one thread or many) ──▶ layer ──▶ ports
+//!   ports ──▶ layer ──▶ chains (an executor: one thread or many) ──▶ layer ──▶ ports
 //!               └── what it answers itself ──────────────────────▶ ports
 //! ```
 //!
 //! One thread, the caller's, has the ports ([`LivePorts`]): they are the node of
-//! its worker ([`Live::drive`]). What works on packets is a [`Crew`]. How weir
+//! its worker ([`Live::drive`]). What works on packets is a [`Executor`]. How weir
 //! stands in the network is a [`Layer`]: it sees packets when they have come
 //! and before they go. What the loop looks at now and then (signals, the time,
 //! whether the interfaces are there) is in [`Looks`].
@@ -30,9 +30,9 @@ use weir_packet::{Frame, Holder, Time};
 
 use crate::exit::Failure;
 
-use super::crew::{Crew, Part, Visit, take_log};
 use super::dispatch::Dispatcher;
 use super::events::EventFile;
+use super::executor::{Executor, Part, Visit, take_log};
 use super::inbox::{Inbox, Shows, ThreadCounts};
 use super::{CHAINS, LEAVING};
 
@@ -55,7 +55,7 @@ const DRAIN_LINKS: Duration = Duration::from_secs(2);
 
 /// All that packets pass through.
 pub(crate) struct Live<C> {
-    pub(crate) crew: C,
+    pub(crate) executor: C,
     pub(crate) ports: LivePorts,
     pub(crate) layer: Box<dyn Layer>,
     pub(crate) dispatcher: Dispatcher,
@@ -63,7 +63,7 @@ pub(crate) struct Live<C> {
     /// It never sleeps.
     pub(crate) wakeful: bool,
     pub(crate) events: Option<EventFile>,
-    /// Where the crew has threads, which this one waits for.
+    /// Where the executor has threads, which this one waits for.
     park: Option<Parker>,
     /// Time in which the thread slept, in ns.
     asleep: Rc<Cell<u64>>,
@@ -76,9 +76,9 @@ pub(crate) struct Live<C> {
     departures: Departures,
 }
 
-impl<C: Crew> Live<C> {
+impl<C: Executor> Live<C> {
     pub(crate) fn new(
-        crew: C,
+        executor: C,
         ports: LivePorts,
         layer: Box<dyn Layer>,
         dispatcher: Dispatcher,
@@ -93,8 +93,8 @@ impl<C: Crew> Live<C> {
             looks,
             wakeful: false,
             events,
-            park: crew.parker().map(Parker::anew),
-            crew,
+            park: executor.parker().map(Parker::anew),
+            executor,
             asleep: Rc::default(),
             first: 0,
             input: Vec::with_capacity(BATCH),
@@ -164,11 +164,11 @@ impl<C: Crew> Live<C> {
         let count = self.ports.count();
         for turn in 0..count {
             let number = (self.first + turn) % count;
-            let room = self.crew.room().min(BATCH);
+            let room = self.executor.room().min(BATCH);
             if room == 0 {
                 break;
             }
-            let pool = self.crew.pool();
+            let pool = self.executor.pool();
             pool.set_holder(number as Holder);
             let received = self.ports.receive(number, pool, &mut self.input, room);
             if !self.input.is_empty() {
@@ -193,7 +193,7 @@ impl<C: Crew> Live<C> {
 
     /// Has the layer do what is due.
     fn tick(&mut self) -> Result<(), Failure> {
-        let pool = self.crew.pool();
+        let pool = self.executor.pool();
         self.layer.tick(pool, &mut self.departures);
         self.ports.send(pool, &mut self.departures)?;
         self.own();
@@ -213,14 +213,15 @@ impl<C: Crew> Live<C> {
 
     /// Hands packets to the chains that take them.
     fn take(&mut self) {
-        self.dispatcher.hand_out(&mut self.crew, &mut self.input);
+        self.dispatcher
+            .hand_out(&mut self.executor, &mut self.input);
     }
 
-    /// Has the crew do what there is to do, and sends what leaves.
+    /// Has the executor do what there is to do, and sends what leaves.
     fn step(&mut self) -> Result<bool, Failure> {
         let (out, lines) = (&mut self.output, &mut self.lines);
-        self.crew.pool().set_holder(CHAINS);
-        let stepped = self.crew.step(out, lines);
+        self.executor.pool().set_holder(CHAINS);
+        let stepped = self.executor.step(out, lines);
         let gave = |round: &Round| round.worked || round.gave;
         if let (Some(park), true) = (&self.park, stepped.as_ref().is_ok_and(gave)) {
             park.wake_others();
@@ -229,7 +230,7 @@ impl<C: Crew> Live<C> {
             events.offer_lines(&self.lines);
         }
         self.lines.clear();
-        let pool = self.crew.pool();
+        let pool = self.executor.pool();
         pool.memory().hold(&self.output, LEAVING);
         pool.set_holder(LEAVING);
         if !self.output.is_empty() {
@@ -248,15 +249,15 @@ impl<C: Crew> Live<C> {
             events.wait_for_reader();
         }
         let mut result = Ok(());
-        while result.is_ok() && !self.crew.is_over() {
-            self.crew.stop();
+        while result.is_ok() && !self.executor.is_over() {
+            self.executor.stop();
             result = self.step().map(|worked| {
                 if !worked {
                     std::thread::yield_now();
                 }
             });
         }
-        let pool = self.crew.pool();
+        let pool = self.executor.pool();
         self.layer.close(pool);
         self.departures.clear(pool);
         pool.give_all(&mut self.output);
@@ -269,7 +270,7 @@ impl<C: Crew> Live<C> {
     }
 }
 
-impl<C: Crew> Shows for Live<C> {
+impl<C: Executor> Shows for Live<C> {
     fn counts(&mut self) -> ThreadCounts {
         ThreadCounts {
             inputs: self.ports.came_in(),
@@ -277,19 +278,19 @@ impl<C: Crew> Shows for Live<C> {
             refused: self.dispatcher.refused,
             network: Some(self.layer.report()),
             idle: Duration::from_nanos(self.asleep.get()),
-            ..ThreadCounts::of(&mut self.crew)
+            ..ThreadCounts::of(&mut self.executor)
         }
     }
 
     fn parts(&mut self, visit: &mut Visit<'_>) {
-        self.crew.parts(&mut self.output, visit);
+        self.executor.parts(&mut self.output, visit);
     }
 
     fn take_events(&mut self) {
         // Written with the next step.
         let lines = &mut self.lines;
         let take = &mut |part: Part<'_>| take_log(part.runtime.events(), lines);
-        self.crew.parts(&mut self.output, take);
+        self.executor.parts(&mut self.output, take);
     }
 
     fn now(&self) -> Option<Time> {
@@ -308,7 +309,7 @@ struct LiveNode<'a, C> {
     failed: Option<Failure>,
 }
 
-impl<C: Crew> LiveNode<'_, C> {
+impl<C: Executor> LiveNode<'_, C> {
     /// Has the layer do what is due and looks about: true where the run is to
     /// end.
     fn keep_house(&mut self) -> Result<bool, Failure> {
@@ -333,7 +334,7 @@ impl<C: Crew> LiveNode<'_, C> {
     }
 }
 
-impl<C: Crew> Node for LiveNode<'_, C> {
+impl<C: Executor> Node for LiveNode<'_, C> {
     type Report = Result<(), Failure>;
 
     fn step(&mut self) -> Result<Round, String> {
@@ -353,12 +354,12 @@ impl<C: Crew> Node for LiveNode<'_, C> {
 
     fn prepare_park(&mut self) -> bool {
         self.due = true;
-        self.live.crew.prepare_park()
+        self.live.executor.prepare_park()
     }
 
     fn unpark(&mut self) {
         self.due = true;
-        self.live.crew.unpark();
+        self.live.executor.unpark();
     }
 
     fn descriptors<'a>(&'a self, into: &mut Vec<BorrowedFd<'a>>) {
@@ -492,7 +493,7 @@ mod tests {
         room: usize,
     }
 
-    impl Crew for Slow {
+    impl Executor for Slow {
         fn pool(&mut self) -> &mut FramePool {
             &mut self.pool
         }
@@ -549,13 +550,13 @@ mod tests {
         let ports = LivePorts::new(ports.collect(), clock, true);
         let (_post, inbox) = crate::control::inbox(true).unwrap();
         let looks = Looks::new(EndSignals::open().unwrap(), None, None, clock, inbox);
-        let crew = Slow {
+        let executor = Slow {
             pool: FramePool::with_layout(MemoryLayout::default()),
             taken: [0; 2],
             room: BATCH,
         };
         let bump = Box::new(Bump::new(vec![[0, 1]]));
-        Live::new(crew, ports, bump, Dispatcher::to_one(), looks, None)
+        Live::new(executor, ports, bump, Dispatcher::to_one(), looks, None)
     }
 
     #[test]
@@ -576,10 +577,10 @@ mod tests {
     fn ports_take_turns_where_there_is_room_for_some_only() {
         let mut live = live(vec![Box::new(Endless(0)), Box::new(Endless(1))]);
         for _ in 0..100 {
-            live.crew.room = BATCH;
+            live.executor.room = BATCH;
             live.round().unwrap();
         }
-        let [one, other] = live.crew.taken;
+        let [one, other] = live.executor.taken;
         assert_eq!(one + other, 100 * BATCH as u64);
         assert_eq!(one, other);
         live.finish().unwrap();

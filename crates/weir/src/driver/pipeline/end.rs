@@ -6,7 +6,7 @@ use weir_io::stage::{Lender, PortCounts, Refused};
 use weir_packet::FramePool;
 use weir_runtime::{Lie, Report};
 
-use super::Seat;
+use super::ChainRun;
 use super::node::along_first_branch;
 use super::process::{ProcessDone, ProcessEnd, account};
 
@@ -52,7 +52,7 @@ pub struct PipelineEnd {
     pub pages: Option<String>,
 }
 
-impl Seat {
+impl ChainRun {
     pub(super) fn end(&mut self, pool: &mut FramePool, lenders: &mut Vec<Lender>) -> ChainEnd {
         let mut end = ChainEnd {
             report: self.runtime.report(),

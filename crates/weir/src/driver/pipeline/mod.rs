@@ -26,7 +26,7 @@ use weir_nf::host::{FlowOptions, Stage};
 use weir_packet::{Frame, FramePool, MemoryLayout, PacketMemory, Time};
 use weir_runtime::{Rest, Role, Runtime, RuntimeConfig};
 
-use super::crew::{Counted, Crew, EventBox, Part, PartReport, StageProcessCounts, Visit};
+use super::executor::{Counted, EventBox, Executor, Part, PartReport, StageProcessCounts, Visit};
 use super::inbox::{Inbox, Post};
 use super::placement;
 use crate::watch::Unseen;
@@ -137,7 +137,7 @@ struct Behind {
 }
 
 /// One chain.
-struct Seat {
+struct ChainRun {
     plan: Plan,
     runtime: Runtime,
     /// Packets that the first stage has not taken yet.
@@ -160,7 +160,7 @@ pub struct Pipeline {
     /// How those are started that are not trusted.
     command: Option<StageCommand>,
     patience: Patience,
-    seats: Vec<Seat>,
+    runs: Vec<ChainRun>,
     events: EventBox,
     wakers: Wakers,
     park: Parker,
@@ -177,7 +177,7 @@ pub struct Pipeline {
 impl std::fmt::Debug for Pipeline {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Pipeline")
-            .field("chains", &self.seats.len())
+            .field("chains", &self.runs.len())
             .finish_non_exhaustive()
     }
 }
@@ -263,7 +263,7 @@ impl Pipeline {
             host,
             command: processes.as_ref().map(|p| p.command.clone()),
             patience,
-            seats: Vec::new(),
+            runs: Vec::new(),
             events: EventBox::default(),
             park: parker(&wakers, 0, settings, nap),
             team: Team::new(&wakers),
@@ -276,8 +276,8 @@ impl Pipeline {
         // Threads inherit where they may run: this one is pinned last.
         for (number, chain) in chains.into_iter().enumerate() {
             let apart = homes.get(number).map_or(&[][..], Vec::as_slice);
-            let seat = all.seat((number, chain), settings, apart, placement)?;
-            all.seats.push(seat);
+            let run = all.chain_run((number, chain), settings, apart, placement)?;
+            all.runs.push(run);
         }
         let wakers = &all.wakers;
         all.team
@@ -288,12 +288,12 @@ impl Pipeline {
         while !all.is_ready() {
             all.look_after()?;
             all.team.round()?;
-            for seat in &mut all.seats {
-                let processes = seat.behind.iter_mut().flat_map(|b| &mut b.processes);
+            for run in &mut all.runs {
+                let processes = run.behind.iter_mut().flat_map(|b| &mut b.processes);
                 for process in processes {
                     process.attend(&mut all.pool, &all.events)?;
                 }
-                let tenants = seat.behind.iter_mut().flat_map(|b| &mut b.tenants);
+                let tenants = run.behind.iter_mut().flat_map(|b| &mut b.tenants);
                 tenants.for_each(|tenant| tenant.attend(&mut all.pool, &all.events));
             }
             all.park.pause(false, &mut ());
@@ -307,7 +307,7 @@ impl Pipeline {
     }
 
     fn is_ready(&self) -> bool {
-        let behind = self.seats.iter().filter_map(|seat| seat.behind.as_ref());
+        let behind = self.runs.iter().filter_map(|run| run.behind.as_ref());
         let ready = |behind: &Behind| {
             behind.processes.iter().all(Process::is_ready)
                 && behind.tenants.iter().all(Tenant::is_ready)
@@ -315,13 +315,13 @@ impl Pipeline {
         self.team.all_ready() && behind.into_iter().all(ready)
     }
 
-    fn seat(
+    fn chain_run(
         &mut self,
         (number, chain): (usize, ChainPlan),
         settings: PipelineSettings,
         apart: &[Home],
         placement: &Placement,
-    ) -> Result<Seat, ExecError> {
+    ) -> Result<ChainRun, ExecError> {
         let ChainPlan { plan, stages } = chain;
         let refused = |error: weir_runtime::StageError| ExecError(error.to_string());
         let first = match stages.first().map(Vec::as_slice) {
@@ -348,7 +348,7 @@ impl Pipeline {
                 Some(self.behind(number, &plan, &stages, settings, apart, placement)?),
             )
         };
-        Ok(Seat {
+        Ok(ChainRun {
             plan,
             runtime,
             input: Vec::with_capacity(2 * BURST),
@@ -487,21 +487,21 @@ impl Pipeline {
 
     /// Looks for threads that are over; none may be before the end.
     fn look_after(&mut self) -> Result<(), ExecError> {
-        for seat in &mut self.seats {
-            let processes = seat.behind.iter_mut().flat_map(|b| &mut b.processes);
+        for run in &mut self.runs {
+            let processes = run.behind.iter_mut().flat_map(|b| &mut b.processes);
             for process in processes {
-                let runtime = &seat.runtime;
+                let runtime = &run.runtime;
                 let open = || (runtime.open_flows(), runtime.active_flows() as u64);
                 process.look_after(&mut self.pool, &self.events, open)?;
             }
-            for tenant in seat.behind.iter_mut().flat_map(|b| &mut b.tenants) {
-                let runtime = &seat.runtime;
+            for tenant in run.behind.iter_mut().flat_map(|b| &mut b.tenants) {
+                let runtime = &run.runtime;
                 let open = || (runtime.open_flows(), runtime.active_flows() as u64);
                 tenant.look_after(&self.events, open);
             }
         }
         for (number, end) in self.team.join_ended()? {
-            let behind = self.seats.iter_mut().filter_map(|s| s.behind.as_mut());
+            let behind = self.runs.iter_mut().filter_map(|s| s.behind.as_mut());
             let mut members = behind.flat_map(|behind| &mut behind.members);
             if let Some(member) = members.find(|member| member.node == number) {
                 member.end = Some(end);
@@ -514,14 +514,14 @@ impl Pipeline {
     pub fn end(mut self) -> PipelineEnd {
         let mut end = PipelineEnd::default();
         let mut lenders = Vec::new();
-        for seat in &mut self.seats {
-            end.chains.push(seat.end(&mut self.pool, &mut lenders));
+        for run in &mut self.runs {
+            end.chains.push(run.end(&mut self.pool, &mut lenders));
         }
         for lender in lenders {
             self.pool.join(lender.into_pool());
         }
-        let inside = |seat: &mut Seat| std::mem::take(&mut seat.processes);
-        let done: Vec<(ProcessEnd, usize)> = self.seats.iter_mut().flat_map(inside).collect();
+        let inside = |run: &mut ChainRun| std::mem::take(&mut run.processes);
+        let done: Vec<(ProcessEnd, usize)> = self.runs.iter_mut().flat_map(inside).collect();
         let lost: usize = done.iter().map(|(_, leaked)| leaked).sum();
         frames::take_reserve(&mut self.pool);
         end.leaked = self.pool.outstanding() + lost;
@@ -594,7 +594,7 @@ fn name_of(plan: &Plan, step: usize, place: (usize, usize), stage: Option<&Stage
     )
 }
 
-impl Seat {
+impl ChainRun {
     /// Takes what waits through the first stage, and what that has done to the
     /// next one. True where something was done.
     fn pump(&mut self, pool: &mut FramePool, events: &EventBox, out: &mut Vec<Frame>) -> bool {
@@ -650,17 +650,17 @@ impl Seat {
     }
 }
 
-impl Crew for Pipeline {
+impl Executor for Pipeline {
     fn pool(&mut self) -> &mut FramePool {
         &mut self.pool
     }
 
     fn room(&self) -> usize {
-        let waits = |seat: &Seat| !seat.input.is_empty() || !seat.done.is_empty();
-        if self.seats.iter().any(waits) {
+        let waits = |run: &ChainRun| !run.input.is_empty() || !run.done.is_empty();
+        if self.runs.iter().any(waits) {
             return 0;
         }
-        let members = self.seats.iter().filter_map(|seat| seat.behind.as_ref());
+        let members = self.runs.iter().filter_map(|run| run.behind.as_ref());
         let threads: usize = members
             .map(|behind| behind.members.len() + behind.processes.len())
             .sum();
@@ -675,8 +675,8 @@ impl Crew for Pipeline {
     }
 
     fn take(&mut self, chain: usize, frames: &mut Vec<Frame>) {
-        match self.seats.get_mut(chain) {
-            Some(seat) => seat.input.append(frames),
+        match self.runs.get_mut(chain) {
+            Some(run) => run.input.append(frames),
             None => self.pool.give_all(frames),
         }
     }
@@ -685,9 +685,9 @@ impl Crew for Pipeline {
         let local = self.team.round()?;
         self.gave |= local.gave;
         let mut worked = local.worked;
-        for seat in &mut self.seats {
-            worked |= seat.pump(&mut self.pool, &self.events, out);
-            let Some(behind) = &mut seat.behind else {
+        for run in &mut self.runs {
+            worked |= run.pump(&mut self.pool, &self.events, out);
+            let Some(behind) = &mut run.behind else {
                 continue;
             };
             if behind.input.take(&mut self.ended, OUT) > 0 {
@@ -714,7 +714,7 @@ impl Crew for Pipeline {
         Ok(Round {
             worked,
             gave: std::mem::take(&mut self.gave),
-            blocked: local.blocked || self.seats.iter().any(|seat| !seat.done.is_empty()),
+            blocked: local.blocked || self.runs.iter().any(|run| !run.done.is_empty()),
             over: false,
         })
     }
@@ -725,46 +725,39 @@ impl Crew for Pipeline {
 
     fn prepare_park(&mut self) -> bool {
         // No reader signals room behind the first stage.
-        let mut may = self.seats.iter().all(|seat| seat.done.is_empty());
+        let mut may = self.runs.iter().all(|run| run.done.is_empty());
         may &= self.team.prepare_park();
-        for behind in self
-            .seats
-            .iter_mut()
-            .filter_map(|seat| seat.behind.as_mut())
-        {
+        for behind in self.runs.iter_mut().filter_map(|run| run.behind.as_mut()) {
             may &= behind.input.prepare_park();
         }
         may
     }
 
     fn unpark(&mut self) {
-        let ends = self
-            .seats
-            .iter_mut()
-            .filter_map(|seat| seat.behind.as_mut());
+        let ends = self.runs.iter_mut().filter_map(|run| run.behind.as_mut());
         ends.for_each(|behind| behind.input.unpark());
         self.team.unpark();
     }
 
     fn parts(&mut self, output: &mut Vec<Frame>, visit: &mut Visit<'_>) {
         let pool = &mut self.pool;
-        for (chain, seat) in self.seats.iter_mut().enumerate() {
+        for (chain, run) in self.runs.iter_mut().enumerate() {
             // What the first stage is made to say goes the way of its packets.
-            let next = match seat.behind {
-                Some(_) => &mut seat.done,
+            let next = match run.behind {
+                Some(_) => &mut run.done,
                 None => &mut *output,
             };
             visit(Part {
                 chain,
                 stage: 0,
-                runtime: &mut seat.runtime,
+                runtime: &mut run.runtime,
                 pool: &mut *pool,
                 output: next,
             });
-            if let Some(behind) = &mut seat.behind {
+            if let Some(behind) = &mut run.behind {
                 visit(Part {
                     chain,
-                    stage: seat.plan.steps.len(),
+                    stage: run.plan.steps.len(),
                     runtime: &mut behind.end,
                     pool: &mut *pool,
                     output: &mut *output,
@@ -776,14 +769,14 @@ impl Crew for Pipeline {
     fn reports(&mut self) -> Vec<PartReport> {
         let mut reports = Vec::new();
         self.parts(&mut Vec::new(), &mut |part| reports.push(part.report()));
-        for (chain, seat) in self.seats.iter_mut().enumerate() {
-            let processes = seat.behind.iter().flat_map(|behind| &behind.processes);
+        for (chain, run) in self.runs.iter_mut().enumerate() {
+            let processes = run.behind.iter().flat_map(|behind| &behind.processes);
             reports.extend(processes.map(|process| PartReport {
                 chain,
                 part: Counted::Stage(process.step()),
                 report: process.report(),
             }));
-            let tenants = seat.behind.iter_mut().flat_map(|b| &mut b.tenants);
+            let tenants = run.behind.iter_mut().flat_map(|b| &mut b.tenants);
             reports.extend(tenants.map(|tenant| PartReport {
                 chain,
                 part: Counted::Stage(tenant.step()),
@@ -794,7 +787,7 @@ impl Crew for Pipeline {
     }
 
     fn processes(&self) -> Vec<StageProcessCounts> {
-        let behind = self.seats.iter().filter_map(|seat| seat.behind.as_ref());
+        let behind = self.runs.iter().filter_map(|run| run.behind.as_ref());
         let all = behind.flat_map(|behind| {
             let processes = behind.processes.iter().map(Process::counts);
             processes.chain(behind.tenants.iter().map(Tenant::counts))
@@ -805,7 +798,7 @@ impl Crew for Pipeline {
     }
 
     fn unseen(&self) -> Vec<Unseen> {
-        let behind = self.seats.iter().filter_map(|seat| seat.behind.as_ref());
+        let behind = self.runs.iter().filter_map(|run| run.behind.as_ref());
         behind
             .flat_map(|behind| &behind.tenants)
             .map(Tenant::unseen)
@@ -813,21 +806,21 @@ impl Crew for Pipeline {
     }
 
     fn stop(&mut self) {
-        for seat in &mut self.seats {
-            seat.finish(&mut self.pool, &self.events);
+        for run in &mut self.runs {
+            run.finish(&mut self.pool, &self.events);
         }
         self.gave = true;
     }
 
     fn is_over(&self) -> bool {
-        let over = |seat: &Seat| {
-            seat.finished
-                && seat.behind.as_ref().is_none_or(|behind| {
+        let over = |run: &ChainRun| {
+            run.finished
+                && run.behind.as_ref().is_none_or(|behind| {
                     behind.processes.iter().all(Process::is_over)
                         && behind.tenants.iter().all(Tenant::is_over)
                         && behind.input.is_over()
                 })
         };
-        self.team.all_over() && self.seats.iter().all(over) && self.events.is_empty()
+        self.team.all_over() && self.runs.iter().all(over) && self.events.is_empty()
     }
 }

@@ -10,7 +10,7 @@ use weir_nf::host::Stage;
 use weir_packet::{Frame, FramePool, PacketMemory, Time};
 use weir_runtime::{Lie, Report, Runtime, RuntimeConfig};
 
-use super::super::crew::{EventBox, Part, Visit};
+use super::super::executor::{EventBox, Part, Visit};
 use super::super::inbox::{Inbox, Shows, ThreadCounts};
 
 /// Frames that are worked on at a time.

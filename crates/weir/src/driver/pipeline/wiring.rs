@@ -29,7 +29,7 @@ fn copies(lanes: usize) -> [u32; 2] {
 }
 
 /// A thread to be: a stage, or nothing but a way from one port to another.
-pub(super) struct Lane {
+pub(super) struct NodeWiring {
     /// Number of its step in the plan.
     pub(super) step: usize,
     /// Number of its branch in the step, and of its instance.
@@ -42,7 +42,7 @@ pub(super) struct Lane {
     output: Option<Box<dyn StageOutput>>,
 }
 
-impl Lane {
+impl NodeWiring {
     /// Its name in the placement.
     pub(super) fn node_name(&self, plan: &Plan) -> String {
         match (&self.stage, plan.steps.get(self.step)) {
@@ -51,7 +51,7 @@ impl Lane {
         }
     }
 
-    /// Its output; there is one for each lane of a plan that was wired.
+    /// Its output; there is one for each node of a plan that was wired.
     pub(super) fn take_output(&mut self) -> Result<Box<dyn StageOutput>, ExecError> {
         let unwired = || ExecError("a stage of the plan leads nowhere".to_owned());
         self.output.take().ok_or_else(unwired)
@@ -59,7 +59,7 @@ impl Lane {
 }
 
 /// A process to be.
-pub(super) struct Apart {
+pub(super) struct ProcessWiring {
     pub(super) step: usize,
     pub(super) stage: Stage,
     pub(super) core: Option<usize>,
@@ -71,7 +71,7 @@ pub(super) struct Apart {
     output: Option<(usize, Waker)>,
 }
 
-impl Apart {
+impl ProcessWiring {
     /// Its output; there is one for each of a plan that was wired.
     pub(super) fn take_output(&mut self) -> Result<(usize, Waker), ExecError> {
         let unwired = || ExecError("a stage of the plan leads nowhere".to_owned());
@@ -80,7 +80,7 @@ impl Apart {
 }
 
 /// A process to be that is not trusted.
-pub(super) struct Abroad {
+pub(super) struct TenantWiring {
     pub(super) step: usize,
     pub(super) stage: Stage,
     pub(super) core: Option<usize>,
@@ -104,7 +104,7 @@ impl Homes<'_> {
     /// by the ports' thread.
     fn behind(
         &mut self,
-        process: Option<&mut Apart>,
+        process: Option<&mut ProcessWiring>,
         reader: Option<&str>,
     ) -> Result<Box<dyn StageInput>, ExecError> {
         let process =
@@ -132,9 +132,9 @@ impl Homes<'_> {
 pub(super) struct Wired {
     /// Where the first stage gives its frames to.
     pub(super) first: Box<dyn StageOutput>,
-    pub(super) lanes: Vec<Lane>,
-    pub(super) processes: Vec<Apart>,
-    pub(super) tenants: Vec<Abroad>,
+    pub(super) lanes: Vec<NodeWiring>,
+    pub(super) processes: Vec<ProcessWiring>,
+    pub(super) tenants: Vec<TenantWiring>,
     /// Where all of them come out.
     pub(super) last: Box<dyn StageInput>,
 }
@@ -143,8 +143,8 @@ pub(super) struct Wired {
 enum Front {
     /// The first stage, which has no output yet.
     First,
-    /// This lane, which has none.
-    Lane(usize),
+    /// This node, which has none.
+    Node(usize),
     /// This process, likewise.
     Process(usize),
     /// A port that brings several together.
@@ -187,9 +187,9 @@ pub(super) fn wire(
     mut homes: Option<Homes<'_>>,
 ) -> Result<Wired, ExecError> {
     let mut first = None;
-    let mut lanes: Vec<Lane> = Vec::new();
-    let mut processes: Vec<Apart> = Vec::new();
-    let mut tenants: Vec<Abroad> = Vec::new();
+    let mut lanes: Vec<NodeWiring> = Vec::new();
+    let mut processes: Vec<ProcessWiring> = Vec::new();
+    let mut tenants: Vec<TenantWiring> = Vec::new();
     let mut front = Front::First;
     for (number, (step, stages)) in plan.steps.iter().zip(stages).enumerate().skip(1) {
         let planned = step.stages();
@@ -208,7 +208,7 @@ pub(super) fn wire(
                 front = Front::Port(homes.behind(processes.get_mut(before), Some(&reader))?);
             }
             match front {
-                Front::Port(input) => lanes.push(Lane {
+                Front::Port(input) => lanes.push(NodeWiring {
                     step: number,
                     place: (0, 0),
                     ports: (number - 1, number),
@@ -218,7 +218,7 @@ pub(super) fn wire(
                 }),
                 before => set_output(&mut first, &mut lanes, before, Box::new(output)),
             }
-            tenants.push(Abroad {
+            tenants.push(TenantWiring {
                 step: number,
                 stage: stage.clone(),
                 core: planned.core,
@@ -242,7 +242,7 @@ pub(super) fn wire(
                         writer = before.seat;
                     }
                 }
-                Front::Port(input) => lanes.push(Lane {
+                Front::Port(input) => lanes.push(NodeWiring {
                     step: number,
                     place: (0, 0),
                     ports: (number - 1, number),
@@ -255,7 +255,7 @@ pub(super) fn wire(
                     set_output(&mut first, &mut lanes, before, output);
                 }
             }
-            processes.push(Apart {
+            processes.push(ProcessWiring {
                 step: number,
                 stage: stage.clone(),
                 core: planned.core,
@@ -270,7 +270,7 @@ pub(super) fn wire(
         if let Front::Process(before) = front {
             let homes = homes.as_mut();
             let homes = homes.ok_or_else(|| ExecError("a process without a host".to_owned()))?;
-            // It is read by the next lane, whatever that is.
+            // It is read by the next node, whatever that is.
             let reader = match single {
                 Some(_) => node_name(&plan.chain, number, step, (0, 0)),
                 None => carrier_name(&plan.chain, number),
@@ -286,7 +286,7 @@ pub(super) fn wire(
                     Box::new(input)
                 }
             };
-            lanes.push(Lane {
+            lanes.push(NodeWiring {
                 step: number,
                 place: (0, 0),
                 // Of what brings several together before it, and of what parts
@@ -296,12 +296,12 @@ pub(super) fn wire(
                 input,
                 output: None,
             });
-            front = Front::Lane(lanes.len() - 1);
+            front = Front::Node(lanes.len() - 1);
             continue;
         }
         let wide = wide(plan, step, stages, pool)?;
         match front {
-            Front::Port(input) => lanes.push(Lane {
+            Front::Port(input) => lanes.push(NodeWiring {
                 step: number,
                 place: (0, 0),
                 ports: (number - 1, number),
@@ -313,7 +313,7 @@ pub(super) fn wire(
         }
         let nodes = nodes_of(planned, stages);
         for ((place, stage), ports) in nodes.into_iter().zip(wide.lanes) {
-            lanes.push(Lane {
+            lanes.push(NodeWiring {
                 step: number,
                 place,
                 ports: (number, number),
@@ -347,13 +347,13 @@ pub(super) fn wire(
 
 fn set_output(
     first: &mut Option<Box<dyn StageOutput>>,
-    lanes: &mut [Lane],
+    lanes: &mut [NodeWiring],
     of: Front,
     output: Box<dyn StageOutput>,
 ) {
     match of {
         Front::First => *first = Some(output),
-        Front::Lane(number) => {
+        Front::Node(number) => {
             if let Some(lane) = lanes.get_mut(number) {
                 lane.output = Some(output);
             }

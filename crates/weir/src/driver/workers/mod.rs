@@ -21,7 +21,7 @@ use weir_nf::host::Stage;
 use weir_packet::{Frame, FramePool, MemoryLayout, PacketMemory, Time};
 use weir_runtime::{Lie, Obstacle, Report, RuntimeConfig, Steering};
 
-use super::crew::{Crew, EventBox};
+use super::executor::{EventBox, Executor};
 use super::inbox::{Inbox, Post};
 use super::spread::Spread;
 use node::{Ends, Stop, WorkerEnd, WorkerNode};
@@ -270,7 +270,7 @@ impl Workers {
     }
 }
 
-impl Crew for Workers {
+impl Executor for Workers {
     fn pool(&mut self) -> &mut FramePool {
         &mut self.pool
     }

@@ -11,7 +11,7 @@ use weir_nf::host::Stage;
 use weir_packet::{Frame, FramePool, Time};
 use weir_runtime::{Lie, Report, Runtime, RuntimeConfig};
 
-use super::super::crew::{EventBox, Visit, visit_alone};
+use super::super::executor::{EventBox, Visit, visit_alone};
 use super::super::inbox::{Inbox, Shows, ThreadCounts};
 
 /// Frames of a chain that are worked on at a time.

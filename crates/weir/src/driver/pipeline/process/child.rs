@@ -20,12 +20,12 @@ use weir_nf::host::Stage;
 use weir_packet::{Frame, FramePool, PacketMemory, Seat, Time};
 use weir_runtime::{Role, Runtime, RuntimeConfig};
 
-use super::super::super::crew::{Part, Visit};
+use super::super::super::executor::{Part, Visit};
 use super::super::super::inbox::{Inbox, Shows, ThreadCounts};
 use super::super::node::Queue;
 use super::super::{ChainPlan, Pace};
 use super::wire::{self, Hello, Said};
-use super::{PLACES, SUPPLY, desk};
+use super::{PLACES, SUPPLY, answer};
 use weir_exec::frames::{BATCH, HIGH};
 
 /// Frames that are worked on at a time.
@@ -122,7 +122,7 @@ impl StageProcess {
         // Its thread runs wherever there is room.
         let asked = self.asked.take();
         let hello = &self.hello;
-        let asked = asked.map(|socket| desk::open(socket, hello.chain));
+        let asked = asked.map(|socket| answer::open(socket, hello.chain));
         let asked = asked.transpose()?;
         let chain = plans.get(hello.chain).ok_or("there is no such chain")?;
         if wire::number_of(&chain.plan) != hello.plan {

@@ -15,7 +15,7 @@ use weir_nf::host::Stage;
 use weir_packet::{Frame, FramePool, PacketMemory, Seat};
 use weir_runtime::{Lie, Report};
 
-use super::super::super::crew::{EventBox, StageProcessCounts};
+use super::super::super::executor::{EventBox, StageProcessCounts};
 use super::super::super::inbox::Post;
 use super::super::Pace;
 use super::relay::Relay;

@@ -16,9 +16,9 @@
 //! little one of its own behind a border, and nothing that it says is believed.
 
 mod allowance;
+mod answer;
 mod child;
 mod claims;
-mod desk;
 mod host;
 mod question;
 mod relay;

@@ -395,10 +395,10 @@ mod tests {
         let mut clerk = Clerk::new(inbox, come, stage(), (0, 1));
         let (ours, theirs) = UnixStream::pair().unwrap();
         clerk.begin(ours);
-        let mut desk = Channel::new(theirs, question::LONGEST);
+        let mut answer = Channel::new(theirs, question::LONGEST);
         for _ in 0..65 {
             let told = 99u64.to_le_bytes();
-            desk.send(question::TAPPED, &told, &[], true).unwrap();
+            answer.send(question::TAPPED, &told, &[], true).unwrap();
         }
         assert_eq!([0; 4].map(|_| clerk.hear()), [true, true, false, false]);
         assert!(clerk.link.is_some());
@@ -407,7 +407,7 @@ mod tests {
     #[test]
     fn a_process_that_never_stops_telling_is_asked() {
         let relay = relay();
-        let mut desk = Channel::new(relay.connect().unwrap(), question::LONGEST);
+        let mut answer = Channel::new(relay.connect().unwrap(), question::LONGEST);
         // To be heard takes longer than to be said.
         let said = v1::TappedPackets {
             packets: vec![v1::Tapped::default(); 500],
@@ -419,14 +419,14 @@ mod tests {
         let (begin, begun) = channel();
         let process = std::thread::spawn(move || {
             while !stopped.load(Ordering::Relaxed) {
-                while let Some(message) = desk.receive(false).unwrap() {
+                while let Some(message) = answer.receive(false).unwrap() {
                     let ask: Ask = serde_json::from_slice(&message.bytes).unwrap();
                     assert_eq!(ask.what, What::EndTap { tap: 7 });
                     let number = ask.number.to_le_bytes();
-                    desk.send(question::DONE, &number, &[], true).unwrap();
+                    answer.send(question::DONE, &number, &[], true).unwrap();
                 }
                 for _ in 0..1_000 {
-                    desk.send(question::TAPPED, &told, &[], true).unwrap();
+                    answer.send(question::TAPPED, &told, &[], true).unwrap();
                 }
                 let _ = begin.send(());
             }

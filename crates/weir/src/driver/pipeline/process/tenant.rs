@@ -15,7 +15,7 @@ use weir_nf::host::{Stage, Target};
 use weir_packet::{FramePool, MemoryLayout, Seat};
 use weir_runtime::Report;
 
-use super::super::super::crew::{EventBox, StageProcessCounts};
+use super::super::super::executor::{EventBox, StageProcessCounts};
 use super::super::Pace;
 use super::allowance::Allowance;
 use super::claims::{Claims, printable};

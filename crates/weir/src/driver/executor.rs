@@ -1,5 +1,5 @@
-//! What drivers of several threads have in common: packets go in and come out
-//! on the calling thread, whatever works on them.
+//! What works on packets behind the ports, as the ports see it: packets go in and
+//! come out on the calling thread.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -24,7 +24,7 @@ pub struct Part<'a> {
     pub output: &'a mut Vec<Frame>,
 }
 
-/// What looks at the runtimes of a thread, one after another.
+/// Called with each runtime of a thread.
 pub type Visit<'a> = dyn FnMut(Part<'_>) + 'a;
 
 /// Shows runtimes of whole chains, in the order of these.
@@ -87,7 +87,7 @@ pub struct StageProcessCounts {
 
 /// Threads that take packets through chains, seen from the one that has the
 /// ports.
-pub trait Crew {
+pub trait Executor {
     /// Frames for packets that come in.
     fn pool(&mut self) -> &mut FramePool;
 
@@ -100,7 +100,7 @@ pub trait Crew {
 
     /// Does what there is to do. Packets that leave come to the end of `out`,
     /// lines of events to that of `events`. Neither wakes threads nor waits: that
-    /// is its worker's, by [`Crew::parker`].
+    /// is its worker's, by [`Executor::parker`].
     ///
     /// # Errors
     ///
@@ -113,7 +113,7 @@ pub trait Crew {
     }
 
     /// The calling thread is about to sleep; false where it must not. It steps
-    /// once more before it does, and [unparks](Crew::unpark) in any case.
+    /// once more before it does, and [unparks](Executor::unpark) in any case.
     fn prepare_park(&mut self) -> bool {
         true
     }
@@ -145,7 +145,7 @@ pub trait Crew {
     }
 
     /// No more packets come: flows are to end, and threads. To be called until
-    /// [`Crew::is_over`], with a [`Crew::step`] each time.
+    /// [`Executor::is_over`], with a [`Executor::step`] each time.
     fn stop(&mut self);
 
     /// True where no thread is left, and all that left was taken.

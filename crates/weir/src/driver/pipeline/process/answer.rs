@@ -47,12 +47,12 @@ struct Desk {
 /// The main process is gone, or has closed the socket; or the stage is over.
 struct Gone;
 
-/// Opens the desk of a stage of chain `chain` on `socket`: where the stage's
+/// Opens the answer of a stage of chain `chain` on `socket`: where the stage's
 /// thread finds what it is asked.
 pub(super) fn open(socket: OwnedFd, chain: usize) -> Result<Inbox, String> {
     let failed = |error: std::io::Error| format!("it can't be asked: {error}");
     let (post, inbox) = Inbox::new(true).map_err(failed)?;
-    let mut desk = Desk {
+    let mut answer = Desk {
         channel: Channel::new(socket.into(), question::LONGEST),
         post,
         chain,
@@ -60,11 +60,11 @@ pub(super) fn open(socket: OwnedFd, chain: usize) -> Result<Inbox, String> {
         tapped: Vec::new(),
     };
     std::thread::Builder::new()
-        .name("desk".to_owned())
+        .name("answer".to_owned())
         .spawn(move || {
             // Then nobody asks any more.
-            let Gone = desk.run();
-            desk.end();
+            let Gone = answer.run();
+            answer.end();
         })
         .map_err(failed)?;
     Ok(inbox)
