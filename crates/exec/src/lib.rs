@@ -30,4 +30,4 @@ pub use node::{Node, Round};
 pub use park::{IdleStrategy, NEVER_PARK, Parker, Parks, Wakers};
 pub use placement::Placement;
 pub use restart::{Forget, RestartPolicy, Restarts};
-pub use supervise::{ExecError, Team};
+pub use supervise::{ExecError, Team, cause_of};

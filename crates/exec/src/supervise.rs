@@ -383,7 +383,7 @@ impl<N: Node> Parks for Team<N> {
 }
 
 /// What a thread that panicked said.
-fn cause_of(panic: &(dyn Any + Send)) -> String {
+pub fn cause_of(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
     text.unwrap_or("it did not say what").to_owned()

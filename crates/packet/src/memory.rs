@@ -615,6 +615,12 @@ impl FramePool {
         self.small.len() + self.large.len()
     }
 
+    /// Large frames that can be taken now.
+    #[inline]
+    pub fn available_large(&self) -> usize {
+        self.large.len()
+    }
+
     /// The memory that the frames lie in.
     pub fn memory(&self) -> &Arc<PacketMemory> {
         &self.memory

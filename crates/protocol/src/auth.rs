@@ -32,14 +32,8 @@ impl Key {
 
     /// Code of 64 bits over one piece.
     pub fn tag(&self, bytes: &[u8]) -> u64 {
-        self.tag_of(bytes, &[])
-    }
-
-    /// Code of 64 bits over two pieces, which are taken as one.
-    pub(crate) fn tag_of(&self, head: &[u8], payload: &[u8]) -> u64 {
         let mut hasher = SipHasher24::new_with_key(&self.0);
-        hasher.write(head);
-        hasher.write(payload);
+        hasher.write(bytes);
         hasher.finish()
     }
 }

@@ -26,21 +26,23 @@ fn write(to: MacAddr, from: MacAddr, packet: &ArpRepr) -> Option<[u8; LENGTH]> {
     Some(frame)
 }
 
+/// Reads a question or an answer whose sender is one station.
+fn read(frame: &[u8]) -> Option<ArpRepr> {
+    let packet = ArpRepr::parse(frame.get(LINK..)?).ok()?;
+    let known = matches!(packet.operation, REQUEST | REPLY);
+    let group = packet.sender_mac.is_multicast() || packet.sender.is_multicast();
+    (known && !group && packet.sender_mac != MacAddr::default()).then_some(packet)
+}
+
 impl Router {
     /// Takes an ARP packet that came in by a port.
     pub(crate) fn arp(&mut self, now: Time, pool: &mut FramePool, at: usize, frame: Frame) {
         let memory = pool.memory().clone();
-        let packet = memory.bytes(&frame).get(LINK..).map(ArpRepr::parse);
-        pool.give(frame);
-        let packet = match packet {
-            Some(Ok(packet)) => packet,
-            _ => return self.counts.drop_before(Reason::BadArp),
-        };
-        let known = matches!(packet.operation, REQUEST | REPLY);
-        let group = packet.sender_mac.is_multicast() || packet.sender.is_multicast();
-        if !known || group || packet.sender_mac == MacAddr::default() {
+        let Some(packet) = read(memory.bytes(&frame)) else {
+            pool.give(frame);
             return self.counts.drop_before(Reason::BadArp);
-        }
+        };
+        self.tell(pool, frame);
         self.counts.arp += 1;
         let Some(own) = self.ports.get(at).map(|port| port.mac) else {
             return;
@@ -71,6 +73,26 @@ impl Router {
             };
             self.counts.answered += 1;
             self.send_arp(now, pool, at, packet.sender_mac, &answer);
+        }
+    }
+
+    /// Takes an ARP packet that another router of the same ports has answered: what it
+    /// says of its sender is remembered.
+    pub(crate) fn overhear_arp(
+        &mut self,
+        now: Time,
+        pool: &mut FramePool,
+        at: usize,
+        bytes: &[u8],
+    ) {
+        let Some(packet) = read(bytes) else { return };
+        let sender = IpAddr::V4(packet.sender);
+        if self.is_own(packet.sender_mac) || self.answers_for(at, sender) {
+            return;
+        }
+        let asked = packet.operation == REQUEST && self.answers_for(at, packet.target.into());
+        if !packet.sender.is_unspecified() && self.is_on_link(at, sender) {
+            self.learn_v4(now, pool, at, &packet, asked);
         }
     }
 

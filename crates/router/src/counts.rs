@@ -159,6 +159,59 @@ impl Counts {
         }
     }
 
+    /// Adds what another router of the same ports has done: both sums hold of both
+    /// together.
+    pub fn add(&mut self, other: &Counts) {
+        let Counts {
+            received,
+            to_chain,
+            arp,
+            discovery,
+            echo,
+            from_chain,
+            made,
+            sent,
+            fragmented,
+            fragments,
+            asked,
+            answered,
+            errors,
+            errors_through_chain,
+            errors_limited,
+            moved,
+            conflicts,
+            unmade,
+            before,
+            behind,
+        } = other;
+        for (sum, more) in [
+            (&mut self.received, received),
+            (&mut self.to_chain, to_chain),
+            (&mut self.arp, arp),
+            (&mut self.discovery, discovery),
+            (&mut self.echo, echo),
+            (&mut self.from_chain, from_chain),
+            (&mut self.made, made),
+            (&mut self.sent, sent),
+            (&mut self.fragmented, fragmented),
+            (&mut self.fragments, fragments),
+            (&mut self.asked, asked),
+            (&mut self.answered, answered),
+            (&mut self.errors, errors),
+            (&mut self.errors_through_chain, errors_through_chain),
+            (&mut self.errors_limited, errors_limited),
+            (&mut self.moved, moved),
+            (&mut self.conflicts, conflicts),
+            (&mut self.unmade, unmade),
+        ] {
+            *sum += more;
+        }
+        let drops = self.before.iter_mut().chain(&mut self.behind);
+        for (sum, more) in drops.zip(before.iter().chain(behind)) {
+            *sum += more;
+        }
+    }
+
     /// Packets dropped before the chain.
     pub fn dropped_before(&self, reason: Reason) -> u64 {
         self.before.get(reason as usize).copied().unwrap_or(0)

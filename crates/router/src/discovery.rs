@@ -152,11 +152,11 @@ impl Router {
     /// Takes a solicitation or an advertisement that came in by a port.
     pub(crate) fn discover(&mut self, now: Time, pool: &mut FramePool, at: usize, frame: Frame) {
         let memory = pool.memory().clone();
-        let message = read(memory.bytes(&frame));
-        pool.give(frame);
-        let Some(message) = message else {
+        let Some(message) = read(memory.bytes(&frame)) else {
+            pool.give(frame);
             return self.counts.drop_before(Reason::BadDiscovery);
         };
+        self.tell(pool, frame);
         self.counts.discovery += 1;
         if message.kind == SOLICITATION {
             self.solicited(now, pool, at, &message);
@@ -176,18 +176,7 @@ impl Router {
             return;
         }
         let anonymous = message.source.is_unspecified();
-        let source = IpAddr::V6(message.source);
-        if let Some(mac) = message.mac
-            && self.is_on_link(at, source)
-            && !self.answers_for(at, source)
-        {
-            let found = self.neighbours.find(at as u8, source);
-            if let Some(slot) = found.or_else(|| self.neighbours.add(at as u8, source)) {
-                let moved = self.neighbours.heard(slot, mac);
-                self.counts.moved += u64::from(moved);
-                self.flush(now, pool, slot);
-            }
-        }
+        self.learn_v6(now, pool, at, message);
         if anonymous {
             // Somebody else wants the address (RFC 4862 section 5.4.3).
             self.claimed(at, target.into(), message.from, false);
@@ -214,6 +203,42 @@ impl Router {
             && let Some(frame) = self.make(now, pool, at, &bytes[..length])
         {
             self.send_made(now, pool, at, frame);
+        }
+    }
+
+    /// What a question for one of the router's addresses says of who asks.
+    fn learn_v6(&mut self, now: Time, pool: &mut FramePool, at: usize, message: &Message) {
+        let source = IpAddr::V6(message.source);
+        if let Some(mac) = message.mac
+            && self.is_on_link(at, source)
+            && !self.answers_for(at, source)
+        {
+            let found = self.neighbours.find(at as u8, source);
+            if let Some(slot) = found.or_else(|| self.neighbours.add(at as u8, source)) {
+                let moved = self.neighbours.heard(slot, mac);
+                self.counts.moved += u64::from(moved);
+                self.flush(now, pool, slot);
+            }
+        }
+    }
+
+    /// Takes a message that another router of the same ports has answered: what it
+    /// says of its sender is remembered.
+    pub(crate) fn overhear_discovery(
+        &mut self,
+        now: Time,
+        pool: &mut FramePool,
+        at: usize,
+        bytes: &[u8],
+    ) {
+        let Some(message) = read(bytes) else { return };
+        let target = IpAddr::V6(message.target);
+        match (message.kind, self.answers_for(at, target)) {
+            (SOLICITATION, true) if !self.is_own(message.from) => {
+                self.learn_v6(now, pool, at, &message);
+            }
+            (ADVERTISEMENT, false) => self.advertised(now, pool, at, &message),
+            _ => {}
         }
     }
 

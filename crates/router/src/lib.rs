@@ -42,6 +42,7 @@ mod tests;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use weir_packet::protocol::ethertype;
 use weir_packet::{Frame, FrameMeta, FramePool, MacAddr, Prefix, PrefixError, Side, Time};
 
 pub use claims::Conflict;
@@ -50,7 +51,7 @@ pub use counts::{Counts, Neighbour, Reason};
 pub use neighbours::NeighbourState;
 
 use claims::Claims;
-use icmp::Limit;
+use icmp::{LINK, Limit};
 use identification::Identifications;
 use neighbours::{Neighbours, Question};
 use routes::{Hop, Routes};
@@ -87,6 +88,9 @@ pub struct Router {
     ask: Vec<Question>,
     gone: Vec<u32>,
     claims: Claims,
+    /// What neighbours said, for the other routers of the same ports, where there
+    /// are some.
+    told: Option<Vec<Frame>>,
 }
 
 /// Room for frames at first; more is rarely needed.
@@ -126,7 +130,44 @@ impl Router {
             ask: Vec::with_capacity(slots),
             gone: Vec::with_capacity(slots),
             claims: Claims::new(),
+            told: None,
         })
+    }
+
+    /// From now on other routers have the same ports and addresses: each is to be given
+    /// ([`Router::overhear`]) what the others were told. Each answers what comes to it,
+    /// and asks for the neighbours that it needs itself; one of them alone is to
+    /// [begin](Router::begin).
+    pub fn be_one_of_several(&mut self) {
+        self.told = Some(Vec::with_capacity(BURST));
+    }
+
+    /// What neighbours have said to this router since it was last asked, for the others;
+    /// whoever drives the router leaves the list empty.
+    pub fn told(&mut self) -> Option<&mut Vec<Frame>> {
+        self.told.as_mut()
+    }
+
+    /// Takes what a neighbour said on port `at` to another router of the same ports.
+    /// It is counted there. Frames may wait in [`Router::output`] after it.
+    pub fn overhear(&mut self, now: Time, at: usize, pool: &mut FramePool, frame: Frame) {
+        let memory = pool.memory().clone();
+        let bytes = memory.bytes(&frame);
+        match bytes.get(LINK - 2..LINK) {
+            Some([high, low]) if u16::from_be_bytes([*high, *low]) == ethertype::ARP => {
+                self.overhear_arp(now, pool, at, bytes);
+            }
+            _ => self.overhear_discovery(now, pool, at, bytes),
+        }
+        pool.give(frame);
+    }
+
+    /// Keeps a frame for the other routers, if there are some.
+    fn tell(&mut self, pool: &mut FramePool, frame: Frame) {
+        match &mut self.told {
+            Some(told) => told.push(frame),
+            None => pool.give(frame),
+        }
     }
 
     /// Does what is due by `now`: asks for neighbours once more, gives up those
@@ -186,6 +227,9 @@ impl Router {
         }
         for port in &mut self.ports {
             pool.give_all(&mut port.out);
+        }
+        if let Some(told) = &mut self.told {
+            pool.give_all(told);
         }
         for list in &mut self.returned {
             self.counts.errors_through_chain -= list.len() as u64;

@@ -16,9 +16,10 @@ use network::process::children;
 use network::{Cable, Network, STATEFUL, must};
 use support::{Folder, conserved, example, number};
 
-/// Ways of running with several threads, and how many of them.
+/// Ways of running with several threads, and how many of them at least: workers that own
+/// their ports are no more than that, where those can be shared out.
 const WAYS: [(&[&str], usize); 4] = [
-    (&["--workers", "2"], 3),
+    (&["--workers", "2"], 2),
     (&["--runtimes", "2"], 3),
     (&["--plan", "pipeline"], 3),
     // Each further stage is a process.

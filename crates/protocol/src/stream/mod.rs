@@ -42,6 +42,7 @@
 mod count;
 mod receiver;
 mod replay;
+mod rtt;
 mod sender;
 mod settings;
 mod start;

@@ -59,7 +59,11 @@ impl Switch {
             }
             Message::Tick { unit, view } => {
                 if let Some(place) = self.said(now, pool, from, (unit, view), Said::ByOwner) {
-                    self.tick_asked(now, pool, place);
+                    let unit = self.units.at(place);
+                    let is_on_its_way = unit.tick > unit.out;
+                    if is_on_its_way || !self.number_tick(now, pool, place, &[]) {
+                        self.counts.add(SwitchCount::TickRefused);
+                    }
                 }
             }
             Message::Repeat { unit, view, after } => {
@@ -74,9 +78,9 @@ impl Switch {
                     self.repeat_asked(now, pool, place, after);
                 }
             }
-            Message::Refuse { unit, view, why } => {
+            Message::Refuse { unit, view, .. } => {
                 if let Some(place) = self.said(now, pool, from, (unit, view), Said::ByOwner) {
-                    self.refused(now, pool, place, why);
+                    self.refused(now, pool, place);
                 }
             }
             Message::Claims {

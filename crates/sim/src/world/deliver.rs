@@ -1,7 +1,7 @@
 //! Packets in, deliveries, and what processes want carried out.
 
 use weir_packet::{FrameMeta, Side, Time};
-use weir_protocol::entry::{messages as entry_messages, to_frame, to_part};
+use weir_protocol::entry::{batches, to_frame, to_part};
 use weir_protocol::message::Message;
 use weir_protocol::{Clock, Peer, UnitId, View};
 
@@ -290,15 +290,15 @@ impl World<'_> {
         };
         let mut entries = core::mem::take(&mut actors.outbox.entries);
         let messages = core::mem::take(&mut actors.outbox.messages);
-        let longest = actors.settings().longest;
-        let made = entry_messages(pool, &mut entries, longest);
+        let made = batches(pool, &mut entries);
         if let Some((Body::Runtime(actors), _)) =
             self.processes.get_mut(no).and_then(|p| p.living.as_mut())
         {
             // The list's memory is used again.
             actors.outbox.entries = entries;
         }
-        for message in made {
+        if !made.is_empty() {
+            let message = Message::Entries(made);
             if let Some(peer) = self.processes.get(switch).map(|p| p.peer) {
                 self.send(no, peer, message);
             }

@@ -118,6 +118,7 @@ fn to_json(stats: &v1::GetStatsResponse) -> Value {
             "idle_share": thread.idle_ns as f64 / stats.elapsed_ns.max(1) as f64,
             "frames": thread.frames,
             "frames_free": thread.frames_free,
+            "steered": thread.steered,
         })
     };
     let process = |process: &v1::StageProcess| {
@@ -255,11 +256,15 @@ fn to_text(stats: &v1::GetStatsResponse) -> String {
     for thread in &stats.threads {
         let _ = writeln!(
             text,
-            "\nthread {}: asleep {:.1} % of the time, {} of {} frames free",
+            "\nthread {}: asleep {:.1} % of the time, {} of {} frames free{}",
             thread.name,
             100.0 * thread.idle_ns as f64 / stats.elapsed_ns.max(1) as f64,
             thousands(thread.frames_free),
-            thousands(thread.frames)
+            thousands(thread.frames),
+            match thread.steered {
+                0 => String::new(),
+                steered => format!(", {} packets passed to other workers", thousands(steered)),
+            }
         );
     }
     text

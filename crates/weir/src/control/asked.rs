@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Semaphore, oneshot};
 use tonic::Status;
 use weir_api::v1;
+use weir_io::port::PortCounters;
 use weir_packet::filter::Filter;
 use weir_runtime::{Remembered, Report};
 
@@ -87,6 +88,31 @@ pub(super) struct Counts {
     /// Per chain, in the order of the file.
     pub(super) reports: Vec<Report>,
     pub(super) threads: Vec<ThreadCounts>,
+}
+
+impl Counts {
+    /// What came in, by the ports: a port may have a member on each of several threads.
+    pub(super) fn inputs(&self) -> Vec<PortCounters> {
+        self.ports(|thread| &thread.inputs)
+    }
+
+    /// What went out, by the ports.
+    pub(super) fn outputs(&self) -> Vec<PortCounters> {
+        self.ports(|thread| &thread.outputs)
+    }
+
+    fn ports(&self, of: fn(&ThreadCounts) -> &Vec<PortCounters>) -> Vec<PortCounters> {
+        let mut sums: Vec<PortCounters> = Vec::new();
+        for thread in &self.threads {
+            for (number, counts) in of(thread).iter().enumerate() {
+                match sums.get_mut(number) {
+                    Some(sum) => sum.add(counts),
+                    None => sums.push(counts.clone()),
+                }
+            }
+        }
+        sums
+    }
 }
 
 fn not_posted(why: NotPosted) -> Status {

@@ -44,15 +44,15 @@ pub(super) fn info(name: String, about: &About<'_>) -> v1::GetInfoResponse {
 }
 
 pub(super) fn stats(asked: &Asked, counts: &Counts) -> v1::GetStatsResponse {
-    let of = |counters: fn(&ThreadCounts) -> &Vec<PortCounters>, ports: &[v1::PortInfo]| {
-        let all = counts.threads.iter().flat_map(counters);
-        ports.iter().zip(all).map(|(p, c)| port(p, c)).collect()
+    let of = |counters: Vec<PortCounters>, ports: &[v1::PortInfo]| {
+        let all = ports.iter().zip(&counters);
+        all.map(|(p, c)| port(p, c)).collect()
     };
     v1::GetStatsResponse {
         elapsed_ns: counts.elapsed.as_nanos() as u64,
         chains: counts.reports.iter().map(chain).collect(),
-        inputs: of(|thread| &thread.inputs, asked.inputs()),
-        outputs: of(|thread| &thread.outputs, asked.outputs()),
+        inputs: of(counts.inputs(), asked.inputs()),
+        outputs: of(counts.outputs(), asked.outputs()),
         no_chain: counts.threads.iter().map(|thread| thread.refused).sum(),
         threads: counts.threads.iter().map(thread).collect(),
         network: network(counts),
@@ -84,8 +84,10 @@ pub(super) fn processes<'a>(
 
 /// What a router or a tap has counted.
 pub(super) fn network(counts: &Counts) -> Option<v1::NetworkStats> {
-    let report = counts.threads.iter().find_map(|t| t.network.as_ref())?;
-    match report {
+    let mut reports = counts.threads.iter().filter_map(|t| t.network.as_ref());
+    let mut report = reports.next()?.clone();
+    reports.for_each(|other| report.add(other));
+    match &report {
         LayerReport::Bump => None,
         LayerReport::Tap { kept } => Some(v1::NetworkStats {
             mode: "tap".to_owned(),
@@ -181,6 +183,7 @@ fn thread(counts: &ThreadCounts) -> v1::ThreadStats {
         idle_ns: counts.idle.as_nanos() as u64,
         frames: counts.frames,
         frames_free: counts.frames_free,
+        steered: counts.steered,
     }
 }
 

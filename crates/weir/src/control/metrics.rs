@@ -236,6 +236,12 @@ const METRICS: &[Metric] = &[
         "Those of them that are free.",
         "thread",
     ),
+    (
+        "weir_thread_steered_packets_total",
+        Counter,
+        "Packets that arrived at a thread's ports and went to another worker, whose flows they are.",
+        "thread",
+    ),
 ];
 
 /// Labels of a port, its packets, bytes, and drops by reason.
@@ -328,6 +334,8 @@ pub(super) fn text(asked: &Asked, counts: &Counts) -> String {
     text.metric("weir_thread_frames", frames);
     let free = with_frames().map(|t| (label(&t.name), t.frames_free as f64));
     text.metric("weir_thread_free_frames", free);
+    let steered = threads().map(|t| (label(&t.name), t.steered as f64));
+    text.metric("weir_thread_steered_packets_total", steered);
     text.text
 }
 
@@ -375,13 +383,16 @@ fn network(text: &mut Text, counts: &Counts) {
 }
 
 fn ports(text: &mut Text, asked: &Asked, counts: &Counts) {
-    let inputs = counts.threads.iter().flat_map(|thread| &thread.inputs);
-    let outputs = counts.threads.iter().flat_map(|thread| &thread.outputs);
-    let inputs = asked.inputs().iter().zip(inputs).map(|(p, c)| (p, "in", c));
+    let (inputs, outputs) = (counts.inputs(), counts.outputs());
+    let inputs = asked
+        .inputs()
+        .iter()
+        .zip(&inputs)
+        .map(|(p, c)| (p, "in", c));
     let outputs = asked
         .outputs()
         .iter()
-        .zip(outputs)
+        .zip(&outputs)
         .map(|(p, c)| (p, "out", c));
     // A port may be named twice: then its counts are one.
     let mut all: Vec<OfPort> = Vec::new();

@@ -144,6 +144,12 @@ pub trait Executor {
         Vec::new()
     }
 
+    /// The calling thread's number, from 0, among several that own ports, and how
+    /// many packets it has steered to the others.
+    fn worker(&self) -> Option<(usize, u64)> {
+        None
+    }
+
     /// No more packets come: flows are to end, and threads. To be called until
     /// [`Executor::is_over`], with a [`Executor::step`] each time.
     fn stop(&mut self);
@@ -195,6 +201,12 @@ impl EventBox {
             lines.extend_from_slice(log.lines());
         }
         log.clear();
+    }
+
+    /// How many bytes wait here.
+    pub(super) fn bytes(&self) -> usize {
+        let lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        lines.len()
     }
 
     /// Adds whole lines.

@@ -48,6 +48,7 @@ pub use pipeline::{
 };
 pub use spread::Spread;
 pub use weir_exec::ExecError;
+pub(crate) use workers::part_of;
 pub use workers::{SharedLimits, WorkerCounts, Workers, WorkersEnd, WorkersSettings};
 
 /// Who has a frame, for packet memory's ledger: a port by its number, or one of

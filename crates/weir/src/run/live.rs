@@ -1,6 +1,8 @@
 //! `weir run` with interfaces: packets of both directions, until it is told to
 //! end.
 
+mod owned;
+
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
@@ -79,6 +81,18 @@ pub(super) fn run(
             return ran.end(args, config, |played, of_run| {
                 played.sum_up(args, Some(more), of_run);
             });
+        }
+        let obstacle = match &args.placed {
+            Some(_) => Some("the placement gives the ports a thread".to_owned()),
+            None => owned::obstacle(&sorted, workers)?,
+        };
+        match obstacle {
+            None => {
+                return owned::run(args, file, stages, sorted, signals, config, workers);
+            }
+            Some(why) => say(format_args!(
+                "note: {why}: one thread has all ports and passes packets to the workers"
+            )),
         }
         let settings = workers::settings(args, workers, config, memory);
         let executor = Workers::start(stages, &settings).map_err(failure)?;

@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 use weir_graph::{ChainFile, Network, RoutedPort, Routing};
@@ -18,7 +19,9 @@ use super::summary::{More, Own};
 use super::table::thousands;
 use super::wires::Sorted;
 use crate::args::Run;
-use crate::driver::live::{Bump, Layer, LayerReport, Routed, RouterReport, Tap};
+use crate::driver::live::{
+    Bump, Group, Hearsay, Layer, LayerReport, Routed, RouterReport, Routers, Tap,
+};
 use crate::exit::Failure;
 use crate::say::say;
 
@@ -71,6 +74,37 @@ pub(super) fn layer(
             Ok((Box::new(layer), warnings))
         }
     }
+}
+
+/// One for each worker.
+pub(super) type Layers = Vec<Box<dyn Layer>>;
+
+/// The layers of so many workers that each own a part of the ports, and what to warn of.
+pub(super) fn layers(
+    file: &ChainFile,
+    sorted: &Sorted,
+    seed: u64,
+    clock: LiveClock,
+    group: &Arc<Group>,
+) -> Result<(Layers, Vec<String>), Failure> {
+    let mut warnings = Vec::new();
+    let Network::Router(routing) = &file.network else {
+        let one = |_| layer(file, sorted, seed, clock).map(|(layer, _)| layer);
+        let layers = (0..group.count()).map(one).collect::<Result<_, _>>()?;
+        return Ok((layers, warnings));
+    };
+    let mut config = config(file, routing, sorted, seed, &mut warnings)?;
+    // Together they tell senders no more than one router would.
+    config.limits.errors = config.limits.errors.div_ceil(group.count() as u32);
+    let names: Vec<String> = sorted.coming().map(|port| port.name.clone()).collect();
+    let one = |(number, hearsay)| {
+        config.seed = seed.wrapping_add(number);
+        let router = Router::new(&config).map_err(|error| Failure::chain(error.to_string()))?;
+        let routed = Routed::new(router, names.clone(), sorted.exits(), clock);
+        Ok(Box::new(Routers::new(routed, hearsay)) as Box<dyn Layer>)
+    };
+    let layers = (0..).zip(Hearsay::between(group)).map(one);
+    Ok((layers.collect::<Result<_, Failure>>()?, warnings))
 }
 
 /// The router, its ports by the numbers of the run's.

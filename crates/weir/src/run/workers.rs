@@ -120,9 +120,11 @@ impl More for WorkersEnd {
         value["workers"] = json!({
             "count": self.workers.len(),
             "steered_by": "hosts",
+            "own_ports": self.own_ports,
             "each": self.workers.iter().map(|worker| json!({
                 "packets": worker.packets,
                 "flows": worker.flows,
+                "steered": worker.steered,
                 "busy_s": worker.busy.as_secs_f64(),
             })).collect::<Vec<_>>(),
             "limits": self.limits.iter().map(|limits| (limits.chain.clone(), json!({
@@ -135,16 +137,17 @@ impl More for WorkersEnd {
     fn add_text(&self, text: &mut String) {
         let _ = writeln!(
             text,
-            "\n  {:<10} {:>12} {:>12} {:>10}",
-            "workers", "packets", "flows", "busy s"
+            "\n  {:<10} {:>12} {:>12} {:>12} {:>10}",
+            "workers", "packets", "flows", "steered", "busy s"
         );
         for (number, worker) in self.workers.iter().enumerate() {
             let _ = writeln!(
                 text,
-                "  {:<10} {:>12} {:>12} {:>10.3}",
+                "  {:<10} {:>12} {:>12} {:>12} {:>10.3}",
                 number + 1,
                 thousands(worker.packets),
                 thousands(worker.flows),
+                thousands(worker.steered),
                 worker.busy.as_secs_f64()
             );
         }

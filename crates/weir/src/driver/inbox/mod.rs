@@ -71,6 +71,8 @@ pub(crate) struct ThreadCounts {
     pub(crate) processes: Vec<StageProcessCounts>,
     /// Time in which it slept.
     pub(crate) idle: Duration,
+    /// Packets that arrived here and went to another worker, whose flows they are.
+    pub(crate) steered: u64,
     /// Frames of its pool: all that it was made with, and those free now.
     pub(crate) frames: u64,
     pub(crate) frames_free: u64,

@@ -52,9 +52,22 @@ pub(crate) enum LayerReport {
     Router(Box<RouterReport>),
 }
 
+impl LayerReport {
+    /// Adds what the layer of another worker of the same run did.
+    pub(crate) fn add(&mut self, other: &LayerReport) {
+        match (&mut *self, other) {
+            (LayerReport::Tap { kept }, LayerReport::Tap { kept: more }) => *kept += more,
+            (LayerReport::Router(sum), LayerReport::Router(more)) => sum.add(more),
+            (LayerReport::Bump, other) => *self = other.clone(),
+            // The layers of a run are of one kind.
+            (LayerReport::Tap { .. } | LayerReport::Router(_), _) => {}
+        }
+    }
+}
+
 /// How weir stands in the network: sees packets before the chains and behind
 /// them. It is called on the ports' thread, burst by burst.
-pub(crate) trait Layer {
+pub(crate) trait Layer: Send {
     /// Packets that have come in by a port, on their way to the chains. What
     /// the layer takes out is its own: it goes to `out` or back to the pool,
     /// counted.

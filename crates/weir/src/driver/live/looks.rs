@@ -3,6 +3,7 @@
 use std::io::Write as _;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use weir_io::live::{EndSignals, LiveClock};
@@ -11,6 +12,7 @@ use crate::exit::Failure;
 
 use super::super::events::EventFile;
 use super::super::inbox::Inbox;
+use super::group::Group;
 use super::ports::LivePorts;
 
 /// How often is looked, at least.
@@ -23,7 +25,10 @@ pub(crate) const ENDED: &[u8; 1] = b"e";
 /// Signals, the time, whether the interfaces are there, events to be flushed.
 /// What else asks something of a run under way belongs here.
 pub(crate) struct Looks {
-    signals: EndSignals,
+    /// Of the thread that takes them for the process.
+    signals: Option<EndSignals>,
+    /// The workers that end together with this one.
+    group: Option<Arc<Group>>,
     /// Who started this run: it ends with them.
     starter: Option<UnixStream>,
     until: Option<Instant>,
@@ -46,7 +51,8 @@ impl Looks {
     ) -> Looks {
         let now = Instant::now();
         Looks {
-            signals,
+            signals: Some(signals),
+            group: None,
             starter,
             until: most.map(|most| now + most),
             looked: now,
@@ -55,9 +61,28 @@ impl Looks {
         }
     }
 
+    /// Of a worker beside the one that takes the signals.
+    pub(crate) fn of_worker(group: Arc<Group>, clock: LiveClock, inbox: Inbox) -> Looks {
+        Looks {
+            signals: None,
+            group: Some(group),
+            starter: None,
+            until: None,
+            looked: Instant::now(),
+            clock,
+            inbox: Some(inbox),
+        }
+    }
+
+    /// Ends the run together with these workers.
+    pub(crate) fn in_group(mut self, group: Arc<Group>) -> Looks {
+        self.group = Some(group);
+        self
+    }
+
     /// Descriptors that wake the loop, to the end of `into`.
     pub(super) fn descriptors<'a>(&'a self, into: &mut Vec<BorrowedFd<'a>>) {
-        into.push(self.signals.as_fd());
+        into.extend(self.signals.as_ref().map(|signals| signals.as_fd()));
         into.extend(self.starter.as_ref().map(|starter| starter.as_fd()));
         into.extend(self.inbox.as_ref().and_then(Inbox::descriptor));
     }
@@ -81,7 +106,9 @@ impl Looks {
         events: Option<&mut EventFile>,
     ) -> Result<bool, Failure> {
         let now = Instant::now();
-        if self.signals.came() || self.until.is_some_and(|until| now >= until) {
+        let signal = self.signals.as_ref().is_some_and(EndSignals::came);
+        let stopping = self.group.as_ref().is_some_and(|group| group.is_stopping());
+        if signal || stopping || self.until.is_some_and(|until| now >= until) {
             return Ok(true);
         }
         if now - self.looked >= LOOK {
@@ -104,8 +131,10 @@ impl Looks {
             // One that is gone does not need to know.
             let _ = starter.write_all(ENDED);
         }
-        self.signals.came();
-        self.signals.release();
+        if let Some(signals) = &self.signals {
+            signals.came();
+            signals.release();
+        }
     }
 }
 

@@ -12,11 +12,14 @@
 //! whether the interfaces are there) is in [`Looks`].
 
 mod alone;
+mod group;
 mod layer;
 mod looks;
+mod peer;
 mod ports;
 mod replay;
 mod router;
+mod routers;
 
 use std::cell::Cell;
 use std::os::fd::{AsFd as _, BorrowedFd};
@@ -37,11 +40,14 @@ use super::inbox::{Inbox, Shows, ThreadCounts};
 use super::{CHAINS, LEAVING};
 
 pub(crate) use alone::Alone;
+pub(crate) use group::{Group, MOST_WORKERS, PanicGuard};
 pub(crate) use layer::{Bump, Departures, Layer, LayerReport, Tap};
 pub(crate) use looks::{ENDED, Looks};
+pub(crate) use peer::{Peer, PeerEnd, Queues};
 pub(crate) use ports::{LivePorts, Way};
 pub(crate) use replay::{Replay, Speed};
 pub(crate) use router::{Routed, RouterReport};
+pub(crate) use routers::{Hearsay, Routers};
 
 /// Packets taken from a port at a time.
 pub(crate) const BATCH: usize = 64;
@@ -242,6 +248,11 @@ impl<C: Executor> Live<C> {
         Ok(stepped?.worked)
     }
 
+    /// How long it has slept.
+    pub(crate) fn asleep(&self) -> Duration {
+        Duration::from_nanos(self.asleep.get())
+    }
+
     /// Ends all flows and threads and closes all ports, whatever fails on the
     /// way: the first failure.
     pub(crate) fn finish(&mut self) -> Result<(), Failure> {
@@ -272,14 +283,19 @@ impl<C: Executor> Live<C> {
 
 impl<C: Executor> Shows for Live<C> {
     fn counts(&mut self) -> ThreadCounts {
-        ThreadCounts {
+        let mut counts = ThreadCounts {
             inputs: self.ports.came_in(),
             outputs: self.ports.went_out(),
             refused: self.dispatcher.refused,
             network: Some(self.layer.report()),
             idle: Duration::from_nanos(self.asleep.get()),
             ..ThreadCounts::of(&mut self.executor)
+        };
+        if let Some((number, steered)) = self.executor.worker() {
+            counts.name = format!("worker {}", number + 1);
+            counts.steered = steered;
         }
+        counts
     }
 
     fn parts(&mut self, visit: &mut Visit<'_>) {

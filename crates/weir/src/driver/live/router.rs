@@ -19,6 +19,28 @@ pub(crate) struct RouterReport {
 }
 
 impl RouterReport {
+    /// Adds what another worker's router of the same ports did.
+    pub(super) fn add(&mut self, other: &RouterReport) {
+        self.counts.add(&other.counts);
+        self.waiting += other.waiting;
+        for theirs in &other.neighbours {
+            let same = |n: &&mut Neighbour| (n.port, n.address) == (theirs.port, theirs.address);
+            match self.neighbours.iter_mut().find(same) {
+                // Each learns by itself; who knows the hardware address says it.
+                Some(ours) if ours.mac.is_none() => *ours = *theirs,
+                Some(_) => {}
+                None => self.neighbours.push(*theirs),
+            }
+        }
+        for theirs in &other.conflicts {
+            let same = |c: &&mut Conflict| (c.port, c.address) == (theirs.port, theirs.address);
+            match self.conflicts.iter_mut().find(same) {
+                Some(ours) => ours.times += theirs.times,
+                None => self.conflicts.push(*theirs),
+            }
+        }
+    }
+
     /// What was counted, with its name.
     pub(crate) fn counted(&self) -> [(&'static str, u64); 19] {
         let c = &self.counts;
@@ -79,6 +101,26 @@ impl Routed {
             begun: false,
             told: 0,
         }
+    }
+
+    /// Other workers have routers of the same ports; the first of them announces the
+    /// addresses.
+    pub(super) fn be_one_of_several(&mut self, first: bool) {
+        self.router.be_one_of_several();
+        self.begun |= !first;
+    }
+
+    /// What neighbours have said since it was last asked, for the other workers.
+    pub(super) fn told(&mut self) -> impl Iterator<Item = Frame> + '_ {
+        let told = self.router.told().into_iter();
+        told.flat_map(|told| told.drain(..))
+    }
+
+    /// Learns of what a neighbour said to another worker; what leaves because of it does
+    /// so with the next tick.
+    pub(super) fn overhear(&mut self, pool: &mut FramePool, frame: Frame) {
+        let port = usize::from(pool.memory().meta(&frame).port);
+        self.router.overhear(self.now, port, pool, frame);
     }
 
     /// An address that somebody else has, in words.

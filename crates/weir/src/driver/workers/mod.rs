@@ -60,6 +60,9 @@ pub struct WorkerCounts {
     pub packets: u64,
     /// Flows that it opened.
     pub flows: u64,
+    /// Packets that arrived at its ports and went to another worker, whose flows
+    /// they are.
+    pub steered: u64,
     /// Time in which it had something to do.
     pub busy: Duration,
 }
@@ -86,8 +89,39 @@ pub struct WorkersEnd {
     pub limits: Vec<SharedLimits>,
     /// What functions did against their descriptors, with an audit.
     pub lies: Vec<Lie>,
+    /// Each worker owns a part of the ports; else one thread has them all.
+    pub own_ports: bool,
     /// Frames that nobody gave back; 0 unless there is a bug.
     pub leaked: usize,
+}
+
+impl SharedLimits {
+    /// Of a stage as one worker runs it.
+    pub(crate) fn of(part: &Stage) -> SharedLimits {
+        SharedLimits {
+            chain: part.chain.clone(),
+            flows: part.flows.max,
+            buffer_bytes: part.flows.buffer_bytes,
+        }
+    }
+}
+
+impl WorkersEnd {
+    /// Adds what the next worker did.
+    pub(crate) fn add(&mut self, reports: &[Report], packets: u64, steered: u64, busy: Duration) {
+        self.workers.push(WorkerCounts {
+            packets,
+            flows: reports.iter().map(|r| r.flows.seen).sum(),
+            steered,
+            busy,
+        });
+        for (chain, report) in reports.iter().enumerate() {
+            match self.reports.get_mut(chain) {
+                Some(sum) => sum.add(report),
+                None => self.reports.push(report.clone()),
+            }
+        }
+    }
 }
 
 struct Member {
@@ -125,7 +159,7 @@ impl std::fmt::Debug for Workers {
 }
 
 /// The stage as one of so many workers runs it: the limits are shared out.
-fn part_of(stage: &Stage, workers: u32) -> Stage {
+pub(crate) fn part_of(stage: &Stage, workers: u32) -> Stage {
     let mut part = stage.clone();
     let workers = workers.max(1);
     part.flows.max = stage.flows.max.div_ceil(workers);
@@ -166,11 +200,7 @@ impl Workers {
         };
         let wakers = Wakers::new(settings.spread.threads(workers as usize))?;
         let parts: Vec<Stage> = stages.iter().map(|s| part_of(s, workers)).collect();
-        let limits = parts.iter().map(|part| SharedLimits {
-            chain: part.chain.clone(),
-            flows: part.flows.max,
-            buffer_bytes: part.flows.buffer_bytes,
-        });
+        let limits = parts.iter().map(SharedLimits::of);
         let seed = settings.engine.seed;
         let steering = stages.iter().map(|s| Steering::new(s, workers, seed));
         let mut all = Workers {
@@ -250,17 +280,7 @@ impl Workers {
         };
         self.ends.sort_by_key(|(number, _)| *number);
         for (_, worker) in self.ends {
-            end.workers.push(WorkerCounts {
-                packets: worker.packets,
-                flows: worker.reports.iter().map(|r| r.flows.seen).sum(),
-                busy: worker.busy,
-            });
-            for (chain, report) in worker.reports.iter().enumerate() {
-                match end.reports.get_mut(chain) {
-                    Some(sum) => sum.add(report),
-                    None => end.reports.push(report.clone()),
-                }
-            }
+            end.add(&worker.reports, worker.packets, 0, worker.busy);
             end.lies.extend(worker.lies);
             self.pool.join(worker.pool);
         }
