@@ -13,6 +13,7 @@
 //! weir-bench ring                 frames to another process and back, against a bare ring of numbers
 //! weir-bench router               the router around a chain, without one
 //! weir-bench wire [quick] [WORD...] weir beside the kernel on live interfaces; needs root (docs/benchmarks.md)
+//! weir-bench queues [rounds=N] [seconds=N]   two workers with a queue each beside one; needs root
 //! weir-bench scaling [PARTS [SEED]] runtimes added and stopped as the load rises and falls, in
 //!                                  virtual time; PARTS times fewer flows (docs/scaling.md)
 //! ```
@@ -100,6 +101,7 @@ fn run(args: &[&str]) -> Result<(), String> {
         ["ring-peer", form] => ring::peer(form),
         ["graph", what @ ..] => graph::run(what),
         ["wire", words @ ..] => wire::run(words),
+        ["queues", words @ ..] => wire::queues(words),
         ["wire-bump", inside, outside] => wire::bump(inside, outside),
         ["idscan"] => table(&[idscan::NAME]),
         ["table", rows @ ..] | rows => table(rows),

@@ -5,6 +5,7 @@ mod cores;
 mod forwarder;
 mod measure;
 mod network;
+mod queues;
 mod report;
 mod traffic;
 
@@ -21,6 +22,7 @@ use cores::Group;
 use forwarder::Forwarder;
 pub(crate) use forwarder::bump;
 use network::{Network, Placement, try_run};
+pub(crate) use queues::run as queues;
 
 /// Programs that must be there.
 const PROGRAMS: [(&str, &str); 8] = [

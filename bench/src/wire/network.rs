@@ -295,6 +295,14 @@ impl Drop for Network {
     }
 }
 
+/// Moves the calling thread into a network namespace.
+pub(super) fn enter(name: &str) -> Result<(), String> {
+    let path = format!("/run/netns/{name}");
+    let namespace = File::open(&path).map_err(|error| format!("{path}: {error}"))?;
+    move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))
+        .map_err(|error| format!("{path}: {error}"))
+}
+
 fn mac(octets: [u8; 6]) -> String {
     octets.map(|octet| format!("{octet:02x}")).join(":")
 }
