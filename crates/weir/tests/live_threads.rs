@@ -297,13 +297,13 @@ fn who_moves_packets_goes_first_if_asked_and_who_answers_does_not() {
         let weir = network.weir(chain, &[&ports[..], with].concat());
         network.ping(2);
         for (name, priority) in priorities(weir.id()) {
-            let answers = ["control", "desk", "relay"].contains(&name.as_str());
+            let answers = ["control", "answer", "relay"].contains(&name.as_str());
             let expected = if answers { 0 } else { first };
             assert_eq!(priority, expected, "{name} {with:?}");
         }
         for stage in children(weir.id()) {
             for (name, priority) in priorities(stage) {
-                let trusted = chain == &apart && name != "desk";
+                let trusted = chain == &apart && name != "answer";
                 assert_eq!(priority, u32::from(trusted), "{name}");
             }
         }
