@@ -11,6 +11,8 @@ pub(crate) fn made(run: &mut Command, folder: &Path) -> (Vec<u8>, Vec<String>, V
     let (out, events) = (folder.join("out.pcapng"), folder.join("events.json"));
     run.args(["--seed", "1", "--quiet", "--output", "json"]);
     run.arg("--out").arg(&out).arg("--events").arg(&events);
+    // Events are appended, and a folder may have those of a run before.
+    let _ = std::fs::remove_file(&events);
     let done = run.output().unwrap();
     let text = String::from_utf8_lossy(&done.stderr);
     assert!(done.status.success(), "{run:?}: {text}");
