@@ -67,7 +67,7 @@ impl Chain {
         let _ = write!(
             text,
             "flows:\n  max: 1024\n  malformed: {malformed}\n  held-fragments: {}\n  \
-             track: always\n  buffers: 4MiB\n  timeouts: {{tcp-opening: {}ms, \
+             track: always\n  buffers: 512KiB\n  timeouts: {{tcp-opening: {}ms, \
              tcp-established: {}ms, tcp-closing: 150ms, tcp-closed: 40ms, udp: {}ms, icmp: 120ms, \
              other: 150ms}}\nnfs:\n",
             [0, 4, 64][random.below(3) as usize],

@@ -7,7 +7,7 @@ use weir_protocol::{UnitId, View};
 use weir_runtime::Runtime;
 use weir_runtime::notes::{self, Note};
 
-use super::{same, show_entry};
+use super::show::{same, show_entry};
 
 /// The engine that all runtimes together must be equal to.
 pub(crate) struct Reference {

@@ -60,7 +60,10 @@ impl Numbered {
 pub(crate) struct UnitRecord {
     pub(crate) current: Holders,
     pub(crate) settled: Option<Holders>,
-    /// Who ever had a view: the gate hears nobody else about it.
+    /// The last settled view before a switch restart, until a view is settled
+    /// after it.
+    pub(crate) before: Option<Holders>,
+    /// Owners and replicas of all views: the gate takes entries of no others.
     pub(crate) speakers: BTreeSet<(View, RuntimeId)>,
     /// Last number given.
     pub(crate) sent: u64,
@@ -89,6 +92,7 @@ impl UnitRecord {
         let mut unit = UnitRecord {
             current: holders,
             settled: None,
+            before: None,
             speakers: BTreeSet::new(),
             sent: holders.base,
             out: holders.base,
@@ -146,13 +150,22 @@ impl UnitRecord {
     /// Forgets entries that are done with.
     pub(crate) fn forget_entries(&mut self) {
         let out = self.out;
-        self.entries.retain(|(_, clock), _| clock.0 > out);
-        self.numbered.retain(|clock, _| *clock > out);
+        if !self.entries.is_empty() {
+            self.entries.retain(|(_, clock), _| clock.0 > out);
+        }
+        while self
+            .numbered
+            .first_key_value()
+            .is_some_and(|(clock, _)| *clock <= out)
+        {
+            self.numbered.pop_first();
+        }
     }
 
     /// The view is settled.
     pub(crate) fn settle(&mut self) {
         self.settled = Some(self.current);
+        self.before = None;
         self.given_up = false;
         self.given_up_before = false;
     }
@@ -169,7 +182,7 @@ impl UnitRecord {
         self.entries.clear();
         self.out = base;
         self.sent = base;
-        self.settled = None;
+        self.before = self.settled.take().or(self.before);
         lost.values().filter(|known| is_packet(known)).count() as u64
     }
 

@@ -38,15 +38,6 @@ impl Cluster for Seen<'_> {
 }
 
 impl World<'_> {
-    /// True where one more death is the only one.
-    pub(super) fn is_healed(&mut self) -> bool {
-        let noticed = self
-            .processes
-            .iter()
-            .all(|p| p.is_alive() || p.suspected || p.runtime().is_none());
-        noticed && self.has_recovered() && self.checker.is_healed(&Seen(&self.processes))
-    }
-
     /// True where the switch runs and has heard all claims.
     fn has_recovered(&mut self) -> bool {
         matches!(self.current_switch(), Some(Body::Switch(switch)) if !switch.is_recovering())
@@ -59,7 +50,7 @@ impl World<'_> {
         let Some(process) = self.processes.get_mut(no) else {
             return;
         };
-        process.living = None;
+        process.end();
         process.died = Some(now);
         process.paused_until = None;
         process.inbox.clear();
@@ -292,7 +283,9 @@ impl World<'_> {
 
     /// Looks after what is left to do.
     pub(super) fn look(&mut self) {
-        self.check_report();
+        if (self.now / LOOK).is_multiple_of(64) {
+            self.check_report();
+        }
         self.let_drained_leave();
         match self.phase {
             Phase::Busy if self.now >= self.plan.end => self.heal(),

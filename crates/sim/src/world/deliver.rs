@@ -1,16 +1,16 @@
 //! Packets in, deliveries, and what processes want carried out.
 
-use weir_packet::{FrameMeta, Side, Time};
+use weir_packet::{Frame, FrameMeta, Side, Time};
 use weir_protocol::entry::{batches, to_frame, to_part};
 use weir_protocol::message::Message;
-use weir_protocol::{Clock, Peer, UnitId, View};
+use weir_protocol::{Clock, Peer, RuntimeId, UnitId, View};
 
 use super::links::ProcessNo;
 use super::process::{Body, Carried, Delivery};
 use super::{Event, World};
-use crate::check::{Cluster, show_entry, show_unit, show_view};
+use crate::check::{Cluster, Sighting, show_entry, show_unit, show_view};
 use crate::trace::describe;
-use crate::traffic::{ends, observed};
+use crate::traffic::{Shape, ends, observed};
 
 impl World<'_> {
     /// Packets of the plan come in.
@@ -142,11 +142,7 @@ impl World<'_> {
             Some((Body::Runtime(actors), pool)) => actors.tick(time, pool),
             None => return,
         }
-        if let Some(streams) = &mut process.streams {
-            for stream in streams.iter_mut() {
-                stream.tick(time);
-            }
-        }
+        self.tick_streams(no);
         self.flush(no);
     }
 
@@ -225,29 +221,12 @@ impl World<'_> {
             pool.give(frame);
         }
         let events = core::mem::take(&mut switch.outbox.events);
-        let mut lanes = Vec::new();
-        for lane in &mut switch.outbox.lanes {
-            if lane.frames.is_empty() {
-                continue;
-            }
-            let mut carried = Vec::with_capacity(lane.frames.len());
-            let mut wire = Vec::new();
-            for frame in lane.frames.drain(..) {
-                if process.streams.is_some() {
-                    wire.push(super::wire::encode(pool, &frame));
-                }
-                let meta = pool.memory().meta(&frame);
-                carried.push(Carried {
-                    unit: UnitId(meta.unit),
-                    view: View(meta.view),
-                    clock: Clock(meta.clock),
-                    part: to_part(pool.memory(), &frame),
-                });
-                pool.give(frame);
-            }
-            lanes.push((lane.to, carried, wire));
-        }
         let messages = core::mem::take(&mut switch.outbox.messages);
+        let lanes = switch.outbox.lanes.iter_mut().enumerate();
+        let lanes: Vec<(usize, RuntimeId, Vec<Frame>)> = lanes
+            .filter(|(_, lane)| !lane.frames.is_empty())
+            .map(|(at, lane)| (at, lane.to, core::mem::take(&mut lane.frames)))
+            .collect();
         if self.switch == Some(no) {
             self.note_recovery(&journal);
         }
@@ -258,25 +237,56 @@ impl World<'_> {
         }
         for (meta, bytes) in &out {
             let (unit, clock) = (UnitId(meta.unit), Clock(meta.clock));
-            self.checker.left(unit, clock, bytes);
+            let seen = self.sighting(meta);
+            self.checker.left((unit, clock), bytes, seen);
             self.learn(meta, bytes);
         }
         self.checker.all_left(&events);
-        for (to, carried, wire) in lanes {
-            for one in &carried {
-                self.checker.sent(one.unit, one.view, one.clock, &one.part);
-            }
-            let Some(to) = self.process_of(Peer::Runtime(to)) else {
-                continue;
-            };
-            if wire.is_empty() {
-                self.send_frames(no, to, carried);
-            } else {
-                self.send_wire(no, to, wire);
-            }
+        for (at, to, frames) in lanes {
+            self.send_lane(no, at, to, frames);
         }
         for (to, message) in messages {
             self.send(no, to, message);
+        }
+    }
+
+    /// Sends the data frames of a lane.
+    fn send_lane(&mut self, no: ProcessNo, at: usize, to: RuntimeId, mut frames: Vec<Frame>) {
+        let Some(process) = self.processes.get_mut(no) else {
+            return;
+        };
+        let wired = process.streams.is_some();
+        let Some((Body::Switch(switch), pool)) = process.living.as_mut() else {
+            return;
+        };
+        let mut carried = Vec::with_capacity(if wired { 0 } else { frames.len() });
+        let mut wire = Vec::with_capacity(if wired { frames.len() } else { 0 });
+        for frame in frames.drain(..) {
+            let (meta, bytes) = pool.memory().read(&frame);
+            self.checker.sent(meta, bytes);
+            if wired {
+                wire.push(super::wire::encode(pool, &frame));
+            } else {
+                carried.push(Carried {
+                    unit: UnitId(meta.unit),
+                    view: View(meta.view),
+                    clock: Clock(meta.clock),
+                    part: to_part(pool.memory(), &frame),
+                });
+            }
+            pool.give(frame);
+        }
+        if let Some(lane) = switch.outbox.lanes.get_mut(at) {
+            // The list's memory is used again.
+            lane.frames = frames;
+        }
+        let Some(to) = self.process_of(Peer::Runtime(to)) else {
+            return;
+        };
+        if wired {
+            self.send_wire(no, to, wire);
+        } else {
+            self.send_frames(no, to, carried);
         }
     }
 
@@ -306,6 +316,19 @@ impl World<'_> {
         for (to, message) in messages {
             self.send(no, to, message);
         }
+    }
+
+    /// Which packet of the plan leaves.
+    fn sighting(&self, meta: &FrameMeta) -> Option<Sighting> {
+        let emitted = meta.flags & weir_packet::frame_flags::EMITTED != 0;
+        let number = meta.sequence;
+        let planned = self.plan.packets.get((number as usize).checked_sub(1)?)?;
+        (!emitted).then_some(Sighting {
+            number,
+            flow: planned.flow,
+            to_server: planned.to_server,
+            in_order: !matches!(planned.shape, Shape::Fragment { .. } | Shape::Raw(_)),
+        })
     }
 
     /// Servers learn whom they talk to.

@@ -3,12 +3,13 @@
 mod cluster;
 mod deliver;
 pub(crate) mod links;
+mod pools;
 pub(crate) mod process;
+mod queue;
 mod steps;
 mod wire;
 
-use core::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use weir_nf::host::Stage;
 use weir_packet::Time;
@@ -27,6 +28,7 @@ use crate::traffic::Ends;
 
 use links::{Links, ProcessNo};
 use process::{Body, Delivery, Process};
+use queue::Queue;
 
 /// Time of the first packet: some functions take time 0 for "never".
 const START: u64 = 1_000_000_000_000;
@@ -37,6 +39,9 @@ const LOOK: u64 = 500_000;
 const DRAIN: u64 = 1_500_000_000;
 /// Nanoseconds after that in which all flows must have ended.
 const EXPIRE: u64 = 5_000_000_000;
+/// Places of units that a runtime has room for while no switch runs that it could
+/// ask: more than the chains' flow tables have.
+const PLACES: u32 = 1 << 13;
 /// Events per packet and step after which a run is thought to be stuck.
 const EVENTS: u64 = 2_000;
 
@@ -69,30 +74,6 @@ enum Event {
     Configure(ProcessNo),
     /// What is left to do?
     Look,
-}
-
-#[derive(Debug)]
-struct Queued {
-    at: u64,
-    number: u64,
-    event: Event,
-}
-
-impl PartialEq for Queued {
-    fn eq(&self, other: &Queued) -> bool {
-        (self.at, self.number) == (other.at, other.number)
-    }
-}
-impl Eq for Queued {}
-impl PartialOrd for Queued {
-    fn partial_cmp(&self, other: &Queued) -> Option<core::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-impl Ord for Queued {
-    fn cmp(&self, other: &Queued) -> core::cmp::Ordering {
-        (self.at, self.number).cmp(&(other.at, other.number))
-    }
 }
 
 /// What a run did.
@@ -128,8 +109,7 @@ pub(crate) struct World<'a> {
     stage: Stage,
     random: Random,
     now: u64,
-    number: u64,
-    queue: BinaryHeap<Reverse<Queued>>,
+    queue: Queue<Event>,
     processes: Vec<Process>,
     /// The current switch, if it runs.
     switch: Option<ProcessNo>,
@@ -178,8 +158,7 @@ impl<'a> World<'a> {
             stage,
             random: Random::new(plan.seed, 6),
             now: 0,
-            number: 0,
-            queue: BinaryHeap::new(),
+            queue: Queue::new(),
             processes: Vec::new(),
             switch: None,
             generation: 0,
@@ -222,10 +201,7 @@ impl<'a> World<'a> {
     }
 
     fn schedule(&mut self, at: u64, event: Event) {
-        self.number += 1;
-        let number = self.number;
-        let at = at.max(self.now);
-        self.queue.push(Reverse(Queued { at, number, event }));
+        self.queue.push(at.max(self.now), event);
     }
 
     fn time(&self) -> Time {
@@ -240,11 +216,11 @@ impl<'a> World<'a> {
     pub(crate) fn run(&mut self) {
         let most = 1_000_000 + EVENTS * (self.plan.packets.len() + self.plan.steps.len()) as u64;
         let mut events = 0;
-        while let Some(Reverse(next)) = self.queue.pop() {
-            self.now = next.at;
+        while let Some((at, event)) = self.queue.pop() {
+            self.now = at;
             self.checker.at(self.now);
             self.trace.at(self.now);
-            self.happen(next.event);
+            self.happen(event);
             events += 1;
             if events > most {
                 let text = format!("{events} events, and no end");
@@ -284,6 +260,18 @@ impl<'a> World<'a> {
         self.plan.faults.has(Fault::FullBuffers)
     }
 
+    /// Nanoseconds after which processes send again what was not answered. Most
+    /// seeds wait longer than an answer takes; some do not, so that repeats
+    /// overtake answers.
+    fn repeat_after(&self) -> u64 {
+        let impatient = mix(self.plan.seed, 78) % 100 < 10;
+        match (self.plan.faults.has(Fault::Delay), impatient) {
+            (false, _) => 2_000_000,
+            (true, true) => 5_000_000,
+            (true, false) => 12_000_000,
+        }
+    }
+
     fn switch_settings(&self) -> SwitchSettings {
         let drawn = mix(self.plan.seed, 77);
         let small = self.small();
@@ -298,7 +286,7 @@ impl<'a> World<'a> {
                 _ => 4_096,
             },
             window: if small { 8 } else { 1_000 },
-            repeat_after: 2_000_000,
+            repeat_after: self.repeat_after(),
             recovery_held: if small { 16 } else { 512 },
             acknowledge: true,
             plant: self.settings.plant,
@@ -327,14 +315,23 @@ impl<'a> World<'a> {
         self.next_runtime += 1;
         let config = engine_config(self.plan.seed);
         let engine = Runtime::new(&self.stage, config).map_err(|e| e.to_string())?;
+        let places = match self.current_switch() {
+            Some(Body::Switch(switch)) => switch.classifier().places() as u32,
+            _ => PLACES,
+        };
         let settings = ActorSettings {
             id,
             held: if self.small() { 24 } else { 4_096 },
             keep_outputs: true,
-            repeat_after: 2_000_000,
+            repeat_after: self.repeat_after(),
             plant: self.settings.plant,
         };
-        let body = Body::Runtime(Box::new(Actors::new(engine, settings)));
+        let body = Body::Runtime(Box::new(Actors::with_places(
+            engine,
+            settings,
+            places,
+            weir_packet::no_advice,
+        )));
         let switch = self.switch.unwrap_or(0);
         let wire = !self.settings.plain_links;
         self.processes

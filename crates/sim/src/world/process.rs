@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use weir_packet::{FramePool, MemoryLayout};
+use weir_packet::FramePool;
 use weir_protocol::message::{Message, Part};
 use weir_protocol::stream::{ProcessStart, StreamSettings, Streams};
 use weir_protocol::{Actors, Clock, Key, Peer, RuntimeId, Switch, UnitId, View};
 
 use super::links::ProcessNo;
+use super::pools;
 
 /// A data frame between two memories.
 #[derive(Clone, Debug)]
@@ -47,7 +48,7 @@ pub(crate) fn stream_settings(small: bool) -> StreamSettings {
     }
 }
 
-/// What a process runs.
+/// The code that a process runs.
 #[derive(Debug)]
 pub(crate) enum Body {
     Switch(Box<Switch>),
@@ -72,23 +73,38 @@ pub(crate) struct Process {
     pub(crate) draining: bool,
     /// Its streams, where messages travel in frames.
     pub(crate) streams: Option<Streams>,
-    /// Peers that it speaks to no more.
+    /// Peers whose streams may have a frame to send.
+    pub(crate) active: Vec<ProcessStart>,
+    /// Peers whose streams are closed for good.
     pub(crate) closed: BTreeSet<ProcessStart>,
 }
 
+/// A run begins with frames of runs before it, if they are all home.
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
 impl Process {
+    /// Ends it: all that it knew is gone.
+    pub(crate) fn end(&mut self) {
+        if let Some((mut body, mut pool)) = self.living.take() {
+            match &mut body {
+                Body::Switch(switch) => switch.finish(&mut pool),
+                Body::Runtime(actors) => actors.finish(&mut pool),
+            }
+            pools::give(pool);
+        }
+    }
+
     pub(crate) fn new(
         peer: Peer,
         body: Body,
         switch: ProcessNo,
         (wire, frames): (bool, u32),
     ) -> Process {
-        let pool = FramePool::with_layout(MemoryLayout {
-            small_frames: frames,
-            small_bytes: 33 * 64,
-            large_frames: 8,
-            large_bytes: 1_025 * 64,
-        });
+        let pool = pools::take(frames);
         Process {
             peer,
             living: Some((body, pool)),
@@ -100,7 +116,15 @@ impl Process {
             suspected: false,
             draining: false,
             streams: wire.then(|| Streams::new(ProcessStart::from(peer), KEY)),
+            active: Vec::new(),
             closed: BTreeSet::new(),
+        }
+    }
+
+    /// Notes that the stream to `peer` may have a frame to send.
+    pub(crate) fn activate(&mut self, peer: ProcessStart) {
+        if !self.active.contains(&peer) {
+            self.active.push(peer);
         }
     }
 

@@ -6,11 +6,11 @@ use weir_protocol::message::{
     Entry, EntryBatch, FlowSpace, Image, Message, MoveMode, Open, Origin, Part, Selection,
     StateUpdate,
 };
-use weir_protocol::settings::Replication;
 use weir_protocol::{Clock, Peer, RuntimeId, UnitId, View};
 
+use super::cluster::Seen;
 use super::links::ProcessNo;
-use super::process::{Body, Carried, Delivery};
+use super::process::{Body, Carried, Delivery, Process};
 use super::{Event, MODES, World};
 use crate::check::Invariant;
 use crate::fault::Fault;
@@ -20,8 +20,8 @@ use crate::traffic::ends;
 
 /// Nanoseconds for which a step that can't be done now is put off, and how
 /// often.
-const LATER: u64 = 1_000_000;
-const PUT_OFF: u32 = 60;
+const LATER: u64 = 250_000;
+const PUT_OFF: u32 = 400;
 
 impl World<'_> {
     pub(super) fn step(&mut self, number: usize) {
@@ -51,21 +51,19 @@ impl World<'_> {
                 who,
                 notice,
                 restart,
-            } => {
-                if !self.put_off(number) {
-                    self.crash(who, notice, restart);
-                }
-            }
-            Step::Suspect { who } => {
-                if !self.put_off(number) {
-                    self.suspect(who);
-                }
-            }
-            Step::SwitchCrash { restart } => {
-                if !self.put_off(number) {
-                    self.crash_switch(restart);
-                }
-            }
+            } => match self.victim(who) {
+                Some(no) => self.crash(no, notice, restart),
+                None => self.put_off(number),
+            },
+            // Only a switch suspects.
+            Step::Suspect { who } => match self.switch.and_then(|_| self.victim(who)) {
+                Some(no) => self.suspect(no),
+                None => self.put_off(number),
+            },
+            Step::SwitchCrash { restart } => match self.switch_may_fail() {
+                true => self.crash_switch(restart),
+                false => self.put_off(number),
+            },
             Step::Partition { one, other, time } => self.partition(one, other, time),
             Step::LossyBurst { time } => {
                 let until = self.now + time;
@@ -76,21 +74,36 @@ impl World<'_> {
         }
     }
 
-    /// A failure comes when the last one is healed, unless two may come at
-    /// once; true where this one has to wait.
-    fn put_off(&mut self, number: usize) -> bool {
-        let switch = matches!(
-            self.plan.steps.get(number),
-            Some((_, Step::SwitchCrash { .. }))
-        );
-        let double = self.plan.faults.has(Fault::DoubleCrash) && !switch;
-        let few = if double { 2 } else { 3 };
-        let alone = double || self.plan.replication == Replication::None && !switch;
-        let may = (alone && self.switch.is_some() || self.is_healed())
-            && (switch || self.useful().len() >= few);
-        if may {
-            return false;
+    /// A runtime that may fail now, counted from `who`: no unit depends on it
+    /// alone, unless two may fail at once.
+    fn victim(&self, who: u32) -> Option<ProcessNo> {
+        let double = self.plan.faults.has(Fault::DoubleCrash);
+        // Two are needed for a replica, three for another death.
+        if self.useful().len() < if double { 2 } else { 3 } {
+            return None;
         }
+        let is_candidate = |p: &Process| p.is_alive() && !p.suspected && p.runtime().is_some();
+        let candidates = self.processes.iter().enumerate();
+        let candidates: Vec<ProcessNo> = candidates
+            .filter(|(_, p)| is_candidate(p))
+            .map(|(no, _)| no)
+            .collect();
+        let first = (who as usize).checked_rem(candidates.len())?;
+        let mut all = candidates.iter().cycle().skip(first).take(candidates.len());
+        all.find(|no| {
+            let id = self.runtime_id(**no);
+            double || self.checker.can_lose(id, &Seen(&self.processes))
+        })
+        .copied()
+    }
+
+    /// True where the switch may fail now.
+    fn switch_may_fail(&self) -> bool {
+        self.switch.is_some() && self.checker.can_lose(None, &Seen(&self.processes))
+    }
+
+    /// Comes back to a failure that would be more than is promised now.
+    fn put_off(&mut self, number: usize) {
         let tries = self.tries.entry(number).or_default();
         *tries += 1;
         if *tries <= PUT_OFF && self.now + LATER < self.plan.end {
@@ -98,7 +111,6 @@ impl World<'_> {
         } else {
             self.count("failures_skipped");
         }
-        true
     }
 
     fn who(&self, who: Who) -> Option<ProcessNo> {
@@ -301,10 +313,12 @@ impl World<'_> {
         self.schedule(until, Event::Resume(no));
     }
 
-    fn crash(&mut self, who: u32, notice: u64, restart: Option<u64>) {
-        let Some(no) = self.nth_useful(who) else {
-            return;
-        };
+    fn crash(&mut self, no: ProcessNo, notice: u64, restart: Option<u64>) {
+        if self.switch.is_none() || self.recovering {
+            self.count("failures_in_restarts");
+        } else if self.checker.waiting().is_some() {
+            self.count("failures_amid_views");
+        }
         self.count("crashes");
         self.kill(no);
         self.schedule(self.now + notice, Event::Notice(no));
@@ -315,10 +329,7 @@ impl World<'_> {
         }
     }
 
-    fn suspect(&mut self, who: u32) {
-        let Some(no) = self.nth_useful(who) else {
-            return;
-        };
+    fn suspect(&mut self, no: ProcessNo) {
         self.count("false_suspicions");
         let later = self.random.below(10_000_000);
         self.schedule(self.now + later, Event::Start);

@@ -75,35 +75,59 @@ impl World<'_> {
             let stream = streams.open(remote, stream_settings(small));
             stream.send_message(message)
         });
+        process.activate(remote);
         if let Some(Err(_)) = sent {
             self.count("messages_refused_by_streams");
         }
     }
 
-    /// Takes what the streams of a process want to send.
+    /// Takes what the streams of a process want to send, of those that may.
     pub(super) fn pump(&mut self, no: ProcessNo) {
         let time = self.time();
-        let Some(streams) = self
-            .processes
-            .get_mut(no)
-            .and_then(|process| process.streams.as_mut())
-        else {
+        let Some(process) = self.processes.get_mut(no) else {
             return;
         };
-        let mut sent = Vec::new();
-        for stream in streams.iter_mut() {
+        let mut active = core::mem::take(&mut process.active);
+        // In the order of peers, as a loop over all streams would.
+        active.sort_unstable();
+        for remote in active.drain(..) {
+            let Some(process) = self.processes.get_mut(no) else {
+                return;
+            };
+            let Some(stream) = process.streams.as_mut().and_then(|s| s.get_mut(remote)) else {
+                continue;
+            };
             let mut frames = Vec::new();
             while let Some(frame) = stream.poll_frame(time) {
                 frames.push(frame);
             }
-            if !frames.is_empty() {
-                sent.push((stream.remote(), frames));
+            let to = remote.peer().and_then(|peer| self.process_of(peer));
+            if let Some(to) = to.filter(|_| !frames.is_empty()) {
+                self.send_wire(no, to, frames);
             }
         }
-        for (remote, frames) in sent {
-            let to = remote.peer().and_then(|peer| self.process_of(peer));
-            if let Some(to) = to {
-                self.send_wire(no, to, frames);
+        if let Some(process) = self.processes.get_mut(no) {
+            // The list's memory is used again.
+            process.active = active;
+        }
+    }
+
+    /// Streams whose time has come have something to do.
+    pub(super) fn tick_streams(&mut self, no: ProcessNo) {
+        let time = self.time();
+        let Some(process) = self.processes.get_mut(no) else {
+            return;
+        };
+        let Some(streams) = &mut process.streams else {
+            return;
+        };
+        for stream in streams.iter_mut() {
+            if stream.next_deadline().is_some_and(|at| at <= time) {
+                stream.tick(time);
+                let remote = stream.remote();
+                if !process.active.contains(&remote) {
+                    process.active.push(remote);
+                }
             }
         }
     }
@@ -176,7 +200,13 @@ impl World<'_> {
             streams.open(remote, stream_settings(small));
         }
         let mut messages = Vec::new();
-        if let Ok(peer) = streams.receive(time, bytes)
+        let received = streams.receive(time, bytes);
+        if let Ok(peer) = received
+            && !process.active.contains(&peer)
+        {
+            process.active.push(peer);
+        }
+        if let Ok(peer) = received
             && let Some(stream) = streams.get_mut(peer)
         {
             while let Some(message) = stream.poll_message() {
@@ -190,7 +220,6 @@ impl World<'_> {
             match (Message::decode(&bytes), from) {
                 (Ok((message, _)), Some(from)) => {
                     self.deliver(to, from, Delivery::Message(Box::new(message)));
-                    self.flush(to);
                 }
                 _ => self.count("messages_not_decoded"),
             }

@@ -1,0 +1,51 @@
+//! Which failures are within the promise.
+//!
+//! The design promises that any one runtime's death loses nothing, and "one at
+//! a time" is about dependence: a unit must not lose both holders of its state.
+//! So a failure may come at any moment, in the middle of moves, of other
+//! failures' repair and of a switch restart, as long as each unit keeps a
+//! holder.
+
+use weir_protocol::RuntimeId;
+use weir_protocol::settings::Replication;
+
+use super::unit::UnitRecord;
+use super::{Checker, Cluster};
+
+impl Checker {
+    /// True where no unit depends on `dying` alone: its death, on top of what
+    /// is gone already, is one that the design promises to survive. Without a
+    /// runtime it is the switch that dies.
+    pub(crate) fn can_lose(&self, dying: Option<RuntimeId>, cluster: &dyn Cluster) -> bool {
+        // Without replication a death loses units, by name.
+        if self.replication == Replication::None {
+            return true;
+        }
+        let alive = |r: RuntimeId| Some(r) != dying && !cluster.is_gone(r);
+        self.units
+            .values()
+            .all(|unit| unit.ended || unit.lost || unit.survives(&alive))
+    }
+}
+
+impl UnitRecord {
+    fn survives(&self, alive: &dyn Fn(RuntimeId) -> bool) -> bool {
+        let current = [Some(self.current.owner), self.current.replica];
+        match (self.settled, self.before) {
+            (Some(settled), _) => {
+                let mut holders = [Some(settled.owner), settled.replica].into_iter();
+                // While a restarted switch gathers claims, the owner of a newer
+                // view may have the best claim; the switch that takes it
+                // depends on that runtime alone until the next view is settled.
+                let newer = self.unclaimed && self.current.view != settled.view;
+                holders.any(|holder| holder.is_some_and(alive))
+                    && (!newer || current.into_iter().flatten().all(alive))
+            }
+            // The best claim of a restart: its sender alone is known to have
+            // the state.
+            (None, Some(_)) => alive(self.current.owner),
+            // Nothing of the first view was let out; its packets are kept.
+            (None, None) => true,
+        }
+    }
+}

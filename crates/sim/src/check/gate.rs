@@ -1,0 +1,278 @@
+//! What runtimes make, what the gate lets out, and what leaves.
+
+use weir_packet::{Disposition, FrameMeta, frame_flags};
+use weir_protocol::message::{Entry, EntryBatch, Part};
+use weir_protocol::settings::Replication;
+use weir_protocol::{Clock, RuntimeId, UnitId, View};
+use weir_runtime::notes::{self, Note};
+
+use super::outside::Sighting;
+use super::show::{is_tick, same, show_entry, show_unit, show_view};
+use super::{Checker, Cluster, Invariant, Leaving};
+
+impl Checker {
+    /// A runtime made entries (or passes them on).
+    pub(crate) fn produced(&mut self, from: RuntimeId, batch: &EntryBatch) {
+        for entry in &batch.entries {
+            self.produced_entry(from, batch.unit, batch.view, entry);
+        }
+    }
+
+    fn produced_entry(&mut self, from: RuntimeId, id: UnitId, view: View, entry: &Entry) {
+        let Some(unit) = self.units.get_mut(&id) else {
+            return;
+        };
+        // A packet that went astray may begin an actor where nobody wants one.
+        if entry.clock.0 <= unit.out || !unit.speakers.contains(&(view, from)) {
+            return;
+        }
+        match unit.entries.get(&(view, entry.clock)) {
+            Some(known) if same(known, entry) => {}
+            Some(known) => {
+                let text = format!(
+                    "runtime {} sends another entry {} of view {}: {} instead of {}",
+                    from.0,
+                    entry.clock.0,
+                    show_view(view),
+                    show_entry(entry),
+                    show_entry(known),
+                );
+                self.violated(Invariant::OneView, Some(id), text);
+            }
+            None => {
+                unit.entries.insert((view, entry.clock), entry.clone());
+            }
+        }
+    }
+
+    /// A data frame that the switch sends, for the first time or again.
+    pub(crate) fn sent(&mut self, meta: &FrameMeta, bytes: &[u8]) {
+        let id = UnitId(meta.unit);
+        let Some(unit) = self.units.get_mut(&id) else {
+            return;
+        };
+        // A repeat that was on its way out while the entry came in.
+        if meta.clock <= unit.out {
+            return;
+        }
+        let known = unit.numbered.entry(meta.clock).or_default();
+        if meta.flags & frame_flags::LOST != 0 {
+            known.lost = true;
+            return;
+        }
+        let Some(part) = &known.part else {
+            let tick = meta.flags & frame_flags::TICK != 0;
+            self.tally.numbered += u64::from(!tick);
+            known.part = Some(part_of(meta, bytes));
+            return;
+        };
+        let same = part.bytes == bytes && (part.time == meta.time || is_tick(part));
+        if !same {
+            let text = format!("number {} is given to two packets", meta.clock);
+            self.violated(Invariant::ExactlyOnce, Some(id), text);
+        }
+    }
+
+    pub(super) fn let_out(&mut self, id: UnitId, view: View, clock: Clock, cluster: &dyn Cluster) {
+        let Some(unit) = self.units.get_mut(&id).filter(|unit| !unit.ended) else {
+            let text = format!("entry {} of a unit that is not there", clock.0);
+            return self.violated(Invariant::ExactlyOnce, Some(id), text);
+        };
+        if clock.0 != unit.out + 1 {
+            let invariant = if clock.0 <= unit.out {
+                Invariant::ExactlyOnce
+            } else {
+                Invariant::Order
+            };
+            let text = format!("{} is let out after {}", clock.0, unit.out);
+            return self.violated(invariant, Some(id), text);
+        }
+        let Some(holders) = unit.may_let_out(view, clock.0) else {
+            let text = format!(
+                "{} is let out of view {}; current is {}, settled {}",
+                clock.0,
+                show_view(view),
+                show_view(unit.current.view),
+                show_view(unit.settled.map_or(View::NONE, |s| s.view)),
+            );
+            return self.violated(Invariant::OneView, Some(id), text);
+        };
+        unit.out = clock.0;
+        let known = unit.numbered.remove(&clock.0);
+        let made = unit.entries.remove(&(view, clock));
+        unit.forget_entries();
+        if view == unit.current.view {
+            unit.settle();
+        }
+        let adrift = unit.adrift;
+        self.tally.let_out += 1;
+        let Some((known, made)) = known.zip(made) else {
+            let text = format!(
+                "{} of view {} is let out, and nobody made it",
+                clock.0,
+                show_view(view)
+            );
+            return self.violated(Invariant::ExactlyOnce, Some(id), text);
+        };
+        let Some(part) = known.applied(&made) else {
+            let text = format!("{} is let out as lost, and was not said lost", clock.0);
+            return self.violated(Invariant::ExactlyOnce, Some(id), text);
+        };
+        if self.replication == Replication::EachBurst
+            && let Some(replica) = holders.replica
+            && !cluster.is_gone(replica)
+            && cluster.stored(replica, id, view) < Some(clock)
+        {
+            let text = format!(
+                "{} of view {} is let out, and replica {} has not stored it",
+                clock.0,
+                show_view(view),
+                replica.0
+            );
+            return self.violated(Invariant::OutputCommit, Some(id), text);
+        }
+        self.count(&part, &made);
+        self.names(id, &made, adrift);
+        self.ended_names(id, &made, adrift);
+        self.leave(id, clock, &made);
+        if adrift {
+            return;
+        }
+        if let Some(text) = self.reference.compare(id, view, &part, &made) {
+            let text = format!("entry {} of view {}: {text}", clock.0, show_view(view));
+            self.violated(Invariant::Equivalence, Some(id), text);
+        }
+    }
+
+    fn count(&mut self, part: &Part, made: &Entry) {
+        if part.flags & frame_flags::TICK != 0 {
+            self.tally.ticks += 1;
+            return;
+        }
+        let disposition = made.parts.last().map(|p| p.disposition);
+        let place = match disposition {
+            Some(Disposition::Out) => 0,
+            Some(Disposition::Dropped) => 1,
+            Some(Disposition::Turned) => 2,
+            _ => 3,
+        };
+        if let Some(count) = self.tally.dispositions.get_mut(place) {
+            *count += 1;
+        }
+    }
+
+    /// The aliases of an entry are registered before it leaves, and belong to
+    /// one unit.
+    fn names(&mut self, id: UnitId, made: &Entry, adrift: bool) {
+        for part in made
+            .parts
+            .iter()
+            .filter(|p| p.disposition == Disposition::Notes)
+        {
+            for note in notes::read(&part.bytes) {
+                match note {
+                    Ok(Note::Alias { request, .. }) => {
+                        if self.aliases.unit_of(&request.key) != Some(id) && !adrift {
+                            let text = format!(
+                                "{} leaves before its alias {} is registered",
+                                made.clock.0, request.key
+                            );
+                            self.violated(Invariant::Equivalence, Some(id), text);
+                        }
+                    }
+                    Ok(Note::Event(line)) => self.events.extend_from_slice(line),
+                    Ok(_) => {}
+                    Err(_) => {
+                        let text = format!("entry {} has notes that are none", made.clock.0);
+                        self.violated(Invariant::Equivalence, Some(id), text);
+                    }
+                }
+            }
+        }
+    }
+
+    /// What an entry ends is of its own unit.
+    fn ended_names(&mut self, id: UnitId, made: &Entry, adrift: bool) {
+        let wrong = self.aliases.note(id, made);
+        if let Some((name, other)) = wrong.filter(|_| !adrift) {
+            let text = format!(
+                "entry {} ends alias {name} of unit {}",
+                made.clock.0,
+                show_unit(other)
+            );
+            self.violated(Invariant::Equivalence, Some(id), text);
+        }
+    }
+
+    fn leave(&mut self, unit: UnitId, clock: Clock, made: &Entry) {
+        for part in &made.parts {
+            if matches!(part.disposition, Disposition::Out | Disposition::Emitted) {
+                self.tally.emitted += u64::from(part.disposition == Disposition::Emitted);
+                self.leaving.push_back(Leaving {
+                    unit,
+                    clock,
+                    part: part.clone(),
+                });
+            }
+        }
+    }
+
+    /// A packet has left the switch; `seen` says which of the plan's it is, if
+    /// it is one.
+    pub(crate) fn left(
+        &mut self,
+        (unit, clock): (UnitId, Clock),
+        bytes: &[u8],
+        seen: Option<Sighting>,
+    ) {
+        if let Some((invariant, text)) = seen.and_then(|seen| self.outside.leaves(seen)) {
+            self.violated(invariant, Some(unit), text);
+        }
+        let Some(next) = self.leaving.pop_front() else {
+            let text = format!("a packet of entry {} leaves that is not let out", clock.0);
+            return self.violated(Invariant::ExactlyOnce, Some(unit), text);
+        };
+        if next.unit != unit || next.clock != clock || next.part.bytes != bytes {
+            let text = format!(
+                "a packet of entry {} leaves where one of entry {} of unit {} was let out",
+                clock.0,
+                next.clock.0,
+                show_unit(next.unit)
+            );
+            self.violated(Invariant::Equivalence, Some(unit), text);
+        }
+    }
+
+    /// All that the switch let out in this step has left, with these events.
+    pub(crate) fn all_left(&mut self, events: &[u8]) {
+        if let Some(next) = self.leaving.pop_front() {
+            let text = format!("a packet of entry {} never leaves", next.clock.0);
+            self.violated(Invariant::Conservation, Some(next.unit), text);
+        }
+        let expected = core::mem::take(&mut self.events);
+        if expected != events {
+            let text = format!(
+                "events {:?} leave where {:?} were let out",
+                String::from_utf8_lossy(events),
+                String::from_utf8_lossy(&expected)
+            );
+            self.violated(Invariant::Equivalence, None, text);
+        }
+    }
+}
+
+/// A packet as it was numbered.
+fn part_of(meta: &FrameMeta, bytes: &[u8]) -> Part {
+    Part {
+        disposition: meta.disposition,
+        time: meta.time,
+        sequence: meta.sequence,
+        flags: meta.flags & !frame_flags::REPEATED,
+        side: meta.side,
+        port: meta.port,
+        link: meta.link,
+        dlt: meta.dlt,
+        wire_len: meta.wire_len,
+        bytes: bytes.to_vec(),
+    }
+}

@@ -1,0 +1,96 @@
+//! Order and doubling as the hosts outside see them: by conversation and
+//! direction, whatever unit the switch took a packet for.
+
+use std::collections::BTreeMap;
+
+use super::Invariant;
+
+/// Which packets of the plan have left.
+#[derive(Debug, Default)]
+pub(super) struct Outside {
+    /// A bit per packet of the plan.
+    left: Vec<u64>,
+    /// Number of the last packet that left, per conversation and direction
+    /// (true: to the server).
+    last: BTreeMap<(u32, bool), u64>,
+}
+
+/// A packet of the plan that leaves, as it came in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sighting {
+    /// Its number in the plan, from 1: packets of a conversation come in in
+    /// this order.
+    pub(crate) number: u64,
+    /// Its conversation.
+    pub(crate) flow: u32,
+    /// True where the client sent it.
+    pub(crate) to_server: bool,
+    /// False for fragments: one that comes before its first is held, and may be
+    /// overtaken.
+    pub(crate) in_order: bool,
+}
+
+impl Outside {
+    /// A packet leaves; gives what is wrong with that.
+    pub(super) fn leaves(&mut self, seen: Sighting) -> Option<(Invariant, String)> {
+        let (word, bit) = (seen.number as usize / 64, 1 << (seen.number % 64));
+        if self.left.len() <= word {
+            self.left.resize(word + 1, 0);
+        }
+        let known = self.left.get_mut(word)?;
+        let doubled = *known & bit != 0;
+        *known |= bit;
+        let direction = if seen.to_server { "out" } else { "back" };
+        if doubled {
+            let text = format!(
+                "packet {} of flow {} ({direction}) leaves twice",
+                seen.number, seen.flow
+            );
+            return Some((Invariant::ExactlyOnce, text));
+        }
+        if !seen.in_order {
+            return None;
+        }
+        let last = self.last.entry((seen.flow, seen.to_server)).or_default();
+        if *last > seen.number {
+            let text = format!(
+                "packet {} of flow {} ({direction}) leaves after packet {last}",
+                seen.number, seen.flow
+            );
+            return Some((Invariant::Order, text));
+        }
+        *last = seen.number;
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn order_and_doubling_are_by_conversation_and_direction() {
+        let packet = |number, flow, to_server| Sighting {
+            number,
+            flow,
+            to_server,
+            in_order: true,
+        };
+        let mut outside = Outside::default();
+        for seen in [packet(3, 1, true), packet(2, 1, false), packet(1, 2, true)] {
+            assert_eq!(outside.leaves(seen), None);
+        }
+        let (invariant, text) = outside.leaves(packet(1, 1, true)).unwrap();
+        assert_eq!(invariant, Invariant::ExactlyOnce, "{text}");
+        let (invariant, text) = outside.leaves(packet(64, 2, true)).map_or_else(
+            || outside.leaves(packet(63, 2, true)).unwrap(),
+            |wrong| wrong,
+        );
+        assert_eq!(invariant, Invariant::Order, "{text}");
+        let late = Sighting {
+            in_order: false,
+            ..packet(60, 2, true)
+        };
+        assert_eq!(outside.leaves(late), None);
+    }
+}

@@ -1,0 +1,255 @@
+//! Views that open, units that are lost, end, or go through a switch restart.
+
+use weir_packet::frame_flags;
+use weir_protocol::journal::Start;
+use weir_protocol::settings::Replication;
+use weir_protocol::{Clock, RuntimeId, UnitId};
+
+use super::show::{is_tick, show_view};
+use super::unit::{Holders, UnitRecord};
+use super::{Checker, Cluster, Invariant};
+
+impl Checker {
+    pub(super) fn opened(&mut self, id: UnitId, holders: Holders) {
+        self.tally.views += 1;
+        if holders.view <= self.highest {
+            let text = format!(
+                "view {} opens after {}",
+                show_view(holders.view),
+                show_view(self.highest)
+            );
+            self.violated(Invariant::OneView, Some(id), text);
+        }
+        self.highest = self.highest.max(holders.view);
+        let known = self.units.get_mut(&id);
+        if holders.start == Start::Nothing {
+            // A restarted switch may give a unit's number again that it never
+            // heard of. A first view that nothing was let out of may be opened
+            // once more.
+            if let Some(old) = known.filter(|u| !u.ended && !u.unclaimed) {
+                if old.out == 0 && holders.base == 0 {
+                    old.open(holders);
+                    old.settled = None;
+                    return;
+                }
+                let text = format!("a unit with {} packets begins anew", old.sent);
+                self.violated(Invariant::ExactlyOnce, Some(id), text);
+            }
+            self.reference.forget(id);
+            self.aliases.forget(id);
+            self.units.insert(id, UnitRecord::new(holders));
+            return;
+        }
+        let Some(unit) = known else {
+            let text = "a view of an unknown unit opens".to_owned();
+            return self.violated(Invariant::OneView, Some(id), text);
+        };
+        let base = holders.base;
+        let before = unit.current;
+        let settled = unit.settled;
+        unit.open(holders);
+        unit.unclaimed = false;
+        unit.lost = false;
+        match holders.start {
+            Start::Planned => {
+                self.tally.moved += 1;
+                if base != unit.sent || settled.map(|s| s.view) != Some(before.view) {
+                    let text = format!(
+                        "a planned view opens at {base} of {}, after view {} that is{} settled",
+                        unit.sent,
+                        show_view(before.view),
+                        if settled.map(|s| s.view) == Some(before.view) {
+                            ""
+                        } else {
+                            " not"
+                        },
+                    );
+                    self.violated(Invariant::OneView, Some(id), text);
+                }
+            }
+            Start::Resumed => {
+                self.tally.resumed += 1;
+                if base != unit.out {
+                    let text = format!("a view resumes at {base}, {} was let out", unit.out);
+                    self.violated(Invariant::ExactlyOnce, Some(id), text);
+                }
+            }
+            // In the same life of the switch it is a failure like any other.
+            Start::Claimed if before.view.generation() == holders.view.generation() => {
+                if base != unit.out {
+                    let text = format!("a view resumes at {base}, {} was let out", unit.out);
+                    self.violated(Invariant::ExactlyOnce, Some(id), text);
+                }
+            }
+            Start::Claimed => self.claimed(id, holders),
+            Start::AfterLoss | Start::Nothing => {
+                if base != unit.out {
+                    let text = format!("after a loss a view opens at {base}, not {}", unit.out);
+                    self.violated(Invariant::ExactlyOnce, Some(id), text);
+                }
+            }
+        }
+    }
+
+    /// What was applied and not let out before the switch's restart is lost;
+    /// the reference applies it too.
+    fn claimed(&mut self, id: UnitId, holders: Holders) {
+        self.tally.claimed += 1;
+        let Some(unit) = self.units.get_mut(&id) else {
+            return;
+        };
+        let (out, base) = (unit.out, holders.base);
+        // Design §6: "If both holders died too, an older copy may win: more
+        // faults than promised." A switch gave the unit up, by name, with all
+        // who held its last settled view; who had it before may have slept, and
+        // claims it from the next switch.
+        if unit.given_up_before {
+            self.tally.switch_restart += unit.go_back(base);
+            unit.adrift = true;
+            self.reference.forget(id);
+            self.aliases.forget(id);
+            return;
+        }
+        if base < out {
+            if !self.lenient {
+                let text = format!("a restart goes back to {base}, {out} was let out");
+                self.violated(Invariant::ExactlyOnce, Some(id), text);
+            }
+            return;
+        }
+        let adrift = unit.adrift;
+        for clock in out + 1..=base {
+            let made = unit.entry_of_any_view(Clock(clock));
+            let known = unit.numbered.remove(&clock);
+            let applied = known.zip(made).and_then(|(k, m)| Some((k.applied(&m)?, m)));
+            let Some((part, made)) = applied else {
+                let text = format!("a restart goes on after {clock}, which nobody applied");
+                return self.violated(Invariant::ExactlyOnce, Some(id), text);
+            };
+            self.tally.switch_restart += u64::from(!is_tick(&part));
+            // Its names came with the claim.
+            self.aliases.note(id, &made);
+            if adrift {
+                continue;
+            }
+            if let Some(text) = self.reference.compare(id, holders.view, &part, &made) {
+                let text = format!("entry {clock} before the restart: {text}");
+                return self.violated(Invariant::Equivalence, Some(id), text);
+            }
+        }
+        self.tally.switch_restart += unit.go_back(base);
+    }
+
+    pub(super) fn owner_lost(
+        &mut self,
+        id: UnitId,
+        first: Clock,
+        last: Clock,
+        cluster: &dyn Cluster,
+    ) {
+        let Some(unit) = self.units.get_mut(&id) else {
+            return;
+        };
+        // Who could have gone on: the holders of the last settled view, or,
+        // where none was, a new owner from nothing.
+        let holder = match unit.settled {
+            Some(s) => [Some(s.owner), s.replica]
+                .into_iter()
+                .flatten()
+                .find(|r| !cluster.is_gone(*r)),
+            None if self.replication == Replication::None => {
+                Some(unit.current.owner).filter(|r| !cluster.is_gone(*r))
+            }
+            None => None,
+        };
+        if first.0 <= last.0 && first.0 != unit.out + 1 {
+            let text = format!("{} is lost after {}", first.0, unit.out);
+            self.violated(Invariant::ExactlyOnce, Some(id), text);
+            return;
+        }
+        if let Some(holder) = holder {
+            let text = format!("counted as lost, and runtime {} has it", holder.0);
+            self.violated(Invariant::ExactlyOnce, Some(id), text);
+            return;
+        }
+        for clock in first.0..=last.0 {
+            let known = unit.numbered.remove(&clock).and_then(|k| k.part);
+            let tick = known.is_some_and(|p| p.flags & frame_flags::TICK != 0);
+            self.tally.owner_lost += u64::from(!tick);
+        }
+        unit.out = unit.out.max(last.0);
+        unit.forget_entries();
+        unit.settled = None;
+        unit.lost = true;
+        unit.given_up = true;
+        unit.adrift = false;
+        self.reference.forget(id);
+        self.aliases.forget(id);
+    }
+
+    pub(super) fn ended(&mut self, id: UnitId) {
+        let Some(unit) = self.units.get_mut(&id) else {
+            return;
+        };
+        let (out, sent) = (unit.out, unit.sent);
+        unit.ended = true;
+        unit.numbered.clear();
+        unit.entries.clear();
+        self.tally.ended += 1;
+        if out != sent {
+            let text = format!("the unit ends with {out} of {sent} let out");
+            self.violated(Invariant::ExactlyOnce, Some(id), text);
+        }
+        if self.reference.has_flows(id) {
+            let text = format!("the unit ends after {out}, and has a state");
+            self.violated(Invariant::Equivalence, Some(id), text);
+        }
+        self.reference.forget(id);
+        self.aliases.forget(id);
+    }
+
+    /// The switch is gone: until they are claimed units may begin anew.
+    pub(crate) fn switch_is_gone(&mut self) {
+        for unit in self.units.values_mut().filter(|unit| !unit.ended) {
+            unit.unclaimed = true;
+            unit.given_up_before = unit.given_up;
+        }
+    }
+
+    /// A restarted switch has heard all claims and knows these units. None is
+    /// forgotten that somebody had; the others are no more.
+    pub(crate) fn restart_is_over(&mut self, live: &[UnitId], cluster: &dyn Cluster) {
+        let mut missing = None;
+        let mut gone = Vec::new();
+        for (id, unit) in &mut self.units {
+            if !unit.unclaimed || unit.ended {
+                continue;
+            }
+            if live.contains(id) {
+                // Its view opens with its next packet, or in the sweep.
+                unit.unclaimed = false;
+                unit.before = unit.settled.take().or(unit.before);
+                continue;
+            }
+            let had = |r: RuntimeId| !cluster.is_gone(r);
+            // What has no state has nothing to lose; its last flow may have
+            // ended in an entry that the switch before this one never let out.
+            if let Some(holders) = unit.settled
+                && (had(holders.owner) || holders.replica.is_some_and(had))
+                && !unit.may_have_ended(*id, &mut self.reference)
+            {
+                missing = missing.or(Some((*id, unit.out)));
+            }
+            gone.push(*id);
+        }
+        for id in gone {
+            self.units.remove(&id);
+            self.reference.forget(id);
+            self.aliases.forget(id);
+        }
+        if let Some((id, out)) = missing.filter(|_| !self.lenient) {
+            let text = format!("the switch's restart forgot the unit, after {out}");
+            self.violated(Invariant::ExactlyOnce, Some(id), text);
+        }
+    }
+}
