@@ -6,8 +6,8 @@
 //! failures' repair and of a switch restart, as long as each unit keeps a
 //! holder.
 
-use weir_protocol::RuntimeId;
 use weir_protocol::settings::Replication;
+use weir_protocol::{RuntimeId, UnitId};
 
 use super::unit::UnitRecord;
 use super::{Checker, Cluster};
@@ -25,6 +25,26 @@ impl Checker {
         self.units
             .values()
             .all(|unit| unit.ended || unit.lost || unit.survives(&alive))
+    }
+}
+
+impl Checker {
+    /// A unit whose settled view has no live replica although `useful` runtimes
+    /// could keep one.
+    pub(crate) fn unprotected(
+        &self,
+        useful: usize,
+        cluster: &dyn Cluster,
+    ) -> Option<(UnitId, String)> {
+        if self.replication == Replication::None || useful < 2 {
+            return None;
+        }
+        let replica_of = |unit: &UnitRecord| unit.current.replica;
+        self.units.iter().find_map(|(id, unit)| {
+            let is_over = unit.ended || unit.lost || unit.unclaimed || unit.sent == 0;
+            let is_protected = replica_of(unit).is_some_and(|r| !cluster.is_gone(r));
+            (!is_over && !is_protected).then(|| (*id, "it has no live replica".to_owned()))
+        })
     }
 }
 

@@ -44,6 +44,8 @@ pub enum Invariant {
     Equivalence,
     /// All that is asked for comes to an end.
     Stuck,
+    /// Nothing is left of what has ended.
+    Leak,
     /// What makes no sense is refused.
     BadInput,
     /// A fault of the code that it noticed itself.
@@ -61,6 +63,7 @@ impl Invariant {
             Invariant::OutputCommit => "I5 output commit",
             Invariant::Equivalence => "I6 equivalence",
             Invariant::Stuck => "stuck",
+            Invariant::Leak => "leak",
             Invariant::BadInput => "bad input",
             Invariant::Panic => "panic",
         }

@@ -167,6 +167,13 @@ impl Checker {
             self.violated(Invariant::ExactlyOnce, Some(id), text);
             return;
         }
+        // Each failure left each unit a holder of its state (`can_lose`).
+        let had_state = unit.settled.is_some() || unit.before.is_some();
+        if self.replication != Replication::None && !self.lenient && had_state {
+            let text = "lost, although no two failures met".to_owned();
+            self.violated(Invariant::ExactlyOnce, Some(id), text);
+            return;
+        }
         if let Some(holder) = holder {
             let text = format!("counted as lost, and runtime {} has it", holder.0);
             self.violated(Invariant::ExactlyOnce, Some(id), text);

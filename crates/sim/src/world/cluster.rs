@@ -9,8 +9,8 @@ use weir_protocol::{Clock, Peer, RuntimeId, UnitId, View};
 
 use super::links::ProcessNo;
 use super::process::{Body, Process};
-use super::{DRAIN, EXPIRE, Event, LOOK, Phase, World};
-use crate::check::{Cluster, Invariant, show_unit, show_view};
+use super::{Event, LOOK, Phase, World};
+use crate::check::{Cluster, Invariant};
 use crate::fault::Fault;
 
 /// The processes, as the checker sees them.
@@ -39,7 +39,7 @@ impl Cluster for Seen<'_> {
 
 impl World<'_> {
     /// True where the switch runs and has heard all claims.
-    fn has_recovered(&mut self) -> bool {
+    pub(super) fn has_recovered(&mut self) -> bool {
         matches!(self.current_switch(), Some(Body::Switch(switch)) if !switch.is_recovering())
     }
 
@@ -291,9 +291,14 @@ impl World<'_> {
             Phase::Busy if self.now >= self.plan.end => self.heal(),
             Phase::Draining => self.drain_phase(),
             Phase::Expiring => self.expiring_phase(),
+            Phase::Leaving => self.leaving_phase(),
             _ => {}
         }
-        self.schedule(self.now + LOOK, Event::Look);
+        let later = match self.phase {
+            Phase::Leaving => 32 * LOOK,
+            _ => LOOK,
+        };
+        self.schedule(self.now + later, Event::Look);
     }
 
     /// I1 at any time, by the switch's own report.
@@ -354,178 +359,6 @@ impl World<'_> {
             self.checker.violated(Invariant::Conservation, None, text);
         }
     }
-
-    /// Faults and traffic are over.
-    fn heal(&mut self) {
-        self.say(None, || "faults and traffic are over".to_owned());
-        self.phase = Phase::Draining;
-        self.links.heal();
-        for no in 0..self.processes.len() {
-            let Some(process) = self.processes.get_mut(no) else {
-                continue;
-            };
-            let zombie = process.suspected && process.is_alive();
-            if process.paused_until.is_some() {
-                process.paused_until = Some(self.now);
-                self.schedule(self.now, Event::Resume(no));
-            }
-            if zombie {
-                self.kill(no);
-                self.close_streams(no);
-            }
-        }
-        if self.switch.is_none() {
-            self.schedule(self.now, Event::Restart);
-        }
-    }
-
-    fn drain_phase(&mut self) {
-        let unnoticed = self
-            .processes
-            .iter()
-            .any(|p| !p.is_alive() && !p.suspected && p.runtime().is_some());
-        let busy = unnoticed || !self.has_recovered() || self.recovering;
-        let waiting = self.checker.waiting();
-        if !busy && waiting.is_none() {
-            self.compare_states();
-            self.phase = Phase::Expiring;
-        } else if self.now > self.plan.end + DRAIN {
-            let (unit, text) = match waiting {
-                Some((unit, text)) => (Some(unit), text),
-                None => (None, "the switch does not recover".to_owned()),
-            };
-            self.checker.violated(Invariant::Stuck, unit, text);
-        }
-    }
-
-    /// I6 at the end: the owners' states are those of the reference.
-    fn compare_states(&mut self) {
-        let mut differ = None;
-        let mut compared = 0;
-        for (id, unit) in &self.checker.units {
-            if unit.ended || unit.lost || unit.adrift {
-                continue;
-            }
-            let peer = Peer::Runtime(unit.current.owner);
-            let owner = self.processes.iter().find(|p| p.peer == peer);
-            let Some(Body::Runtime(actors)) =
-                owner.and_then(|p| p.living.as_ref()).map(|(body, _)| body)
-            else {
-                continue;
-            };
-            let mut bytes = Vec::new();
-            let has = actors.engine().export_unit(id.0, &mut bytes).is_ok();
-            let state = has.then(|| crate::check::comparable(bytes));
-            let right = self.checker.reference.state(*id);
-            compared += 1;
-            if state != right {
-                let show = |state: &Option<Vec<u8>>| match state {
-                    Some(bytes) => format!("{} bytes", bytes.len()),
-                    None => "nothing".to_owned(),
-                };
-                let at = state
-                    .iter()
-                    .flatten()
-                    .zip(right.iter().flatten())
-                    .position(|(a, b)| a != b);
-                let text = format!(
-                    "at {} the state of view {} is {}, {} is right; they differ at {at:?}: {} and {}",
-                    unit.out,
-                    show_view(unit.current.view),
-                    show(&state),
-                    show(&right),
-                    around(&state, at),
-                    around(&right, at),
-                );
-                differ = Some((*id, text));
-                break;
-            }
-        }
-        self.checker.tally.states += compared;
-        if let Some((unit, text)) = differ {
-            self.checker
-                .violated(Invariant::Equivalence, Some(unit), text);
-        }
-    }
-
-    fn expiring_phase(&mut self) {
-        let Some(Body::Switch(switch)) = self.current_switch() else {
-            return;
-        };
-        let liaison = UnitId(switch.classifier().liaison());
-        let left = self
-            .checker
-            .units
-            .iter()
-            .find(|(id, unit)| **id != liaison && !unit.ended && !unit.lost)
-            .map(|(id, unit)| (*id, unit.out));
-        match left {
-            None if self.checker.waiting().is_none() => {
-                self.check_balance();
-                self.phase = Phase::Over;
-            }
-            Some((unit, out)) if self.now > self.plan.end + DRAIN + EXPIRE => {
-                let text = format!("unit {} does not end, after {out}", show_unit(unit));
-                self.checker.violated(Invariant::Stuck, Some(unit), text);
-            }
-            _ => {}
-        }
-    }
-
-    /// I1 at the end: what came in is accounted for, and every frame is back.
-    fn check_balance(&mut self) {
-        let turned = self.checker.tally.dispositions.get(2).copied().unwrap_or(0);
-        let entered = self.taken + turned - self.turned_before;
-        let numbered = self.checker.tally.numbered - self.numbered_before;
-        let Some(no) = self.switch else {
-            return;
-        };
-        let Some((Body::Switch(switch), pool)) =
-            self.processes.get_mut(no).and_then(|p| p.living.as_mut())
-        else {
-            return;
-        };
-        switch.finish(pool);
-        let report = switch.report();
-        // Those are of packets that were numbered.
-        let after = ["functions", "lost", "owner_lost"];
-        let before = report.drops.iter();
-        let own: u64 = before
-            .filter(|(reason, _)| !after.contains(&reason.as_str()))
-            .map(|(_, count)| count)
-            .sum();
-        let balance = (entered, numbered + own);
-        if !report.balances() || report.held > 0 || report.packets_in != self.taken {
-            let text = format!("the switch's report does not balance: {report:?}");
-            self.checker.violated(Invariant::Conservation, None, text);
-        }
-        self.flush(no);
-        if balance.0 != balance.1 {
-            let text = format!(
-                "{} packets entered the switch, {numbered} were numbered and {own} dropped",
-                balance.0
-            );
-            self.checker.violated(Invariant::Conservation, None, text);
-        }
-        for no in 0..self.processes.len() {
-            let Some(process) = self.processes.get(no) else {
-                continue;
-            };
-            let Some((_, pool)) = process.living.as_ref() else {
-                continue;
-            };
-            let outstanding = pool.outstanding();
-            if outstanding > 0 {
-                let text = format!("{} keeps {outstanding} frames", process.name());
-                self.checker.violated(Invariant::Conservation, None, text);
-            }
-        }
-        let outstanding = self.checker.reference.outstanding();
-        if outstanding > 0 {
-            let text = format!("the reference keeps {outstanding} frames");
-            self.checker.violated(Invariant::Conservation, None, text);
-        }
-    }
 }
 
 fn merge<K: weir_protocol::counts::Countable>(
@@ -535,13 +368,6 @@ fn merge<K: weir_protocol::counts::Countable>(
     count: u64,
 ) {
     *counts.entry(format!("{of}.{}", what.name())).or_default() += count;
-}
-
-/// The bytes at a place, as people read them.
-fn around(state: &Option<Vec<u8>>, at: Option<usize>) -> String {
-    let from = at.unwrap_or(0) & !7;
-    let bytes = state.iter().flatten().skip(from).take(16);
-    bytes.map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn made_up_claim() -> Claim {

@@ -2,6 +2,7 @@
 
 mod cluster;
 mod deliver;
+mod ending;
 pub(crate) mod links;
 mod pools;
 pub(crate) mod process;
@@ -39,6 +40,11 @@ const LOOK: u64 = 500_000;
 const DRAIN: u64 = 1_500_000_000;
 /// Nanoseconds after that in which all flows must have ended.
 const EXPIRE: u64 = 5_000_000_000;
+/// Nanoseconds after that in which nothing of them may be left, beside the time
+/// for which a switch keeps units that were lost ([`ORPHANED`]).
+const LEAVE: u64 = 2_000_000_000;
+/// Intervals of repeats after which a switch forgets a unit that was lost.
+const ORPHANED: u64 = 1_000;
 /// Places of units that a runtime has room for while no switch runs that it could
 /// ask: more than the chains' flow tables have.
 const PLACES: u32 = 1 << 13;
@@ -100,6 +106,8 @@ enum Phase {
     Draining,
     /// All flows must end.
     Expiring,
+    /// All that was kept for them must go.
+    Leaving,
     Over,
 }
 
@@ -123,6 +131,8 @@ pub(crate) struct World<'a> {
     counts: BTreeMap<String, u64>,
     world: BTreeMap<&'static str, u64>,
     phase: Phase,
+    /// When all flows had ended.
+    ended_at: u64,
     /// Packets given to the current switch.
     taken: u64,
     /// Units per runtime, as the scaling step last heard.
@@ -170,6 +180,7 @@ impl<'a> World<'a> {
             counts: BTreeMap::new(),
             world: BTreeMap::new(),
             phase: Phase::Busy,
+            ended_at: 0,
             taken: 0,
             loads: BTreeMap::new(),
             tries: BTreeMap::new(),
@@ -263,7 +274,7 @@ impl<'a> World<'a> {
     /// Nanoseconds after which processes send again what was not answered. Most
     /// seeds wait longer than an answer takes; some do not, so that repeats
     /// overtake answers.
-    fn repeat_after(&self) -> u64 {
+    pub(super) fn repeat_after(&self) -> u64 {
         let impatient = mix(self.plan.seed, 78) % 100 < 10;
         match (self.plan.faults.has(Fault::Delay), impatient) {
             (false, _) => 2_000_000,
