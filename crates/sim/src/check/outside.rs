@@ -10,9 +10,20 @@ use super::Invariant;
 pub(super) struct Outside {
     /// A bit per packet of the plan.
     left: Vec<u64>,
-    /// Number of the last packet that left, per conversation and direction
-    /// (true: to the server).
-    last: BTreeMap<(u32, bool), u64>,
+    /// Number of the last packet that left, per conversation, kind and
+    /// direction (true: to the server).
+    last: BTreeMap<(u32, Kind, bool), u64>,
+}
+
+/// Transport of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    Tcp,
+    Udp,
+    Echo,
+    /// A fragment that comes before its first is held, and may be overtaken; of
+    /// recorded packets nobody knows the flow.
+    Unordered,
 }
 
 /// A packet of the plan that leaves, as it came in.
@@ -23,11 +34,10 @@ pub(crate) struct Sighting {
     pub(crate) number: u64,
     /// Its conversation.
     pub(crate) flow: u32,
+    /// What it looks like: a conversation's packets of one kind are one flow.
+    pub(crate) kind: Kind,
     /// True where the client sent it.
     pub(crate) to_server: bool,
-    /// False for fragments: one that comes before its first is held, and may be
-    /// overtaken.
-    pub(crate) in_order: bool,
 }
 
 impl Outside {
@@ -48,10 +58,13 @@ impl Outside {
             );
             return Some((Invariant::ExactlyOnce, text));
         }
-        if !seen.in_order {
+        if seen.kind == Kind::Unordered {
             return None;
         }
-        let last = self.last.entry((seen.flow, seen.to_server)).or_default();
+        let last = self
+            .last
+            .entry((seen.flow, seen.kind, seen.to_server))
+            .or_default();
         if *last > seen.number {
             let text = format!(
                 "packet {} of flow {} ({direction}) leaves after packet {last}",
@@ -74,7 +87,7 @@ mod tests {
             number,
             flow,
             to_server,
-            in_order: true,
+            kind: Kind::Tcp,
         };
         let mut outside = Outside::default();
         for seen in [packet(3, 1, true), packet(2, 1, false), packet(1, 2, true)] {
@@ -87,10 +100,12 @@ mod tests {
             |wrong| wrong,
         );
         assert_eq!(invariant, Invariant::Order, "{text}");
-        let late = Sighting {
-            in_order: false,
-            ..packet(60, 2, true)
-        };
-        assert_eq!(outside.leaves(late), None);
+        for kind in [Kind::Unordered, Kind::Udp] {
+            let other = Sighting {
+                kind,
+                ..packet(60 + kind as u64, 2, true)
+            };
+            assert_eq!(outside.leaves(other), None);
+        }
     }
 }

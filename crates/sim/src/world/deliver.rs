@@ -8,7 +8,7 @@ use weir_protocol::{Clock, Peer, RuntimeId, UnitId, View};
 use super::links::ProcessNo;
 use super::process::{Body, Carried, Delivery};
 use super::{Event, World};
-use crate::check::{Cluster, Sighting, show_entry, show_unit, show_view};
+use crate::check::{Cluster, Kind, Sighting, show_entry, show_unit, show_view};
 use crate::trace::describe;
 use crate::traffic::{Shape, ends, observed};
 
@@ -327,7 +327,12 @@ impl World<'_> {
             number,
             flow: planned.flow,
             to_server: planned.to_server,
-            in_order: !matches!(planned.shape, Shape::Fragment { .. } | Shape::Raw(_)),
+            kind: match planned.shape {
+                Shape::Tcp { .. } => Kind::Tcp,
+                Shape::Udp { .. } => Kind::Udp,
+                Shape::Echo { .. } => Kind::Echo,
+                Shape::Fragment { .. } | Shape::Raw(_) => Kind::Unordered,
+            },
         })
     }
 

@@ -174,7 +174,14 @@ impl World<'_> {
                 ("packets", report.held),
                 ("views that wait", report.waiting),
                 ("older states", report.stored - report.replicas),
-                ("leased ports", if PORTS { actors.engine().leases().leased() } else { 0 }),
+                (
+                    "leased ports",
+                    if PORTS {
+                        actors.engine().leases().leased()
+                    } else {
+                        0
+                    },
+                ),
             ];
             if let Some((what, number)) = left.iter().find(|(_, number)| *number > 0) {
                 return Some(format!("{} keeps {number} {what}", process.name()));
