@@ -118,7 +118,7 @@ impl Campaign {
 
 /// What does not happen in a simulation without planted bugs; each has a test
 /// beside its code.
-const NOT_HERE: [&str; 12] = [
+const NOT_HERE: [&str; 14] = [
     // Only a peer that has the key and errs does that.
     "stream.messages_broken",
     "stream.messages_refused_too_long",
@@ -139,6 +139,12 @@ const NOT_HERE: [&str; 12] = [
     // The switch has to start again between two losses of a translated flow:
     // once in 2,000 seeds.
     "switch.alias_known",
+    // An entry has to wait at the gate for its turn while a view opens: in less
+    // than one of 200 seeds.
+    "switch.parked_refused",
+    // A frame has to be overtaken by all of a replay window: once in 100 seeds
+    // at best.
+    "stream.rejected_too_old",
     // When the faults are over everyone answers, long before that.
     "switch.answer_given_up",
 ];

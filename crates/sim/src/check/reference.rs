@@ -1,6 +1,6 @@
 //! One runtime that sees all packets in the order in which they were let out.
 
-use weir_packet::{Disposition, Frame, FramePool, MemoryLayout};
+use weir_packet::{Disposition, FlowKey, Frame, FramePool, MemoryLayout};
 use weir_protocol::entry::{to_frame, to_part};
 use weir_protocol::message::{Entry, Part};
 use weir_protocol::{UnitId, View};
@@ -112,6 +112,15 @@ impl Reference {
         let mut bytes = Vec::new();
         self.engine.export_unit(unit.0, &mut bytes).ok()?;
         Some(bytes)
+    }
+
+    /// The unit's flows, by key.
+    pub(crate) fn flows(&self, unit: UnitId) -> Vec<FlowKey> {
+        let names = self
+            .state(unit)
+            .and_then(|state| self.engine.read_names(&state).ok());
+        let flows = names.map(|(flows, _)| flows).unwrap_or_default();
+        flows.into_iter().map(|(key, _)| key).collect()
     }
 
     /// Frames that were not given back.

@@ -1,6 +1,6 @@
 //! Views that open, units that are lost, end, or go through a switch restart.
 
-use weir_packet::frame_flags;
+use weir_packet::{FlowKey, frame_flags};
 use weir_protocol::journal::Start;
 use weir_protocol::settings::Replication;
 use weir_protocol::{Clock, RuntimeId, UnitId};
@@ -241,7 +241,14 @@ impl Checker {
             let had = |r: RuntimeId| !cluster.is_gone(r);
             // What has no state has nothing to lose; its last flow may have
             // ended in an entry that the switch before this one never let out.
+            // An alias takes a key over from another unit's flow. A unit whose
+            // flows are all hidden so is found by no packet, before the restart
+            // and after it: two units can't claim one name.
+            let hidden = |key: &FlowKey| self.aliases.unit_of(key).is_some_and(|of| of != *id);
+            let flows = self.reference.flows(*id);
+            let is_hidden = !flows.is_empty() && flows.iter().all(hidden);
             if let Some(holders) = unit.settled
+                && !is_hidden
                 && (had(holders.owner) || holders.replica.is_some_and(had))
                 && !unit.may_have_ended(*id, &mut self.reference)
             {

@@ -12,8 +12,9 @@ use super::links::ProcessNo;
 use super::process::{Body, Carried, Delivery, KEY, stream_settings};
 use crate::random::mix;
 
-/// Frames that are remembered, to be damaged and sent once more.
-const RECENT: usize = 64;
+/// Frames that are remembered, to be damaged and sent once more: more than the
+/// replay window of a stream, so that some are too old.
+const RECENT: usize = 1_024;
 
 /// A data frame as it travels; empty where it does not fit.
 pub(super) fn encode(pool: &FramePool, frame: &Frame) -> Vec<u8> {
