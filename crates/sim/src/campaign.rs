@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use crate::check::{Tally, Violation};
 use crate::plan::Plan;
-use crate::run::run;
+use crate::run::run_in;
 use crate::settings::Settings;
 use crate::trace::Trace;
 use crate::traffic::Recorded;
 use crate::world::Outcome;
+use crate::world::pools::Pools;
 
 /// A seed that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +41,8 @@ pub struct Campaign {
     pub least_moved: Option<u64>,
     /// Virtual time of all, in nanoseconds.
     pub time: u64,
+    /// Packet memory of the last run.
+    pools: Pools,
 }
 
 impl Campaign {
@@ -55,7 +58,7 @@ impl Campaign {
         recorded: Option<&[Recorded]>,
     ) -> Result<bool, String> {
         let plan = Plan::draw(seed, settings, recorded);
-        let (outcome, _) = run(settings, &plan, Trace::default())?;
+        let (outcome, _) = run_in(settings, &plan, Trace::default(), &mut self.pools)?;
         let held = outcome.violation.is_none();
         self.add(&plan, outcome);
         Ok(held)

@@ -7,6 +7,7 @@ use crate::check::{Invariant, Violation};
 use crate::plan::Plan;
 use crate::settings::Settings;
 use crate::trace::Trace;
+use crate::world::pools::Pools;
 use crate::world::{Outcome, World};
 
 /// Carries a plan out. A panic of the code under test is a violation, too.
@@ -15,10 +16,22 @@ use crate::world::{Outcome, World};
 ///
 /// A chain that can't be built: a fault of this crate.
 pub fn run(settings: &Settings, plan: &Plan, trace: Trace) -> Result<(Outcome, Trace), String> {
+    run_in(settings, plan, trace, &mut Pools::default())
+}
+
+/// The same with packet memory of a run before it.
+pub(crate) fn run_in(
+    settings: &Settings,
+    plan: &Plan,
+    trace: Trace,
+    pools: &mut Pools,
+) -> Result<(Outcome, Trace), String> {
     let done = catch_unwind(AssertUnwindSafe(|| {
-        let mut world = World::new(settings, plan, trace)?;
+        let mut world = World::new(settings, plan, trace, core::mem::take(pools))?;
         world.run();
-        Ok(world.outcome())
+        let (outcome, trace, left) = world.outcome();
+        *pools = left;
+        Ok((outcome, trace))
     }));
     done.unwrap_or_else(|panic| {
         let text = panic

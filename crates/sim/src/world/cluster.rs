@@ -50,7 +50,7 @@ impl World<'_> {
         let Some(process) = self.processes.get_mut(no) else {
             return;
         };
-        process.end();
+        process.end(&mut self.pools);
         process.died = Some(now);
         process.paused_until = None;
         process.inbox.clear();

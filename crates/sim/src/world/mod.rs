@@ -4,7 +4,7 @@ mod cluster;
 mod deliver;
 mod ending;
 pub(crate) mod links;
-mod pools;
+pub(crate) mod pools;
 pub(crate) mod process;
 mod queue;
 mod steps;
@@ -28,6 +28,7 @@ use crate::trace::Trace;
 use crate::traffic::Ends;
 
 use links::{Links, ProcessNo};
+use pools::Pools;
 use process::{Body, Delivery, Process};
 use queue::Queue;
 
@@ -150,6 +151,8 @@ pub(crate) struct World<'a> {
     liar: Option<RuntimeId>,
     /// Frames that were sent lately, to be damaged and sent once more.
     recent: VecDeque<(ProcessNo, Vec<u8>)>,
+    /// Packet memory for processes to come.
+    pools: Pools,
 }
 
 impl<'a> World<'a> {
@@ -158,6 +161,7 @@ impl<'a> World<'a> {
         settings: &'a Settings,
         plan: &'a Plan,
         trace: Trace,
+        pools: Pools,
     ) -> Result<World<'a>, String> {
         let stage = plan.chain.build(plan.seed)?;
         let config = engine_config(plan.seed);
@@ -190,6 +194,7 @@ impl<'a> World<'a> {
             sabotage: None,
             liar: None,
             recent: VecDeque::new(),
+            pools,
         };
         world.checker.lenient = plan.faults.has(Fault::DoubleCrash);
         world.start_switch()?;
@@ -314,9 +319,10 @@ impl<'a> World<'a> {
         let no = self.processes.len();
         let wire = !self.settings.plain_links;
         let frames = if self.small() { 640 } else { 6_144 };
+        let pool = self.pools.take(frames);
         let body = Body::Switch(Box::new(switch));
         self.processes
-            .push(Process::new(peer, body, no, (wire, frames)));
+            .push(Process::new(peer, body, no, (wire, pool)));
         self.switch = Some(no);
         Ok(())
     }
@@ -343,10 +349,11 @@ impl<'a> World<'a> {
             places,
             weir_packet::no_advice,
         )));
+        let pool = self.pools.take(6_144);
         let switch = self.switch.unwrap_or(0);
         let wire = !self.settings.plain_links;
         self.processes
-            .push(Process::new(Peer::Runtime(id), body, switch, (wire, 6_144)));
+            .push(Process::new(Peer::Runtime(id), body, switch, (wire, pool)));
         self.say(None, || format!("r{} starts", id.0));
         let time = self.time();
         if let Some(Body::Switch(switch)) = self.current_switch() {
@@ -399,9 +406,12 @@ impl<'a> World<'a> {
     }
 
     /// What the run did.
-    pub(crate) fn outcome(mut self) -> (Outcome, Trace) {
+    pub(crate) fn outcome(mut self) -> (Outcome, Trace, Pools) {
         for no in 0..self.processes.len() {
             self.merge_counts(no);
+        }
+        for process in &mut self.processes {
+            process.end(&mut self.pools);
         }
         self.world.insert("frames_lost", self.links.lost);
         self.world.insert("frames_doubled", self.links.duplicated);
@@ -413,7 +423,7 @@ impl<'a> World<'a> {
             world: self.world,
             time: self.now,
         };
-        (outcome, self.trace)
+        (outcome, self.trace, self.pools)
     }
 
     fn coordinator_says(&mut self, message: Message) {

@@ -1,24 +1,42 @@
 //! Packet memory of processes, used again from run to run: to reserve and clear
 //! it costs more than a short run does.
 
-use std::cell::RefCell;
-
 use weir_packet::{FramePool, MemoryLayout};
 
-/// Pools that a thread keeps at most.
+/// Pools that are kept at most.
 const MOST: usize = 24;
 
-thread_local! {
-    static FREE: RefCell<Vec<(u32, FramePool)>> = const { RefCell::new(Vec::new()) };
+/// Packet memory that no process uses now.
+#[derive(Debug, Default)]
+pub(crate) struct Pools {
+    /// Each with its number of small frames.
+    free: Vec<(u32, FramePool)>,
 }
 
-/// A pool with `frames` frames for what an Ethernet carries.
-pub(super) fn take(frames: u32) -> FramePool {
-    let known = FREE.with_borrow_mut(|free| {
-        let at = free.iter().position(|(size, _)| *size == frames)?;
-        Some(free.swap_remove(at).1)
-    });
-    known.unwrap_or_else(|| FramePool::with_layout(layout(frames)))
+/// A copy has no memory of its own yet.
+impl Clone for Pools {
+    fn clone(&self) -> Pools {
+        Pools::default()
+    }
+}
+
+impl Pools {
+    /// A pool with `frames` frames for what an Ethernet carries.
+    pub(super) fn take(&mut self, frames: u32) -> FramePool {
+        match self.free.iter().position(|(size, _)| *size == frames) {
+            Some(at) => self.free.swap_remove(at).1,
+            None => FramePool::with_layout(layout(frames)),
+        }
+    }
+
+    /// Keeps a pool for another process, unless frames of it are missing: they
+    /// died with their process.
+    pub(super) fn give(&mut self, pool: FramePool) {
+        let frames = pool.memory().layout().small_frames;
+        if pool.outstanding() == 0 && self.free.len() < MOST {
+            self.free.push((frames, pool));
+        }
+    }
 }
 
 const fn layout(frames: u32) -> MemoryLayout {
@@ -28,18 +46,4 @@ const fn layout(frames: u32) -> MemoryLayout {
         large_frames: 8,
         large_bytes: 1_025 * 64,
     }
-}
-
-/// Keeps a pool for the next process, unless frames of it are missing: they
-/// died with their process.
-pub(super) fn give(pool: FramePool) {
-    if pool.outstanding() > 0 {
-        return;
-    }
-    let frames = pool.memory().layout().small_frames;
-    FREE.with_borrow_mut(|free| {
-        if free.len() < MOST {
-            free.push((frames, pool));
-        }
-    });
 }

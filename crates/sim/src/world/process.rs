@@ -8,7 +8,7 @@ use weir_protocol::stream::{ProcessStart, StreamSettings, Streams};
 use weir_protocol::{Actors, Clock, Key, Peer, RuntimeId, Switch, UnitId, View};
 
 use super::links::ProcessNo;
-use super::pools;
+use super::pools::Pools;
 
 /// A data frame between two memories.
 #[derive(Clone, Debug)]
@@ -79,22 +79,15 @@ pub(crate) struct Process {
     pub(crate) closed: BTreeSet<ProcessStart>,
 }
 
-/// A run begins with frames of runs before it, if they are all home.
-impl Drop for Process {
-    fn drop(&mut self) {
-        self.end();
-    }
-}
-
 impl Process {
     /// Ends it: all that it knew is gone.
-    pub(crate) fn end(&mut self) {
+    pub(crate) fn end(&mut self, pools: &mut Pools) {
         if let Some((mut body, mut pool)) = self.living.take() {
             match &mut body {
                 Body::Switch(switch) => switch.finish(&mut pool),
                 Body::Runtime(actors) => actors.finish(&mut pool),
             }
-            pools::give(pool);
+            pools.give(pool);
         }
     }
 
@@ -102,9 +95,8 @@ impl Process {
         peer: Peer,
         body: Body,
         switch: ProcessNo,
-        (wire, frames): (bool, u32),
+        (wire, pool): (bool, FramePool),
     ) -> Process {
-        let pool = pools::take(frames);
         Process {
             peer,
             living: Some((body, pool)),
