@@ -32,8 +32,14 @@ impl Key {
 
     /// Code of 64 bits over one piece.
     pub fn tag(&self, bytes: &[u8]) -> u64 {
+        self.tag_of(bytes, &[])
+    }
+
+    /// Code of 64 bits over two pieces, which are taken as one.
+    pub(crate) fn tag_of(&self, head: &[u8], payload: &[u8]) -> u64 {
         let mut hasher = SipHasher24::new_with_key(&self.0);
-        hasher.write(bytes);
+        hasher.write(head);
+        hasher.write(payload);
         hasher.finish()
     }
 }

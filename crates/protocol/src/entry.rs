@@ -3,7 +3,7 @@
 use weir_packet::{Frame, FrameMeta, FramePool, NoFrame, PacketMemory};
 
 use crate::ids::{Clock, UnitId, View};
-use crate::message::{Entry, EntryBatch, Part, StateUpdate};
+use crate::message::{Entry, EntryBatch, Message, Part, StateUpdate};
 
 /// A frame's content as a part of an entry. Only a frame that has left with
 /// bytes keeps them: those of a dropped packet are nobody's business.
@@ -91,4 +91,58 @@ pub fn batches(pool: &mut FramePool, frames: &mut Vec<Frame>) -> Vec<EntryBatch>
         }
     }
     batches
+}
+
+/// Batches as many as fit into messages of `longest` bytes, in order. A batch
+/// that is longer goes alone.
+pub fn bundles(batches: Vec<EntryBatch>, longest: usize) -> Vec<Vec<EntryBatch>> {
+    let mut bundles: Vec<Vec<EntryBatch>> = Vec::new();
+    let mut bytes = 0;
+    for batch in batches {
+        let more = batch.wire_len();
+        match bundles.last_mut() {
+            Some(bundle) if bytes + more <= longest => {
+                bundle.push(batch);
+                bytes += more;
+            }
+            _ => {
+                bundles.push(vec![batch]);
+                bytes = more;
+            }
+        }
+    }
+    bundles
+}
+
+/// Turns entries that are frames into messages of about `longest` bytes, or of
+/// one entry that is longer; the frames go back to `pool`. For drivers whose way
+/// to the switch takes no frames.
+pub fn messages(pool: &mut FramePool, frames: &mut Vec<Frame>, longest: usize) -> Vec<Message> {
+    let mut short: Vec<EntryBatch> = Vec::new();
+    for batch in batches(pool, frames) {
+        let mut bytes = 0;
+        for entry in batch.entries {
+            let more = entry.wire_len();
+            bytes += more;
+            match short.last_mut() {
+                Some(last)
+                    if (last.unit, last.view) == (batch.unit, batch.view) && bytes <= longest =>
+                {
+                    last.clock = entry.clock;
+                    last.entries.push(entry);
+                }
+                _ => {
+                    bytes = more;
+                    short.push(EntryBatch {
+                        clock: entry.clock,
+                        entries: vec![entry],
+                        state: StateUpdate::Omitted,
+                        ..batch
+                    });
+                }
+            }
+        }
+    }
+    let bundles = bundles(short, longest);
+    bundles.into_iter().map(Message::Entries).collect()
 }

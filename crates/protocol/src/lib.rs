@@ -32,6 +32,7 @@ pub mod ids;
 pub mod journal;
 pub mod message;
 pub mod plant;
+mod rtt;
 pub mod selection;
 pub mod settings;
 pub mod stream;

@@ -101,6 +101,19 @@ pub struct Entry {
     pub parts: Vec<Part>,
 }
 
+/// Bytes of a part's form beside its packet.
+const PART: usize = 31;
+/// Bytes of an entry's form beside its parts: its clock and their number.
+const ENTRY: usize = 12;
+
+impl Entry {
+    /// Bytes that it takes in a message.
+    pub fn wire_len(&self) -> usize {
+        let parts = self.parts.iter();
+        ENTRY + parts.map(|part| PART + part.bytes.len()).sum::<usize>()
+    }
+}
+
 /// What the packets of a batch did to the unit's state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StateUpdate {
@@ -116,6 +129,15 @@ pub enum StateUpdate {
     /// to be let out: what a replica may begin with. With less it would say
     /// that it holds the view, and could not go on where its owner dies.
     Whole(Option<Vec<u8>>),
+    /// The same, but entries after `since` and before those of the batch went
+    /// ahead of it, as [`Message::Outputs`]: all of them were too long for one
+    /// message.
+    Rest {
+        /// The entries that are not known to be let out begin after this clock.
+        since: Clock,
+        /// The whole state.
+        state: Option<Vec<u8>>,
+    },
 }
 
 /// Entries of consecutive clocks of one unit: owner → replica → switch, or
@@ -135,6 +157,24 @@ pub struct EntryBatch {
     pub entries: Vec<Entry>,
 }
 
+/// Bytes of a batch's form beside its state and entries, at most.
+const BATCH: usize = 48;
+
+impl EntryBatch {
+    /// Bytes that it takes in a message, a few more at most.
+    pub fn wire_len(&self) -> usize {
+        let state = match &self.state {
+            StateUpdate::Omitted => 0,
+            StateUpdate::Touched(bytes) => bytes.len(),
+            StateUpdate::Full(state)
+            | StateUpdate::Whole(state)
+            | StateUpdate::Rest { state, .. } => state.as_ref().map_or(0, Vec::len),
+        };
+        let entries = self.entries.iter();
+        BATCH + state + entries.map(Entry::wire_len).sum::<usize>()
+    }
+}
+
 /// The state of a unit on its way to another owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Image {
@@ -143,7 +183,10 @@ pub struct Image {
     /// [`weir_runtime::Runtime::export_unit`]; `None`: the unit has no state
     /// there, which is an answer too.
     pub state: Option<Vec<u8>>,
-    /// Entries not known to be let out.
+    /// Entries up to this clock are known to be let out. Those between it and
+    /// the first of `outputs` went ahead, as [`Message::Outputs`].
+    pub since: Clock,
+    /// Entries not known to be let out, or the last of them.
     pub outputs: Vec<Entry>,
 }
 
@@ -359,6 +402,17 @@ pub enum Message {
         /// The state, its clock and outputs.
         image: Image,
     },
+    /// Entries not known to be let out, ahead of the state that they belong to:
+    /// all together are too long for one message. The receiver keeps them for a
+    /// while; it may get them again, and in any order.
+    Outputs {
+        /// The unit.
+        unit: UnitId,
+        /// The view they were made in.
+        view: View,
+        /// Entries of consecutive clocks.
+        entries: Vec<Entry>,
+    },
     /// After an early snapshot: a packet that changed the state, to be applied
     /// without output.
     Copy {
@@ -463,4 +517,7 @@ pub enum Refusal {
     Corrupt,
     /// The state that a resumed view needs is not here.
     NoState,
+    /// The state is too long for a message
+    /// ([`crate::settings::ActorSettings::most`]).
+    TooLong,
 }

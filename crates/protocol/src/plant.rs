@@ -30,11 +30,20 @@ pub enum Plant {
     AliasAfterOutput,
     /// A block is leased again while an alias of it lives.
     BlockLeasedAgain,
+    /// A state is taken without the outputs that went ahead of it.
+    OutputsSkipped,
+    /// Copies of packets and ticks may take the last frames of the switch.
+    NoReserve,
+    /// A tick without room is refused instead of deferred.
+    TickRefused,
+    /// Packets are applied however few frames are free for what they cause. Not
+    /// in [`Plant::ALL`]: it needs rings, and a test has it.
+    FramesUnseen,
 }
 
 impl Plant {
-    /// All, in the order of the documentation.
-    pub const ALL: [Plant; 12] = [
+    /// Those that the simulator finds, in the order of the documentation.
+    pub const ALL: [Plant; 15] = [
         Plant::NoViewCheck,
         Plant::NoFence,
         Plant::NoOrderAtGate,
@@ -47,6 +56,9 @@ impl Plant {
         Plant::DropWithoutEntry,
         Plant::AliasAfterOutput,
         Plant::BlockLeasedAgain,
+        Plant::OutputsSkipped,
+        Plant::NoReserve,
+        Plant::TickRefused,
     ];
 
     /// Its name on a command line.
@@ -64,6 +76,10 @@ impl Plant {
             Plant::DropWithoutEntry => "drop-without-entry",
             Plant::AliasAfterOutput => "alias-after-output",
             Plant::BlockLeasedAgain => "block-leased-again",
+            Plant::OutputsSkipped => "outputs-skipped",
+            Plant::NoReserve => "no-reserve",
+            Plant::TickRefused => "tick-refused",
+            Plant::FramesUnseen => "frames-unseen",
         }
     }
 }

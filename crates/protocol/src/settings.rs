@@ -3,6 +3,11 @@
 use crate::ids::RuntimeId;
 use crate::plant::Plant;
 
+/// Default of `repeat_within`: 1 ms, for a thread may well not run for so long;
+/// and 100 ms, for one process that does not answer delays the repetitions for
+/// all.
+const REPEAT_WITHIN: (u64, u64) = (1_000_000, 100_000_000);
+
 /// When a replica gets the state (design §7).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Replication {
@@ -41,10 +46,18 @@ pub struct SwitchSettings {
     pub kept: u32,
     /// Most views open and not settled.
     pub window: u32,
-    /// Time after which what was not answered is sent again.
+    /// Time after which what was not answered is sent again, before a round trip
+    /// was measured: from then on ten round trips.
     pub repeat_after: u64,
+    /// Shortest and longest such time, once there is a measurement. Without an
+    /// answer the time doubles with each round of repetitions.
+    pub repeat_within: (u64, u64),
     /// Packets of unknown units held while a restarted switch gathers claims.
     pub recovery_held: u32,
+    /// Frames of the switch's pool that are left for entries: no copy of a packet
+    /// is kept while twice as many are free or fewer, no tick numbered and
+    /// nothing repeated while as many are.
+    pub reserve: u32,
     /// Tells owners and replicas what was let out. Needed where they keep
     /// outputs ([`ActorSettings::keep_outputs`]). Off also says that the path
     /// loses nothing: what a runtime misses is on its way.
@@ -62,7 +75,9 @@ impl Default for SwitchSettings {
             kept: 16_384,
             window: 1_000,
             repeat_after: 10_000_000,
+            repeat_within: REPEAT_WITHIN,
             recovery_held: 4_096,
+            reserve: 64,
             acknowledge: true,
             plant: None,
         }
@@ -82,11 +97,42 @@ pub struct ActorSettings {
     /// only where the path to the switch loses nothing and dies with it (rings
     /// in one process).
     pub keep_outputs: bool,
-    /// Time after which what was not answered is sent again.
+    /// Time after which what was not answered is sent again, before a round trip
+    /// was measured: from then on ten round trips.
     pub repeat_after: u64,
+    /// Shortest and longest such time, once there is a measurement. Without an
+    /// answer the time doubles with each round of repetitions.
+    pub repeat_within: (u64, u64),
+    /// Bytes of outputs in one message, at most; one entry that is longer goes
+    /// alone.
+    pub longest: usize,
+    /// Bytes of a unit's outputs that one repetition sends, at most.
+    pub at_once: usize,
+    /// Bytes of one entry and of a unit's state, at most: an entry that is longer
+    /// loses its emitted packets (`emitted_too_long`), a unit whose state is
+    /// longer stays where it is, without replica (`state_too_long`).
+    pub most: usize,
     /// A planted bug.
     pub plant: Option<Plant>,
 }
+
+/// See [`ActorSettings::longest`].
+const LONGEST: usize = 1 << 20;
+/// See [`ActorSettings::at_once`].
+const AT_ONCE: usize = 4 << 20;
+/// See [`ActorSettings::most`].
+const MOST: usize = 4 << 20;
+/// Bytes of messages' forms beside outputs and states.
+const FORMS: usize = 64 << 10;
+
+// What is said at once has room in a stream, whose queue is empty, and each
+// message of it is one that a stream takes.
+const _: () = {
+    let stream = crate::stream::StreamSettings::DEFAULT;
+    assert!(LONGEST <= MOST, "an entry may go alone");
+    assert!(2 * MOST + FORMS <= stream.longest, "an entry with a state");
+    assert!(AT_ONCE + 2 * MOST + FORMS <= stream.queue, "one repetition");
+};
 
 impl Default for ActorSettings {
     fn default() -> ActorSettings {
@@ -95,6 +141,10 @@ impl Default for ActorSettings {
             held: 4_096,
             keep_outputs: true,
             repeat_after: 10_000_000,
+            repeat_within: REPEAT_WITHIN,
+            longest: LONGEST,
+            at_once: AT_ONCE,
+            most: MOST,
             plant: None,
         }
     }

@@ -9,10 +9,11 @@
 //!   forwarder and counts it down ([`weir_packet::nsh::NshViewMut::decrement_ttl`]).
 //! - View, clock and flags are in the fixed context, the rest of
 //!   [`FrameMeta`] in weir's header.
-//! - A keyed tag of 64 bits covers both headers, without the TTL: unit, view,
-//!   clock and disposition can't be forged or hit by a broken link. The packet's bytes
-//!   have the checksums that they always had. A frame that comes twice needs no
-//!   more: its clock says so.
+//! - A keyed tag of 64 bits covers both headers, without the TTL, and the packet:
+//!   nothing that a function or the protocol acts on can be forged or hit by a
+//!   broken link. It costs one pass of SipHash-2-4 over the packet at each end
+//!   (docs/wire.md has the figures). A frame that comes twice needs no more: its
+//!   clock says so.
 //!
 //! A frame is [`OVERHEAD`] bytes longer than its packet and is not fragmented:
 //! links between hosts need that much more MTU.
@@ -116,8 +117,8 @@ impl From<NoFrame> for WireError {
     }
 }
 
-/// The tag of two headers (and what it is to be written over).
-fn tag(key: &Key, headers: &[u8; OVERHEAD]) -> u64 {
+/// The tag of two headers (and what it is to be written over) and a packet.
+fn tag(key: &Key, headers: &[u8; OVERHEAD], packet: &[u8]) -> u64 {
     let mut covered = [0; OVERHEAD - NSH];
     for (place, octet) in covered.iter_mut().zip(headers.iter().skip(NSH)) {
         *place = *octet;
@@ -130,14 +131,14 @@ fn tag(key: &Key, headers: &[u8; OVERHEAD]) -> u64 {
         let first = nsh.first();
         nsh.set_first(first & !0x0fc0);
     }
-    key.tag(&covered)
+    key.tag_of(&covered, packet)
 }
 
 /// Writes the tag of a data frame that someone else made or changed. For tests
 /// and tools that have the key; bytes too short for the headers stay.
 pub fn seal(key: &Key, bytes: &mut [u8]) {
-    if let Some(headers) = bytes.first_chunk_mut::<OVERHEAD>() {
-        let tag = tag(key, headers).to_be_bytes();
+    if let Some((headers, packet)) = bytes.split_first_chunk_mut::<OVERHEAD>() {
+        let tag = tag(key, headers, packet).to_be_bytes();
         if let Some(place) = headers.get_mut(TAG) {
             place.copy_from_slice(&tag);
         }
@@ -202,9 +203,10 @@ pub fn encode_data(
     let (service, own) = rest.split_at_mut(NshRepr::LEN);
     let written = (ethernet.emit(link), nsh.emit(service), weir.emit(own));
     debug_assert!(matches!(written, (Ok(_), Ok(_), Ok(_))), "there is room");
-    seal(key, &mut headers);
+    let start = out.len();
     out.extend_from_slice(&headers);
     out.extend_from_slice(packet);
+    seal(key, out.get_mut(start..).unwrap_or_default());
     Ok(())
 }
 
@@ -236,7 +238,7 @@ pub fn decode_data(
         .split_first_chunk::<OVERHEAD>()
         .ok_or(Malformed::WeirTruncated)?;
     // Bits that formats leave free are covered too: there is one form only.
-    if tag(key, headers) != weir.tag {
+    if tag(key, headers, packet) != weir.tag {
         return Err(WireError::Tag);
     }
     let context = NshContext::from_bytes(nsh.context);

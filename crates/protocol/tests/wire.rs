@@ -1,4 +1,4 @@
-//! Data frames: there and back, every changed header octet refused, and read
+//! Data frames: there and back, every changed octet refused, and read
 //! by tshark as NSH.
 
 use std::process::Command;
@@ -128,9 +128,10 @@ proptest! {
 }
 
 #[test]
-fn each_bit_of_both_headers_is_covered() {
+fn each_bit_of_both_headers_and_the_packet_is_covered() {
     let good = encode_example();
-    for at in 0..OVERHEAD {
+    assert!(good.len() > OVERHEAD);
+    for at in 0..good.len() {
         for bit in 0..8 {
             let mut bytes = good.clone();
             bytes[at] ^= 1 << bit;

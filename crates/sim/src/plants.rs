@@ -55,6 +55,27 @@ pub fn settings_for(plant: Plant) -> Settings {
             flows: 200,
             ..base
         },
+        Plant::OutputsSkipped => Settings {
+            faults: rough.with(Fault::FullBuffers),
+            some_faults: false,
+            ..base
+        },
+        Plant::NoReserve => Settings {
+            // The ends of more flows than the switch has frames.
+            faults: of(&[Fault::FullBuffers]),
+            some_faults: false,
+            chain: Some(Chain::Nat),
+            flows: 900,
+            packets: 3_000,
+            ..base
+        },
+        Plant::TickRefused => Settings {
+            faults: of(&[Fault::FullBuffers]),
+            some_faults: false,
+            flows: 400,
+            packets: 3_000,
+            ..base
+        },
         Plant::NoOrderAtGate => Settings {
             faults: of(&[Fault::Loss, Fault::Reorder, Fault::Partition, Fault::Crash]),
 

@@ -193,6 +193,7 @@ pub(crate) fn describe(message: &Message) -> Vec<(Option<UnitId>, String)> {
                     StateUpdate::Full(None) => "state: none",
                     StateUpdate::Whole(Some(_)) => "state, all entries",
                     StateUpdate::Whole(None) => "state: none, all entries",
+                    StateUpdate::Rest { .. } => "state, the last entries",
                 };
                 let text = format!(
                     "entries {first} to {} of view {} ({state})",

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use weir_packet::Time;
 
 use super::kept::Kept;
+use super::pieces::Staged;
 use crate::ids::{Clock, RuntimeId, View};
 use crate::message::{Entry, Image, MoveMode, Open, Refusal};
 
@@ -33,6 +34,8 @@ pub(crate) struct Stored {
     pub(crate) kept: Kept,
     /// When the outputs were last sent again.
     pub(crate) said: Time,
+    /// Up to where they were sent, where they are too long for one repetition.
+    pub(crate) cursor: Clock,
 }
 
 /// The live actor's share.
@@ -44,6 +47,8 @@ pub(crate) struct Keeper {
     pub(crate) changed: bool,
     /// When the outputs were last sent again.
     pub(crate) said: Time,
+    /// Up to where they were sent, where they are too long for one repetition.
+    pub(crate) cursor: Clock,
     /// The view it resumed from after a failure.
     pub(crate) resumed: View,
     /// When the switch was last asked to repeat what is missing.
@@ -125,6 +130,8 @@ pub(crate) struct Cold {
     /// With its sender, the view it is of and the one it is for, and when it
     /// is given up.
     pub(crate) ahead: Option<(RuntimeId, View, View, Ahead, Time)>,
+    /// Outputs that came ahead of the state that they belong to.
+    pub(crate) staged: Option<Staged>,
     /// A view that could not be taken, and why.
     pub(crate) refused: Option<(View, Refusal)>,
     pub(crate) ending: Option<Ending>,
@@ -151,6 +158,7 @@ impl Cold {
             && self.copying.is_none()
             && self.early.is_none()
             && self.ahead.is_none()
+            && self.staged.is_none()
             && self.refused.is_none()
             && self.ending.is_none()
             && self.preferred.is_none()

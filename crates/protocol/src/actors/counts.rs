@@ -16,6 +16,9 @@ countable! {
         HeldForState = "held_for_state",
         /// A packet was held because nothing was known of its view yet.
         HeldEarly = "held_early",
+        /// Packets whose turn it was stayed held until frames are free for what
+        /// they cause.
+        HeldForFrames = "held_for_frames",
         /// The hold buffer was full: a copy went.
         HoldOverflow = "hold_overflow",
         /// A held packet's view was never opened here, or was over.
@@ -72,6 +75,18 @@ countable! {
         RefusedCorrupt = "refused_corrupt",
         /// A view could not go on here: the state that it needs is not here.
         RefusedNoState = "refused_no_state",
+        /// The source of a view could not send its state: it is too long.
+        RefusedTooLong = "refused_too_long",
+        /// A state was too long for a message: it stays where it is.
+        StateTooLong = "state_too_long",
+        /// Outputs went ahead of their state: all are too long for one message.
+        OutputsAhead = "outputs_ahead",
+        /// Outputs have come ahead of their state.
+        OutputsStaged = "outputs_staged",
+        /// A state came, and some of the outputs that went ahead of it did not.
+        OutputsMissing = "outputs_missing",
+        /// A packet's emitted packets were too long for a message: dropped.
+        EmittedTooLong = "emitted_too_long",
         /// The switch was told that a new view's state is held.
         Held = "held",
         // ---- reprocessing
@@ -137,6 +152,9 @@ countable! {
         Claimed = "claimed",
         /// A unit without state was dropped instead.
         Unclaimed = "unclaimed",
+        /// A packet was applied, and the switch was not known to have let out what
+        /// it put out when it died: that is lost, at most.
+        SwitchRestart = "switch_restart",
         // ---- leases and the rest
         /// Ports were asked for.
         LeaseWanted = "lease_wanted",

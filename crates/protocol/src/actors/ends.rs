@@ -74,7 +74,7 @@ impl Actors {
         if hot.is_closing() || self.engine.has_unit(unit.0) {
             return;
         }
-        let due = now.plus(self.settings.repeat_after);
+        let due = now.plus(self.wait());
         let cold = self.cold.entry(unit).or_default();
         cold.ending = Some(Ending {
             clock: hot.clock,
@@ -114,7 +114,7 @@ impl Actors {
             self.ask_end(hot);
             let tries = (tries + 1).min(DOUBLINGS);
             Ending {
-                due: now.plus(self.settings.repeat_after << tries),
+                due: now.plus(self.wait() << tries),
                 tries,
                 clock: hot.clock,
             }
@@ -169,6 +169,13 @@ impl Actors {
             }
             if cold.ahead.as_ref().is_some_and(|ahead| ahead.2 < below) {
                 cold.ahead = None;
+            }
+            if cold
+                .staged
+                .as_ref()
+                .is_some_and(|staged| staged.view() < below)
+            {
+                cold.staged = None;
             }
             // Its view is over, and who owns the unit now does not copy.
             if let Some(early) = cold.early

@@ -4,9 +4,11 @@
 use weir_packet::{FramePool, Time};
 
 use super::cold::{Role, Stored};
+use super::handover::image_of;
 use super::kept::Kept;
 use super::{ActorCount, Actors};
-use crate::message::{Image, Open, Refusal};
+use crate::ids::Clock;
+use crate::message::{Entry, Open, Refusal};
 use crate::plant::Plant;
 
 impl Actors {
@@ -29,19 +31,18 @@ impl Actors {
                     state,
                     kept: core::mem::take(&mut cold.live.kept),
                     said: now,
+                    cursor: Clock::ZERO,
                 };
                 cold.stored.insert(open.old, stored);
             }
             self.counts.add(ActorCount::ResumedOwner);
+            self.count_restart(open, &entries);
             let kept = Kept::after(entries, open.out);
             self.take_over(now, pool, open, hot.clock, kept);
         } else if let Some(stored) = self.cold.get(&unit).and_then(|c| c.stored.get(&open.old)) {
-            let image = Image {
-                clock: stored.clock,
-                state: stored.state.clone(),
-                outputs: stored.kept.to_vec(),
-            };
+            let image = image_of(stored);
             self.counts.add(ActorCount::ResumedCopy);
+            self.count_restart(open, &image.outputs);
             self.retire(unit);
             self.install(now, pool, open, image);
         } else {
@@ -51,6 +52,16 @@ impl Actors {
             && self.settings.plant == Some(Plant::SharedActor)
         {
             cold.live.resumed = open.old;
+        }
+    }
+    /// After its switch's restart a unit goes on after the last packet that was
+    /// applied: outputs of those up to there that the switch was not known to
+    /// have let out will not leave any more.
+    fn count_restart(&mut self, open: &Open, outputs: &[Entry]) {
+        if open.old.generation() < open.view.generation() {
+            let over = |entry: &&Entry| entry.clock <= open.out;
+            let lost = outputs.iter().filter(over).count() as u64;
+            self.counts.add_many(ActorCount::SwitchRestart, lost);
         }
     }
 }

@@ -72,6 +72,7 @@ impl Actors {
         let image = Image {
             clock: open.base,
             state: None,
+            since: open.base,
             outputs: Vec::new(),
         };
         self.install(now, pool, open, image);
@@ -102,18 +103,14 @@ impl Actors {
             && stored.clock == open.base
             && stored.kept.covers(open.out, open.base)
         {
-            let image = Image {
-                clock: stored.clock,
-                state: stored.state.clone(),
-                outputs: stored.kept.to_vec(),
-            };
+            let image = image_of(stored);
             self.counts.add(ActorCount::PullSpared);
             self.retire(unit);
             self.install(now, pool, open, image);
             return;
         }
         // Time for a state that is on its way unasked.
-        let due = now.plus(self.settings.repeat_after / 8);
+        let due = now.plus(self.wait() / 8);
         let cold = self.cold.entry(unit).or_default();
         cold.refused = None;
         cold.waiting = Some(Waiting {
@@ -163,7 +160,15 @@ impl Actors {
             return self.counts.add(ActorCount::MessageRefused);
         }
         match what {
-            Ahead::State(image) => {
+            Ahead::State(mut image) => {
+                let span = (image.since.max(open.out), image.clock);
+                let outputs = self.joined(from, (unit, old), span, &image.outputs);
+                let Some(outputs) = outputs else {
+                    // The pull that is due asks for them.
+                    return self.counts.add(ActorCount::OutputsMissing);
+                };
+                image.outputs = outputs;
+                self.unstage(unit);
                 self.retire(unit);
                 self.install(now, pool, &open, image);
             }
@@ -278,6 +283,7 @@ impl Actors {
             Refusal::Layout => ActorCount::RefusedLayout,
             Refusal::Corrupt => ActorCount::RefusedCorrupt,
             Refusal::NoState => ActorCount::RefusedNoState,
+            Refusal::TooLong => ActorCount::RefusedTooLong,
         });
         if self.table.of(unit).is_some() {
             let cold = self.cold.entry(unit).or_default();
@@ -326,9 +332,8 @@ impl Actors {
                 let stored = self.cold.get(&unit).and_then(|c| c.stored.get(&old));
                 match stored {
                     Some(s) if s.role == Role::Source && s.clock == at => {
-                        let image = image_of(s);
                         self.counts.add(ActorCount::PullAnswered);
-                        self.send_state(unit, old, (new, from), image);
+                        self.send_stored(unit, old, (new, from));
                     }
                     _ => self.counts.add(ActorCount::MessageStale),
                 }
@@ -417,10 +422,10 @@ impl Actors {
         let stored = self.cold.get(&unit).and_then(|c| c.stored.get(&hot.view));
         let Some(stored) = stored else { return };
         let copied = copying.filter(|c| c.to == closing.to && closing.mode == MoveMode::Reprocess);
-        if let Some(copying) = copied
+        let outputs = stored.kept.after_clock(Clock::ZERO, self.settings.longest);
+        if let (Some(copying), (outputs, true)) = (copied, outputs)
             && !closing.pulled
         {
-            let outputs = stored.kept.to_vec();
             let copied = Message::Copied {
                 unit,
                 old: hot.view,
@@ -432,30 +437,29 @@ impl Actors {
             };
             self.tell_runtime(closing.to, copied);
         } else if closing.pulled || closing.mode != MoveMode::Pull {
-            let image = image_of(stored);
             if closing.pulled {
                 self.counts.add(ActorCount::PullAnswered);
             }
-            self.send_state(unit, hot.view, (closing.new, closing.to), image);
+            self.send_stored(unit, hot.view, (closing.new, closing.to));
         }
     }
 
-    fn send_state(&mut self, unit: UnitId, old: View, (new, to): (View, RuntimeId), image: Image) {
-        self.counts.add(ActorCount::StateSent);
-        let state = Message::State {
-            unit,
-            old,
-            new,
-            image,
-        };
-        self.tell_runtime(to, state);
+    /// The source of a view that waits here can't send its state.
+    pub(super) fn refused_by(&mut self, from: RuntimeId, unit: UnitId, view: View, why: Refusal) {
+        let waiting = self.cold.get(&unit).and_then(|cold| cold.waiting);
+        match waiting {
+            Some(w) if w.source == from && w.open.view == view => self.refuse(unit, view, why),
+            _ => self.counts.add(ActorCount::MessageStale),
+        }
     }
 }
 
-fn image_of(stored: &Stored) -> Image {
+/// A stored actor as a state to install, whole.
+pub(super) fn image_of(stored: &Stored) -> Image {
     Image {
         clock: stored.clock,
         state: stored.state.clone(),
+        since: stored.kept.since(stored.clock),
         outputs: stored.kept.to_vec(),
     }
 }

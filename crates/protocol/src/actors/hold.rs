@@ -37,11 +37,16 @@ pub(crate) struct Hold {
     held: usize,
     most: usize,
     room: usize,
+    /// Packets are repeated: they need not be held when frames run short.
+    repeated: bool,
 }
 
 impl Hold {
-    pub(crate) fn new(room: u32) -> Hold {
+    /// A buffer for `room` packets. Where they are `repeated` it leaves frames
+    /// for those that they wait for.
+    pub(crate) fn new(room: u32, repeated: bool) -> Hold {
         Hold {
+            repeated,
             queues: BTreeMap::new(),
             by_length: BTreeSet::new(),
             held: 0,
@@ -68,11 +73,12 @@ impl Hold {
             queue.since = now;
         }
         let length = queue.frames.len();
+        let is_short = self.repeated && pool.is_low(&frame);
         queue.frames.insert(clock, frame);
         self.by_length.remove(&(length, key));
         self.by_length.insert((length + 1, key));
         self.held += 1;
-        let put = if self.held > self.room {
+        let put = if self.held > self.room || is_short {
             self.drop_newest_of_longest(pool);
             Put::Overflow
         } else {
@@ -209,7 +215,7 @@ mod tests {
 
     #[test]
     fn packets_come_out_in_order_without_gaps() {
-        let (mut hold, mut pool) = (Hold::new(10), pool());
+        let (mut hold, mut pool) = (Hold::new(10, false), pool());
         for clock in [5, 3, 4, 7] {
             assert_eq!(put(&mut hold, &mut pool, A, clock), Put::Held);
         }
@@ -228,7 +234,7 @@ mod tests {
 
     #[test]
     fn the_unit_that_holds_most_gives_way() {
-        let (mut hold, mut pool) = (Hold::new(6), pool());
+        let (mut hold, mut pool) = (Hold::new(6, false), pool());
         for clock in 1..=5 {
             put(&mut hold, &mut pool, A, clock);
         }
@@ -246,8 +252,20 @@ mod tests {
     }
 
     #[test]
+    fn frames_are_left_for_what_held_packets_wait_for() {
+        let (mut hold, mut pool) = (Hold::new(64, true), pool());
+        let held = (1..=64)
+            .map(|clock| put(&mut hold, &mut pool, A, clock))
+            .filter(|put| *put == Put::Held)
+            .count();
+        // Half of so small a pool.
+        assert_eq!((held, hold.held(), pool.outstanding()), (32, 32, 32));
+        hold.clear(&mut pool);
+    }
+
+    #[test]
     fn only_what_nobody_waits_for_is_swept() {
-        let (mut hold, mut pool) = (Hold::new(6), pool());
+        let (mut hold, mut pool) = (Hold::new(6, false), pool());
         put(&mut hold, &mut pool, A, 1);
         put(&mut hold, &mut pool, B, 2);
         assert_eq!(hold.sweep(&mut pool, Time(9), |unit, _| unit == A.0), 1);

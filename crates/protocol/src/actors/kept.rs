@@ -62,6 +62,29 @@ impl Kept {
         self.entries.iter().cloned().collect()
     }
 
+    /// Entries after `cursor` of about so many bytes, at least one; true where
+    /// none is left.
+    pub(crate) fn after_clock(&self, cursor: Clock, bytes: usize) -> (Vec<Entry>, bool) {
+        let from = self.entries.partition_point(|entry| entry.clock <= cursor);
+        let mut room = bytes;
+        let mut taken = Vec::new();
+        for entry in self.entries.range(from..) {
+            let more = entry.wire_len();
+            if more > room && !taken.is_empty() {
+                return (taken, false);
+            }
+            room = room.saturating_sub(more);
+            taken.push(entry.clone());
+        }
+        (taken, true)
+    }
+
+    /// The clock before the first entry; `clock` where there is none.
+    pub(crate) fn since(&self, clock: Clock) -> Clock {
+        let first = self.entries.front();
+        first.map_or(clock, |first| Clock(first.clock.0.saturating_sub(1)))
+    }
+
     /// True where all of `out + 1 ..= base` are here.
     pub(crate) fn covers(&self, out: Clock, base: Clock) -> bool {
         base <= out

@@ -21,6 +21,7 @@ mod handover;
 mod hold;
 mod kept;
 mod leases;
+mod pieces;
 mod receive;
 mod recover;
 mod replica;
@@ -33,7 +34,7 @@ mod timers;
 use std::collections::{BTreeMap, BTreeSet};
 
 use weir_nf::PoolId;
-use weir_packet::{Advise, Frame, FramePool, Time};
+use weir_packet::{Advise, Frame, FramePool, Internal, Time};
 use weir_runtime::Runtime;
 
 use self::cold::{Cold, Role, Stored};
@@ -42,6 +43,7 @@ use self::table::{ENDED, Hot, LIVE, Table};
 use crate::counts::Counts;
 use crate::ids::{Clock, Peer, RuntimeId, UnitId, View};
 use crate::message::Message;
+use crate::rtt::{ROUND_TRIPS, RoundTrip};
 use crate::settings::ActorSettings;
 
 pub use self::counts::ActorCount;
@@ -109,6 +111,9 @@ pub struct Actors {
     table: Table,
     cold: BTreeMap<UnitId, Cold>,
     hold: Hold,
+    /// Units with held packets whose turn it is, and no frames for what they
+    /// cause.
+    ready: BTreeSet<UnitId>,
     /// Packets for the engine, in order.
     run: Vec<Frame>,
     /// Entries on their way into the books.
@@ -117,6 +122,10 @@ pub struct Actors {
     keeping: bool,
     after: Vec<After>,
     timers: BTreeSet<(Time, UnitId)>,
+    /// How long entries take to be let out.
+    trip: RoundTrip,
+    /// The entry that is measured, and when it was sent.
+    sample: Option<(UnitId, Clock, Time)>,
     /// When held packets are looked through.
     sweep_at: Option<Time>,
     /// Units are not asked for dues before.
@@ -138,6 +147,7 @@ pub struct Actors {
     drops: u64,
     busy: u32,
     counts: Counts<ActorCount>,
+    internal: Internal,
 }
 
 impl Actors {
@@ -164,13 +174,20 @@ impl Actors {
             generation: 0,
             table: Table::new(places, advise),
             cold: BTreeMap::new(),
-            hold: Hold::new(settings.held),
+            hold: Hold::new(settings.held, settings.keep_outputs),
             settings,
+            ready: BTreeSet::new(),
             run: Vec::with_capacity(2 * RUN),
             scratch: Vec::with_capacity(8 * RUN),
             keeping: false,
             after: Vec::with_capacity(2 * RUN),
             timers: BTreeSet::new(),
+            trip: RoundTrip::new(
+                settings.repeat_after / ROUND_TRIPS,
+                settings.repeat_within.0,
+                settings.repeat_within.1,
+            ),
+            sample: None,
             sweep_at: None,
             dues_from: Time::ZERO,
             packet_time: Time::ZERO,
@@ -185,6 +202,7 @@ impl Actors {
             drops: 0,
             busy: 0,
             counts: Counts::default(),
+            internal: Internal::default(),
         }
     }
 
@@ -225,7 +243,7 @@ impl Actors {
                 mode,
             } => self.closed(now, unit, (old, at), (new, to, mode)),
             Message::Forget { unit, below, ended } => self.forget(pool, unit, below, ended),
-            Message::Out { unit, out, .. } => self.let_out(unit, out),
+            Message::Out { unit, out, .. } => self.let_out(now, unit, out),
             Message::Prepare { unit, view, to } => self.prepare(now, unit, view, to),
             Message::LeaseGranted {
                 pool,
@@ -253,6 +271,12 @@ impl Actors {
                 new,
                 image,
             } => self.arrived(now, pool, from, unit, (old, new), cold::Ahead::State(image)),
+            Message::Outputs {
+                unit,
+                view,
+                entries,
+            } => self.outputs(now, pool, from, (unit, view), entries),
+            Message::Refuse { unit, view, why } => self.refused_by(from, unit, view, why),
             Message::Copy {
                 unit,
                 old,
@@ -327,6 +351,11 @@ impl Actors {
     /// What happened so far.
     pub fn counts(&self) -> &Counts<ActorCount> {
         &self.counts
+    }
+
+    /// States that cannot occur, and did: 0 unless weir has a bug.
+    pub fn internal(&self) -> &Internal {
+        &self.internal
     }
 
     /// Gives held packets back to `pool`; they count as dropped. States that
@@ -530,6 +559,7 @@ impl Actors {
             state,
             kept: keeper.kept,
             said: keeper.said,
+            cursor: Clock::ZERO,
         };
         cold.stored.insert(hot.view, stored);
     }

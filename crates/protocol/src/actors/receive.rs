@@ -14,17 +14,25 @@ use crate::ids::{Clock, RuntimeId, UnitId, View};
 use crate::message::{Entry, EntryBatch, Message};
 use crate::plant::Plant;
 
+/// Frames that a packet may cause, mostly: its notes, and a packet that a
+/// function emits.
+const PER_PACKET: usize = 2;
+
 /// Frames that are no packet: they may leave a unit without state.
 const NO_PACKET: u8 = frame_flags::TICK | frame_flags::LOST;
 
 impl Actors {
-    /// Data frames from the switch.
+    /// Data frames from the switch. Where the path repeats nothing
+    /// ([`crate::settings::ActorSettings::keep_outputs`] is off) no more are taken
+    /// out of `frames` than the pool has frames for what they cause: the rest is
+    /// for the next call, when there are more.
     pub fn frames(&mut self, now: Time, pool: &mut FramePool, frames: &mut Vec<Frame>) {
         // A packet may be older than those before, and its flow be due at once.
         self.dues_seen = Time::ZERO;
-        self.packets += frames.len() as u64;
+        let most = frames.len().min(self.affords(pool));
+        self.packets += most as u64;
         let memory = Arc::clone(pool.memory());
-        let mut left = frames.drain(..);
+        let mut left = frames.drain(..most);
         self.look_ahead(&memory, left.as_slice());
         loop {
             let ahead = left.as_slice();
@@ -52,6 +60,17 @@ impl Actors {
             }
         }
         self.want_leases(now);
+    }
+
+    /// Packets that the pool has frames for, with what they cause: notes and
+    /// emitted packets. Where packets are repeated one that is dropped for want
+    /// of a frame is no worse than one that was lost.
+    fn affords(&self, pool: &FramePool) -> usize {
+        let is_short = self.settings.plant == Some(Plant::FramesUnseen);
+        match self.settings.keep_outputs || is_short {
+            true => usize::MAX,
+            false => (pool.available() / PER_PACKET).saturating_sub(self.run.len()),
+        }
     }
 
     /// Fetches the records of the next run.
@@ -168,7 +187,9 @@ impl Actors {
             self.counts.add(ActorCount::Gap);
             self.hold_frame(now, pool, meta, frame);
             self.mark(hot.unit, GAP, 0);
-            self.ask_repeat(now, hot);
+            if !self.ready.contains(&hot.unit) {
+                self.ask_repeat(now, hot);
+            }
         } else {
             self.accept(now, pool, memory, hot, frame);
             if hot.flags & GAP != 0 {
@@ -212,11 +233,22 @@ impl Actors {
         }
     }
 
-    /// Applies what is held for the unit's live actor and has become its turn.
+    /// Applies what is held for the unit's live actor and has become its turn;
+    /// no more than the pool has frames for.
     pub(super) fn release(&mut self, now: Time, pool: &mut FramePool, unit: UnitId) {
         let memory = Arc::clone(pool.memory());
         while let Some(hot) = self.table.live(unit) {
             let key = (unit, hot.view);
+            if self.affords(pool) == 0 && self.hold.has(key) {
+                if !self.run.is_empty() {
+                    self.flush(now, pool);
+                    continue;
+                }
+                self.counts.add(ActorCount::HeldForFrames);
+                self.mark(unit, GAP, 0);
+                self.ready.insert(unit);
+                return;
+            }
             let next = match hot.clock < hot.limit {
                 true => self.hold.next(pool, key, hot.clock.next()),
                 false => None,
@@ -248,7 +280,7 @@ impl Actors {
             if keeping {
                 let mut entries = core::mem::take(&mut self.scratch);
                 self.engine.apply(pool, &mut self.run, &mut entries);
-                self.keep(pool, &mut entries);
+                self.keep(now, pool, &mut entries);
                 self.scratch = entries;
             } else {
                 self.engine
@@ -266,7 +298,7 @@ impl Actors {
 
     /// Puts entries into the units' books and sends them on: to the switch, or
     /// to the units' replicas.
-    fn keep(&mut self, pool: &mut FramePool, entries: &mut Vec<Frame>) {
+    fn keep(&mut self, now: Time, pool: &mut FramePool, entries: &mut Vec<Frame>) {
         let memory = Arc::clone(pool.memory());
         let mut batches: BTreeMap<(RuntimeId, UnitId), EntryBatch> = BTreeMap::new();
         let mut parts = Vec::new();
@@ -280,7 +312,7 @@ impl Actors {
             if !disposition.closes() {
                 continue;
             }
-            let parts = core::mem::take(&mut parts);
+            let mut parts = core::mem::take(&mut parts);
             if disposition == Disposition::Dropped
                 && self.settings.plant == Some(Plant::DropWithoutEntry)
             {
@@ -292,6 +324,7 @@ impl Actors {
                 self.outbox.entries.append(&mut frames);
                 continue;
             }
+            self.shorten(pool, &mut parts, &mut frames);
             let entry = Entry { clock, parts };
             match replica {
                 None => self.outbox.entries.append(&mut frames),
@@ -310,6 +343,7 @@ impl Actors {
                     batch.entries.push(entry.clone());
                 }
             }
+            self.sample(now, unit, clock);
             let kept = &mut self.cold.entry(unit).or_default().live.kept;
             kept.push(entry);
             if self.settings.plant == Some(Plant::OwnerForgets) {
@@ -323,11 +357,9 @@ impl Actors {
 
     /// Asks the switch, once in a while, for what is missing.
     pub(super) fn ask_repeat(&mut self, now: Time, hot: Hot) {
+        let wait = self.wait();
         let cold = self.cold.entry(hot.unit).or_default();
-        let due = cold
-            .live
-            .asked
-            .map(|at| at.plus(self.settings.repeat_after));
+        let due = cold.live.asked.map(|at| at.plus(wait));
         if due.is_none_or(|due| due <= now) {
             cold.live.asked = Some(now);
             self.counts.add(ActorCount::RepeatAsked);
@@ -337,13 +369,13 @@ impl Actors {
                 after: hot.clock,
             });
         }
-        self.arm(hot.unit, now.plus(self.settings.repeat_after));
+        self.arm(hot.unit, now.plus(wait));
     }
 
     /// The switch repeats a packet that was applied: it misses the entry.
     fn echo(&mut self, now: Time, pool: &mut FramePool, hot: Hot) {
         self.flush(now, pool);
-        let again = self.settings.repeat_after / 2;
+        let again = self.wait() / 2;
         let due = self
             .cold
             .get(&hot.unit)
@@ -357,7 +389,7 @@ impl Actors {
     /// The same for an actor whose view is over. Only the source of a planned
     /// view can still be heard.
     fn say_stored(&mut self, now: Time, unit: UnitId, view: View) {
-        let again = self.settings.repeat_after / 2;
+        let again = self.wait() / 2;
         let stored = self
             .cold
             .get_mut(&unit)

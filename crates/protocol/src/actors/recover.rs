@@ -40,6 +40,7 @@ impl Actors {
             cold.closing = None;
             cold.copying = None;
             cold.ahead = None;
+            cold.staged = None;
             cold.ending = None;
             cold.preferred = None;
             cold.refused = None;

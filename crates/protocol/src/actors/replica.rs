@@ -9,7 +9,7 @@ use super::kept::Kept;
 use super::table::UNSURE;
 use super::{ActorCount, Actors, Place};
 use crate::ids::{Clock, RuntimeId, UnitId, View};
-use crate::message::{EntryBatch, Message, StateUpdate};
+use crate::message::{Entry, EntryBatch, StateUpdate};
 use crate::plant::Plant;
 
 /// What has become of a batch.
@@ -40,6 +40,9 @@ impl Actors {
                     if new {
                         held.push((unit, view));
                     }
+                    if let StateUpdate::Rest { .. } = batch.state {
+                        batch.entries = self.outputs_of_copy(unit, view);
+                    }
                     if !batch.entries.is_empty() {
                         batch.state = StateUpdate::Omitted;
                         on.push(batch);
@@ -47,12 +50,18 @@ impl Actors {
                 }
             }
         }
-        if !on.is_empty() {
-            self.tell_switch(Message::Entries(on));
-        }
+        self.tell_entries(on);
         for (unit, view) in held {
             self.held(unit, view);
         }
+    }
+
+    /// The outputs of a copy that the switch may miss: what one repetition says.
+    /// Those that went ahead of a batch are not in it.
+    fn outputs_of_copy(&self, unit: UnitId, view: View) -> Vec<Entry> {
+        let stored = self.cold.get(&unit).and_then(|c| c.stored.get(&view));
+        let outputs = stored.map(|s| s.kept.after_clock(Clock::ZERO, self.settings.at_once).0);
+        outputs.unwrap_or_default()
     }
 
     fn store_batch(
@@ -86,7 +95,17 @@ impl Actors {
             Place::Stored => self.update(from, batch),
             Place::Unknown if self.claim(pool, unit, view) => {
                 // Its first word was lost: with what follows it can't begin.
-                let StateUpdate::Whole(state) = &mut batch.state else {
+                let since = match &batch.state {
+                    StateUpdate::Whole(_) => batch_since(batch),
+                    StateUpdate::Rest { since, .. } => *since,
+                    _ => return Taken::No(ActorCount::EntriesGap),
+                };
+                if !self.join_staged(from, batch, since) {
+                    return Taken::No(ActorCount::OutputsMissing);
+                }
+                let (StateUpdate::Whole(state) | StateUpdate::Rest { state, .. }) =
+                    &mut batch.state
+                else {
                     return Taken::No(ActorCount::EntriesGap);
                 };
                 let stored = Stored {
@@ -96,6 +115,7 @@ impl Actors {
                     state: state.take(),
                     kept: self.kept_of(batch),
                     said: now,
+                    cursor: Clock::ZERO,
                 };
                 let cold = self.cold.entry(unit).or_default();
                 cold.stored.insert(view, stored);
@@ -112,7 +132,10 @@ impl Actors {
     /// never doubted for a runtime's word.
     fn is_astray(&self, unit: UnitId, batch: &EntryBatch) -> bool {
         self.settings.keep_outputs
-            && matches!(batch.state, StateUpdate::Whole(_))
+            && matches!(
+                batch.state,
+                StateUpdate::Whole(_) | StateUpdate::Rest { .. }
+            )
             && self
                 .table
                 .live(unit)
@@ -134,8 +157,35 @@ impl Actors {
         Kept::after(batch.entries.clone(), Clock::ZERO)
     }
 
+    /// Puts the entries after `since` that came ahead of a batch before its own;
+    /// false where some are missing.
+    fn join_staged(&mut self, from: RuntimeId, batch: &mut EntryBatch, since: Clock) -> bool {
+        let of = (batch.unit, batch.view);
+        let joined = self.joined(from, of, (since, batch.clock), &batch.entries);
+        let Some(entries) = joined else {
+            return false;
+        };
+        batch.entries = entries;
+        self.unstage(batch.unit);
+        true
+    }
+
+    /// The clock of the copy that `from` feeds, where there is one.
+    fn copied_to(&self, from: RuntimeId, unit: UnitId, view: View) -> Option<Clock> {
+        let stored = self.cold.get(&unit)?.stored.get(&view)?;
+        let is_fed = stored.role == Role::Replica && stored.peer == Some(from);
+        is_fed.then_some(stored.clock)
+    }
+
     /// Brings a copy up to date: state, clock and outputs together, or nothing.
     fn update(&mut self, from: RuntimeId, batch: &mut EntryBatch) -> Taken {
+        if let Some(clock) = self.copied_to(from, batch.unit, batch.view)
+            && clock < batch.clock
+            && !batch.entries.is_empty()
+            && !self.join_staged(from, batch, clock)
+        {
+            return Taken::No(ActorCount::EntriesGap);
+        }
         let kept = self.kept_of(batch);
         let stored = self.cold.get_mut(&batch.unit);
         let stored = stored.and_then(|cold| cold.stored.get_mut(&batch.view));
@@ -149,7 +199,9 @@ impl Actors {
         let first = batch.entries.first().map_or(batch.clock, |e| e.clock);
         let again = batch.clock == stored.clock;
         match &mut batch.state {
-            StateUpdate::Full(state) | StateUpdate::Whole(state) => {
+            StateUpdate::Full(state)
+            | StateUpdate::Whole(state)
+            | StateUpdate::Rest { state, .. } => {
                 if !again && (first > stored.clock.next() || batch.entries.is_empty()) {
                     return Taken::No(ActorCount::EntriesGap);
                 }
@@ -207,7 +259,8 @@ impl Actors {
     }
 
     /// The switch has let out what is up to `out`, whichever view it came by.
-    pub(super) fn let_out(&mut self, unit: UnitId, out: Clock) {
+    pub(super) fn let_out(&mut self, now: Time, unit: UnitId, out: Clock) {
+        self.measure(now, unit, out);
         let Some(cold) = self.cold.get_mut(&unit) else {
             return;
         };
@@ -223,9 +276,15 @@ impl Actors {
     }
 }
 
+/// The clock before a batch's first entry.
+fn batch_since(batch: &EntryBatch) -> Clock {
+    let first = batch.entries.first();
+    first.map_or(batch.clock, |first| Clock(first.clock.0.saturating_sub(1)))
+}
+
 /// True where the entries are of consecutive clocks and end at the batch's.
 fn is_sound(batch: &EntryBatch) -> bool {
-    let follow = |pair: &[crate::message::Entry]| match pair {
+    let follow = |pair: &[Entry]| match pair {
         [one, two] => one.clock.next() == two.clock,
         _ => true,
     };

@@ -26,7 +26,8 @@ impl Actors {
             return self.counts.add(ActorCount::MessageStale);
         };
         let mut mode = MoveMode::Reprocess;
-        if !self.engine.is_replayable() {
+        let is_long = |state: Vec<u8>| state.len() > self.settings.most;
+        if !self.engine.is_replayable() || self.export(unit).is_some_and(is_long) {
             self.counts.add(ActorCount::CopyingImpossible);
             mode = MoveMode::Push;
         } else if self.copying_to(unit) != Some(to) {
@@ -64,6 +65,7 @@ impl Actors {
         let image = Image {
             clock: hot.clock,
             state: self.export(unit),
+            since: hot.clock,
             outputs: Vec::new(),
         };
         let state = Message::State {

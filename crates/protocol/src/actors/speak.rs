@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 
 use weir_packet::Time;
 
+use super::pieces::cut;
 use super::{ActorCount, Actors};
-use crate::ids::{Peer, RuntimeId, UnitId, View};
-use crate::message::{EntryBatch, Message, StateUpdate};
+use crate::entry::bundles;
+use crate::ids::{Clock, Peer, RuntimeId, UnitId, View};
+use crate::message::{Entry, EntryBatch, Message, Refusal, StateUpdate};
 use crate::plant::Plant;
 
 impl Actors {
@@ -39,23 +41,45 @@ impl Actors {
         for ((replica, unit), mut batch) in batches {
             self.look_for_change(unit);
             let Some(cold) = self.cold.get_mut(&unit) else {
+                self.internal.note("entries of a unit that keeps none");
                 continue;
             };
             let changed = core::mem::take(&mut cold.live.changed);
             batch.state = if changed || !self.engine.has_unit(unit.0) {
+                let Some(state) = self.exported(unit, batch.view) else {
+                    continue;
+                };
                 self.counts.add(ActorCount::ReplicatedWhole);
-                StateUpdate::Full(self.export(unit))
+                StateUpdate::Full(state)
             } else {
                 let mut touched = Vec::new();
                 self.engine.export_touch(unit.0, &mut touched);
                 StateUpdate::Touched(touched)
             };
             self.counts.add(ActorCount::Replicated);
+            let mut pieces = cut(core::mem::take(&mut batch.entries), self.settings.longest);
+            batch.entries = pieces.pop().unwrap_or_default();
+            self.send_ahead(replica, (unit, batch.view), pieces);
             of_replica.entry(replica).or_default().push(batch);
         }
         for (replica, batches) in of_replica {
-            self.tell_runtime(replica, Message::Entries(batches));
+            for batches in bundles(batches, self.settings.longest) {
+                self.tell_runtime(replica, Message::Entries(batches));
+            }
         }
+    }
+
+    /// The unit's state for its replica. One that is too long for a message is
+    /// none: the switch is asked for a view without a replica.
+    fn exported(&mut self, unit: UnitId, view: View) -> Option<Option<Vec<u8>>> {
+        let state = self.export(unit);
+        if state.as_ref().is_none_or(|s| s.len() <= self.settings.most) {
+            return Some(state);
+        }
+        self.counts.add(ActorCount::StateTooLong);
+        let why = Refusal::TooLong;
+        self.tell_switch(Message::Refuse { unit, view, why });
+        None
     }
 
     /// The first word of a view, or the same once more: to the replica the
@@ -65,37 +89,54 @@ impl Actors {
         let Some(hot) = self.table.live(unit) else {
             return;
         };
-        let mut batch = EntryBatch {
+        let (at_once, longest) = (self.settings.at_once, self.settings.longest);
+        self.unsample(unit);
+        let forgets = self.settings.plant == Some(Plant::OwnerForgets);
+        let Some(cold) = self.cold.get_mut(&unit) else {
+            if held {
+                self.held(unit, hot.view);
+            }
+            return;
+        };
+        cold.live.said = now;
+        let Some(replica) = cold.live.replica else {
+            let (entries, _) = cold.live.kept.after_clock(Clock::ZERO, at_once);
+            if forgets {
+                cold.live.kept.clear();
+            }
+            self.tell_outputs((unit, hot.view), entries);
+            if held {
+                self.held(unit, hot.view);
+            }
+            return;
+        };
+        let since = cold.live.kept.since(hot.clock);
+        let portion = cold.live.kept.portion(cold.live.cursor, at_once, longest);
+        cold.live.cursor = portion.cursor;
+        if forgets {
+            cold.live.kept.clear();
+        }
+        self.look_for_change(unit);
+        let state = match portion.last.is_some() {
+            true => self.exported(unit, hot.view),
+            false => None,
+        };
+        self.send_ahead(replica, (unit, hot.view), portion.ahead);
+        let (Some(entries), Some(state)) = (portion.last, state) else {
+            return;
+        };
+        if let Some(cold) = self.cold.get_mut(&unit) {
+            cold.live.changed = false;
+        }
+        self.counts.add(ActorCount::ReplicatedWhole);
+        let batch = EntryBatch {
             unit,
             view: hot.view,
             clock: hot.clock,
-            state: StateUpdate::Omitted,
-            entries: Vec::new(),
+            state: whole(state, since, &entries),
+            entries,
         };
-        let mut replica = None;
-        if let Some(cold) = self.cold.get_mut(&unit) {
-            cold.live.said = now;
-            batch.entries = cold.live.kept.to_vec();
-            replica = cold.live.replica;
-            if self.settings.plant == Some(Plant::OwnerForgets) {
-                cold.live.kept.clear();
-            }
-        }
-        if let Some(replica) = replica {
-            self.look_for_change(unit);
-            batch.state = StateUpdate::Whole(self.export(unit));
-            if let Some(cold) = self.cold.get_mut(&unit) {
-                cold.live.changed = false;
-            }
-            self.counts.add(ActorCount::ReplicatedWhole);
-            return self.tell_runtime(replica, Message::Entries(vec![batch]));
-        }
-        if !batch.entries.is_empty() {
-            self.tell_switch(Message::Entries(vec![batch]));
-        }
-        if held {
-            self.held(unit, hot.view);
-        }
+        self.tell_runtime(replica, Message::Entries(vec![batch]));
     }
 
     pub(super) fn held(&mut self, unit: UnitId, view: View) {
@@ -106,23 +147,77 @@ impl Actors {
     /// The outputs of an actor that is kept as bytes, once more, the way they
     /// went before.
     pub(super) fn say_of_stored(&mut self, unit: UnitId, view: View) {
-        let stored = self.cold.get(&unit).and_then(|c| c.stored.get(&view));
+        let (at_once, longest) = (self.settings.at_once, self.settings.longest);
+        let stored = self
+            .cold
+            .get_mut(&unit)
+            .and_then(|c| c.stored.get_mut(&view));
         let Some(stored) = stored else {
             return;
         };
-        let mut batch = EntryBatch {
+        let Some(replica) = stored.peer else {
+            let (entries, _) = stored.kept.after_clock(Clock::ZERO, at_once);
+            return self.tell_outputs((unit, view), entries);
+        };
+        let since = stored.kept.since(stored.clock);
+        let portion = stored.kept.portion(stored.cursor, at_once, longest);
+        stored.cursor = portion.cursor;
+        let batch = portion.last.map(|entries| EntryBatch {
             unit,
             view,
             clock: stored.clock,
-            state: StateUpdate::Omitted,
-            entries: stored.kept.to_vec(),
-        };
-        match stored.peer {
-            Some(replica) => {
-                batch.state = StateUpdate::Whole(stored.state.clone());
-                self.tell_runtime(replica, Message::Entries(vec![batch]));
-            }
-            None => self.tell_switch(Message::Entries(vec![batch])),
+            state: whole(stored.state.clone(), since, &entries),
+            entries,
+        });
+        self.send_ahead(replica, (unit, view), portion.ahead);
+        if let Some(batch) = batch {
+            self.tell_runtime(replica, Message::Entries(vec![batch]));
         }
+    }
+
+    /// Outputs to the switch, which takes them in any portion.
+    fn tell_outputs(&mut self, (unit, view): (UnitId, View), entries: Vec<Entry>) {
+        for entries in cut(entries, self.settings.longest) {
+            let Some(last) = entries.last() else {
+                continue;
+            };
+            let batch = EntryBatch {
+                unit,
+                view,
+                clock: last.clock,
+                state: StateUpdate::Omitted,
+                entries,
+            };
+            self.tell_switch(Message::Entries(vec![batch]));
+        }
+    }
+
+    /// A replica's entries to the switch: the state stays here.
+    pub(super) fn tell_entries(&mut self, batches: Vec<EntryBatch>) {
+        let mut short = Vec::new();
+        for batch in batches {
+            let (unit, view) = (batch.unit, batch.view);
+            for entries in cut(batch.entries, self.settings.longest) {
+                let clock = entries.last().map_or(batch.clock, |last| last.clock);
+                short.push(EntryBatch {
+                    unit,
+                    view,
+                    clock,
+                    state: StateUpdate::Omitted,
+                    entries,
+                });
+            }
+        }
+        for batches in bundles(short, self.settings.longest) {
+            self.tell_switch(Message::Entries(batches));
+        }
+    }
+}
+
+/// A whole state, of whose entries some may have gone ahead.
+fn whole(state: Option<Vec<u8>>, since: Clock, entries: &[Entry]) -> StateUpdate {
+    match entries.first() {
+        Some(first) if first.clock > since.next() => StateUpdate::Rest { since, state },
+        _ => StateUpdate::Whole(state),
     }
 }

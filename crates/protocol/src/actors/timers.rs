@@ -5,7 +5,7 @@ use weir_packet::{FramePool, Time};
 
 use super::table::COPYING;
 use super::{ActorCount, Actors};
-use crate::ids::UnitId;
+use crate::ids::{Clock, UnitId};
 use crate::message::Message;
 use crate::plant::Plant;
 
@@ -25,6 +25,9 @@ impl Actors {
             }
             self.tidy(unit);
         }
+        for unit in core::mem::take(&mut self.ready) {
+            self.release(now, pool, unit);
+        }
         if self.sweep_at.is_some_and(|at| at <= now) {
             self.sweep(now, pool);
         }
@@ -36,7 +39,8 @@ impl Actors {
     /// When [`Actors::tick`] has something to do next.
     pub fn next_deadline(&self) -> Option<Time> {
         let timer = self.timers.first().map(|(at, _)| *at);
-        [timer, self.sweep_at, self.dues_at()]
+        let ready = (!self.ready.is_empty()).then_some(Time::ZERO);
+        [timer, ready, self.sweep_at, self.dues_at()]
             .into_iter()
             .flatten()
             .min()
@@ -44,7 +48,50 @@ impl Actors {
 
     /// How long something is kept that may never be asked for.
     pub(super) fn patience(&self) -> u64 {
-        self.settings.repeat_after.saturating_mul(64)
+        let most = self.settings.repeat_after.max(self.wait());
+        most.saturating_mul(64)
+    }
+
+    /// Time after which what was not answered is sent again: ten round trips. A
+    /// path that loses nothing is not measured.
+    pub(super) fn wait(&self) -> u64 {
+        match self.settings.keep_outputs {
+            true if !self.trip.is_unknown() => self.trip.wait(),
+            _ => self.settings.repeat_after,
+        }
+    }
+
+    /// Notes when an entry was sent, one at a time. The switch says when it has
+    /// let it out.
+    pub(super) fn sample(&mut self, now: Time, unit: UnitId, clock: Clock) {
+        match self.sample {
+            None => self.sample = Some((unit, clock, now)),
+            // It was not answered in time.
+            Some((_, _, sent)) if now.since(sent) >= self.trip.wait() => {
+                self.trip.back_off();
+                self.sample = Some((unit, clock, now));
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// The unit's entries up to `out` were let out.
+    pub(super) fn measure(&mut self, now: Time, unit: UnitId, out: Clock) {
+        if let Some((of, clock, sent)) = self.sample
+            && of == unit
+            && clock <= out
+        {
+            self.sample = None;
+            self.trip.measure(now.since(sent));
+        }
+    }
+
+    /// The unit's entries are said once more: of one that was sent twice nobody
+    /// knows which time was answered (Karn).
+    pub(super) fn unsample(&mut self, unit: UnitId) {
+        if self.sample.is_some_and(|(of, ..)| of == unit) {
+            self.sample = None;
+        }
     }
 
     /// Sets the unit's timer, if it would not go off before. The unit has
@@ -88,7 +135,7 @@ impl Actors {
 
     /// Asks the source of a view that is open here for its state.
     pub(super) fn pull(&mut self, now: Time, unit: UnitId) {
-        let due = now.plus(self.settings.repeat_after);
+        let due = now.plus(self.wait());
         let waiting = self.cold.get_mut(&unit).and_then(|c| c.waiting.as_mut());
         let Some(waiting) = waiting else { return };
         waiting.due = due;
@@ -116,10 +163,10 @@ impl Actors {
             self.cold.get_mut(&unit)?.live.asked = None;
             return None;
         };
-        let due = asked.plus(self.settings.repeat_after);
+        let due = asked.plus(self.wait());
         if due <= now {
             self.ask_repeat(now, hot);
-            return Some(now.plus(self.settings.repeat_after));
+            return Some(now.plus(self.wait()));
         }
         Some(due)
     }
@@ -134,6 +181,13 @@ impl Actors {
             cold.ahead = None;
             self.counts.add(ActorCount::MessageStale);
         }
+        if cold
+            .staged
+            .as_ref()
+            .is_some_and(|staged| staged.until <= now)
+        {
+            cold.staged = None;
+        }
         let is_waiting = cold.waiting.is_some();
         if cold.copying.is_some_and(|copying| copying.until <= now) && cold.closing.is_none() {
             cold.copying = None;
@@ -145,10 +199,11 @@ impl Actors {
             self.give_up_early(unit, ActorCount::EarlyGivenUp);
         }
         let cold = self.cold.get(&unit)?;
-        let later = |until: Time| until.max(now.plus(self.settings.repeat_after));
+        let later = |until: Time| until.max(now.plus(self.wait()));
         [
             cold.preferred.map(|(_, until)| until),
             cold.ahead.as_ref().map(|ahead| ahead.4),
+            cold.staged.as_ref().map(|staged| staged.until),
             cold.copying.map(|copying| later(copying.until)),
             cold.early.map(|early| later(early.until)),
         ]

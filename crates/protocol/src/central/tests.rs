@@ -62,6 +62,7 @@ fn state(place: u32, old: View, new: View, clock: u64) -> Message {
         image: Image {
             clock: Clock(clock),
             state: Some(vec![1, 2, 3]),
+            since: Clock(clock),
             outputs: Vec::new(),
         },
     }

@@ -129,6 +129,7 @@ messages! {
     32 = Pull { unit, old, new, at };
     33 = State { unit, old, new, image };
     34 = Copy { unit, old, clock, after, packet };
+    36 = Outputs { unit, view, entries };
     35 = Copied { unit, old, new, clock, changed, touched, outputs };
     48 = LeaseWanted { pool };
     49 = LeaseGranted { pool, address, block };

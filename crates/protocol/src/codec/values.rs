@@ -25,7 +25,7 @@ wrappers! {
 
 choices! {
     MoveMode { 0 = Push, 1 = Pull, 2 = Reprocess }
-    Refusal { 0 = Full, 1 = Layout, 2 = Corrupt, 3 = NoState }
+    Refusal { 0 = Full, 1 = Layout, 2 = Corrupt, 3 = NoState, 4 = TooLong }
     Side { 0 = Inside, 1 = Outside }
     Direction { 0 = Forward, 1 = Reverse }
     PortSpace { 0 = Tcp, 1 = Udp, 2 = Icmp }
@@ -55,7 +55,7 @@ fields! {
     }
     Entry { clock: Clock, parts: Vec<Part> }
     EntryBatch { unit: UnitId, view: View, clock: Clock, state: StateUpdate, entries: Vec<Entry> }
-    Image { clock: Clock, state: Option<Vec<u8>>, outputs: Vec<Entry> }
+    Image { clock: Clock, state: Option<Vec<u8>>, since: Clock, outputs: Vec<Entry> }
     AliasRequest { flow: u32, key: FlowKey, client: Direction, side: Side, open: bool }
     Claim {
         unit: UnitId,
@@ -185,7 +185,7 @@ impl Field for Origin {
     }
 }
 
-/// 0; 1 and bytes; 2 or 3 and perhaps bytes.
+/// 0; 1 and bytes; 2 or 3 and perhaps bytes; 4, a clock and perhaps bytes.
 impl Field for StateUpdate {
     const LEAST: usize = 1;
 
@@ -204,6 +204,11 @@ impl Field for StateUpdate {
                 out.push(3);
                 state.put(out);
             }
+            StateUpdate::Rest { since, state } => {
+                out.push(4);
+                since.put(out);
+                state.put(out);
+            }
         }
     }
 
@@ -213,6 +218,10 @@ impl Field for StateUpdate {
             1 => StateUpdate::Touched(Vec::get(reader)?),
             2 => StateUpdate::Full(Option::get(reader)?),
             3 => StateUpdate::Whole(Option::get(reader)?),
+            4 => StateUpdate::Rest {
+                since: Clock::get(reader)?,
+                state: Option::get(reader)?,
+            },
             _ => return Err(DecodeError::Value("StateUpdate")),
         })
     }

@@ -42,7 +42,6 @@
 mod count;
 mod receiver;
 mod replay;
-mod rtt;
 mod sender;
 mod settings;
 mod start;

@@ -8,8 +8,8 @@ use weir_packet::actor_frame::flags;
 
 use super::FRAMES_IN_FLIGHT;
 use super::count::{Reject, SendError};
-use super::rtt::RoundTrip;
 use super::settings::StreamSettings;
+use crate::rtt::RoundTrip;
 
 /// Bytes in front of a message that shares a frame.
 pub(super) const LENGTH: usize = 2;
@@ -80,7 +80,11 @@ impl Sender {
             in_flight: 0,
             overdue: 0,
             next_due: None,
-            trip: RoundTrip::new(settings),
+            trip: RoundTrip::new(
+                settings.round_trip,
+                settings.shortest_wait,
+                settings.longest_wait,
+            ),
             rounds: 0,
             last_round: None,
             window: settings.window,

@@ -35,27 +35,30 @@ pub struct StreamSettings {
 }
 
 impl Default for StreamSettings {
-    /// For a network of hosts close to one another: 1,500 bytes, 256 KiB on
-    /// their way, 16 MiB waiting, messages up to 16 MiB, acknowledgements after
-    /// 0.2 ms, a first round trip of 1 ms, waits of 2 ms to 1 s, 8 rounds.
+    /// [`StreamSettings::DEFAULT`].
     fn default() -> StreamSettings {
-        StreamSettings {
-            local: MacAddr::default(),
-            remote: MacAddr::default(),
-            mtu: 1_500,
-            window: 256 << 10,
-            queue: 16 << 20,
-            longest: 16 << 20,
-            acknowledge_after: 200_000,
-            round_trip: 1_000_000,
-            shortest_wait: 2_000_000,
-            longest_wait: 1_000_000_000,
-            rounds: 8,
-        }
+        StreamSettings::DEFAULT
     }
 }
 
 impl StreamSettings {
+    /// For a network of hosts close to one another: 1,500 bytes, 256 KiB on
+    /// their way, 16 MiB waiting, messages up to 16 MiB, acknowledgements after
+    /// 0.2 ms, a first round trip of 1 ms, waits of 2 ms to 1 s, 8 rounds.
+    pub const DEFAULT: StreamSettings = StreamSettings {
+        local: MacAddr([0; 6]),
+        remote: MacAddr([0; 6]),
+        mtu: 1_500,
+        window: 256 << 10,
+        queue: 16 << 20,
+        longest: 16 << 20,
+        acknowledge_after: 200_000,
+        round_trip: 1_000_000,
+        shortest_wait: 2_000_000,
+        longest_wait: 1_000_000_000,
+        rounds: 8,
+    };
+
     /// The same with values that work.
     pub(super) fn bounded(mut self) -> StreamSettings {
         self.mtu = self.mtu.max(256);

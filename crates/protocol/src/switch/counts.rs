@@ -88,8 +88,10 @@ countable! {
         EndRefused = "end_refused",
         /// A tick was numbered.
         TickNumbered = "tick_numbered",
-        /// A tick was not numbered: one is on its way, or there is no room.
+        /// A tick was not numbered: one is on its way.
         TickRefused = "tick_refused",
+        /// A tick waits for room.
+        TickDeferred = "tick_deferred",
         /// A packet was turned and entered again.
         Turned = "turned",
         /// A name was registered.

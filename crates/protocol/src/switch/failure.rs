@@ -8,7 +8,7 @@ use super::units::{ANY, REPLICA, mark};
 use super::{Switch, SwitchCount, SwitchDrop, moves};
 use crate::ids::{Clock, RuntimeId, UnitId, View};
 use crate::journal::Done;
-use crate::message::{Message, MoveMode};
+use crate::message::{Message, MoveMode, Refusal};
 
 /// Places looked at per tick.
 const STRIDE: u32 = 4_096;
@@ -211,8 +211,12 @@ impl Switch {
 
     /// The owner of the current view can't take it: its failure, without
     /// suspicion.
-    pub(super) fn refused(&mut self, now: Time, pool: &mut FramePool, place: u32) {
+    pub(super) fn refused(&mut self, now: Time, pool: &mut FramePool, place: u32, why: Refusal) {
         let unit = self.units.at_mut(place);
+        if why == Refusal::TooLong && unit.replica != 0 {
+            unit.marks |= mark::LONG;
+            return self.react(now, pool, place);
+        }
         unit.tries = unit.tries.saturating_add(1);
         let unit = *unit;
         self.counts.add(SwitchCount::ViewRefused);

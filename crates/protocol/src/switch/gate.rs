@@ -117,13 +117,13 @@ impl Switch {
             unit.marks |= mark::ACK;
             self.acks.push(place);
         }
-        let more = if unit.first != 0 {
+        let mut more = false;
+        if unit.first != 0 {
             let out = unit.out;
-            self.kept.release(unit, out, pool);
-            self.kept.is_next_parked(unit, out + 1)
-        } else {
-            false
-        };
+            let sent = self.kept.release(unit, out, pool);
+            more = self.kept.is_next_parked(unit, out + 1);
+            self.measure(now, from, sent);
+        }
         if disposition == Disposition::Out {
             self.packets.out += 1;
             self.packets.bytes_out += u64::from(len);
@@ -449,8 +449,10 @@ impl Switch {
         let unit = self.units.at_mut(place);
         unit.out = unit.out.max(clock.0);
         let out = unit.out;
+        let speaker = unit.speaker();
         if unit.first != 0 {
-            self.kept.release(unit, out, pool);
+            let sent = self.kept.release(unit, out, pool);
+            self.measure(now, speaker, sent);
         }
         self.acknowledge(place);
         if is_current {
@@ -500,6 +502,17 @@ impl Switch {
         }
     }
 
+    /// A packet that was sent once, at `sent`, is answered by what `from` says.
+    #[inline]
+    fn measure(&mut self, now: Time, from: Seat, sent: Option<Time>) {
+        if let Some(sent) = sent
+            && let Some(runtime) = self.lanes.get_mut(from)
+        {
+            runtime.trip.measure(now.since(sent));
+            self.is_measured = true;
+        }
+    }
+
     /// Notes that the keepers of a unit's outputs are to be told how far it
     /// is let out.
     fn acknowledge(&mut self, place: u32) {
@@ -514,6 +527,7 @@ impl Switch {
     /// packets that enter again, views that may open now.
     pub(super) fn end_burst(&mut self, now: Time, pool: &mut FramePool) {
         self.told = (0, 0);
+        self.find_wait();
         let mut acks = core::mem::take(&mut self.acks);
         for place in acks.drain(..) {
             self.send_out(place);

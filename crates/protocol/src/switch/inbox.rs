@@ -59,11 +59,7 @@ impl Switch {
             }
             Message::Tick { unit, view } => {
                 if let Some(place) = self.said(now, pool, from, (unit, view), Said::ByOwner) {
-                    let unit = self.units.at(place);
-                    let is_on_its_way = unit.tick > unit.out;
-                    if is_on_its_way || !self.number_tick(now, pool, place, &[]) {
-                        self.counts.add(SwitchCount::TickRefused);
-                    }
+                    self.tick_asked(now, pool, place);
                 }
             }
             Message::Repeat { unit, view, after } => {
@@ -78,9 +74,9 @@ impl Switch {
                     self.repeat_asked(now, pool, place, after);
                 }
             }
-            Message::Refuse { unit, view, .. } => {
+            Message::Refuse { unit, view, why } => {
                 if let Some(place) = self.said(now, pool, from, (unit, view), Said::ByOwner) {
-                    self.refused(now, pool, place);
+                    self.refused(now, pool, place, why);
                 }
             }
             Message::Claims {

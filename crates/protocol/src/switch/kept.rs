@@ -24,6 +24,8 @@ struct Node {
     copy: Option<Frame>,
     /// It is in the list by time.
     listed: bool,
+    /// It was sent again: its answer says nothing of the round trip.
+    repeated: bool,
     /// Place of its unit.
     unit: u32,
     /// Next clock of the unit.
@@ -183,6 +185,7 @@ impl Kept {
             at: now,
             copy,
             listed: true,
+            repeated: false,
             unit: unit.id as u32,
             next: 0,
             older,
@@ -217,17 +220,25 @@ impl Kept {
         }
     }
 
-    /// Lets go of the unit's nodes up to `out`.
+    /// Lets go of the unit's nodes up to `out`; gives when the last of them was
+    /// sent, if that was once.
     #[inline]
-    pub(super) fn release(&mut self, unit: &mut Unit, out: u64, pool: &mut FramePool) {
+    pub(super) fn release(
+        &mut self,
+        unit: &mut Unit,
+        out: u64,
+        pool: &mut FramePool,
+    ) -> Option<Time> {
+        let mut sent = None;
         while unit.first != 0 {
             let at = unit.first - 1;
             let Some(node) = self.nodes.get_mut(at as usize) else {
-                return;
+                return sent;
             };
             if node.clock > out {
-                return;
+                return sent;
             }
+            sent = (node.listed && !node.repeated).then_some(node.at);
             unit.first = node.next;
             let (older, newer, parked, era) = (node.older, node.newer, node.parked, node.era);
             if let Some(copy) = node.copy.take() {
@@ -244,6 +255,16 @@ impl Kept {
             self.free.push(at);
         }
         unit.last = 0;
+        sent
+    }
+
+    /// Notes that the unit's packet of this clock is sent again.
+    pub(super) fn mark_repeated(&mut self, unit: &Unit, clock: u64) {
+        if let Ok(link) = self.seek(unit, clock)
+            && let Some(node) = self.node_mut(link)
+        {
+            node.repeated = true;
+        }
     }
 
     fn drop_parked(&mut self, link: Link, pool: &mut FramePool) {
@@ -296,6 +317,7 @@ impl Kept {
                     at: Time::ZERO,
                     copy: None,
                     listed: false,
+                    repeated: false,
                     unit: unit.id as u32,
                     next,
                     older: 0,

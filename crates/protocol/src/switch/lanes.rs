@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use weir_packet::Frame;
+use weir_packet::{Frame, Time};
 
 use crate::ids::RuntimeId;
+use crate::rtt::RoundTrip;
 
 /// Number of a runtime at this switch, from 1 in the order of joining; 0 is
 /// none.
@@ -43,6 +44,10 @@ pub(super) struct Runtime {
     pub(super) partial: Vec<Frame>,
     /// Era that ended when it died or left.
     pub(super) era: u32,
+    /// How long packets take from being sent to being let out.
+    pub(super) trip: RoundTrip,
+    /// When its packets were last sent again.
+    pub(super) round_at: Time,
 }
 
 /// All runtimes that ever joined.
@@ -57,7 +62,7 @@ pub(super) struct Lanes {
 impl Lanes {
     /// A new runtime's seat; `None` where the id was used before or there are
     /// too many.
-    pub(super) fn join(&mut self, id: RuntimeId) -> Option<Seat> {
+    pub(super) fn join(&mut self, id: RuntimeId, trip: RoundTrip) -> Option<Seat> {
         if self.seats.contains_key(&id) || self.all.len() >= MOST {
             return None;
         }
@@ -70,6 +75,8 @@ impl Lanes {
             replica: 0,
             partial: Vec::new(),
             era: 0,
+            trip,
+            round_at: Time::ZERO,
         });
         let seat = self.all.len() as Seat;
         self.seats.insert(id, seat);
@@ -126,6 +133,14 @@ impl Lanes {
     pub(super) fn is_draining(&self, seat: Seat) -> bool {
         self.get(seat)
             .is_some_and(|r| r.standing == Standing::Draining)
+    }
+
+    /// Time after which what was not answered is sent again: that of the slowest
+    /// runtime that is there; `None` before there is a measurement.
+    pub(super) fn wait(&self) -> Option<u64> {
+        let here = self.here().filter_map(|seat| self.get(seat));
+        let known = here.filter(|runtime| !runtime.trip.is_unknown());
+        known.map(|runtime| runtime.trip.wait()).max()
     }
 
     /// Seats of all runtimes that are there.

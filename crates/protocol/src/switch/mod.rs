@@ -32,6 +32,8 @@ mod timers;
 mod units;
 mod views;
 
+use std::collections::VecDeque;
+
 use weir_nf::host::Stage;
 use weir_packet::{Frame, FramePool, Time};
 use weir_runtime::{Classifier, RuntimeConfig, StageError};
@@ -40,6 +42,7 @@ use crate::counts::Counts;
 use crate::ids::{Peer, RuntimeId, UnitId, View};
 use crate::journal::Journal;
 use crate::message::Message;
+use crate::rtt::{ROUND_TRIPS, RoundTrip};
 use crate::settings::{Dispatch, Replication, SwitchSettings};
 
 pub use counts::{SwitchCount, SwitchDrop};
@@ -152,6 +155,14 @@ pub struct Switch {
     acks: Vec<u32>,
     classified: Vec<Frame>,
     turned: Vec<Frame>,
+    /// Units whose ticks wait for room.
+    ticks: VecDeque<UnitId>,
+    /// When they were last tried.
+    ticks_tried: Time,
+    /// Time after which what was not answered is sent again.
+    wait: u64,
+    /// A round trip was measured, or not answered in time, since it was computed.
+    is_measured: bool,
     late_names: names::Late,
     /// To whom `Forget` was said in this burst, and about what.
     told: (u64, Seat),
@@ -201,6 +212,10 @@ impl Switch {
             acks: Vec::with_capacity(256),
             classified: Vec::with_capacity(256),
             turned: Vec::with_capacity(64),
+            ticks: VecDeque::new(),
+            ticks_tried: Time::ZERO,
+            wait: settings.repeat_after,
+            is_measured: false,
             late_names: names::Late::default(),
             told: (0, 0),
             settings,
@@ -211,7 +226,7 @@ impl Switch {
     /// A runtime that may own units has come. One whose id was used before is
     /// not taken: an id names one start of a process.
     pub fn join(&mut self, now: Time, runtime: RuntimeId) {
-        let Some(seat) = self.lanes.join(runtime) else {
+        let Some(seat) = self.lanes.join(runtime, self.unknown_trip()) else {
             self.counts.add(SwitchCount::MessageMisdirected);
             return;
         };
@@ -227,6 +242,12 @@ impl Switch {
             // Units without a replica get one now.
             self.sweep.start(self.units.top());
         }
+    }
+
+    /// The round trip to a runtime that has just joined.
+    fn unknown_trip(&self) -> RoundTrip {
+        let (shortest, longest) = self.settings.repeat_within;
+        RoundTrip::new(self.settings.repeat_after / ROUND_TRIPS, shortest, longest)
     }
 
     /// Takes a drained runtime out. What it still has is treated as if it had
@@ -270,6 +291,12 @@ impl Switch {
     pub fn owner_of(&self, unit: UnitId) -> Option<RuntimeId> {
         let place = self.units.find(unit)?;
         self.lanes.id(self.units.at(place).owner)
+    }
+
+    /// Time after which what was not answered is sent again now, nanoseconds: ten
+    /// round trips of the slowest runtime.
+    pub fn repeats_after(&self) -> u64 {
+        self.wait
     }
 
     /// How often what happened.
@@ -367,9 +394,10 @@ impl Switch {
         picked.or_else(|| usable.contains(&not).then_some(not))
     }
 
-    /// Who keeps the copies of a view of `owner`; 0 for nobody.
-    fn choose_replica(&mut self, owner: Seat) -> Seat {
-        if self.settings.replication == Replication::None {
+    /// Who keeps the copies of a unit's view that `owner` has; 0 for nobody.
+    fn choose_replica(&mut self, place: u32, owner: Seat) -> Seat {
+        let is_long = self.units.at(place).has(units::mark::LONG);
+        if self.settings.replication == Replication::None || is_long {
             return 0;
         }
         let asked = self.lanes.get(owner).map_or(0, |runtime| runtime.replica);

@@ -9,6 +9,7 @@ use super::units::mark;
 use super::{Switch, SwitchCount, SwitchDrop};
 use crate::ids::{Clock, UnitId, View};
 use crate::journal::Done;
+use crate::plant::Plant;
 
 /// Units whose record is fetched ahead.
 const AHEAD: usize = 24;
@@ -60,9 +61,10 @@ impl Switch {
             pool.give(frame);
             return;
         }
+        let can_copy = self.kept.copies() && self.kept.has_room() && self.spares(pool, 2);
         let unit = self.units.at_mut(place);
         if self.kept.keeps() {
-            let copy = if self.kept.copies() && self.kept.has_room() {
+            let copy = if can_copy {
                 // The unit's state was lost before this packet, whenever it is
                 // sent again.
                 let mut meta = *meta;
@@ -157,6 +159,59 @@ impl Switch {
         self.number_tick(now, pool, place, &note)
     }
 
+    /// True where more frames are free than so many times those that are left
+    /// for entries: what comes in must not take the frames of what lets it out.
+    pub(super) fn spares(&self, pool: &FramePool, times: usize) -> bool {
+        let reserve = match self.settings.plant {
+            Some(Plant::NoReserve) => 0,
+            _ => self.settings.reserve as usize,
+        };
+        pool.available() > times * reserve
+    }
+
+    /// An owner asks for a tick: numbered at once, or as soon as there is room.
+    pub(super) fn tick_asked(&mut self, now: Time, pool: &mut FramePool, place: u32) {
+        let unit = self.units.at(place);
+        if unit.tick > unit.out {
+            return self.counts.add(SwitchCount::TickRefused);
+        }
+        if self.ticks.is_empty() && self.number_tick(now, pool, place, &[]) {
+            return;
+        }
+        if self.settings.plant == Some(Plant::TickRefused) {
+            return self.counts.add(SwitchCount::TickRefused);
+        }
+        let unit = self.units.at_mut(place);
+        if !unit.has(mark::TICK) {
+            unit.marks |= mark::TICK;
+            let id = unit.id();
+            self.ticks.push_back(id);
+            self.counts.add(SwitchCount::TickDeferred);
+        }
+    }
+
+    /// Numbers ticks that wait for room. One whose unit needs another view, or
+    /// has had a tick since, is not: its owner asks again for what is due.
+    pub(super) fn number_ticks(&mut self, now: Time, pool: &mut FramePool) {
+        self.ticks_tried = now;
+        while !self.kept.keeps() || self.kept.has_room() {
+            if !self.spares(pool, 1) {
+                return;
+            }
+            let Some(id) = self.ticks.pop_front() else {
+                return;
+            };
+            let Some(place) = self.units.find(id) else {
+                continue;
+            };
+            let unit = self.units.at_mut(place);
+            unit.marks &= !mark::TICK;
+            if unit.owner != 0 && unit.tick <= unit.out && !self.needs_view(place) {
+                self.number_tick(now, pool, place, &[]);
+            }
+        }
+    }
+
     /// Numbers a tick for the owner of a unit; false where there is no room.
     /// `what` is empty, or a note of the flow to end.
     pub(super) fn number_tick(
@@ -166,7 +221,7 @@ impl Switch {
         place: u32,
         what: &[u8],
     ) -> bool {
-        if self.kept.keeps() && !self.kept.has_room() {
+        if self.kept.keeps() && !self.kept.has_room() || !self.spares(pool, 1) {
             return false;
         }
         let unit = self.units.at(place);

@@ -53,7 +53,7 @@ impl Switch {
         };
         // Not before all are known does anyone get a block.
         for &runtime in runtimes {
-            if let Some(seat) = self.lanes.join(runtime) {
+            if let Some(seat) = self.lanes.join(runtime, self.unknown_trip()) {
                 self.outbox.lanes.push(super::Lane {
                     to: runtime,
                     frames: Vec::with_capacity(256),

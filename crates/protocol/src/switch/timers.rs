@@ -78,13 +78,15 @@ impl Switch {
         if !self.repeats() {
             return;
         }
-        let due = |at: Time| now.since(at) >= self.settings.repeat_after;
+        self.find_wait();
+        let due = |at: Time| now.since(at) >= self.wait;
         if self.recovery.as_ref().is_some_and(|r| due(r.asked)) {
             self.ask_again(now, pool);
         }
         self.repeat_views(now, pool);
         self.repeat_forgets(now);
         self.repeat_packets(now, pool);
+        self.find_wait();
     }
 
     /// True but for a planted bug.
@@ -94,7 +96,7 @@ impl Switch {
 
     /// When [`Switch::tick`] has something to do next.
     pub fn next_deadline(&self) -> Option<Time> {
-        let after = self.settings.repeat_after;
+        let after = self.wait;
         let can_open = self.window_is_open() && (self.sweep.is_on() || self.moves.queued() > 0);
         let busy = self.recovery.is_none() && (can_open || self.sweep.goes_on());
         if busy || !self.late_names_is_empty() {
@@ -104,13 +106,16 @@ impl Switch {
             .timers
             .orphans
             .front()
-            .map(|(at, _)| at.plus(after.saturating_mul(ORPHAN_INTERVALS)));
+            .map(|(at, _)| at.plus(self.orphan_after()));
         if !self.repeats() {
             return orphan;
         }
+        // Room comes with entries, most often; frames come back without a word.
+        let ticks = (!self.ticks.is_empty()).then(|| self.ticks_tried.plus(after));
         let copies = self.kept.oldest().filter(|_| self.settings.acknowledge);
         [
             orphan,
+            ticks,
             self.timers.views.front().map(|(at, ..)| at.plus(after)),
             self.timers.forgets.front().map(|f| f.at.plus(after)),
             self.recovery.as_ref().map(|r| r.asked.plus(after)),
@@ -130,6 +135,9 @@ impl Switch {
         if self.moves.queued() > 0 {
             self.pump(now, Some(pool));
         }
+        if !self.ticks.is_empty() {
+            self.number_ticks(now, pool);
+        }
     }
 
     fn repeat_views(&mut self, now: Time, _pool: &mut FramePool) {
@@ -137,7 +145,7 @@ impl Switch {
             let Some(&(at, id, view)) = self.timers.views.front() else {
                 return;
             };
-            if now.since(at) < self.settings.repeat_after {
+            if now.since(at) < self.wait {
                 return;
             }
             self.timers.views.pop_front();
@@ -177,7 +185,7 @@ impl Switch {
             .timers
             .forgets
             .front()
-            .is_some_and(|f| now.since(f.at) >= self.settings.repeat_after)
+            .is_some_and(|f| now.since(f.at) >= self.wait)
         {
             let Some(forgotten) = self.timers.forgets.pop_front() else {
                 return;
@@ -205,6 +213,33 @@ impl Switch {
         }
     }
 
+    /// A unit without owner is removed after this time.
+    fn orphan_after(&self) -> u64 {
+        self.settings.repeat_after.saturating_mul(ORPHAN_INTERVALS)
+    }
+
+    /// Computes after which time what was not answered is sent again. A path
+    /// that loses nothing is not measured: there a wait means that a thread
+    /// does not run.
+    pub(super) fn find_wait(&mut self) {
+        if core::mem::take(&mut self.is_measured) && self.settings.acknowledge {
+            self.wait = self.lanes.wait().unwrap_or(self.settings.repeat_after);
+        }
+    }
+
+    /// A packet of the unit at a place was not answered in time: its runtime is
+    /// waited for twice as long, once in each round.
+    fn back_off(&mut self, now: Time, place: u32) {
+        let owner = self.units.at(place).owner;
+        if let Some(runtime) = self.lanes.get_mut(owner)
+            && now.since(runtime.round_at) >= runtime.trip.wait()
+        {
+            runtime.round_at = now;
+            runtime.trip.back_off();
+            self.is_measured = true;
+        }
+    }
+
     /// Sends packets again that were not let out for a while. Where nothing is
     /// lost on the way and nobody acknowledges, a wait means no loss.
     fn repeat_packets(&mut self, now: Time, pool: &mut FramePool) {
@@ -215,7 +250,7 @@ impl Switch {
             let Some((at, place, clock)) = self.kept.oldest() else {
                 return;
             };
-            if now.since(at) < self.settings.repeat_after {
+            if now.since(at) < self.wait {
                 return;
             }
             if self.sweep.is_on() && self.needs_view(place) {
@@ -229,6 +264,7 @@ impl Switch {
                 }
             }
             if self.kept.renew_oldest(now) {
+                self.back_off(now, place);
                 self.send_packet(now, pool, place, clock);
             }
         }
@@ -239,10 +275,14 @@ impl Switch {
         let memory = pool.memory().clone();
         let unit = *self.units.at(place);
         let packet = self.kept.packets_of(&unit, clock - 1).next();
-        match packet.filter(|(number, _)| *number == clock) {
+        let packet = packet.filter(|(number, _)| *number == clock);
+        match packet {
             Some((_, Some(copy))) => {
                 let (meta, bytes) = memory.read(copy);
-                if let Ok(frame) = pool.copy(bytes, *meta) {
+                if self.spares(pool, 1)
+                    && let Ok(frame) = pool.copy(bytes, *meta)
+                {
+                    self.kept.mark_repeated(&unit, clock);
                     self.send_frame(pool, place, clock, frame, frame_flags::REPEATED);
                     self.counts.add(SwitchCount::Repeated);
                 }
@@ -267,7 +307,9 @@ impl Switch {
             // The first packet itself says that its view is open; this does not.
             self.open_in_words(now, place);
         }
-        if let Ok(frame) = pool.copy(&[], meta) {
+        if self.spares(pool, 1)
+            && let Ok(frame) = pool.copy(&[], meta)
+        {
             let flags = flag | frame_flags::REPEATED;
             self.send_frame(pool, place, clock, frame, flags);
             self.counts.add(SwitchCount::LostSent);
@@ -299,7 +341,7 @@ impl Switch {
 
     /// Removes units that had no owner for long.
     fn remove_orphans(&mut self, now: Time, pool: &mut FramePool) {
-        let long = self.settings.repeat_after.saturating_mul(ORPHAN_INTERVALS);
+        let long = self.orphan_after();
         while self
             .timers
             .orphans

@@ -18,6 +18,10 @@ pub(super) mod mark {
     pub(in crate::switch) const PREPARING: u8 = 8;
     /// It has no owner and waits to be removed.
     pub(in crate::switch) const ORPHAN: u8 = 16;
+    /// A tick waits for room.
+    pub(in crate::switch) const TICK: u8 = 64;
+    /// Its state is too long for a message: it has no replica.
+    pub(in crate::switch) const LONG: u8 = 128;
 }
 
 /// [`Unit::wanted`]: whoever the dispatch policy picks.

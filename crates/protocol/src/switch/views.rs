@@ -167,7 +167,7 @@ impl Switch {
 
     /// Opens a view without state at `owner`.
     pub(super) fn begin_first(&mut self, now: Time, place: u32, owner: Seat, after_loss: bool) {
-        let replica = self.choose_replica(owner);
+        let replica = self.choose_replica(place, owner);
         let view = self.take_view_number();
         self.set_holders(place, owner, replica);
         let unit = self.units.at_mut(place);
@@ -217,7 +217,7 @@ impl Switch {
 
     /// Opens a planned view at `target`: packets from now on are its.
     pub(super) fn open_planned(&mut self, now: Time, place: u32, target: Seat, mode: MoveMode) {
-        let replica = self.choose_replica(target);
+        let replica = self.choose_replica(place, target);
         let unit = self.units.at(place);
         let (old, old_owner, old_replica) = (unit.view(), unit.owner, unit.replica);
         let Some(source) = self.lanes.id(old_owner) else {
@@ -278,7 +278,7 @@ impl Switch {
                 self.counts.add(SwitchCount::MoveFailed);
             }
         }
-        let replica = self.choose_replica(holder);
+        let replica = self.choose_replica(place, holder);
         let reuse = self.settings.plant == Some(Plant::ViewReused);
         let view = if reuse {
             self.units.at(place).view()
@@ -431,6 +431,7 @@ impl Switch {
     /// True where the unit's replica is leaving, or it has none and could.
     pub(super) fn lacks_replica(&self, unit: &Unit) -> bool {
         self.settings.replication != crate::settings::Replication::None
+            && !unit.has(mark::LONG)
             && (unit.replica == 0 || self.lanes.is_draining(unit.replica))
             && self.lanes.usable.iter().any(|&seat| seat != unit.owner)
     }

@@ -62,6 +62,9 @@ pub(crate) struct Kind {
     pub(crate) held: Option<u32>,
     pub(crate) plant: Option<Plant>,
     pub(crate) flows: Option<u32>,
+    /// Bytes of a state.
+    pub(crate) most: Option<usize>,
+    pub(crate) repeat_within: Option<(u64, u64)>,
 }
 
 pub(crate) fn stage_of<N: NetworkFunction>(flows: u32) -> Stage
@@ -119,6 +122,9 @@ impl Bed {
             keep_outputs: !kind.forget_outputs,
             held: kind.held.unwrap_or(100),
             plant: kind.plant,
+            // Whatever the round trip: here time stands still.
+            repeat_within: kind.repeat_within.unwrap_or((10 * MS, 10 * MS)),
+            most: kind.most.unwrap_or(ActorSettings::default().most),
             ..ActorSettings::default()
         };
         let engine = engine_of(stage);

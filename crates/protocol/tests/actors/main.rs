@@ -7,6 +7,7 @@ mod failure;
 mod first;
 mod functions;
 mod leases;
+mod long;
 mod planned;
 mod refusals;
 mod replica;

@@ -1,11 +1,13 @@
 //! Planned views: push, pull, and what comes in another order.
 
 use weir_nf::RuntimeId;
+use weir_packet::Disposition;
 use weir_protocol::actors::ActorCount;
 use weir_protocol::ids::{Clock, UnitId};
 use weir_protocol::message::{Message, MoveMode, Open};
+use weir_protocol::plant::Plant;
 
-use crate::bed::{Bed, FRESH, Kind, SWITCH, batch, clocks, closed, held, image, out};
+use crate::bed::{Bed, FRESH, Got, Kind, SWITCH, batch, clocks, closed, held, image, out};
 use crate::bed::{planned, runtime, unit, view};
 
 const U: UnitId = unit(0);
@@ -284,4 +286,90 @@ fn many_units_move_without_mixing() {
         (0, 40)
     );
     bed.end();
+}
+
+/// 400 packets wait for their state, each of which causes another one, in a
+/// memory of 512 frames. Who gets all of them, and who does not.
+fn held_packets_that_emit(plant: Option<Plant>) -> (usize, usize, usize) {
+    let kind = Kind {
+        forget_outputs: true,
+        held: Some(512),
+        plant,
+        ..Kind::default()
+    };
+    let mut bed = Bed::of(2, kind);
+    bed.start(1, U, OLD, 3);
+    bed.tell(2, SWITCH, Message::Open(planned(U, (OLD, NEW), 3, 1)));
+    for clock in 4..404 {
+        assert_eq!(bed.data(2, (U, NEW, clock), 0, b"e--"), []);
+    }
+    bed.tell(1, SWITCH, closed(U, (OLD, NEW), 3, 2));
+    bed.carry();
+    let mut got = bed.got(2);
+    while bed.at(2).next_deadline() == Some(weir_packet::Time::ZERO) {
+        bed.tick(2);
+        got.extend(bed.got(2));
+    }
+    let number = |disposition| {
+        let of = |got: &&Got| got.disposition == disposition;
+        got.iter().filter(of).count()
+    };
+    let numbers = (
+        number(Disposition::Out),
+        number(Disposition::Emitted),
+        number(Disposition::Dropped),
+    );
+    bed.end();
+    numbers
+}
+
+#[test]
+fn packets_that_were_held_are_applied_as_frames_allow() {
+    assert_eq!(held_packets_that_emit(None), (400, 400, 0));
+    let (out, emitted, _) = held_packets_that_emit(Some(Plant::FramesUnseen));
+    assert!(out < 400 || emitted < 400, "{out} {emitted}");
+}
+
+/// How long after a gap the runtime asks again, when entries take so many
+/// microseconds to be let out.
+fn asks_again_after(trip: u64) -> u64 {
+    let kind = Kind {
+        repeat_within: Some((1_000_000, 100_000_000)),
+        ..Kind::default()
+    };
+    let mut bed = Bed::of(1, kind);
+    for clock in 1..=60 {
+        bed.data(1, (U, OLD, clock), FRESH, b"c--");
+        bed.now = bed.now.plus(trip * 1_000);
+        let out = Message::Out {
+            unit: U,
+            view: OLD,
+            out: Clock(clock),
+        };
+        bed.tell(1, SWITCH, out);
+    }
+    bed.said(1);
+    bed.data(1, (U, OLD, 62), 0, b"c--");
+    assert_eq!(bed.count(1, ActorCount::RepeatAsked), 1);
+    let asked = bed.now;
+    while bed.count(1, ActorCount::RepeatAsked) == 1 {
+        bed.now = bed.now.plus(100_000);
+        bed.tick(1);
+    }
+    let after = bed.now.since(asked) / 1_000;
+    bed.end();
+    after
+}
+
+#[test]
+fn what_is_missing_is_asked_for_again_after_ten_round_trips() {
+    for (trip, wait) in [
+        (10, 1_000),
+        (400, 4_000),
+        (3_000, 30_000),
+        (90_000, 100_000),
+    ] {
+        let after = asks_again_after(trip);
+        assert!(after.abs_diff(wait) <= wait / 10, "{trip}: {after}");
+    }
 }

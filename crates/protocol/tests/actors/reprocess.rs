@@ -200,6 +200,7 @@ fn an_early_state_of_an_older_view_is_not_taken() {
         image: weir_protocol::message::Image {
             clock: Clock(1),
             state: None,
+            since: Clock(1),
             outputs: Vec::new(),
         },
     };

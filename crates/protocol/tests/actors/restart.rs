@@ -190,3 +190,26 @@ fn an_old_question_does_not_drop_what_the_new_switch_has_begun() {
     assert_eq!(got, [out(NEW, 1, 1), out(NEW, 2, 2)]);
     bed.end();
 }
+
+#[test]
+fn what_a_dead_switch_had_not_acknowledged_is_counted() {
+    let mut bed = Bed::new(1);
+    bed.start(1, U, ONE, 5);
+    let (unit, out) = (U, Clock(2));
+    bed.tell(
+        1,
+        SWITCH,
+        Message::Out {
+            unit,
+            view: ONE,
+            out,
+        },
+    );
+    recover(&mut bed, 1);
+    assert_eq!(bed.count(1, ActorCount::SwitchRestart), 0);
+    let open = resumed(U, (ONE, NEW), 5, 1);
+    bed.tell(1, NEXT, Message::Open(open));
+    // Packets 3 to 5: it may have let out some of them all the same.
+    assert_eq!(bed.count(1, ActorCount::SwitchRestart), 3);
+    bed.end();
+}

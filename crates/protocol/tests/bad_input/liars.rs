@@ -281,6 +281,7 @@ fn a_runtime_can_not_take_another_ones_unit() {
     let image = Image {
         clock: Clock(3),
         state: None,
+        since: Clock(3),
         outputs: Vec::new(),
     };
     let state = |old, new| Message::State {

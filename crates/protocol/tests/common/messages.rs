@@ -117,6 +117,8 @@ fn state() -> impl Strategy<Value = StateUpdate> {
         bytes().prop_map(StateUpdate::Touched),
         option::of(bytes()).prop_map(StateUpdate::Full),
         option::of(bytes()).prop_map(StateUpdate::Whole),
+        (clock(), option::of(bytes()))
+            .prop_map(|(since, state)| StateUpdate::Rest { since, state }),
     ]
 }
 
@@ -210,6 +212,7 @@ fn about_units() -> impl Strategy<Value = Message> {
         Refusal::Layout,
         Refusal::Corrupt,
         Refusal::NoState,
+        Refusal::TooLong,
     ]);
     prop_oneof![
         open(),
@@ -263,12 +266,14 @@ fn about_units() -> impl Strategy<Value = Message> {
 }
 
 fn with_state() -> impl Strategy<Value = Message> {
-    let image =
-        (clock(), option::of(bytes()), entries()).prop_map(|(clock, state, outputs)| Image {
+    let image = (clock(), option::of(bytes()), clock(), entries()).prop_map(
+        |(clock, state, since, outputs)| Image {
             clock,
             state,
+            since,
             outputs,
-        });
+        },
+    );
     prop_oneof![
         vec(batch(), 0..4).prop_map(Message::Entries),
         (any::<u16>(), any::<u32>(), any::<u32>(), vec(claim(), 0..4)).prop_map(
@@ -293,6 +298,11 @@ fn with_state() -> impl Strategy<Value = Message> {
                 after,
                 packet,
             }
+        }),
+        (unit(), view(), entries()).prop_map(|(unit, view, entries)| Message::Outputs {
+            unit,
+            view,
+            entries
         }),
         (unit(), view(), view(), clock(), clock(), bytes(), entries()).prop_map(
             |(unit, old, new, clock, changed, touched, outputs)| Message::Copied {

@@ -10,6 +10,7 @@ mod repeats;
 mod restart;
 #[path = "../rig/mod.rs"]
 mod rig;
+mod room;
 mod window;
 
 use rig::{Rig, rt};
@@ -23,9 +24,13 @@ const FRESH: u8 = frame_flags::FRESH;
 
 const REPEATED: u8 = frame_flags::REPEATED;
 
+/// Repeats after 10 ms, whatever the round trip: here time stands still.
+const FIXED: (u64, u64) = (10 * rig::MS, 10 * rig::MS);
+
 fn settings() -> SwitchSettings {
     SwitchSettings {
         kept: 256,
+        repeat_within: FIXED,
         ..SwitchSettings::default()
     }
 }

@@ -6,7 +6,7 @@ use weir_protocol::message::Message;
 use weir_protocol::settings::SwitchSettings;
 use weir_protocol::switch::{SwitchCount, SwitchDrop};
 
-use crate::rig::{Rig, rt};
+use crate::rig::{MS, Rig, rt};
 use crate::{copy_of, settings, settled};
 
 #[test]
@@ -153,5 +153,78 @@ fn entries_come_in_parts_or_torn() {
     (meta.unit, meta.view, meta.clock) = (seen.0, 1 << 32 | 1, 99);
     rig.answer(owner, frames, Disposition::Out);
     assert_eq!(rig.count(SwitchCount::EntryNotSent), 1);
+    rig.end();
+}
+
+/// Sends one packet of flow 1 and has it answered after so many microseconds.
+fn answered_after(rig: &mut Rig, owner: u32, microseconds: u64) {
+    rig.send(1, 9);
+    let frames = rig.lane(owner);
+    rig.now = rig.now.plus(microseconds * 1_000);
+    rig.answer(owner, frames, Disposition::Out);
+    rig.out();
+}
+
+#[test]
+fn repeats_follow_the_round_trip() {
+    let settings = SwitchSettings {
+        repeat_within: (MS, 100 * MS),
+        ..settings()
+    };
+    let (mut rig, _, owner) = settled(settings, 1);
+    let measured = |rig: &Rig| rig.switch.repeats_after() / 1_000;
+    // Ten times as long as the way takes, at least a millisecond.
+    for (trip, wait) in [
+        (300, 3_000),
+        (20, 1_000),
+        (5_000, 50_000),
+        (50_000, 100_000),
+    ] {
+        (0..60).for_each(|_| answered_after(&mut rig, owner, trip));
+        let after = measured(&rig);
+        assert!(after.abs_diff(wait) <= wait / 50, "{trip}: {after}");
+    }
+    (0..90).for_each(|_| answered_after(&mut rig, owner, 300));
+    // One that is not answered is sent again then, and waited for twice as long.
+    rig.send(1, 10);
+    let lost = rig.lane(owner);
+    rig.drop_all(lost);
+    rig.pass(2);
+    assert!(rig.lane(owner).is_empty());
+    rig.pass(2);
+    let again = rig.lane(owner);
+    assert_eq!(again.len(), 1);
+    assert!(measured(&rig) > 5_000, "{}", measured(&rig));
+    // Its answer says nothing: nobody knows which of the two was answered.
+    rig.answer(owner, again, Disposition::Out);
+    assert!(measured(&rig) > 5_000, "{}", measured(&rig));
+    answered_after(&mut rig, owner, 300);
+    assert!(measured(&rig) < 3_100, "{}", measured(&rig));
+    rig.out();
+    rig.end();
+}
+
+#[test]
+fn the_slowest_runtime_decides_until_it_is_gone() {
+    let settings = SwitchSettings {
+        repeat_within: (MS, 100 * MS),
+        ..settings()
+    };
+    let mut rig = Rig::new(settings, 2);
+    for _ in 0..40 {
+        rig.send(1, 1);
+        rig.send(2, 1);
+        let (near, far) = (rig.lane(1), rig.lane(2));
+        rig.now = rig.now.plus(200_000);
+        rig.answer(1, near, Disposition::Out);
+        rig.now = rig.now.plus(4 * MS);
+        rig.answer(2, far, Disposition::Out);
+    }
+    assert!(rig.switch.repeats_after() > 30 * MS);
+    rig.suspect(2);
+    rig.send(1, 1);
+    rig.serve(1);
+    assert!(rig.switch.repeats_after() < 3 * MS);
+    rig.out();
     rig.end();
 }

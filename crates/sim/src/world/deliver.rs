@@ -1,7 +1,7 @@
 //! Packets in, deliveries, and what processes want carried out.
 
 use weir_packet::{Frame, FrameMeta, Side, Time};
-use weir_protocol::entry::{batches, to_frame, to_part};
+use weir_protocol::entry::{messages as entry_messages, to_frame, to_part};
 use weir_protocol::message::Message;
 use weir_protocol::{Clock, Peer, RuntimeId, UnitId, View};
 
@@ -300,15 +300,15 @@ impl World<'_> {
         };
         let mut entries = core::mem::take(&mut actors.outbox.entries);
         let messages = core::mem::take(&mut actors.outbox.messages);
-        let made = batches(pool, &mut entries);
+        let longest = actors.settings().longest;
+        let made = entry_messages(pool, &mut entries, longest);
         if let Some((Body::Runtime(actors), _)) =
             self.processes.get_mut(no).and_then(|p| p.living.as_mut())
         {
             // The list's memory is used again.
             actors.outbox.entries = entries;
         }
-        if !made.is_empty() {
-            let message = Message::Entries(made);
+        for message in made {
             if let Some(peer) = self.processes.get(switch).map(|p| p.peer) {
                 self.send(no, peer, message);
             }

@@ -298,12 +298,15 @@ impl<'a> World<'a> {
                 [(drawn % 3) as usize],
             kept: match (self.plan.faults.has(Fault::NothingKept), small) {
                 (true, _) => 0,
-                (_, true) => 48,
+                // Fewer places than frames, or more.
+                (_, true) => [48, 4_096][(drawn / 3 % 2) as usize],
                 _ => 4_096,
             },
             window: if small { 8 } else { 1_000 },
             repeat_after: self.repeat_after(),
+            repeat_within: (500_000, 20_000_000),
             recovery_held: if small { 16 } else { 512 },
+            reserve: 64,
             acknowledge: true,
             plant: self.settings.plant,
         }
@@ -318,7 +321,7 @@ impl<'a> World<'a> {
         let peer = Peer::Switch(self.generation);
         let no = self.processes.len();
         let wire = !self.settings.plain_links;
-        let frames = if self.small() { 640 } else { 6_144 };
+        let frames = if self.small() { 448 } else { 6_144 };
         let pool = self.pools.take(frames);
         let body = Body::Switch(Box::new(switch));
         self.processes
@@ -341,6 +344,11 @@ impl<'a> World<'a> {
             held: if self.small() { 24 } else { 4_096 },
             keep_outputs: true,
             repeat_after: self.repeat_after(),
+            repeat_within: (500_000, 20_000_000),
+            // Little is too much for one message.
+            longest: if self.small() { 4_096 } else { 64 << 10 },
+            at_once: if self.small() { 8 << 10 } else { 128 << 10 },
+            most: 512 << 10,
             plant: self.settings.plant,
         };
         let body = Body::Runtime(Box::new(Actors::with_places(

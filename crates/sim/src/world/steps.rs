@@ -521,6 +521,7 @@ impl World<'_> {
                 image: Image {
                     clock: Clock(sent),
                     state: Some(vec![0x5a; 40]),
+                    since: Clock(sent),
                     outputs: Vec::new(),
                 },
             },

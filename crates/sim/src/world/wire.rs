@@ -4,7 +4,7 @@ use weir_packet::{Frame, FramePool};
 use weir_protocol::entry::to_part;
 use weir_protocol::message::Message;
 use weir_protocol::stream::ProcessStart;
-use weir_protocol::wire::{Hop, OVERHEAD, decode_data, encode_data};
+use weir_protocol::wire::{Hop, decode_data, encode_data};
 use weir_protocol::{Clock, UnitId, View};
 
 use super::World;
@@ -263,9 +263,8 @@ impl World<'_> {
             }
             _ => {
                 to = first;
-                // What the packet itself carries has checksums of its own.
-                let headers = OVERHEAD.min(bytes.len());
-                let at = (mix(number, 3) as usize).checked_rem(headers).unwrap_or(0);
+                let at = mix(number, 3) as usize;
+                let at = at.checked_rem(bytes.len()).unwrap_or(0);
                 if let Some(byte) = bytes.get_mut(at) {
                     *byte ^= 1 << (mix(number, 4) % 8);
                 }

@@ -250,6 +250,7 @@ impl Work {
         // before them of their view is there by then.
         let most = BURST.min(self.pool.available() / PER_PACKET);
         for (at, data) in self.chains.iter_mut().zip(&mut self.ends.data) {
+            let most = most.saturating_sub(at.input.len());
             self.packets += drain(data, most, &mut at.input) as u64;
         }
         drain(&mut self.ends.inbox, MESSAGES, &mut self.commands);
@@ -318,6 +319,7 @@ impl Work {
             return false;
         }
         if !at.input.is_empty() {
+            // Those that it has no frames for stay for the next round.
             at.actors.frames(now, &mut self.pool, &mut at.input);
         }
         if due {

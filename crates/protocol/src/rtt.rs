@@ -1,13 +1,12 @@
-//! The round trip and the wait before a frame is sent again.
+//! The round trip and the wait before something is sent again: for frames of a
+//! stream, and for what switch and actors repeat until it is answered.
 
-use super::settings::StreamSettings;
+/// Round trips waited for before something is sent again (design 5).
+pub(crate) const ROUND_TRIPS: u64 = 10;
 
-/// Round trips waited for before a frame is sent again.
-const ROUND_TRIPS: u64 = 10;
-
-/// Measured round trip of a stream.
+/// A measured round trip. Times are in nanoseconds.
 #[derive(Debug)]
-pub(super) struct RoundTrip {
+pub(crate) struct RoundTrip {
     smoothed: Option<u64>,
     /// Doublings of the wait since the last measurement.
     back_off: u32,
@@ -17,19 +16,26 @@ pub(super) struct RoundTrip {
 }
 
 impl RoundTrip {
-    pub(super) const fn new(settings: &StreamSettings) -> RoundTrip {
+    /// With a trip of `first` before there is a measurement, and waits of at
+    /// least `shortest`, at most `longest`.
+    pub(crate) const fn new(first: u64, shortest: u64, longest: u64) -> RoundTrip {
         RoundTrip {
             smoothed: None,
             back_off: 0,
-            first: settings.round_trip,
-            shortest: settings.shortest_wait,
-            longest: settings.longest_wait,
+            first,
+            shortest,
+            longest,
         }
+    }
+
+    /// True before there is anything to go by.
+    pub(crate) const fn is_unknown(&self) -> bool {
+        self.smoothed.is_none() && self.back_off == 0
     }
 
     /// A frame that was sent once was acknowledged after this many nanoseconds
     /// (the other end's delay is in it). Weighs one eighth (RFC 6298 section 2).
-    pub(super) const fn measure(&mut self, nanoseconds: u64) {
+    pub(crate) const fn measure(&mut self, nanoseconds: u64) {
         self.back_off = 0;
         self.smoothed = Some(match self.smoothed {
             None => nanoseconds,
@@ -39,16 +45,16 @@ impl RoundTrip {
 
     /// What was sent was not answered in time: the next wait is twice as long,
     /// until there is a measurement again (Karn).
-    pub(super) fn back_off(&mut self) {
+    pub(crate) fn back_off(&mut self) {
         self.back_off = (self.back_off + 1).min(32);
     }
 
-    pub(super) const fn smoothed(&self) -> Option<u64> {
+    pub(crate) const fn smoothed(&self) -> Option<u64> {
         self.smoothed
     }
 
     /// The wait before a frame is sent again.
-    pub(super) fn wait(&self) -> u64 {
+    pub(crate) fn wait(&self) -> u64 {
         let trip = self.smoothed.unwrap_or(self.first);
         trip.saturating_mul(ROUND_TRIPS)
             .clamp(self.shortest, self.longest)
@@ -63,13 +69,8 @@ mod tests {
 
     #[test]
     fn the_wait_is_ten_round_trips_and_doubles() {
-        let settings = StreamSettings {
-            round_trip: 1_000,
-            shortest_wait: 500,
-            longest_wait: 100_000,
-            ..StreamSettings::default()
-        };
-        let mut trip = RoundTrip::new(&settings);
+        let mut trip = RoundTrip::new(1_000, 500, 100_000);
+        assert!(trip.is_unknown());
         assert_eq!(trip.wait(), 10_000);
         trip.back_off();
         trip.back_off();
