@@ -2,33 +2,58 @@
 
 use weir_nf::CloseReason;
 use weir_nf::host::Timeouts;
-use weir_packet::{FramePool, Time};
+use weir_packet::{Frame, FramePool, Time};
 
 use crate::classify::ended_by_silence;
 use crate::drops::EngineDrop;
 use crate::runtime::{CLOSE_REASONS, Runtime};
+use crate::stages::Kind;
 
 /// Flows the wheel may end between two bursts, so that no burst waits long.
 const EXPIRIES_PER_BURST: usize = 64;
 
 impl Runtime {
-    /// Frees what has been idle for its time-out by now.
-    pub(crate) fn expire(&mut self, pool: &mut FramePool) {
+    /// Moves time on to `now` although no packet has come: ends flows that have
+    /// been idle for their time-out (at most 64 per call) and drops fragments
+    /// that have waited too long. True where more is due: call again.
+    ///
+    /// For drivers whose packets carry the time of day. Where packets come from
+    /// a capture, time is theirs and nobody calls this. The events are in
+    /// [`Runtime::events`] afterwards. The first of several stages adds notices
+    /// for the later ones to `output`; a later stage is told by them. Under a
+    /// switch nothing happens: there a numbered tick ends what is due.
+    pub fn pass_time(&mut self, pool: &mut FramePool, now: Time, output: &mut Vec<Frame>) -> bool {
+        if self.follow.is_some() || self.role == Kind::Later {
+            return false;
+        }
+        // Notices of earlier ends go first; without a free frame time stands.
+        if !self.tell(pool, output) {
+            return false;
+        }
+        self.now = self.now.max(now.0);
+        let more = self.expire(pool);
+        self.drop_asked(pool);
+        self.tell(pool, output);
+        more
+    }
+
+    /// Frees what has been idle for its time-out by now. True where more is due.
+    pub(crate) fn expire(&mut self, pool: &mut FramePool) -> bool {
         if self.fragments.held() > 0 {
             self.drop_held(pool, Some(self.now));
         }
-        self.end_due(pool, 0);
+        self.end_due(pool, 0)
     }
 
     /// Ends flows that have been idle for their time-out by now, but none of
-    /// the first `busy` packets of the burst.
-    pub(crate) fn end_due(&mut self, pool: &mut FramePool, busy: usize) {
+    /// the first `busy` packets of the burst. True where more may be due.
+    pub(crate) fn end_due(&mut self, pool: &mut FramePool, busy: usize) -> bool {
         for _ in 0..EXPIRIES_PER_BURST {
             let Some(table) = self.table.as_mut() else {
-                return;
+                return false;
             };
             let Some(flow) = table.wheel.due(self.now) else {
-                return;
+                return false;
             };
             let head = table.flows.blocks.head(flow);
             if head.idle_ms == Timeouts::NEVER {
@@ -45,6 +70,7 @@ impl Runtime {
                 self.end_flow(pool, flow, why);
             }
         }
+        true
     }
 
     /// Drops the fragments that have waited too long by `now`, or all.

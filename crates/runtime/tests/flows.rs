@@ -6,6 +6,7 @@ mod common;
 use common::{DROP, EMIT, LABEL, Probe, REFUSE, TURN, numbers, reasons};
 use weir_nf::host::{FlowOptions, OnMalformed, Target, Timeouts, WhenFull};
 use weir_nf::prelude::*;
+use weir_packet::{FramePool, MemoryLayout};
 use weir_runtime::harness::{Craft, Harness};
 
 fn harness(flows: FlowOptions) -> Harness {
@@ -457,4 +458,34 @@ fn packets_without_flow_have_random_numbers_of_their_own() {
     };
     assert_eq!(run(true), run(false));
     assert_ne!(run(true)[0], run(true)[1]);
+}
+
+#[test]
+fn silence_ends_flows_without_a_packet_some_per_call() {
+    let mut engine = harness(FlowOptions::default());
+    for client in 0..200 {
+        engine.send(&udp(client, 0));
+    }
+    engine.events();
+    engine.pass_ms(299_000);
+    assert_eq!(engine.report().flows.active, 200);
+    engine.advance_ms(60_000);
+    let now = engine.now();
+    let mut pool = FramePool::with_layout(MemoryLayout::default());
+    let mut output = Vec::new();
+    let mut calls = 1;
+    while engine.runtime().pass_time(&mut pool, now, &mut output) {
+        calls += 1;
+    }
+    assert!(calls > 3, "bounded per call: {calls}");
+    let report = engine.report();
+    assert_eq!((report.flows.active, report.packets_in), (0, 200));
+    assert_eq!(report.flows.ended, [("timeout", 200)]);
+    assert_eq!(engine.events().len(), 200);
+    // Time does not run backwards.
+    engine
+        .runtime()
+        .pass_time(&mut pool, Time::ZERO, &mut output);
+    assert_eq!(engine.runtime().now(), now);
+    engine.finish();
 }

@@ -317,3 +317,24 @@ fn what_must_be_in_the_first_stage_is_refused_in_a_later_one() {
     assert!(Runtime::new(&stages[1], follows).is_err());
     assert!(Runtime::new(&stages[1], config(Role::Alone)).is_ok());
 }
+
+#[test]
+fn silence_ends_flows_in_all_stages() {
+    let (_, stages) = two_stages(16);
+    let mut line = Line::new(&stages, 1_024, 0);
+    let mut told = Told::default();
+    for i in 0..4 {
+        line.push(&udp(i, 7), Time::from_secs(1_000), i as u64 + 1);
+    }
+    line.run(&mut told);
+    let open = |line: &Line| [0, 1].map(|i| line.stages[i].active_flows());
+    assert_eq!(open(&line), [4, 4]);
+    let later = Time::from_secs(2_000);
+    let (first, next) = line.queues.split_at_mut(1);
+    assert!(first[0].is_empty());
+    let more = line.stages[0].pass_time(&mut line.pool, later, &mut next[0]);
+    assert!(!more);
+    line.run(&mut told);
+    assert_eq!(open(&line), [0, 0]);
+    line.finish(&mut told);
+}

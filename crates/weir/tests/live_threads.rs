@@ -96,6 +96,55 @@ fn threads_sleep_when_idle_and_lose_nothing_when_they_wake() {
     }
 }
 
+/// Minutes of silence, in seconds: flows end, records are written and ports come
+/// back although no packet comes.
+#[test]
+fn silence_ends_flows() {
+    if !network::possible() {
+        return;
+    }
+    let chain = "\
+chain: quiet
+flows: {max: 1000, timeouts: {udp: 1s}}
+nfs:
+  - monitor
+  - nat44: {pool: 10.9.0.2}
+";
+    let ways = [&[][..]].into_iter().chain(WAYS.map(|(way, _)| way));
+    for way in ways {
+        let network = Network::new(&Cable::default());
+        let folder = Folder::new();
+        let (file, events) = (folder.path("quiet.yaml"), folder.path("events.json"));
+        std::fs::write(&file, chain).unwrap();
+        let ports = ["--in", "af-packet:inside", "--out", "af-packet:outside"];
+        let to = ["--events", &events];
+        let weir = network.weir(&file, &[&ports[..], &to, way].concat());
+        let sender = network.spawn("client", || {
+            let socket = std::net::UdpSocket::bind("10.99.0.1:5000").unwrap();
+            socket.send_to(b"hello", "10.99.0.2:9").unwrap();
+        });
+        sender.join().unwrap();
+        let written = |kind: &str, what: &str| {
+            let events = std::fs::read_to_string(&events).unwrap_or_default();
+            let lines = events.lines().filter(|line| line.contains(kind));
+            lines.filter(|line| line.contains(what)).count()
+        };
+        let created = || written("\"nat\"", "\"create\"");
+        let began = std::time::Instant::now();
+        while created() == 0
+            || written("\"nat\"", "\"delete\"") < created()
+            || written("\"flow\"", "\"timeout\"") == 0
+        {
+            let text = std::fs::read_to_string(&events).unwrap_or_default();
+            assert!(began.elapsed() < Duration::from_secs(20), "{way:?}: {text}");
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        let ran = weir.end("-TERM");
+        assert_eq!(ran.code, 0, "{way:?}: {}", ran.err);
+        conserved(&ran.json());
+    }
+}
+
 #[test]
 fn a_stage_that_is_killed_between_interfaces_breaks_no_connection() {
     if !network::possible() {

@@ -249,6 +249,17 @@ impl Harness {
         self.now = self.now.plus(milliseconds * 1_000_000);
     }
 
+    /// Moves time on without a packet, as a live run does: flows that are idle
+    /// for too long end. [`Harness::advance_ms`] says only what time the next
+    /// packets carry.
+    pub fn pass_ms(&mut self, milliseconds: u64) {
+        self.advance_ms(milliseconds);
+        while self
+            .runtime
+            .pass_time(&mut self.pool, self.now, &mut self.output)
+        {}
+    }
+
     /// Sends an Ethernet frame in from inside; gives what comes out.
     pub fn send(&mut self, bytes: &[u8]) -> Vec<Vec<u8>> {
         self.send_from(Side::Inside, bytes)

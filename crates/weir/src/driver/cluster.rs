@@ -373,22 +373,31 @@ impl Cluster {
         room
     }
 
+    /// Moves the packets' time on: the runtimes ask for ticks of units in which
+    /// something is due by then, 0.1 s from now at most.
+    pub fn pass_time(&mut self, time: Time) {
+        if time <= self.packet_time {
+            return;
+        }
+        self.packet_time = time;
+        for member in &self.members {
+            let gauge = &member.ends.gauge;
+            gauge.packet_time.store(time.0, Ordering::Relaxed);
+        }
+        for at in &mut self.chains {
+            at.switch.packets_at(time);
+        }
+    }
+
     /// Packets from the ports for a chain.
     pub fn take(&mut self, chain: usize, frames: &mut Vec<Frame>) {
         let now = self.clock.now();
         if let Some(first) = frames.first() {
             let time = self.pool.memory().meta(first).time;
-            if time > self.packet_time {
-                self.packet_time = time;
-                for member in &self.members {
-                    let gauge = &member.ends.gauge;
-                    gauge.packet_time.store(time.0, Ordering::Relaxed);
-                }
-            }
+            self.pass_time(time);
         }
         self.echo = None;
         if let Some(at) = self.chains.get_mut(chain) {
-            at.switch.packets_at(self.packet_time);
             at.switch.ingress(now, &mut self.pool, frames);
         }
         self.send(chain, now);

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use weir_exec::{ExecError, Parker, Round};
 use weir_nf::EventLog;
-use weir_packet::{Frame, FramePool};
+use weir_packet::{Frame, FramePool, Time};
 use weir_runtime::{Report, Runtime};
 
 use crate::watch::Unseen;
@@ -106,6 +106,10 @@ pub trait Executor {
     ///
     /// A thread has died.
     fn step(&mut self, out: &mut Vec<Frame>, events: &mut Vec<u8>) -> Result<Round, ExecError>;
+
+    /// The time of day, told now and then also while no packet comes: flows that
+    /// are idle for too long end. True where more is due, to be called again soon.
+    fn pass_time(&mut self, now: Time) -> bool;
 
     /// Parks the calling thread; nothing where it has no others to wait for.
     fn parker(&self) -> Option<&Parker> {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use weir_exec::{ExecError, Parker, Parks as _, Round};
 use weir_graph::ChainFile;
-use weir_packet::{Frame, FramePool, Side};
+use weir_packet::{Frame, FramePool, Side, Time};
 
 use crate::args::Run;
 use crate::driver::inbox::Post;
@@ -180,6 +180,11 @@ impl Executor for Played {
 
     fn parker(&self) -> Option<&Parker> {
         Some(self.cluster.parker())
+    }
+
+    fn pass_time(&mut self, now: Time) -> bool {
+        self.cluster.pass_time(now);
+        false
     }
 
     fn prepare_park(&mut self) -> bool {

@@ -1,7 +1,7 @@
 //! Chains on the thread that has the ports.
 
 use weir_exec::{ExecError, Round};
-use weir_packet::{Frame, FramePool};
+use weir_packet::{Frame, FramePool, Time};
 use weir_runtime::Runtime;
 
 use super::super::executor::{Executor, Visit, take_lines, visit_alone};
@@ -57,6 +57,14 @@ impl Executor for Alone {
         })
     }
 
+    fn pass_time(&mut self, now: Time) -> bool {
+        let mut more = false;
+        for runtime in &mut self.runtimes {
+            more |= runtime.pass_time(&mut self.pool, now, &mut self.done);
+        }
+        more
+    }
+
     fn parts(&mut self, output: &mut Vec<Frame>, visit: &mut Visit<'_>) {
         visit_alone(&mut self.runtimes, &mut self.pool, output, visit);
     }
@@ -83,7 +91,7 @@ impl Executor for Alone {
 mod tests {
     use weir_functions::monitor::Monitor;
     use weir_nf::host::FlowOptions;
-    use weir_packet::{FrameMeta, MemoryLayout, Time};
+    use weir_packet::{FrameMeta, MemoryLayout};
     use weir_runtime::RuntimeConfig;
     use weir_runtime::harness::{Craft, Harness};
 

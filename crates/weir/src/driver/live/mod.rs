@@ -73,6 +73,8 @@ pub(crate) struct Live<C> {
     park: Option<Parker>,
     /// Time in which the thread slept, in ns.
     asleep: Rc<Cell<u64>>,
+    /// Flows are idle for too long that have not ended yet.
+    more_is_due: bool,
     /// The port that is looked at first.
     first: usize,
     // What a round needs, kept to save its allocation.
@@ -102,6 +104,7 @@ impl<C: Executor> Live<C> {
             park: executor.parker().map(Parker::anew),
             executor,
             asleep: Rc::default(),
+            more_is_due: false,
             first: 0,
             input: Vec::with_capacity(BATCH),
             output: Vec::with_capacity(4 * BATCH),
@@ -197,8 +200,9 @@ impl<C: Executor> Live<C> {
         Ok(found)
     }
 
-    /// Has the layer do what is due.
+    /// Has the chains and the layer do what is due.
     fn tick(&mut self) -> Result<(), Failure> {
+        self.more_is_due = self.executor.pass_time(self.looks.clock.now());
         let pool = self.executor.pool();
         self.layer.tick(pool, &mut self.departures);
         self.ports.send(pool, &mut self.departures)?;
@@ -344,7 +348,7 @@ impl<C: Executor> LiveNode<'_, C> {
         }
         self.rounds += 1;
         Ok(Round {
-            worked: self.live.round()?,
+            worked: self.live.round()? || self.live.more_is_due,
             ..Round::default()
         })
     }
@@ -532,6 +536,10 @@ mod tests {
                 worked: true,
                 ..Round::default()
             })
+        }
+
+        fn pass_time(&mut self, _now: Time) -> bool {
+            false
         }
 
         fn stop(&mut self) {}

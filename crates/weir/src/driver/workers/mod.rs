@@ -357,6 +357,13 @@ impl Executor for Workers {
         Some(&self.park)
     }
 
+    fn pass_time(&mut self, now: Time) -> bool {
+        for member in &self.members {
+            member.stop.pass_time(now);
+        }
+        false
+    }
+
     fn prepare_park(&mut self) -> bool {
         self.team.prepare_park()
     }

@@ -19,15 +19,22 @@ const BURST: usize = 256;
 /// Free frames that a worker needs for one packet, mostly: what functions emit.
 const PER_PACKET: usize = 2;
 
-/// The order to stop, from the ports' thread.
+/// The order to stop, and the time, from the ports' thread.
 #[derive(Debug, Default)]
 pub(super) struct Stop {
     stop: AtomicBool,
+    /// The time of day in a live run; 0 where time is the packets'.
+    now: AtomicU64,
     /// Time of the last packet of the run, valid once it stops.
     packet_time: AtomicU64,
 }
 
 impl Stop {
+    /// The worker sees the time when it wakes up next, 0.1 s from now at most.
+    pub(super) fn pass_time(&self, now: Time) {
+        self.now.store(now.0, Ordering::Relaxed);
+    }
+
     /// All packets are in the worker's queues.
     pub(super) fn set(&self, packet_time: Time) {
         self.packet_time.store(packet_time.0, Ordering::Relaxed);
@@ -160,6 +167,27 @@ impl WorkerNode {
     }
 }
 
+impl WorkerNode {
+    /// Ends flows that are idle for too long. True where more are.
+    fn pass_time(&mut self) -> bool {
+        let now = Time(self.ends.stop.now.load(Ordering::Relaxed));
+        let mut more = false;
+        if now > Time::ZERO {
+            let Shown {
+                runtimes,
+                pool,
+                output,
+                ..
+            } = &mut self.shown;
+            for runtime in runtimes {
+                more |= runtime.pass_time(pool, now, output);
+                self.ends.events.put(runtime.events());
+            }
+        }
+        more
+    }
+}
+
 impl Node for WorkerNode {
     type Report = WorkerEnd;
 
@@ -172,6 +200,8 @@ impl Node for WorkerNode {
         let mut worked = self.ends.output.waiting() < waited;
         if room {
             worked |= self.process();
+            // Time goes on between bursts; while packets come it is theirs.
+            worked = worked || self.pass_time();
         }
         worked |= frames::settle(&mut self.shown.pool);
         let empty = self.ends.input.iter().all(Consumer::is_empty);
