@@ -45,6 +45,7 @@ impl NetworkFunction for Busy {
     type Settings = Cost;
     type State = ();
     type Stats = ();
+    type FlowState = ();
 
     const DESCRIPTOR: Descriptor = Descriptor::new("busy", "takes its time");
 

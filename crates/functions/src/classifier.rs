@@ -27,6 +27,7 @@ impl NetworkFunction for Classifier {
     type Settings = Settings;
     type State = ();
     type Stats = ();
+    type FlowState = ();
 
     const DESCRIPTOR: Descriptor = Descriptor {
         manual: "Sends each packet out by the link of the first of its `classes` that it meets, \

@@ -20,6 +20,7 @@ impl NetworkFunction for PacketCounter {
     type Settings = Settings;
     type State = ();
     type Stats = ();
+    type FlowState = ();
 
     const DESCRIPTOR: Descriptor = Descriptor {
         manual: "Counts packets and bytes (on the wire), by the side on which they came in. It \

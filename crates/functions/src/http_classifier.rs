@@ -59,6 +59,7 @@ impl NetworkFunction for HttpClassifier {
     type Settings = Settings;
     type State = HttpClassifierState;
     type Stats = ();
+    type FlowState = ();
 
     const DESCRIPTOR: Descriptor = Descriptor {
         manual: "Sends HTTP/1.x on by `pass` and everything else by `other`. The first bytes that either \

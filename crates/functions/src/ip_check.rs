@@ -63,6 +63,7 @@ impl NetworkFunction for IpCheck {
     type Settings = Settings;
     type State = ();
     type Stats = ();
+    type FlowState = ();
 
     const DESCRIPTOR: Descriptor = Descriptor {
         manual: "Checks the outermost IP header: IPv4's header checksum, version, header and \

@@ -26,6 +26,7 @@ mod registry;
 mod rewrite;
 pub mod size_histogram;
 pub mod stream;
+pub mod syn_guard;
 pub mod ttl;
 pub mod udp_whitelist;
 pub mod url_counter;

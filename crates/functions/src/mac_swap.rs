@@ -20,6 +20,7 @@ impl NetworkFunction for MacSwap {
     type Settings = Settings;
     type State = ();
     type Stats = ();
+    type FlowState = ();
 
     const DESCRIPTOR: Descriptor = Descriptor {
         manual: "Swaps source and destination address of the outermost Ethernet header, as a \

@@ -169,6 +169,7 @@ impl NetworkFunction for Monitor {
     type Settings = Settings;
     type State = ();
     type Stats = FlowStats;
+    type FlowState = ();
 
     const DESCRIPTOR: Descriptor = Descriptor {
         manual: "Counts packets and bytes (on the wire): in all, by IP version and transport \

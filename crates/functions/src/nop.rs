@@ -17,6 +17,7 @@ impl NetworkFunction for Nop {
     type Settings = Settings;
     type State = ();
     type Stats = ();
+    type FlowState = ();
 
     const DESCRIPTOR: Descriptor = Descriptor {
         manual: "Passes every packet untouched. A chain of this alone is a bump in the wire; a \
@@ -47,6 +48,7 @@ impl NetworkFunction for FlowNop {
     type Settings = Settings;
     type State = ();
     type Stats = ();
+    type FlowState = ();
 
     const DESCRIPTOR: Descriptor = Descriptor {
         manual: "Passes every packet untouched, but asks for its flow: parsing, key, look-up and \

@@ -224,6 +224,7 @@ impl NetworkFunction for Policer {
     type Settings = Settings;
     type State = Bucket;
     type Stats = ();
+    type FlowState = ();
 
     const DESCRIPTOR: Descriptor = Descriptor {
         manual: "\

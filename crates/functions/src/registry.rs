@@ -19,6 +19,7 @@ use crate::nat44::Nat44;
 use crate::nop::{FlowNop, Nop};
 use crate::policer::Policer;
 use crate::size_histogram::SizeHistogram;
+use crate::syn_guard::SynGuard;
 use crate::ttl::Ttl;
 use crate::udp_whitelist::UdpWhitelist;
 use crate::url_counter::UrlCounter;
@@ -44,6 +45,7 @@ const KINDS: &[Kind] = &[
     Kind::of::<PayloadDecompressor>(),
     Kind::of::<Policer>(),
     Kind::of::<SizeHistogram>(),
+    Kind::of::<SynGuard>(),
     Kind::of::<Ttl>(),
     Kind::of::<UdpWhitelist>(),
     Kind::of::<UrlCounter>(),

@@ -28,6 +28,7 @@ impl NetworkFunction for SizeHistogram {
     type Settings = Settings;
     type State = ();
     type Stats = ();
+    type FlowState = ();
 
     const DESCRIPTOR: Descriptor = Descriptor {
         manual: "Counts packets by their size on the wire (not by what a capture kept of them) in \

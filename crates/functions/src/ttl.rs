@@ -43,6 +43,7 @@ impl NetworkFunction for Ttl {
     type Settings = Settings;
     type State = ();
     type Stats = ();
+    type FlowState = ();
 
     const DESCRIPTOR: Descriptor = Descriptor {
         manual: "Decrements IPv4's time to live (the checksum is adapted as in RFC 1624, so a \

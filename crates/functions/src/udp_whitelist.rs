@@ -128,6 +128,7 @@ impl NetworkFunction for UdpWhitelist {
     type Settings = Settings;
     type State = Client;
     type Stats = ();
+    type FlowState = ();
 
     const DESCRIPTOR: Descriptor = Descriptor {
         manual: "\

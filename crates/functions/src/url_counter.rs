@@ -64,6 +64,7 @@ impl NetworkFunction for UrlCounter {
     type Settings = Settings;
     type State = UrlCounterState;
     type Stats = ();
+    type FlowState = ();
 
     const DESCRIPTOR: Descriptor = Descriptor {
         manual: "Counts HTTP/1.x requests per URL (host and path, without the query unless told otherwise) \

@@ -25,6 +25,7 @@ impl NetworkFunction for Probe {
     type Settings = ();
     type State = ();
     type Stats = ();
+    type FlowState = ();
     const DESCRIPTOR: Descriptor = Descriptor {
         needs: Needs::Flow,
         counters: &["outside", "doubted", "believed", "other", "fins_ignored"],

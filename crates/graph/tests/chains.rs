@@ -167,6 +167,7 @@ impl NetworkFunction for Sorter {
     type Settings = SorterSettings;
     type State = ();
     type Stats = ();
+    type FlowState = ();
 
     const DESCRIPTOR: Descriptor = Descriptor {
         labels: &["one", "two"],

@@ -133,21 +133,26 @@ impl<'a, N: NetworkFunction> Burst<'a, N> {
             return function.without_flow(&mut packet, cx);
         }
         let bit = work.slot.bit;
-        let (block, mut flow_head, clock): (Opened<'_, N::State, N::Stats>, _, _) =
-            match &mut work.scoped {
-                Some((scoped, units)) if WIDER => (
-                    scoped.open(units[i].unit, &work.slot),
-                    Some(work.blocks.head_mut(flow)),
-                    units[i].clock,
-                ),
-                _ => (work.blocks.open(flow, &work.slot), None, place.clock),
-            };
-        let Opened {
-            head,
-            state,
-            stats,
-            buffers,
-        } = block;
+        let (head, state, stats, buffers, flow_state, mut flow_head, clock);
+        match &mut work.scoped {
+            Some((scoped, units)) if WIDER => {
+                let block: Opened<'_, N::State, N::Stats, ()> =
+                    scoped.open(units[i].unit, &work.slot);
+                (head, state, stats, buffers) =
+                    (block.head, block.state, block.stats, block.buffers);
+                let own = work.blocks.open_flow::<N::FlowState>(flow, &work.slot);
+                (flow_head, flow_state) = (Some(own.0), own.1);
+                clock = units[i].clock;
+            }
+            _ => {
+                let block: Opened<'_, N::State, N::Stats, N::FlowState> =
+                    work.blocks.open(flow, &work.slot);
+                (head, state, stats, buffers) =
+                    (block.head, block.state, block.stats, block.buffers);
+                (flow_head, flow_state) = (None, block.flow_state);
+                clock = place.clock;
+            }
+        }
         let time = packet.time();
         cx.of(i, &packet, flow, head.id);
         let first = match &flow_head {
@@ -171,12 +176,13 @@ impl<'a, N: NetworkFunction> Burst<'a, N> {
             flow_head.opened |= work.slot.flow_bit;
             work.outcome.changed |= 1 << i;
         }
-        let (mut changed, mut buffers_changed) = (false, false);
+        let (mut changed, mut buffers_changed, mut flow_changed) = (false, false, false);
         let verdict = {
             let about = flow_head.as_deref().unwrap_or(head);
             let info = FlowInfo::at(about, place, time, head.id, clock).first_here(first);
             let mut flow: Flow<'_, N> = Flow {
                 state: Tracked::new(state, &mut changed),
+                flow_state: Tracked::new(flow_state, &mut flow_changed),
                 stats,
                 info,
                 buffers,
@@ -186,6 +192,10 @@ impl<'a, N: NetworkFunction> Burst<'a, N> {
         };
         if changed | buffers_changed {
             head.changed |= bit;
+            work.outcome.changed |= 1 << i;
+        }
+        if flow_changed {
+            flow_head.unwrap_or(head).changed |= work.slot.flow_bit;
             work.outcome.changed |= 1 << i;
         }
         verdict

@@ -4,6 +4,7 @@ use weir_packet::{
     Direction, FlowKey, Frame, FrameMeta, FramePool, LinkType, Side, Time, frame_flags,
 };
 
+use crate::flow::EventIds;
 use crate::host::BURST;
 use crate::{BufferPool, Counter, Event, EventLog, FlowInfo, Leases, Tally, WorkSpace};
 
@@ -212,22 +213,22 @@ impl Context<'_> {
     }
 
     #[inline]
-    pub(crate) fn begin(&mut self, kind: &str, flow_id: Option<u64>, packet: u64) -> Event<'_> {
+    pub(crate) fn begin(&mut self, kind: &str, ids: EventIds, packet: u64) -> Event<'_> {
         let cause = (self.leases.packet, self.silent);
-        self.events.begin(kind, self.now, flow_id, packet, cause)
+        self.events.begin(kind, self.now, &ids, packet, cause)
     }
 
     /// Starts an event about the packet at hand, with its addresses and ports;
     /// it is recorded when the value goes out of scope.
     pub fn event(&mut self, kind: &str, flow: &FlowInfo<'_>) -> Event<'_> {
-        let mut event = self.begin(kind, Some(flow.id()), self.sequence);
+        let mut event = self.begin(kind, flow.ids(), self.sequence);
         event.endpoints(flow.key(), flow.direction());
         event
     }
 
     /// Starts an event about a flow as a whole: its client is the source.
     pub fn flow_event(&mut self, kind: &str, flow: &FlowInfo<'_>) -> Event<'_> {
-        let mut event = self.begin(kind, Some(flow.id()), 0);
+        let mut event = self.begin(kind, flow.ids(), 0);
         event.endpoints(flow.key(), flow.client_direction());
         event
     }
@@ -235,12 +236,12 @@ impl Context<'_> {
     /// Starts an event about a unit, without addresses: a scope wider than the
     /// flow has no two ends.
     pub fn unit_event(&mut self, kind: &str, flow: &FlowInfo<'_>) -> Event<'_> {
-        self.begin(kind, Some(flow.id()), 0)
+        self.begin(kind, flow.ids(), 0)
     }
 
     /// Starts an event about a packet that has no flow.
     pub fn packet_event(&mut self, kind: &str) -> Event<'_> {
-        self.begin(kind, None, self.sequence)
+        self.begin(kind, EventIds::default(), self.sequence)
     }
 
     /// Asked once where an event is due: true where its text is wanted. Where

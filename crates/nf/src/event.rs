@@ -9,6 +9,7 @@ use std::net::IpAddr;
 
 use weir_packet::{Direction, FlowKey, Time};
 
+use crate::flow::EventIds;
 use crate::host::BURST;
 
 /// The lines of one runtime that the driver has not taken yet.
@@ -147,7 +148,7 @@ impl EventLog {
         &mut self,
         kind: &str,
         time: Time,
-        flow_id: Option<u64>,
+        ids: &EventIds,
         packet: u64,
         (cause, muted): (u8, bool),
     ) -> Event<'_> {
@@ -167,8 +168,11 @@ impl EventLog {
         event.print(format_args!("{time}"));
         event.raw(b"\"");
         event.first = false;
-        if let Some(id) = flow_id {
+        if let Some(id) = ids.flow {
             event.number("flow_id", id);
+        }
+        if let Some(id) = ids.unit {
+            event.number("unit_id", id);
         }
         if packet != 0 {
             event.number("pcap_cnt", packet);
@@ -428,7 +432,11 @@ mod tests {
     #[test]
     fn lines_are_json_whatever_the_bytes() {
         let mut log = EventLog::new(4096);
-        log.begin("http", Time::from_secs(1), Some(7), 3, (0, false))
+        let ids = EventIds {
+            flow: Some(7),
+            unit: None,
+        };
+        log.begin("http", Time::from_secs(1), &ids, 3, (0, false))
             .object("http")
             .bytes("url", b"/a\"b\\\n\x00\xff\xc3\xa9")
             .number("status", 200)
@@ -444,10 +452,10 @@ mod tests {
     #[test]
     fn a_line_that_does_not_fit_is_taken_back_whole() {
         let mut log = EventLog::new(200);
-        log.begin("a", Time::ZERO, None, 0, (0, false))
+        log.begin("a", Time::ZERO, &EventIds::default(), 0, (0, false))
             .text("x", "short");
         let before = log.lines().to_vec();
-        log.begin("b", Time::ZERO, None, 0, (0, false))
+        log.begin("b", Time::ZERO, &EventIds::default(), 0, (0, false))
             .object("o")
             .text("x", &"long".repeat(50));
         assert_eq!(log.lines(), before);

@@ -9,45 +9,63 @@ use crate::{Buffer, BufferPool, Context, Event, NetworkFunction, Tracked};
 #[derive(Clone, Copy, Debug)]
 pub struct FlowInfo<'a> {
     head: &'a FlowHead,
-    id: u64,
+    unit: u64,
     clock: u64,
     last_seen: Time,
     tcp: u16,
     phase: u8,
     direction: Direction,
     first: bool,
+    /// The head is a scope key's, which has no flow any more.
+    of_unit: bool,
 }
 
 impl<'a> FlowInfo<'a> {
     /// Of a flow as it stands after its last packet; `direction` is relative
-    /// to its key, and it is in the unit `id` at `clock`.
+    /// to its key, and it is in the unit `unit` at `clock`.
     #[inline]
-    pub fn new(head: &'a FlowHead, direction: Direction, id: u64, clock: u64) -> FlowInfo<'a> {
+    pub fn new(head: &'a FlowHead, direction: Direction, unit: u64, clock: u64) -> FlowInfo<'a> {
         FlowInfo {
             head,
-            id,
+            unit,
             clock,
             last_seen: Time(head.last_seen),
             tcp: head.tcp,
             phase: head.phase,
             direction,
             first: false,
+            of_unit: false,
+        }
+    }
+
+    /// Of a scope key whose last flow has ended: `head` is its own.
+    pub fn of_unit(head: &'a FlowHead) -> FlowInfo<'a> {
+        FlowInfo {
+            of_unit: true,
+            ..FlowInfo::new(head, head.client_direction(), head.id, head.clock)
         }
     }
 
     /// Of a flow as it stands with a packet that came at `time`, in the unit
-    /// `id` at `clock`; later packets may have moved the head on already.
+    /// `unit` at `clock`; later packets may have moved the head on already.
     #[inline(always)]
-    pub fn at(head: &'a FlowHead, place: &Place, time: Time, id: u64, clock: u64) -> FlowInfo<'a> {
+    pub fn at(
+        head: &'a FlowHead,
+        place: &Place,
+        time: Time,
+        unit: u64,
+        clock: u64,
+    ) -> FlowInfo<'a> {
         FlowInfo {
             head,
-            id,
+            unit,
             clock,
             last_seen: time,
             tcp: place.tcp,
             phase: place.phase,
             direction: place.direction,
             first: false,
+            of_unit: false,
         }
     }
 
@@ -75,12 +93,28 @@ impl<'a> FlowInfo<'a> {
         &self.head.key
     }
 
-    /// Number of the unit (the flow, or for a function with a wider scope its
-    /// scope key), never used twice in a runtime's life; the `flow_id` of
-    /// events.
+    /// Number of the flow: the `flow_id` of events and traces, and what
+    /// `weir flows 'id N'` finds. No other flow of the run's chain has it. Where
+    /// a scope key has ended with its last flow, that of the scope key.
     #[inline]
     pub fn id(&self) -> u64 {
-        self.id
+        shown_id(self.head.id)
+    }
+
+    /// Number of the unit: of the function's scope key where its scope is wider
+    /// than the flow (the `unit_id` of events), else of the flow.
+    #[inline]
+    pub fn unit(&self) -> u64 {
+        shown_id(self.unit)
+    }
+
+    /// What its events say: the flow, unless only a scope key is left, and the
+    /// unit where the scope is wider than the flow.
+    pub(crate) fn ids(&self) -> EventIds {
+        EventIds {
+            flow: (!self.of_unit).then(|| self.id()),
+            unit: (self.of_unit || self.unit != self.head.id).then(|| self.unit()),
+        }
     }
 
     /// Number of this packet in its unit, from 1, as the stage counts that the
@@ -142,6 +176,29 @@ impl<'a> FlowInfo<'a> {
     pub fn tcp_seen(&self) -> u16 {
         self.tcp & tcp_seen::ALL
     }
+}
+
+/// The numbers by which an event names what it is about.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct EventIds {
+    pub(crate) flow: Option<u64>,
+    pub(crate) unit: Option<u64>,
+}
+
+/// A flow's or unit's number as people and programs see it: below 2^53, so that
+/// readers of JSON that take numbers for floating point do not round it. The
+/// numbers that a switch gives grow beyond after many lives of one place in its
+/// table; they are mixed then, into the upper half of that range.
+#[inline]
+pub fn shown_id(id: u64) -> u64 {
+    const EXACT: u64 = 1 << 53;
+    if id < EXACT {
+        return id;
+    }
+    // The finisher of splitmix64.
+    let mut x = (id ^ id >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    (x ^ x >> 31) >> 12 | EXACT >> 1
 }
 
 /// Where a connection stands.
@@ -227,6 +284,9 @@ pub mod tcp_seen {
 pub struct Flow<'a, N: NetworkFunction> {
     /// The state; writing to it marks it changed.
     pub state: Tracked<'a, N::State>,
+    /// What is remembered of this flow alone, beside a wider scope's state;
+    /// writing to it marks it changed.
+    pub flow_state: Tracked<'a, N::FlowState>,
     /// The counters, outside change tracking.
     pub stats: &'a mut N::Stats,
     /// The flow itself.
@@ -293,13 +353,32 @@ impl<N: NetworkFunction> Flow<'_, N> {
         cx: &'b mut Context<'_>,
     ) -> (Event<'b>, SideBuffers<'b>) {
         let cause = (cx.leases.packet, cx.silent);
-        let id = Some(self.info.id());
-        let mut event = cx.events.begin(kind, cx.now, id, cx.sequence, cause);
+        let mut event = cx
+            .events
+            .begin(kind, cx.now, &self.info.ids(), cx.sequence, cause);
         event.endpoints(self.info.key(), direction);
         let buffers = SideBuffers {
             handles: self.buffers,
             pool: cx.buffers,
         };
         (event, buffers)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_long_runs_are_exact_in_json_and_differ() {
+        for exact in [0, 1, (1 << 53) - 1] {
+            assert_eq!(shown_id(exact), exact);
+        }
+        // The lives of one place in a switch's table, up to the last one.
+        let lives = (1 << 21..(1 << 21) + 1_000).chain(u64::from(u32::MAX) - 1_000..1 << 32);
+        let shown: std::collections::BTreeSet<u64> =
+            lives.clone().map(|life| shown_id(life << 32 | 7)).collect();
+        assert_eq!(shown.len(), lives.count());
+        assert!(shown.iter().all(|id| (1 << 52..1 << 53).contains(id)));
     }
 }

@@ -21,6 +21,11 @@ pub trait NetworkFunction: Sized + Send + Sync + 'static {
     type State: State;
     /// Counters per flow (or scope key); `()` for none.
     type Stats: Stats;
+    /// What is remembered of each flow beside a wider scope's
+    /// [`NetworkFunction::State`], all zeros at first; `()` for nothing. A guard
+    /// that counts half-open connections per client keeps here whether this one
+    /// is counted.
+    type FlowState: State;
 
     /// What weir must know beforehand.
     const DESCRIPTOR: Descriptor;
@@ -79,8 +84,17 @@ pub trait NetworkFunction: Sized + Send + Sync + 'static {
         Verdict::Pass
     }
 
+    /// A flow that has reached this function ends: `flow` has its own state and
+    /// that of its scope key, which may be changed. Called before
+    /// [`NetworkFunction::close`] where the flow is the last of its scope key, and
+    /// where the scope is the flow. `cx` takes events, not packets.
+    fn flow_end(&self, flow: &mut Flow<'_, Self>, why: CloseReason, cx: &mut Context<'_>) {
+        let _ = (flow, why, cx);
+    }
+
     /// The flow (or the last flow of a scope key) has ended; leased resources
-    /// are given back here. `cx` takes events, not packets.
+    /// are given back here. `cx` takes events, not packets. Where the scope is
+    /// wider there is no flow any more: [`Flow::flow_state`] is all zeros.
     fn close(&self, flow: &mut Flow<'_, Self>, why: CloseReason, cx: &mut Context<'_>) {
         let _ = (flow, why, cx);
     }
@@ -144,9 +158,20 @@ pub trait NetworkFunction: Sized + Send + Sync + 'static {
         let _ = (state, stats, shown);
     }
 
+    /// The same for what is remembered of the flow beside a wider scope's state.
+    fn show_flow(&self, state: &Self::FlowState, shown: &mut Shown) {
+        let _ = (state, shown);
+    }
+
     /// Makes a state of this version from one of an older `version`; `None`
     /// refuses it.
     fn upgrade(&self, version: u16, old: &[u8]) -> Option<Self::State> {
+        let _ = (version, old);
+        None
+    }
+
+    /// The same for [`NetworkFunction::FlowState`].
+    fn upgrade_flow(&self, version: u16, old: &[u8]) -> Option<Self::FlowState> {
         let _ = (version, old);
         None
     }
@@ -208,6 +233,17 @@ pub enum CloseReason {
 }
 
 impl CloseReason {
+    /// All of them, each in the place that its number (`why as usize`) says.
+    pub const ALL: [CloseReason; 7] = [
+        CloseReason::Finished,
+        CloseReason::Reset,
+        CloseReason::Idle,
+        CloseReason::Evicted,
+        CloseReason::Reused,
+        CloseReason::Shutdown,
+        CloseReason::Ended,
+    ];
+
     /// Name in events and counters.
     pub const fn name(self) -> &'static str {
         match self {
@@ -221,6 +257,14 @@ impl CloseReason {
         }
     }
 }
+
+const _: () = {
+    let mut number = 0;
+    while number < CloseReason::ALL.len() {
+        assert!(CloseReason::ALL[number] as usize == number, "in order");
+        number += 1;
+    }
+};
 
 /// One start of one runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -30,7 +30,7 @@ pub use burst::Burst;
 pub use context::Context;
 pub use descriptor::{Descriptor, Fields, Needs, Parts, Scope};
 pub use event::{Event, EventLog};
-pub use flow::{Flow, FlowInfo, Phase, SideBuffers, tcp_seen};
+pub use flow::{Flow, FlowInfo, Phase, SideBuffers, shown_id, tcp_seen};
 pub use function::{
     CloseReason, Cluster, Counter, DropReason, NetworkFunction, Owned, RuntimeId, Verdict,
 };

@@ -7,6 +7,7 @@ use weir_packet::{
     Malformed, PacketMemory, ParseOptions, classify, frame_flags, parse_into,
 };
 
+use crate::counts::Oddity;
 use crate::drops::EngineDrop;
 use crate::flows::records::ALIAS;
 use crate::flows::{FlowTable, Found, tcp};
@@ -180,7 +181,7 @@ impl Runtime {
             let i = faulty.trailing_zeros() as usize;
             faulty &= faulty - 1;
             let fault = self.scratch.faults[i];
-            self.reasons.count_malformed(fault, dropped);
+            self.counts.malformed(fault, dropped);
             if dropped && self.observed {
                 self.watch_drop(i, crate::watch::Why::Malformed(fault));
             }
@@ -518,7 +519,8 @@ impl Runtime {
             );
             if is_outside {
                 of_packet = tcp_seen::RESET_OUTSIDE;
-                self.resets_ignored += u64::from(!self.world.silent);
+                let counted = u64::from(!self.world.silent);
+                self.counts.add(Oddity::ResetsIgnored, counted);
             }
             if head.idle_ms < before {
                 // It may be over sooner than where it stands in the wheel.

@@ -6,7 +6,7 @@ use weir_packet::{Frame, FramePool, Time};
 
 use crate::classify::ended_by_silence;
 use crate::drops::EngineDrop;
-use crate::runtime::{CLOSE_REASONS, Runtime};
+use crate::runtime::Runtime;
 use crate::stages::Kind;
 
 /// Flows the wheel may end between two bursts, so that no burst waits long.
@@ -105,16 +105,15 @@ impl Runtime {
             follow.take_out(flow);
         }
         table.remove_flow(flow);
-        if let Some(i) = CLOSE_REASONS.iter().position(|r| *r == why)
-            && !self.world.silent
-        {
-            self.ended[i] += 1;
+        if !self.world.silent {
+            self.counts.end_flow(why);
         }
         self.let_go(pool, 0, parent, Some(why));
     }
 
     /// Tells the functions that keep states in a flow's record, or in that of
-    /// a unit of scope number `scope`, that it ends.
+    /// a unit of scope number `scope`, that it ends. Functions with a wider scope
+    /// are told of the flow too.
     pub(crate) fn close_states(
         &mut self,
         pool: &mut FramePool,
@@ -122,48 +121,86 @@ impl Runtime {
         record: u32,
         why: CloseReason,
     ) {
-        let Some(table) = self.table.as_mut() else {
+        let Some(opened) = self.opened_in(scope, record) else {
             return;
         };
-        let blocks = match scope {
-            None => &mut table.flows.blocks,
-            Some(scope) => &mut table.scopes[scope].records.blocks,
-        };
-        let opened = blocks.head(record).opened;
         for number in 0..self.nodes.len() {
+            let node = &self.nodes[number];
+            let here = match scope {
+                None => opened & node.slot.flow_bit != 0,
+                Some(_) => node.scope == scope && opened & node.slot.bit != 0,
+            };
+            if !here {
+                continue;
+            }
             let audited = self.audit.is_some().then(|| self.before_end(number));
-            let Some(table) = self.table.as_mut() else {
-                return;
-            };
-            let blocks = match scope {
-                None => &mut table.flows.blocks,
-                Some(scope) => &mut table.scopes[scope].records.blocks,
-            };
-            let node = &mut self.nodes[number];
-            if node.scope == scope && opened & node.slot.bit != 0 {
-                if let Some(remembered) = &mut node.remembered {
-                    remembered.before_close(&node.counters);
-                }
-                let cx = self.world.context(
-                    pool,
-                    &mut node.counters,
-                    &mut node.tally,
-                    u32::from(self.first) + number as u32,
-                    Time(self.now),
-                );
-                let mut cx = cx.lend(&mut node.space);
-                node.processor
-                    .close(blocks, record, &node.slot, None, why, &mut cx);
-                if node.remembered.is_some() {
-                    self.share_counts(number);
-                }
-                if let Some(check) = audited {
-                    check(self);
-                }
+            self.close_state(pool, number, scope, record, why);
+            if self.nodes[number].remembered.is_some() {
+                self.share_counts(number);
+            }
+            if let Some(check) = audited {
+                check(self);
             }
         }
         // What has ended needs no name.
         self.clear_asked();
+    }
+
+    /// The functions that have opened a state in a record, as bits.
+    fn opened_in(&self, scope: Option<usize>, record: u32) -> Option<u64> {
+        let table = self.table.as_ref()?;
+        let records = match scope {
+            None => &table.flows,
+            Some(scope) => &table.scopes.get(scope)?.records,
+        };
+        Some(records.blocks.head(record).opened)
+    }
+
+    /// Tells function `number` that a flow, or the unit of its scope, ends.
+    fn close_state(
+        &mut self,
+        pool: &mut FramePool,
+        number: usize,
+        scope: Option<usize>,
+        record: u32,
+        why: CloseReason,
+    ) {
+        let Some(table) = self.table.as_mut() else {
+            return;
+        };
+        let node = &mut self.nodes[number];
+        if let Some(remembered) = &mut node.remembered {
+            remembered.before_close(&node.counters);
+        }
+        let cx = self.world.context(
+            pool,
+            &mut node.counters,
+            &mut node.tally,
+            u32::from(self.first) + number as u32,
+            Time(self.now),
+        );
+        let mut cx = cx.lend(&mut node.space);
+        if let Some(scope) = scope {
+            let blocks = &mut table.scopes[scope].records.blocks;
+            node.processor
+                .close(blocks, record, &node.slot, why, &mut cx);
+            return;
+        }
+        let unit = node.scope.and_then(|scope| {
+            let unit = match &self.fed {
+                Some(fed) => fed.unit_of(record, scope),
+                None => table.unit_of(record, scope),
+            };
+            Some((scope, unit?))
+        });
+        if node.scope.is_some() && unit.is_none() {
+            // A flow that was refused before it joined its unit.
+            return;
+        }
+        let scoped = unit.map(|(scope, unit)| (&mut table.scopes[scope].records.blocks, unit));
+        let flows = &mut table.flows.blocks;
+        node.processor
+            .flow_end(flows, record, scoped, &node.slot, why, &mut cx);
     }
 
     /// Lets go of a unit (its number plus one) of scope number `scope`; ends

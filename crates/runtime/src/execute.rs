@@ -41,7 +41,7 @@ impl Runtime {
         self.forget_verdicts();
         // Packets whose bytes were counted last, and how many they have.
         let mut sized = (all(found.count), bytes);
-        let mut last = (self.cycles)();
+        let mut last = self.cost.now();
         for number in 0..self.nodes.len() {
             let mask = core::mem::take(&mut self.scratch.inputs[number]);
             if mask == 0 {
@@ -75,10 +75,10 @@ impl Runtime {
             }
             // One reading per function: sending on what it decided counts as
             // the cost of the next one, or of the engine.
-            let stop = (self.cycles)();
+            let stop = self.cost.now();
             let spent = stop.wrapping_sub(last);
             self.nodes[number].cycles += spent;
-            self.spent += spent;
+            self.cost.add_function(spent);
             last = stop;
             let node = &mut self.nodes[number];
             if node.writes {
@@ -274,12 +274,12 @@ impl Runtime {
     ) {
         let n = found.count;
         let all = all(n);
-        self.packets_out += u64::from(dispositions.out.count_ones());
-        self.bytes_out += if dispositions.out == all {
+        let bytes = if dispositions.out == all {
             crate::runtime::bytes_of(memory, &input[..n])
         } else {
             bytes_of(memory, input, dispositions.out)
         };
+        self.counts.put_out(dispositions.out.count_ones(), bytes);
         if dispositions.out == all && n == input.len() {
             output.append(input);
         } else if dispositions.out == all {
@@ -298,12 +298,10 @@ impl Runtime {
             }
         }
         if !self.world.emits.frames.is_empty() {
-            let emitted = self.world.emits.frames.len() as u64;
-            self.emitted += emitted;
-            self.packets_out += emitted;
-            for frame in &self.world.emits.frames {
-                self.bytes_out += u64::from(memory.meta(frame).len);
-            }
+            let emitted = &self.world.emits.frames;
+            let bytes = crate::runtime::bytes_of(memory, emitted);
+            self.counts.emit(emitted.len());
+            self.counts.put_out(emitted.len() as u32, bytes);
             output.append(&mut self.world.emits.frames);
         }
     }

@@ -10,6 +10,7 @@ mod audit;
 mod bytes;
 mod classifier;
 mod classify;
+mod counts;
 mod drops;
 mod end;
 mod execute;

@@ -88,7 +88,7 @@ impl Runtime {
             return Resolved::Refused(EngineDrop::FlowTableFull);
         };
         let head = table.flows.blocks.head_mut(flow);
-        if client_of(&headers, &key, direction) == Direction::Reverse {
+        if client_of(&headers, &key, direction, unit.is_some()) == Direction::Reverse {
             head.bits |= FlowHead::CLIENT_IS_B;
         }
         head.idle_ms = tcp::first_timeout(key.proto(), &self.options.timeouts);
@@ -109,7 +109,7 @@ impl Runtime {
             return Resolved::Refused(EngineDrop::ScopeTableFull);
         }
         self.tell_flow_opened(flow);
-        self.opened += 1;
+        self.counts.open_flow();
         self.scratch.opened_from[side as usize] = true;
         Resolved::Flow(flow, direction)
     }
@@ -234,17 +234,43 @@ pub(crate) struct Home {
 }
 
 /// Direction, under `key`, of the client's packets, by the first packet. A
-/// SYN+ACK comes from the server, also when its SYN was not seen; an ICMP
-/// error about another protocol's flow is about a packet of the client.
+/// SYN+ACK comes from the server, also when its SYN was not seen; so do segments
+/// of a connection under way whose ports say so, unless they go to an open alias
+/// (`to_alias`): who sends there is a client to the function that gave it. An
+/// ICMP error about another protocol's flow is about a packet of the client.
 #[inline(always)]
-pub(crate) fn client_of(headers: &Headers, key: &FlowKey, direction: Direction) -> Direction {
-    let syn_ack = headers.is_tcp() && headers.tcp_flags & 0x12 == 0x12;
+pub(crate) fn client_of(
+    headers: &Headers,
+    key: &FlowKey,
+    direction: Direction,
+    to_alias: bool,
+) -> Direction {
+    const SYN: u8 = 2;
+    const ACK: u8 = 16;
+    let syn_ack = headers.is_tcp() && headers.tcp_flags & (SYN | ACK) == SYN | ACK;
+    let under_way = headers.is_tcp() && headers.tcp_flags & SYN == 0 && !to_alias;
     let about = headers.flags.contains(HeaderFlags::ICMP_ERROR) && headers.proto != key.proto();
-    if syn_ack || about {
+    let ports = || is_answer(key.source(direction).1, key.destination(direction).1);
+    if syn_ack || about || under_way && ports() {
         direction.opposite()
     } else {
         direction
     }
+}
+
+/// True where a TCP segment of a connection under way comes from the server, by
+/// its ports. weir may have been started in the middle of a download.
+///
+/// Clients take ports of the dynamic range, which begins at 32768 on Linux and at
+/// 49152 elsewhere (RFC 6335 section 6). Behind a NAT they may have any port from
+/// 1024; then a well-known port tells the server, unless it is one of 512 to
+/// 1023, which privileged clients (NFS) take. Where ports say nothing the sender
+/// is taken for the client.
+fn is_answer(source: u16, destination: u16) -> bool {
+    const DYNAMIC: u16 = 32_768;
+    const WELL_KNOWN: u16 = 512;
+    const USER: u16 = 1_024;
+    source < DYNAMIC && destination >= DYNAMIC || source < WELL_KNOWN && destination >= USER
 }
 
 /// The key of a scope made of fields of the flow's key.
@@ -286,4 +312,28 @@ pub(crate) fn key_of_fields(head: &FlowHead, fields: Fields) -> FlowKey {
         key.chain(),
     )
     .0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_answer;
+
+    #[test]
+    fn ports_tell_servers_from_clients() {
+        for (server, client) in [
+            (80, 40_000),
+            (443, 1_024),
+            (22, 60_999),
+            (8_080, 33_000),
+            (5_432, 49_152),
+            (2_049, 40_000),
+        ] {
+            assert!(is_answer(server, client), "{server} to {client}");
+            assert!(!is_answer(client, server), "{client} to {server}");
+        }
+        // A privileged client of NFS, peers, and two clients' ports.
+        for (a, b) in [(800, 2_049), (179, 179), (5_000, 6_000), (40_000, 50_000)] {
+            assert!(!is_answer(a, b) && !is_answer(b, a), "{a} and {b}");
+        }
+    }
 }

@@ -2,7 +2,7 @@
 //! numbers of their records, so that a look at many can be spread over time.
 
 use weir_nf::host::Timeouts;
-use weir_nf::{CloseReason, Phase, Shown, ShownField};
+use weir_nf::{CloseReason, Phase, Shown, ShownField, shown_id};
 use weir_packet::{Direction, FlowKey, Frame, FramePool, Time};
 
 use crate::runtime::Runtime;
@@ -13,7 +13,7 @@ use crate::stages::Kind;
 pub struct OpenFlow {
     /// Number of its record: one flow's, as long as it is open.
     pub record: u32,
-    /// Its number, never used twice in a runtime's life.
+    /// Its number: the `flow_id` of events. No other flow of the run's chain has it.
     pub id: u64,
     /// Its key.
     pub key: FlowKey,
@@ -93,7 +93,7 @@ impl Runtime {
         let opened = flows.cold.get(record as usize).map(|cold| cold.opened);
         Some(OpenFlow {
             record,
-            id: head.id,
+            id: shown_id(head.id),
             key: head.key,
             client: head.client_direction(),
             phase: head.phase(),
@@ -139,7 +139,7 @@ impl Runtime {
         let Some(table) = &self.table else {
             return false;
         };
-        table.flows.is_live(record) && table.flows.blocks.head(record).id == id
+        table.flows.is_live(record) && shown_id(table.flows.blocks.head(record).id) == id
     }
 
     /// What each function of the stage remembers of the flow in this record.
@@ -198,6 +198,14 @@ impl Runtime {
             let mut shown = Shown::default();
             keeper.processor.show(state, stats, &mut shown);
             found.fields = shown.into_fields();
+            if table.flows.blocks.head(record).opened & slot.flow_bit != 0 {
+                let block = table.flows.blocks.bytes(record);
+                let start = slot.flow_state as usize;
+                let own = block.get(start..start + layout.flow_bytes as usize);
+                let mut shown = Shown::default();
+                keeper.processor.show_flow(own.unwrap_or(&[]), &mut shown);
+                found.fields.extend(shown.into_fields());
+            }
             (found.state, found.stats) = (state.to_vec(), stats.to_vec());
             let handles = part(slot.buffers, slot.buffer_count * 8).chunks_exact(8);
             found.buffers = handles

@@ -44,6 +44,11 @@ pub struct Report {
     pub datagrams_forgotten: u64,
     /// In a later stage: notices that could not be right.
     pub bad_notices: u64,
+    /// States that cannot occur and did ([`weir_packet::Internal`]): above 0 only
+    /// where weir has a bug.
+    pub internal: u64,
+    /// Where in the code the first of them was met.
+    pub internal_first: Option<String>,
     /// Cycles spent outside functions: parsing, looking up, accounting.
     pub engine_cycles: u64,
 }
@@ -103,9 +108,13 @@ impl Report {
             (&mut self.fragments_alone, other.fragments_alone),
             (&mut self.datagrams_forgotten, other.datagrams_forgotten),
             (&mut self.bad_notices, other.bad_notices),
+            (&mut self.internal, other.internal),
             (&mut self.engine_cycles, other.engine_cycles),
         ] {
             *sum = sum.saturating_add(n);
+        }
+        if self.internal_first.is_none() {
+            self.internal_first.clone_from(&other.internal_first);
         }
         add_named(&mut self.drops, &other.drops);
         add_named(&mut self.malformed, &other.malformed);

@@ -13,7 +13,7 @@ use weir_packet::{
 };
 
 use crate::audit::Audit;
-use crate::drops::Reasons;
+use crate::counts::{Cost, Counts};
 use crate::flows::FlowTable;
 use crate::follow::Follow;
 use crate::fragments::Fragments;
@@ -192,24 +192,10 @@ pub struct Runtime {
     /// The memory of the last burst's frames, kept to save counting references.
     pub(crate) memory: Option<Arc<PacketMemory>>,
     pub(crate) scratch: Box<Scratch>,
-    pub(crate) reasons: Reasons,
-    pub(crate) cycles: fn() -> u64,
+    pub(crate) counts: Counts,
+    pub(crate) cost: Cost,
+    /// Time of the latest packet, or of the clock where that goes on.
     pub(crate) now: u64,
-    pub(crate) packets_in: u64,
-    pub(crate) bytes_in: u64,
-    pub(crate) packets_out: u64,
-    pub(crate) bytes_out: u64,
-    pub(crate) emitted: u64,
-    pub(crate) opened: u64,
-    pub(crate) ended: [u64; CLOSE_REASONS.len()],
-    pub(crate) notes_lost: u64,
-    pub(crate) ticks_lost: u64,
-    pub(crate) fragments_alone: u64,
-    pub(crate) resets_ignored: u64,
-    pub(crate) datagrams_forgotten: u64,
-    pub(crate) engine_cycles: u64,
-    /// Cycles spent in functions during this burst.
-    pub(crate) spent: u64,
 }
 
 impl core::fmt::Debug for Runtime {
@@ -273,8 +259,9 @@ impl Runtime {
                     None => &mut layout,
                 });
             }
-            if scope.is_some() {
-                slot.flow_bit = layout.reserve_bit();
+            if node.same_as.is_none() {
+                let scoped = scope.is_some();
+                node.processor.place_flow(&mut layout, &mut slot, scoped);
             }
             let named = stage.nodes.iter().any(|n| n.same_as == Some(number));
             let counters = descriptor.counters.len();
@@ -399,23 +386,9 @@ impl Runtime {
                 outcome: Outcome::default(),
                 next: [0; BURST],
             }),
-            reasons: Reasons::default(),
-            cycles: config.cycles,
+            counts: Counts::default(),
+            cost: Cost::new(config.cycles),
             now: 0,
-            packets_in: 0,
-            bytes_in: 0,
-            packets_out: 0,
-            bytes_out: 0,
-            emitted: 0,
-            opened: 0,
-            ended: [0; CLOSE_REASONS.len()],
-            notes_lost: 0,
-            ticks_lost: 0,
-            fragments_alone: 0,
-            resets_ignored: 0,
-            datagrams_forgotten: 0,
-            engine_cycles: 0,
-            spent: 0,
             has_same: nodes.iter().any(|node| node.same_as.is_some()),
             nodes,
             table,
@@ -448,7 +421,7 @@ impl Runtime {
             Kind::First => return self.process_first(pool, input, output),
             Kind::Later => return self.process_fed(pool, input, output),
         }
-        self.packets_in += input.len() as u64;
+        self.counts.take_in(input.len(), 0);
         while !input.is_empty() {
             self.burst(pool, input, output, true);
             self.run_requeued(pool, output);
@@ -488,7 +461,7 @@ impl Runtime {
         output: &mut Vec<Frame>,
         fresh: bool,
     ) {
-        let start = (self.cycles)();
+        let start = self.cost.now();
         let memory = match self.memory.take() {
             Some(memory) if Arc::ptr_eq(&memory, pool.memory()) => memory,
             _ => Arc::clone(pool.memory()),
@@ -507,7 +480,7 @@ impl Runtime {
         }
         let bytes = bytes_of(&memory, &input[..found.count]);
         if fresh {
-            self.bytes_in += bytes;
+            self.counts.take_in(0, bytes);
         }
         let dispositions = self.run(pool, &memory, &mut input[..found.count], &found, bytes);
         if OBSERVED {
@@ -522,8 +495,7 @@ impl Runtime {
             self.watch_end();
         }
         self.memory = Some(memory);
-        let spent = core::mem::take(&mut self.spent);
-        self.engine_cycles += (self.cycles)().wrapping_sub(start).saturating_sub(spent);
+        self.cost.end_burst(start);
     }
 
     /// Ends all flows and gives held packets back to `pool`, as dropped; the
@@ -618,12 +590,13 @@ impl Runtime {
 
     /// Packets taken in so far, as in [`Runtime::report`].
     pub fn packets_in(&self) -> u64 {
-        self.packets_in
+        self.counts.packets_in()
     }
 
     /// What was counted so far.
     pub fn report(&self) -> Report {
-        let mut drops = self.reasons.drops();
+        let counted = self.counts.report();
+        let mut drops = counted.drops;
         for node in &self.nodes {
             let reasons = node.processor.descriptor().drops;
             for (i, &count) in node.drops.iter().enumerate().filter(|(_, n)| **n > 0) {
@@ -636,42 +609,26 @@ impl Runtime {
         }
         Report {
             chain: self.chain.clone(),
-            packets_in: self.packets_in,
-            bytes_in: self.bytes_in,
-            packets_out: self.packets_out,
-            bytes_out: self.bytes_out,
-            emitted: self.emitted,
             emits_lost: self.world.emits.lost,
             held: (self.fragments.held() + self.requeue.len() + self.again.len()) as u64,
             drops,
-            malformed: self.reasons.malformed(),
-            flows: self.flow_report(),
+            flows: self.flow_report(counted.flows),
             functions: self.nodes.iter().map(function_report).collect(),
             events: self.world.events.recorded(),
             events_lost: self.world.events.lost(),
-            notes_lost: self.notes_lost,
-            ticks_lost: self.ticks_lost,
-            fragments_alone: self.fragments_alone,
-            datagrams_forgotten: self.datagrams_forgotten,
             bad_notices: self.fed.as_ref().map_or(0, |fed| fed.bad_notices),
-            engine_cycles: self.engine_cycles,
+            engine_cycles: self.cost.engine(),
+            ..counted
         }
     }
 
-    fn flow_report(&self) -> FlowReport {
+    fn flow_report(&self, counted: FlowReport) -> FlowReport {
         let mut report = FlowReport {
-            seen: self.opened,
             leased: self.world.leases.leased(),
             buffer_bytes: self.world.buffers.in_use() as u64,
             buffers_refused: self.world.buffers.refused(),
-            resets_ignored: self.resets_ignored,
-            ..FlowReport::default()
+            ..counted
         };
-        for (why, &count) in CLOSE_REASONS.iter().zip(&self.ended) {
-            if count > 0 {
-                report.ended.push((why.name(), count));
-            }
-        }
         if let Some(fed) = &self.fed {
             report.active = fed.flows;
             report.units = fed.units;
@@ -693,17 +650,6 @@ pub(crate) fn bytes_of(memory: &PacketMemory, frames: &[Frame]) -> u64 {
         .map(|frame| u64::from(memory.meta(frame).len))
         .sum()
 }
-
-/// In the order of the counters of ended flows.
-pub(crate) const CLOSE_REASONS: [CloseReason; 7] = [
-    CloseReason::Finished,
-    CloseReason::Reset,
-    CloseReason::Idle,
-    CloseReason::Evicted,
-    CloseReason::Reused,
-    CloseReason::Shutdown,
-    CloseReason::Ended,
-];
 
 fn function_report(node: &RunNode) -> FunctionReport {
     FunctionReport {

@@ -1,5 +1,6 @@
 //! What functions remember, listed: for tests that compare runs.
 
+use weir_nf::shown_id;
 use weir_packet::FlowKey;
 
 use crate::runtime::Runtime;
@@ -7,11 +8,13 @@ use crate::runtime::Runtime;
 /// One state of one function.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FunctionState {
-    /// Name of the function in the chain.
+    /// Name of the function in the chain; with ` of the flow` for what it
+    /// remembers of a flow beside a wider scope's state.
     pub function: String,
     /// Key of the flow, or of the function's scope, as six words.
     pub key: [u64; 6],
-    /// Number of the unit: the `flow_id` of events.
+    /// Number of the flow, or of the function's scope key: the `flow_id`, or the
+    /// `unit_id`, of events.
     pub id: u64,
     /// Bytes of the state.
     pub state: Vec<u8>,
@@ -44,6 +47,22 @@ impl Runtime {
                 Some(scope) => &table.scopes[scope].records,
             };
             let (slot, layout) = (&keeper.slot, keeper.processor.state());
+            if layout.flow_bytes > 0 {
+                for flow in table.flows.live() {
+                    let head = table.flows.blocks.head(flow);
+                    if head.opened & slot.flow_bit != 0 {
+                        let block = table.flows.blocks.bytes(flow);
+                        states.push(FunctionState {
+                            function: format!("{} of the flow", node.name),
+                            key: head.key.to_words(),
+                            id: shown_id(head.id),
+                            state: part(block, slot.flow_state, layout.flow_bytes).to_vec(),
+                            stats: Vec::new(),
+                            buffers: Vec::new(),
+                        });
+                    }
+                }
+            }
             if layout.bytes == 0 && layout.stats_bytes == 0 && slot.buffer_count == 0 {
                 continue;
             }
@@ -52,12 +71,8 @@ impl Runtime {
                 if head.opened & slot.bit == 0 {
                     continue;
                 }
-                let bytes = records.blocks.bytes(record);
-                let part = |start: u32, len: u32| {
-                    let part = bytes.get(start as usize..(start + len) as usize);
-                    part.unwrap_or(&[])
-                };
-                let handles = part(slot.buffers, slot.buffer_count * 8).chunks_exact(8);
+                let block = records.blocks.bytes(record);
+                let handles = part(block, slot.buffers, slot.buffer_count * 8).chunks_exact(8);
                 let buffers = handles.map(|handle| {
                     let handle = handle.try_into().map_or(0, u64::from_ne_bytes);
                     self.world.buffers.bytes(handle).to_vec()
@@ -65,9 +80,9 @@ impl Runtime {
                 states.push(FunctionState {
                     function: node.name.clone(),
                     key: head.key.to_words(),
-                    id: head.id,
-                    state: part(slot.state, layout.bytes).to_vec(),
-                    stats: part(slot.stats, layout.stats_bytes).to_vec(),
+                    id: shown_id(head.id),
+                    state: part(block, slot.state, layout.bytes).to_vec(),
+                    stats: part(block, slot.stats, layout.stats_bytes).to_vec(),
                     buffers: buffers.collect(),
                 });
             }
@@ -75,4 +90,10 @@ impl Runtime {
         states.sort();
         states
     }
+}
+
+/// A part of a block; empty where it is not in it.
+fn part(block: &[u8], start: u32, len: u32) -> &[u8] {
+    let part = block.get(start as usize..(start + len) as usize);
+    part.unwrap_or(&[])
 }

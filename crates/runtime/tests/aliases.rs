@@ -25,6 +25,7 @@ impl<const OPEN: bool> NetworkFunction for Namer<OPEN> {
     type Settings = ();
     type State = Count;
     type Stats = ();
+    type FlowState = ();
     const DESCRIPTOR: Descriptor = Descriptor {
         needs: Needs::Flow,
         scope: if OPEN {

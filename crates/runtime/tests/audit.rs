@@ -77,6 +77,7 @@ impl NetworkFunction for Liar {
     type Settings = ();
     type State = ();
     type Stats = ();
+    type FlowState = ();
     const DESCRIPTOR: Descriptor = Descriptor {
         needs: Needs::Flow,
         drops: &["one"],
@@ -183,6 +184,7 @@ impl NetworkFunction for LastWord {
     type Settings = ();
     type State = ();
     type Stats = ();
+    type FlowState = ();
     const DESCRIPTOR: Descriptor = Descriptor {
         needs: Needs::Flow,
         ..Descriptor::new("last-word", "Has the last word")

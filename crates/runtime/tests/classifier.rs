@@ -121,6 +121,33 @@ const STRANGER: &str = "10.0.0.2:1000";
 const SERVER: &str = "192.0.2.1:53";
 const PUBLIC: &str = "198.51.100.1:4000";
 
+/// A number that came back would be taken for an earlier life's, and refused.
+#[test]
+fn a_place_is_given_up_after_its_last_life() {
+    for stage in [stage::<Probe<0>>(small(3)), stage::<Probe<1>>(small(3))] {
+        let mut rig = rig(&stage);
+        let before_last = u64::from(u32::MAX - 1) << 32;
+        let flows = [(key(CLIENT, SERVER), false)];
+        let restored = rig.classifier.restore(before_last, None, &flows, &[]);
+        assert_eq!(restored, Ok(()));
+        rig.classifier.remove_unit(before_last, &mut Vec::new());
+        let last = rig.udp(CLIENT, SERVER);
+        assert_eq!(last, u64::from(u32::MAX) << 32, "its last life");
+        rig.classifier.remove_unit(last, &mut Vec::new());
+        let again = rig.classifier.restore(last, None, &flows, &[]);
+        assert_eq!(again, Err(SnapshotError::Full));
+        // The other places live on, none of them twice.
+        let mut seen = std::collections::BTreeSet::new();
+        for _ in 0..4 {
+            let [a, b] = [CLIENT, STRANGER].map(|client| rig.udp(client, SERVER));
+            for unit in [a, b] {
+                assert!(seen.insert(unit) && unit as u32 != 0 && unit >> 32 < 10);
+                rig.classifier.remove_unit(unit, &mut Vec::new());
+            }
+        }
+    }
+}
+
 #[test]
 fn a_place_has_many_lives() {
     let mut rig = rig(&stage::<Probe<0>>(small(8)));
@@ -186,6 +213,7 @@ fn a_stage_without_flows_has_the_liaison_only() {
         type Settings = ();
         type State = ();
         type Stats = ();
+        type FlowState = ();
         const DESCRIPTOR: Descriptor = Descriptor {
             needs: Needs::Transport,
             ..Descriptor::new("plain", "Keeps nothing")

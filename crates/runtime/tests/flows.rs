@@ -489,3 +489,19 @@ fn silence_ends_flows_without_a_packet_some_per_call() {
     assert_eq!(engine.runtime().now(), now);
     engine.finish();
 }
+
+#[test]
+fn a_download_under_way_has_its_client_though_the_server_is_seen_first() {
+    let mut engine = harness(FlowOptions::default());
+    let segment = |from: &str, to: &str| Craft::tcp(from, to).flags("A").payload(&[0, 9]).build();
+    let (client, server) = ("10.0.0.1:40000", "192.0.2.1:80");
+    engine.send_from(Side::Outside, &segment(server, client));
+    engine.send(&segment(client, server));
+    engine.send_from(Side::Outside, &segment(server, client));
+    assert_eq!(numbers(&engine.events(), "probe", "to_server"), [0, 1, 0]);
+    // A SYN says who the client is, whatever its ports.
+    let syn = Craft::tcp("192.0.2.1:80", "10.0.0.2:50000").flags("S");
+    engine.send(&syn.payload(&[0, 9]).build());
+    assert_eq!(numbers(&engine.events(), "probe", "to_server"), [1]);
+    engine.finish();
+}

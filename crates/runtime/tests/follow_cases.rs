@@ -569,6 +569,7 @@ impl NetworkFunction for Lessee {
     type Settings = ();
     type State = Port;
     type Stats = ();
+    type FlowState = ();
     const DESCRIPTOR: Descriptor = Descriptor {
         needs: Needs::Flow,
         shares: true,
@@ -859,6 +860,7 @@ impl NetworkFunction for Writer {
     type Settings = ();
     type State = Port;
     type Stats = [u64; 1];
+    type FlowState = ();
     const DESCRIPTOR: Descriptor = Descriptor {
         needs: Needs::Flow,
         buffers: 1,

@@ -13,6 +13,7 @@ impl<const WIDE: bool> NetworkFunction for Place<WIDE> {
     type Settings = ();
     type State = Wish;
     type Stats = ();
+    type FlowState = ();
 
     const DESCRIPTOR: Descriptor = Descriptor {
         needs: Needs::Flow,

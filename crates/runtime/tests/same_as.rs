@@ -20,6 +20,7 @@ impl NetworkFunction for Sorter {
     type Settings = ();
     type State = ();
     type Stats = ();
+    type FlowState = ();
     const DESCRIPTOR: Descriptor = Descriptor {
         needs: Needs::Transport,
         reads: Parts::PAYLOAD,

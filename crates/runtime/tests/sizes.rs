@@ -11,6 +11,7 @@ impl NetworkFunction for Longer {
     type Settings = ();
     type State = ();
     type Stats = ();
+    type FlowState = ();
     const DESCRIPTOR: Descriptor = Descriptor {
         needs: Needs::Link,
         writes: Parts::PAYLOAD,

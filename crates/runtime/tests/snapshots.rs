@@ -160,6 +160,7 @@ impl<const VERSION: u16> NetworkFunction for Aging<VERSION> {
     type Settings = ();
     type State = Age<VERSION>;
     type Stats = ();
+    type FlowState = ();
     const DESCRIPTOR: Descriptor = Descriptor {
         needs: Needs::Flow,
         ..Descriptor::new("aging", "Has versions")

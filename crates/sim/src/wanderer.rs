@@ -21,6 +21,7 @@ impl NetworkFunction for Wanderer {
     type Settings = ();
     type State = Steps;
     type Stats = ();
+    type FlowState = ();
 
     const DESCRIPTOR: Descriptor = Descriptor {
         needs: Needs::Flow,

@@ -17,6 +17,7 @@ impl NetworkFunction for Liar {
     type Settings = Settings;
     type State = ();
     type Stats = ();
+    type FlowState = ();
 
     const DESCRIPTOR: Descriptor = Descriptor {
         needs: Needs::Flow,

@@ -108,7 +108,7 @@ chain: quiet
 flows: {max: 1000, timeouts: {udp: 1s}}
 nfs:
   - monitor
-  - nat44: {pool: 10.9.0.2}
+  - nat44: {pool: 198.51.100.1}
 ";
     let ways = [&[][..]].into_iter().chain(WAYS.map(|(way, _)| way));
     for way in ways {

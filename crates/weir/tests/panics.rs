@@ -25,6 +25,7 @@ impl<const FLOW: bool> NetworkFunction for Bad<FLOW> {
     type Settings = Settings;
     type State = ();
     type Stats = ();
+    type FlowState = ();
 
     const DESCRIPTOR: Descriptor = Descriptor {
         needs: if FLOW { Needs::Flow } else { Needs::Network },

@@ -105,6 +105,7 @@ impl NetworkFunction for AssetMonitor {
     type Settings = Settings;
     type State = Seen;
     type Stats = ();
+    type FlowState = ();
 
     const DESCRIPTOR: Descriptor = Descriptor {
         manual: "Finds out, without sending a packet, which hosts, operating systems, services \

@@ -57,6 +57,7 @@ impl NetworkFunction for PayloadCompressor {
     type Settings = Settings;
     type State = ();
     type Stats = ();
+    type FlowState = ();
 
     const DESCRIPTOR: Descriptor = Descriptor {
         manual: "\

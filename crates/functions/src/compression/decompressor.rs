@@ -47,6 +47,7 @@ impl NetworkFunction for PayloadDecompressor {
     type Settings = Settings;
     type State = ();
     type Stats = ();
+    type FlowState = ();
 
     const DESCRIPTOR: Descriptor = Descriptor {
         manual: "\

@@ -86,6 +86,7 @@ impl NetworkFunction for Filter {
     type Settings = Settings;
     type State = ();
     type Stats = ();
+    type FlowState = ();
 
     const DESCRIPTOR: Descriptor = Descriptor {
         manual: "Decides on each packet by its headers alone, without memory: entries of `drop` \

@@ -479,6 +479,7 @@ impl NetworkFunction for Firewall {
     type Settings = Settings;
     type State = Remembered;
     type Stats = ();
+    type FlowState = ();
 
     const DESCRIPTOR: Descriptor = Descriptor {
         manual: MANUAL,

@@ -69,6 +69,7 @@ impl NetworkFunction for Http {
     type Settings = Settings;
     type State = HttpState;
     type Stats = ();
+    type FlowState = ();
 
     const DESCRIPTOR: Descriptor = Descriptor {
         manual: "Reads HTTP/1.x in TCP connections on any port and records an `http` event per \

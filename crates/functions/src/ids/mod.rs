@@ -56,6 +56,7 @@ impl NetworkFunction for Ids {
     type Settings = Settings;
     type State = IdsState;
     type Stats = ();
+    type FlowState = ();
 
     const DESCRIPTOR: Descriptor = Descriptor {
         manual: "Matches packets and reassembled TCP streams against rules in the language of \

@@ -266,6 +266,7 @@ impl NetworkFunction for LoadBalancer {
     type Settings = Settings;
     type State = Connection;
     type Stats = ();
+    type FlowState = ();
 
     const DESCRIPTOR: Descriptor = Descriptor {
         manual: "\

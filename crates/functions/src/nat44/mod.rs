@@ -498,6 +498,7 @@ impl NetworkFunction for Nat44 {
     type Settings = Settings;
     type State = Mapping;
     type Stats = ();
+    type FlowState = ();
 
     const DESCRIPTOR: Descriptor = Descriptor {
         manual: "\

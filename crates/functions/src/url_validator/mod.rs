@@ -103,6 +103,7 @@ impl NetworkFunction for UrlValidator {
     type Settings = Settings;
     type State = UrlValidatorState;
     type Stats = ();
+    type FlowState = ();
 
     const DESCRIPTOR: Descriptor = Descriptor {
         manual: "Looks for attacks in the targets of HTTP/1.x requests, on any TCP port and across \

@@ -83,6 +83,9 @@ pub(crate) fn busy(name: &str) -> Vec<Settings> {
                 }))
             })
             .into(),
+        "syn-guard" => vec![typed::<f::syn_guard::SynGuard>(json!({
+            "max-half-open": 2, "log": true
+        }))],
         "ttl" => vec![typed::<f::ttl::Ttl>(json!({
             "icmp": true, "address": "192.0.2.1", "address6": "2001:db8::1"
         }))],

@@ -20,6 +20,7 @@ macro_rules! function {
             type Settings = $settings;
             type State = ();
             type Stats = ();
+            type FlowState = ();
 
             const DESCRIPTOR: Descriptor = $descriptor;
 
@@ -180,6 +181,7 @@ impl NetworkFunction for Balancer {
     type Settings = BalancerSettings;
     type State = ();
     type Stats = ();
+    type FlowState = ();
 
     const DESCRIPTOR: Descriptor = Descriptor {
         needs: weir_nf::Needs::Flow,

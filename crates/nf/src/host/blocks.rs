@@ -90,10 +90,13 @@ struct Line([u64; 8]);
 pub struct Slot {
     /// Bit in [`FlowHead::opened`] and [`FlowHead::changed`].
     pub bit: u64,
-    /// For a function with a wider scope: its bit in the head of each flow's
-    /// own block, set once a packet of the flow has reached the function. 0
-    /// keeps no count.
+    /// Its bit in the head of each flow's own block, set once a packet of the
+    /// flow has reached the function: [`Slot::bit`] where the scope is the flow.
     pub flow_bit: u64,
+    /// Offset of the flow's own state in the flow's block.
+    pub flow_state: u32,
+    /// End of what lies in the flow's block.
+    pub flow_end: u32,
     /// Offset of the state.
     pub state: u32,
     /// Offset of the counters.
@@ -130,42 +133,53 @@ impl StageLayout {
     ///
     /// # Panics
     ///
-    /// Beyond [`StageLayout::MAX_FUNCTIONS`] and for states aligned to more
-    /// than 16: faults of the program.
+    /// Beyond [`StageLayout::MAX_FUNCTIONS`]: a fault of the program.
     pub fn add<S: State, T: Stats>(&mut self, buffers: u8) -> Slot {
-        const { assert!(core::mem::align_of::<S>() <= 16 && core::mem::align_of::<T>() <= 16) };
-        assert!(
-            self.functions < Self::MAX_FUNCTIONS,
-            "a stage has at most 64 functions"
-        );
-        let mut place = |size: usize, align: usize| {
-            let start = self.bytes.next_multiple_of(align.max(1) as u32);
-            self.bytes = start + size as u32;
-            start
-        };
-        let state = place(core::mem::size_of::<S>(), core::mem::align_of::<S>());
-        let stats = place(core::mem::size_of::<T>(), core::mem::align_of::<T>());
-        let handles = place(usize::from(buffers) * 8, 8);
-        let slot = Slot {
-            bit: 1 << self.functions,
-            flow_bit: 0,
+        let state = self.reserve::<S>();
+        let stats = self.reserve::<T>();
+        let buffer_count = u32::from(buffers);
+        let buffers = self.reserve_bytes(usize::from(buffers) * 8, 8);
+        Slot {
+            bit: self.reserve_bit(),
             state,
             stats,
-            buffers: handles,
-            buffer_count: u32::from(buffers),
+            buffers,
+            buffer_count,
             end: self.bytes,
-        };
-        self.functions += 1;
-        slot
+            ..Slot::default()
+        }
     }
 
-    /// Takes a bit in the heads of these blocks for a function that keeps its
-    /// state elsewhere ([`Slot::flow_bit`]).
+    /// Adds the state `F` that a function keeps of each flow to these blocks,
+    /// which are the flows' own. `scoped` says that its slot is in the blocks of
+    /// a wider scope, so that it needs a bit here too.
     ///
     /// # Panics
     ///
-    /// Beyond [`StageLayout::MAX_FUNCTIONS`].
-    pub fn reserve_bit(&mut self) -> u64 {
+    /// As [`StageLayout::add`].
+    pub fn add_flow_state<F: State>(&mut self, slot: &mut Slot, scoped: bool) {
+        slot.flow_state = self.reserve::<F>();
+        slot.flow_end = self.bytes;
+        slot.flow_bit = if scoped { self.reserve_bit() } else { slot.bit };
+    }
+
+    fn reserve<T>(&mut self) -> u32 {
+        const {
+            assert!(
+                core::mem::align_of::<T>() <= 16,
+                "blocks are aligned to 16 inside"
+            )
+        };
+        self.reserve_bytes(core::mem::size_of::<T>(), core::mem::align_of::<T>())
+    }
+
+    fn reserve_bytes(&mut self, size: usize, align: usize) -> u32 {
+        let start = self.bytes.next_multiple_of(align as u32);
+        self.bytes = start + size as u32;
+        start
+    }
+
+    fn reserve_bit(&mut self) -> u64 {
         assert!(
             self.functions < Self::MAX_FUNCTIONS,
             "a stage has at most 64 functions"
@@ -280,13 +294,25 @@ impl Blocks {
         self.lines[start..end].fill(Line([0; 8]));
     }
 
-    /// Head and one function's slot.
+    /// Head and one function's slot; with the state `F` of the flow where these
+    /// are the flows' blocks, with `()` where they are a wider scope's.
     #[inline]
-    pub fn open<S: State, T: Stats>(&mut self, block: u32, slot: &Slot) -> Opened<'_, S, T> {
+    pub fn open<S: State, T: Stats, F: State>(
+        &mut self,
+        block: u32,
+        slot: &Slot,
+    ) -> Opened<'_, S, T, F> {
         let start = self.start(block);
         debug_assert!(slot.end as usize <= self.stride * 64);
-        // SAFETY: in bounds; head, state, counters and handles are disjoint
-        // ranges of this block (`StageLayout::add`), each aligned for its
+        debug_assert!(size_of::<F>() == 0 || slot.flow_end as usize <= self.stride * 64);
+        // A state of no size may lie anywhere.
+        let flow_state = if size_of::<F>() == 0 {
+            0
+        } else {
+            slot.flow_state as usize
+        };
+        // SAFETY: in bounds; head, state, counters, handles and the flow's state
+        // are disjoint ranges of this block (`StageLayout`), each aligned for its
         // type, and any bytes are valid for each. Exclusive through `self`.
         unsafe {
             let base = self.lines.as_mut_ptr().add(start).cast::<u8>();
@@ -298,14 +324,30 @@ impl Blocks {
                     base.add(slot.buffers as usize).cast::<u64>(),
                     slot.buffer_count as usize,
                 ),
+                flow_state: &mut *base.add(flow_state).cast::<F>(),
             }
         }
+    }
+
+    /// Head of a flow's block and the state of the flow that a function with a
+    /// wider scope keeps there.
+    #[inline]
+    pub fn open_flow<F: State>(&mut self, block: u32, slot: &Slot) -> (&mut FlowHead, &mut F) {
+        let opened = self.open::<(), (), F>(
+            block,
+            &Slot {
+                flow_state: slot.flow_state,
+                flow_end: slot.flow_end,
+                ..Slot::default()
+            },
+        );
+        (opened.head, opened.flow_state)
     }
 }
 
 /// A block cut into what one function may touch.
 #[derive(Debug)]
-pub struct Opened<'a, S, T> {
+pub struct Opened<'a, S, T, F> {
     /// Head of the block.
     pub head: &'a mut FlowHead,
     /// The function's state.
@@ -314,4 +356,6 @@ pub struct Opened<'a, S, T> {
     pub stats: &'a mut T,
     /// Its side-buffer handles.
     pub buffers: &'a mut [u64],
+    /// What it remembers of the flow itself.
+    pub flow_state: &'a mut F,
 }

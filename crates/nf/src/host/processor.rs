@@ -4,9 +4,9 @@ use core::any::Any;
 use std::sync::Arc;
 
 use weir_packet::{FlowKey, Packet};
-use zerocopy::{FromBytes, IntoBytes};
+use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
-use super::{Blocks, FlowHead, Opened, Slot, StageLayout, Work};
+use super::{Blocks, Slot, StageLayout, Work};
 use crate::{
     Burst, CloseReason, Cluster, Context, Descriptor, Flow, FlowInfo, NetworkFunction, Owned,
     RuntimeId, Scope, SetUp, SettingsError, Shown, State, Tracked, WorkSpace,
@@ -18,18 +18,31 @@ pub trait Processor: Send + Sync {
     fn descriptor(&self) -> &'static Descriptor;
     /// Version, size of its state and of its counters, in bytes.
     fn state(&self) -> StateLayout;
-    /// Takes its place in a block.
+    /// Takes its place in the blocks of its scope.
     fn place(&self, layout: &mut StageLayout) -> Slot;
+    /// Takes its place in the flows' own blocks; `scoped` says that its scope is
+    /// wider.
+    fn place_flow(&self, layout: &mut StageLayout, slot: &mut Slot, scoped: bool);
     /// Works on a burst.
     fn run(&self, work: Work<'_>, cx: &mut Context<'_>);
-    /// Ends a flow whose state is open in `block`; `flow` is the flow's head
-    /// where the block is a wider scope's, `None` where they are one.
+    /// Ends the flow in block `flow`, where a packet of it has reached the
+    /// function; `scoped` are the blocks of a wider scope and the flow's in them.
+    /// Where there are none, its state ends too.
+    fn flow_end(
+        &self,
+        flows: &mut Blocks,
+        flow: u32,
+        scoped: Option<(&mut Blocks, u32)>,
+        slot: &Slot,
+        why: CloseReason,
+        cx: &mut Context<'_>,
+    );
+    /// Ends the state of a wider scope that is open in `block`.
     fn close(
         &self,
         blocks: &mut Blocks,
         block: u32,
         slot: &Slot,
-        flow: Option<&FlowHead>,
         why: CloseReason,
         cx: &mut Context<'_>,
     );
@@ -58,9 +71,13 @@ pub trait Processor: Send + Sync {
     /// than [`Processor::state`] says, and what the function does not tell,
     /// are shown as they are.
     fn show(&self, state: &[u8], stats: &[u8], shown: &mut Shown);
+    /// Tells what is remembered of a flow beside a wider scope's state.
+    fn show_flow(&self, state: &[u8], shown: &mut Shown);
     /// Writes the state of this version made from `old` of `version`; false
     /// where it is refused.
     fn upgrade(&self, version: u16, old: &[u8], place: &mut [u8]) -> bool;
+    /// The same for what is remembered of a flow.
+    fn upgrade_flow(&self, version: u16, old: &[u8], place: &mut [u8]) -> bool;
 }
 
 /// Version and sizes of a function's state.
@@ -74,6 +91,10 @@ pub struct StateLayout {
     pub stats_bytes: u32,
     /// Side buffers.
     pub buffers: u8,
+    /// Version of what is remembered of a flow beside a wider scope's state.
+    pub flow_version: u16,
+    /// Bytes of it.
+    pub flow_bytes: u32,
 }
 
 struct Bound<N>(N);
@@ -89,6 +110,8 @@ impl<N: NetworkFunction> Processor for Bound<N> {
             bytes: core::mem::size_of::<N::State>() as u32,
             stats_bytes: core::mem::size_of::<N::Stats>() as u32,
             buffers: N::DESCRIPTOR.buffers,
+            flow_version: N::FlowState::VERSION,
+            flow_bytes: core::mem::size_of::<N::FlowState>() as u32,
         }
     }
 
@@ -96,8 +119,53 @@ impl<N: NetworkFunction> Processor for Bound<N> {
         layout.add::<N::State, N::Stats>(N::DESCRIPTOR.buffers)
     }
 
+    fn place_flow(&self, layout: &mut StageLayout, slot: &mut Slot, scoped: bool) {
+        layout.add_flow_state::<N::FlowState>(slot, scoped);
+    }
+
     fn run(&self, work: Work<'_>, cx: &mut Context<'_>) {
         self.0.process_burst(&mut Burst::new(work), cx);
+    }
+
+    fn flow_end(
+        &self,
+        flows: &mut Blocks,
+        flow: u32,
+        scoped: Option<(&mut Blocks, u32)>,
+        slot: &Slot,
+        why: CloseReason,
+        cx: &mut Context<'_>,
+    ) {
+        let Some((blocks, block)) = scoped else {
+            let opened = flows.open::<N::State, N::Stats, N::FlowState>(flow, slot);
+            if opened.head.opened & slot.bit != 0 {
+                opened.head.opened &= !slot.bit;
+                let head = &*opened.head;
+                let info = FlowInfo::new(head, head.client_direction(), head.id, head.clock);
+                cx.end_of(flow, head.id, head.clock);
+                let mut parts = Parts::of(opened.state, opened.stats, opened.buffers);
+                let mut ended = parts.flow::<N>(opened.flow_state, info);
+                self.0.flow_end(&mut ended, why, cx);
+                self.0.close(&mut ended, why, cx);
+                parts.release(cx);
+            }
+            return;
+        };
+        let (head, flow_state) = flows.open_flow::<N::FlowState>(flow, slot);
+        let opened = blocks.open::<N::State, N::Stats, ()>(block, slot);
+        if head.opened & slot.flow_bit == 0 || opened.head.opened & slot.bit == 0 {
+            return;
+        }
+        head.opened &= !slot.flow_bit;
+        let (unit, clock) = (opened.head.id, opened.head.clock);
+        let info = FlowInfo::new(head, head.client_direction(), unit, clock);
+        cx.end_of(flow, unit, clock);
+        let mut parts = Parts::of(opened.state, opened.stats, opened.buffers);
+        self.0
+            .flow_end(&mut parts.flow::<N>(flow_state, info), why, cx);
+        if parts.changed {
+            opened.head.changed |= slot.bit;
+        }
     }
 
     fn close(
@@ -105,35 +173,20 @@ impl<N: NetworkFunction> Processor for Bound<N> {
         blocks: &mut Blocks,
         block: u32,
         slot: &Slot,
-        flow: Option<&FlowHead>,
         why: CloseReason,
         cx: &mut Context<'_>,
     ) {
-        let Opened {
-            head,
-            state,
-            stats,
-            buffers,
-        } = blocks.open::<N::State, N::Stats>(block, slot);
-        if head.opened & slot.bit == 0 {
+        let opened = blocks.open::<N::State, N::Stats, ()>(block, slot);
+        if opened.head.opened & slot.bit == 0 {
             return;
         }
-        head.opened &= !slot.bit;
-        cx.end_of(block, head.id, head.clock);
-        let about = flow.unwrap_or(head);
-        let info = FlowInfo::new(about, about.client_direction(), head.id, head.clock);
-        let (mut changed, mut buffers_changed) = (false, false);
-        let mut flow: Flow<'_, N> = Flow {
-            state: Tracked::new(state, &mut changed),
-            stats,
-            info,
-            buffers,
-            buffers_changed: &mut buffers_changed,
-        };
-        self.0.close(&mut flow, why, cx);
-        for handle in flow.buffers {
-            cx.buffers.release(handle);
-        }
+        opened.head.opened &= !slot.bit;
+        let info = FlowInfo::of_unit(opened.head);
+        cx.end_of(block, opened.head.id, opened.head.clock);
+        let mut parts = Parts::of(opened.state, opened.stats, opened.buffers);
+        let mut none = N::FlowState::new_zeroed();
+        self.0.close(&mut parts.flow::<N>(&mut none, info), why, cx);
+        parts.release(cx);
     }
 
     fn scope(&self) -> Scope {
@@ -167,7 +220,7 @@ impl<N: NetworkFunction> Processor for Bound<N> {
         slot: &Slot,
         cluster: &Cluster<'_>,
     ) -> Option<RuntimeId> {
-        let opened = blocks.open::<N::State, N::Stats>(block, slot);
+        let opened = blocks.open::<N::State, N::Stats, ()>(block, slot);
         if opened.head.opened & slot.bit == 0 {
             return None;
         }
@@ -193,6 +246,17 @@ impl<N: NetworkFunction> Processor for Bound<N> {
         *shown = told;
     }
 
+    fn show_flow(&self, state: &[u8], shown: &mut Shown) {
+        let mut told = Shown::default();
+        if let Ok(state) = N::FlowState::read_from_bytes(state) {
+            self.0.show_flow(&state, &mut told);
+        }
+        if told.is_empty() && !state.is_empty() {
+            told.bytes("flow_state", state);
+        }
+        *shown = told;
+    }
+
     fn upgrade(&self, version: u16, old: &[u8], place: &mut [u8]) -> bool {
         let new = if version == N::State::VERSION {
             N::State::read_from_bytes(old).ok()
@@ -202,6 +266,64 @@ impl<N: NetworkFunction> Processor for Bound<N> {
         match new {
             Some(state) => state.write_to(place).is_ok(),
             None => false,
+        }
+    }
+
+    fn upgrade_flow(&self, version: u16, old: &[u8], place: &mut [u8]) -> bool {
+        let new = if version == N::FlowState::VERSION {
+            N::FlowState::read_from_bytes(old).ok()
+        } else {
+            self.0.upgrade_flow(version, old)
+        };
+        new.is_some_and(|state| state.write_to(place).is_ok())
+    }
+}
+
+/// What a function keeps under one scope key, and the marks of its changes,
+/// while a flow or the scope key ends.
+struct Parts<'a, S, T> {
+    state: &'a mut S,
+    stats: &'a mut T,
+    buffers: &'a mut [u64],
+    changed: bool,
+    flow_changed: bool,
+    buffers_changed: bool,
+}
+
+impl<'a, S, T> Parts<'a, S, T> {
+    fn of(state: &'a mut S, stats: &'a mut T, buffers: &'a mut [u64]) -> Parts<'a, S, T> {
+        Parts {
+            state,
+            stats,
+            buffers,
+            changed: false,
+            flow_changed: false,
+            buffers_changed: false,
+        }
+    }
+
+    fn flow<'f, N>(
+        &'f mut self,
+        flow_state: &'f mut N::FlowState,
+        info: FlowInfo<'f>,
+    ) -> Flow<'f, N>
+    where
+        N: NetworkFunction<State = S, Stats = T>,
+    {
+        Flow {
+            state: Tracked::new(self.state, &mut self.changed),
+            flow_state: Tracked::new(flow_state, &mut self.flow_changed),
+            stats: self.stats,
+            info,
+            buffers: self.buffers,
+            buffers_changed: &mut self.buffers_changed,
+        }
+    }
+
+    /// Gives the side buffers back.
+    fn release(self, cx: &mut Context<'_>) {
+        for handle in self.buffers {
+            cx.buffers.release(handle);
         }
     }
 }

@@ -26,6 +26,7 @@ impl NetworkFunction for Ledger {
     type Settings = ();
     type State = Page;
     type Stats = ();
+    type FlowState = ();
 
     const DESCRIPTOR: Descriptor = Descriptor {
         needs: Needs::Flow,
@@ -102,6 +103,7 @@ impl NetworkFunction for Other {
     type Settings = ();
     type State = Page;
     type Stats = ();
+    type FlowState = ();
 
     const DESCRIPTOR: Descriptor = Descriptor {
         needs: Needs::Flow,
@@ -130,6 +132,7 @@ impl NetworkFunction for Ports {
     type Settings = ();
     type State = Page;
     type Stats = ();
+    type FlowState = ();
 
     const DESCRIPTOR: Descriptor = Descriptor {
         needs: Needs::Flow,

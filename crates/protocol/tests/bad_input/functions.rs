@@ -21,6 +21,7 @@ macro_rules! counters {
             type Settings = ();
             type State = Count;
             type Stats = ();
+            type FlowState = ();
 
             const DESCRIPTOR: Descriptor = Descriptor {
                 needs: Needs::Flow,

@@ -28,6 +28,7 @@ impl NetworkFunction for Pass {
     type Settings = ();
     type State = Nothing;
     type Stats = ();
+    type FlowState = ();
     const DESCRIPTOR: Descriptor = Descriptor {
         needs: Needs::Flow,
         aliases: true,

@@ -28,6 +28,7 @@ impl NetworkFunction for Clients {
     type Settings = ();
     type State = Nothing;
     type Stats = ();
+    type FlowState = ();
     const DESCRIPTOR: Descriptor = Descriptor {
         needs: Needs::Flow,
         scope: Scope::Own("clients-by-octet"),

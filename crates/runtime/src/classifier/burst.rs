@@ -378,7 +378,7 @@ impl Classifier {
             return *key;
         };
         let headers = &mut self.scratch.headers[i];
-        let head = head_of(key, client_of(headers, key, direction));
+        let head = head_of(key, client_of(headers, key, direction, false));
         match scope {
             Scope::Flow => *key,
             Scope::Fields(fields) => key_of_fields(&head, *fields),

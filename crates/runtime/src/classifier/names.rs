@@ -36,6 +36,12 @@ const OPEN: u32 = 2;
 /// Of an open alias: its unit's own client is outside.
 const OUTSIDE: u32 = 4;
 
+/// A place that has had so many lives is given to no unit again: a number would
+/// come back, and engines would take its packets for those of an earlier life. At
+/// 100,000 flows a second that all take one place this is after 12 hours; the
+/// table then has one place less.
+const LAST_LIFE: u32 = u32::MAX;
+
 /// One place for a unit.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
@@ -290,7 +296,7 @@ impl Names {
         let (life, id) = match id {
             Some(id) => (unit.life.max((id >> 32) as u32), id),
             None => {
-                let life = unit.life.wrapping_add(1).max(1);
+                let life = unit.life + 1;
                 (life, u64::from(life) << 32 | u64::from(place))
             }
         };
@@ -492,8 +498,11 @@ impl Names {
         } else {
             self.index.remove(name.key.hash(self.seed), flow);
         }
+        let was_last = self.wide.is_none() && record.life == LAST_LIFE;
         self.names[flow as usize].unit = 0;
-        self.flows.give(flow);
+        if !was_last {
+            self.flows.give(flow);
+        }
     }
 
     /// Ends a flow. The key of a unit's only possible flow stays its.
@@ -540,7 +549,9 @@ impl Names {
             if record.keyed != 0 {
                 index.remove(hash, place as u32);
             }
-            places.give(place as u32);
+            if record.life != LAST_LIFE {
+                places.give(place as u32);
+            }
         }
     }
 
@@ -599,6 +610,9 @@ impl Names {
         }
         if record.id != 0 || scope.is_some_and(|key| self.find_unit(key).is_some()) {
             return Err(SnapshotError::Exists);
+        }
+        if record.life == LAST_LIFE {
+            return Err(SnapshotError::Full);
         }
         if flows.len() > self.flows.left() || aliases.len() > self.aliases.left() {
             return Err(SnapshotError::Full);

@@ -9,6 +9,7 @@ use weir_packet::{
 
 use super::units::BELONGINGS;
 use crate::classify::{Classified, Kinds, direction_of};
+use crate::counts::Oddity;
 use crate::drops::EngineDrop;
 use crate::flows::Found;
 use crate::fragments::Owner;
@@ -72,7 +73,7 @@ impl Runtime {
         input: &mut Vec<Frame>,
         entries: &mut Vec<Frame>,
     ) {
-        let start = (self.cycles)();
+        let start = self.cost.now();
         let memory = match self.memory.take() {
             Some(memory) if Arc::ptr_eq(&memory, pool.memory()) => memory,
             _ => Arc::clone(pool.memory()),
@@ -98,8 +99,7 @@ impl Runtime {
         }
         self.world.silent = false;
         self.memory = Some(memory);
-        let spent = core::mem::take(&mut self.spent);
-        self.engine_cycles += (self.cycles)().wrapping_sub(start).saturating_sub(spent);
+        self.cost.end_burst(start);
     }
 
     fn apply_packets(
@@ -116,8 +116,7 @@ impl Runtime {
         }
         let bytes = bytes_of(memory, &input[..found.count]);
         if !self.world.silent {
-            self.packets_in += found.count as u64;
-            self.bytes_in += bytes;
+            self.counts.take_in(found.count, bytes);
         }
         let dispositions = self.run(pool, memory, &mut input[..found.count], &found, bytes);
         if self.observed {
@@ -136,8 +135,7 @@ impl Runtime {
         let mut frame = input.remove(0);
         let meta = memory.meta_mut(&mut frame);
         meta.disposition = Disposition::Dropped;
-        self.packets_in += 1;
-        self.bytes_in += u64::from(meta.len);
+        self.counts.take_in(1, u64::from(meta.len));
         self.give_up_packet(memory, &frame, EngineDrop::NoFrame);
         entries.push(frame);
     }
@@ -169,7 +167,7 @@ impl Runtime {
                     _ => self.end_due_in(pool, meta.unit, meta.time.0, meta.clock),
                 }
             } else {
-                self.ticks_lost += 1;
+                self.counts.add(Oddity::TicksLost, 1);
             }
         }
         if silent {
@@ -391,7 +389,7 @@ impl Runtime {
         };
         unit.changed |= BELONGINGS;
         if !follow.datagrams.first(unit, key, owner, meta.time.0) {
-            self.datagrams_forgotten += 1;
+            self.counts.add(Oddity::DatagramsForgotten, 1);
         }
     }
 
@@ -415,7 +413,7 @@ impl Runtime {
             None => {
                 self.scratch.places[i] = Place::NONE;
                 if !self.world.silent {
-                    self.fragments_alone += 1;
+                    self.counts.add(Oddity::FragmentsAlone, 1);
                 }
             }
         }

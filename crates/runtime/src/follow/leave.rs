@@ -5,6 +5,7 @@ use weir_packet::{Disposition, Frame, FrameMeta, FramePool, HEADROOM, META_BYTES
 use super::What;
 use super::units::WRITTEN;
 use crate::classify::Classified;
+use crate::counts::Oddity;
 use crate::execute::Dispositions;
 use crate::notes::{self, Note};
 use crate::runtime::Runtime;
@@ -40,7 +41,7 @@ impl Runtime {
         }
         // A turned packet has left this engine: it comes again as another.
         let left = dispositions.out | dispositions.turned;
-        self.packets_out += u64::from(left.count_ones());
+        let mut bytes = 0;
         for (i, frame) in input[..n].iter_mut().enumerate() {
             let meta = memory.meta_mut(frame);
             meta.disposition = if dispositions.out >> i & 1 != 0 {
@@ -51,9 +52,10 @@ impl Runtime {
                 Disposition::Dropped
             };
             if left >> i & 1 != 0 {
-                self.bytes_out += u64::from(meta.len);
+                bytes += u64::from(meta.len);
             }
         }
+        self.counts.put_out(left.count_ones(), bytes);
         if !self.has_side_frames() {
             if n == input.len() {
                 entries.append(input);
@@ -171,9 +173,8 @@ impl Runtime {
             meta.clock = own.clock;
             meta.view = own.view;
             meta.disposition = Disposition::Emitted;
-            self.emitted += 1;
-            self.packets_out += 1;
-            self.bytes_out += u64::from(meta.len);
+            self.counts.emit(1);
+            self.counts.put_out(1, u64::from(meta.len));
             entries.push(frame);
         }
         let mut text = core::mem::take(&mut follow.text);
@@ -287,7 +288,7 @@ impl Runtime {
             }
             chunk.events += 1;
         }
-        self.notes_lost += failed;
+        self.counts.add(Oddity::NotesLost, failed);
         if lost > 0 {
             self.world.events.count_lost(lost);
         }
@@ -303,7 +304,7 @@ impl Runtime {
         entries: &mut Vec<Frame>,
     ) {
         if !text.is_empty() && !put_frame(pool, own, text, entries) {
-            self.notes_lost += chunk.needed;
+            self.counts.add(Oddity::NotesLost, chunk.needed);
             self.world.events.count_lost(chunk.events);
         }
         text.clear();

@@ -189,16 +189,19 @@ impl Runtime {
         let opened = records.blocks.head(record).opened;
         add(sum, &opened.to_le_bytes());
         let block = records.blocks.bytes(record);
+        let part = |from: u32, len: u32| {
+            let from = from as usize;
+            block.get(from..from + len as usize).unwrap_or(&[])
+        };
         for node in &self.nodes {
-            let slot = &node.slot;
+            let (slot, layout) = (&node.slot, node.processor.state());
+            if level == 0 && layout.flow_bytes > 0 && opened & slot.flow_bit != 0 {
+                add(sum, part(slot.flow_state, layout.flow_bytes));
+            }
             if node.scope.map_or(0, |scope| scope + 1) != level || opened & slot.bit == 0 {
                 continue;
             }
-            let part = |from: u32, len: u32| {
-                let from = from as usize;
-                block.get(from..from + len as usize).unwrap_or(&[])
-            };
-            add(sum, part(slot.state, node.processor.state().bytes));
+            add(sum, part(slot.state, layout.bytes));
             for handle in part(slot.buffers, slot.buffer_count * 8).chunks_exact(8) {
                 let mut word = [0; 8];
                 word.copy_from_slice(handle);

@@ -47,7 +47,7 @@ impl Runtime {
             .open(&key, hash, id, now)
             .ok_or(EngineDrop::FlowTableFull)?;
         let head = table.flows.blocks.head_mut(flow);
-        if client_of(&headers, &key, direction) == Direction::Reverse {
+        if client_of(&headers, &key, direction, scope.is_some()) == Direction::Reverse {
             head.bits |= FlowHead::CLIENT_IS_B;
         }
         if meta.flags & frame_flags::AFTER_LOSS != 0 {
@@ -84,7 +84,7 @@ impl Runtime {
             unit.root = root + 1;
         }
         if !self.world.silent {
-            self.opened += 1;
+            self.counts.open_flow();
         }
         Ok(flow)
     }

@@ -11,6 +11,7 @@
 //!     type Settings = ();
 //!     type State = ();
 //!     type Stats = ();
+//!     type FlowState = ();
 //!     const DESCRIPTOR: Descriptor = Descriptor {
 //!         needs: Needs::Flow,
 //!         drops: &["second"],

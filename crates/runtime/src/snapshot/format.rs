@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! magic, number of the unit (0: of an engine that is alone),
-//! functions { name, scope, version, state, stats, buffers },
+//! functions { name, scope, version, state, stats, buffers, flow version, flow state },
 //! levels from the coarsest scope down to the flows {
 //!     records { parent, key, id, touch, aliases, slots } },
 //! datagrams { key, time, flow, direction }, oldest first
@@ -12,8 +12,9 @@
 //!     sent by client and server, expected by client and server
 //! ```
 //!
-//! Before version 3 a touch ended with the first packet. It is still read: TCP's numbers are
-//! learned anew from the next segments then.
+//! Version 4 has the states that functions with a wider scope keep of each flow; version 3 is written
+//! where there are none, and has no flow version and flow state. Before version 3 a touch ended with
+//! the first packet: TCP's numbers are learned anew from the next segments then.
 
 use weir_nf::host::{AliasRequest, FlowHead, NO_FLOW};
 use weir_packet::{Direction, FragmentKey};
@@ -25,7 +26,9 @@ use crate::flows::window;
 use crate::follow::datagrams::{PER_UNIT, direction_from};
 use crate::notes::client_and_side;
 
-pub(super) const MAGIC: &[u8; 8] = b"weirsn\x00\x03";
+pub(super) const MAGIC: &[u8; 8] = b"weirsn\x00\x04";
+/// Of stages that keep no flow states.
+pub(super) const MAGIC_3: &[u8; 8] = b"weirsn\x00\x03";
 const MAGIC_2: &[u8; 8] = b"weirsn\x00\x02";
 
 /// Bytes of what the engine itself keeps of a record.
@@ -45,6 +48,8 @@ pub(super) struct Shape<'a> {
     pub(super) state: usize,
     pub(super) stats: usize,
     pub(super) buffers: u8,
+    pub(super) flow_version: u16,
+    pub(super) flow_state: usize,
 }
 
 impl Shape<'_> {
@@ -62,13 +67,17 @@ pub(super) struct SlotBytes<'a> {
     pub(super) state: &'a [u8],
     pub(super) stats: &'a [u8],
     pub(super) buffers: Vec<&'a [u8]>,
+    /// What it remembers of the flow itself, where the record is a flow.
+    pub(super) flow_state: &'a [u8],
 }
 
 /// A function's part of a record.
 pub(super) enum Slot<'a> {
-    /// Its states are in records of another level; in a flow, whether a packet
-    /// of it has reached the function.
-    Elsewhere(bool),
+    /// Its states are in records of another level.
+    Elsewhere,
+    /// The same in a flow of which a packet has reached the function: what it
+    /// remembers of the flow.
+    OfFlow(&'a [u8]),
     /// It has no state here.
     Closed,
     Open(SlotBytes<'a>),
@@ -118,22 +127,30 @@ impl<'a> Parsed<'a> {
     /// Reads all of `bytes`.
     pub(super) fn of(bytes: &'a [u8]) -> Result<Parsed<'a>, SnapshotError> {
         let mut reader = Reader(bytes);
-        let touch = match &reader.array::<8>()? {
-            MAGIC => TOUCH,
-            MAGIC_2 => TOUCH_2,
+        let (touch, has_flow_states) = match &reader.array::<8>()? {
+            MAGIC => (TOUCH, true),
+            MAGIC_3 => (TOUCH, false),
+            MAGIC_2 => (TOUCH_2, false),
             _ => return Err(SnapshotError::Corrupt),
         };
         let unit = reader.u64()?;
         let mut shapes = Vec::new();
         for _ in 0..reader.u8()? {
-            shapes.push(Shape {
+            let mut shape = Shape {
                 name: reader.counted()?,
                 scope: reader.u8()?,
                 version: reader.u16()?,
                 state: reader.u32()? as usize,
                 stats: reader.u32()? as usize,
                 buffers: reader.u8()?,
-            });
+                flow_version: 0,
+                flow_state: 0,
+            };
+            if has_flow_states {
+                shape.flow_version = reader.u16()?;
+                shape.flow_state = reader.u32()? as usize;
+            }
+            shapes.push(shape);
         }
         let scopes = usize::from(reader.u8()?);
         let mut levels: Vec<Vec<Record<'a>>> = Vec::new();
@@ -228,11 +245,17 @@ fn read_record<'a>(
             1 => true,
             _ => return Err(SnapshotError::Corrupt),
         };
+        let flow_state = if is_open && level == 0 {
+            shape.flow_state
+        } else {
+            0
+        };
         slots.push(if shape.level() != level {
-            if is_open && level != 0 {
-                return Err(SnapshotError::Corrupt);
+            match (is_open, level) {
+                (false, _) => Slot::Elsewhere,
+                (true, 0) => Slot::OfFlow(reader.take(flow_state)?),
+                (true, _) => return Err(SnapshotError::Corrupt),
             }
-            Slot::Elsewhere(is_open)
         } else if is_open {
             let (state, stats) = (reader.take(shape.state)?, reader.take(shape.stats)?);
             let mut buffers = Vec::with_capacity(usize::from(shape.buffers));
@@ -243,6 +266,7 @@ fn read_record<'a>(
                 state,
                 stats,
                 buffers,
+                flow_state: reader.take(flow_state)?,
             })
         } else {
             Slot::Closed

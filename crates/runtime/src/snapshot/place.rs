@@ -4,8 +4,9 @@ use weir_nf::host::FlowHead;
 
 use super::SnapshotError;
 use super::format::{Parsed, Record, Shape, Slot};
+use crate::counts::Oddity;
 use crate::fragments::Owner;
-use crate::runtime::Runtime;
+use crate::runtime::{RunNode, Runtime};
 
 impl Runtime {
     /// Refuses a snapshot of another stage.
@@ -28,6 +29,10 @@ impl Runtime {
             }
             if shape.version == layout.version && shape.state != layout.bytes as usize {
                 return other(&format!("the state of {}", node.name));
+            }
+            let same = shape.flow_state == layout.flow_bytes as usize;
+            if shape.flow_version == layout.flow_version && !same {
+                return other(&format!("the flow state of {}", node.name));
             }
         }
         let scopes = self.table.as_ref().map_or(0, |table| table.scopes.len());
@@ -106,7 +111,8 @@ impl Runtime {
             let noted = follow
                 .datagrams
                 .first(known, datagram.key, owner, datagram.seen);
-            self.datagrams_forgotten += u64::from(!noted);
+            let forgotten = u64::from(!noted);
+            self.counts.add(Oddity::DatagramsForgotten, forgotten);
         }
     }
 
@@ -155,9 +161,11 @@ impl Runtime {
         for ((node, shape), slot) in self.nodes.iter().zip(shapes).zip(&wanted.slots) {
             let head = records.blocks.head_mut(record);
             let bytes = match slot {
-                Slot::Closed | Slot::Elsewhere(false) => continue,
-                Slot::Elsewhere(true) => {
+                Slot::Closed | Slot::Elsewhere => continue,
+                Slot::OfFlow(flow_state) => {
                     head.opened |= node.slot.flow_bit;
+                    let block = records.blocks.bytes_mut(record);
+                    place_flow_state(node, shape, flow_state, block)?;
                     continue;
                 }
                 Slot::Open(bytes) => bytes,
@@ -172,6 +180,9 @@ impl Runtime {
                 .is_some_and(|state| node.processor.upgrade(shape.version, bytes.state, state));
             if !made {
                 return Err(SnapshotError::Version(node.name.clone()));
+            }
+            if level == 0 {
+                place_flow_state(node, shape, bytes.flow_state, block)?;
             }
             if let Some(stats) = block.get_mut(place(node.slot.stats, layout.stats_bytes)) {
                 stats.copy_from_slice(bytes.stats);
@@ -241,5 +252,27 @@ impl Runtime {
             }
             Some(scope) => table.remove_unit(scope, record),
         }
+    }
+}
+
+/// Writes what a function remembers of a flow into the flow's block. A snapshot of
+/// a stage without flow states has none: they are all zeros then.
+fn place_flow_state(
+    node: &RunNode,
+    shape: &Shape<'_>,
+    from: &[u8],
+    block: &mut [u8],
+) -> Result<(), SnapshotError> {
+    let layout = node.processor.state();
+    if layout.flow_bytes == 0 || shape.flow_state == 0 && shape.flow_version == 0 {
+        return Ok(());
+    }
+    let start = node.slot.flow_state as usize;
+    let place = block.get_mut(start..start + layout.flow_bytes as usize);
+    let upgrade = |place| node.processor.upgrade_flow(shape.flow_version, from, place);
+    if place.is_some_and(upgrade) {
+        Ok(())
+    } else {
+        Err(SnapshotError::Version(node.name.clone()))
     }
 }

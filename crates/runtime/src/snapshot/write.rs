@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use weir_packet::FlowKey;
 
-use super::format::{MAGIC, put_touch};
+use super::format::{MAGIC, MAGIC_3, put_touch};
 use crate::bytes::{put_bytes, put_key};
 use crate::flows::records::Records;
 use crate::runtime::Runtime;
@@ -66,7 +66,8 @@ impl Runtime {
 
     /// Appends the whole snapshot of a unit.
     pub(super) fn write(&self, unit: u64, members: &Members, out: &mut Vec<u8>) {
-        out.extend_from_slice(MAGIC);
+        let has_flow_states = self.has_flow_states();
+        out.extend_from_slice(if has_flow_states { MAGIC } else { MAGIC_3 });
         out.extend(unit.to_le_bytes());
         out.push(self.nodes.len() as u8);
         for node in &self.nodes {
@@ -77,6 +78,10 @@ impl Runtime {
             out.extend(layout.bytes.to_le_bytes());
             out.extend(layout.stats_bytes.to_le_bytes());
             out.push(layout.buffers);
+            if has_flow_states {
+                out.extend(layout.flow_version.to_le_bytes());
+                out.extend(layout.flow_bytes.to_le_bytes());
+            }
         }
         out.push(members.len() as u8 - 1);
         for (level, records) in members.iter().enumerate().rev() {
@@ -118,12 +123,20 @@ impl Runtime {
         }
         out[count_at..count_at + 4].copy_from_slice(&count.to_le_bytes());
         let block = records.blocks.bytes(record);
+        let part = |from: u32, len: u32| {
+            let from = from as usize;
+            block.get(from..from + len as usize).unwrap_or(&[])
+        };
         for node in &self.nodes {
-            let slot = &node.slot;
+            let (slot, layout) = (&node.slot, node.processor.state());
             if node.scope.map_or(0, |scope| scope + 1) != level {
-                // A function of a wider scope keeps a mark in each flow.
+                // A function of a wider scope keeps a mark in each flow, and a
+                // state of it.
                 let marked = level == 0 && head.opened & slot.flow_bit != 0;
                 out.push(u8::from(marked));
+                if marked {
+                    out.extend_from_slice(part(slot.flow_state, layout.flow_bytes));
+                }
                 continue;
             }
             let opened = head.opened & slot.bit != 0;
@@ -131,11 +144,6 @@ impl Runtime {
             if !opened {
                 continue;
             }
-            let layout = node.processor.state();
-            let part = |from: u32, len: u32| {
-                let from = from as usize;
-                block.get(from..from + len as usize).unwrap_or(&[])
-            };
             out.extend_from_slice(part(slot.state, layout.bytes));
             out.extend_from_slice(part(slot.stats, layout.stats_bytes));
             for handle in part(slot.buffers, slot.buffer_count * 8).chunks_exact(8) {
@@ -143,7 +151,16 @@ impl Runtime {
                 word.copy_from_slice(handle);
                 put_bytes(out, self.world.buffers.bytes(u64::from_ne_bytes(word)));
             }
+            if level == 0 {
+                out.extend_from_slice(part(slot.flow_state, layout.flow_bytes));
+            }
         }
+    }
+
+    /// True where a function remembers something of each flow beside its state.
+    fn has_flow_states(&self) -> bool {
+        let mut nodes = self.nodes.iter();
+        nodes.any(|node| node.processor.state().flow_bytes > 0)
     }
 
     fn write_datagrams(&self, unit: u64, flows: &[u32], out: &mut Vec<u8>) {

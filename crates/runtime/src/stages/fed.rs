@@ -19,7 +19,7 @@ use super::notices::{self, End, FlowOpened, Notice};
 use crate::classify::{Classified, unread};
 use crate::drops::EngineDrop;
 use crate::execute::Dispositions;
-use crate::runtime::{CLOSE_REASONS, MAX_SCOPES, Runtime, bytes_of};
+use crate::runtime::{MAX_SCOPES, Runtime, bytes_of};
 
 /// What a later stage keeps of the plan.
 #[derive(Debug)]
@@ -132,7 +132,7 @@ impl Runtime {
         output: &mut Vec<Frame>,
         mut n: usize,
     ) {
-        let start = (self.cycles)();
+        let start = self.cost.now();
         if let Some(first) = input.first() {
             self.now = self.now.max(memory.meta(first).time.0);
         }
@@ -146,8 +146,7 @@ impl Runtime {
             self.watch_classified(memory, frames);
         }
         let bytes = bytes_of(memory, frames);
-        self.packets_in += n as u64;
-        self.bytes_in += bytes;
+        self.counts.take_in(n, bytes);
         let found = Classified {
             count: n,
             alive: sorted.entered,
@@ -169,8 +168,7 @@ impl Runtime {
         if self.observed {
             self.watch_end();
         }
-        let spent = core::mem::take(&mut self.spent);
-        self.engine_cycles += (self.cycles)().wrapping_sub(start).saturating_sub(spent);
+        self.cost.end_burst(start);
     }
 
     /// Sorts packets by where they go, reads the headers of those that are for
@@ -389,7 +387,7 @@ impl Runtime {
             units,
         };
         fed.flows += 1;
-        self.opened += 1;
+        self.counts.open_flow();
         true
     }
 
@@ -428,9 +426,8 @@ impl Runtime {
             None => {
                 table.flows.blocks.head_mut(record).bits = 0;
                 fed.flows = fed.flows.saturating_sub(1);
-                let reason = CLOSE_REASONS.iter().position(|r| Some(*r) == why);
-                if let Some(ended) = reason.and_then(|i| self.ended.get_mut(i)) {
-                    *ended += 1;
+                if let Some(why) = why {
+                    self.counts.end_flow(why);
                 }
             }
             Some(scope) => {

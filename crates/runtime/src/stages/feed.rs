@@ -66,7 +66,7 @@ impl Runtime {
             } else if !input.is_empty() {
                 let before = input.len();
                 self.burst(pool, input, output, true);
-                self.packets_in += (before - input.len()) as u64;
+                self.counts.take_in(before - input.len(), 0);
             } else {
                 return;
             }

@@ -20,7 +20,7 @@ use weir_nf::host::FlowHead;
 use weir_packet::FlowKey;
 
 use crate::bytes::{Damaged, Reader, put_key};
-use crate::runtime::{CLOSE_REASONS, MAX_SCOPES};
+use crate::runtime::MAX_SCOPES;
 
 /// Bytes of the longest notice.
 pub(crate) const LONGEST: usize = 1 + 4 + 8 + 8 + 48 + 1 + 1 + MAX_SCOPES * 5;
@@ -116,10 +116,7 @@ impl End {
     fn write(&self, out: &mut Vec<u8>) {
         out.extend(self.record.to_le_bytes());
         out.extend(self.id.to_le_bytes());
-        let why = self
-            .why
-            .and_then(|why| CLOSE_REASONS.iter().position(|r| *r == why));
-        out.push(why.map_or(NO_REASON, |why| why as u8));
+        out.push(self.why.map_or(NO_REASON, |why| why as u8));
         out.extend(self.now.to_le_bytes());
         out.extend(self.last_seen.to_le_bytes());
         out.extend(self.clock.to_le_bytes());
@@ -133,7 +130,7 @@ impl End {
             id: reader.u64()?,
             why: match reader.u8()? {
                 NO_REASON => None,
-                why => Some(*CLOSE_REASONS.get(usize::from(why)).ok_or(Damaged)?),
+                why => Some(*CloseReason::ALL.get(usize::from(why)).ok_or(Damaged)?),
             },
             now: reader.u64()?,
             last_seen: reader.u64()?,

@@ -301,7 +301,7 @@ fn seen_flow(table: &FlowTable, flow: u32, direction: Direction) -> SeenFlow {
         key: head.key,
         direction,
         to_server: direction == head.client_direction(),
-        id: head.id,
+        id: weir_nf::shown_id(head.id),
         phase: trace::phase_name(head.phase()),
     }
 }

@@ -128,7 +128,7 @@ impl Runtime {
     /// somebody looks on.
     #[cold]
     pub(crate) fn refuse_packet(&mut self, i: usize, reason: EngineDrop) {
-        self.reasons.count(reason);
+        self.counts.drop_packet(reason);
         if self.observed {
             self.watch_drop(i, Why::Engine(reason));
         }
@@ -143,7 +143,7 @@ impl Runtime {
         frame: &Frame,
         reason: EngineDrop,
     ) {
-        self.reasons.count(reason);
+        self.counts.drop_packet(reason);
         if !self.observed {
             return;
         }

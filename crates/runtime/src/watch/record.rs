@@ -61,9 +61,9 @@ pub struct PacketTrace {
 pub struct FlowTrace {
     /// Key: ends as of the flow's first packet.
     pub key: FlowKey,
-    /// Number of the unit, as `flow_id` in events.
+    /// Number of the flow: the `flow_id` of events.
     pub id: u64,
-    /// The packet's number in its unit, as the stage counts.
+    /// The packet's number in its flow, as the stage counts.
     pub clock: u64,
     /// Record in the table.
     pub record: u32,

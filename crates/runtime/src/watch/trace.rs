@@ -1,7 +1,7 @@
 //! One packet, alone in its burst, from its arrival to its leave.
 
 use weir_nf::host::{FlowHead, MAX_LABELS, NO_FLOW, Target};
-use weir_nf::{EventLog, Phase, Shown, ShownField};
+use weir_nf::{CloseReason, EventLog, Phase, Shown, ShownField, shown_id};
 use weir_packet::dissect::{HeaderField, header_fields, one_line};
 use weir_packet::{Frame, Headers, LinkType, PacketMemory, ParseOptions, parse_into};
 
@@ -11,7 +11,7 @@ use super::record::{
 use super::{Taken, Watches, Why};
 use crate::classify::Classified;
 use crate::execute::Dispositions;
-use crate::runtime::{CLOSE_REASONS, Runtime};
+use crate::runtime::Runtime;
 use crate::stages::Kind;
 
 /// Bytes of events that one traced packet may cause where the runtime keeps
@@ -35,7 +35,7 @@ pub(super) struct Current {
     trace: PacketTrace,
     /// Counts before it.
     opened: u64,
-    ended: [u64; CLOSE_REASONS.len()],
+    ended: [u64; CloseReason::ALL.len()],
     /// Where its flow's connection stood.
     phase: Option<&'static str>,
     start: u64,
@@ -142,19 +142,20 @@ impl Runtime {
                 leaves: None,
                 cycles: 0,
             },
-            opened: self.opened,
-            ended: self.ended,
+            opened: self.counts.flows_opened(),
+            ended: self.counts.flows_ended(),
             phase,
-            start: (self.cycles)(),
+            start: self.cost.now(),
             quiet,
         }
     }
 
     /// The packet has been given its flow.
     pub(super) fn trace_flow(&self, current: &mut Current) {
-        for (why, (now, before)) in CLOSE_REASONS
+        let ended = self.counts.flows_ended();
+        for (why, (now, before)) in CloseReason::ALL
             .iter()
-            .zip(self.ended.iter().zip(&current.ended))
+            .zip(ended.iter().zip(&current.ended))
         {
             if now > before {
                 current.trace.ended.push((why.name(), now - before));
@@ -169,10 +170,10 @@ impl Runtime {
         if head.bits & FlowHead::LIVE == 0 {
             return;
         }
-        let is_new = self.opened > current.opened;
+        let is_new = self.counts.flows_opened() > current.opened;
         current.trace.flow = Some(FlowTrace {
             key: head.key,
-            id: head.id,
+            id: shown_id(head.id),
             clock: place.clock,
             record: place.flow,
             is_new,
@@ -204,7 +205,7 @@ impl Runtime {
             events: self.world.events.lines().len(),
             made,
             aliases: self.world.aliases.asked.len(),
-            start: (self.cycles)(),
+            start: self.cost.now(),
         }
     }
 
@@ -218,7 +219,7 @@ impl Runtime {
         number: usize,
         before: Before,
     ) {
-        let cycles = (self.cycles)().wrapping_sub(before.start);
+        let cycles = self.cost.now().wrapping_sub(before.start);
         let Some(node) = self.nodes.get(number) else {
             return;
         };
@@ -280,7 +281,7 @@ impl Runtime {
         dispositions: &Dispositions,
     ) {
         let (meta, bytes) = memory.read(frame);
-        current.trace.cycles = (self.cycles)().wrapping_sub(current.start);
+        current.trace.cycles = self.cost.now().wrapping_sub(current.start);
         let next = match self.role {
             Kind::Alone => 0,
             _ => self.scratch.next.first().copied().unwrap_or(0),
@@ -377,7 +378,17 @@ impl Runtime {
                 let held = self.world.buffers.bytes(handle).len();
                 shown.number(&format!("buffer_{number}_bytes"), held as u64);
             }
-            Some(shown.into_fields())
+            let mut fields = shown.into_fields();
+            let flow = table.flows.blocks.bytes(place.flow);
+            if table.flows.blocks.head(place.flow).opened & slot.flow_bit != 0 {
+                let start = slot.flow_state as usize;
+                let own = flow.get(start..start + layout.flow_bytes as usize);
+                let mut shown = Shown::default();
+                node.processor
+                    .show_flow(own.unwrap_or_default(), &mut shown);
+                fields.extend(shown.into_fields());
+            }
+            Some(fields)
         };
         fields().unwrap_or_default()
     }

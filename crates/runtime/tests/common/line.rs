@@ -63,6 +63,7 @@ impl<const SCOPE: u8> NetworkFunction for Worker<SCOPE> {
     type Settings = u8;
     type State = Work;
     type Stats = [u64; 1];
+    type FlowState = ();
     const DESCRIPTOR: Descriptor = Descriptor {
         needs: if SCOPE == 3 {
             Needs::Transport
@@ -271,7 +272,9 @@ impl Told {
             let by = field("by")
                 .and_then(|by| by.parse().ok())
                 .expect("a number");
-            let flow = field("flow_id").unwrap_or_default();
+            // Ends of scope keys have no flow.
+            let flow = field("flow_id").or_else(|| field("unit_id"));
+            let flow = flow.unwrap_or_default();
             self.events
                 .entry((by, flow))
                 .or_default()

@@ -61,6 +61,7 @@ impl<const SCOPE: u8> NetworkFunction for Probe<SCOPE> {
     type Settings = ();
     type State = Seen;
     type Stats = [u64; 2];
+    type FlowState = ();
     const DESCRIPTOR: Descriptor = Descriptor {
         needs: Needs::Flow,
         scope: scope_of(SCOPE),

@@ -95,6 +95,7 @@ fn to_json(stats: &v1::GetStatsResponse) -> Value {
             "malformed": counts(&chain.malformed),
             "events": chain.events,
             "events_lost": chain.events_lost,
+            "internal": chain.internal,
             "engine_cycles": chain.engine_cycles,
             "flows": {
                 "tracked": flows.tracked,

@@ -132,6 +132,7 @@ fn chain(report: &Report) -> v1::ChainStats {
         malformed: counted(&report.malformed),
         events: report.events,
         events_lost: report.events_lost,
+        internal: report.internal,
         engine_cycles: report.engine_cycles,
         flows: Some(v1::FlowStats {
             tracked: flows.tracked,

@@ -133,6 +133,12 @@ const METRICS: &[Metric] = &[
         "chain",
     ),
     (
+        "weir_chain_internal_total",
+        Counter,
+        "Internal errors: states that cannot occur and did, a bug of weir.",
+        "chain",
+    ),
+    (
         "weir_chain_engine_cycles_total",
         Counter,
         "Processor cycles outside functions: parsing, looking up.",
@@ -450,6 +456,7 @@ fn chains(text: &mut Text, reports: &[Report]) {
     one("weir_chain_held_packets", |r| r.held);
     one("weir_chain_events_total", |r| r.events);
     one("weir_chain_events_lost_total", |r| r.events_lost);
+    one("weir_chain_internal_total", |r| r.internal);
     one("weir_chain_engine_cycles_total", |r| r.engine_cycles);
     one("weir_flows", |r| r.flows.active);
     one("weir_flows_opened_total", |r| r.flows.seen);

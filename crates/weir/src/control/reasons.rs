@@ -246,6 +246,11 @@ const OF_FUNCTIONS: &[(&str, &str, &str)] = &[
         "Its flow sends more than its rate and burst allow.",
     ),
     (
+        "syn-guard",
+        "too_many_half_open",
+        "Its client has as many half-open connections as it may.",
+    ),
+    (
         "ttl",
         "ttl_expired",
         "Its time to live, or hop limit, is over.",

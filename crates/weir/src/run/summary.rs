@@ -253,6 +253,7 @@ fn chain(report: &Report) -> Value {
         "malformed": counts(&report.malformed),
         "events": report.events,
         "events_lost": report.events_lost,
+        "internal": report.internal,
         "engine_cycles": report.engine_cycles,
         "flows": {
             "tracked": flows.tracked,
@@ -304,6 +305,11 @@ fn warnings(reports: &[Report], inputs: &[(RunPort, PortCounters)]) -> Vec<Strin
                 warnings.push(format!("chain {}: {count} {what}", report.chain));
             }
         };
+        let first = report.internal_first.as_deref().unwrap_or("?");
+        warn(
+            report.internal,
+            &format!("internal errors (first at {first}): please report this bug of weir"),
+        );
         warn(
             report.events_lost,
             "events were lost: more came in one batch than the buffer holds",

@@ -69,6 +69,7 @@ pub(crate) fn sorted(path: &str) -> Vec<String> {
             let by_packet = event.get("pcap_cnt").is_some();
             if let Some(object) = event.as_object_mut() {
                 object.remove("flow_id");
+                object.remove("unit_id");
                 if !by_packet {
                     object.remove("timestamp");
                 }

@@ -244,6 +244,11 @@ pub(crate) const STOCK: &[Stock] = &[
         ways: &[&[], &[("check-sequence", "true")]],
     },
     Stock {
+        name: "syn-guard",
+        labels: &[],
+        ways: &[&[], &[("max-half-open", "2"), ("log", "true")]],
+    },
+    Stock {
         name: "ttl",
         labels: &[],
         ways: &[&[], &[("icmp", "true"), ("address", "192.0.2.254")]],

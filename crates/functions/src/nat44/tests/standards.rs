@@ -200,3 +200,60 @@ fn every_row_names_its_test() {
     }
     assert!(seen > 35, "{seen} rows");
 }
+
+#[test]
+fn minutes_of_silence_free_the_port_and_are_logged() {
+    let mut harness = Harness::of::<Nat44>(settings());
+    assert!(out(&mut harness, Craft::udp, "10.0.0.1:5000", "192.0.2.1:53").is_some());
+    harness.events();
+    harness.pass_ms(299_000);
+    assert_eq!(
+        harness.report().flows.leased,
+        1,
+        "five minutes are not over"
+    );
+    assert!(harness.events().is_empty());
+    harness.pass_ms(2_000);
+    assert_eq!(harness.report().flows.leased, 0);
+    let events = harness.events();
+    assert!(
+        events.len() == 1 && events[0].contains("\"delete\""),
+        "{events:?}"
+    );
+    harness.finish();
+}
+
+#[test]
+fn all_functions_and_the_table_of_flows_name_a_flow_by_one_number() {
+    use crate::monitor::Monitor;
+    let builder = Harness::builder().with::<Monitor>(Default::default());
+    let builder = builder.unwrap().with::<Nat44>(settings()).unwrap();
+    let mut harness = builder.build();
+    for port in 5_000..5_003 {
+        let client = format!("10.0.0.1:{port}");
+        let external = out(&mut harness, Craft::udp, &client, "192.0.2.1:53").unwrap();
+        // The answer's flow, by its other name, is the same one.
+        assert!(back(&mut harness, Craft::udp, "192.0.2.1:53", &external).is_some());
+    }
+    let ids: Vec<u64> = (0..3)
+        .map(|record| harness.runtime().open_flow(record).unwrap().id)
+        .collect();
+    harness.pass_ms(400_000);
+    let events = harness.events();
+    let of = |kind: &str, field: &str| -> Vec<u64> {
+        let name = format!("\"{field}\":");
+        let lines = events.iter().filter(|line| line.contains(kind));
+        let mut ids: Vec<u64> = lines
+            .filter_map(|line| line.split_once(&name))
+            .map(|(_, rest)| rest.split([',', '}']).next().unwrap().parse().unwrap())
+            .collect();
+        ids.sort_unstable();
+        ids
+    };
+    assert_eq!(of("\"event_type\":\"flow\"", "flow_id"), ids);
+    assert_eq!(of("\"create\"", "flow_id"), ids);
+    // A mapping is not a flow: its end names the mapping, as its beginning does.
+    assert!(of("\"delete\"", "flow_id").is_empty());
+    assert_eq!(of("\"delete\"", "unit_id"), of("\"create\"", "unit_id"));
+    assert_eq!(of("\"delete\"", "unit_id").len(), 3);
+}

@@ -47,6 +47,7 @@ impl NetworkFunction for PortKnock {
     type Settings = Settings;
     type State = Waiting;
     type Stats = ();
+    type FlowState = ();
 
     const DESCRIPTOR: Descriptor = Descriptor {
         manual: "Counts the packets of each flow until its server answers. \
