@@ -350,6 +350,14 @@ impl Executor for Peer {
         }
     }
 
+    fn pass_time(&mut self, now: Time) -> bool {
+        let mut more = false;
+        for runtime in &mut self.runtimes {
+            more |= runtime.pass_time(&mut self.pool, now, &mut self.done);
+        }
+        more
+    }
+
     fn step(&mut self, out: &mut Vec<Frame>, events: &mut Vec<u8>) -> Result<Round, ExecError> {
         let mut worked = self.take_queued();
         worked |= !self.done.is_empty();

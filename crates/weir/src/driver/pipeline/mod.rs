@@ -722,12 +722,12 @@ impl Executor for Pipeline {
     /// The first stages are here; the later ones are told what ends.
     fn pass_time(&mut self, now: Time) -> bool {
         let mut more = false;
-        for seat in &mut self.seats {
+        for run in &mut self.runs {
             // Packets that came before are taken first.
-            if seat.input.is_empty() && seat.done.is_empty() {
+            if run.input.is_empty() && run.done.is_empty() {
                 let pool = &mut self.pool;
-                more |= seat.runtime.pass_time(pool, now, &mut seat.done);
-                self.events.put(seat.runtime.events());
+                more |= run.runtime.pass_time(pool, now, &mut run.done);
+                self.events.put(run.runtime.events());
             }
         }
         more
