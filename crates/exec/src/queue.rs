@@ -79,6 +79,16 @@ impl<T> Sender<T> {
         true
     }
 
+    /// Takes what waits: the reader is gone.
+    pub fn take_waiting(&mut self) -> impl Iterator<Item = T> + '_ {
+        self.waiting.drain(..).map(|(_, item)| item)
+    }
+
+    /// True where the reader is gone.
+    pub fn is_abandoned(&self) -> bool {
+        self.ring.is_abandoned()
+    }
+
     /// Items that wait for room or their time.
     pub fn waiting(&self) -> usize {
         self.waiting.len()

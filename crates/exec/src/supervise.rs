@@ -138,6 +138,20 @@ impl<T: Send + 'static> Threads<T> {
         self.threads.iter().all(|thread| thread.handle.is_none())
     }
 
+    /// Joins the threads that have ended since the last call, each for itself:
+    /// gives their numbers with what they left behind, or why there is nothing.
+    fn join_each(&mut self) -> Vec<(usize, Result<T, ExecError>)> {
+        let mut ended = Vec::new();
+        for (number, thread) in self.threads.iter_mut().enumerate() {
+            if thread.handle.as_ref().is_some_and(JoinHandle::is_finished)
+                && let Some(handle) = thread.handle.take()
+            {
+                ended.push((number, left_by(&thread.name, handle)));
+            }
+        }
+        ended
+    }
+
     /// Joins the threads that have ended since the last call; gives their
     /// numbers with what they left behind.
     ///
@@ -336,6 +350,38 @@ where
         self.local.is_none() && self.threads.all_over()
     }
 
+    /// The nodes whose threads have ended since the last call, by their numbers,
+    /// each with its report, or why there is none: for a run that goes on without
+    /// it.
+    pub fn join_each(&mut self) -> Vec<(usize, Result<N::Report, ExecError>)> {
+        let mut ended = Vec::new();
+        for (node, report) in self.join_local() {
+            ended.push((node, Ok(report)));
+        }
+        for (thread, left) in self.threads.join_each() {
+            let Some(placed) = self.placed.get(thread) else {
+                continue;
+            };
+            let nodes = placed.nodes.iter().copied();
+            match left {
+                Ok(reports) => ended.extend(nodes.zip(reports.into_iter().map(Ok))),
+                Err(why) => ended.extend(nodes.map(|node| (node, Err(why.clone())))),
+            }
+        }
+        ended
+    }
+
+    /// The reports of the calling thread's nodes, once all of them are over.
+    fn join_local(&mut self) -> Vec<(usize, N::Report)> {
+        if self.local.as_ref().is_some_and(Nodes::all_over)
+            && let Some(local) = self.local.take()
+        {
+            let nodes = self.local_nodes.iter().copied();
+            return nodes.zip(local.into_reports()).collect();
+        }
+        Vec::new()
+    }
+
     /// The reports of the nodes whose threads have ended since the last call,
     /// with the nodes' numbers.
     ///
@@ -343,13 +389,7 @@ where
     ///
     /// A thread that panicked, or gave up.
     pub fn join_ended(&mut self) -> Result<Vec<(usize, N::Report)>, ExecError> {
-        let mut ended = Vec::new();
-        if self.local.as_ref().is_some_and(Nodes::all_over)
-            && let Some(local) = self.local.take()
-        {
-            let nodes = self.local_nodes.iter().copied();
-            ended.extend(nodes.zip(local.into_reports()));
-        }
+        let mut ended = self.join_local();
         for (thread, reports) in self.threads.join_ended()? {
             let nodes = self.placed.get(thread).map(|placed| &placed.nodes);
             ended.extend(nodes.into_iter().flatten().copied().zip(reports));
@@ -379,6 +419,17 @@ impl<N: Node> Parks for Team<N> {
     fn longest(&self) -> Duration {
         let local = self.local.as_ref();
         local.map_or(Duration::MAX, Parks::longest)
+    }
+}
+
+/// What a thread that is over left behind.
+fn left_by<T>(name: &str, handle: JoinHandle<Result<T, String>>) -> Result<T, ExecError> {
+    match handle.join() {
+        Ok(left) => left.map_err(|why| ExecError(format!("{name}: {why}"))),
+        Err(panic) => {
+            let cause = cause_of(panic.as_ref());
+            Err(ExecError(format!("{name} has died of a bug: {cause}")))
+        }
     }
 }
 

@@ -1,11 +1,12 @@
 //! A function that panics ends a run of several threads with its name; nothing
-//! hangs.
+//! hangs. Behind a switch the other runtimes go on.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use weir::driver::{
-    ChainPlan, ExecError, Executor, Pace, Pipeline, PipelineSettings, Workers, WorkersSettings,
+    ChainPlan, Cluster, ClusterSettings, ExecError, Executor, Pace, Pipeline, PipelineSettings,
+    Workers, WorkersSettings,
 };
 use weir_functions::nop::Settings;
 use weir_graph::compile::{Balance, Mode, Options, Parallel, compile};
@@ -49,6 +50,38 @@ impl<const FLOW: bool> NetworkFunction for Bad<FLOW> {
     }
 }
 
+static APPLIED: AtomicU32 = AtomicU32::new(0);
+
+/// Panics once, when all of its kind have seen a thousand packets; drops one of
+/// ten before.
+#[derive(Debug)]
+struct Once;
+
+impl NetworkFunction for Once {
+    type Settings = Settings;
+    type State = ();
+    type Stats = ();
+
+    const DESCRIPTOR: Descriptor = Descriptor {
+        needs: Needs::Flow,
+        drops: &["tenth"],
+        ..Descriptor::new("once", "panics")
+    };
+
+    fn new(_: Settings, _: &mut SetUp<'_>) -> Result<Once, SettingsError> {
+        Ok(Once)
+    }
+
+    fn process(&self, _: &mut Packet<'_>, _: &mut Flow<'_, Self>, _: &mut Context<'_>) -> Verdict {
+        let seen = APPLIED.fetch_add(1, Ordering::Relaxed);
+        assert!(seen != 1_000, "a thousand is enough");
+        match seen % 10 {
+            0 => Verdict::Drop(DropReason(0)),
+            _ => Verdict::Pass,
+        }
+    }
+}
+
 struct Nothing;
 
 impl Sources for Nothing {
@@ -61,6 +94,7 @@ fn chain(bad: &str) -> weir_graph::Chain {
     let mut kinds = weir_functions::kinds().to_vec();
     kinds.push(Kind::of::<Bad<true>>());
     kinds.push(Kind::of::<Bad<false>>());
+    kinds.push(Kind::of::<Once>());
     let text = format!("chain: c\nflows: {{max: 1000}}\nnfs: [flow-nop, {bad}, nop]\n");
     let input = weir_graph::Input {
         name: "chain.yaml",
@@ -157,5 +191,57 @@ fn of_a_worker() {
     let error = failure(&mut executor).to_string();
     for part in ["worker ", "died of a bug", "a thousand is enough"] {
         assert!(error.contains(part), "{error}");
+    }
+}
+
+#[test]
+fn of_a_runtime_behind_a_switch_leaves_the_others_at_work() {
+    let settings = ClusterSettings {
+        runtimes: 3,
+        most_runtimes: 3,
+        ..ClusterSettings::default()
+    };
+    let mut cluster = Cluster::start(&[chain("once").stage], settings).unwrap();
+    let spec: (Option<&str>, PortSpec) = PortSpec::parse("gen:flows=50,packets=20000").unwrap();
+    let mut input = spec.1.open_input(0, Side::Inside).unwrap();
+    let (mut frames, mut out, mut events) = (Vec::new(), Vec::new(), Vec::new());
+    let start = Instant::now();
+    let (mut ended, mut left) = (false, 0);
+    loop {
+        assert!(start.elapsed() < Duration::from_secs(30), "it hangs");
+        let room = cluster.room().min(64);
+        if !ended && room > 0 {
+            let received = input.receive(&mut cluster.pool, &mut frames, room);
+            ended = !matches!(received, Ok(Received::More));
+            cluster.take(0, &mut frames);
+        }
+        let worked = cluster.step(&mut out, &mut events, true).unwrap();
+        left += out.len();
+        cluster.pool.give_all(&mut out);
+        if ended && !worked && cluster.is_quiet() {
+            break;
+        }
+    }
+    let (end, _) = cluster.finish().unwrap();
+    let report = &end.reports[0];
+    assert_eq!((report.packets_in, end.runtimes.len()), (20_000, 2));
+    assert!(report.balances(), "{report:?}");
+    let drop = |name: &str| {
+        let found = report.drops.iter().find(|(known, _)| known == name);
+        found.map_or(0, |(_, n)| *n)
+    };
+    // What was on its way, and what it had dropped, has a name.
+    assert!(
+        drop("owner_lost") > 0 && drop("runtime_died") > 0,
+        "{report:?}"
+    );
+    assert!(left > 15_000, "{left} {report:?}");
+    assert_eq!(end.count("suspected"), 1);
+    assert!(end.count("unit_lost") > 0);
+    let [death] = &end.deaths[..] else {
+        panic!("{:?}", end.deaths)
+    };
+    for part in ["runtime ", "died of a bug", "a thousand is enough"] {
+        assert!(death.contains(part), "{death}");
     }
 }

@@ -1,6 +1,7 @@
 //! The switch's thread: switches, and the runtimes around them.
 
 mod carrier;
+mod deaths;
 mod moves;
 
 use std::sync::Arc;
@@ -23,7 +24,7 @@ use carrier::Carrier;
 
 use super::clock::Clock;
 use super::ends::{EndAsked, EndsAsked};
-use super::finish::{ClusterEnd, around, of_switch};
+use super::finish::{ClusterEnd, around, not_told, of_switch};
 use super::hand_overs::HandOvers;
 use super::inbox::{Inbox, Post};
 use super::path::{Path, PathSettings};
@@ -163,6 +164,8 @@ pub struct Cluster {
     pub(super) hand_overs: HandOvers,
     pub(super) gate: GateCounts,
     pub(super) ends: Vec<RuntimeDone>,
+    /// Why runtimes have died while others went on.
+    pub(super) deaths: Vec<String>,
     wakers: Wakers,
     park: Parker,
     team: Team<RuntimeNode>,
@@ -274,6 +277,7 @@ impl Cluster {
             hand_overs: HandOvers::default(),
             gate: GateCounts::default(),
             ends: Vec::new(),
+            deaths: Vec::new(),
             park,
             team: Team::new(&wakers),
             wakers,
@@ -490,7 +494,7 @@ impl Cluster {
         worked |= self.note_ready(now);
         self.rounds = self.rounds.wrapping_add(1);
         if !worked || self.rounds.is_multiple_of(LOOK) {
-            self.join_ended()?;
+            self.join_ended(now)?;
             worked |= self.last_events(events);
         }
         Ok(worked)
@@ -662,25 +666,6 @@ impl Cluster {
         events.len() > before
     }
 
-    /// Joins the runtimes that are over.
-    fn join_ended(&mut self) -> Result<(), ExecError> {
-        for (node, mut end) in self.team.join_ended()? {
-            let mut members = self.members.iter_mut();
-            let Some(member) = members.find(|member| member.node == Some(node)) else {
-                continue;
-            };
-            member.node = None;
-            let id = member.ends.id.0;
-            if std::mem::replace(&mut member.state, State::Gone) != State::Leaves {
-                return Err(ExecError(format!("runtime {id} stopped by itself")));
-            }
-            // Frames that were sent to it too late.
-            frames::empty(&mut self.pool, &mut end.pool);
-            self.ends.push(end);
-        }
-        Ok(())
-    }
-
     /// Empties a switch's outbox, but for what is let out; that of a
     /// controller goes before.
     fn send(&mut self, chain: usize, now: Time) {
@@ -810,6 +795,9 @@ impl Cluster {
             }
             if let Some(report) = end.reports.get_mut(number) {
                 around(report, &of_switch(&chain.switch));
+                if !self.deaths.is_empty() {
+                    not_told(report);
+                }
             }
         }
     }

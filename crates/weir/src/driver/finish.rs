@@ -46,8 +46,11 @@ pub struct ClusterEnd {
     pub lies: Vec<Lie>,
     /// What the emulated path did.
     pub path: PathCounts,
-    /// Frames that nobody gave back; 0 unless there is a bug.
+    /// Frames that nobody gave back; 0 unless there is a bug, or a runtime has
+    /// died with those that it had.
     pub leaked: usize,
+    /// Why runtimes have died while the run went on.
+    pub deaths: Vec<String>,
 }
 
 impl ClusterEnd {
@@ -150,6 +153,7 @@ impl Cluster {
             });
         }
         self.sum_up_switches(&mut end);
+        end.deaths = core::mem::take(&mut self.deaths);
         let layout = self.pool.memory().layout();
         let all = (layout.small_frames + layout.large_frames) as usize;
         end.leaked = all.saturating_sub(self.pool.available());
@@ -186,4 +190,14 @@ pub(crate) fn around(report: &mut Report, switch: &Report) {
     add_named(&mut report.drops, &switch.drops);
     report.flows.aliases_refused += switch.flows.aliases_refused;
     report.engine_cycles += switch.engine_cycles;
+}
+
+/// What functions of a runtime dropped that has died, it can't tell by reasons:
+/// it counts under one of its own.
+pub(super) fn not_told(report: &mut Report) {
+    let told = report.packets_out + report.dropped() + report.held;
+    let missing = (report.packets_in + report.emitted).saturating_sub(told);
+    if missing > 0 {
+        add_named(&mut report.drops, &[("runtime_died".to_owned(), missing)]);
+    }
 }

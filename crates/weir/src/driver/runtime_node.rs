@@ -394,7 +394,10 @@ impl Work {
             .iter()
             .all(|at| at.path.as_ref().is_none_or(Path::is_empty));
         for peer in self.ends.peers.iter_mut().flatten() {
-            peer.to.flush(now);
+            if !peer.to.flush(now) && peer.to.is_abandoned() {
+                // Its runtime has died; the switch opens other views.
+                peer.to.take_waiting().for_each(drop);
+            }
             ahead &= peer.to.waiting() == 0;
         }
         ahead
