@@ -60,6 +60,7 @@ struct Once;
 impl NetworkFunction for Once {
     type Settings = Settings;
     type State = ();
+    type FlowState = ();
     type Stats = ();
 
     const DESCRIPTOR: Descriptor = Descriptor {
