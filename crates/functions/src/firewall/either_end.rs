@@ -28,9 +28,17 @@ impl Firewall {
         const OPENS_OR_ENDS: u8 = tcp::flag::SYN | tcp::flag::RST;
         let in_the_middle = facts.state == state::NEW
             && packet.headers().is_tcp()
-            && flow.tcp_seen() & tcp_seen::MIDSTREAM != 0
-            && packet.headers().tcp_flags & OPENS_OR_ENDS == 0;
+            && flow.tcp_seen() & tcp_seen::MIDSTREAM != 0;
         if !in_the_middle {
+            return None;
+        }
+        let opens_or_ends = packet.headers().tcp_flags & OPENS_OR_ENDS != 0;
+        if !flow.to_server() && opens_or_ends {
+            // The server's, as the engine takes it; but such a segment is judged as
+            // its sender's own opening.
+            return Some(self.by_sender(facts, found));
+        }
+        if opens_or_ends {
             return None;
         }
         let of = |index: u16, flags| Remembered {
@@ -48,6 +56,24 @@ impl Firewall {
         if found.verdict == ACCEPT {
             return None;
         }
+        let (index, action, name) = self.find_turned(facts);
+        (action == Action::Accept).then(|| (of(index, found.flags | TURNED), name))
+    }
+
+    /// The verdict on a connection as if the other end had opened it.
+    fn by_sender(&self, facts: &Facts, found: Remembered) -> (Remembered, &str) {
+        let (rule, action, name) = self.find_turned(facts);
+        let remembered = Remembered {
+            rule,
+            verdict: verdict_of(action),
+            flags: found.flags | TURNED,
+            ..found
+        };
+        (remembered, name)
+    }
+
+    /// The rule for a connection in the other direction.
+    fn find_turned(&self, facts: &Facts) -> (u16, Action, &str) {
         let turned = Facts {
             side: facts.side.opposite(),
             ip: facts.ip.map(|(a, b)| (b, a)),
@@ -55,11 +81,10 @@ impl Firewall {
             macs: facts.macs.map(|(a, b)| (b, a)),
             ..*facts
         };
-        let (index, action, name) = match self.find(&turned) {
+        match self.find(&turned) {
             Some((index, rule)) => (index, rule.action, rule.name.as_str()),
             None => (DEFAULT_RULE, self.settings.default, "default"),
-        };
-        (action == Action::Accept).then(|| (of(index, found.flags | TURNED), name))
+        }
     }
 
     /// A packet of a connection that was joined in its middle.

@@ -245,6 +245,9 @@ impl Firewall {
             && let Some((joined, name)) = self.joined(packet, flow, &facts, remembered)
         {
             cx.tally(name.as_bytes(), 1);
+            if self.settings.log_default && !matches!(joined.verdict, ACCEPT | JOINED) {
+                report(flow, cx, joined.verdict, name);
+            }
             return joined;
         }
         cx.tally(name.as_bytes(), 1);
