@@ -39,7 +39,7 @@ fn part(disposition: Disposition, bytes: &[u8]) -> Part {
 
 /// One message of each shape.
 pub(crate) fn examples() -> Vec<Message> {
-    let (unit, view, clock) = (UnitId(1 << 32 | 5), View(1 << 32 | 3), Clock(7));
+    let (unit, view, clock) = (UnitId(1 << 32 | 5), View(1 << 48 | 3), Clock(7));
     let runtime = RuntimeId(2);
     let key = FlowKey::from_words([0, 0x0a00_0001, 0, 0x0a00_0002, 1 << 48 | 2 << 32, 6]);
     let entries = vec![Entry {
@@ -94,10 +94,12 @@ pub(crate) fn examples() -> Vec<Message> {
                 view,
                 owner: true,
                 clock,
+                state: true,
                 key: Some(key),
                 flows: vec![(key, false)],
                 aliases: vec![(key, alias)],
             }],
+            suspected: vec![runtime],
         },
         Message::State {
             unit,

@@ -91,7 +91,7 @@ fn read(pool: &mut FramePool, bytes: &[u8]) {
 pub(crate) fn example() -> Vec<u8> {
     POOL.with_borrow_mut(|pool| {
         let mut meta = FrameMeta::received(Time(1_700_000_000_000_000_000), 0);
-        (meta.unit, meta.view, meta.clock) = (1 << 32 | 5, 1 << 32 | 7, 9);
+        (meta.unit, meta.view, meta.clock) = (1 << 32 | 5, 1 << 48 | 7, 9);
         let frame = pool.copy(&[0x45; 60], meta).expect("a frame");
         let mut bytes = Vec::new();
         encode_data(pool.memory(), &frame, &Hop::default(), &KEY, &mut bytes).expect("it fits");

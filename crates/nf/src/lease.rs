@@ -24,12 +24,12 @@ pub struct PoolSpec {
 }
 
 /// Number of a pool in this stage.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PoolId(pub u8);
 
 /// Which numbers are told apart: a port of TCP and the same port of UDP are
 /// different leases.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum PortSpace {
     /// TCP ports.
@@ -41,7 +41,7 @@ pub enum PortSpace {
 }
 
 /// One port (or ICMP identifier) of one address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PortLease {
     /// Number of the address in its pool.
     pub address: u16,

@@ -21,7 +21,7 @@ fn check(head: &[u8; 52], rest: usize) -> Result<(), Malformed> {
     let known = Disposition::from_u8(head[1]).is_some()
         && head[2] <= Side::Outside as u8
         && LinkType::from_u8(head[4]) as u8 == head[4];
-    if known && head[5] == 0 && head[42..44] == [0, 0] {
+    if known {
         Ok(())
     } else {
         Err(Malformed::WeirBadValue)
@@ -41,6 +41,8 @@ views! {
     port / set_port: u8 = 3;
     /// How the packet's first octets are to be read ([`LinkType`]).
     link / set_link: u8 = 4;
+    /// The packet's number in its unit: the 8 bits above those of the service header.
+    clock_high / set_clock_high: u8 = 5;
     /// Link type as its capture file names it.
     dlt / set_dlt: u16 = 6;
     /// Unit that the packet belongs to.
@@ -55,11 +57,13 @@ views! {
     length / set_length: u32 = 36;
     /// Tenant.
     tenant / set_tenant: u16 = 40;
+    /// The view: the 16 bits above those of the service header.
+    view_high / set_view_high: u16 = 42;
     /// Keyed tag over the headers before it (0 while it is computed).
     tag / set_tag: u64 = 44;
 }
 
-/// A header of weir's as values. At 5, 42 and 43 are octets of zero.
+/// A header of weir's as values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WeirRepr {
     /// What has become of the packet.
@@ -70,6 +74,8 @@ pub struct WeirRepr {
     pub port: u8,
     /// How the packet's first octets are to be read.
     pub link: LinkType,
+    /// Clock, the 8 bits above the 40 of the service header.
+    pub clock_high: u8,
     /// Link type as its capture file names it.
     pub dlt: u16,
     /// Unit that the packet belongs to.
@@ -84,6 +90,8 @@ pub struct WeirRepr {
     pub length: u32,
     /// Tenant.
     pub tenant: u16,
+    /// View, the 16 bits above the 48 of the service header.
+    pub view_high: u16,
     /// Keyed tag.
     pub tag: u64,
 }
@@ -107,6 +115,7 @@ impl WeirRepr {
             },
             port: view.port(),
             link: LinkType::from_u8(view.link()),
+            clock_high: view.clock_high(),
             dlt: view.dlt(),
             unit: view.unit(),
             time: Time(view.time()),
@@ -114,6 +123,7 @@ impl WeirRepr {
             wire_len: view.wire_len(),
             length: view.length(),
             tenant: view.tenant(),
+            view_high: view.view_high(),
             tag: view.tag(),
         })
     }
@@ -139,6 +149,7 @@ impl WeirRepr {
             view.set_side(self.side as u8);
             view.set_port(self.port);
             view.set_link(self.link as u8);
+            view.set_clock_high(self.clock_high);
             view.set_dlt(self.dlt);
             view.set_unit(self.unit);
             view.set_time(self.time.0);
@@ -146,6 +157,7 @@ impl WeirRepr {
             view.set_wire_len(self.wire_len);
             view.set_length(self.length);
             view.set_tenant(self.tenant);
+            view.set_view_high(self.view_high);
             view.set_tag(self.tag);
         }
         Ok(WeirRepr::LEN)

@@ -222,6 +222,8 @@ proptest! {
         prop_assert_eq!(NshRepr::parse(&bytes), Err(Malformed::NshBadVersion));
 
         let mut header = WeirRepr {
+            clock_high: 7,
+            view_high: 3,
             disposition: Disposition::from_u8(disposition).expect("a disposition"),
             side: if outside { Side::Outside } else { Side::Inside },
             port: index,

@@ -201,6 +201,9 @@ pub struct Claim {
     pub owner: bool,
     /// Last packet applied (or stored).
     pub clock: Clock,
+    /// False where nothing of the unit is left after that packet: it is over.
+    /// There are no names then.
+    pub state: bool,
     /// Key of the unit's coarsest scope; `None` where a unit is one flow.
     pub key: Option<FlowKey>,
     /// The unit's flows: key, and whether the client is the key's second end.
@@ -208,6 +211,9 @@ pub struct Claim {
     /// Their other names, each with the key of its flow.
     pub aliases: Vec<(FlowKey, AliasRequest)>,
 }
+
+/// Most ports in one [`Message::PortsDoubted`].
+pub const DOUBTS: usize = 256;
 
 /// Most claims in one piece of an answer.
 pub const CLAIMS: usize = 64;
@@ -273,7 +279,8 @@ pub enum Message {
         mode: MoveMode,
     },
     /// Forget all views of the unit below this one; with `ended` the unit is
-    /// over and `below` is above all its views.
+    /// over and `below` is above all its views. Repeated until it is answered
+    /// ([`Message::Forgotten`]).
     Forget {
         /// The unit.
         unit: UnitId,
@@ -365,6 +372,14 @@ pub enum Message {
         /// Why.
         why: Refusal,
     },
+    /// The answer to [`Message::Forget`]: no view of the unit below this one is
+    /// here any more.
+    Forgotten {
+        /// The unit.
+        unit: UnitId,
+        /// As in the question.
+        below: View,
+    },
     /// A piece of the answer to [`Message::Recover`], which is complete when
     /// all its pieces are there, in whatever order they come. An answer without
     /// claims is one empty piece.
@@ -377,6 +392,8 @@ pub enum Message {
         pieces: u32,
         /// What the sender has; at most [`CLAIMS`].
         claims: Vec<Claim>,
+        /// In the first piece: runtimes that the switch before suspected.
+        suspected: Vec<RuntimeId>,
     },
 
     // ---- runtime → runtime
@@ -470,6 +487,25 @@ pub enum Message {
         lease: PortLease,
     },
 
+    /// The views in which these ports were leased are over, or their switch has
+    /// started again: which of them have a name? Repeated.
+    PortsDoubted {
+        /// The pool.
+        pool: PoolId,
+        /// At most [`DOUBTS`].
+        leases: Vec<PortLease>,
+    },
+    /// The answer. Ports without a name never get one from what was leased
+    /// before: they are free.
+    PortsKnown {
+        /// The pool.
+        pool: PoolId,
+        /// Those that have no name.
+        free: Vec<PortLease>,
+        /// Those that have one: [`Message::PortFreed`] comes when it goes.
+        named: Vec<PortLease>,
+    },
+
     // ---- coordinator → switch or runtime, and back
     /// Say your load (NFActor's PollWorkload).
     PollWorkload,
@@ -498,8 +534,9 @@ pub enum Message {
         /// The replica; `None` lets the switch choose by rotation.
         replica: Option<RuntimeId>,
     },
-    /// A process is dead or thought so (NFActor's Recover): open new views
-    /// where it was owner, replica or source.
+    /// A process is dead or thought so (NFActor's Recover): a switch opens new
+    /// views where it was owner, replica or source, and tells the runtimes, which
+    /// remember it for a switch that starts again.
     Suspect {
         /// Which.
         runtime: RuntimeId,

@@ -36,6 +36,14 @@ pub enum Plant {
     NoReserve,
     /// A tick without room is refused instead of deferred.
     TickRefused,
+    /// A unit ends while runtimes have older copies of it.
+    ForgetUnordered,
+    /// A runtime claims only what has state.
+    ClaimWithState,
+    /// A flow's names go with its end, whatever is on its way.
+    NamesGoAtOnce,
+    /// What was leased in a view that is given up stays leased.
+    LeasesForgotten,
     /// Packets are applied however few frames are free for what they cause. Not
     /// in [`Plant::ALL`]: it needs rings, and a test has it.
     FramesUnseen,
@@ -43,7 +51,7 @@ pub enum Plant {
 
 impl Plant {
     /// Those that the simulator finds, in the order of the documentation.
-    pub const ALL: [Plant; 15] = [
+    pub const ALL: [Plant; 19] = [
         Plant::NoViewCheck,
         Plant::NoFence,
         Plant::NoOrderAtGate,
@@ -59,6 +67,10 @@ impl Plant {
         Plant::OutputsSkipped,
         Plant::NoReserve,
         Plant::TickRefused,
+        Plant::ForgetUnordered,
+        Plant::ClaimWithState,
+        Plant::NamesGoAtOnce,
+        Plant::LeasesForgotten,
     ];
 
     /// Its name on a command line.
@@ -80,6 +92,10 @@ impl Plant {
             Plant::NoReserve => "no-reserve",
             Plant::TickRefused => "tick-refused",
             Plant::FramesUnseen => "frames-unseen",
+            Plant::ForgetUnordered => "forget-unordered",
+            Plant::ClaimWithState => "claim-with-state",
+            Plant::NamesGoAtOnce => "names-go-at-once",
+            Plant::LeasesForgotten => "leases-forgotten",
         }
     }
 }

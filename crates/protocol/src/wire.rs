@@ -8,7 +8,9 @@
 //!   at. A switch that passes a frame on to the unit's home switch is a
 //!   forwarder and counts it down ([`weir_packet::nsh::NshViewMut::decrement_ttl`]).
 //! - View, clock and flags are in the fixed context, the rest of
-//!   [`FrameMeta`] in weir's header.
+//!   [`FrameMeta`] in weir's header: there too what the context has no room for,
+//!   the upper 16 bits of the view (its switch's generation) and bits 40 to 47
+//!   of the clock.
 //! - A keyed tag of 64 bits covers both headers, without the TTL, and the packet:
 //!   nothing that a function or the protocol acts on can be forged or hit by a
 //!   broken link. It costs one pass of SipHash-2-4 over the packet at each end
@@ -27,6 +29,7 @@ use weir_packet::weir_header::WeirRepr;
 use weir_packet::{Frame, FrameMeta, FramePool, Malformed, NoFrame, PacketMemory};
 
 use crate::auth::Key;
+use crate::ids::Clock;
 
 /// Where NSH begins.
 const NSH: usize = EthernetView::SIZE;
@@ -36,6 +39,14 @@ const WEIR: usize = NSH + NshRepr::LEN;
 
 /// Bytes in front of the packet.
 pub const OVERHEAD: usize = WEIR + WeirRepr::LEN;
+
+/// Bits of view and clock in the fixed context; those above are in weir's header.
+const VIEW_LOW_BITS: u32 = 48;
+const CLOCK_LOW_BITS: u32 = 40;
+const VIEW_LOW: u64 = (1 << VIEW_LOW_BITS) - 1;
+const CLOCK_LOW: u64 = (1 << CLOCK_LOW_BITS) - 1;
+
+const _: () = assert!(Clock::LAST.0 >> CLOCK_LOW_BITS <= u8::MAX as u64);
 
 /// Where the tag lies, the last field of weir's header.
 const TAG: core::ops::Range<usize> = OVERHEAD - 8..OVERHEAD;
@@ -70,7 +81,7 @@ pub enum WireError {
     Path,
     /// The tag is wrong: changed, or made by someone without the key.
     Tag,
-    /// View or clock have more bits than there is room for.
+    /// The clock has more bits than there is room for.
     Range,
     /// The packet is longer than every frame.
     TooLarge,
@@ -149,7 +160,7 @@ pub fn seal(key: &Key, bytes: &mut [u8]) {
 ///
 /// # Errors
 ///
-/// [`WireError::Range`]: view or clock do not fit (48 and 40 bits);
+/// [`WireError::Range`]: the clock does not fit (48 bits);
 /// [`WireError::Path`]: a stage of 255. Nothing was appended then.
 pub fn encode_data(
     memory: &PacketMemory,
@@ -163,9 +174,12 @@ pub fn encode_data(
     if index == 0 {
         return Err(WireError::Path);
     }
+    if meta.clock > Clock::LAST.0 {
+        return Err(WireError::Range);
+    }
     let context = NshContext {
-        view: meta.view,
-        clock: meta.clock,
+        view: meta.view & VIEW_LOW,
+        clock: meta.clock & CLOCK_LOW,
         source: hop.source,
         replica: hop.replica,
         flags: meta.flags,
@@ -189,6 +203,7 @@ pub fn encode_data(
         side: meta.side,
         port: meta.port,
         link: meta.link,
+        clock_high: (meta.clock >> CLOCK_LOW_BITS) as u8,
         dlt: meta.dlt,
         unit: meta.unit,
         time: meta.time,
@@ -196,6 +211,7 @@ pub fn encode_data(
         wire_len: meta.wire_len,
         length: packet.len() as u32,
         tenant: meta.tenant,
+        view_high: (meta.view >> VIEW_LOW_BITS) as u16,
         tag: 0,
     };
     let mut headers = [0; OVERHEAD];
@@ -246,8 +262,8 @@ pub fn decode_data(
     meta.wire_len = weir.wire_len;
     meta.sequence = weir.sequence;
     meta.unit = weir.unit;
-    meta.view = context.view;
-    meta.clock = context.clock;
+    meta.view = u64::from(weir.view_high) << VIEW_LOW_BITS | context.view;
+    meta.clock = u64::from(weir.clock_high) << CLOCK_LOW_BITS | context.clock;
     meta.flags = context.flags;
     meta.disposition = weir.disposition;
     meta.side = weir.side;

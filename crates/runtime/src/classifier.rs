@@ -190,6 +190,12 @@ impl Classifier {
         added
     }
 
+    /// True where the unit has an alias under this key: not a flow of its own.
+    pub fn has_alias(&self, unit: u64, key: &FlowKey) -> bool {
+        let names = self.names.as_ref();
+        names.is_some_and(|names| names.has_alias(unit, key))
+    }
+
     /// Makes a flow known that the unit's owner opened by itself: it began
     /// anew with the packet that ended it, or with one that was on its way
     /// when its end was let out. True where the unit has the flow then.
@@ -213,6 +219,45 @@ impl Classifier {
     pub fn end_alias(&mut self, unit: u64, key: &FlowKey) -> bool {
         let names = self.names.as_mut();
         names.is_some_and(|names| names.end_alias(unit, key))
+    }
+
+    /// A flow of the unit has ended while packets may be on their way that came
+    /// by its names. Until [`Classifier::end_name`] the names lead to the unit:
+    /// a name has one unit while a packet that came by it is on its way. Adds to
+    /// `names` those that are to go: the flow's aliases, and its key where units
+    /// are wider than flows.
+    pub fn leave_flow(&mut self, unit: u64, key: &FlowKey, names: &mut Vec<FlowKey>) {
+        if let Some(all) = &mut self.names {
+            all.leave_flow(unit, key, names);
+        }
+    }
+
+    /// The same for an alias that has ended before its flow or unit. False where
+    /// the unit has no such alias.
+    pub fn leave_alias(&mut self, unit: u64, key: &FlowKey) -> bool {
+        let names = self.names.as_mut();
+        names.is_some_and(|names| names.leave_alias(unit, key))
+    }
+
+    /// A name that was to leave stays: its flow has begun anew in the unit.
+    pub fn stay(&mut self, unit: u64, key: &FlowKey) {
+        if let Some(names) = &mut self.names {
+            names.stay(unit, key);
+        }
+    }
+
+    /// True where a packet has come by a name that leaves, since it does or
+    /// since this was asked last.
+    pub fn was_used(&mut self, unit: u64, key: &FlowKey) -> bool {
+        let names = self.names.as_mut();
+        names.is_some_and(|names| names.was_used(unit, key))
+    }
+
+    /// Ends a name of the unit, if it leaves; an alias is added to `freed`.
+    pub fn end_name(&mut self, unit: u64, key: &FlowKey, freed: &mut Vec<FlowKey>) {
+        if let Some(names) = &mut self.names {
+            names.end_name(unit, key, freed);
+        }
     }
 
     /// The unit has ended, with all its names; its aliases are added to
@@ -282,6 +327,19 @@ impl Classifier {
         heads
             .find(|head| !through_alias(head))
             .map(|head| key_of_fields(&head, fields))
+    }
+
+    /// Makes a unit of one flow whose key another unit's flow has: no packet
+    /// finds it, and it lives until it ends. That happens where an alias took the
+    /// key over and went, and the next packet opened a flow under it.
+    ///
+    /// # Errors
+    ///
+    /// The place is taken, there is no room, or units are wider than flows.
+    /// Nothing has changed then.
+    pub fn restore_hidden(&mut self, unit: u64, flow: &FlowKey) -> Result<(), SnapshotError> {
+        let names = self.names.as_mut().ok_or(SnapshotError::NoFlow)?;
+        names.restore_hidden(unit, flow)
     }
 
     /// Tells the scope key of a restored unit; false where the unit has one,

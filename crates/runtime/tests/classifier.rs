@@ -471,6 +471,25 @@ fn a_flow_that_only_its_owner_knows_comes_with_its_alias_or_by_itself() {
     );
 }
 
+#[test]
+fn a_unit_whose_key_another_has_is_restored_where_no_packet_finds_it() {
+    let mut rig = rig(&stage::<Probe<0>>(small(8)));
+    let unit = rig.udp(CLIENT, SERVER);
+    let flow = key(CLIENT, SERVER);
+    let hidden = 3 << 32 | 5;
+    let fails = rig.classifier.restore_hidden(hidden, &key(OTHER, SERVER));
+    assert!(fails.is_err(), "a key that nobody has hides nothing");
+    assert!(rig.classifier.restore_hidden(hidden, &flow).is_ok());
+    assert!(
+        rig.classifier.restore_hidden(hidden, &flow).is_err(),
+        "once"
+    );
+    assert!(rig.classifier.is_live(hidden));
+    assert_eq!(rig.udp(SERVER, CLIENT), unit);
+    rig.classifier.remove_unit(hidden, &mut Vec::new());
+    assert_eq!(rig.classifier.unit_of(&flow), Some(unit));
+}
+
 /// Fragment `part` of a datagram of three, with its part as the last octet.
 fn fragment(id: u16, part: u16) -> Vec<u8> {
     let more = if part < 2 { 0x2000 } else { 0 };

@@ -81,6 +81,30 @@ pub fn settings_for(plant: Plant) -> Settings {
 
             ..base
         },
+        Plant::ForgetUnordered | Plant::ClaimWithState => Settings {
+            faults: of(&[Fault::Delay, Fault::SwitchRestart]),
+            some_faults: false,
+            flows: 30,
+            moves: 120,
+            plain_links: false,
+            ..base
+        },
+        Plant::NamesGoAtOnce => Settings {
+            faults: of(&[Fault::Delay, Fault::Reorder, Fault::Pause]),
+            chain: Some(Chain::Nat),
+            ..base
+        },
+        Plant::LeasesForgotten => Settings {
+            faults: of(&[
+                Fault::Delay,
+                Fault::Crash,
+                Fault::Loss,
+                Fault::SwitchRestart,
+            ]),
+            some_faults: false,
+            chain: Some(Chain::Nat),
+            ..base
+        },
         _ => Settings {
             faults: rough,
             ..base

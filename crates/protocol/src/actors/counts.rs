@@ -150,8 +150,8 @@ countable! {
         Fenced = "generation_fenced",
         /// A unit was claimed.
         Claimed = "claimed",
-        /// A unit without state was dropped instead.
-        Unclaimed = "unclaimed",
+        /// A unit that has no state any more was claimed: it is over.
+        ClaimedEnded = "claimed_ended",
         /// A packet was applied, and the switch was not known to have let out what
         /// it put out when it died: that is lost, at most.
         SwitchRestart = "switch_restart",
@@ -164,6 +164,10 @@ countable! {
         LeaseClaimed = "lease_claimed",
         /// A port is free again.
         PortFreed = "port_freed",
+        /// A port is in doubt: the view in which it was leased is over.
+        PortDoubted = "port_doubted",
+        /// A port in doubt is free.
+        PortReturned = "port_returned",
         /// A function wants its flows elsewhere.
         MovePreferred = "move_preferred",
         /// The load was asked for.

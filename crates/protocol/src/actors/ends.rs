@@ -151,12 +151,14 @@ impl Actors {
             self.unmake_live(unit, below);
         }
         let mut forgotten = u64::from(stale);
+        let mut outputs = Vec::new();
         if let Some(cold) = self.cold.get_mut(&unit) {
             let newer = cold.stored.split_off(&below);
             forgotten += cold.stored.len() as u64;
-            cold.stored = newer;
+            let older = core::mem::replace(&mut cold.stored, newer);
+            outputs.extend(older.into_values().map(|stored| stored.kept));
             if stale {
-                cold.live = Default::default();
+                outputs.push(core::mem::take(&mut cold.live).kept);
                 cold.closing = None;
                 cold.copying = None;
                 cold.ending = None;
@@ -186,10 +188,18 @@ impl Actors {
                 self.engine.forget_unit(unit.0);
             }
         }
+        self.doubt_ports(unit, &outputs, |_| true);
         self.counts.add_many(ActorCount::Forgotten, forgotten);
         let dropped = self.hold.drop_below(pool, unit, below);
         self.counts.add_many(ActorCount::HoldDropped, dropped);
         self.tidy(unit);
+    }
+
+    /// Answers the switch that older views are forgotten, where it can't know.
+    pub(super) fn forgotten(&mut self, unit: UnitId, below: View) {
+        if self.settings.keep_outputs {
+            self.tell_switch(Message::Forgotten { unit, below });
+        }
     }
 
     /// Notes that a unit is over. The numbers of its own views stay what they

@@ -49,6 +49,19 @@ impl Kept {
         self.entries.clear();
     }
 
+    /// A copy of those up to `out`.
+    pub(crate) fn up_to(&self, out: Clock) -> Kept {
+        let done = self.entries.iter().take_while(|entry| entry.clock <= out);
+        Kept {
+            entries: done.cloned().collect(),
+        }
+    }
+
+    /// All, in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.iter()
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }

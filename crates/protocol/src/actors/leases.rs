@@ -1,10 +1,68 @@
-//! Port blocks: asked for when they run low, granted by the switch.
+//! Port blocks, asked for when they run low and granted by the switch; and the
+//! ports in use.
+//!
+//! The switch gives a port back when its last name goes. It never hears of a
+//! port whose lease it did not let out: where the view of such a lease is over,
+//! or the switch has started again, the port is in *doubt*, and the switch is
+//! asked whether it has a name.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use weir_nf::{PoolId, PortLease};
-use weir_packet::Time;
+use weir_packet::{Disposition, Time};
+use weir_runtime::notes::{self, Note};
 
+use super::kept::Kept;
 use super::{ActorCount, Actors};
-use crate::message::Message;
+use crate::ids::{Clock, UnitId, View};
+use crate::message::{DOUBTS, Message, Part};
+use crate::plant::Plant;
+
+/// A port of a pool.
+type Port = (PoolId, PortLease);
+
+/// What this runtime knows of its ports.
+#[derive(Debug, Default)]
+pub(super) struct Ports {
+    /// Those in use, and by which packet they were leased.
+    leased: BTreeMap<Port, (UnitId, Clock)>,
+    doubts: BTreeSet<Port>,
+    /// When the switch was last asked about them.
+    asked: Option<Time>,
+}
+
+impl Ports {
+    /// Notes the ports that an entry has leased.
+    pub(super) fn note(&mut self, unit: UnitId, clock: Clock, parts: &[Part]) {
+        for port in leased_in(parts) {
+            self.leased.insert(port, (unit, clock));
+        }
+    }
+
+    /// All that are in use are in doubt; gives their number.
+    fn doubt_all(&mut self) -> u64 {
+        self.doubts.extend(self.leased.keys());
+        self.asked = None;
+        self.doubts.len() as u64
+    }
+
+    /// The port is free; false where it was not in use.
+    fn free(&mut self, port: Port) -> bool {
+        self.doubts.remove(&port);
+        self.leased.remove(&port).is_some()
+    }
+}
+
+/// Ports that were leased in an entry with these parts.
+fn leased_in(parts: &[Part]) -> impl Iterator<Item = Port> + '_ {
+    let notes = parts.iter().filter(|p| p.disposition == Disposition::Notes);
+    notes
+        .flat_map(|part| notes::read(&part.bytes))
+        .filter_map(|note| match note {
+            Ok(Note::Leased { pool, lease }) => Some((pool, lease)),
+            _ => None,
+        })
+}
 
 impl Actors {
     /// Asks for more of each pool that is low, once in a while.
@@ -53,6 +111,111 @@ impl Actors {
 
     pub(super) fn freed(&mut self, pool: PoolId, lease: PortLease) {
         self.counts.add(ActorCount::PortFreed);
+        self.ports.free((pool, lease));
         self.engine.leases_mut().free(pool, lease);
+    }
+
+    /// The switch before this one may have let anything out, or not.
+    pub(super) fn doubt_all_ports(&mut self) {
+        if self.settings.plant != Some(Plant::LeasesForgotten) {
+            let doubted = self.ports.doubt_all();
+            self.counts.add_many(ActorCount::PortDoubted, doubted);
+        }
+    }
+
+    /// Actors of a unit are forgotten, with entries that are not known to be let
+    /// out: what was leased in those is in doubt, except where the live actor, or
+    /// a stored one that stays, has the entry too.
+    pub(super) fn doubt_ports(
+        &mut self,
+        unit: UnitId,
+        forgotten: &[Kept],
+        stays: impl Fn(View) -> bool,
+    ) {
+        if self.ports.leased.is_empty() || self.settings.plant == Some(Plant::LeasesForgotten) {
+            return;
+        }
+        let mut doubts = BTreeSet::new();
+        for entry in forgotten.iter().flat_map(Kept::iter) {
+            let mine = |port: &Port| self.ports.leased.get(port) == Some(&(unit, entry.clock));
+            doubts.extend(leased_in(&entry.parts).filter(mine));
+        }
+        if let Some(cold) = self.cold.get(&unit) {
+            let stored = cold.stored.iter().filter(|(view, _)| stays(**view));
+            let stored = stored.map(|(_, stored)| &stored.kept);
+            for entry in stored.chain([&cold.live.kept]).flat_map(Kept::iter) {
+                for port in leased_in(&entry.parts) {
+                    doubts.remove(&port);
+                }
+            }
+        }
+        if !doubts.is_empty() {
+            self.counts
+                .add_many(ActorCount::PortDoubted, doubts.len() as u64);
+            self.ports.doubts.extend(doubts);
+            self.ports.asked = None;
+        }
+    }
+
+    /// Entries up to `out` were let out, of `view` or of one that it follows:
+    /// what was leased in the same entries of other views may have been given up
+    /// with those.
+    pub(super) fn doubt_other_views(&mut self, unit: UnitId, view: View, out: Clock) {
+        if self.ports.leased.is_empty() {
+            return;
+        }
+        let Some(cold) = self.cold.get(&unit) else {
+            return;
+        };
+        let others = cold.stored.iter().filter(|(its, _)| **its != view);
+        let done: Vec<Kept> = others.map(|(_, stored)| stored.kept.up_to(out)).collect();
+        if !done.iter().all(Kept::is_empty) {
+            self.doubt_ports(unit, &done, |its| its == view);
+        }
+    }
+
+    /// When the switch is next asked about ports in doubt.
+    pub(super) fn doubts_at(&self) -> Option<Time> {
+        let after = self.settings.repeat_after;
+        let due = self.ports.asked.map_or(Time::ZERO, |at| at.plus(after));
+        (!self.ports.doubts.is_empty()).then_some(due)
+    }
+
+    /// Asks the switch about ports in doubt, once in a while.
+    pub(super) fn ask_about_ports(&mut self, now: Time) {
+        if self.doubts_at().is_none_or(|at| at > now) {
+            return;
+        }
+        self.ports.asked = Some(now);
+        let mut of_pool: BTreeMap<PoolId, Vec<PortLease>> = BTreeMap::new();
+        for (pool, lease) in &self.ports.doubts {
+            let leases = of_pool.entry(*pool).or_default();
+            if leases.len() < DOUBTS {
+                leases.push(*lease);
+            }
+        }
+        for (pool, leases) in of_pool {
+            self.tell_switch(Message::PortsDoubted { pool, leases });
+        }
+    }
+
+    /// The switch's answer.
+    pub(super) fn ports_known(
+        &mut self,
+        pool: PoolId,
+        free: Vec<PortLease>,
+        named: Vec<PortLease>,
+    ) {
+        for lease in named {
+            self.ports.doubts.remove(&(pool, lease));
+        }
+        for lease in free {
+            // A port that was freed meanwhile may be leased anew.
+            if self.ports.doubts.contains(&(pool, lease)) && self.ports.free((pool, lease)) {
+                self.counts.add(ActorCount::PortReturned);
+                self.engine.leases_mut().free(pool, lease);
+            }
+        }
+        self.ports.asked = None;
     }
 }

@@ -39,6 +39,7 @@ use weir_runtime::Runtime;
 
 use self::cold::{Cold, Role, Stored};
 use self::hold::Hold;
+use self::kept::Kept;
 use self::table::{ENDED, Hot, LIVE, Table};
 use crate::counts::Counts;
 use crate::ids::{Clock, Peer, RuntimeId, UnitId, View};
@@ -65,6 +66,10 @@ pub struct ActorOutbox {
 /// Places of units where nothing else is said: pages that no unit uses cost
 /// nothing.
 const PLACES: u32 = 1 << 22;
+
+/// Suspected runtimes that are remembered, those with the highest ids, as the
+/// switch does.
+const MOST_SUSPECTED: usize = 4_096;
 
 /// Frames that are given to the engine at once.
 const RUN: usize = weir_nf::host::BURST;
@@ -142,6 +147,9 @@ pub struct Actors {
     wanted: Vec<(PoolId, Option<Time>)>,
     /// Blocks granted here: a grant that comes twice grants nothing.
     granted: BTreeSet<(u8, u16, u16)>,
+    ports: leases::Ports,
+    /// Runtimes that a switch has suspected, for one that starts again.
+    suspected: BTreeSet<RuntimeId>,
     live: u32,
     packets: u64,
     drops: u64,
@@ -197,6 +205,8 @@ impl Actors {
             turn: 0,
             wanted,
             granted: BTreeSet::new(),
+            ports: leases::Ports::default(),
+            suspected: BTreeSet::new(),
             live: 0,
             packets: 0,
             drops: 0,
@@ -242,8 +252,11 @@ impl Actors {
                 to,
                 mode,
             } => self.closed(now, unit, (old, at), (new, to, mode)),
-            Message::Forget { unit, below, ended } => self.forget(pool, unit, below, ended),
-            Message::Out { unit, out, .. } => self.let_out(now, unit, out),
+            Message::Forget { unit, below, ended } => {
+                self.forget(pool, unit, below, ended);
+                self.forgotten(unit, below);
+            }
+            Message::Out { unit, view, out } => self.let_out(now, unit, view, out),
             Message::Prepare { unit, view, to } => self.prepare(now, unit, view, to),
             Message::LeaseGranted {
                 pool,
@@ -251,6 +264,8 @@ impl Actors {
                 block,
             } => self.granted(pool, address, block),
             Message::PortFreed { pool, lease } => self.freed(pool, lease),
+            Message::Suspect { runtime } => self.remember_suspect(runtime),
+            Message::PortsKnown { pool, free, named } => self.ports_known(pool, free, named),
             other => self.call(Peer::Switch(generation), other),
         }
     }
@@ -307,6 +322,13 @@ impl Actors {
                 self.forget(pool, unit, below, false);
             }
             _ => self.counts.add(ActorCount::MessageRefused),
+        }
+    }
+
+    fn remember_suspect(&mut self, runtime: RuntimeId) {
+        self.suspected.insert(runtime);
+        if self.suspected.len() > MOST_SUSPECTED {
+            self.suspected.pop_first();
         }
     }
 
@@ -474,10 +496,13 @@ impl Actors {
         }
         let fence = self.newest(&hot).next();
         self.unmake_live(unit, fence);
-        if let Some(cold) = self.cold.remove(&unit)
-            && let Some(at) = cold.timer
-        {
-            self.timers.remove(&(at, unit));
+        if let Some(cold) = self.cold.remove(&unit) {
+            if let Some(at) = cold.timer {
+                self.timers.remove(&(at, unit));
+            }
+            let stored = cold.stored.into_values().map(|stored| stored.kept);
+            let forgotten: Vec<Kept> = stored.chain([cold.live.kept]).collect();
+            self.doubt_ports(unit, &forgotten, |_| true);
         }
         let dropped = self.hold.drop_below(pool, unit, fence);
         self.counts.add_many(ActorCount::HoldDropped, dropped);

@@ -88,7 +88,7 @@ impl Actors {
     fn odd_frame(&mut self, now: Time, pool: &mut FramePool, memory: &PacketMemory, frame: Frame) {
         let meta = *memory.meta(&frame);
         let (unit, view, clock) = (UnitId(meta.unit), View(meta.view), Clock(meta.clock));
-        if clock == Clock::ZERO || meta.view >> 48 != 0 {
+        if clock == Clock::ZERO || clock > Clock::LAST {
             self.counts.add(ActorCount::PacketRefused);
             return pool.give(frame);
         }
@@ -324,6 +324,7 @@ impl Actors {
                 self.outbox.entries.append(&mut frames);
                 continue;
             }
+            self.ports.note(unit, clock, &parts);
             self.shorten(pool, &mut parts, &mut frames);
             let entry = Entry { clock, parts };
             match replica {

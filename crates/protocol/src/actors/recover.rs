@@ -6,8 +6,8 @@ use weir_packet::{FramePool, Time};
 use super::cold::Role;
 use super::table::Hot;
 use super::{ActorCount, Actors};
-use crate::ids::{UnitId, View};
 use crate::message::{CLAIMS, Claim, Message};
+use crate::plant::Plant;
 
 /// Names in one piece of an answer, unless one claim has more: a stream's
 /// queue has room for messages of a bounded length.
@@ -25,6 +25,7 @@ impl Actors {
             return;
         }
         self.counts.add(ActorCount::Fenced);
+        self.doubt_all_ports();
         for (_, asked) in &mut self.wanted {
             *asked = None;
         }
@@ -67,26 +68,20 @@ impl Actors {
             if self.newest(&hot).generation() >= generation {
                 continue;
             }
-            match self.claim_of(&hot) {
-                Some(claim) => {
-                    self.counts.add(ActorCount::Claimed);
-                    let more = claim.flows.len() + claim.aliases.len();
-                    if claims.len() >= CLAIMS || !claims.is_empty() && names + more > NAMES {
-                        answer.push(core::mem::take(&mut claims));
-                        names = 0;
-                    }
-                    names += more;
-                    claims.push(claim);
-                }
-                // What has no state has no names: nobody could find it. What
-                // the new switch has opened since is its own.
-                None => {
-                    let is_old = self.newest(&hot).generation() < generation;
-                    if is_old && self.drop_stateless(pool, &hot) {
-                        self.counts.add(ActorCount::Unclaimed);
-                    }
-                }
+            let Some(claim) = self.claim_of(&hot) else {
+                continue;
+            };
+            self.counts.add(match claim.state {
+                true => ActorCount::Claimed,
+                false => ActorCount::ClaimedEnded,
+            });
+            let more = claim.flows.len() + claim.aliases.len();
+            if claims.len() >= CLAIMS || !claims.is_empty() && names + more > NAMES {
+                answer.push(core::mem::take(&mut claims));
+                names = 0;
             }
+            names += more;
+            claims.push(claim);
         }
         if answer.is_empty() || !claims.is_empty() {
             answer.push(claims);
@@ -95,56 +90,53 @@ impl Actors {
         // What it knows of may be another answer than this one.
         let from = if from < pieces { from } else { 0 };
         for (piece, claims) in (0..pieces).zip(answer).skip(from as usize) {
+            let suspected = match piece {
+                0 => self.suspected.iter().copied().collect(),
+                _ => Vec::new(),
+            };
             self.tell_switch(Message::Claims {
                 generation,
                 piece,
                 pieces,
                 claims,
+                suspected,
             });
         }
     }
 
-    /// The best that is here of a unit: the highest view with state.
+    /// The newest that is here of a unit. Without state the unit is over, which
+    /// the switch must hear: another runtime may have an older copy with state.
     fn claim_of(&self, hot: &Hot) -> Option<Claim> {
         let unit = hot.unit;
-        let live = match hot.is_live() {
-            true => self
-                .export(unit)
-                .map(|state| (hot.view, true, hot.clock, state)),
-            false => None,
-        };
+        let live = hot.is_live().then_some((hot.view, true, hot.clock));
+        let counts = self.settings.plant != Some(Plant::ClaimWithState);
+        let is_claimed = |state: bool| state || counts;
+        let live = live.filter(|_| is_claimed(self.engine.has_unit(unit.0)));
         let stored = self.cold.get(&unit).and_then(|cold| {
-            let with_state = |(view, stored): (&View, &super::Stored)| {
-                let state = stored.state.clone()?;
-                Some((*view, stored.role != Role::Replica, stored.clock, state))
-            };
-            cold.stored.iter().rev().find_map(with_state)
+            let mut stored = cold.stored.iter().rev();
+            let (view, stored) = stored.find(|(_, stored)| is_claimed(stored.state.is_some()))?;
+            Some((*view, stored.role != Role::Replica, stored.clock, stored))
         });
+        let stored = stored.filter(|stored| live.is_none_or(|live| stored.0 > live.0));
         let (view, owner, clock, state) = match (live, stored) {
-            (Some(live), Some(stored)) if stored.0 > live.0 => stored,
-            (Some(live), _) => live,
-            (None, stored) => stored?,
+            (_, Some((view, owner, clock, stored))) => (view, owner, clock, stored.state.clone()),
+            (Some((view, owner, clock)), None) => (view, owner, clock, self.export(unit)),
+            (None, None) => return None,
         };
-        let (flows, aliases) = self.engine.read_names(&state).ok()?;
-        let key = self.engine.read_scope_key(&state).ok()?;
-        Some(Claim {
+        let mut claim = Claim {
             unit,
             view,
             owner,
             clock,
-            key,
-            flows,
-            aliases,
-        })
-    }
-
-    fn drop_stateless(&mut self, pool: &mut FramePool, hot: &Hot) -> bool {
-        let unit: UnitId = hot.unit;
-        let stored = self.cold.get(&unit).is_some_and(|c| !c.stored.is_empty());
-        let known = hot.is_live() || stored;
-        if known {
-            self.drop_unit(pool, unit);
+            state: state.is_some(),
+            key: None,
+            flows: Vec::new(),
+            aliases: Vec::new(),
+        };
+        if let Some(state) = state {
+            (claim.flows, claim.aliases) = self.engine.read_names(&state).ok()?;
+            claim.key = self.engine.read_scope_key(&state).ok()?;
         }
-        known
+        Some(claim)
     }
 }

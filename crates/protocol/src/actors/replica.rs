@@ -259,8 +259,9 @@ impl Actors {
     }
 
     /// The switch has let out what is up to `out`, whichever view it came by.
-    pub(super) fn let_out(&mut self, now: Time, unit: UnitId, out: Clock) {
+    pub(super) fn let_out(&mut self, now: Time, unit: UnitId, view: View, out: Clock) {
         self.measure(now, unit, out);
+        self.doubt_other_views(unit, view, out);
         let Some(cold) = self.cold.get_mut(&unit) else {
             return;
         };

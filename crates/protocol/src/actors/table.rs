@@ -21,7 +21,8 @@ pub(crate) const ENDED: u16 = 16;
 /// Only a packet has said that the view is here, not yet its switch.
 pub(crate) const UNSURE: u16 = 32;
 
-const VIEW: u64 = (1 << 48) - 1;
+/// The clock in its word; the flags are above it.
+const CLOCK: u64 = Clock::LAST.0;
 
 /// A record, read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,7 +41,7 @@ pub(crate) struct Hot {
 }
 
 impl Hot {
-    pub(crate) const NO_LIMIT: Clock = Clock(u64::MAX);
+    pub(crate) const NO_LIMIT: Clock = Clock(Clock::LAST.0 + 1);
 
     pub(crate) fn is_live(&self) -> bool {
         self.flags & LIVE != 0
@@ -85,16 +86,17 @@ impl Table {
     pub(crate) fn step(&mut self, unit: u64, view: u64, clock: u64) -> Option<bool> {
         const PLAIN: u64 = (LIVE as u64) << 48;
         const COPIED: u64 = (REPLICA as u64) << 48;
-        let [its, word, at, limit] = self.places.get_mut(unit as u32 as usize)?;
         const ASIDE: u64 = COPIED | (UNSURE as u64) << 48;
+        let [its, in_view, word, limit] = self.places.get_mut(unit as u32 as usize)?;
+        // The clock and the flags of a plain live actor in one comparison.
         let fits = *its == unit
-            && (*word & !ASIDE) ^ PLAIN == view
-            && at.wrapping_add(1) == clock
+            && *in_view == view
+            && ((*word & !ASIDE) ^ PLAIN).wrapping_add(1) == clock
             && clock < *limit;
         if !fits {
             return None;
         }
-        *at = clock;
+        *word += 1;
         Some(*word & COPIED != 0)
     }
 
@@ -104,12 +106,12 @@ impl Table {
     }
 
     fn read(&self, slot: u32) -> Option<Hot> {
-        let &[unit, word, clock, limit] = self.places.get(slot as usize)?;
+        let &[unit, view, word, limit] = self.places.get(slot as usize)?;
         Some(Hot {
             unit: UnitId(unit),
-            view: View(word & VIEW),
+            view: View(view),
             flags: (word >> 48) as u16,
-            clock: Clock(clock),
+            clock: Clock(word & CLOCK),
             limit: Clock(limit),
         })
     }
@@ -128,8 +130,8 @@ impl Table {
     pub(crate) fn set(&mut self, hot: Hot) {
         let slot = hot.unit.slot();
         if let Some(place) = self.places.get_mut(slot as usize) {
-            let word = hot.view.0 & VIEW | u64::from(hot.flags) << 48;
-            *place = [hot.unit.0, word, hot.clock.0, hot.limit.0];
+            let word = hot.clock.0 & CLOCK | u64::from(hot.flags) << 48;
+            *place = [hot.unit.0, hot.view.0, word, hot.limit.0];
             self.top = self.top.max(slot + 1);
         }
     }
@@ -162,7 +164,7 @@ mod tests {
 
     const HOT: Hot = Hot {
         unit: UnitId(7 << 32 | 3),
-        view: View(9 << 32 | 5),
+        view: View(9 << 48 | 5),
         flags: LIVE,
         clock: Clock(41),
         limit: Hot::NO_LIMIT,
@@ -184,6 +186,24 @@ mod tests {
     }
 
     #[test]
+    fn the_last_clock_is_not_passed() {
+        let hot = Hot {
+            clock: Clock(Clock::LAST.0 - 1),
+            ..HOT
+        };
+        let mut table = table(hot);
+        let (unit, view) = (HOT.unit.0, HOT.view.0);
+        assert_eq!(table.step(unit, view, Clock::LAST.0), Some(false));
+        let last = Hot {
+            clock: Clock::LAST,
+            ..HOT
+        };
+        assert_eq!(table.of(HOT.unit), Some(last));
+        assert_eq!(table.step(unit, view, Clock::LAST.0 + 1), None);
+        assert_eq!(table.of(HOT.unit), Some(last));
+    }
+
+    #[test]
     fn only_the_next_packet_of_the_view_takes_the_fast_path() {
         let (unit, view) = (HOT.unit.0, HOT.view.0);
         let live = u64::from(LIVE) << 48;
@@ -192,9 +212,9 @@ mod tests {
             (unit, view, 43),
             (unit, view, 0),
             (unit, view + 1, 42),
-            (unit, view | live, 42),
-            (unit, view | u64::from(REPLICA) << 48, 42),
-            (unit, view | u64::from(UNSURE) << 48, 42),
+            (unit, view, live | 42),
+            (unit, view, u64::from(REPLICA) << 48 | 42),
+            (unit, view, u64::from(UNSURE) << 48 | 42),
             (unit + (1 << 32), view, 42),
             (unit + 1, view, 42),
             (u64::MAX, view, 42),

@@ -33,6 +33,7 @@ impl Actors {
         }
         self.ask_ticks(now);
         self.want_leases(now);
+        self.ask_about_ports(now);
         self.flush(now, pool);
     }
 
@@ -40,10 +41,16 @@ impl Actors {
     pub fn next_deadline(&self) -> Option<Time> {
         let timer = self.timers.first().map(|(at, _)| *at);
         let ready = (!self.ready.is_empty()).then_some(Time::ZERO);
-        [timer, ready, self.sweep_at, self.dues_at()]
-            .into_iter()
-            .flatten()
-            .min()
+        [
+            timer,
+            ready,
+            self.sweep_at,
+            self.dues_at(),
+            self.doubts_at(),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 
     /// How long something is kept that may never be asked for.

@@ -125,7 +125,8 @@ messages! {
     20 = Tick { unit, view };
     21 = Repeat { unit, view, after };
     22 = Refuse { unit, view, why };
-    23 = Claims { generation, piece, pieces, claims };
+    23 = Claims { generation, piece, pieces, claims, suspected };
+    24 = Forgotten { unit, below };
     32 = Pull { unit, old, new, at };
     33 = State { unit, old, new, image };
     34 = Copy { unit, old, clock, after, packet };
@@ -134,6 +135,8 @@ messages! {
     48 = LeaseWanted { pool };
     49 = LeaseGranted { pool, address, block };
     50 = PortFreed { pool, lease };
+    51 = PortsDoubted { pool, leases };
+    52 = PortsKnown { pool, free, named };
     64 = PollWorkload;
     65 = Workload(workload: Workload);
     66 = NotifyClusterCfg { runtimes };

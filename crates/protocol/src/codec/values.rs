@@ -62,6 +62,7 @@ fields! {
         view: View,
         owner: bool,
         clock: Clock,
+        state: bool,
         key: Option<FlowKey>,
         flows: Vec<(FlowKey, bool)>,
         aliases: Vec<(FlowKey, AliasRequest)>,

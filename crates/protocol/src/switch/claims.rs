@@ -161,6 +161,7 @@ mod tests {
             view: View(1),
             owner: true,
             clock: Clock(1),
+            state: true,
             key: None,
             flows: Vec::new(),
             aliases: Vec::new(),

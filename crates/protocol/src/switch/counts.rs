@@ -27,6 +27,8 @@ countable! {
         ResumedAtReplica = "resumed_at_replica",
         /// A view that only changes the replica.
         ReplicaChanged = "replica_changed",
+        /// A replica was chosen on its owner's host: there is no other.
+        ReplicaOnOneHost = "replica_on_one_host",
         /// A planned view failed and was replaced.
         MoveFailed = "move_failed",
         /// A view was settled by its first entry.
@@ -66,6 +68,8 @@ countable! {
         OpenRepeated = "open_repeated",
         /// `Forget` was sent again.
         ForgetRepeated = "forget_repeated",
+        /// A runtime has forgotten what it was told to.
+        ForgetAnswered = "forget_answered",
         /// A runtime asked for packets again.
         RepeatAsked = "repeat_asked",
         /// A move was put into the queue.
@@ -86,6 +90,9 @@ countable! {
         EndGranted = "end_granted",
         /// An end was not granted: packets are on their way, or a view.
         EndRefused = "end_refused",
+        /// An end was not granted yet: a runtime has not said that it forgot an
+        /// older copy.
+        EndWaits = "end_waits",
         /// A tick was numbered.
         TickNumbered = "tick_numbered",
         /// A tick was not numbered: one is on its way.
@@ -106,6 +113,10 @@ countable! {
         FlowEnded = "flow_ended",
         /// A port was given back to the holder of its block.
         PortFreed = "port_freed",
+        /// A runtime asked about a port that has no name: it is free.
+        PortUnnamed = "port_unnamed",
+        /// A port was leased and got no name: its unit has it until it ends.
+        PortHeld = "port_held",
         /// A block was granted.
         BlockGranted = "block_granted",
         /// A block of a runtime that is gone was granted again.
@@ -114,6 +125,8 @@ countable! {
         NoBlock = "no_block",
         /// A runtime was suspected.
         Suspected = "suspected",
+        /// A runtime was suspected because the switch before had suspected it.
+        SuspectedBefore = "suspected_before",
         /// A message from a runtime that is not (any more) one of this switch.
         MessageFromStranger = "message_from_stranger",
         /// A message about a unit that is not (any more).
@@ -130,6 +143,8 @@ countable! {
         Recovered = "recovered",
         /// A claimed unit whose names are taken or that has none.
         ClaimRefused = "claim_refused",
+        /// A claimed unit that had ended: its newest copy has no state.
+        ClaimEnded = "claim_ended",
         /// Claims of another restart, or when none was asked for.
         ClaimLate = "claim_late",
         /// Claims with the number of a piece that no answer has.
@@ -155,6 +170,10 @@ countable! {
         Lost = "lost",
         /// It came while a restarted switch gathered claims, and too many did.
         RecoveryFull = "recovery_full",
+        /// The unit's clock is at its last number.
+        ClockUsedUp = "clock_used_up",
+        /// The switch has used up its generation's views.
+        ViewsUsedUp = "views_used_up",
         /// The switch was stopped while it was on its way.
         Unfinished = "unfinished",
     }

@@ -9,6 +9,7 @@ use super::{Switch, SwitchCount, SwitchDrop, moves};
 use crate::ids::{Clock, RuntimeId, UnitId, View};
 use crate::journal::Done;
 use crate::message::{Message, MoveMode, Refusal};
+use crate::plant::Plant;
 
 /// Places looked at per tick.
 const STRIDE: u32 = 4_096;
@@ -61,6 +62,14 @@ impl Switch {
         }
         self.counts.add(SwitchCount::Suspected);
         self.lanes.stand(seat, Standing::Dead);
+        // A switch after this one must not go on from what it has: units that
+        // it knows may have ended elsewhere by then. The others remember it, and
+        // hear of it before they hear of those ends.
+        self.lanes.fence(runtime);
+        let here: Vec<Seat> = self.lanes.here().collect();
+        for other in here {
+            self.tell(other, Message::Suspect { runtime });
+        }
         if let Some(lane) = self.outbox.lanes.get_mut(usize::from(seat) - 1) {
             pool.give_all(&mut lane.frames);
         }
@@ -99,6 +108,7 @@ impl Switch {
 
     /// A runtime is gone: its blocks are free when nothing of it is left.
     pub(super) fn retire(&mut self, seat: Seat) {
+        self.forget_none_at(seat);
         let era = self.kept.end_era();
         if let Some(runtime) = self.lanes.get_mut(seat) {
             runtime.era = era;
@@ -122,6 +132,9 @@ impl Switch {
 
     /// Opens the view that a unit needs after a failure, or gives it up.
     pub(super) fn react(&mut self, now: Time, pool: &mut FramePool, place: u32) {
+        if !self.has_views_but(0) {
+            return self.lose(now, pool, place);
+        }
         let unit = *self.units.at(place);
         let settled = match self.pendings.get(unit.pending) {
             Some(p) if p.old != View::NONE => (p.old, p.old_owner, p.old_replica),
@@ -201,6 +214,9 @@ impl Switch {
         record.marks |= mark::LOST;
         let sent = record.sent;
         self.kept.release(record, sent, pool);
+        if self.units.at(place).has(mark::LEAVING) {
+            self.let_names_go(place);
+        }
         self.orphan(now, place);
         told.sort_unstable();
         told.dedup();
@@ -239,6 +255,9 @@ impl Switch {
 
     fn first_refused(&mut self, now: Time, pool: &mut FramePool, place: u32) {
         let unit = *self.units.at(place);
+        if !self.has_views_but(0) {
+            return self.lose(now, pool, place);
+        }
         let can_repeat = self.kept.copies() || unit.sent == unit.out;
         if unit.tries < moves::TRIES && can_repeat {
             self.begin_again(now, pool, place, unit.owner);
@@ -254,6 +273,9 @@ impl Switch {
         let Some(pending) = self.pendings.get(unit.pending) else {
             return;
         };
+        if !self.has_views_but(0) {
+            return self.lose(now, pool, place);
+        }
         let (old, mut owner, mut replica) = (pending.old, pending.old_owner, pending.old_replica);
         if !pending.planned {
             if unit.owner == owner {
@@ -335,6 +357,8 @@ impl Switch {
         *record = super::units::Unit::default();
         let mut freed = Vec::new();
         self.classifier.remove_unit(id.0, &mut freed);
+        self.none_leave(id);
+        self.leases_gone(id);
         self.names_gone(&freed);
         let below = self.next_view;
         for seat in told {
@@ -354,6 +378,13 @@ impl Switch {
             && id.0 != self.classifier.liaison();
         if !granted {
             self.counts.add(SwitchCount::EndRefused);
+            return;
+        }
+        // An older copy must not outlive this one: a switch that starts again
+        // would go on from it.
+        let is_ordered = self.settings.plant != Some(Plant::ForgetUnordered);
+        if is_ordered && self.forgets.waits(id) || self.forgets.is_full() {
+            self.counts.add(SwitchCount::EndWaits);
             return;
         }
         self.counts.add(SwitchCount::EndGranted);

@@ -97,6 +97,7 @@ impl Switch {
             && meta.clock != unit.tick
             && unit.pending == 0
             && unit.fresh == 0
+            && !unit.has(mark::LEAVING)
             && from == unit.speaker()
             && matches!(meta.disposition, Disposition::Out | Disposition::Dropped)
             && !self.sweep.is_on();
@@ -300,6 +301,11 @@ impl Switch {
         if self.recovery.is_some() || self.told == (id.0, to) {
             return;
         }
+        // It may have the newest copy of a unit that is over, while older ones
+        // are still there: its turn comes.
+        if self.forgets.has_last(id) {
+            return;
+        }
         self.told = (id.0, to);
         let below = self.next_view;
         self.tell(
@@ -416,11 +422,15 @@ impl Switch {
         let unit = self.units.at(place);
         let (id, is_current, is_tick) = (unit.id(), view == unit.view(), clock.0 == unit.tick);
         let late = self.settings.plant == Some(Plant::AliasAfterOutput);
+        let mut leased = Vec::new();
         for frame in side.iter() {
             let (meta, bytes) = memory.read(frame);
             if meta.disposition == Disposition::Notes {
-                self.take_names(id, bytes, late);
+                self.take_names((id, clock), bytes, late, &mut leased);
             }
+        }
+        if !late {
+            self.take_leases(id, &leased);
         }
         self.outbox.journal.note(Done::LetOut {
             unit: id,
@@ -450,9 +460,13 @@ impl Switch {
         unit.out = unit.out.max(clock.0);
         let out = unit.out;
         let speaker = unit.speaker();
+        let leaving = unit.has(mark::LEAVING);
         if unit.first != 0 {
             let sent = self.kept.release(unit, out, pool);
             self.measure(now, speaker, sent);
+        }
+        if leaving {
+            self.let_names_go(place);
         }
         self.acknowledge(place);
         if is_current {

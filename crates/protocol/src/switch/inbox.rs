@@ -79,13 +79,21 @@ impl Switch {
                     self.refused(now, pool, place, why);
                 }
             }
+            Message::Forgotten { unit, below } => self.forgotten(from, unit, below),
             Message::Claims {
                 generation,
                 piece,
                 pieces,
                 claims,
-            } => self.claimed(now, pool, from, generation, (piece, pieces), claims),
+                suspected,
+            } => {
+                if self.recovery.is_some() && generation == self.settings.generation {
+                    self.suspected_before(now, pool, &suspected);
+                }
+                self.claimed(now, pool, from, generation, (piece, pieces), claims);
+            }
             Message::LeaseWanted { pool } => self.lease_wanted(now, from, pool),
+            Message::PortsDoubted { pool, leases } => self.ports_doubted(from, pool, leases),
             Message::LeaseGranted {
                 pool,
                 address,

@@ -1,6 +1,6 @@
 //! The runtimes of a switch.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use weir_packet::{Frame, Time};
 
@@ -13,6 +13,10 @@ pub(super) type Seat = u16;
 
 /// Most runtimes that may ever join one switch.
 pub(super) const MOST: usize = 0xfff0;
+
+/// Suspected runtimes that are remembered, those with the highest ids. Ids rise
+/// with every start: one that so many came after is not thought to run.
+const MOST_FENCED: usize = 4_096;
 
 /// Where a runtime stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +52,8 @@ pub(super) struct Runtime {
     pub(super) trip: RoundTrip,
     /// When its packets were last sent again.
     pub(super) round_at: Time,
+    /// The host that it runs on; `None` where nobody said.
+    host: Option<u32>,
 }
 
 /// All runtimes that ever joined.
@@ -57,13 +63,18 @@ pub(super) struct Lanes {
     seats: BTreeMap<RuntimeId, Seat>,
     /// Those that take units, in the order of joining.
     pub(super) usable: Vec<Seat>,
+    /// Units that have an owner and no replica.
+    pub(super) without_replica: u32,
+    /// Runtimes that a switch before this one suspected: they do not join.
+    fenced: BTreeSet<RuntimeId>,
 }
 
 impl Lanes {
     /// A new runtime's seat; `None` where the id was used before or there are
     /// too many.
     pub(super) fn join(&mut self, id: RuntimeId, trip: RoundTrip) -> Option<Seat> {
-        if self.seats.contains_key(&id) || self.all.len() >= MOST {
+        let is_known = self.seats.contains_key(&id) || self.fenced.contains(&id);
+        if is_known || self.all.len() >= MOST {
             return None;
         }
         self.all.push(Runtime {
@@ -77,11 +88,47 @@ impl Lanes {
             era: 0,
             trip,
             round_at: Time::ZERO,
+            host: None,
         });
         let seat = self.all.len() as Seat;
         self.seats.insert(id, seat);
         self.usable.push(seat);
         Some(seat)
+    }
+
+    /// Says on which host a runtime runs.
+    pub(super) fn set_host(&mut self, seat: Seat, host: u32) {
+        if let Some(runtime) = self.get_mut(seat) {
+            runtime.host = Some(host);
+        }
+    }
+
+    /// True where both are known to run on one host, and to fail with it.
+    pub(super) fn share_host(&self, one: Seat, other: Seat) -> bool {
+        let host = |seat| self.get(seat).and_then(|runtime| runtime.host);
+        host(one).is_some_and(|one| host(other) == Some(one))
+    }
+
+    /// True where the replica fails with the owner's host and another would not.
+    pub(super) fn could_be_farther(&self, owner: Seat, replica: Seat) -> bool {
+        self.share_host(owner, replica)
+            && self
+                .usable
+                .iter()
+                .any(|&seat| !self.share_host(owner, seat))
+    }
+
+    /// A runtime is not used any more under this id, by no switch.
+    pub(super) fn fence(&mut self, id: RuntimeId) {
+        self.fenced.insert(id);
+        if self.fenced.len() > MOST_FENCED {
+            self.fenced.pop_first();
+        }
+    }
+
+    /// All of those, the highest ids of them.
+    pub(super) fn fenced(&self) -> Vec<RuntimeId> {
+        self.fenced.iter().copied().collect()
     }
 
     pub(super) fn find(&self, id: RuntimeId) -> Option<Seat> {

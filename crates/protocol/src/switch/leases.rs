@@ -9,7 +9,8 @@ use weir_packet::{FlowKey, Time};
 
 use super::lanes::Seat;
 use super::{Switch, SwitchCount};
-use crate::message::Message;
+use crate::ids::UnitId;
+use crate::message::{DOUBTS, Message};
 use crate::plant::Plant;
 
 const SPACES: usize = 3;
@@ -63,6 +64,8 @@ pub(super) struct Lessor {
     addresses: BTreeMap<IpAddr, Vec<(usize, usize)>>,
     /// A switch before this one has granted blocks.
     restarted: bool,
+    /// Ports that were leased and got no name, by the unit that has them.
+    held: BTreeMap<UnitId, Vec<(PoolId, PortLease)>>,
 }
 
 /// A port whose last name has gone: the holder of its block, and the port.
@@ -89,6 +92,7 @@ impl Lessor {
             pools,
             addresses,
             restarted: false,
+            held: BTreeMap::new(),
         }
     }
 
@@ -144,17 +148,21 @@ impl Lessor {
     /// A name is registered.
     pub(super) fn named(&mut self, key: &FlowKey) {
         for (pool, address, space, port) in self.ports(key).into_iter().flatten() {
-            let Some((block, size)) = self.block_mut(pool, address, port) else {
-                continue;
-            };
-            let at = space as usize * size + usize::from(port) % size;
-            if let Some(names) = block.names.get_mut(at) {
-                *names = names.saturating_add(1);
-                if *names == 1
-                    && let Some(used) = block.used.get_mut(space as usize)
-                {
-                    *used += 1;
-                }
+            self.name_port(pool, address, space, port);
+        }
+    }
+
+    fn name_port(&mut self, pool: usize, address: usize, space: PortSpace, port: u16) {
+        let Some((block, size)) = self.block_mut(pool, address, port) else {
+            return;
+        };
+        let at = space as usize * size + usize::from(port) % size;
+        if let Some(names) = block.names.get_mut(at) {
+            *names = names.saturating_add(1);
+            if *names == 1
+                && let Some(used) = block.used.get_mut(space as usize)
+            {
+                *used += 1;
             }
         }
     }
@@ -163,21 +171,71 @@ impl Lessor {
     pub(super) fn unnamed(&mut self, key: &FlowKey) -> [Option<Freed>; 2] {
         self.ports(key).map(|port| {
             let (pool, address, space, port) = port?;
-            let (block, size) = self.block_mut(pool, address, port)?;
-            let at = space as usize * size + usize::from(port) % size;
-            let names = block.names.get_mut(at).filter(|names| **names > 0)?;
-            *names -= 1;
-            if *names > 0 {
-                return None;
-            }
-            let used = block.used.get_mut(space as usize)?;
-            *used = used.saturating_sub(1);
-            let lease = PortLease {
-                address: address as u16,
-                port,
-                space,
-            };
-            Some((block.holder, PoolId(pool as u8), lease))
+            self.unname_port(pool, address, space, port)
+        })
+    }
+
+    fn unname_port(
+        &mut self,
+        pool: usize,
+        address: usize,
+        space: PortSpace,
+        port: u16,
+    ) -> Option<Freed> {
+        let (block, size) = self.block_mut(pool, address, port)?;
+        let at = space as usize * size + usize::from(port) % size;
+        let names = block.names.get_mut(at).filter(|names| **names > 0)?;
+        *names -= 1;
+        if *names > 0 {
+            return None;
+        }
+        let used = block.used.get_mut(space as usize)?;
+        *used = used.saturating_sub(1);
+        let lease = PortLease {
+            address: address as u16,
+            port,
+            space,
+        };
+        Some((block.holder, PoolId(pool as u8), lease))
+    }
+
+    /// A port was leased in an entry that was let out. Without a name it is the
+    /// unit's: true then.
+    pub(super) fn hold(&mut self, unit: UnitId, pool: PoolId, lease: PortLease) -> bool {
+        let (number, address) = (usize::from(pool.0), usize::from(lease.address));
+        let Some((block, size)) = self.block_mut(number, address, lease.port) else {
+            return false;
+        };
+        let at = lease.space as usize * size + usize::from(lease.port) % size;
+        if block.names.get(at).is_none_or(|names| *names > 0) {
+            return false;
+        }
+        self.name_port(number, address, lease.space, lease.port);
+        self.held.entry(unit).or_default().push((pool, lease));
+        true
+    }
+
+    /// The unit is over: gives the ports that it held and that have no name.
+    pub(super) fn let_go(&mut self, unit: UnitId) -> Vec<Freed> {
+        let held = self.held.remove(&unit).unwrap_or_default();
+        held.into_iter()
+            .filter_map(|(pool, lease)| {
+                let (pool, address) = (usize::from(pool.0), usize::from(lease.address));
+                self.unname_port(pool, address, lease.space, lease.port)
+            })
+            .collect()
+    }
+
+    /// True where a port has a name, or is of no block of `seat`'s.
+    fn is_named(&self, seat: Seat, pool: PoolId, lease: PortLease) -> bool {
+        let block = self.pools.get(usize::from(pool.0)).and_then(|pool| {
+            let size = usize::from(pool.spec.block.max(1));
+            let at = usize::from(lease.address) * pool.blocks + usize::from(lease.port) / size;
+            let place = lease.space as usize * size + usize::from(lease.port) % size;
+            Some((pool.all.get(at)?, place))
+        });
+        block.is_none_or(|(block, place)| {
+            block.holder != seat || block.names.get(place).is_some_and(|names| *names > 0)
         })
     }
 
@@ -259,6 +317,20 @@ impl Switch {
         for address in needed {
             self.grant(seat, number, address);
         }
+    }
+
+    /// A runtime does not know whether its ports are still in use.
+    pub(super) fn ports_doubted(&mut self, from: Seat, pool: PoolId, leases: Vec<PortLease>) {
+        if self.recovery.is_some() || leases.len() > DOUBTS {
+            // Not all names are known yet; it asks again.
+            return;
+        }
+        let is_named = |lease: &PortLease| self.lessor.is_named(from, pool, *lease);
+        let (named, free): (Vec<PortLease>, Vec<PortLease>) =
+            leases.into_iter().partition(is_named);
+        self.counts
+            .add_many(SwitchCount::PortUnnamed, free.len() as u64);
+        self.tell(from, Message::PortsKnown { pool, free, named });
     }
 
     /// Grants a block of an address, if one is free.

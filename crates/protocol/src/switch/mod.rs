@@ -16,12 +16,14 @@
 mod claims;
 mod counts;
 mod failure;
+mod forgets;
 mod gate;
 mod histogram;
 mod inbox;
 mod kept;
 mod lanes;
 mod leases;
+mod leaving;
 mod moves;
 mod names;
 mod number;
@@ -141,6 +143,7 @@ pub struct Switch {
     sweep: failure::Sweep,
     recovery: Option<restart::Recovery>,
     leftovers: restart::Leftovers,
+    forgets: forgets::Forgets,
     counts: Counts<SwitchCount>,
     drops: Counts<SwitchDrop>,
     packets: Packets,
@@ -164,6 +167,7 @@ pub struct Switch {
     /// A round trip was measured, or not answered in time, since it was computed.
     is_measured: bool,
     late_names: names::Late,
+    leaving: leaving::Leaving,
     /// To whom `Forget` was said in this burst, and about what.
     told: (u64, Seat),
 }
@@ -201,6 +205,7 @@ impl Switch {
             sweep: failure::Sweep::default(),
             recovery: None,
             leftovers: restart::Leftovers::default(),
+            forgets: forgets::Forgets::default(),
             counts: Counts::default(),
             drops: Counts::default(),
             packets: Packets::default(),
@@ -217,6 +222,7 @@ impl Switch {
             wait: settings.repeat_after,
             is_measured: false,
             late_names: names::Late::default(),
+            leaving: leaving::Leaving::default(),
             told: (0, 0),
             settings,
             classifier,
@@ -237,6 +243,9 @@ impl Switch {
         if self.recovery.is_none() {
             self.grant_first(now, seat);
         }
+        for fenced in self.lanes.fenced() {
+            self.tell(seat, Message::Suspect { runtime: fenced });
+        }
         self.tell_cluster();
         if self.settings.replication == Replication::EachBurst {
             // Units without a replica get one now.
@@ -248,6 +257,18 @@ impl Switch {
     fn unknown_trip(&self) -> RoundTrip {
         let (shortest, longest) = self.settings.repeat_within;
         RoundTrip::new(self.settings.repeat_after / ROUND_TRIPS, shortest, longest)
+    }
+
+    /// Says on which host a runtime runs, best before it has units. Replicas are
+    /// chosen on other hosts than their owners' where there are any.
+    pub fn set_host(&mut self, runtime: RuntimeId, host: u32) {
+        if let Some(seat) = self.lanes.find(runtime) {
+            self.lanes.set_host(seat, host);
+            if self.settings.replication == Replication::EachBurst {
+                // Copies that are on one host with their owner may move.
+                self.sweep.start(self.units.top());
+            }
+        }
     }
 
     /// Takes a drained runtime out. What it still has is treated as if it had
@@ -405,13 +426,19 @@ impl Switch {
             return asked;
         }
         let usable = &self.lanes.usable;
+        let mut on_its_host = 0;
         for _ in 0..usable.len() {
             self.rotation = (self.rotation + 1) % usable.len();
             match usable.get(self.rotation) {
-                Some(&seat) if seat != owner => return seat,
-                _ => {}
+                Some(&seat) if seat == owner => {}
+                Some(&seat) if self.lanes.share_host(owner, seat) => on_its_host = seat,
+                Some(&seat) => return seat,
+                None => {}
             }
         }
-        0
+        if on_its_host != 0 {
+            self.counts.add(SwitchCount::ReplicaOnOneHost);
+        }
+        on_its_host
     }
 }

@@ -149,10 +149,15 @@ impl Switch {
         self.pendings.unsettled + self.moves.preparing < self.settings.window.max(1)
     }
 
+    /// True where a move may begin: what a failure needs goes before.
+    pub(super) fn may_move(&self) -> bool {
+        self.window_is_open() && !self.forgets.is_full() && self.has_views()
+    }
+
     /// Opens what is wanted, as far as the window allows. Without a pool it
     /// stops at what needs one.
     pub(super) fn pump(&mut self, now: Time, mut pool: Option<&mut FramePool>) {
-        while self.window_is_open() {
+        while self.may_move() {
             let Some(&id) = self.moves.queue.front() else {
                 return;
             };

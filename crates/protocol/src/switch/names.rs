@@ -1,11 +1,12 @@
 //! What entries say beside packets: names of flows, ends, events.
 
 use weir_nf::host::AliasRequest;
+use weir_nf::{PoolId, PortLease};
 use weir_packet::FlowKey;
 use weir_runtime::notes::{self, Note};
 
 use super::{Switch, SwitchCount};
-use crate::ids::UnitId;
+use crate::ids::{Clock, UnitId};
 use crate::journal::Done;
 use crate::message::Message;
 
@@ -17,36 +18,47 @@ pub(super) struct Late {
 
 impl Switch {
     /// Registers the names in the notes of an entry, before its outputs leave.
-    pub(super) fn take_names(&mut self, unit: UnitId, bytes: &[u8], late: bool) {
+    pub(super) fn take_names(
+        &mut self,
+        (unit, clock): (UnitId, Clock),
+        bytes: &[u8],
+        late: bool,
+        leased: &mut Vec<(PoolId, PortLease)>,
+    ) {
         for note in notes::read(bytes) {
             match note {
                 Ok(Note::Alias { flow, request }) if late => {
                     self.late_names.names.push((unit, flow, request));
                 }
-                Ok(Note::Alias { flow, request }) => self.add_name(unit, &flow, &request),
+                Ok(Note::Alias { flow, request }) => {
+                    self.name_stays(unit, &flow);
+                    self.name_stays(unit, &request.key);
+                    self.add_name(unit, &flow, &request);
+                }
                 Ok(Note::FlowEnded { key }) => {
                     self.counts.add(SwitchCount::FlowEnded);
-                    let mut freed = Vec::new();
-                    self.classifier.end_flow(unit.0, &key, &mut freed);
-                    self.names_gone(&freed);
+                    self.flow_ended(unit, clock, &key);
                 }
                 Ok(Note::FlowOpened { key, .. }) => {
+                    self.name_stays(unit, &key);
                     self.classifier.add_flow(unit.0, &key);
                 }
-                Ok(Note::AliasEnded { key }) => {
-                    if self.classifier.end_alias(unit.0, &key) {
-                        self.names_gone(&[key]);
-                    }
-                }
-                Ok(Note::Event(_) | Note::Leased { .. }) | Err(_) => {}
+                Ok(Note::AliasEnded { key }) => self.alias_ended(unit, clock, &key),
+                Ok(Note::Leased { pool, lease }) => leased.push((pool, lease)),
+                Ok(Note::Event(_)) | Err(_) => {}
             }
         }
     }
 
     fn add_name(&mut self, unit: UnitId, flow: &FlowKey, request: &AliasRequest) {
+        // A flow that began anew may have taken the same port again, and its name
+        // is still here: it names the port once.
+        let was_there = self.classifier.has_alias(unit.0, &request.key);
         if self.classifier.add_alias(unit.0, flow, request) {
             self.counts.add(SwitchCount::AliasAdded);
-            self.lessor.named(&request.key);
+            if !was_there && self.classifier.has_alias(unit.0, &request.key) {
+                self.lessor.named(&request.key);
+            }
             self.outbox.journal.note(Done::Alias {
                 unit,
                 key: request.key,
@@ -62,6 +74,27 @@ impl Switch {
             });
         } else {
             self.counts.add(SwitchCount::AliasRefused);
+        }
+    }
+
+    /// Ports that an entry has leased. One that got no name (its flow's packets
+    /// are found under a name that the unit has otherwise) is the unit's until
+    /// that ends: no name will tell when it is free.
+    pub(super) fn take_leases(&mut self, unit: UnitId, leased: &[(PoolId, PortLease)]) {
+        for &(pool, lease) in leased {
+            if self.lessor.hold(unit, pool, lease) {
+                self.counts.add(SwitchCount::PortHeld);
+            }
+        }
+    }
+
+    /// A unit is over: ports that only it held are free.
+    pub(super) fn leases_gone(&mut self, unit: UnitId) {
+        for (holder, pool, lease) in self.lessor.let_go(unit) {
+            if self.lanes.is_here(holder) {
+                self.counts.add(SwitchCount::PortFreed);
+                self.tell(holder, Message::PortFreed { pool, lease });
+            }
         }
     }
 

@@ -63,6 +63,11 @@ impl Switch {
         }
         let can_copy = self.kept.copies() && self.kept.has_room() && self.spares(pool, 2);
         let unit = self.units.at_mut(place);
+        if unit.sent >= Clock::LAST.0 {
+            self.drops.add(SwitchDrop::ClockUsedUp);
+            pool.give(frame);
+            return;
+        }
         if self.kept.keeps() {
             let copy = if can_copy {
                 // The unit's state was lost before this packet, whenever it is
@@ -121,7 +126,10 @@ impl Switch {
             self.orphan(now, place);
             return Err(SwitchDrop::UnackedFull);
         }
-        if self.open_first(now, place) {
+        if !self.has_views() {
+            self.orphan(now, place);
+            Err(SwitchDrop::ViewsUsedUp)
+        } else if self.open_first(now, place) {
             Ok(())
         } else {
             self.orphan(now, place);
@@ -225,6 +233,9 @@ impl Switch {
             return false;
         }
         let unit = self.units.at(place);
+        if unit.sent >= Clock::LAST.0 {
+            return false;
+        }
         let mut meta = FrameMeta::received(now.max(self.packet_time), 0);
         meta.unit = unit.id;
         meta.flags = frame_flags::TICK;

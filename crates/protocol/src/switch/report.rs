@@ -4,6 +4,7 @@ use weir_packet::Time;
 
 use super::{Histogram, Switch, SwitchCount, SwitchDrop};
 use crate::counts::Countable;
+use crate::settings::Replication;
 
 /// Counts of a switch, from its start.
 #[derive(Clone, Debug, Default)]
@@ -28,6 +29,9 @@ pub struct SwitchReport {
     pub units: u64,
     /// Views that are open and not settled, first ones left out.
     pub unsettled: u64,
+    /// Units that a replica is to keep copies of and that have none: with the
+    /// death of their owner they are lost.
+    pub unprotected: u64,
     /// Units that wait for a move.
     pub queued: u64,
     /// Changes of owner.
@@ -93,6 +97,10 @@ impl Switch {
             held: self.packets.flying + self.packets.turning + waiting + classifier.held,
             units: self.live_units().count() as u64,
             unsettled: u64::from(self.pendings.unsettled),
+            unprotected: match self.settings.replication {
+                Replication::None => 0,
+                Replication::EachBurst => u64::from(self.lanes.without_replica),
+            },
             queued: self.moves.queued() as u64,
             hand_overs: HandOvers {
                 durations: self.hand_overs.clone(),
@@ -138,6 +146,8 @@ impl Switch {
             SwitchDrop::UnackedFull,
             SwitchDrop::NoRuntime,
             SwitchDrop::RecoveryFull,
+            SwitchDrop::ClockUsedUp,
+            SwitchDrop::ViewsUsedUp,
         ]
         .into_iter()
         .map(|drop| self.drops.get(drop))

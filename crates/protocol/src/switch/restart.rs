@@ -143,6 +143,24 @@ impl Switch {
         }
     }
 
+    /// The switch before this one suspected these runtimes: what they claim is
+    /// not heard.
+    pub(super) fn suspected_before(
+        &mut self,
+        now: Time,
+        pool: &mut FramePool,
+        runtimes: &[RuntimeId],
+    ) {
+        for &runtime in runtimes {
+            self.lanes.fence(runtime);
+            let seat = self.lanes.find(runtime).unwrap_or(0);
+            if self.lanes.is_here(seat) {
+                self.counts.add(SwitchCount::SuspectedBefore);
+                self.suspect(now, pool, runtime);
+            }
+        }
+    }
+
     /// A runtime will never answer.
     pub(super) fn will_not_answer(&mut self, now: Time, pool: &mut FramePool, from: Seat) {
         if let Some(recovery) = &mut self.recovery {
@@ -202,21 +220,26 @@ impl Switch {
         let Some((holder, best)) = claims.first() else {
             return;
         };
+        if !best.state {
+            // Its end was not granted, or not everyone has heard of it. Whoever
+            // has state of it, in an older view or behind in this one, forgets
+            // before those who know that it is over.
+            self.counts.add(SwitchCount::ClaimEnded);
+            return self.forget_claims(now, unit, claims, |claim| !claim.state);
+        }
         let is_liaison = unit.0 == self.classifier.liaison();
         let restored = is_liaison || self.restore_names(unit, best);
         if !restored || !self.units.begin(unit.0) {
             self.counts.add(SwitchCount::ClaimRefused);
-            let below = self.next_view;
-            for (seat, _) in claims {
-                self.forget(now, *seat, unit, below, true);
-            }
-            return;
+            return self.forget_claims(now, unit, claims, |claim| claim.view == best.view);
         }
         // Another with the same state stands in if the first one dies too.
         let second = claims
             .iter()
             .skip(1)
-            .find(|(seat, c)| seat != holder && (c.view, c.clock) == (best.view, best.clock))
+            .find(|(seat, c)| {
+                seat != holder && c.state && (c.view, c.clock) == (best.view, best.clock)
+            })
             .map_or(0, |(seat, _)| *seat);
         self.set_holders(unit.slot(), *holder, second);
         let record = self.units.at_mut(unit.slot());
@@ -226,6 +249,26 @@ impl Switch {
         self.counts.add(SwitchCount::Recovered);
         let others = claims.iter().map(|(seat, _)| *seat).collect();
         self.leftovers.of.insert(unit, others);
+    }
+
+    /// All who claimed a unit that does not go on forget it, `last` of them
+    /// those with the newest copies.
+    fn forget_claims(
+        &mut self,
+        now: Time,
+        unit: UnitId,
+        claims: &[(Seat, Claim)],
+        last: impl Fn(&Claim) -> bool,
+    ) {
+        let below = self.next_view;
+        for (seat, claim) in claims {
+            if last(claim) {
+                self.forget_last(now, *seat, unit, below);
+            } else {
+                self.forget(now, *seat, unit, below, true);
+            }
+        }
+        self.forget_on(unit);
     }
 
     /// Gives a unit the names that it claims, but for those that a unit with a
@@ -291,6 +334,12 @@ impl Switch {
                     .restore(unit.0, None, core::slice::from_ref(first), &aliases)
                     .is_ok();
             }
+        }
+        if !restored && let [(flow, _)] = claim.flows.as_slice() {
+            // A name of another unit took its key over and went, and the next
+            // packet opened that flow elsewhere: it lives hidden until it ends.
+            aliases.clear();
+            restored = self.classifier.restore_hidden(unit.0, flow).is_ok();
         }
         if restored {
             for (_, alias) in &aliases {

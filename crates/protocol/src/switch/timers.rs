@@ -7,18 +7,11 @@ use std::collections::VecDeque;
 
 use weir_packet::{Disposition, FramePool, Time, frame_flags};
 
-use super::lanes::Seat;
 use super::units::{Unit, mark};
 use super::{Switch, SwitchCount, moves};
 use crate::ids::{UnitId, View};
-use crate::message::{Message, MoveMode};
+use crate::message::MoveMode;
 use crate::plant::Plant;
-
-/// `Forget` is said this many times in all where messages may be lost.
-const FORGETS: u8 = 3;
-
-/// Most `Forget`s that wait to be said again.
-const MOST_FORGETS: usize = 65_536;
 
 /// Packets sent again per tick: what is not answered is not to drown in
 /// repeats.
@@ -27,46 +20,13 @@ const REPEATS: usize = 256;
 /// A unit without owner is removed after this many repeat intervals.
 const ORPHAN_INTERVALS: u64 = 1_000;
 
-#[derive(Debug)]
-struct Forgotten {
-    at: Time,
-    to: Seat,
-    unit: UnitId,
-    below: View,
-    ended: bool,
-    left: u8,
-}
-
 /// The lists.
 #[derive(Debug, Default)]
 pub(super) struct Timers {
     /// Unsettled views, and owners asked to prepare: since when they wait.
     pub(super) views: VecDeque<(Time, UnitId, View)>,
-    forgets: VecDeque<Forgotten>,
     /// Units without owner: since when.
     pub(super) orphans: VecDeque<(Time, u64)>,
-}
-
-impl Timers {
-    pub(super) fn forget_later(
-        &mut self,
-        now: Time,
-        to: Seat,
-        unit: UnitId,
-        below: View,
-        ended: bool,
-    ) {
-        if self.forgets.len() < MOST_FORGETS {
-            self.forgets.push_back(Forgotten {
-                at: now,
-                to,
-                unit,
-                below,
-                ended,
-                left: FORGETS - 1,
-            });
-        }
-    }
 }
 
 impl Switch {
@@ -97,7 +57,8 @@ impl Switch {
     /// When [`Switch::tick`] has something to do next.
     pub fn next_deadline(&self) -> Option<Time> {
         let after = self.wait;
-        let can_open = self.window_is_open() && (self.sweep.is_on() || self.moves.queued() > 0);
+        let can_open = self.window_is_open() && self.sweep.is_on()
+            || self.may_move() && self.moves.queued() > 0;
         let busy = self.recovery.is_none() && (can_open || self.sweep.goes_on());
         if busy || !self.late_names_is_empty() {
             return Some(Time::ZERO);
@@ -117,7 +78,7 @@ impl Switch {
             orphan,
             ticks,
             self.timers.views.front().map(|(at, ..)| at.plus(after)),
-            self.timers.forgets.front().map(|f| f.at.plus(after)),
+            self.forgets.oldest().map(|at| at.plus(after)),
             self.recovery.as_ref().map(|r| r.asked.plus(after)),
             copies.map(|(at, ..)| at.plus(after)),
         ]
@@ -177,39 +138,6 @@ impl Switch {
                 continue;
             }
             self.timers.views.push_back((now, id, view));
-        }
-    }
-
-    fn repeat_forgets(&mut self, now: Time) {
-        while self
-            .timers
-            .forgets
-            .front()
-            .is_some_and(|f| now.since(f.at) >= self.wait)
-        {
-            let Some(forgotten) = self.timers.forgets.pop_front() else {
-                return;
-            };
-            let Forgotten {
-                to,
-                unit,
-                below,
-                ended,
-                left,
-                ..
-            } = forgotten;
-            if !self.settings.acknowledge || !self.lanes.is_here(to) {
-                continue;
-            }
-            self.counts.add(SwitchCount::ForgetRepeated);
-            self.tell(to, Message::Forget { unit, below, ended });
-            if left > 1 {
-                self.timers.forgets.push_back(Forgotten {
-                    at: now,
-                    left: left - 1,
-                    ..forgotten
-                });
-            }
         }
     }
 

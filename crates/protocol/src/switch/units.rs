@@ -18,6 +18,8 @@ pub(super) mod mark {
     pub(in crate::switch) const PREPARING: u8 = 8;
     /// It has no owner and waits to be removed.
     pub(in crate::switch) const ORPHAN: u8 = 16;
+    /// Names of it leave ([`crate::switch::leaving`]).
+    pub(in crate::switch) const LEAVING: u8 = 32;
     /// A tick waits for room.
     pub(in crate::switch) const TICK: u8 = 64;
     /// Its state is too long for a message: it has no replica.

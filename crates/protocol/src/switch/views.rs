@@ -2,6 +2,7 @@
 
 use weir_packet::{FramePool, Time};
 
+use super::forgets::Forget;
 use super::lanes::Seat;
 use super::units::{REPLICA, Unit, mark};
 use super::{Switch, SwitchCount, moves};
@@ -36,6 +37,10 @@ pub(super) struct Pending {
     /// Others that took part in views given up since the settled one.
     pub(super) others: Vec<Seat>,
 }
+
+/// Views of a generation that only failures may use: new flows and moves leave
+/// them. More than one for each of ten thousand failures of a hundred units.
+const VIEWS_FOR_FAILURES: u64 = 1 << 20;
 
 /// All of them.
 #[derive(Debug, Default)]
@@ -91,12 +96,36 @@ impl Switch {
         view
     }
 
+    /// True where the generation has a number left for a view that can wait or
+    /// be refused. The last ones are for views after failures.
+    pub(super) fn has_views(&self) -> bool {
+        self.has_views_but(VIEWS_FOR_FAILURES)
+    }
+
+    /// True where more than `reserved` numbers are left.
+    pub(super) fn has_views_but(&self, reserved: u64) -> bool {
+        self.next_view.generation() == self.settings.generation
+            && self.next_view.number() < View::LAST_NUMBER - reserved
+    }
+
+    /// The switch begins with this view of its generation, or with the next one
+    /// where it is further: for tests of what happens when numbers run out.
+    pub fn begin_at_view(&mut self, number: u64) {
+        let first = View::first_of(self.settings.generation).0 - 1;
+        let at = View(first + number.min(View::LAST_NUMBER));
+        self.next_view = self.next_view.max(at);
+    }
+
     /// Gives the unit's current view to others, and keeps the accounts.
     pub(super) fn set_holders(&mut self, place: u32, owner: Seat, replica: Seat) {
         let unit = self.units.at_mut(place);
         let before = (unit.owner, unit.replica);
         unit.owner = owner;
         unit.replica = replica;
+        let lacked = before.0 != 0 && before.1 == 0;
+        let lacks = owner != 0 && replica == 0;
+        let without = &mut self.lanes.without_replica;
+        *without = *without + u32::from(lacks) - u32::from(lacked);
         for (seat, by) in [(before.0, -1i32), (owner, 1)] {
             if let Some(runtime) = self.lanes.get_mut(seat) {
                 runtime.owns = runtime.owns.saturating_add_signed(by);
@@ -402,13 +431,83 @@ impl Switch {
         self.review(place);
     }
 
-    /// Says `Forget`, now and (where messages may be lost) later again.
+    /// Says `Forget`, now and (where messages may be lost) again until it is
+    /// answered.
     pub(super) fn forget(&mut self, now: Time, to: Seat, unit: UnitId, below: View, ended: bool) {
         if !self.lanes.is_here(to) {
             return;
         }
+        let forget = Forget {
+            to,
+            unit,
+            below,
+            ended,
+        };
+        self.tell_forget(forget);
+        if self.settings.acknowledge {
+            self.forgets.add(now, forget);
+        }
+    }
+
+    /// The same to a runtime that has the newest copy of a unit that is over:
+    /// it is told when those that were told before have answered.
+    pub(super) fn forget_last(&mut self, now: Time, to: Seat, unit: UnitId, below: View) {
+        let forget = Forget {
+            to,
+            unit,
+            below,
+            ended: true,
+        };
+        if !self.settings.acknowledge || self.settings.plant == Some(Plant::ForgetUnordered) {
+            return self.forget(now, to, unit, below, true);
+        }
+        if self.lanes.is_here(to) {
+            self.forgets.add_last(now, forget);
+        }
+    }
+
+    fn tell_forget(&mut self, forget: Forget) {
+        let Forget {
+            to,
+            unit,
+            below,
+            ended,
+        } = forget;
         self.tell(to, Message::Forget { unit, below, ended });
-        self.timers.forget_later(now, to, unit, below, ended);
+    }
+
+    /// A runtime has forgotten what it was told to.
+    pub(super) fn forgotten(&mut self, from: Seat, unit: UnitId, below: View) {
+        let mut tell = Vec::new();
+        if self.forgets.answered(from, unit, below, &mut tell) {
+            self.counts.add(SwitchCount::ForgetAnswered);
+        }
+        tell.into_iter().for_each(|forget| self.tell_forget(forget));
+    }
+
+    /// Those that are to forget a unit last are told, if no other is left.
+    pub(super) fn forget_on(&mut self, unit: UnitId) {
+        let mut tell = Vec::new();
+        self.forgets.go_on(unit, &mut tell);
+        tell.into_iter().for_each(|forget| self.tell_forget(forget));
+    }
+
+    /// A runtime that is gone is not waited for.
+    pub(super) fn forget_none_at(&mut self, gone: Seat) {
+        let mut tell = Vec::new();
+        self.forgets.drop_of(gone, &mut tell);
+        tell.into_iter().for_each(|forget| self.tell_forget(forget));
+    }
+
+    /// Says `Forget` again to those that have not answered.
+    pub(super) fn repeat_forgets(&mut self, now: Time) {
+        let since = Time(now.0.saturating_sub(self.wait));
+        while let Some(again) = self.forgets.again(now, since) {
+            for forget in again {
+                self.counts.add(SwitchCount::ForgetRepeated);
+                self.tell_forget(forget);
+            }
+        }
     }
 
     /// Looks whether a unit whose view was just settled is where it is wanted.
@@ -428,12 +527,19 @@ impl Switch {
         }
     }
 
-    /// True where the unit's replica is leaving, or it has none and could.
+    /// True where the unit's replica is leaving or on the owner's host, or there
+    /// is none, and there could be a better one.
     pub(super) fn lacks_replica(&self, unit: &Unit) -> bool {
         self.settings.replication != crate::settings::Replication::None
             && !unit.has(mark::LONG)
-            && (unit.replica == 0 || self.lanes.is_draining(unit.replica))
-            && self.lanes.usable.iter().any(|&seat| seat != unit.owner)
+            && match unit.replica {
+                0 => self.lanes.usable.iter().any(|&seat| seat != unit.owner),
+                replica => {
+                    let is_leaving = self.lanes.is_draining(replica);
+                    is_leaving && self.lanes.usable.iter().any(|&seat| seat != unit.owner)
+                        || self.lanes.could_be_farther(unit.owner, replica)
+                }
+            }
     }
 
     /// An entry of the closed view was let out: a view that waited for its

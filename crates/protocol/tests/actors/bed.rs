@@ -27,7 +27,7 @@ pub(crate) const SWITCH: Peer = Peer::Switch(1);
 
 /// The view with this number in the first generation.
 pub(crate) const fn view(number: u64) -> View {
-    View(1 << 32 | number)
+    View(1 << 48 | number)
 }
 
 /// The first life in a place.

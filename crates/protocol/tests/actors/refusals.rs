@@ -227,7 +227,7 @@ fn who_may_not_say_something_is_not_heard() {
     );
     bed.tell(1, SWITCH, Message::Held { unit: U, view: ONE });
     // an opening of another generation than its switch's
-    let odd = planned(U, (ONE, View(3 << 32 | 9)), 4, 2);
+    let odd = planned(U, (ONE, View(3 << 48 | 9)), 4, 2);
     bed.tell(1, SWITCH, Message::Open(odd));
     // one that names another runtime, and one that names itself as a replica
     bed.tell(1, SWITCH, Message::Open(resumed(U, (ONE, TWO), 4, 2)));
@@ -277,13 +277,15 @@ fn frames_that_make_no_sense_are_dropped() {
     let mut bed = Bed::new(1);
     bed.start(1, U, ONE, 2);
     let mut frames = Vec::new();
-    for (unit, view, clock) in [
-        (UnitId(0), ONE, 1),
-        (U, ONE, 0),
-        (U, View(1 << 50 | 3), 3),
-        (U, View::NONE, 3),
-    ] {
+    for (unit, view, clock) in [(UnitId(0), ONE, 1), (U, ONE, 0), (U, View::NONE, 3)] {
         frames.push(bed.frame((unit, view, clock), FRESH, b"c--"));
+    }
+    // A clock that no switch gives.
+    let last = bed.frame((U, ONE, 3), FRESH, b"c--");
+    frames.push(last);
+    if let Some(frame) = frames.last_mut() {
+        let memory = bed.pool.memory().clone();
+        memory.meta_mut(frame).clock = Clock::LAST.0 + 1;
     }
     let got = bed.burst(1, frames);
     assert_eq!(got, []);

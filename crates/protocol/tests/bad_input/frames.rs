@@ -163,7 +163,7 @@ fn frames_made_without_the_key_change_nothing() {
     let mut cluster = busy(Replication::None);
     let before = cluster.state();
     let stranger = Key(*b"of another one!!");
-    let (unit, view) = (cluster.unit_of(1), View(1 << 32 | 7));
+    let (unit, view) = (cluster.unit_of(1), View(1 << 48 | 7));
     let switch = ProcessStart::from(Peer::Switch(1));
     // As runtime 2, to the switch: end the unit; as the coordinator: runtime 2
     // is dead.
@@ -234,9 +234,9 @@ fn packets_that_make_no_sense_are_not_applied() {
         assert!(cluster.deliver(Peer::Runtime(RuntimeId(2)), &bytes));
     };
     // No clock; of an older view; a place beyond all; no unit.
-    let (new, fresh) = (1 << 32 | 999, frame_flags::FRESH);
+    let (new, fresh) = (1 << 48 | 999, frame_flags::FRESH);
     send(&mut cluster, unit, new, 0, 0);
-    send(&mut cluster, unit, 1 << 32, 5, 0);
+    send(&mut cluster, unit, 1 << 48, 5, 0);
     send(&mut cluster, UnitId(1 << 32 | 0xffff_fff0), new, 1, fresh);
     send(&mut cluster, UnitId(0), new, 1, fresh);
     assert_eq!(cluster.at(2, ActorCount::PacketRefused), 3);

@@ -53,7 +53,7 @@ fn settled() -> (Cluster, UnitId, View) {
             let kind = bytes.get(12..14)?;
             let of_unit = bytes.get(46..54)? == unit.0.to_be_bytes();
             let context = weir_packet::nsh::NshContext::from_bytes(context);
-            (kind == [0x89, 0x4f] && of_unit).then_some(View(context.view))
+            (kind == [0x89, 0x4f] && of_unit).then_some(View(1 << View::NUMBER_BITS | context.view))
         });
         last.expect("a data frame")
     });
@@ -193,6 +193,7 @@ fn a_runtime_can_not_speak_for_what_it_does_not_own() {
                 piece: 0,
                 pieces: 1,
                 claims: vec![claim(unit, view.next(), 9)],
+                suspected: Vec::new(),
             },
             SwitchCount::ClaimLate,
         ),
@@ -428,6 +429,7 @@ fn claim(unit: UnitId, view: View, clock: u64) -> Claim {
         view,
         owner: true,
         clock: Clock(clock),
+        state: true,
         key: None,
         flows: vec![(key, false)],
         aliases: Vec::new(),
@@ -453,6 +455,7 @@ fn a_restarted_switch_believes_the_newest_view() {
         piece: 0,
         pieces: 1,
         claims: claims.clone(),
+        suspected: Vec::new(),
     };
     tell(&mut cluster, LIAR, say(1));
     assert_eq!(cluster.at_switch(SwitchCount::ClaimLate), 1);

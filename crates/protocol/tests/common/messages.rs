@@ -147,18 +147,29 @@ fn alias() -> impl Strategy<Value = AliasRequest> {
     )
 }
 
+fn lease() -> impl Strategy<Value = PortLease> {
+    let space = select(vec![PortSpace::Tcp, PortSpace::Udp, PortSpace::Icmp]);
+    (any::<u16>(), any::<u16>(), space).prop_map(|(address, port, space)| PortLease {
+        address,
+        port,
+        space,
+    })
+}
+
 fn claim() -> impl Strategy<Value = Claim> {
     let names = (
         vec((key(), any::<bool>()), 0..4),
         vec((key(), alias()), 0..3),
     );
     let scope = option::of(key());
-    (unit(), view(), any::<bool>(), clock(), scope, names).prop_map(
-        |(unit, view, owner, clock, key, (flows, aliases))| Claim {
+    let marks = (any::<bool>(), any::<bool>());
+    (unit(), view(), marks, clock(), scope, names).prop_map(
+        |(unit, view, (owner, state), clock, key, (flows, aliases))| Claim {
             unit,
             view,
             owner,
             clock,
+            state,
             key,
             flows,
             aliases,
@@ -238,6 +249,7 @@ fn about_units() -> impl Strategy<Value = Message> {
             to
         }),
         (unit(), view()).prop_map(|(unit, view)| Message::Held { unit, view }),
+        (unit(), view()).prop_map(|(unit, below)| Message::Forgotten { unit, below }),
         (unit(), view(), runtime(), mode()).prop_map(|(unit, view, to, mode)| Message::Move {
             unit,
             view,
@@ -276,14 +288,22 @@ fn with_state() -> impl Strategy<Value = Message> {
     );
     prop_oneof![
         vec(batch(), 0..4).prop_map(Message::Entries),
-        (any::<u16>(), any::<u32>(), any::<u32>(), vec(claim(), 0..4)).prop_map(
-            |(generation, piece, pieces, claims)| Message::Claims {
-                generation,
-                piece,
-                pieces,
-                claims,
-            }
-        ),
+        (
+            any::<u16>(),
+            any::<u32>(),
+            any::<u32>(),
+            vec(claim(), 0..4),
+            vec(runtime(), 0..3)
+        )
+            .prop_map(
+                |(generation, piece, pieces, claims, suspected)| Message::Claims {
+                    generation,
+                    piece,
+                    pieces,
+                    claims,
+                    suspected,
+                }
+            ),
         (unit(), view(), view(), image).prop_map(|(unit, old, new, image)| Message::State {
             unit,
             old,
@@ -339,6 +359,10 @@ fn others() -> impl Strategy<Value = Message> {
             };
             Message::PortFreed { pool, lease }
         }),
+        (pool(), vec(lease(), 0..4))
+            .prop_map(|(pool, leases)| Message::PortsDoubted { pool, leases }),
+        (pool(), vec(lease(), 0..3), vec(lease(), 0..3))
+            .prop_map(|(pool, free, named)| Message::PortsKnown { pool, free, named }),
         Just(Message::PollWorkload),
         any::<(u64, u64, u32, u32)>().prop_map(|(packets, drops, units, busy)| {
             Message::Workload(Workload {

@@ -1,7 +1,7 @@
 //! Ends of units, and ticks.
 
 use weir_packet::{Disposition, frame_flags};
-use weir_protocol::message::Message;
+use weir_protocol::message::{Message, MoveMode};
 use weir_protocol::switch::{SwitchCount, SwitchDrop};
 use weir_protocol::{Clock, UnitId};
 
@@ -86,5 +86,43 @@ fn ticks_are_numbered_one_at_a_time() {
     // A tick that is lost with its owner is no packet.
     rig.suspect(owner);
     assert_eq!(rig.dropped(SwitchDrop::OwnerLost), 0);
+    rig.end();
+}
+
+#[test]
+fn a_unit_ends_when_older_holders_have_said_that_they_forgot() {
+    let (mut rig, unit, source) = settled(settings(), 2);
+    let target = 3 - source;
+    crate::move_to(&mut rig, source, target, MoveMode::Push).expect("it can be moved");
+    let view = rig.open(target).expect("it was opened").view;
+    rig.say(target, Message::Held { unit, view });
+    let below = view;
+    let end = Message::End {
+        unit,
+        view,
+        clock: Clock(1),
+    };
+    rig.messages();
+    rig.say(target, end.clone());
+    assert_eq!(rig.count(SwitchCount::EndWaits), 1);
+    // What is not answered is said again.
+    rig.pass(11);
+    let again = rig.to(source);
+    assert!(matches!(again[..], [Message::Forget { ended: false, .. }]));
+    let less = weir_protocol::View(below.0 - 1);
+    rig.say(source, Message::Forgotten { unit, below: less });
+    rig.say(target, end.clone());
+    assert_eq!(rig.count(SwitchCount::EndWaits), 2);
+    rig.say(source, Message::Forgotten { unit, below });
+    rig.say(target, end);
+    assert_eq!(rig.count(SwitchCount::EndGranted), 1);
+    let below = match rig.to(target)[..] {
+        [Message::Forget { below, ended, .. }] if ended => below,
+        _ => panic!("the owner is told"),
+    };
+    rig.say(target, Message::Forgotten { unit, below });
+    assert_eq!(rig.count(SwitchCount::ForgetAnswered), 2);
+    rig.pass(50);
+    assert_eq!(rig.messages(), []);
     rig.end();
 }

@@ -3,11 +3,11 @@
 use weir_packet::Disposition;
 use weir_protocol::message::{FlowSpace, Message, MoveMode, Selection};
 use weir_protocol::settings::{Dispatch, SwitchSettings};
-use weir_protocol::switch::{MoveError, SwitchCount};
+use weir_protocol::switch::{MoveError, SwitchCount, SwitchDrop};
 use weir_protocol::{Peer, UnitId, View};
 
 use crate::rig::{Rig, rt};
-use crate::{FRESH, settings, settled};
+use crate::{FRESH, each_burst, settings, settled};
 
 #[test]
 fn new_flows_go_round_and_come_back_in_order() {
@@ -127,7 +127,7 @@ fn a_packet_that_was_turned_enters_again() {
 fn strangers_and_unknown_units_change_nothing() {
     let (mut rig, unit, owner) = settled(settings(), 2);
     let nobody = UnitId(7 << 32 | 5);
-    let view = View(1 << 32 | 1);
+    let view = View(1 << 48 | 1);
     let mut frames = vec![rig.frame(1, 9)];
     let memory = rig.pool.memory().clone();
     let meta = memory.meta_mut(&mut frames[0]);
@@ -154,5 +154,65 @@ fn strangers_and_unknown_units_change_nothing() {
         rig.messages().last(),
         Some((Peer::Coordinator, Message::Workload(_)))
     ));
+    rig.end();
+}
+
+#[test]
+fn the_last_views_of_a_generation_are_for_failures() {
+    let (mut rig, unit, owner) = settled(each_burst(), 3);
+    rig.switch.begin_at_view(View::LAST_NUMBER - 1);
+    // No new flow, no move.
+    rig.send(9, 1);
+    assert_eq!(rig.dropped(SwitchDrop::ViewsUsedUp), 1);
+    let to = owner % 3 + 1;
+    let asked = crate::move_to(&mut rig, owner, to, MoveMode::Push);
+    assert_eq!((asked, rig.switch.owner_of(unit)), (Ok(1), Some(rt(owner))));
+    rig.messages();
+    // A failure has the last one; the next finds none, and the unit is lost.
+    rig.suspect(owner);
+    let next = rig.switch.owner_of(unit).expect("its replica");
+    let view = rig.open(next.0).expect("it goes on").view;
+    assert_eq!(
+        (view.generation(), view.number()),
+        (1, View::LAST_NUMBER - 1)
+    );
+    rig.suspect(next.0);
+    assert_eq!(rig.count(SwitchCount::UnitLost), 1);
+    assert_eq!(rig.switch.owner_of(unit), None);
+    rig.end();
+}
+
+#[test]
+fn units_without_a_replica_are_reported_and_get_one_on_another_host() {
+    let mut rig = Rig::new(each_burst(), 1);
+    rig.send(1, 1);
+    let owner = 1;
+    let frames = rig.lane(owner);
+    let unit = rig.see(&frames[0]).unit;
+    rig.answer(owner, frames, Disposition::Out);
+    rig.messages();
+    assert_eq!(rig.switch.report().unprotected, 1);
+    let now = rig.now;
+    // The first that comes shares the owner's host: better than none.
+    rig.switch.set_host(rt(owner), 7);
+    rig.switch.join(now, rt(2));
+    rig.switch.set_host(rt(2), 7);
+    rig.pass(0);
+    let open = rig.open(owner).expect("a view with a replica");
+    assert_eq!(open.replica, Some(rt(2)));
+    assert_eq!(rig.switch.report().unprotected, 0);
+    assert_eq!(rig.count(SwitchCount::ReplicaOnOneHost), 1);
+    let view = open.view;
+    rig.say(2, Message::Held { unit, view });
+    // One of another host takes its place.
+    rig.switch.join(now, rt(3));
+    rig.switch.set_host(rt(3), 8);
+    rig.pass(0);
+    let open = rig.open(owner).expect("a view with another replica");
+    assert_eq!(open.replica, Some(rt(3)));
+    let view = open.view;
+    rig.say(3, Message::Held { unit, view });
+    rig.pass(0);
+    assert_eq!(rig.switch.report().unsettled, 0);
     rig.end();
 }

@@ -5,12 +5,12 @@ use crate::rig::{Rig, rt};
 use weir_nf::host::{AliasRequest, FlowOptions, NO_FLOW, Stage};
 use weir_nf::prelude::*;
 use weir_nf::{PoolId, PoolSpec, PortLease, PortSpace};
-use weir_packet::{Direction, Disposition, Frame, Side};
+use weir_packet::{Direction, Disposition, Frame, FrameMeta, LinkType, Side};
 use weir_protocol::message::{Claim, Message};
 use weir_protocol::settings::SwitchSettings;
 use weir_protocol::switch::SwitchCount;
 use weir_protocol::{Clock, Peer, UnitId};
-use weir_runtime::harness::Harness;
+use weir_runtime::harness::{Craft, Harness};
 use weir_runtime::notes::{self, Note};
 
 /// Keeps something of each network of clients, and lets all pass.
@@ -168,6 +168,7 @@ fn a_restarted_switch_knows_the_scope_keys_that_only_functions_make() {
         view: view.expect("it was let out"),
         owner: true,
         clock: Clock(1),
+        state: true,
         key: Some(FlowKey::new(address(10), 0, address(10), 0, 0, 0, 0).0),
         flows: vec![(flow, way == Direction::Reverse)],
         aliases: Vec::new(),
@@ -177,6 +178,7 @@ fn a_restarted_switch_knows_the_scope_keys_that_only_functions_make() {
         piece: 0,
         pieces: 1,
         claims: vec![claim],
+        suspected: Vec::new(),
     };
     again.say(1, claims);
     assert!(!again.switch.is_recovering());
@@ -211,9 +213,10 @@ fn a_unit_that_was_claimed_by_its_other_side_keeps_both_names() {
     // After a loss the owner met the server's packets first.
     let claim = Claim {
         unit,
-        view: weir_protocol::View(1 << 32 | 1),
+        view: weir_protocol::View(1 << 48 | 1),
         owner: true,
         clock: Clock(3),
+        state: true,
         key: None,
         flows: vec![(served, false), (asked, way == Direction::Reverse)],
         aliases: Vec::new(),
@@ -223,6 +226,7 @@ fn a_unit_that_was_claimed_by_its_other_side_keeps_both_names() {
         piece: 0,
         pieces: 1,
         claims: vec![claim],
+        suspected: Vec::new(),
     };
     rig.say(1, claims);
     assert_eq!(rig.count(SwitchCount::Recovered), 1);
@@ -246,5 +250,63 @@ fn a_unit_that_was_claimed_by_its_other_side_keeps_both_names() {
         assert_eq!(rig.switch.classifier().unit_of(&key), Some(unit.0));
     }
     assert_eq!(rig.out(), [9]);
+    rig.end();
+}
+
+/// A packet from the server of client `flow`: the scope of a flow that it
+/// opens is another.
+fn answer_from_server(rig: &mut Rig, flow: u8, tag: u8) {
+    let to = format!("10.0.0.{flow}:1000");
+    let bytes = Craft::udp("192.0.2.1:53", &to).payload(&[tag]).build();
+    let mut meta = FrameMeta::received(rig.now, bytes.len() as u32);
+    (meta.side, meta.link) = (Side::Outside, LinkType::Ethernet);
+    let mut frames = vec![rig.pool.copy(&bytes, meta).expect("a frame is free")];
+    let now = rig.now;
+    rig.switch.ingress(now, &mut rig.pool, &mut frames);
+}
+
+#[test]
+fn a_name_stays_with_its_unit_while_a_packet_that_came_by_it_is_on_its_way() {
+    let settings = SwitchSettings {
+        kept: 256,
+        ..SwitchSettings::default()
+    };
+    let mut rig = Rig::of(&wide(), settings, 1);
+    rig.send(11, 1);
+    let frames = rig.lane(1);
+    let unit = rig.see(&frames[0]).unit;
+    rig.answer(1, frames, Disposition::Out);
+    let mut keys = Vec::new();
+    rig.switch.classifier().flows_of(unit.0, &mut keys);
+    // The flow ends with packet 2, and packet 3 of it is on its way.
+    rig.send(11, 2);
+    let second = rig.lane(1);
+    rig.send(11, 3);
+    let third = rig.lane(1);
+    let mut bytes = Vec::new();
+    notes::write(&Note::FlowEnded { key: keys[0] }, &mut bytes);
+    let mut meta = *rig.pool.memory().clone().meta(&second[0]);
+    meta.disposition = Disposition::Notes;
+    let side = rig.pool.copy(&bytes, meta).expect("a frame is free");
+    let now = rig.now;
+    rig.switch
+        .entries(now, &mut rig.pool, rt(1), &mut vec![side]);
+    rig.answer(1, second, Disposition::Out);
+    assert_eq!(rig.switch.classifier().unit_of(&keys[0]), Some(unit.0));
+    // Packet 4 came by the name meanwhile: when 3 is let out, 4 is on its way.
+    answer_from_server(&mut rig, 11, 4);
+    let fourth = rig.lane(1);
+    let seen = rig.see(&fourth[0]);
+    assert_eq!((seen.unit, seen.clock), (unit, Clock(4)));
+    rig.answer(1, third, Disposition::Out);
+    assert_eq!(rig.switch.classifier().unit_of(&keys[0]), Some(unit.0));
+    rig.answer(1, fourth, Disposition::Out);
+    assert_eq!(rig.switch.classifier().unit_of(&keys[0]), None);
+    // Nothing of the flow is on its way: it may begin elsewhere.
+    answer_from_server(&mut rig, 11, 5);
+    rig.pass(0);
+    let frames = rig.lane(1);
+    assert_ne!(rig.see(&frames[0]).unit, unit);
+    rig.answer(1, frames, Disposition::Out);
     rig.end();
 }

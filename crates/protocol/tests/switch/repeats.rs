@@ -150,7 +150,7 @@ fn entries_come_in_parts_or_torn() {
     let mut frames = vec![rig.frame(1, 9)];
     let seen = rig.switch.live_units().next().unwrap();
     let meta = memory.meta_mut(&mut frames[0]);
-    (meta.unit, meta.view, meta.clock) = (seen.0, 1 << 32 | 1, 99);
+    (meta.unit, meta.view, meta.clock) = (seen.0, 1 << 48 | 1, 99);
     rig.answer(owner, frames, Disposition::Out);
     assert_eq!(rig.count(SwitchCount::EntryNotSent), 1);
     rig.end();

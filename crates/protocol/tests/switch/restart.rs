@@ -36,6 +36,7 @@ fn a_restarted_switch_goes_on_from_the_best_claims() {
         view,
         owner,
         clock: Clock(clock),
+        state: true,
         key: None,
         flows: vec![(key, false)],
         aliases: Vec::new(),
@@ -45,6 +46,7 @@ fn a_restarted_switch_goes_on_from_the_best_claims() {
         piece: 0,
         pieces: 1,
         claims,
+        suspected: Vec::new(),
     };
     let replica = owner % 3 + 1;
     let third = 6 - owner - replica;
@@ -110,6 +112,7 @@ fn a_restarted_switch_does_not_wait_for_the_dead_nor_hold_without_bound() {
         piece,
         pieces,
         claims: Vec::new(),
+        suspected: Vec::new(),
     };
     // The last piece is no answer, nor is a number that no piece has.
     rig.say(1, piece(2, 3));
@@ -145,6 +148,7 @@ fn a_restarted_switch_does_not_wait_for_an_answer_that_never_ends() {
         piece,
         pieces,
         claims: Vec::new(),
+        suspected: Vec::new(),
     };
     rig.say(1, piece(0, 1));
     let mut asked = 0;
@@ -159,5 +163,127 @@ fn a_restarted_switch_does_not_wait_for_an_answer_that_never_ends() {
     assert_eq!(rig.count(SwitchCount::Suspected), 1);
     rig.serve(1);
     assert_eq!(rig.out(), [1]);
+    rig.end();
+}
+
+#[test]
+fn an_older_copy_with_state_does_not_revive_a_unit_that_is_over() {
+    let again = SwitchSettings {
+        generation: 2,
+        ..settings()
+    };
+    let (first, unit, _) = settled(settings(), 3);
+    let key = first.switch.classifier().key_of(unit.0).unwrap();
+    first.end();
+    let mut rig = Rig::of(&stage(), again, 0);
+    rig.switch.recover(rig.now, &[rt(1), rt(2), rt(3)]);
+    let claim = |view: u64, clock: u64, owner: bool, state: bool| {
+        let claim = Claim {
+            unit,
+            view: View(1 << View::NUMBER_BITS | view),
+            owner,
+            clock: Clock(clock),
+            state,
+            key: None,
+            flows: if state {
+                vec![(key, false)]
+            } else {
+                Vec::new()
+            },
+            aliases: Vec::new(),
+        };
+        Message::Claims {
+            generation: 2,
+            piece: 0,
+            pieces: 1,
+            claims: vec![claim],
+            suspected: Vec::new(),
+        }
+    };
+    // The source of a move, the owner, and its replica, which is behind.
+    rig.say(1, claim(4, 6, true, true));
+    rig.say(2, claim(5, 9, true, false));
+    rig.say(3, claim(5, 8, false, true));
+    assert!(!rig.switch.is_recovering());
+    assert_eq!(rig.count(SwitchCount::Recovered), 0);
+    assert_eq!(rig.count(SwitchCount::ClaimEnded), 1);
+    let forgets = |messages: Vec<Message>| {
+        let ended = |m: &Message| matches!(m, Message::Forget { ended: true, .. });
+        messages.iter().filter(|m| ended(m)).count()
+    };
+    let told = [1, 2, 3].map(|number| forgets(rig.to(number)));
+    assert_eq!(told, [1, 0, 1], "the owner knows that it is over");
+    // Nor when it asks again.
+    let end = Message::End {
+        unit,
+        view: View(1 << View::NUMBER_BITS | 5),
+        clock: Clock(9),
+    };
+    rig.say(2, end);
+    assert_eq!(forgets(rig.to(2)), 0);
+    let below = View::first_of(2);
+    rig.say(1, Message::Forgotten { unit, below });
+    assert_eq!(forgets(rig.to(2)), 0);
+    // The replica dies: nobody with state is left.
+    rig.suspect(3);
+    assert_eq!(forgets(rig.to(2)), 1);
+    rig.say(2, Message::Forgotten { unit, below });
+    rig.end();
+}
+
+#[test]
+fn what_the_switch_before_suspected_is_not_heard() {
+    // The switch before tells the others, and those that come later.
+    let (mut rig, unit, _) = settled(settings(), 3);
+    let key = rig.switch.classifier().key_of(unit.0).unwrap();
+    rig.suspect(1);
+    let told = |messages: Vec<Message>| messages.contains(&Message::Suspect { runtime: rt(1) });
+    let all = rig.messages();
+    for number in [2, 3] {
+        let mine = all
+            .iter()
+            .filter(|(to, _)| *to == Peer::Runtime(rt(number)));
+        assert!(told(mine.map(|(_, message)| message.clone()).collect()));
+    }
+    let now = rig.now;
+    rig.switch.join(now, rt(4));
+    assert!(told(rig.to(4)));
+    rig.end();
+    // The one that starts again is told that runtime 1 is there; it lives, and
+    // has a copy of a unit that has ended elsewhere meanwhile.
+    let again = SwitchSettings {
+        generation: 2,
+        ..settings()
+    };
+    let mut rig = Rig::of(&stage(), again, 0);
+    rig.switch.recover(rig.now, &[rt(1), rt(2)]);
+    let answer = |claims: Vec<Claim>, suspected| Message::Claims {
+        generation: 2,
+        piece: 0,
+        pieces: 1,
+        claims,
+        suspected,
+    };
+    let copy = Claim {
+        unit,
+        view: View(1 << View::NUMBER_BITS | 4),
+        owner: true,
+        clock: Clock(6),
+        state: true,
+        key: None,
+        flows: vec![(key, false)],
+        aliases: Vec::new(),
+    };
+    rig.say(1, answer(vec![copy], Vec::new()));
+    rig.say(2, answer(Vec::new(), vec![rt(1)]));
+    assert!(!rig.switch.is_recovering());
+    assert_eq!(rig.count(SwitchCount::SuspectedBefore), 1);
+    assert_eq!(rig.count(SwitchCount::Recovered), 0);
+    // It is told on: to who joins, and it does not join again itself.
+    let now = rig.now;
+    rig.switch.join(now, rt(1));
+    rig.switch.join(now, rt(5));
+    assert!(told(rig.to(5)));
+    assert_eq!(rig.count(SwitchCount::MessageMisdirected), 1);
     rig.end();
 }

@@ -216,6 +216,7 @@ impl Classifier {
                 Some(name)
                     if kinds.flows >> i & 1 != 0
                         && name.key == lookup.key
+                        && name.stays()
                         && !headers.is_fragment() =>
                 {
                     let meta = memory.meta_mut(&mut frames[i]);
@@ -349,7 +350,7 @@ impl Classifier {
         let Some(names) = &mut self.names else {
             return Ok(self.liaison());
         };
-        if let Some(unit) = names.unit_of_name(&key, hash) {
+        if let Some(unit) = names.unit_of_packet(&key, hash) {
             return Ok(unit);
         }
         if let Some(unit) = names.unit_behind(&key, direction, side) {

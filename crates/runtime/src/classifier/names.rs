@@ -35,6 +35,19 @@ const HIDDEN: u32 = 1;
 const OPEN: u32 = 2;
 /// Of an open alias: its unit's own client is outside.
 const OUTSIDE: u32 = 4;
+/// What it names has ended. It leads to its unit while a packet that came by it
+/// may be on its way there.
+const LEAVING: u32 = 8;
+/// Of a name that leaves: a packet has come by it since [`Names::was_used`].
+const USED: u32 = 16;
+
+impl Name {
+    /// True where no packet that comes by it needs to be noted.
+    #[inline(always)]
+    pub(super) const fn stays(&self) -> bool {
+        self.bits & LEAVING == 0
+    }
+}
 
 /// A place that has had so many lives is given to no unit again: a number would
 /// come back, and engines would take its packets for those of an earlier life. At
@@ -180,6 +193,21 @@ impl Names {
         self.find(key, hash).map(|n| self.names[n as usize].unit)
     }
 
+    /// The same for a packet that comes by it.
+    pub(super) fn unit_of_packet(&mut self, key: &FlowKey, hash: u64) -> Option<u64> {
+        let found = self.find(key, hash)?;
+        Some(self.use_name(found))
+    }
+
+    /// A packet comes by the name: gives its unit.
+    fn use_name(&mut self, number: u32) -> u64 {
+        let name = &mut self.names[number as usize];
+        if !name.stays() {
+            name.bits |= USED;
+        }
+        name.unit
+    }
+
     /// The unit of a scope key.
     pub(super) fn unit_of_scope(&self, key: &FlowKey) -> Option<u64> {
         self.find_unit(key)
@@ -189,7 +217,7 @@ impl Names {
     /// The unit whose open alias a packet from `side` goes to; one from the
     /// side of the unit's own client is another client's (RFC 4787 REQ-9).
     pub(super) fn unit_behind(
-        &self,
+        &mut self,
         key: &FlowKey,
         direction: Direction,
         side: Side,
@@ -199,13 +227,14 @@ impl Names {
         }
         let (address, port) = key.destination(direction);
         let (end, _) = FlowKey::one_end(address, port, key.proto(), key.zone(), key.chain());
-        let name = self.get(self.find(&end, self.hash(&end))?)?;
+        let found = self.find(&end, self.hash(&end))?;
+        let name = self.get(found)?;
         let own = if name.bits & OUTSIDE == 0 {
             Side::Inside
         } else {
             Side::Outside
         };
-        (name.bits & OPEN != 0 && own != side).then_some(name.unit)
+        (name.bits & OPEN != 0 && own != side).then(|| self.use_name(found))
     }
 
     fn place(&self, unit: u64) -> Option<usize> {
@@ -530,6 +559,84 @@ impl Names {
         }
     }
 
+    /// True where the unit has an alias under this key.
+    pub(super) fn has_alias(&self, unit: u64, key: &FlowKey) -> bool {
+        let found = self.find(key, self.hash(key));
+        found.is_some_and(|found| self.is_alias(found) && self.names[found as usize].unit == unit)
+    }
+
+    /// A flow has ended, and packets that are of it may be on their way: adds
+    /// the names that go when they have arrived.
+    pub(super) fn leave_flow(&mut self, unit: u64, key: &FlowKey, names: &mut Vec<FlowKey>) {
+        let Some(flow) = self.flow_in(unit, key) else {
+            return;
+        };
+        let head = self.names[flow as usize].other;
+        let mut leaving: Vec<u32> = self.aliases.list(head).map(|a| a + self.max).collect();
+        if self.wide.is_some() {
+            leaving.push(flow);
+        }
+        for number in leaving {
+            let name = &mut self.names[number as usize];
+            name.bits = name.bits & !USED | LEAVING;
+            names.push(name.key);
+        }
+    }
+
+    /// The same for an alias; false where the unit has none under this key.
+    pub(super) fn leave_alias(&mut self, unit: u64, key: &FlowKey) -> bool {
+        let found = self.find(key, self.hash(key));
+        let alias = found.filter(|&found| self.is_alias(found));
+        let alias = alias.filter(|&alias| self.names[alias as usize].unit == unit);
+        if let Some(alias) = alias {
+            let name = &mut self.names[alias as usize];
+            name.bits = name.bits & !USED | LEAVING;
+        }
+        alias.is_some()
+    }
+
+    /// The unit's name under a key: an alias, or a flow's own.
+    fn name_in(&self, unit: u64, key: &FlowKey) -> Option<u32> {
+        let found = self.find(key, self.hash(key));
+        let own = found.filter(|&found| self.names[found as usize].unit == unit);
+        own.or_else(|| self.hidden_in(unit, key))
+    }
+
+    /// A name that was to leave stays: its flow has begun anew.
+    pub(super) fn stay(&mut self, unit: u64, key: &FlowKey) {
+        if let Some(number) = self.name_in(unit, key) {
+            self.names[number as usize].bits &= !(LEAVING | USED);
+        }
+    }
+
+    /// True where a packet has come by the name since it leaves, or since this
+    /// was asked last.
+    pub(super) fn was_used(&mut self, unit: u64, key: &FlowKey) -> bool {
+        let number = self.name_in(unit, key);
+        number.is_some_and(|number| {
+            let bits = &mut self.names[number as usize].bits;
+            let used = *bits & USED != 0;
+            *bits &= !USED;
+            used
+        })
+    }
+
+    /// Ends the name of the unit under a key, if it leaves.
+    pub(super) fn end_name(&mut self, unit: u64, key: &FlowKey, freed: &mut Vec<FlowKey>) {
+        let leaving = self.name_in(unit, key).filter(|&number| {
+            let name = &self.names[number as usize];
+            !name.stays()
+        });
+        match leaving {
+            Some(alias) if self.is_alias(alias) => {
+                let key = self.drop_alias(alias);
+                freed.push(key);
+            }
+            Some(flow) => self.drop_flow(flow, freed),
+            None => {}
+        }
+    }
+
     /// Ends a unit with all its names.
     pub(super) fn remove_unit(&mut self, unit: u64, freed: &mut Vec<FlowKey>) {
         let Some(place) = self.place(unit) else {
@@ -588,6 +695,26 @@ impl Names {
                 return Err(SnapshotError::Full);
             }
         }
+        Ok(())
+    }
+
+    /// Makes a unit of one flow that no packet finds.
+    pub(super) fn restore_hidden(&mut self, unit: u64, key: &FlowKey) -> Result<(), SnapshotError> {
+        let record = self.units.get(unit as u32 as usize);
+        let record = record.ok_or(SnapshotError::Corrupt)?;
+        if unit >> 32 == 0 || self.wide.is_some() {
+            return Err(SnapshotError::Corrupt);
+        }
+        if record.id != 0 || self.find(key, self.hash(key)).is_none() {
+            return Err(SnapshotError::Exists);
+        }
+        if self.flows.left() == 0 {
+            return Err(SnapshotError::Full);
+        }
+        let place = unit as u32;
+        self.flows.take_this(place);
+        self.begin(place, Some(unit), Some(*key));
+        self.put_flow(place, key, None, unit);
         Ok(())
     }
 

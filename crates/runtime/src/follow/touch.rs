@@ -1,10 +1,14 @@
-//! What the engine itself keeps of a unit's flows, as bytes: all that a packet
-//! changes where no function changes its state.
+//! What a packet changes where no function changes its state, as bytes: what
+//! the engine itself keeps of a unit's flows, and the functions' counters.
 //!
 //! ```text
 //! number of the unit, number of records (32 bits),
-//! records in a snapshot's order { touch }
+//! records in a snapshot's order { touch },
+//! records in a snapshot's order { counters of the open slots }
 //! ```
+//!
+//! Before version 3 of snapshots there was no second list: counters stay as they
+//! are then.
 
 use crate::bytes::Reader;
 use crate::runtime::Runtime;
@@ -13,9 +17,9 @@ use crate::snapshot::{SnapshotError, checked_touches};
 
 impl Runtime {
     /// Appends what the engine itself keeps of the unit's flows (times, clocks,
-    /// phases): all that a packet changes where no function changes its state.
-    /// Counters ([`weir_nf::Stats`]) are not in it: they travel with the next
-    /// whole state. Nothing where the unit has no flow.
+    /// phases) and the functions' counters ([`weir_nf::Stats`]): all that a
+    /// packet changes where no function changes its state. Nothing where the
+    /// unit has no flow.
     pub fn export_touch(&self, unit: u64, out: &mut Vec<u8>) {
         let Some(members) = self.members_of(unit) else {
             return;
@@ -28,6 +32,76 @@ impl Runtime {
                 if let Some(records) = self.level(level) {
                     let opened = records.cold.get(member as usize).map_or(0, |c| c.opened);
                     put_touch(out, records.blocks.head(member), opened);
+                }
+            }
+        }
+        for (level, members) in members.iter().enumerate().rev() {
+            for &member in members {
+                self.each_counter(level, member, |counters| out.extend_from_slice(counters));
+            }
+        }
+    }
+
+    /// Places in a record's block of the counters of its open slots, in a
+    /// snapshot's order.
+    fn counters_of(
+        &self,
+        level: usize,
+        opened: u64,
+    ) -> impl Iterator<Item = core::ops::Range<usize>> + '_ {
+        let of_level = move |node: &&crate::runtime::RunNode| {
+            node.scope.map_or(0, |scope| scope + 1) == level && opened & node.slot.bit != 0
+        };
+        self.nodes.iter().filter(of_level).map(|node| {
+            let from = node.slot.stats as usize;
+            from..from + node.processor.state().stats_bytes as usize
+        })
+    }
+
+    fn each_counter(&self, level: usize, record: u32, mut give: impl FnMut(&[u8])) {
+        let Some(records) = self.level(level) else {
+            return;
+        };
+        let block = records.blocks.bytes(record);
+        for place in self.counters_of(level, records.blocks.head(record).opened) {
+            give(block.get(place).unwrap_or(&[]));
+        }
+    }
+
+    /// Bytes of the counters of all records of a unit.
+    fn counter_bytes(&self, members: &[Vec<u32>]) -> usize {
+        let mut bytes = 0;
+        for (level, members) in members.iter().enumerate() {
+            for &member in members {
+                self.each_counter(level, member, |counters| bytes += counters.len());
+            }
+        }
+        bytes
+    }
+
+    fn install_counters(&mut self, members: &[Vec<u32>], mut counters: &[u8]) {
+        for (level, members) in members.iter().enumerate().rev() {
+            for &member in members {
+                let opened = self
+                    .level(level)
+                    .map_or(0, |records| records.blocks.head(member).opened);
+                let places: Vec<_> = self.counters_of(level, opened).collect();
+                let Some(table) = &mut self.table else {
+                    return;
+                };
+                let records = match level.checked_sub(1) {
+                    None => &mut table.flows,
+                    Some(scope) => &mut table.scopes[scope].records,
+                };
+                let block = records.blocks.bytes_mut(member);
+                for place in places {
+                    let Some((own, rest)) = counters.split_at_checked(place.len()) else {
+                        return;
+                    };
+                    counters = rest;
+                    if let Some(place) = block.get_mut(place) {
+                        place.copy_from_slice(own);
+                    }
                 }
             }
         }
@@ -83,7 +157,11 @@ impl Runtime {
                     .map(|&m| cold.get(m as usize).map_or(0, |c| c.opened))
             })
             .collect();
-        let mut touches = checked_touches(reader, opened.into_iter())?.into_iter();
+        let (touches, counters) = checked_touches(reader, opened.into_iter())?;
+        if counters.is_some_and(|counters| counters.len() != self.counter_bytes(&members)) {
+            return Err(SnapshotError::Corrupt);
+        }
+        let mut touches = touches.into_iter();
         for (level, members) in members.iter().enumerate().rev() {
             for (&member, touch) in members.iter().zip(touches.by_ref()) {
                 let Some(table) = &mut self.table else {
@@ -99,6 +177,9 @@ impl Runtime {
                     table.watch(member);
                 }
             }
+        }
+        if let Some(counters) = counters {
+            self.install_counters(&members, counters);
         }
         Ok(())
     }

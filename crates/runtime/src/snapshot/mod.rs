@@ -198,7 +198,14 @@ impl Runtime {
             return Err(SnapshotError::Corrupt);
         }
         let places: Vec<(usize, u64)> = parsed.touches().collect();
-        let touches = checked_touches(reader, places.iter().map(|&(_, opened)| opened))?;
+        let (touches, counters) =
+            checked_touches(reader, places.iter().map(|&(_, opened)| opened))?;
+        let own = stats_places(snapshot, &parsed);
+        let bytes: usize = own.iter().map(|place| place.len()).sum();
+        if counters.is_some_and(|counters| counters.len() != bytes) {
+            return Err(SnapshotError::Corrupt);
+        }
+        let mut counters = counters.unwrap_or(&[]);
         let size = parsed.touch;
         if touches.iter().any(|touch| touch.len() != size) {
             // Who keeps it asks for the whole state, and has it in one version then.
@@ -209,28 +216,25 @@ impl Runtime {
                 old.copy_from_slice(touch);
             }
         }
+        for place in own {
+            if let Some((new, rest)) = counters.split_at_checked(place.len())
+                && let Some(old) = snapshot.get_mut(place)
+            {
+                old.copy_from_slice(new);
+                counters = rest;
+            }
+        }
         Ok(())
     }
 
     /// Sets the counters ([`weir_nf::Stats`]) in the bytes of
-    /// [`Runtime::export_unit`] to zero: all else must be equal in states that
-    /// saw the same packets, while counters may stay behind.
+    /// [`Runtime::export_unit`] to zero.
     ///
     /// # Errors
     ///
     /// They are damaged.
     pub fn clear_stats(snapshot: &mut [u8]) -> Result<(), SnapshotError> {
-        let start = snapshot.as_ptr() as usize;
-        let mut places = Vec::new();
-        for record in Parsed::of(snapshot)?.levels.iter().flatten() {
-            for slot in &record.slots {
-                if let format::Slot::Open(bytes) = slot {
-                    let at = (bytes.stats.as_ptr() as usize).wrapping_sub(start);
-                    places.push(at..at.wrapping_add(bytes.stats.len()));
-                }
-            }
-        }
-        for place in places {
+        for place in stats_places(snapshot, &Parsed::of(snapshot)?) {
             if let Some(stats) = snapshot.get_mut(place) {
                 stats.fill(0);
             }
@@ -288,12 +292,36 @@ impl Runtime {
     }
 }
 
+/// Where the counters of the records' open slots lie in a snapshot, in order.
+fn stats_places(snapshot: &[u8], parsed: &Parsed<'_>) -> Vec<core::ops::Range<usize>> {
+    let start = snapshot.as_ptr() as usize;
+    let slots = parsed
+        .levels
+        .iter()
+        .flatten()
+        .flat_map(|record| &record.slots);
+    slots
+        .filter_map(|slot| match slot {
+            format::Slot::Open(bytes) => Some(bytes.stats),
+            _ => None,
+        })
+        .map(|stats| {
+            let at = (stats.as_ptr() as usize).wrapping_sub(start);
+            at..at.wrapping_add(stats.len())
+        })
+        .collect()
+}
+
+/// The touches of a unit's records, and the counters behind them: `None` of a
+/// version that wrote none.
+type Touches<'a> = (Vec<&'a [u8]>, Option<&'a [u8]>);
+
 /// The touches of records with these times of their first packets, each
 /// checked; all of one version.
 pub(crate) fn checked_touches(
     mut reader: Reader<'_>,
     records: impl ExactSizeIterator<Item = u64>,
-) -> Result<Vec<&[u8]>, SnapshotError> {
+) -> Result<Touches<'_>, SnapshotError> {
     use zerocopy::FromZeros;
     let mut touches = Vec::new();
     let size = if reader.0.len() == records.len() * TOUCH_2 {
@@ -308,10 +336,11 @@ pub(crate) fn checked_touches(
         }
         touches.push(bytes);
     }
-    if reader.0.is_empty() {
-        Ok(touches)
-    } else {
-        Err(SnapshotError::Corrupt)
+    // An older version wrote no counters.
+    match (size, reader.0) {
+        (TOUCH, counters) => Ok((touches, Some(counters))),
+        (_, []) => Ok((touches, None)),
+        _ => Err(SnapshotError::Corrupt),
     }
 }
 

@@ -23,7 +23,7 @@ use weir_protocol::{Clock, RuntimeId, UnitId, View};
 use aliases::Aliases;
 use outside::Outside;
 pub(crate) use outside::{Kind, Sighting};
-pub(crate) use reference::{Reference, comparable};
+pub(crate) use reference::Reference;
 pub(crate) use show::{show_entry, show_unit, show_view};
 pub(crate) use unit::{Holders, UnitRecord};
 

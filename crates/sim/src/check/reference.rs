@@ -129,14 +129,6 @@ impl Reference {
     }
 }
 
-/// A state without its counters: those are replicated when there is something
-/// else to replicate.
-pub(crate) fn comparable(mut state: Vec<u8>) -> Vec<u8> {
-    // Bytes that are no snapshot are compared as they are.
-    let _ = Runtime::clear_stats(&mut state);
-    state
-}
-
 #[cfg(test)]
 mod tests {
     use weir_packet::{LinkType, Side, Time, frame_flags};

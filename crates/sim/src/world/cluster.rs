@@ -191,6 +191,7 @@ impl World<'_> {
             piece: 0,
             pieces: u32::MAX,
             claims: vec![made_up_claim()],
+            suspected: Vec::new(),
         };
         let (time, from) = (self.time(), Peer::Runtime(from));
         let process = self.switch.and_then(|no| self.processes.get_mut(no));
@@ -373,9 +374,10 @@ fn merge<K: weir_protocol::counts::Countable>(
 fn made_up_claim() -> Claim {
     Claim {
         unit: UnitId(1 << 40 | 1_001),
-        view: View(1 << 32 | 7),
+        view: View(1 << 48 | 7),
         owner: true,
         clock: Clock(3),
+        state: true,
         key: None,
         flows: Vec::new(),
         aliases: Vec::new(),

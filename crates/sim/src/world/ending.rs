@@ -56,14 +56,9 @@ impl World<'_> {
         }
     }
 
-    /// I6 at the end: the owners' states are those of the reference. Where
-    /// nothing failed that includes the counters.
+    /// I6 at the end: the owners' states are those of the reference, counters
+    /// included.
     fn compare_states(&mut self) {
-        let exact = self.counters_are_exact();
-        let comparable = |state: Vec<u8>| match exact {
-            true => state,
-            false => crate::check::comparable(state),
-        };
         let mut differ = None;
         let mut compared = 0;
         for (id, unit) in &self.checker.units {
@@ -79,8 +74,8 @@ impl World<'_> {
             };
             let mut bytes = Vec::new();
             let has = actors.engine().export_unit(id.0, &mut bytes).is_ok();
-            let state = has.then(|| comparable(bytes));
-            let right = self.checker.reference.state(*id).map(comparable);
+            let state = has.then_some(bytes);
+            let right = self.checker.reference.state(*id);
             compared += 1;
             if state != right {
                 let show = |state: &Option<Vec<u8>>| match state {
@@ -110,12 +105,6 @@ impl World<'_> {
             self.checker
                 .violated(Invariant::Equivalence, Some(unit), text);
         }
-    }
-
-    /// True where no process has failed, so that lazy counters are right too.
-    fn counters_are_exact(&self) -> bool {
-        let failures = ["crashes", "false_suspicions", "switch_crashes"];
-        COUNTERS && failures.iter().all(|name| !self.world.contains_key(name))
     }
 
     pub(super) fn expiring_phase(&mut self) {
@@ -174,14 +163,7 @@ impl World<'_> {
                 ("packets", report.held),
                 ("views that wait", report.waiting),
                 ("older states", report.stored - report.replicas),
-                (
-                    "leased ports",
-                    if PORTS {
-                        actors.engine().leases().leased()
-                    } else {
-                        0
-                    },
-                ),
+                ("leased ports", actors.engine().leases().leased()),
             ];
             if let Some((what, number)) = left.iter().find(|(_, number)| *number > 0) {
                 return Some(format!("{} keeps {number} {what}", process.name()));
@@ -256,14 +238,6 @@ impl World<'_> {
         }
     }
 }
-
-/// Counters are compared where nothing failed: off until planned moves carry
-/// them (issue 14, H).
-const COUNTERS: bool = false;
-
-/// Ports must all be free at the end: off until leases of abandoned views are
-/// given back (issue 14, G).
-const PORTS: bool = false;
 
 /// The bytes at a place, as people read them.
 fn around(state: &Option<Vec<u8>>, at: Option<usize>) -> String {

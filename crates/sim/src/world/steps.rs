@@ -507,6 +507,7 @@ impl World<'_> {
                 piece: 0,
                 pieces: 1,
                 claims: Vec::new(),
+                suspected: Vec::new(),
             },
             (Who::Switch, 8) => Message::PollWorkload,
             (Who::Switch, _) => Message::Repeat {
