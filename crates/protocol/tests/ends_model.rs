@@ -16,6 +16,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+/// What a runtime claims: view, whether it owns the unit, itself and its copy.
+type Claimed = (View, bool, Runtime, Actor);
+
 type Unit = u64;
 type View = u64;
 type Runtime = usize;
@@ -443,8 +446,7 @@ impl Walk {
                 claims.entry(unit).or_default().push(claim);
             }
         }
-        let mut units: Vec<(Unit, Vec<(View, bool, Runtime, Actor)>)> =
-            claims.into_iter().collect();
+        let mut units: Vec<(Unit, Vec<Claimed>)> = claims.into_iter().collect();
         for (_, claims) in &mut units {
             claims.sort_by_key(|claim| core::cmp::Reverse((claim.0, claim.1, claim.3.clock)));
         }

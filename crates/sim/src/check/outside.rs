@@ -108,7 +108,7 @@ mod tests {
         for kind in [Kind::Unordered, Kind::Udp] {
             let other = Sighting {
                 kind,
-                ..packet(60 + kind as u64, 2, true)
+                ..packet(50 + kind as u64, 2, true)
             };
             assert_eq!(outside.leaves(other), None);
         }
