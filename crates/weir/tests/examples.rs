@@ -38,6 +38,8 @@ const EXAMPLES: &[(&str, &[&str])] = &[
 fn run_example(name: &str, folder: &Folder, extra: &[&str]) -> (Value, Vec<Value>) {
     let (_, inputs) = EXAMPLES.iter().find(|e| e.0 == name).unwrap();
     let file = folder.path("events.json");
+    // Events are appended: an earlier run of the test may have left some.
+    let _ = std::fs::remove_file(&file);
     let mut args = vec!["--events".to_owned(), file.clone()];
     for input in *inputs {
         let port = match input.split_once('=') {

@@ -12,6 +12,8 @@ fn overrides_reach_settings() {
     let folder = Folder::new();
     let file = folder.path("events.json");
     let run = |set: &[&str]| {
+        // Events are appended: those of an earlier run are not this one's.
+        let _ = std::fs::remove_file(&file);
         let mut args = vec!["--events", file.as_str()];
         let from = capture("attack.pcap");
         args.extend(["--in", from.as_str()]);

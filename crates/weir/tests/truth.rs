@@ -142,6 +142,8 @@ fn http_requests_are_those_of_the_truth() {
     for row in &rows {
         let name = &row["trace"];
         let path = traces.join("traces").join(name).display().to_string();
+        // Events are appended: those of an earlier run are not this one's.
+        let _ = std::fs::remove_file(&events);
         let args = ["run", &chain, "--in", &path, "--events", &events];
         let ran =
             run(args
