@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use weir_io::shared::border::{
     BORDER_PLACES, Border, BorderSettings, DONE, STATUS_WORDS, Tenant, WINDOW, tenant_layout,
 };
-use weir_io::shared::{Waker, SharedMapping, spsc};
+use weir_io::shared::{SharedMapping, Waker, spsc};
 use weir_packet::{
     Frame, FrameKind, FrameMeta, FramePool, MemoryLayout, PacketMemory, Time, frame_flags,
 };

@@ -44,7 +44,10 @@ pub(crate) fn examples() -> Vec<Message> {
     let key = FlowKey::from_words([0, 0x0a00_0001, 0, 0x0a00_0002, 1 << 48 | 2 << 32, 6]);
     let entries = vec![Entry {
         clock,
-        parts: vec![part(Disposition::Notes, b"notes"), part(Disposition::Out, b"packet")],
+        parts: vec![
+            part(Disposition::Notes, b"notes"),
+            part(Disposition::Out, b"packet"),
+        ],
     }];
     let batch = |state| EntryBatch {
         unit,
@@ -107,6 +110,7 @@ pub(crate) fn examples() -> Vec<Message> {
             new: view.next(),
             image: Image {
                 clock,
+                since: Clock(3),
                 state: Some(vec![0; 20]),
                 outputs: entries.clone(),
             },
