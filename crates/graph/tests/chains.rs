@@ -140,17 +140,19 @@ fn a_link_backwards_without_a_loop_only_moves_entries() {
 
 #[test]
 fn pools_and_warnings_are_collected() {
-    let file = read("chain: c\nnfs:\n  - nat: {block: 64}\n  - nat: {block: 128}\n  - firewall\n")
-        .unwrap();
+    let file = read("chain: c\nnfs:\n  - nat: {block: 64}\n  - firewall\n").unwrap();
     let blocks: Vec<u16> = file.chains[0].stage.pools.iter().map(|p| p.block).collect();
-    assert_eq!(blocks, [64, 128]);
+    assert_eq!(blocks, [64]);
     let [warning] = file.warnings.as_slice() else {
         panic!("one warning: {:?}", file.warnings);
     };
     assert_eq!(
         (warning.line, warning.column, warning.message.as_str()),
-        (5, 5, "firewall: it lets everything pass")
+        (4, 5, "firewall: it lets everything pass")
     );
+    // Two of one pool would mix up clients.
+    let errors = read("chain: c\nnfs:\n  - nat: {block: 64}\n  - nat: {block: 128}\n").unwrap_err();
+    assert!(errors[0].message.contains("both have ports"), "{errors:?}");
     assert!(read("chain: c\nnfs:\n  - ids: {rules: good.rules}\n").is_ok());
 }
 

@@ -5,10 +5,6 @@ use std::collections::BTreeMap;
 
 use super::Invariant;
 
-/// Order is checked too: off until a key stays with its unit while a number of it
-/// is in flight (issue 14, B). Seed 124 with `--runtimes 3` shows why.
-const ORDER: bool = true;
-
 /// Which packets of the plan have left.
 #[derive(Debug, Default)]
 pub(super) struct Outside {
@@ -62,7 +58,7 @@ impl Outside {
             );
             return Some((Invariant::ExactlyOnce, text));
         }
-        if seen.kind == Kind::Unordered || !ORDER {
+        if seen.kind == Kind::Unordered {
             return None;
         }
         let last = self
@@ -99,9 +95,6 @@ mod tests {
         }
         let (invariant, text) = outside.leaves(packet(1, 1, true)).unwrap();
         assert_eq!(invariant, Invariant::ExactlyOnce, "{text}");
-        if !ORDER {
-            return;
-        }
         assert_eq!(outside.leaves(packet(64, 2, true)), None);
         let (invariant, text) = outside.leaves(packet(63, 2, true)).unwrap();
         assert_eq!(invariant, Invariant::Order, "{text}");
