@@ -122,7 +122,10 @@ impl Switch {
         if unit.owner != 0 {
             return Ok(());
         }
-        if self.kept.keeps() && !self.kept.has_room() {
+        // A view is opened only for a packet that will be numbered: without one no
+        // owner would know of the unit, and nobody end it.
+        let can_copy = !self.kept.copies() || self.spares(pool, 2);
+        if self.kept.keeps() && !(self.kept.has_room() && can_copy) {
             self.orphan(now, place);
             return Err(SwitchDrop::UnackedFull);
         }
