@@ -1,9 +1,9 @@
-//! What a worker steps.
+//! Nodes: the units of work that a worker steps in turn.
 
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-/// What a step found.
+/// The outcome of one step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Round {
     /// There was something to do.
@@ -31,7 +31,7 @@ impl Round {
 /// A node is made on the thread of its worker and stays there, so it needs no
 /// lock and need not be `Send`.
 pub trait Node {
-    /// What it leaves behind.
+    /// The counts and frames that a finished node hands back.
     type Report;
 
     /// Takes in what has come and does what is due, in bounded time.
@@ -73,6 +73,6 @@ pub trait Node {
     ///
     /// # Errors
     ///
-    /// What it leaves behind could not be handed over.
+    /// The node could not hand its report over.
     fn finish(self) -> Result<Self::Report, String>;
 }

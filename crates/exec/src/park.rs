@@ -43,8 +43,8 @@ impl Wakers {
             .map_err(|error| ExecError(format!("can't make what wakes threads: {error}")))
     }
 
-    /// What wakes the thread at `place`, for a process that writes into a ring
-    /// of its.
+    /// The waker of the thread at `place`, for another process that writes into
+    /// one of its rings.
     ///
     /// # Errors
     ///
@@ -64,8 +64,8 @@ impl Wakers {
     }
 }
 
-/// What a thread reads beside the queues of other threads, which use its
-/// waker. It is told when the thread parks, so that writers in other processes
+/// Inputs of a thread beside the queues of other threads, which use its
+/// waker. An input is told when the thread parks, so that writers in other processes
 /// know whether to wake it.
 pub trait Parks {
     /// The thread is about to sleep. False where it must not.
@@ -82,7 +82,7 @@ pub trait Parks {
     }
 }
 
-/// What a worker does between two rounds: goes on, gives way or sleeps.
+/// Decides what a worker does between two rounds: go on, give way or sleep.
 pub trait IdleStrategy {
     /// After a round. Wakes other threads that the round gave something to.
     ///
