@@ -16,88 +16,102 @@ use weir_runtime::{Report, Runtime, RuntimeConfig};
 use crate::input::Input;
 use crate::traffic::{self, Arrival, Step};
 
-/// The chains. Their tables are small, so that a short story fills them.
-const CHAINS: &str = r#"
-chains:
-  - chain: readers
-    match: [{vlan: 1}]
-    flows: {max: 8, buffers: 64KiB, held-fragments: 3}
-    nfs:
-      - ip-check: {on-bad: count, transport: true}
-      - size-histogram
-      - filter: {drop: [{protocol: udp, to-port: 9}]}
-      - firewall:
-          default: accept
-          rules: [drop tcp from any to any port 22 log, reject udp to any port 7, reject tcp to any port 8]
-      - policer: {rate: 1Mbit}
-      - monitor
-      - asset-monitor
-      - http-classifier
-        # All goes on to the parsers.
-      - http
-      - url-counter
-      - url-validator: {action: drop, patterns: [abc]}
-      - ids:
-          rules: |
-            alert tcp any any -> any any (msg:"a"; flow:established,to_server; content:"GET"; content:"union"; nocase; distance:0; sid:1;)
-            alert tcp any any -> any any (msg:"b"; content:"HTTP"; flowbits:set,x; flowbits:noalert; sid:2;)
-            drop udp any any -> any any (msg:"c"; content:"abc"; dsize:<50; sid:3;)
-            alert tcp any any -> any any (msg:"d"; flowbits:isset,x; content:!"zz"; sid:4;)
-      - flow-nop
-      - nop
-  - chain: edge
-    match: [{vlan: 2}]
-    flows: {max: 16, when-full: refuse, buffers: 64KiB, held-fragments: 3}
-    nfs:
-      - firewall: {default: accept, rules: [reject tcp to any port 8]}
-      - nat44: {pool: 203.0.113.1, inside: 10.0.0.0/8, ports: 1024-1087, block: 64}
-      - load-balancer:
-          services:
-            - {vip: 192.0.2.80, port: 80, protocol: tcp, backends: [{address: 198.51.100.1}, {address: 198.51.100.2, port: 8080}]}
-      - ttl: {icmp: true, address: 192.0.2.1}
-      - monitor
-  - chain: open
-    match: [{vlan: 3}]
-    flows: {max: 16, buffers: 64KiB, held-fragments: 3}
-    nfs:
-      - nat44: {pool: 203.0.113.1, inside: 10.0.0.0/8, filtering: endpoint-independent, hairpin: true}
-      - http
-      - ttl
-  - chain: clients
-    match: [{vlan: 4}]
-    flows: {max: 8, buffers: 64KiB, malformed: pass, inner: true, zone: false}
-    nfs:
-      - udp-whitelist: {learn: [{port: 80}, {protocol: udp, port: 53}], lifetime: 60}
-      - monitor
-      - ip-check: {on-bad: count}
-      - http
-      - asset-monitor
-      - url-validator
-  - chain: passing
-    match: [{vlan: 5}]
-    flows: {max: 4, when-full: refuse, malformed: pass, icmp: addresses, timeouts: none}
-    nfs:
-      - mac-swap
-      - nat44: {pool: 203.0.113.0/30, inside: 10.0.0.0/8, mapping: address-and-port-dependent}
-      - firewall: {default: drop, rules: [accept tcp, accept udp state established, accept icmp]}
-      - ttl
-"#;
+/// The chains, each a file of its own, so that their NATs may share the addresses that stories
+/// send to. Their tables are small, so that a short story fills them.
+const CHAINS: [&str; 5] = [
+    r#"
+chain: readers
+match: [{vlan: 1}]
+flows: {max: 8, buffers: 64KiB, held-fragments: 3}
+nfs:
+  - ip-check: {on-bad: count, transport: true}
+  - size-histogram
+  - filter: {drop: [{protocol: udp, to-port: 9}]}
+  - firewall:
+      default: accept
+      rules: [drop tcp from any to any port 22 log, reject udp to any port 7, reject tcp to any port 8]
+  - policer: {rate: 1Mbit}
+  - monitor
+  - asset-monitor
+  - http-classifier
+    # All goes on to the parsers.
+  - http
+  - url-counter
+  - url-validator: {action: drop, patterns: [abc]}
+  - ids:
+      rules: |
+        alert tcp any any -> any any (msg:"a"; flow:established,to_server; content:"GET"; content:"union"; nocase; distance:0; sid:1;)
+        alert tcp any any -> any any (msg:"b"; content:"HTTP"; flowbits:set,x; flowbits:noalert; sid:2;)
+        drop udp any any -> any any (msg:"c"; content:"abc"; dsize:<50; sid:3;)
+        alert tcp any any -> any any (msg:"d"; flowbits:isset,x; content:!"zz"; sid:4;)
+  - flow-nop
+  - nop
+"#,
+    r#"
+chain: edge
+match: [{vlan: 2}]
+flows: {max: 16, when-full: refuse, buffers: 64KiB, held-fragments: 3}
+nfs:
+  - firewall: {default: accept, rules: [reject tcp to any port 8]}
+  - nat44: {pool: 203.0.113.1, inside: 10.0.0.0/8, ports: 1024-1087, block: 64}
+  - load-balancer:
+      services:
+        - {vip: 192.0.2.80, port: 80, protocol: tcp, backends: [{address: 198.51.100.1}, {address: 198.51.100.2, port: 8080}]}
+  - ttl: {icmp: true, address: 192.0.2.1}
+  - monitor
+"#,
+    r#"
+chain: open
+match: [{vlan: 3}]
+flows: {max: 16, buffers: 64KiB, held-fragments: 3}
+nfs:
+  - nat44: {pool: 203.0.113.1, inside: 10.0.0.0/8, filtering: endpoint-independent, hairpin: true}
+  - http
+  - ttl
+"#,
+    r#"
+chain: clients
+match: [{vlan: 4}]
+flows: {max: 8, buffers: 64KiB, malformed: pass, inner: true, zone: false}
+nfs:
+  - udp-whitelist: {learn: [{port: 80}, {protocol: udp, port: 53}], lifetime: 60}
+  - monitor
+  - ip-check: {on-bad: count}
+  - http
+  - asset-monitor
+  - url-validator
+"#,
+    r#"
+chain: passing
+match: [{vlan: 5}]
+flows: {max: 4, when-full: refuse, malformed: pass, icmp: addresses, timeouts: none}
+nfs:
+  - mac-swap
+  - nat44: {pool: 203.0.113.0/30, inside: 10.0.0.0/8, mapping: address-and-port-dependent}
+  - firewall: {default: drop, rules: [accept tcp, accept udp state established, accept icmp]}
+  - ttl
+"#,
+];
 
 pub(crate) fn stages() -> &'static [Stage] {
     static STAGES: OnceLock<Vec<Stage>> = OnceLock::new();
-    STAGES.get_or_init(|| {
-        let input = ChainInput {
-            name: "chains",
-            text: CHAINS,
-            kinds: weir_functions::kinds(),
-            overrides: &[],
-            seed: 1,
-        };
-        match weir_graph::load(&input, &mut NoSources) {
-            Ok(file) => file.chains.into_iter().map(|chain| chain.stage).collect(),
-            Err(list) => panic!("{}", weir_graph::render(&list)),
-        }
-    })
+    STAGES.get_or_init(|| CHAINS.iter().map(|text| stage(text)).collect())
+}
+
+fn stage(text: &'static str) -> Stage {
+    let input = ChainInput {
+        name: "chain",
+        text,
+        kinds: weir_functions::kinds(),
+        overrides: &[],
+        seed: 1,
+    };
+    let file = match weir_graph::load(&input, &mut NoSources) {
+        Ok(file) => file,
+        Err(list) => panic!("{}", weir_graph::render(&list)),
+    };
+    let [chain] = <[_; 1]>::try_from(file.chains).unwrap_or_else(|_| panic!("one chain a file"));
+    chain.stage
 }
 
 /// The first byte chooses the chain, the rest is a story ([`traffic::steps`]).
