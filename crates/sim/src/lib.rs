@@ -18,6 +18,7 @@ pub mod random;
 pub mod run;
 pub mod scaling;
 pub mod settings;
+pub mod slip;
 pub mod trace;
 pub mod traffic;
 mod wanderer;

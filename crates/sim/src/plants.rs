@@ -1,36 +1,195 @@
-//! Planted bugs: each leaves a part of the protocol out, and has to be found.
+//! Planted bugs: each has to be found.
 
 use weir_protocol::plant::Plant;
 use weir_protocol::settings::Replication;
 
+use crate::campaign::Campaign;
 use crate::chain::Chain;
 use crate::fault::{Fault, Faults};
 use crate::settings::Settings;
+use crate::slip::Slip;
 
-/// Settings under which a planted bug is looked for: those that can show it,
-/// and no others.
-pub fn settings_for(plant: Plant) -> Settings {
-    let of = |faults: &[Fault]| faults.iter().copied().collect::<Faults>();
-    let base = Settings {
+/// A planted bug.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bug {
+    /// A part of the protocol is left out.
+    Protocol(Plant),
+    /// A process says something else than it should.
+    Between(Slip),
+}
+
+impl Bug {
+    /// All, in the order of the documentation.
+    pub fn all() -> impl Iterator<Item = Bug> {
+        let slips = Slip::ALL.iter().copied().map(Bug::Between);
+        Plant::ALL.into_iter().map(Bug::Protocol).chain(slips)
+    }
+
+    /// Its name on a command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Bug::Protocol(plant) => plant.name(),
+            Bug::Between(slip) => slip.name(),
+        }
+    }
+
+    /// What the protocol leaves out.
+    pub const fn plant(self) -> Option<Plant> {
+        match self {
+            Bug::Protocol(plant) => Some(plant),
+            Bug::Between(_) => None,
+        }
+    }
+
+    pub(crate) const fn slip(self) -> Option<Slip> {
+        match self {
+            Bug::Between(slip) => Some(slip),
+            Bug::Protocol(_) => None,
+        }
+    }
+
+    /// Settings under which it is looked for: those that can show it.
+    pub fn settings(self) -> Settings {
+        match self {
+            Bug::Protocol(plant) => settings_for(plant),
+            Bug::Between(slip) => settings_for_slip(slip),
+        }
+    }
+}
+
+/// Seeds in which a planted bug has to be found.
+pub const MOST: u64 = 10_000;
+
+/// Runs seeds with a planted bug, from `first` on, until one fails that holds
+/// without it; gives what was run, the failure last. `go_on` is asked before
+/// each seed.
+///
+/// # Errors
+///
+/// A chain can't be built: a fault of this crate.
+pub fn find(bug: Bug, first: u64, go_on: impl Fn() -> bool) -> Result<Campaign, String> {
+    let settings = bug.settings();
+    let sound = Settings {
+        plant: None,
+        ..settings.clone()
+    };
+    let mut sum = Campaign::default();
+    for seed in first..first.saturating_add(MOST) {
+        if !go_on() {
+            break;
+        }
+        if sum.add_seed(seed, &settings, None)? {
+            continue;
+        }
+        // What fails without the bug says nothing about it.
+        if Campaign::default().add_seed(seed, &sound, None)? {
+            break;
+        }
+        sum.failed.clear();
+    }
+    Ok(sum)
+}
+
+const ROUGH: [Fault; 8] = [
+    Fault::Delay,
+    Fault::Loss,
+    Fault::Reorder,
+    Fault::Duplicate,
+    Fault::Pause,
+    Fault::Partition,
+    Fault::Crash,
+    Fault::FalseSuspicion,
+];
+
+fn of(faults: &[Fault]) -> Faults {
+    faults.iter().copied().collect()
+}
+
+fn base(bug: Bug) -> Settings {
+    Settings {
         packets: 600,
         flows: 40,
         moves: 30,
         plain_links: true,
         some_faults: true,
         replication: Some(Replication::EachBurst),
-        plant: Some(plant),
+        plant: Some(bug),
         ..Settings::default()
+    }
+}
+
+fn settings_for_slip(slip: Slip) -> Settings {
+    let base = base(Bug::Between(slip));
+    let faults = of(&ROUGH).with(Fault::SwitchRestart);
+    let chain = match slip {
+        Slip::NotesMissing
+        | Slip::NotesWithoutEnds
+        | Slip::GrantTwice
+        | Slip::FreedNever
+        | Slip::KnownFree
+        | Slip::ClaimsWithoutAliases => Some(Chain::Nat),
+        Slip::EmittedMissing => Some(Chain::Emit),
+        Slip::NotesWithoutEvents => Some(Chain::Inspect),
+        _ => None,
     };
-    let rough = of(&[
-        Fault::Delay,
-        Fault::Loss,
-        Fault::Reorder,
-        Fault::Duplicate,
-        Fault::Pause,
-        Fault::Partition,
-        Fault::Crash,
-        Fault::FalseSuspicion,
-    ]);
+    match slip {
+        Slip::LostNever => Settings {
+            faults: of(&[Fault::Loss, Fault::NothingKept]),
+            some_faults: false,
+            ..base
+        },
+        Slip::OutputsNever => Settings {
+            faults: faults.with(Fault::FullBuffers),
+            some_faults: false,
+            ..base
+        },
+        // Without a replica the target itself says so.
+        Slip::HeldEarly => Settings {
+            faults,
+            replication: Some(Replication::None),
+            ..base
+        },
+        Slip::ForgottenEarly | Slip::ClaimsWithoutAliases => Settings {
+            faults: of(&[Fault::Delay, Fault::SwitchRestart]),
+            some_faults: false,
+            flows: 30,
+            moves: 120,
+            plain_links: false,
+            chain,
+            ..base
+        },
+        Slip::KnownFree => Settings {
+            faults: of(&[
+                Fault::Delay,
+                Fault::Crash,
+                Fault::Loss,
+                Fault::SwitchRestart,
+            ]),
+            some_faults: false,
+            chain,
+            packets: 1_200,
+            ..base
+        },
+        Slip::CopySkipped | Slip::CopiedStale => Settings {
+            faults: of(&[Fault::Delay]),
+            chain: Some(Chain::Count),
+            ..base
+        },
+        Slip::RefusalLost => Settings {
+            faults: faults.with(Fault::Forgery),
+            ..base
+        },
+        _ => Settings {
+            faults,
+            chain,
+            ..base
+        },
+    }
+}
+
+fn settings_for(plant: Plant) -> Settings {
+    let base = base(Bug::Protocol(plant));
+    let rough = of(&ROUGH);
     match plant {
         Plant::NoRepeats => Settings {
             faults: of(&[Fault::Loss, Fault::LossyBurst]),
@@ -78,7 +237,6 @@ pub fn settings_for(plant: Plant) -> Settings {
         },
         Plant::NoOrderAtGate => Settings {
             faults: of(&[Fault::Loss, Fault::Reorder, Fault::Partition, Fault::Crash]),
-
             ..base
         },
         Plant::ForgetUnordered | Plant::ClaimWithState => Settings {

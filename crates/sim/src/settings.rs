@@ -1,11 +1,12 @@
 //! What a simulation is told.
 
-use weir_protocol::plant::Plant;
 use weir_protocol::settings::Replication;
 
 use crate::chain::Chain;
 use crate::fault::{Fault, Faults};
+use crate::plants::Bug;
 use crate::random::Random;
+use crate::slip::Slip;
 
 /// Settings of a run; with its seed they are all that decides it.
 #[derive(Clone, Debug)]
@@ -31,7 +32,7 @@ pub struct Settings {
     /// form: faster, and hides no fault of the protocol itself.
     pub plain_links: bool,
     /// A planted bug.
-    pub plant: Option<Plant>,
+    pub plant: Option<Bug>,
 }
 
 impl Default for Settings {
@@ -52,6 +53,11 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// The planted bug, where it is one between processes.
+    pub(crate) fn slip(&self) -> Option<Slip> {
+        self.plant.and_then(Bug::slip)
+    }
+
     /// When replicas get the state in the run of this seed.
     pub fn replication_of(&self, seed: u64) -> Replication {
         let drawn = if Random::new(seed, 7).chance(650) {

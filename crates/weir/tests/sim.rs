@@ -55,7 +55,7 @@ fn a_time_ends_it_where_seeds_would_go_on() {
 fn planted_bugs_are_found() {
     let (found, rows) = json(&["--plants"]);
     assert!(found, "{rows:#}");
-    assert_eq!(rows.as_array().map(Vec::len), Some(19));
+    assert!(rows.as_array().map(Vec::len) > Some(60));
 }
 
 #[test]

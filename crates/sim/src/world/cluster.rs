@@ -12,6 +12,7 @@ use super::process::{Body, Process};
 use super::{Event, LOOK, Phase, World};
 use crate::check::{Cluster, Invariant};
 use crate::fault::Fault;
+use crate::slip::Slip;
 
 /// The processes, as the checker sees them.
 pub(super) struct Seen<'a>(pub(super) &'a [Process]);
@@ -97,6 +98,9 @@ impl World<'_> {
                 return;
             }
             process.suspected = true;
+        }
+        if self.settings.slip() == Some(Slip::DeathUntold) {
+            return;
         }
         self.say(None, || format!("V is told that r{} is dead", id.0));
         if self.processes.get(no).is_some_and(|p| !p.is_alive()) {

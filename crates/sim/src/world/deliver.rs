@@ -9,6 +9,7 @@ use super::links::ProcessNo;
 use super::process::{Body, Carried, Delivery};
 use super::{Event, World};
 use crate::check::{Cluster, Kind, Sighting, show_entry, show_unit, show_view};
+use crate::slip::{Aside, Slip};
 use crate::trace::describe;
 use crate::traffic::{Shape, ends, observed};
 
@@ -105,7 +106,10 @@ impl World<'_> {
             Delivery::Frames(carried) => {
                 let mut frames = Vec::with_capacity(carried.len());
                 for one in carried {
+                    let leaks = one.clock.0.is_multiple_of(100)
+                        && self.settings.slip() == Some(Slip::FrameLeaked);
                     match to_frame(pool, (one.unit, one.view, one.clock), &one.part) {
+                        Ok(_) if leaks => {}
                         Ok(frame) => frames.push(frame),
                         Err(_) => *self.world.entry("frames_without_memory").or_default() += 1,
                     }
@@ -261,7 +265,13 @@ impl World<'_> {
         };
         let mut carried = Vec::with_capacity(if wired { 0 } else { frames.len() });
         let mut wire = Vec::with_capacity(if wired { frames.len() } else { 0 });
-        for frame in frames.drain(..) {
+        for mut frame in frames.drain(..) {
+            if let Some(slip) = self.settings.slip()
+                && !slip.slip_frame(pool.memory().meta_mut(&mut frame))
+            {
+                pool.give(frame);
+                continue;
+            }
             let (meta, bytes) = pool.memory().read(&frame);
             self.checker.sent(meta, bytes);
             if wired {
@@ -411,6 +421,33 @@ impl World<'_> {
     pub(super) fn send(&mut self, from: ProcessNo, to: Peer, mut message: Message) {
         self.damage(&mut message);
         self.lie(from, &mut message);
+        if let Some(slip) = self.settings.slip() {
+            return self.send_slipped(slip, from, to, message);
+        }
+        self.transmit(from, to, message);
+    }
+
+    /// Sends what a planted bug makes of a message.
+    fn send_slipped(&mut self, slip: Slip, from: ProcessNo, to: Peer, mut message: Message) {
+        let peer = |no: ProcessNo| self.processes.get(no).map(|p| p.peer);
+        let switch = self.switch.and_then(peer);
+        let Some(own) = peer(from) else {
+            return;
+        };
+        match slip.slip((own, to), switch, &mut message) {
+            Aside::None => {}
+            Aside::Drop => return,
+            Aside::Also(peer, other) => self.transmit(from, peer, other),
+            Aside::Answer(peer, other) => {
+                if let Some(no) = self.process_of(peer) {
+                    self.transmit(no, own, other);
+                }
+            }
+        }
+        self.transmit(from, to, message);
+    }
+
+    fn transmit(&mut self, from: ProcessNo, to: Peer, message: Message) {
         if let Message::Entries(made) = &message
             && let Some(id) = self.runtime_id(from)
         {

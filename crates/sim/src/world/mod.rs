@@ -22,6 +22,7 @@ use weir_runtime::{Runtime, RuntimeConfig};
 use crate::check::{Checker, Invariant, Reference, Tally, Violation};
 use crate::fault::Fault;
 use crate::plan::Plan;
+use crate::plants::Bug;
 use crate::random::{Random, mix};
 use crate::settings::Settings;
 use crate::trace::Trace;
@@ -308,7 +309,7 @@ impl<'a> World<'a> {
             recovery_held: if small { 16 } else { 512 },
             reserve: 64,
             acknowledge: true,
-            plant: self.settings.plant,
+            plant: self.settings.plant.and_then(Bug::plant),
         }
     }
 
@@ -349,7 +350,7 @@ impl<'a> World<'a> {
             longest: if self.small() { 4_096 } else { 64 << 10 },
             at_once: if self.small() { 8 << 10 } else { 128 << 10 },
             most: 512 << 10,
-            plant: self.settings.plant,
+            plant: self.settings.plant.and_then(Bug::plant),
         };
         let body = Body::Runtime(Box::new(Actors::with_places(
             engine,

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use weir_io::port::{PortSpec, Received};
 use weir_packet::{FramePool, MemoryLayout, PacketMemory, Side};
-use weir_protocol::plant::Plant;
 use weir_sim::campaign::Campaign;
 use weir_sim::chain::Chain;
 use weir_sim::plan::Plan;
+use weir_sim::plants::Bug;
 use weir_sim::run::run;
 use weir_sim::settings::Settings;
 use weir_sim::trace::Trace;
@@ -60,14 +60,11 @@ fn settings(args: &Sim) -> Result<Settings, Failure> {
         })
     });
     let plant = args.plant.as_deref().map(|name| {
-        Plant::ALL
-            .into_iter()
-            .find(|p| p.name() == name)
-            .ok_or_else(|| {
-                let names: Vec<_> = Plant::ALL.iter().map(|p| p.name()).collect();
-                let names = names.join(", ");
-                Failure::usage(format!("there is no plant `{name}`; there are {names}"))
-            })
+        Bug::all().find(|bug| bug.name() == name).ok_or_else(|| {
+            let names: Vec<_> = Bug::all().map(Bug::name).collect();
+            let names = names.join(", ");
+            Failure::usage(format!("there is no plant `{name}`; there are {names}"))
+        })
     });
     Ok(Settings {
         faults: args.faults,

@@ -1,36 +1,25 @@
 //! `weir sim --plants`: each planted bug is looked for until it is found.
 
 use std::fmt::Write as _;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
-use weir_protocol::plant::Plant;
-use weir_sim::campaign::Campaign;
-use weir_sim::plants::settings_for;
+use weir_sim::plants::{Bug, find};
 
 use super::report::short;
 use crate::args::{Format, Sim};
 use crate::exit::{Exit, Failure};
 use crate::{Outcome, output};
 
-/// Seeds in which a planted bug has to be found.
-const MOST: u64 = 10_000;
+/// Time for which a planted bug is looked for, at most.
+const LONGEST: Duration = Duration::from_secs(180);
 
 pub(crate) fn find_all(args: &Sim) -> Outcome {
     let mut rows = Vec::new();
     let mut missed = false;
-    for plant in Plant::ALL {
-        let settings = settings_for(plant);
-        let mut sum = Campaign::default();
-        let mut seed = args.seed;
-        while sum.seeds < MOST {
-            let held = sum
-                .add_seed(seed, &settings, None)
-                .map_err(Failure::outside)?;
-            if !held {
-                break;
-            }
-            seed += 1;
-        }
+    for plant in Bug::all() {
+        let start = Instant::now();
+        let sum = find(plant, args.seed, || start.elapsed() < LONGEST).map_err(Failure::outside)?;
         if !args.quiet {
             eprintln!("{}: {} seeds", plant.name(), sum.seeds);
         }
@@ -63,7 +52,7 @@ pub(crate) fn find_all(args: &Sim) -> Outcome {
                 // Writing to a string can't fail.
                 let _ = writeln!(
                     text,
-                    "{:<20} seed {seed:>5} after {:>5} seeds  {what}",
+                    "{:<22} seed {seed:>5} after {:>5} seeds  {what}",
                     plant.name(),
                     sum.seeds
                 );
