@@ -2,6 +2,7 @@
 //! connection.
 
 mod maglev;
+mod rejoin;
 #[cfg(test)]
 mod tests;
 
@@ -278,6 +279,10 @@ few connections would be chosen differently when a server comes or goes. The
 choice is then remembered with the connection: a changed list of servers, weight
 or `drain` moves no existing connection.
 
+A connection that was under way when this balancer started goes on: a client's
+packet is balanced like a first one, a server's gets the one virtual address that
+has this server (where several have it, it passes untouched).
+
 ICMP errors are translated with the packet they quote; later fragments follow the
 first. Where no server may take a new connection its packets are dropped as
 `no_server`. All else passes untouched. Answers must come back through this chain.
@@ -359,7 +364,7 @@ The servers and their connections are in the tally as SERVICE/ADDRESS:PORT.",
             return Ok(Connection::default());
         }
         let Some(pool) = self.pool(&tuple) else {
-            return Ok(Connection::default());
+            return Ok(self.rejoin(packet, flow, &tuple, cx).unwrap_or_default());
         };
         let server = self.choose(pool, &tuple).ok_or(NO_SERVER)?;
         let state = Connection {

@@ -375,3 +375,60 @@ fn it_stands_for_its_virtual_addresses_and_ports_on_both_sides() {
     );
     assert!(owned.iter().all(|one| one.side.is_none()));
 }
+
+#[test]
+fn a_connection_of_which_the_server_speaks_first_goes_on() {
+    for (client, vip, server) in [
+        ("198.51.100.7:40000", "192.0.2.10:80", "10.0.0.1:8080"),
+        (
+            "[2001:db8:5::7]:40000",
+            "[2001:db8::10]:80",
+            "[2001:db8:1::1]:8080",
+        ),
+    ] {
+        let address = server.parse::<std::net::SocketAddr>().unwrap().ip();
+        let vip_address = vip.parse::<std::net::SocketAddr>().unwrap().ip();
+        let mut harness =
+            Harness::of::<LoadBalancer>(settings(vec![backend(&address.to_string(), Some(8080))]));
+        let back = harness.send(&Craft::tcp(server, client).flags("PA").payload(b"x").build());
+        assert_right(&back[0]);
+        assert_eq!(ends(&back[0]).0, format!("{vip_address} 80"));
+        let there = harness.send_from(Side::Outside, &Craft::tcp(client, vip).flags("A").build());
+        assert_right(&there[0]);
+        assert_eq!(ends(&there[0]).1, format!("{address} 8080"));
+        assert_eq!(harness.report().flows.seen, 1, "both are of one connection");
+        harness.finish();
+    }
+}
+
+#[test]
+fn a_server_of_two_services_or_without_a_connection_passes() {
+    let mut two = settings(vec![backend("10.0.0.1", None)]);
+    two.services.push(Service {
+        vip: Words::from("192.0.2.11"),
+        port: Words::from("80"),
+        backends: vec![backend("10.0.0.1", None)],
+        name: Some("other".to_owned()),
+        ..Service::default()
+    });
+    let one = settings(vec![backend("10.0.0.1", None)]);
+    let client = "198.51.100.7:40000";
+    for (settings, packet) in [
+        (two, Craft::tcp("10.0.0.1:80", client).flags("A")),
+        // It opens a connection of its own.
+        (one.clone(), Craft::tcp("10.0.0.1:80", client).flags("S")),
+        // Another port than the service's.
+        (one.clone(), Craft::tcp("10.0.0.1:81", client).flags("A")),
+        // A datagram may be the first of its flow.
+        (one, Craft::udp("10.0.0.1:80", client)),
+    ] {
+        let mut harness = Harness::of::<LoadBalancer>(settings);
+        let out = harness.send(&packet.build());
+        assert!(
+            ends(&out[0]).0.starts_with("10.0.0.1 "),
+            "{:?}",
+            ends(&out[0])
+        );
+        harness.finish();
+    }
+}

@@ -1,0 +1,94 @@
+//! Connections that were under way before the balancer knew them, and of which the
+//! server speaks first: after a restart, or when a server repeats its last segment
+//! after the flow has ended here.
+//!
+//! The client knows the virtual address only. It would answer the server's own
+//! address with a reset, which ends the connection at the server.
+
+use core::net::IpAddr;
+
+use weir_nf::packet::tcp::flag;
+use weir_nf::prelude::*;
+use weir_nf::tcp_seen;
+
+use super::{BALANCED, Connection, LoadBalancer, Pool, Tuple, to_octets};
+
+impl Pool {
+    /// The virtual address and port whose connections this server may answer, if one only.
+    fn answers_from(&self, source: IpAddr, source_port: u16, proto: u8) -> Option<(IpAddr, u16)> {
+        if !self.protocols.contains(&proto) {
+            return None;
+        }
+        let mut servers = self
+            .servers
+            .iter()
+            .filter(|server| server.address == source);
+        let server = servers.find(|server| server.port.is_none_or(|port| port == source_port))?;
+        let port = match (server.port, self.ports.as_slice()) {
+            // Servers are asked at the port that the client asked for.
+            (None, []) => source_port,
+            (None, ports) => ports
+                .iter()
+                .any(|(a, b)| (a..=b).contains(&&source_port))
+                .then_some(source_port)?,
+            (Some(_), &[(port, last)]) if port == last => port,
+            (Some(_), _) => return None,
+        };
+        let mut vips = self
+            .vips
+            .iter()
+            .filter(|vip| vip.is_ipv4() == source.is_ipv4());
+        let vip = *vips.next()?;
+        vips.next().is_none().then_some((vip, port))
+    }
+}
+
+impl LoadBalancer {
+    /// The state of a TCP connection whose first packet here is its server's.
+    #[cold]
+    pub(super) fn rejoin(
+        &self,
+        packet: &Packet<'_>,
+        flow: &FlowInfo<'_>,
+        tuple: &Tuple,
+        cx: &mut Context<'_>,
+    ) -> Option<Connection> {
+        let headers = packet.headers();
+        let under_way = headers.is_tcp()
+            && headers.tcp_flags & flag::SYN == 0
+            && flow.tcp_seen() & tcp_seen::MIDSTREAM != 0;
+        if !under_way {
+            return None;
+        }
+        let mut services = self
+            .pools
+            .iter()
+            .filter_map(|pool| pool.answers_from(tuple.source, tuple.source_port, tuple.proto));
+        let (vip, vip_port) = services.next()?;
+        if services.next().is_some() {
+            return None;
+        }
+        // The client's packets go to the virtual address.
+        let (key, server) = Tuple {
+            source: vip,
+            source_port: vip_port,
+            ..*tuple
+        }
+        .key(flow.key());
+        let client = if flow.to_server() {
+            server
+        } else {
+            server.opposite()
+        };
+        cx.alias(key, client);
+        cx.count(BALANCED, 1);
+        Some(Connection {
+            vip: to_octets(vip),
+            server: to_octets(tuple.source),
+            vip_port,
+            server_port: tuple.source_port,
+            family: if vip.is_ipv4() { 4 } else { 6 },
+            reserved: [0; 3],
+        })
+    }
+}
