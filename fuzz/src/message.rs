@@ -73,6 +73,7 @@ pub(crate) fn examples() -> Vec<Message> {
             out: clock,
             origin: Origin::Planned { source: runtime },
             replica: Some(runtime),
+            every: 0,
         }),
         Message::Closed {
             unit,

@@ -51,6 +51,11 @@ pub struct Open {
     pub origin: Origin,
     /// Who keeps a copy from now on.
     pub replica: Option<RuntimeId>,
+    /// Packets from one state for the replica to the next
+    /// ([`crate::settings::Replication::Every`]); the outputs go to the switch
+    /// directly then. 0: each burst's state and outputs go to the replica, which
+    /// passes the outputs on.
+    pub every: u32,
 }
 
 /// How a planned move brings the state to the target.
@@ -138,6 +143,15 @@ pub enum StateUpdate {
         /// The whole state.
         state: Option<Vec<u8>>,
     },
+    /// As `Rest`, and the owner itself tells the switch its outputs: the replica
+    /// keeps them, and says up to where it holds the state
+    /// ([`Message::Stored`]).
+    Apart {
+        /// The entries that are not known to be let out begin after this clock.
+        since: Clock,
+        /// The whole state.
+        state: Option<Vec<u8>>,
+    },
 }
 
 /// Entries of consecutive clocks of one unit: owner → replica → switch, or
@@ -168,7 +182,8 @@ impl EntryBatch {
             StateUpdate::Touched(bytes) => bytes.len(),
             StateUpdate::Full(state)
             | StateUpdate::Whole(state)
-            | StateUpdate::Rest { state, .. } => state.as_ref().map_or(0, Vec::len),
+            | StateUpdate::Rest { state, .. }
+            | StateUpdate::Apart { state, .. } => state.as_ref().map_or(0, Vec::len),
         };
         let entries = self.entries.iter();
         BATCH + state + entries.map(Entry::wire_len).sum::<usize>()
@@ -325,6 +340,17 @@ pub enum Message {
         unit: UnitId,
         /// The view.
         view: View,
+    },
+    /// The state after packet `clock` is held by the view's replica, which is told
+    /// every so many packets (replica → switch); the switch needs packets up to
+    /// there no more (switch → owner, the answer).
+    Stored {
+        /// The unit.
+        unit: UnitId,
+        /// The view.
+        view: View,
+        /// The state's clock.
+        clock: Clock,
     },
     /// Please move the unit.
     Move {

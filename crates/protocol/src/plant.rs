@@ -44,6 +44,17 @@ pub enum Plant {
     NamesGoAtOnce,
     /// What was leased in a view that is given up stays leased.
     LeasesForgotten,
+    /// The switch keeps no packet that was let out for a state to come.
+    PacketsNotKept,
+    /// The switch takes all that was let out as held when a replica says what it
+    /// has.
+    HeldTooEarly,
+    /// After a failure the switch lets out again what it has all packets of.
+    OutGoesBack,
+    /// A new owner goes on after the last packet let out, whatever its state has.
+    NotAppliedAgain,
+    /// A unit ends although its replica has an older state.
+    EndsUnheld,
     /// Packets are applied however few frames are free for what they cause. Not
     /// in [`Plant::ALL`]: it needs rings, and a test has it.
     FramesUnseen,
@@ -51,7 +62,7 @@ pub enum Plant {
 
 impl Plant {
     /// Those that the simulator finds, in the order of the documentation.
-    pub const ALL: [Plant; 19] = [
+    pub const ALL: [Plant; 24] = [
         Plant::NoViewCheck,
         Plant::NoFence,
         Plant::NoOrderAtGate,
@@ -71,6 +82,11 @@ impl Plant {
         Plant::ClaimWithState,
         Plant::NamesGoAtOnce,
         Plant::LeasesForgotten,
+        Plant::PacketsNotKept,
+        Plant::HeldTooEarly,
+        Plant::OutGoesBack,
+        Plant::NotAppliedAgain,
+        Plant::EndsUnheld,
     ];
 
     /// Its name on a command line.
@@ -96,6 +112,11 @@ impl Plant {
             Plant::ClaimWithState => "claim-with-state",
             Plant::NamesGoAtOnce => "names-go-at-once",
             Plant::LeasesForgotten => "leases-forgotten",
+            Plant::PacketsNotKept => "packets-not-kept",
+            Plant::HeldTooEarly => "held-too-early",
+            Plant::OutGoesBack => "out-goes-back",
+            Plant::NotAppliedAgain => "not-applied-again",
+            Plant::EndsUnheld => "ends-unheld",
         }
     }
 }

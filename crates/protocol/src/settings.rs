@@ -16,6 +16,61 @@ pub enum Replication {
     None,
     /// With each burst, before its outputs leave.
     EachBurst,
+    /// Every so many packets (at least 2), at closes, and when a while has passed
+    /// since the first of them. Outputs leave at once; the switch keeps the
+    /// packets whose effects no replica holds, and a new owner applies them again
+    /// without output. See [`Replication::for_chain`].
+    Every(u32),
+}
+
+impl Replication {
+    /// What a switch does for a chain. Packets are applied again only where that
+    /// gives the same state (`is_replayable`: no function takes what flows share)
+    /// and where the switch keeps copies of them: otherwise each burst is
+    /// replicated, which loses nothing either.
+    pub const fn for_chain(self, is_replayable: bool, kept: u32) -> Replication {
+        match self {
+            Replication::Every(n) if n < 2 || !is_replayable || kept == 0 => Replication::EachBurst,
+            other => other,
+        }
+    }
+
+    /// Packets from one state to the next; 0 where each burst has one, or none.
+    pub(crate) const fn period(self) -> u32 {
+        match self {
+            Replication::Every(n) => n,
+            Replication::None | Replication::EachBurst => 0,
+        }
+    }
+}
+
+impl core::fmt::Display for Replication {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Replication::None => f.write_str("none"),
+            Replication::EachBurst => f.write_str("each-burst"),
+            Replication::Every(n) => write!(f, "every-{n}"),
+        }
+    }
+}
+
+impl core::str::FromStr for Replication {
+    type Err = String;
+
+    /// `none`, `each-burst`, or `every-` and a number from 2 on.
+    fn from_str(text: &str) -> Result<Replication, String> {
+        match text {
+            "none" => Ok(Replication::None),
+            "each-burst" => Ok(Replication::EachBurst),
+            _ => {
+                let number = text.strip_prefix("every-").and_then(|n| n.parse().ok());
+                let number = number.filter(|n| *n >= 2);
+                number.map(Replication::Every).ok_or_else(|| {
+                    "there are none, each-burst, and every-N with N from 2 on".to_owned()
+                })
+            }
+        }
+    }
 }
 
 /// How a switch gives new units to runtimes.

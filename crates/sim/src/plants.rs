@@ -252,6 +252,20 @@ fn settings_for(plant: Plant) -> Settings {
             chain: Some(Chain::Nat),
             ..base
         },
+        Plant::PacketsNotKept
+        | Plant::HeldTooEarly
+        | Plant::OutGoesBack
+        | Plant::NotAppliedAgain => Settings {
+            faults: rough,
+            replication: Some(Replication::Every(8)),
+            ..base
+        },
+        Plant::EndsUnheld => Settings {
+            faults: of(&[Fault::Delay, Fault::Crash, Fault::SwitchRestart]),
+            some_faults: false,
+            replication: Some(Replication::Every(8)),
+            ..base
+        },
         Plant::LeasesForgotten => Settings {
             faults: of(&[
                 Fault::Delay,

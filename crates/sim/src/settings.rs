@@ -60,10 +60,11 @@ impl Settings {
 
     /// When replicas get the state in the run of this seed.
     pub fn replication_of(&self, seed: u64) -> Replication {
-        let drawn = if Random::new(seed, 7).chance(650) {
-            Replication::EachBurst
-        } else {
-            Replication::None
+        let mut random = Random::new(seed, 7);
+        let drawn = match (random.chance(650), random.chance(400)) {
+            (true, true) => Replication::Every(random.within(2, 24) as u32),
+            (true, false) => Replication::EachBurst,
+            (false, _) => Replication::None,
         };
         self.replication.unwrap_or(drawn)
     }

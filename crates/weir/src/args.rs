@@ -732,7 +732,7 @@ pub(crate) struct Sim {
     pub(crate) every_fault: bool,
     /// When replicas get the state; each seed draws it without it
     #[arg(long, value_enum)]
-    pub(crate) replication: Option<Replication>,
+    pub(crate) replication: Option<weir_protocol::settings::Replication>,
     /// Runtimes at the start
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(crate) runtimes: u32,
@@ -781,15 +781,6 @@ pub(crate) struct Sim {
     /// No progress on standard error
     #[arg(long, short)]
     pub(crate) quiet: bool,
-}
-
-/// When replicas get the state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Replication {
-    /// Never: a death loses the owner's units
-    None,
-    /// With each burst, before its outputs leave
-    EachBurst,
 }
 
 #[derive(Debug, ClapArgs)]

@@ -43,6 +43,17 @@ pub(crate) struct Stored {
 pub(crate) struct Keeper {
     pub(crate) replica: Option<RuntimeId>,
     pub(crate) kept: Kept,
+    /// Packets from one state for the replica to the next; 0: each burst has one.
+    pub(crate) every: u32,
+    /// Clock of the last state that was sent to the replica.
+    pub(crate) told: Clock,
+    /// Clock of the last one that the switch knows to be held.
+    pub(crate) held: Clock,
+    /// When a state is sent at the latest, where one is owed or not confirmed.
+    pub(crate) due: Option<Time>,
+    /// Packets up to here are applied without output: they were let out in an
+    /// older view.
+    pub(crate) silent: Clock,
     /// A function's state has changed since the replica was told.
     pub(crate) changed: bool,
     /// When the outputs were last sent again.
@@ -166,5 +177,6 @@ impl Cold {
             && self.live.replica.is_none()
             && self.live.kept.is_empty()
             && self.live.asked.is_none()
+            && self.live.due.is_none()
     }
 }

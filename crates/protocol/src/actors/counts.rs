@@ -113,6 +113,14 @@ countable! {
         Replicated = "replicated",
         /// A replica was told the whole state.
         ReplicatedWhole = "replicated_whole",
+        /// A replica was sent the state because so many packets were applied.
+        StateInTurn = "state_in_turn",
+        /// ... because one was owed for a while.
+        StateInTime = "state_in_time",
+        /// ... because the view closes.
+        StateAtClose = "state_at_close",
+        /// ... because the last one was not confirmed.
+        StateAgain = "state_again",
         /// A new copy began.
         ReplicaBegun = "replica_begun",
         /// A copy was brought up to date.
@@ -128,6 +136,10 @@ countable! {
         ResumedOwner = "resumed_owner",
         /// A replica, or an older copy, became the owner after a failure.
         ResumedCopy = "resumed_copy",
+        /// A unit's state was behind what was let out: packets are applied again.
+        AppliesAgain = "applies_again",
+        /// A packet was applied again, without output.
+        AppliedAgain = "applied_again",
         /// A unit starts from no state: all its holders were lost.
         AfterLoss = "after_loss",
         /// A live actor made room for another view.

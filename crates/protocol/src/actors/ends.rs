@@ -81,6 +81,8 @@ impl Actors {
             due,
             tries: 0,
         });
+        // No end is granted that the replica does not know of.
+        self.send_owed(now, hot);
         if at_once {
             self.ask_end(hot);
         }

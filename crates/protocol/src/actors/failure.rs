@@ -26,7 +26,7 @@ impl Actors {
             if self.settings.plant != Some(Plant::SharedActor) {
                 let stored = Stored {
                     role: Role::Retired,
-                    peer: cold.live.replica,
+                    peer: cold.live.passes_on(),
                     clock: hot.clock,
                     state,
                     kept: core::mem::take(&mut cold.live.kept),

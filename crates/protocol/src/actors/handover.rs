@@ -26,7 +26,7 @@ impl Actors {
         }
         match self.whereabouts(unit, view) {
             Place::Unknown => {}
-            Place::Live => return self.opened_again(now, unit, open.replica),
+            Place::Live => return self.opened_again(now, &open),
             Place::Waiting => return,
             Place::Refused => {
                 let why = self.cold.get(&unit).and_then(|cold| cold.refused);
@@ -52,11 +52,13 @@ impl Actors {
 
     /// The switch has not heard that the view is held; or its first packets
     /// were here before the word of its replica.
-    fn opened_again(&mut self, now: Time, unit: UnitId, replica: Option<RuntimeId>) {
+    fn opened_again(&mut self, now: Time, open: &Open) {
+        let (unit, replica) = (open.unit, open.replica);
         self.mark(unit, 0, UNSURE);
         let cold = self.cold.entry(unit).or_default();
         if replica.is_some() && cold.live.replica != replica {
             cold.live.replica = replica;
+            cold.live.every = open.every;
             self.mark(unit, REPLICA, 0);
         }
         self.say(now, unit, true);
@@ -252,12 +254,15 @@ impl Actors {
         }
         cold.live = Keeper {
             replica: open.replica,
+            every: open.every,
+            silent: open.out,
             kept,
             ..Keeper::default()
         };
         if open.replica.is_some() {
             self.mark(unit, REPLICA, 0);
         }
+        self.apply_again(now, open, clock);
         if self.settings.plant == Some(Plant::TargetForgets)
             && let Origin::Planned { source } = open.origin
         {
@@ -403,7 +408,7 @@ impl Actors {
 
     /// The last packet of the live actor's view has been applied: the state
     /// leaves, a copy stays until the switch says that it may be forgotten.
-    pub(super) fn close(&mut self, _now: Time, unit: UnitId) {
+    pub(super) fn close(&mut self, now: Time, unit: UnitId) {
         let hot = self.table.live(unit).filter(|hot| hot.clock == hot.limit);
         let (Some(hot), Some(cold)) = (hot, self.cold.get_mut(&unit)) else {
             return;
@@ -415,6 +420,7 @@ impl Actors {
         cold.ending = None;
         cold.preferred = None;
         self.counts.add(ActorCount::Closed);
+        self.send_owed(now, hot);
         let touched = self.touched(unit);
         self.put_aside(hot, Role::Source);
         self.engine.forget_unit(unit.0);

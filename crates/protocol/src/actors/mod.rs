@@ -21,6 +21,7 @@ mod handover;
 mod hold;
 mod kept;
 mod leases;
+mod periodic;
 mod pieces;
 mod receive;
 mod recover;
@@ -255,6 +256,9 @@ impl Actors {
             Message::Forget { unit, below, ended } => {
                 self.forget(pool, unit, below, ended);
                 self.forgotten(unit, below);
+            }
+            Message::Stored { unit, view, clock } => {
+                self.state_stored(now, unit, view, clock);
             }
             Message::Out { unit, view, out } => self.let_out(now, unit, view, out),
             Message::Prepare { unit, view, to } => self.prepare(now, unit, view, to),
@@ -579,7 +583,7 @@ impl Actors {
         let keeper = core::mem::take(&mut cold.live);
         let stored = Stored {
             role,
-            peer: keeper.replica,
+            peer: keeper.passes_on(),
             clock: hot.clock,
             state,
             kept: keeper.kept,

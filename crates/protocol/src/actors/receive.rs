@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use weir_packet::{Disposition, Frame, FrameMeta, FramePool, PacketMemory, Time, frame_flags};
 
-use super::cold::Role;
+use super::cold::{Keeper, Role};
 use super::hold::Put;
-use super::table::{COPYING, GAP, Hot, REPLICA, UNSURE};
+use super::table::{COPYING, GAP, Hot, REPLICA, SILENT, UNSURE};
 use super::{ActorCount, Actors, After, Place, RUN};
 use crate::entry::to_part;
 use crate::ids::{Clock, RuntimeId, UnitId, View};
@@ -205,7 +205,7 @@ impl Actors {
         pool: &mut FramePool,
         memory: &PacketMemory,
         mut hot: Hot,
-        frame: Frame,
+        mut frame: Frame,
     ) {
         let flags = memory.meta(&frame).flags;
         let copied = hot.flags & COPYING != 0;
@@ -216,6 +216,9 @@ impl Actors {
             to_part(memory, &frame)
         });
         hot.clock = hot.clock.next();
+        if hot.flags & SILENT != 0 {
+            self.silence(memory, &mut hot, &mut frame);
+        }
         self.table.set(hot);
         self.keeping |= hot.flags & REPLICA != 0;
         if flags & frame_flags::TICK != 0 {
@@ -262,7 +265,9 @@ impl Actors {
                 self.ask_repeat(now, hot);
             } else {
                 self.mark(unit, 0, GAP);
-                if let Some(cold) = self.cold.get_mut(&unit) {
+                if hot.flags & SILENT == 0
+                    && let Some(cold) = self.cold.get_mut(&unit)
+                {
                     cold.live.asked = None;
                 }
             }
@@ -301,6 +306,7 @@ impl Actors {
     fn keep(&mut self, now: Time, pool: &mut FramePool, entries: &mut Vec<Frame>) {
         let memory = Arc::clone(pool.memory());
         let mut batches: BTreeMap<(RuntimeId, UnitId), EntryBatch> = BTreeMap::new();
+        let mut owed: Vec<UnitId> = Vec::new();
         let mut parts = Vec::new();
         let mut frames: Vec<Frame> = Vec::new();
         for frame in entries.drain(..) {
@@ -319,8 +325,10 @@ impl Actors {
                 pool.give_all(&mut frames);
                 continue;
             }
-            let replica = self.cold.get(&unit).and_then(|cold| cold.live.replica);
-            if replica.is_none() && !self.settings.keep_outputs {
+            let keeper = self.cold.get(&unit).map(|cold| &cold.live);
+            let replica = keeper.and_then(Keeper::passes_on);
+            let is_owed = keeper.is_some_and(Keeper::owes);
+            if replica.is_none() && !is_owed && !self.settings.keep_outputs {
                 self.outbox.entries.append(&mut frames);
                 continue;
             }
@@ -345,6 +353,9 @@ impl Actors {
                 }
             }
             self.sample(now, unit, clock);
+            if is_owed && owed.last() != Some(&unit) {
+                owed.push(unit);
+            }
             let kept = &mut self.cold.entry(unit).or_default().live.kept;
             kept.push(entry);
             if self.settings.plant == Some(Plant::OwnerForgets) {
@@ -354,6 +365,9 @@ impl Actors {
         // An entry without an end is a fault of the engine; no frame leaks.
         pool.give_all(&mut frames);
         self.replicate(batches);
+        for unit in owed {
+            self.owe(now, unit);
+        }
     }
 
     /// Asks the switch, once in a while, for what is missing.

@@ -31,10 +31,16 @@ impl Actors {
     ) {
         let mut on: Vec<EntryBatch> = Vec::new();
         let mut held: Vec<(UnitId, View)> = Vec::new();
+        let mut told: Vec<(UnitId, View)> = Vec::new();
         for mut batch in batches {
             let (unit, view) = (batch.unit, batch.view);
+            let is_apart = matches!(batch.state, StateUpdate::Apart { .. });
             match self.store_batch(now, pool, from, &mut batch) {
                 Taken::No(why) => self.counts.add(why),
+                Taken::Stored(_) if is_apart => {
+                    self.counts.add(ActorCount::ReplicaStored);
+                    told.push((unit, view));
+                }
                 Taken::Stored(new) => {
                     self.counts.add(ActorCount::ReplicaStored);
                     if new {
@@ -53,6 +59,9 @@ impl Actors {
         self.tell_entries(on);
         for (unit, view) in held {
             self.held(unit, view);
+        }
+        for (unit, view) in told {
+            self.tell_stored(unit, view);
         }
     }
 
@@ -97,14 +106,15 @@ impl Actors {
                 // Its first word was lost: with what follows it can't begin.
                 let since = match &batch.state {
                     StateUpdate::Whole(_) => batch_since(batch),
-                    StateUpdate::Rest { since, .. } => *since,
+                    StateUpdate::Rest { since, .. } | StateUpdate::Apart { since, .. } => *since,
                     _ => return Taken::No(ActorCount::EntriesGap),
                 };
                 if !self.join_staged(from, batch, since) {
                     return Taken::No(ActorCount::OutputsMissing);
                 }
-                let (StateUpdate::Whole(state) | StateUpdate::Rest { state, .. }) =
-                    &mut batch.state
+                let (StateUpdate::Whole(state)
+                | StateUpdate::Rest { state, .. }
+                | StateUpdate::Apart { state, .. }) = &mut batch.state
                 else {
                     return Taken::No(ActorCount::EntriesGap);
                 };
@@ -134,7 +144,7 @@ impl Actors {
         self.settings.keep_outputs
             && matches!(
                 batch.state,
-                StateUpdate::Whole(_) | StateUpdate::Rest { .. }
+                StateUpdate::Whole(_) | StateUpdate::Rest { .. } | StateUpdate::Apart { .. }
             )
             && self
                 .table
@@ -179,10 +189,14 @@ impl Actors {
 
     /// Brings a copy up to date: state, clock and outputs together, or nothing.
     fn update(&mut self, from: RuntimeId, batch: &mut EntryBatch) -> Taken {
+        let apart = match &batch.state {
+            StateUpdate::Apart { since, .. } => Some(*since),
+            _ => None,
+        };
         if let Some(clock) = self.copied_to(from, batch.unit, batch.view)
             && clock < batch.clock
-            && !batch.entries.is_empty()
-            && !self.join_staged(from, batch, clock)
+            && (apart.is_some() || !batch.entries.is_empty())
+            && !self.join_staged(from, batch, apart.unwrap_or(clock))
         {
             return Taken::No(ActorCount::EntriesGap);
         }
@@ -216,6 +230,11 @@ impl Actors {
                 {
                     return Taken::No(ActorCount::EntriesGap);
                 }
+            }
+            // All that is missing before its entries was let out.
+            StateUpdate::Apart { since, state } => {
+                stored.kept.trim(*since);
+                stored.state = state.take();
             }
             StateUpdate::Omitted => return Taken::No(ActorCount::MessageRefused),
         }

@@ -82,16 +82,14 @@ impl Actors {
         None
     }
 
-    /// The first word of a view, or the same once more: to the replica the
-    /// whole state with all outputs that are kept, or the outputs to the
-    /// switch. `held`: the switch is to hear that the view can be settled.
+    /// The first word of a view, or the same once more: the outputs that are kept
+    /// to the switch, unless the replica passes them on; and to a replica the whole
+    /// state. `held`: the switch is to hear that the view can be settled.
     pub(super) fn say(&mut self, now: Time, unit: UnitId, held: bool) {
         let Some(hot) = self.table.live(unit) else {
             return;
         };
-        let (at_once, longest) = (self.settings.at_once, self.settings.longest);
         self.unsample(unit);
-        let forgets = self.settings.plant == Some(Plant::OwnerForgets);
         let Some(cold) = self.cold.get_mut(&unit) else {
             if held {
                 self.held(unit, hot.view);
@@ -99,22 +97,47 @@ impl Actors {
             return;
         };
         cold.live.said = now;
-        let Some(replica) = cold.live.replica else {
-            let (entries, _) = cold.live.kept.after_clock(Clock::ZERO, at_once);
-            if forgets {
+        let (replica, passes_on) = (cold.live.replica, cold.live.passes_on());
+        if passes_on.is_none() {
+            let (entries, _) = cold
+                .live
+                .kept
+                .after_clock(Clock::ZERO, self.settings.at_once);
+            if self.settings.plant == Some(Plant::OwnerForgets) {
                 cold.live.kept.clear();
             }
             self.tell_outputs((unit, hot.view), entries);
-            if held {
-                self.held(unit, hot.view);
-            }
-            return;
+        }
+        match replica {
+            Some(_) if held || passes_on.is_some() => self.send_state(now, unit),
+            None if held => self.held(unit, hot.view),
+            _ => {}
+        }
+    }
+
+    /// Sends the replica the whole state with all outputs that are kept.
+    pub(super) fn send_state(&mut self, now: Time, unit: UnitId) {
+        let (at_once, longest) = (self.settings.at_once, self.settings.longest);
+        // The word of it takes one way more than an entry's.
+        let due = now.plus(self.wait().saturating_mul(2));
+        let (Some(hot), Some(cold)) = (self.table.live(unit), self.cold.get_mut(&unit)) else {
+            return self
+                .internal
+                .note("a state is sent of a unit that is not here");
+        };
+        let Some(replica) = cold.live.replica else {
+            return self.internal.note("a state is sent to no replica");
         };
         let since = cold.live.kept.since(hot.clock);
         let portion = cold.live.kept.portion(cold.live.cursor, at_once, longest);
         cold.live.cursor = portion.cursor;
-        if forgets {
+        if self.settings.plant == Some(Plant::OwnerForgets) {
             cold.live.kept.clear();
+        }
+        let every = cold.live.every;
+        if every > 0 {
+            cold.live.due = Some(due);
+            self.arm(unit, due);
         }
         self.look_for_change(unit);
         let state = match portion.last.is_some() {
@@ -127,13 +150,17 @@ impl Actors {
         };
         if let Some(cold) = self.cold.get_mut(&unit) {
             cold.live.changed = false;
+            cold.live.told = hot.clock;
         }
         self.counts.add(ActorCount::ReplicatedWhole);
         let batch = EntryBatch {
             unit,
             view: hot.view,
             clock: hot.clock,
-            state: whole(state, since, &entries),
+            state: match every {
+                0 => whole(state, since, &entries),
+                _ => StateUpdate::Apart { since, state },
+            },
             entries,
         };
         self.tell_runtime(replica, Message::Entries(vec![batch]));

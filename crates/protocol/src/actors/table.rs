@@ -21,6 +21,9 @@ pub(crate) const ENDED: u16 = 16;
 /// Only a packet has said that the view is here, not yet its switch.
 pub(crate) const UNSURE: u16 = 32;
 
+/// Packets that were let out in an older view are applied again.
+pub(crate) const SILENT: u16 = 64;
+
 /// The clock in its word; the flags are above it.
 const CLOCK: u64 = Clock::LAST.0;
 

@@ -3,7 +3,7 @@
 
 use weir_packet::{FramePool, Time};
 
-use super::table::COPYING;
+use super::table::{COPYING, Hot, SILENT};
 use super::{ActorCount, Actors};
 use crate::ids::{Clock, UnitId};
 use crate::message::Message;
@@ -123,6 +123,7 @@ impl Actors {
         let dues = [
             self.pull_again(now, unit),
             self.repeat_again(now, unit),
+            self.state_due(now, unit),
             self.end_again(now, unit),
             self.give_up(now, unit),
         ];
@@ -166,7 +167,8 @@ impl Actors {
     fn repeat_again(&mut self, now: Time, unit: UnitId) -> Option<Time> {
         let asked = self.cold.get(&unit)?.live.asked?;
         let hot = self.table.live(unit);
-        let Some(hot) = hot.filter(|hot| self.hold.has((unit, hot.view))) else {
+        let lacks = |hot: &Hot| hot.flags & SILENT != 0 || self.hold.has((unit, hot.view));
+        let Some(hot) = hot.filter(lacks) else {
             self.cold.get_mut(&unit)?.live.asked = None;
             return None;
         };

@@ -38,6 +38,7 @@ fn open(place: u32, view: View, old: View, base: u64, origin: Origin) -> Message
         out: Clock(base),
         origin,
         replica: None,
+        every: 0,
     })
 }
 

@@ -127,6 +127,7 @@ messages! {
     22 = Refuse { unit, view, why };
     23 = Claims { generation, piece, pieces, claims, suspected };
     24 = Forgotten { unit, below };
+    25 = Stored { unit, view, clock };
     32 = Pull { unit, old, new, at };
     33 = State { unit, old, new, image };
     34 = Copy { unit, old, clock, after, packet };

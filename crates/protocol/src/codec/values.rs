@@ -40,6 +40,7 @@ fields! {
         out: Clock,
         origin: Origin,
         replica: Option<RuntimeId>,
+        every: u32,
     }
     Part {
         disposition: Disposition,
@@ -186,7 +187,7 @@ impl Field for Origin {
     }
 }
 
-/// 0; 1 and bytes; 2 or 3 and perhaps bytes; 4, a clock and perhaps bytes.
+/// 0; 1 and bytes; 2 or 3 and perhaps bytes; 4 or 5, a clock and perhaps bytes.
 impl Field for StateUpdate {
     const LEAST: usize = 1;
 
@@ -210,6 +211,11 @@ impl Field for StateUpdate {
                 since.put(out);
                 state.put(out);
             }
+            StateUpdate::Apart { since, state } => {
+                out.push(5);
+                since.put(out);
+                state.put(out);
+            }
         }
     }
 
@@ -220,6 +226,10 @@ impl Field for StateUpdate {
             2 => StateUpdate::Full(Option::get(reader)?),
             3 => StateUpdate::Whole(Option::get(reader)?),
             4 => StateUpdate::Rest {
+                since: Clock::get(reader)?,
+                state: Option::get(reader)?,
+            },
+            5 => StateUpdate::Apart {
                 since: Clock::get(reader)?,
                 state: Option::get(reader)?,
             },

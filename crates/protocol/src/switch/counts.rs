@@ -123,6 +123,8 @@ countable! {
         BlockGrantedAgain = "block_granted_again",
         /// No block was left.
         NoBlock = "no_block",
+        /// A replica said up to which packet it holds the state.
+        StateStored = "state_stored",
         /// A runtime was suspected.
         Suspected = "suspected",
         /// A runtime was suspected because the switch before had suspected it.

@@ -139,8 +139,8 @@ impl Switch {
         let settled = match self.pendings.get(unit.pending) {
             Some(p) if p.old != View::NONE => (p.old, p.old_owner, p.old_replica),
             None if unit.fresh == 0 => (unit.view(), unit.owner, unit.replica),
-            // Nothing of the first view was let out, so nothing is lost with
-            // it, as long as its packets can be sent again.
+            // Nothing of the first view was let out, or all of its packets are
+            // here: nothing is lost with it.
             _ if self.kept.copies() || unit.sent == unit.out => {
                 return self.begin_again(now, pool, place, 0);
             }
@@ -180,7 +180,8 @@ impl Switch {
                 self.forget(now, seat, unit.id(), view, false);
             }
         }
-        self.send_again(now, pool, place, Clock(unit.out));
+        let since = self.kept.since(self.units.at(place));
+        self.send_again(now, pool, place, Clock(since));
     }
 
     /// All who had the unit's state are gone. Its numbered packets are
@@ -213,7 +214,8 @@ impl Switch {
         record.tries = 0;
         record.marks |= mark::LOST;
         let sent = record.sent;
-        self.kept.release(record, sent, pool);
+        self.kept.release(record, sent, false, pool);
+        self.kept.state_held(place, u64::MAX, pool);
         if self.units.at(place).has(mark::LEAVING) {
             self.let_names_go(place);
         }
@@ -353,7 +355,8 @@ impl Switch {
         self.set_holders(place, 0, 0);
         let record = self.units.at_mut(place);
         let sent = record.sent;
-        self.kept.release(record, sent, pool);
+        self.kept.release(record, sent, false, pool);
+        self.kept.state_held(place, u64::MAX, pool);
         *record = super::units::Unit::default();
         let mut freed = Vec::new();
         self.classifier.remove_unit(id.0, &mut freed);
@@ -383,7 +386,11 @@ impl Switch {
         // An older copy must not outlive this one: a switch that starts again
         // would go on from it.
         let is_ordered = self.settings.plant != Some(Plant::ForgetUnordered);
-        if is_ordered && self.forgets.waits(id) || self.forgets.is_full() {
+        // A replica that is behind the end has a state still, and must not outlive
+        // the owner, which has none.
+        let is_held = self.kept.since(self.units.at(place)) == clock.0
+            || self.settings.plant == Some(Plant::EndsUnheld);
+        if !is_held || is_ordered && self.forgets.waits(id) || self.forgets.is_full() {
             self.counts.add(SwitchCount::EndWaits);
             return;
         }

@@ -4,7 +4,7 @@ use weir_packet::{Disposition, Frame, FramePool, PacketMemory, Time, frame_flags
 
 use super::kept::Parked;
 use super::lanes::Seat;
-use super::units::mark;
+use super::units::{Unit, mark};
 use super::{Switch, SwitchCount, SwitchDrop};
 use crate::entry::to_frame;
 use crate::ids::{Clock, RuntimeId, UnitId, View};
@@ -89,6 +89,8 @@ impl Switch {
     ) -> Option<Frame> {
         let meta = memory.meta_mut(&mut frame);
         let place = meta.unit as u32;
+        let unit = self.units.at(place);
+        let (speaker, retain) = (self.speaker(unit), self.retains(unit));
         let unit = self.units.at_mut(place);
         let is_plain = meta.unit == unit.id
             && meta.view == unit.view
@@ -98,7 +100,8 @@ impl Switch {
             && unit.pending == 0
             && unit.fresh == 0
             && !unit.has(mark::LEAVING)
-            && from == unit.speaker()
+            && from == speaker
+            && retain == (self.every > 0)
             && matches!(meta.disposition, Disposition::Out | Disposition::Dropped)
             && !self.sweep.is_on();
         if !is_plain {
@@ -121,7 +124,7 @@ impl Switch {
         let mut more = false;
         if unit.first != 0 {
             let out = unit.out;
-            let sent = self.kept.release(unit, out, pool);
+            let sent = self.kept.release(unit, out, retain, pool);
             more = self.kept.is_next_parked(unit, out + 1);
             self.measure(now, from, sent);
         }
@@ -252,13 +255,13 @@ impl Switch {
         let unit = self.units.at(place);
         let plant = self.settings.plant;
         let speaker = if view == unit.view() && unit.owner != 0 {
-            Some(unit.speaker())
+            Some(self.speaker(unit))
         } else {
             self.pendings
                 .get(unit.pending)
                 .filter(|p| p.planned && p.old == view && clock <= p.base)
                 .map(|p| {
-                    if p.old_replica != 0 {
+                    if p.old_replica != 0 && self.every == 0 {
                         p.old_replica
                     } else {
                         p.old_owner
@@ -459,24 +462,61 @@ impl Switch {
         let unit = self.units.at_mut(place);
         unit.out = unit.out.max(clock.0);
         let out = unit.out;
-        let speaker = unit.speaker();
         let leaving = unit.has(mark::LEAVING);
-        if unit.first != 0 {
-            let sent = self.kept.release(unit, out, pool);
-            self.measure(now, speaker, sent);
-        }
+        self.let_go(now, pool, place, out);
         if leaving {
             self.let_names_go(place);
         }
         self.acknowledge(place);
         if is_current {
-            if !self.units.at(place).is_settled() {
+            let unit = self.units.at(place);
+            // An entry from the owner does not say what the replica has.
+            let says_held = self.every == 0 || unit.replica == 0;
+            if !unit.is_settled() && says_held {
                 self.counts.add(SwitchCount::SettledByEntry);
                 self.settle(now, place);
             }
         } else {
             self.closed_out(now, pool, place);
         }
+    }
+
+    /// The unit's packets up to `out` are answered: their copies go, or stay until
+    /// a replica's state contains them.
+    fn let_go(&mut self, now: Time, pool: &mut FramePool, place: u32, out: u64) {
+        let unit = self.units.at(place);
+        let (speaker, retain) = (self.speaker(unit), self.retains(unit));
+        let unit = self.units.at_mut(place);
+        if unit.first != 0 {
+            let sent = self.kept.release(unit, out, retain, pool);
+            self.measure(now, speaker, sent);
+        }
+        if self.every > 0 && !retain {
+            self.kept.state_held(place, out, pool);
+        }
+    }
+
+    /// Who says the entries of the unit's current view.
+    #[inline]
+    fn speaker(&self, unit: &Unit) -> Seat {
+        if self.every > 0 {
+            unit.owner
+        } else {
+            unit.holder()
+        }
+    }
+
+    /// True where packets that are let out are kept until a replica's state
+    /// contains them. Without a replica the owner alone has the state.
+    #[inline]
+    fn retains(&self, unit: &Unit) -> bool {
+        self.every > 0
+            && self.settings.plant != Some(Plant::PacketsNotKept)
+            && (unit.replica != 0
+                || self
+                    .pendings
+                    .get(unit.pending)
+                    .is_some_and(|p| p.old_replica != 0))
     }
 
     /// The packet's own frame leaves, in the way its disposition says.

@@ -4,16 +4,17 @@ use weir_packet::{FramePool, Time};
 
 use super::lanes::{Seat, Standing};
 use super::{Switch, SwitchCount};
-use crate::ids::{Peer, RuntimeId, UnitId, View};
+use crate::ids::{Clock, Peer, RuntimeId, UnitId, View};
 use crate::message::{Message, MoveMode, Workload};
+use crate::plant::Plant;
 
 /// Who must have sent a message about a unit.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Said {
     /// The owner of its current view.
     ByOwner,
-    /// Who speaks for the current view at the gate.
-    BySpeaker,
+    /// Who holds the current view's state for it: its replica, if it has one.
+    ByHolder,
 }
 
 impl Switch {
@@ -42,8 +43,13 @@ impl Switch {
                 }
             }
             Message::Held { unit, view } => {
-                if let Some(place) = self.said(now, pool, from, (unit, view), Said::BySpeaker) {
+                if let Some(place) = self.said(now, pool, from, (unit, view), Said::ByHolder) {
                     self.held(now, place);
+                }
+            }
+            Message::Stored { unit, view, clock } => {
+                if let Some(place) = self.said(now, pool, from, (unit, view), Said::ByHolder) {
+                    self.stored(now, pool, place, clock);
                 }
             }
             Message::Move {
@@ -129,7 +135,7 @@ impl Switch {
         }
         let speaker = match by {
             Said::ByOwner => record.owner,
-            Said::BySpeaker => record.speaker(),
+            Said::ByHolder => record.holder(),
         };
         if speaker != from {
             self.counts.add(SwitchCount::MessageNotOwner);
@@ -157,6 +163,24 @@ impl Switch {
         }
         self.counts.add(SwitchCount::SettledByHeld);
         self.settle(now, place);
+    }
+
+    /// The replica of the current view holds its state after `clock`.
+    fn stored(&mut self, now: Time, pool: &mut FramePool, place: u32, clock: Clock) {
+        let unit = *self.units.at(place);
+        if clock.0 > unit.sent || self.every == 0 || unit.replica == 0 {
+            return self.counts.add(SwitchCount::MessageMisdirected);
+        }
+        self.counts.add(SwitchCount::StateStored);
+        let held = match self.settings.plant {
+            Some(Plant::HeldTooEarly) => unit.out,
+            _ => clock.0,
+        };
+        self.kept.state_held(place, held, pool);
+        self.held(now, place);
+        let (unit, view) = (unit.id(), unit.view());
+        let owner = self.units.at(place).owner;
+        self.tell(owner, Message::Stored { unit, view, clock });
     }
 
     fn coordinator_says(&mut self, now: Time, pool: &mut FramePool, message: Message) {

@@ -5,6 +5,11 @@
 //! last sent, so that what is due for repeating is always at its head. Every
 //! clock after `out` has a node, with a copy of its packet or without; where
 //! nothing is kept and the way loses nothing, only parked entries have one.
+//!
+//! Where a replica gets the state every so many packets
+//! ([`crate::settings::Replication::Every`]), the nodes of packets that were let
+//! out and that no replica's state contains are a second list of their unit's
+//! ([`Unheld`]): a new owner applies those packets again.
 
 use std::collections::VecDeque;
 
@@ -39,6 +44,16 @@ struct Node {
     era: u32,
 }
 
+/// Packets of a unit that were let out and that its replica's state does not
+/// contain.
+#[derive(Clone, Copy, Debug, Default)]
+struct Unheld {
+    first: Link,
+    last: Link,
+    /// Clock of the state that the replica of the current view holds.
+    held: u64,
+}
+
 /// An entry that waits for its turn.
 #[derive(Debug, Default)]
 pub(super) struct Parked {
@@ -71,10 +86,16 @@ pub(super) struct Kept {
     era: u32,
     /// Copies of this era.
     recent: usize,
+    /// By place of the unit; empty where nothing is kept for a state.
+    unheld: Vec<Unheld>,
+    /// Packets in those lists.
+    unheld_count: usize,
 }
 
 impl Kept {
-    pub(super) fn new(most: usize, copies: bool) -> Kept {
+    /// `places`: of the units whose packets are kept until a state has them; 0 for
+    /// none.
+    pub(super) fn new(most: usize, copies: bool, places: usize) -> Kept {
         Kept {
             nodes: Vec::with_capacity(most),
             free: Vec::with_capacity(most),
@@ -90,6 +111,8 @@ impl Kept {
             eras: VecDeque::new(),
             era: 0,
             recent: 0,
+            unheld: vec![Unheld::default(); places],
+            unheld_count: 0,
         }
     }
 
@@ -113,7 +136,7 @@ impl Kept {
     /// True where one more packet has room.
     #[inline]
     pub(super) const fn has_room(&self) -> bool {
-        self.count < self.most
+        self.count + self.unheld_count < self.most
     }
 
     /// Most packets on their way and most parked entries there were at a time.
@@ -206,7 +229,7 @@ impl Kept {
         unit.last = link;
         self.count += 1;
         self.recent += 1;
-        self.high = self.high.max(self.count);
+        self.high = self.high.max(self.count + self.unheld_count);
     }
 
     fn unlink(&mut self, older: Link, newer: Link) {
@@ -221,12 +244,14 @@ impl Kept {
     }
 
     /// Lets go of the unit's nodes up to `out`; gives when the last of them was
-    /// sent, if that was once.
+    /// sent, if that was once. With `retain` packets that no state contains stay,
+    /// to be applied again.
     #[inline]
     pub(super) fn release(
         &mut self,
         unit: &mut Unit,
         out: u64,
+        retain: bool,
         pool: &mut FramePool,
     ) -> Option<Time> {
         let mut sent = None;
@@ -240,22 +265,96 @@ impl Kept {
             }
             sent = (node.listed && !node.repeated).then_some(node.at);
             unit.first = node.next;
-            let (older, newer, parked, era) = (node.older, node.newer, node.parked, node.era);
-            if let Some(copy) = node.copy.take() {
-                pool.give(copy);
-            }
-            if node.listed {
+            let (older, newer, era) = (node.older, node.newer, node.era);
+            let (parked, listed) = (core::mem::take(&mut node.parked), node.listed);
+            node.listed = false;
+            if listed {
                 self.count -= 1;
                 self.unlink(older, newer);
-                self.left(era);
             }
             if parked != 0 {
                 self.drop_parked(parked, pool);
+            }
+            if retain && listed && self.retain(unit.id as u32, at + 1) {
+                continue;
+            }
+            if let Some(copy) = self.node_mut(at + 1).and_then(|node| node.copy.take()) {
+                pool.give(copy);
+            }
+            if listed {
+                self.left(era);
             }
             self.free.push(at);
         }
         unit.last = 0;
         sent
+    }
+
+    /// Keeps a packet that was let out until a state contains it; false where one
+    /// does.
+    fn retain(&mut self, place: u32, link: Link) -> bool {
+        let clock = self.node(link).map_or(0, |node| node.clock);
+        let Some(unheld) = self.unheld.get_mut(place as usize) else {
+            return false;
+        };
+        if clock <= unheld.held {
+            return false;
+        }
+        let last = core::mem::replace(&mut unheld.last, link);
+        if last == 0 {
+            unheld.first = link;
+        }
+        if let Some(node) = self.node_mut(link) {
+            node.next = 0;
+        }
+        if let Some(node) = self.node_mut(last) {
+            node.next = link;
+        }
+        self.unheld_count += 1;
+        true
+    }
+
+    /// The state after `clock` is held: packets up to there go.
+    pub(super) fn state_held(&mut self, place: u32, clock: u64, pool: &mut FramePool) {
+        let Some(unheld) = self.unheld.get_mut(place as usize) else {
+            return;
+        };
+        unheld.held = unheld.held.max(clock);
+        let mut link = unheld.first;
+        while let Some(node) = self.nodes.get_mut((link as usize).wrapping_sub(1)) {
+            if node.clock > clock {
+                break;
+            }
+            let (next, era) = (node.next, node.era);
+            if let Some(copy) = node.copy.take() {
+                pool.give(copy);
+            }
+            self.unheld_count -= 1;
+            self.free.push(link - 1);
+            self.left(era);
+            link = next;
+        }
+        if let Some(unheld) = self.unheld.get_mut(place as usize) {
+            unheld.first = link;
+            if link == 0 {
+                unheld.last = 0;
+            }
+        }
+    }
+
+    /// Nothing is known of the state that the replica of a new view holds.
+    pub(super) fn hold_none(&mut self, place: u32) {
+        if let Some(unheld) = self.unheld.get_mut(place as usize) {
+            unheld.held = 0;
+        }
+    }
+
+    /// The clock after which all packets of the unit are here, of which those up
+    /// to `out` were let out.
+    pub(super) fn since(&self, unit: &Unit) -> u64 {
+        let unheld = self.unheld.get(unit.id as u32 as usize);
+        let first = unheld.and_then(|unheld| self.node(unheld.first));
+        first.map_or(unit.out, |node| node.clock - 1)
     }
 
     /// Notes that the unit's packet of this clock is sent again.
@@ -388,13 +487,18 @@ impl Kept {
         unit: &Unit,
         after: u64,
     ) -> impl Iterator<Item = (u64, Option<&'a Frame>)> + 'a {
-        let mut link = unit.first;
+        let unheld = self.unheld.get(unit.id as u32 as usize);
+        let mut link = unheld.map_or(0, |unheld| unheld.first);
+        let mut then = unit.first;
         core::iter::from_fn(move || {
+            if link == 0 {
+                link = core::mem::take(&mut then);
+            }
             let node = self.node(link)?;
             link = node.next;
             Some(node)
         })
-        .filter(move |node| node.clock > after && node.listed)
+        .filter(move |node| node.clock > after && (node.listed || node.copy.is_some()))
         .map(|node| (node.clock, node.copy.as_ref()))
     }
 

@@ -41,7 +41,7 @@ use weir_packet::{Frame, FramePool, Time};
 use weir_runtime::{Classifier, RuntimeConfig, StageError};
 
 use crate::counts::Counts;
-use crate::ids::{Peer, RuntimeId, UnitId, View};
+use crate::ids::{Clock, Peer, RuntimeId, UnitId, View};
 use crate::journal::Journal;
 use crate::message::Message;
 use crate::rtt::{ROUND_TRIPS, RoundTrip};
@@ -108,6 +108,13 @@ impl core::fmt::Display for MoveError {
 
 impl std::error::Error for MoveError {}
 
+/// True where a function takes what flows share: its packets can't be applied
+/// twice.
+fn shares(stage: &Stage) -> bool {
+    let mut nodes = stage.nodes.iter();
+    nodes.any(|node| node.processor.descriptor().shares)
+}
+
 /// Packets on their way at most where none is kept.
 const UNKEPT: usize = 16_384;
 
@@ -131,6 +138,8 @@ pub struct Switch {
     /// What it wants carried out.
     pub outbox: SwitchOutbox,
     settings: SwitchSettings,
+    /// Packets from one state for a replica to the next; 0: each burst has one.
+    every: u32,
     seed: u64,
     classifier: Classifier,
     units: Units,
@@ -192,11 +201,17 @@ impl Switch {
             0 if settings.acknowledge => UNKEPT,
             kept => kept as usize,
         };
+        let is_replayable = !shares(stage);
+        let mut settings = settings;
+        settings.replication = settings.replication.for_chain(is_replayable, settings.kept);
+        let every = settings.replication.period();
+        let retained = if every > 0 { places } else { 0 };
         Ok(Switch {
+            every,
             outbox: SwitchOutbox::default(),
             seed: config.seed,
             units: Units::new(places, config.advise),
-            kept: Kept::new(most, settings.kept > 0),
+            kept: Kept::new(most, settings.kept > 0, retained),
             lanes: Lanes::default(),
             pendings: views::Pendings::default(),
             moves: moves::Moves::default(),
@@ -247,7 +262,7 @@ impl Switch {
             self.tell(seat, Message::Suspect { runtime: fenced });
         }
         self.tell_cluster();
-        if self.settings.replication == Replication::EachBurst {
+        if self.settings.replication != Replication::None {
             // Units without a replica get one now.
             self.sweep.start(self.units.top());
         }
@@ -264,7 +279,7 @@ impl Switch {
     pub fn set_host(&mut self, runtime: RuntimeId, host: u32) {
         if let Some(seat) = self.lanes.find(runtime) {
             self.lanes.set_host(seat, host);
-            if self.settings.replication == Replication::EachBurst {
+            if self.settings.replication != Replication::None {
                 // Copies that are on one host with their owner may move.
                 self.sweep.start(self.units.top());
             }
@@ -320,6 +335,19 @@ impl Switch {
         self.wait
     }
 
+    /// When replicas get the state, for this chain
+    /// ([`Replication::for_chain`]).
+    pub fn replication(&self) -> Replication {
+        self.settings.replication
+    }
+
+    /// The clock after which the switch has all packets of a unit, to be applied
+    /// again or for the first time; `None` of a unit that is not there.
+    pub fn packets_since(&self, unit: UnitId) -> Option<Clock> {
+        let place = self.units.find(unit)?;
+        Some(Clock(self.kept.since(self.units.at(place))))
+    }
+
     /// How often what happened.
     pub fn counts(&self) -> &Counts<SwitchCount> {
         &self.counts
@@ -336,10 +364,9 @@ impl Switch {
         self.classifier.finish(pool);
         for place in 0..self.units.top() {
             let unit = self.units.at_mut(place);
-            if unit.first != 0 {
-                let sent = unit.sent;
-                self.kept.release(unit, sent, pool);
-            }
+            let sent = unit.sent;
+            self.kept.release(unit, sent, false, pool);
+            self.kept.state_held(place, u64::MAX, pool);
         }
         for lane in &mut self.outbox.lanes {
             pool.give_all(&mut lane.frames);

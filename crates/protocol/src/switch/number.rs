@@ -249,6 +249,11 @@ impl Switch {
         if self.kept.keeps() {
             meta.flags |= unit.fresh & frame_flags::AFTER_LOSS;
             let copy = pool.copy(what, meta).ok();
+            if copy.is_none() && self.every > 0 {
+                // Applied again it would have another time.
+                pool.give(frame);
+                return false;
+            }
             unit.sent += 1;
             self.kept.push(unit, unit.sent, now, copy);
         } else {

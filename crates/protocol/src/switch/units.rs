@@ -80,9 +80,9 @@ impl Unit {
         View(self.view)
     }
 
-    /// Who speaks for the current view at the gate.
+    /// Who says that the current view's state is held.
     #[inline]
-    pub(super) const fn speaker(&self) -> Seat {
+    pub(super) const fn holder(&self) -> Seat {
         if self.replica != 0 {
             self.replica
         } else {

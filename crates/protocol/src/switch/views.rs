@@ -118,6 +118,7 @@ impl Switch {
 
     /// Gives the unit's current view to others, and keeps the accounts.
     pub(super) fn set_holders(&mut self, place: u32, owner: Seat, replica: Seat) {
+        self.kept.hold_none(place);
         let unit = self.units.at_mut(place);
         let before = (unit.owner, unit.replica);
         unit.owner = owner;
@@ -299,6 +300,7 @@ impl Switch {
             (unit.owner, unit.replica),
             old.generation() != self.settings.generation,
         );
+        let is_replica_change = unit.pending == 0 && holder == unit.owner;
         let mut others = self.leftovers.take(unit.id());
         if let Some(given_up) = self.take_pending(place) {
             others.extend(given_up.others);
@@ -318,6 +320,9 @@ impl Switch {
         let unit = self.units.at_mut(place);
         unit.view = view.0;
         unit.fresh = 0;
+        if self.settings.plant == Some(Plant::OutGoesBack) {
+            unit.out = self.kept.since(unit);
+        }
         let base = Clock(unit.out);
         let start = if claimed {
             Start::Claimed
@@ -339,7 +344,12 @@ impl Switch {
             others,
         };
         self.add_pending(now, place, pending);
-        self.send_again(now, pool, place, base);
+        // An owner whose replica alone is another has applied what was let out.
+        let since = match is_replica_change {
+            true => base.0,
+            false => self.kept.since(self.units.at(place)),
+        };
+        self.send_again(now, pool, place, Clock(since));
     }
 
     /// What a view that is open tells its owner and its source.
@@ -352,10 +362,15 @@ impl Switch {
             unit: unit.id(),
             view: unit.view(),
             old: pending.old,
-            base: pending.base,
+            // No state is that before the first packet that is here.
+            base: match pending.origin {
+                Origin::Nothing { .. } => Clock(self.kept.since(&unit)).min(pending.base),
+                _ => pending.base,
+            },
             out: Clock(unit.out),
             origin: pending.origin,
             replica: self.lanes.id(unit.replica),
+            every: self.every,
         };
         let closed =
             pending
@@ -381,7 +396,7 @@ impl Switch {
     /// those without a copy a `Lost`.
     pub(super) fn send_again(&mut self, now: Time, pool: &mut FramePool, place: u32, after: Clock) {
         let unit = *self.units.at(place);
-        let after = after.0.max(unit.out);
+        let after = after.0.max(self.kept.since(&unit));
         if self.kept.keeps() {
             let packets = self.kept.packets_of(&unit, after);
             let clocks: Vec<u64> = packets.map(|(clock, _)| clock).collect();

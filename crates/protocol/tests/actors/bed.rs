@@ -320,6 +320,7 @@ pub(crate) fn planned(unit: UnitId, (old, new): (View, View), base: u64, source:
             source: RuntimeId(source),
         },
         replica: None,
+        every: 0,
     }
 }
 

@@ -8,6 +8,7 @@ mod first;
 mod functions;
 mod leases;
 mod long;
+mod periodic;
 mod planned;
 mod refusals;
 mod replica;

@@ -106,6 +106,7 @@ fn a_burst_of_many_units_travels_in_one_message() {
         let open = Open {
             origin: Origin::Nothing { after_loss: false },
             replica: Some(RuntimeId(2)),
+            every: 0,
             ..planned(unit(place), (View::NONE, view(place + 1)), 0, 0)
         };
         bed.tell(1, SWITCH, Message::Open(open));

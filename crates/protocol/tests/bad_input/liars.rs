@@ -316,6 +316,7 @@ fn a_runtime_can_not_take_another_ones_unit() {
         out: Clock(3),
         origin: Origin::Nothing { after_loss: true },
         replica: None,
+        every: 0,
     });
     let entries = vec![entry(4, &[Disposition::Out])];
     let refused = ActorCount::MessageRefused;

@@ -119,6 +119,8 @@ fn state() -> impl Strategy<Value = StateUpdate> {
         option::of(bytes()).prop_map(StateUpdate::Whole),
         (clock(), option::of(bytes()))
             .prop_map(|(since, state)| StateUpdate::Rest { since, state }),
+        (clock(), option::of(bytes()))
+            .prop_map(|(since, state)| StateUpdate::Apart { since, state }),
     ]
 }
 
@@ -184,8 +186,18 @@ fn open() -> impl Strategy<Value = Message> {
         runtime().prop_map(|source| Origin::Resumed { source }),
     ];
     let replica = option::of(runtime());
-    (unit(), view(), view(), clock(), clock(), origin, replica).prop_map(
-        |(unit, view, old, base, out, origin, replica)| {
+    let every = any::<u32>();
+    (
+        unit(),
+        view(),
+        view(),
+        clock(),
+        clock(),
+        origin,
+        replica,
+        every,
+    )
+        .prop_map(|(unit, view, old, base, out, origin, replica, every)| {
             Message::Open(Open {
                 unit,
                 view,
@@ -194,9 +206,9 @@ fn open() -> impl Strategy<Value = Message> {
                 out,
                 origin,
                 replica,
+                every,
             })
-        },
-    )
+        })
 }
 
 fn selection() -> impl Strategy<Value = Selection> {
@@ -249,6 +261,11 @@ fn about_units() -> impl Strategy<Value = Message> {
             to
         }),
         (unit(), view()).prop_map(|(unit, view)| Message::Held { unit, view }),
+        (unit(), view(), clock()).prop_map(|(unit, view, clock)| Message::Stored {
+            unit,
+            view,
+            clock
+        }),
         (unit(), view()).prop_map(|(unit, below)| Message::Forgotten { unit, below }),
         (unit(), view(), runtime(), mode()).prop_map(|(unit, view, to, mode)| Message::Move {
             unit,

@@ -51,7 +51,7 @@ fn settled(settings: SwitchSettings, runtimes: u32) -> (Rig, UnitId, u32) {
     let unit = rig.see(&frames[0]).unit;
     let speaker = match settings.replication {
         Replication::None => owner,
-        Replication::EachBurst => rig.open(owner).unwrap().replica.unwrap().0,
+        _ => rig.open(owner).unwrap().replica.unwrap().0,
     };
     rig.answer(speaker, frames, Disposition::Out);
     assert_eq!(rig.out(), [1]);

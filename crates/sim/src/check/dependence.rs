@@ -6,11 +6,12 @@
 //! failures' repair and of a switch restart, as long as each unit keeps a
 //! holder.
 
+use weir_protocol::journal::Done;
 use weir_protocol::settings::Replication;
-use weir_protocol::{RuntimeId, UnitId};
+use weir_protocol::{Clock, RuntimeId, UnitId};
 
 use super::unit::UnitRecord;
-use super::{Checker, Cluster};
+use super::{Checker, Cluster, Invariant};
 
 impl Checker {
     /// True where no unit depends on `dying` alone: its death, on top of what
@@ -22,9 +23,49 @@ impl Checker {
             return true;
         }
         let alive = |r: RuntimeId| Some(r) != dying && !cluster.is_gone(r);
-        self.units
-            .values()
-            .all(|unit| unit.ended || unit.lost || unit.survives(&alive))
+        let survives = |(id, unit): (&UnitId, &UnitRecord)| {
+            if unit.ended || unit.lost {
+                return true;
+            }
+            // Where the switch has packets that no other state contains, the unit
+            // depends on it too.
+            let is_periodic = matches!(self.replication, Replication::Every(_));
+            let has_switch = dying.is_some() && cluster.packets_since(*id).is_some();
+            unit.survives(&alive)
+                && (!is_periodic || has_switch || unit.is_whole(*id, &alive, cluster))
+        };
+        self.units.iter().all(survives)
+    }
+
+    /// I5 where replicas get the state every so many packets: a replica's state
+    /// and the packets that the switch has are all that was let out.
+    pub(crate) fn recoverable(&mut self, journal: &[Done], cluster: &dyn Cluster) {
+        if !matches!(self.replication, Replication::Every(_)) {
+            return;
+        }
+        for done in journal {
+            let (Done::LetOut { unit: id, .. } | Done::Settled { unit: id, .. }) = *done else {
+                continue;
+            };
+            let Some(unit) = self.units.get(&id).filter(|unit| !unit.ended) else {
+                continue;
+            };
+            let holder = unit.settled.and_then(|s| Some((s.view, s.replica?)));
+            let Some((view, replica)) = holder.filter(|(_, r)| !cluster.is_gone(*r)) else {
+                continue;
+            };
+            let (held, since) = (cluster.stored(replica, id, view), cluster.packets_since(id));
+            if held < since {
+                let show = |clock: Option<Clock>| clock.map_or(0, |clock| clock.0);
+                let text = format!(
+                    "replica {} holds the state up to {}, and the switch has packets after {} only",
+                    replica.0,
+                    show(held),
+                    show(since)
+                );
+                return self.violated(Invariant::OutputCommit, Some(id), text);
+            }
+        }
     }
 }
 
@@ -49,6 +90,23 @@ impl Checker {
 }
 
 impl UnitRecord {
+    /// True where one that is alive has a state that contains all that was let
+    /// out.
+    fn is_whole(
+        &self,
+        id: UnitId,
+        alive: &dyn Fn(RuntimeId) -> bool,
+        cluster: &dyn Cluster,
+    ) -> bool {
+        let views = [Some(self.current), self.settled].into_iter().flatten();
+        let holders = views.flat_map(|h| [Some((h.view, h.owner)), h.replica.map(|r| (h.view, r))]);
+        let mut holders = holders.flatten();
+        self.out == 0
+            || holders.any(|(view, holder)| {
+                alive(holder) && cluster.stored(holder, id, view) >= Some(Clock(self.out))
+            })
+    }
+
     fn survives(&self, alive: &dyn Fn(RuntimeId) -> bool) -> bool {
         let current = [Some(self.current.owner), self.current.replica];
         match (self.settled, self.before) {

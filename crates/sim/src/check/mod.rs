@@ -129,6 +129,9 @@ pub(crate) trait Cluster {
     /// The clock up to which the runtime holds the view's state and outputs;
     /// `None` where it is dead or has nothing.
     fn stored(&self, runtime: RuntimeId, unit: UnitId, view: View) -> Option<Clock>;
+    /// The clock after which the switch has all packets of the unit; `None` where
+    /// no switch runs that knows it.
+    fn packets_since(&self, unit: UnitId) -> Option<Clock>;
 }
 
 /// The checker of a run.

@@ -36,6 +36,14 @@ impl Cluster for Seen<'_> {
             Body::Switch(_) => None,
         }
     }
+
+    fn packets_since(&self, unit: UnitId) -> Option<Clock> {
+        let bodies = self.0.iter().filter_map(|process| process.living.as_ref());
+        bodies.rev().find_map(|(body, _)| match body {
+            Body::Switch(switch) if !switch.is_recovering() => switch.packets_since(unit),
+            _ => None,
+        })
+    }
 }
 
 impl World<'_> {

@@ -239,6 +239,8 @@ impl World<'_> {
             let cluster = super::cluster::Seen(&self.processes);
             self.checker.done(done, &cluster as &dyn Cluster);
         }
+        let seen = super::cluster::Seen(&self.processes);
+        self.checker.recoverable(&journal, &seen);
         for (meta, bytes) in &out {
             let (unit, clock) = (UnitId(meta.unit), Clock(meta.clock));
             let seen = self.sighting(meta);

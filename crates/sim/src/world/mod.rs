@@ -167,6 +167,8 @@ impl<'a> World<'a> {
         let stage = plan.chain.build(plan.seed)?;
         let config = engine_config(plan.seed);
         let engine = Runtime::new(&stage, config).map_err(|e| e.to_string())?;
+        let kept = u32::from(!plan.faults.has(Fault::NothingKept));
+        let replication = plan.replication.for_chain(engine.is_replayable(), kept);
         let mut world = World {
             settings,
             plan,
@@ -179,7 +181,7 @@ impl<'a> World<'a> {
             generation: 0,
             next_runtime: 1,
             links: Links::new(plan.seed, plan.faults),
-            checker: Checker::new(plan.replication, Reference::new(engine)),
+            checker: Checker::new(replication, Reference::new(engine)),
             trace,
             observed: BTreeMap::new(),
             counts: BTreeMap::new(),

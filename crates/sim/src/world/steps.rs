@@ -424,6 +424,7 @@ impl World<'_> {
                     out: Clock(1),
                     origin: Origin::Resumed { source: from },
                     replica: None,
+                    every: 0,
                 };
                 return self.forge_open(to, open);
             }

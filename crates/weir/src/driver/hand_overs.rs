@@ -74,6 +74,7 @@ mod tests {
                 out: Clock(3),
                 origin,
                 replica: None,
+                every: 0,
             })
         };
         let source = RuntimeId(1);

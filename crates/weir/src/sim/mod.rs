@@ -19,7 +19,7 @@ use weir_sim::trace::Trace;
 use weir_sim::traffic::Recorded;
 
 use crate::Outcome;
-use crate::args::{Replication, Sim};
+use crate::args::Sim;
 use crate::exit::{Exit, Failure};
 
 use report::Report;
@@ -69,10 +69,7 @@ fn settings(args: &Sim) -> Result<Settings, Failure> {
     Ok(Settings {
         faults: args.faults,
         some_faults: !args.every_fault,
-        replication: args.replication.map(|replication| match replication {
-            Replication::None => weir_protocol::settings::Replication::None,
-            Replication::EachBurst => weir_protocol::settings::Replication::EachBurst,
-        }),
+        replication: args.replication,
         runtimes: args.runtimes,
         flows: args.flows,
         packets: args.packets,

@@ -161,10 +161,7 @@ fn repeat(args: &Sim, seed: u64) -> String {
         args.faults, args.runtimes, args.flows, args.packets, args.moves
     );
     if let Some(replication) = args.replication {
-        command += match replication {
-            crate::args::Replication::None => " --replication none",
-            crate::args::Replication::EachBurst => " --replication each-burst",
-        };
+        command += &format!(" --replication {replication}");
     }
     for (set, option) in [
         (args.every_fault, " --every-fault"),
