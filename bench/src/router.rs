@@ -140,7 +140,7 @@ impl Bench {
 
     fn check(&self) -> Result<(), String> {
         let counts = self.router.counts();
-        match counts.received == counts.sent && counts.balance(0) {
+        match counts.received == counts.sent && counts.balance() {
             true => Ok(()),
             false => Err(format!("packets were not forwarded: {counts:?}")),
         }

@@ -278,9 +278,9 @@ impl Bench {
             (0, 0, 0),
             "flows leaked"
         );
-        assert_eq!(flows.leased, 0, "ports leaked");
+        assert_eq!(flows.ports_leased, 0, "ports leaked");
         assert_eq!(flows.buffer_bytes, 0, "buffers leaked");
-        let ended: u64 = flows.ended.iter().map(|(_, n)| n).sum();
+        let ended: u64 = flows.ended.sum();
         assert_eq!(ended, flows.seen, "every flow that opened has ended");
         report
     }

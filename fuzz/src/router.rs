@@ -218,7 +218,7 @@ impl Bench {
         }
         let waiting = u64::from(self.router.waiting());
         let counts = self.router.counts();
-        assert!(counts.balance(waiting), "{counts:?}, {waiting} wait");
+        assert!(counts.balance(), "{counts:?}, {waiting} wait");
     }
 
     fn left(&self, frame: &Frame, mac: MacAddr, mtu: u16) {
@@ -247,7 +247,7 @@ impl Bench {
 
     fn finish(&mut self) {
         self.router.finish(&mut self.pool);
-        assert!(self.router.counts().balance(0));
+        assert!(self.router.counts().balance());
         assert_eq!(self.pool.outstanding(), 0, "frames leaked");
     }
 }

@@ -16,20 +16,26 @@ pub(crate) struct Layer {
 }
 
 /// The layers, lowest first.
-pub(crate) const LAYERS: [Layer; 14] = [
+pub(crate) const LAYERS: [Layer; 15] = [
+    // The lowest: tables of counters, which the code that counts declares.
+    Layer {
+        folder: "telemetry",
+        own: &[],
+        others: Some(&[]),
+    },
     Layer {
         folder: "packet",
-        own: &[],
+        own: &["weir-telemetry"],
         others: Some(&["zerocopy"]),
     },
     Layer {
         folder: "router",
-        own: &["weir-packet"],
+        own: &["weir-telemetry", "weir-packet"],
         others: Some(&[]),
     },
     Layer {
         folder: "nf",
-        own: &["weir-packet"],
+        own: &["weir-telemetry", "weir-packet"],
         others: Some(&["erased-serde", "schemars", "serde", "zerocopy"]),
     },
     Layer {
@@ -51,12 +57,12 @@ pub(crate) const LAYERS: [Layer; 14] = [
     },
     Layer {
         folder: "runtime",
-        own: &["weir-packet", "weir-nf"],
+        own: &["weir-telemetry", "weir-packet", "weir-nf"],
         others: Some(&["zerocopy"]),
     },
     Layer {
         folder: "protocol",
-        own: &["weir-packet", "weir-nf", "weir-runtime"],
+        own: &["weir-telemetry", "weir-packet", "weir-nf", "weir-runtime"],
         others: Some(&["siphasher", "zerocopy"]),
     },
     Layer {
@@ -72,7 +78,7 @@ pub(crate) const LAYERS: [Layer; 14] = [
     },
     Layer {
         folder: "io",
-        own: &["weir-packet"],
+        own: &["weir-telemetry", "weir-packet"],
         others: None,
     },
     Layer {
@@ -88,6 +94,7 @@ pub(crate) const LAYERS: [Layer; 14] = [
     Layer {
         folder: "sim",
         own: &[
+            "weir-telemetry",
             "weir-packet",
             "weir-nf",
             "weir-functions",
@@ -115,6 +122,7 @@ pub(crate) const LAYERS: [Layer; 14] = [
     Layer {
         folder: "weir",
         own: &[
+            "weir-telemetry",
             "weir-packet",
             "weir-nf",
             "weir-signatures",

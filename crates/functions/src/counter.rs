@@ -16,6 +16,20 @@ pub struct Settings {}
 #[derive(Debug)]
 pub struct PacketCounter;
 
+weir_nf::labels! {
+    /// What it counts.
+    enum Count: Counter<Packets> {
+        /// Packets that came in on the inside.
+        PacketsFromInside = "packets_from_inside",
+        /// Their bytes on the wire.
+        BytesFromInside = "bytes_from_inside": Counter<Bytes>,
+        /// Packets that came in on the outside.
+        PacketsFromOutside = "packets_from_outside",
+        /// Their bytes on the wire.
+        BytesFromOutside = "bytes_from_outside": Counter<Bytes>,
+    }
+}
+
 impl NetworkFunction for PacketCounter {
     type Settings = Settings;
     type State = ();
@@ -28,12 +42,7 @@ impl NetworkFunction for PacketCounter {
                  classifier to know how much each class has (`counter: {}`, `as: web-traffic`). \
                  `monitor` counts by protocol and flow as well.",
         reads: LENGTH,
-        counters: &[
-            "packets_from_inside",
-            "bytes_from_inside",
-            "packets_from_outside",
-            "bytes_from_outside",
-        ],
+        counters: Count::TABLE,
         cycles: 5,
         ..Descriptor::new("counter", "counts packets and bytes")
     };
@@ -44,41 +53,37 @@ impl NetworkFunction for PacketCounter {
 
     #[inline]
     fn without_flow(&self, packet: &mut Packet<'_>, cx: &mut Context<'_>) -> Verdict {
-        let first = first_of(packet.side());
-        cx.count(Counter(first as u8), 1);
-        cx.count(Counter(first as u8 + 1), u64::from(packet.wire_len()));
+        let (packets, bytes) = counters_of(packet.side());
+        cx.count(packets, 1);
+        cx.count(bytes, u64::from(packet.wire_len()));
         Verdict::Pass
     }
 
     /// Counts in registers' reach, and touches the shared counters once a burst.
     #[inline]
     fn process_burst(&self, burst: &mut Burst<'_, Self>, cx: &mut Context<'_>) {
-        let mut counts = [0u64; 4];
+        let mut counts = Counts::<Count>::default();
         let mut left = burst.mask();
         while left != 0 {
             let i = left.trailing_zeros() as usize;
             left &= left - 1;
             let packet = burst.packet(i);
             if packet.meta().flags & frame_flags::NO_OUTPUT == 0 {
-                let first = first_of(packet.side());
-                counts[first] += 1;
-                counts[first + 1] += u64::from(packet.wire_len());
+                let (packets, bytes) = counters_of(packet.side());
+                counts.add(packets);
+                counts.add_many(bytes, u64::from(packet.wire_len()));
             }
         }
         burst.pass_all();
-        for (number, &count) in counts.iter().enumerate() {
-            if count != 0 {
-                cx.count(Counter(number as u8), count);
-            }
-        }
+        cx.count_all(&counts);
     }
 }
 
-/// Number of a side's first counter.
+/// Packets and bytes of a side.
 #[inline(always)]
-fn first_of(side: Side) -> usize {
+fn counters_of(side: Side) -> (Count, Count) {
     match side {
-        Side::Inside => 0,
-        Side::Outside => 2,
+        Side::Inside => (Count::PacketsFromInside, Count::BytesFromInside),
+        Side::Outside => (Count::PacketsFromOutside, Count::BytesFromOutside),
     }
 }

@@ -52,8 +52,15 @@ impl State for HttpClassifierState {
 }
 
 const OTHER: Verdict = Verdict::Label(1);
-const HTTP_FLOWS: Counter = Counter(0);
-const OTHER_FLOWS: Counter = Counter(1);
+weir_nf::labels! {
+    /// What it counts.
+    enum Count: Counter<Packets> {
+        /// Flows that are HTTP.
+        HttpFlows = "http_flows": Counter<Flows>,
+        /// Flows that are not.
+        OtherFlows = "other_flows": Counter<Flows>,
+    }
+}
 
 impl NetworkFunction for HttpClassifier {
     type Settings = Settings;
@@ -71,7 +78,7 @@ upgrade changes nothing.",
         needs: Needs::Flow,
         reads: Parts::NETWORK.and(Parts::TRANSPORT).and(Parts::PAYLOAD),
         labels: &["other"],
-        counters: &["http_flows", "other_flows"],
+        counters: Count::TABLE,
         cycles: 12,
         ..Descriptor::new("http-classifier", "tells HTTP from other traffic")
     };
@@ -107,7 +114,14 @@ upgrade changes nothing.",
         state.label = u8::from(!http);
         if !tcp || !self.payload {
             state.decided = 1;
-            cx.count(if http { HTTP_FLOWS } else { OTHER_FLOWS }, 1);
+            cx.count(
+                if http {
+                    Count::HttpFlows
+                } else {
+                    Count::OtherFlows
+                },
+                1,
+            );
         }
         Ok(state)
     }
@@ -165,8 +179,8 @@ fn decide(packet: &Packet<'_>, flow: &mut Flow<'_, HttpClassifier>, cx: &mut Con
     let seen = state.first.get(..usize::from(state.len)).unwrap_or(&[]);
     let (label, counter) = match opening(seen) {
         Start::More => return,
-        Start::No => (1, OTHER_FLOWS),
-        Start::Request | Start::Response => (0, HTTP_FLOWS),
+        Start::No => (1, Count::OtherFlows),
+        Start::Request | Start::Response => (0, Count::HttpFlows),
     };
     state.label = label;
     state.decided = 1;

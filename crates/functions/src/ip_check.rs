@@ -41,23 +41,21 @@ pub struct IpCheck {
     transport: bool,
 }
 
-/// What can be wrong; the number is that of the counter and of the reason.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fault {
-    Checksum = 0,
-    Ttl = 1,
-    Martian = 2,
-    Transport = 3,
-    Header = 4,
+weir_nf::labels! {
+    /// What can be wrong: counted, and dropped for it.
+    enum Fault: Counter<Packets> {
+        /// The checksum of its IPv4 header is wrong.
+        Checksum = "bad_checksum",
+        /// Its time to live, or hop limit, is 0.
+        Ttl = "ttl_zero",
+        /// Its source address is one that no packet on a network can have.
+        Martian = "martian_source",
+        /// The checksum of its TCP, UDP, SCTP or ICMP part is wrong.
+        Transport = "bad_transport_checksum",
+        /// Its IP header is damaged.
+        Header = "bad_header",
+    }
 }
-
-const FAULTS: &[&str] = &[
-    "bad_checksum",
-    "ttl_zero",
-    "martian_source",
-    "bad_transport_checksum",
-    "bad_header",
-];
 
 impl NetworkFunction for IpCheck {
     type Settings = Settings;
@@ -78,8 +76,8 @@ impl NetworkFunction for IpCheck {
         needs: Needs::Network,
         // A check of the transport's checksum parses the packet anew, from its first byte.
         reads: Parts::ALL,
-        drops: FAULTS,
-        counters: FAULTS,
+        drops: Fault::TABLE,
+        counters: Fault::TABLE,
         cycles: 10,
         ..Descriptor::new("ip-check", "checks IP headers")
     };
@@ -100,9 +98,9 @@ impl NetworkFunction for IpCheck {
         match self.fault(packet) {
             None => Verdict::Pass,
             Some(fault) => {
-                cx.count(Counter(fault as u8), 1);
+                cx.count(fault, 1);
                 if self.drop {
-                    Verdict::Drop(DropReason(fault as u8))
+                    Verdict::Drop(fault.into())
                 } else {
                     Verdict::Pass
                 }

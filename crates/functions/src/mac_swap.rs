@@ -14,7 +14,13 @@ pub struct Settings {}
 #[derive(Debug)]
 pub struct MacSwap;
 
-const NOT_ETHERNET: Counter = Counter(0);
+weir_nf::labels! {
+    /// What it counts.
+    enum Count: Counter<Packets> {
+        /// Packets that passed as they are: they have no Ethernet header.
+        NotEthernet = "not_ethernet",
+    }
+}
 
 impl NetworkFunction for MacSwap {
     type Settings = Settings;
@@ -29,7 +35,7 @@ impl NetworkFunction for MacSwap {
                  counted as not_ethernet.",
         writes: Parts::LINK,
         reads: Parts::LINK,
-        counters: &["not_ethernet"],
+        counters: Count::TABLE,
         cycles: 6,
         ..Descriptor::new("mac-swap", "swaps the Ethernet addresses")
     };
@@ -41,7 +47,7 @@ impl NetworkFunction for MacSwap {
     #[inline]
     fn without_flow(&self, packet: &mut Packet<'_>, cx: &mut Context<'_>) -> Verdict {
         if !swap(packet) {
-            cx.count(NOT_ETHERNET, 1);
+            cx.count(Count::NotEthernet, 1);
         }
         Verdict::Pass
     }
@@ -60,7 +66,7 @@ impl NetworkFunction for MacSwap {
         }
         burst.pass_all();
         if others != 0 {
-            cx.count(NOT_ETHERNET, others);
+            cx.count(Count::NotEthernet, others);
         }
     }
 }

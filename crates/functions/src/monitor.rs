@@ -96,37 +96,53 @@ impl FlowStats {
     }
 }
 
-const PACKETS: usize = 0;
-const BYTES_SEEN: usize = 1;
-const COUNTERS: [&str; 15] = [
-    "packets",
-    "bytes",
-    "ipv4",
-    "ipv6",
-    "arp",
-    "other_network",
-    "tcp",
-    "udp",
-    "sctp",
-    "icmp",
-    "icmpv6",
-    "other_transport",
-    "fragments",
-    "tunnelled",
-    "vlan_tags",
-];
+weir_nf::labels! {
+    /// What it counts of all traffic.
+    enum Count: Counter<Packets> {
+        /// Packets that came by.
+        Packets = "packets",
+        /// Their bytes on the wire.
+        Bytes = "bytes": Counter<Bytes>,
+        /// Packets of IPv4.
+        Ipv4 = "ipv4",
+        /// Packets of IPv6.
+        Ipv6 = "ipv6",
+        /// Packets of ARP.
+        Arp = "arp",
+        /// Packets of another network protocol.
+        OtherNetwork = "other_network",
+        /// Packets of TCP.
+        Tcp = "tcp",
+        /// Packets of UDP.
+        Udp = "udp",
+        /// Packets of SCTP.
+        Sctp = "sctp",
+        /// Packets of ICMP.
+        Icmp = "icmp",
+        /// Packets of ICMPv6.
+        Icmpv6 = "icmpv6",
+        /// Packets of IP with another transport protocol.
+        OtherTransport = "other_transport",
+        /// Packets that are fragments.
+        Fragments = "fragments",
+        /// Packets in a tunnel that was opened.
+        Tunnelled = "tunnelled",
+        /// VLAN tags that packets carried.
+        VlanTags = "vlan_tags": Counter<Times>,
+    }
+}
 
 /// Counter of each header flag that has one.
-const FLAG_COUNTERS: [(HeaderFlags, usize); 9] = [
-    (HeaderFlags::IPV4, 2),
-    (HeaderFlags::IPV6, 3),
-    (HeaderFlags::ARP, 4),
-    (HeaderFlags::TCP, 6),
-    (HeaderFlags::UDP, 7),
-    (HeaderFlags::SCTP, 8),
-    (HeaderFlags::ICMP, 9),
-    (HeaderFlags::ICMPV6, 10),
-    (HeaderFlags::FRAGMENT, 12),
+const FLAG_COUNTERS: [(HeaderFlags, Count); 9] = [
+    (HeaderFlags::IPV4, Count::Ipv4),
+    (HeaderFlags::IPV6, Count::Ipv6),
+    (HeaderFlags::ARP, Count::Arp),
+    (HeaderFlags::TCP, Count::Tcp),
+    (HeaderFlags::UDP, Count::Udp),
+    (HeaderFlags::SCTP, Count::Sctp),
+    (HeaderFlags::ICMP, Count::Icmp),
+    (HeaderFlags::ICMPV6, Count::Icmpv6),
+    (HeaderFlags::FRAGMENT, Count::Fragments),
 ];
 /// How often each of the 16 header flags was set in a burst: one byte each, which 64 packets don't
 /// fill. All are counted at once, since most packets set few of them and which ones is hard to
@@ -160,11 +176,6 @@ fn spread(bits: u8) -> u64 {
     (own + 0x7f7f_7f7f_7f7f_7f7f) >> 7 & LOW
 }
 
-const OTHER_NETWORK: usize = 5;
-const OTHER_TRANSPORT: usize = 11;
-const TUNNELLED: usize = 13;
-const VLAN_TAGS: usize = 14;
-
 impl NetworkFunction for Monitor {
     type Settings = Settings;
     type State = ();
@@ -183,7 +194,7 @@ impl NetworkFunction for Monitor {
                  for all 4,096 ids.",
         needs: Needs::Flow,
         reads: Parts::NETWORK.and(Parts::TRANSPORT).and(LENGTH),
-        counters: &COUNTERS,
+        counters: Count::TABLE,
         tally: 4_096,
         events: true,
         cycles: 15,
@@ -231,7 +242,7 @@ impl NetworkFunction for Monitor {
     /// The counters of all traffic are added up over the burst and written once.
     #[inline]
     fn process_burst(&self, burst: &mut Burst<'_, Self>, cx: &mut Context<'_>) {
-        let mut counts = [0u64; COUNTERS.len()];
+        let mut counts = Counts::<Count>::default();
         let mut flags = FlagCounts::default();
         let (mut left, mut tagged) = (burst.mask(), 0u64);
         while left != 0 {
@@ -242,28 +253,29 @@ impl NetworkFunction for Monitor {
                 continue;
             }
             let headers = packet.headers();
-            counts[PACKETS] += 1;
-            counts[BYTES_SEEN] += u64::from(packet.wire_len());
+            counts.add(Count::Packets);
+            counts.add_many(Count::Bytes, u64::from(packet.wire_len()));
             flags.add(headers.flags);
-            counts[TUNNELLED] += u64::from(headers.tunnels != 0);
+            counts.add_many(Count::Tunnelled, u64::from(headers.tunnels != 0));
             tagged |= u64::from(headers.vlans != 0) << i;
         }
         for (flag, counter) in FLAG_COUNTERS {
-            counts[counter] = flags.of(flag);
+            counts.add_many(counter, flags.of(flag));
         }
-        counts[OTHER_NETWORK] = counts[PACKETS].saturating_sub(counts[2] + counts[3] + counts[4]);
-        counts[OTHER_TRANSPORT] =
-            (counts[2] + counts[3]).saturating_sub(counts[6..=10].iter().sum());
+        let of = |counter: Count| counts.get(counter);
+        let ip = of(Count::Ipv4) + of(Count::Ipv6);
+        let other_network = of(Count::Packets).saturating_sub(ip + of(Count::Arp));
+        let known = of(Count::Tcp) + of(Count::Udp) + of(Count::Sctp);
+        let known = known + of(Count::Icmp) + of(Count::Icmpv6);
+        counts.add_many(Count::OtherNetwork, other_network);
+        counts.add_many(Count::OtherTransport, ip.saturating_sub(known));
         while tagged != 0 {
             let i = tagged.trailing_zeros() as usize;
             tagged &= tagged - 1;
-            counts[VLAN_TAGS] += self.count_tags(&burst.packet(i), cx);
+            let tags = self.count_tags(&burst.packet(i), cx);
+            counts.add_many(Count::VlanTags, tags);
         }
-        for (number, &count) in counts.iter().enumerate() {
-            if count != 0 {
-                cx.count(Counter(number as u8), count);
-            }
-        }
+        cx.count_all(&counts);
         burst.for_each(self, cx);
     }
 

@@ -103,9 +103,23 @@ pub struct Policer {
     dscp: u8,
 }
 
-const EXCEEDED: DropReason = DropReason(0);
-const MARKED: Counter = Counter(0);
-const OVER: Counter = Counter(1);
+weir_nf::labels! {
+    /// Why it drops.
+    enum Reason: Counter<Packets> {
+        /// Its flow sends more than its rate and burst allow.
+        Exceeded = "exceeded",
+    }
+}
+
+weir_nf::labels! {
+    /// What it counts.
+    enum Count: Counter<Packets> {
+        /// Packets beyond the rate that were marked.
+        Marked = "marked",
+        /// Packets beyond the rate.
+        Exceeded = "exceeded",
+    }
+}
 
 /// Reads `10Mbit`, `1.5MB`, `1000pps`: a number, a multiple and a unit.
 fn amount(text: &str, plain: Option<Unit>) -> Result<(u64, Unit), String> {
@@ -187,13 +201,13 @@ impl Policer {
 
     #[cold]
     fn beyond(&self, packet: &mut Packet<'_>, cx: &mut Context<'_>) -> Verdict {
-        cx.count(OVER, 1);
+        cx.count(Count::Exceeded, 1);
         match self.action {
-            Beyond::Drop => Verdict::Drop(EXCEEDED),
+            Beyond::Drop => Verdict::Drop(Reason::Exceeded.into()),
             Beyond::Label => Verdict::Label(1),
             Beyond::Mark => {
                 if mark(packet, self.dscp).is_some() {
-                    cx.count(MARKED, 1);
+                    cx.count(Count::Marked, 1);
                 }
                 Verdict::Pass
             }
@@ -239,9 +253,9 @@ runs backwards adds none. Packets of no flow pass.",
         needs: Needs::Flow,
         reads: Parts::NETWORK.and(LENGTH),
         writes: Parts::NETWORK,
-        drops: &["exceeded"],
+        drops: Reason::TABLE,
         labels: &["exceeded"],
-        counters: &["marked", "exceeded"],
+        counters: Count::TABLE,
         cycles: 15,
         ..Descriptor::new("policer", "A rate and a burst for each flow (token bucket)")
     };

@@ -22,7 +22,27 @@ pub struct SizeHistogram {
     extra: u32,
 }
 
-const BUCKETS: usize = 8;
+weir_nf::labels! {
+    /// What it counts.
+    enum Count: Counter<Packets> {
+        /// Packets of at most 64 bytes.
+        SizeTo64 = "size_to_64",
+        /// Packets of 65 to 127 bytes.
+        Size65To127 = "size_65_to_127",
+        /// Packets of 128 to 255 bytes.
+        Size128To255 = "size_128_to_255",
+        /// Packets of 256 to 511 bytes.
+        Size256To511 = "size_256_to_511",
+        /// Packets of 512 to 1,023 bytes.
+        Size512To1023 = "size_512_to_1023",
+        /// Packets of 1,024 to 1,518 bytes.
+        Size1024To1518 = "size_1024_to_1518",
+        /// Packets of 1,519 to 9,216 bytes.
+        Size1519To9216 = "size_1519_to_9216",
+        /// Packets of more than 9,216 bytes.
+        SizeOver9216 = "size_over_9216",
+    }
+}
 
 impl NetworkFunction for SizeHistogram {
     type Settings = Settings;
@@ -36,16 +56,7 @@ impl NetworkFunction for SizeHistogram {
                  511, 512 to 1,023, 1,024 to 1,518, and beyond these 1,519 to 9,216 and more \
                  (jumbo frames, and segments that a network card has merged).",
         reads: LENGTH,
-        counters: &[
-            "size_to_64",
-            "size_65_to_127",
-            "size_128_to_255",
-            "size_256_to_511",
-            "size_512_to_1023",
-            "size_1024_to_1518",
-            "size_1519_to_9216",
-            "size_over_9216",
-        ],
+        counters: Count::TABLE,
         cycles: 5,
         ..Descriptor::new("size-histogram", "counts packets by size")
     };
@@ -58,46 +69,40 @@ impl NetworkFunction for SizeHistogram {
 
     #[inline]
     fn without_flow(&self, packet: &mut Packet<'_>, cx: &mut Context<'_>) -> Verdict {
-        cx.count(
-            Counter(bucket(packet.wire_len().saturating_add(self.extra)) as u8),
-            1,
-        );
+        cx.count(bucket(packet.wire_len().saturating_add(self.extra)), 1);
         Verdict::Pass
     }
 
     /// Counts in registers' reach, and touches the shared counters once a burst.
     #[inline]
     fn process_burst(&self, burst: &mut Burst<'_, Self>, cx: &mut Context<'_>) {
-        let mut counts = [0u64; BUCKETS];
+        let mut counts = Counts::<Count>::default();
         let mut left = burst.mask();
         while left != 0 {
             let i = left.trailing_zeros() as usize;
             left &= left - 1;
             let packet = burst.packet(i);
             let counted = packet.meta().flags & frame_flags::NO_OUTPUT == 0;
-            counts[bucket(packet.wire_len().saturating_add(self.extra))] += u64::from(counted);
+            let bucket = bucket(packet.wire_len().saturating_add(self.extra));
+            counts.add_many(bucket, u64::from(counted));
         }
         burst.pass_all();
-        for (number, &count) in counts.iter().enumerate() {
-            if count != 0 {
-                cx.count(Counter(number as u8), count);
-            }
-        }
+        cx.count_all(&counts);
     }
 }
 
-/// Number of the bucket of a packet of this size, below [`BUCKETS`].
+/// The bucket of a packet of this size.
 #[inline(always)]
-fn bucket(size: u32) -> usize {
+fn bucket(size: u32) -> Count {
     match size {
-        0..=64 => 0,
-        65..=127 => 1,
-        128..=255 => 2,
-        256..=511 => 3,
-        512..=1_023 => 4,
-        1_024..=1_518 => 5,
-        1_519..=9_216 => 6,
-        _ => 7,
+        0..=64 => Count::SizeTo64,
+        65..=127 => Count::Size65To127,
+        128..=255 => Count::Size128To255,
+        256..=511 => Count::Size256To511,
+        512..=1_023 => Count::Size512To1023,
+        1_024..=1_518 => Count::Size1024To1518,
+        1_519..=9_216 => Count::Size1519To9216,
+        _ => Count::SizeOver9216,
     }
 }
 
@@ -107,7 +112,8 @@ mod tests {
 
     #[test]
     fn buckets_end_where_their_names_say() {
-        for (number, name) in SizeHistogram::DESCRIPTOR.counters.iter().enumerate() {
+        for &number in Count::ALL {
+            let name = number.name();
             let numbers: Vec<u32> = name.split('_').filter_map(|n| n.parse().ok()).collect();
             let (first, last) = match (name.starts_with("size_over"), numbers.as_slice()) {
                 (true, &[above]) => (above + 1, u32::MAX),

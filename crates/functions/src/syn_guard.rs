@@ -53,9 +53,23 @@ pub struct SynGuard {
     log: bool,
 }
 
-const TOO_MANY: DropReason = DropReason(0);
-const COMPLETED: Counter = Counter(0);
-const ABANDONED: Counter = Counter(1);
+weir_nf::labels! {
+    /// Why it drops.
+    enum Reason: Counter<Packets> {
+        /// Its client has as many half-open connections as it may.
+        TooManyHalfOpen = "too_many_half_open",
+    }
+}
+
+weir_nf::labels! {
+    /// What it counts.
+    enum Count: Counter<Flows> {
+        /// Half-open connections whose client answered the server.
+        Completed = "completed",
+        /// Half-open connections that ended without that.
+        Abandoned = "abandoned",
+    }
+}
 
 impl SynGuard {
     /// The connection is half open no more.
@@ -75,7 +89,7 @@ impl SynGuard {
                     .end();
             }
         }
-        Verdict::Drop(TOO_MANY)
+        Verdict::Drop(Reason::TooManyHalfOpen.into())
     }
 }
 
@@ -100,8 +114,8 @@ live together.",
         needs: Needs::Flow,
         scope: Scope::Fields(Fields::CLIENT_ADDRESS),
         reads: Parts::NETWORK.and(Parts::TRANSPORT),
-        drops: &["too_many_half_open"],
-        counters: &["completed", "abandoned"],
+        drops: Reason::TABLE,
+        counters: Count::TABLE,
         events: true,
         cycles: 20,
         ..Descriptor::new("syn-guard", "bounds each client's half-open connections")
@@ -153,7 +167,7 @@ live together.",
             }
             (true, false) => {
                 SynGuard::release(flow);
-                cx.count(COMPLETED, 1);
+                cx.count(Count::Completed, 1);
                 Verdict::Pass
             }
             _ => Verdict::Pass,
@@ -163,7 +177,7 @@ live together.",
     fn flow_end(&self, flow: &mut Flow<'_, Self>, _: CloseReason, cx: &mut Context<'_>) {
         if flow.flow_state.counted == 1 {
             SynGuard::release(flow);
-            cx.count(ABANDONED, 1);
+            cx.count(Count::Abandoned, 1);
         }
     }
 }

@@ -31,10 +31,24 @@ pub struct Ttl {
     address6: Option<Ipv6Addr>,
 }
 
-const EXPIRED: DropReason = DropReason(0);
+weir_nf::labels! {
+    /// Why it drops.
+    enum Reason: Counter<Packets> {
+        /// Its time to live, or hop limit, is over.
+        TtlExpired = "ttl_expired",
+    }
+}
+
+weir_nf::labels! {
+    /// What it counts.
+    enum Count: Counter<Packets> {
+        /// ICMP errors that told the senders.
+        TimeExceededSent = "time_exceeded_sent",
+    }
+}
+
 /// What one less in the upper octet of a word does to a sum, in the machine's byte order.
 const LESS: u16 = (!0x0100u16).to_be();
-const SENT: Counter = Counter(0);
 
 /// Longest link header in front of which an answer is made: Ethernet with eight tags.
 const MAX_LINK: usize = 46;
@@ -61,8 +75,8 @@ impl NetworkFunction for Ttl {
             .and(Parts::TRANSPORT)
             .and(Parts::PAYLOAD),
         writes: Parts::NETWORK,
-        drops: &["ttl_expired"],
-        counters: &["time_exceeded_sent"],
+        drops: Reason::TABLE,
+        counters: Count::TABLE,
         emits: true,
         cycles: 10,
         ..Descriptor::new("ttl", "decrements the time to live")
@@ -107,7 +121,7 @@ impl NetworkFunction for Ttl {
         if let Some((version, at)) = outer(packet) {
             self.answer(packet, version, at, cx);
         }
-        Verdict::Drop(EXPIRED)
+        Verdict::Drop(Reason::TtlExpired.into())
     }
 
     /// Packets with time to live are done in one tight loop; the others are left to
@@ -175,7 +189,7 @@ impl Ttl {
             _ => return,
         };
         if sent.is_some() {
-            cx.count(SENT, 1);
+            cx.count(Count::TimeExceededSent, 1);
         }
     }
 }

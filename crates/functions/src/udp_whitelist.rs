@@ -101,8 +101,21 @@ pub struct UdpWhitelist {
     log: bool,
 }
 
-const NOT_LISTED: DropReason = DropReason(0);
-const LEARNED: Counter = Counter(0);
+weir_nf::labels! {
+    /// Why it drops.
+    enum Reason: Counter<Packets> {
+        /// Its sender has not logged in over TCP.
+        NotListed = "not_listed",
+    }
+}
+
+weir_nf::labels! {
+    /// What it counts.
+    enum Count: Counter<Packets> {
+        /// Clients that logged in over TCP.
+        Learned = "learned": Counter<Times>,
+    }
+}
 
 impl UdpWhitelist {
     fn is_learning(&self, protocol: Protocol, port: u16) -> bool {
@@ -117,7 +130,7 @@ impl UdpWhitelist {
         let until = now.plus(self.lifetime).0;
         if state.until.saturating_add(self.lifetime / 16) < until {
             if state.until < now.0 {
-                cx.count(LEARNED, 1);
+                cx.count(Count::Learned, 1);
             }
             state.until = until;
         }
@@ -146,8 +159,8 @@ never seen included (they reach no application without their first part).",
         needs: Needs::Flow,
         scope: Scope::Fields(Fields::CLIENT_ADDRESS),
         reads: Parts::NETWORK.and(Parts::TRANSPORT),
-        drops: &["not_listed"],
-        counters: &["learned"],
+        drops: Reason::TABLE,
+        counters: Count::TABLE,
         events: true,
         cycles: 20,
         ..Descriptor::new(
@@ -243,7 +256,7 @@ never seen included (they reach no application without their first part).",
                         .text("reason", "not_listed")
                         .end();
                 }
-                Verdict::Drop(NOT_LISTED)
+                Verdict::Drop(Reason::NotListed.into())
             }
             _ => Verdict::Pass,
         }

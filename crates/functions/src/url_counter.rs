@@ -53,9 +53,17 @@ impl State for UrlCounterState {
     const VERSION: u16 = 1;
 }
 
-const REQUESTS: Counter = Counter(0);
-const NEW: Counter = Counter(1);
-const OVERFLOW: Counter = Counter(2);
+weir_nf::labels! {
+    /// What it counts.
+    enum Count: Counter<Packets> {
+        /// Requests that were read.
+        Requests = "requests": Counter<Times>,
+        /// URLs that were new.
+        Urls = "urls": Counter<Times>,
+        /// Requests for URLs that the table had no place for.
+        Overflow = "overflow": Counter<Times>,
+    }
+}
 
 /// Longest name that is counted; longer ones are cut.
 const NAME: usize = weir_nf::LONGEST_TALLY_NAME;
@@ -74,7 +82,7 @@ When the table is full, requests for new URLs are counted as `overflow` and stan
 table is a counter, not a state: a crash may lose what was counted since it was last copied.",
         needs: Needs::Flow,
         reads: Parts::NETWORK.and(Parts::TRANSPORT).and(Parts::PAYLOAD),
-        counters: &["requests", "urls", "overflow"],
+        counters: Count::TABLE,
         tally: 16_384,
         buffers: BUFFERS,
         buffer_bytes: BUFFER_BYTES,
@@ -145,11 +153,11 @@ impl Reader for UrlCounter {
         let request = RequestHead::parse(head_bytes(side, head, flow, cx));
         let body = request.body();
         let (name, len) = self.name(&request);
-        cx.count(REQUESTS, 1);
+        cx.count(Count::Requests, 1);
         match cx.tally(name.get(..len).unwrap_or(&name), 1) {
-            Some(0) => cx.count(NEW, 1),
+            Some(0) => cx.count(Count::Urls, 1),
             Some(_) => {}
-            None => cx.count(OVERFLOW, 1),
+            None => cx.count(Count::Overflow, 1),
         }
         Next { body, keep: false }
     }

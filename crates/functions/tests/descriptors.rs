@@ -249,7 +249,12 @@ fn functions_do_what_they_declare_and_declare_what_they_do() {
             ("emits", yes(d.emits), yes(seen.emits), true),
             ("events", yes(d.events), yes(seen.events), true),
             ("writes", words(d.writes.names()), words(seen.writes), true),
-            ("drops", words(d.drops.iter().copied()), seen.drops, false),
+            (
+                "drops",
+                words(d.drops.iter().map(|drop| drop.name())),
+                seen.drops,
+                false,
+            ),
         ] {
             for word in done.difference(&declared) {
                 lies.push(format!("{}: {what}: {word} is not declared", d.name));
@@ -375,7 +380,8 @@ fn declarations_agree_with_each_other() {
         assert!(!d.aliases || d.needs == Needs::Flow, "{}", d.name);
         assert!(!d.shares || d.needs == Needs::Flow, "{}", d.name);
         assert_eq!(d.buffers > 0, d.buffer_bytes > 0, "{}", d.name);
-        let mut names: Vec<&str> = d.labels.iter().chain(d.drops).copied().collect();
+        let mut names: Vec<&str> = d.drops.iter().map(|drop| drop.name()).collect();
+        names.extend(d.labels);
         names.retain(|name| name.is_empty() || name.contains(' '));
         assert!(names.is_empty(), "{}: {names:?}", d.name);
     }

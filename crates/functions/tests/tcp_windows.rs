@@ -15,11 +15,21 @@ use weir_runtime::harness::Harness;
 #[derive(Debug)]
 struct Probe;
 
-const OUTSIDE: Counter = Counter(0);
-const DOUBTED: Counter = Counter(1);
-const BELIEVED: Counter = Counter(2);
-const OTHER: Counter = Counter(3);
-const FINS_IGNORED: Counter = Counter(4);
+weir_nf::labels! {
+    /// What it counts.
+    enum Count: Counter<Packets> {
+        /// Resets outside of the window.
+        Outside = "outside",
+        /// Resets that were doubted.
+        Doubted = "doubted",
+        /// Resets that were believed.
+        Believed = "believed",
+        /// Resets of no connection.
+        Other = "other",
+        /// FINs that were ignored.
+        FinsIgnored = "fins_ignored",
+    }
+}
 
 impl NetworkFunction for Probe {
     type Settings = ();
@@ -28,7 +38,7 @@ impl NetworkFunction for Probe {
     type FlowState = ();
     const DESCRIPTOR: Descriptor = Descriptor {
         needs: Needs::Flow,
-        counters: &["outside", "doubted", "believed", "other", "fins_ignored"],
+        counters: Count::TABLE,
         ..Descriptor::new("probe", "Counts resets")
     };
 
@@ -55,10 +65,10 @@ impl NetworkFunction for Probe {
             let seen = flow.info.tcp_seen();
             cx.count(
                 match seen {
-                    _ if seen & tcp_seen::RESET_OUTSIDE != 0 => OUTSIDE,
-                    _ if seen & tcp_seen::RESET_DOUBTED != 0 => DOUBTED,
-                    _ if seen & tcp_seen::RESET != 0 => BELIEVED,
-                    _ => OTHER,
+                    _ if seen & tcp_seen::RESET_OUTSIDE != 0 => Count::Outside,
+                    _ if seen & tcp_seen::RESET_DOUBTED != 0 => Count::Doubted,
+                    _ if seen & tcp_seen::RESET != 0 => Count::Believed,
+                    _ => Count::Other,
                 },
                 1,
             );
@@ -69,7 +79,7 @@ impl NetworkFunction for Probe {
         };
         let says = packet.headers().tcp_flags & (flag::FIN | flag::SYN | flag::RST);
         if says == flag::FIN && flow.info.tcp_seen() & fin == 0 {
-            cx.count(FINS_IGNORED, 1);
+            cx.count(Count::FinsIgnored, 1);
         }
         Verdict::Pass
     }

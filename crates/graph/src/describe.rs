@@ -107,7 +107,7 @@ pub struct FunctionDescription {
     /// Makes packets of its own.
     pub emits: bool,
     /// Reasons for which it drops.
-    pub drops: &'static [&'static str],
+    pub drops: Vec<&'static str>,
     /// Its links.
     pub links: Vec<LinkDescription>,
 }
@@ -176,7 +176,7 @@ pub fn describe(chain: &Chain) -> Description {
             reads: descriptor.reads.names().collect(),
             writes: descriptor.writes.names().collect(),
             emits: descriptor.emits,
-            drops: descriptor.drops,
+            drops: descriptor.drops.iter().map(|drop| drop.name()).collect(),
             links: links.collect(),
         }
     });

@@ -48,7 +48,7 @@ impl<'a, N: NetworkFunction> Burst<'a, N> {
             Verdict::Turn => outcome.turned |= bit,
             Verdict::Drop(reason) => {
                 outcome.dropped |= bit;
-                outcome.reasons[i] = reason.0;
+                outcome.reasons[i] = reason.number();
             }
         }
     }

@@ -6,7 +6,9 @@ use weir_packet::{
 
 use crate::flow::EventIds;
 use crate::host::BURST;
-use crate::{BufferPool, Counter, Event, EventLog, FlowInfo, Leases, Tally, WorkSpace};
+use weir_telemetry::{Counts, Label};
+
+use crate::{BufferPool, Event, EventLog, FlowInfo, Leases, Tally, WorkSpace};
 
 /// The world of one network function during one call.
 ///
@@ -193,12 +195,23 @@ impl Context<'_> {
     }
 
     /// Adds to one of the function's own counters
-    /// ([`crate::Descriptor::counters`]); an index beyond them does nothing.
+    /// ([`crate::Descriptor::counters`]); one that is not there does nothing.
     #[inline]
-    pub fn count(&mut self, counter: Counter, n: u64) {
-        if let Some(value) = self.counters.get_mut(usize::from(counter.0))
+    pub fn count(&mut self, counter: impl Label, n: u64) {
+        if let Some(value) = self.counters.get_mut(counter.index())
             && !self.silent
         {
+            *value += n;
+        }
+    }
+
+    /// Adds to all of them, what was counted over a burst.
+    #[inline]
+    pub fn count_all<L: Label>(&mut self, counts: &Counts<L>) {
+        if self.silent {
+            return;
+        }
+        for (value, n) in self.counters.iter_mut().zip(counts.values()) {
             *value += n;
         }
     }

@@ -1,5 +1,7 @@
 //! What a network function says about itself.
 
+use weir_telemetry::Entry;
+
 /// Everything weir must know of a network function before it sees a packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Descriptor {
@@ -18,13 +20,15 @@ pub struct Descriptor {
     pub reads: Parts,
     /// Parts of a packet that it may change.
     pub writes: Parts,
-    /// Reasons for which it drops, in the order of [`crate::DropReason`]s.
-    pub drops: &'static [&'static str],
+    /// Reasons for which it drops: the table of an enum made by
+    /// [`labels!`](crate::labels).
+    pub drops: &'static [Entry],
     /// Labels on its outgoing links after the first (`pass`), in the order of
     /// [`crate::Verdict::Label`], from 1.
     pub labels: &'static [&'static str],
-    /// Names of its own counters, in the order of [`crate::Counter`]s.
-    pub counters: &'static [&'static str],
+    /// Its own counters ([`crate::Context::count`]): the table of an enum made by
+    /// [`labels!`](crate::labels).
+    pub counters: &'static [Entry],
     /// Makes packets of its own.
     pub emits: bool,
     /// Writes events ([`crate::Context::event`]).

@@ -2,6 +2,7 @@
 
 use serde::de::DeserializeOwned;
 use weir_packet::{FlowKey, Packet, Prefix, Side};
+use weir_telemetry::Label;
 
 use crate::{
     Burst, Context, Descriptor, Flow, FlowInfo, Scope, SetUp, SettingsError, Shown, State, Stats,
@@ -205,56 +206,41 @@ pub enum Verdict {
     Turn,
 }
 
-/// Index of a reason in [`Descriptor::drops`].
+/// One of the reasons in [`Descriptor::drops`], made from the enum that has them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DropReason(pub u8);
+pub struct DropReason(u8);
 
-/// Index of a counter in [`Descriptor::counters`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Counter(pub u8);
-
-/// Why a flow ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CloseReason {
-    /// TCP closed it: both FINs acknowledged.
-    Finished,
-    /// TCP reset it.
-    Reset,
-    /// No packet for as long as its time-out.
-    Idle,
-    /// Evicted: the table was full and it was idle for longest.
-    Evicted,
-    /// The same addresses and ports began a new connection.
-    Reused,
-    /// weir stops.
-    Shutdown,
-    /// An operator ended it.
-    Ended,
+impl DropReason {
+    /// Its place in [`Descriptor::drops`].
+    pub(crate) const fn number(self) -> u8 {
+        self.0
+    }
 }
 
-impl CloseReason {
-    /// All of them, each in the place that its number (`why as usize`) says.
-    pub const ALL: [CloseReason; 7] = [
-        CloseReason::Finished,
-        CloseReason::Reset,
-        CloseReason::Idle,
-        CloseReason::Evicted,
-        CloseReason::Reused,
-        CloseReason::Shutdown,
-        CloseReason::Ended,
-    ];
+impl<L: Label> From<L> for DropReason {
+    #[inline(always)]
+    fn from(reason: L) -> DropReason {
+        DropReason(reason.index() as u8)
+    }
+}
 
-    /// Name in events and counters.
-    pub const fn name(self) -> &'static str {
-        match self {
-            CloseReason::Finished => "finished",
-            CloseReason::Reset => "reset",
-            CloseReason::Idle => "timeout",
-            CloseReason::Evicted => "evicted",
-            CloseReason::Reused => "reused",
-            CloseReason::Shutdown => "shutdown",
-            CloseReason::Ended => "ended",
-        }
+weir_telemetry::labels! {
+    /// Why a flow ended.
+    pub enum CloseReason: Counter<Flows> {
+        /// TCP closed it: both FINs acknowledged.
+        Finished = "finished",
+        /// TCP reset it.
+        Reset = "reset",
+        /// No packet for as long as its time-out.
+        Idle = "timeout",
+        /// Evicted: the table was full and it was idle for longest.
+        Evicted = "evicted",
+        /// The same addresses and ports began a new connection.
+        Reused = "reused",
+        /// weir stops.
+        Shutdown = "shutdown",
+        /// An operator ended it.
+        Ended = "ended",
     }
 }
 

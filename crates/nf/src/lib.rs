@@ -31,21 +31,20 @@ pub use context::Context;
 pub use descriptor::{Descriptor, Fields, Needs, Parts, Scope};
 pub use event::{Event, EventLog};
 pub use flow::{Flow, FlowInfo, Phase, SideBuffers, shown_id, tcp_seen};
-pub use function::{
-    CloseReason, Cluster, Counter, DropReason, NetworkFunction, Owned, RuntimeId, Verdict,
-};
+pub use function::{CloseReason, Cluster, DropReason, NetworkFunction, Owned, RuntimeId, Verdict};
 pub use lease::{Leases, PoolId, PoolSpec, PortLease, PortSpace, Want};
 pub use set_up::{NoSources, SetUp, SettingsError, Sources};
 pub use shown::{Shown, ShownField, ShownValue};
 pub use state::{State, Stats, Tracked};
 pub use tally::{LONGEST_NAME as LONGEST_TALLY_NAME, Tally};
 pub use weir_packet as packet;
+pub use weir_telemetry::{Counts, Entry, Label, labels};
 pub use work_space::WorkSpace;
 
 /// Everything a network function usually needs.
 pub mod prelude {
     pub use crate::{
-        Burst, CloseReason, Context, Counter, Descriptor, DropReason, Fields, Flow, FlowInfo,
+        Burst, CloseReason, Context, Counts, Descriptor, DropReason, Fields, Flow, FlowInfo, Label,
         Needs, NetworkFunction, Owned, Parts, Phase, Scope, SetUp, SettingsError, Shown, State,
         Stats, Verdict,
     };

@@ -26,7 +26,6 @@ pub mod actors;
 pub mod auth;
 pub mod central;
 pub mod codec;
-pub mod counts;
 pub mod entry;
 pub mod ids;
 pub mod journal;

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 use weir_protocol::actors::ActorCount;
 use weir_protocol::central::Central;
-use weir_protocol::counts::Countable;
 use weir_protocol::switch::{SwitchCount, SwitchDrop};
+use weir_telemetry::Label;
 
 const DOCUMENT: &str = include_str!("../../../docs/handover.md");
 
-fn names<K: Countable>() -> impl Iterator<Item = &'static str> {
+fn names<K: Label>() -> impl Iterator<Item = &'static str> {
     K::ALL.iter().map(|count| count.name())
 }
 

@@ -8,12 +8,12 @@ use proptest::prelude::*;
 use weir_packet::Time;
 use weir_packet::actor_frame::{ActorFrameRepr, ActorFrameView, flags};
 use weir_protocol::Key;
-use weir_protocol::counts::Countable;
 use weir_protocol::ids::{Peer, RuntimeId};
 use weir_protocol::stream::{
     FRAMES_IN_FLIGHT, Liveness, ProcessStart, Reject, SendError, Stream, StreamCount,
     StreamSettings, Streams, ends,
 };
+use weir_telemetry::Label;
 
 const KEY: Key = Key([0x5a; 16]);
 const A: ProcessStart = ProcessStart(1);

@@ -47,7 +47,7 @@ use weir_packet::{Frame, FrameMeta, FramePool, MacAddr, Prefix, PrefixError, Sid
 
 pub use claims::Conflict;
 pub use config::{Config, ConfigError, Limits, NeighbourConfig, Owned, PortConfig, RouteConfig};
-pub use counts::{Counts, Neighbour, Reason};
+pub use counts::{Neighbour, Reason, RouterCounts};
 pub use neighbours::NeighbourState;
 
 use claims::Claims;
@@ -78,7 +78,7 @@ pub struct Router {
     owned: Vec<Owned>,
     limit: Limit,
     identifications: Identifications,
-    counts: Counts,
+    counts: RouterCounts,
     /// Errors to go through the chain, by the side that they come in on.
     returned: [Vec<Frame>; 2],
     /// The largest MTU on each side.
@@ -123,7 +123,7 @@ impl Router {
             owned: config.owned.clone(),
             limit: Limit::new(config.limits.errors),
             identifications: Identifications::new(config.seed),
-            counts: Counts::default(),
+            counts: RouterCounts::default(),
             returned: [burst(), burst()],
             largest,
             keep: burst(),
@@ -238,8 +238,10 @@ impl Router {
     }
 
     /// What it has done.
-    pub fn counts(&self) -> &Counts {
-        &self.counts
+    pub fn counts(&self) -> RouterCounts {
+        let mut counts = self.counts.clone();
+        counts.waiting = u64::from(self.neighbours.waiting());
+        counts
     }
 
     /// Packets that wait for neighbours now.

@@ -7,7 +7,6 @@ use weir_packet::{
     Malformed, PacketMemory, ParseOptions, classify, frame_flags, parse_into,
 };
 
-use crate::counts::Oddity;
 use crate::drops::EngineDrop;
 use crate::flows::records::ALIAS;
 use crate::flows::{FlowTable, Found, tcp};
@@ -520,7 +519,7 @@ impl Runtime {
             if is_outside {
                 of_packet = tcp_seen::RESET_OUTSIDE;
                 let counted = u64::from(!self.world.silent);
-                self.counts.add(Oddity::ResetsIgnored, counted);
+                self.counts.so_far.flows.resets_ignored += counted;
             }
             if head.idle_ms < before {
                 // It may be over sooner than where it stands in the wheel.

@@ -1,109 +1,63 @@
 //! The engine's own reasons for dropping a packet.
 
 use weir_packet::Malformed;
+use weir_telemetry::{Counts, labels};
 
-/// A reason that is no function's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub(crate) enum EngineDrop {
-    /// No flow was free and the chain refuses new ones.
-    FlowTableFull,
-    /// No record was free for the flow's unit in a wider scope.
-    ScopeTableFull,
-    /// A later fragment came before its first one and no place was free to
-    /// hold it.
-    FragmentsFull,
-    /// A held fragment's first one never came.
-    FragmentTimeout,
-    /// A packet was to be turned a second time.
-    TurnedTwice,
-    /// A function gave a packet no verdict: a fault of the function.
-    NoVerdict,
-    /// Under a switch: the packet's unit has no place here.
-    NoSuchUnit,
-    /// Under a switch: no frame was free for what the packet may cause.
-    NoFrame,
-    /// In a later stage: the packet is for no function here, or its flow is
-    /// not what it says.
-    Misplaced,
-}
-
-/// The engine's own reasons for dropping a packet, malformed ones apart.
-pub const ENGINE: [&str; 9] = [
-    "flow_table_full",
-    "scope_table_full",
-    "fragments_full",
-    "fragment_timeout",
-    "turned_twice",
-    "no_verdict",
-    "no_such_unit",
-    "no_frame",
-    "misplaced",
-];
-
-impl EngineDrop {
-    /// As in the report.
-    pub(crate) fn name(self) -> &'static str {
-        ENGINE[self as usize]
-    }
-
-    /// All of them.
-    pub(crate) fn names() -> impl Iterator<Item = &'static str> {
-        ENGINE.into_iter()
+labels! {
+    /// A reason that is no function's; malformed packets have [`Malformed`].
+    pub enum EngineDrop: Counter<Packets> {
+        /// It would open a flow, the table is full (`flows.max`), and the chain refuses new flows.
+        FlowTableFull = "flow_table_full",
+        /// No record was free for the client, or other scope, that its flow belongs to.
+        ScopeTableFull = "scope_table_full",
+        /// A later fragment came before the first one, and no place was free to hold it.
+        FragmentsFull = "fragments_full",
+        /// A later fragment was held, and the first one never came.
+        FragmentTimeout = "fragment_timeout",
+        /// A function sent it back through the chain a second time.
+        TurnedTwice = "turned_twice",
+        /// A function gave it no verdict: a fault of the function.
+        NoVerdict = "no_verdict",
+        /// Under a switch: the unit that it belongs to has no place in the runtime.
+        NoSuchUnit = "no_such_unit",
+        /// No frame of packet memory was free for what it may cause.
+        NoFrame = "no_frame",
+        /// In a later stage: it is for no function there, or its flow is not what it says.
+        Misplaced = "misplaced",
     }
 }
 
 /// Counts per reason.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Reasons {
-    engine: [u64; ENGINE.len()],
-    malformed: [u64; Malformed::COUNT],
-    malformed_dropped: [u64; Malformed::COUNT],
-}
-
-impl Default for Reasons {
-    fn default() -> Reasons {
-        Reasons {
-            engine: [0; ENGINE.len()],
-            malformed: [0; Malformed::COUNT],
-            malformed_dropped: [0; Malformed::COUNT],
-        }
-    }
+    engine: Counts<EngineDrop>,
+    malformed: Counts<Malformed>,
+    malformed_dropped: Counts<Malformed>,
 }
 
 impl Reasons {
     pub(crate) fn count(&mut self, drop: EngineDrop) {
-        self.count_many(drop, 1);
-    }
-
-    pub(crate) fn count_many(&mut self, drop: EngineDrop, packets: u32) {
-        self.engine[drop as usize] += u64::from(packets);
+        self.engine.add(drop);
     }
 
     pub(crate) fn count_malformed(&mut self, fault: Malformed, dropped: bool) {
-        self.malformed[fault as usize] += 1;
-        self.malformed_dropped[fault as usize] += u64::from(dropped);
+        self.malformed.add(fault);
+        self.malformed_dropped.add_many(fault, u64::from(dropped));
     }
 
     /// Reasons with packets, for the report.
     pub(crate) fn drops(&self) -> Vec<(String, u64)> {
-        let malformed = Malformed::ALL
-            .iter()
-            .zip(self.malformed_dropped)
-            .map(|(fault, n)| (format!("malformed.{}", fault.reason()), n));
-        let engine = ENGINE
-            .iter()
-            .zip(self.engine)
-            .map(|(&name, n)| (name.to_owned(), n));
-        malformed.chain(engine).filter(|(_, n)| *n > 0).collect()
+        let malformed = self.malformed_dropped.counted();
+        let malformed = malformed.map(|(fault, n)| (format!("malformed.{}", fault.reason()), n));
+        let engine = self.engine.counted();
+        let engine = engine.map(|(drop, n)| (drop.name().to_owned(), n));
+        malformed.chain(engine).collect()
     }
 
     /// Malformed packets by reason, dropped or not.
     pub(crate) fn malformed(&self) -> Vec<(String, u64)> {
-        Malformed::ALL
-            .iter()
-            .zip(self.malformed)
-            .filter(|(_, n)| *n > 0)
+        let malformed = self.malformed.counted();
+        malformed
             .map(|(fault, n)| (fault.reason().to_owned(), n))
             .collect()
     }

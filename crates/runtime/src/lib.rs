@@ -33,7 +33,7 @@ pub mod watch;
 
 pub use audit::Lie;
 pub use classifier::Classifier;
-pub use drops::ENGINE as DROP_REASONS;
+pub use drops::EngineDrop;
 pub use open_flows::{FlowName, OpenFlow, Remembered};
 pub use report::{FlowReport, FunctionReport, Report, add_named};
 pub use runtime::{RunAtStart, Runtime, RuntimeConfig, StageError};

@@ -2,55 +2,60 @@
 
 use std::collections::BTreeMap;
 
-/// Counts of one runtime, from its start.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Report {
-    /// Name of the chain.
-    pub chain: String,
-    /// Packets taken in.
-    pub packets_in: u64,
-    /// Their bytes (as captured).
-    pub bytes_in: u64,
-    /// Packets put out, emitted ones included.
-    pub packets_out: u64,
-    /// Their bytes.
-    pub bytes_out: u64,
-    /// Packets that functions made.
-    pub emitted: u64,
-    /// Packets functions could not make: no frame was free.
-    pub emits_lost: u64,
-    /// Packets that wait in the runtime (fragments without their first one).
-    pub held: u64,
-    /// Packets dropped, by reason: `malformed.…`, an engine's reason, or
-    /// `NAME.reason` of a function. Reasons without a packet are left out.
-    pub drops: Vec<(String, u64)>,
-    /// Malformed packets by reason, dropped or passed on.
-    pub malformed: Vec<(String, u64)>,
-    /// Flows.
-    pub flows: FlowReport,
-    /// Functions, in the order of the chain.
-    pub functions: Vec<FunctionReport>,
-    /// Events recorded.
-    pub events: u64,
-    /// Events lost because the buffer for them was full.
-    pub events_lost: u64,
-    /// Under a switch: aliases, ends and leases that found no frame to travel in.
-    pub notes_lost: u64,
-    /// Under a switch: ticks that ended nothing because no frame was free.
-    pub ticks_lost: u64,
-    /// Under a switch: later fragments whose first one was never seen.
-    pub fragments_alone: u64,
-    /// Under a switch: first fragments that found no place to be remembered.
-    pub datagrams_forgotten: u64,
-    /// In a later stage: notices that could not be right.
-    pub bad_notices: u64,
-    /// States that cannot occur and did ([`weir_packet::Internal`]): above 0 only
-    /// where weir has a bug.
-    pub internal: u64,
-    /// Where in the code the first of them was met.
-    pub internal_first: Option<String>,
-    /// Cycles spent outside functions: parsing, looking up, accounting.
-    pub engine_cycles: u64,
+use weir_nf::CloseReason;
+use weir_telemetry::{Counters as _, Counts, counters};
+
+counters! {
+    /// Counts of one runtime, from its start.
+    #[derive(Clone, Debug, Default, PartialEq, Eq)]
+    pub struct Report fields chain_counters {
+        /// Packets that a chain took in.
+        pub packets_in: Counter<Packets>,
+        /// Their bytes, as captured.
+        pub bytes_in: Counter<Bytes>,
+        /// Packets that a chain put out, those that functions made included.
+        pub packets_out: Counter<Packets>,
+        /// Their bytes, as they left.
+        pub bytes_out: Counter<Bytes>,
+        /// Packets that functions made.
+        pub emitted: Counter<Packets>,
+        /// Packets that functions could not make: no frame was free.
+        pub emits_lost: Counter<Packets>,
+        /// Packets that wait in a chain: later fragments without their first one.
+        pub held: Gauge<Packets>,
+        /// Events recorded.
+        pub events: Counter<Events>,
+        /// Events lost, since their buffer was full.
+        pub events_lost: Counter<Events>,
+        /// Under a switch: aliases, ends and leases that found no frame to travel in.
+        pub notes_lost: Counter<Messages>,
+        /// Under a switch: ticks that ended nothing because no frame was free.
+        pub ticks_lost: Counter<Times>,
+        /// Under a switch: later fragments whose first one was never seen.
+        pub fragments_alone: Counter<Packets>,
+        /// Under a switch: first fragments that found no place to be remembered.
+        pub datagrams_forgotten: Counter<Packets>,
+        /// In a later stage: notices that could not be right.
+        pub bad_notices: Counter<Messages>,
+        /// Internal errors: states that cannot occur and did, a bug of weir.
+        pub internal: Counter<Times>,
+        /// Processor cycles outside functions: parsing, looking up, accounting.
+        pub engine_cycles: Counter<Cycles>,
+    } and {
+        /// Name of the chain.
+        pub chain: String,
+        /// Packets dropped, by reason: `malformed.…`, an engine's reason, or
+        /// `NAME.reason` of a function. Reasons without a packet are left out.
+        pub drops: Vec<(String, u64)>,
+        /// Malformed packets by reason, dropped or passed on.
+        pub malformed: Vec<(String, u64)>,
+        /// Flows.
+        pub flows: FlowReport,
+        /// Functions, in the order of the chain.
+        pub functions: Vec<FunctionReport>,
+        /// Where in the code the first internal error was met.
+        pub internal_first: Option<String>,
+    }
 }
 
 impl Report {
@@ -68,7 +73,7 @@ impl Report {
         (all.packets_in, all.bytes_in) = (first.packets_in, first.bytes_in);
         (all.packets_out, all.bytes_out) = (last.packets_out, last.bytes_out);
         all.flows = FlowReport {
-            leased: all.flows.leased,
+            ports_leased: all.flows.ports_leased,
             buffer_bytes: all.flows.buffer_bytes,
             buffers_refused: all.flows.buffers_refused,
             ..first.flows.clone()
@@ -93,26 +98,7 @@ impl Report {
         if self.chain.is_empty() {
             self.chain.clone_from(&other.chain);
         }
-        for (sum, n) in [
-            (&mut self.packets_in, other.packets_in),
-            (&mut self.bytes_in, other.bytes_in),
-            (&mut self.packets_out, other.packets_out),
-            (&mut self.bytes_out, other.bytes_out),
-            (&mut self.emitted, other.emitted),
-            (&mut self.emits_lost, other.emits_lost),
-            (&mut self.held, other.held),
-            (&mut self.events, other.events),
-            (&mut self.events_lost, other.events_lost),
-            (&mut self.notes_lost, other.notes_lost),
-            (&mut self.ticks_lost, other.ticks_lost),
-            (&mut self.fragments_alone, other.fragments_alone),
-            (&mut self.datagrams_forgotten, other.datagrams_forgotten),
-            (&mut self.bad_notices, other.bad_notices),
-            (&mut self.internal, other.internal),
-            (&mut self.engine_cycles, other.engine_cycles),
-        ] {
-            *sum = sum.saturating_add(n);
-        }
+        self.add_counters(other);
         if self.internal_first.is_none() {
             self.internal_first.clone_from(&other.internal_first);
         }
@@ -141,64 +127,47 @@ impl Report {
     }
 }
 
-/// Flows of a runtime.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FlowReport {
-    /// True where the chain keeps flows.
-    pub tracked: bool,
-    /// Flows (both directions are one) opened since the start.
-    pub seen: u64,
-    /// Flows open now.
-    pub active: u64,
-    /// Units of wider scopes open now.
-    pub units: u64,
-    /// Aliases registered now.
-    pub aliases: u64,
-    /// Aliases that could not be had.
-    pub aliases_refused: u64,
-    /// Flows ended, by why.
-    pub ended: Vec<(&'static str, u64)>,
-    /// Ports leased now.
-    pub leased: u64,
-    /// Bytes of side buffers in use now.
-    pub buffer_bytes: u64,
-    /// Times a side buffer could not grow because the arena was used up.
-    pub buffers_refused: u64,
-    /// Resets outside of their connection's window, which ended nothing.
-    pub resets_ignored: u64,
+counters! {
+    /// Flows of a runtime; both directions of a connection are one.
+    #[derive(Clone, Debug, Default, PartialEq, Eq)]
+    pub struct FlowReport fields flow_counters {
+        /// Flows opened.
+        pub seen: Counter<Flows> as "weir_flows_opened_total",
+        /// Flows open.
+        pub active: Gauge<Flows> as "weir_flows",
+        /// Units of wider scopes open.
+        pub units: Gauge<Units>,
+        /// Further names of flows.
+        pub aliases: Gauge<Times>,
+        /// Further names that could not be had.
+        pub aliases_refused: Counter<Times>,
+        /// Ports that functions (NATs) have leased.
+        pub ports_leased: Gauge<Ports> as "weir_leased_ports",
+        /// Bytes of side buffers in use.
+        pub buffer_bytes: Gauge<Bytes> as "weir_side_buffer_bytes",
+        /// Times that a side buffer could not grow because the arena was used up.
+        pub buffers_refused: Counter<Times> as "weir_side_buffers_refused_total",
+        /// TCP resets outside of their connection's window, which ended nothing.
+        pub resets_ignored: Counter<Packets>,
+    } and {
+        /// True where the chain keeps flows.
+        pub tracked: bool,
+        /// Flows ended, by why.
+        pub ended: Counts<CloseReason>,
+    }
 }
 
 impl FlowReport {
     fn add(&mut self, other: &FlowReport) {
         self.tracked |= other.tracked;
-        for (sum, n) in [
-            (&mut self.seen, other.seen),
-            (&mut self.active, other.active),
-            (&mut self.units, other.units),
-            (&mut self.aliases, other.aliases),
-            (&mut self.aliases_refused, other.aliases_refused),
-            (&mut self.leased, other.leased),
-            (&mut self.buffer_bytes, other.buffer_bytes),
-            (&mut self.buffers_refused, other.buffers_refused),
-            (&mut self.resets_ignored, other.resets_ignored),
-        ] {
-            *sum = sum.saturating_add(n);
-        }
-        add_named(&mut self.ended, &other.ended);
+        self.add_counters(other);
+        self.ended.merge(&other.ended);
     }
 }
 
 impl FunctionReport {
     fn add(&mut self, other: &FunctionReport) {
-        for (sum, n) in [
-            (&mut self.packets, other.packets),
-            (&mut self.bytes, other.bytes),
-            (&mut self.cycles, other.cycles),
-            (&mut self.dropped, other.dropped),
-            (&mut self.tally_other, other.tally_other),
-        ] {
-            *sum = sum.saturating_add(n);
-        }
+        self.add_counters(other);
         add_named(&mut self.counters, &other.counters);
         add_named(&mut self.tally, &other.tally);
         self.tally.sort();
@@ -225,27 +194,30 @@ pub fn add_named<N: Ord + Clone>(sums: &mut Vec<(N, u64)>, counts: &[(N, u64)]) 
     }
 }
 
-/// One function's own counts.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FunctionReport {
-    /// Name in the chain.
-    pub name: String,
-    /// Kind of function.
-    pub nf: &'static str,
-    /// Packets that reached it.
-    pub packets: u64,
-    /// Their bytes.
-    pub bytes: u64,
-    /// Cycles spent in it, by the clock that the driver gave.
-    pub cycles: u64,
-    /// Packets it dropped.
-    pub dropped: u64,
-    /// Its own counters.
-    pub counters: Vec<(&'static str, u64)>,
-    /// Its tally: names found at run time.
-    pub tally: Vec<(String, u64)>,
-    /// What the tally had no place for.
-    pub tally_other: u64,
+counters! {
+    /// One function's counts.
+    #[derive(Clone, Debug, Default, PartialEq, Eq)]
+    pub struct FunctionReport fields function_counters {
+        /// Packets that reached a function.
+        pub packets: Counter<Packets>,
+        /// Their bytes, as they came.
+        pub bytes: Counter<Bytes>,
+        /// Processor cycles spent in a function, by the clock that the driver gave.
+        pub cycles: Counter<Cycles>,
+        /// Packets that a function dropped.
+        pub dropped: Counter<Packets>,
+        /// What a function's tally had no place for.
+        pub tally_other: Counter<Times>,
+    } and {
+        /// Name in the chain.
+        pub name: String,
+        /// Kind of function.
+        pub nf: &'static str,
+        /// Its own counters.
+        pub counters: Vec<(&'static str, u64)>,
+        /// Its tally: names found at run time.
+        pub tally: Vec<(String, u64)>,
+    }
 }
 
 #[cfg(test)]

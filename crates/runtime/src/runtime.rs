@@ -1,6 +1,7 @@
 //! The runtime: a burst in, a burst out, run to completion.
 
 use std::sync::Arc;
+use weir_telemetry::Entry;
 
 use weir_nf::host::{
     Aliases, BURST, Emits, FlowOptions, MAX_LABELS, NO_FLOW, OnMalformed, Outcome, Place,
@@ -590,7 +591,7 @@ impl Runtime {
 
     /// Packets taken in so far, as in [`Runtime::report`].
     pub fn packets_in(&self) -> u64 {
-        self.counts.packets_in()
+        self.counts.so_far.packets_in
     }
 
     /// What was counted so far.
@@ -600,7 +601,7 @@ impl Runtime {
         for node in &self.nodes {
             let reasons = node.processor.descriptor().drops;
             for (i, &count) in node.drops.iter().enumerate().filter(|(_, n)| **n > 0) {
-                let reason = reasons.get(i).copied().unwrap_or("unnamed");
+                let reason = reasons.get(i).map_or("unnamed", |reason| reason.name());
                 drops.push((format!("{}.{reason}", node.name), count));
             }
             for (i, &count) in node.label_drops.iter().enumerate().filter(|(_, n)| **n > 0) {
@@ -624,7 +625,7 @@ impl Runtime {
 
     fn flow_report(&self, counted: FlowReport) -> FlowReport {
         let mut report = FlowReport {
-            leased: self.world.leases.leased(),
+            ports_leased: self.world.leases.leased(),
             buffer_bytes: self.world.buffers.in_use() as u64,
             buffers_refused: self.world.buffers.refused(),
             ..counted
@@ -664,7 +665,7 @@ fn function_report(node: &RunNode) -> FunctionReport {
             .descriptor()
             .counters
             .iter()
-            .copied()
+            .map(Entry::name)
             .zip(node.counters.iter().copied())
             .collect(),
         tally: node

@@ -41,7 +41,7 @@ impl Liar {
             2 => packet.network_mut()[8] ^= 1,
             3 => packet.transport_mut()[0] ^= 1,
             4 => packet.payload_mut()[0] ^= 1,
-            5 => return Verdict::Drop(DropReason(1)),
+            5 => return Verdict::Drop(Reason::Two.into()),
             6 => return Verdict::Label(2),
             7 => {
                 cx.emit(Side::Inside, 60);
@@ -73,6 +73,16 @@ impl Liar {
     }
 }
 
+weir_nf::labels! {
+    /// Why it drops.
+    enum Reason: Counter<Packets> {
+        /// It is the first reason.
+        One = "one",
+        /// The descriptor does not have it.
+        Two = "two",
+    }
+}
+
 impl NetworkFunction for Liar {
     type Settings = ();
     type State = ();
@@ -80,7 +90,7 @@ impl NetworkFunction for Liar {
     type FlowState = ();
     const DESCRIPTOR: Descriptor = Descriptor {
         needs: Needs::Flow,
-        drops: &["one"],
+        drops: Reason::TABLE.split_at(1).0,
         labels: &["one"],
         ..Descriptor::new("liar", "Lies")
     };

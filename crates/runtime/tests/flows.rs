@@ -480,7 +480,7 @@ fn silence_ends_flows_without_a_packet_some_per_call() {
     assert!(calls > 3, "bounded per call: {calls}");
     let report = engine.report();
     assert_eq!((report.flows.active, report.packets_in), (0, 200));
-    assert_eq!(report.flows.ended, [("timeout", 200)]);
+    assert_eq!(report.flows.ended, [(CloseReason::Idle, 200)]);
     assert_eq!(engine.events().len(), 200);
     // Time does not run backwards.
     engine

@@ -97,7 +97,7 @@ fn units_cost_no_allocation() {
         assert!(report.balances(), "{report:?}");
     }
     let report = runtime.report();
-    let ended: Vec<_> = report.flows.ended.iter().map(|(why, _)| *why).collect();
+    let ended: Vec<_> = report.flows.ended.named().map(|(why, _)| why).collect();
     for why in ["reset", "timeout", "reused"] {
         assert!(ended.contains(&why), "{ended:?}");
     }
@@ -142,7 +142,7 @@ fn stages_cost_no_allocation() {
     for stage in &line.stages {
         let report = stage.report();
         assert!(
-            report.balances() && report.flows.ended.len() >= 3,
+            report.balances() && report.flows.ended.named().count() >= 3,
             "{report:?}"
         );
         assert!(
@@ -196,7 +196,7 @@ fn bursts_cost_no_allocation() {
         assert!(report.balances(), "{report:?}");
     }
     let report = runtime.report();
-    let ended: Vec<_> = report.flows.ended.iter().map(|(why, _)| *why).collect();
+    let ended: Vec<_> = report.flows.ended.named().map(|(why, _)| why).collect();
     for why in ["reset", "timeout", "evicted", "reused"] {
         assert!(ended.contains(&why), "{ended:?}");
     }

@@ -9,6 +9,14 @@ use weir_runtime::harness::{Craft, Harness};
 /// by a state per client, and if that runtime is there.
 struct Place<const WIDE: bool>;
 
+weir_nf::labels! {
+    /// Why it drops.
+    enum Reason: Counter<Packets> {
+        /// Its client has no IPv4 address.
+        NotIpv4 = "not_ipv4",
+    }
+}
+
 impl<const WIDE: bool> NetworkFunction for Place<WIDE> {
     type Settings = ();
     type State = Wish;
@@ -17,6 +25,7 @@ impl<const WIDE: bool> NetworkFunction for Place<WIDE> {
 
     const DESCRIPTOR: Descriptor = Descriptor {
         needs: Needs::Flow,
+        drops: Reason::TABLE,
         ..Descriptor::new("place", "prefers a runtime")
     };
 
@@ -33,7 +42,7 @@ impl<const WIDE: bool> NetworkFunction for Place<WIDE> {
         let (client, _) = flow.key().source(flow.client_direction());
         match client {
             std::net::IpAddr::V4(address) => Ok(Wish(address.octets()[3].into())),
-            std::net::IpAddr::V6(_) => Err(DropReason(0)),
+            std::net::IpAddr::V6(_) => Err(Reason::NotIpv4.into()),
         }
     }
 

@@ -16,6 +16,24 @@ use weir_runtime::{Runtime, RuntimeConfig};
 /// 2 is dropped; counts them all.
 struct Sorter;
 
+weir_nf::labels! {
+    /// Why it drops.
+    enum Reason: Counter<Packets> {
+        /// Its second byte is 2.
+        Two = "two",
+    }
+}
+
+weir_nf::labels! {
+    /// What it counts.
+    enum Count: Counter<Packets> {
+        /// Packets that it saw.
+        Seen = "seen",
+        /// Packets whose second byte is 1.
+        Ones = "ones",
+    }
+}
+
 impl NetworkFunction for Sorter {
     type Settings = ();
     type State = ();
@@ -24,22 +42,22 @@ impl NetworkFunction for Sorter {
     const DESCRIPTOR: Descriptor = Descriptor {
         needs: Needs::Transport,
         reads: Parts::PAYLOAD,
-        drops: &["two"],
+        drops: Reason::TABLE,
         labels: &["one"],
-        counters: &["seen", "ones"],
+        counters: Count::TABLE,
         ..Descriptor::new("sorter", "Sorts packets by their payload")
     };
     fn new(_: (), _: &mut SetUp<'_>) -> Result<Self, SettingsError> {
         Ok(Sorter)
     }
     fn without_flow(&self, packet: &mut Packet<'_>, cx: &mut Context<'_>) -> Verdict {
-        cx.count(Counter(0), 1);
+        cx.count(Count::Seen, 1);
         match packet.payload().get(1) {
             Some(1) => {
-                cx.count(Counter(1), 1);
+                cx.count(Count::Ones, 1);
                 Verdict::Label(1)
             }
-            Some(2) => Verdict::Drop(DropReason(0)),
+            Some(2) => Verdict::Drop(Reason::Two.into()),
             _ => Verdict::Pass,
         }
     }

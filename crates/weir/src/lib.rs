@@ -23,6 +23,7 @@ mod ask;
 mod chains;
 mod check;
 mod control;
+mod counters;
 mod doctor;
 pub mod driver;
 mod exit;

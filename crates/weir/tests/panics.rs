@@ -50,6 +50,14 @@ impl<const FLOW: bool> NetworkFunction for Bad<FLOW> {
     }
 }
 
+weir_nf::labels! {
+    /// Why [`Once`] drops.
+    enum Reason: Counter<Packets> {
+        /// It is one of ten.
+        Tenth = "tenth",
+    }
+}
+
 static APPLIED: AtomicU32 = AtomicU32::new(0);
 
 /// Panics once, when all of its kind have seen a thousand packets; drops one of
@@ -65,7 +73,7 @@ impl NetworkFunction for Once {
 
     const DESCRIPTOR: Descriptor = Descriptor {
         needs: Needs::Flow,
-        drops: &["tenth"],
+        drops: Reason::TABLE,
         ..Descriptor::new("once", "panics")
     };
 
@@ -77,7 +85,7 @@ impl NetworkFunction for Once {
         let seen = APPLIED.fetch_add(1, Ordering::Relaxed);
         assert!(seen != 1_000, "a thousand is enough");
         match seen % 10 {
-            0 => Verdict::Drop(DropReason(0)),
+            0 => Verdict::Drop(Reason::Tenth.into()),
             _ => Verdict::Pass,
         }
     }

@@ -80,17 +80,28 @@ const CLIENT: u8 = 8;
 /// Payloads of one direction that are looked at before a flow is left alone.
 const MOST_LOOKS: u8 = 4;
 
-const SYSTEMS: Counter = Counter(0);
-const SERVICES: Counter = Counter(1);
-const CLIENTS: Counter = Counter(2);
-const HOSTS: Counter = Counter(3);
-const UNKNOWN: Counter = Counter(4);
-const FORGOTTEN: Counter = Counter(5);
+weir_nf::labels! {
+    /// What it counts.
+    enum Count: Counter<Packets> {
+        /// Operating systems that were found.
+        Systems = "systems": Counter<Times>,
+        /// Services that were found.
+        Services = "services": Counter<Times>,
+        /// Client programs that were found.
+        Clients = "clients": Counter<Times>,
+        /// Hosts that were found by their hardware address.
+        Hosts = "hosts": Counter<Times>,
+        /// Handshakes of systems that no fingerprint names.
+        UnknownSystems = "unknown_systems": Counter<Times>,
+        /// Finds that were not reported: the table of what is known was full.
+        TableFull = "table_full": Counter<Times>,
+    }
+}
 
 /// An asset to report.
 struct Asset<'a> {
     kind: &'static str,
-    counter: Counter,
+    counter: Count,
     address: IpAddr,
     port: Option<u16>,
     protocol: &'static str,
@@ -131,14 +142,7 @@ impl NetworkFunction for AssetMonitor {
                  is recognised by its first one or not at all.",
         needs: Needs::Flow,
         reads: Parts::ALL,
-        counters: &[
-            "systems",
-            "services",
-            "clients",
-            "hosts",
-            "unknown_systems",
-            "table_full",
-        ],
+        counters: Count::TABLE,
         tally: 16_384,
         events: true,
         cycles: 60,
@@ -256,7 +260,7 @@ impl AssetMonitor {
         };
         let name = systems::system(&stack);
         if name.is_none() {
-            cx.count(UNKNOWN, 1);
+            cx.count(Count::UnknownSystems, 1);
         }
         let mut fingerprint = Name::<120>::new("");
         // A fingerprint that does not fit is cut.
@@ -264,7 +268,7 @@ impl AssetMonitor {
         let (address, port) = flow.info.key().source(flow.info.direction());
         let asset = Asset {
             kind: "os",
-            counter: SYSTEMS,
+            counter: Count::Systems,
             address,
             port: answer.then_some(port),
             protocol: "TCP",
@@ -409,7 +413,11 @@ impl AssetMonitor {
         let service = port.is_some();
         let asset = Asset {
             kind: if service { "service" } else { "client" },
-            counter: if service { SERVICES } else { CLIENTS },
+            counter: if service {
+                Count::Services
+            } else {
+                Count::Clients
+            },
             address,
             port,
             protocol,
@@ -447,7 +455,7 @@ impl AssetMonitor {
         }
         let asset = Asset {
             kind: "client",
-            counter: CLIENTS,
+            counter: Count::Clients,
             address,
             port: None,
             protocol: "UDP",
@@ -470,7 +478,7 @@ impl AssetMonitor {
     ) {
         let asset = Asset {
             kind: "host",
-            counter: HOSTS,
+            counter: Count::Hosts,
             address,
             port: None,
             protocol,
@@ -491,7 +499,7 @@ impl AssetMonitor {
         match cx.tally(asset.name().as_bytes(), 1) {
             Some(0) => {}
             Some(_) => return,
-            None => return cx.count(FORGOTTEN, 1),
+            None => return cx.count(Count::TableFull, 1),
         }
         cx.count(asset.counter, 1);
         let mut event = match info {

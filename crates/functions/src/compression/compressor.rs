@@ -44,14 +44,31 @@ pub struct PayloadCompressor {
     largest: usize,
 }
 
-const NO_ROOM: DropReason = DropReason(0);
+weir_nf::labels! {
+    /// Why it drops.
+    enum Reason: Counter<Packets> {
+        /// The frame has no room for the coded payload.
+        NoRoom = "no_room",
+    }
+}
 
-const COMPRESSED: Counter = Counter(0);
-const INCOMPRESSIBLE: Counter = Counter(1);
-const NOT_TRIED: Counter = Counter(2);
-const ESCAPED: Counter = Counter(3);
-const BYTES_IN: Counter = Counter(4);
-const BYTES_OUT: Counter = Counter(5);
+weir_nf::labels! {
+    /// What it counts.
+    enum Count: Counter<Packets> {
+        /// Payloads that were compressed.
+        Compressed = "compressed",
+        /// Payloads that would not get shorter.
+        Incompressible = "incompressible",
+        /// Payloads that were sent as they are, untried.
+        NotTried = "not_tried",
+        /// Payloads that looked coded and were coded without being compressed.
+        Escaped = "escaped",
+        /// Bytes of payloads as they came.
+        BytesIn = "bytes_in": Counter<Bytes>,
+        /// Bytes of payloads as they went.
+        BytesOut = "bytes_out": Counter<Bytes>,
+    }
+}
 
 impl NetworkFunction for PayloadCompressor {
     type Settings = Settings;
@@ -80,15 +97,8 @@ merge them, or fragment packets. Both ends must be told the same ports and direc
         needs: Needs::Transport,
         reads: Parts::NETWORK.and(Parts::TRANSPORT).and(Parts::PAYLOAD),
         writes: Parts::NETWORK.and(Parts::TRANSPORT).and(Parts::PAYLOAD),
-        drops: &["no_room"],
-        counters: &[
-            "compressed",
-            "incompressible",
-            "not_tried",
-            "escaped",
-            "bytes_in",
-            "bytes_out",
-        ],
+        drops: Reason::TABLE,
+        counters: Count::TABLE,
         cycles: 1_000,
         ..Descriptor::new(
             "payload-compressor",
@@ -117,7 +127,7 @@ merge them, or fragment packets. Both ends must be told the same ports and direc
             None => Verdict::Pass,
             Some(segment) => cx
                 .with_work_space(|encoder, cx| self.compress(packet, segment, encoder, cx))
-                .unwrap_or(Verdict::Drop(NO_ROOM)),
+                .unwrap_or(Verdict::Drop(Reason::NoRoom.into())),
         }
     }
 
@@ -139,19 +149,19 @@ impl PayloadCompressor {
         let length = payload.len();
         let compress = (self.smallest..=self.largest).contains(&length);
         let (sent, counter) = match encoder.encode(payload, compress, marks) {
-            Coded::Plain if compress => (None, INCOMPRESSIBLE),
-            Coded::Plain => (None, NOT_TRIED),
-            Coded::Compressed(bytes) => (Some(bytes), COMPRESSED),
-            Coded::Stored(bytes) => (Some(bytes), ESCAPED),
+            Coded::Plain if compress => (None, Count::Incompressible),
+            Coded::Plain => (None, Count::NotTried),
+            Coded::Compressed(bytes) => (Some(bytes), Count::Compressed),
+            Coded::Stored(bytes) => (Some(bytes), Count::Escaped),
         };
         if let Some(bytes) = sent
             && segment.replace(packet, bytes, Default::default()).is_none()
         {
-            return Verdict::Drop(NO_ROOM);
+            return Verdict::Drop(Reason::NoRoom.into());
         }
         cx.count(counter, 1);
-        cx.count(BYTES_IN, length as u64);
-        cx.count(BYTES_OUT, sent.map_or(length, <[u8]>::len) as u64);
+        cx.count(Count::BytesIn, length as u64);
+        cx.count(Count::BytesOut, sent.map_or(length, <[u8]>::len) as u64);
         Verdict::Pass
     }
 }

@@ -35,13 +35,39 @@ pub struct PayloadDecompressor {
     selection: Selection,
 }
 
-const NO_ROOM: DropReason = DropReason(5);
+weir_nf::labels! {
+    /// Why it drops.
+    enum Reason: Counter<Packets> {
+        /// Its payload ends inside the coding's header.
+        Truncated = "truncated",
+        /// Its payload is coded in a version that is not known.
+        UnknownVersion = "unknown_version",
+        /// The length that its payload's coding declares can't be right.
+        BadLength = "bad_length",
+        /// Its payload can't be decoded.
+        BadData = "bad_data",
+        /// Its payload's check value is not that of what was decoded.
+        BadCheck = "bad_check",
+        /// The frame has no room for the decoded payload.
+        NoRoom = "no_room",
+    }
+}
 
-const DECOMPRESSED: Counter = Counter(0);
-const UNESCAPED: Counter = Counter(1);
-const NOT_CODED: Counter = Counter(2);
-const BYTES_IN: Counter = Counter(3);
-const BYTES_OUT: Counter = Counter(4);
+weir_nf::labels! {
+    /// What it counts.
+    enum Count: Counter<Packets> {
+        /// Payloads that were decompressed.
+        Decompressed = "decompressed",
+        /// Payloads that were coded without being compressed.
+        Unescaped = "unescaped",
+        /// Payloads that were not coded.
+        NotCoded = "not_coded",
+        /// Bytes of payloads as they came.
+        BytesIn = "bytes_in": Counter<Bytes>,
+        /// Bytes of payloads as they went.
+        BytesOut = "bytes_out": Counter<Bytes>,
+    }
+}
 
 impl NetworkFunction for PayloadDecompressor {
     type Settings = Settings;
@@ -64,21 +90,8 @@ frame, nor beyond 65,535 bytes, whatever it declares.",
         needs: Needs::Transport,
         reads: Parts::NETWORK.and(Parts::TRANSPORT).and(Parts::PAYLOAD),
         writes: Parts::NETWORK.and(Parts::TRANSPORT).and(Parts::PAYLOAD),
-        drops: &[
-            "truncated",
-            "unknown_version",
-            "bad_length",
-            "bad_data",
-            "bad_check",
-            "no_room",
-        ],
-        counters: &[
-            "decompressed",
-            "unescaped",
-            "not_coded",
-            "bytes_in",
-            "bytes_out",
-        ],
+        drops: Reason::TABLE,
+        counters: Count::TABLE,
         cycles: 250,
         ..Descriptor::new(
             "payload-decompressor",
@@ -98,7 +111,7 @@ frame, nor beyond 65,535 bytes, whatever it declares.",
             None => Verdict::Pass,
             Some(segment) => cx
                 .with_work_space(|decoder, cx| decompress(packet, segment, decoder, cx))
-                .unwrap_or(Verdict::Drop(NO_ROOM)),
+                .unwrap_or(Verdict::Drop(Reason::NoRoom.into())),
         }
     }
 
@@ -116,33 +129,34 @@ fn decompress(
     let coded = segment.payload(packet);
     let length = coded.len();
     let (counter, after) = match decoder.decode(coded) {
-        Ok(None) => (NOT_CODED, length),
+        Ok(None) => (Count::NotCoded, length),
         Ok(Some(decoded)) => {
             let replaced = segment.replace(packet, decoded.payload, decoded.marks);
             if replaced.is_none() {
-                return Verdict::Drop(NO_ROOM);
+                return Verdict::Drop(Reason::NoRoom.into());
             }
             let counter = if decoded.compressed {
-                DECOMPRESSED
+                Count::Decompressed
             } else {
-                UNESCAPED
+                Count::Unescaped
             };
             (counter, decoded.payload.len())
         }
         Err(fault) => return Verdict::Drop(reason(fault)),
     };
     cx.count(counter, 1);
-    cx.count(BYTES_IN, length as u64);
-    cx.count(BYTES_OUT, after as u64);
+    cx.count(Count::BytesIn, length as u64);
+    cx.count(Count::BytesOut, after as u64);
     Verdict::Pass
 }
 
 fn reason(fault: Fault) -> DropReason {
-    DropReason(match fault {
-        Fault::Truncated => 0,
-        Fault::Version => 1,
-        Fault::Length => 2,
-        Fault::Data => 3,
-        Fault::Check => 4,
-    })
+    match fault {
+        Fault::Truncated => Reason::Truncated,
+        Fault::Version => Reason::UnknownVersion,
+        Fault::Length => Reason::BadLength,
+        Fault::Data => Reason::BadData,
+        Fault::Check => Reason::BadCheck,
+    }
+    .into()
 }

@@ -73,11 +73,45 @@ pub struct Filter {
 pub(crate) const LABELS: [&str; 6] = [
     "class-1", "class-2", "class-3", "class-4", "class-5", "class-6",
 ];
-const FILTERED: DropReason = DropReason(0);
-const NO_MATCH: DropReason = DropReason(1);
+weir_nf::labels! {
+    /// Why it drops.
+    enum Reason: Counter<Packets> {
+        /// An entry of `drop` matches it.
+        Filtered = "filtered",
+        /// No entry matches it, and `otherwise` says to drop it.
+        NoMatch = "no_match",
+    }
+}
 
-const ACCEPTED: Counter = Counter(0);
-const CLASSES: u8 = 1;
+weir_nf::labels! {
+    /// What it counts.
+    enum Count: Counter<Packets> {
+        /// Packets that an entry of `accept` matched.
+        Accepted = "accepted",
+        /// Packets that entry 1 of `classes` matched.
+        Class1 = "class_1",
+        /// Packets that entry 2 of `classes` matched.
+        Class2 = "class_2",
+        /// Packets that entry 3 of `classes` matched.
+        Class3 = "class_3",
+        /// Packets that entry 4 of `classes` matched.
+        Class4 = "class_4",
+        /// Packets that entry 5 of `classes` matched.
+        Class5 = "class_5",
+        /// Packets that entry 6 of `classes` matched.
+        Class6 = "class_6",
+    }
+}
+
+/// Counters of classes, in the order of [`LABELS`].
+const CLASSES: [Count; 6] = [
+    Count::Class1,
+    Count::Class2,
+    Count::Class3,
+    Count::Class4,
+    Count::Class5,
+    Count::Class6,
+];
 
 /// Most entries of one list.
 const MOST: usize = 1_024;
@@ -101,11 +135,9 @@ impl NetworkFunction for Filter {
                  remembers its verdict per flow, costs less.",
         needs: Needs::Transport,
         reads: Parts::LINK.and(Parts::NETWORK).and(Parts::TRANSPORT),
-        drops: &["filtered", "no_match"],
+        drops: Reason::TABLE,
         labels: &LABELS,
-        counters: &[
-            "accepted", "class_1", "class_2", "class_3", "class_4", "class_5", "class_6",
-        ],
+        counters: Count::TABLE,
         cycles: 40,
         ..Descriptor::new("filter", "filters and classifies by headers, without state")
     };
@@ -133,18 +165,20 @@ impl NetworkFunction for Filter {
     fn without_flow(&self, packet: &mut Packet<'_>, cx: &mut Context<'_>) -> Verdict {
         let fields = PacketFields::of(packet, self.needs_addresses);
         if self.drop.iter().any(|entry| entry.meets(&fields)) {
-            return Verdict::Drop(FILTERED);
+            return Verdict::Drop(Reason::Filtered.into());
         }
         if self.accept.iter().any(|entry| entry.meets(&fields)) {
-            cx.count(ACCEPTED, 1);
+            cx.count(Count::Accepted, 1);
             return Verdict::Pass;
         }
         if let Some(class) = self.classes.iter().position(|entry| entry.meets(&fields)) {
-            cx.count(Counter(CLASSES + class as u8), 1);
+            if let Some(counter) = CLASSES.get(class) {
+                cx.count(*counter, 1);
+            }
             return Verdict::Label(class as u8 + 1);
         }
         if self.drop_others {
-            Verdict::Drop(NO_MATCH)
+            Verdict::Drop(Reason::NoMatch.into())
         } else {
             Verdict::Pass
         }

@@ -8,7 +8,7 @@ use weir_nf::tcp_seen;
 use super::rule::Action;
 use super::table::{Facts, state};
 use super::{
-    ACCEPT, DEFAULT_RULE, Firewall, JOINED, LOOKUPS, Midstream, PASSED, Remembered, TURNED,
+    ACCEPT, Count, DEFAULT_RULE, Firewall, JOINED, Midstream, PASSED, Remembered, TURNED,
     packet_facts, report, verdict_of,
 };
 
@@ -146,7 +146,7 @@ impl Firewall {
         if action != Action::Accept {
             return false;
         }
-        cx.count(LOOKUPS, 1);
+        cx.count(Count::Lookups, 1);
         cx.tally(name.as_bytes(), 1);
         if log {
             report(&flow.info, cx, ACCEPT, name);

@@ -133,14 +133,31 @@ pub struct Firewall {
     settings: Settings,
 }
 
-const DENIED: DropReason = DropReason(0);
-const REJECTED: DropReason = DropReason(1);
-const INVALID_START: DropReason = DropReason(2);
-const NOT_IP: DropReason = DropReason(3);
+weir_nf::labels! {
+    /// Why it drops.
+    enum Reason: Counter<Packets> {
+        /// A `drop` rule matches it, or none does and that is the default.
+        Denied = "denied",
+        /// A `reject` rule matches it: its sender was told.
+        Rejected = "rejected",
+        /// It is of no connection that the firewall has seen begin.
+        Invalid = "invalid",
+        /// It is neither IPv4 nor IPv6, and `non-ip` says to drop it.
+        NonIp = "non_ip",
+    }
+}
 
-const LOOKUPS: Counter = Counter(0);
-const RENEWED: Counter = Counter(1);
-const ANSWERS: Counter = Counter(2);
+weir_nf::labels! {
+    /// What it counts.
+    enum Count: Counter<Packets> {
+        /// Times that the rules were searched.
+        Lookups = "lookups": Counter<Times>,
+        /// Flows whose verdict was looked up again after the rules changed.
+        Renewed = "renewed": Counter<Flows>,
+        /// Refusals that were sent to senders.
+        Answers = "answers",
+    }
+}
 
 /// A number that differs between rule sets, the same wherever the rules are:
 /// FNV-1a over their compiled form. Never 0.
@@ -214,7 +231,7 @@ impl Firewall {
         known: Option<&Remembered>,
         cx: &mut Context<'_>,
     ) -> Remembered {
-        cx.count(LOOKUPS, 1);
+        cx.count(Count::Lookups, 1);
         let facts = self.facts(packet, flow, known);
         let mut remembered = Remembered {
             generation: self.generation,
@@ -316,7 +333,7 @@ impl Firewall {
             if !known && packet.headers().flags.contains(HeaderFlags::ICMP_ERROR) {
                 new.generation = UNDECIDED;
             }
-            cx.count(RENEWED, u64::from(known));
+            cx.count(Count::Renewed, u64::from(known));
             *flow.state = new;
         }
         let decided = *flow.state;
@@ -388,16 +405,17 @@ impl Firewall {
 
     #[cold]
     fn refuse(&self, packet: &Packet<'_>, verdict: u8, cx: &mut Context<'_>) -> Verdict {
-        Verdict::Drop(match verdict {
+        let reason = match verdict {
             REJECT => {
                 if reject::answer(packet, cx) {
-                    cx.count(ANSWERS, 1);
+                    cx.count(Count::Answers, 1);
                 }
-                REJECTED
+                Reason::Rejected
             }
-            INVALID => INVALID_START,
-            _ => DENIED,
-        })
+            INVALID => Reason::Invalid,
+            _ => Reason::Denied,
+        };
+        Verdict::Drop(reason.into())
     }
 }
 
@@ -489,8 +507,8 @@ impl NetworkFunction for Firewall {
         needs: Needs::Flow,
         // An answer to what was refused quotes its payload.
         reads: Parts::ALL,
-        drops: &["denied", "rejected", "invalid", "non_ip"],
-        counters: &["lookups", "renewed", "answers"],
+        drops: Reason::TABLE,
+        counters: Count::TABLE,
         emits: true,
         tally: 1_024,
         events: true,
@@ -617,7 +635,7 @@ impl NetworkFunction for Firewall {
             Some((_, rule)) => (rule.action, rule.name.as_str()),
             None if facts.ip.is_some() => (self.settings.default, "default"),
             None if self.settings.non_ip == NonIp::Accept => return Verdict::Pass,
-            None => return Verdict::Drop(NOT_IP),
+            None => return Verdict::Drop(Reason::NonIp.into()),
         };
         cx.tally(name.as_bytes(), 1);
         match verdict_of(action) {

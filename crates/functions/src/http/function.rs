@@ -58,12 +58,23 @@ pub struct Queue {
 /// a buffer.
 const MOST_WAITING: u32 = BUFFER_BYTES / 4;
 
-const REQUESTS: Counter = Counter(0);
-const RESPONSES: Counter = Counter(1);
-const UNANSWERED: Counter = Counter(2);
-const ORPHANS: Counter = Counter(3);
-const LOST: Counter = Counter(4);
-const TOO_LONG: Counter = Counter(5);
+weir_nf::labels! {
+    /// What it counts.
+    enum Count: Counter<Packets> {
+        /// Requests that were read.
+        Requests = "requests": Counter<Times>,
+        /// Responses that were read.
+        Responses = "responses": Counter<Times>,
+        /// Requests that were reported without a response.
+        Unanswered = "unanswered": Counter<Times>,
+        /// Responses whose request was not seen.
+        OrphanResponses = "orphan_responses": Counter<Times>,
+        /// Bytes of streams that were not seen.
+        LostBytes = "lost_bytes": Counter<Bytes>,
+        /// Heads longer than `head-limit`.
+        TooLong = "too_long": Counter<Times>,
+    }
+}
 
 impl NetworkFunction for Http {
     type Settings = Settings;
@@ -86,14 +97,7 @@ Limits: bodies are not decoded; HTTP/2 and TLS are not read; of a head longer th
 what fits is read.",
         needs: Needs::Flow,
         reads: Parts::NETWORK.and(Parts::TRANSPORT).and(Parts::PAYLOAD),
-        counters: &[
-            "requests",
-            "responses",
-            "unanswered",
-            "orphan_responses",
-            "lost_bytes",
-            "too_long",
-        ],
+        counters: Count::TABLE,
         buffers: BUFFERS,
         buffer_bytes: BUFFER_BYTES,
         events: true,
@@ -170,7 +174,7 @@ impl Reader for Http {
         flow: &mut Flow<'_, Self>,
         cx: &mut Context<'_>,
     ) -> Next {
-        cx.count(REQUESTS, 1);
+        cx.count(Count::Requests, 1);
         let body = RequestHead::parse(head_bytes(side, head, flow, cx)).body();
         let kept = match head {
             HeadAt::Packet(bytes) => flow
@@ -196,7 +200,7 @@ impl Reader for Http {
         let queue = &mut flow.state.queues[side & 1];
         queue.reported = queue.reported.saturating_add(1);
         report(side, Some(Source::Given(head)), None, flow, cx);
-        cx.count(UNANSWERED, 1);
+        cx.count(Count::Unanswered, 1);
         Next { body, keep: false }
     }
 
@@ -207,7 +211,7 @@ impl Reader for Http {
         flow: &mut Flow<'_, Self>,
         cx: &mut Context<'_>,
     ) -> Next {
-        cx.count(RESPONSES, 1);
+        cx.count(Count::Responses, 1);
         let asker = 1 - side;
         let queue = flow.state.queues[asker & 1];
         let response = ResponseHead::parse(head_bytes(side, head, flow, cx));
@@ -238,7 +242,7 @@ impl Reader for Http {
         } else if queue.reported > 0 {
             flow.state.queues[asker & 1].reported -= 1;
         } else {
-            cx.count(ORPHANS, 1);
+            cx.count(Count::OrphanResponses, 1);
             report(asker, None, Some((side, head)), flow, cx);
         }
         if refused {
@@ -251,11 +255,11 @@ impl Reader for Http {
     }
 
     fn gap(&self, bytes: u64, cx: &mut Context<'_>) {
-        cx.count(LOST, bytes);
+        cx.count(Count::LostBytes, bytes);
     }
 
     fn too_long(&self, cx: &mut Context<'_>) {
-        cx.count(TOO_LONG, 1);
+        cx.count(Count::TooLong, 1);
     }
 }
 
@@ -267,7 +271,7 @@ impl Http {
             pop(side, flow, cx);
             let queue = &mut flow.state.queues[side & 1];
             queue.reported = queue.reported.saturating_add(1);
-            cx.count(UNANSWERED, 1);
+            cx.count(Count::Unanswered, 1);
         }
     }
 }

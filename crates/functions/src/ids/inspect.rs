@@ -8,7 +8,7 @@ use weir_signatures::{Alert, FlowContext, PacketView, StreamBytes};
 use super::report::{Space, tell};
 use super::state::{IdsState, SideState};
 use super::view::{flow_of_key, packet_view, turned};
-use super::{Ids, LOST_BYTES, NO_WINDOW, WINDOWS};
+use super::{Count, Ids, WINDOWS};
 use crate::stream::{Pending, Segment, Step};
 
 /// One packet (or the end) of one flow on its way through the rules.
@@ -185,7 +185,7 @@ impl<'i, 'f, 'c> Inspection<'i, 'f, 'c> {
                     self.space.piece = piece;
                 }
                 Step::Gap(count) => {
-                    self.cx.count(LOST_BYTES, count);
+                    self.cx.count(Count::LostBytes, count);
                     self.forget(side);
                 }
                 Step::End => {
@@ -253,7 +253,7 @@ impl<'i, 'f, 'c> Inspection<'i, 'f, 'c> {
             window.consume(window.len() - keep);
         }
         if !kept {
-            self.cx.count(NO_WINDOW, 1);
+            self.cx.count(Count::NoWindow, 1);
         }
         self.tell(about);
         view.is_some()

@@ -28,16 +28,35 @@ const WINDOWS: usize = 2;
 /// Bytes moved at a time from those that waited into a window.
 const PIECE: usize = 16 * 1024;
 
-const RULE: DropReason = DropReason(0);
+weir_nf::labels! {
+    /// Why it drops.
+    enum Reason: Counter<Packets> {
+        /// A rule with the action `drop` or `reject` matches it.
+        Rule = "rule",
+    }
+}
 
-const ALERTS: Counter = Counter(0);
-const ALERTS_LOST: Counter = Counter(1);
-const LOST_BYTES: Counter = Counter(2);
-const NO_WINDOW: Counter = Counter(3);
-const WAITING_DROPPED: Counter = Counter(4);
-const WAITING_EXPIRED: Counter = Counter(5);
-const ALERTS_FORGOTTEN: Counter = Counter(6);
-const SEARCHES_CUT: Counter = Counter(7);
+weir_nf::labels! {
+    /// What it counts.
+    enum Count: Counter<Packets> {
+        /// Alerts that were recorded.
+        Alerts = "alerts": Counter<Times>,
+        /// Alerts that found no room to be recorded.
+        AlertsLost = "alerts_lost": Counter<Times>,
+        /// Bytes of streams that were not seen.
+        LostBytes = "lost_bytes": Counter<Bytes>,
+        /// Segments that no reassembly window was free for.
+        NoWindow = "no_window",
+        /// Partial matches that were given up for newer ones.
+        WaitingDropped = "waiting_dropped": Counter<Times>,
+        /// Partial matches that waited too long.
+        WaitingExpired = "waiting_expired": Counter<Times>,
+        /// Alerts of a stream that were not remembered and may come twice.
+        AlertsForgotten = "alerts_forgotten": Counter<Times>,
+        /// Searches that ended at their limit of steps.
+        SearchesCut = "searches_cut": Counter<Times>,
+    }
+}
 
 /// Reports what rules match, and drops it where it is told to.
 #[derive(Debug)]
@@ -77,17 +96,8 @@ application protocols are not supported; a `pass` rule passes the packet at hand
 sends no reset.",
         needs: Needs::Flow,
         reads: Parts::NETWORK.and(Parts::TRANSPORT).and(Parts::PAYLOAD),
-        drops: &["rule"],
-        counters: &[
-            "alerts",
-            "alerts_lost",
-            "lost_bytes",
-            "no_window",
-            "waiting_dropped",
-            "waiting_expired",
-            "alerts_forgotten",
-            "searches_cut",
-        ],
+        drops: Reason::TABLE,
+        counters: Count::TABLE,
         buffers: 4,
         buffer_bytes: BUFFER_BYTES,
         events: true,
@@ -125,7 +135,7 @@ sends no reset.",
         cx: &mut Context<'_>,
     ) -> Verdict {
         if flow.state.progress.is_blocked() {
-            return Verdict::Drop(RULE);
+            return Verdict::Drop(Reason::Rule.into());
         }
         let blocked = cx.with_work_space::<Space, _>(|space, cx| {
             let blocked = Inspection::new(self, flow, cx, space).packet(packet);
@@ -134,7 +144,7 @@ sends no reset.",
         });
         if blocked == Some(true) {
             flow.state.progress.block();
-            return Verdict::Drop(RULE);
+            return Verdict::Drop(Reason::Rule.into());
         }
         Verdict::Pass
     }
@@ -151,7 +161,7 @@ sends no reset.",
             tell(&self.catalogue, &view.flow, None, &mut space.found, cx)
         });
         match blocked {
-            Some(true) => Verdict::Drop(RULE),
+            Some(true) => Verdict::Drop(Reason::Rule.into()),
             _ => Verdict::Pass,
         }
     }
@@ -184,11 +194,17 @@ fn count_limits(space: &mut Space, cx: &mut Context<'_>) {
         return;
     }
     space.counted = now;
-    cx.count(WAITING_DROPPED, now.waiting_dropped - had.waiting_dropped);
-    cx.count(WAITING_EXPIRED, now.waiting_expired - had.waiting_expired);
     cx.count(
-        ALERTS_FORGOTTEN,
+        Count::WaitingDropped,
+        now.waiting_dropped - had.waiting_dropped,
+    );
+    cx.count(
+        Count::WaitingExpired,
+        now.waiting_expired - had.waiting_expired,
+    );
+    cx.count(
+        Count::AlertsForgotten,
         now.alerts_forgotten - had.alerts_forgotten,
     );
-    cx.count(SEARCHES_CUT, now.searches_cut - had.searches_cut);
+    cx.count(Count::SearchesCut, now.searches_cut - had.searches_cut);
 }

@@ -112,8 +112,8 @@ pub(super) fn tell(
     }
     let mut blocked = false;
     let lost = core::mem::take(&mut found.lost);
-    cx.count(super::ALERTS_LOST, lost);
-    cx.count(super::ALERTS, found.alerts.len() as u64 + lost);
+    cx.count(super::Count::AlertsLost, lost);
+    cx.count(super::Count::Alerts, found.alerts.len() as u64 + lost);
     for (gid, sid) in found.alerts.drain(..) {
         let Some(rule) = catalogue.0.get(&(gid, sid)) else {
             continue;

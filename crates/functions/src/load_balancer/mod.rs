@@ -196,9 +196,23 @@ pub struct LoadBalancer {
     seed: u64,
 }
 
-const NO_SERVER: DropReason = DropReason(0);
-const UNTRANSLATABLE: DropReason = DropReason(1);
-const BALANCED: Counter = Counter(0);
+weir_nf::labels! {
+    /// Why it drops.
+    enum Reason: Counter<Packets> {
+        /// No server is there for its service.
+        NoServer = "no_server",
+        /// Its headers can't be rewritten: they are damaged or not all there.
+        Untranslatable = "untranslatable",
+    }
+}
+
+weir_nf::labels! {
+    /// What it counts.
+    enum Count: Counter<Packets> {
+        /// Connections that were given a server.
+        Balanced = "balanced": Counter<Flows>,
+    }
+}
 
 impl LoadBalancer {
     fn pool(&self, tuple: &Tuple) -> Option<&Pool> {
@@ -235,7 +249,7 @@ impl LoadBalancer {
         let Some((quote, (source, destination))) =
             rewrite::quote(packet).zip(rewrite::ends(packet))
         else {
-            return Verdict::Drop(UNTRANSLATABLE);
+            return Verdict::Drop(Reason::Untranslatable.into());
         };
         let done = if quote.destination == server {
             // From the servers' side, about a packet to the server: the
@@ -258,7 +272,7 @@ impl LoadBalancer {
         };
         match done {
             Some(()) => Verdict::Pass,
-            None => Verdict::Drop(UNTRANSLATABLE),
+            None => Verdict::Drop(Reason::Untranslatable.into()),
         }
     }
 }
@@ -290,8 +304,8 @@ The servers and their connections are in the tally as SERVICE/ADDRESS:PORT.",
         needs: Needs::Flow,
         reads: Parts::NETWORK.and(Parts::TRANSPORT).and(Parts::PAYLOAD),
         writes: Parts::NETWORK.and(Parts::TRANSPORT).and(Parts::PAYLOAD),
-        drops: &["no_server", "untranslatable"],
-        counters: &["balanced"],
+        drops: Reason::TABLE,
+        counters: Count::TABLE,
         aliases: true,
         tally: 1_024,
         cycles: 30,
@@ -366,7 +380,7 @@ The servers and their connections are in the tally as SERVICE/ADDRESS:PORT.",
         let Some(pool) = self.pool(&tuple) else {
             return Ok(self.rejoin(packet, flow, &tuple, cx).unwrap_or_default());
         };
-        let server = self.choose(pool, &tuple).ok_or(NO_SERVER)?;
+        let server = self.choose(pool, &tuple).ok_or(Reason::NoServer)?;
         let state = Connection {
             vip: to_octets(tuple.destination),
             server: to_octets(server.address),
@@ -388,7 +402,7 @@ The servers and their connections are in the tally as SERVICE/ADDRESS:PORT.",
             direction.opposite()
         };
         cx.alias(key, client);
-        cx.count(BALANCED, 1);
+        cx.count(Count::Balanced, 1);
         cx.tally(server.count_as.as_bytes(), 1);
         Ok(state)
     }
@@ -420,7 +434,7 @@ The servers and their connections are in the tally as SERVICE/ADDRESS:PORT.",
             return LoadBalancer::error(packet, &state);
         }
         let Some((source, destination)) = rewrite::ends(packet) else {
-            return Verdict::Drop(UNTRANSLATABLE);
+            return Verdict::Drop(Reason::Untranslatable.into());
         };
         let done = if destination == state.vip() {
             rewrite::end(packet, End::Destination, state.server(), state.server_port)
@@ -431,7 +445,7 @@ The servers and their connections are in the tally as SERVICE/ADDRESS:PORT.",
         };
         match done {
             Some(()) => Verdict::Pass,
-            None => Verdict::Drop(UNTRANSLATABLE),
+            None => Verdict::Drop(Reason::Untranslatable.into()),
         }
     }
 }

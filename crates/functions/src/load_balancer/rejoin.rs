@@ -11,7 +11,7 @@ use weir_nf::packet::tcp::flag;
 use weir_nf::prelude::*;
 use weir_nf::tcp_seen;
 
-use super::{BALANCED, Connection, LoadBalancer, Pool, Tuple, to_octets};
+use super::{Connection, Count, LoadBalancer, Pool, Tuple, to_octets};
 
 impl Pool {
     /// The virtual address and port whose connections this server may answer, if one only.
@@ -81,7 +81,7 @@ impl LoadBalancer {
             server.opposite()
         };
         cx.alias(key, client);
-        cx.count(BALANCED, 1);
+        cx.count(Count::Balanced, 1);
         Some(Connection {
             vip: to_octets(vip),
             server: to_octets(tuple.source),

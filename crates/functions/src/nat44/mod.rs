@@ -124,17 +124,37 @@ pub struct Nat44 {
     seed: u64,
 }
 
-const NO_PORT: DropReason = DropReason(0);
-const NO_MAPPING: DropReason = DropReason(1);
-const PROTOCOL: DropReason = DropReason(2);
-const UNTRANSLATABLE: DropReason = DropReason(3);
-const SPOOFED: DropReason = DropReason(4);
-const HAIRPIN_OFF: DropReason = DropReason(5);
+weir_nf::labels! {
+    /// Why it drops.
+    enum Reason: Counter<Packets> {
+        /// No port of the pool is free for a new mapping.
+        NoPort = "no_port",
+        /// It comes from outside to an address of the pool, and no client has that port.
+        NoMapping = "no_mapping",
+        /// Its protocol has no ports, and the chain does not let those pass.
+        Protocol = "protocol",
+        /// Its headers can't be rewritten: they are damaged or not all there.
+        Untranslatable = "untranslatable",
+        /// It comes from outside with the address of a client inside.
+        Spoofed = "spoofed",
+        /// A client wrote to another's public address, and `hairpin` is off.
+        HairpinOff = "hairpin_off",
+    }
+}
 
-const CREATED: Counter = Counter(0);
-const DELETED: Counter = Counter(1);
-const HAIRPINS: Counter = Counter(2);
-const ERRORS: Counter = Counter(3);
+weir_nf::labels! {
+    /// What it counts.
+    enum Count: Counter<Packets> {
+        /// Mappings that were made.
+        Created = "created": Counter<Times>,
+        /// Mappings that ended.
+        Deleted = "deleted": Counter<Times>,
+        /// Packets from one client to another by its public address.
+        Hairpins = "hairpins",
+        /// ICMP errors that were translated.
+        Errors = "errors",
+    }
+}
 
 impl Nat44 {
     #[inline]
@@ -274,14 +294,14 @@ impl Nat44 {
             return self.error(packet, state, cx);
         }
         let Some((source, destination)) = ipv4_ends(packet) else {
-            return Verdict::Drop(UNTRANSLATABLE);
+            return Verdict::Drop(Reason::Untranslatable.into());
         };
         if source == state.internal {
             self.outwards(packet, state, destination.into(), flow, cx)
         } else if destination == state.external {
             self.inwards(packet, state, flow, cx)
         } else {
-            Verdict::Drop(NO_MAPPING)
+            Verdict::Drop(Reason::NoMapping.into())
         }
     }
 
@@ -303,7 +323,7 @@ impl Nat44 {
             state.transport_out,
         );
         if done.is_none() {
-            return Verdict::Drop(UNTRANSLATABLE);
+            return Verdict::Drop(Reason::Untranslatable.into());
         }
         let turned = self.is_external(destination);
         if flow.is_first()
@@ -315,9 +335,9 @@ impl Nat44 {
             return Verdict::Pass;
         }
         if !self.settings.hairpin {
-            return Verdict::Drop(HAIRPIN_OFF);
+            return Verdict::Drop(Reason::HairpinOff.into());
         }
-        cx.count(HAIRPINS, 1);
+        cx.count(Count::Hairpins, 1);
         Verdict::Turn
     }
 
@@ -338,7 +358,7 @@ impl Nat44 {
             state.transport_in,
         );
         if done.is_none() {
-            return Verdict::Drop(UNTRANSLATABLE);
+            return Verdict::Drop(Reason::Untranslatable.into());
         }
         if flow.is_first()
             && flow.to_server()
@@ -355,7 +375,7 @@ impl Nat44 {
         let Some((quote, (source, destination))) =
             rewrite::quote(packet).zip(rewrite::ends(packet))
         else {
-            return Verdict::Drop(UNTRANSLATABLE);
+            return Verdict::Drop(Reason::Untranslatable.into());
         };
         let ((internal, internal_port), (external, external_port)) =
             (state.internal(), state.external());
@@ -386,18 +406,18 @@ impl Nat44 {
                 outer,
             )
         } else {
-            return Verdict::Drop(NO_MAPPING);
+            return Verdict::Drop(Reason::NoMapping.into());
         };
         if done.is_none() {
-            return Verdict::Drop(UNTRANSLATABLE);
+            return Verdict::Drop(Reason::Untranslatable.into());
         }
-        cx.count(ERRORS, 1);
+        cx.count(Count::Errors, 1);
         let turned =
             matches!(rewrite::ends(packet), Some((_, IpAddr::V4(to))) if self.is_external(to));
         match (turned, self.settings.hairpin) {
             (false, _) => Verdict::Pass,
             (true, true) => Verdict::Turn,
-            (true, false) => Verdict::Drop(HAIRPIN_OFF),
+            (true, false) => Verdict::Drop(Reason::HairpinOff.into()),
         }
     }
 
@@ -405,9 +425,11 @@ impl Nat44 {
     fn untouched(&self, packet: &Packet<'_>) -> Verdict {
         match rewrite::ends(packet) {
             // Nobody asked for this.
-            Some((_, IpAddr::V4(to))) if self.is_external(to) => Verdict::Drop(NO_MAPPING),
+            Some((_, IpAddr::V4(to))) if self.is_external(to) => {
+                Verdict::Drop(Reason::NoMapping.into())
+            }
             Some((IpAddr::V4(from), _)) if self.inside.has_ipv4(from) => {
-                Verdict::Drop(UNTRANSLATABLE)
+                Verdict::Drop(Reason::Untranslatable.into())
             }
             _ => Verdict::Pass,
         }
@@ -522,15 +544,8 @@ their own). No application's payload is rewritten (no ALG).",
         scope: MAPPING_SCOPE,
         reads: Parts::NETWORK.and(Parts::TRANSPORT).and(Parts::PAYLOAD),
         writes: Parts::NETWORK.and(Parts::TRANSPORT).and(Parts::PAYLOAD),
-        drops: &[
-            "no_port",
-            "no_mapping",
-            "protocol",
-            "untranslatable",
-            "spoofed",
-            "hairpin_off",
-        ],
-        counters: &["created", "deleted", "hairpins", "errors"],
+        drops: Reason::TABLE,
+        counters: Count::TABLE,
         shares: true,
         aliases: true,
         events: true,
@@ -626,32 +641,32 @@ their own). No application's payload is rewritten (no ALG).",
         };
         if !self.inside.has_ipv4(source) {
             return if self.is_external(destination) {
-                Err(NO_MAPPING)
+                Err(Reason::NoMapping.into())
             } else {
                 Ok(Mapping::default())
             };
         }
         if packet.side() == Side::Outside {
-            return Err(SPOOFED);
+            return Err(Reason::Spoofed.into());
         }
         if !flow.to_server() || headers.flags.contains(HeaderFlags::ICMP_ERROR) {
             // A SYN+ACK or an ICMP error about what was never seen: there is
             // no mapping that it could belong to (RFC 5508 REQ-4, REQ-5).
-            return Err(NO_MAPPING);
+            return Err(Reason::NoMapping.into());
         }
         let space = match tuple.proto {
             ip::TCP => PortSpace::Tcp,
             ip::UDP => PortSpace::Udp,
             ip::ICMP if rewrite::query_id(packet.bytes(), headers).is_some() => PortSpace::Icmp,
-            _ => return Err(PROTOCOL),
+            _ => return Err(Reason::Protocol.into()),
         };
         if headers.is_later_fragment() {
-            return Err(UNTRANSLATABLE);
+            return Err(Reason::Untranslatable.into());
         }
         let (external, lease) = self
             .lease(source, tuple.source_port, space, cx)
-            .ok_or(NO_PORT)?;
-        cx.count(CREATED, 1);
+            .ok_or(Reason::NoPort)?;
+        cx.count(Count::Created, 1);
         if self.filtering == Behaviour::EndpointIndependent {
             let key = flow.key();
             let (end, _) = weir_nf::packet::FlowKey::one_end(
@@ -709,7 +724,7 @@ their own). No application's payload is rewritten (no ALG).",
         // Once only, whoever ends the flow again.
         flow.state.kind = kind::UNTOUCHED;
         cx.leases.give(self.pool, state.lease());
-        cx.count(DELETED, 1);
+        cx.count(Count::Deleted, 1);
         if self.settings.log && cx.wants_events() {
             let mut event = cx.unit_event("nat", &flow.info);
             event.text(

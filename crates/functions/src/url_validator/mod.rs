@@ -95,9 +95,23 @@ impl State for UrlValidatorState {
     const VERSION: u16 = 1;
 }
 
-const BLOCKED: DropReason = DropReason(0);
-const REQUESTS: Counter = Counter(0);
-const ALERTS: Counter = Counter(1);
+weir_nf::labels! {
+    /// Why it drops.
+    enum Reason: Counter<Packets> {
+        /// The URL that its flow asked for looks like an attack.
+        Blocked = "blocked",
+    }
+}
+
+weir_nf::labels! {
+    /// What it counts.
+    enum Count: Counter<Packets> {
+        /// Requests that were looked at.
+        Requests = "requests": Counter<Times>,
+        /// Requests that look like an attack.
+        Alerts = "alerts": Counter<Times>,
+    }
+}
 
 impl NetworkFunction for UrlValidator {
     type Settings = Settings;
@@ -121,8 +135,8 @@ Limits: no full SQL parser; heads longer than `reading.head-limit` are judged by
 other fields are not looked at.",
         needs: Needs::Flow,
         reads: Parts::NETWORK.and(Parts::TRANSPORT).and(Parts::PAYLOAD),
-        drops: &["blocked"],
-        counters: &["requests", "alerts"],
+        drops: Reason::TABLE,
+        counters: Count::TABLE,
         buffers: BUFFERS,
         buffer_bytes: BUFFER_BYTES,
         events: true,
@@ -160,12 +174,12 @@ other fields are not looked at.",
         cx: &mut Context<'_>,
     ) -> Verdict {
         if flow.state.blocked != 0 {
-            return Verdict::Drop(BLOCKED);
+            return Verdict::Drop(Reason::Blocked.into());
         }
         if seen.headers().is_tcp() && self.reading.wants(flow.info.key()) {
             packet(self, seen, flow, cx);
             if flow.state.blocked != 0 {
-                return Verdict::Drop(BLOCKED);
+                return Verdict::Drop(Reason::Blocked.into());
             }
         }
         Verdict::Pass
@@ -206,7 +220,7 @@ impl Reader for UrlValidator {
         flow: &mut Flow<'_, Self>,
         cx: &mut Context<'_>,
     ) -> Next {
-        cx.count(REQUESTS, 1);
+        cx.count(Count::Requests, 1);
         let request = RequestHead::parse(head_bytes(side, head, flow, cx));
         let body = request.body();
         let finding = self.patterns.search(request.line.target);
@@ -293,7 +307,7 @@ impl UrlValidator {
         flow: &mut Flow<'_, Self>,
         cx: &mut Context<'_>,
     ) {
-        cx.count(ALERTS, 1);
+        cx.count(Count::Alerts, 1);
         let action = match self.action {
             Action::Alert => "allowed",
             Action::Drop => {

@@ -194,10 +194,10 @@ impl Effects {
             drops: processor.drops(),
             emits: descriptor.emits,
             events: descriptor.events,
-            counts: descriptor
-                .counters
-                .iter()
-                .any(|counter| !processor.drops() || !descriptor.drops.contains(counter)),
+            counts: descriptor.counters.iter().any(|counter| {
+                let mut drops = descriptor.drops.iter();
+                !processor.drops() || !drops.any(|drop| drop.name() == counter.name())
+            }),
             tally: descriptor.tally > 0,
             shares: descriptor.shares,
             aliases: descriptor.aliases,

@@ -80,13 +80,21 @@ pub(crate) struct FirewallSettings {
     pub(crate) log_drops: bool,
 }
 
+weir_nf::labels! {
+    /// Why it drops.
+    enum Reason: Counter<Packets> {
+        /// The checksum of its header is wrong.
+        BadChecksum = "bad_checksum",
+    }
+}
+
 function!(
     IpCheck,
     NoSettings,
     Descriptor {
         needs: weir_nf::Needs::Network,
         reads: Parts::NETWORK,
-        drops: &["bad_checksum"],
+        drops: Reason::TABLE,
         ..Descriptor::new("ip-check", "drops bad IP headers")
     },
     |_settings, _set_up| Ok(())

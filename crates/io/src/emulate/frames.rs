@@ -3,7 +3,7 @@
 use weir_packet::{Frame, FramePool, Time};
 
 use super::{Link, LinkCounts};
-use crate::port::PortCounters;
+use crate::port::{PortCounters, PortDrop, PortNotice};
 
 impl Link<Frame> {
     /// Sends a frame; one that is lost goes back to the pool.
@@ -22,15 +22,10 @@ impl Link<Frame> {
 
 /// What a link did, as a port counts it.
 pub(super) fn add(counters: &mut PortCounters, link: LinkCounts, left: u64) {
-    let drops = [
-        ("emulated_loss", link.lost),
-        ("emulated_overflow", link.overflow),
-        ("emulated_unfinished", left),
-    ];
-    let noticed = [
-        ("emulated_duplicate", link.duplicated),
-        ("emulated_reorder", link.reordered),
-    ];
-    counters.drops.extend(PortCounters::dropped_for(&drops));
-    counters.noticed.extend(PortCounters::dropped_for(&noticed));
+    let (drops, noticed) = (&mut counters.drops, &mut counters.noticed);
+    drops.add_many(PortDrop::EmulatedLoss, link.lost);
+    drops.add_many(PortDrop::EmulatedOverflow, link.overflow);
+    drops.add_many(PortDrop::EmulatedUnfinished, left);
+    noticed.add_many(PortNotice::EmulatedDuplicate, link.duplicated);
+    noticed.add_many(PortNotice::EmulatedReorder, link.reordered);
 }

@@ -3,8 +3,8 @@ use weir_packet::{Frame, FrameMeta, FramePool, MemoryLayout, Time};
 use super::*;
 use crate::live::{LiveClock, LiveOptions, LivePort};
 use crate::port::{
-    InputPort, MemoryInput, MemoryOutput, MergedInput, OutputPort, PortCounters, PortError,
-    Received,
+    InputPort, MemoryInput, MemoryOutput, MergedInput, OutputPort, PortCounters, PortDrop,
+    PortError, PortNotice, Received,
 };
 
 #[test]
@@ -129,10 +129,9 @@ fn an_input_comes_through_its_link_by_its_own_times() {
         .collect();
     assert!(times.is_sorted() && times[0] >= 7_000_000);
     let counters = input.counters();
-    let count = |all: &[(&str, u64)], name| all.iter().find(|(n, _)| *n == name).map_or(0, |c| c.1);
     let (lost, doubled) = (
-        count(&counters.drops, "emulated_loss"),
-        count(&counters.noticed, "emulated_duplicate"),
+        counters.drops.get(PortDrop::EmulatedLoss),
+        counters.noticed.get(PortNotice::EmulatedDuplicate),
     );
     assert!(lost > 20 && doubled > 20, "{counters:?}");
     assert_eq!(counters.packets, frames.len() as u64);
@@ -177,7 +176,7 @@ fn an_output_goes_through_its_link_by_the_packets_times() {
     let counters = output.counters();
     assert_eq!(counters.packets + counters.dropped(), 500, "{counters:?}");
     assert!(
-        counters.dropped() > 20 && counters.noticed[0].1 > 20,
+        counters.dropped() > 20 && counters.noticed.sum() > 20,
         "{counters:?}"
     );
 }
@@ -253,7 +252,7 @@ fn copies_that_go_out_of_an_interface_are_not_counted() {
         port.close(&mut pool);
         assert_eq!(pool.outstanding(), 0);
         let counters = OutputPort::counters(&port);
-        assert_eq!(counters.noticed, [("emulated_duplicate", 10)]);
+        assert_eq!(counters.noticed, [(PortNotice::EmulatedDuplicate, 10)]);
         let counted = (counters.packets, counters.bytes, counters.dropped());
         assert_eq!(counted, (packets, 60 * packets, left), "{settings}");
     }

@@ -13,7 +13,7 @@ use super::counts::{Counts, Sent, Unsent};
 use super::interface::Interface;
 use super::segments::{Cut, complete};
 use super::{LiveOptions, LivePort, Member};
-use crate::port::{InputPort, OutputPort, PortCounters, PortError, Received};
+use crate::port::{InputPort, OutputPort, PortCounters, PortDrop, PortError, PortNotice, Received};
 use crate::sys::fanout::Fanout;
 use crate::sys::offload::Offload;
 use crate::sys::packet_ring::{Arrived, Lying, ReceiveRing, SendRing};
@@ -571,17 +571,17 @@ impl InputPort for PacketPort {
     fn counters(&self) -> PortCounters {
         self.ask_drops();
         let drops = [
-            ("kernel_dropped", self.kernel_dropped.get()),
-            ("frame_too_large", self.too_large),
-            ("segment_unfinished", self.unfinished),
+            (PortDrop::KernelDropped, self.kernel_dropped.get()),
+            (PortDrop::FrameTooLarge, self.too_large),
+            (PortDrop::SegmentUnfinished, self.unfinished),
         ];
         let noticed = [
-            ("partial_checksum", self.completed),
-            ("segmented", self.cut),
-            ("broken_checksum", self.incomplete),
-            ("ring_made_anew", self.jammed),
+            (PortNotice::PartialChecksum, self.completed),
+            (PortNotice::Segmented, self.cut),
+            (PortNotice::BrokenChecksum, self.incomplete),
+            (PortNotice::RingMadeAnew, self.jammed),
         ];
-        self.input.counters(&self.mode, &drops, &noticed)
+        self.input.counters(&self.mode, drops, noticed)
     }
 }
 

@@ -144,7 +144,7 @@ fn segments_that_are_left_at_the_end_are_counted() {
         pool.give_all(&mut frames);
         port.close(pool);
         let counters = InputPort::counters(&port);
-        assert_eq!(counters.drops, [("segment_unfinished", 2)]);
+        assert_eq!(counters.drops, [(PortDrop::SegmentUnfinished, 2)]);
         assert_eq!(counters.dropped_bytes, 2 * 1_042);
     });
 }
@@ -156,10 +156,7 @@ fn a_ring_that_was_full_is_not_jammed() {
     in_namespace("full", |pool| {
         let mut tap = tun::open_with_offload_headers("ring0").unwrap();
         let mut port = port_of("ring0");
-        let dropped = |port: &PacketPort| {
-            let drops = InputPort::counters(port).drops;
-            drops.iter().map(|(_, count)| count).sum::<u64>()
-        };
+        let dropped = |port: &PacketPort| InputPort::counters(port).dropped();
         let mut more =
             |count| (0..count).for_each(|_| tap.write_all(&datagram(10, [0; 10])).unwrap());
         let mut fills = 0;
@@ -246,10 +243,8 @@ fn through(ports: &mut [PacketPort; 2], pool: &mut FramePool, packets: &[Vec<u8>
 }
 
 /// Drops of a port's output for a reason.
-fn unsent(port: &PacketPort, reason: &str) -> u64 {
-    let drops = OutputPort::counters(port).drops;
-    let of_reason = drops.iter().filter(|(name, _)| *name == reason);
-    of_reason.map(|(_, count)| *count).sum()
+fn unsent(port: &PacketPort, reason: PortDrop) -> u64 {
+    OutputPort::counters(port).drops.get(reason)
 }
 
 #[test]
@@ -285,13 +280,13 @@ fn what_is_sent_arrives_as_it_was_and_what_is_not_is_counted() {
         ];
         let came = through(&mut ports, pool, &mixed);
         assert_eq!(came, [mixed[0].clone(), mixed[3].clone()]);
-        assert_eq!(unsent(&ports[0], "output_too_long"), 2);
-        assert_eq!(unsent(&ports[0], "output_failed"), 1);
+        assert_eq!(unsent(&ports[0], PortDrop::OutputTooLong), 2);
+        assert_eq!(unsent(&ports[0], PortDrop::OutputFailed), 1);
 
         ip("link set ring0 down");
         let lost: Vec<_> = (0..70).map(|number| frame(60, number, false)).collect();
         assert!(through(&mut ports, pool, &lost).is_empty());
-        assert_eq!(unsent(&ports[0], "output_down"), 70);
+        assert_eq!(unsent(&ports[0], PortDrop::OutputDown), 70);
         ip("link set ring0 up");
 
         // Another MTU is noticed.
@@ -301,11 +296,11 @@ fn what_is_sent_arrives_as_it_was_and_what_is_not_is_counted() {
             }
             ports.iter_mut().for_each(|port| port.check().unwrap());
             through(&mut ports, pool, &[]);
-            let too_long = unsent(&ports[0], "output_too_long");
+            let too_long = unsent(&ports[0], PortDrop::OutputTooLong);
             let packets = [longest, longest + 1, longest].map(|len| frame(len, mtu, false));
             let came = through(&mut ports, pool, &packets);
             assert_eq!(came, [packets[0].clone(), packets[2].clone()]);
-            assert_eq!(unsent(&ports[0], "output_too_long"), too_long + 1);
+            assert_eq!(unsent(&ports[0], PortDrop::OutputTooLong), too_long + 1);
         }
     });
 }
@@ -360,7 +355,7 @@ fn tags_are_beyond_the_mtu() {
         let lengths: Vec<usize> = came.iter().map(Vec::len).collect();
         assert_eq!(lengths, [1_518, 1_518, 1_518, 1_522, 1_522]);
         assert!(came == packets, "something was changed");
-        assert_eq!(unsent(&ports[0], "output_too_long"), 0);
+        assert_eq!(unsent(&ports[0], PortDrop::OutputTooLong), 0);
         // Too long, each by one octet or one tag.
         let packets = [
             tagged(1_515, &[]),
@@ -369,7 +364,7 @@ fn tags_are_beyond_the_mtu() {
             tagged(1_526, &[provider, customer, customer]),
         ];
         assert!(through(&mut ports, pool, &packets).is_empty());
-        assert_eq!(unsent(&ports[0], "output_too_long"), 4);
+        assert_eq!(unsent(&ports[0], PortDrop::OutputTooLong), 4);
         // A larger MTU that its ring had just room for.
         ip("link set ring1 mtu 9004");
         ip("link set ring0 mtu 9000");

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::port::PortCounters;
+use crate::port::{PortCounters, PortDrop, PortNotice};
 
 /// Counts of one direction: packets, their bytes, and bytes of those dropped.
 #[derive(Clone, Copy, Debug, Default)]
@@ -19,19 +19,19 @@ impl Counts {
         self.bytes += bytes;
     }
 
-    /// These counts, with drops and what was noticed by their names.
+    /// These counts, with drops and what was noticed.
     pub(super) fn counters(
         &self,
         mode: &str,
-        drops: &[(&'static str, u64)],
-        noticed: &[(&'static str, u64)],
+        drops: impl IntoIterator<Item = (PortDrop, u64)>,
+        noticed: impl IntoIterator<Item = (PortNotice, u64)>,
     ) -> PortCounters {
         PortCounters {
             packets: self.packets,
             bytes: self.bytes,
-            drops: PortCounters::dropped_for(drops),
+            drops: drops.into_iter().collect(),
             dropped_bytes: self.dropped_bytes,
-            noticed: PortCounters::dropped_for(noticed),
+            noticed: noticed.into_iter().collect(),
             mode: Some(mode.to_owned()),
             cut_short: None,
         }
@@ -90,11 +90,11 @@ impl Sent {
 
     pub(super) fn counters(&self, mode: &str) -> PortCounters {
         let drops = [
-            ("output_full", self.full),
-            ("output_down", self.down),
-            ("output_too_long", self.too_long),
-            ("output_failed", self.failed),
+            (PortDrop::OutputFull, self.full),
+            (PortDrop::OutputDown, self.down),
+            (PortDrop::OutputTooLong, self.too_long),
+            (PortDrop::OutputFailed, self.failed),
         ];
-        self.counts.counters(mode, &drops, &[])
+        self.counts.counters(mode, drops, [])
     }
 }

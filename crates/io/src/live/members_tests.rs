@@ -221,8 +221,7 @@ fn queues_that_are_added_are_counted_once_for_all_members() {
             found += came(&mut **member, pool).len() as u64;
             sum.add(&crate::port::InputPort::counters(&**member));
         }
-        let of_new = sum.drops.iter().find(|(why, _)| *why == "new_queue");
-        let of_new = of_new.map_or(0, |(_, count)| *count);
+        let of_new = sum.drops.get(crate::port::PortDrop::NewQueue);
         assert!(of_new > 0, "{sum:?}");
         // Others' packets, as interfaces come up, may be among them.
         let all = found + of_new;

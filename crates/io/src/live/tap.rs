@@ -10,7 +10,7 @@ use weir_packet::{Frame, FrameMeta, FramePool, HEADROOM, LinkType};
 use super::counts::{Counts, Sent, Unsent};
 use super::interface::{Interface, failure};
 use super::{LiveOptions, LivePort};
-use crate::port::{InputPort, OutputPort, PortCounters, PortError, Received};
+use crate::port::{InputPort, OutputPort, PortCounters, PortDrop, PortError, Received};
 use crate::sys::tun;
 
 /// Octets beyond a small frame: the largest MTU that a TAP can have, and some.
@@ -187,10 +187,10 @@ impl InputPort for TapPort {
         let now = self.interface.dropped().transmitted;
         let dropped = now.saturating_sub(self.dropped_before);
         let drops = [
-            ("kernel_dropped", dropped),
-            ("frame_too_large", self.too_large),
+            (PortDrop::KernelDropped, dropped),
+            (PortDrop::FrameTooLarge, self.too_large),
         ];
-        self.input.counters(&self.mode, &drops, &[])
+        self.input.counters(&self.mode, drops, [])
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use weir_packet::{Frame, FrameMeta, FramePool, LinkType, NoFrame, Side, Time};
 
-use super::{InputPort, PortCounters, PortError, Received};
+use super::{InputPort, PortCounters, PortDrop, PortError, Received};
 use crate::capture::{CaptureError, CaptureReader};
 
 /// Packets from a pcap or pcapng file, with the file's times. They are
@@ -146,7 +146,9 @@ impl InputPort for CaptureInput {
         PortCounters {
             packets: self.packets,
             bytes: self.bytes,
-            drops: PortCounters::dropped_for(&[("frame_too_large", self.too_large)]),
+            drops: [(PortDrop::FrameTooLarge, self.too_large)]
+                .into_iter()
+                .collect(),
             dropped_bytes: self.dropped_bytes,
             cut_short: self
                 .cut_short

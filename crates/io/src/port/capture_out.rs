@@ -6,8 +6,9 @@ use std::path::Path;
 
 use weir_packet::{Frame, FramePool, LinkType, PacketMemory};
 
-use super::{OutputPort, PortCounters, PortError};
+use super::{OutputPort, PortCounters, PortDrop, PortError};
 use crate::capture::{CaptureError, PcapWriter, PcapngWriter, Resolution};
+use weir_telemetry::Counts;
 
 type Sink = Box<dyn Write>;
 
@@ -174,10 +175,10 @@ impl OutputPort for CaptureOutput {
         PortCounters {
             packets: self.packets,
             bytes: self.bytes,
-            drops: PortCounters::dropped_for(&[
-                ("output_link_type", self.link_type),
-                ("output_unwritable", self.unwritable),
-                ("output_failed", self.failed),
+            drops: Counts::from_iter([
+                (PortDrop::OutputLinkType, self.link_type),
+                (PortDrop::OutputUnwritable, self.unwritable),
+                (PortDrop::OutputFailed, self.failed),
             ]),
             dropped_bytes: self.dropped_bytes,
             ..PortCounters::default()

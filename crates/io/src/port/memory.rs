@@ -2,7 +2,7 @@
 
 use weir_packet::{Frame, FrameMeta, FramePool, NoFrame};
 
-use super::{InputPort, OutputPort, PortCounters, PortError, Received};
+use super::{InputPort, OutputPort, PortCounters, PortDrop, PortError, Received};
 
 /// Gives out packets that it was given.
 #[derive(Clone, Debug, Default)]
@@ -56,7 +56,9 @@ impl InputPort for MemoryInput {
         PortCounters {
             packets: self.taken,
             bytes: self.bytes,
-            drops: PortCounters::dropped_for(&[("frame_too_large", self.too_large)]),
+            drops: [(PortDrop::FrameTooLarge, self.too_large)]
+                .into_iter()
+                .collect(),
             ..PortCounters::default()
         }
     }

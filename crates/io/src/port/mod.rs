@@ -6,6 +6,7 @@
 
 mod capture_in;
 mod capture_out;
+mod counters;
 mod generator;
 mod memory;
 mod merged;
@@ -20,6 +21,7 @@ use weir_packet::{Frame, FramePool};
 
 pub use capture_in::CaptureInput;
 pub use capture_out::CaptureOutput;
+pub use counters::{PortCounters, PortDrop, PortNotice};
 pub use generator::GeneratorInput;
 pub use memory::{MemoryInput, MemoryOutput, Sent};
 pub use merged::MergedInput;
@@ -88,58 +90,6 @@ pub enum Received {
     More,
     /// That was all.
     End,
-}
-
-/// Counts of one port.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PortCounters {
-    /// Packets taken in, or put out.
-    pub packets: u64,
-    /// Their bytes.
-    pub bytes: u64,
-    /// Packets that could not be, by reason. Those of an input are not in
-    /// `packets`.
-    pub drops: Vec<(&'static str, u64)>,
-    /// Bytes of the packets dropped.
-    pub dropped_bytes: u64,
-    /// Packets that are in `packets`, but with something an operator should
-    /// know of, by name.
-    pub noticed: Vec<(&'static str, u64)>,
-    /// What a live port really is: the mode that was obtained.
-    pub mode: Option<String>,
-    /// The input ended before it should have: what is wrong with it. All
-    /// packets before were taken in.
-    pub cut_short: Option<String>,
-}
-
-impl PortCounters {
-    /// Packets that could not be taken in or put out.
-    pub fn dropped(&self) -> u64 {
-        self.drops.iter().map(|(_, n)| n).sum()
-    }
-
-    /// Adds what another member of the same port has counted.
-    pub fn add(&mut self, other: &PortCounters) {
-        fn merge(sum: &mut Vec<(&'static str, u64)>, other: &[(&'static str, u64)]) {
-            for (name, count) in other {
-                match sum.iter_mut().find(|(known, _)| known == name) {
-                    Some((_, sum)) => *sum += count,
-                    None => sum.push((name, *count)),
-                }
-            }
-        }
-        self.packets += other.packets;
-        self.bytes += other.bytes;
-        self.dropped_bytes += other.dropped_bytes;
-        merge(&mut self.drops, &other.drops);
-        merge(&mut self.noticed, &other.noticed);
-        self.mode = self.mode.take().or_else(|| other.mode.clone());
-        self.cut_short = self.cut_short.take().or_else(|| other.cut_short.clone());
-    }
-
-    pub(crate) fn dropped_for(reasons: &[(&'static str, u64)]) -> Vec<(&'static str, u64)> {
-        reasons.iter().copied().filter(|(_, n)| *n > 0).collect()
-    }
 }
 
 /// A port that can't be opened or can't go on.

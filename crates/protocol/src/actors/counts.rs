@@ -1,10 +1,10 @@
 //! What happened to a runtime's actors, by name.
 
-use crate::counts::countable;
+use weir_telemetry::labels;
 
-countable! {
+labels! {
     /// One thing that is counted.
-    ActorCount {
+    pub enum ActorCount: Counter<Times> {
         // ---- packets
         /// A first view began with its first packet.
         Fresh = "actor_fresh",

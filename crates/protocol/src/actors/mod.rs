@@ -42,11 +42,11 @@ use self::cold::{Cold, Role, Stored};
 use self::hold::Hold;
 use self::kept::Kept;
 use self::table::{ENDED, Hot, LIVE, Table};
-use crate::counts::Counts;
 use crate::ids::{Clock, Peer, RuntimeId, UnitId, View};
 use crate::message::Message;
 use crate::rtt::{ROUND_TRIPS, RoundTrip};
 use crate::settings::ActorSettings;
+use weir_telemetry::Counts;
 
 pub use self::counts::ActorCount;
 pub use self::report::ActorReport;

@@ -45,14 +45,14 @@ use std::collections::{BTreeMap, VecDeque};
 
 use weir_packet::{Frame, FramePool};
 
-use crate::counts::{Counts, countable};
 use crate::ids::{Clock, Peer, RuntimeId, UnitId, View};
 use crate::message::{Message, Open, Origin};
 use crate::switch::{Lane, SwitchOutbox};
+use weir_telemetry::{Counts, labels};
 
-countable! {
+labels! {
     /// What a controller counts.
-    Central {
+    pub enum Central: Counter<Times> {
         /// Units whose move began.
         Moves = "moves",
         /// Units whose state and packets went on to the target.

@@ -4,7 +4,7 @@ use core::fmt;
 
 use weir_packet::Malformed;
 
-use crate::counts::countable;
+use weir_telemetry::labels;
 
 /// Why a frame is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,9 +95,9 @@ impl fmt::Display for SendError {
 
 impl core::error::Error for SendError {}
 
-countable! {
+labels! {
     /// What can happen in a stream.
-    StreamCount {
+    pub enum StreamCount: Counter<Times> {
         /// Messages given to the stream.
         MessagesSent = "messages_sent",
         /// Messages taken from it.
@@ -124,27 +124,27 @@ countable! {
         Unanswered = "unanswered",
         /// Messages of a genuine peer whose fragments do not fit together.
         BrokenMessages = "messages_broken",
-        /// See [`Reject::NotActor`].
+        /// Frames refused: another EtherType than 0x88B5.
         RejectedNotActor = "rejected_not_actor",
-        /// See [`Reject::Malformed`].
+        /// Frames refused: the header can't be read, or the length is not what it says.
         RejectedMalformed = "rejected_malformed",
-        /// See [`Reject::OtherDestination`].
+        /// Frames refused: for another process start.
         RejectedOtherDestination = "rejected_other_destination",
-        /// See [`Reject::OtherSource`].
+        /// Frames refused: from another process start than the peer.
         RejectedOtherSource = "rejected_other_source",
-        /// See [`Reject::Code`].
+        /// Frames refused: the authentication code is wrong.
         RejectedCode = "rejected_code",
-        /// See [`Reject::Replayed`].
+        /// Frames refused: this very transmission was taken before.
         RejectedReplayed = "rejected_replayed",
-        /// See [`Reject::TooOld`].
+        /// Frames refused: too old to tell whether they were taken before.
         RejectedTooOld = "rejected_too_old",
-        /// See [`Reject::Acknowledgement`].
+        /// Frames refused: they acknowledge what was never sent.
         RejectedAcknowledgement = "rejected_acknowledgement",
-        /// See [`Reject::Payload`].
+        /// Frames refused: the payload is not what the header announces.
         RejectedPayload = "rejected_payload",
-        /// See [`Reject::OutOfWindow`].
+        /// Frames refused: the sequence number lies too far ahead.
         RejectedOutOfWindow = "rejected_out_of_window",
-        /// See [`Reject::Unread`].
+        /// Frames refused: messages that came before were not taken yet.
         RejectedUnread = "rejected_unread",
     }
 }

@@ -53,8 +53,8 @@ use weir_packet::ethernet::{EthernetRepr, EthernetView};
 use weir_packet::protocol::ethertype;
 
 use crate::auth::{self, Key};
-use crate::counts::Counts;
 use crate::message::Message;
+use weir_telemetry::Counts;
 
 pub use count::{Reject, SendError, StreamCount};
 pub use settings::StreamSettings;

@@ -6,7 +6,7 @@ use weir_packet::Time;
 
 use super::{ProcessStart, Reject, Stream, StreamCount, StreamSettings, ends};
 use crate::auth::Key;
-use crate::counts::Counts;
+use weir_telemetry::Counts;
 
 /// The streams of one process start, by their peers.
 ///

@@ -1,10 +1,10 @@
 //! What a switch counts.
 
-use crate::counts::countable;
+use weir_telemetry::labels;
 
-countable! {
+labels! {
     /// What happened in a switch.
-    SwitchCount {
+    pub enum SwitchCount: Counter<Times> {
         /// A unit's first view was opened.
         FirstOpened = "first_opened",
         /// A first view that nothing was let out of was opened again elsewhere.
@@ -156,9 +156,9 @@ countable! {
     }
 }
 
-countable! {
+labels! {
     /// Why a switch itself drops packets.
-    SwitchDrop {
+    pub enum SwitchDrop: Counter<Packets> {
         /// Functions dropped it: counted by the runtime under its reason.
         Functions = "functions",
         /// All places for packets to repeat were used: dropped before it was

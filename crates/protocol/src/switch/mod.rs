@@ -40,12 +40,12 @@ use weir_nf::host::Stage;
 use weir_packet::{Frame, FramePool, Time};
 use weir_runtime::{Classifier, RuntimeConfig, StageError};
 
-use crate::counts::Counts;
 use crate::ids::{Clock, Peer, RuntimeId, UnitId, View};
 use crate::journal::Journal;
 use crate::message::Message;
 use crate::rtt::{ROUND_TRIPS, RoundTrip};
 use crate::settings::{Dispatch, Replication, SwitchSettings};
+use weir_telemetry::Counts;
 
 pub use counts::{SwitchCount, SwitchDrop};
 pub use histogram::Histogram;

@@ -3,7 +3,6 @@
 use weir_packet::Time;
 
 use super::{Histogram, Switch, SwitchCount, SwitchDrop};
-use crate::counts::Countable;
 use crate::settings::Replication;
 
 /// Counts of a switch, from its start.
@@ -136,7 +135,7 @@ impl Switch {
     }
 
     /// Why the switch itself dropped how many packets.
-    pub fn drops(&self) -> &crate::counts::Counts<SwitchDrop> {
+    pub fn drops(&self) -> &weir_telemetry::Counts<SwitchDrop> {
         &self.drops
     }
 

@@ -22,6 +22,16 @@ impl State for Page {}
 #[derive(Debug)]
 pub(crate) struct Ledger;
 
+weir_nf::labels! {
+    /// Why it drops.
+    enum Reason: Counter<Packets> {
+        /// It asked for it.
+        Asked = "asked",
+        /// No port was left.
+        NoPort = "no_port",
+    }
+}
+
 impl NetworkFunction for Ledger {
     type Settings = ();
     type State = Page;
@@ -30,7 +40,7 @@ impl NetworkFunction for Ledger {
 
     const DESCRIPTOR: Descriptor = Descriptor {
         needs: Needs::Flow,
-        drops: &["asked"],
+        drops: Reason::TABLE,
         emits: true,
         aliases: true,
         ..Descriptor::new("ledger", "Does what its packets say")
@@ -67,7 +77,7 @@ impl NetworkFunction for Ledger {
             *last = count;
         }
         match what {
-            b'd' => return Verdict::Drop(DropReason(0)),
+            b'd' => return Verdict::Drop(Reason::Asked.into()),
             b'e' => {
                 if let Some(room) = cx.emit(Side::Outside, 60) {
                     room.fill(count);
@@ -136,7 +146,7 @@ impl NetworkFunction for Ports {
 
     const DESCRIPTOR: Descriptor = Descriptor {
         needs: Needs::Flow,
-        drops: &["no_port"],
+        drops: Reason::TABLE,
         shares: true,
         ..Descriptor::new("ports", "Takes ports")
     };
@@ -158,7 +168,7 @@ impl NetworkFunction for Ports {
         cx: &mut Context<'_>,
     ) -> Result<Page, DropReason> {
         let lease = cx.leases.take(self.0, 0, PortSpace::Udp, Want::default());
-        let lease = lease.ok_or(DropReason(0))?;
+        let lease = lease.ok_or(Reason::NoPort)?;
         Ok(Page {
             count: lease.port.into(),
             wanted: 0,

@@ -9,7 +9,6 @@ use weir_packet::ethernet::EthernetView;
 use weir_packet::protocol::ethertype;
 use weir_packet::{Frame, FrameMeta, FramePool, MemoryLayout, Time};
 use weir_protocol::actors::{ActorCount, Actors};
-use weir_protocol::counts::Countable;
 use weir_protocol::entry::batches;
 use weir_protocol::message::{Message, MoveMode, Selection};
 use weir_protocol::settings::{ActorSettings, Replication, SwitchSettings};

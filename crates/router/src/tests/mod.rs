@@ -191,8 +191,8 @@ impl Rig {
     fn dropped(&self, before: bool, reason: Reason, count: u64) {
         let counts = self.router.counts();
         let found = match before {
-            true => counts.dropped_before(reason),
-            false => counts.dropped_behind(reason),
+            true => counts.before().get(reason),
+            false => counts.behind().get(reason),
         };
         assert_eq!(found, count, "{} of {counts:?}", reason.name());
     }
@@ -206,7 +206,7 @@ impl Drop for Rig {
         }
         let waiting = u64::from(self.router.waiting());
         let counts = self.router.counts().clone();
-        assert!(counts.balance(waiting), "{counts:?}, {waiting} wait");
+        assert!(counts.balance(), "{counts:?}, {waiting} wait");
         self.router.finish(&mut self.pool);
         assert_eq!(self.pool.outstanding(), 0);
     }

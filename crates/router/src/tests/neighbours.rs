@@ -345,8 +345,8 @@ fn a_full_table_forgets_who_is_not_used_and_keeps_who_is_asked_for_rfc6583() {
     }
     assert_eq!(rig.router.counts().asked, 4);
     let counts = rig.router.counts();
-    let full = counts.dropped_behind(Reason::NeighboursFull);
-    assert_eq!(full + counts.dropped_behind(Reason::Unresolved), 16);
+    let full = counts.behind().get(Reason::NeighboursFull);
+    assert_eq!(full + counts.behind().get(Reason::Unresolved), 16);
     // The gate, which has a slot of its own, is reached all the same.
     rig.out(WAN);
     rig.forward(LAN, &to_gate(10));

@@ -9,7 +9,6 @@ use weir_packet::{
 
 use super::units::BELONGINGS;
 use crate::classify::{Classified, Kinds, direction_of};
-use crate::counts::Oddity;
 use crate::drops::EngineDrop;
 use crate::flows::Found;
 use crate::fragments::Owner;
@@ -167,7 +166,7 @@ impl Runtime {
                     _ => self.end_due_in(pool, meta.unit, meta.time.0, meta.clock),
                 }
             } else {
-                self.counts.add(Oddity::TicksLost, 1);
+                self.counts.so_far.ticks_lost += 1;
             }
         }
         if silent {
@@ -389,7 +388,7 @@ impl Runtime {
         };
         unit.changed |= BELONGINGS;
         if !follow.datagrams.first(unit, key, owner, meta.time.0) {
-            self.counts.add(Oddity::DatagramsForgotten, 1);
+            self.counts.so_far.datagrams_forgotten += 1;
         }
     }
 
@@ -413,7 +412,7 @@ impl Runtime {
             None => {
                 self.scratch.places[i] = Place::NONE;
                 if !self.world.silent {
-                    self.counts.add(Oddity::FragmentsAlone, 1);
+                    self.counts.so_far.fragments_alone += 1;
                 }
             }
         }

@@ -5,7 +5,6 @@ use weir_packet::{Disposition, Frame, FrameMeta, FramePool, HEADROOM, META_BYTES
 use super::What;
 use super::units::WRITTEN;
 use crate::classify::Classified;
-use crate::counts::Oddity;
 use crate::execute::Dispositions;
 use crate::notes::{self, Note};
 use crate::runtime::Runtime;
@@ -288,7 +287,7 @@ impl Runtime {
             }
             chunk.events += 1;
         }
-        self.counts.add(Oddity::NotesLost, failed);
+        self.counts.so_far.notes_lost += failed;
         if lost > 0 {
             self.world.events.count_lost(lost);
         }
@@ -304,7 +303,7 @@ impl Runtime {
         entries: &mut Vec<Frame>,
     ) {
         if !text.is_empty() && !put_frame(pool, own, text, entries) {
-            self.counts.add(Oddity::NotesLost, chunk.needed);
+            self.counts.so_far.notes_lost += chunk.needed;
             self.world.events.count_lost(chunk.events);
         }
         text.clear();

@@ -7,6 +7,14 @@
 //! /// Drops every second packet of a flow.
 //! struct EverySecond;
 //!
+//! weir_nf::labels! {
+//!     /// Why it drops.
+//!     enum Reason: Counter<Packets> {
+//!         /// It is every second packet of its flow.
+//!         Second = "second",
+//!     }
+//! }
+//!
 //! impl NetworkFunction for EverySecond {
 //!     type Settings = ();
 //!     type State = ();
@@ -14,7 +22,7 @@
 //!     type FlowState = ();
 //!     const DESCRIPTOR: Descriptor = Descriptor {
 //!         needs: Needs::Flow,
-//!         drops: &["second"],
+//!         drops: Reason::TABLE,
 //!         ..Descriptor::new("every-second", "Drops every second packet of a flow")
 //!     };
 //!     fn new(_: (), _: &mut SetUp<'_>) -> Result<Self, SettingsError> {
@@ -24,7 +32,7 @@
 //!         Ok(())
 //!     }
 //!     fn process(&self, _: &mut Packet<'_>, flow: &mut Flow<'_, Self>, _: &mut Context<'_>) -> Verdict {
-//!         if flow.info.clock() % 2 == 0 { Verdict::Drop(DropReason(0)) } else { Verdict::Pass }
+//!         if flow.info.clock() % 2 == 0 { Verdict::Drop(Reason::Second.into()) } else { Verdict::Pass }
 //!     }
 //! }
 //!

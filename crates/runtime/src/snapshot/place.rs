@@ -4,7 +4,6 @@ use weir_nf::host::FlowHead;
 
 use super::SnapshotError;
 use super::format::{Parsed, Record, Shape, Slot};
-use crate::counts::Oddity;
 use crate::fragments::Owner;
 use crate::runtime::{RunNode, Runtime};
 
@@ -112,7 +111,7 @@ impl Runtime {
                 .datagrams
                 .first(known, datagram.key, owner, datagram.seen);
             let forgotten = u64::from(!noted);
-            self.counts.add(Oddity::DatagramsForgotten, forgotten);
+            self.counts.so_far.datagrams_forgotten += forgotten;
         }
     }
 

@@ -18,6 +18,7 @@
 use weir_nf::CloseReason;
 use weir_nf::host::FlowHead;
 use weir_packet::FlowKey;
+use weir_telemetry::Label as _;
 
 use crate::bytes::{Damaged, Reader, put_key};
 use crate::runtime::MAX_SCOPES;
@@ -130,7 +131,7 @@ impl End {
             id: reader.u64()?,
             why: match reader.u8()? {
                 NO_REASON => None,
-                why => Some(*CloseReason::ALL.get(usize::from(why)).ok_or(Damaged)?),
+                why => Some(CloseReason::at(usize::from(why)).ok_or(Damaged)?),
             },
             now: reader.u64()?,
             last_seen: reader.u64()?,

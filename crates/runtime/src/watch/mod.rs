@@ -23,6 +23,7 @@ use weir_packet::{
     Depth, Direction, FlowKey, Frame, FrameMeta, Headers, KeyOutcome, Malformed, PacketMemory,
     ParseOptions, flow_key, frame_flags, parse_into,
 };
+use weir_telemetry::Label as _;
 
 pub use record::{DispositionTrace, FieldChange, FlowTrace, Made, PacketTrace, Step, StepVerdict};
 pub use tap::{Comment, Tap, TapPoint, Tapped, Tapper};

@@ -4,6 +4,7 @@ use weir_nf::host::{FlowHead, MAX_LABELS, NO_FLOW, Target};
 use weir_nf::{CloseReason, EventLog, Phase, Shown, ShownField, shown_id};
 use weir_packet::dissect::{HeaderField, header_fields, one_line};
 use weir_packet::{Frame, Headers, LinkType, PacketMemory, ParseOptions, parse_into};
+use weir_telemetry::Counts;
 
 use super::record::{
     DispositionTrace, FieldChange, FlowTrace, Made, PacketTrace, Step, StepVerdict,
@@ -35,7 +36,7 @@ pub(super) struct Current {
     trace: PacketTrace,
     /// Counts before it.
     opened: u64,
-    ended: [u64; CloseReason::ALL.len()],
+    ended: Counts<CloseReason>,
     /// Where its flow's connection stood.
     phase: Option<&'static str>,
     start: u64,
@@ -142,8 +143,8 @@ impl Runtime {
                 leaves: None,
                 cycles: 0,
             },
-            opened: self.counts.flows_opened(),
-            ended: self.counts.flows_ended(),
+            opened: self.counts.so_far.flows.seen,
+            ended: self.counts.so_far.flows.ended.clone(),
             phase,
             start: self.cost.now(),
             quiet,
@@ -152,13 +153,10 @@ impl Runtime {
 
     /// The packet has been given its flow.
     pub(super) fn trace_flow(&self, current: &mut Current) {
-        let ended = self.counts.flows_ended();
-        for (why, (now, before)) in CloseReason::ALL
-            .iter()
-            .zip(ended.iter().zip(&current.ended))
-        {
-            if now > before {
-                current.trace.ended.push((why.name(), now - before));
+        for (why, now) in self.counts.so_far.flows.ended.counted() {
+            let more = now - current.ended.get(why);
+            if more > 0 {
+                current.trace.ended.push((why.name(), more));
             }
         }
         let place = self.scratch.places[0];
@@ -170,7 +168,7 @@ impl Runtime {
         if head.bits & FlowHead::LIVE == 0 {
             return;
         }
-        let is_new = self.counts.flows_opened() > current.opened;
+        let is_new = self.counts.so_far.flows.seen > current.opened;
         current.trace.flow = Some(FlowTrace {
             key: head.key,
             id: shown_id(head.id),
@@ -244,7 +242,7 @@ impl Runtime {
             full_state: if current.full { state } else { Vec::new() },
             counters: counters
                 .filter(|(_, (now, before))| now > before)
-                .map(|(name, (now, before))| (*name, now - before))
+                .map(|(entry, (now, before))| (entry.name(), now - before))
                 .collect(),
             events: String::from_utf8_lossy(lines.unwrap_or_default())
                 .lines()
@@ -403,8 +401,9 @@ impl Runtime {
         if outcome.dropped & bit != 0 {
             let reasons = node.processor.descriptor().drops;
             let reason = outcome.reasons.get(i).map(|r| usize::from(*r));
-            let reason = reason.and_then(|reason| reasons.get(reason)).copied();
-            return Way::Dropped(format!("{}.{}", node.name, reason.unwrap_or("unnamed")));
+            let reason = reason.and_then(|reason| reasons.get(reason));
+            let reason = reason.map_or("unnamed", |reason| reason.name());
+            return Way::Dropped(format!("{}.{}", node.name, reason));
         }
         if outcome.turned & bit != 0 {
             return Way::Turned;

@@ -1,11 +1,14 @@
 //! An engine under a switch, fed by hand.
 #![allow(dead_code, unreachable_pub, missing_docs)]
 
-use weir_nf::host::Stage;
+use weir_nf::host::{FlowOptions, Stage};
 use weir_nf::prelude::*;
 use weir_packet::{Disposition, FrameMeta, FramePool, LinkType, MemoryLayout, frame_flags};
+use weir_runtime::harness::{Craft, Harness};
 use weir_runtime::notes::{self, Note};
 use weir_runtime::{Runtime, RuntimeConfig};
+
+use crate::common::Probe;
 
 /// The view that all packets carry.
 pub const VIEW: u64 = 0x1_0000_0007;
@@ -192,4 +195,64 @@ impl Follower {
         assert_eq!(to.export(unit), Some(bytes), "it is what was sent");
         true
     }
+}
+
+/// Time of the first packet, in ms.
+pub const START: u64 = 1_700_000_000_000;
+/// A unit: place 3 in its first life.
+pub const UNIT: u64 = 1 << 32 | 3;
+
+/// Room for 8 flows.
+pub fn small() -> FlowOptions {
+    FlowOptions {
+        max: 8,
+        ..FlowOptions::default()
+    }
+}
+
+/// One function with a state per flow.
+pub fn stage() -> Stage {
+    let builder = Harness::builder().flows(small());
+    builder.with::<Probe<0>>(()).expect("none").stage()
+}
+
+/// Clients, and pairs of them with servers, beside flows.
+pub fn wide() -> Stage {
+    let builder = Harness::builder().flows(small());
+    let builder = builder.with::<Probe<1>>(()).expect("none");
+    let builder = builder.with::<Probe<2>>(()).expect("none");
+    builder.with::<Probe<0>>(()).expect("none").stage()
+}
+
+/// A packet of client `10.0.0.1:port`; `what` tells the probes what to do.
+pub fn udp(port: u16, what: u8) -> Vec<u8> {
+    Craft::udp(&format!("10.0.0.1:{port}"), "192.0.2.1:53")
+        .payload(&[what; 40])
+        .build()
+}
+
+/// A packet from inside, `ms` after the start.
+pub fn numbered(unit: u64, clock: u64, ms: u64, bytes: Vec<u8>) -> Numbered {
+    Numbered {
+        unit,
+        clock,
+        time_ms: START + ms,
+        flags: 0,
+        side: Side::Inside,
+        bytes,
+    }
+}
+
+/// A packet that is only its flags: a tick, a lost one.
+pub fn special(unit: u64, clock: u64, ms: u64, flag: u8) -> Numbered {
+    Numbered {
+        flags: flag,
+        ..numbered(unit, clock, ms, Vec::new())
+    }
+}
+
+/// Packets dropped under this reason.
+pub fn count(engine: &Follower, name: &str) -> u64 {
+    let drops = engine.engine.report().drops;
+    drops.iter().find(|(n, _)| n == name).map_or(0, |(_, n)| *n)
 }

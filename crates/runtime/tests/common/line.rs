@@ -46,7 +46,7 @@ impl<const SCOPE: u8> Worker<SCOPE> {
             *byte = byte.wrapping_mul(3).wrapping_add(self.number);
         }
         match what.wrapping_mul(29).wrapping_add(self.number * 7) % 16 {
-            0 => Verdict::Drop(DropReason(0)),
+            0 => Verdict::Drop(Reason::Asked.into()),
             1 | 2 => Verdict::Label(1),
             3 => {
                 if let Some([first, second, ..]) = cx.emit(Side::Outside, 60) {
@@ -56,6 +56,28 @@ impl<const SCOPE: u8> Worker<SCOPE> {
             }
             _ => Verdict::Pass,
         }
+    }
+}
+
+weir_nf::labels! {
+    /// Why it drops.
+    enum Reason: Counter<Packets> {
+        /// It asked for it.
+        Asked = "asked",
+        /// Its flow was refused.
+        Refused = "refused",
+    }
+}
+
+weir_nf::labels! {
+    /// What it counts.
+    enum Count: Counter<Packets> {
+        /// Flows that were opened.
+        Opened = "opened",
+        /// Flows that were closed.
+        Closed = "closed",
+        /// Packets without a flow.
+        Alone = "alone",
     }
 }
 
@@ -73,9 +95,9 @@ impl<const SCOPE: u8> NetworkFunction for Worker<SCOPE> {
         scope: scope_of(SCOPE),
         reads: Parts::PAYLOAD,
         writes: Parts::PAYLOAD,
-        drops: &["asked", "refused"],
+        drops: Reason::TABLE,
         labels: &["other"],
-        counters: &["opened", "closed", "alone"],
+        counters: Count::TABLE,
         emits: true,
         events: true,
         buffers: 1,
@@ -102,9 +124,9 @@ impl<const SCOPE: u8> NetworkFunction for Worker<SCOPE> {
             .first()
             .is_some_and(|b| b % 32 == self.number)
         {
-            return Err(DropReason(1));
+            return Err(Reason::Refused.into());
         }
-        cx.count(Counter(0), 1);
+        cx.count(Count::Opened, 1);
         let random = cx.random() >> 12;
         cx.event("opened", info)
             .number("by", u64::from(self.number))
@@ -147,7 +169,7 @@ impl<const SCOPE: u8> NetworkFunction for Worker<SCOPE> {
     }
 
     fn without_flow(&self, packet: &mut Packet<'_>, cx: &mut Context<'_>) -> Verdict {
-        cx.count(Counter(2), 1);
+        cx.count(Count::Alone, 1);
         let random = cx.random() >> 12;
         cx.packet_event("alone")
             .number("by", u64::from(self.number))
@@ -156,7 +178,7 @@ impl<const SCOPE: u8> NetworkFunction for Worker<SCOPE> {
     }
 
     fn close(&self, flow: &mut Flow<'_, Self>, why: CloseReason, cx: &mut Context<'_>) {
-        cx.count(Counter(1), 1);
+        cx.count(Count::Closed, 1);
         let (info, state) = (flow.info, *flow.state);
         let random = cx.random() >> 12;
         let now = cx.now();

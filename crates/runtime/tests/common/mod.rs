@@ -57,6 +57,28 @@ const fn scope_of(number: u8) -> Scope {
     }
 }
 
+weir_nf::labels! {
+    /// Why it drops.
+    enum Reason: Counter<Packets> {
+        /// It asked for it.
+        Asked = "asked",
+        /// Its flow was refused.
+        Refused = "refused",
+    }
+}
+
+weir_nf::labels! {
+    /// What it counts.
+    enum Count: Counter<Packets> {
+        /// Flows that were opened.
+        Opened = "opened",
+        /// Flows that were closed.
+        Closed = "closed",
+        /// Packets without a flow.
+        Alone = "alone",
+    }
+}
+
 impl<const SCOPE: u8> NetworkFunction for Probe<SCOPE> {
     type Settings = ();
     type State = Seen;
@@ -65,9 +87,9 @@ impl<const SCOPE: u8> NetworkFunction for Probe<SCOPE> {
     const DESCRIPTOR: Descriptor = Descriptor {
         needs: Needs::Flow,
         scope: scope_of(SCOPE),
-        drops: &["asked", "refused"],
+        drops: Reason::TABLE,
         labels: &["other"],
-        counters: &["opened", "closed", "alone"],
+        counters: Count::TABLE,
         emits: true,
         aliases: true,
         buffers: 2,
@@ -94,9 +116,9 @@ impl<const SCOPE: u8> NetworkFunction for Probe<SCOPE> {
         cx: &mut Context<'_>,
     ) -> Result<Seen, DropReason> {
         if packet.payload().first() == Some(&REFUSE) {
-            return Err(DropReason(1));
+            return Err(Reason::Refused.into());
         }
-        cx.count(Counter(0), 1);
+        cx.count(Count::Opened, 1);
         Ok(Seen {
             packets: 0,
             first_ms: cx.now().0 / 1_000_000,
@@ -136,7 +158,7 @@ impl<const SCOPE: u8> NetworkFunction for Probe<SCOPE> {
             .number("first", u64::from(info.is_first()))
             .number("to_server", u64::from(info.to_server()));
         match what {
-            DROP => Verdict::Drop(DropReason(0)),
+            DROP => Verdict::Drop(Reason::Asked.into()),
             LABEL => Verdict::Label(1),
             TURN => Verdict::Turn,
             ALIAS => {
@@ -177,14 +199,14 @@ impl<const SCOPE: u8> NetworkFunction for Probe<SCOPE> {
     }
 
     fn without_flow(&self, _: &mut Packet<'_>, cx: &mut Context<'_>) -> Verdict {
-        cx.count(Counter(2), 1);
+        cx.count(Count::Alone, 1);
         let random = cx.random();
         cx.packet_event("alone").number("random", random >> 12);
         Verdict::Pass
     }
 
     fn close(&self, flow: &mut Flow<'_, Self>, why: CloseReason, cx: &mut Context<'_>) {
-        cx.count(Counter(1), 1);
+        cx.count(Count::Closed, 1);
         let info = flow.info;
         let state = *flow.state;
         cx.flow_event("closed", &info)

@@ -374,7 +374,7 @@ impl World<'_> {
     }
 }
 
-fn merge<K: weir_protocol::counts::Countable>(
+fn merge<K: weir_telemetry::Label>(
     counts: &mut std::collections::BTreeMap<String, u64>,
     of: &str,
     what: K,

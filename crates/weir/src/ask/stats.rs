@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 use weir_api::v1;
 
 use crate::args::{Format, Stats};
+use crate::counters::{self, Carries as _};
 use crate::exit::{Exit, Failure};
 use crate::run::thousands;
 use crate::{Outcome, output};
@@ -49,69 +50,43 @@ pub(crate) fn stats(args: &Stats) -> Outcome {
 }
 
 fn counts(list: &[v1::Count]) -> Value {
-    let pairs = list.iter().map(|c| (c.name.clone(), json!(c.value)));
-    pairs.collect::<Map<_, _>>().into()
+    counters::named(list.iter().map(|c| (&c.name, c.value)))
 }
 
 /// The fields are those of a run's summary where they say the same.
 fn to_json(stats: &v1::GetStatsResponse) -> Value {
     let port = |port: &v1::PortStats| {
-        json!({
-            "name": port.name,
-            "side": port.side,
-            "port": port.port,
-            "mode": port.mode,
-            "packets": port.packets,
-            "bytes": port.bytes,
-            "drops": counts(&port.drops),
-            "noticed": counts(&port.noticed),
-        })
+        let mut value = counters::to_json(port.counters());
+        value["name"] = json!(port.name);
+        value["side"] = json!(port.side);
+        value["port"] = json!(port.port);
+        value["mode"] = json!(port.mode);
+        value["drops"] = counts(&port.drops);
+        value["noticed"] = counts(&port.noticed);
+        value
     };
     let function = |f: &v1::FunctionStats| {
-        json!({
-            "nf": f.kind,
-            "packets": f.packets,
-            "bytes": f.bytes,
-            "cycles": f.cycles,
-            "cycles_per_packet": f.cycles as f64 / f.packets.max(1) as f64,
-            "dropped": f.dropped,
-            "counters": counts(&f.counters),
-            "tally": counts(&f.tally),
-            "tally_other": f.tally_other,
-        })
+        let mut value = counters::to_json(f.counters());
+        value["nf"] = json!(f.kind);
+        value["cycles_per_packet"] = json!(f.cycles as f64 / f.packets.max(1) as f64);
+        value["counters"] = counts(&f.counters);
+        value["tally"] = counts(&f.tally);
+        value
     };
     let chain = |chain: &v1::ChainStats| {
         let flows = chain.flows.clone().unwrap_or_default();
         let functions = chain.functions.iter();
-        json!({
-            "packets_in": chain.packets_in,
-            "packets_out": chain.packets_out,
-            "bytes_in": chain.bytes_in,
-            "bytes_out": chain.bytes_out,
-            "emitted": chain.emitted,
-            "emits_lost": chain.emits_lost,
-            "held": chain.held,
-            "drops": counts(&chain.drops),
-            "malformed": counts(&chain.malformed),
-            "events": chain.events,
-            "events_lost": chain.events_lost,
-            "internal": chain.internal,
-            "engine_cycles": chain.engine_cycles,
-            "flows": {
-                "tracked": flows.tracked,
-                "seen": flows.seen,
-                "active": flows.active,
-                "ended": counts(&flows.ended),
-                "units": flows.units,
-                "aliases": flows.aliases,
-                "aliases_refused": flows.aliases_refused,
-                "ports_leased": flows.ports_leased,
-                "buffer_bytes": flows.buffer_bytes,
-                "buffers_refused": flows.buffers_refused,
-                "resets_ignored": flows.resets_ignored,
-            },
-            "nfs": functions.map(|f| (f.name.clone(), function(f))).collect::<Map<_, _>>(),
-        })
+        let mut value = counters::to_json(chain.counters());
+        value["drops"] = counts(&chain.drops);
+        value["malformed"] = counts(&chain.malformed);
+        value["flows"] = counters::to_json(flows.counters());
+        value["flows"]["tracked"] = json!(flows.tracked);
+        value["flows"]["ended"] = counts(&flows.ended);
+        value["nfs"] = functions
+            .map(|f| (f.name.clone(), function(f)))
+            .collect::<Map<_, _>>()
+            .into();
+        value
     };
     let thread = |thread: &v1::ThreadStats| {
         json!({

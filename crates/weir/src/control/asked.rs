@@ -10,6 +10,7 @@ use weir_api::v1;
 use weir_io::port::PortCounters;
 use weir_packet::filter::Filter;
 use weir_runtime::{Remembered, Report};
+use weir_telemetry::Entry;
 
 use crate::driver::inbox::{
     Ended, FlowParts, FlowQuestion, FlowSeen, FlowsFound, FlowsQuestion, NotPosted, Post, Question,
@@ -17,6 +18,7 @@ use crate::driver::inbox::{
 };
 use crate::driver::{Counted, around};
 
+use crate::driver::live::LayerReport;
 use crate::watch::{Arm, Places, Unseen};
 
 use super::About;
@@ -39,9 +41,17 @@ const CANT_BE_ASKED: &str = "no thread of this instance that can be asked runs a
 
 /// A chain as it was written.
 #[derive(Debug)]
-struct Written {
-    name: String,
-    functions: Vec<String>,
+pub(super) struct Written {
+    pub(super) name: String,
+    pub(super) functions: Vec<WrittenFunction>,
+}
+
+/// A function of a chain.
+#[derive(Debug)]
+pub(super) struct WrittenFunction {
+    pub(super) name: String,
+    /// Why it may drop.
+    pub(super) drops: &'static [Entry],
 }
 
 impl Written {
@@ -56,9 +66,15 @@ impl Written {
                 None => all.push(state),
             }
         }
-        let place = |name: &str| self.functions.iter().position(|n| n == name);
-        all.sort_by_key(|s| place(&s.function).unwrap_or(usize::MAX));
+        all.sort_by_key(|s| self.place(&s.function));
         all
+    }
+
+    /// The place of a function in the chain.
+    fn place(&self, name: &str) -> usize {
+        let mut functions = self.functions.iter();
+        let place = functions.position(|function| function.name == name);
+        place.unwrap_or(usize::MAX)
     }
 }
 
@@ -82,7 +98,7 @@ pub(super) struct Asked {
 }
 
 /// What all threads count, put together.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Counts {
     pub(super) elapsed: Duration,
     /// Per chain, in the order of the file.
@@ -99,6 +115,14 @@ impl Counts {
     /// What went out, by the ports.
     pub(super) fn outputs(&self) -> Vec<PortCounters> {
         self.ports(|thread| &thread.outputs)
+    }
+
+    /// How the instance stands in the network: what the layers of all threads did.
+    pub(super) fn network(&self) -> Option<LayerReport> {
+        let mut reports = self.threads.iter().filter_map(|t| t.network.as_ref());
+        let mut report = reports.next()?.clone();
+        reports.for_each(|other| report.add(other));
+        Some(report)
     }
 
     fn ports(&self, of: fn(&ThreadCounts) -> &Vec<PortCounters>) -> Vec<PortCounters> {
@@ -128,7 +152,12 @@ impl Asked {
     pub(super) fn new(info: v1::GetInfoResponse, about: About<'_>, posts: Vec<Post>) -> Asked {
         let chains = about.file.chains.iter().map(|chain| Written {
             name: chain.stage.chain.clone(),
-            functions: chain.stage.nodes.iter().map(|n| n.name.clone()).collect(),
+            functions: (chain.stage.nodes.iter())
+                .map(|node| WrittenFunction {
+                    name: node.name.clone(),
+                    drops: node.processor.descriptor().drops,
+                })
+                .collect(),
         });
         let places = Places::of_run(about.file, &about.inputs);
         Asked {
@@ -175,10 +204,7 @@ impl Asked {
         let reports = chains.map(|(number, written)| {
             let mut report = whole(number, &threads);
             report.chain.clone_from(&written.name);
-            let place = |name: &str| written.functions.iter().position(|n| n == name);
-            report
-                .functions
-                .sort_by_key(|f| place(&f.name).unwrap_or(usize::MAX));
+            report.functions.sort_by_key(|f| written.place(&f.name));
             report
         });
         Ok(Counts {
@@ -186,6 +212,11 @@ impl Asked {
             reports: reports.collect(),
             threads,
         })
+    }
+
+    /// The chains as they were written.
+    pub(super) fn chains(&self) -> &[Written] {
+        &self.chains
     }
 
     pub(super) fn inputs(&self) -> &[v1::PortInfo] {

@@ -7,7 +7,10 @@ use weir_api::v1;
 use weir_io::port::PortCounters;
 use weir_packet::{Direction, FlowKey};
 use weir_runtime::{FunctionReport, Report};
+use weir_telemetry::{Counters as _, Label};
 
+use crate::counters::Carries as _;
+use crate::driver::DriverDrop;
 use crate::driver::inbox::{FlowSeen, StatesSeen, ThreadCounts};
 use crate::driver::live::LayerReport;
 
@@ -84,10 +87,7 @@ pub(super) fn processes<'a>(
 
 /// What a router or a tap has counted.
 pub(super) fn network(counts: &Counts) -> Option<v1::NetworkStats> {
-    let mut reports = counts.threads.iter().filter_map(|t| t.network.as_ref());
-    let mut report = reports.next()?.clone();
-    reports.for_each(|other| report.add(other));
-    match &report {
+    match &counts.network()? {
         LayerReport::Bump => None,
         LayerReport::Tap { kept } => Some(v1::NetworkStats {
             mode: "tap".to_owned(),
@@ -96,10 +96,13 @@ pub(super) fn network(counts: &Counts) -> Option<v1::NetworkStats> {
         }),
         LayerReport::Router(report) => {
             let drops = report.counts.drops();
+            let drops = drops.named();
             let drops = drops.map(|(reason, n)| (format!("network.{reason}"), n));
+            let counts = report.counts.entries();
+            let counts: Vec<_> = counts.map(|(entry, n)| (entry.name(), n)).collect();
             Some(v1::NetworkStats {
                 mode: "router".to_owned(),
-                counts: counted(&report.counted()),
+                counts: counted(&counts),
                 drops: counted(&drops.collect::<Vec<_>>()),
             })
         }
@@ -117,37 +120,22 @@ fn counted<N: ToString>(list: &[(N, u64)]) -> Vec<v1::Count> {
     list.iter().map(count).collect()
 }
 
+fn named<K: Label>(counts: &weir_telemetry::Counts<K>) -> Vec<v1::Count> {
+    counts.named().map(|pair| count(&pair)).collect()
+}
+
 fn chain(report: &Report) -> v1::ChainStats {
-    let flows = &report.flows;
     v1::ChainStats {
         name: report.chain.clone(),
-        packets_in: report.packets_in,
-        bytes_in: report.bytes_in,
-        packets_out: report.packets_out,
-        bytes_out: report.bytes_out,
-        emitted: report.emitted,
-        emits_lost: report.emits_lost,
-        held: report.held,
         drops: counted(&report.drops),
         malformed: counted(&report.malformed),
-        events: report.events,
-        events_lost: report.events_lost,
-        internal: report.internal,
-        engine_cycles: report.engine_cycles,
         flows: Some(v1::FlowStats {
-            tracked: flows.tracked,
-            seen: flows.seen,
-            active: flows.active,
-            units: flows.units,
-            aliases: flows.aliases,
-            aliases_refused: flows.aliases_refused,
-            ended: counted(&flows.ended),
-            ports_leased: flows.leased,
-            buffer_bytes: flows.buffer_bytes,
-            buffers_refused: flows.buffers_refused,
-            resets_ignored: flows.resets_ignored,
+            tracked: report.flows.tracked,
+            ended: named(&report.flows.ended),
+            ..v1::FlowStats::of(&report.flows)
         }),
         functions: report.functions.iter().map(function).collect(),
+        ..v1::ChainStats::of(report)
     }
 }
 
@@ -155,13 +143,9 @@ fn function(report: &FunctionReport) -> v1::FunctionStats {
     v1::FunctionStats {
         name: report.name.clone(),
         kind: report.nf.to_owned(),
-        packets: report.packets,
-        bytes: report.bytes,
-        cycles: report.cycles,
-        dropped: report.dropped,
         counters: counted(&report.counters),
         tally: counted(&report.tally),
-        tally_other: report.tally_other,
+        ..v1::FunctionStats::of(report)
     }
 }
 
@@ -170,11 +154,10 @@ fn port(info: &v1::PortInfo, counters: &PortCounters) -> v1::PortStats {
         name: info.name.clone(),
         side: info.side.clone(),
         port: info.port.clone(),
-        packets: counters.packets,
-        bytes: counters.bytes,
-        drops: counted(&counters.drops),
-        noticed: counted(&counters.noticed),
+        drops: named(&counters.drops),
+        noticed: named(&counters.noticed),
         mode: counters.mode.clone().unwrap_or_default(),
+        ..v1::PortStats::of(counters)
     }
 }
 
@@ -206,11 +189,11 @@ pub(super) fn drop_reasons(asked: &Asked, counts: &Counts) -> Vec<v1::DropReason
     for (name, meaning) in reasons::own() {
         add("", name, meaning.to_owned(), 0);
     }
-    for chain in &asked.info.chains {
+    for chain in asked.chains() {
         for function in &chain.functions {
-            for (reason, meaning) in reasons::of_function(&function.kind) {
-                let name = format!("{}.{reason}", function.name);
-                add(&chain.name, name, meaning.to_owned(), 0);
+            for reason in function.drops {
+                let name = format!("{}.{}", function.name, reason.name());
+                add(&chain.name, name, reason.meaning().to_owned(), 0);
             }
         }
     }
@@ -218,13 +201,8 @@ pub(super) fn drop_reasons(asked: &Asked, counts: &Counts) -> Vec<v1::DropReason
         .threads
         .iter()
         .flat_map(|t| t.inputs.iter().chain(&t.outputs));
-    for (name, packets) in ports.flat_map(|port| &port.drops) {
-        add(
-            "",
-            (*name).to_owned(),
-            reasons::UNKNOWN.to_owned(),
-            *packets,
-        );
+    for (reason, packets) in ports.flat_map(|port| port.drops.counted()) {
+        add("", reason.name().to_owned(), String::new(), packets);
     }
     if let Some(network) = network(counts).filter(|network| network.mode == "router") {
         for (name, meaning) in reasons::of_router() {
@@ -235,7 +213,8 @@ pub(super) fn drop_reasons(asked: &Asked, counts: &Counts) -> Vec<v1::DropReason
         }
     }
     let refused = counts.threads.iter().map(|thread| thread.refused).sum();
-    add("", "no_chain".to_owned(), String::new(), refused);
+    let no_chain = DriverDrop::NoChain.name().to_owned();
+    add("", no_chain, String::new(), refused);
     for report in &counts.reports {
         for (name, packets) in &report.drops {
             let of = report.functions.iter().find_map(|function| {
@@ -243,8 +222,12 @@ pub(super) fn drop_reasons(asked: &Asked, counts: &Counts) -> Vec<v1::DropReason
                 Some((function, rest.strip_prefix('.')?))
             });
             match of {
-                Some((function, reason)) => {
-                    let meaning = reasons::meaning_in(function.nf, reason);
+                Some((function, label)) => {
+                    // The chain leads a label nowhere, or the reason is known.
+                    let kind = function.nf;
+                    let meaning = format!(
+                        "The chain drops what {kind} calls `{label}`; see `weir nf show {kind}`."
+                    );
                     add(&report.chain, name.clone(), meaning, *packets);
                 }
                 None => add("", name.clone(), reasons::UNKNOWN.to_owned(), *packets),

@@ -15,7 +15,6 @@ use weir_io::IdlePolicy;
 use weir_nf::host::Stage;
 use weir_packet::{Disposition, Frame, FramePool, MemoryLayout, PacketMemory, Time};
 use weir_protocol::central::Controller;
-use weir_protocol::counts::Countable as _;
 use weir_protocol::settings::{ActorSettings, Dispatch, SwitchSettings};
 use weir_protocol::{Peer, RuntimeId, Switch};
 use weir_runtime::RuntimeConfig;

@@ -66,23 +66,26 @@ pub struct PartReport {
     pub report: Report,
 }
 
-/// A stage that is a process of its own, as it stands.
-#[derive(Clone, Debug)]
-pub struct StageProcessCounts {
-    /// Number of the chain, and of the step in its plan.
-    pub place: (usize, usize),
-    /// Names of its functions.
-    pub functions: Vec<String>,
-    /// It is not behind a border.
-    pub trusted: bool,
-    /// `ready`, `starting`, `over` or `given up`.
-    pub state: &'static str,
-    /// Times that it died.
-    pub deaths: u64,
-    /// Frames that came back from dead ones.
-    pub frames_back: u64,
-    /// Flows whose state in this stage was lost.
-    pub flows_lost: u64,
+weir_telemetry::counters! {
+    /// A stage that is a process of its own, as it stands.
+    #[derive(Clone, Debug)]
+    pub struct StageProcessCounts {
+        /// Times that a stage's process died.
+        pub deaths: Counter<Times>,
+        /// Frames that came back from processes that died.
+        pub frames_back: Counter<Frames>,
+        /// Flows whose state in a stage was lost with its process.
+        pub flows_lost: Counter<Flows> as "weir_stage_lost_flows_total",
+    } and {
+        /// Number of the chain, and of the step in its plan.
+        pub place: (usize, usize),
+        /// Names of its functions.
+        pub functions: Vec<String>,
+        /// It is not behind a border.
+        pub trusted: bool,
+        /// `ready`, `starting`, `over` or `given up`.
+        pub state: &'static str,
+    }
 }
 
 /// Threads that take packets through chains, seen from the one that has the

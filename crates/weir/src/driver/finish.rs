@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use weir_exec::ExecError;
-use weir_protocol::counts::Countable as _;
 use weir_protocol::switch::SwitchDrop;
 use weir_protocol::{RuntimeId, Switch};
 use weir_runtime::{Lie, Report, add_named};
 
+use super::DriverDrop;
 use super::cluster::{Cluster, GateCounts};
 use super::executor::{Counted, PartReport};
 use super::hand_overs::HandOvers;
@@ -198,6 +198,9 @@ pub(super) fn not_told(report: &mut Report) {
     let told = report.packets_out + report.dropped() + report.held;
     let missing = (report.packets_in + report.emitted).saturating_sub(told);
     if missing > 0 {
-        add_named(&mut report.drops, &[("runtime_died".to_owned(), missing)]);
+        add_named(
+            &mut report.drops,
+            &[(DriverDrop::RuntimeDied.name().to_owned(), missing)],
+        );
     }
 }

@@ -16,6 +16,7 @@
 mod clock;
 mod cluster;
 mod dispatch;
+mod drops;
 mod ends;
 mod events;
 mod executor;
@@ -34,9 +35,10 @@ mod workers;
 
 pub use cluster::{Cluster, ClusterSettings, GateCounts};
 pub(crate) use dispatch::Dispatcher;
+pub(crate) use drops::DriverDrop;
 pub(crate) use events::{EventFile, Target};
-pub(crate) use executor::take_log;
 pub use executor::{Counted, Executor, Part, PartReport, Visit};
+pub(crate) use executor::{StageProcessCounts, take_log};
 pub(crate) use finish::around;
 pub use finish::{ClusterEnd, RuntimeEnd};
 pub use hand_overs::HandOvers;

@@ -9,7 +9,6 @@ use weir_exec::queue::drain;
 use weir_exec::{Node, Round, frames};
 use weir_nf::host::Stage;
 use weir_packet::{FlowKey, Frame, FramePool, Time};
-use weir_protocol::counts::Countable as _;
 use weir_protocol::settings::ActorSettings;
 use weir_protocol::{Actors, Message, Peer, RuntimeId, UnitId};
 use weir_runtime::{Lie, Report, Runtime, RuntimeConfig};

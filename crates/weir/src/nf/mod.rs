@@ -7,6 +7,7 @@ mod template;
 use serde_json::{Value, json};
 use weir_nf::Needs;
 use weir_nf::host::Kind;
+use weir_telemetry::{Entry, Unit};
 
 use crate::args::{Format, NfList, NfShow};
 use crate::exit::{Exit, Failure};
@@ -90,9 +91,9 @@ fn summary(kind: &Kind) -> Value {
         "scope": (d.needs == Needs::Flow).then(|| d.scope.describe()),
         "reads": d.reads.names().collect::<Vec<_>>(),
         "writes": d.writes.names().collect::<Vec<_>>(),
-        "drops": d.drops,
+        "drops": names(d.drops),
         "labels": d.labels,
-        "counters": d.counters,
+        "counters": names(d.counters),
         "emits": d.emits,
     })
 }
@@ -121,15 +122,37 @@ fn page(kind: &Kind, schema: &Value) -> String {
         ("reads", list(&d.reads.names().collect::<Vec<_>>())),
         ("writes", list(&d.writes.names().collect::<Vec<_>>())),
         ("labels", list(d.labels)),
-        ("drops as", list(d.drops)),
-        ("counters", list(d.counters)),
     ];
     for (name, value) in facts {
         page.push_str(&format!("  {name:<10} {value}\n"));
     }
+    for (title, table) in [("Drops", d.drops), ("Counters", d.counters)] {
+        if !table.is_empty() {
+            page.push_str(&format!("\n{title}\n{}", meanings(table)));
+        }
+    }
     page.push_str("\nSettings\n");
     page.push_str(&settings::table(schema));
     page
+}
+
+fn names(table: &[Entry]) -> Vec<&'static str> {
+    table.iter().map(Entry::name).collect()
+}
+
+/// Names with their meanings, a line each.
+fn meanings(table: &[Entry]) -> String {
+    let width = table.iter().map(|entry| entry.name().len()).max();
+    let width = width.unwrap_or(0);
+    let lines = table.iter().map(|entry| {
+        let unit = match entry.unit() {
+            Unit::Packets | Unit::Times => String::new(),
+            unit => format!(" ({})", unit.name()),
+        };
+        let (name, meaning) = (entry.name(), entry.meaning());
+        format!("  {name:<width$}  {meaning}{unit}\n")
+    });
+    lines.collect()
 }
 
 /// Paragraphs broken at 80 columns; lines that are indented or short lists

@@ -5,20 +5,21 @@ use std::fmt::Write as _;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use weir_graph::{ChainFile, Network, RoutedPort, Routing};
 use weir_io::live::{InterfaceFacts, LiveClock, interface_facts};
 use weir_io::port::PortSpec;
 use weir_packet::MacAddr;
-use weir_router::{
-    Config, Limits, NeighbourConfig, Owned, PortConfig, Reason, RouteConfig, Router,
-};
+use weir_router::{Config, Limits, NeighbourConfig, Owned, PortConfig, RouteConfig, Router};
+
+use weir_telemetry::Counters as _;
 
 use super::ports::{Ports, RunPort};
 use super::summary::{More, Own};
 use super::table::thousands;
 use super::wires::Sorted;
 use crate::args::Run;
+use crate::counters;
 use crate::driver::live::{
     Bump, Group, Hearsay, Layer, LayerReport, Routed, RouterReport, Routers, Tap,
 };
@@ -343,8 +344,9 @@ impl More for RouterSummary {
         Own {
             made: c.made + c.errors_through_chain + more,
             kept: c.arp + c.discovery + c.echo,
-            held: self.report.waiting,
+            held: c.waiting,
             drops: drops
+                .named()
                 .map(|(reason, count)| (format!("network.{reason}"), count))
                 .collect(),
         }
@@ -352,24 +354,10 @@ impl More for RouterSummary {
 
     fn add_json(&self, value: &mut Value) {
         let counts = &self.report.counts;
-        let mut router = Map::new();
-        router.insert("mode".to_owned(), json!("router"));
-        for (name, count) in self.report.counted() {
-            router.insert(name.to_owned(), json!(count));
-        }
-        let drops = |of: &dyn Fn(Reason) -> u64| -> Map<String, Value> {
-            let counted = Reason::ALL
-                .into_iter()
-                .map(|reason| (reason.name(), of(reason)));
-            counted
-                .filter(|(_, count)| *count > 0)
-                .map(|(name, count)| (name.to_owned(), json!(count)))
-                .collect()
-        };
-        let before = drops(&|reason| counts.dropped_before(reason));
-        let behind = drops(&|reason| counts.dropped_behind(reason));
-        router.insert("dropped_before_chain".to_owned(), before.into());
-        router.insert("dropped_behind_chain".to_owned(), behind.into());
+        let mut router = counters::to_json(counts.entries());
+        router["mode"] = json!("router");
+        router["dropped_before_chain"] = counters::labelled(counts.before());
+        router["dropped_behind_chain"] = counters::labelled(counts.behind());
         let neighbours = self.report.neighbours.iter().map(|neighbour| {
             json!({
                 "port": self.name(neighbour.port),
@@ -378,7 +366,7 @@ impl More for RouterSummary {
                 "state": neighbour.state.name(),
             })
         });
-        router.insert("neighbours".to_owned(), neighbours.collect());
+        router["neighbours"] = neighbours.collect();
         let claimed = self.report.conflicts.iter().map(|conflict| {
             json!({
                 "port": self.name(conflict.port),
@@ -387,25 +375,18 @@ impl More for RouterSummary {
                 "times": conflict.times,
             })
         });
-        router.insert("claimed_by_others".to_owned(), claimed.collect());
-        router.insert(
-            "balances".to_owned(),
-            json!(counts.balance(self.report.waiting)),
-        );
-        value["network"] = router.into();
+        router["claimed_by_others"] = claimed.collect();
+        router["balances"] = json!(counts.balance());
+        value["network"] = router;
     }
 
     fn add_text(&self, text: &mut String) {
         text.push_str("\nrouter\n");
-        for (name, count) in self
-            .report
-            .counted()
-            .into_iter()
-            .filter(|(_, count)| *count > 0)
-        {
-            let _ = writeln!(text, "  {name:20}  {:>12}", thousands(count));
+        let counts = &self.report.counts;
+        for (entry, count) in counts.entries().filter(|(_, count)| *count > 0) {
+            let _ = writeln!(text, "  {:20}  {:>12}", entry.name(), thousands(count));
         }
-        for (reason, count) in self.report.counts.drops() {
+        for (reason, count) in counts.drops().named() {
             let _ = writeln!(text, "  drop {reason:15}  {:>12}", thousands(count));
         }
         for neighbour in &self.report.neighbours {

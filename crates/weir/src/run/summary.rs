@@ -5,8 +5,11 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 use weir_io::port::PortCounters;
 use weir_runtime::{FunctionReport, Report};
+use weir_telemetry::Counters as _;
 
 use super::ports::{Ports, RunPort};
+use crate::counters;
+use crate::driver::DriverDrop;
 
 /// A run's counts. `packets_in = packets_out − emitted + Σ drops + held + kept`.
 pub(super) struct Summary {
@@ -97,12 +100,12 @@ impl Summary {
         let mut drops = Vec::new();
         let mut malformed = Vec::new();
         for (_, port) in inputs.iter().chain(&outputs) {
-            for (reason, count) in &port.drops {
-                add(&mut drops, (*reason).to_owned(), *count);
+            for (reason, count) in port.drops.named() {
+                add(&mut drops, reason.to_owned(), count);
             }
         }
         if refused > 0 {
-            add(&mut drops, "no_chain".to_owned(), refused);
+            add(&mut drops, DriverDrop::NoChain.name().to_owned(), refused);
         }
         for report in &reports {
             let several = reports.len() > 1;
@@ -216,80 +219,42 @@ fn add(list: &mut Vec<(String, u64)>, reason: String, count: u64) {
 }
 
 fn counts(list: &[(String, u64)]) -> Value {
-    list.iter()
-        .map(|(name, n)| (name.clone(), json!(n)))
-        .collect::<Map<_, _>>()
-        .into()
+    counters::named(list.iter().map(|(name, n)| (name, *n)))
 }
 
 fn function(report: &FunctionReport) -> Value {
-    let mut value = json!({
-        "nf": report.nf,
-        "packets": report.packets,
-        "bytes": report.bytes,
-        "cycles": report.cycles,
-        "cycles_per_packet": report.cycles as f64 / report.packets.max(1) as f64,
-        "dropped": report.dropped,
-        "counters": report.counters.iter().map(|(name, n)| ((*name).to_owned(), json!(n))).collect::<Map<_, _>>(),
-    });
-    if !report.tally.is_empty() || report.tally_other > 0 {
+    let mut value = counters::to_json(report.entries());
+    value["nf"] = json!(report.nf);
+    value["cycles_per_packet"] = json!(report.cycles as f64 / report.packets.max(1) as f64);
+    value["counters"] = counters::named(report.counters.iter().copied());
+    if !report.tally.is_empty() {
         value["tally"] = counts(&report.tally);
-        value["tally_other"] = json!(report.tally_other);
     }
     value
 }
 
 fn chain(report: &Report) -> Value {
-    let flows = &report.flows;
-    json!({
-        "packets_in": report.packets_in,
-        "packets_out": report.packets_out,
-        "bytes_in": report.bytes_in,
-        "bytes_out": report.bytes_out,
-        "emitted": report.emitted,
-        "emits_lost": report.emits_lost,
-        "held": report.held,
-        "drops": counts(&report.drops),
-        "malformed": counts(&report.malformed),
-        "events": report.events,
-        "events_lost": report.events_lost,
-        "internal": report.internal,
-        "engine_cycles": report.engine_cycles,
-        "flows": {
-            "tracked": flows.tracked,
-            "seen": flows.seen,
-            "active": flows.active,
-            "ended": flows.ended.iter().map(|(why, n)| ((*why).to_owned(), json!(n))).collect::<Map<_, _>>(),
-            "units": flows.units,
-            "aliases": flows.aliases,
-            "aliases_refused": flows.aliases_refused,
-            "ports_leased": flows.leased,
-            "buffer_bytes": flows.buffer_bytes,
-            "buffers_refused": flows.buffers_refused,
-            "resets_ignored": flows.resets_ignored,
-        },
-    })
+    let mut value = counters::to_json(report.entries());
+    value["drops"] = counts(&report.drops);
+    value["malformed"] = counts(&report.malformed);
+    value["flows"] = counters::to_json(report.flows.entries());
+    value["flows"]["tracked"] = json!(report.flows.tracked);
+    value["flows"]["ended"] = counters::labelled(&report.flows.ended);
+    value
 }
 
 fn port((port, counters): &(RunPort, PortCounters)) -> Value {
-    let mut value = json!({
-        "name": port.name,
-        "side": port.side.name(),
-        "port": port.text,
-        "packets": counters.packets,
-        "bytes": counters.bytes,
-        "drops": counters.drops.iter().map(|(why, n)| ((*why).to_owned(), json!(n))).collect::<Map<_, _>>(),
-        "cut_short": counters.cut_short,
-    });
+    let mut value = counters::to_json(counters.entries());
+    value["name"] = json!(port.name);
+    value["side"] = json!(port.side.name());
+    value["port"] = json!(port.text);
+    value["drops"] = counters::labelled(&counters.drops);
+    value["cut_short"] = json!(counters.cut_short);
     if let Some(mode) = &counters.mode {
         value["mode"] = json!(mode);
     }
-    if counters.mode.is_some() || !counters.noticed.is_empty() {
-        let noticed = counters.noticed.iter();
-        value["noticed"] = noticed
-            .map(|(what, n)| ((*what).to_owned(), json!(n)))
-            .collect::<Map<_, _>>()
-            .into();
+    if counters.mode.is_some() || counters.noticed.sum() > 0 {
+        value["noticed"] = counters::labelled(&counters.noticed);
     }
     value
 }

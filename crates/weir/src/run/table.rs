@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use weir_telemetry::Counts;
+
 use super::summary::Summary;
 
 /// Rows shown of a long list.
@@ -131,14 +133,11 @@ fn flows(text: &mut String, summary: &Summary) {
         return;
     }
     let _ = writeln!(text, "\nflows {:>36}", thousands(summary.flows));
-    let mut ended: Vec<(&str, u64)> = Vec::new();
-    for (why, n) in tracked.iter().flat_map(|r| &r.flows.ended) {
-        match ended.iter_mut().find(|(name, _)| name == why) {
-            Some((_, sum)) => *sum += n,
-            None => ended.push((why, *n)),
-        }
+    let mut ended = Counts::default();
+    for report in tracked {
+        ended.merge(&report.flows.ended);
     }
-    for (why, n) in ended {
+    for (why, n) in ended.named() {
         let _ = writeln!(
             text,
             "  {:<28} {:>11}",

@@ -199,7 +199,8 @@ fn reasons(file: &ChainFile) -> Vec<String> {
     let nodes = file.chains.iter().flat_map(|chain| &chain.stage.nodes);
     let of_functions = nodes.flat_map(|node| {
         let kind = node.processor.descriptor();
-        let named = kind.drops.iter().chain(kind.labels);
+        let drops = kind.drops.iter().map(|reason| reason.name());
+        let named = drops.chain(kind.labels.iter().copied());
         named.map(|reason| format!("{}.{reason}", node.name))
     });
     of_functions.chain(engine_drops()).collect()

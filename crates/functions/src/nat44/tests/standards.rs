@@ -208,13 +208,13 @@ fn minutes_of_silence_free_the_port_and_are_logged() {
     harness.events();
     harness.pass_ms(299_000);
     assert_eq!(
-        harness.report().flows.leased,
+        harness.report().flows.ports_leased,
         1,
         "five minutes are not over"
     );
     assert!(harness.events().is_empty());
     harness.pass_ms(2_000);
-    assert_eq!(harness.report().flows.leased, 0);
+    assert_eq!(harness.report().flows.ports_leased, 0);
     let events = harness.events();
     assert!(
         events.len() == 1 && events[0].contains("\"delete\""),

@@ -30,7 +30,7 @@ use super::XdpMode;
 use super::counts::{Counts, Sent, Unsent};
 use super::interface::Interface;
 use super::{LiveOptions, LivePort, Member};
-use crate::port::{InputPort, OutputPort, PortCounters, PortError, Received};
+use crate::port::{InputPort, OutputPort, PortCounters, PortDrop, PortError, PortNotice, Received};
 use crate::sys::socket;
 use crate::sys::xsk::KERNEL_HEADROOM;
 use attachment::Attachment;
@@ -379,13 +379,16 @@ impl InputPort for XdpPort {
             false => (0, 0),
         };
         let drops = [
-            ("kernel_dropped", self.kernel_counts().dropped),
-            ("bad_descriptor", self.bad_descriptors),
-            ("new_queue", on_added),
+            (PortDrop::KernelDropped, self.kernel_counts().dropped),
+            (PortDrop::BadDescriptor, self.bad_descriptors),
+            (PortDrop::NewQueue, on_added),
         ];
         let internal = self.queues.iter().map(Queue::internal).sum();
-        let noticed = [("interface_dropped", in_all), ("internal", internal)];
-        self.input.counters(&self.mode, &drops, &noticed)
+        let noticed = [
+            (PortNotice::InterfaceDropped, in_all),
+            (PortNotice::Internal, internal),
+        ];
+        self.input.counters(&self.mode, drops, noticed)
     }
 }
 

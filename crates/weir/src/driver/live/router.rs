@@ -2,7 +2,7 @@
 
 use weir_io::live::LiveClock;
 use weir_packet::{Frame, FramePool, Side, Time};
-use weir_router::{Conflict, Counts, Neighbour, Router};
+use weir_router::{Conflict, Neighbour, Router, RouterCounts};
 
 use crate::say::say;
 
@@ -11,9 +11,7 @@ use super::layer::{Departures, Layer, LayerReport};
 /// What a router did.
 #[derive(Clone, Debug)]
 pub(crate) struct RouterReport {
-    pub(crate) counts: Counts,
-    /// Packets that waited for neighbours when it was asked.
-    pub(crate) waiting: u64,
+    pub(crate) counts: RouterCounts,
     pub(crate) neighbours: Vec<Neighbour>,
     pub(crate) conflicts: Vec<Conflict>,
 }
@@ -22,7 +20,6 @@ impl RouterReport {
     /// Adds what another worker's router of the same ports did.
     pub(super) fn add(&mut self, other: &RouterReport) {
         self.counts.add(&other.counts);
-        self.waiting += other.waiting;
         for theirs in &other.neighbours {
             let same = |n: &&mut Neighbour| (n.port, n.address) == (theirs.port, theirs.address);
             match self.neighbours.iter_mut().find(same) {
@@ -39,32 +36,6 @@ impl RouterReport {
                 None => self.conflicts.push(*theirs),
             }
         }
-    }
-
-    /// What was counted, with its name.
-    pub(crate) fn counted(&self) -> [(&'static str, u64); 19] {
-        let c = &self.counts;
-        [
-            ("received", c.received),
-            ("to_chain", c.to_chain),
-            ("arp", c.arp),
-            ("discovery", c.discovery),
-            ("echo", c.echo),
-            ("from_chain", c.from_chain),
-            ("made", c.made),
-            ("fragmented", c.fragmented),
-            ("fragments", c.fragments),
-            ("sent", c.sent),
-            ("waiting", self.waiting),
-            ("asked", c.asked),
-            ("answered", c.answered),
-            ("errors", c.errors),
-            ("errors_through_chain", c.errors_through_chain),
-            ("errors_limited", c.errors_limited),
-            ("moved", c.moved),
-            ("conflicts", c.conflicts),
-            ("unmade", c.unmade),
-        ]
     }
 }
 
@@ -199,8 +170,7 @@ impl Layer for Routed {
 
     fn report(&self) -> LayerReport {
         LayerReport::Router(Box::new(RouterReport {
-            counts: self.router.counts().clone(),
-            waiting: u64::from(self.router.waiting()),
+            counts: self.router.counts(),
             neighbours: self.router.neighbours().collect(),
             conflicts: self.router.conflicts().to_vec(),
         }))

@@ -38,10 +38,22 @@ pub struct PortKnock {
     limit: u32,
 }
 
-/// Index into the descriptor's `drops`.
-const UNANSWERED: DropReason = DropReason(0);
-/// Index into the descriptor's `counters`.
-const ANSWERED: Counter = Counter(0);
+// The comments are the meanings that `weir nf show` and `weir drops` tell.
+weir_nf::labels! {
+    /// Why it drops.
+    enum Reason: Counter<Packets> {
+        /// Its client sent more than the limit without an answer.
+        Unanswered = "unanswered",
+    }
+}
+
+weir_nf::labels! {
+    /// What it counts.
+    enum Count: Counter<Flows> {
+        /// Flows whose server has answered.
+        Answered = "answered",
+    }
+}
 
 impl NetworkFunction for PortKnock {
     type Settings = Settings;
@@ -53,8 +65,8 @@ impl NetworkFunction for PortKnock {
         manual: "Counts the packets of each flow until its server answers. \
                  Packets over the limit are dropped; an answer lifts it.",
         needs: Needs::Flow,
-        drops: &["unanswered"],
-        counters: &["answered"],
+        drops: Reason::TABLE,
+        counters: Count::TABLE,
         // `close` writes one. `--audit` names what a descriptor leaves out.
         events: true,
         ..Descriptor::new("port-knock", "limits packets that are not answered")
@@ -90,11 +102,11 @@ impl NetworkFunction for PortKnock {
         }
         if !flow.info.to_server() {
             flow.state.answered = 1;
-            cx.count(ANSWERED, 1);
+            cx.count(Count::Answered, 1);
             return Verdict::Pass;
         }
         if flow.state.unanswered >= self.limit {
-            return Verdict::Drop(UNANSWERED);
+            return Verdict::Drop(Reason::Unanswered.into());
         }
         flow.state.unanswered += 1;
         Verdict::Pass

@@ -8,7 +8,8 @@ use std::time::Duration;
 use weir_io::stage::Refused;
 use weir_nf::host::Stage;
 use weir_nf::{LONGEST_TALLY_NAME, Tally};
-use weir_runtime::{FunctionReport, Lie, Report};
+use weir_runtime::{EngineDrop, FunctionReport, Lie, Report};
+use weir_telemetry::{Counters as _, Label as _};
 
 use super::wire::{Counts, Said};
 
@@ -120,9 +121,11 @@ impl Said {
         for function in &mut report.functions {
             let room = rooms.get(function.name.as_str()).copied().unwrap_or(0);
             function.counters.iter_mut().for_each(cut);
-            let [_, _, _, _, other] = &mut function.numbers;
-            found(&mut function.tally, other, room);
-            function.numbers.iter_mut().for_each(cut);
+            let mut report = FunctionReport::default();
+            report.set_values(&function.numbers);
+            found(&mut function.tally, &mut report.tally_other, room);
+            report.values_mut().into_iter().for_each(cut);
+            function.numbers = report.values();
         }
         let counts = report.drops.iter_mut().map(|(_, count)| count);
         let numbers = report.numbers.iter_mut().chain(&mut report.flows);
@@ -151,40 +154,11 @@ fn limit(report: &mut Report, stage: &Stage) {
         let room = rooms.get(function.name.as_str()).copied().unwrap_or(0);
         keep(&mut function.tally, &mut function.tally_other, room);
         function.counters.iter_mut().for_each(|(_, n)| cut(n));
-        let FunctionReport {
-            packets,
-            bytes,
-            cycles,
-            dropped,
-            tally_other,
-            ..
-        } = function;
-        for number in [packets, bytes, cycles, dropped, tally_other] {
-            cut(number);
-        }
+        function.values_mut().into_iter().for_each(cut);
     }
     report.drops.iter_mut().for_each(|(_, n)| cut(n));
-    let flows = &mut report.flows;
-    for number in [
-        &mut report.bytes_in,
-        &mut report.bytes_out,
-        &mut report.emits_lost,
-        &mut report.events,
-        &mut report.events_lost,
-        &mut report.notes_lost,
-        &mut report.ticks_lost,
-        &mut report.fragments_alone,
-        &mut report.bad_notices,
-        &mut report.engine_cycles,
-        &mut flows.seen,
-        &mut flows.aliases,
-        &mut flows.aliases_refused,
-        &mut flows.leased,
-        &mut flows.buffer_bytes,
-        &mut flows.buffers_refused,
-    ] {
-        cut(number);
-    }
+    report.values_mut().into_iter().for_each(cut);
+    report.flows.values_mut().into_iter().for_each(cut);
 }
 
 /// Names that the tallies of a stage's functions have room for.
@@ -231,11 +205,11 @@ pub(super) fn printable(text: &str) -> String {
 
 /// The names that a stage's drops may have.
 fn drop_names(stage: &Stage) -> BTreeSet<String> {
-    let mut names: BTreeSet<String> = weir_runtime::DROP_REASONS.map(str::to_owned).into();
+    let mut names: BTreeSet<String> = EngineDrop::names().map(str::to_owned).collect();
     for node in &stage.nodes {
         let descriptor = node.processor.descriptor();
         let labels = descriptor.labels.iter().copied();
-        let reasons = descriptor.drops.iter().copied();
+        let reasons = descriptor.drops.iter().map(|reason| reason.name());
         for reason in reasons.chain(["unnamed", "pass"]).chain(labels) {
             names.insert(format!("{}.{reason}", node.name));
         }
@@ -263,15 +237,15 @@ mod tests {
         let tally: Vec<_> = names.collect();
         let function = |name: &str| {
             json!({
-                "name": name, "numbers": vec![u64::MAX; 5], "counters": vec![u64::MAX; 99], "tally": tally,
+                "name": name, "numbers": vec![u64::MAX; FunctionReport::TABLE.len()], "counters": vec![u64::MAX; 99], "tally": tally,
             })
         };
         let [nop, monitor] = [&stage.nodes[0].name, &stage.nodes[1].name];
         let lies = vec![json!({"function": nop, "what": "x", "packet": 1}); 80];
         let said = json!({
             "report": {
-                "chain": "", "numbers": vec![u64::MAX; 14], "malformed": [["x", 1]],
-                "drops": [["none.such", u64::MAX]], "tracked": true, "flows": vec![u64::MAX; 8],
+                "chain": "", "numbers": vec![u64::MAX; Report::TABLE.len()], "malformed": [["x", 1]],
+                "drops": [["none.such", u64::MAX]], "tracked": true, "flows": vec![u64::MAX; weir_runtime::FlowReport::TABLE.len()],
                 "ended": [], "functions": [function(nop), function(monitor), function("none")],
             },
             "lies": lies, "free": 0, "refused": vec![u64::MAX; 2], "busy_ns": u64::MAX, "bad": 0,

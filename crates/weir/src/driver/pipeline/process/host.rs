@@ -22,12 +22,11 @@ use super::relay::Relay;
 use super::start::{StageCommand, TRUSTED, cause, outside};
 use super::wire::{self, Hello, Said};
 use super::{PLACES, SUPPLY};
+use crate::driver::DriverDrop;
 use crate::say::say;
 use weir_exec::frames::{BATCH, LOW};
 use weir_exec::{ExecError, Restarts};
 
-/// Why packets are dropped that a stage had when it died.
-pub(super) const STAGE_DIED: &str = "stage_died";
 /// How long a process may take to end that has nothing left to do.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -484,7 +483,7 @@ impl Process {
         let now = self.said.report(&self.stage);
         let mut report = Report::sum(&self.past_reports().chain([now]).collect::<Vec<_>>());
         if self.died_with > 0 {
-            let died = (STAGE_DIED.to_owned(), self.died_with);
+            let died = (DriverDrop::StageDied.name().to_owned(), self.died_with);
             report.drops.push(died);
         }
         report
@@ -565,7 +564,9 @@ pub(in super::super) fn account(report: &mut Report) {
     let went = report.packets_out + report.dropped() + report.held;
     match came.checked_sub(went) {
         Some(0) => {}
-        Some(lost) => report.drops.push((STAGE_DIED.to_owned(), lost)),
+        Some(lost) => report
+            .drops
+            .push((DriverDrop::StageDied.name().to_owned(), lost)),
         // Packets that it made and did not live to tell of.
         None => report.emitted += went - came,
     }

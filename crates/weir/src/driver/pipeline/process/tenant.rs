@@ -19,9 +19,10 @@ use super::super::super::executor::{EventBox, StageProcessCounts};
 use super::super::Pace;
 use super::allowance::Allowance;
 use super::claims::{Claims, printable};
-use super::host::{BorderEnd, PATIENCE, ProcessDone, ProcessEnd, STAGE_DIED};
+use super::host::{BorderEnd, PATIENCE, ProcessDone, ProcessEnd};
 use super::start::{StageCommand, TENANT, cause, outside};
 use super::wire::{self, Hello};
+use crate::driver::DriverDrop;
 use crate::say::say;
 use crate::watch::Unseen;
 use weir_exec::{ExecError, Restarts};
@@ -476,14 +477,14 @@ impl Tenant {
         }
         let unnamed = counts.dropped - report.dropped();
         let names = [
-            ("tenant_dropped", unnamed),
-            ("tenant_stalled", counts.stalled),
-            ("tenant_refused", counts.refused),
-            ("tenant_gone", counts.gone),
-            (STAGE_DIED, counts.died),
+            (DriverDrop::TenantDropped, unnamed),
+            (DriverDrop::TenantStalled, counts.stalled),
+            (DriverDrop::TenantRefused, counts.refused),
+            (DriverDrop::TenantGone, counts.gone),
+            (DriverDrop::StageDied, counts.died),
         ];
         let names = names.into_iter().filter(|(_, count)| *count > 0);
-        let names = names.map(|(name, count)| (name.to_owned(), count));
+        let names = names.map(|(why, count)| (why.name().to_owned(), count));
         report.drops.extend(names);
         report
     }

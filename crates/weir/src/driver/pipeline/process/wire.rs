@@ -5,6 +5,7 @@ use weir_nf::CloseReason;
 use weir_nf::host::Stage;
 use weir_packet::MemoryLayout;
 use weir_runtime::{FlowReport, FunctionReport, Lie, Report};
+use weir_telemetry::{Counters as _, Label as _};
 
 /// Kinds of messages: to the stage's process the first, from it the others.
 pub(super) const HELLO: u8 = 1;
@@ -119,11 +120,13 @@ pub(super) type Counts = Vec<(String, u64)>;
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct SaidReport {
     pub(super) chain: String,
-    pub(super) numbers: [u64; 14],
+    /// In the order of the table of [`Report`].
+    pub(super) numbers: Vec<u64>,
     pub(super) drops: Counts,
     pub(super) malformed: Counts,
     pub(super) tracked: bool,
-    pub(super) flows: [u64; 8],
+    /// In the order of the table of [`FlowReport`].
+    pub(super) flows: Vec<u64>,
     pub(super) ended: Counts,
     pub(super) functions: Vec<SaidFunction>,
 }
@@ -131,7 +134,8 @@ pub(super) struct SaidReport {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct SaidFunction {
     pub(super) name: String,
-    pub(super) numbers: [u64; 5],
+    /// In the order of the table of [`FunctionReport`].
+    pub(super) numbers: Vec<u64>,
     pub(super) counters: Vec<u64>,
     pub(super) tally: Counts,
 }
@@ -147,7 +151,7 @@ impl Said {
     pub(super) fn new(report: &Report, lies: &[Lie]) -> Said {
         let functions = report.functions.iter().map(|f| SaidFunction {
             name: f.name.clone(),
-            numbers: [f.packets, f.bytes, f.cycles, f.dropped, f.tally_other],
+            numbers: f.values(),
             counters: f.counters.iter().map(|(_, n)| *n).collect(),
             tally: f.tally.clone(),
         });
@@ -160,37 +164,13 @@ impl Said {
         Said {
             report: SaidReport {
                 chain: report.chain.clone(),
-                numbers: [
-                    report.packets_in,
-                    report.bytes_in,
-                    report.packets_out,
-                    report.bytes_out,
-                    report.emitted,
-                    report.emits_lost,
-                    report.held,
-                    report.events,
-                    report.events_lost,
-                    report.notes_lost,
-                    report.ticks_lost,
-                    report.fragments_alone,
-                    report.bad_notices,
-                    report.engine_cycles,
-                ],
+                numbers: report.values(),
                 drops: report.drops.clone(),
                 malformed: report.malformed.clone(),
                 tracked: flows.tracked,
-                flows: [
-                    flows.seen,
-                    flows.active,
-                    flows.units,
-                    flows.aliases,
-                    flows.aliases_refused,
-                    flows.leased,
-                    flows.buffer_bytes,
-                    flows.buffers_refused,
-                ],
-                ended: (flows.ended.iter())
-                    .map(|(why, n)| ((*why).to_owned(), *n))
+                flows: flows.values(),
+                ended: (flows.ended.named())
+                    .map(|(why, n)| (why.to_owned(), n))
                     .collect(),
                 functions: functions.collect(),
             },
@@ -206,70 +186,37 @@ impl Said {
         let functions = stage.nodes.iter().filter_map(|node| {
             let descriptor = node.processor.descriptor();
             let f = said.functions.iter().find(|f| f.name == node.name)?;
-            let [packets, bytes, cycles, dropped, tally_other] = f.numbers;
-            let counters = descriptor.counters.iter().copied();
-            Some(FunctionReport {
+            let counters = descriptor.counters.iter().map(|counter| counter.name());
+            let mut report = FunctionReport {
                 name: node.name.clone(),
                 nf: descriptor.name,
-                packets,
-                bytes,
-                cycles,
-                dropped,
                 counters: counters.zip(f.counters.iter().copied()).collect(),
                 tally: f.tally.clone(),
-                tally_other,
-            })
+                ..FunctionReport::default()
+            };
+            report.set_values(&f.numbers);
+            Some(report)
         });
         let ended = said.ended.iter().filter_map(|(why, n)| {
-            let why = REASONS.iter().find(|reason| reason.name() == why)?;
-            Some((why.name(), *n))
+            let why = CloseReason::named(why)?;
+            Some((why, *n))
         });
-        let [
-            seen,
-            active,
-            units,
-            aliases,
-            aliases_refused,
-            leased,
-            buffer_bytes,
-            buffers_refused,
-        ] = said.flows;
-        let n = said.numbers;
-        Report {
+        let mut flows = FlowReport {
+            tracked: said.tracked,
+            ended: ended.collect(),
+            ..FlowReport::default()
+        };
+        flows.set_values(&said.flows);
+        let mut report = Report {
             chain: stage.chain.clone(),
-            packets_in: n[0],
-            bytes_in: n[1],
-            packets_out: n[2],
-            bytes_out: n[3],
-            emitted: n[4],
-            emits_lost: n[5],
-            held: n[6],
             drops: said.drops.clone(),
             malformed: said.malformed.clone(),
-            flows: FlowReport {
-                tracked: said.tracked,
-                seen,
-                active,
-                units,
-                aliases,
-                aliases_refused,
-                ended: ended.collect(),
-                leased,
-                buffer_bytes,
-                buffers_refused,
-                // Only the first stage, which is here, tracks TCP.
-                resets_ignored: 0,
-            },
             functions: functions.collect(),
-            events: n[7],
-            events_lost: n[8],
-            notes_lost: n[9],
-            ticks_lost: n[10],
-            fragments_alone: n[11],
-            bad_notices: n[12],
-            engine_cycles: n[13],
+            flows,
             ..Report::default()
-        }
+        };
+        report.set_values(&said.numbers);
+        report
     }
 
     /// What its functions did against their descriptors.
@@ -286,15 +233,6 @@ impl Said {
         lies.collect()
     }
 }
-
-const REASONS: [CloseReason; 6] = [
-    CloseReason::Finished,
-    CloseReason::Reset,
-    CloseReason::Idle,
-    CloseReason::Evicted,
-    CloseReason::Reused,
-    CloseReason::Shutdown,
-];
 
 /// A number that stands for a plan: another plan's is another, most likely.
 pub(super) fn number_of(plan: &weir_graph::compile::Plan) -> u64 {
