@@ -55,6 +55,10 @@ pub enum Plant {
     NotAppliedAgain,
     /// A unit ends although its replica has an older state.
     EndsUnheld,
+    /// The switch does not look at hosts.
+    HostsIgnored,
+    /// Nothing but a failure of its holders gives a unit another replica.
+    NeverProtected,
     /// Packets are applied however few frames are free for what they cause. Not
     /// in [`Plant::ALL`]: it needs rings, and a test has it.
     FramesUnseen,
@@ -62,7 +66,7 @@ pub enum Plant {
 
 impl Plant {
     /// Those that the simulator finds, in the order of the documentation.
-    pub const ALL: [Plant; 24] = [
+    pub const ALL: [Plant; 26] = [
         Plant::NoViewCheck,
         Plant::NoFence,
         Plant::NoOrderAtGate,
@@ -87,6 +91,8 @@ impl Plant {
         Plant::OutGoesBack,
         Plant::NotAppliedAgain,
         Plant::EndsUnheld,
+        Plant::HostsIgnored,
+        Plant::NeverProtected,
     ];
 
     /// Its name on a command line.
@@ -117,6 +123,8 @@ impl Plant {
             Plant::OutGoesBack => "out-goes-back",
             Plant::NotAppliedAgain => "not-applied-again",
             Plant::EndsUnheld => "ends-unheld",
+            Plant::HostsIgnored => "hosts-ignored",
+            Plant::NeverProtected => "never-protected",
         }
     }
 }

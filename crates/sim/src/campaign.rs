@@ -121,7 +121,7 @@ impl Campaign {
 
 /// What does not happen in a simulation without planted bugs; each has a test
 /// beside its code.
-const NOT_HERE: [&str; 23] = [
+const NOT_HERE: [&str; 22] = [
     // Only a peer that has the key and errs does that.
     "stream.messages_broken",
     "stream.messages_refused_too_long",
@@ -151,9 +151,8 @@ const NOT_HERE: [&str; 23] = [
     // A late answer has to open a flow under the name that the next packet of
     // its client gets: in less than one of 100 seeds.
     "switch.port_held",
-    // The world keeps in mind who was suspected, and has no hosts yet.
+    // The world keeps in mind who was suspected.
     "switch.suspected_before",
-    "switch.replica_on_one_host",
     // When the faults are over everyone answers, long before that.
     "switch.answer_given_up",
     // States and outputs of the simulator's chains are shorter than a message.

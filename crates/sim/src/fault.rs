@@ -34,11 +34,13 @@ pub enum Fault {
     NothingKept,
     /// Damaged and made-up frames and messages that no process sent.
     Forgery,
+    /// All runtimes of a host die at once.
+    HostLoss,
 }
 
 impl Fault {
     /// All, in the order of their bits.
-    pub const ALL: [Fault; 14] = [
+    pub const ALL: [Fault; 15] = [
         Fault::Delay,
         Fault::Loss,
         Fault::LossyBurst,
@@ -53,6 +55,7 @@ impl Fault {
         Fault::FullBuffers,
         Fault::NothingKept,
         Fault::Forgery,
+        Fault::HostLoss,
     ];
 
     /// Its name on a command line.
@@ -72,6 +75,7 @@ impl Fault {
             Fault::FullBuffers => "full-buffers",
             Fault::NothingKept => "nothing-kept",
             Fault::Forgery => "forgery",
+            Fault::HostLoss => "host-loss",
         }
     }
 

@@ -17,6 +17,8 @@ pub struct Plan {
     pub seed: u64,
     /// The chain.
     pub chain: Chain,
+    /// Hosts that the runtimes run on; 0 where nobody says which runs where.
+    pub hosts: u32,
     /// When replicas get the state.
     pub replication: Replication,
     /// Faults that links and settings may have.
@@ -113,6 +115,13 @@ pub enum Step {
         /// When another one starts.
         restart: Option<u64>,
     },
+    /// A host and all runtimes on it die.
+    HostLoss {
+        /// Which.
+        host: u32,
+        /// When the switch hears of each, at the latest, in nanoseconds.
+        notice: u64,
+    },
     /// A runtime is thought dead.
     Suspect {
         /// Which.
@@ -160,6 +169,7 @@ impl Step {
         Some(match self {
             Step::Pause { .. } => Fault::Pause,
             Step::Crash { .. } => Fault::Crash,
+            Step::HostLoss { .. } => Fault::HostLoss,
             Step::Suspect { .. } => Fault::FalseSuspicion,
             Step::SwitchCrash { .. } => Fault::SwitchRestart,
             Step::Partition { .. } => Fault::Partition,
@@ -206,6 +216,7 @@ impl Plan {
         Plan {
             seed,
             chain,
+            hosts: settings.hosts_of(seed),
             replication: settings.replication_of(seed),
             faults,
             packets,
@@ -258,6 +269,7 @@ fn how_often(random: &mut Random, fault: Fault, end: u64) -> u64 {
         Fault::LossyBurst => random.below(per_100_ms(1) + 1),
         Fault::Pause => random.below(per_100_ms(2) + 1),
         Fault::Crash => random.within(1, per_100_ms(1)),
+        Fault::HostLoss => 1,
         Fault::FalseSuspicion => random.within(1, per_100_ms(1)),
         Fault::SwitchRestart => random.within(1, 2),
         Fault::Forgery => random.within(1, per_100_ms(4)),
@@ -287,6 +299,10 @@ fn one_fault(random: &mut Random, fault: Fault) -> Option<Step> {
             who: random.number() as u32,
             notice: random.below(time),
             restart: random.chance(800).then(|| random.below(40_000_000)),
+        },
+        Fault::HostLoss => Step::HostLoss {
+            host: random.number() as u32,
+            notice: random.below(time),
         },
         Fault::FalseSuspicion => Step::Suspect {
             who: random.number() as u32,

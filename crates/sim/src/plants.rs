@@ -260,6 +260,16 @@ fn settings_for(plant: Plant) -> Settings {
             replication: Some(Replication::Every(8)),
             ..base
         },
+        Plant::HostsIgnored => Settings {
+            faults: Faults::NONE,
+            hosts: Some(2),
+            ..base
+        },
+        Plant::NeverProtected => Settings {
+            faults: of(&[Fault::Crash, Fault::HostLoss]),
+            some_faults: false,
+            ..base
+        },
         Plant::EndsUnheld => Settings {
             faults: of(&[Fault::Delay, Fault::Crash, Fault::SwitchRestart]),
             some_faults: false,

@@ -20,6 +20,9 @@ pub struct Settings {
     pub replication: Option<Replication>,
     /// Runtimes at the start.
     pub runtimes: u32,
+    /// Hosts that they run on; drawn by the seed without it, and 0 where nobody says
+    /// which runtime runs where. The switch has a host of its own.
+    pub hosts: Option<u32>,
     /// Flows, at least.
     pub flows: u32,
     /// Packets.
@@ -42,6 +45,7 @@ impl Default for Settings {
             some_faults: true,
             replication: None,
             runtimes: 4,
+            hosts: None,
             flows: 200,
             packets: 5_000,
             moves: 60,
@@ -67,6 +71,17 @@ impl Settings {
             (false, _) => Replication::None,
         };
         self.replication.unwrap_or(drawn)
+    }
+
+    /// The hosts of a seed.
+    pub fn hosts_of(&self, seed: u64) -> u32 {
+        let mut random = Random::new(seed, 12);
+        let drawn = random.pick(&[0, 2, 2, 3]).copied().unwrap_or(0);
+        let drawn = match self.faults_of(seed).has(Fault::HostLoss) {
+            true => drawn.max(2),
+            false => drawn,
+        };
+        self.hosts.unwrap_or(drawn)
     }
 
     /// The faults of a seed. Some do not go together with others: what can't

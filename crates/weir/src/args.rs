@@ -731,11 +731,14 @@ pub(crate) struct Sim {
     #[arg(long)]
     pub(crate) every_fault: bool,
     /// When replicas get the state; each seed draws it without it
-    #[arg(long, value_enum)]
+    #[arg(long, value_name = "none|each-burst|every-N")]
     pub(crate) replication: Option<weir_protocol::settings::Replication>,
     /// Runtimes at the start
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(crate) runtimes: u32,
+    /// Hosts that they run on; each seed draws it without it
+    #[arg(long, value_parser = clap::value_parser!(u32).range(0..=64))]
+    pub(crate) hosts: Option<u32>,
     /// Flows
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=900))]
     pub(crate) flows: u32,

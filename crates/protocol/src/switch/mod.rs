@@ -43,6 +43,7 @@ use weir_runtime::{Classifier, RuntimeConfig, StageError};
 use crate::ids::{Clock, Peer, RuntimeId, UnitId, View};
 use crate::journal::Journal;
 use crate::message::Message;
+use crate::plant::Plant;
 use crate::rtt::{ROUND_TRIPS, RoundTrip};
 use crate::settings::{Dispatch, Replication, SwitchSettings};
 use weir_telemetry::Counts;
@@ -277,7 +278,8 @@ impl Switch {
     /// Says on which host a runtime runs, best before it has units. Replicas are
     /// chosen on other hosts than their owners' where there are any.
     pub fn set_host(&mut self, runtime: RuntimeId, host: u32) {
-        if let Some(seat) = self.lanes.find(runtime) {
+        let seat = self.lanes.find(runtime);
+        if let Some(seat) = seat.filter(|_| self.settings.plant != Some(Plant::HostsIgnored)) {
             self.lanes.set_host(seat, host);
             if self.settings.replication != Replication::None {
                 // Copies that are on one host with their owner may move.
@@ -449,7 +451,10 @@ impl Switch {
             return 0;
         }
         let asked = self.lanes.get(owner).map_or(0, |runtime| runtime.replica);
-        if asked != owner && self.lanes.is_live(asked) {
+        // A named one is not taken where it fails with the owner's host and another
+        // does not.
+        let is_near = self.lanes.could_be_farther(owner, asked);
+        if asked != owner && self.lanes.is_live(asked) && !is_near {
             return asked;
         }
         let usable = &self.lanes.usable;

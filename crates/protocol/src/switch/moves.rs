@@ -203,6 +203,10 @@ impl Switch {
         if target == unit.owner || !self.lanes.is_live(target) {
             self.units.at_mut(place).wanted = 0;
             self.counts.add(SwitchCount::MoveVoid);
+            // The need of a replica had to stand back for the move.
+            if self.lacks_replica(&unit) {
+                self.want(place, REPLICA, MoveMode::Push);
+            }
             return;
         }
         let mode = mode_of(unit.mode);

@@ -545,7 +545,8 @@ impl Switch {
     /// True where the unit's replica is leaving or on the owner's host, or there
     /// is none, and there could be a better one.
     pub(super) fn lacks_replica(&self, unit: &Unit) -> bool {
-        self.settings.replication != crate::settings::Replication::None
+        self.settings.plant != Some(Plant::NeverProtected)
+            && self.settings.replication != crate::settings::Replication::None
             && !unit.has(mark::LONG)
             && match unit.replica {
                 0 => self.lanes.usable.iter().any(|&seat| seat != unit.owner),

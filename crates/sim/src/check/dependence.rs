@@ -14,23 +14,25 @@ use super::unit::UnitRecord;
 use super::{Checker, Cluster, Invariant};
 
 impl Checker {
-    /// True where no unit depends on `dying` alone: its death, on top of what
-    /// is gone already, is one that the design promises to survive. Without a
-    /// runtime it is the switch that dies.
-    pub(crate) fn can_lose(&self, dying: Option<RuntimeId>, cluster: &dyn Cluster) -> bool {
-        // Without replication a death loses units, by name.
-        if self.replication == Replication::None {
-            return true;
-        }
-        let alive = |r: RuntimeId| Some(r) != dying && !cluster.is_gone(r);
+    /// True where no unit depends on `dying` alone: their death at once, on top of
+    /// what is gone already, is one that the design promises to survive. Without
+    /// a runtime it is the switch that dies.
+    pub(crate) fn can_lose(&self, dying: &[RuntimeId], cluster: &dyn Cluster) -> bool {
+        let alive = |r: RuntimeId| !dying.contains(&r) && !cluster.is_gone(r);
         let survives = |(id, unit): (&UnitId, &UnitRecord)| {
             if unit.ended || unit.lost {
                 return true;
             }
+            if self.replication == Replication::None {
+                // A death loses units, by name; but a switch that starts again would
+                // go on from the older copy of a move's source.
+                let has_switch = !dying.is_empty() && cluster.packets_since(*id).is_some();
+                return has_switch || alive(unit.current.owner);
+            }
             // Where the switch has packets that no other state contains, the unit
             // depends on it too.
             let is_periodic = matches!(self.replication, Replication::Every(_));
-            let has_switch = dying.is_some() && cluster.packets_since(*id).is_some();
+            let has_switch = !dying.is_empty() && cluster.packets_since(*id).is_some();
             unit.survives(&alive)
                 && (!is_periodic || has_switch || unit.is_whole(*id, &alive, cluster))
         };
@@ -66,26 +68,6 @@ impl Checker {
                 return self.violated(Invariant::OutputCommit, Some(id), text);
             }
         }
-    }
-}
-
-impl Checker {
-    /// A unit whose settled view has no live replica although `useful` runtimes
-    /// could keep one.
-    pub(crate) fn unprotected(
-        &self,
-        useful: usize,
-        cluster: &dyn Cluster,
-    ) -> Option<(UnitId, String)> {
-        if self.replication == Replication::None || useful < 2 {
-            return None;
-        }
-        let replica_of = |unit: &UnitRecord| unit.current.replica;
-        self.units.iter().find_map(|(id, unit)| {
-            let is_over = unit.ended || unit.lost || unit.unclaimed || unit.sent == 0;
-            let is_protected = replica_of(unit).is_some_and(|r| !cluster.is_gone(r));
-            (!is_over && !is_protected).then(|| (*id, "it has no live replica".to_owned()))
-        })
     }
 }
 

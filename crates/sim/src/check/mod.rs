@@ -8,6 +8,7 @@ mod aliases;
 mod dependence;
 mod gate;
 mod outside;
+mod protection;
 mod reference;
 mod show;
 mod unit;
@@ -42,6 +43,8 @@ pub enum Invariant {
     OutputCommit,
     /// Outputs and states are those of one runtime.
     Equivalence,
+    /// A unit that could have a replica has none for long.
+    Protection,
     /// All that is asked for comes to an end.
     Stuck,
     /// Nothing is left of what has ended.
@@ -62,6 +65,7 @@ impl Invariant {
             Invariant::OneView => "I4 one view",
             Invariant::OutputCommit => "I5 output commit",
             Invariant::Equivalence => "I6 equivalence",
+            Invariant::Protection => "protection",
             Invariant::Stuck => "stuck",
             Invariant::Leak => "leak",
             Invariant::BadInput => "bad input",
@@ -132,6 +136,8 @@ pub(crate) trait Cluster {
     /// The clock after which the switch has all packets of the unit; `None` where
     /// no switch runs that knows it.
     fn packets_since(&self, unit: UnitId) -> Option<Clock>;
+    /// The host that the runtime runs on, where somebody said.
+    fn host(&self, runtime: RuntimeId) -> Option<u32>;
 }
 
 /// The checker of a run.
@@ -145,6 +151,8 @@ pub(crate) struct Checker {
     leaving: std::collections::VecDeque<Leaving>,
     events: Vec<u8>,
     pub(crate) tally: Tally,
+    /// Units without protection that could have it: for how long, in nanoseconds.
+    exposed: BTreeMap<UnitId, u64>,
     /// After a failure that no single replica covers units may be lost.
     pub(crate) lenient: bool,
     now: u64,
@@ -163,6 +171,7 @@ impl Checker {
             leaving: std::collections::VecDeque::new(),
             events: Vec::new(),
             tally: Tally::default(),
+            exposed: BTreeMap::new(),
             lenient: false,
             now: 0,
             violation: None,

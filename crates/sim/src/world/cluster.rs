@@ -14,6 +14,9 @@ use crate::check::{Cluster, Invariant};
 use crate::fault::Fault;
 use crate::slip::Slip;
 
+/// Repeat intervals, for each window of units, in which a unit gets a replica.
+const PROTECTED: u64 = 8;
+
 /// The processes, as the checker sees them.
 pub(super) struct Seen<'a>(pub(super) &'a [Process]);
 
@@ -37,6 +40,10 @@ impl Cluster for Seen<'_> {
         }
     }
 
+    fn host(&self, runtime: RuntimeId) -> Option<u32> {
+        self.of(runtime)?.host()
+    }
+
     fn packets_since(&self, unit: UnitId) -> Option<Clock> {
         let bodies = self.0.iter().filter_map(|process| process.living.as_ref());
         bodies.rev().find_map(|(body, _)| match body {
@@ -47,6 +54,30 @@ impl Cluster for Seen<'_> {
 }
 
 impl World<'_> {
+    /// Units are protected in time, but for what keeps the switch from it: a
+    /// restart, a pause, a cut, a death that it was not told of.
+    pub(super) fn look_at_protection(&mut self) {
+        let disturbed = self.processes.iter().any(|p| {
+            let is_runtime = p.runtime().is_some();
+            p.paused_until.is_some() || is_runtime && !p.is_alive() && !p.suspected
+        });
+        if disturbed || self.recovering || !self.has_recovered() || self.links.is_cut(self.now) {
+            return;
+        }
+        let settings = self.switch_settings();
+        let turns = 1 + self.checker.units.len() as u64 / u64::from(settings.window);
+        let bound = PROTECTED * settings.repeat_after * turns;
+        let useful: Vec<RuntimeId> = self.useful_ids();
+        let seen = Seen(&self.processes);
+        self.checker.protects((LOOK, bound), &useful, &seen);
+    }
+
+    /// Runtimes that may own units.
+    pub(super) fn useful_ids(&self) -> Vec<RuntimeId> {
+        let useful = self.useful().into_iter();
+        useful.filter_map(|no| self.runtime_id(no)).collect()
+    }
+
     /// True where the switch runs and has heard all claims.
     pub(super) fn has_recovered(&mut self) -> bool {
         matches!(self.current_switch(), Some(Body::Switch(switch)) if !switch.is_recovering())
@@ -168,11 +199,18 @@ impl World<'_> {
             .filter_map(|(no, p)| Some((no, p.runtime()?, p.draining)))
             .collect();
         let ids: Vec<RuntimeId> = runtimes.iter().map(|(_, id, _)| *id).collect();
+        let hosts: Vec<(RuntimeId, u32)> = runtimes
+            .iter()
+            .filter_map(|(no, id, _)| Some((*id, self.processes.get(*no)?.host()?)))
+            .collect();
         let generation = self.generation;
         self.say(None, || format!("V{generation} starts"));
         let time = self.time();
         if let Some(Body::Switch(switch)) = self.current_switch() {
             switch.recover(time, &ids);
+            for (id, host) in hosts {
+                switch.set_host(id, host);
+            }
             for (_, id, draining) in &runtimes {
                 if *draining {
                     // A runtime that can't be drained is asked again later.
@@ -300,6 +338,7 @@ impl World<'_> {
             self.check_report();
         }
         self.let_drained_leave();
+        self.look_at_protection();
         match self.phase {
             Phase::Busy if self.now >= self.plan.end => self.heal(),
             Phase::Draining => self.drain_phase(),

@@ -39,11 +39,11 @@ impl World<'_> {
             .any(|p| !p.is_alive() && !p.suspected && p.runtime().is_some());
         let busy = unnoticed || !self.has_recovered() || self.recovering;
         let seen = Seen(&self.processes);
-        let useful = self.useful().len();
+        let useful = self.useful_ids();
         let waiting = self
             .checker
             .waiting()
-            .or_else(|| self.checker.unprotected(useful, &seen));
+            .or_else(|| self.checker.unprotected(&useful, &seen));
         if !busy && waiting.is_none() {
             self.compare_states();
             self.phase = Phase::Expiring;

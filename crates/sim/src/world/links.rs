@@ -86,6 +86,11 @@ impl Links {
         }
     }
 
+    /// True where some link lets nothing, or little, through.
+    pub(crate) fn is_cut(&self, now: u64) -> bool {
+        now < self.burst_until || self.links.values().any(|link| now < link.cut_until)
+    }
+
     /// Time that a frame is on its way, without jitter.
     fn base(&self, from: ProcessNo, to: ProcessNo) -> u64 {
         let (low, high) = (from.min(to) as u64, from.max(to) as u64);

@@ -363,12 +363,17 @@ impl<'a> World<'a> {
         let pool = self.pools.take(6_144);
         let switch = self.switch.unwrap_or(0);
         let wire = !self.settings.plain_links;
-        self.processes
-            .push(Process::new(Peer::Runtime(id), body, switch, (wire, pool)));
+        let mut process = Process::new(Peer::Runtime(id), body, switch, (wire, pool));
+        process.host = id.0.checked_rem(self.plan.hosts);
+        let host = process.host;
+        self.processes.push(process);
         self.say(None, || format!("r{} starts", id.0));
         let time = self.time();
         if let Some(Body::Switch(switch)) = self.current_switch() {
             switch.join(time, id);
+            if let Some(host) = host {
+                switch.set_host(id, host);
+            }
         }
         self.after_switch();
         self.reconfigure();

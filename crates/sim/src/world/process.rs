@@ -71,6 +71,8 @@ pub(crate) struct Process {
     pub(crate) suspected: bool,
     /// It leaves when it is drained.
     pub(crate) draining: bool,
+    /// The host that it runs on.
+    pub(crate) host: Option<u32>,
     /// Its streams, where messages travel in frames.
     pub(crate) streams: Option<Streams>,
     /// Peers whose streams may have a frame to send.
@@ -107,6 +109,7 @@ impl Process {
             switch,
             suspected: false,
             draining: false,
+            host: None,
             streams: wire.then(|| Streams::new(ProcessStart::from(peer), KEY)),
             active: Vec::new(),
             closed: BTreeSet::new(),
@@ -134,6 +137,11 @@ impl Process {
     /// True where it may own units.
     pub(crate) fn is_useful(&self) -> bool {
         self.is_alive() && !self.suspected && !self.draining && self.runtime().is_some()
+    }
+
+    /// The host that a runtime runs on, where somebody said.
+    pub(crate) fn host(&self) -> Option<u32> {
+        self.host
     }
 
     /// Its name in traces.

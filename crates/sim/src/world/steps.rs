@@ -55,6 +55,10 @@ impl World<'_> {
                 Some(no) => self.crash(no, notice, restart),
                 None => self.put_off(number),
             },
+            Step::HostLoss { host, notice } => match self.host_to_lose(host) {
+                Some(lost) => self.lose_host(&lost, notice),
+                None => self.put_off(number),
+            },
             // Only a switch suspects.
             Step::Suspect { who } => match self.switch.and_then(|_| self.victim(who)) {
                 Some(no) => self.suspect(no),
@@ -92,14 +96,49 @@ impl World<'_> {
         let mut all = candidates.iter().cycle().skip(first).take(candidates.len());
         all.find(|no| {
             let id = self.runtime_id(**no);
-            double || self.checker.can_lose(id, &Seen(&self.processes))
+            double || self.checker.can_lose(id.as_slice(), &Seen(&self.processes))
         })
         .copied()
     }
 
+    /// The runtimes of a host that may be lost now, counted from `host`: no unit
+    /// depends on them alone, unless several may fail at once.
+    fn host_to_lose(&self, host: u32) -> Option<Vec<ProcessNo>> {
+        let double = self.plan.faults.has(Fault::DoubleCrash);
+        let useful = self.useful();
+        let hosts = self.plan.hosts;
+        let on = |host: u32| {
+            let all = self.processes.iter().enumerate();
+            let there = all.filter(|(_, p)| p.is_alive() && p.runtime().is_some());
+            let there = there.filter(|(_, p)| p.host() == Some(host));
+            there.map(|(no, _)| no).collect::<Vec<ProcessNo>>()
+        };
+        (0..hosts)
+            .map(|n| on(host.wrapping_add(n) % hosts))
+            .find(|lost| {
+                let left = useful.iter().filter(|no| !lost.contains(no)).count();
+                let ids: Vec<RuntimeId> =
+                    lost.iter().filter_map(|no| self.runtime_id(*no)).collect();
+                let is_promised = || self.checker.can_lose(&ids, &Seen(&self.processes));
+                !lost.is_empty() && left > 0 && (double || is_promised())
+            })
+    }
+
+    /// All these die at once, and each is noticed in its time.
+    fn lose_host(&mut self, lost: &[ProcessNo], notice: u64) {
+        self.count("hosts_lost");
+        for &no in lost {
+            let (notice, restart) = (
+                self.random.below(notice.max(1)),
+                self.random.below(20_000_000),
+            );
+            self.crash(no, notice, Some(restart));
+        }
+    }
+
     /// True where the switch may fail now.
     fn switch_may_fail(&self) -> bool {
-        self.switch.is_some() && self.checker.can_lose(None, &Seen(&self.processes))
+        self.switch.is_some() && self.checker.can_lose(&[], &Seen(&self.processes))
     }
 
     /// Comes back to a failure that would be more than is promised now.

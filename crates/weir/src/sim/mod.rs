@@ -71,6 +71,7 @@ fn settings(args: &Sim) -> Result<Settings, Failure> {
         some_faults: !args.every_fault,
         replication: args.replication,
         runtimes: args.runtimes,
+        hosts: args.hosts,
         flows: args.flows,
         packets: args.packets,
         moves: args.moves,

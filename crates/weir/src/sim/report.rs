@@ -163,6 +163,9 @@ fn repeat(args: &Sim, seed: u64) -> String {
     if let Some(replication) = args.replication {
         command += &format!(" --replication {replication}");
     }
+    if let Some(hosts) = args.hosts {
+        command += &format!(" --hosts {hosts}");
+    }
     for (set, option) in [
         (args.every_fault, " --every-fault"),
         (args.plain_links, " --plain-links"),

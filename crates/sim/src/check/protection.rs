@@ -1,0 +1,73 @@
+//! Protection: every unit has a live replica, on another host than its owner
+//! where there is one, within a bound after a failure.
+
+use weir_protocol::settings::Replication;
+use weir_protocol::{RuntimeId, UnitId};
+
+use super::unit::UnitRecord;
+use super::{Checker, Cluster, Invariant};
+
+impl Checker {
+    /// A unit that is not protected although one of `useful` could keep a copy.
+    pub(crate) fn unprotected(
+        &self,
+        useful: &[RuntimeId],
+        cluster: &dyn Cluster,
+    ) -> Option<(UnitId, String)> {
+        let mut units = self.units.iter();
+        units.find_map(|(id, unit)| Some((*id, self.exposure(unit, useful, cluster)?)))
+    }
+
+    /// What a unit's protection lacks.
+    fn exposure(
+        &self,
+        unit: &UnitRecord,
+        useful: &[RuntimeId],
+        cluster: &dyn Cluster,
+    ) -> Option<String> {
+        let is_over = unit.ended || unit.lost || unit.unclaimed || unit.sent == 0;
+        if is_over || self.replication == Replication::None {
+            return None;
+        }
+        let owner = unit.current.owner;
+        let mut others = useful.iter().filter(|r| **r != owner).peekable();
+        others.peek()?;
+        let Some(replica) = unit.current.replica.filter(|r| !cluster.is_gone(*r)) else {
+            return Some("it has no live replica".to_owned());
+        };
+        let host = cluster
+            .host(owner)
+            .filter(|host| cluster.host(replica) == Some(*host));
+        host.filter(|host| others.any(|other| cluster.host(*other) != Some(*host)))
+            .map(|host| format!("owner and replica are on host {host}"))
+    }
+
+    /// So much time has passed in which nothing kept the switch from protecting
+    /// units: none is without protection for longer than `bound`.
+    pub(crate) fn protects(
+        &mut self,
+        (passed, bound): (u64, u64),
+        useful: &[RuntimeId],
+        cluster: &dyn Cluster,
+    ) {
+        let mut exposed = core::mem::take(&mut self.exposed);
+        let mut late = None;
+        exposed.retain(|id, _| self.units.contains_key(id));
+        for (id, unit) in &self.units {
+            let Some(text) = self.exposure(unit, useful, cluster) else {
+                exposed.remove(id);
+                continue;
+            };
+            let time = exposed.entry(*id).or_default();
+            *time += passed;
+            if *time > bound {
+                late = late.or(Some((*id, text)));
+            }
+        }
+        self.exposed = exposed;
+        if let Some((id, text)) = late {
+            let text = format!("for {} ms {text}", bound / 1_000_000);
+            self.violated(Invariant::Protection, Some(id), text);
+        }
+    }
+}
