@@ -27,6 +27,7 @@ pub mod auth;
 pub mod central;
 pub mod codec;
 pub mod entry;
+pub mod heartbeat;
 pub mod ids;
 pub mod journal;
 pub mod message;

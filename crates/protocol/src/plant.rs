@@ -59,6 +59,8 @@ pub enum Plant {
     HostsIgnored,
     /// Nothing but a failure of its holders gives a unit another replica.
     NeverProtected,
+    /// Silence is never suspected.
+    DeathsUnseen,
     /// Packets are applied however few frames are free for what they cause. Not
     /// in [`Plant::ALL`]: it needs rings, and a test has it.
     FramesUnseen,
@@ -66,7 +68,7 @@ pub enum Plant {
 
 impl Plant {
     /// Those that the simulator finds, in the order of the documentation.
-    pub const ALL: [Plant; 26] = [
+    pub const ALL: [Plant; 27] = [
         Plant::NoViewCheck,
         Plant::NoFence,
         Plant::NoOrderAtGate,
@@ -93,6 +95,7 @@ impl Plant {
         Plant::EndsUnheld,
         Plant::HostsIgnored,
         Plant::NeverProtected,
+        Plant::DeathsUnseen,
     ];
 
     /// Its name on a command line.
@@ -125,6 +128,7 @@ impl Plant {
             Plant::EndsUnheld => "ends-unheld",
             Plant::HostsIgnored => "hosts-ignored",
             Plant::NeverProtected => "never-protected",
+            Plant::DeathsUnseen => "deaths-unseen",
         }
     }
 }

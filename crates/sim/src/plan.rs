@@ -19,6 +19,8 @@ pub struct Plan {
     pub chain: Chain,
     /// Hosts that the runtimes run on; 0 where nobody says which runs where.
     pub hosts: u32,
+    /// Processes send heartbeats, and silence is suspected.
+    pub heartbeats: bool,
     /// When replicas get the state.
     pub replication: Replication,
     /// Faults that links and settings may have.
@@ -217,6 +219,7 @@ impl Plan {
             seed,
             chain,
             hosts: settings.hosts_of(seed),
+            heartbeats: settings.heartbeats_of(seed),
             replication: settings.replication_of(seed),
             faults,
             packets,

@@ -260,6 +260,12 @@ fn settings_for(plant: Plant) -> Settings {
             replication: Some(Replication::Every(8)),
             ..base
         },
+        Plant::DeathsUnseen => Settings {
+            faults: of(&[Fault::Crash]),
+            some_faults: false,
+            heartbeats: Some(true),
+            ..base
+        },
         Plant::HostsIgnored => Settings {
             faults: Faults::NONE,
             hosts: Some(2),

@@ -84,6 +84,36 @@ mod tests {
         }
     }
 
+    /// Deaths and pauses are noticed by silence, and a host's loss loses nothing.
+    #[test]
+    fn silence_is_suspected_and_hosts_are_lost() {
+        let mut world = std::collections::BTreeMap::<&str, u64>::new();
+        for seed in 1..25 {
+            let settings = Settings {
+                faults: "crash,pause,host-loss".parse().unwrap(),
+                heartbeats: Some(true),
+                packets: 600,
+                flows: 60,
+                moves: 20,
+                ..Settings::default()
+            };
+            let plan = Plan::draw(seed, &settings, None);
+            let (outcome, _) = run(&settings, &plan, Trace::default()).unwrap();
+            assert_eq!(outcome.violation, None, "seed {seed}");
+            for (name, count) in outcome.world {
+                *world.entry(name).or_default() += count;
+            }
+        }
+        for name in [
+            "deaths_noticed_by_beats",
+            "alive_suspected_by_beats",
+            "started_anew_after_hold_down",
+            "hosts_lost",
+        ] {
+            assert!(world.get(name).is_some_and(|count| *count > 0), "{name}");
+        }
+    }
+
     #[test]
     fn one_seed_gives_one_run_bit_for_bit() {
         let settings = Settings {

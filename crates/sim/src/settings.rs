@@ -23,6 +23,9 @@ pub struct Settings {
     /// Hosts that they run on; drawn by the seed without it, and 0 where nobody says
     /// which runtime runs where. The switch has a host of its own.
     pub hosts: Option<u32>,
+    /// Processes send heartbeats, and silence is suspected; drawn by the seed
+    /// without it.
+    pub heartbeats: Option<bool>,
     /// Flows, at least.
     pub flows: u32,
     /// Packets.
@@ -46,6 +49,7 @@ impl Default for Settings {
             replication: None,
             runtimes: 4,
             hosts: None,
+            heartbeats: None,
             flows: 200,
             packets: 5_000,
             moves: 60,
@@ -71,6 +75,12 @@ impl Settings {
             (false, _) => Replication::None,
         };
         self.replication.unwrap_or(drawn)
+    }
+
+    /// True where processes of a seed send heartbeats.
+    pub fn heartbeats_of(&self, seed: u64) -> bool {
+        let drawn = Random::new(seed, 13).chance(400);
+        self.heartbeats.unwrap_or(drawn)
     }
 
     /// The hosts of a seed.

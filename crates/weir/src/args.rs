@@ -739,6 +739,10 @@ pub(crate) struct Sim {
     /// Hosts that they run on; each seed draws it without it
     #[arg(long, value_parser = clap::value_parser!(u32).range(0..=64))]
     pub(crate) hosts: Option<u32>,
+    /// Processes send heartbeats, and silence is suspected: `true` or `false`; each seed draws it
+    /// without it
+    #[arg(long)]
+    pub(crate) heartbeats: Option<bool>,
     /// Flows
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=900))]
     pub(crate) flows: u32,

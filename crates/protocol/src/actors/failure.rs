@@ -39,6 +39,7 @@ impl Actors {
             self.count_restart(open, &entries);
             let kept = Kept::after(entries, open.out);
             self.take_over(now, pool, open, hot.clock, kept);
+            self.ask_for_silent(now, unit);
         } else if let Some(stored) = self.cold.get(&unit).and_then(|c| c.stored.get(&open.old)) {
             let image = image_of(stored);
             self.counts.add(ActorCount::ResumedCopy);

@@ -124,6 +124,19 @@ impl Actors {
         self.arm(unit, due);
     }
 
+    /// An owner that has not applied all of them goes on in another view: the
+    /// switch sends them to a new owner only.
+    pub(super) fn ask_for_silent(&mut self, now: Time, unit: UnitId) {
+        let live = self.table.live(unit);
+        let (Some(hot), Some(cold)) = (live, self.cold.get_mut(&unit)) else {
+            return;
+        };
+        if hot.flags & SILENT != 0 {
+            cold.live.asked = None;
+            self.ask_repeat(now, hot);
+        }
+    }
+
     /// The next packet of a unit that applies packets again.
     pub(super) fn silence(&mut self, memory: &PacketMemory, hot: &mut Hot, frame: &mut Frame) {
         let silent = self

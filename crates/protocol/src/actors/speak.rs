@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use weir_packet::Time;
 
 use super::pieces::cut;
+use super::table::SILENT;
 use super::{ActorCount, Actors};
 use crate::entry::bundles;
 use crate::ids::{Clock, Peer, RuntimeId, UnitId, View};
@@ -110,7 +111,8 @@ impl Actors {
         }
         match replica {
             Some(_) if held || passes_on.is_some() => self.send_state(now, unit),
-            None if held => self.held(unit, hot.view),
+            // What is to be applied again is not held yet.
+            None if held && hot.flags & SILENT == 0 => self.held(unit, hot.view),
             _ => {}
         }
     }

@@ -18,6 +18,16 @@ impl Checker {
         units.find_map(|(id, unit)| Some((*id, self.exposure(unit, useful, cluster)?)))
     }
 
+    /// A unit whose owner has still to apply what was let out before it.
+    pub(crate) fn behind(&self, cluster: &dyn Cluster) -> Option<(UnitId, String)> {
+        self.units.iter().find_map(|(id, unit)| {
+            let is_over = unit.ended || unit.lost || unit.unclaimed || unit.sent == 0;
+            let stored = cluster.stored(unit.current.owner, *id, unit.current.view)?;
+            let text = format!("the owner has applied {} of {}", stored.0, unit.out);
+            (!is_over && stored.0 < unit.out).then_some((*id, text))
+        })
+    }
+
     /// What a unit's protection lacks.
     fn exposure(
         &self,

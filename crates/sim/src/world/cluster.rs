@@ -14,8 +14,17 @@ use crate::check::{Cluster, Invariant};
 use crate::fault::Fault;
 use crate::slip::Slip;
 
-/// Repeat intervals, for each window of units, in which a unit gets a replica.
-const PROTECTED: u64 = 8;
+/// Repeat intervals, for each window of units, in which a unit gets a replica:
+/// without loss, and where words are lost or have no room.
+const PROTECTED: [u64; 2] = [8, 32];
+/// Faults that lose words.
+const LOSING: [Fault; 5] = [
+    Fault::Loss,
+    Fault::LossyBurst,
+    Fault::Partition,
+    Fault::FullBuffers,
+    Fault::Forgery,
+];
 
 /// The processes, as the checker sees them.
 pub(super) struct Seen<'a>(pub(super) &'a [Process]);
@@ -66,7 +75,10 @@ impl World<'_> {
         }
         let settings = self.switch_settings();
         let turns = 1 + self.checker.units.len() as u64 / u64::from(settings.window);
-        let bound = PROTECTED * settings.repeat_after * turns;
+        let is_losing = LOSING.iter().any(|fault| self.plan.faults.has(*fault));
+        let [quiet, lossy] = PROTECTED;
+        let intervals = if is_losing { lossy } else { quiet };
+        let bound = intervals * settings.repeat_after * turns;
         let useful: Vec<RuntimeId> = self.useful_ids();
         let seen = Seen(&self.processes);
         self.checker.protects((LOOK, bound), &useful, &seen);
@@ -144,6 +156,9 @@ impl World<'_> {
         self.say(None, || format!("V is told that r{} is dead", id.0));
         if self.processes.get(no).is_some_and(|p| !p.is_alive()) {
             self.close_streams(no);
+            if let Some(beats) = self.beats.get_mut(&switch_no) {
+                beats.forget(no);
+            }
         }
         let time = self.time();
         if self.random.chance(500) {
@@ -339,6 +354,7 @@ impl World<'_> {
         }
         self.let_drained_leave();
         self.look_at_protection();
+        self.look_at_silence();
         match self.phase {
             Phase::Busy if self.now >= self.plan.end => self.heal(),
             Phase::Draining => self.drain_phase(),

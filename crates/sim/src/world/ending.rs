@@ -43,7 +43,8 @@ impl World<'_> {
         let waiting = self
             .checker
             .waiting()
-            .or_else(|| self.checker.unprotected(&useful, &seen));
+            .or_else(|| self.checker.unprotected(&useful, &seen))
+            .or_else(|| self.checker.behind(&seen));
         if !busy && waiting.is_none() {
             self.compare_states();
             self.phase = Phase::Expiring;

@@ -1,5 +1,6 @@
 //! The world: processes, links, and what happens when, in virtual time.
 
+mod beats;
 mod cluster;
 mod deliver;
 mod ending;
@@ -14,6 +15,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use weir_nf::host::Stage;
 use weir_packet::Time;
+use weir_protocol::heartbeat::{Beat, Heartbeats};
 use weir_protocol::message::{Message, MoveMode};
 use weir_protocol::settings::{ActorSettings, Dispatch, SwitchSettings};
 use weir_protocol::{Actors, Peer, RuntimeId, Switch};
@@ -67,6 +69,14 @@ enum Event {
         /// Time up to which the sender had to live for it.
         sent: u64,
         what: Delivery,
+    },
+    /// A process's next heartbeat is due.
+    Beat(ProcessNo),
+    /// A heartbeat arrives.
+    Beats {
+        to: ProcessNo,
+        from: ProcessNo,
+        beat: Beat,
     },
     /// A process asked to be called.
     Wake(ProcessNo),
@@ -152,6 +162,10 @@ pub(crate) struct World<'a> {
     liar: Option<RuntimeId>,
     /// Frames that were sent lately, to be damaged and sent once more.
     recent: VecDeque<(ProcessNo, Vec<u8>)>,
+    /// Whom each process hears, where there are heartbeats.
+    beats: BTreeMap<ProcessNo, Heartbeats<ProcessNo>>,
+    /// Since when the switch watches without a pause.
+    watching_since: u64,
     /// Packet memory for processes to come.
     pools: Pools,
 }
@@ -197,6 +211,8 @@ impl<'a> World<'a> {
             sabotage: None,
             liar: None,
             recent: VecDeque::new(),
+            beats: BTreeMap::new(),
+            watching_since: 0,
             pools,
         };
         world.checker.lenient = plan.faults.has(Fault::DoubleCrash);
@@ -261,6 +277,8 @@ impl<'a> World<'a> {
                 sent,
                 what,
             } => self.arrive(to, from, sent, what),
+            Event::Beat(no) => self.beat(no),
+            Event::Beats { to, from, beat } => self.beat_arrives(to, from, beat),
             Event::Wake(no) => self.wake(no),
             Event::Resume(no) => self.resume(no),
             Event::Notice(no) => self.notice(no),
@@ -330,6 +348,7 @@ impl<'a> World<'a> {
         self.processes
             .push(Process::new(peer, body, no, (wire, pool)));
         self.switch = Some(no);
+        self.start_beating(no);
         Ok(())
     }
 
@@ -366,7 +385,9 @@ impl<'a> World<'a> {
         let mut process = Process::new(Peer::Runtime(id), body, switch, (wire, pool));
         process.host = id.0.checked_rem(self.plan.hosts);
         let host = process.host;
+        let no = self.processes.len();
         self.processes.push(process);
+        self.start_beating(no);
         self.say(None, || format!("r{} starts", id.0));
         let time = self.time();
         if let Some(Body::Switch(switch)) = self.current_switch() {

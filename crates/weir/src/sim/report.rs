@@ -166,6 +166,9 @@ fn repeat(args: &Sim, seed: u64) -> String {
     if let Some(hosts) = args.hosts {
         command += &format!(" --hosts {hosts}");
     }
+    if let Some(heartbeats) = args.heartbeats {
+        command += &format!(" --heartbeats {heartbeats}");
+    }
     for (set, option) in [
         (args.every_fault, " --every-fault"),
         (args.plain_links, " --plain-links"),

@@ -1,0 +1,195 @@
+//! Heartbeats between the switch and the runtimes, over the links that data takes.
+//!
+//! Pauses, cuts and lossy links make suspicions that are wrong by themselves; deaths
+//! are noticed by the agent or by silence, whichever is first.
+
+use weir_packet::Time;
+use weir_protocol::heartbeat::{Beat, HeartbeatSettings, Heartbeats, Judgement};
+use weir_protocol::plant::Plant;
+
+use super::cluster::Seen;
+use super::links::ProcessNo;
+use super::{Event, LOOK, Phase, World};
+use crate::check::Invariant;
+use crate::fault::Fault;
+use crate::plants::Bug;
+
+/// A suspected runtime that is heard again is started anew after this time, the
+/// first time: short, as runs are.
+const HOLD_DOWN: (u64, u64) = (20_000_000, 80_000_000);
+
+impl World<'_> {
+    fn heartbeat_settings(&self) -> HeartbeatSettings {
+        HeartbeatSettings {
+            hold_down: HOLD_DOWN,
+            ..HeartbeatSettings::default()
+        }
+    }
+
+    /// A process has started: it sends beats and is watched.
+    pub(super) fn start_beating(&mut self, no: ProcessNo) {
+        if !self.plan.heartbeats {
+            return;
+        }
+        let mut settings = self.heartbeat_settings();
+        if self.settings.plant.and_then(Bug::plant) == Some(Plant::DeathsUnseen) {
+            settings.missed = u32::MAX;
+        }
+        let time = self.time();
+        let mut beats = Heartbeats::new(time, settings);
+        let is_switch = self.switch == Some(no);
+        for peer in 0..self.processes.len() {
+            let Some(process) = self.processes.get(peer) else {
+                continue;
+            };
+            // A switch that starts again does not know who has died.
+            let is_peer = match is_switch {
+                true => process.runtime().is_some() && !process.suspected,
+                false => self.switch == Some(peer),
+            };
+            if is_peer && peer != no {
+                beats.watch(time, peer);
+                if let Some(theirs) = self.beats.get_mut(&peer) {
+                    theirs.watch(time, no);
+                }
+            }
+        }
+        if is_switch {
+            self.watching_since = self.now;
+        }
+        self.beats.insert(no, beats);
+        let later = self.random.below(settings.interval);
+        self.schedule(self.now + later, Event::Beat(no));
+    }
+
+    /// The time of a process's next beat has come.
+    pub(super) fn beat(&mut self, no: ProcessNo) {
+        let time = self.time();
+        let process = self.processes.get(no).filter(|process| process.is_alive());
+        let (Some(process), Phase::Busy) = (process, self.phase) else {
+            self.beats.remove(&no);
+            return;
+        };
+        let (mut beats, mut judgements) = (Vec::new(), Vec::new());
+        if process.paused_until.is_none()
+            && let Some(own) = self.beats.get_mut(&no)
+        {
+            own.tick(time, &mut beats, &mut judgements);
+        } else if self.switch == Some(no) {
+            self.watching_since = self.now;
+        }
+        let interval = self.heartbeat_settings().interval;
+        self.schedule(self.now + interval, Event::Beat(no));
+        for (to, beat) in beats {
+            let arrivals = self.links.frame(no, to, self.now);
+            for at in [arrivals.first, arrivals.again].into_iter().flatten() {
+                self.schedule(at, Event::Beats { to, from: no, beat });
+            }
+        }
+        for judgement in judgements {
+            match judgement {
+                Judgement::Suspect(peer) if self.switch == Some(no) => self.silent(peer),
+                Judgement::Up(peer) if self.switch == Some(no) => self.heard_again(peer),
+                // What a runtime thinks of its switch is in its beats.
+                _ => self.count("switch_judged"),
+            }
+        }
+    }
+
+    /// A beat arrives. One that comes to a process that is paused says nothing new
+    /// when it goes on.
+    pub(super) fn beat_arrives(&mut self, to: ProcessNo, from: ProcessNo, beat: Beat) {
+        let time = self.time();
+        let is_awake = self
+            .processes
+            .get(to)
+            .is_some_and(|p| p.is_alive() && p.paused_until.is_none());
+        if let Some(beats) = self.beats.get_mut(&to).filter(|_| is_awake) {
+            beats.heard(time, from, beat);
+        }
+    }
+
+    /// The switch suspects a runtime by its silence.
+    fn silent(&mut self, no: ProcessNo) {
+        let Some(id) = self.runtime_id(no) else {
+            return;
+        };
+        let process = self.processes.get(no);
+        if process.is_none_or(|process| process.suspected) {
+            return;
+        }
+        let is_alive = process.is_some_and(|process| process.is_alive());
+        self.say(None, || format!("V does not hear r{}", id.0));
+        self.count(match is_alive {
+            true => "alive_suspected_by_beats",
+            false => "deaths_noticed_by_beats",
+        });
+        // Silence comes when it comes: it may be a failure that meets another.
+        if !self.checker.can_lose(&[id], &Seen(&self.processes)) {
+            self.count("beats_beyond_promise");
+            self.checker.lenient = true;
+        }
+        self.notice(no);
+        if is_alive && self.useful().len() < 3 {
+            self.schedule(self.now + 5_000_000, Event::Start);
+        }
+    }
+
+    /// A suspected runtime was heard for a whole hold-down: it is told to start
+    /// anew, with another id.
+    fn heard_again(&mut self, no: ProcessNo) {
+        if let Some(switch) = self.switch.and_then(|switch| self.beats.get_mut(&switch)) {
+            switch.forget(no);
+        }
+        let is_zombie = self
+            .processes
+            .get(no)
+            .is_some_and(|p| p.is_alive() && p.suspected);
+        if is_zombie {
+            self.count("started_anew_after_hold_down");
+            self.kill(no);
+            self.close_streams(no);
+            self.schedule(self.now, Event::Start);
+        }
+    }
+
+    /// A death is noticed in time, where the switch runs and was not paused since.
+    pub(super) fn look_at_silence(&mut self) {
+        let Some(beats) = self.switch.and_then(|no| self.beats.get(&no)) else {
+            return;
+        };
+        if self.phase != Phase::Busy || self.links.is_cut(self.now) {
+            return;
+        }
+        // A beat that was on its way when its sender died may come late.
+        let has = |fault| self.plan.faults.has(fault);
+        let late = match (
+            has(Fault::Delay),
+            has(Fault::Reorder) || has(Fault::Duplicate),
+        ) {
+            (true, true) => 20_000_000,
+            (true, false) => 4_000_000,
+            (false, true) => 1_000_000,
+            (false, false) => 200_000,
+        };
+        let settings = self.heartbeat_settings();
+        let bound = settings.detection() + late + 2 * LOOK;
+        let isolated = beats
+            .isolated_at()
+            .map_or(0, |Time(at)| at.saturating_sub(super::START));
+        let unseen = self.processes.iter().find(|p| {
+            let since = p
+                .died
+                .map(|died| died.max(self.watching_since).max(isolated));
+            let is_unnoticed = !p.suspected && p.runtime().is_some();
+            is_unnoticed && since.is_some_and(|since| since + bound < self.now)
+        });
+        if let Some(name) = unseen.map(|process| process.name()) {
+            let text = format!(
+                "{name} is dead and not suspected after {} us",
+                bound / 1_000
+            );
+            self.checker.violated(Invariant::Protection, None, text);
+        }
+    }
+}
