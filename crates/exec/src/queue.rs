@@ -9,14 +9,13 @@
 use std::collections::VecDeque;
 
 use rtrb::{Consumer, Producer, RingBuffer};
-use weir_packet::Time;
 
 /// The writing end.
 #[derive(Debug)]
 pub struct Sender<T> {
     ring: Producer<T>,
-    /// What found no room, or is sent later, with its time; earliest first.
-    waiting: VecDeque<(Time, T)>,
+    /// What found no room, in order.
+    waiting: VecDeque<T>,
 }
 
 /// A queue with room for so many items.
@@ -32,18 +31,10 @@ pub fn queue<T>(slots: usize) -> (Sender<T>, Consumer<T>) {
 impl<T> Sender<T> {
     /// Sends an item, now or as soon as there is room.
     pub fn push(&mut self, item: T) {
-        self.push_at(Time(0), item);
-    }
-
-    /// Sends an item at a time (of a delay that is emulated), but none before
-    /// one that was pushed before it.
-    pub fn push_at(&mut self, due: Time, item: T) {
-        if self.waiting.is_empty() && due == Time(0) {
-            if let Err(rtrb::PushError::Full(item)) = self.ring.push(item) {
-                self.waiting.push_back((due, item));
-            }
-        } else {
-            self.waiting.push_back((due, item));
+        if !self.waiting.is_empty() {
+            self.waiting.push_back(item);
+        } else if let Err(rtrb::PushError::Full(item)) = self.ring.push(item) {
+            self.waiting.push_back(item);
         }
     }
 
@@ -59,21 +50,15 @@ impl<T> Sender<T> {
                 chunk.fill_from_iter(&mut items);
             }
         }
-        self.waiting.extend(items.map(|item| (Time(0), item)));
+        self.waiting.extend(items);
     }
 
-    /// Sends what waits and is due; true where nothing that is due is left.
-    pub fn flush(&mut self, now: Time) -> bool {
-        while let Some((due, _)) = self.waiting.front() {
-            if *due > now {
-                return true;
-            }
-            if self.ring.is_full() {
+    /// Sends what waits, as far as there is room; true where nothing is left.
+    pub fn flush(&mut self) -> bool {
+        while let Some(item) = self.waiting.pop_front() {
+            if let Err(rtrb::PushError::Full(item)) = self.ring.push(item) {
+                self.waiting.push_front(item);
                 return false;
-            }
-            if let Some((_, item)) = self.waiting.pop_front() {
-                // There is room: only this end fills it.
-                let _ = self.ring.push(item);
             }
         }
         true
@@ -81,7 +66,7 @@ impl<T> Sender<T> {
 
     /// Takes what waits: the reader is gone.
     pub fn take_waiting(&mut self) -> impl Iterator<Item = T> + '_ {
-        self.waiting.drain(..).map(|(_, item)| item)
+        self.waiting.drain(..)
     }
 
     /// True where the reader is gone.
@@ -89,7 +74,7 @@ impl<T> Sender<T> {
         self.ring.is_abandoned()
     }
 
-    /// Items that wait for room or their time.
+    /// Items that wait for room.
     pub fn waiting(&self) -> usize {
         self.waiting.len()
     }
@@ -120,27 +105,14 @@ mod tests {
         sender.extend(&mut vec![1, 2, 3]);
         sender.push(4);
         assert_eq!(sender.waiting(), 2);
-        assert!(!sender.flush(Time(9)));
+        assert!(!sender.flush());
         let mut got = Vec::new();
         assert_eq!(drain(&mut receiver, 1, &mut got), 1);
         sender.push(5);
-        assert!(!sender.flush(Time(9)));
+        assert!(!sender.flush());
         while drain(&mut receiver, 8, &mut got) > 0 {
-            sender.flush(Time(9));
+            sender.flush();
         }
         assert_eq!((got, sender.waiting()), (vec![1, 2, 3, 4, 5], 0));
-    }
-
-    #[test]
-    fn delayed_items_keep_their_order() {
-        let (mut sender, mut receiver) = queue(8);
-        sender.push_at(Time(50), 'a');
-        sender.push('b');
-        assert!(sender.flush(Time(49)));
-        let mut got = Vec::new();
-        assert_eq!(drain(&mut receiver, 8, &mut got), 0);
-        assert!(sender.flush(Time(50)));
-        drain(&mut receiver, 8, &mut got);
-        assert_eq!(got, ['a', 'b']);
     }
 }

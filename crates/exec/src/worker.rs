@@ -159,7 +159,6 @@ pub fn run<N: Node>(nodes: Vec<N>, mut idle: impl IdleStrategy) -> Result<Vec<N:
 mod tests {
     use rtrb::Consumer;
     use weir_io::IdlePolicy;
-    use weir_packet::Time;
 
     use super::*;
     use crate::park::{Parker, Wakers};
@@ -194,7 +193,7 @@ mod tests {
         fn step(&mut self) -> Result<Round, String> {
             let mut round = Round::default();
             if let Some(output) = &mut self.output
-                && !output.flush(Time::ZERO)
+                && !output.flush()
             {
                 round.blocked = true;
                 return Ok(round);

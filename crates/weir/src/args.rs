@@ -8,8 +8,8 @@ use weir_graph::compile::{Mode, Passes};
 use weir_graph::{Override, Threads};
 use weir_protocol::settings::Dispatch;
 
+use crate::driver::Pace;
 use crate::driver::live::Speed;
-use crate::driver::{Pace, PathSettings};
 
 /// Stateful network functions that can be moved, copied, upgraded and crashed
 /// while traffic flows.
@@ -197,13 +197,6 @@ pub(crate) struct Run {
     /// How new flows are given to runtimes
     #[arg(long, value_enum, default_value_t, requires = "runtimes")]
     pub(crate) dispatch: DispatchBy,
-    /// A bad path between switch and runtimes, for tests:
-    /// `loss=1%,delay=2ms,reorder=5%,duplicate=1%,seed=7`
-    #[arg(long, value_name = "KEY=VALUE,…", requires = "runtimes", hide = true)]
-    pub(crate) path: Option<PathSettings>,
-    /// Packets that the switch keeps to send again; with a bad path 16384
-    #[arg(long, value_name = "N", requires = "runtimes", hide = true)]
-    pub(crate) kept: Option<u32>,
     /// With interfaces: run in spite of what `weir doctor` calls a problem
     #[arg(long)]
     pub(crate) force: bool,

@@ -40,21 +40,11 @@ fn numbers_of_runtimes() {
         &["--runtimes", "2", "--dispatch", "best"],
         &["--dispatch", "least-loaded"],
     );
-    for path in ["loss=200%", "lss=1%", "delay=fast"] {
-        run_fails(
-            2,
-            &["--runtimes", "2", "--path", path],
-            &["--path", "loss=1%"],
-        );
-    }
 }
 
 #[test]
 fn options_that_need_runtimes() {
-    let options = [["--script", "moves.yaml"], ["--path", "loss=1%"]];
-    for option in options {
-        run_fails(2, &option, &["--runtimes <N>"]);
-    }
+    run_fails(2, &["--script", "moves.yaml"], &["--runtimes <N>"]);
 }
 
 #[test]

@@ -150,63 +150,6 @@ fn through_ports(chain: &str, input: &str, more: &[&str]) -> Value {
 }
 
 #[test]
-fn a_bad_path_changes_nothing_but_is_counted() {
-    let traffic = "gen:flows=100,packets=6000,proto=tcp,payload=http,size=300,seed=9";
-    let chain = example("http.yaml");
-    let plain = through(&chain, traffic, &[]);
-    let path = "loss=1%,delay=200us,reorder=5%,duplicate=1%,seed=4";
-    let bad = through(&chain, traffic, &["--runtimes", "2", "--path", path]);
-    same(&plain, &bad, path);
-    nothing_lost(&bad);
-    assert!(
-        number(&bad.summary, "/hand_overs/repeated") > 0,
-        "{}",
-        bad.summary
-    );
-    assert!(
-        number(&bad.summary, "/hand_overs/refused") > 0,
-        "{}",
-        bad.summary
-    );
-
-    let script = Folder::new();
-    let moves: String = (1..20)
-        .map(|n| {
-            let (at, from, to) = (n * 250, 1 + n % 2, 2 - n % 2);
-            format!("- {{at: {{packet: {at}}}, move: {{from: {from}, to: {to}}}}}\n")
-        })
-        .collect();
-    let moves = script.write("moves.yaml", moves);
-    let args = ["--runtimes", "2", "--path", path, "--script", &moves];
-    let moved = through(&chain, traffic, &args);
-    same(&plain, &moved, "moves on a bad path");
-    nothing_lost(&moved);
-    assert!(
-        number(&moved.summary, "/hand_overs/count") > 100,
-        "{}",
-        moved.summary
-    );
-}
-
-#[test]
-fn what_can_not_be_sent_again_is_counted_as_lost() {
-    let args = [
-        "--in",
-        "gen:flows=20,packets=4000,seed=9",
-        "--runtimes",
-        "2",
-        "--path",
-        "loss=1%,seed=2",
-        "--kept",
-        "0",
-    ];
-    let summary = run_json(&example("http.yaml"), &args);
-    assert!(number(&summary, "/hand_overs/lost") > 0, "{summary}");
-    assert!(number(&summary, "/drops/lost") > 0, "{summary}");
-    assert_eq!(summary["hand_overs"]["reordered"], 0);
-}
-
-#[test]
 fn a_script_with_an_error_is_refused_with_its_line() {
     let folder = Folder::new();
     let chain = example("http.yaml");

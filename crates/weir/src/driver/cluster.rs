@@ -6,7 +6,6 @@ mod moves;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use weir_exec::frames::{LARGE_SHARE, SHARE};
 use weir_exec::queue::drain;
@@ -26,7 +25,6 @@ use super::ends::{EndAsked, EndsAsked};
 use super::finish::{ClusterEnd, around, not_told, of_switch};
 use super::hand_overs::HandOvers;
 use super::inbox::{Inbox, Post};
-use super::path::{Path, PathSettings};
 use super::runtime_node::{RuntimeDone, RuntimeNode, RuntimePlan};
 use super::spread::Spread;
 use super::wiring::{RuntimeEnds, SwitchEnds, ToRuntime, ToSwitch, wire};
@@ -50,10 +48,6 @@ pub struct ClusterSettings {
     pub most_runtimes: u32,
     /// Where they run. The switch is on the ports' thread.
     pub spread: Spread,
-    /// A bad path between switch and runtimes, for tests.
-    pub path: Option<PathSettings>,
-    /// Packets kept to be sent again; a path that loses nothing needs none.
-    pub kept: u32,
     /// How new flows are given to runtimes.
     pub dispatch: Dispatch,
     /// Views open and not settled at a time.
@@ -71,14 +65,12 @@ pub struct ClusterSettings {
 }
 
 impl Default for ClusterSettings {
-    /// One runtime, no core of its own, a perfect path.
+    /// One runtime, no core of its own.
     fn default() -> ClusterSettings {
         ClusterSettings {
             runtimes: 1,
             most_runtimes: 1,
             spread: Spread::default(),
-            path: None,
-            kept: 0,
             dispatch: Dispatch::RoundRobin,
             window: SwitchSettings::default().window,
             central: false,
@@ -90,11 +82,11 @@ impl Default for ClusterSettings {
 }
 
 /// Small frames for packets under way beside those of a memory as it is without
-/// runtimes, and without the runtimes' shares and what is kept.
+/// runtimes, and without the runtimes' shares.
 const FRAMES: u32 = 4_096;
-/// How long a thread may sleep where frames are late on purpose: their time
-/// comes without a waker.
-const WITH_DELAYS: Duration = Duration::from_micros(50);
+/// When the protocol sends again what was not answered, in ns. Queues lose nothing,
+/// so there is no hurry: a thread may well not run for a while.
+const REPEAT_AFTER: u64 = 50_000_000;
 
 /// The state of one runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,8 +112,6 @@ struct Member {
     /// Number of its node, until that is over.
     node: Option<usize>,
     state: State,
-    /// Per chain.
-    paths: Vec<Path>,
     /// Per chain: frames of an entry whose last one has not come yet.
     partial: Vec<Vec<Frame>>,
 }
@@ -204,11 +194,7 @@ impl Cluster {
     pub fn start(stages: &[Stage], settings: ClusterSettings) -> Result<Cluster, ExecError> {
         let most = settings.most_runtimes.max(settings.runtimes);
         let layout = MemoryLayout {
-            small_frames: settings.memory.small_frames
-                + FRAMES
-                + most * (SHARE + RESERVE as u32)
-                // The whole is an even number, as ports may need it.
-                + settings.kept.next_multiple_of(2),
+            small_frames: settings.memory.small_frames + FRAMES + most * (SHARE + RESERVE as u32),
             large_frames: settings.memory.large_frames + most * LARGE_SHARE,
             ..settings.memory
         };
@@ -218,13 +204,13 @@ impl Cluster {
         if let Some(core) = settings.spread.ports_core() {
             weir_exec::pin(core).map_err(ExecError)?;
         }
-        let bad_path = settings.path.is_some();
         let switch_settings = SwitchSettings {
-            kept: settings.kept,
+            // Queues lose nothing: no packet need be sent again.
+            kept: 0,
+            acknowledge: false,
             window: settings.window,
             dispatch: settings.dispatch,
-            acknowledge: bad_path,
-            repeat_after: repeat_after(bad_path),
+            repeat_after: REPEAT_AFTER,
             ..SwitchSettings::default()
         };
         let mut chains = Vec::new();
@@ -248,7 +234,6 @@ impl Cluster {
         let members = wire(most, stages.len())
             .into_iter()
             .map(|(ends, theirs)| Member {
-                paths: paths(settings.path, ends.id, stages.len()),
                 ends,
                 theirs: Some(theirs),
                 node: None,
@@ -311,7 +296,6 @@ impl Cluster {
         let Some(ends) = member.theirs.take() else {
             return Err(ExecError(format!("runtime {} was started before", id.0)));
         };
-        let bad_path = self.settings.path.is_some();
         let Some(inbox) = self.inboxes.get_mut(place).and_then(Option::take) else {
             return Err(ExecError(format!("runtime {} was started before", id.0)));
         };
@@ -330,11 +314,10 @@ impl Cluster {
                 id,
                 // As many as there are frames: what is held is never dropped.
                 held: self.pool.memory().layout().small_frames,
-                keep_outputs: bad_path,
-                repeat_after: repeat_after(bad_path),
+                keep_outputs: false,
+                repeat_after: REPEAT_AFTER,
                 ..ActorSettings::default()
             },
-            path: self.settings.path,
             central: self.settings.central,
             clock: self.clock,
             ends,
@@ -368,12 +351,7 @@ impl Cluster {
             return 0;
         }
         let reserve = RESERVE * self.members.len() + BURST;
-        let mut room = self.pool.available().saturating_sub(reserve);
-        if self.settings.kept > 0 {
-            room =
-                room.min((self.settings.kept as usize).saturating_sub(self.in_flight() as usize));
-        }
-        room
+        self.pool.available().saturating_sub(reserve)
     }
 
     /// Moves the packets' time on: the runtimes ask for ticks of units in which
@@ -475,17 +453,12 @@ impl Cluster {
             worked |= self.let_out(chain, out, events);
         }
         for member in &mut self.members {
-            for (lane, path) in member.ends.data.iter_mut().zip(&mut member.paths) {
-                let mut arrived = Vec::new();
-                path.arrived(now, &mut arrived);
-                lane.extend(&mut arrived);
-            }
             for lane in &mut member.ends.data {
                 self.gave |= lane.waiting() > 0;
-                lane.flush(now);
+                lane.flush();
             }
             self.gave |= member.ends.outbox.waiting() > 0;
-            member.ends.outbox.flush(now);
+            member.ends.outbox.flush();
         }
         if self.team.has_threads() {
             self.gave |= frames::balance(&mut self.pool);
@@ -672,15 +645,9 @@ impl Cluster {
         let Some(at) = self.chains.get_mut(chain) else {
             return;
         };
-        let due = match self.settings.path {
-            Some(path) => Time(now.0 + path.delay),
-            None => Time(0),
-        };
         let mut carrier = Carrier {
             members: &mut self.members,
             chain,
-            now,
-            due,
         };
         let outbox = &mut at.switch.outbox;
         if !outbox.messages.is_empty() {
@@ -736,8 +703,7 @@ impl Cluster {
     /// calls and steps to find that out: the runtimes are asked.
     pub fn is_quiet(&mut self) -> bool {
         let empty = |member: &Member| {
-            member.paths.iter().all(Path::is_empty)
-                && member.ends.data.iter().all(|lane| lane.waiting() == 0)
+            member.ends.data.iter().all(|lane| lane.waiting() == 0)
                 && member.ends.entries.iter().all(|ring| ring.is_empty())
                 && member.ends.outbox.waiting() == 0
         };
@@ -772,12 +738,9 @@ impl Cluster {
         self.team.all_over() && self.ends.iter().all(|end| end.events.is_empty())
     }
 
-    /// Adds what switches and paths counted, and takes back all frames.
+    /// Adds what switches counted, and takes back all frames.
     pub(super) fn sum_up_switches(&mut self, end: &mut ClusterEnd) {
         for member in &mut self.members {
-            for path in &member.paths {
-                end.path.merge(path.counts());
-            }
             member
                 .partial
                 .iter_mut()
@@ -843,28 +806,5 @@ fn parker(wakers: &Wakers, place: usize, settings: &ClusterSettings) -> Parker {
         true => NEVER_PARK,
         false => IdlePolicy::default(),
     };
-    let park = Parker::new(wakers, place, policy);
-    match settings.path {
-        Some(_) => park.at_most(WITH_DELAYS),
-        None => park,
-    }
-}
-
-/// When the protocol sends again what was not answered. Rings lose nothing, so
-/// there is no hurry: a thread may well not run for a while.
-fn repeat_after(bad_path: bool) -> u64 {
-    match bad_path {
-        true => SwitchSettings::default().repeat_after,
-        false => 50_000_000,
-    }
-}
-
-fn paths(settings: Option<PathSettings>, id: RuntimeId, chains: usize) -> Vec<Path> {
-    let Some(settings) = settings else {
-        return Vec::new();
-    };
-    let number = |chain: usize| u64::from(id.0) << 16 | 1 << 15 | chain as u64;
-    (0..chains)
-        .map(|chain| Path::new(settings, number(chain)))
-        .collect()
+    Parker::new(wakers, place, policy)
 }

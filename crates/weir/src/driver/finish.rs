@@ -11,7 +11,6 @@ use super::DriverDrop;
 use super::cluster::{Cluster, GateCounts};
 use super::executor::{Counted, PartReport};
 use super::hand_overs::HandOvers;
-use super::path::PathCounts;
 
 /// What one runtime did.
 #[derive(Clone, Debug)]
@@ -44,8 +43,6 @@ pub struct ClusterEnd {
     pub counts: Vec<(String, u64)>,
     /// What functions did against their descriptors, with an audit.
     pub lies: Vec<Lie>,
-    /// What the emulated path did.
-    pub path: PathCounts,
     /// Frames that nobody gave back; 0 unless there is a bug, or a runtime has
     /// died with those that it had.
     pub leaked: usize,
@@ -134,7 +131,6 @@ impl Cluster {
         self.ends.sort_by_key(|worker| worker.id);
         for worker in self.ends.drain(..) {
             end.lies.extend(worker.lies);
-            end.path.merge(worker.path);
             for (chain, report) in worker.reports.iter().enumerate() {
                 match end.reports.get_mut(chain) {
                     Some(sum) => sum.add(report),

@@ -25,7 +25,6 @@ mod hand_overs;
 mod histogram;
 pub(crate) mod inbox;
 pub(crate) mod live;
-mod path;
 mod pipeline;
 pub(crate) mod placement;
 mod runtime_node;
@@ -43,7 +42,6 @@ pub(crate) use finish::around;
 pub use finish::{ClusterEnd, RuntimeEnd};
 pub use hand_overs::HandOvers;
 pub use histogram::Histogram;
-pub use path::{PathCounts, PathSettings};
 pub use pipeline::{
     BorderEnd, ChainEnd, ChainPlan, Pace, Patience, Pipeline, PipelineEnd, PipelineSettings,
     ProcessEnd, Processes, StageCommand, StageProcess, ThreadCounts,

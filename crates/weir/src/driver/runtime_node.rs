@@ -16,7 +16,6 @@ use weir_runtime::{Lie, Report, Runtime, RuntimeConfig};
 use super::clock::Clock;
 use super::executor::{Part, Visit};
 use super::inbox::{Inbox, Shows, ThreadCounts};
-use super::path::{Path, PathCounts, PathSettings};
 use super::wiring::{RuntimeEnds, ToRuntime, ToSwitch};
 
 /// Data frames of a chain that are applied at a time.
@@ -36,7 +35,6 @@ pub(super) struct RuntimePlan {
     pub(super) places: Vec<u32>,
     pub(super) config: RuntimeConfig,
     pub(super) settings: ActorSettings,
-    pub(super) path: Option<PathSettings>,
     /// Messages to other runtimes go through the switch's thread.
     pub(super) central: bool,
     pub(super) clock: Clock,
@@ -62,7 +60,6 @@ pub(super) struct RuntimeDone {
     /// Most packets it held for units whose state was not there yet.
     pub(super) held_most: u64,
     pub(super) counts: Vec<(&'static str, u64)>,
-    pub(super) path: PathCounts,
     pub(super) pool: FramePool,
 }
 
@@ -70,7 +67,6 @@ pub(super) struct RuntimeDone {
 struct ChainActors {
     actors: Actors,
     input: Vec<Frame>,
-    path: Option<Path>,
 }
 
 /// A runtime: the actors of all chains, and what joins them to the switch and
@@ -94,7 +90,6 @@ struct Work {
     received: Vec<(usize, Peer, Message)>,
     commands: Vec<ToRuntime>,
     from_peer: Vec<(usize, Message)>,
-    delay: u64,
     central: bool,
     finishing: bool,
     /// The number to send back when nothing is left to do.
@@ -116,11 +111,9 @@ impl RuntimeNode {
             let engine = Runtime::new(stage, plan.config).map_err(|error| error.to_string())?;
             let places = plan.places.get(number).copied().unwrap_or(0);
             let advise = plan.config.advise;
-            let number = u64::from(plan.ends.id.0) << 16 | number as u64;
             chains.push(ChainActors {
                 actors: Actors::with_places(engine, plan.settings, places, advise),
                 input: Vec::with_capacity(BURST),
-                path: plan.path.map(|settings| Path::new(settings, number)),
             });
         }
         plan.inbox.begin(true);
@@ -135,7 +128,6 @@ impl RuntimeNode {
                 received: Vec::new(),
                 commands: Vec::new(),
                 from_peer: Vec::new(),
-                delay: plan.path.map_or(0, |path| path.delay),
                 central: plan.central,
                 finishing: false,
                 echo: None,
@@ -192,9 +184,6 @@ impl ChainActors {
         end.counts.extend(counts.map(|(what, n)| (what.name(), n)));
         end.reports.push(self.actors.engine().report());
         end.lies.extend_from_slice(self.actors.engine().lies());
-        if let Some(path) = &self.path {
-            end.path.merge(path.counts());
-        }
     }
 }
 
@@ -283,7 +272,7 @@ impl Work {
             worked = true;
             if let Some(at) = self.chains.get_mut(chain) {
                 at.actors.message(now, &mut self.pool, from, message);
-                self.carry(chain, now);
+                self.carry(chain);
             }
         }
         // Those that `carry` has added are for the next round.
@@ -293,7 +282,7 @@ impl Work {
         for chain in 0..self.chains.len() {
             worked |= self.serve(chain, now, packet_time);
         }
-        let ahead = self.flush(now);
+        let ahead = self.flush();
         if !worked
             && ahead
             && self.received.is_empty()
@@ -324,21 +313,18 @@ impl Work {
         if due {
             at.actors.tick(now, &mut self.pool);
         }
-        self.carry(chain, now);
+        self.carry(chain);
         true
     }
 
     /// Empties the outbox of a chain's actors.
-    fn carry(&mut self, chain: usize, now: Time) {
+    fn carry(&mut self, chain: usize) {
         let Some(at) = self.chains.get_mut(chain) else {
             return;
         };
         let outbox = &mut at.actors.outbox;
         if let Some(queue) = self.ends.entries.get_mut(chain) {
-            match &mut at.path {
-                None => queue.extend(&mut outbox.entries),
-                Some(path) => path.send(now, &mut self.pool, &mut outbox.entries),
-            }
+            queue.extend(&mut outbox.entries);
         }
         for (to, message) in outbox.messages.drain(..) {
             if to == Peer::Runtime(self.id) {
@@ -352,48 +338,33 @@ impl Work {
     /// Sends what waits: entries, and messages once the entries that were
     /// before them are in their rings. So a state that leaves here never
     /// overtakes what was put out before it. True where nothing waits.
-    fn flush(&mut self, now: Time) -> bool {
+    fn flush(&mut self) -> bool {
         let mut ahead = true;
-        for (at, queue) in self.chains.iter_mut().zip(&mut self.ends.entries) {
-            if let Some(path) = &mut at.path {
-                let mut arrived = Vec::new();
-                path.arrived(now, &mut arrived);
-                queue.extend(&mut arrived);
-            }
-            ahead &= queue.flush(now);
+        for queue in &mut self.ends.entries {
+            ahead &= queue.flush();
         }
-        let due = if self.delay == 0 {
-            Time(0)
-        } else {
-            Time(now.0 + self.delay)
-        };
         while ahead && let Some((chain, to, message)) = self.outgoing.pop_front() {
             match to {
                 Peer::Runtime(to) if self.central => {
                     let relayed = ToSwitch::Relay { chain, to, message };
-                    self.ends.outbox.push_at(due, relayed);
+                    self.ends.outbox.push(relayed);
                 }
                 Peer::Runtime(id) => {
                     let peer = self.ends.peers.get_mut((id.0 as usize).wrapping_sub(1));
                     if let Some(Some(peer)) = peer {
-                        peer.to.push_at(due, (chain, message));
+                        peer.to.push((chain, message));
                     }
                 }
                 // There is no coordinator in one process.
-                Peer::Switch(_) | Peer::Coordinator => self
-                    .ends
-                    .outbox
-                    .push_at(due, ToSwitch::Message { chain, message }),
+                Peer::Switch(_) | Peer::Coordinator => {
+                    self.ends.outbox.push(ToSwitch::Message { chain, message })
+                }
             }
         }
-        self.ends.outbox.flush(now);
+        self.ends.outbox.flush();
         ahead &= self.outgoing.is_empty() && self.ends.outbox.waiting() == 0;
-        ahead &= self
-            .chains
-            .iter()
-            .all(|at| at.path.as_ref().is_none_or(Path::is_empty));
         for peer in self.ends.peers.iter_mut().flatten() {
-            if !peer.to.flush(now) && peer.to.is_abandoned() {
+            if !peer.to.flush() && peer.to.is_abandoned() {
                 // Its runtime has died; the switch opens other views.
                 peer.to.take_waiting().for_each(drop);
             }
@@ -415,13 +386,12 @@ impl Work {
             units: 0,
             held_most: 0,
             counts: Vec::new(),
-            path: PathCounts::default(),
             pool: self.pool,
         };
         for mut chain in self.chains {
             chain.close(&mut end, packet_time);
         }
-        self.ends.outbox.flush(Time(u64::MAX));
+        self.ends.outbox.flush();
         end
     }
 }

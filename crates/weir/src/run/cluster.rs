@@ -19,9 +19,6 @@ use super::player::Player;
 use super::ports::Ports;
 use super::summary::More;
 
-/// Packets kept to be sent again where the path may lose some.
-const KEPT_ON_A_BAD_PATH: u32 = 16_384;
-
 #[allow(clippy::too_many_arguments)] // each is a part of the run
 pub(super) fn run(
     args: &Run,
@@ -78,16 +75,10 @@ fn settings(
     engine: RuntimeConfig,
     memory: MemoryLayout,
 ) -> ClusterSettings {
-    let kept = match args.path {
-        Some(_) => KEPT_ON_A_BAD_PATH,
-        None => 0,
-    };
     ClusterSettings {
         runtimes,
         most_runtimes: runtimes + script.added,
         spread: placement::spread(args, runtimes + script.added),
-        path: args.path,
-        kept: args.kept.unwrap_or(kept),
         dispatch: args.dispatch.into(),
         engine,
         memory,

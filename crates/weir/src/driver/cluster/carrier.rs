@@ -1,6 +1,6 @@
 //! What a switch sends to runtimes, into their queues.
 
-use weir_packet::{FramePool, Time};
+use weir_packet::FramePool;
 use weir_protocol::switch::Lane;
 use weir_protocol::{Message, Peer};
 
@@ -11,9 +11,6 @@ use super::Member;
 pub(super) struct Carrier<'a> {
     pub(super) members: &'a mut [Member],
     pub(super) chain: usize,
-    pub(super) now: Time,
-    /// When messages arrive.
-    pub(super) due: Time,
 }
 
 impl Carrier<'_> {
@@ -24,13 +21,8 @@ impl Carrier<'_> {
         let Some(member) = self.members.get_mut((lane.to.0 as usize).wrapping_sub(1)) else {
             return pool.give_all(&mut lane.frames);
         };
-        match member.paths.get_mut(self.chain) {
-            Some(path) => path.send(self.now, pool, &mut lane.frames),
-            None => {
-                if let Some(data) = member.ends.data.get_mut(self.chain) {
-                    data.extend(&mut lane.frames);
-                }
-            }
+        if let Some(data) = member.ends.data.get_mut(self.chain) {
+            data.extend(&mut lane.frames);
         }
     }
 
@@ -43,7 +35,7 @@ impl Carrier<'_> {
                 from,
                 message,
             };
-            member.ends.outbox.push_at(self.due, message);
+            member.ends.outbox.push(message);
         }
     }
 }

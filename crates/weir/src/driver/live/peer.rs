@@ -187,7 +187,7 @@ impl Peer {
             for queue in queues {
                 let waited = queue.waiting();
                 if waited > 0 {
-                    queue.flush(Time::ZERO);
+                    queue.flush();
                     self.gave |= u64::from(queue.waiting() < waited) << worker;
                 }
             }
@@ -269,7 +269,7 @@ impl PeerEnd {
                 .iter_mut()
                 .flat_map(|end| end.queues.to.iter_mut().flatten())
             {
-                queue.flush(Time::ZERO);
+                queue.flush();
             }
             for queue in ends
                 .iter_mut()

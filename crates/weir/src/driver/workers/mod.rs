@@ -336,7 +336,7 @@ impl Executor for Workers {
             worked |= drain(&mut member.from, BURST, out) > 0;
             for queue in &mut member.to {
                 self.gave |= queue.waiting() > 0;
-                queue.flush(Time::ZERO);
+                queue.flush();
             }
         }
         if self.team.has_threads() {

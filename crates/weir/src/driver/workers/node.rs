@@ -196,7 +196,7 @@ impl Node for WorkerNode {
         let stopping = self.ends.stop.stop.load(Ordering::Acquire);
         let waited = self.ends.output.waiting();
         // What leaves goes before what comes, so that nothing piles up here.
-        let room = self.ends.output.flush(Time::ZERO);
+        let room = self.ends.output.flush();
         let mut worked = self.ends.output.waiting() < waited;
         if room {
             worked |= self.process();
