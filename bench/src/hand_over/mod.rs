@@ -3,6 +3,7 @@
 //! Firewall, HTTP parser and load balancer; two runtimes; all flows at one of
 //! them, traffic on all. What is measured is in docs/benchmarks.md.
 
+mod central;
 mod run;
 mod traffic;
 

@@ -7,6 +7,7 @@ use weir_packet::Frame;
 use weir_protocol::RuntimeId;
 use weir_protocol::message::{MoveMode, Selection};
 
+use super::central::Central;
 use super::traffic::Paced;
 use crate::chain::{self, Texts};
 use crate::line::{self, BATCH, Traffic};
@@ -78,7 +79,7 @@ impl Scene {
         let settings = ClusterSettings {
             runtimes: 1,
             most_runtimes: 2,
-            central: way == Way::Central,
+            relay: (way == Way::Central).then_some(Central::make),
             engine: line::CONFIG,
             ..ClusterSettings::default()
         };
@@ -170,8 +171,8 @@ impl Scene {
                 ));
             }
         }
-        if let Some(controller) = self.cluster.controller(0) {
-            self.held_by_controller = u64::from(controller.most_held());
+        if let Some(relay) = self.cluster.relay(0) {
+            self.held_by_controller = u64::from(relay.most_held());
         }
         Ok(Moved {
             flows,

@@ -24,7 +24,6 @@
 
 pub mod actors;
 pub mod auth;
-pub mod central;
 pub mod codec;
 pub mod entry;
 pub mod heartbeat;

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use weir_protocol::actors::ActorCount;
-use weir_protocol::central::Central;
 use weir_protocol::switch::{SwitchCount, SwitchDrop};
 use weir_telemetry::Label;
 
@@ -42,16 +41,4 @@ fn each_count_in_the_table_of_failures_exists() {
         }
     }
     assert!(checked > 40, "{checked}");
-}
-
-#[test]
-fn each_count_of_the_central_mode_is_told_of() {
-    let (_, end) = DOCUMENT
-        .rsplit_once("In central mode")
-        .expect("the paragraph");
-    let told: BTreeSet<&str> = quoted(end).collect();
-    let missing: Vec<&str> = names::<Central>()
-        .filter(|name| !told.contains(name))
-        .collect();
-    assert_eq!(missing, Vec::<&str>::new());
 }

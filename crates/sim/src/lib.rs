@@ -8,6 +8,7 @@
 //! for bit.
 
 pub mod campaign;
+pub mod central;
 pub mod chain;
 mod check;
 pub mod fault;
@@ -26,6 +27,3 @@ mod world;
 
 pub use check::{Invariant, Tally, Violation};
 pub use world::Outcome;
-
-#[cfg(test)]
-mod central_tests;

@@ -13,7 +13,6 @@ use weir_exec::{ExecError, NEVER_PARK, Parker, Parks, Round, Team, Wakers, frame
 use weir_io::IdlePolicy;
 use weir_nf::host::Stage;
 use weir_packet::{Disposition, Frame, FramePool, MemoryLayout, PacketMemory, Time};
-use weir_protocol::central::Controller;
 use weir_protocol::settings::{ActorSettings, Dispatch, SwitchSettings};
 use weir_protocol::{Peer, RuntimeId, Switch};
 use weir_runtime::RuntimeConfig;
@@ -25,6 +24,7 @@ use super::ends::{EndAsked, EndsAsked};
 use super::finish::{ClusterEnd, around, not_told, of_switch};
 use super::hand_overs::HandOvers;
 use super::inbox::{Inbox, Post};
+use super::relay::Relay;
 use super::runtime_node::{RuntimeDone, RuntimeNode, RuntimePlan};
 use super::spread::Spread;
 use super::wiring::{RuntimeEnds, SwitchEnds, ToRuntime, ToSwitch, wire};
@@ -52,9 +52,9 @@ pub struct ClusterSettings {
     pub dispatch: Dispatch,
     /// Views open and not settled at a time.
     pub window: u32,
-    /// Moves go through a controller that holds packets, as OpenNF does it:
-    /// for comparison.
-    pub central: bool,
+    /// Makes what stands between a switch and its runtimes, given the packets that
+    /// may be under way; nothing does but where benchmarks compare.
+    pub relay: Option<fn(u32) -> Box<dyn Relay>>,
     /// What engines are given.
     pub engine: RuntimeConfig,
     /// Frames that the ports need beside those of packets under way, and their
@@ -73,7 +73,7 @@ impl Default for ClusterSettings {
             spread: Spread::default(),
             dispatch: Dispatch::RoundRobin,
             window: SwitchSettings::default().window,
-            central: false,
+            relay: None,
             engine: RuntimeConfig::default(),
             memory: MemoryLayout::default(),
             wakeful: false,
@@ -125,8 +125,7 @@ impl Member {
 
 struct Chain {
     switch: Switch,
-    /// What moves go through, where they are to.
-    central: Option<Controller>,
+    relay: Option<Box<dyn Relay>>,
     /// Last clock that left, by the unit's place and life: what leaves out of
     /// order would be seen here.
     last: Vec<(u64, u64)>,
@@ -224,10 +223,7 @@ impl Cluster {
                 .map_err(|error| ExecError(error.to_string()))?;
             chains.push(Chain {
                 switch,
-                // As many places as there are frames: none is dropped.
-                central: settings
-                    .central
-                    .then(|| Controller::new(layout.small_frames)),
+                relay: settings.relay.map(|make| make(layout.small_frames)),
                 last: Vec::new(),
             });
         }
@@ -318,7 +314,7 @@ impl Cluster {
                 repeat_after: REPEAT_AFTER,
                 ..ActorSettings::default()
             },
-            central: self.settings.central,
+            relayed: self.settings.relay.is_some(),
             clock: self.clock,
             ends,
             inbox,
@@ -534,8 +530,8 @@ impl Cluster {
                 }),
                 ToSwitch::Relay { chain, to, message } => {
                     let at = self.chains.get_mut(chain);
-                    if let Some(central) = at.and_then(|at| at.central.as_mut()) {
-                        central.from_runtime(id, to, message);
+                    if let Some(relay) = at.and_then(|at| at.relay.as_mut()) {
+                        relay.take_from_runtime(id, to, message);
                     }
                     self.send(chain, now);
                 }
@@ -638,8 +634,8 @@ impl Cluster {
         events.len() > before
     }
 
-    /// Empties a switch's outbox, but for what is let out; that of a
-    /// controller goes before.
+    /// Empties a switch's outbox, but for what is let out; what a relay lets go on
+    /// goes before.
     fn send(&mut self, chain: usize, now: Time) {
         self.gave = true;
         let Some(at) = self.chains.get_mut(chain) else {
@@ -655,12 +651,13 @@ impl Cluster {
                 self.hand_overs.see(now, chain, message);
             }
         }
-        if let Some(central) = &mut at.central {
-            central.from_switch(&mut self.pool, outbox);
-            for (from, to, message) in central.outbox.messages.drain(..) {
+        if let Some(relay) = &mut at.relay {
+            relay.take_from_switch(&mut self.pool, outbox);
+            let (messages, lanes) = relay.go_on();
+            for (from, to, message) in messages.drain(..) {
                 carrier.message(from, to, message);
             }
-            for lane in &mut central.outbox.lanes {
+            for lane in lanes {
                 carrier.frames(&mut self.pool, lane);
             }
         }
@@ -789,9 +786,9 @@ impl Cluster {
         self.clock.now()
     }
 
-    /// The controller that a chain's moves go through, for its counts.
-    pub fn controller(&self, chain: usize) -> Option<&Controller> {
-        self.chains.get(chain)?.central.as_ref()
+    /// What stands between a chain's switch and its runtimes, for its counts.
+    pub fn relay(&self, chain: usize) -> Option<&dyn Relay> {
+        self.chains.get(chain)?.relay.as_deref()
     }
 
     /// The switch of a chain, for its counts.

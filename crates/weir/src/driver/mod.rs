@@ -27,6 +27,7 @@ pub(crate) mod inbox;
 pub(crate) mod live;
 mod pipeline;
 pub(crate) mod placement;
+mod relay;
 mod runtime_node;
 mod spread;
 mod wiring;
@@ -46,6 +47,7 @@ pub use pipeline::{
     BorderEnd, ChainEnd, ChainPlan, Pace, Patience, Pipeline, PipelineEnd, PipelineSettings,
     ProcessEnd, Processes, StageCommand, StageProcess, ThreadCounts,
 };
+pub use relay::Relay;
 pub use spread::Spread;
 pub use weir_exec::ExecError;
 pub(crate) use workers::part_of;

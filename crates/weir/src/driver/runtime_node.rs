@@ -36,7 +36,7 @@ pub(super) struct RuntimePlan {
     pub(super) config: RuntimeConfig,
     pub(super) settings: ActorSettings,
     /// Messages to other runtimes go through the switch's thread.
-    pub(super) central: bool,
+    pub(super) relayed: bool,
     pub(super) clock: Clock,
     pub(super) ends: RuntimeEnds,
     pub(super) inbox: Inbox,
@@ -90,7 +90,7 @@ struct Work {
     received: Vec<(usize, Peer, Message)>,
     commands: Vec<ToRuntime>,
     from_peer: Vec<(usize, Message)>,
-    central: bool,
+    relayed: bool,
     finishing: bool,
     /// The number to send back when nothing is left to do.
     echo: Option<u64>,
@@ -128,7 +128,7 @@ impl RuntimeNode {
                 received: Vec::new(),
                 commands: Vec::new(),
                 from_peer: Vec::new(),
-                central: plan.central,
+                relayed: plan.relayed,
                 finishing: false,
                 echo: None,
                 gave: false,
@@ -345,7 +345,7 @@ impl Work {
         }
         while ahead && let Some((chain, to, message)) = self.outgoing.pop_front() {
             match to {
-                Peer::Runtime(to) if self.central => {
+                Peer::Runtime(to) if self.relayed => {
                     let relayed = ToSwitch::Relay { chain, to, message };
                     self.ends.outbox.push(relayed);
                 }

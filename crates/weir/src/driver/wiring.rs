@@ -48,7 +48,7 @@ pub(super) enum ToSwitch {
         /// Its key.
         key: FlowKey,
     },
-    /// To another runtime, through the controller of the central mode.
+    /// To another runtime, through the relay on the switch's thread.
     Relay {
         /// Number of the chain.
         chain: usize,

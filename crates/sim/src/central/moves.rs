@@ -7,13 +7,13 @@ use weir_graph::{Input, load, render};
 use weir_nf::NoSources;
 use weir_nf::host::Stage;
 use weir_packet::{Frame, FramePool, MemoryLayout, Time};
-use weir_protocol::central::{Central, Controller};
 use weir_protocol::message::{MoveMode, Selection};
 use weir_protocol::settings::{ActorSettings, SwitchSettings};
 use weir_protocol::switch::SwitchCount;
 use weir_protocol::{Actors, Message, Peer, RuntimeId, Switch};
 use weir_runtime::{Runtime, RuntimeConfig};
 
+use super::{Central, Controller};
 use crate::random::Random;
 use crate::scaling::flows::{Exit, frame};
 

@@ -4,8 +4,8 @@
 //! This is OpenNF's loss-free and order-preserving move, with its optimisations *late
 //! locking* (a flow's packets are held from when its own state is asked for, not from
 //! the start of the whole move) and *early release* (they go on as soon as its own state
-//! is in), in place of the way of [`crate::actors`], where the source sends the state to
-//! the target itself. It exists in benchmarks and in the simulator only.
+//! is in), in place of the way of [`weir_protocol::actors`], where the source sends the
+//! state to the target itself. Benchmarks and this crate's tests use it.
 //!
 //! # Why it is a fair opponent
 //!
@@ -39,15 +39,16 @@
 //! push.
 
 #[cfg(test)]
+mod moves;
+#[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, VecDeque};
 
 use weir_packet::{Frame, FramePool};
-
-use crate::ids::{Clock, Peer, RuntimeId, UnitId, View};
-use crate::message::{Message, Open, Origin};
-use crate::switch::{Lane, SwitchOutbox};
+use weir_protocol::message::{Open, Origin};
+use weir_protocol::switch::{Lane, SwitchOutbox};
+use weir_protocol::{Clock, Message, Peer, RuntimeId, UnitId, View};
 use weir_telemetry::{Counts, labels};
 
 labels! {

@@ -1,7 +1,8 @@
 use weir_packet::{FrameMeta, MemoryLayout, Time};
 
 use super::*;
-use crate::message::{Image, MoveMode};
+use weir_protocol::message::{Image, MoveMode};
+use weir_telemetry::Label as _;
 
 const S: RuntimeId = RuntimeId(1);
 const T: RuntimeId = RuntimeId(2);
@@ -403,5 +404,18 @@ fn any_order_of_events_keeps_the_order_of_packets() {
         }
         let waiting = passed.iter().filter(|passed| passed.is_none()).count();
         assert_eq!(controller.waiting, waiting);
+    }
+}
+
+/// docs/handover.md says what each counter of the central mode means.
+#[test]
+fn each_count_is_told_of() {
+    let document = include_str!("../../../../docs/handover.md");
+    let (_, end) = document
+        .rsplit_once("In central mode")
+        .expect("the paragraph");
+    for count in Central::ALL {
+        let name = count.name();
+        assert!(end.contains(&format!("`{name}`")), "{name}");
     }
 }

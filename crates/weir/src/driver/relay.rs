@@ -1,0 +1,22 @@
+//! What may stand between a switch and its runtimes: a hook for benchmarks.
+
+use weir_packet::FramePool;
+use weir_protocol::switch::{Lane, SwitchOutbox};
+use weir_protocol::{Message, Peer, RuntimeId};
+
+/// Sees all that a switch tells its runtimes and they tell one another, and may hold
+/// it back. A run has none; benchmarks compare with the ways of others.
+pub trait Relay: Send {
+    /// The switch wants this carried out: what is not to go on now is taken out of it.
+    fn take_from_switch(&mut self, pool: &mut FramePool, outbox: &mut SwitchOutbox);
+
+    /// A runtime has something to say to another.
+    fn take_from_runtime(&mut self, from: RuntimeId, to: RuntimeId, message: Message);
+
+    /// What goes on now, before the rest of the switch's outbox and in this order:
+    /// messages (from whom, to whom, what), then frames.
+    fn go_on(&mut self) -> (&mut Vec<(Peer, Peer, Message)>, &mut Vec<Lane>);
+
+    /// Most packets that it held at once.
+    fn most_held(&self) -> u32;
+}
