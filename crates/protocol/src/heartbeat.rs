@@ -84,6 +84,8 @@ struct Peer {
     heard: Time,
     /// The last beat that said that the peer hears us.
     good: Time,
+    /// When it was last suspected.
+    suspected: Option<Time>,
     /// Since when good beats have come without a gap, while it is down.
     down: Option<Time>,
     /// The hold-down after its next suspicion.
@@ -123,6 +125,7 @@ impl<K: Ord + Copy> Heartbeats<K> {
         self.peers.entry(peer).or_insert(Peer {
             heard: now,
             good: now,
+            suspected: None,
             down: None,
             hold_down,
             up: now,
@@ -193,16 +196,22 @@ impl<K: Ord + Copy> Heartbeats<K> {
     /// True where the silence is more likely this process's own.
     fn is_isolated(&mut self, now: Time) -> bool {
         let patience = self.settings.patience();
-        let up = self.peers.values().filter(|peer| peer.down.is_none());
-        let (up, silent) = up.fold((0, 0), |(up, silent), peer| {
-            (up + 1, silent + u32::from(now.since(peer.good) > patience))
+        let lately = ISOLATED * patience;
+        // Those that were suspected a moment ago fell silent with the others.
+        let is_recent = |peer: &&Peer| {
+            let at = peer.suspected;
+            peer.down.is_none() || at.is_some_and(|at| now.since(at) < lately)
+        };
+        let peers = self.peers.values().filter(is_recent);
+        let (all, silent) = peers.fold((0, 0), |(all, silent), peer| {
+            (all + 1, silent + u32::from(now.since(peer.good) > patience))
         });
-        if up < 3 || 2 * silent <= up {
+        if all < 3 || 2 * silent <= all {
             self.isolated = None;
             return false;
         }
         let since = *self.isolated.get_or_insert(now);
-        let is_isolated = now.since(since) < ISOLATED * patience;
+        let is_isolated = now.since(since) < lately;
         if is_isolated {
             self.isolated_at = Some(now);
         }
@@ -234,6 +243,7 @@ impl Peer {
         match self.down {
             None if is_silent => {
                 self.down = Some(now);
+                self.suspected = Some(now);
                 judgements.push(Judgement::Suspect(key));
             }
             Some(since) if !is_silent && now.since(since) >= self.hold_down => {

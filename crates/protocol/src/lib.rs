@@ -25,6 +25,7 @@
 pub mod actors;
 pub mod auth;
 pub mod codec;
+mod delta;
 pub mod entry;
 pub mod heartbeat;
 pub mod ids;

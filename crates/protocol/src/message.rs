@@ -9,6 +9,7 @@ use weir_nf::host::AliasRequest;
 use weir_nf::{PoolId, PortLease};
 use weir_packet::{Disposition, FlowKey, LinkType, Side, Time};
 
+use crate::delta::FORM;
 use crate::ids::{Clock, RuntimeId, UnitId, View};
 
 /// Where the state of a new view comes from.
@@ -119,6 +120,15 @@ impl Entry {
     }
 }
 
+/// Octets of a state that have changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// The first one's place.
+    pub at: u32,
+    /// What they are now.
+    pub bytes: Vec<u8>,
+}
+
 /// What the packets of a batch did to the unit's state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StateUpdate {
@@ -130,7 +140,15 @@ pub enum StateUpdate {
     /// The whole state after the batch's last packet:
     /// [`weir_runtime::Runtime::export_unit`]; `None` where nothing is left.
     Full(Option<Vec<u8>>),
-    /// The same, and the batch has all entries of the view that are not known
+    /// The state after the batch's last packet, as changes of the one that the owner
+    /// said last.
+    Delta {
+        /// The clock of that one.
+        from: Clock,
+        /// The changes, in order.
+        changes: Vec<Change>,
+    },
+    /// As `Full`, and the batch has all entries of the view that are not known
     /// to be let out: what a replica may begin with. With less it would say
     /// that it holds the view, and could not go on where its owner dies.
     Whole(Option<Vec<u8>>),
@@ -180,6 +198,10 @@ impl EntryBatch {
         let state = match &self.state {
             StateUpdate::Omitted => 0,
             StateUpdate::Touched(bytes) => bytes.len(),
+            StateUpdate::Delta { changes, .. } => {
+                let lengths = changes.iter().map(|change| change.bytes.len() + FORM);
+                lengths.sum()
+            }
             StateUpdate::Full(state)
             | StateUpdate::Whole(state)
             | StateUpdate::Rest { state, .. }

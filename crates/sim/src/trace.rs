@@ -194,6 +194,7 @@ pub(crate) fn describe(message: &Message) -> Vec<(Option<UnitId>, String)> {
                     StateUpdate::Whole(Some(_)) => "state, all entries",
                     StateUpdate::Whole(None) => "state: none, all entries",
                     StateUpdate::Rest { .. } => "state, the last entries",
+                    StateUpdate::Delta { .. } => "changes of the state",
                     StateUpdate::Apart { .. } => "state in turn, entries",
                 };
                 let text = format!(

@@ -45,6 +45,9 @@ pub(crate) struct Keeper {
     pub(crate) kept: Kept,
     /// Packets from one state for the replica to the next; 0: each burst has one.
     pub(crate) every: u32,
+    /// The state that a replica which gets one with each burst was sent last, and its
+    /// clock: the next one is said as changes of it.
+    pub(crate) basis: Option<(Clock, Vec<u8>)>,
     /// Clock of the last state that was sent to the replica.
     pub(crate) told: Clock,
     /// Clock of the last one that the switch knows to be held.

@@ -121,6 +121,8 @@ labels! {
         StateAtClose = "state_at_close",
         /// ... because the last one was not confirmed.
         StateAgain = "state_again",
+        /// A replica was told of changes only.
+        ReplicatedDelta = "replicated_delta",
         /// A new copy began.
         ReplicaBegun = "replica_begun",
         /// A copy was brought up to date.

@@ -8,6 +8,7 @@ use super::cold::{Keeper, Role, Stored};
 use super::kept::Kept;
 use super::table::UNSURE;
 use super::{ActorCount, Actors, Place};
+use crate::delta;
 use crate::ids::{Clock, RuntimeId, UnitId, View};
 use crate::message::{Entry, EntryBatch, StateUpdate};
 use crate::plant::Plant;
@@ -228,6 +229,13 @@ impl Actors {
                 if let Some(state) = &mut stored.state
                     && Runtime::touch_snapshot(state, touched).is_err()
                 {
+                    return Taken::No(ActorCount::EntriesGap);
+                }
+            }
+            StateUpdate::Delta { from, changes } => {
+                let follows = !again && first == stored.clock.next() && *from == stored.clock;
+                let state = stored.state.as_mut().filter(|_| follows);
+                if !state.is_some_and(|state| delta::apply(state, changes)) {
                     return Taken::No(ActorCount::EntriesGap);
                 }
             }

@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 
 use weir_packet::Time;
+use weir_runtime::Runtime;
 
 use super::pieces::cut;
 use super::table::SILENT;
 use super::{ActorCount, Actors};
+use crate::delta;
 use crate::entry::bundles;
 use crate::ids::{Clock, Peer, RuntimeId, UnitId, View};
 use crate::message::{Entry, EntryBatch, Message, Refusal, StateUpdate};
@@ -50,11 +52,11 @@ impl Actors {
                 let Some(state) = self.exported(unit, batch.view) else {
                     continue;
                 };
-                self.counts.add(ActorCount::ReplicatedWhole);
-                StateUpdate::Full(state)
+                self.changes_or_all(unit, batch.clock, state)
             } else {
                 let mut touched = Vec::new();
                 self.engine.export_touch(unit.0, &mut touched);
+                self.touch_basis(unit, batch.clock, &touched);
                 StateUpdate::Touched(touched)
             };
             self.counts.add(ActorCount::Replicated);
@@ -68,6 +70,43 @@ impl Actors {
                 self.tell_runtime(replica, Message::Entries(batches));
             }
         }
+    }
+
+    /// The state after `clock` as changes of the one that was sent last, where that
+    /// is shorter.
+    fn changes_or_all(
+        &mut self,
+        unit: UnitId,
+        clock: Clock,
+        state: Option<Vec<u8>>,
+    ) -> StateUpdate {
+        let Some(cold) = self.cold.get_mut(&unit) else {
+            return StateUpdate::Full(state);
+        };
+        let basis = core::mem::take(&mut cold.live.basis);
+        cold.live.basis = state.clone().map(|state| (clock, state));
+        let changes = basis
+            .zip(state.as_ref())
+            .and_then(|((from, before), after)| {
+                let changes = delta::between(&before, after)?;
+                Some(StateUpdate::Delta { from, changes })
+            });
+        self.counts.add(match changes {
+            Some(_) => ActorCount::ReplicatedDelta,
+            None => ActorCount::ReplicatedWhole,
+        });
+        changes.unwrap_or(StateUpdate::Full(state))
+    }
+
+    /// The replica's copy is touched: what the next state is compared with, too.
+    fn touch_basis(&mut self, unit: UnitId, clock: Clock, touched: &[u8]) {
+        let Some(cold) = self.cold.get_mut(&unit) else {
+            return;
+        };
+        cold.live.basis = cold.live.basis.take().and_then(|(_, mut state)| {
+            let is_done = Runtime::touch_snapshot(&mut state, touched).is_ok();
+            is_done.then_some((clock, state))
+        });
     }
 
     /// The unit's state for its replica. One that is too long for a message is
@@ -153,6 +192,8 @@ impl Actors {
         if let Some(cold) = self.cold.get_mut(&unit) {
             cold.live.changed = false;
             cold.live.told = hot.clock;
+            let basis = state.clone().filter(|_| every == 0);
+            cold.live.basis = basis.map(|state| (hot.clock, state));
         }
         self.counts.add(ActorCount::ReplicatedWhole);
         let batch = EntryBatch {

@@ -10,8 +10,8 @@ use super::DecodeError;
 use super::field::{Field, Reader, choices, fields, wrappers};
 use crate::ids::{Clock, UnitId, View};
 use crate::message::{
-    Claim, Entry, EntryBatch, FlowSpace, Image, MoveMode, Open, Origin, Part, Refusal, Selection,
-    StateUpdate, Workload,
+    Change, Claim, Entry, EntryBatch, FlowSpace, Image, MoveMode, Open, Origin, Part, Refusal,
+    Selection, StateUpdate, Workload,
 };
 
 wrappers! {
@@ -54,6 +54,7 @@ fields! {
         sequence: u64,
         bytes: Vec<u8>,
     }
+    Change { at: u32, bytes: Vec<u8> }
     Entry { clock: Clock, parts: Vec<Part> }
     EntryBatch { unit: UnitId, view: View, clock: Clock, state: StateUpdate, entries: Vec<Entry> }
     Image { clock: Clock, state: Option<Vec<u8>>, since: Clock, outputs: Vec<Entry> }
@@ -187,7 +188,8 @@ impl Field for Origin {
     }
 }
 
-/// 0; 1 and bytes; 2 or 3 and perhaps bytes; 4 or 5, a clock and perhaps bytes.
+/// 0; 1 and bytes; 2 or 3 and perhaps bytes; 4 or 5, a clock and perhaps bytes;
+/// 6, a clock and changes.
 impl Field for StateUpdate {
     const LEAST: usize = 1;
 
@@ -211,6 +213,11 @@ impl Field for StateUpdate {
                 since.put(out);
                 state.put(out);
             }
+            StateUpdate::Delta { from, changes } => {
+                out.push(6);
+                from.put(out);
+                changes.put(out);
+            }
             StateUpdate::Apart { since, state } => {
                 out.push(5);
                 since.put(out);
@@ -232,6 +239,10 @@ impl Field for StateUpdate {
             5 => StateUpdate::Apart {
                 since: Clock::get(reader)?,
                 state: Option::get(reader)?,
+            },
+            6 => StateUpdate::Delta {
+                from: Clock::get(reader)?,
+                changes: Vec::get(reader)?,
             },
             _ => return Err(DecodeError::Value("StateUpdate")),
         })

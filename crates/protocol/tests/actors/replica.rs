@@ -84,7 +84,7 @@ fn where_no_function_changed_its_state_only_the_engines_own_is_sent() {
     assert_eq!(passed(&bed.carry()), [3]);
     bed.data(1, (U, ONE, 4), FRESH, b"c--");
     let full = batch(bed.said_to(1, runtime(2)));
-    assert!(matches!(full.state, StateUpdate::Full(Some(_))));
+    assert!(matches!(full.state, StateUpdate::Delta { .. }));
     bed.tell(2, runtime(1), Message::Entries(vec![full]));
     // what is stored is the owner's state, to the last bit
     let open = Open {
@@ -239,7 +239,7 @@ fn a_copy_does_not_begin_without_the_outputs_that_came_before() {
     assert_eq!(clocks(&batch(bed.said_to(1, runtime(2)))), [1, 2, 3]);
     bed.data(1, (U, ONE, 4), FRESH, b"c--");
     let next = batch(bed.said_to(1, runtime(2)));
-    assert!(matches!(next.state, StateUpdate::Full(Some(_))));
+    assert!(matches!(next.state, StateUpdate::Delta { .. }));
     bed.tell(2, runtime(1), Message::Entries(vec![next]));
     assert_eq!(bed.count(2, ActorCount::EntriesGap), 1);
     assert_eq!(bed.said(2), []);

@@ -10,8 +10,8 @@ use weir_nf::host::AliasRequest;
 use weir_nf::{PoolId, PortLease, PortSpace, RuntimeId};
 use weir_packet::{Direction, Disposition, FlowKey, LinkType, Prefix, Side, Time};
 use weir_protocol::message::{
-    Claim, Entry, EntryBatch, FlowSpace, Image, Message, MoveMode, Open, Origin, Part, Refusal,
-    Selection, StateUpdate, Workload,
+    Change, Claim, Entry, EntryBatch, FlowSpace, Image, Message, MoveMode, Open, Origin, Part,
+    Refusal, Selection, StateUpdate, Workload,
 };
 use weir_protocol::{Clock, UnitId, View};
 
@@ -121,6 +121,14 @@ fn state() -> impl Strategy<Value = StateUpdate> {
             .prop_map(|(since, state)| StateUpdate::Rest { since, state }),
         (clock(), option::of(bytes()))
             .prop_map(|(since, state)| StateUpdate::Apart { since, state }),
+        (
+            clock(),
+            vec(
+                (any::<u32>(), bytes()).prop_map(|(at, bytes)| Change { at, bytes }),
+                0..4
+            )
+        )
+            .prop_map(|(from, changes)| StateUpdate::Delta { from, changes }),
     ]
 }
 
