@@ -129,15 +129,7 @@ impl Actors {
     /// any more; with `ended` the unit is over.
     pub(super) fn forget(&mut self, pool: &mut FramePool, unit: UnitId, below: View, ended: bool) {
         let Some(hot) = self.table.of(unit) else {
-            // Nothing of it was ever here, or another life has its place; what
-            // came early is dropped.
-            if let Some(cold) = self.cold.remove(&unit)
-                && let Some(at) = cold.timer
-            {
-                self.timers.remove(&(at, unit));
-            }
-            let dropped = self.hold.drop_below(pool, unit, below);
-            return self.counts.add_many(ActorCount::HoldDropped, dropped);
+            return self.fence(pool, unit, below, ended);
         };
         // With a view that is not below, another life has the unit's number.
         if ended && self.newest(&hot) < below {
@@ -195,6 +187,45 @@ impl Actors {
         let dropped = self.hold.drop_below(pool, unit, below);
         self.counts.add_many(ActorCount::HoldDropped, dropped);
         self.tidy(unit);
+    }
+
+    /// The same for a unit of which nothing is here: drops what came early, and
+    /// notes in the unit's place that views below `below` are stale. An entry of
+    /// such a view may still be on its way, of an owner that was replaced; without
+    /// the note it would begin a copy of which no one speaks again.
+    ///
+    /// The note needs no memory of its own and no end: it is the place's record
+    /// until another unit takes the place, whose views are higher.
+    fn fence(&mut self, pool: &mut FramePool, unit: UnitId, below: View, ended: bool) {
+        if let Some(cold) = self.cold.remove(&unit)
+            && let Some(at) = cold.timer
+        {
+            self.timers.remove(&(at, unit));
+        }
+        let dropped = self.hold.drop_below(pool, unit, below);
+        self.counts.add_many(ActorCount::HoldDropped, dropped);
+        if !ended {
+            // `below` is a view of the unit: what has the place with a lower one
+            // is an earlier life.
+            if self.claim(pool, unit, below) {
+                self.unmake_live(unit, below);
+            }
+            return;
+        }
+        // `below` is no view of the unit, and may be above those of another life
+        // that has the place.
+        let Some(there) = self.table.at(unit) else {
+            return;
+        };
+        if !there.is_live() && !self.cold.contains_key(&there.unit) {
+            self.table.set(Hot {
+                unit,
+                view: there.view,
+                flags: ENDED,
+                clock: Clock::ZERO,
+                limit: Clock(below.0),
+            });
+        }
     }
 
     /// Answers the switch that older views are forgotten, where it can't know.

@@ -1,7 +1,7 @@
 //! What runtimes make, what the gate lets out, and what leaves.
 
 use weir_packet::{Disposition, FrameMeta, frame_flags};
-use weir_protocol::message::{Entry, EntryBatch, Part};
+use weir_protocol::message::{Entry, Part};
 use weir_protocol::settings::Replication;
 use weir_protocol::{Clock, RuntimeId, UnitId, View};
 use weir_runtime::notes::{self, Note};
@@ -12,9 +12,14 @@ use super::{Checker, Cluster, Invariant, Leaving};
 
 impl Checker {
     /// A runtime made entries (or passes them on).
-    pub(crate) fn produced(&mut self, from: RuntimeId, batch: &EntryBatch) {
-        for entry in &batch.entries {
-            self.produced_entry(from, batch.unit, batch.view, entry);
+    pub(crate) fn produced(
+        &mut self,
+        from: RuntimeId,
+        (unit, view): (UnitId, View),
+        entries: &[Entry],
+    ) {
+        for entry in entries {
+            self.produced_entry(from, unit, view, entry);
         }
     }
 

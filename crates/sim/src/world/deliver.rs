@@ -2,7 +2,7 @@
 
 use weir_packet::{Frame, FrameMeta, Side, Time};
 use weir_protocol::entry::{messages as entry_messages, to_frame, to_part};
-use weir_protocol::message::Message;
+use weir_protocol::message::{Entry, Message};
 use weir_protocol::{Clock, Peer, RuntimeId, UnitId, View};
 
 use super::links::ProcessNo;
@@ -450,25 +450,20 @@ impl World<'_> {
     }
 
     fn transmit(&mut self, from: ProcessNo, to: Peer, message: Message) {
-        if let Message::Entries(made) = &message
-            && let Some(id) = self.runtime_id(from)
-        {
-            for batch in made {
-                self.checker.produced(id, batch);
-            }
-            if self.trace.is_on() {
-                for batch in made {
-                    for entry in &batch.entries {
-                        let line = format!(
-                            "r{} sends entry {} of view {}: {}",
-                            id.0,
-                            entry.clock.0,
-                            show_view(batch.view),
-                            show_entry(entry)
-                        );
-                        self.trace.say(Some(batch.unit), || line);
+        if let Some(id) = self.runtime_id(from) {
+            match &message {
+                Message::Entries(made) => {
+                    for batch in made {
+                        self.made(id, (batch.unit, batch.view), &batch.entries);
                     }
                 }
+                // The same entries, ahead of the state that they belong to.
+                Message::Outputs {
+                    unit,
+                    view,
+                    entries,
+                } => self.made(id, (*unit, *view), entries),
+                _ => {}
             }
         }
         if to == Peer::Coordinator {
@@ -486,6 +481,24 @@ impl World<'_> {
         let arrival = self.links.message(from, to, self.now);
         let what = Delivery::Message(Box::new(message));
         self.arrival(arrival.at, to, from, arrival.sent, what);
+    }
+
+    /// A runtime sends entries: the checker compares them with those of others.
+    fn made(&mut self, from: RuntimeId, (unit, view): (UnitId, View), entries: &[Entry]) {
+        self.checker.produced(from, (unit, view), entries);
+        if !self.trace.is_on() {
+            return;
+        }
+        for entry in entries {
+            let line = format!(
+                "r{} sends entry {} of view {}: {}",
+                from.0,
+                entry.clock.0,
+                show_view(view),
+                show_entry(entry)
+            );
+            self.trace.say(Some(unit), || line);
+        }
     }
 
     /// Damages a state on its way to a new owner, if that is to happen.
