@@ -522,36 +522,52 @@ fn fragments_that_do_not_fit_together_are_dropped_and_counted() {
     assert_eq!(stream.counts().get(StreamCount::BrokenMessages), 3);
 }
 
+/// Two starts of a process with one name: a runtime has another id in its next
+/// life, a coordinator or a switch of one generation another start.
 #[test]
 fn an_earlier_life_is_refused() {
+    let runtime = |id| ProcessStart::of(Peer::Runtime(RuntimeId(id)), 0);
+    let coordinator = |start| ProcessStart::of(Peer::Coordinator, start);
+    let switch = |start| ProcessStart::of(Peer::Switch(1), start);
+    let here = ProcessStart::of(Peer::Switch(2), 7);
+    let before = ProcessStart::of(Peer::Switch(2), 6);
+    earlier_lives(runtime(4), runtime(9), before, here);
+    earlier_lives(coordinator(4), coordinator(9), before, here);
+    earlier_lives(switch(4), switch(9), coordinator(1), coordinator(2));
+}
+
+fn earlier_lives(
+    old: ProcessStart,
+    new: ProcessStart,
+    switch_before: ProcessStart,
+    switch: ProcessStart,
+) {
     let settings = StreamSettings::default();
-    let (old, new) = (Peer::Runtime(RuntimeId(4)), Peer::Runtime(RuntimeId(9)));
-    let switch = ProcessStart::from(Peer::Switch(1));
-    let mut before = Streams::new(old.into(), KEY);
-    let mut after = Streams::new(new.into(), KEY);
+    let mut before = Streams::new(old, KEY);
+    let mut after = Streams::new(new, KEY);
     let mut there = Streams::new(switch, KEY);
-    there.open(new.into(), settings);
+    there.open(new, settings);
     let frame = |streams: &mut Streams, to: ProcessStart| {
         let stream = streams.open(to, settings);
         stream.send(b"hello").expect("room");
         stream.poll_frame(Time(1)).expect("a frame")
     };
     let late = frame(&mut before, switch);
-    assert_eq!(ends(&late), Ok((old.into(), switch)));
+    assert_eq!(ends(&late), Ok((old, switch)));
     assert_eq!(there.receive(Time(2), &late), Err(Reject::OtherSource));
-    // And of the switch before this one.
-    let elsewhere = frame(&mut after, Peer::Switch(0).into());
+    // And for the one before this one.
+    let elsewhere = frame(&mut after, switch_before);
     assert_eq!(
         there.receive(Time(2), &elsewhere),
         Err(Reject::OtherDestination)
     );
     let good = frame(&mut after, switch);
-    assert_eq!(there.receive(Time(2), &good), Ok(new.into()));
-    let stream = there.get_mut(new.into()).expect("open");
+    assert_eq!(there.receive(Time(2), &good), Ok(new));
+    let stream = there.get_mut(new).expect("open");
     assert_eq!(stream.poll_message(), Some(b"hello".to_vec()));
     assert_eq!(there.next_deadline(), Some(Time(200_002)));
     assert_eq!(there.iter_mut().count(), 1);
-    there.close(new.into());
+    there.close(new);
     assert_eq!(there.receive(Time(3), &good), Err(Reject::OtherSource));
     let counts = there.counts();
     assert_eq!(counts.get(StreamCount::RejectedOtherSource), 2);

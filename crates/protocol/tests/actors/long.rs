@@ -27,7 +27,7 @@ struct Wires {
 
 impl Wires {
     fn new() -> Wires {
-        let start = |id: u32| ProcessStart::from(runtime(id));
+        let start = |id: u32| ProcessStart::of(runtime(id), 0);
         let (one, two) = (start(1), start(2));
         let stream =
             |local, remote| Stream::new(local, remote, Key([3; 16]), StreamSettings::default());

@@ -122,7 +122,7 @@ impl Cluster {
     fn introduce(&mut self) {
         let peers: Vec<ProcessStart> = (self.hosts.iter().map(|host| Peer::Runtime(host.id)))
             .chain([Peer::Switch(self.generation)])
-            .map(ProcessStart::from)
+            .map(|peer| ProcessStart::of(peer, 0))
             .collect();
         let settings = StreamSettings::default();
         for &peer in &peers {
@@ -375,7 +375,7 @@ pub(crate) fn send(streams: &mut Streams, to: Peer, mut message: Message, change
     if let Some(change) = change {
         change(&mut message);
     }
-    let stream = streams.open(ProcessStart::from(to), StreamSettings::default());
+    let stream = streams.open(ProcessStart::of(to, 0), StreamSettings::default());
     stream.send_message(&message).expect("there is room");
 }
 

@@ -164,7 +164,7 @@ fn frames_made_without_the_key_change_nothing() {
     let before = cluster.state();
     let stranger = Key(*b"of another one!!");
     let (unit, view) = (cluster.unit_of(1), View(1 << 48 | 7));
-    let switch = ProcessStart::from(Peer::Switch(1));
+    let switch = ProcessStart::of(Peer::Switch(1), 0);
     // As runtime 2, to the switch: end the unit; as the coordinator: runtime 2
     // is dead.
     let end = Message::End {
@@ -281,7 +281,7 @@ fn messages_that_can_not_be_read_change_nothing() {
         }
         sent += 1;
         let stream = cluster.streams.open(
-            ProcessStart::from(Peer::Runtime(RuntimeId(2))),
+            ProcessStart::of(Peer::Runtime(RuntimeId(2)), 0),
             StreamSettings::default(),
         );
         stream.send(&bytes).expect("room");

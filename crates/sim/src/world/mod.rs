@@ -346,7 +346,7 @@ impl<'a> World<'a> {
         let pool = self.pools.take(frames);
         let body = Body::Switch(Box::new(switch));
         self.processes
-            .push(Process::new(peer, body, no, (wire, pool)));
+            .push(Process::new((peer, no), body, no, (wire, pool)));
         self.switch = Some(no);
         self.start_beating(no);
         Ok(())
@@ -382,7 +382,8 @@ impl<'a> World<'a> {
         let pool = self.pools.take(6_144);
         let switch = self.switch.unwrap_or(0);
         let wire = !self.settings.plain_links;
-        let mut process = Process::new(Peer::Runtime(id), body, switch, (wire, pool));
+        let start = (Peer::Runtime(id), self.processes.len());
+        let mut process = Process::new(start, body, switch, (wire, pool));
         process.host = id.0.checked_rem(self.plan.hosts);
         let host = process.host;
         let no = self.processes.len();

@@ -59,6 +59,8 @@ pub(crate) enum Body {
 #[derive(Debug)]
 pub(crate) struct Process {
     pub(crate) peer: Peer,
+    /// Its name on streams.
+    pub(crate) start: ProcessStart,
     /// Gone with all it knew when the process dies.
     pub(crate) living: Option<(Body, FramePool)>,
     pub(crate) died: Option<u64>,
@@ -94,13 +96,16 @@ impl Process {
     }
 
     pub(crate) fn new(
-        peer: Peer,
+        (peer, no): (Peer, ProcessNo),
         body: Body,
         switch: ProcessNo,
         (wire, pool): (bool, FramePool),
     ) -> Process {
+        // Places are not used twice.
+        let start = ProcessStart::of(peer, no as u32);
         Process {
             peer,
+            start,
             living: Some((body, pool)),
             died: None,
             paused_until: None,
@@ -110,7 +115,7 @@ impl Process {
             suspected: false,
             draining: false,
             host: None,
-            streams: wire.then(|| Streams::new(ProcessStart::from(peer), KEY)),
+            streams: wire.then(|| Streams::new(start, KEY)),
             active: Vec::new(),
             closed: BTreeSet::new(),
         }

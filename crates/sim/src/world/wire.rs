@@ -3,7 +3,6 @@
 use weir_packet::{Frame, FramePool};
 use weir_protocol::entry::to_part;
 use weir_protocol::message::Message;
-use weir_protocol::stream::ProcessStart;
 use weir_protocol::wire::{Hop, decode_data, encode_data};
 use weir_protocol::{Clock, UnitId, View};
 
@@ -63,7 +62,7 @@ impl World<'_> {
     /// Gives a message to the stream between two processes.
     pub(super) fn send_message(&mut self, from: ProcessNo, to: ProcessNo, message: &Message) {
         let small = self.small();
-        let Some(remote) = self.processes.get(to).map(|p| ProcessStart::from(p.peer)) else {
+        let Some(remote) = self.processes.get(to).map(|p| p.start) else {
             return;
         };
         let Some(process) = self.processes.get_mut(from) else {
@@ -188,7 +187,7 @@ impl World<'_> {
     fn wire_stream(&mut self, to: ProcessNo, from: ProcessNo, bytes: &[u8]) {
         let time = self.time();
         let small = self.small();
-        let Some(remote) = self.processes.get(from).map(|p| ProcessStart::from(p.peer)) else {
+        let Some(remote) = self.processes.get(from).map(|p| p.start) else {
             return;
         };
         let Some(process) = self.processes.get_mut(to) else {
@@ -229,7 +228,7 @@ impl World<'_> {
 
     /// Nobody speaks to a process that is dead any more.
     pub(super) fn close_streams(&mut self, no: ProcessNo) {
-        let Some(dead) = self.processes.get(no).map(|p| ProcessStart::from(p.peer)) else {
+        let Some(dead) = self.processes.get(no).map(|p| p.start) else {
             return;
         };
         for process in &mut self.processes {
