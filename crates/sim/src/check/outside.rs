@@ -1,18 +1,19 @@
-//! Order and doubling as the hosts outside see them: by conversation and
-//! direction, whatever unit the switch took a packet for.
+//! Order and doubling as the hosts outside see them: by conversation, direction
+//! and ends, whatever unit the switch took a packet for.
 
 use std::collections::BTreeMap;
 
 use super::Invariant;
+use crate::traffic::Ends;
 
 /// Which packets of the plan have left.
 #[derive(Debug, Default)]
 pub(super) struct Outside {
     /// A bit per packet of the plan.
     left: Vec<u64>,
-    /// Number of the last packet that left, per conversation, kind and
-    /// direction (true: to the server).
-    last: BTreeMap<(u32, Kind, bool), u64>,
+    /// Number of the last packet that left, per flow as a host sees it:
+    /// conversation, kind, and what the server answers to.
+    last: BTreeMap<(u32, Kind, Option<Ends>), u64>,
 }
 
 /// Transport of a packet.
@@ -36,8 +37,10 @@ pub(crate) struct Sighting {
     pub(crate) flow: u32,
     /// What it looks like: a conversation's packets of one kind are one flow.
     pub(crate) kind: Kind,
-    /// True where the client sent it.
-    pub(crate) to_server: bool,
+    /// The ends of an answer: a server that answers to other ends than before
+    /// (its client's next mapping, say) speaks in another flow. `None` of what the
+    /// client sent.
+    pub(crate) answer: Option<Ends>,
 }
 
 impl Outside {
@@ -50,7 +53,7 @@ impl Outside {
         let known = self.left.get_mut(word)?;
         let doubled = *known & bit != 0;
         *known |= bit;
-        let direction = if seen.to_server { "out" } else { "back" };
+        let direction = if seen.answer.is_none() { "out" } else { "back" };
         if doubled {
             let text = format!(
                 "packet {} of flow {} ({direction}) leaves twice",
@@ -63,7 +66,7 @@ impl Outside {
         }
         let last = self
             .last
-            .entry((seen.flow, seen.kind, seen.to_server))
+            .entry((seen.flow, seen.kind, seen.answer))
             .or_default();
         if *last > seen.number {
             let text = format!(
@@ -83,10 +86,13 @@ mod tests {
 
     #[test]
     fn order_and_doubling_are_by_conversation_and_direction() {
-        let packet = |number, flow, to_server| Sighting {
+        let ends = crate::traffic::ends(crate::chain::Chain::Count, 1);
+        let mut next = ends;
+        next.client_port += 1;
+        let packet = |number, flow, to_server: bool| Sighting {
             number,
             flow,
-            to_server,
+            answer: (!to_server).then_some(ends),
             kind: Kind::Tcp,
         };
         let mut outside = Outside::default();
@@ -98,6 +104,14 @@ mod tests {
         assert_eq!(outside.leaves(packet(64, 2, true)), None);
         let (invariant, text) = outside.leaves(packet(63, 2, true)).unwrap();
         assert_eq!(invariant, Invariant::Order, "{text}");
+        assert_eq!(outside.leaves(packet(65, 2, false)), None);
+        let (invariant, text) = outside.leaves(packet(62, 2, false)).unwrap();
+        assert_eq!(invariant, Invariant::Order, "{text}");
+        let elsewhere = Sighting {
+            answer: Some(next),
+            ..packet(61, 2, false)
+        };
+        assert_eq!(outside.leaves(elsewhere), None);
         for kind in [Kind::Unordered, Kind::Udp] {
             let other = Sighting {
                 kind,

@@ -6,7 +6,7 @@ use weir_packet::checksum::{Sum, internet};
 use weir_packet::protocol::ip;
 
 /// Addresses and ports of a conversation, as one end sees them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ends {
     /// The client.
     pub client: Ipv4Addr,
@@ -124,6 +124,17 @@ fn udp(ends: (u16, u16), addresses: (Ipv4Addr, Ipv4Addr), payload: &[u8]) -> Vec
 }
 
 impl Shape {
+    /// Its IP protocol, if it is known. A server tells flows apart by it: the same
+    /// ends mean another flow in another protocol.
+    pub(crate) fn protocol(&self) -> Option<u8> {
+        match self {
+            Shape::Tcp { .. } => Some(ip::TCP),
+            Shape::Udp { .. } | Shape::Fragment { .. } => Some(ip::UDP),
+            Shape::Echo { .. } => Some(ip::ICMP),
+            Shape::Raw(_) => None,
+        }
+    }
+
     /// The frame, from one end to the other.
     pub(crate) fn bytes(&self, ends: &Ends, to_server: bool) -> Vec<u8> {
         if let Shape::Raw(bytes) = self {

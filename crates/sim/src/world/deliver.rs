@@ -26,10 +26,14 @@ impl World<'_> {
             let Some(planned) = self.plan.packets.get(index) else {
                 continue;
             };
-            let seen = self.observed.get(&planned.flow).copied();
+            let seen = planned.shape.protocol();
+            let seen = seen.and_then(|proto| self.observed.get(&(planned.flow, proto)).copied());
             let ends = seen
                 .filter(|_| !planned.to_server)
                 .unwrap_or_else(|| ends(self.plan.chain, planned.flow));
+            if !planned.to_server {
+                self.answered.insert(index as u64 + 1, ends);
+            }
             let bytes = planned.shape.bytes(&ends, planned.to_server);
             let mut meta = FrameMeta::received(time, bytes.len() as u32);
             meta.sequence = index as u64 + 1;
@@ -338,7 +342,7 @@ impl World<'_> {
         (!emitted).then_some(Sighting {
             number,
             flow: planned.flow,
-            to_server: planned.to_server,
+            answer: self.answered.get(&number).copied(),
             kind: match planned.shape {
                 Shape::Tcp { .. } => Kind::Tcp,
                 Shape::Udp { .. } => Kind::Udp,
@@ -356,9 +360,10 @@ impl World<'_> {
         let planned = self.plan.packets.get(meta.sequence as usize - 1);
         let emitted = meta.flags & weir_packet::frame_flags::EMITTED != 0;
         if let Some(planned) = planned.filter(|p| p.to_server && !emitted)
+            && let Some(proto) = planned.shape.protocol()
             && let Some(ends) = observed(bytes)
         {
-            self.observed.insert(planned.flow, ends);
+            self.observed.insert((planned.flow, proto), ends);
         }
     }
 

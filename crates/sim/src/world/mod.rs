@@ -138,8 +138,10 @@ pub(crate) struct World<'a> {
     links: Links,
     checker: Checker,
     pub(crate) trace: Trace,
-    /// Ends of flows as their servers see them.
-    observed: BTreeMap<u32, Ends>,
+    /// Ends of flows as their servers see them, by conversation and protocol.
+    observed: BTreeMap<(u32, u8), Ends>,
+    /// What servers answered to, by number of the packet in the plan.
+    answered: BTreeMap<u64, Ends>,
     counts: BTreeMap<String, u64>,
     world: BTreeMap<&'static str, u64>,
     phase: Phase,
@@ -198,6 +200,7 @@ impl<'a> World<'a> {
             checker: Checker::new(replication, Reference::new(engine)),
             trace,
             observed: BTreeMap::new(),
+            answered: BTreeMap::new(),
             counts: BTreeMap::new(),
             world: BTreeMap::new(),
             phase: Phase::Busy,
