@@ -152,7 +152,9 @@ impl Actors {
             _ => return self.counts.add(ActorCount::MessageStale),
         }
         let waiting = self.cold.get(&unit).and_then(|cold| cold.waiting);
-        let Some(waiting) = waiting else { return };
+        let Some(waiting) = waiting else {
+            return self.internal.note("a view that waits and is not there");
+        };
         let clock = match &what {
             Ahead::State(image) => image.clock,
             Ahead::Copied { clock, .. } => *clock,
@@ -350,7 +352,7 @@ impl Actors {
 
     fn pulled_live(&mut self, now: Time, from: RuntimeId, unit: UnitId, at: Clock, new: View) {
         let Some(hot) = self.table.live(unit) else {
-            return;
+            return self.internal.note("a live actor without a record");
         };
         let cold = self.cold.get_mut(&unit);
         let Some(closing) = cold.and_then(|cold| cold.closing.as_mut()) else {
@@ -375,7 +377,7 @@ impl Actors {
         (new, to, mode): (View, RuntimeId, MoveMode),
     ) {
         let Some(hot) = self.table.live(unit) else {
-            return;
+            return self.internal.note("a live actor without a record");
         };
         let known = self.cold.get(&unit).and_then(|cold| cold.closing);
         let fits = match known {
@@ -411,7 +413,7 @@ impl Actors {
     pub(super) fn close(&mut self, now: Time, unit: UnitId) {
         let hot = self.table.live(unit).filter(|hot| hot.clock == hot.limit);
         let (Some(hot), Some(cold)) = (hot, self.cold.get_mut(&unit)) else {
-            return;
+            return self.internal.note("a view closes that is not at its end");
         };
         let (closing, copying) = (cold.closing.take(), cold.copying.take());
         let Some(closing) = closing else {
@@ -426,7 +428,9 @@ impl Actors {
         self.engine.forget_unit(unit.0);
         self.unmake_live(unit, hot.view);
         let stored = self.cold.get(&unit).and_then(|c| c.stored.get(&hot.view));
-        let Some(stored) = stored else { return };
+        let Some(stored) = stored else {
+            return self.internal.note("an actor put aside that is not there");
+        };
         let copied = copying.filter(|c| c.to == closing.to && closing.mode == MoveMode::Reprocess);
         let outputs = stored.kept.after_clock(Clock::ZERO, self.settings.longest);
         if let (Some(copying), (outputs, true)) = (copied, outputs)

@@ -172,6 +172,8 @@ impl Actors {
         frame: Frame,
     ) {
         let Some(hot) = self.table.live(UnitId(meta.unit)) else {
+            self.internal
+                .note("a packet of a live actor without a record");
             return pool.give(frame);
         };
         if meta.clock <= hot.clock.0 {
@@ -410,7 +412,7 @@ impl Actors {
             .get_mut(&unit)
             .and_then(|c| c.stored.get_mut(&view));
         let Some(stored) = stored else {
-            return;
+            return self.internal.note("a stored actor that is not there");
         };
         let due = stored.role == Role::Source
             && !stored.kept.is_empty()

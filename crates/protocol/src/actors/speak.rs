@@ -223,7 +223,7 @@ impl Actors {
             .get_mut(&unit)
             .and_then(|c| c.stored.get_mut(&view));
         let Some(stored) = stored else {
-            return;
+            return self.internal.note("a stored actor that is not there");
         };
         let Some(replica) = stored.peer else {
             let (entries, _) = stored.kept.after_clock(Clock::ZERO, at_once);

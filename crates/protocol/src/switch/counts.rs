@@ -105,6 +105,8 @@ labels! {
         AliasAdded = "alias_added",
         /// A name was asked for that the unit has by another of its names.
         AliasKnown = "alias_known",
+        /// An entry waits for a name until packets that came by it are let out.
+        NameWaited = "name_waited",
         /// A name that another unit has.
         AliasRefused = "alias_refused",
         /// A name went.

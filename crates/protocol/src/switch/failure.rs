@@ -175,8 +175,10 @@ impl Switch {
         let after_loss = unit.fresh & weir_packet::frame_flags::AFTER_LOSS != 0;
         self.begin_first(now, place, owner, after_loss);
         let view = self.units.at(place).view();
+        // The owner as well, where it is the same again: it put the actor of the view
+        // that was given up aside.
         for seat in given_up {
-            if seat != 0 && seat != owner {
+            if seat != 0 {
                 self.forget(now, seat, unit.id(), view, false);
             }
         }

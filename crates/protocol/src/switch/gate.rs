@@ -231,6 +231,9 @@ impl Switch {
             self.react(now, pool, place);
         }
         match self.admit(from, unit, view, clock) {
+            Admission::LetOut if self.waits_for_name(unit, side, memory) => {
+                self.park(pool, from, (unit, view, clock), side, frame);
+            }
             Admission::LetOut => {
                 let place = unit.slot();
                 self.let_out(now, pool, memory, (place, view, clock), side, frame);
@@ -381,7 +384,7 @@ impl Switch {
     }
 
     /// Lets out what was parked and is next; its view is looked at again.
-    fn let_out_parked(
+    pub(super) fn let_out_parked(
         &mut self,
         now: Time,
         pool: &mut FramePool,
@@ -395,10 +398,15 @@ impl Switch {
                 return;
             };
             let Some(frame) = parked.frames.pop() else {
-                return;
+                return self.internal.note("a parked entry without a frame");
             };
-            let (view, clock) = (View(parked.view), Clock(next));
-            if self.admit(parked.from, unit.id(), view, clock) == Admission::LetOut {
+            let (id, view, clock) = (unit.id(), View(parked.view), Clock(next));
+            if self.admit(parked.from, id, view, clock) == Admission::LetOut {
+                if self.waits_for_name(id, &parked.frames, memory) {
+                    parked.frames.push(frame);
+                    let unit = self.units.at_mut(place);
+                    return self.kept.park(unit, next, parked, pool);
+                }
                 self.counts.add(SwitchCount::ParkedLetOut);
                 let name = (place, view, clock);
                 self.let_out(now, pool, memory, name, &mut parked.frames, frame);

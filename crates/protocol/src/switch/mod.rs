@@ -30,6 +30,7 @@ mod number;
 mod report;
 mod restart;
 mod select;
+mod takeover;
 mod timers;
 mod units;
 mod views;
@@ -37,7 +38,7 @@ mod views;
 use std::collections::VecDeque;
 
 use weir_nf::host::Stage;
-use weir_packet::{Frame, FramePool, Time};
+use weir_packet::{Frame, FramePool, Internal, Time};
 use weir_runtime::{Classifier, RuntimeConfig, StageError};
 
 use crate::ids::{Clock, Peer, RuntimeId, UnitId, View};
@@ -156,6 +157,7 @@ pub struct Switch {
     forgets: forgets::Forgets,
     counts: Counts<SwitchCount>,
     drops: Counts<SwitchDrop>,
+    internal: Internal,
     packets: Packets,
     hand_overs: Histogram,
     /// Time of the packets that have come.
@@ -178,6 +180,7 @@ pub struct Switch {
     is_measured: bool,
     late_names: names::Late,
     leaving: leaving::Leaving,
+    takeovers: takeover::Takeovers,
     /// To whom `Forget` was said in this burst, and about what.
     told: (u64, Seat),
 }
@@ -224,6 +227,7 @@ impl Switch {
             forgets: forgets::Forgets::default(),
             counts: Counts::default(),
             drops: Counts::default(),
+            internal: Internal::default(),
             packets: Packets::default(),
             hand_overs: Histogram::default(),
             packet_time: Time::ZERO,
@@ -239,6 +243,7 @@ impl Switch {
             is_measured: false,
             late_names: names::Late::default(),
             leaving: leaving::Leaving::default(),
+            takeovers: takeover::Takeovers::default(),
             told: (0, 0),
             settings,
             classifier,
@@ -353,6 +358,11 @@ impl Switch {
     /// How often what happened.
     pub fn counts(&self) -> &Counts<SwitchCount> {
         &self.counts
+    }
+
+    /// States that cannot occur, and did: 0 unless weir has a bug.
+    pub fn internal(&self) -> &Internal {
+        &self.internal
     }
 
     /// The classifier, for its report and names.

@@ -102,7 +102,10 @@ impl Switch {
         });
         match self.outbox.lanes.get_mut(usize::from(unit.owner) - 1) {
             Some(lane) => lane.frames.push(frame),
-            None => pool.give(frame),
+            None => {
+                self.internal.note("a numbered packet for nobody");
+                pool.give(frame);
+            }
         }
     }
 
@@ -277,7 +280,10 @@ impl Switch {
             .get_mut(usize::from(owner).wrapping_sub(1))
         {
             Some(lane) => lane.frames.push(frame),
-            None => pool.give(frame),
+            None => {
+                self.internal.note("a tick for nobody");
+                pool.give(frame);
+            }
         }
         true
     }

@@ -104,7 +104,8 @@ impl Switch {
     /// Holds packets until it is known whose they are.
     pub(super) fn hold(&mut self, pool: &mut FramePool, frames: &mut Vec<Frame>) {
         let Some(recovery) = &mut self.recovery else {
-            return;
+            self.internal.note("packets are held, and nobody is asked");
+            return pool.give_all(frames);
         };
         let most = self.settings.recovery_held as usize;
         for frame in frames.drain(..) {
@@ -218,7 +219,7 @@ impl Switch {
     /// its next packet or in the sweep.
     fn restore(&mut self, now: Time, unit: UnitId, claims: &[(Seat, Claim)]) {
         let Some((holder, best)) = claims.first() else {
-            return;
+            return self.internal.note("a claimed unit without a claim");
         };
         if !best.state {
             // Its end was not granted, or not everyone has heard of it. Whoever

@@ -96,6 +96,7 @@ impl Switch {
         if self.moves.queued() > 0 {
             self.pump(now, Some(pool));
         }
+        self.take_names_over(now, pool);
         if !self.ticks.is_empty() {
             self.number_ticks(now, pool);
         }
@@ -277,7 +278,7 @@ impl Switch {
             .is_some_and(|(at, _)| now.since(*at) >= long)
         {
             let Some((_, id)) = self.timers.orphans.pop_front() else {
-                return;
+                return self.internal.note("an orphan that was there");
             };
             let id = UnitId(id);
             let Some(place) = self.units.find(id) else {

@@ -251,7 +251,9 @@ impl Switch {
         let unit = self.units.at(place);
         let (old, old_owner, old_replica) = (unit.view(), unit.owner, unit.replica);
         let Some(source) = self.lanes.id(old_owner) else {
-            return;
+            return self
+                .internal
+                .note("a unit with an owner is moved from nobody");
         };
         let view = self.take_view_number();
         self.set_holders(place, target, replica);
@@ -292,7 +294,7 @@ impl Switch {
         (old, old_owner, old_replica): (View, Seat, Seat),
     ) {
         let Some(source) = self.lanes.id(holder) else {
-            return;
+            return self.internal.note("a view goes on at nobody");
         };
         self.stop_preparing(place);
         let unit = self.units.at(place);

@@ -8,7 +8,7 @@ use weir_protocol::{Clock, Peer, RuntimeId, UnitId, View};
 use super::links::ProcessNo;
 use super::process::{Body, Carried, Delivery};
 use super::{Event, World};
-use crate::check::{Cluster, Kind, Sighting, show_entry, show_unit, show_view};
+use crate::check::{Cluster, Invariant, Kind, Sighting, show_entry, show_unit, show_view};
 use crate::slip::{Aside, Slip};
 use crate::trace::describe;
 use crate::traffic::{Shape, ends, observed};
@@ -181,6 +181,7 @@ impl World<'_> {
             None => return,
         }
         self.pump(no);
+        self.check_internal(no);
         let start = super::START;
         let now = self.now;
         let Some(process) = self.processes.get_mut(no) else {
@@ -205,6 +206,23 @@ impl World<'_> {
         {
             process.wake_at = Some(at);
             self.schedule(at, Event::Wake(no));
+        }
+    }
+
+    /// States that cannot occur, and did, are faults of the code. Builds with debug
+    /// assertions panic where they meet one.
+    fn check_internal(&mut self, no: ProcessNo) {
+        let Some(process) = self.processes.get(no) else {
+            return;
+        };
+        let internal = match process.living.as_ref() {
+            Some((Body::Switch(switch), _)) => switch.internal(),
+            Some((Body::Runtime(actors), _)) => actors.internal(),
+            None => return,
+        };
+        if internal.count() > 0 {
+            let text = format!("{} met what cannot be: {internal:?}", process.name());
+            self.checker.violated(Invariant::Panic, None, text);
         }
     }
 

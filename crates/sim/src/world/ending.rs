@@ -223,10 +223,16 @@ impl World<'_> {
             self.checker.violated(Invariant::Conservation, None, text);
         }
         for process in &self.processes {
-            let Some((_, pool)) = process.living.as_ref() else {
+            let Some((body, pool)) = process.living.as_ref() else {
                 continue;
             };
             let outstanding = pool.outstanding();
+            if let Body::Runtime(actors) = body
+                && actors.engine().report().internal > 0
+            {
+                let text = format!("the engine of {} met what cannot be", process.name());
+                self.checker.violated(Invariant::Panic, None, text);
+            }
             if outstanding > 0 {
                 let text = format!("{} keeps {outstanding} frames", process.name());
                 self.checker.violated(Invariant::Conservation, None, text);
