@@ -86,7 +86,7 @@ impl Cluster {
             generation: settings.generation,
             switch: Switch::new(&stage::<Counter>(), config(), settings).expect("a stage"),
             pool: pool(),
-            streams: Streams::new(Peer::Switch(settings.generation).into(), KEY),
+            streams: Streams::new(ProcessStart::of(Peer::Switch(settings.generation), 0), KEY),
             hosts: Vec::new(),
             out: Vec::new(),
             seen: Vec::new(),
@@ -111,7 +111,7 @@ impl Cluster {
             id,
             actors: Actors::with_places(engine, settings, 1 << 20, weir_packet::no_advice),
             pool: pool(),
-            streams: Streams::new(Peer::Runtime(id).into(), KEY),
+            streams: Streams::new(ProcessStart::of(Peer::Runtime(id), 0), KEY),
         });
         self.introduce();
         self.switch.join(self.now, id);
@@ -143,7 +143,7 @@ impl Cluster {
         self.switch.finish(&mut self.pool);
         self.switch = Switch::new(&stage::<Counter>(), config(), settings).expect("a stage");
         let peer = Peer::Switch(self.generation);
-        self.streams = Streams::new(peer.into(), KEY);
+        self.streams = Streams::new(ProcessStart::of(peer, 0), KEY);
         self.introduce();
         let ids: Vec<RuntimeId> = self.hosts.iter().map(|host| host.id).collect();
         self.switch.recover(self.now, &ids);

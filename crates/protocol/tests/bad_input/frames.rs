@@ -180,7 +180,7 @@ fn frames_made_without_the_key_change_nothing() {
         (Peer::Coordinator, suspect.clone()),
     ] {
         for key in [stranger, KEY] {
-            let mut forger = Streams::new(from.into(), key);
+            let mut forger = Streams::new(ProcessStart::of(from, 0), key);
             let stream = forger.open(switch, StreamSettings::default());
             stream.send_message(&message).expect("room");
             let frame = stream.poll_frame(cluster.now).expect("a frame");

@@ -229,7 +229,7 @@ impl Checker {
                     replica,
                     start: from,
                 };
-                self.opened(unit, holders);
+                self.opened(unit, holders, cluster);
             }
             Done::Settled { unit, view } => {
                 if let Some(record) = self.units.get_mut(&unit)

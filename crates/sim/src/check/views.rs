@@ -10,7 +10,7 @@ use super::unit::{Holders, UnitRecord};
 use super::{Checker, Cluster, Invariant};
 
 impl Checker {
-    pub(super) fn opened(&mut self, id: UnitId, holders: Holders) {
+    pub(super) fn opened(&mut self, id: UnitId, holders: Holders, cluster: &dyn Cluster) {
         self.tally.views += 1;
         if holders.view <= self.highest {
             let text = format!(
@@ -81,7 +81,7 @@ impl Checker {
                     self.violated(Invariant::ExactlyOnce, Some(id), text);
                 }
             }
-            Start::Claimed => self.claimed(id, holders),
+            Start::Claimed => self.claimed(id, holders, cluster),
             Start::AfterLoss | Start::Nothing => {
                 if base != unit.out {
                     let text = format!("after a loss a view opens at {base}, not {}", unit.out);
@@ -93,17 +93,22 @@ impl Checker {
 
     /// What was applied and not let out before the switch's restart is lost;
     /// the reference applies it too.
-    fn claimed(&mut self, id: UnitId, holders: Holders) {
+    fn claimed(&mut self, id: UnitId, holders: Holders, cluster: &dyn Cluster) {
         self.tally.claimed += 1;
         let Some(unit) = self.units.get_mut(&id) else {
             return;
         };
         let (out, base) = (unit.out, holders.base);
         // Design §6: "If both holders died too, an older copy may win: more
-        // faults than promised." A switch gave the unit up, by name, with all
-        // who held its last settled view; who had it before may have slept, and
-        // claims it from the next switch.
-        let is_older = base < out && self.lenient;
+        // faults than promised." Who held the last settled view is gone; or a switch
+        // gave the unit up, by name, with all of those, and who had it before may
+        // have slept, and claims it from the next switch.
+        let all_gone = |settled: Holders| {
+            let mut holders = [Some(settled.owner), settled.replica].into_iter().flatten();
+            holders.all(|holder| cluster.is_gone(holder))
+        };
+        let settled = unit.settled.or(unit.before);
+        let is_older = base < out && (self.lenient || settled.is_some_and(all_gone));
         if unit.given_up_before || is_older {
             self.tally.switch_restart += unit.go_back(base);
             unit.adrift = true;
