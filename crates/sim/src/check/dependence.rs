@@ -27,7 +27,8 @@ impl Checker {
                 // A death loses units, by name; but a switch that starts again would
                 // go on from the older copy of a move's source.
                 let has_switch = !dying.is_empty() && cluster.packets_since(*id).is_some();
-                return has_switch || alive(unit.current.owner);
+                let settled = unit.settled.or(unit.before).map(|settled| settled.owner);
+                return has_switch || alive(unit.current.owner) && settled.is_none_or(alive);
             }
             // Where the switch has packets that no other state contains, the unit
             // depends on it too.

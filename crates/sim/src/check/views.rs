@@ -160,12 +160,13 @@ impl Checker {
                 .into_iter()
                 .flatten()
                 .find(|r| !cluster.is_gone(*r)),
-            // After a restart the target of a move may own a view without a state.
-            None if self.replication == Replication::None => Some(
-                unit.before
-                    .map_or(unit.current.owner, |before| before.owner),
-            )
-            .filter(|r| !cluster.is_gone(*r)),
+            // After a restart it is the owner of the view that was claimed; before that
+            // one opens nobody but the switch knows whose claim was the best.
+            None if self.replication == Replication::None
+                && (unit.before.is_none() || unit.current.start == Start::Claimed) =>
+            {
+                Some(unit.current.owner).filter(|r| !cluster.is_gone(*r))
+            }
             None => None,
         };
         if first.0 <= last.0 && first.0 != unit.out + 1 {
