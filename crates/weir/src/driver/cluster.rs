@@ -2,6 +2,7 @@
 
 mod carrier;
 mod deaths;
+mod members;
 mod moves;
 
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use weir_exec::{ExecError, NEVER_PARK, Parker, Parks, Round, Team, Wakers, frame
 use weir_io::IdlePolicy;
 use weir_nf::host::Stage;
 use weir_packet::{Disposition, Frame, FramePool, MemoryLayout, PacketMemory, Time};
-use weir_protocol::settings::{ActorSettings, Dispatch, SwitchSettings};
+use weir_protocol::settings::{Dispatch, SwitchSettings};
 use weir_protocol::{Peer, RuntimeId, Switch};
 use weir_runtime::RuntimeConfig;
 
@@ -25,7 +26,7 @@ use super::finish::{ClusterEnd, around, not_told, of_switch};
 use super::hand_overs::HandOvers;
 use super::inbox::{Inbox, Post};
 use super::relay::Relay;
-use super::runtime_node::{RuntimeDone, RuntimeNode, RuntimePlan};
+use super::runtime_node::{RuntimeDone, RuntimeNode};
 use super::spread::Spread;
 use super::wiring::{RuntimeEnds, SwitchEnds, ToRuntime, ToSwitch, wire};
 
@@ -283,57 +284,6 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// Places a runtime on its thread.
-    fn place(&mut self, id: RuntimeId) -> Result<(), ExecError> {
-        let place = (id.0 as usize).wrapping_sub(1);
-        let Some(member) = self.members.get_mut(place) else {
-            return Err(ExecError(format!("there is no place for runtime {}", id.0)));
-        };
-        let Some(ends) = member.theirs.take() else {
-            return Err(ExecError(format!("runtime {} was started before", id.0)));
-        };
-        let Some(inbox) = self.inboxes.get_mut(place).and_then(Option::take) else {
-            return Err(ExecError(format!("runtime {} was started before", id.0)));
-        };
-        let plan = RuntimePlan {
-            stages: self.stages.clone(),
-            places: self
-                .chains
-                .iter()
-                .map(|chain| chain.switch.classifier().places() as u32)
-                .collect(),
-            config: RuntimeConfig {
-                follows: true,
-                ..self.settings.engine
-            },
-            settings: ActorSettings {
-                id,
-                // As many as there are frames: what is held is never dropped.
-                held: self.pool.memory().layout().small_frames,
-                keep_outputs: false,
-                repeat_after: REPEAT_AFTER,
-                ..ActorSettings::default()
-            },
-            relayed: self.settings.relay.is_some(),
-            clock: self.clock,
-            ends,
-            inbox,
-            pool: self.pool.share(SHARE, LARGE_SHARE),
-        };
-        let (thread, core) = self.settings.spread.of(place);
-        let name = format!("runtime {}", id.0);
-        let make = move || RuntimeNode::new(plan);
-        member.node = Some(self.team.place(thread, core, name, make));
-        member.state = State::Starts;
-        Ok(())
-    }
-
-    /// Starts the threads of runtimes that were placed.
-    fn start_placed(&mut self) -> Result<(), ExecError> {
-        let (wakers, settings) = (&self.wakers, &self.settings);
-        self.team.start(|thread| parker(wakers, thread, settings))
-    }
-
     /// Where the runtimes are asked: all that there will ever be.
     pub(crate) fn posts(&self) -> Vec<Post> {
         self.posts.clone()
@@ -572,54 +522,6 @@ impl Cluster {
         !self.entries.is_empty()
     }
 
-    fn ready(&mut self, place: usize, now: Time) {
-        let Some(member) = self.members.get_mut(place) else {
-            return;
-        };
-        member.state = State::Runs;
-        let id = member.ends.id;
-        for chain in 0..self.chains.len() {
-            if let Some(at) = self.chains.get_mut(chain) {
-                at.switch.join(now, id);
-            }
-            self.send(chain, now);
-        }
-        self.tell_who_runs();
-    }
-
-    fn tell_who_runs(&mut self) {
-        let runs = |member: &&mut Member| member.state == State::Runs;
-        let ids: Vec<RuntimeId> = self
-            .members
-            .iter_mut()
-            .filter(|member| runs(member))
-            .map(|member| member.ends.id)
-            .collect();
-        for member in &mut self.members {
-            if matches!(member.state, State::Runs | State::Drains) {
-                member.ends.outbox.push(ToRuntime::Cluster(ids.clone()));
-                self.gave = true;
-            }
-        }
-    }
-
-    /// Takes in the runtimes whose memory is reserved by now.
-    fn note_ready(&mut self, now: Time) -> bool {
-        let mut any = false;
-        for place in 0..self.members.len() {
-            let starts = |member: &Member| match member.state {
-                State::Starts => member.node,
-                _ => None,
-            };
-            let node = self.members.get(place).and_then(starts);
-            if node.is_some_and(|node| self.team.is_ready(node)) {
-                self.ready(place, now);
-                any = true;
-            }
-        }
-        any
-    }
-
     /// Moves the events of flows that ended with the run to the end of `events`,
     /// in the order of the runtimes, once all are over.
     fn last_events(&mut self, events: &mut Vec<u8>) -> bool {
@@ -723,13 +625,6 @@ impl Cluster {
         }
     }
 
-    /// Tells all runtimes to finish.
-    pub(crate) fn stop_all(&mut self) {
-        for place in 0..self.members.len() {
-            self.stop(RuntimeId(place as u32 + 1));
-        }
-    }
-
     /// True where no runtime's thread is left, and its last events were given.
     pub(crate) fn is_over(&self) -> bool {
         self.team.all_over() && self.ends.iter().all(|end| end.events.is_empty())
@@ -758,21 +653,6 @@ impl Cluster {
                     not_told(report);
                 }
             }
-        }
-    }
-
-    fn member(&mut self, runtime: RuntimeId) -> Option<&mut Member> {
-        self.members.get_mut((runtime.0 as usize).wrapping_sub(1))
-    }
-
-    fn stop(&mut self, runtime: RuntimeId) {
-        // One that starts is told, too: it reads that when it is ready.
-        if let Some(member) = self.member(runtime)
-            && (member.is_up() || member.state == State::Starts)
-        {
-            member.state = State::Leaves;
-            member.ends.outbox.push(ToRuntime::Finish);
-            self.gave = true;
         }
     }
 

@@ -1,0 +1,134 @@
+//! Runtimes of a cluster: each is placed, starts, runs, and is told to finish.
+
+use weir_exec::ExecError;
+use weir_packet::Time;
+use weir_protocol::RuntimeId;
+use weir_protocol::settings::ActorSettings;
+use weir_runtime::RuntimeConfig;
+
+use super::super::runtime_node::{RuntimeNode, RuntimePlan};
+use super::super::wiring::ToRuntime;
+use super::{Cluster, LARGE_SHARE, Member, REPEAT_AFTER, SHARE, State, parker};
+
+impl Cluster {
+    /// Places a runtime on its thread.
+    pub(super) fn place(&mut self, id: RuntimeId) -> Result<(), ExecError> {
+        let place = (id.0 as usize).wrapping_sub(1);
+        let Some(member) = self.members.get_mut(place) else {
+            return Err(ExecError(format!("there is no place for runtime {}", id.0)));
+        };
+        let Some(ends) = member.theirs.take() else {
+            return Err(ExecError(format!("runtime {} was started before", id.0)));
+        };
+        let Some(inbox) = self.inboxes.get_mut(place).and_then(Option::take) else {
+            return Err(ExecError(format!("runtime {} was started before", id.0)));
+        };
+        let plan = RuntimePlan {
+            stages: self.stages.clone(),
+            places: self
+                .chains
+                .iter()
+                .map(|chain| chain.switch.classifier().places() as u32)
+                .collect(),
+            config: RuntimeConfig {
+                follows: true,
+                ..self.settings.engine
+            },
+            settings: ActorSettings {
+                id,
+                // As many as there are frames: what is held is never dropped.
+                held: self.pool.memory().layout().small_frames,
+                keep_outputs: false,
+                repeat_after: REPEAT_AFTER,
+                ..ActorSettings::default()
+            },
+            relayed: self.settings.relay.is_some(),
+            clock: self.clock,
+            ends,
+            inbox,
+            pool: self.pool.share(SHARE, LARGE_SHARE),
+        };
+        let (thread, core) = self.settings.spread.of(place);
+        let name = format!("runtime {}", id.0);
+        let make = move || RuntimeNode::new(plan);
+        member.node = Some(self.team.place(thread, core, name, make));
+        member.state = State::Starts;
+        Ok(())
+    }
+
+    /// Starts the threads of runtimes that were placed.
+    pub(super) fn start_placed(&mut self) -> Result<(), ExecError> {
+        let (wakers, settings) = (&self.wakers, &self.settings);
+        self.team.start(|thread| parker(wakers, thread, settings))
+    }
+
+    /// Takes in the runtimes whose memory is reserved by now.
+    pub(super) fn note_ready(&mut self, now: Time) -> bool {
+        let mut any = false;
+        for place in 0..self.members.len() {
+            let starts = |member: &Member| match member.state {
+                State::Starts => member.node,
+                _ => None,
+            };
+            let node = self.members.get(place).and_then(starts);
+            if node.is_some_and(|node| self.team.is_ready(node)) {
+                self.ready(place, now);
+                any = true;
+            }
+        }
+        any
+    }
+
+    pub(super) fn ready(&mut self, place: usize, now: Time) {
+        let Some(member) = self.members.get_mut(place) else {
+            return;
+        };
+        member.state = State::Runs;
+        let id = member.ends.id;
+        for chain in 0..self.chains.len() {
+            if let Some(at) = self.chains.get_mut(chain) {
+                at.switch.join(now, id);
+            }
+            self.send(chain, now);
+        }
+        self.tell_who_runs();
+    }
+
+    pub(super) fn tell_who_runs(&mut self) {
+        let runs = |member: &&mut Member| member.state == State::Runs;
+        let ids: Vec<RuntimeId> = self
+            .members
+            .iter_mut()
+            .filter(|member| runs(member))
+            .map(|member| member.ends.id)
+            .collect();
+        for member in &mut self.members {
+            if matches!(member.state, State::Runs | State::Drains) {
+                member.ends.outbox.push(ToRuntime::Cluster(ids.clone()));
+                self.gave = true;
+            }
+        }
+    }
+
+    /// Tells all runtimes to finish.
+    pub(crate) fn stop_all(&mut self) {
+        for place in 0..self.members.len() {
+            self.stop(RuntimeId(place as u32 + 1));
+        }
+    }
+
+    pub(super) fn stop(&mut self, runtime: RuntimeId) {
+        // One that starts is told, too: it reads that when it is ready.
+        if let Some(member) = self.member(runtime)
+            && (member.is_up() || member.state == State::Starts)
+        {
+            member.state = State::Leaves;
+            member.ends.outbox.push(ToRuntime::Finish);
+            self.gave = true;
+        }
+    }
+
+    pub(super) fn member(&mut self, runtime: RuntimeId) -> Option<&mut Member> {
+        self.members.get_mut((runtime.0 as usize).wrapping_sub(1))
+    }
+}
