@@ -61,6 +61,10 @@ pub enum Plant {
     NeverProtected,
     /// Silence is never suspected.
     DeathsUnseen,
+    /// One move in three is taken on and forgotten.
+    MoveForgotten,
+    /// The end of a flow that an operator asks for is taken on and forgotten.
+    EndForgotten,
     /// Packets are applied however few frames are free for what they cause. Not
     /// in [`Plant::ALL`]: it needs rings, and a test has it.
     FramesUnseen,
@@ -68,7 +72,7 @@ pub enum Plant {
 
 impl Plant {
     /// Those that the simulator finds, in the order of the documentation.
-    pub const ALL: [Plant; 27] = [
+    pub const ALL: [Plant; 29] = [
         Plant::NoViewCheck,
         Plant::NoFence,
         Plant::NoOrderAtGate,
@@ -96,6 +100,8 @@ impl Plant {
         Plant::HostsIgnored,
         Plant::NeverProtected,
         Plant::DeathsUnseen,
+        Plant::MoveForgotten,
+        Plant::EndForgotten,
     ];
 
     /// Its name on a command line.
@@ -129,6 +135,8 @@ impl Plant {
             Plant::HostsIgnored => "hosts-ignored",
             Plant::NeverProtected => "never-protected",
             Plant::DeathsUnseen => "deaths-unseen",
+            Plant::MoveForgotten => "move-forgotten",
+            Plant::EndForgotten => "end-forgotten",
         }
     }
 }

@@ -6,6 +6,7 @@ use weir_graph::{Input, load, render};
 use weir_nf::NoSources;
 use weir_nf::host::{Kind, Stage};
 
+use crate::check::IdleTimes;
 use crate::random::Random;
 use crate::wanderer::Wanderer;
 
@@ -98,6 +99,19 @@ impl Chain {
                 .replace("LAST", &(1_023 + 64 * random.within(4, 20)).to_string());
         }
         text
+    }
+
+    /// How long its flows may be idle, as its text says.
+    pub(crate) fn idle_times(self, seed: u64) -> IdleTimes {
+        let text = self.text(seed);
+        let of = |name: &str| {
+            let (_, rest) = text.split_once(name)?;
+            let (number, _) = rest.split_once("ms")?;
+            number.trim().parse::<u64>().ok()
+        };
+        IdleTimes {
+            udp: of(" udp:").unwrap_or(0) * 1_000_000,
+        }
     }
 
     /// The chain, ready to run.

@@ -122,6 +122,9 @@ slips! {
     RepeatCut = "repeat-cut",
     /// What stands for a lost packet is never sent.
     LostNever = "lost-never",
+    /// A tick is asked for with each batch of entries, and carries a time ten
+    /// seconds ahead.
+    TickAhead = "tick-ahead",
     /// The switch is never told of a death.
     DeathUntold = "death-untold",
     /// A process keeps one data frame in a hundred of a unit's.
@@ -136,33 +139,27 @@ pub(crate) enum Aside {
     Drop,
     /// Another message goes to a peer as well, from the same process.
     Also(Peer, Message),
+    /// Another message goes to the switch as well.
+    Ask(Message),
     /// The peer seems to answer at once, with this.
     Answer(Peer, Message),
 }
 
 impl Slip {
-    /// Changes a message between processes; `switch` is the current one.
-    pub(crate) fn slip(
-        self,
-        (from, to): (Peer, Peer),
-        switch: Option<Peer>,
-        message: &mut Message,
-    ) -> Aside {
+    /// Changes a message between processes.
+    pub(crate) fn slip(self, (from, to): (Peer, Peer), message: &mut Message) -> Aside {
         match message {
             Message::Out { .. }
             | Message::Forget { .. }
             | Message::Forgotten { .. }
             | Message::Closed { .. } => self.slip_word(to, message),
             Message::Open(open) => self.slip_open(open),
-            Message::Pull { unit, new, .. } => match (self, switch) {
-                (Slip::HeldEarly, Some(switch)) => Aside::Also(
-                    switch,
-                    Message::Held {
-                        unit: *unit,
-                        view: *new,
-                    },
-                ),
-                (Slip::PullNever, _) => Aside::Drop,
+            Message::Pull { unit, new, .. } => match self {
+                Slip::HeldEarly => Aside::Ask(Message::Held {
+                    unit: *unit,
+                    view: *new,
+                }),
+                Slip::PullNever => Aside::Drop,
                 _ => Aside::None,
             },
             Message::State { .. }
@@ -264,6 +261,10 @@ impl Slip {
         let Message::Entries(batches) = message else {
             return Aside::None;
         };
+        if let (Slip::TickAhead, true, Some(batch)) = (self, to_replica, batches.first()) {
+            let (unit, view) = (batch.unit, batch.view);
+            return Aside::Ask(Message::Tick { unit, view });
+        }
         for batch in batches {
             match self {
                 Slip::UpdateMissing if to_replica && !batch.entries.is_empty() => {
@@ -348,6 +349,9 @@ impl Slip {
         match self {
             Slip::RepeatTimeChanged if again && !tick => meta.time.0 += 1_000,
             Slip::RepeatCut if again && !tick => meta.len = meta.len.saturating_sub(1),
+            Slip::TickAhead if tick => {
+                meta.time.0 += 10_000_000_000;
+            }
             Slip::LostNever => return meta.flags & frame_flags::LOST == 0,
             _ => {}
         }

@@ -9,6 +9,7 @@ use super::units::{ANY, REPLICA, mark};
 use super::{MoveError, Switch, SwitchCount};
 use crate::ids::{RuntimeId, UnitId, View};
 use crate::message::{MoveMode, Selection};
+use crate::plant::Plant;
 
 /// How often a unit is tried elsewhere, and an owner asked for a snapshot,
 /// before it is left as it is.
@@ -171,7 +172,8 @@ impl Switch {
                 continue;
             }
             self.units.at_mut(place).marks &= !mark::QUEUED;
-            if unit.owner == 0 {
+            let is_planted = self.settings.plant == Some(Plant::MoveForgotten);
+            if unit.owner == 0 || is_planted && place % 3 == 0 {
                 self.units.at_mut(place).wanted = 0;
             } else if unit.is_settled() && unit.wanted != 0 && !self.needs_view(place) {
                 self.begin_wanted(now, place, pool.as_deref_mut());

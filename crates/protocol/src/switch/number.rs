@@ -162,7 +162,7 @@ impl Switch {
             self.react(now, pool, place);
         }
         let known = self.units.at(place);
-        if known.owner == 0 {
+        if known.owner == 0 || self.settings.plant == Some(Plant::EndForgotten) {
             return true;
         }
         if known.tick > known.out {

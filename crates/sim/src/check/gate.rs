@@ -50,32 +50,34 @@ impl Checker {
         }
     }
 
-    /// A data frame that the switch sends, for the first time or again.
-    pub(crate) fn sent(&mut self, meta: &FrameMeta, bytes: &[u8]) {
+    /// A data frame that the switch sends, for the first time or again; true for
+    /// a packet's first time.
+    pub(crate) fn sent(&mut self, meta: &FrameMeta, bytes: &[u8]) -> bool {
         let id = UnitId(meta.unit);
         let Some(unit) = self.units.get_mut(&id) else {
-            return;
+            return false;
         };
         // A repeat that was on its way out while the entry came in.
         if meta.clock <= unit.out {
-            return;
+            return false;
         }
         let known = unit.numbered.entry(meta.clock).or_default();
         if meta.flags & frame_flags::LOST != 0 {
             known.lost = true;
-            return;
+            return false;
         }
         let Some(part) = &known.part else {
             let tick = meta.flags & frame_flags::TICK != 0;
             self.tally.numbered += u64::from(!tick);
             known.part = Some(part_of(meta, bytes));
-            return;
+            return !tick;
         };
         let same = part.bytes == bytes && (part.time == meta.time || is_tick(part));
         if !same {
             let text = format!("number {} is given to two packets", meta.clock);
             self.violated(Invariant::ExactlyOnce, Some(id), text);
         }
+        false
     }
 
     pub(super) fn let_out(&mut self, id: UnitId, view: View, clock: Clock, cluster: &dyn Cluster) {
@@ -145,9 +147,16 @@ impl Checker {
         if adrift {
             return;
         }
+        if part.flags & (frame_flags::TICK | frame_flags::LOST) == 0 {
+            self.applied(id, part.time);
+        }
+        let had = is_tick(&part) && self.reference.has_flows(id);
         if let Some(text) = self.reference.compare(id, view, &part, &made) {
             let text = format!("entry {} of view {}: {text}", clock.0, show_view(view));
             self.violated(Invariant::Equivalence, Some(id), text);
+        }
+        if had && !self.reference.has_flows(id) {
+            self.expired(id);
         }
     }
 

@@ -7,9 +7,11 @@
 mod aliases;
 mod dependence;
 mod gate;
+mod homes;
 mod outside;
 mod protection;
 mod reference;
+mod requests;
 mod show;
 mod unit;
 mod views;
@@ -22,9 +24,12 @@ use weir_protocol::settings::Replication;
 use weir_protocol::{Clock, RuntimeId, UnitId, View};
 
 use aliases::Aliases;
+use homes::Homes;
+pub(crate) use homes::IdleTimes;
 use outside::Outside;
 pub(crate) use outside::{Kind, Sighting};
 pub(crate) use reference::Reference;
+use requests::Requests;
 pub(crate) use show::{show_entry, show_unit, show_view};
 pub(crate) use unit::{Holders, UnitRecord};
 
@@ -45,6 +50,10 @@ pub enum Invariant {
     Equivalence,
     /// A unit that could have a replica has none for long.
     Protection,
+    /// The packets of a flow are in one unit.
+    OneUnit,
+    /// A flow ends when it was idle for its time, not before.
+    Expiry,
     /// All that is asked for comes to an end.
     Stuck,
     /// Nothing is left of what has ended.
@@ -66,6 +75,8 @@ impl Invariant {
             Invariant::OutputCommit => "I5 output commit",
             Invariant::Equivalence => "I6 equivalence",
             Invariant::Protection => "protection",
+            Invariant::OneUnit => "one unit",
+            Invariant::Expiry => "expiry",
             Invariant::Stuck => "stuck",
             Invariant::Leak => "leak",
             Invariant::BadInput => "bad input",
@@ -147,6 +158,8 @@ pub(crate) struct Checker {
     pub(crate) units: BTreeMap<UnitId, UnitRecord>,
     aliases: Aliases,
     outside: Outside,
+    homes: Homes,
+    requests: Requests,
     highest: View,
     leaving: std::collections::VecDeque<Leaving>,
     events: Vec<u8>,
@@ -167,6 +180,8 @@ impl Checker {
             units: BTreeMap::new(),
             aliases: Aliases::default(),
             outside: Outside::default(),
+            homes: Homes::default(),
+            requests: Requests::default(),
             highest: View::NONE,
             leaving: std::collections::VecDeque::new(),
             events: Vec::new(),

@@ -202,6 +202,7 @@ impl Checker {
     }
 
     pub(super) fn ended(&mut self, id: UnitId) {
+        self.homes.forget(id);
         let Some(unit) = self.units.get_mut(&id) else {
             return;
         };
@@ -224,6 +225,7 @@ impl Checker {
 
     /// The switch is gone: until they are claimed units may begin anew.
     pub(crate) fn switch_is_gone(&mut self) {
+        self.requests.forget();
         for unit in self.units.values_mut().filter(|unit| !unit.ended) {
             unit.unclaimed = true;
             unit.given_up_before = unit.given_up;

@@ -1,6 +1,9 @@
 //! Packets in, deliveries, and what processes want carried out.
 
-use weir_packet::{Frame, FrameMeta, Side, Time};
+use std::collections::BTreeMap;
+
+use weir_packet::protocol::ip;
+use weir_packet::{FlowKey, Frame, FrameMeta, Side, Time};
 use weir_protocol::entry::{messages as entry_messages, to_frame, to_part};
 use weir_protocol::message::{Entry, Message};
 use weir_protocol::{Clock, Peer, RuntimeId, UnitId, View};
@@ -8,10 +11,12 @@ use weir_protocol::{Clock, Peer, RuntimeId, UnitId, View};
 use super::links::ProcessNo;
 use super::process::{Body, Carried, Delivery};
 use super::{Event, World};
+use crate::chain::Chain;
 use crate::check::{Cluster, Invariant, Kind, Sighting, show_entry, show_unit, show_view};
+use crate::plan::Plan;
 use crate::slip::{Aside, Slip};
 use crate::trace::describe;
-use crate::traffic::{Shape, ends, observed};
+use crate::traffic::{Ends, Shape, ends, ends as ends_of, observed};
 
 impl World<'_> {
     /// Packets of the plan come in.
@@ -265,7 +270,7 @@ impl World<'_> {
         self.checker.recoverable(&journal, &seen);
         for (meta, bytes) in &out {
             let (unit, clock) = (UnitId(meta.unit), Clock(meta.clock));
-            let seen = self.sighting(meta);
+            let seen = sighting(self.plan, &self.answered, meta);
             self.checker.left((unit, clock), bytes, seen);
             self.learn(meta, bytes);
         }
@@ -297,7 +302,10 @@ impl World<'_> {
                 continue;
             }
             let (meta, bytes) = pool.memory().read(&frame);
-            self.checker.sent(meta, bytes);
+            if self.checker.sent(meta, bytes) {
+                let seen = seen_in(self.plan, &self.answered, meta);
+                self.checker.routed(UnitId(meta.unit), seen);
+            }
             if wired {
                 wire.push(super::wire::encode(pool, &frame));
             } else {
@@ -350,24 +358,6 @@ impl World<'_> {
         for (to, message) in messages {
             self.send(no, to, message);
         }
-    }
-
-    /// Which packet of the plan leaves.
-    fn sighting(&self, meta: &FrameMeta) -> Option<Sighting> {
-        let emitted = meta.flags & weir_packet::frame_flags::EMITTED != 0;
-        let number = meta.sequence;
-        let planned = self.plan.packets.get((number as usize).checked_sub(1)?)?;
-        (!emitted).then_some(Sighting {
-            number,
-            flow: planned.flow,
-            answer: self.answered.get(&number).copied(),
-            kind: match planned.shape {
-                Shape::Tcp { .. } => Kind::Tcp,
-                Shape::Udp { .. } => Kind::Udp,
-                Shape::Echo { .. } => Kind::Echo,
-                Shape::Fragment { .. } | Shape::Raw(_) => Kind::Unordered,
-            },
-        })
     }
 
     /// Servers learn whom they talk to.
@@ -459,10 +449,15 @@ impl World<'_> {
         let Some(own) = peer(from) else {
             return;
         };
-        match slip.slip((own, to), switch, &mut message) {
+        match slip.slip((own, to), &mut message) {
             Aside::None => {}
             Aside::Drop => return,
             Aside::Also(peer, other) => self.transmit(from, peer, other),
+            Aside::Ask(other) => {
+                if let Some(switch) = switch {
+                    self.transmit(from, switch, other);
+                }
+            }
             Aside::Answer(peer, other) => {
                 if let Some(no) = self.process_of(peer) {
                     self.transmit(no, own, other);
@@ -573,4 +568,53 @@ impl World<'_> {
             Delivery::Wire(_) => {}
         }
     }
+}
+
+/// The address that chain `nat` has outside.
+const NAT_ADDRESS: std::net::Ipv4Addr = std::net::Ipv4Addr::new(203, 0, 113, 1);
+
+/// Which packet of the plan a frame is.
+fn sighting(plan: &Plan, answered: &BTreeMap<u64, Ends>, meta: &FrameMeta) -> Option<Sighting> {
+    let emitted = meta.flags & weir_packet::frame_flags::EMITTED != 0;
+    let number = meta.sequence;
+    let planned = plan.packets.get((number as usize).checked_sub(1)?)?;
+    (!emitted).then_some(Sighting {
+        number,
+        flow: planned.flow,
+        answer: answered.get(&number).copied(),
+        kind: match planned.shape {
+            Shape::Tcp { .. } => Kind::Tcp,
+            Shape::Udp { .. } => Kind::Udp,
+            Shape::Echo { .. } => Kind::Echo,
+            Shape::Fragment { .. } | Shape::Raw(_) => Kind::Unordered,
+        },
+    })
+}
+
+/// The same with the key that its addresses make.
+fn seen_in(
+    plan: &Plan,
+    answered: &BTreeMap<u64, Ends>,
+    meta: &FrameMeta,
+) -> Option<(Sighting, FlowKey)> {
+    let seen = sighting(plan, answered, meta)?;
+    let proto = match seen.kind {
+        Kind::Tcp => ip::TCP,
+        Kind::Udp => ip::UDP,
+        Kind::Echo | Kind::Unordered => return None,
+    };
+    let ends = seen.answer;
+    let ends = ends.unwrap_or_else(|| ends_of(plan.chain, seen.flow));
+    // What is turned is numbered twice, in two units.
+    if plan.chain == Chain::Nat && ends.server == NAT_ADDRESS {
+        return None;
+    }
+    Some((seen, key_of(&ends, proto)))
+}
+
+/// The key of a flow between two ends.
+pub(super) fn key_of(ends: &Ends, proto: u8) -> FlowKey {
+    let (client, server) = (ends.client.into(), ends.server.into());
+    let (from, to) = (ends.client_port, ends.server_port);
+    FlowKey::new(client, from, server, to, proto, 0, 0).0
 }

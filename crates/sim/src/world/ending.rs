@@ -1,5 +1,7 @@
 //! The end of a run: all is let out, flows end, and nothing is left over.
 
+use std::collections::BTreeSet;
+
 use weir_protocol::{Peer, UnitId};
 
 use super::cluster::Seen;
@@ -46,6 +48,9 @@ impl World<'_> {
             .or_else(|| self.checker.unprotected(&useful, &seen))
             .or_else(|| self.checker.behind(&seen));
         if !busy && waiting.is_none() {
+            let useful = self.processes.iter().filter(|p| p.is_useful());
+            let ids: BTreeSet<_> = useful.filter_map(|p| p.runtime()).collect();
+            self.checker.moves_answered(|id| ids.contains(&id));
             self.compare_states();
             self.phase = Phase::Expiring;
         } else if self.now > self.plan.end + DRAIN {

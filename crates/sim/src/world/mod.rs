@@ -36,14 +36,16 @@ use process::{Body, Delivery, Process};
 use queue::Queue;
 
 /// Time of the first packet: some functions take time 0 for "never".
-const START: u64 = 1_000_000_000_000;
+pub(crate) const START: u64 = 1_000_000_000_000;
 /// Nanoseconds between two looks at what is left to do.
 const LOOK: u64 = 500_000;
 /// Nanoseconds after the end of traffic and faults in which all must be let
 /// out.
 const DRAIN: u64 = 1_500_000_000;
-/// Nanoseconds after that in which all flows must have ended.
-const EXPIRE: u64 = 5_000_000_000;
+/// Nanoseconds after that in which all flows must have ended: the longest
+/// time-out of the chains is half a second, the rest is for ticks that wait for
+/// room.
+const EXPIRE: u64 = 1_500_000_000;
 /// Nanoseconds after that in which nothing of them may be left, beside the time
 /// for which a switch keeps units that were lost ([`ORPHANED`]).
 const LEAVE: u64 = 2_000_000_000;
@@ -219,6 +221,7 @@ impl<'a> World<'a> {
             pools,
         };
         world.checker.lenient = plan.faults.has(Fault::DoubleCrash);
+        world.checker.idle_times(plan.chain.idle_times(plan.seed));
         world.start_switch()?;
         for _ in 0..settings.runtimes.max(1) {
             world.start_runtime()?;

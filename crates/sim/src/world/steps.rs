@@ -1,7 +1,7 @@
 //! The steps of a plan, carried out.
 
 use weir_packet::protocol::ip;
-use weir_packet::{Disposition, FlowKey, LinkType, Side};
+use weir_packet::{Disposition, LinkType, Side};
 use weir_protocol::message::{
     Entry, EntryBatch, FlowSpace, Image, Message, MoveMode, Open, Origin, Part, Selection,
     StateUpdate,
@@ -9,6 +9,7 @@ use weir_protocol::message::{
 use weir_protocol::{Clock, Peer, RuntimeId, UnitId, View};
 
 use super::cluster::Seen;
+use super::deliver::key_of;
 use super::links::ProcessNo;
 use super::process::{Body, Carried, Delivery, Process};
 use super::{Event, MODES, World};
@@ -183,7 +184,7 @@ impl World<'_> {
                 } else {
                     ip::UDP
                 };
-                let key = self.key_of(flow, proto);
+                let key = key_of(&ends(self.plan.chain, flow), proto);
                 Selection::Key(key)
             }
         }
@@ -217,10 +218,16 @@ impl World<'_> {
             return;
         }
         if let Some(Body::Switch(switch)) = self.current_switch() {
-            let moved = switch.move_units(time, from, to, &what, mode);
-            match moved {
+            let unit = match &what {
+                Selection::Key(key) => switch.classifier().unit_of(key),
+                _ => None,
+            };
+            match switch.move_units(time, from, to, &what, mode) {
                 Ok(units) => {
-                    *self.world.entry("units_asked_to_move").or_default() += u64::from(units)
+                    *self.world.entry("units_asked_to_move").or_default() += u64::from(units);
+                    if let Some(unit) = unit {
+                        self.checker.move_asked(UnitId(unit), to);
+                    }
                 }
                 Err(_) => self.count("moves_refused"),
             }
@@ -228,38 +235,28 @@ impl World<'_> {
         self.after_switch();
     }
 
-    fn key_of(&self, flow: u32, proto: u8) -> FlowKey {
-        let ends = ends(self.plan.chain, flow);
-        let (client, server) = (ends.client.into(), ends.server.into());
-        FlowKey::new(
-            client,
-            ends.client_port,
-            server,
-            ends.server_port,
-            proto,
-            0,
-            0,
-        )
-        .0
-    }
-
     /// An operator asks for the end of a flow, until its unit's switch has numbered it.
     fn end_flow(&mut self, number: usize, flow: u32) {
-        let keys = [ip::TCP, ip::UDP].map(|proto| self.key_of(flow, proto));
+        let ends = ends(self.plan.chain, flow);
+        let keys = [ip::TCP, ip::UDP].map(|proto| key_of(&ends, proto));
         let time = self.time();
         let process = self.switch.and_then(|no| self.processes.get_mut(no));
-        let mut numbered = false;
+        let mut taken_on = Vec::new();
         let mut again = process.is_none();
         if let Some((Body::Switch(switch), pool)) = process.and_then(|p| p.living.as_mut()) {
             for key in keys {
-                if let Some(unit) = switch.classifier().unit_of(&key) {
-                    let done = switch.end_flow(time, pool, UnitId(unit), &key);
-                    numbered |= done;
-                    again |= !done;
+                let Some(unit) = switch.classifier().unit_of(&key).map(UnitId) else {
+                    continue;
+                };
+                let before = self.checker.sent_of(unit);
+                self.checker.end_asked(unit);
+                match switch.end_flow(time, pool, unit, &key) {
+                    true => taken_on.push((unit, before)),
+                    false => again = true,
                 }
             }
         }
-        if numbered {
+        if !taken_on.is_empty() {
             self.count("ends_asked");
             self.say(None, || format!("flow {flow} is to end"));
         }
@@ -267,6 +264,11 @@ impl World<'_> {
             self.schedule(self.now + LATER, Event::Step(number));
         }
         self.after_switch();
+        for (unit, before) in taken_on {
+            if let Some(before) = before {
+                self.checker.end_taken_on(unit, before);
+            }
+        }
     }
 
     fn nonsense(&mut self, number: u32) {

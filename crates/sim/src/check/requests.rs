@@ -1,0 +1,71 @@
+//! Requests from outside have an answer: they are carried out, refused by name,
+//! or overtaken.
+
+use std::collections::BTreeMap;
+
+use weir_protocol::{RuntimeId, UnitId, View};
+
+use super::show::{show_unit, show_view};
+use super::{Checker, Invariant};
+
+/// What was asked for.
+#[derive(Debug, Default)]
+pub(super) struct Requests {
+    /// Moves that a switch took on, by unit: where to, and the view then.
+    moves: BTreeMap<UnitId, (RuntimeId, View)>,
+}
+
+impl Requests {
+    /// The switch is gone, and what it had taken on: whoever asked asks again.
+    pub(super) fn forget(&mut self) {
+        self.moves.clear();
+    }
+}
+
+impl Checker {
+    /// The switch has taken on a move of a unit.
+    pub(crate) fn move_asked(&mut self, id: UnitId, to: RuntimeId) {
+        if let Some(unit) = self.units.get(&id) {
+            self.requests.moves.insert(id, (to, unit.current.view));
+        }
+    }
+
+    /// Last number of a unit that lives.
+    pub(crate) fn sent_of(&self, id: UnitId) -> Option<u64> {
+        let unit = self.units.get(&id)?;
+        let lives = !(unit.ended || unit.lost || unit.unclaimed);
+        lives.then_some(unit.sent)
+    }
+
+    /// The switch took on the end of a flow of a unit whose last number was
+    /// `before`: by now a tick that says so is numbered.
+    pub(crate) fn end_taken_on(&mut self, id: UnitId, before: u64) {
+        if self.sent_of(id) == Some(before) {
+            let text = "a flow's end was taken on, and no tick is numbered".to_owned();
+            self.violated(Invariant::Stuck, Some(id), text);
+        }
+    }
+
+    /// All is quiet: no move is left that nothing became of.
+    pub(crate) fn moves_answered(&mut self, takes_units: impl Fn(RuntimeId) -> bool) {
+        let moves = core::mem::take(&mut self.requests.moves);
+        let open = moves.into_iter().find(|(id, (to, before))| {
+            let unit = self.units.get(id);
+            unit.is_some_and(|unit| {
+                !(unit.ended || unit.lost || unit.unclaimed)
+                    && unit.current.view == *before
+                    && unit.current.owner != *to
+                    && takes_units(*to)
+            })
+        });
+        if let Some((id, (to, before))) = open {
+            let text = format!(
+                "the move of {} to runtime {} has no answer: view {} goes on",
+                show_unit(id),
+                to.0,
+                show_view(before)
+            );
+            self.violated(Invariant::Stuck, Some(id), text);
+        }
+    }
+}
