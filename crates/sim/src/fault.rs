@@ -36,11 +36,25 @@ pub enum Fault {
     Forgery,
     /// All runtimes of a host die at once.
     HostLoss,
+    /// Nothing gets from one process to another for a while; back it does.
+    OneWay,
+    /// Links between two processes are slow for a while.
+    Grey,
+    /// Two processes can't reach each other any more; then one is suspected.
+    CutOff,
+    /// Processes' clocks differ by seconds, and jump ahead.
+    Skew,
+    /// Packet memories are small.
+    FewFrames,
+    /// A restarted switch is not told of a runtime that lives.
+    Unlisted,
+    /// The switch goes on for a while after its successor has started.
+    TwoSwitches,
 }
 
 impl Fault {
     /// All, in the order of their bits.
-    pub const ALL: [Fault; 15] = [
+    pub const ALL: [Fault; 22] = [
         Fault::Delay,
         Fault::Loss,
         Fault::LossyBurst,
@@ -56,6 +70,13 @@ impl Fault {
         Fault::NothingKept,
         Fault::Forgery,
         Fault::HostLoss,
+        Fault::OneWay,
+        Fault::Grey,
+        Fault::CutOff,
+        Fault::Skew,
+        Fault::FewFrames,
+        Fault::Unlisted,
+        Fault::TwoSwitches,
     ];
 
     /// Its name on a command line.
@@ -76,6 +97,13 @@ impl Fault {
             Fault::NothingKept => "nothing-kept",
             Fault::Forgery => "forgery",
             Fault::HostLoss => "host-loss",
+            Fault::OneWay => "one-way",
+            Fault::Grey => "grey",
+            Fault::CutOff => "cut-off",
+            Fault::Skew => "skew",
+            Fault::FewFrames => "few-frames",
+            Fault::Unlisted => "unlisted",
+            Fault::TwoSwitches => "two-switches",
         }
     }
 

@@ -143,6 +143,49 @@ pub enum Step {
         /// For how long.
         time: u64,
     },
+    /// Nothing gets from one process to another.
+    OneWay {
+        /// From which.
+        from: Who,
+        /// To which.
+        to: Who,
+        /// For how long.
+        time: u64,
+    },
+    /// Frames between two processes are late.
+    Grey {
+        /// One.
+        one: Who,
+        /// The other.
+        other: Who,
+        /// By how much, in nanoseconds.
+        by: u64,
+        /// For how long.
+        time: u64,
+    },
+    /// A runtime and another process can't reach each other any more.
+    CutOff {
+        /// The runtime, which will be suspected.
+        who: u32,
+        /// The other.
+        other: Who,
+        /// When the switch suspects the runtime, in nanoseconds.
+        notice: u64,
+    },
+    /// A process's clock jumps ahead.
+    ClockJump {
+        /// Whose.
+        who: Who,
+        /// By how much, in nanoseconds.
+        by: u64,
+    },
+    /// The switch is replaced, and goes on for a while.
+    Depose {
+        /// When its successor starts, in nanoseconds.
+        restart: u64,
+        /// When it ends, in nanoseconds.
+        ends: u64,
+    },
     /// Links lose most frames.
     LossyBurst {
         /// For how long.
@@ -176,6 +219,11 @@ impl Step {
             Step::SwitchCrash { .. } => Fault::SwitchRestart,
             Step::Partition { .. } => Fault::Partition,
             Step::LossyBurst { .. } => Fault::LossyBurst,
+            Step::OneWay { .. } => Fault::OneWay,
+            Step::Grey { .. } => Fault::Grey,
+            Step::CutOff { .. } => Fault::CutOff,
+            Step::ClockJump { .. } => Fault::Skew,
+            Step::Depose { .. } => Fault::TwoSwitches,
             Step::Forge { .. } | Step::NonsenseMove { .. } => Fault::Forgery,
             _ => return None,
         })
@@ -276,6 +324,10 @@ fn how_often(random: &mut Random, fault: Fault, end: u64) -> u64 {
         Fault::FalseSuspicion => random.within(1, per_100_ms(1)),
         Fault::SwitchRestart => random.within(1, 2),
         Fault::Forgery => random.within(1, per_100_ms(4)),
+        Fault::OneWay | Fault::Grey => random.within(1, per_100_ms(2)),
+        Fault::CutOff => random.within(1, per_100_ms(1)),
+        Fault::Skew => random.below(4),
+        Fault::TwoSwitches => random.within(1, 2),
         _ => 0,
     }
 }
@@ -294,6 +346,30 @@ fn one_fault(random: &mut Random, fault: Fault) -> Option<Step> {
             time,
         },
         Fault::LossyBurst => Step::LossyBurst { time },
+        Fault::OneWay => Step::OneWay {
+            from: who(random),
+            to: who(random),
+            time,
+        },
+        Fault::Grey => Step::Grey {
+            one: who(random),
+            other: who(random),
+            by: random.within(500_000, 8_000_000),
+            time,
+        },
+        Fault::CutOff => Step::CutOff {
+            who: random.number() as u32,
+            other: who(random),
+            notice: random.below(time),
+        },
+        Fault::Skew => Step::ClockJump {
+            who: who(random),
+            by: random.below(3_000_000_000),
+        },
+        Fault::TwoSwitches => Step::Depose {
+            restart: random.below(1_000_000),
+            ends: random.within(1_000_000, 40_000_000),
+        },
         Fault::Pause => Step::Pause {
             who: who(random),
             time,

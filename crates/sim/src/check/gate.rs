@@ -278,7 +278,7 @@ impl Checker {
 }
 
 /// A packet as it was numbered.
-fn part_of(meta: &FrameMeta, bytes: &[u8]) -> Part {
+pub(super) fn part_of(meta: &FrameMeta, bytes: &[u8]) -> Part {
     Part {
         disposition: meta.disposition,
         time: meta.time,

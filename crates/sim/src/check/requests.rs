@@ -46,10 +46,13 @@ impl Checker {
         }
     }
 
-    /// All is quiet: no move is left that nothing became of.
-    pub(crate) fn moves_answered(&mut self, takes_units: impl Fn(RuntimeId) -> bool) {
-        let moves = core::mem::take(&mut self.requests.moves);
-        let open = moves.into_iter().find(|(id, (to, before))| {
+    /// A move that nothing became of; `takes_units` says where one may go.
+    pub(crate) fn unanswered(
+        &self,
+        takes_units: impl Fn(RuntimeId) -> bool,
+    ) -> Option<(UnitId, String)> {
+        let mut moves = self.requests.moves.iter();
+        let open = moves.find(|(id, (to, before))| {
             let unit = self.units.get(id);
             unit.is_some_and(|unit| {
                 !(unit.ended || unit.lost || unit.unclaimed)
@@ -58,14 +61,14 @@ impl Checker {
                     && takes_units(*to)
             })
         });
-        if let Some((id, (to, before))) = open {
+        open.map(|(id, (to, before))| {
+            let (id, view) = (*id, show_view(*before));
+            let unit = show_unit(id);
             let text = format!(
-                "the move of {} to runtime {} has no answer: view {} goes on",
-                show_unit(id),
-                to.0,
-                show_view(before)
+                "the move of {unit} to runtime {} has no answer: view {view} goes on",
+                to.0
             );
-            self.violated(Invariant::Stuck, Some(id), text);
-        }
+            (id, text)
+        })
     }
 }

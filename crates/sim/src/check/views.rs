@@ -1,10 +1,11 @@
 //! Views that open, units that are lost, end, or go through a switch restart.
 
-use weir_packet::{FlowKey, frame_flags};
-use weir_protocol::journal::Start;
+use weir_packet::{FlowKey, FrameMeta, frame_flags};
+use weir_protocol::journal::{Done, Start};
 use weir_protocol::settings::Replication;
 use weir_protocol::{Clock, RuntimeId, UnitId};
 
+use super::gate::part_of;
 use super::show::{is_tick, show_view};
 use super::unit::{Holders, UnitRecord};
 use super::{Checker, Cluster, Invariant};
@@ -229,6 +230,59 @@ impl Checker {
         for unit in self.units.values_mut().filter(|unit| !unit.ended) {
             unit.unclaimed = true;
             unit.given_up_before = unit.given_up;
+        }
+    }
+
+    /// What a switch does that was replaced: nothing of it is let out, but runtimes
+    /// may work on it until they hear of the next one.
+    pub(crate) fn done_before(&mut self, done: &Done) {
+        match *done {
+            Done::Numbered { unit, clock, .. } => {
+                if let Some(record) = self.units.get_mut(&unit).filter(|u| u.unclaimed) {
+                    record.sent = record.sent.max(clock.0);
+                }
+            }
+            Done::Opened {
+                unit,
+                view,
+                base,
+                owner,
+                replica,
+                from,
+            } => {
+                let holders = Holders {
+                    view,
+                    base: base.0,
+                    owner,
+                    replica,
+                    start: from,
+                };
+                let record = self.units.entry(unit).or_insert_with(|| {
+                    let mut record = UnitRecord::new(holders);
+                    record.unclaimed = true;
+                    record
+                });
+                if record.unclaimed {
+                    let both = [Some(owner), replica].into_iter().flatten();
+                    record.speakers.extend(both.map(|who| (view, who)));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A data frame of a switch that was replaced.
+    pub(crate) fn sent_before(&mut self, meta: &FrameMeta, bytes: &[u8]) {
+        let unit = self.units.get_mut(&UnitId(meta.unit));
+        let Some(unit) = unit.filter(|u| u.unclaimed && meta.clock > u.out) else {
+            return;
+        };
+        let known = unit.numbered.entry(meta.clock).or_default();
+        match meta.flags & frame_flags::LOST {
+            0 => {
+                known.part.get_or_insert_with(|| part_of(meta, bytes));
+            }
+            _ => known.lost = true,
         }
     }
 

@@ -35,7 +35,7 @@ impl World<'_> {
         if self.settings.plant.and_then(Bug::plant) == Some(Plant::DeathsUnseen) {
             settings.missed = u32::MAX;
         }
-        let time = self.time();
+        let time = Time(super::START + self.now);
         let mut beats = Heartbeats::new(time, settings);
         let is_switch = self.switch == Some(no);
         for peer in 0..self.processes.len() {
@@ -64,7 +64,7 @@ impl World<'_> {
 
     /// The time of a process's next beat has come.
     pub(super) fn beat(&mut self, no: ProcessNo) {
-        let time = self.time();
+        let time = Time(super::START + self.now);
         let process = self.processes.get(no).filter(|process| process.is_alive());
         let (Some(process), Phase::Busy) = (process, self.phase) else {
             self.beats.remove(&no);
@@ -99,7 +99,7 @@ impl World<'_> {
     /// A beat arrives. One that comes to a process that is paused says nothing new
     /// when it goes on.
     pub(super) fn beat_arrives(&mut self, to: ProcessNo, from: ProcessNo, beat: Beat) {
-        let time = self.time();
+        let time = Time(super::START + self.now);
         let is_awake = self
             .processes
             .get(to)

@@ -12,6 +12,7 @@ use super::process::{Body, Process};
 use super::{Event, LOOK, Phase, World};
 use crate::check::{Cluster, Invariant};
 use crate::fault::Fault;
+use crate::random::mix;
 use crate::slip::Slip;
 
 /// Repeat intervals, for each window of units, in which a unit gets a replica:
@@ -33,6 +34,11 @@ impl Seen<'_> {
     fn of(&self, runtime: RuntimeId) -> Option<&Process> {
         let peer = Peer::Runtime(runtime);
         self.0.iter().find(|process| process.peer == peer)
+    }
+
+    /// True where the runtime may own units.
+    pub(super) fn is_useful(&self, runtime: RuntimeId) -> bool {
+        self.of(runtime).is_some_and(Process::is_useful)
     }
 }
 
@@ -182,7 +188,7 @@ impl World<'_> {
             .filter_map(|no| self.runtime_id(*no))
             .collect();
         runtimes.sort_unstable();
-        let time = self.time();
+        let time = self.time_at(no);
         let by_message = self.random.chance(500);
         let Some(process) = self.processes.get_mut(no) else {
             return;
@@ -206,6 +212,7 @@ impl World<'_> {
             self.count("switch_not_started");
             return;
         }
+        self.leave_out();
         let runtimes: Vec<(ProcessNo, RuntimeId, bool)> = self
             .processes
             .iter()
@@ -239,6 +246,39 @@ impl World<'_> {
         self.numbered_before = self.checker.tally.numbered;
         self.turned_before = self.checker.tally.dispositions.get(2).copied().unwrap_or(0);
         self.after_switch();
+    }
+
+    /// The next switch is not told of a runtime that lives: it counts as
+    /// suspected.
+    fn leave_out(&mut self) {
+        if !self.plan.faults.has(Fault::Unlisted) || self.phase != Phase::Busy {
+            return;
+        }
+        let drawn = mix(self.plan.seed, u64::from(self.generation)) as u32;
+        let left_out = self.victim(drawn);
+        if let Some(process) = left_out.and_then(|no| self.processes.get_mut(no)) {
+            process.suspected = true;
+            let name = process.name();
+            self.count("runtimes_unlisted");
+            self.say(None, || format!("the next V is not told of {name}"));
+            let later = self.random.below(10_000_000);
+            self.schedule(self.now + later, Event::Start);
+        }
+    }
+
+    /// A runtime that was cut off is suspected, as soon as it may.
+    pub(super) fn distrust(&mut self, no: ProcessNo) {
+        let lives = self
+            .processes
+            .get(no)
+            .is_some_and(|p| p.is_alive() && !p.suspected);
+        if !lives || self.phase != Phase::Busy {
+            return;
+        }
+        if self.switch.is_some() && self.may_fail(no) {
+            return self.suspect(no);
+        }
+        self.schedule(self.now + LOOK, Event::Distrust(no));
     }
 
     /// A runtime will claim what it does not have. First it announces an answer
@@ -309,8 +349,8 @@ impl World<'_> {
                 mode: MoveMode::Push,
             });
         }
-        let time = self.time();
         for no in useful {
+            let time = self.time_at(no);
             if let Some((Body::Runtime(actors), pool)) =
                 self.processes.get_mut(no).and_then(|p| p.living.as_mut())
             {

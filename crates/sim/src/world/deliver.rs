@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use weir_packet::protocol::ip;
 use weir_packet::{FlowKey, Frame, FrameMeta, Side, Time};
 use weir_protocol::entry::{messages as entry_messages, to_frame, to_part};
+use weir_protocol::journal::Done;
 use weir_protocol::message::{Entry, Message};
 use weir_protocol::{Clock, Peer, RuntimeId, UnitId, View};
 
@@ -95,7 +96,7 @@ impl World<'_> {
     }
 
     pub(super) fn deliver(&mut self, to: ProcessNo, from: ProcessNo, what: Delivery) {
-        let time = self.time();
+        let time = self.time_at(to);
         let Some(peer) = self.processes.get(from).map(|p| p.peer) else {
             return;
         };
@@ -141,7 +142,7 @@ impl World<'_> {
 
     /// A process asked to be called now.
     pub(super) fn wake(&mut self, no: ProcessNo) {
-        let time = self.time();
+        let time = self.time_at(no);
         let now = self.now;
         let Some(process) = self.processes.get_mut(no) else {
             return;
@@ -187,7 +188,7 @@ impl World<'_> {
         }
         self.pump(no);
         self.check_internal(no);
-        let start = super::START;
+        let start = self.time_at(no).0 - self.now;
         let now = self.now;
         let Some(process) = self.processes.get_mut(no) else {
             return;
@@ -260,27 +261,38 @@ impl World<'_> {
             .collect();
         if self.switch == Some(no) {
             self.note_recovery(&journal);
+            self.check_switch(&journal, &out, &events);
+        } else {
+            // A switch that was replaced: its ports are its successor's.
+            for done in &journal {
+                self.trace.done(done);
+                self.checker.done_before(done);
+            }
         }
-        for done in &journal {
-            self.trace.done(done);
-            let cluster = super::cluster::Seen(&self.processes);
-            self.checker.done(done, &cluster as &dyn Cluster);
-        }
-        let seen = super::cluster::Seen(&self.processes);
-        self.checker.recoverable(&journal, &seen);
-        for (meta, bytes) in &out {
-            let (unit, clock) = (UnitId(meta.unit), Clock(meta.clock));
-            let seen = sighting(self.plan, &self.answered, meta);
-            self.checker.left((unit, clock), bytes, seen);
-            self.learn(meta, bytes);
-        }
-        self.checker.all_left(&events);
         for (at, to, frames) in lanes {
             self.send_lane(no, at, to, frames);
         }
         for (to, message) in messages {
             self.send(no, to, message);
         }
+    }
+
+    /// What the switch did, and what left.
+    fn check_switch(&mut self, journal: &[Done], out: &[(FrameMeta, Vec<u8>)], events: &[u8]) {
+        for done in journal {
+            self.trace.done(done);
+            let cluster = super::cluster::Seen(&self.processes);
+            self.checker.done(done, &cluster as &dyn Cluster);
+        }
+        let seen = super::cluster::Seen(&self.processes);
+        self.checker.recoverable(journal, &seen);
+        for (meta, bytes) in out {
+            let (unit, clock) = (UnitId(meta.unit), Clock(meta.clock));
+            let seen = sighting(self.plan, &self.answered, meta);
+            self.checker.left((unit, clock), bytes, seen);
+            self.learn(meta, bytes);
+        }
+        self.checker.all_left(events);
     }
 
     /// Sends the data frames of a lane.
@@ -302,7 +314,9 @@ impl World<'_> {
                 continue;
             }
             let (meta, bytes) = pool.memory().read(&frame);
-            if self.checker.sent(meta, bytes) {
+            if self.switch != Some(no) {
+                self.checker.sent_before(meta, bytes);
+            } else if self.checker.sent(meta, bytes) {
                 let seen = seen_in(self.plan, &self.answered, meta);
                 self.checker.routed(UnitId(meta.unit), seen);
             }

@@ -1,7 +1,5 @@
 //! The end of a run: all is let out, flows end, and nothing is left over.
 
-use std::collections::BTreeSet;
-
 use weir_protocol::{Peer, UnitId};
 
 use super::cluster::Seen;
@@ -19,7 +17,8 @@ impl World<'_> {
             let Some(process) = self.processes.get_mut(no) else {
                 continue;
             };
-            let zombie = process.suspected && process.is_alive();
+            let zombie = process.is_alive()
+                && (process.suspected || process.runtime().is_none() && Some(no) != self.switch);
             if process.paused_until.is_some() {
                 process.paused_until = Some(self.now);
                 self.schedule(self.now, Event::Resume(no));
@@ -46,11 +45,9 @@ impl World<'_> {
             .checker
             .waiting()
             .or_else(|| self.checker.unprotected(&useful, &seen))
-            .or_else(|| self.checker.behind(&seen));
+            .or_else(|| self.checker.behind(&seen))
+            .or_else(|| self.checker.unanswered(|id| seen.is_useful(id)));
         if !busy && waiting.is_none() {
-            let useful = self.processes.iter().filter(|p| p.is_useful());
-            let ids: BTreeSet<_> = useful.filter_map(|p| p.runtime()).collect();
-            self.checker.moves_answered(|id| ids.contains(&id));
             self.compare_states();
             self.phase = Phase::Expiring;
         } else if self.now > self.plan.end + DRAIN {
@@ -124,12 +121,14 @@ impl World<'_> {
             .iter()
             .find(|(id, unit)| **id != liaison && !unit.ended && !unit.lost)
             .map(|(id, unit)| (*id, unit.out));
+        // An owner asks for ticks by its own clock.
+        let behind = self.processes.iter().map(|p| p.skew).max().unwrap_or(0);
         match left {
             None if self.checker.waiting().is_none() => {
                 self.ended_at = self.now;
                 self.phase = Phase::Leaving;
             }
-            Some((unit, out)) if self.now > self.plan.end + DRAIN + EXPIRE => {
+            Some((unit, out)) if self.now > self.plan.end + DRAIN + EXPIRE + behind => {
                 let text = format!("unit {} does not end, after {out}", show_unit(unit));
                 self.checker.violated(Invariant::Stuck, Some(unit), text);
             }

@@ -18,6 +18,9 @@ struct Link {
     last: u64,
     /// Time until which nothing gets through.
     cut_until: u64,
+    /// Time until which frames are late, and by how much.
+    slow_until: u64,
+    slow_by: u64,
 }
 
 /// All links.
@@ -72,6 +75,7 @@ impl Links {
         self.burst_until = 0;
         for link in self.links.values_mut() {
             link.cut_until = 0;
+            link.slow_until = 0;
         }
     }
 
@@ -80,15 +84,34 @@ impl Links {
     }
 
     pub(crate) fn cut(&mut self, one: ProcessNo, other: ProcessNo, until: u64) {
+        self.cut_one_way(one, other, until);
+        self.cut_one_way(other, one, until);
+    }
+
+    pub(crate) fn cut_one_way(&mut self, from: ProcessNo, to: ProcessNo, until: u64) {
+        let link = self.links.entry((from, to)).or_default();
+        link.cut_until = link.cut_until.max(until);
+    }
+
+    /// Frames between two processes are late until then.
+    pub(crate) fn slow(&mut self, one: ProcessNo, other: ProcessNo, by: u64, until: u64) {
         for pair in [(one, other), (other, one)] {
             let link = self.links.entry(pair).or_default();
-            link.cut_until = link.cut_until.max(until);
+            link.slow_until = until;
+            link.slow_by = by;
         }
     }
 
-    /// True where some link lets nothing, or little, through.
+    /// True where some link lets nothing, or little, through, or is slow.
     pub(crate) fn is_cut(&self, now: u64) -> bool {
-        now < self.burst_until || self.links.values().any(|link| now < link.cut_until)
+        let ends = |link: &Link| link.cut_until.max(link.slow_until);
+        now < self.burst_until || self.links.values().any(|link| now < ends(link))
+    }
+
+    fn slowness(&self, from: ProcessNo, to: ProcessNo, now: u64) -> u64 {
+        let link = self.links.get(&(from, to));
+        let slow = link.filter(|link| now < link.slow_until);
+        slow.map_or(0, |link| link.slow_by)
     }
 
     /// Time that a frame is on its way, without jitter.
@@ -140,7 +163,7 @@ impl Links {
         } else {
             0
         };
-        let mut at = now + base + jitter;
+        let mut at = now + base + jitter + self.slowness(from, to, now);
         let late = self.has(Fault::Reorder) && (drawn >> 20) % 100 < 15;
         if late {
             at += (drawn >> 30) % (6 * base);
@@ -171,12 +194,13 @@ impl Links {
             let cut = self.links.get(&(from, to)).map_or(0, |l| l.cut_until);
             sent = (sent + AGAIN).max(cut);
         }
+        let slow = self.slowness(from, to, sent);
         let link = self.links.entry((from, to)).or_default();
-        let at = (sent + base).max(link.last);
+        let at = (sent + base + slow).max(link.last);
         link.last = at;
         Arrival {
             at,
-            sent: at - base,
+            sent: at - base - slow,
         }
     }
 }

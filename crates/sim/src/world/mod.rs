@@ -90,6 +90,10 @@ enum Event {
     Start,
     /// The switch starts again.
     Restart,
+    /// A switch that was replaced ends.
+    End(ProcessNo),
+    /// A runtime that was cut off is suspected.
+    Distrust(ProcessNo),
     /// A runtime hears of who runs.
     Configure(ProcessNo),
     /// What is left to do?
@@ -221,7 +225,10 @@ impl<'a> World<'a> {
             pools,
         };
         world.checker.lenient = plan.faults.has(Fault::DoubleCrash);
-        world.checker.idle_times(plan.chain.idle_times(plan.seed));
+        // Times of packets jump with the switch's clock.
+        if !plan.faults.has(Fault::Skew) {
+            world.checker.idle_times(plan.chain.idle_times(plan.seed));
+        }
         world.start_switch()?;
         for _ in 0..settings.runtimes.max(1) {
             world.start_runtime()?;
@@ -245,8 +252,37 @@ impl<'a> World<'a> {
         self.queue.push(at.max(self.now), event);
     }
 
+    /// The time on the switch's clock.
     fn time(&self) -> Time {
-        Time(START + self.now)
+        self.time_at(self.switch.unwrap_or(0))
+    }
+
+    /// The time on the clock of a process.
+    fn time_at(&self, no: ProcessNo) -> Time {
+        Time(START + self.now + self.processes.get(no).map_or(0, |p| p.skew))
+    }
+
+    /// By how much the clock of the process with the next number is ahead.
+    fn next_skew(&self) -> u64 {
+        let drawn = mix(self.plan.seed, 0x5000 + self.processes.len() as u64);
+        match self.plan.faults.has(Fault::Skew) && drawn.is_multiple_of(2) {
+            true => (drawn >> 8) % 2_000_000_000,
+            false => 0,
+        }
+    }
+
+    fn add_process(&mut self, mut process: Process) {
+        process.skew = self.next_skew();
+        self.processes.push(process);
+    }
+
+    /// Small frames in the memory of a switch and of a runtime.
+    fn frames(&self) -> (u32, u32) {
+        match (self.small(), self.plan.faults.has(Fault::FewFrames)) {
+            (_, true) => (384, 512),
+            (true, false) => (448, 6_144),
+            (false, false) => (6_144, 6_144),
+        }
     }
 
     fn count(&mut self, what: &'static str) {
@@ -294,6 +330,13 @@ impl<'a> World<'a> {
                 }
             }
             Event::Restart => self.restart_switch(),
+            Event::End(no) => {
+                if self.processes.get(no).is_some_and(Process::is_alive) {
+                    self.kill(no);
+                    self.close_streams(no);
+                }
+            }
+            Event::Distrust(no) => self.distrust(no),
             Event::Configure(no) => self.configure(no),
             Event::Look => self.look(),
         }
@@ -348,11 +391,9 @@ impl<'a> World<'a> {
         let peer = Peer::Switch(self.generation);
         let no = self.processes.len();
         let wire = !self.settings.plain_links;
-        let frames = if self.small() { 448 } else { 6_144 };
-        let pool = self.pools.take(frames);
+        let pool = self.pools.take(self.frames().0);
         let body = Body::Switch(Box::new(switch));
-        self.processes
-            .push(Process::new((peer, no), body, no, (wire, pool)));
+        self.add_process(Process::new((peer, no), body, no, (wire, pool)));
         self.switch = Some(no);
         self.start_beating(no);
         Ok(())
@@ -369,7 +410,11 @@ impl<'a> World<'a> {
         };
         let settings = ActorSettings {
             id,
-            held: if self.small() { 24 } else { 4_096 },
+            held: match (self.small(), self.frames().1) {
+                (true, _) => 24,
+                // What is held leaves frames for what packets cause.
+                (false, frames) => frames * 2 / 3,
+            },
             keep_outputs: true,
             repeat_after: self.repeat_after(),
             repeat_within: (500_000, 20_000_000),
@@ -385,7 +430,7 @@ impl<'a> World<'a> {
             places,
             weir_packet::no_advice,
         )));
-        let pool = self.pools.take(6_144);
+        let pool = self.pools.take(self.frames().1);
         let switch = self.switch.unwrap_or(0);
         let wire = !self.settings.plain_links;
         let start = (Peer::Runtime(id), self.processes.len());
@@ -393,7 +438,7 @@ impl<'a> World<'a> {
         process.host = id.0.checked_rem(self.plan.hosts);
         let host = process.host;
         let no = self.processes.len();
-        self.processes.push(process);
+        self.add_process(process);
         self.start_beating(no);
         self.say(None, || format!("r{} starts", id.0));
         let time = self.time();

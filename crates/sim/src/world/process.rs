@@ -71,6 +71,8 @@ pub(crate) struct Process {
     pub(crate) switch: ProcessNo,
     /// The switch was told that it is dead.
     pub(crate) suspected: bool,
+    /// Nanoseconds by which its clock is ahead.
+    pub(crate) skew: u64,
     /// It leaves when it is drained.
     pub(crate) draining: bool,
     /// The host that it runs on.
@@ -113,6 +115,7 @@ impl Process {
             wake_at: None,
             switch,
             suspected: false,
+            skew: 0,
             draining: false,
             host: None,
             streams: wire.then(|| Streams::new(start, KEY)),

@@ -70,6 +70,19 @@ impl World<'_> {
                 false => self.put_off(number),
             },
             Step::Partition { one, other, time } => self.partition(one, other, time),
+            Step::OneWay { from, to, time } => self.one_way(from, to, time),
+            Step::Grey {
+                one,
+                other,
+                by,
+                time,
+            } => self.grey(one, other, by, time),
+            Step::CutOff { who, other, notice } => self.cut_off(who, other, notice),
+            Step::ClockJump { who, by } => self.jump(who, by),
+            Step::Depose { restart, ends } => match self.switch_may_fail() {
+                true => self.depose(restart, ends),
+                false => self.put_off(number),
+            },
             Step::LossyBurst { time } => {
                 let until = self.now + time;
                 self.say(None, || "links lose most frames".to_owned());
@@ -81,12 +94,7 @@ impl World<'_> {
 
     /// A runtime that may fail now, counted from `who`: no unit depends on it
     /// alone, unless two may fail at once.
-    fn victim(&self, who: u32) -> Option<ProcessNo> {
-        let double = self.plan.faults.has(Fault::DoubleCrash);
-        // Two are needed for a replica, three for another death.
-        if self.useful().len() < if double { 2 } else { 3 } {
-            return None;
-        }
+    pub(super) fn victim(&self, who: u32) -> Option<ProcessNo> {
         let is_candidate = |p: &Process| p.is_alive() && !p.suspected && p.runtime().is_some();
         let candidates = self.processes.iter().enumerate();
         let candidates: Vec<ProcessNo> = candidates
@@ -95,11 +103,20 @@ impl World<'_> {
             .collect();
         let first = (who as usize).checked_rem(candidates.len())?;
         let mut all = candidates.iter().cycle().skip(first).take(candidates.len());
-        all.find(|no| {
-            let id = self.runtime_id(**no);
-            double || self.checker.can_lose(id.as_slice(), &Seen(&self.processes))
-        })
-        .copied()
+        all.find(|no| self.may_fail(**no)).copied()
+    }
+
+    /// True where a runtime may fail now.
+    pub(super) fn may_fail(&self, no: ProcessNo) -> bool {
+        let double = self.plan.faults.has(Fault::DoubleCrash);
+        // Two are needed for a replica, three for another death.
+        if self.useful().len() < if double { 2 } else { 3 } {
+            return false;
+        }
+        double
+            || self
+                .checker
+                .can_lose(self.runtime_id(no).as_slice(), &Seen(&self.processes))
     }
 
     /// The runtimes of a host that may be lost now, counted from `host`: no unit
@@ -370,7 +387,7 @@ impl World<'_> {
         }
     }
 
-    fn suspect(&mut self, no: ProcessNo) {
+    pub(super) fn suspect(&mut self, no: ProcessNo) {
         self.count("false_suspicions");
         let later = self.random.below(10_000_000);
         self.schedule(self.now + later, Event::Start);
@@ -398,6 +415,63 @@ impl World<'_> {
         let until = (self.now + time).min(self.plan.end);
         self.links.cut(one, other, until);
         self.say(None, || format!("processes {one} and {other} are cut off"));
+    }
+
+    fn one_way(&mut self, from: Who, to: Who, time: u64) {
+        if let (Some(from), Some(to)) = (self.who(from), self.who(to)) {
+            let until = (self.now + time).min(self.plan.end);
+            self.links.cut_one_way(from, to, until);
+            self.count("one_way_cuts");
+            self.say(None, || format!("nothing gets from {from} to {to}"));
+        }
+    }
+
+    fn grey(&mut self, one: Who, other: Who, by: u64, time: u64) {
+        if let (Some(one), Some(other)) = (self.who(one), self.who(other)) {
+            let until = (self.now + time).min(self.plan.end);
+            self.links.slow(one, other, by, until);
+            self.count("slow_links");
+            self.say(None, || format!("processes {one} and {other} are slow"));
+        }
+    }
+
+    /// A cut that lasts; the runtime is suspected for it.
+    fn cut_off(&mut self, who: u32, other: Who, notice: u64) {
+        let who = self.nth_useful(who);
+        if let (Some(who), Some(other)) = (who, self.who(other))
+            && who != other
+        {
+            self.links.cut(who, other, self.plan.end);
+            self.count("cut_off");
+            self.say(None, || format!("processes {who} and {other} are cut off"));
+            self.schedule(self.now + notice, Event::Distrust(who));
+        }
+    }
+
+    fn jump(&mut self, who: Who, by: u64) {
+        let Some(no) = self.who(who) else {
+            return;
+        };
+        if let Some(process) = self.processes.get_mut(no) {
+            process.skew += by;
+        }
+        self.count("clock_jumps");
+        self.say(None, || {
+            format!("the clock of process {no} jumps {} us", by / 1_000)
+        });
+        self.flush(no);
+    }
+
+    /// Another switch takes this one's place, which does not know it yet.
+    fn depose(&mut self, restart: u64, ends: u64) {
+        let Some(no) = self.switch.take() else {
+            return;
+        };
+        self.count("switches_deposed");
+        self.checker.switch_is_gone();
+        self.say(None, || "V is replaced, and goes on".to_owned());
+        self.schedule(self.now + restart, Event::Restart);
+        self.schedule(self.now + ends, Event::End(no));
     }
 
     /// Something arrives that no process that keeps the rules has sent.

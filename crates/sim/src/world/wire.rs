@@ -83,7 +83,7 @@ impl World<'_> {
 
     /// Takes what the streams of a process want to send, of those that may.
     pub(super) fn pump(&mut self, no: ProcessNo) {
-        let time = self.time();
+        let time = self.time_at(no);
         let Some(process) = self.processes.get_mut(no) else {
             return;
         };
@@ -114,7 +114,7 @@ impl World<'_> {
 
     /// Streams whose time has come have something to do.
     pub(super) fn tick_streams(&mut self, no: ProcessNo) {
-        let time = self.time();
+        let time = self.time_at(no);
         let Some(process) = self.processes.get_mut(no) else {
             return;
         };
@@ -161,7 +161,7 @@ impl World<'_> {
         if data.is_empty() {
             return;
         }
-        let time = self.time();
+        let time = self.time_at(to);
         if self.trace.is_on()
             && let Some((_, pool)) = self.processes.get(to).and_then(|p| p.living.as_ref())
         {
@@ -185,7 +185,7 @@ impl World<'_> {
     }
 
     fn wire_stream(&mut self, to: ProcessNo, from: ProcessNo, bytes: &[u8]) {
-        let time = self.time();
+        let time = self.time_at(to);
         let small = self.small();
         let Some(remote) = self.processes.get(from).map(|p| p.start) else {
             return;
