@@ -120,8 +120,12 @@ impl Faults {
     /// None.
     pub const NONE: Faults = Faults(0);
 
-    /// All of them.
-    pub const ALL: Faults = Faults((1 << Fault::ALL.len()) - 1);
+    /// Those under which every seed is to hold today: all before
+    /// [`Fault::OneWay`].
+    pub const ALL: Faults = Faults((1 << Fault::OneWay as u32) - 1);
+
+    /// All that there are.
+    pub const HOSTILE: Faults = Faults((1 << Fault::ALL.len()) - 1);
 
     /// True where `fault` is among them.
     pub const fn has(self, fault: Fault) -> bool {
@@ -144,6 +148,12 @@ impl Faults {
     #[must_use]
     pub const fn and(self, other: Faults) -> Faults {
         Faults(self.0 & other.0)
+    }
+
+    /// Those that one of both has.
+    #[must_use]
+    pub const fn or(self, other: Faults) -> Faults {
+        Faults(self.0 | other.0)
     }
 
     /// They, in order.
@@ -179,19 +189,20 @@ impl fmt::Display for Faults {
 impl FromStr for Faults {
     type Err = String;
 
-    /// `all`, `none`, or names joined by commas.
+    /// `all`, `hostile`, `none`, or names joined by commas.
     fn from_str(text: &str) -> Result<Faults, String> {
         let mut faults = Faults::NONE;
         for word in text.split(',').map(str::trim) {
             match word {
-                "all" => faults = Faults::ALL,
+                "all" => faults = faults.or(Faults::ALL),
+                "hostile" => faults = Faults::HOSTILE,
                 "none" => {}
                 _ => match Fault::ALL.into_iter().find(|f| f.name() == word) {
                     Some(fault) => faults = faults.with(fault),
                     None => {
                         let names: Vec<_> = Fault::ALL.iter().map(|f| f.name()).collect();
                         return Err(format!(
-                            "there is no fault `{word}`; there are all, none, {}",
+                            "there is no fault `{word}`; there are all, hostile, none, {}",
                             names.join(", ")
                         ));
                     }
@@ -211,9 +222,11 @@ mod tests {
         for fault in Fault::ALL {
             let one = Faults::NONE.with(fault);
             assert_eq!(one.to_string().parse(), Ok(one));
-            assert!(Faults::ALL.has(fault) && !Faults::ALL.without(fault).has(fault));
+            assert!(Faults::HOSTILE.has(fault) && !Faults::HOSTILE.without(fault).has(fault));
         }
         assert_eq!("all".parse(), Ok(Faults::ALL));
+        assert_eq!("hostile".parse(), Ok(Faults::HOSTILE));
+        assert!(Faults::ALL.has(Fault::HostLoss) && !Faults::ALL.has(Fault::OneWay));
         assert_eq!("none".parse(), Ok(Faults::NONE));
         assert_eq!(Faults::NONE.to_string(), "none");
         let two: Faults = "loss, crash".parse().unwrap();
