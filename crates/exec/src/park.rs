@@ -1,5 +1,5 @@
-//! How threads rest that have no work: they give way to others, then park
-//! until another thread has queued something for them.
+//! Idle threads: a thread without work yields the processor, then sleeps in `poll`
+//! until another thread has queued something for it.
 
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::Arc;
@@ -12,12 +12,11 @@ use weir_io::{Idle, IdlePolicy, Nap, Waker};
 use crate::node::Round;
 use crate::supervise::ExecError;
 
-/// How long a thread sleeps at most. A thread that queues something for it
-/// wakes it; this bounds what comes without a waker: a deadline, a command, the
-/// order to stop.
-const LONGEST: Duration = Duration::from_millis(100);
+/// Longest sleep. Queued work wakes a thread at once; this bounds the delay of
+/// events without a waker: deadlines, commands, shutdown.
+const MAX_SLEEP: Duration = Duration::from_millis(100);
 
-/// The idle policy of threads that never park: they only give way.
+/// The idle policy of threads that never park: they only yield.
 pub const NEVER_PARK: IdlePolicy = IdlePolicy {
     spins: 0,
     yields: 512,
@@ -25,13 +24,13 @@ pub const NEVER_PARK: IdlePolicy = IdlePolicy {
     work: 0,
 };
 
-/// The wakers of all threads of a run, by the threads' places. The calling
-/// thread, which has the ports, has place 0.
+/// The wakers of all threads of a run, by thread index. Index 0 is the calling
+/// thread, which owns the ports.
 #[derive(Clone, Debug)]
 pub struct Wakers(Arc<[Waker]>);
 
 impl Wakers {
-    /// Wakers for the calling thread and so many others.
+    /// Wakers for the calling thread and `others` more threads.
     ///
     /// # Errors
     ///
@@ -40,7 +39,7 @@ impl Wakers {
         let wakers = (0..=others).map(|_| Waker::new()).collect::<Result<_, _>>();
         wakers
             .map(Wakers)
-            .map_err(|error| ExecError(format!("can't make what wakes threads: {error}")))
+            .map_err(|error| ExecError(format!("can't create a waker: {error}")))
     }
 
     /// The waker of the thread at `place`, for another process that writes into
@@ -50,9 +49,9 @@ impl Wakers {
     ///
     /// There is no such thread, or no file descriptor is left.
     pub fn for_process(&self, place: usize) -> Result<ProcessWaker, ExecError> {
-        let fail = |error: std::io::Error| ExecError(format!("can't pass a waker on: {error}"));
+        let fail = |error: std::io::Error| ExecError(format!("can't duplicate a waker: {error}"));
         let waker = self.0.get(place);
-        let waker = waker.ok_or_else(|| ExecError("a thread without a waker".to_owned()))?;
+        let waker = waker.ok_or_else(|| ExecError(format!("thread {place} has no waker")))?;
         let fd = waker.as_fd().try_clone_to_owned().map_err(fail)?;
         Ok(ProcessWaker::from_fd(fd))
     }
@@ -64,13 +63,13 @@ impl Wakers {
     }
 }
 
-/// Inputs of a thread beside the queues of other threads, which use its
-/// waker. An input is told when the thread parks, so that writers in other processes
-/// know whether to wake it.
+/// Inputs of a thread that are not queues within its process: rings that other
+/// processes write, and file descriptors. Each is told when the thread sleeps, because a
+/// writer in another process wakes only a reader that sleeps.
 pub trait Parks {
-    /// The thread is about to sleep. False where it must not.
+    /// Called before the thread sleeps. False if it must not: input is waiting.
     fn prepare_park(&mut self) -> bool;
-    /// The thread is awake.
+    /// Called after the thread has slept, or did not after all.
     fn unpark(&mut self);
     /// Descriptors that wake the thread when they can be read.
     fn descriptors<'a>(&'a self, into: &mut Vec<BorrowedFd<'a>>) {
@@ -82,17 +81,17 @@ pub trait Parks {
     }
 }
 
-/// Decides what a worker does between two rounds: go on, give way or sleep.
+/// Decides what a worker does between two rounds: continue, yield or sleep.
 pub trait IdleStrategy {
-    /// After a round. Wakes other threads that the round gave something to.
+    /// Called after each round. Wakes the other threads if the round queued work for them.
     ///
     /// # Errors
     ///
-    /// The kernel can't wait: it has no memory.
+    /// The kernel has no memory to wait with.
     fn after(&mut self, round: Round, reads: &mut impl Parks) -> Result<(), String>;
 }
 
-/// A thread that reads only queues of threads.
+/// A thread whose only inputs are queues within its process.
 impl Parks for () {
     fn prepare_park(&mut self) -> bool {
         true
@@ -100,13 +99,13 @@ impl Parks for () {
     fn unpark(&mut self) {}
 }
 
-/// What wakes a thread.
+/// A thread's own waker.
 #[derive(Debug)]
-enum Own {
-    /// Its place among the wakers of its process.
+enum OwnWaker {
+    /// The wakers of the process, and the index of this thread.
     Thread(Wakers, usize),
-    /// The writers of its rings, in other processes. They wake it only while its
-    /// rings say that it sleeps.
+    /// A waker that is shared with the processes that write to this one's rings. They
+    /// use it only while a ring says that its reader sleeps.
     Process(ProcessWaker),
 }
 
@@ -114,8 +113,9 @@ enum Own {
 #[derive(Debug)]
 pub struct Parker {
     idle: Idle,
-    own: Own,
-    /// It has prepared to park, and looks at its queues once more.
+    own: OwnWaker,
+    /// The sleep is announced to writers; one more round checks the queues before
+    /// it, so that no wake-up is missed.
     prepared: bool,
     longest: Duration,
 }
@@ -125,9 +125,9 @@ impl Parker {
     pub fn new(wakers: &Wakers, place: usize, policy: IdlePolicy) -> Parker {
         Parker {
             idle: Idle::new(policy),
-            own: Own::Thread(wakers.clone(), place),
+            own: OwnWaker::Thread(wakers.clone(), place),
             prepared: false,
-            longest: LONGEST,
+            longest: MAX_SLEEP,
         }
     }
 
@@ -135,38 +135,38 @@ impl Parker {
     pub fn of_process(waker: ProcessWaker, policy: IdlePolicy) -> Parker {
         Parker {
             idle: Idle::new(policy),
-            own: Own::Process(waker),
+            own: OwnWaker::Process(waker),
             prepared: false,
-            longest: LONGEST,
+            longest: MAX_SLEEP,
         }
     }
 
-    /// Never sleeps for longer than `longest`, nor than 100 ms.
+    /// Limits each sleep to `longest`; it is never longer than 100 ms.
     #[must_use]
     pub fn at_most(mut self, longest: Duration) -> Parker {
         self.longest = self.longest.min(longest);
         self
     }
 
-    /// The thread's waker, and how long it sleeps at most, for a thread that
-    /// waits for file descriptors by itself.
+    /// The thread's waker and longest sleep, for a thread with a `poll` of its own.
+    /// `None` for the worker of a stage's process.
     pub fn waker(&self) -> Option<(&Waker, Duration)> {
         Some((self.own_waker()?, self.longest))
     }
 
     fn own_waker(&self) -> Option<&Waker> {
         match &self.own {
-            Own::Thread(wakers, place) => wakers.0.get(*place),
-            Own::Process(_) => None,
+            OwnWaker::Thread(wakers, place) => wakers.0.get(*place),
+            OwnWaker::Process(_) => None,
         }
     }
 
-    /// One more for the same thread, which has not waited yet.
+    /// A new parker for the same thread, with its idle counters at zero.
     #[must_use]
     pub fn anew(&self) -> Parker {
         let own = match &self.own {
-            Own::Thread(wakers, place) => Own::Thread(wakers.clone(), *place),
-            Own::Process(waker) => Own::Process(waker.clone()),
+            OwnWaker::Thread(wakers, place) => OwnWaker::Thread(wakers.clone(), *place),
+            OwnWaker::Process(waker) => OwnWaker::Process(waker.clone()),
         };
         Parker {
             idle: self.idle.anew(),
@@ -178,13 +178,13 @@ impl Parker {
 
     /// Wakes the other threads of the process: something was queued for them.
     pub fn wake_others(&self) {
-        if let Own::Thread(wakers, place) = &self.own {
+        if let OwnWaker::Thread(wakers, place) = &self.own {
             wakers.wake_others(*place);
         }
     }
 
-    /// After a round that queued nothing, or whose readers were woken: gives
-    /// way or sleeps where there was no work for long enough.
+    /// Called after a round, once its readers were woken. Yields while idle for a short
+    /// time, then announces the sleep, and sleeps after one more round without work.
     pub fn pause(&mut self, worked: bool, reads: &mut impl Parks) {
         if worked {
             self.stay_awake(reads);
@@ -203,8 +203,8 @@ impl Parker {
         self.unpark(reads);
     }
 
-    /// After a round that left something for which there was no room. Nobody
-    /// wakes the thread when there is some, so it only gives way and naps.
+    /// Called after a round that found a full queue. No waker signals room in a queue,
+    /// so the thread yields or naps for a short time, but does not sleep.
     pub fn hold(&mut self, worked: bool, reads: &mut impl Parks) {
         self.stay_awake(reads);
         self.idle.after(worked);
@@ -213,8 +213,8 @@ impl Parker {
     fn sleep(&self, reads: &impl Parks) {
         let mut fds = Vec::with_capacity(4);
         match &self.own {
-            Own::Thread(wakers, place) => fds.extend(wakers.0.get(*place).map(|w| w.as_fd())),
-            Own::Process(waker) => fds.push(waker.as_fd()),
+            OwnWaker::Thread(wakers, place) => fds.extend(wakers.0.get(*place).map(|w| w.as_fd())),
+            OwnWaker::Process(waker) => fds.push(waker.as_fd()),
         }
         reads.descriptors(&mut fds);
         let fds = fds.into_iter();
@@ -236,18 +236,24 @@ impl Parker {
         }
     }
 
-    /// The thread is about to sleep by itself. False where it must not. It must
-    /// [unpark](Parker::unpark) in any case.
+    /// Announces a sleep in the thread's own `poll`. False if it must not sleep. Call
+    /// [`Parker::unpark`] afterwards in either case.
     pub fn prepare_park(&self, reads: &mut impl Parks) -> bool {
-        self.own_waker().inspect(|waker| waker.prepare_park());
+        if let Some(waker) = self.own_waker() {
+            waker.prepare_park();
+        }
         reads.prepare_park()
     }
 
-    /// The thread is awake.
+    /// Withdraws the announcement of a sleep, and clears the waker.
     pub fn unpark(&self, reads: &mut impl Parks) {
         match &self.own {
-            Own::Thread(..) => drop(self.own_waker().inspect(|waker| waker.unpark())),
-            Own::Process(waker) => waker.quiet(),
+            OwnWaker::Thread(..) => {
+                if let Some(waker) = self.own_waker() {
+                    waker.unpark();
+                }
+            }
+            OwnWaker::Process(waker) => waker.quiet(),
         }
         reads.unpark();
     }

@@ -479,7 +479,7 @@ mod tests {
     fn a_panic_is_told_before_what_it_caused() {
         let wakers = Wakers::new(2).unwrap();
         let mut threads = Threads::<u32>::new(&wakers);
-        let gives_up = |_| Err("the stage behind it is gone".to_owned());
+        let gives_up = |_| Err("the next stage has ended".to_owned());
         threads
             .start("first".to_owned(), None, 1, gives_up)
             .unwrap();

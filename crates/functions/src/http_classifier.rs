@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use weir_nf::prelude::*;
 
-use crate::http::line::{LONGEST_OPENING, Start, opening};
+use crate::http::line::{LONGEST_OPENING, Start, classify_opening};
 
 /// Settings of [`HttpClassifier`].
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -177,8 +177,8 @@ fn decide(packet: &Packet<'_>, flow: &mut Flow<'_, HttpClassifier>, cx: &mut Con
         state.len += 1;
     }
     let seen = state.first.get(..usize::from(state.len)).unwrap_or(&[]);
-    let (label, counter) = match opening(seen) {
-        Start::More => return,
+    let (label, counter) = match classify_opening(seen) {
+        Start::NeedMore => return,
         Start::No => (1, Count::OtherFlows),
         Start::Request | Start::Response => (0, Count::HttpFlows),
     };

@@ -1,8 +1,10 @@
-//! Changing one end of a packet (address, port or query id) with all checksums
-//! over it, and the same inside the packet that an ICMP error quotes.
+//! Rewrites one end of a packet (address, and port or ICMP query id) and updates the
+//! checksums; also in the packet that an ICMP error quotes.
 //!
-//! Checksums are updated by what changed (RFC 1624), so a wrong one stays
-//! wrong, and a packet that a capture cut short is fine.
+//! Checksums are updated incrementally (RFC 1624): a wrong one stays wrong, and truncated
+//! captures work. SCTP's CRC32c is computed anew instead; it is left stale in fragments and
+//! truncated packets. Of protocols other than TCP, UDP, SCTP and ICMP only the addresses
+//! are rewritten, no checksum above IP.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -43,9 +45,8 @@ impl End {
     }
 }
 
-/// Addresses and ports that a packet has now (the flow's key has those with
-/// which its first packet came in). Queries of ICMP have their id as both
-/// ports.
+/// Addresses and ports in the packet's headers now. The flow's key has those before any
+/// rewriting. An ICMP query has its id as both ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tuple {
     pub(crate) source: IpAddr,
@@ -56,7 +57,7 @@ pub(crate) struct Tuple {
 }
 
 impl Tuple {
-    /// Of an IP packet; ports are 0 where it has none (a later fragment).
+    /// Reads an IP packet's tuple. Without ports (such as a later fragment) they are 0.
     pub(crate) fn of(packet: &Packet<'_>) -> Option<Tuple> {
         let (headers, bytes) = (packet.headers(), packet.bytes());
         let l3 = usize::from(headers.l3);
@@ -93,8 +94,8 @@ impl Tuple {
     }
 }
 
-/// Source and destination of the packet at hand.
-pub(crate) fn ends(packet: &Packet<'_>) -> Option<(IpAddr, IpAddr)> {
+/// Source and destination address of a packet.
+pub(crate) fn addresses_of(packet: &Packet<'_>) -> Option<(IpAddr, IpAddr)> {
     let headers = packet.headers();
     addresses(
         packet.bytes(),
@@ -133,7 +134,7 @@ pub(crate) fn query_id(bytes: &[u8], headers: &Headers) -> Option<u16> {
     {
         return None;
     }
-    word(bytes, l4 + 4)
+    read_u16(bytes, l4 + 4)
 }
 
 /// Echo, timestamp, information, address mask (RFC 792, RFC 950), extended
@@ -145,21 +146,21 @@ fn is_query(proto: u8, kind: u8) -> bool {
     }
 }
 
-fn word(bytes: &[u8], at: usize) -> Option<u16> {
+fn read_u16(bytes: &[u8], at: usize) -> Option<u16> {
     bytes
         .get(at..)?
         .first_chunk::<2>()
         .map(|b| u16::from_be_bytes(*b))
 }
 
-fn put(bytes: &mut [u8], at: usize, value: u16) -> Option<()> {
+fn write_u16(bytes: &mut [u8], at: usize, value: u16) -> Option<()> {
     *bytes.get_mut(at..)?.first_chunk_mut::<2>()? = value.to_be_bytes();
     Some(())
 }
 
-/// Writes octets (an even number, at an even place of what is summed) and
-/// gives what that does to a sum.
-fn set(bytes: &mut [u8], at: usize, new: &[u8]) -> Option<Change> {
+/// Overwrites octets and returns the change to a checksum over them. Their number, and
+/// their offset in the data that is summed, must be even.
+fn write_octets(bytes: &mut [u8], at: usize, new: &[u8]) -> Option<Change> {
     let place = bytes.get_mut(at..at + new.len())?;
     let mut change = Change::new();
     for (old, new) in place.chunks_exact_mut(2).zip(new.chunks_exact(2)) {
@@ -184,10 +185,15 @@ fn octets(address: &IpAddr, room: &mut [u8; 16]) -> usize {
     }
 }
 
-/// Gives one end of the packet another address and port (or query id). Of
-/// later fragments only the address is changed. `None` where the packet is not
-/// of the address's family or too short; it may be changed in part then.
-pub(crate) fn end(packet: &mut Packet<'_>, end: End, address: IpAddr, port: u16) -> Option<()> {
+/// Rewrites one end of the packet: address, and port or query id; in a later fragment
+/// only the address. `None` if the packet is of another address family or too short; it
+/// may be partly rewritten then.
+pub(crate) fn rewrite_end(
+    packet: &mut Packet<'_>,
+    end: End,
+    address: IpAddr,
+    port: u16,
+) -> Option<()> {
     let headers = *packet.headers();
     if headers.is_ipv4() != address.is_ipv4() || !headers.is_ip() {
         return None;
@@ -199,18 +205,18 @@ pub(crate) fn end(packet: &mut Packet<'_>, end: End, address: IpAddr, port: u16)
         return Some(());
     }
     if headers.is_tcp() {
-        let change = moved.and(set(bytes, l4 + end.port(), &port.to_be_bytes())?);
-        let sum = change.apply(word(bytes, l4 + 16)?);
-        put(bytes, l4 + 16, sum)
+        let change = moved.and(write_octets(bytes, l4 + end.port(), &port.to_be_bytes())?);
+        let sum = change.apply(read_u16(bytes, l4 + 16)?);
+        write_u16(bytes, l4 + 16, sum)
     } else if headers.is_udp() {
-        let change = moved.and(set(bytes, l4 + end.port(), &port.to_be_bytes())?);
-        let sum = change.apply_udp(word(bytes, l4 + 6)?);
-        put(bytes, l4 + 6, sum)
+        let change = moved.and(write_octets(bytes, l4 + end.port(), &port.to_be_bytes())?);
+        let sum = change.apply_udp(read_u16(bytes, l4 + 6)?);
+        write_u16(bytes, l4 + 6, sum)
     } else if headers.is_sctp() {
-        let old = word(bytes, l4 + end.port())?;
+        let old = read_u16(bytes, l4 + end.port())?;
         if old != port {
-            set(bytes, l4 + end.port(), &port.to_be_bytes())?;
-            // A CRC can't be updated by what changed unless all of it is here.
+            write_octets(bytes, l4 + end.port(), &port.to_be_bytes())?;
+            // The CRC is computed anew, which takes the whole packet.
             if !headers.is_fragment() && !headers.is_cut() {
                 let segment = bytes.get_mut(l4..headers.end as usize)?;
                 let sum = sctp(segment);
@@ -229,31 +235,32 @@ pub(crate) fn end(packet: &mut Packet<'_>, end: End, address: IpAddr, port: u16)
             Change::new()
         };
         if query_id(bytes, &headers).is_some() {
-            change = change.and(set(bytes, l4 + 4, &port.to_be_bytes())?);
+            change = change.and(write_octets(bytes, l4 + 4, &port.to_be_bytes())?);
         }
-        let sum = change.apply(word(bytes, l4 + 2)?);
-        put(bytes, l4 + 2, sum)
+        let sum = change.apply(read_u16(bytes, l4 + 2)?);
+        write_u16(bytes, l4 + 2, sum)
     } else {
         Some(())
     }
 }
 
-/// Writes an address into the IP header at `l3`, with IPv4's header checksum.
+/// Writes an address into the IP header at `l3`, and updates the header checksum of
+/// IPv4. Returns the change to a pseudo-header.
 fn address(bytes: &mut [u8], l3: usize, end: End, address: IpAddr) -> Option<Change> {
     let mut room = [0; 16];
     let length = octets(&address, &mut room);
     let new = room.get(..length)?;
     if length == 4 {
-        let change = set(bytes, l3 + end.ipv4(), new)?;
-        let sum = change.apply(word(bytes, l3 + 10)?);
-        put(bytes, l3 + 10, sum)?;
+        let change = write_octets(bytes, l3 + end.ipv4(), new)?;
+        let sum = change.apply(read_u16(bytes, l3 + 10)?);
+        write_u16(bytes, l3 + 10, sum)?;
         Some(change)
     } else {
-        set(bytes, l3 + end.ipv6(), new)
+        write_octets(bytes, l3 + end.ipv6(), new)
     }
 }
 
-/// Where things are in the packet that an ICMP error quotes.
+/// Offsets and addresses in the packet that an ICMP error quotes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Quote {
     l3: usize,
@@ -261,12 +268,12 @@ pub(crate) struct Quote {
     proto: u8,
     pub(crate) source: IpAddr,
     pub(crate) destination: IpAddr,
-    /// Ports, or a query's id twice; 0 where the quote has none.
+    /// Ports, or the id of an ICMP query as both; 0 if the quote has none.
     pub(crate) ports: (u16, u16),
 }
 
-/// What the ICMP error at hand quotes; `None` where it is none, or quotes less
-/// than a header, a later fragment, or the other family.
+/// Parses the packet that an ICMP error quotes. `None` if the packet is no ICMP error, or
+/// it quotes less than an IP header, a later fragment, or another address family.
 pub(crate) fn quote(packet: &Packet<'_>) -> Option<Quote> {
     let headers = packet.headers();
     if !headers.flags.contains(HeaderFlags::ICMP_ERROR) {
@@ -304,7 +311,7 @@ pub(crate) fn quote(packet: &Packet<'_>) -> Option<Quote> {
         _ => return None,
     };
     let (source, destination) = addresses(bytes, l3, headers.is_ipv4(), headers.is_ipv6())?;
-    let at = |offset| word(bytes, l4 + offset).unwrap_or(0);
+    let at = |offset| read_u16(bytes, l4 + offset).unwrap_or(0);
     let ports = match proto {
         ip::TCP | ip::UDP | ip::SCTP => (at(0), at(2)),
         ip::ICMP | ip::ICMPV6 => (at(4), at(4)),
@@ -320,11 +327,11 @@ pub(crate) fn quote(packet: &Packet<'_>) -> Option<Quote> {
     })
 }
 
-/// Gives one end of the packet that an ICMP error quotes another address and
-/// port, and the same end of the error itself seen from its own way (`outer`,
-/// where given) another address (RFC 5508 section 4.2). `None` where the error
-/// is too short; it may be changed in part then.
-pub(crate) fn error(
+/// Rewrites one end (`inner`) of the packet that an ICMP error quotes, and the address of
+/// one end of the error itself (`outer`, if given) (RFC 5508 section 4.2). The addresses
+/// must be of the packet's family; this is not checked. `None` if the error is too short;
+/// it may be partly rewritten then.
+pub(crate) fn rewrite_error(
     packet: &mut Packet<'_>,
     quote: &Quote,
     inner: End,
@@ -336,7 +343,7 @@ pub(crate) fn error(
     let (l3, l4) = (usize::from(headers.l3), usize::from(headers.l4));
     let limit = headers.end as usize;
     let bytes = packet.bytes_mut().get_mut(..limit)?;
-    // All that changes under the error's own checksum.
+    // Changes to the data that the error's own checksum covers.
     let mut all = Change::new();
     if let Some((end, address)) = outer {
         let moved = self::address(bytes, l3, end, address)?;
@@ -348,12 +355,12 @@ pub(crate) fn error(
     let length = octets(&address, &mut room);
     let new = room.get(..length)?;
     let moved = if length == 4 {
-        let moved = set(bytes, quote.l3 + inner.ipv4(), new)?;
-        let sum = moved.apply(word(bytes, quote.l3 + 10)?);
-        all = all.and(set(bytes, quote.l3 + 10, &sum.to_be_bytes())?);
+        let moved = write_octets(bytes, quote.l3 + inner.ipv4(), new)?;
+        let sum = moved.apply(read_u16(bytes, quote.l3 + 10)?);
+        all = all.and(write_octets(bytes, quote.l3 + 10, &sum.to_be_bytes())?);
         moved
     } else {
-        set(bytes, quote.l3 + inner.ipv6(), new)?
+        write_octets(bytes, quote.l3 + inner.ipv6(), new)?
     };
     all = all.and(moved);
     // The quote may end anywhere behind the ports, so each field may be
@@ -364,6 +371,7 @@ pub(crate) fn error(
         ip::UDP => (at + inner.port(), at + 6, moved),
         ip::ICMP => (at + 4, at + 2, Change::new()),
         ip::ICMPV6 => (at + 4, at + 2, moved),
+        // An offset outside of every packet: the field is not updated.
         ip::SCTP => (at + inner.port(), usize::MAX - 2, moved),
         _ => (usize::MAX - 2, usize::MAX - 2, moved),
     };
@@ -378,15 +386,15 @@ pub(crate) fn error(
         } else {
             change.apply(old)
         };
-        all = all.and(set(bytes, sum_at, &sum.to_be_bytes())?);
+        all = all.and(write_octets(bytes, sum_at, &sum.to_be_bytes())?);
     }
-    let sum = all.apply(word(bytes, l4 + 2)?);
-    put(bytes, l4 + 2, sum)
+    let sum = all.apply(read_u16(bytes, l4 + 2)?);
+    write_u16(bytes, l4 + 2, sum)
 }
 
 fn set_if_there(bytes: &mut [u8], at: usize, value: u16) -> Option<Change> {
     bytes.get(at..)?.first_chunk::<2>()?;
-    set(bytes, at, &value.to_be_bytes())
+    write_octets(bytes, at, &value.to_be_bytes())
 }
 
 #[cfg(test)]

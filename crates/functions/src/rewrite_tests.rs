@@ -70,10 +70,13 @@ pub(crate) fn quoted_ends(frame: &[u8]) -> (String, String, bool) {
     };
     let icmp = matches!(quoted[if l4 == 20 { 9 } else { 6 }], 1 | 58);
     let (a, b) = if icmp {
-        let id = word(quoted, l4 + 4).unwrap();
+        let id = read_u16(quoted, l4 + 4).unwrap();
         (id, id)
     } else {
-        (word(quoted, l4).unwrap(), word(quoted, l4 + 2).unwrap())
+        (
+            read_u16(quoted, l4).unwrap(),
+            read_u16(quoted, l4 + 2).unwrap(),
+        )
     };
     (
         format!("{}:{a}", addresses.0),
@@ -114,7 +117,7 @@ proptest! {
         };
         let side = if source { End::Source } else { End::Destination };
         let changed = with_packet(&frame, |packet| {
-            end(packet, side, address, port).expect("whole");
+            rewrite_end(packet, side, address, port).expect("whole");
         });
         assert_right(&changed);
         with_packet(&changed, |packet| {
@@ -129,7 +132,7 @@ proptest! {
         // And back again.
         let (old, old_port) = with_tuple(&frame, source);
         let back = with_packet(&changed, |packet| {
-            end(packet, side, old, old_port).expect("whole");
+            rewrite_end(packet, side, old, old_port).expect("whole");
         });
         let (right, left) = (parsed(&back), parsed(&frame));
         prop_assert_eq!(&back[usize::from(right.l3)..], &frame[usize::from(left.l3)..]);
@@ -161,7 +164,7 @@ proptest! {
         let side = if source { End::Source } else { End::Destination };
         let changed = with_packet(&about, |packet| {
             let quote = quote(packet).expect("a quote");
-            error(packet, &quote, side, address, port, Some((End::Destination, address)))
+            rewrite_error(packet, &quote, side, address, port, Some((End::Destination, address)))
                 .expect("whole");
         });
         assert_right(&changed);
@@ -190,7 +193,7 @@ fn a_checksum_of_zero_stays_zero() {
     packet[at] = 0;
     packet[at + 1] = 0;
     let changed = with_packet(&packet, |packet| {
-        end(packet, End::Source, "203.0.113.7".parse().unwrap(), 9).expect("whole");
+        rewrite_end(packet, End::Source, "203.0.113.7".parse().unwrap(), 9).expect("whole");
     });
     assert_eq!(changed[at..at + 2], [0, 0]);
     assert_right(&changed);
@@ -203,7 +206,7 @@ fn a_later_fragment_gets_the_address_only() {
         .payload(&[9; 24])
         .build();
     let changed = with_packet(&packet, |packet| {
-        end(packet, End::Source, "203.0.113.7".parse().unwrap(), 9).expect("whole");
+        rewrite_end(packet, End::Source, "203.0.113.7".parse().unwrap(), 9).expect("whole");
     });
     assert_eq!(changed[34..], packet[34..]);
     assert_eq!(changed[26..30], [203, 0, 113, 7]);

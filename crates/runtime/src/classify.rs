@@ -13,42 +13,47 @@ use crate::flows::{FlowTable, Found, tcp};
 use crate::fragments::{Owner, is_among};
 use crate::runtime::{Lookup, MAX_SCOPES, Runtime};
 
-/// Frames fetched ahead of the one being parsed.
+/// How many frames ahead packets are prefetched.
 pub(crate) const AHEAD: usize = 4;
 
-/// What classification found of a burst, as masks.
+/// Result of classifying a burst. In masks, bit `i` stands for packet `i`.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Classified {
     /// Packets that were classified; the rest waits for the next burst.
     pub(crate) count: usize,
     /// Packets for the first function.
     pub(crate) alive: u64,
-    /// Later fragments to hold.
+    /// Later fragments to hold until their first fragment comes.
     pub(crate) held: u64,
 }
 
+/// Result of resolving a packet's flow.
 pub(crate) enum Resolved {
     Flow(u32, Direction),
-    /// The flow must end before this packet, and has packets in this burst.
+    /// Cut the burst before this packet: its flow must end first, but has earlier
+    /// packets in the burst.
     Cut,
+    /// Drop the packet: no flow could be opened.
     Refused(EngineDrop),
 }
 
-/// What the first look at the packets says they are.
+/// Result of parsing a burst, as masks.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Kinds {
+    /// Packets with a flow key.
     pub(crate) flows: u64,
+    /// Those of them that go in the reverse direction of the key.
     pub(crate) reverse: u64,
+    /// Later fragments: no ports, so no key.
     pub(crate) later: u64,
-    /// Packets that can't be read, or only with a fault passed over.
+    /// Malformed packets, also those that a lenient parse accepts.
     pub(crate) faulty: u64,
     pub(crate) alive: u64,
 }
 
 impl Runtime {
-    /// Finds the flow of each packet, opening flows and ending those whose
-    /// time is over. Packets that are not `alive` and not `held` were counted
-    /// as dropped.
+    /// Finds the flow of each packet; opens new flows and ends timed-out ones.
+    /// A packet that is neither `alive` nor `held` has been counted as dropped.
     #[inline(never)]
     pub(crate) fn classify(
         &mut self,
@@ -68,7 +73,7 @@ impl Runtime {
             memory.prefetch(frame);
         }
         let kinds = if self.table.is_some() {
-            self.look_for_flows(memory, frames, &options)
+            self.parse_and_key(memory, frames, &options)
         } else {
             self.look(memory, frames, &options)
         };
@@ -115,15 +120,17 @@ impl Runtime {
                 }
             }
         }
-        if self.options.malformed == OnMalformed::Pass {
-            kinds.alive |= kinds.faulty;
+        match self.options.malformed {
+            OnMalformed::Pass => kinds.alive |= kinds.faulty,
+            _ => kinds.alive &= !kinds.faulty,
         }
         kinds
     }
 
-    /// Parses the packets and makes their keys; fetches index buckets.
+    /// Parses the packets and computes their keys; prefetches index buckets, or state
+    /// blocks where unit ids lead to them.
     #[inline(never)]
-    fn look_for_flows(
+    fn parse_and_key(
         &mut self,
         memory: &PacketMemory,
         frames: &[Frame],
@@ -133,14 +140,14 @@ impl Runtime {
             return Kinds::default();
         };
         let scratch = &mut *self.scratch;
-        let looked = Looked {
+        let looked = ParseOutput {
             headers: &mut scratch.headers,
             lookups: &mut scratch.lookups,
             faults: &mut scratch.faults,
         };
         let mut kinds = match &self.follow {
             Some(follow) if table.scopes.is_empty() => {
-                // The unit leads to its flow.
+                // Under a switch without wider scopes the unit id gives the record.
                 let (units, lines) = (&follow.units, self.block_lines);
                 look_for_keys(
                     memory,
@@ -187,7 +194,7 @@ impl Runtime {
         }
     }
 
-    /// True where units lead to their flows, so that no key is looked up but
+    /// True if a unit id gives its flow's record, so that the index is searched only
     /// where that fails.
     #[inline]
     fn has_shortcuts(&self) -> bool {
@@ -195,7 +202,8 @@ impl Runtime {
         self.follow.is_some() && table.is_some_and(|table| table.scopes.is_empty())
     }
 
-    /// Fetches the blocks that the keys seem to lead to, behind aliases too.
+    /// Prefetches the state blocks of the candidates, also behind aliases. A candidate
+    /// has the hash of the key; the key itself is compared later.
     #[inline(never)]
     fn fetch(&mut self, flows: u64) {
         let Some(table) = &self.table else { return };
@@ -224,8 +232,8 @@ impl Runtime {
         }
     }
 
-    /// Gives each packet its flow, in order; cuts the burst where a flow with
-    /// packets in it must end first.
+    /// Resolves the flow of each packet, in order. Cuts the burst where a flow must
+    /// end that has earlier packets in it.
     fn resolve_all(
         &mut self,
         pool: &mut FramePool,
@@ -250,8 +258,8 @@ impl Runtime {
                 self.resolve_flow(pool, memory, frames, i, direction, found)
             };
             if cut {
-                // Everything before packet i (or including it, where only its
-                // successors must wait) goes first.
+                // Packets from `found.count` on (from packet i, or behind it) wait
+                // for the next burst.
                 let mask = crate::execute::all(found.count);
                 found.alive &= mask;
                 found.held &= mask;
@@ -260,11 +268,10 @@ impl Runtime {
         }
     }
 
-    /// Takes the packets of `left` in order for as long as they belong to
-    /// flows that are known, live on and stay in their phase: nearly all do.
-    /// Gives back what is left. Where a switch says the units, numbers and
-    /// views of packets (`FOLLOWS`) they are taken from the packets, and a flow
-    /// that is not of its packet's unit is not it.
+    /// The fast path. Resolves the packets of `left`, in order, up to the first whose
+    /// flow is unknown, ends, or changes its TCP phase; nearly none is. Returns the
+    /// packets that remain. With `FOLLOWS` a switch has given each packet its unit,
+    /// clock and view: they are kept, and a flow of another unit does not match.
     #[inline(never)]
     pub(crate) fn resolve_known<const FOLLOWS: bool>(
         &mut self,
@@ -312,7 +319,7 @@ impl Runtime {
             if FOLLOWS && (!wider && head.id != meta.unit || opened.contains(&meta.unit)) {
                 return left;
             }
-            // The candidate is nearly always right.
+            // The candidate is nearly always the packet's flow.
             if head.key != lookup.key
                 || head.bits & FlowHead::LIVE == 0
                 || now.saturating_sub(head.last_seen) > u64::from(head.idle_ms) * 1_000_000
@@ -351,8 +358,8 @@ impl Runtime {
         left
     }
 
-    /// Gives packet `i` its flow. True where the burst is cut: at `i`, or
-    /// after it (`found.count` says which).
+    /// The slow path. Resolves the flow of packet `i`. True if the burst is cut, at `i`
+    /// or after it; `found.count` is its new length.
     #[inline(never)]
     fn resolve_flow(
         &mut self,
@@ -380,8 +387,8 @@ impl Runtime {
                 found.held,
             )
         {
-            // Later fragments came before it in this very burst: they must be
-            // put aside before it can call them.
+            // Later fragments precede their first one in this burst: cut it here, so
+            // that they are held before the first one releases them.
             found.count = i;
             return true;
         }
@@ -399,8 +406,8 @@ impl Runtime {
                 return false;
             }
         };
-        self.enter(memory, frames, i, flow, direction, now, true);
-        // A first fragment: the later ones follow it, those that wait at once.
+        self.update_flow_and_units(memory, frames, i, flow, direction, now, true);
+        // A first fragment: note its flow for later ones, and release those held.
         let Some(key) = fragment else {
             return false;
         };
@@ -425,7 +432,7 @@ impl Runtime {
         false
     }
 
-    /// Gives a later fragment the flow of its first one, or holds it.
+    /// Assigns a later fragment to the flow of its first one, or holds it.
     fn resolve_later(
         &mut self,
         memory: &PacketMemory,
@@ -446,7 +453,15 @@ impl Runtime {
         };
         match self.fragments.later(&key, now) {
             Some(owner) if live(&owner) => {
-                self.enter(memory, frames, i, owner.flow, owner.direction, now, false);
+                self.update_flow_and_units(
+                    memory,
+                    frames,
+                    i,
+                    owner.flow,
+                    owner.direction,
+                    now,
+                    false,
+                );
             }
             _ if self.options.held_fragments == 0 => {}
             _ if self.fragments.has_room_for(found.held.count_ones()) => {
@@ -460,9 +475,10 @@ impl Runtime {
         }
     }
 
-    /// Notes packet `i` in its flow and units: times, clocks, phase.
+    /// Updates the flow and units of packet `i`: last-seen times, clocks, TCP phase.
+    /// `whole` is false for a later fragment: it has no transport header.
     #[allow(clippy::too_many_arguments)]
-    fn enter(
+    fn update_flow_and_units(
         &mut self,
         memory: &PacketMemory,
         frames: &mut [Frame],
@@ -473,7 +489,7 @@ impl Runtime {
         whole: bool,
     ) {
         let bytes = whole.then(|| memory.bytes(&frames[i]));
-        self.note_in_flow(i, flow, direction, now, bytes);
+        self.update_flow(i, flow, direction, now, bytes);
         let Some(table) = self.table.as_mut() else {
             return;
         };
@@ -488,10 +504,10 @@ impl Runtime {
         meta.view = 1;
     }
 
-    /// Notes packet `i` in its flow: times, clock, phase; `bytes` where its
-    /// transport header is there.
+    /// Updates the flow of packet `i`: last-seen time, clock, TCP phase. `bytes` is
+    /// `None` if the packet has no transport header.
     #[inline]
-    pub(crate) fn note_in_flow(
+    pub(crate) fn update_flow(
         &mut self,
         i: usize,
         flow: u32,
@@ -522,7 +538,7 @@ impl Runtime {
                 self.counts.so_far.flows.resets_ignored += counted;
             }
             if head.idle_ms < before {
-                // It may be over sooner than where it stands in the wheel.
+                // The time-out is shorter now: move the flow to an earlier slot.
                 let due = head
                     .last_seen
                     .saturating_add(u64::from(head.idle_ms) * 1_000_000);
@@ -539,6 +555,8 @@ impl Runtime {
         };
     }
 
+    /// Finds the flow of packet `i`; ends it if it is over, and opens a new one if
+    /// there is none.
     fn resolve(
         &mut self,
         pool: &mut FramePool,
@@ -580,13 +598,14 @@ impl Runtime {
         self.open(pool, memory, frames, i, direction, now, unit)
     }
 
-    /// True where one of the first `before` packets of the burst is of `flow`.
+    /// True if one of the first `before` packets of the burst belongs to `flow`.
     pub(crate) fn is_busy(&self, flow: u32, before: usize) -> bool {
         let places = &self.scratch.places[..before.min(BURST)];
         places.iter().any(|place| place.flow == flow)
     }
 
-    /// Why a flow is over before a packet at `now`, if it is.
+    /// Why a flow ends before this packet, if it does: its time-out has passed, or a
+    /// SYN reuses the ports of a closed connection.
     pub(crate) fn over(&self, head: &FlowHead, headers: &Headers, now: u64) -> Option<CloseReason> {
         if now.saturating_sub(head.last_seen) > u64::from(head.idle_ms) * 1_000_000
             && head.idle_ms != Timeouts::NEVER
@@ -600,22 +619,22 @@ impl Runtime {
     }
 }
 
-/// Where the first look at the packets is written down.
-pub(crate) struct Looked<'a> {
+/// Output of [`look_for_keys`], by packet.
+pub(crate) struct ParseOutput<'a> {
     pub(crate) headers: &'a mut [Headers; BURST],
     pub(crate) lookups: &'a mut [Lookup; BURST],
     pub(crate) faults: &'a mut [Malformed; BURST],
 }
 
-/// Parses the packets and makes their keys; `lead` fetches what they lead to.
-/// All are `alive`.
+/// Parses the packets and computes their keys; `lead` prefetches what a key leads to.
+/// All packets are `alive`, also faulty ones: the caller decides.
 #[inline(always)]
 pub(crate) fn look_for_keys(
     memory: &PacketMemory,
     frames: &[Frame],
     options: &ParseOptions,
     keys: &KeyOptions,
-    looked: Looked<'_>,
+    looked: ParseOutput<'_>,
     mut lead: impl FnMut(&FrameMeta, &mut Lookup),
 ) -> Kinds {
     let mut kinds = Kinds::default();
@@ -662,7 +681,8 @@ pub(crate) fn look_for_keys(
     kinds
 }
 
-/// Notes packet `i` in the units of its flow.
+/// Updates the units of packet `i`'s flow. Returns id and clock of the unit of the
+/// widest scope.
 #[inline(never)]
 pub(crate) fn note_units(
     table: &mut FlowTable,
@@ -683,7 +703,7 @@ pub(crate) fn direction_of(reverse: u64, i: usize) -> Direction {
     }
 }
 
-/// What is known of a packet that can't be read.
+/// Headers of a packet that can't be parsed: link type and length only.
 #[allow(clippy::field_reassign_with_default)] // a field is the parser's own
 pub(crate) fn unread(link: weir_packet::LinkType, bytes: &[u8]) -> Headers {
     let mut headers = Headers::default();
@@ -692,11 +712,11 @@ pub(crate) fn unread(link: weir_packet::LinkType, bytes: &[u8]) -> Headers {
     headers
 }
 
-/// The fault of packets that have none, to fill an array.
+/// Initial value of the array of faults; never reported.
 pub(crate) const NO_FAULT: Malformed = Malformed::LinkTruncated;
 
-/// How a flow that was silent for its time-out has ended: a closed connection
-/// has finished, or was reset, whenever its record is freed.
+/// Close reason of a flow whose time-out has passed. A TCP connection that was already
+/// closed counts as finished or reset, not as idle.
 pub(crate) fn ended_by_silence(head: &FlowHead) -> CloseReason {
     if head.phase() != Phase::Closed {
         CloseReason::Idle

@@ -8,33 +8,35 @@ use crate::settings::Settings;
 use crate::trace::Trace;
 use crate::world::Outcome;
 
-/// Most runs that it takes.
-const RUNS: u32 = 400;
+/// Most candidate runs of one minimisation.
+const MAX_RUNS: u32 = 400;
 
 /// A smaller plan that fails in the same way, with its outcome and its trace.
 #[derive(Debug)]
 pub struct Minimal {
     /// The plan.
     pub plan: Plan,
-    /// What it does.
+    /// How the smaller plan ends.
     pub outcome: Outcome,
-    /// What happens in it.
+    /// The full trace of the smaller plan.
     pub trace: Trace,
-    /// Runs that it took.
+    /// Candidate runs, without the first run and the last one.
     pub runs: u32,
 }
 
 struct Search<'a> {
     settings: &'a Settings,
     invariant: Invariant,
+    /// The smallest failing plan so far.
     best: Plan,
     runs: u32,
 }
 
 impl Search<'_> {
-    /// Takes a plan if it still fails.
-    fn take(&mut self, plan: Plan) -> bool {
-        if self.runs >= RUNS {
+    /// Runs a candidate, and keeps it as the best if it violates the same invariant.
+    /// False also where no runs are left.
+    fn try_candidate(&mut self, plan: Plan) -> bool {
+        if self.runs >= MAX_RUNS {
             return false;
         }
         self.runs += 1;
@@ -44,8 +46,8 @@ impl Search<'_> {
             .filter(|violation| violation.invariant == self.invariant);
         if let Some(violation) = fails {
             self.best = plan;
-            // Nothing that comes later matters; a run that got stuck needs
-            // its end where it was.
+            // Packets and steps after the violation don't matter. Not so for
+            // `Stuck`: it is found at the end of the run, which must not move.
             if self.invariant != Invariant::Stuck {
                 self.best.packets.retain(|packet| packet.at <= violation.at);
                 self.best.steps.retain(|(at, _)| *at <= violation.at);
@@ -55,20 +57,25 @@ impl Search<'_> {
         false
     }
 
-    /// Leaves out parts of a list, larger ones first.
-    fn thin<T: Clone>(&mut self, get: impl Fn(&Plan) -> Vec<T>, set: impl Fn(&mut Plan, Vec<T>)) {
+    /// Removes parts of a list while the run still fails: halves first, then ever
+    /// smaller parts, at last single elements (delta debugging).
+    fn remove_parts<T: Clone>(
+        &mut self,
+        get: impl Fn(&Plan) -> Vec<T>,
+        set: impl Fn(&mut Plan, Vec<T>),
+    ) {
         let mut size = get(&self.best).len().div_ceil(2);
-        while size > 0 && self.runs < RUNS {
+        while size > 0 && self.runs < MAX_RUNS {
             let mut from = 0;
             let mut any = false;
-            while from < get(&self.best).len() && self.runs < RUNS {
+            while from < get(&self.best).len() && self.runs < MAX_RUNS {
                 let all = get(&self.best);
                 let to = (from + size).min(all.len());
                 let mut fewer = all.clone();
                 fewer.drain(from..to);
                 let mut plan = self.best.clone();
                 set(&mut plan, fewer);
-                if self.take(plan) {
+                if self.try_candidate(plan) {
                     any = true;
                 } else {
                     from += size;
@@ -98,13 +105,14 @@ pub fn minimise(settings: &Settings, plan: &Plan) -> Result<Minimal, String> {
         best: plan.clone(),
         runs: 0,
     };
-    search.take(plan.clone());
+    // Cuts what comes after the violation.
+    search.try_candidate(plan.clone());
     for fault in Fault::ALL {
         let mut fewer = search.best.clone();
         if fewer.faults.has(fault) {
             fewer.faults = fewer.faults.without(fault);
             fewer.steps.retain(|(_, step)| step.fault() != Some(fault));
-            search.take(fewer);
+            search.try_candidate(fewer);
         }
     }
     let flows = |plan: &Plan| {
@@ -113,12 +121,12 @@ pub fn minimise(settings: &Settings, plan: &Plan) -> Result<Minimal, String> {
         flows.dedup();
         flows
     };
-    search.thin(flows, |plan, flows| {
+    search.remove_parts(flows, |plan, flows| {
         plan.packets
             .retain(|packet| flows.binary_search(&packet.flow).is_ok());
     });
-    search.thin(|plan| plan.steps.clone(), |plan, steps| plan.steps = steps);
-    search.thin(
+    search.remove_parts(|plan| plan.steps.clone(), |plan, steps| plan.steps = steps);
+    search.remove_parts(
         |plan| plan.packets.clone(),
         |plan, packets| plan.packets = packets,
     );

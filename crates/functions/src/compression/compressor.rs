@@ -47,7 +47,7 @@ pub struct PayloadCompressor {
 weir_nf::labels! {
     /// Why it drops.
     enum Reason: Counter<Packets> {
-        /// The frame has no room for the coded payload.
+        /// The compressed payload does not fit the frame.
         NoRoom = "no_room",
     }
 }

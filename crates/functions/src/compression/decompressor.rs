@@ -13,9 +13,9 @@ use super::{Selection, Towards, http_ports};
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Settings {
-    /// TCP ports of servers; the same as at the compressor.
+    /// TCP ports of servers. Must be those of the compressor.
     pub ports: Vec<u16>,
-    /// Segments to these ports (`to-server`), from them (`to-client`), or `both`; the same as at
+    /// Segments to these ports (`to-server`), from them (`to-client`), or `both`. Must be that of
     /// the compressor.
     pub direction: Towards,
 }
@@ -29,42 +29,42 @@ impl Default for Settings {
     }
 }
 
-/// Gives payloads back as they were before `payload-compressor`.
+/// Restores payloads that `payload-compressor` has changed.
 #[derive(Debug)]
 pub struct PayloadDecompressor {
     selection: Selection,
 }
 
 weir_nf::labels! {
-    /// Why it drops.
+    /// Drop reasons.
     enum Reason: Counter<Packets> {
-        /// Its payload ends inside the coding's header.
+        /// The payload ends inside the compressor's header.
         Truncated = "truncated",
-        /// Its payload is coded in a version that is not known.
+        /// The version in the compressor's header is unknown.
         UnknownVersion = "unknown_version",
-        /// The length that its payload's coding declares can't be right.
+        /// The length in the compressor's header is impossible.
         BadLength = "bad_length",
-        /// Its payload can't be decoded.
+        /// The payload is not LZ4, or not of the declared length.
         BadData = "bad_data",
-        /// Its payload's check value is not that of what was decoded.
+        /// The checksum of the decompressed payload is wrong.
         BadCheck = "bad_check",
-        /// The frame has no room for the decoded payload.
+        /// The decompressed payload does not fit the frame.
         NoRoom = "no_room",
     }
 }
 
 weir_nf::labels! {
-    /// What it counts.
+    /// Counters.
     enum Count: Counter<Packets> {
-        /// Payloads that were decompressed.
+        /// Payloads decompressed.
         Decompressed = "decompressed",
-        /// Payloads that were coded without being compressed.
+        /// Payloads sent escaped, not compressed: they began with the magic bytes by chance.
         Unescaped = "unescaped",
-        /// Payloads that were not coded.
+        /// Payloads without the compressor's header, passed unchanged.
         NotCoded = "not_coded",
-        /// Bytes of payloads as they came.
+        /// Payload bytes in, without those of dropped packets.
         BytesIn = "bytes_in": Counter<Bytes>,
-        /// Bytes of payloads as they went.
+        /// Payload bytes out.
         BytesOut = "bytes_out": Counter<Bytes>,
     }
 }
@@ -77,16 +77,17 @@ impl NetworkFunction for PayloadDecompressor {
 
     const DESCRIPTOR: Descriptor = Descriptor {
         manual: "\
-Gives the payloads of TCP segments back as they were before `payload-compressor`, at
-the other end of a link; what was sent as it was passes untouched. Both ends must be
-told the same ports and direction; `weir nf show payload-compressor` says which
-segments are looked at and what must not lie between the ends.
+Restores the payloads of TCP segments that `payload-compressor` has changed at the
+other end of a link; payloads that it did not change pass. Both ends must have the
+same ports and direction. `weir nf show payload-compressor` says which segments it
+changes, and what must not lie between the ends.
 
-A payload that begins as a coded one and is none (damaged, forged, or meant for other
-ports than the compressor's) is dropped: truncated, unknown_version, bad_length,
-bad_data (no LZ4, or not of the length declared), bad_check (other bytes came out than
-went in), no_room (the packet does not fit its frame). A packet never grows beyond its
-frame, nor beyond 65,535 bytes, whatever it declares.",
+A payload that begins with the compressor's magic bytes but can't be decoded (it is
+damaged or forged, or the ports of both ends differ) is dropped: truncated,
+unknown_version, bad_length, bad_data (not LZ4, or not of the declared length),
+bad_check (the checksum of the result is wrong), no_room (the result does not fit the
+frame). A packet never grows beyond its frame, nor beyond 65,535 bytes, whatever
+length it declares.",
         needs: Needs::Transport,
         reads: Parts::NETWORK.and(Parts::TRANSPORT).and(Parts::PAYLOAD),
         writes: Parts::NETWORK.and(Parts::TRANSPORT).and(Parts::PAYLOAD),
@@ -95,7 +96,7 @@ frame, nor beyond 65,535 bytes, whatever it declares.",
         cycles: 250,
         ..Descriptor::new(
             "payload-decompressor",
-            "gives compressed TCP payloads back as they were",
+            "decompresses TCP payloads of `payload-compressor`",
         )
     };
 

@@ -43,7 +43,7 @@ impl Fields {
         };
         Fields {
             addresses: if addresses {
-                rewrite::ends(packet)
+                rewrite::addresses_of(packet)
             } else {
                 None
             },

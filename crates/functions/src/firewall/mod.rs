@@ -462,7 +462,7 @@ fn packet_facts(packet: &Packet<'_>) -> Facts {
     Facts {
         state: state::NEW,
         side: packet.side(),
-        ip: rewrite::ends(packet),
+        ip: rewrite::addresses_of(packet),
         proto: headers.proto,
         ports: headers.ports(bytes).filter(|_| whole),
         icmp_type: bytes

@@ -33,7 +33,7 @@ fn send(packet: &Packet<'_>, cx: &mut Context<'_>) -> Option<()> {
     if headers.flags.intersects(never) || headers.tcp_flags & RST != 0 {
         return None;
     }
-    let (source, destination) = rewrite::ends(packet)?;
+    let (source, destination) = rewrite::addresses_of(packet)?;
     if !is_host(source) || !is_host(destination) {
         return None;
     }

@@ -1,12 +1,13 @@
-//! First lines of HTTP messages: is this one, and what does it say?
+//! Detects and parses HTTP/1 start lines: request lines and status lines.
 //!
-//! RFC 9112 sections 3 and 4; lenient where real traffic and evasions are: a
-//! bare LF ends a line, several spaces or tabs separate its parts, spaces in
-//! the target are kept, and the version may be missing (HTTP/0.9) or cut.
+//! Follows RFC 9112 sections 3 and 4, but accepts common deviations and evasion
+//! attempts: a bare LF ends a line, several spaces or tabs may separate fields,
+//! spaces in the target are kept, and the version may be missing (HTTP/0.9) or
+//! truncated.
 
-/// Methods that announce a request even where the version is missing or not
-/// seen yet: RFC 9110, WebDAV and its relatives, UPnP, and what RPC over HTTP,
-/// Subversion and caches use.
+/// Known methods. One of them identifies a request even if the version is missing
+/// or not received yet. They come from RFC 9110, WebDAV and its extensions, UPnP,
+/// RPC over HTTP, Subversion and HTTP caches.
 const METHODS: &[&[u8]] = &[
     b"GET",
     b"POST",
@@ -61,15 +62,17 @@ const METHODS: &[&[u8]] = &[
     b"CCM_POST",
 ];
 
-/// Methods that are taken for a request even without anything behind them.
-const STANDARD: &[&[u8]] = &[b"GET", b"HEAD", b"POST", b"PUT", b"DELETE", b"OPTIONS"];
+/// Methods that count as a request even without a target (`GET\r\n`).
+const METHODS_WITHOUT_TARGET: &[&[u8]] = &[b"GET", b"HEAD", b"POST", b"PUT", b"DELETE", b"OPTIONS"];
 
-/// Bytes after which [`opening`] always knows.
+/// With this many bytes [`classify_opening`] never returns [`Start::NeedMore`]. Longer than any
+/// known method.
 pub const LONGEST_OPENING: usize = 20;
 
-/// Judges a flow's first bytes by themselves: a known method and a space, or
-/// `HTTP/` and a digit.
-pub fn opening(bytes: &[u8]) -> Start {
+/// Classifies a flow by its first bytes, without waiting for a whole line: a known
+/// method and a space or tab is a request, `HTTP/` and a digit is a response.
+/// [`classify_line`] is stricter: it checks the whole line.
+pub fn classify_opening(bytes: &[u8]) -> Start {
     let bytes = bytes.get(..LONGEST_OPENING).unwrap_or(bytes);
     let word = bytes.iter().take_while(|b| is_token(**b)).count();
     let (method, rest) = bytes.split_at(word);
@@ -77,39 +80,41 @@ pub fn opening(bytes: &[u8]) -> Start {
         [] => {
             let begun = bytes.len() < LONGEST_OPENING
                 && (METHODS.iter().any(|known| known.starts_with(method))
-                    || b"HTTP".starts_with(method));
-            if begun { Start::More } else { Start::No }
+                    || starts_with_ignoring_case(b"HTTP", method));
+            if begun { Start::NeedMore } else { Start::No }
         }
         [b' ' | b'\t', ..] if METHODS.contains(&method) => Start::Request,
         [b'/', digit, ..] if method.eq_ignore_ascii_case(b"HTTP") && digit.is_ascii_digit() => {
             Start::Response
         }
-        [b'/'] if method.eq_ignore_ascii_case(b"HTTP") => Start::More,
+        [b'/'] if method.eq_ignore_ascii_case(b"HTTP") => Start::NeedMore,
         _ => Start::No,
     }
 }
 
-/// Longest method that is looked at.
+/// Longest method accepted, in bytes.
 const LONGEST_METHOD: usize = 32;
-/// Longest first line of a request whose method is not a known one.
+/// After an unknown method, the number of bytes without LF at which detection
+/// gives up.
 const LONGEST_STRANGE_LINE: usize = 8 * 1024;
 
-/// What the first bytes of a would-be message are.
+/// What the first bytes of a possible message turned out to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
     /// A request.
     Request,
     /// A response.
     Response,
-    /// Too few bytes to say.
-    More,
-    /// No HTTP/1 message.
+    /// Undecided: more bytes are needed.
+    NeedMore,
+    /// Not HTTP/1.
     No,
 }
 
-/// Judges the first bytes of a would-be message. With `strict` a request must
-/// show its version; without it, `GET /x` is one as well.
-pub fn start_of(bytes: &[u8], strict: bool) -> Start {
+/// Classifies the first line of a possible message. With `strict` a request needs
+/// a version; otherwise `GET /x` (HTTP/0.9) is a request, too. After a known method
+/// the result is [`Start::NeedMore`] until an LF comes, so the caller bounds the length.
+pub fn classify_line(bytes: &[u8], strict: bool) -> Start {
     const RESPONSE: &[u8] = b"HTTP/";
     let common = bytes
         .iter()
@@ -118,13 +123,13 @@ pub fn start_of(bytes: &[u8], strict: bool) -> Start {
         .count();
     if common == RESPONSE.len() {
         return match bytes.get(RESPONSE.len()) {
-            None => Start::More,
+            None => Start::NeedMore,
             Some(b) if b.is_ascii_digit() => Start::Response,
             Some(_) => Start::No,
         };
     }
     if common == bytes.len() {
-        return Start::More;
+        return Start::NeedMore;
     }
     let length = bytes
         .iter()
@@ -137,17 +142,17 @@ pub fn start_of(bytes: &[u8], strict: bool) -> Start {
     let (method, rest) = bytes.split_at(length);
     let known = METHODS.contains(&method);
     match rest.first() {
-        None => return Start::More,
+        None => return Start::NeedMore,
         Some(b' ' | b'\t') => {}
-        // A request that lacks its target is still one to whoever counts them.
-        Some(b'\r' | b'\n') if STANDARD.contains(&method) && !strict => {}
+        // `GET\r\n` has no target, but is counted as a request.
+        Some(b'\r' | b'\n') if METHODS_WITHOUT_TARGET.contains(&method) && !strict => {}
         Some(_) => return Start::No,
     }
     let Some(end) = rest.iter().position(|&b| b == b'\n') else {
         return if !known && rest.len() > LONGEST_STRANGE_LINE {
             Start::No
         } else {
-            Start::More
+            Start::NeedMore
         };
     };
     let line = rest.get(..end).unwrap_or(rest).trim_ascii();
@@ -170,8 +175,8 @@ pub fn start_of(bytes: &[u8], strict: bool) -> Start {
     if plausible { Start::Request } else { Start::No }
 }
 
-/// Splits what follows the method into target and version; the version is
-/// empty where the line does not end in one.
+/// Splits the text after the method into target and version. The version is empty
+/// if the text does not end in one, or has nothing else.
 fn split_target(line: &[u8]) -> (&[u8], &[u8]) {
     let last = last_word(line);
     if last.len() < line.len() && starts_with_ignoring_case(last, b"HTTP/") {
@@ -224,19 +229,12 @@ pub struct RequestLine<'a> {
 }
 
 impl<'a> RequestLine<'a> {
-    /// Out of a line that [`start_of`] called a request.
+    /// Parses a line for which [`classify_line`] returned [`Start::Request`].
     pub fn parse(line: &'a [u8]) -> RequestLine<'a> {
         let length = line.iter().take_while(|b| is_token(**b)).count();
         let (method, rest) = line.split_at(length);
         let (target, version) = split_target(rest.trim_ascii());
-        if target.is_empty() {
-            // `OPTIONS HTTP/1.1`: what is there stands where the target goes.
-            return RequestLine {
-                method,
-                target: version,
-                version: &[],
-            };
-        }
+        // Of `OPTIONS HTTP/1.1` the version is the target: see [`split_target`].
         RequestLine {
             method,
             target,
@@ -250,12 +248,13 @@ impl<'a> RequestLine<'a> {
 pub struct StatusLine<'a> {
     /// `HTTP/1.1` and the like.
     pub version: &'a [u8],
-    /// The status code, 0 where it is no number.
+    /// The status code: leading digits of the second word, at most three; 0 without
+    /// any.
     pub status: u16,
 }
 
 impl<'a> StatusLine<'a> {
-    /// Out of a line that [`start_of`] called a response.
+    /// Parses a line for which [`classify_line`] returned [`Start::Response`].
     pub fn parse(line: &'a [u8]) -> StatusLine<'a> {
         let mut words = line
             .split(|b| matches!(b, b' ' | b'\t' | b'\r' | b'\n'))
@@ -271,28 +270,32 @@ impl<'a> StatusLine<'a> {
     }
 }
 
-/// Position of a message's first line inside a line that begins with the tail
-/// of something else (the body of which a part is lost).
+/// Finds a start line that does not begin its line, for example behind the end of
+/// a body of which a segment was lost. Returns its offset.
 pub(crate) fn start_within(line: &[u8]) -> Option<usize> {
     let text = line.trim_ascii_end();
     let last = last_word(text);
+    // `HTTP/1.1`; 9 bytes allow a two-digit minor version.
     if starts_with_ignoring_case(last, b"HTTP/1.") && last.len() <= 9 {
         let before = text.len() - last.len();
-        // The last method with a target behind it is taken, but `OPTIONS` of
-        // ` OPTIONS /` is a word of a line that is no request.
+        // Take the last known method that has a target. After a space or tab it is
+        // an ordinary word, not the start of a request (checked below).
         let request = |at: usize| {
             let rest = text.get(at..).unwrap_or(&[]);
-            let word = rest.iter().take_while(|b| is_token(**b)).count();
+            let word = rest.iter().take(LONGEST_METHOD + 1);
+            let word = word.take_while(|b| is_token(**b)).count();
             let (method, target) = rest.split_at(word);
             METHODS.contains(&method) && target.first() == Some(&b' ') && at + word + 1 < before
         };
         let last = (0..before).rev().find(|&at| request(at))?;
-        let word = text.get(..last)?.iter().rev().take_while(|b| is_token(**b));
-        // Of `UNLOCK` and `LOCK` the longer.
+        let before_it = text.get(..last)?.iter().rev().take(LONGEST_METHOD);
+        let word = before_it.take_while(|b| is_token(**b));
+        // `UNLOCK` ends in `LOCK`: take the longer method.
         let at = (last - word.count()..=last).find(|&at| request(at))?;
         let spaced = at.checked_sub(1).and_then(|i| text.get(i));
         return (!matches!(spaced, Some(b' ' | b'\t'))).then_some(at);
     }
+    // A status line: `HTTP/1.x NNN`, 12 bytes.
     text.windows(12).position(|w| {
         starts_with_ignoring_case(w, b"HTTP/1.")
             && matches!(w, [_, _, _, _, _, _, _, v, b' ', a, b, c]
@@ -308,12 +311,12 @@ mod tests {
     fn starts() {
         use Start::*;
         for (text, strict, expected) in [
-            ("", false, More),
-            ("G", false, More),
-            ("H", false, More),
-            ("HEAD", false, More),
-            ("GET / HT", false, More),
-            ("GET / HTTP/1.1\r", false, More),
+            ("", false, NeedMore),
+            ("G", false, NeedMore),
+            ("H", false, NeedMore),
+            ("HEAD", false, NeedMore),
+            ("GET / HT", false, NeedMore),
+            ("GET / HTTP/1.1\r", false, NeedMore),
             ("GET / HTTP/1.1\r\n", true, Request),
             ("GET\t/ HTTP/1.1\n", true, Request),
             ("FOO bar HTTP/1.1\r\n", true, Request),
@@ -335,13 +338,13 @@ mod tests {
             (" GET / HTTP/1.1\r\n", false, No),
             ("HTTP/1.1 200 OK", false, Response),
             ("http/1", false, Response),
-            ("HTTP/", false, More),
-            ("HTTPS", false, More),
+            ("HTTP/", false, NeedMore),
+            ("HTTPS", false, NeedMore),
             ("HTTP/x", false, No),
             ("\x16\x03\x01", false, No),
             ("EHLO example\r\n", false, No),
         ] {
-            assert_eq!(start_of(text.as_bytes(), strict), expected, "{text:?}");
+            assert_eq!(classify_line(text.as_bytes(), strict), expected, "{text:?}");
         }
     }
 
@@ -349,20 +352,20 @@ mod tests {
     fn openings() {
         use Start::*;
         for (text, expected) in [
-            ("G", More),
-            ("GET", More),
+            ("G", NeedMore),
+            ("GET", NeedMore),
             ("GET ", Request),
-            ("BASELINE-CONTROL", More),
+            ("BASELINE-CONTROL", NeedMore),
             ("BASELINE-CONTROL /", Request),
-            ("HTTP", More),
-            ("HTTP/", More),
+            ("HTTP", NeedMore),
+            ("HTTP/", NeedMore),
             ("HTTP/1", Response),
             ("HTTPS", No),
             ("SSH-2.0-x", No),
             ("EHLO ", No),
             ("\x16\x03", No),
         ] {
-            assert_eq!(opening(text.as_bytes()), expected, "{text:?}");
+            assert_eq!(classify_opening(text.as_bytes()), expected, "{text:?}");
         }
         assert!(METHODS.iter().all(|m| m.len() < LONGEST_OPENING));
     }

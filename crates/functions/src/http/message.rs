@@ -10,7 +10,7 @@ use weir_nf::Buffer;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::head::Body;
-use super::line::{Start, start_of, start_within};
+use super::line::{Start, classify_line, start_within};
 
 /// Where one direction stands.
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -253,13 +253,13 @@ impl MessageState {
             if input.is_empty() {
                 return Some(Step::More);
             }
-            let start = start_of(input, self.has(flag::STRICT));
+            let start = classify_line(input, self.has(flag::STRICT));
             match start {
                 Start::No => {
                     self.mode = mode::GARBAGE;
                     return None;
                 }
-                Start::More => {}
+                Start::NeedMore => {}
                 Start::Request | Start::Response => {
                     self.decide(start);
                     if let Some(end) = head_end(input).filter(|&end| end <= limit as usize) {
@@ -279,8 +279,8 @@ impl MessageState {
             // the line's length.
             let judge = whole_line || self.partial <= 64 || self.partial.is_multiple_of(4096);
             if !self.has(flag::REQUEST | flag::RESPONSE) && judge {
-                match start_of(tail(store, self.partial), self.has(flag::STRICT)) {
-                    Start::More => {}
+                match classify_line(tail(store, self.partial), self.has(flag::STRICT)) {
+                    Start::NeedMore => {}
                     Start::No => {
                         self.probed = self.probed.saturating_add(self.partial);
                         self.mode = mode::GARBAGE;
@@ -484,7 +484,7 @@ impl MessageState {
         let Some(at) = start_within(text) else {
             return self.forget(store);
         };
-        let start = start_of(text.get(at..).unwrap_or(&[]), true);
+        let start = classify_line(text.get(at..).unwrap_or(&[]), true);
         let keep = text.len() - at;
         let (from, to) = (store.len() - keep, store.len() - text.len());
         store.as_mut_slice().copy_within(from.., to);

@@ -247,7 +247,7 @@ impl LoadBalancer {
     fn error(packet: &mut Packet<'_>, state: &Connection) -> Verdict {
         let (vip, server) = (state.vip(), state.server());
         let Some((quote, (source, destination))) =
-            rewrite::quote(packet).zip(rewrite::ends(packet))
+            rewrite::quote(packet).zip(rewrite::addresses_of(packet))
         else {
             return Verdict::Drop(Reason::Untranslatable.into());
         };
@@ -255,11 +255,11 @@ impl LoadBalancer {
             // From the servers' side, about a packet to the server: the
             // client knows of the virtual address only.
             let outer = (source == server).then_some((End::Source, vip));
-            rewrite::error(packet, &quote, End::Destination, vip, state.vip_port, outer)
+            rewrite::rewrite_error(packet, &quote, End::Destination, vip, state.vip_port, outer)
         } else if quote.source == vip {
             // From the clients' side, about an answer.
             let outer = (destination == vip).then_some((End::Destination, server));
-            rewrite::error(
+            rewrite::rewrite_error(
                 packet,
                 &quote,
                 End::Source,
@@ -433,13 +433,13 @@ The servers and their connections are in the tally as SERVICE/ADDRESS:PORT.",
         if packet.headers().flags.contains(HeaderFlags::ICMP_ERROR) {
             return LoadBalancer::error(packet, &state);
         }
-        let Some((source, destination)) = rewrite::ends(packet) else {
+        let Some((source, destination)) = rewrite::addresses_of(packet) else {
             return Verdict::Drop(Reason::Untranslatable.into());
         };
         let done = if destination == state.vip() {
-            rewrite::end(packet, End::Destination, state.server(), state.server_port)
+            rewrite::rewrite_end(packet, End::Destination, state.server(), state.server_port)
         } else if source == state.server() {
-            rewrite::end(packet, End::Source, state.vip(), state.vip_port)
+            rewrite::rewrite_end(packet, End::Source, state.vip(), state.vip_port)
         } else {
             Some(())
         };

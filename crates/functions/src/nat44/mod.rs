@@ -373,7 +373,7 @@ impl Nat44 {
     #[cold]
     fn error(&self, packet: &mut Packet<'_>, state: &Mapping, cx: &mut Context<'_>) -> Verdict {
         let Some((quote, (source, destination))) =
-            rewrite::quote(packet).zip(rewrite::ends(packet))
+            rewrite::quote(packet).zip(rewrite::addresses_of(packet))
         else {
             return Verdict::Drop(Reason::Untranslatable.into());
         };
@@ -384,7 +384,7 @@ impl Nat44 {
             // From outside, about a packet that went out.
             let outer = (destination == IpAddr::V4(external))
                 .then_some((End::Destination, internal.into()));
-            rewrite::error(
+            rewrite::rewrite_error(
                 packet,
                 &quote,
                 End::Source,
@@ -397,7 +397,7 @@ impl Nat44 {
             // address outside: they too speak with the mapping's (REQ-5).
             let hidden = matches!(source, IpAddr::V4(a) if self.inside.has_ipv4(a));
             let outer = hidden.then_some((End::Source, external.into()));
-            rewrite::error(
+            rewrite::rewrite_error(
                 packet,
                 &quote,
                 End::Destination,
@@ -412,8 +412,7 @@ impl Nat44 {
             return Verdict::Drop(Reason::Untranslatable.into());
         }
         cx.count(Count::Errors, 1);
-        let turned =
-            matches!(rewrite::ends(packet), Some((_, IpAddr::V4(to))) if self.is_external(to));
+        let turned = matches!(rewrite::addresses_of(packet), Some((_, IpAddr::V4(to))) if self.is_external(to));
         match (turned, self.settings.hairpin) {
             (false, _) => Verdict::Pass,
             (true, true) => Verdict::Turn,
@@ -423,7 +422,7 @@ impl Nat44 {
 
     #[cold]
     fn untouched(&self, packet: &Packet<'_>) -> Verdict {
-        match rewrite::ends(packet) {
+        match rewrite::addresses_of(packet) {
             // Nobody asked for this.
             Some((_, IpAddr::V4(to))) if self.is_external(to) => {
                 Verdict::Drop(Reason::NoMapping.into())

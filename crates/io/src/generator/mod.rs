@@ -8,22 +8,22 @@
 //! | `flows` | 1 to 4294967294 | 1000 | flows open at the same time |
 //! | `packets` | number | 1M, or no limit with `duration` | packets in all |
 //! | `duration` | `10s`, `500ms`, `2m` … | no limit | length of the traffic in packet time |
-//! | `size` | bytes, `min-max`, list, `imix` | 64; 1514 with `life=tcp` | frame length without the check sequence, 60 to 9216; a frame that its headers alone don't fit is as long as they are. `imix` is `60:7/590:4/1514:1`. With `life=tcp` the longest frames: short ones come by themselves |
-//! | `rate` | packets per second | 1M | spacing of the time stamps; no real waiting |
+//! | `size` | bytes, `min-max`, list, `imix` | 64; 1514 with `life=tcp` | frame length without the check sequence, 60 to 9216; a size too small for the headers is raised to their length. `imix` is `60:7/590:4/1514:1`. With `life=tcp` the maximum: ACKs and ends of responses are shorter |
+//! | `rate` | packets per second | 1M | sets the time stamps only; the generator does not wait |
 //! | `proto` | `tcp`, `udp`, `icmp`, list, `mix` | udp; tcp with `life=tcp` or `payload=http` | protocol of a flow; `mix` is `tcp:80/udp:15/icmp:5` |
 //! | `ip` | `4`, `6`, list, `mix` | 4 | IP version of a flow; `mix` is `4:1/6:1` |
-//! | `popularity` | `uniform`, `sequential`, `zipf:S` | uniform | which flow the next packet belongs to: any, one after another, or the k-th with weight 1/k^S (S from 0 to 10) |
-//! | `life` | `none`, `tcp` | none | `none`: packets of a fixed set of flows, TCP as bare ACKs. `tcp`: flows open, exchange requests and responses and end, by FIN or (one in ten) RST, and a new flow takes the place; UDP and ICMP flows ask and answer |
-//! | `payload` | `zero`, `random`, `text`, `http` | zero | what packets carry; `http` is HTTP/1.1 in TCP flows, text in others |
-//! | `both` | `yes`, `no` | no; yes with `life=tcp` | packets of both directions; each flow begins inside |
-//! | `src`, `dst` | IPv4 prefix | 10.0.0.0/16, 198.18.0.0/16 | hosts inside and outside; network and broadcast address are left out |
+//! | `popularity` | `uniform`, `sequential`, `zipf:S` | uniform | flow of the next packet: random, round robin, or Zipf: the k-th flow has weight 1/k^S (S from 0 to 10) |
+//! | `life` | `none`, `tcp` | none | `none`: packets of a fixed set of flows, TCP as bare ACKs. `tcp`: flows open, exchange requests and responses and end, by FIN or (one in ten) RST, and are replaced by new flows; UDP and ICMP flows exchange requests and responses |
+//! | `payload` | `zero`, `random`, `text`, `http` | zero | payload content; `http` is HTTP/1.1 in TCP flows, text in others |
+//! | `both` | `yes`, `no` | no; yes with `life=tcp` | packets in both directions; clients are inside |
+//! | `src`, `dst` | IPv4 prefix | 10.0.0.0/16, 198.18.0.0/16 | clients (inside) and servers (outside); network and broadcast addresses are not used |
 //! | `src6`, `dst6` | IPv6 prefix | fd00:1::/64, fd00:2::/64 | the same for IPv6 |
-//! | `sport` | port or `min-max` | 1024-65535 | inside ports, and ids of ICMP echo |
-//! | `dport` | port or `min-max` | 80 for TCP, 443 for UDP | outside ports |
+//! | `sport` | port or `min-max` | 1024-65535 | client ports, and ids of ICMP echo |
+//! | `dport` | port or `min-max` | 80 for TCP, 443 for UDP | server ports |
 //! | `vlan` | 1 to 4094 | none | 802.1Q tag on all frames |
-//! | `requests` | number or `min-max`, 1 to 250 | 1-4 | with `life=tcp`: exchanges in one flow |
-//! | `response` | bytes or `min-max`, 1 to 16M | 200-20k | with `life=tcp`: body of a response, small ones more often |
-//! | `seed` | number | 1 | where the pseudo-random numbers begin |
+//! | `requests` | number or `min-max`, 1 to 250 | 1-4 | with `life=tcp`: requests per flow |
+//! | `response` | bytes or `min-max`, 1 to 16M | 200-20k | with `life=tcp`: length of a response's body; short ones are more frequent |
+//! | `seed` | number | 1 | seed of the pseudo-random numbers |
 //! | `start` | seconds since 1970 | 1767225600 | time of the first packet |
 //!
 //! All frames are valid: checksums and lengths are right, sequence and acknowledgement numbers
@@ -76,15 +76,19 @@ pub struct Generated {
     pub len: usize,
     /// Its virtual time, in nanoseconds since 1970; never earlier than the one before.
     pub time_ns: u64,
-    /// It comes from outside: a response.
+    /// The packet goes from server to client, so it comes from outside.
     pub side_outside: bool,
 }
 
-/// Virtual time: evenly spaced, exact over any number of packets.
+/// Time stamps at a constant rate. The remainder of the division is carried, so that rounding
+/// errors do not add up.
 struct Clock {
     now: u64,
+    /// Whole nanoseconds between packets.
     step: u64,
+    /// What is left of a second, in nanoseconds, after `rate` steps.
     rest: u64,
+    /// Sum of `rest` over the packets, modulo `rate`; each overflow adds a nanosecond.
     carried: u64,
     rate: u64,
 }
@@ -100,14 +104,14 @@ impl Clock {
         }
     }
 
-    /// Packets whose time is less than `length` nanoseconds after the start.
+    /// Number of packets in the first `length` nanoseconds.
     fn packets_within(&self, length: u64) -> u64 {
         let packets = (u128::from(length) * u128::from(self.rate)).div_ceil(1_000_000_000);
         u64::try_from(packets).unwrap_or(u64::MAX)
     }
 
-    /// The sums don't overflow for as many packets as [`packets_within`](Self::packets_within)
-    /// the end of time; wrapping there saves the check.
+    /// Returns the current time stamp and advances. [`packets_within`](Self::packets_within) limits
+    /// the number of packets so that nothing overflows; wrapping additions save the check.
     #[inline]
     fn tick(&mut self) -> u64 {
         let now = self.now;
@@ -123,6 +127,8 @@ impl Clock {
     }
 }
 
+/// What writes the frames: `Steady` is the fast path for fixed TCP or UDP frames over untagged
+/// IPv4, `Plain` serves all other fixed sets of flows, `Conversations` serves `life=tcp`.
 enum Source {
     Steady(Box<Steady>),
     Plain(Box<Plain>),
@@ -131,6 +137,7 @@ enum Source {
 
 /// Writes the frames that a [`GeneratorSpec`] describes.
 pub struct Generator {
+    /// Frames still to be written.
     left: u64,
     max_frame_len: usize,
     clock: Clock,
@@ -201,7 +208,7 @@ impl Generator {
         })
     }
 
-    /// Apart, so that the quick way stays short enough to be inlined.
+    /// All but the fast path, in a function of its own so that `next` can be inlined.
     #[inline(never)]
     fn write(&mut self, buffer: &mut [u8]) -> Option<(usize, bool)> {
         match &mut self.source {

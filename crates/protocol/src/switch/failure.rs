@@ -221,7 +221,7 @@ impl Switch {
         if self.units.at(place).has(mark::LEAVING) {
             self.let_names_go(place);
         }
-        self.orphan(now, place);
+        self.mark_orphan(now, place);
         told.sort_unstable();
         told.dedup();
         for seat in told {

@@ -1,4 +1,5 @@
-//! From the ports to the runtimes: classify, number, keep, send.
+//! The way in: classifies packets, numbers them within their units, keeps copies for
+//! retransmission, and sends them to runtimes.
 
 use weir_packet::{
     Disposition, FlowKey, Frame, FrameMeta, FramePool, PacketMemory, Time, frame_flags,
@@ -11,7 +12,7 @@ use crate::ids::{Clock, UnitId, View};
 use crate::journal::Done;
 use crate::plant::Plant;
 
-/// Units whose record is fetched ahead.
+/// How many packets ahead the records of units are prefetched.
 const AHEAD: usize = 24;
 
 impl Switch {
@@ -26,7 +27,7 @@ impl Switch {
         self.advance(now, pool);
     }
 
-    /// Classifies, numbers and sends.
+    /// As [`Switch::ingress`], without the check for a recovery.
     pub(super) fn take(&mut self, now: Time, pool: &mut FramePool, frames: &mut Vec<Frame>) {
         let mut classified = core::mem::take(&mut self.classified);
         self.classifier.classify(pool, frames, &mut classified);
@@ -61,7 +62,7 @@ impl Switch {
             pool.give(frame);
             return;
         }
-        let can_copy = self.kept.copies() && self.kept.has_room() && self.spares(pool, 2);
+        let can_copy = self.kept.copies() && self.kept.has_room() && self.leaves_reserve(pool, 2);
         let unit = self.units.at_mut(place);
         if unit.sent >= Clock::LAST.0 {
             self.drops.add(SwitchDrop::ClockUsedUp);
@@ -70,8 +71,8 @@ impl Switch {
         }
         if self.kept.keeps() {
             let copy = if can_copy {
-                // The unit's state was lost before this packet, whenever it is
-                // sent again.
+                // Mark the copy, too: if it is sent again, the receiver must know that
+                // the unit's state was lost before this packet.
                 let mut meta = *meta;
                 meta.flags |= unit.fresh & frame_flags::AFTER_LOSS;
                 pool.copy(bytes, meta).ok()
@@ -109,12 +110,12 @@ impl Switch {
         }
     }
 
-    /// Sees to it that a unit has a view in which a packet can be numbered.
+    /// Ensures that a unit has an owner and a view in which packets can be numbered.
     #[cold]
     fn open_for(&mut self, now: Time, pool: &mut FramePool, id: u64) -> Result<(), SwitchDrop> {
         let place = id as u32;
         if self.units.at(place).id != id {
-            // A unit that the classifier has just named.
+            // A new unit: the classifier has just assigned the id.
             if !self.units.begin(id) {
                 return Err(SwitchDrop::UnackedFull);
             }
@@ -125,28 +126,27 @@ impl Switch {
         if unit.owner != 0 {
             return Ok(());
         }
-        // A view is opened only for a packet that will be numbered: without one no
-        // owner would know of the unit, and nobody end it.
-        let can_copy = !self.kept.copies() || self.spares(pool, 2);
+        // Open a view only if the packet can be numbered: an owner that gets no packet
+        // does not know the unit, and would never end it.
+        let can_copy = !self.kept.copies() || self.leaves_reserve(pool, 2);
         if self.kept.keeps() && !(self.kept.has_room() && can_copy) {
-            self.orphan(now, place);
+            self.mark_orphan(now, place);
             return Err(SwitchDrop::UnackedFull);
         }
         if !self.has_views() {
-            self.orphan(now, place);
+            self.mark_orphan(now, place);
             Err(SwitchDrop::ViewsUsedUp)
         } else if self.open_first(now, place) {
             Ok(())
         } else {
-            self.orphan(now, place);
+            self.mark_orphan(now, place);
             Err(SwitchDrop::NoRuntime)
         }
     }
 
-    /// Ends a flow of a unit, as somebody has asked from outside: a numbered
-    /// tick with a note of it. Whoever owns the unit by then does nothing where
-    /// it has no such flow. False where another tick of the unit is on its way
-    /// or there is no room: ask again. A unit that is over has no flow to end.
+    /// Ends a flow of a unit for an operator: sends the owner a numbered tick with a note of
+    /// the flow, which an owner without such a flow ignores. False if another tick of the
+    /// unit is in flight or there is no room: call again. True, too, if the unit has ended.
     pub fn end_flow(
         &mut self,
         now: Time,
@@ -158,7 +158,7 @@ impl Switch {
             return true;
         };
         if self.sweep.is_on() && self.needs_view(place) {
-            // No number is given in a view of a switch that is gone.
+            // A view of an earlier switch must be replaced before anything is numbered in it.
             self.react(now, pool, place);
         }
         let known = self.units.at(place);
@@ -173,9 +173,9 @@ impl Switch {
         self.number_tick(now, pool, place, &note)
     }
 
-    /// True where more frames are free than so many times those that are left
-    /// for entries: what comes in must not take the frames of what lets it out.
-    pub(super) fn spares(&self, pool: &FramePool, times: usize) -> bool {
+    /// True if more than `times` the reserve is free. The reserve is kept for entries: if
+    /// incoming packets took all frames, none could be released.
+    pub(super) fn leaves_reserve(&self, pool: &FramePool, times: usize) -> bool {
         let reserve = match self.settings.plant {
             Some(Plant::NoReserve) => 0,
             _ => self.settings.reserve as usize,
@@ -183,7 +183,8 @@ impl Switch {
         pool.available() > times * reserve
     }
 
-    /// An owner asks for a tick: numbered at once, or as soon as there is room.
+    /// Handles an owner's request for a tick: numbered at once, or queued until there is
+    /// room. Refused while a tick of the unit is in flight.
     pub(super) fn tick_asked(&mut self, now: Time, pool: &mut FramePool, place: u32) {
         let unit = self.units.at(place);
         if unit.tick > unit.out {
@@ -204,12 +205,12 @@ impl Switch {
         }
     }
 
-    /// Numbers ticks that wait for room. One whose unit needs another view, or
-    /// has had a tick since, is not: its owner asks again for what is due.
+    /// Numbers the ticks that wait for room. A unit that needs another view or has a tick in
+    /// flight is skipped: its owner asks again.
     pub(super) fn number_ticks(&mut self, now: Time, pool: &mut FramePool) {
         self.ticks_tried = now;
         while !self.kept.keeps() || self.kept.has_room() {
-            if !self.spares(pool, 1) {
+            if !self.leaves_reserve(pool, 1) {
                 return;
             }
             let Some(id) = self.ticks.pop_front() else {
@@ -226,8 +227,8 @@ impl Switch {
         }
     }
 
-    /// Numbers a tick for the owner of a unit; false where there is no room.
-    /// `what` is empty, or a note of the flow to end.
+    /// Numbers a tick and sends it to the unit's owner. `what` is its payload: nothing, or a
+    /// note of the flow to end. False if there is no room or the unit's clock is used up.
     pub(super) fn number_tick(
         &mut self,
         now: Time,
@@ -235,7 +236,7 @@ impl Switch {
         place: u32,
         what: &[u8],
     ) -> bool {
-        if self.kept.keeps() && !self.kept.has_room() || !self.spares(pool, 1) {
+        if self.kept.keeps() && !self.kept.has_room() || !self.leaves_reserve(pool, 1) {
             return false;
         }
         let unit = self.units.at(place);
@@ -253,7 +254,8 @@ impl Switch {
             meta.flags |= unit.fresh & frame_flags::AFTER_LOSS;
             let copy = pool.copy(what, meta).ok();
             if copy.is_none() && self.every > 0 {
-                // Applied again it would have another time.
+                // A replay needs the copy: a new tick would have another time, and give
+                // another state.
                 pool.give(frame);
                 return false;
             }
@@ -288,8 +290,8 @@ impl Switch {
         true
     }
 
-    /// A unit without owner is removed after a while, if it stays so.
-    pub(super) fn orphan(&mut self, now: Time, place: u32) {
+    /// Marks a unit without owner, to be removed later if it still has none.
+    pub(super) fn mark_orphan(&mut self, now: Time, place: u32) {
         let unit = self.units.at_mut(place);
         if !unit.has(mark::ORPHAN) {
             unit.marks |= mark::ORPHAN;

@@ -208,7 +208,7 @@ impl Switch {
         match packet {
             Some((_, Some(copy))) => {
                 let (meta, bytes) = memory.read(copy);
-                if self.spares(pool, 1)
+                if self.leaves_reserve(pool, 1)
                     && let Ok(frame) = pool.copy(bytes, *meta)
                 {
                     self.kept.mark_repeated(&unit, clock);
@@ -236,7 +236,7 @@ impl Switch {
             // The first packet itself says that its view is open; this does not.
             self.open_in_words(now, place);
         }
-        if self.spares(pool, 1)
+        if self.leaves_reserve(pool, 1)
             && let Ok(frame) = pool.copy(&[], meta)
         {
             let flags = flag | frame_flags::REPEATED;

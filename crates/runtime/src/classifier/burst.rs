@@ -11,7 +11,7 @@ use weir_packet::{
 
 use super::names::NoRoom;
 use super::{Classifier, head_of};
-use crate::classify::{AHEAD, Kinds, Looked, direction_of, look_for_keys, unread};
+use crate::classify::{AHEAD, Kinds, ParseOutput, direction_of, look_for_keys, unread};
 use crate::drops::EngineDrop;
 use crate::execute::all;
 use crate::fragments::{Owner, is_among};
@@ -100,7 +100,7 @@ impl Classifier {
             return self.look_for_faults(memory, frames, &options);
         };
         let scratch = &mut *self.scratch;
-        let looked = Looked {
+        let looked = ParseOutput {
             headers: &mut scratch.headers,
             lookups: &mut scratch.lookups,
             faults: &mut scratch.faults,

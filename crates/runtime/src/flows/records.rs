@@ -1,5 +1,6 @@
-//! Records under keys: state blocks, an index over them, and what is needed
-//! rarely beside them. Flows are kept in one, and each wider scope in another.
+//! A table of records found by key: a hash index, a state block per record, and rarely
+//! used data in a separate array. One table holds the flows; each wider scope (host,
+//! prefix) has a table of its own.
 
 use weir_nf::host::{Blocks, FlowHead, StageLayout};
 use weir_packet::{Advise, Arena, FlowKey};
@@ -7,37 +8,40 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::index::Index;
 
-/// Marks an index entry as the number of an alias.
+/// Set in an index entry that is the number of an alias, not of a record.
 pub(crate) const ALIAS: u32 = 1 << 31;
 
-/// What is not touched per packet.
+/// Data of a record that packets do not touch, kept apart to save cache lines.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub(crate) struct Cold {
-    /// Time of the first packet.
+    /// Time of the first packet, in nanoseconds.
     pub(crate) opened: u64,
-    /// First of its aliases, plus one; 0 for none.
+    /// Head of the record's list of aliases: number plus one; 0 for none.
     pub(crate) aliases: u32,
     /// Record of the next wider scope, plus one; 0 for none.
     pub(crate) parent: u32,
-    /// Records of finer scopes and aliases that hold on to this one.
+    /// Reference count: records of finer scopes and aliases that refer to this one.
     pub(crate) holders: u32,
     pub(crate) unused: [u32; 3],
 }
 
-/// The records.
+/// A table of records.
 #[derive(Debug)]
 pub(crate) struct Records {
     pub(crate) index: Index,
     pub(crate) blocks: Blocks,
     pub(crate) cold: Arena<Cold>,
+    /// Numbers of closed records; the last one is reused first.
     free: Vec<u32>,
-    fresh: u32,
+    /// Lowest record number not used so far.
+    next_unused: u32,
+    /// Where [`Records::longest_idle`] stopped, as the hand of a clock.
     hand: u32,
 }
 
 impl Records {
-    /// Bytes that so many take.
+    /// Memory of `max` records and `extra` further index entries, in bytes.
     pub(crate) fn bytes(max: u32, extra: u32, layout: &StageLayout) -> u64 {
         let record = layout.lines() * 64 + size_of::<Cold>() + size_of::<u32>();
         Index::bytes(max as usize + extra as usize) + u64::from(max) * record as u64
@@ -51,13 +55,13 @@ impl Records {
             blocks: Blocks::new(max as usize, layout, advise),
             cold: Arena::zeroed(max as usize, advise),
             free: Vec::with_capacity(max as usize),
-            fresh: 0,
+            next_unused: 0,
             hand: 0,
         }
     }
 
-    /// Blocks for records whose numbers come from elsewhere: no index, nothing
-    /// beside them.
+    /// State blocks only, for a later stage: the first stage gives the numbers of
+    /// records, so there is no index and no cold data.
     pub(crate) fn fed(max: u32, layout: &StageLayout, advise: Advise) -> Records {
         let max = max.clamp(1, ALIAS - 1);
         Records {
@@ -65,13 +69,13 @@ impl Records {
             blocks: Blocks::new(max as usize, layout, advise),
             cold: Arena::zeroed(0, weir_packet::no_advice),
             free: Vec::new(),
-            fresh: 0,
+            next_unused: 0,
             hand: 0,
         }
     }
 
-    /// Makes a record of [`Records::fed`] one of this key and id, all zeros
-    /// else; false where there is no such record or it is in use.
+    /// Opens record `record` of a [`Records::fed`] table: sets key, id and bits, and
+    /// clears the rest. False if the number is out of range or in use.
     pub(crate) fn take(&mut self, record: u32, key: &FlowKey, id: u64, bits: u8) -> bool {
         if record as usize >= self.blocks.count() || self.is_live(record) {
             return false;
@@ -81,40 +85,40 @@ impl Records {
         head.key = *key;
         head.id = id;
         head.bits = bits;
-        self.fresh = self.fresh.max(record + 1);
+        self.next_unused = self.next_unused.max(record + 1);
         true
     }
 
-    /// One more than the highest number that a record has had.
+    /// Record numbers used so far are below this.
     pub(crate) fn used(&self) -> u32 {
-        self.fresh
+        self.next_unused
     }
 
-    /// Records in use.
+    /// Records in use. Not for [`Records::fed`], where closed records are not counted.
     pub(crate) fn len(&self) -> usize {
-        self.fresh as usize - self.free.len()
+        self.next_unused as usize - self.free.len()
     }
 
-    /// True where no further record can be opened.
+    /// True if no further record can be opened.
     pub(crate) fn is_full(&self) -> bool {
-        self.free.is_empty() && self.fresh as usize == self.cold.len()
+        self.free.is_empty() && self.next_unused as usize == self.cold.len()
     }
 
-    /// The record under `key` (no aliases here).
+    /// Finds the record of `key`. Does not follow aliases.
     pub(crate) fn find(&self, key: &FlowKey, hash: u64) -> Option<u32> {
         self.index.find(hash, |record| {
             record & ALIAS == 0 && self.blocks.head(record).key == *key
         })
     }
 
-    /// A new record under `key`, all zeros but for key and id; `None` where it
-    /// is full.
+    /// Opens a record for `key`: live, last seen at `now`, its state cleared. `None` if
+    /// the table or its index is full.
     pub(crate) fn open(&mut self, key: &FlowKey, hash: u64, id: u64, now: u64) -> Option<u32> {
         let record = match self.free.pop() {
             Some(record) => record,
-            None if (self.fresh as usize) < self.cold.len() => {
-                self.fresh += 1;
-                self.fresh - 1
+            None if (self.next_unused as usize) < self.cold.len() => {
+                self.next_unused += 1;
+                self.next_unused - 1
             }
             None => return None,
         };
@@ -138,19 +142,19 @@ impl Records {
         Some(record)
     }
 
-    /// Takes a record away.
+    /// Closes a record and frees its number. `hash` is that of its key.
     pub(crate) fn close(&mut self, record: u32, hash: u64) {
         self.index.remove(hash, record);
         self.blocks.head_mut(record).bits = 0;
         self.free.push(record);
     }
 
-    /// True where the record is in use.
+    /// True if the record is in use.
     pub(crate) fn is_live(&self, record: u32) -> bool {
-        record < self.fresh && self.blocks.head(record).bits & FlowHead::LIVE != 0
+        record < self.next_unused && self.blocks.head(record).bits & FlowHead::LIVE != 0
     }
 
-    /// True where the record is in use, by this key and number.
+    /// True if the record is in use and has this key and id.
     pub(crate) fn holds(&self, record: u32, key: &FlowKey, id: u64) -> bool {
         let named = |head: &FlowHead| head.id == id && head.key == *key;
         self.is_live(record) && named(self.blocks.head(record))
@@ -161,18 +165,17 @@ impl Records {
         self.live_from(0)
     }
 
-    /// Those from a number on.
+    /// Records in use from number `first` on.
     pub(crate) fn live_from(&self, first: u32) -> impl Iterator<Item = u32> + '_ {
-        (first..self.fresh).filter(|&record| self.is_live(record))
+        (first..self.next_unused).filter(|&record| self.is_live(record))
     }
 
-    /// The record without a packet for longest among the next `sample` ones,
-    /// passing over those for which `busy` holds. The next call goes on where
-    /// this one stopped.
+    /// A record to evict: the longest idle one of the next `sample` records, without
+    /// those for which `busy` is true. The next call continues where this one stopped.
     pub(crate) fn longest_idle(&mut self, sample: u32, busy: impl Fn(u32) -> bool) -> Option<u32> {
         let mut best: Option<(u64, u32)> = None;
-        for _ in 0..sample.min(self.fresh) {
-            self.hand = if self.hand + 1 >= self.fresh {
+        for _ in 0..sample.min(self.next_unused) {
+            self.hand = if self.hand + 1 >= self.next_unused {
                 0
             } else {
                 self.hand + 1

@@ -1,14 +1,14 @@
-//! A timing wheel that frees the memory of idle flows.
+//! A timing wheel that finds idle flows, so that their memory can be freed.
 //!
-//! It decides nothing: a flow is idle when a packet's time says so, whether
-//! the wheel has come round or not. Each record stands in the slot of the
-//! second in which it may be idle; packets do not move it. When the slot comes
-//! up the owner looks at the record's last packet and puts it further on, or
-//! ends it.
+//! Whether a flow is idle depends on packet time alone, not on the wheel. Each record is
+//! in the slot of the second in which it may become idle; packets do not move it. When a
+//! slot is due, the caller compares the record's last packet, and inserts the record again
+//! or ends the flow.
 
-/// Seconds the wheel spans; longer waits stand at its far end and are put on
-/// again.
+/// Slots of one second each, about 2.3 hours. A record due later goes into the last slot,
+/// and the caller inserts it again from there.
 const SLOTS: usize = 8_192;
+/// No record; as a slot: not in the wheel.
 const NIL: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug)]
@@ -18,10 +18,12 @@ struct Link {
     slot: u32,
 }
 
-/// The wheel.
+/// The wheel: a doubly linked list of records for each slot.
 #[derive(Debug)]
 pub(crate) struct Wheel {
+    /// First record of each slot.
     heads: Vec<u32>,
+    /// Indexed by record.
     links: Vec<Link>,
     /// A bit per slot that has a record.
     used: [u64; SLOTS / 64],
@@ -30,7 +32,7 @@ pub(crate) struct Wheel {
 }
 
 impl Wheel {
-    /// Bytes that a wheel of so many takes.
+    /// Memory of a wheel for `records` records, in bytes, without its slots (33 KiB).
     pub(crate) fn bytes(records: usize) -> u64 {
         (records * size_of::<Link>()) as u64
     }
@@ -52,7 +54,8 @@ impl Wheel {
         }
     }
 
-    /// Puts a record into the slot of `nanoseconds` (rounded up).
+    /// Inserts a record that is due at `nanoseconds` of packet time, rounded up to a second.
+    /// It must not be in the wheel already.
     pub(crate) fn insert(&mut self, record: u32, nanoseconds: u64) {
         let due = nanoseconds.div_ceil(1_000_000_000);
         let due = due.clamp(self.second + 1, self.second + SLOTS as u64 - 1);
@@ -70,7 +73,7 @@ impl Wheel {
         self.used[slot as usize / 64] |= 1 << (slot % 64);
     }
 
-    /// Takes a record out; nothing happens if it is not in.
+    /// Removes a record, if it is in the wheel.
     pub(crate) fn remove(&mut self, record: u32) {
         let Link {
             next,
@@ -94,13 +97,13 @@ impl Wheel {
         self.links[record as usize].slot = NIL;
     }
 
-    /// A time before which [`Wheel::due`] gives no record; `None` where none
-    /// is in the wheel.
+    /// Earliest time, in nanoseconds, at which [`Wheel::due`] may return a record; `None` if
+    /// the wheel is empty.
     pub(crate) fn next(&self) -> Option<u64> {
         let words = self.used.len();
         let first = (self.second % SLOTS as u64) as usize;
-        // The first word is looked at twice: from its slot on, and at the end
-        // up to it.
+        // The current slot's word is read twice: first for the slots from it on, last for
+        // those before it.
         for step in 0..=words {
             let at = (first / 64 + step) % words;
             let seen = match step {
@@ -118,12 +121,12 @@ impl Wheel {
         None
     }
 
-    /// A record whose slot has come up by `now`, taken out of the wheel.
+    /// Removes and returns a record that is due by `now` (nanoseconds), if there is one.
     pub(crate) fn due(&mut self, now: u64) -> Option<u32> {
         let second = now / 1_000_000_000;
         if self.second == 0 || second > self.second + SLOTS as u64 {
-            // The first packet, or a long silence: all slots are due at most
-            // once.
+            // The first packet, or a silence longer than the wheel: go round once, not
+            // once per turn that was missed.
             self.second = self.second.max(second.saturating_sub(SLOTS as u64));
         }
         loop {

@@ -122,7 +122,7 @@ impl Runtime {
             Some((head.phase, head.tcp))
         };
         let before = phase(self);
-        self.note_in_flow(i, flow, direction, meta.time.0, bytes);
+        self.update_flow(i, flow, direction, meta.time.0, bytes);
         if phase(self) != before
             && let Some(follow) = &mut self.follow
         {

@@ -20,8 +20,8 @@ pub(crate) fn flows(args: &Flows) -> Outcome {
     }
 }
 
-/// A filter of the words of a command line; a number alone is a flow's. It is
-/// read here as well, for an error that comes before anything is asked.
+/// Joins the words of a filter; a number alone means `id N`. The instance parses the filter,
+/// too; here a syntax error is found before it is contacted.
 fn filter(words: &[String]) -> Result<String, Failure> {
     let mut text = words.join(" ");
     if !text.is_empty() && text.bytes().all(|octet| octet.is_ascii_digit()) {
@@ -60,7 +60,7 @@ fn list(instance: Option<&str>, args: &Flows) -> Outcome {
     })?;
     match args.output {
         Format::Json => output::json(&json!({
-            "flows": found.flows.iter().map(entry).collect::<Vec<_>>(),
+            "flows": found.flows.iter().map(flow_json).collect::<Vec<_>>(),
             "matched": found.matched,
             "active": found.active,
             "whole": found.whole,
@@ -78,14 +78,16 @@ fn show(instance: Option<&str>, args: &ShowFlow, format: Format) -> Outcome {
             .map(tonic::Response::into_inner)
             .map_err(|status| super::failure(&status))
     })?;
-    let flow = found.flow.unwrap_or_default();
+    let Some(flow) = found.flow else {
+        return Err(Failure::outside("the instance has answered without a flow"));
+    };
     match format {
         Format::Json => {
-            let mut value = entry(&flow);
-            value["states"] = found.states.iter().map(state).collect();
+            let mut value = flow_json(&flow);
+            value["states"] = found.states.iter().map(state_json).collect();
             output::json(&value)?;
         }
-        Format::Text => output::line(&one(&flow, &found.states))?,
+        Format::Text => output::line(&flow_text(&flow, &found.states))?,
     }
     Ok(Exit::Done)
 }
@@ -133,7 +135,7 @@ fn end_json(end: Option<&v1::Endpoint>) -> Value {
     json!({ "address": end.address, "port": end.port })
 }
 
-fn entry(flow: &v1::FlowEntry) -> Value {
+fn flow_json(flow: &v1::FlowEntry) -> Value {
     let alias = |alias: &v1::Alias| {
         json!({
             "proto": protocol(alias.protocol),
@@ -163,7 +165,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|octet| format!("{octet:02x}")).collect()
 }
 
-fn state(state: &v1::FunctionState) -> Value {
+fn state_json(state: &v1::FunctionState) -> Value {
     let fields = state.fields.iter();
     json!({
         "function": state.function,
@@ -178,22 +180,21 @@ fn state(state: &v1::FunctionState) -> Value {
     })
 }
 
-/// A time in few letters.
-fn time(ns: u64) -> String {
-    let seconds = ns as f64 / 1e9;
+/// A duration as short text: `1.5s`, `2m05s`, `3.2h`.
+fn duration_text(ns: u64) -> String {
     match ns / 1_000_000_000 {
-        0..60 => format!("{seconds:.1}s"),
-        60..3_600 => format!("{:.0}m{:02.0}s", (seconds / 60.0).floor(), seconds % 60.0),
-        _ => format!("{:.1}h", seconds / 3_600.0),
+        seconds @ 0..60 => format!("{seconds}.{}s", ns / 100_000_000 % 10),
+        seconds @ 60..3_600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
+        seconds => format!("{:.1}h", seconds as f64 / 3_600.0),
     }
 }
 
-fn names(flow: &v1::FlowEntry) -> String {
+fn aliases_text(flow: &v1::FlowEntry) -> String {
     let mut text = String::new();
     for alias in &flow.aliases {
         let client = endpoint(alias.client.as_ref());
         let _ = match alias.open {
-            true => write!(text, " {client} (open)"),
+            true => write!(text, " {client} (any peer)"),
             false => write!(text, " {client} ↔ {}", endpoint(alias.server.as_ref())),
         };
     }
@@ -222,9 +223,9 @@ fn table(found: &v1::ListFlowsResponse) -> String {
             server(flow),
             flow.phase,
             thousands(flow.packets),
-            time(flow.age_ns),
-            time(flow.idle_ns),
-            names(flow),
+            duration_text(flow.age_ns),
+            duration_text(flow.idle_ns),
+            aliases_text(flow),
         );
     }
     let shown = found.flows.len() as u64;
@@ -236,12 +237,12 @@ fn table(found: &v1::ListFlowsResponse) -> String {
             thousands(found.active),
             thousands(shown)
         ),
-        false => writeln!(text, "the first {} that match (--limit)", thousands(shown)),
+        false => writeln!(text, "the first {} matches (see --limit)", thousands(shown)),
     };
     text
 }
 
-fn one(flow: &v1::FlowEntry, states: &[v1::FunctionState]) -> String {
+fn flow_text(flow: &v1::FlowEntry, states: &[v1::FunctionState]) -> String {
     let mut text = format!(
         "flow {} of chain {}: {} {} → {}, {}\n",
         flow.id,
@@ -252,18 +253,18 @@ fn one(flow: &v1::FlowEntry, states: &[v1::FunctionState]) -> String {
         flow.phase
     );
     let ends = match flow.timeout_ms {
-        0 => "never ends by itself".to_owned(),
-        ms => format!("ends after {} of silence", time(ms * 1_000_000)),
+        0 => "no idle time-out".to_owned(),
+        ms => format!("idle time-out {}", duration_text(ms * 1_000_000)),
     };
     let _ = writeln!(
         text,
         "  {} packets; opened {} ago, last packet {} ago, {ends}",
         thousands(flow.packets),
-        time(flow.age_ns),
-        time(flow.idle_ns)
+        duration_text(flow.age_ns),
+        duration_text(flow.idle_ns)
     );
     if !flow.aliases.is_empty() {
-        let _ = writeln!(text, "  also known as{}", names(flow));
+        let _ = writeln!(text, "  aliases:{}", aliases_text(flow));
     }
     for state in states {
         let _ = writeln!(
@@ -272,7 +273,7 @@ fn one(flow: &v1::FlowEntry, states: &[v1::FunctionState]) -> String {
             state.function, state.kind, state.scope
         );
         if !state.opened {
-            let _ = writeln!(text, "  remembers nothing of it");
+            let _ = writeln!(text, "  no state for this flow");
         }
         let width = state.fields.iter().map(|field| field.name.len()).max();
         let width = width.unwrap_or(0);

@@ -12,7 +12,7 @@ use crate::ask::{self, Client};
 use crate::exit::{Exit, Failure};
 use crate::{Outcome, output};
 
-use super::captures::{is_gone, read_filter, say_end, say_told, unwritten};
+use super::captures::{read_filter, reader_closed, report_tap, report_trace, write_failure};
 use super::pcapng::{TapCapture, TapPacket};
 use super::told;
 
@@ -69,7 +69,7 @@ async fn follow(
                 printed += 1;
             }
             Some(What::End(end)) => {
-                say_told(printed, end.lost);
+                report_trace(printed, end.lost);
                 return Ok(());
             }
             Some(What::Armed(armed)) => {
@@ -79,7 +79,7 @@ async fn follow(
             None => {}
         }
     }
-    say_told(printed, 0);
+    report_trace(printed, 0);
     Ok(())
 }
 
@@ -155,11 +155,11 @@ async fn copy(
             _ => Ok(()),
         };
         match written {
-            Err(error) if is_gone(&error) => {
+            Err(error) if reader_closed(&error) => {
                 gone = true;
                 break;
             }
-            other => other.map_err(unwritten)?,
+            other => other.map_err(write_failure)?,
         }
     }
     let Some(capture) = capture else {
@@ -168,11 +168,11 @@ async fn copy(
     let packets = capture.packets();
     if !gone {
         match capture.finish(&lost) {
-            Err(error) if is_gone(&error) => gone = true,
-            other => _ = other.map_err(unwritten)?,
+            Err(error) if reader_closed(&error) => gone = true,
+            other => _ = other.map_err(write_failure)?,
         }
     }
-    say_end(packets, &lost, gone);
+    report_tap(packets, &lost, gone);
     Ok(())
 }
 

@@ -1,5 +1,5 @@
-//! `weir trace` and `weir tap` on captures: a run of its own, whose packets go
-//! nowhere.
+//! `weir trace --in` and `weir tap --in`: run a chain over capture files and print
+//! or save what is observed. The output packets are discarded.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -29,7 +29,7 @@ pub(super) fn trace(args: &TraceArgs, kinds: &[Kind]) -> Outcome {
     };
     let filter = read_filter(filter)?;
     let seed = args.captures.seed.unwrap_or_else(seed::random);
-    let run = as_run(chain, &args.captures, seed)?;
+    let run = run_args(chain, &args.captures, seed)?;
     let file = chains::load(&run.chain, &run.templates, &run.set, seed, kinds)?;
     let mut traces = Traces::new(TraceSpec {
         filter,
@@ -43,13 +43,13 @@ pub(super) fn trace(args: &TraceArgs, kinds: &[Kind]) -> Outcome {
         ports: run::input_names(&run, &file)?,
         format: args.output,
         full: args.full,
-        waits: 0,
-        told: 0,
+        unfinished: 0,
+        printed: 0,
         traces: &mut traces,
     };
     run::run_watched(&run, kinds, arm, &mut onlooker)?;
-    let told = onlooker.told;
-    say_told(told, traces.lost());
+    let printed = onlooker.printed;
+    report_trace(printed, traces.lost());
     Ok(Exit::Done)
 }
 
@@ -62,14 +62,14 @@ pub(super) fn tap(args: &TapArgs, kinds: &[Kind]) -> Outcome {
     };
     let filter = read_filter(filter)?;
     let seed = args.captures.seed.unwrap_or_else(seed::random);
-    let run = as_run(chain, &args.captures, seed)?;
+    let run = run_args(chain, &args.captures, seed)?;
     let file = chains::load(&run.chain, &run.templates, &run.set, seed, kinds)?;
     let places = run::places(&run, &file)?;
     let points = places.parse(point).map_err(Failure::usage)?;
     let mut taps = Taps::new(TapSpec {
         points: points.iter().map(|point| point.point.clone()).collect(),
         filter,
-        packets: args.packets.unwrap_or(0),
+        packets: args.packets.unwrap_or(0), // 0: no limit
         snap_len: args.snap_len,
     });
     let arm = taps.arm(0);
@@ -79,7 +79,7 @@ pub(super) fn tap(args: &TapArgs, kinds: &[Kind]) -> Outcome {
         names_of(&points),
         args.snap_len.min(LONGEST),
     )
-    .map_err(unwritten)?;
+    .map_err(write_failure)?;
     let mut onlooker = TapOnlooker {
         taps: &mut taps,
         capture,
@@ -89,39 +89,37 @@ pub(super) fn tap(args: &TapArgs, kinds: &[Kind]) -> Outcome {
     let packets = capture.packets();
     let lost = taps.lost();
     let gone = match capture.finish(&lost) {
-        Err(error) if !is_gone(&error) => return Err(unwritten(error)),
+        Err(error) if !reader_closed(&error) => return Err(write_failure(error)),
         finished => finished.is_err(),
     };
-    say_end(packets, &lost, gone);
+    report_tap(packets, &lost, gone);
     Ok(Exit::Done)
 }
 
-/// What a trace came to, on standard error, where it is not plain to see.
-pub(super) fn say_told(told: u64, lost: u64) {
+/// Warns on standard error if trace entries were lost or no packet matched.
+pub(super) fn report_trace(printed: u64, lost: u64) {
     if lost > 0 {
-        eprintln!(
-            "warning: {lost} parts of traces were lost: they came faster than they were told"
-        );
+        eprintln!("warning: {lost} trace entries lost: the trace ring was full");
     }
-    if told == 0 {
-        eprintln!("no packet has matched");
+    if printed == 0 && lost == 0 {
+        eprintln!("no packet matched");
     }
 }
 
-/// What a tap came to, on standard error.
-pub(super) fn say_end(packets: u64, lost: &[u64], gone: bool) {
+/// Prints a tap's totals on standard error. `gone`: the reader closed the pipe.
+pub(super) fn report_tap(packets: u64, lost: &[u64], gone: bool) {
     let lost: u64 = lost.iter().sum();
     let mut text = format!("{packets} packets tapped");
     if lost > 0 {
         text.push_str(&format!(", {lost} lost: the reader was too slow"));
     }
     if gone {
-        text.push_str("; the reader has gone");
+        text.push_str("; the reader closed the pipe");
     }
     eprintln!("{text}");
 }
 
-/// A filter as somebody wrote it.
+/// Parses a filter. An empty one matches all packets.
 pub(super) fn read_filter(text: &str) -> Result<Filter, Failure> {
     match text.trim() {
         "" => Ok(Filter::all()),
@@ -131,18 +129,19 @@ pub(super) fn read_filter(text: &str) -> Result<Filter, Failure> {
     }
 }
 
-/// Standard output that can't be written.
-pub(super) fn unwritten(error: CaptureError) -> Failure {
+/// The failure of a command that can't write its capture to standard output.
+pub(super) fn write_failure(error: CaptureError) -> Failure {
     Failure::outside(format!("can't write the capture: {error}"))
 }
 
-/// Whoever read the capture has ended.
-pub(super) fn is_gone(error: &CaptureError) -> bool {
+/// True if the write failed because the reader closed the pipe (`EPIPE`).
+pub(super) fn reader_closed(error: &CaptureError) -> bool {
     matches!(error, CaptureError::Write { source, .. } if source.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
-/// The run that the packets are taken through.
-fn as_run(chain: &str, captures: &Captures, seed: u64) -> Result<Run, Failure> {
+/// The `weir run --quiet` with the same options. Built as a command line and
+/// parsed, so that defaults and checks are those of `weir run`.
+fn run_args(chain: &str, captures: &Captures, seed: u64) -> Result<Run, Failure> {
     let mut words: Vec<OsString> = ["weir", "run", chain, "--quiet"].map(OsString::from).into();
     let mut option = |name: &str, value: OsString| {
         words.push(format!("--{name}").into());
@@ -172,27 +171,30 @@ fn as_run(chain: &str, captures: &Captures, seed: u64) -> Result<Run, Failure> {
         Ok(Args {
             command: Command::Run(run),
         }) => Ok(*run),
-        Ok(_) => Err(Failure::usage("the options make no run")),
+        Ok(_) => Err(Failure::usage(
+            "internal error: these options are not parsed as `weir run`",
+        )),
         Err(error) => {
             let text = error.to_string();
             let text = text.strip_prefix("error: ").unwrap_or(&text);
-            // What follows tells of `weir run`.
+            // Cut clap's usage text: it is that of `weir run`, not of this command.
             let text = text.split("\n\nUsage:").next().unwrap_or(text);
             Err(Failure::usage(text.trim()))
         }
     }
 }
 
-/// Prints traces while packets go by.
+/// Prints trace entries during the run.
 struct TraceOnlooker<'a> {
     traces: &'a mut Traces,
     ports: Vec<String>,
     format: Format,
     full: bool,
-    /// Parts of packets that are told.
-    told: u64,
-    /// Packets that wait or go on elsewhere.
-    waits: i64,
+    /// Trace entries printed. A packet that is held, turned or goes on to a later
+    /// stage has several.
+    printed: u64,
+    /// Traced packets with more entries to come: held, turned, or in a later stage.
+    unfinished: i64,
 }
 
 impl Onlooker for TraceOnlooker<'_> {
@@ -200,16 +202,16 @@ impl Onlooker for TraceOnlooker<'_> {
         let mut parts = Vec::new();
         self.traces.take(&self.ports, |part| parts.push(part));
         for part in parts {
-            self.waits += super::waits(&part);
-            output::line(&told(&part, self.format, self.full, self.told > 0))?;
-            self.told += 1;
+            self.unfinished += super::waits(&part);
+            output::line(&told(&part, self.format, self.full, self.printed > 0))?;
+            self.printed += 1;
         }
-        // Those that wait may still have something to tell.
-        Ok(!self.traces.is_full() || self.waits > 0)
+        // After the packet limit, go on until the started traces are complete.
+        Ok(!self.traces.is_full() || self.unfinished > 0)
     }
 }
 
-/// Writes what is tapped while packets go by.
+/// Writes tapped packets to the pcapng stream during the run.
 struct TapOnlooker<'a, W: Write> {
     taps: &'a mut Taps,
     capture: TapCapture<W>,
@@ -233,8 +235,8 @@ impl<W: Write> Onlooker for TapOnlooker<'_, W> {
             failed.is_none()
         });
         match failed {
-            Some(error) if is_gone(&error) => Ok(false),
-            Some(error) => Err(unwritten(error)),
+            Some(error) if reader_closed(&error) => Ok(false),
+            Some(error) => Err(write_failure(error)),
             None => Ok(!self.taps.is_full()),
         }
     }

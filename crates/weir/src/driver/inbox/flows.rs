@@ -1,5 +1,5 @@
-//! Questions about flows. Those that need a look at every flow walk over them
-//! in slices, so that packets never wait for all of it.
+//! Answers `weir flows` on the threads that hold the flows. Listing and ending flows
+//! visits every record, in slices between bursts: a packet waits for one slice at most.
 
 use std::cmp::Ordering;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -12,15 +12,15 @@ use weir_runtime::{FlowName, OpenFlow, Remembered, Runtime};
 use super::super::executor::Part;
 use super::{Reply, Shows};
 
-/// Records that are looked at in a slice.
-const SLICE: u32 = 1_024;
-/// Flows that are ended in a slice: their events must fit the log.
-const ENDS: usize = 128;
+/// Flow records visited per slice.
+const RECORDS_PER_SLICE: u32 = 1_024;
+/// Most flows ended per slice, so that their events fit the event log.
+const ENDS_PER_SLICE: usize = 128;
 
-/// What to sort flows by; most first, but for the addresses.
+/// Sort order: packets, age and idle time descending; addresses ascending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FlowSort {
-    /// As they are found.
+    /// By chain, thread and flow id; the walk stops at the limit.
     None,
     Packets,
     Age,
@@ -29,7 +29,7 @@ pub(crate) enum FlowSort {
     Server,
 }
 
-/// Which flows are to be listed.
+/// Arguments of a flow listing.
 #[derive(Clone, Debug)]
 pub(crate) struct FlowsQuestion {
     pub(crate) filter: Arc<Filter>,
@@ -38,21 +38,21 @@ pub(crate) struct FlowsQuestion {
     pub(crate) limit: usize,
 }
 
-/// One flow that was seen before.
+/// Identifies a flow of an earlier listing.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FlowQuestion {
-    /// Number of its chain.
+    /// Index of the flow's chain.
     pub(crate) chain: usize,
     pub(crate) record: u32,
     pub(crate) id: u64,
 }
 
-/// An open flow, seen at a time.
+/// A snapshot of an open flow, taken at `now`.
 #[derive(Clone, Debug)]
 pub(crate) struct FlowSeen {
-    /// Number of its thread, which whoever asks several of them writes here.
+    /// Index of the flow's thread; 0 until the answers of several threads are merged.
     pub(crate) thread: u32,
-    /// Number of its chain, and the chain's name.
+    /// Index of the flow's chain, and the chain's name.
     pub(crate) number: usize,
     pub(crate) chain: String,
     pub(crate) flow: OpenFlow,
@@ -60,12 +60,12 @@ pub(crate) struct FlowSeen {
     pub(crate) now: Time,
 }
 
-/// What a thread knows of one flow.
+/// One thread's answer about one flow.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FlowParts {
-    /// The flow, where this thread has opened it.
+    /// The flow, if its first stage runs on this thread.
     pub(crate) seen: Option<FlowSeen>,
-    /// Its states here, each with the number of its stage.
+    /// The states of the flow on this thread, each with the index of its stage.
     pub(crate) states: Vec<(usize, Remembered)>,
 }
 
@@ -81,15 +81,15 @@ pub(crate) struct StatesSeen {
 pub(crate) struct FlowsFound {
     pub(crate) flows: Vec<FlowSeen>,
     pub(crate) matched: u64,
-    /// Flows that were open.
+    /// Open flows visited, whether or not they match.
     pub(crate) active: u64,
-    /// All flows were looked at.
+    /// False if the walk stopped at the limit; the counts are partial then.
     pub(crate) whole: bool,
-    /// The thread runs chains.
+    /// The thread has a flow table.
     pub(crate) here: bool,
 }
 
-/// Puts the flows that are to be shown first.
+/// Sorts flows into the order in which they are shown.
 pub(crate) fn in_order(flows: &mut [FlowSeen], sort: FlowSort, reverse: bool) {
     let client = |seen: &FlowSeen| seen.flow.key.source(seen.flow.client);
     let server = |seen: &FlowSeen| seen.flow.key.destination(seen.flow.client);
@@ -103,7 +103,7 @@ pub(crate) fn in_order(flows: &mut [FlowSeen], sort: FlowSort, reverse: bool) {
             FlowSort::Server => server(a).cmp(&server(b)),
         };
         let order = if reverse { order.reverse() } else { order };
-        // The same question gives the same list.
+        // Break ties, so that the same request gives the same order.
         order
             .then(a.number.cmp(&b.number))
             .then(a.thread.cmp(&b.thread))
@@ -125,18 +125,18 @@ enum Task {
     },
 }
 
-/// Flows that were ended.
+/// Counts of ended flows.
 #[derive(Debug, Default)]
 pub(crate) struct Ended {
-    /// By the thread that was asked.
+    /// Flows that this thread ended itself.
     here: u64,
-    /// A number of each that a switch was asked to end: one that moves is met
-    /// where it was and where it is.
+    /// Hashes of the flows that a switch was asked to end. A flow that moves between
+    /// runtimes may be found twice, so [`Ended::count`] removes duplicates.
     asked: Vec<u64>,
 }
 
 impl Ended {
-    /// How many flows these are together.
+    /// Total over several threads; each flow counts once.
     pub(crate) fn count(all: impl IntoIterator<Item = Ended>) -> u64 {
         let (mut here, mut asked) = (0, Vec::new());
         for ended in all {
@@ -149,9 +149,8 @@ impl Ended {
     }
 }
 
-/// Stands for a flow: its chain, unit and key. Units' numbers are never used
-/// again.
-fn number_of(flow: (usize, u64, [u64; 6])) -> u64 {
+/// Hash of a flow's chain, unit and key. Unit ids are never reused.
+fn flow_hash(flow: (usize, u64, [u64; 6])) -> u64 {
     let mut hasher = DefaultHasher::new();
     flow.hash(&mut hasher);
     hasher.finish()
@@ -190,13 +189,12 @@ impl Walk {
         }
     }
 
-    /// Goes on for a slice: true where it has come to its end, or nobody waits
-    /// for it any more.
+    /// Visits one slice. True if the walk is complete or its caller has gone.
     pub(super) fn step(&mut self, shows: &mut dyn Shows) -> bool {
-        if self.task.is_forgotten() {
+        if self.task.is_abandoned() {
             return true;
         }
-        if matches!(self.task, Task::End { .. }) && shows.room_for_ends() < ENDS {
+        if matches!(self.task, Task::End { .. }) && shows.room_for_ends() < ENDS_PER_SLICE {
             return false;
         }
         let now = shows.now();
@@ -206,6 +204,8 @@ impl Walk {
             task,
         } = self;
         let (number, mut more, mut asked) = (*chain, false, Vec::new());
+        // A thread with flow tables runs all chains: the first index without a part
+        // ends the walk.
         shows.parts(&mut |mut part| {
             if part.stage != 0 || part.chain != number {
                 return;
@@ -213,7 +213,7 @@ impl Walk {
             let now = now.unwrap_or(part.runtime.now());
             more = task.step(&mut part, now, record, &mut asked);
             if !more {
-                *chain = usize::MAX;
+                *chain = usize::MAX; // stopped at the limit
             } else if *record >= part.runtime.flow_records() {
                 *chain += 1;
                 *record = 0;
@@ -223,7 +223,7 @@ impl Walk {
             for (unit, key) in asked {
                 if shows.ask_for_end(number, unit, key) {
                     let asked = &mut ended.get_or_insert_default().asked;
-                    asked.push(number_of((number, unit, key.to_words())));
+                    asked.push(flow_hash((number, unit, key.to_words())));
                 }
             }
             shows.take_events();
@@ -237,8 +237,9 @@ impl Walk {
 }
 
 impl Task {
-    /// Looks at the flows of a runtime from `record` on; those that a switch is
-    /// to end go to `asked`. False where enough was found.
+    /// Visits one slice of a runtime's records from `record` on, and advances
+    /// `record`. Flows that a switch must end are added to `asked`. False if the
+    /// limit was reached.
     fn step(
         &mut self,
         part: &mut Part<'_>,
@@ -247,7 +248,9 @@ impl Task {
         asked: &mut Vec<(u64, FlowKey)>,
     ) -> bool {
         let runtime = &mut *part.runtime;
-        let last = runtime.flow_records().min(record.saturating_add(SLICE));
+        let last = runtime
+            .flow_records()
+            .min(record.saturating_add(RECORDS_PER_SLICE));
         match self {
             Task::List { wanted, found, .. } => {
                 found.here = true;
@@ -260,7 +263,7 @@ impl Task {
             }
             Task::End { filter, ended, .. } => {
                 let mut here = 0;
-                while *record < last && here + asked.len() < ENDS {
+                while *record < last && here + asked.len() < ENDS_PER_SLICE {
                     let record = std::mem::replace(record, *record + 1);
                     let flow = runtime.open_flow(record);
                     let Some(flow) = flow.filter(|flow| matches(filter, runtime, flow)) else {
@@ -278,7 +281,7 @@ impl Task {
         true
     }
 
-    fn is_forgotten(&self) -> bool {
+    fn is_abandoned(&self) -> bool {
         match self {
             Task::List { reply, .. } => reply.as_ref().is_none_or(Reply::is_closed),
             Task::End { reply, .. } => reply.as_ref().is_none_or(Reply::is_closed),
@@ -293,7 +296,7 @@ impl Task {
                 reply,
             } => {
                 let mut found = std::mem::take(found);
-                shorten(&mut found.flows, wanted);
+                sort_and_truncate(&mut found.flows, wanted);
                 found.whole = whole;
                 if let Some(reply) = reply.take() {
                     let _ = reply.send(found);
@@ -308,13 +311,13 @@ impl Task {
     }
 }
 
-/// Sorts, and keeps no more than is wanted.
-fn shorten(flows: &mut Vec<FlowSeen>, wanted: &FlowsQuestion) {
+/// Sorts, and truncates to the limit.
+fn sort_and_truncate(flows: &mut Vec<FlowSeen>, wanted: &FlowsQuestion) {
     in_order(flows, wanted.sort, wanted.reverse);
     flows.truncate(wanted.limit);
 }
 
-/// Looks at a record: false where enough was found.
+/// Adds the flow of a record to `found` if it matches. False if the limit was reached.
 fn look(
     runtime: &Runtime,
     number: usize,
@@ -335,9 +338,9 @@ fn look(
     if wanted.sort == FlowSort::None {
         return found.flows.len() < wanted.limit;
     }
-    // Sorted now and then, so that what is kept is bounded.
+    // Truncate from time to time, to hold at most twice the limit or 1,024 flows.
     if found.flows.len() >= 2 * wanted.limit.max(512) {
-        shorten(&mut found.flows, wanted);
+        sort_and_truncate(&mut found.flows, wanted);
     }
     true
 }
@@ -371,7 +374,7 @@ fn matches(filter: &Filter, runtime: &Runtime, flow: &OpenFlow) -> bool {
     })
 }
 
-/// A flow, if it is still there, and its states.
+/// A flow, if it is still open, and its states on this thread.
 pub(super) fn parts_of(asked: FlowQuestion, shows: &mut dyn Shows) -> FlowParts {
     let now = shows.now();
     let mut all = FlowParts::default();
@@ -400,14 +403,14 @@ mod tests {
     /// A flow that moves while it is ended is in two runtimes.
     #[test]
     fn a_flow_that_was_asked_for_twice_has_ended_once() {
-        let asked = |unit: u64| number_of((0, unit, [1, 2, 3, 4, 5, unit]));
+        let asked = |unit: u64| flow_hash((0, unit, [1, 2, 3, 4, 5, unit]));
         let one = Ended {
             here: 3,
             asked: vec![asked(1), asked(2)],
         };
         let other = Ended {
             here: 4,
-            asked: vec![asked(2), asked(3), number_of((1, 2, [1, 2, 3, 4, 5, 2]))],
+            asked: vec![asked(2), asked(3), flow_hash((1, 2, [1, 2, 3, 4, 5, 2]))],
         };
         assert_eq!(Ended::count([one, other]), 7 + 4);
     }

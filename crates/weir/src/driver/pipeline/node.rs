@@ -243,7 +243,7 @@ impl Node for StageNode {
         if !self.left.is_empty() {
             worked = self.output.give(&mut self.left) > 0;
             if self.output.is_gone() {
-                return Err("the stage behind it is gone".to_owned());
+                return Err("the next stage has ended".to_owned());
             }
         }
         let engine = self.engine.as_ref();

@@ -1,8 +1,9 @@
 //! A stage's process: one worker, whose node takes frames from one ring and
 //! gives them to another.
 //!
-//! It ends when its input does, or when the main process is gone: then the
-//! kernel ends it, and before that is arranged the end of its channel does.
+//! It ends with its input, or with the main process: the kernel then kills it
+//! (`PR_SET_PDEATHSIG`). If the main process dies before that is set, the process ends
+//! because its channel is closed.
 
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -28,39 +29,42 @@ use super::wire::{self, Hello, Said};
 use super::{PLACES, SUPPLY, answer};
 use weir_exec::frames::{BATCH, HIGH};
 
-/// Frames that are worked on at a time.
+/// Most frames of a burst.
 const BURST: usize = 64;
-/// Frames that a stage must have before it takes a burst.
-const FEW: usize = 64;
-/// How often it says what it counted, if that changed.
-const SAY: Duration = Duration::from_millis(100);
-/// Rounds after which the time is looked at.
-const ROUNDS: u32 = 256;
+/// Free frames that a stage needs to take a burst: functions may emit packets.
+const MIN_FREE_FRAMES: usize = 64;
+/// Interval of reports to the main process, if counters have changed.
+const REPORT_INTERVAL: Duration = Duration::from_millis(100);
+/// Rounds between two reads of the system clock.
+const ROUNDS_PER_CLOCK_READ: u32 = 256;
 
-/// A stage's process, told what to do.
+/// A stage's process that has received its `HELLO`.
 #[derive(Debug)]
 pub struct StageProcess {
     hello: Hello,
     channel: Channel,
+    /// The open flows, as notices; not empty after a restart.
     told: Vec<u8>,
     memory: Arc<PacketMemory>,
     rings: SharedMapping,
+    /// Wakes this process.
     waker: Waker,
-    behind: Waker,
-    /// Where it is asked; a tenant is not.
+    /// Wakes the reader of the output ring.
+    next_waker: Waker,
+    /// Socket for commands; a tenant (an untrusted stage) has none.
     asked: Option<OwnedFd>,
 }
 
 impl StageProcess {
-    /// Waits for the main process's word on `socket`.
+    /// Waits for the main process's `HELLO` on `socket`.
     ///
     /// # Errors
     ///
-    /// Where it says nothing that makes sense.
+    /// The main process is gone, or its message is invalid.
     pub fn begin(socket: OwnedFd) -> Result<StageProcess, String> {
         shared::end_with_parent().map_err(|error| error.to_string())?;
-        // A panic must not look like an end of the stage: rings are left as
-        // they are, and the main process sees a process that died.
+        // Abort on a panic: unwinding would close the rings, and a crash would
+        // look like a normal end of the stage.
         let hook = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
             hook(info);
@@ -73,7 +77,7 @@ impl StageProcess {
         let message = message.ok_or("the main process is gone")?;
         let hello: Hello = serde_json::from_slice(&message.bytes).map_err(|e| e.to_string())?;
         let mut fd = || channel.take_fd().ok_or("a descriptor is missing");
-        let (frames, rings, waker, behind, told) = (fd()?, fd()?, fd()?, fd()?, fd()?);
+        let (frames, rings, waker, next_waker, told) = (fd()?, fd()?, fd()?, fd()?, fd()?);
         let asked = (!hello.tenant).then(fd).transpose()?;
         let seat = Seat::new(hello.seat).ok_or("there is no such seat")?;
         let told = SharedMapping::attach(told)
@@ -86,7 +90,7 @@ impl StageProcess {
                 true => Waker::from_socket(waker),
                 false => Waker::from_fd(waker),
             },
-            behind: Waker::from_fd(behind),
+            next_waker: Waker::from_fd(next_waker),
             asked,
             told,
             channel,
@@ -99,17 +103,17 @@ impl StageProcess {
         self.hello.seed
     }
 
-    /// Says that there is no such stage, and why.
+    /// Tells the main process why the stage can't be run.
     pub fn give_up(mut self, why: &str) {
-        // Where nobody hears it nobody needs to.
+        // A failure means that the main process is gone: nothing left to do.
         let _ = self.say(wire::FAILED, why.as_bytes());
     }
 
-    /// Runs its stage of these plans until its input is over.
+    /// Runs the stage of `plans` that `HELLO` names, until its input ends.
     ///
     /// # Errors
     ///
-    /// A stage that can't be run: the main process has been told so, too.
+    /// The stage can't be run. The main process has got the message, too.
     pub fn run(mut self, plans: &[ChainPlan], engine: RuntimeConfig) -> Result<(), String> {
         let done = self.work(plans, engine);
         if let Err(message) = &done {
@@ -119,14 +123,15 @@ impl StageProcess {
     }
 
     fn work(&mut self, plans: &[ChainPlan], engine: RuntimeConfig) -> Result<(), String> {
-        // Its thread runs wherever there is room.
+        // Start the command thread before this one is pinned: a thread inherits the
+        // CPU affinity of the one that starts it.
         let asked = self.asked.take();
         let hello = &self.hello;
         let asked = asked.map(|socket| answer::open(socket, hello.chain));
         let asked = asked.transpose()?;
         let chain = plans.get(hello.chain).ok_or("there is no such chain")?;
         if wire::number_of(&chain.plan) != hello.plan {
-            return Err("the chain file is no longer what it was when the run began".to_owned());
+            return Err("the chain file has changed since the run began".to_owned());
         }
         let stage = chain.stages.get(hello.step).map(Vec::as_slice);
         let Some([stage]) = stage else {
@@ -145,19 +150,19 @@ impl StageProcess {
         };
         let stage = Work::new(self, stage, config)?;
         if self.hello.tenant {
-            // From here on it touches what others sent.
+            // Enter the sandbox before the first packet is read.
             let keep = [
                 self.channel.as_fd(),
                 self.waker.as_fd(),
-                self.behind.as_fd(),
+                self.next_waker.as_fd(),
                 self.rings.as_fd(),
             ];
-            shared::confine(&keep).map_err(|error| format!("it can't be confined: {error}"))?;
+            shared::confine(&keep).map_err(|error| format!("can't enter the sandbox: {error}"))?;
         }
         if self.hello.first {
-            // Only now that it moves packets.
+            // Real-time priority not before the set-up is done: that may take long.
             let first = weir_io::live::go_first();
-            first.map_err(|error| format!("it can't go first: {error}"))?;
+            first.map_err(|error| format!("can't get real-time priority: {error}"))?;
         }
         self.say(wire::READY, b"")?;
         let policy = IdlePolicy {
@@ -178,11 +183,11 @@ impl StageProcess {
         worker::run(vec![node], park).map(drop)
     }
 
-    /// Sends a message; the main process looks for it.
+    /// Sends a message, and raises the counter that the main process polls.
     fn say(&mut self, kind: u8, bytes: &[u8]) -> Result<(), String> {
         let words = self.status()?;
-        // Before, since a long message has to be read while it is sent; and
-        // after, since what is read in between ends somewhere in it.
+        // Raise it before, because a long message must be read while it is sent;
+        // and after, because a read in between may have got only a part of it.
         words[wire::MAIL].fetch_add(1, Ordering::Release);
         let sent = self.channel.send(kind, bytes, &[], true);
         words[wire::MAIL].fetch_add(1, Ordering::Release);
@@ -201,31 +206,32 @@ impl StageProcess {
     }
 }
 
-/// Free frames of a tenant, which has few, beyond which some go back.
-const HIGH_OF_TENANT: usize = 512;
+/// A tenant has few frames: it returns some if more than these are free.
+const TENANT_HIGH: usize = 512;
 
-/// What a stage works with.
+/// A stage's runtime, rings and counters.
 struct Work {
     runtime: Runtime,
     pool: FramePool,
     input: RingInput,
     output: RingOutput,
-    /// Free frames, from the main process and to it.
+    /// Rings of free frames: `supply` from the main process, `home` to it.
     supply: RingInput,
     home: RingOutput,
     status: Words,
     spare: Vec<Frame>,
-    /// Where it is a tenant, frames of its input that it is done with.
+    /// For a tenant: input frames that are processed, modulo 2^32.
     done: Option<u32>,
     busy: Duration,
-    /// Packets as of the last word.
+    /// Packets counted in the last report.
     said: u64,
+    /// Time of the last report.
     when: Instant,
-    /// Number of the chain, and of the step in its plan.
+    /// Index of the chain, and of the step in its plan.
     place: (usize, usize),
 }
 
-/// The stage as it shows itself to who asks.
+/// The parts of the stage that commands read and change.
 struct Shown<'a> {
     runtime: &'a mut Runtime,
     pool: &'a mut FramePool,
@@ -250,7 +256,7 @@ impl Shows for Shown<'_> {
     }
 
     fn take_events(&mut self) {
-        // Those go with the next burst's.
+        // They are sent with the events of the next burst.
     }
 
     fn now(&self) -> Option<Time> {
@@ -270,16 +276,16 @@ impl Work {
         };
         let fail = |error: spsc::Nonsense| error.to_string();
         let from = Seat::new(hello.from).ok_or("there is no such seat")?;
-        // Nobody sleeps at the other end of these.
-        let silent = Waker::new().map_err(|error| error.to_string())?;
+        // The main process polls this ring, so it needs no waker.
+        let unused_waker = Waker::new().map_err(|error| error.to_string())?;
         let mut work = Work {
             runtime: Runtime::new(stage, config).map_err(|error| error.to_string())?,
             pool: FramePool::empty(Arc::clone(memory)),
             input: shared::input(words(0, PLACES)?, memory, from).map_err(fail)?,
-            output: shared::output(words(1, PLACES)?, memory, process.behind.clone())
+            output: shared::output(words(1, PLACES)?, memory, process.next_waker.clone())
                 .map_err(fail)?,
             supply: shared::input(words(2, SUPPLY)?, memory, Seat::MAIN).map_err(fail)?,
-            home: shared::output(words(3, SUPPLY)?, memory, silent).map_err(fail)?,
+            home: shared::output(words(3, SUPPLY)?, memory, unused_waker).map_err(fail)?,
             status: process.status()?,
             spare: Vec::with_capacity(BATCH),
             done: hello.tenant.then_some(0),
@@ -292,13 +298,13 @@ impl Work {
         Ok(work)
     }
 
-    /// Takes frames that were sent, and gives back what is too much.
+    /// Takes free frames from the main process, and returns surplus ones.
     fn settle(&mut self) {
         if self.supply.take(&mut self.spare, BATCH) > 0 {
             self.pool.give_all(&mut self.spare);
         }
         let high = if self.done.is_some() {
-            HIGH_OF_TENANT
+            TENANT_HIGH
         } else {
             HIGH
         };
@@ -309,7 +315,7 @@ impl Work {
             self.pool.give_all(&mut self.spare);
         }
         if self.done.is_some() {
-            // There are few of these, and nobody makes packets of that size.
+            // Return all large frames: they are few, and no function here needs them.
             let room = self.home.room().min(BATCH);
             self.pool.take_spare_large(room, &mut self.spare);
             self.home.give(&mut self.spare);
@@ -326,9 +332,9 @@ impl Work {
         Ok(())
     }
 
-    /// Now and then, so that little of what it counted is lost with it.
-    fn tell_counts(&mut self, process: &mut StageProcess) -> Result<(), String> {
-        if self.when.elapsed() < SAY {
+    /// Reports counters at most every [`REPORT_INTERVAL`], so that a crash loses few of them.
+    fn report_counts(&mut self, process: &mut StageProcess) -> Result<(), String> {
+        if self.when.elapsed() < REPORT_INTERVAL {
             return Ok(());
         }
         self.when = Instant::now();
@@ -350,7 +356,7 @@ impl Work {
             bad: self.input.bad() + self.supply.bad(),
             ..Said::new(&self.runtime.report(), self.runtime.lies())
         };
-        // Numbers and names only.
+        // Numbers and names only: this can't fail.
         serde_json::to_vec(&said).unwrap_or_default()
     }
 }
@@ -359,20 +365,20 @@ impl Work {
 struct ProcessNode<'a> {
     stage: Work,
     process: &'a mut StageProcess,
-    /// Where it gets commands; a tenant gets none.
+    /// Commands of the main process; a tenant gets none.
     asked: Option<Inbox>,
     queue: Queue,
     burst: Vec<Frame>,
-    /// Frames that leave and found no room yet.
+    /// Output frames that wait for room in the ring.
     left: Vec<Frame>,
-    /// Rounds since it last said what it counted.
+    /// Rounds since the system clock was last read.
     rounds: u32,
-    /// The worker slept since the last step.
+    /// The worker has slept, or was about to, since the last step.
     slept: bool,
 }
 
 impl ProcessNode<'_> {
-    /// Takes a burst through the stage. True where there was one.
+    /// Processes one burst. False if there was no input.
     fn process(&mut self) -> Result<bool, String> {
         let stage = &mut self.stage;
         self.queue
@@ -392,7 +398,8 @@ impl ProcessNode<'_> {
         Ok(true)
     }
 
-    /// The main process is looked after when the worker has slept.
+    /// Checks that the main process lives, but only after a sleep: the check is a
+    /// system call.
     fn check_main(&mut self) -> Result<(), String> {
         if !std::mem::take(&mut self.slept) {
             return Ok(());
@@ -411,28 +418,29 @@ impl Node for ProcessNode<'_> {
 
     fn step(&mut self) -> Result<Round, String> {
         self.check_main()?;
-        // Read before the ring: what came before the end is seen.
+        // Read before the ring is: what is written between the two is not missed.
         let over = self.stage.input.is_over();
         let mut worked = false;
         if !self.left.is_empty() {
             worked = self.stage.output.give(&mut self.left) > 0;
             if self.stage.output.is_gone() {
-                return Err("the stage behind it is gone".to_owned());
+                return Err("the next stage has ended".to_owned());
             }
         }
         self.stage.settle();
-        let supplied = self.stage.pool.available() >= FEW;
+        let supplied = self.stage.pool.available() >= MIN_FREE_FRAMES;
         if self.left.is_empty() && supplied {
             worked |= self.process()?;
         }
         if let (Some(done), true) = (self.stage.done, self.left.is_empty() && worked) {
-            // Behind what it gave: what is not there was dropped.
+            // Published after the output: a frame that is counted as done and not in
+            // the output was dropped.
             self.stage.status[DONE].store(done, Ordering::Release);
         }
         self.rounds += 1;
-        if self.rounds >= ROUNDS {
+        if self.rounds >= ROUNDS_PER_CLOCK_READ {
             self.rounds = 0;
-            self.stage.tell_counts(self.process)?;
+            self.stage.report_counts(self.process)?;
         }
         let waits = !self.left.is_empty();
         Ok(Round {
@@ -457,8 +465,8 @@ impl Node for ProcessNode<'_> {
     }
 
     fn prepare_park(&mut self) -> bool {
-        // A failure shows in the channel, which the next step looks at.
-        let said = self.stage.tell_counts(self.process);
+        // If this fails, stay awake: the next step sees that the channel is closed.
+        let said = self.stage.report_counts(self.process);
         self.slept = true;
         said.is_ok() && self.stage.input.prepare_park()
     }
