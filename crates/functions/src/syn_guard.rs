@@ -3,7 +3,9 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 use weir_nf::packet::protocol::ip;
+use weir_nf::packet::tcp::flag;
 use weir_nf::prelude::*;
+use weir_nf::tcp_seen;
 
 /// Settings of [`SynGuard`].
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -144,7 +146,7 @@ live together.",
 
     fn process(
         &self,
-        _: &mut Packet<'_>,
+        packet: &mut Packet<'_>,
         flow: &mut Flow<'_, Self>,
         cx: &mut Context<'_>,
     ) -> Verdict {
@@ -152,10 +154,14 @@ live together.",
         if info.key().proto() != ip::TCP {
             return Verdict::Pass;
         }
-        let half_open = info.phase() < Phase::Established
-            && info.tcp_seen() & weir_nf::tcp_seen::MIDSTREAM == 0;
+        // Neither a segment before the SYN nor a FIN behind it completes a connection: a client
+        // could send one to escape.
+        const OVER: u16 = tcp_seen::HANDSHAKE | tcp_seen::RESET;
+        let seen = info.tcp_seen();
+        let half_open = seen & (tcp_seen::SYN | OVER) == tcp_seen::SYN;
+        let opens = packet.headers().tcp_flags & (flag::SYN | flag::ACK) == flag::SYN;
         match (flow.flow_state.counted == 1, half_open) {
-            (false, true) if !info.to_server() => Verdict::Pass,
+            (false, true) if !info.to_server() || !opens => Verdict::Pass,
             (false, true) if flow.state.half_open >= self.most => self.refuse(flow, cx),
             (false, true) => {
                 flow.flow_state.counted = 1;
@@ -167,7 +173,15 @@ live together.",
             }
             (true, false) => {
                 SynGuard::release(flow);
-                cx.count(Count::Completed, 1);
+                let is_reset = seen & tcp_seen::RESET != 0;
+                cx.count(
+                    if is_reset {
+                        Count::Abandoned
+                    } else {
+                        Count::Completed
+                    },
+                    1,
+                );
                 Verdict::Pass
             }
             _ => Verdict::Pass,
@@ -286,5 +300,17 @@ mod tests {
         };
         let error = Harness::builder().with::<SynGuard>(settings).err();
         assert!(error.is_some_and(|error| error.path == "max-half-open"));
+    }
+
+    #[test]
+    fn no_segment_beside_the_handshake_hides_a_half_open_connection() {
+        let mut harness = guard(1);
+        assert_eq!(send(&mut harness, "10.0.0.1:1", "A"), 1);
+        assert_eq!(send(&mut harness, "10.0.0.1:1", "S"), 1);
+        assert_eq!(send(&mut harness, "10.0.0.1:2", "A"), 1);
+        assert_eq!(send(&mut harness, "10.0.0.1:2", "S"), 0);
+        assert_eq!(send(&mut harness, "10.0.0.1:1", "FA"), 1);
+        assert_eq!(send(&mut harness, "10.0.0.1:3", "S"), 0);
+        harness.finish();
     }
 }

@@ -12,6 +12,20 @@ use super::{
     packet_facts, report, verdict_of,
 };
 
+/// A verdict, the name of its rule, and whether it is logged.
+type Found<'a> = (Remembered, &'a str, bool);
+
+/// True for TCP that does not begin with a SYN here: its opening was not seen, or is forged. A
+/// SYN+ACK that answers nothing is such a beginning: an outsider sends one so that his host is
+/// taken for a server that was asked, and his SYN for the server's.
+pub(super) fn begins_in_the_middle(packet: &Packet<'_>, flow: &FlowInfo<'_>) -> bool {
+    const ANSWER: u8 = tcp::flag::SYN | tcp::flag::ACK;
+    let headers = packet.headers();
+    let seen = flow.tcp_seen();
+    let answers_nothing = headers.tcp_flags & ANSWER == ANSWER && seen & tcp_seen::SYN == 0;
+    headers.is_tcp() && (seen & tcp_seen::MIDSTREAM != 0 || answers_nothing)
+}
+
 impl Firewall {
     /// The verdict on TCP whose first packet here is its server's, in the middle
     /// of the connection: after a restart a download must go on although its
@@ -24,12 +38,9 @@ impl Firewall {
         flow: &FlowInfo<'_>,
         facts: &Facts,
         found: Remembered,
-    ) -> Option<(Remembered, &str)> {
+    ) -> Option<Found<'_>> {
         const OPENS_OR_ENDS: u8 = tcp::flag::SYN | tcp::flag::RST;
-        let in_the_middle = facts.state == state::NEW
-            && packet.headers().is_tcp()
-            && flow.tcp_seen() & tcp_seen::MIDSTREAM != 0;
-        if !in_the_middle {
+        if facts.state != state::NEW || !begins_in_the_middle(packet, flow) {
             return None;
         }
         let opens_or_ends = packet.headers().tcp_flags & OPENS_OR_ENDS != 0;
@@ -50,30 +61,30 @@ impl Firewall {
         if !flow.to_server() {
             // The engine knows already which end is the client.
             let rule = self.rules.get(usize::from(found.rule));
-            let name = rule.map_or("default", |rule| rule.name.as_str());
-            return (found.verdict == ACCEPT).then(|| (of(found.rule, found.flags), name));
+            let (name, log) = rule.map_or(("default", false), |rule| (&rule.name, rule.log));
+            return (found.verdict == ACCEPT).then(|| (of(found.rule, found.flags), name, log));
         }
         if found.verdict == ACCEPT {
             return None;
         }
-        let (index, action, name) = self.find_turned(facts);
-        (action == Action::Accept).then(|| (of(index, found.flags | TURNED), name))
+        let (index, action, name, log) = self.find_turned(facts);
+        (action == Action::Accept).then(|| (of(index, found.flags | TURNED), name, log))
     }
 
     /// The verdict on a connection as if the other end had opened it.
-    fn by_sender(&self, facts: &Facts, found: Remembered) -> (Remembered, &str) {
-        let (rule, action, name) = self.find_turned(facts);
+    fn by_sender(&self, facts: &Facts, found: Remembered) -> Found<'_> {
+        let (rule, action, name, log) = self.find_turned(facts);
         let remembered = Remembered {
             rule,
             verdict: verdict_of(action),
             flags: found.flags | TURNED,
             ..found
         };
-        (remembered, name)
+        (remembered, name, log)
     }
 
-    /// The rule for a connection in the other direction.
-    fn find_turned(&self, facts: &Facts) -> (u16, Action, &str) {
+    /// The rule for a connection in the other direction, and whether it logs.
+    fn find_turned(&self, facts: &Facts) -> (u16, Action, &str, bool) {
         let turned = Facts {
             side: facts.side.opposite(),
             ip: facts.ip.map(|(a, b)| (b, a)),
@@ -82,8 +93,12 @@ impl Firewall {
             ..*facts
         };
         match self.find(&turned) {
-            Some((index, rule)) => (index, rule.action, rule.name.as_str()),
-            None => (DEFAULT_RULE, self.settings.default, "default"),
+            Some((index, rule)) => (index, rule.action, rule.name.as_str(), rule.log),
+            None => {
+                let default = self.settings.default;
+                let log = self.settings.log_default && default != Action::Accept;
+                (DEFAULT_RULE, default, "default", log)
+            }
         }
     }
 

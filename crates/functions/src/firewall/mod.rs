@@ -182,9 +182,8 @@ impl Firewall {
             state::ESTABLISHED
         } else if headers.flags.contains(HeaderFlags::ICMP_ERROR) {
             state::RELATED
-        } else if headers.is_tcp()
-            && self.settings.midstream == Midstream::Drop
-            && flow.tcp_seen() & tcp_seen::MIDSTREAM != 0
+        } else if self.settings.midstream == Midstream::Drop
+            && either_end::begins_in_the_middle(packet, flow)
         {
             state::INVALID
         } else {
@@ -259,10 +258,10 @@ impl Firewall {
         if known.is_some_and(|known| known.verdict == JOINED) && remembered.verdict == ACCEPT {
             remembered.verdict = JOINED;
         } else if known.is_none()
-            && let Some((joined, name)) = self.joined(packet, flow, &facts, remembered)
+            && let Some((joined, name, log)) = self.joined(packet, flow, &facts, remembered)
         {
             cx.tally(name.as_bytes(), 1);
-            if self.settings.log_default && !matches!(joined.verdict, ACCEPT | JOINED) {
+            if log {
                 report(flow, cx, joined.verdict, name);
             }
             return joined;

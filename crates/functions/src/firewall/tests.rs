@@ -476,3 +476,24 @@ fn a_download_goes_on_after_a_restart_and_its_server_opens_nothing() {
     let mut harness = Harness::of::<Firewall>(strict);
     assert!(harness.send_from(outside, &from_server("A")).is_empty());
 }
+
+#[test]
+fn a_syn_ack_that_answers_nothing_opens_nothing() {
+    let (inside, outside) = (Side::Inside, Side::Outside);
+    let (host, outsider) = ("10.0.0.1:22", "192.0.2.66:50000");
+    let there = |flags: &str| Craft::tcp(outsider, host).flags(flags).build();
+    let back = |flags: &str| Craft::tcp(host, outsider).flags(flags).build();
+    for midstream in [Midstream::Accept, Midstream::Drop] {
+        let mut settings = settings(Action::Drop, &["accept out tcp"]);
+        settings.midstream = midstream;
+        let mut harness = Harness::of::<Firewall>(settings);
+        // The host is not the client of a connection that it never asked for.
+        assert!(harness.send_from(outside, &there("SA")).is_empty());
+        assert!(harness.send_from(outside, &there("S")).is_empty());
+        assert!(harness.send_from(outside, &there("A")).is_empty());
+        // What the host opens by itself by the same ports is its own.
+        assert_eq!(harness.send_from(inside, &back("S")).len(), 1);
+        assert_eq!(harness.send_from(outside, &there("SA")).len(), 1);
+        harness.finish();
+    }
+}

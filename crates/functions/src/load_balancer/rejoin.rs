@@ -11,11 +11,17 @@ use weir_nf::packet::tcp::flag;
 use weir_nf::prelude::*;
 use weir_nf::tcp_seen;
 
-use super::{Connection, Count, LoadBalancer, Pool, Tuple, to_octets};
+use super::{Connection, Count, LoadBalancer, Pool, Server, Tuple, to_octets};
 
 impl Pool {
     /// The virtual address and port whose connections this server may answer, if one only.
-    fn answers_from(&self, source: IpAddr, source_port: u16, proto: u8) -> Option<(IpAddr, u16)> {
+    /// With `opened` the server looks like the client of a connection of its own.
+    fn answers_from(&self, tuple: &Tuple, opened: bool) -> Option<(&Server, IpAddr, u16)> {
+        let (source, source_port, proto) = (tuple.source, tuple.source_port, tuple.proto);
+        let takes_one_port = matches!(self.ports.as_slice(), [(port, last)] if port == last);
+        if opened && !takes_one_port {
+            return None;
+        }
         if !self.protocols.contains(&proto) {
             return None;
         }
@@ -39,7 +45,7 @@ impl Pool {
             .iter()
             .filter(|vip| vip.is_ipv4() == source.is_ipv4());
         let vip = *vips.next()?;
-        vips.next().is_none().then_some((vip, port))
+        vips.next().is_none().then_some((server, vip, port))
     }
 }
 
@@ -63,8 +69,8 @@ impl LoadBalancer {
         let mut services = self
             .pools
             .iter()
-            .filter_map(|pool| pool.answers_from(tuple.source, tuple.source_port, tuple.proto));
-        let (vip, vip_port) = services.next()?;
+            .filter_map(|pool| pool.answers_from(tuple, flow.to_server()));
+        let (spoke, vip, vip_port) = services.next()?;
         if services.next().is_some() {
             return None;
         }
@@ -82,6 +88,7 @@ impl LoadBalancer {
         };
         cx.alias(key, client);
         cx.count(Count::Balanced, 1);
+        cx.tally(spoke.count_as.as_bytes(), 1);
         Some(Connection {
             vip: to_octets(vip),
             server: to_octets(tuple.source),

@@ -412,9 +412,16 @@ fn a_server_of_two_services_or_without_a_connection_passes() {
         ..Service::default()
     });
     let one = settings(vec![backend("10.0.0.1", None)]);
+    // Its service takes all ports, so this may be a connection of the server's own.
+    let mut all_ports = settings(vec![backend("10.0.0.1", None)]);
+    all_ports.services[0].port = Words::default();
     let client = "198.51.100.7:40000";
     for (settings, packet) in [
         (two, Craft::tcp("10.0.0.1:80", client).flags("A")),
+        (
+            all_ports,
+            Craft::tcp("10.0.0.1:45000", "198.51.100.7:443").flags("A"),
+        ),
         // It opens a connection of its own.
         (one.clone(), Craft::tcp("10.0.0.1:80", client).flags("S")),
         // Another port than the service's.
