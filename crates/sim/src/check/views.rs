@@ -192,6 +192,13 @@ impl Checker {
             let tick = known.is_some_and(|p| p.flags & frame_flags::TICK != 0);
             self.tally.owner_lost += u64::from(!tick);
         }
+        if unit.sent > last.0 {
+            // Numbered by a switch before this one, and gone with it.
+            let gone = unit.numbered.split_off(&(last.0 + 1));
+            let parts = gone.values().filter_map(|known| known.part.as_ref());
+            self.tally.switch_restart += parts.filter(|part| !is_tick(part)).count() as u64;
+            unit.sent = last.0;
+        }
         unit.out = unit.out.max(last.0);
         unit.forget_entries();
         unit.settled = None;
