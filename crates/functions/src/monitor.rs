@@ -245,6 +245,8 @@ impl NetworkFunction for Monitor {
         let mut counts = Counts::<Count>::default();
         let mut flags = FlagCounts::default();
         let (mut left, mut tagged) = (burst.mask(), 0u64);
+        // In registers while the burst is looked at.
+        let (mut packets, mut bytes, mut tunnelled) = (0u64, 0u64, 0u64);
         while left != 0 {
             let i = left.trailing_zeros() as usize;
             left &= left - 1;
@@ -253,12 +255,15 @@ impl NetworkFunction for Monitor {
                 continue;
             }
             let headers = packet.headers();
-            counts.add(Count::Packets);
-            counts.add_many(Count::Bytes, u64::from(packet.wire_len()));
+            packets += 1;
+            bytes += u64::from(packet.wire_len());
             flags.add(headers.flags);
-            counts.add_many(Count::Tunnelled, u64::from(headers.tunnels != 0));
+            tunnelled += u64::from(headers.tunnels != 0);
             tagged |= u64::from(headers.vlans != 0) << i;
         }
+        counts.add_many(Count::Packets, packets);
+        counts.add_many(Count::Bytes, bytes);
+        counts.add_many(Count::Tunnelled, tunnelled);
         for (flag, counter) in FLAG_COUNTERS {
             counts.add_many(counter, flags.of(flag));
         }
