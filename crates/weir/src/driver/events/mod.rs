@@ -48,6 +48,8 @@ pub(crate) struct EventFile {
     /// The last write failed.
     stuck: bool,
     tried: Instant,
+    /// The last attempt to open a target that was gone.
+    opened: Instant,
     warned: bool,
 }
 
@@ -92,6 +94,7 @@ impl EventFile {
             lost: 0,
             stuck: false,
             tried: now,
+            opened: now,
             warned: false,
         }
     }
@@ -238,7 +241,8 @@ impl EventFile {
             if rest.is_empty() {
                 break Ok(());
             }
-            if self.sink.is_none() && self.tried.elapsed() >= REOPEN {
+            if self.sink.is_none() && self.opened.elapsed() >= REOPEN {
+                self.opened = Instant::now();
                 self.sink = self.target.open(self.waits).ok();
             }
             let Some(sink) = &mut self.sink else {
