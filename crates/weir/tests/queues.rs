@@ -146,7 +146,8 @@ fn the_control_socket_shows_both_workers() {
         let socket = folder.path("it.sock");
         web::server(&network);
         let ports = ["--in", inside, "--out", outside, "--workers", "2"];
-        let with = ["--control", &socket, "--seed", "7"];
+        let events = folder.path("events.json");
+        let with = ["--control", &socket, "--seed", "7", "--events", &events];
         let weir = network.weir(&example("monitor.yaml"), &[&ports[..], &with].concat());
         transfers(&network, 12);
         let stats = ask(&["stats", &socket]);
@@ -195,7 +196,14 @@ fn the_control_socket_shows_both_workers() {
             "{}",
             traced.out
         );
+        // Flows that are ended have their events, whichever worker has them.
+        let ended = ask(&["flows", "-i", &socket, "end", "all"]);
         end(weir, "-INT");
+        let events = std::fs::read_to_string(&events).unwrap();
+        let of_ended = events
+            .lines()
+            .filter(|line| line.contains("\"reason\":\"ended\""));
+        assert_eq!(of_ended.count() as u64, number(&ended, "/ended"));
     }
 }
 

@@ -307,7 +307,11 @@ impl<C: Executor> Shows for Live<C> {
     }
 
     fn take_events(&mut self) {
-        // Written with the next step.
+        // The next step writes them. Without an event file, the executor passes them
+        // to the worker that has it.
+        if self.events.is_none() {
+            return;
+        }
         let lines = &mut self.lines;
         let take = &mut |part: Part<'_>| take_log(part.runtime.events(), lines);
         self.executor.parts(&mut self.output, take);
