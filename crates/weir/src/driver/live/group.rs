@@ -24,7 +24,7 @@ struct Place {
     wakers: Wakers,
     /// It takes in no more packets and has queued all that it had for others.
     quiet: AtomicBool,
-    /// It has ended its flows.
+    /// It has ended its flows or has failed, and takes nothing from its queues any more.
     over: AtomicBool,
 }
 
@@ -40,8 +40,6 @@ impl Place {
 pub(crate) struct Group {
     places: Box<[Place]>,
     stopping: AtomicBool,
-    /// A worker has panicked: nobody reads its queues.
-    broken: AtomicBool,
     events: EventBox,
     /// Free large frames on their way from workers that have too many to those
     /// that have too few. Locked now and then, never for a packet.
@@ -67,7 +65,6 @@ impl Group {
         Ok(Group {
             places,
             stopping: AtomicBool::new(false),
-            broken: AtomicBool::new(false),
             events: EventBox::default(),
             large: Mutex::new(Vec::new()),
         })
@@ -106,11 +103,6 @@ impl Group {
         self.wake_all();
     }
 
-    /// True where a worker has panicked.
-    pub(super) fn is_broken(&self) -> bool {
-        self.broken.load(Ordering::Acquire)
-    }
-
     /// A worker queues nothing more for others.
     pub(super) fn be_quiet(&self, worker: usize) {
         if let Some(place) = self.places.get(worker) {
@@ -126,7 +118,7 @@ impl Group {
         all.all(|place| place.quiet.load(Ordering::Acquire))
     }
 
-    /// A worker has ended its flows, and given away their events.
+    /// A worker has ended its flows and given away their events, or has failed.
     pub(crate) fn be_over(&self, worker: usize) {
         self.be_quiet(worker);
         if let Some(place) = self.places.get(worker) {
@@ -135,13 +127,13 @@ impl Group {
         self.wake_all();
     }
 
-    /// True where a worker has ended its flows.
+    /// True where a worker has ended its flows or has failed.
     pub(super) fn is_over(&self, worker: usize) -> bool {
         let place = self.places.get(worker);
         place.is_some_and(|place| place.over.load(Ordering::Acquire))
     }
 
-    /// True where all workers but the first have ended their flows.
+    /// True where all workers but the first have ended their flows or have failed.
     pub(super) fn others_are_over(&self) -> bool {
         let mut others = self.places.iter().skip(1);
         others.all(|place| place.over.load(Ordering::Acquire))
@@ -150,6 +142,11 @@ impl Group {
     /// Lines of events on their way to the first worker.
     pub(super) fn events(&self) -> &EventBox {
         &self.events
+    }
+
+    /// Takes the lines that the first worker has not taken: it has failed.
+    pub(crate) fn take_events(&self, into: &mut Vec<u8>) {
+        self.events.take(into);
     }
 
     /// True where lines may be added.
@@ -173,7 +170,7 @@ impl Group {
     }
 
     /// Gives back the frames that are on their way, when all workers are over.
-    pub(crate) fn take_large(&self, pool: &mut FramePool) {
+    pub(super) fn take_large(&self, pool: &mut FramePool) {
         let mut large = self.large.lock().unwrap_or_else(PoisonError::into_inner);
         pool.give_all(&mut large);
     }
@@ -188,7 +185,6 @@ pub(crate) struct PanicGuard<'a> {
 impl Drop for PanicGuard<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.group.broken.store(true, Ordering::Release);
             self.group.stop();
         }
         // Nobody waits for it any more.

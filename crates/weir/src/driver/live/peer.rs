@@ -18,6 +18,7 @@ use rtrb::Consumer;
 use weir_exec::queue::{Sender, drain, queue};
 use weir_exec::{ExecError, Parker, Round};
 use weir_io::IdlePolicy;
+use weir_nf::EventLog;
 use weir_packet::{Frame, FramePool, Internal, Time};
 use weir_runtime::{Lie, Report, Runtime, Steering};
 
@@ -203,9 +204,15 @@ impl Peer {
         }
         for runtime in &mut self.runtimes {
             let log = runtime.events();
-            if !log.lines().is_empty() && self.group.has_room_for_events() {
+            if log.lines().is_empty() {
+                continue;
+            }
+            if self.group.has_room_for_events() {
                 self.group.events().put(log);
                 self.gave |= 1;
+            } else if self.group.is_over(0) {
+                // The worker that writes events has failed, so no room will come.
+                lose(log);
             }
         }
         false
@@ -236,20 +243,30 @@ impl Peer {
         self.number
     }
 
+    /// True where packets wait for room with a worker that still takes packets.
+    fn owes_packets(&self) -> bool {
+        let mut queues = self.queues.to.iter().enumerate();
+        queues.any(|(worker, queues)| {
+            queues.iter().any(|queue| queue.waiting() > 0) && !self.group.is_over(worker)
+        })
+    }
+
     /// Sums up what it did; the ports are closed.
     pub(crate) fn end(self) -> PeerEnd {
         let Peer {
-            mut pool, mut done, ..
+            mut pool,
+            mut done,
+            mut runtimes,
+            ..
         } = self;
         pool.give_all(&mut done);
+        // A worker that failed keeps events that nobody takes any more.
+        runtimes
+            .iter_mut()
+            .for_each(|runtime| lose(runtime.events()));
         PeerEnd {
-            reports: self.runtimes.iter().map(Runtime::report).collect(),
-            lies: self
-                .runtimes
-                .iter()
-                .flat_map(Runtime::lies)
-                .cloned()
-                .collect(),
+            reports: runtimes.iter().map(Runtime::report).collect(),
+            lies: runtimes.iter().flat_map(Runtime::lies).cloned().collect(),
             packets: self.packets,
             steered: self.steered,
             internal: self.internal,
@@ -259,11 +276,28 @@ impl Peer {
     }
 }
 
+/// The frames of a run that is over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Gathered {
+    /// Frames that are nowhere.
+    pub(crate) missing: usize,
+    /// Packets that were queued for a worker that failed before it took them.
+    pub(crate) unprocessed: usize,
+}
+
+/// Counts the lines of a log as lost, and forgets them.
+fn lose(log: &mut EventLog) {
+    let lines = log.lines().iter().filter(|byte| **byte == b'\n').count();
+    log.count_lost(lines as u64);
+    log.clear();
+}
+
 impl PeerEnd {
-    /// Takes together the frames of all workers, which are over, with those that a
-    /// failed run has left in queues: how many are missing.
-    pub(crate) fn leaked(mut ends: Vec<PeerEnd>, group: &Group) -> usize {
+    /// Takes together the frames of all workers, which are over, with the packets that
+    /// were queued for a worker that failed.
+    pub(crate) fn gather(mut ends: Vec<PeerEnd>, group: &Group) -> Gathered {
         let mut left = Vec::new();
+        let mut unprocessed = 0;
         loop {
             for queue in ends
                 .iter_mut()
@@ -280,19 +314,23 @@ impl PeerEnd {
             if left.is_empty() {
                 break;
             }
+            unprocessed += left.len();
             if let Some(end) = ends.first_mut() {
                 end.pool.give_all(&mut left);
             }
         }
         let Some(mut pool) = ends.pop().map(|end| end.pool) else {
-            return 0;
+            return Gathered::default();
         };
         for end in ends {
             pool.join(end.pool);
         }
         group.take_large(&mut pool);
         while pool.from_reserve() > 0 {}
-        pool.outstanding()
+        Gathered {
+            missing: pool.outstanding(),
+            unprocessed,
+        }
     }
 }
 
@@ -399,8 +437,7 @@ impl Executor for Peer {
     /// only then do flows end: some at a time, when what is in a log was taken.
     fn stop(&mut self) {
         if !self.quiet {
-            // Nobody reads the queues of a worker that has panicked.
-            self.quiet = !self.queues.waiting() || self.group.is_broken();
+            self.quiet = !self.owes_packets();
             if self.quiet {
                 self.group.be_quiet(self.number);
             }

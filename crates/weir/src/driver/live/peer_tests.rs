@@ -19,7 +19,11 @@ fn workers(config: RuntimeConfig) -> (Arc<Group>, Vec<Peer>) {
     let stage = Harness::builder().with::<Monitor>(Default::default());
     let stage = stage.unwrap().stage();
     let group = Arc::new(Group::new(WORKERS).unwrap());
-    let mut all = FramePool::with_layout(MemoryLayout::default());
+    // Each has enough to fill its queues to both others.
+    let mut all = FramePool::with_layout(MemoryLayout {
+        small_frames: 8_192,
+        ..MemoryLayout::default()
+    });
     let each = (all.available() - all.available_large()) as u32 / WORKERS as u32;
     let mut pools: Vec<FramePool> = (1..WORKERS).map(|_| all.share(each, 10)).collect();
     pools.insert(0, all);
@@ -113,7 +117,7 @@ fn each_flow_has_one_worker_and_its_order_wherever_its_packets_arrive() {
     assert!(steered > all / 4 && steered < all, "{steered}");
     // The first worker is given all events: each flow has one when it ends.
     assert_eq!(events as u64, PAIRS);
-    assert_eq!(PeerEnd::leaked(ends, &group), 0);
+    assert_eq!(PeerEnd::gather(ends, &group), Gathered::default());
 }
 
 #[test]
@@ -137,4 +141,69 @@ fn a_worker_that_panics_holds_up_nobody() {
     for thread in threads {
         thread.join().unwrap();
     }
+}
+
+/// Queues a packet of each pair for the worker that has its flow.
+fn take_one_of_each_pair(peer: &mut Peer) {
+    let mut frames = Vec::new();
+    for pair in 0..PAIRS {
+        let packet = Craft::udp(&format!("10.0.0.{pair}:7"), "192.0.2.1:53").build();
+        let mut meta = FrameMeta::received(Time::from_secs(1), packet.len() as u32);
+        meta.link = LinkType::Ethernet;
+        frames.push(peer.pool().copy(&packet, meta).unwrap());
+    }
+    peer.take(0, &mut frames);
+}
+
+/// Ends a worker, whose run stops: true where nothing holds it up.
+fn ends(peer: &mut Peer) -> bool {
+    let (mut out, mut lines) = (Vec::new(), Vec::new());
+    (0..1_000).any(|_| {
+        peer.stop();
+        peer.step(&mut out, &mut lines).unwrap();
+        peer.pool().give_all(&mut out);
+        peer.is_over()
+    })
+}
+
+#[test]
+fn packets_for_a_worker_that_failed_hold_up_nobody_and_are_counted() {
+    let (group, mut peers) = workers(RuntimeConfig::default());
+    let (mut out, mut lines) = (Vec::new(), Vec::new());
+    while peers[0].room() > 0 {
+        take_one_of_each_pair(&mut peers[0]);
+        peers[0].step(&mut out, &mut lines).unwrap();
+        peers[0].pool().give_all(&mut out);
+    }
+    group.stop();
+    assert!(!ends(&mut peers[0]), "the others may still take them");
+    let steered = peers[0].steered;
+    group.be_over(1);
+    group.be_over(2);
+    assert!(ends(&mut peers[0]));
+    let gathered = PeerEnd::gather(peers.into_iter().map(Peer::end).collect(), &group);
+    assert_eq!(gathered.missing, 0);
+    assert_eq!(gathered.unprocessed as u64, steered);
+}
+
+#[test]
+fn events_for_a_worker_that_failed_hold_up_nobody_and_are_counted() {
+    let config = RuntimeConfig {
+        event_bytes: 64 << 10,
+        ..RuntimeConfig::default()
+    };
+    let (group, mut peers) = workers(config);
+    take_one_of_each_pair(&mut peers[1]);
+    let flows = peers[1].packets;
+    assert!(flows > 0);
+    while group.has_room_for_events() {
+        group.events().add(&[b'\n'; 1 << 20]);
+    }
+    group.stop();
+    group.be_over(0);
+    group.be_over(2);
+    assert!(ends(&mut peers[1]));
+    let reports = peers.remove(1).end().reports;
+    // One of each flow, when it ends.
+    assert_eq!(reports[0].events_lost, flows);
 }

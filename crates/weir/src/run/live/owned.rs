@@ -477,8 +477,14 @@ pub(super) fn run(
     let worked = work(&mut live, &group, || drop(control));
     drop(guard);
     let elapsed = start.elapsed();
-    let (first, events) = WorkerEnd::of(live, worked);
+    let (first, mut events) = WorkerEnd::of(live, worked);
     let others = join(prepared.threads);
+    if let Some(events) = &mut events {
+        // The first worker takes no more events once it has failed.
+        let mut rest = Vec::new();
+        group.take_events(&mut rest);
+        events.offer_lines(&rest);
+    }
     let mut lies = Vec::new();
     for worker in others.iter().flatten().chain([&first]) {
         lies.extend_from_slice(&worker.peer.lies);
@@ -561,7 +567,14 @@ fn sum_up(
             "{count} states that cannot occur were met, first at {first}: this is a fault of weir"
         ));
     }
-    end.leaked = PeerEnd::leaked(peers, group);
+    let gathered = PeerEnd::gather(peers, group);
+    end.leaked = gathered.missing;
+    if gathered.unprocessed > 0 {
+        of_run.warnings.push(format!(
+            "{} packets were queued for a worker that had failed, and are lost",
+            gathered.unprocessed
+        ));
+    }
     // After a panic the frames of that worker are gone.
     if ended.is_ok() {
         of_run.leaked(end.leaked);
