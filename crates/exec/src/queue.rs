@@ -14,7 +14,7 @@ use rtrb::{Consumer, Producer, RingBuffer};
 #[derive(Debug)]
 pub struct Sender<T> {
     ring: Producer<T>,
-    /// What found no room, in order.
+    /// Items that the full queue refused, oldest first.
     waiting: VecDeque<T>,
 }
 

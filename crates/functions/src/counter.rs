@@ -17,7 +17,7 @@ pub struct Settings {}
 pub struct PacketCounter;
 
 weir_nf::labels! {
-    /// What it counts.
+    /// Counters.
     enum Count: Counter<Packets> {
         /// Packets that came in on the inside.
         PacketsFromInside = "packets_from_inside",

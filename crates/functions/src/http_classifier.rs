@@ -53,7 +53,7 @@ impl State for HttpClassifierState {
 
 const OTHER: Verdict = Verdict::Label(1);
 weir_nf::labels! {
-    /// What it counts.
+    /// Counters.
     enum Count: Counter<Packets> {
         /// Flows that are HTTP.
         HttpFlows = "http_flows": Counter<Flows>,

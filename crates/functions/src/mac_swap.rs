@@ -15,7 +15,7 @@ pub struct Settings {}
 pub struct MacSwap;
 
 weir_nf::labels! {
-    /// What it counts.
+    /// Counters.
     enum Count: Counter<Packets> {
         /// Packets that passed as they are: they have no Ethernet header.
         NotEthernet = "not_ethernet",

@@ -104,7 +104,7 @@ pub struct Policer {
 }
 
 weir_nf::labels! {
-    /// Why it drops.
+    /// Drop reasons.
     enum Reason: Counter<Packets> {
         /// Its flow sends more than its rate and burst allow.
         Exceeded = "exceeded",
@@ -112,7 +112,7 @@ weir_nf::labels! {
 }
 
 weir_nf::labels! {
-    /// What it counts.
+    /// Counters.
     enum Count: Counter<Packets> {
         /// Packets beyond the rate that were marked.
         Marked = "marked",

@@ -23,7 +23,7 @@ pub struct SizeHistogram {
 }
 
 weir_nf::labels! {
-    /// What it counts.
+    /// Counters.
     enum Count: Counter<Packets> {
         /// Packets of at most 64 bytes.
         SizeTo64 = "size_to_64",

@@ -56,7 +56,7 @@ pub struct SynGuard {
 }
 
 weir_nf::labels! {
-    /// Why it drops.
+    /// Drop reasons.
     enum Reason: Counter<Packets> {
         /// Its client has as many half-open connections as it may.
         TooManyHalfOpen = "too_many_half_open",
@@ -64,7 +64,7 @@ weir_nf::labels! {
 }
 
 weir_nf::labels! {
-    /// What it counts.
+    /// Counters.
     enum Count: Counter<Flows> {
         /// Half-open connections whose client answered the server.
         Completed = "completed",

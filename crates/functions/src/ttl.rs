@@ -32,7 +32,7 @@ pub struct Ttl {
 }
 
 weir_nf::labels! {
-    /// Why it drops.
+    /// Drop reasons.
     enum Reason: Counter<Packets> {
         /// Its time to live, or hop limit, is over.
         TtlExpired = "ttl_expired",
@@ -40,7 +40,7 @@ weir_nf::labels! {
 }
 
 weir_nf::labels! {
-    /// What it counts.
+    /// Counters.
     enum Count: Counter<Packets> {
         /// ICMP errors that told the senders.
         TimeExceededSent = "time_exceeded_sent",

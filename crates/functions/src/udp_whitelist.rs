@@ -102,7 +102,7 @@ pub struct UdpWhitelist {
 }
 
 weir_nf::labels! {
-    /// Why it drops.
+    /// Drop reasons.
     enum Reason: Counter<Packets> {
         /// Its sender has not logged in over TCP.
         NotListed = "not_listed",
@@ -110,7 +110,7 @@ weir_nf::labels! {
 }
 
 weir_nf::labels! {
-    /// What it counts.
+    /// Counters.
     enum Count: Counter<Packets> {
         /// Clients that logged in over TCP.
         Learned = "learned": Counter<Times>,

@@ -54,7 +54,7 @@ impl State for UrlCounterState {
 }
 
 weir_nf::labels! {
-    /// What it counts.
+    /// Counters.
     enum Count: Counter<Packets> {
         /// Requests that were read.
         Requests = "requests": Counter<Times>,

@@ -16,7 +16,7 @@ use weir_runtime::harness::Harness;
 struct Probe;
 
 weir_nf::labels! {
-    /// What it counts.
+    /// Counters.
     enum Count: Counter<Packets> {
         /// Resets outside of the window.
         Outside = "outside",

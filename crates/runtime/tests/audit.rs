@@ -74,7 +74,7 @@ impl Liar {
 }
 
 weir_nf::labels! {
-    /// Why it drops.
+    /// Drop reasons.
     enum Reason: Counter<Packets> {
         /// It is the first reason.
         One = "one",

@@ -24,7 +24,7 @@ impl State for Port {}
 struct Lessee(PoolId);
 
 weir_nf::labels! {
-    /// Why it drops.
+    /// Drop reasons.
     enum Reason: Counter<Packets> {
         /// No port was left.
         NoneLeft = "none_left",

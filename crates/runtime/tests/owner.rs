@@ -10,7 +10,7 @@ use weir_runtime::harness::{Craft, Harness};
 struct Place<const WIDE: bool>;
 
 weir_nf::labels! {
-    /// Why it drops.
+    /// Drop reasons.
     enum Reason: Counter<Packets> {
         /// Its client has no IPv4 address.
         NotIpv4 = "not_ipv4",

@@ -17,7 +17,7 @@ use weir_runtime::{Runtime, RuntimeConfig};
 struct Sorter;
 
 weir_nf::labels! {
-    /// Why it drops.
+    /// Drop reasons.
     enum Reason: Counter<Packets> {
         /// Its second byte is 2.
         Two = "two",
@@ -25,7 +25,7 @@ weir_nf::labels! {
 }
 
 weir_nf::labels! {
-    /// What it counts.
+    /// Counters.
     enum Count: Counter<Packets> {
         /// Packets that it saw.
         Seen = "seen",

@@ -116,7 +116,7 @@ impl Entry {
         self.kind
     }
 
-    /// What it counts.
+    /// Counters.
     pub const fn unit(&self) -> Unit {
         self.unit
     }

@@ -81,7 +81,7 @@ const CLIENT: u8 = 8;
 const MOST_LOOKS: u8 = 4;
 
 weir_nf::labels! {
-    /// What it counts.
+    /// Counters.
     enum Count: Counter<Packets> {
         /// Operating systems that were found.
         Systems = "systems": Counter<Times>,

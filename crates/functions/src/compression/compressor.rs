@@ -45,7 +45,7 @@ pub struct PayloadCompressor {
 }
 
 weir_nf::labels! {
-    /// Why it drops.
+    /// Drop reasons.
     enum Reason: Counter<Packets> {
         /// The compressed payload does not fit the frame.
         NoRoom = "no_room",
@@ -53,7 +53,7 @@ weir_nf::labels! {
 }
 
 weir_nf::labels! {
-    /// What it counts.
+    /// Counters.
     enum Count: Counter<Packets> {
         /// Payloads that were compressed.
         Compressed = "compressed",

@@ -74,7 +74,7 @@ pub(crate) const LABELS: [&str; 6] = [
     "class-1", "class-2", "class-3", "class-4", "class-5", "class-6",
 ];
 weir_nf::labels! {
-    /// Why it drops.
+    /// Drop reasons.
     enum Reason: Counter<Packets> {
         /// An entry of `drop` matches it.
         Filtered = "filtered",
@@ -84,7 +84,7 @@ weir_nf::labels! {
 }
 
 weir_nf::labels! {
-    /// What it counts.
+    /// Counters.
     enum Count: Counter<Packets> {
         /// Packets that an entry of `accept` matched.
         Accepted = "accepted",

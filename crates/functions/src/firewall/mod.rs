@@ -134,7 +134,7 @@ pub struct Firewall {
 }
 
 weir_nf::labels! {
-    /// Why it drops.
+    /// Drop reasons.
     enum Reason: Counter<Packets> {
         /// A `drop` rule matches it, or none does and that is the default.
         Denied = "denied",
@@ -148,7 +148,7 @@ weir_nf::labels! {
 }
 
 weir_nf::labels! {
-    /// What it counts.
+    /// Counters.
     enum Count: Counter<Packets> {
         /// Times that the rules were searched.
         Lookups = "lookups": Counter<Times>,

@@ -59,7 +59,7 @@ pub struct Queue {
 const MOST_WAITING: u32 = BUFFER_BYTES / 4;
 
 weir_nf::labels! {
-    /// What it counts.
+    /// Counters.
     enum Count: Counter<Packets> {
         /// Requests that were read.
         Requests = "requests": Counter<Times>,

@@ -29,7 +29,7 @@ const WINDOWS: usize = 2;
 const PIECE: usize = 16 * 1024;
 
 weir_nf::labels! {
-    /// Why it drops.
+    /// Drop reasons.
     enum Reason: Counter<Packets> {
         /// A rule with the action `drop` or `reject` matches it.
         Rule = "rule",
@@ -37,7 +37,7 @@ weir_nf::labels! {
 }
 
 weir_nf::labels! {
-    /// What it counts.
+    /// Counters.
     enum Count: Counter<Packets> {
         /// Alerts that were recorded.
         Alerts = "alerts": Counter<Times>,

@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use weir_nf::Owned;
 use weir_nf::packet::protocol::ip;
-use weir_nf::packet::{HeaderFlags, Prefix};
+use weir_nf::packet::{Direction, FlowKey, HeaderFlags, Prefix};
 use weir_nf::prelude::*;
 
 use crate::rewrite::{self, End, Tuple};
@@ -197,7 +197,7 @@ pub struct LoadBalancer {
 }
 
 weir_nf::labels! {
-    /// Why it drops.
+    /// Drop reasons.
     enum Reason: Counter<Packets> {
         /// No server is there for its service.
         NoServer = "no_server",
@@ -207,7 +207,7 @@ weir_nf::labels! {
 }
 
 weir_nf::labels! {
-    /// What it counts.
+    /// Counters.
     enum Count: Counter<Packets> {
         /// Connections that were given a server.
         Balanced = "balanced": Counter<Flows>,
@@ -390,17 +390,12 @@ The servers and their connections are in the tally as SERVICE/ADDRESS:PORT.",
             reserved: [0; 3],
         };
         // Answers come from the server, not from the virtual address.
-        let (key, direction) = Tuple {
+        let answered = Tuple {
             destination: server.address,
             destination_port: state.server_port,
             ..tuple
-        }
-        .key(flow.key());
-        let client = if flow.to_server() {
-            direction
-        } else {
-            direction.opposite()
         };
+        let (key, client) = alias(&answered, flow);
         cx.alias(key, client);
         cx.count(Count::Balanced, 1);
         cx.tally(server.count_as.as_bytes(), 1);
@@ -447,6 +442,15 @@ The servers and their connections are in the tally as SERVICE/ADDRESS:PORT.",
             Some(()) => Verdict::Pass,
             None => Verdict::Drop(Reason::Untranslatable.into()),
         }
+    }
+}
+
+/// The flow's key under another name of its packet at hand, and the client's direction there.
+fn alias(renamed: &Tuple, flow: &FlowInfo<'_>) -> (FlowKey, Direction) {
+    let (key, direction) = renamed.key(flow.key());
+    match flow.to_server() {
+        true => (key, direction),
+        false => (key, direction.opposite()),
     }
 }
 

@@ -11,7 +11,7 @@ use weir_nf::packet::tcp::flag;
 use weir_nf::prelude::*;
 use weir_nf::tcp_seen;
 
-use super::{Connection, Count, LoadBalancer, Pool, Server, Tuple, to_octets};
+use super::{Connection, Count, LoadBalancer, Pool, Server, Tuple, alias, to_octets};
 
 impl Pool {
     /// The virtual address and port whose connections this server may answer, if one only.
@@ -75,17 +75,12 @@ impl LoadBalancer {
             return None;
         }
         // The client's packets go to the virtual address.
-        let (key, server) = Tuple {
+        let named = Tuple {
             source: vip,
             source_port: vip_port,
             ..*tuple
-        }
-        .key(flow.key());
-        let client = if flow.to_server() {
-            server
-        } else {
-            server.opposite()
         };
+        let (key, client) = alias(&named, flow);
         cx.alias(key, client);
         cx.count(Count::Balanced, 1);
         cx.tally(spoke.count_as.as_bytes(), 1);

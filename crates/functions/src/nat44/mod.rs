@@ -125,7 +125,7 @@ pub struct Nat44 {
 }
 
 weir_nf::labels! {
-    /// Why it drops.
+    /// Drop reasons.
     enum Reason: Counter<Packets> {
         /// No port of the pool is free for a new mapping.
         NoPort = "no_port",
@@ -143,7 +143,7 @@ weir_nf::labels! {
 }
 
 weir_nf::labels! {
-    /// What it counts.
+    /// Counters.
     enum Count: Counter<Packets> {
         /// Mappings that were made.
         Created = "created": Counter<Times>,

@@ -96,7 +96,7 @@ impl State for UrlValidatorState {
 }
 
 weir_nf::labels! {
-    /// Why it drops.
+    /// Drop reasons.
     enum Reason: Counter<Packets> {
         /// The URL that its flow asked for looks like an attack.
         Blocked = "blocked",
@@ -104,7 +104,7 @@ weir_nf::labels! {
 }
 
 weir_nf::labels! {
-    /// What it counts.
+    /// Counters.
     enum Count: Counter<Packets> {
         /// Requests that were looked at.
         Requests = "requests": Counter<Times>,

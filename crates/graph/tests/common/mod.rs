@@ -81,7 +81,7 @@ pub(crate) struct FirewallSettings {
 }
 
 weir_nf::labels! {
-    /// Why it drops.
+    /// Drop reasons.
     enum Reason: Counter<Packets> {
         /// The checksum of its header is wrong.
         BadChecksum = "bad_checksum",

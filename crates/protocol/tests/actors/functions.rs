@@ -23,7 +23,7 @@ impl State for Page {}
 pub(crate) struct Ledger;
 
 weir_nf::labels! {
-    /// Why it drops.
+    /// Drop reasons.
     enum Reason: Counter<Packets> {
         /// It asked for it.
         Asked = "asked",

@@ -8,7 +8,7 @@
 //! struct EverySecond;
 //!
 //! weir_nf::labels! {
-//!     /// Why it drops.
+//!     /// Drop reasons.
 //!     enum Reason: Counter<Packets> {
 //!         /// It is every second packet of its flow.
 //!         Second = "second",

@@ -60,7 +60,7 @@ impl<const SCOPE: u8> Worker<SCOPE> {
 }
 
 weir_nf::labels! {
-    /// Why it drops.
+    /// Drop reasons.
     enum Reason: Counter<Packets> {
         /// It asked for it.
         Asked = "asked",
@@ -70,7 +70,7 @@ weir_nf::labels! {
 }
 
 weir_nf::labels! {
-    /// What it counts.
+    /// Counters.
     enum Count: Counter<Packets> {
         /// Flows that were opened.
         Opened = "opened",

@@ -58,7 +58,7 @@ const fn scope_of(number: u8) -> Scope {
 }
 
 weir_nf::labels! {
-    /// Why it drops.
+    /// Drop reasons.
     enum Reason: Counter<Packets> {
         /// It asked for it.
         Asked = "asked",
@@ -68,7 +68,7 @@ weir_nf::labels! {
 }
 
 weir_nf::labels! {
-    /// What it counts.
+    /// Counters.
     enum Count: Counter<Packets> {
         /// Flows that were opened.
         Opened = "opened",

@@ -40,7 +40,7 @@ pub struct PortKnock {
 
 // The comments are the meanings that `weir nf show` and `weir drops` tell.
 weir_nf::labels! {
-    /// Why it drops.
+    /// Drop reasons.
     enum Reason: Counter<Packets> {
         /// Its client sent more than the limit without an answer.
         Unanswered = "unanswered",
@@ -48,7 +48,7 @@ weir_nf::labels! {
 }
 
 weir_nf::labels! {
-    /// What it counts.
+    /// Counters.
     enum Count: Counter<Flows> {
         /// Flows whose server has answered.
         Answered = "answered",
