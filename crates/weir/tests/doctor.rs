@@ -178,7 +178,7 @@ fn veth_as_it_comes_works_after_the_commands_that_are_printed() {
     assert!(clean.out.contains("\n0 problems, "), "{}", clean.out);
     web::server(&network);
     let run = network.weir(&chain, &ports);
-    network.ping_until_it_works();
+    network.ping(1);
     assert_eq!(web::transfers(&network, 6), 24);
     let ran = run.end("-TERM");
     assert_eq!(ran.code, 0, "{}", ran.err);

@@ -27,7 +27,7 @@ fn tcp_gets_through_a_bad_link_and_every_packet_is_accounted_for() {
         let outside = format!("{kind}:outside");
         let ports = ["--in", &inside, "--out", &outside];
         let weir = network.weir(&example("bump.yaml"), &[&ports[..], way].concat());
-        network.ping_until_it_works();
+        network.ping(1);
         web::transfers(&network, 6);
         let ran = weir.end("-TERM");
         assert_eq!(ran.code, 0, "{}", ran.err);
@@ -52,7 +52,7 @@ fn tcp_gets_through_a_bad_link_and_every_packet_is_accounted_for() {
 /// Milliseconds of the fastest ping of some through a run.
 fn network_rtt(network: &Network, ports: &[&str]) -> f64 {
     let weir = network.weir(&example("bump.yaml"), ports);
-    network.ping_until_it_works();
+    network.ping(1);
     let times = network.echo("client", SERVER[0], 10, Duration::from_millis(50));
     weir.end("-TERM");
     times.iter().min().expect("answers").as_secs_f64() * 1e3

@@ -227,7 +227,7 @@ fn a_stage_that_is_not_trusted_stops_its_own_packets_only() {
         tenant().filter(|tenant| *tenant != stopped)
     });
     assert!(again.is_some(), "it was not started again");
-    network.ping_until_it_works();
+    network.ping(1);
     web::transfers(&network, 4);
     let ran = weir.end("-TERM");
     assert_eq!(ran.code, 0, "{}", ran.err);
@@ -405,7 +405,7 @@ fn wires_keep_their_packets_apart() {
         // Both pairs of hosts have the same addresses: only wires that are apart
         // let each of them reach its own.
         for network in &networks {
-            network.ping_until_it_works();
+            network.ping(1);
         }
         let ran = weir.end("-TERM");
         assert_eq!(ran.code, 0, "{}", ran.err);

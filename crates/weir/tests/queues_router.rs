@@ -107,8 +107,7 @@ fn each_worker_routes_and_knows_its_neighbours() {
         assert!(weir.said.contains("over 2 workers"), "{}", weir.said);
         // The router's own addresses, whichever worker is asked.
         for to in ["10.0.0.1", "fd00:1::1", "198.51.100.1"] {
-            let answers = network.echo("client", to, 3, Duration::from_millis(20));
-            assert!(!answers.is_empty(), "{kind}: {to}");
+            network.reach("client", to, 3);
         }
         let clients = [0, 1, 2].map(|client| {
             network.spawn("client", move || {
