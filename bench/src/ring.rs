@@ -20,7 +20,7 @@ use weir_io::shared::{
     self, Channel, SharedMapping, Waker, Words, attach_memory, packet_memory, spsc,
 };
 use weir_io::stage::{StageInput as _, StageOutput as _};
-use weir_packet::{Frame, FramePool, MemoryLayout, Seat};
+use weir_packet::{Frame, FramePool, MemberId, MemoryLayout};
 
 use crate::log::Log;
 use crate::stats::Spread;
@@ -166,11 +166,11 @@ pub(crate) fn peer(form: &str) -> Result<(), String> {
         }
         return Ok(());
     }
-    let seat = Seat::new(1).ok_or("no seat")?;
-    let memory = attach_memory(frames, LAYOUT, seat).map_err(fail)?;
+    let member = MemberId::new(1).ok_or("no member")?;
+    let memory = attach_memory(frames, LAYOUT, member).map_err(fail)?;
     let waker = Waker::new().map_err(fail)?;
     let nonsense = |error: spsc::Nonsense| error.to_string();
-    let mut from = shared::input(files.ring(2)?, &memory, Seat::MAIN).map_err(nonsense)?;
+    let mut from = shared::input(files.ring(2)?, &memory, MemberId::MAIN).map_err(nonsense)?;
     let mut to = shared::output(files.ring(3)?, &memory, waker).map_err(nonsense)?;
     let mut batch: Vec<Frame> = Vec::with_capacity(2 * BATCH);
     while !over() {
@@ -212,11 +212,11 @@ fn measure(form: &str, touched: bool, cores: [usize; 2]) -> Result<f64, String> 
         .map_err(fail)?;
     pin(cores[0]);
     let mut pool = FramePool::new(Arc::clone(&made.memory)).ok_or("no frames")?;
-    let seat = Seat::new(1).ok_or("no seat")?;
+    let member = MemberId::new(1).ok_or("no member")?;
     let waker = Waker::new().map_err(fail)?;
     let nonsense = |error: spsc::Nonsense| error.to_string();
     let mut to = shared::output(files.ring(2)?, &made.memory, waker).map_err(nonsense)?;
-    let mut from = shared::input(files.ring(3)?, &made.memory, seat).map_err(nonsense)?;
+    let mut from = shared::input(files.ring(3)?, &made.memory, member).map_err(nonsense)?;
     let (mut bare_to, mut bare_from) = (Bare::new(files.ring(0)?), Bare::new(files.ring(1)?));
     let mut numbers: Vec<u32> = (0..ROUND).collect();
     let mut frames: Vec<Frame> = (0..ROUND).map_while(|_| pool.take(1).ok()).collect();

@@ -15,11 +15,11 @@ pub(crate) const MODULES: &[(&str, &str)] = &[
         "frames of one mapping, each with one owner",
     ),
     (
-        "crates/packet/src/seats.rs",
+        "crates/packet/src/members.rs",
         "frames of one mapping in several processes",
     ),
     (
-        "crates/packet/src/seats_tests.rs",
+        "crates/packet/src/members_tests.rs",
         "a mapping that the tests make",
     ),
     ("crates/packet/src/prefetch.rs", "the prefetch instruction"),

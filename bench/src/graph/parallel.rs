@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 use weir_io::port::InputPort;
-use weir_io::stage::{FurtherBranch, LanePorts, ParallelSettings, Regions, StageOutput, parallel};
+use weir_io::stage::{FurtherBranch, ParallelSettings, QueuePorts, Regions, StageOutput, parallel};
 use weir_io::stage::{Parallel, StageInput};
 use weir_nf::host::{FlowOptions, Kind, Node, Stage, Target};
 use weir_nf::prelude::*;
@@ -210,11 +210,11 @@ fn side_by_side(cycles: u64, size: usize) -> Result<f64, String> {
     let other_pool = pool.share(0, 0);
     let Parallel {
         mut branch,
-        lanes,
+        queues,
         mut sync,
     } = parallel(&settings, copies).map_err(|error| error.to_string())?;
-    let mut lanes = lanes.into_iter();
-    let (Some(mut first), Some(second)) = (lanes.next(), lanes.next()) else {
+    let mut queues = queues.into_iter();
+    let (Some(mut first), Some(second)) = (queues.next(), queues.next()) else {
         return Err("two branches were wanted".to_owned());
     };
     thread::scope(|scope| {
@@ -263,7 +263,7 @@ fn side_by_side(cycles: u64, size: usize) -> Result<f64, String> {
 fn other_branch(
     stage: &Stage,
     mut pool: FramePool,
-    mut ports: LanePorts,
+    mut ports: QueuePorts,
     stop: &AtomicBool,
     ready: &Barrier,
 ) -> Result<(), String> {

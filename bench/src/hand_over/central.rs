@@ -2,7 +2,7 @@
 
 use weir::driver::Relay;
 use weir_packet::FramePool;
-use weir_protocol::switch::{Lane, SwitchOutbox};
+use weir_protocol::switch::{DataQueue, SwitchOutbox};
 use weir_protocol::{Message, Peer, RuntimeId};
 use weir_sim::central::Controller;
 
@@ -25,9 +25,9 @@ impl Relay for Central {
         self.0.from_runtime(from, to, message);
     }
 
-    fn go_on(&mut self) -> (&mut Vec<(Peer, Peer, Message)>, &mut Vec<Lane>) {
+    fn go_on(&mut self) -> (&mut Vec<(Peer, Peer, Message)>, &mut Vec<DataQueue>) {
         let outbox = &mut self.0.outbox;
-        (&mut outbox.messages, &mut outbox.lanes)
+        (&mut outbox.messages, &mut outbox.queues)
     }
 
     fn most_held(&self) -> u32 {

@@ -90,13 +90,13 @@ impl Single {
         let now = Time(self.now);
         loop {
             let mut moved = false;
-            for lane in &mut self.switch.outbox.lanes {
-                let place = (lane.to.0 as usize).wrapping_sub(1);
-                if !lane.frames.is_empty()
+            for queue in &mut self.switch.outbox.queues {
+                let place = (queue.to.0 as usize).wrapping_sub(1);
+                if !queue.frames.is_empty()
                     && let Some(actors) = self.actors.get_mut(place)
                 {
                     moved = true;
-                    actors.frames(now, &mut self.pool, &mut lane.frames);
+                    actors.frames(now, &mut self.pool, &mut queue.frames);
                 }
             }
             if !self.switch.outbox.messages.is_empty() {

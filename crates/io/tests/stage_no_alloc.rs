@@ -4,8 +4,8 @@
 mod counting;
 
 use weir_io::stage::{
-    FurtherBranch, LanePorts, ParallelSettings, Regions, StageInput, StageOutput, balanced_by_flow,
-    balanced_in_turn, parallel,
+    FurtherBranch, ParallelSettings, QueuePorts, Regions, StageInput, StageOutput,
+    balanced_by_flow, balanced_in_turn, parallel,
 };
 use weir_packet::{
     Frame, FrameKind, FrameMeta, FramePool, MemoryLayout, PacketMemory, ParseOptions, Place,
@@ -17,14 +17,14 @@ const PLACES: usize = 24;
 
 struct Way {
     front: Box<dyn StageOutput>,
-    lanes: Vec<LanePorts>,
+    queues: Vec<QueuePorts>,
     behind: Box<dyn StageInput>,
 }
 
 /// Packets and notices of many flows through the ports, bursts of them; gives
 /// how many came out.
 fn through(way: &mut Way, pool: &mut FramePool, memory: &PacketMemory, bursts: u32) -> u64 {
-    let (mut burst, mut lane_burst) = (Vec::with_capacity(128), Vec::with_capacity(128));
+    let (mut burst, mut queue_burst) = (Vec::with_capacity(128), Vec::with_capacity(128));
     let mut out: Vec<Frame> = Vec::with_capacity(128);
     let mut came = 0;
     for number in 0..bursts {
@@ -45,10 +45,10 @@ fn through(way: &mut Way, pool: &mut FramePool, memory: &PacketMemory, bursts: u
         let mut left = BURST;
         while left > 0 {
             way.front.give(&mut burst);
-            for lane in &mut way.lanes {
-                lane.input.take(&mut lane_burst, 32);
-                lane.output.give(&mut lane_burst);
-                assert!(lane_burst.is_empty(), "the ring behind has room");
+            for queue in &mut way.queues {
+                queue.input.take(&mut queue_burst, 32);
+                queue.output.give(&mut queue_burst);
+                assert!(queue_burst.is_empty(), "the ring behind has room");
             }
             while way.behind.take(&mut out, 32) > 0 {}
             for frame in &out {
@@ -85,12 +85,12 @@ fn no_packet_costs_an_allocation() {
     let side = parallel(&settings, pool.share(100, 3)).expect("ports");
     let mut ways = [flows, turns].map(|ports| Way {
         front: ports.output,
-        lanes: ports.lanes,
+        queues: ports.queues,
         behind: ports.input,
     });
     let mut side = Way {
         front: Box::new(side.branch),
-        lanes: side.lanes,
+        queues: side.queues,
         behind: Box::new(side.sync),
     };
     for (name, way) in ["by flow", "in turn", "parallel"]

@@ -7,7 +7,7 @@
 use core::mem::offset_of;
 
 use crate::frame::{FrameMeta, META_BYTES};
-use crate::{MemoryLayout, Seat};
+use crate::{MemberId, MemoryLayout};
 
 /// What a neighbour wrote over a frame's metadata: numbers of which nothing is
 /// known. All that is not in here is not asked of it.
@@ -144,7 +144,10 @@ impl MemoryLayout {
     /// ([`crate::PacketMemory::take_over`]), and what it has to say of one
     /// that the main process hands over.
     pub const fn owner_place(&self, number: u32) -> (usize, u8) {
-        (self.total_bytes() + number as usize, Seat::MAIN.number())
+        (
+            self.total_bytes() + number as usize,
+            MemberId::MAIN.number(),
+        )
     }
 }
 

@@ -56,6 +56,8 @@ mod lent;
 mod link_header;
 mod marks;
 #[allow(unsafe_code)]
+mod members;
+#[allow(unsafe_code)]
 mod memory;
 mod packet;
 #[allow(unsafe_code)]
@@ -64,8 +66,6 @@ mod prefix;
 mod quoted;
 mod read;
 mod reserve;
-#[allow(unsafe_code)]
-mod seats;
 mod time;
 mod tunnel;
 mod walk;
@@ -86,11 +86,11 @@ pub use lent::Lent;
 pub use link::LinkType;
 pub use malformed::Malformed;
 pub use marks::{MOST_BRANCHES, MarkState, Marks, Origin};
+pub use members::{Mapping, MappingTooSmall, MemberId, Taker};
 pub use memory::{FramePool, MemoryLayout, NoFrame, PacketMemory};
 pub use packet::Packet;
 pub use parse::{Depth, ParseOptions, classify, parse, parse_into};
 pub use prefix::{Prefix, PrefixError, Prefixes};
 pub use quoted::Quoted;
-pub use seats::{Mapping, MappingTooSmall, Seat, Taker};
 pub use time::Time;
 pub use wire::BufferTooSmall;

@@ -10,7 +10,7 @@
 //! made only by [`FramePool::new`] (once per line range, since a memory gives
 //! out its pool once; a share of a pool is made of frames of that pool), by
 //! [`crate::Lent`], of a frame that it took before and for each of these once, and
-//! of one that another process gave up (the module `seats`, with the argument for
+//! of one that another process gave up (the module `members`, with the argument for
 //! several processes), and again of one that a pool put into the reserve. It
 //! can't be copied, so at most one exists per range of bytes. It names its
 //! memory, and every access checks that name. A shared reference to the frame
@@ -27,8 +27,8 @@ use crate::arena::{Advise, Arena};
 use crate::frame::{Frame, FrameMeta, HEADROOM, META_BYTES};
 use crate::ledger::{Holder, Ledger};
 use crate::marks::Marks;
+use crate::members::Shared;
 use crate::reserve::Reserve;
-use crate::seats::Shared;
 
 /// How many frames of which size a packet memory has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use super::headers::{Headers, checksum, checksum_of, put, sum, sum32};
 use super::popularity::Picker;
 use super::random::{Random, scale};
 use super::spec::{Family, GeneratorSpec, Payload, Protocol};
-use super::tuples::{Lane, Tuple, Tuples};
+use super::tuples::{ClassTuples, Tuple, Tuples};
 use super::values::Sizes;
 
 /// A frame of the greatest length, and what is needed to cut it shorter.
@@ -176,13 +176,13 @@ impl Plain {
     }
 
     /// The mould, class and flows, if no packet needs another choice than that of its flow.
-    pub(super) fn only_choice(&self) -> Option<(&Mould, Lane)> {
+    pub(super) fn only_choice(&self) -> Option<(&Mould, ClassTuples)> {
         let mut moulds = self.moulds.iter().flat_map(|[inside, _]| inside);
         let (mould, None) = (moulds.next()?, moulds.next()) else {
             return None;
         };
         let fixed = matches!(self.sizes, Sizes::Fixed(_)) && self.opened.is_none();
-        fixed.then(|| (mould, *self.tuples.lane(mould.headers.class)))
+        fixed.then(|| (mould, *self.tuples.of_class(mould.headers.class)))
     }
 
     /// Writes the next frame: its length, and whether it comes from outside.

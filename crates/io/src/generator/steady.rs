@@ -3,13 +3,13 @@
 use super::headers::{MIN_FRAME, checksum, checksum_of};
 use super::plain::Plain;
 use super::spec::{Family, Protocol};
-use super::tuples::{Lane, Tuple};
+use super::tuples::{ClassTuples, Tuple};
 
 /// The commonest traffic, and what other things are measured with: untagged TCP or UDP over IPv4,
 /// frames of one size and content. All offsets are known to the compiler.
 pub(super) struct Steady {
     protocol: Protocol,
-    flows: Lane,
+    flows: ClassTuples,
     /// Flow of the next frame: drawn one call ahead, so that two chains of dependent
     /// multiplications overlap.
     ahead: u32,

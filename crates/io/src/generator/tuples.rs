@@ -48,7 +48,7 @@ pub(super) struct Tuple {
 
 /// Numbers the flows of one class.
 #[derive(Clone, Copy)]
-pub(super) struct Lane {
+pub(super) struct ClassTuples {
     src: u32,
     dst: u32,
     sport: u16,
@@ -59,7 +59,7 @@ pub(super) struct Lane {
     dports: u32,
 }
 
-impl Lane {
+impl ClassTuples {
     fn new(spec: &GeneratorSpec, class: Class) -> Self {
         let (src, dst, src_hosts, dst_hosts) = match class.family {
             Family::V4 => (
@@ -183,7 +183,7 @@ impl Class {
 /// Gives each flow number its class, addresses and ports; no two are alike.
 pub(super) struct Tuples {
     /// By class.
-    lanes: [Lane; 6],
+    by_class: [ClassTuples; 6],
     only: Option<Class>,
     families: Weighted<Family>,
     protocols: Weighted<Protocol>,
@@ -204,7 +204,7 @@ impl Tuples {
             _ => None,
         };
         Self {
-            lanes: Class::ALL.map(|class| Lane::new(spec, class)),
+            by_class: Class::ALL.map(|class| ClassTuples::new(spec, class)),
             only,
             families: spec.families.clone(),
             protocols: spec.protocols.clone(),
@@ -222,15 +222,15 @@ impl Tuples {
 
     /// How many flows can be told apart, whatever their class.
     pub(super) fn capacity(&self) -> u32 {
-        let lanes = self.classes().map(|class| self.lane(class).capacity());
-        lanes
+        let by_class = self.classes().map(|class| self.of_class(class).capacity());
+        by_class
             .min()
             .map_or(0, |least| least.min(u64::from(u32::MAX)) as u32)
     }
 
     #[inline]
-    pub(super) fn lane(&self, class: Class) -> &Lane {
-        let [tcp4, udp4, icmp4, tcp6, udp6, icmp6] = &self.lanes;
+    pub(super) fn of_class(&self, class: Class) -> &ClassTuples {
+        let [tcp4, udp4, icmp4, tcp6, udp6, icmp6] = &self.by_class;
         match (class.family, class.protocol) {
             (Family::V4, Protocol::Tcp) => tcp4,
             (Family::V4, Protocol::Udp) => udp4,
@@ -257,7 +257,7 @@ impl Tuples {
     /// Addresses and ports of flow `number`, which is below [`capacity`](Self::capacity).
     #[inline]
     pub(super) fn tuple(&self, class: Class, number: u32) -> Tuple {
-        self.lane(class).tuple(number)
+        self.of_class(class).tuple(number)
     }
 }
 

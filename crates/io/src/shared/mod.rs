@@ -29,7 +29,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::process::ExitStatus;
 use std::sync::Arc;
 
-use weir_packet::{Frame, MemoryLayout, PacketMemory, Seat};
+use weir_packet::{Frame, MemberId, MemoryLayout, PacketMemory};
 
 use crate::sys::memfd::{self, FrameFile};
 
@@ -64,7 +64,7 @@ impl SharedMemory {
 pub fn packet_memory(layout: MemoryLayout) -> io::Result<SharedMemory> {
     let len = PacketMemory::bytes_in_mapping(&layout);
     let (file, pages) = SharedMapping::create_large("weir-packets", len)?;
-    let memory = PacketMemory::in_mapping(layout, FrameFile::new(&file), Seat::MAIN)
+    let memory = PacketMemory::in_mapping(layout, FrameFile::new(&file), MemberId::MAIN)
         .map_err(io::Error::other)?;
     Ok(SharedMemory {
         memory,
@@ -73,7 +73,7 @@ pub fn packet_memory(layout: MemoryLayout) -> io::Result<SharedMemory> {
     })
 }
 
-/// The packet memory that another process made, for this one of seat `seat`.
+/// The packet memory that another process made, for this one of member `member`.
 ///
 /// # Errors
 ///
@@ -81,13 +81,13 @@ pub fn packet_memory(layout: MemoryLayout) -> io::Result<SharedMemory> {
 pub fn attach_memory(
     file: OwnedFd,
     layout: MemoryLayout,
-    seat: Seat,
+    member: MemberId,
 ) -> io::Result<Arc<PacketMemory>> {
-    if seat == Seat::MAIN {
+    if member == MemberId::MAIN {
         return Err(io::Error::other("a memory is made by one process only"));
     }
     let file = SharedMapping::attach(file)?;
-    PacketMemory::in_mapping(layout, FrameFile::new(&file), seat).map_err(io::Error::other)
+    PacketMemory::in_mapping(layout, FrameFile::new(&file), member).map_err(io::Error::other)
 }
 
 /// Has the kernel end this process when the thread that started it ends.
@@ -121,7 +121,7 @@ pub fn confine(keep: &[BorrowedFd<'_>]) -> io::Result<bool> {
 
 /// Takes back the frames of a process that is over, as its exit status
 /// shows: all that it had, but what it had handed on, which is in `from_it`.
-/// What is in `to_it` (rings to it, each with its writer's seat) stays there
+/// What is in `to_it` (rings to it, each with its writer's member) stays there
 /// for the process that takes its place.
 ///
 /// # Errors
@@ -129,9 +129,9 @@ pub fn confine(keep: &[BorrowedFd<'_>]) -> io::Result<bool> {
 /// Where a ring is damaged.
 pub fn reclaim(
     memory: &PacketMemory,
-    dead: Seat,
+    dead: MemberId,
     over: &ExitStatus,
-    to_it: &[(Seat, &Words)],
+    to_it: &[(MemberId, &Words)],
     from_it: &[&Words],
 ) -> io::Result<Vec<Frame>> {
     let peek = |words: &Words| spsc::peek(words).map_err(io::Error::other);
@@ -154,12 +154,12 @@ pub fn reclaim(
 /// Where the ring is damaged.
 pub fn take_unread(
     memory: &PacketMemory,
-    dead: Seat,
+    dead: MemberId,
     over: &ExitStatus,
     ring: &Words,
 ) -> io::Result<Vec<Frame>> {
     let unread = spsc::peek(ring).map_err(io::Error::other)?;
     // As if it had taken them, and nothing is on its way from it any more.
-    let its = [(Seat::MAIN, unread)];
+    let its = [(MemberId::MAIN, unread)];
     Ok(memfd::take_unread(memory, dead, over, &its))
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use weir_packet::{Frame, PacketMemory, Seat};
+use weir_packet::{Frame, MemberId, PacketMemory};
 
 use super::spsc::{Nonsense, Reader, Writer};
 use super::{Waker, Words};
@@ -32,7 +32,7 @@ pub struct RingInput {
     ring: Reader<Words>,
     memory: Arc<PacketMemory>,
     /// Whose frames come here.
-    from: Seat,
+    from: MemberId,
     /// Numbers that named no frame of the writer's.
     bad: u64,
     broken: bool,
@@ -59,12 +59,16 @@ pub fn output(
 }
 
 /// The reading end of a ring in `words`, for frames of `memory` that the
-/// process of seat `from` writes.
+/// process of member `from` writes.
 ///
 /// # Errors
 ///
 /// As [`output`].
-pub fn input(words: Words, memory: &Arc<PacketMemory>, from: Seat) -> Result<RingInput, Nonsense> {
+pub fn input(
+    words: Words,
+    memory: &Arc<PacketMemory>,
+    from: MemberId,
+) -> Result<RingInput, Nonsense> {
     Ok(RingInput {
         ring: Reader::attach(words)?,
         memory: Arc::clone(memory),

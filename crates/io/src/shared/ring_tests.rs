@@ -22,7 +22,7 @@ struct Two {
     other: FramePool,
     there: SharedMapping,
     back: SharedMapping,
-    seat: Seat,
+    member: MemberId,
     waker: Waker,
 }
 
@@ -39,15 +39,15 @@ const PLACES: u32 = 64;
 impl Two {
     fn new() -> Two {
         let made = packet_memory(LAYOUT).unwrap();
-        let seat = Seat::new(1).unwrap();
+        let member = MemberId::new(1).unwrap();
         let file = made.file().as_fd().try_clone_to_owned().unwrap();
-        let other = attach_memory(file, LAYOUT, seat).unwrap();
+        let other = attach_memory(file, LAYOUT, member).unwrap();
         Two {
             pool: FramePool::new(made.memory).unwrap(),
             other: FramePool::empty(other),
             there: ring(PLACES),
             back: ring(PLACES),
-            seat,
+            member,
             waker: Waker::new().unwrap(),
         }
     }
@@ -62,7 +62,12 @@ impl Two {
     }
 
     fn input(&self) -> RingInput {
-        input(words(&self.there, PLACES), self.other.memory(), Seat::MAIN).unwrap()
+        input(
+            words(&self.there, PLACES),
+            self.other.memory(),
+            MemberId::MAIN,
+        )
+        .unwrap()
     }
 }
 
@@ -73,14 +78,14 @@ fn frames_go_round_and_none_is_lost_or_doubled() {
         other,
         there,
         back,
-        seat,
+        member,
         waker,
     } = Two::new();
     const COUNT: u32 = 40_000;
     let mut to = output(words(&there, PLACES), pool.memory(), waker.clone()).unwrap();
     let peer = {
         let home = Waker::new().unwrap();
-        let mut from = input(words(&there, PLACES), other.memory(), Seat::MAIN).unwrap();
+        let mut from = input(words(&there, PLACES), other.memory(), MemberId::MAIN).unwrap();
         let mut to = output(words(&back, PLACES), other.memory(), home.clone()).unwrap();
         std::thread::spawn(move || {
             let (mut frames, mut naps) = (Vec::new(), 0);
@@ -106,7 +111,7 @@ fn frames_go_round_and_none_is_lost_or_doubled() {
             }
         })
     };
-    let mut from = input(words(&back, PLACES), pool.memory(), seat).unwrap();
+    let mut from = input(words(&back, PLACES), pool.memory(), member).unwrap();
     let (mut frames, mut home, mut sent, mut came) = (Vec::new(), Vec::new(), 0u32, 0u32);
     while came < COUNT {
         while frames.len() < 32 && sent < COUNT {
@@ -161,7 +166,7 @@ fn nonsense_stops_its_own_ring_only() {
     two.pool.give_all(&mut more);
     for words in [0, 64, 127, 128, 131, 128 + 48] {
         let words = two.there.words(0, words).unwrap();
-        assert!(input(words, two.pool.memory(), two.seat).is_err());
+        assert!(input(words, two.pool.memory(), two.member).is_err());
     }
 }
 
@@ -203,9 +208,9 @@ fn a_process_that_is_over_leaves_its_frames() {
     let (to_it, from_it) = (words(&two.there, PLACES), words(&two.back, PLACES));
     let mut back = reclaim(
         two.pool.memory(),
-        two.seat,
+        two.member,
         &over,
-        &[(Seat::MAIN, &to_it)],
+        &[(MemberId::MAIN, &to_it)],
         &[&from_it],
     )
     .unwrap();
@@ -215,7 +220,7 @@ fn a_process_that_is_over_leaves_its_frames() {
     let mut from = two.input();
     let mut next = Vec::new();
     assert_eq!((from.take(&mut next, 64), from.bad()), (30, 0));
-    let mut home = input(from_it, two.pool.memory(), two.seat).unwrap();
+    let mut home = input(from_it, two.pool.memory(), two.member).unwrap();
     let mut came = Vec::new();
     assert_eq!(home.take(&mut came, 64), 5);
     two.pool.give_all(&mut came);

@@ -11,9 +11,9 @@ use super::{Lender, PortCounts, Refused, StageError, StageOutput};
 /// Gives the packets that are for a parallel step to all its branches: the
 /// frames themselves to the first, a copy to each other one.
 ///
-/// Packets for other stages go along the first lane only; of a
+/// Packets for other stages go along the first queue only; of a
 /// [`FrameKind::Notice`] each further branch gets a
-/// [`FrameKind::NoticeCopy`]. A packet goes to all lanes or to none: where one
+/// [`FrameKind::NoticeCopy`]. A packet goes to all queues or to none: where one
 /// has no room, or no frame is left for a copy, it waits. A further branch
 /// whose thread is gone gets nothing any more, and is not waited for.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub struct Branch {
     group: RangeInclusive<u8>,
     memory: Arc<PacketMemory>,
     lender: Lender,
-    /// What goes along the first lane, in one call.
+    /// What goes along the first queue, in one call.
     ready: Vec<Frame>,
     pressure: Pressure,
     counts: PortCounts,
@@ -41,7 +41,7 @@ struct Further {
 
 impl Branch {
     /// A port before a parallel step: packets whose `next` is in `group` are
-    /// for it. `further` are the other branches' lanes, each with the `next`
+    /// for it. `further` are the other branches' queues, each with the `next`
     /// that its copies get; their numbers, from 0 and in this order, are those
     /// of their marks. `lender` lends the frames for copies.
     ///
@@ -204,9 +204,9 @@ impl StageOutput for Branch {
 
     /// Of packets that small frames hold.
     fn room(&self) -> usize {
-        let lanes = self.further.iter().filter(|further| !further.gone);
+        let queues = self.further.iter().filter(|further| !further.gone);
         let copies = self.lender.available() / self.further.len();
-        lanes
+        queues
             .map(|further| further.output.room())
             .fold(self.first.room().min(copies), usize::min)
     }

@@ -25,7 +25,7 @@ use super::{Lender, PortCounts, Refused, StageError, StageInput, StageOutput, Wa
 /// where one instance has no room, those behind wait with it.
 #[derive(Debug)]
 pub struct ByFlow {
-    lanes: Vec<FlowLane>,
+    queues: Vec<FlowQueue>,
     memory: Arc<PacketMemory>,
     lender: Lender,
     /// What is given, in one call.
@@ -37,7 +37,7 @@ pub struct ByFlow {
 }
 
 #[derive(Debug)]
-struct FlowLane {
+struct FlowQueue {
     output: Box<dyn StageOutput>,
     room: usize,
     /// What goes along, in one call.
@@ -52,35 +52,38 @@ pub(super) fn instance_of(unit: u64, instances: usize) -> usize {
     mixed as usize % instances.max(1)
 }
 
-impl FlowLane {
+impl FlowQueue {
     fn is_full(&self) -> bool {
         self.ready.len() >= self.room
     }
 }
 
 impl ByFlow {
-    /// A port before the instances at the other ends of `lanes`. `lender`
+    /// A port before the instances at the other ends of `queues`. `lender`
     /// lends frames for copies of notices.
     ///
     /// # Errors
     ///
-    /// Fewer than two lanes, or a lender that has not a frame of each size per
-    /// lane but one.
-    pub fn new(lanes: Vec<Box<dyn StageOutput>>, mut lender: Lender) -> Result<ByFlow, StageError> {
-        if lanes.len() < 2 {
+    /// Fewer than two queues, or a lender that has not a frame of each size per
+    /// queue but one.
+    pub fn new(
+        queues: Vec<Box<dyn StageOutput>>,
+        mut lender: Lender,
+    ) -> Result<ByFlow, StageError> {
+        if queues.len() < 2 {
             return Err(StageError::TooFew);
         }
-        lender.has_for_each_size(lanes.len() - 1)?;
-        let lanes = lanes
+        lender.has_for_each_size(queues.len() - 1)?;
+        let queues = queues
             .into_iter()
-            .map(|output| FlowLane {
+            .map(|output| FlowQueue {
                 output,
                 room: 0,
                 ready: Vec::new(),
             })
             .collect();
         Ok(ByFlow {
-            lanes,
+            queues,
             memory: Arc::clone(lender.memory()),
             lender,
             offers: Vec::new(),
@@ -90,34 +93,34 @@ impl ByFlow {
         })
     }
 
-    /// Number of the lane that a frame itself goes to.
-    fn lane_of(&self, frame: &Frame) -> usize {
+    /// Number of the queue that a frame itself goes to.
+    fn queue_of(&self, frame: &Frame) -> usize {
         let meta = self.memory.meta(frame);
         match meta.place().record {
             _ if meta.kind == FrameKind::Notice => 0,
             Place::NO_FLOW => 0,
-            _ => instance_of(meta.unit, self.lanes.len()),
+            _ => instance_of(meta.unit, self.queues.len()),
         }
     }
 
-    /// Makes copies of a notice ready for all lanes but the first; none, and
+    /// Makes copies of a notice ready for all queues but the first; none, and
     /// false, where it has to wait.
     fn copy_notice(&mut self, frame: &Frame) -> bool {
-        if self.lanes.iter().any(FlowLane::is_full) {
+        if self.queues.iter().any(FlowQueue::is_full) {
             return false;
         }
         let (&(mut meta), bytes) = self.memory.read(frame);
         meta.kind = FrameKind::NoticeCopy;
-        for number in 1..self.lanes.len() {
+        for number in 1..self.queues.len() {
             let copy = self.lender.copy(bytes, meta);
-            match (copy, self.lanes.get_mut(number)) {
-                (Ok(copy), Some(lane)) => lane.ready.push(copy),
+            match (copy, self.queues.get_mut(number)) {
+                (Ok(copy), Some(queue)) => queue.ready.push(copy),
                 (copy, _) => {
                     // Engines write notices into frames with the usual
                     // headroom, whose bytes fit another.
                     self.stuck |= matches!(copy, Err(NoFrame::TooLarge));
-                    for lane in self.lanes.iter_mut().take(number).skip(1) {
-                        if let Some(copy) = lane.ready.pop() {
+                    for queue in self.queues.iter_mut().take(number).skip(1) {
+                        if let Some(copy) = queue.ready.pop() {
                             self.lender.give(copy);
                         }
                     }
@@ -125,7 +128,7 @@ impl ByFlow {
                 }
             }
         }
-        let copies = self.lanes.len() as u64 - 1;
+        let copies = self.queues.len() as u64 - 1;
         self.counts.copies += copies;
         self.counts.copied_bytes += copies * bytes.len() as u64;
         true
@@ -135,18 +138,18 @@ impl ByFlow {
 impl StageOutput for ByFlow {
     fn give(&mut self, frames: &mut Vec<Frame>) -> usize {
         let offered = frames.len();
-        for lane in &mut self.lanes {
-            lane.room = lane.output.room();
+        for queue in &mut self.queues {
+            queue.room = queue.output.room();
         }
         let mut offers = core::mem::take(&mut self.offers);
         core::mem::swap(frames, &mut offers);
         let mut rest = offers.drain(..);
         for frame in rest.by_ref() {
-            let number = self.lane_of(&frame);
+            let number = self.queue_of(&frame);
             let notice = self.memory.meta(&frame).kind == FrameKind::Notice;
             let told = !notice || self.copy_notice(&frame);
-            match self.lanes.get_mut(number) {
-                Some(lane) if told && !lane.is_full() => lane.ready.push(frame),
+            match self.queues.get_mut(number) {
+                Some(queue) if told && !queue.is_full() => queue.ready.push(frame),
                 _ => {
                     frames.push(frame);
                     break;
@@ -155,11 +158,11 @@ impl StageOutput for ByFlow {
         }
         frames.extend(rest);
         self.offers = offers;
-        for lane in &mut self.lanes {
-            lane.output.give(&mut lane.ready);
+        for queue in &mut self.queues {
+            queue.output.give(&mut queue.ready);
             // There was room: what is left has no reader any more, and goes
             // where frames come from that are lost with their instance.
-            for frame in lane.ready.drain(..) {
+            for frame in queue.ready.drain(..) {
                 self.counts.lost += 1;
                 self.lender.give(frame);
             }
@@ -171,14 +174,14 @@ impl StageOutput for ByFlow {
 
     /// Each frame may be a notice, which needs a place everywhere and copies.
     fn room(&self) -> usize {
-        let copies = self.lender.available() / (self.lanes.len() - 1).max(1);
-        let rooms = self.lanes.iter().map(|lane| lane.output.room());
+        let copies = self.lender.available() / (self.queues.len() - 1).max(1);
+        let rooms = self.queues.iter().map(|queue| queue.output.room());
         rooms.fold(copies, usize::min)
     }
 
     /// True where any instance is gone: the state of its flows is lost.
     fn is_gone(&self) -> bool {
-        self.stuck || self.lanes.iter().any(|lane| lane.output.is_gone())
+        self.stuck || self.queues.iter().any(|queue| queue.output.is_gone())
     }
 
     fn refused(&self) -> Refused {
@@ -200,7 +203,7 @@ impl StageOutput for ByFlow {
 /// Of an instance that is gone it takes what was given.
 #[derive(Debug)]
 pub struct MergeFlows {
-    lanes: Vec<BackLane>,
+    queues: Vec<ReturnQueue>,
     memory: Arc<PacketMemory>,
     home: WayHome,
     /// Who is asked first.
@@ -208,14 +211,14 @@ pub struct MergeFlows {
 }
 
 #[derive(Debug)]
-struct BackLane {
+struct ReturnQueue {
     input: Box<dyn StageInput>,
     /// What was taken out of it; nothing more is while a notice is first.
     ahead: VecDeque<Frame>,
     scratch: Vec<Frame>,
 }
 
-impl BackLane {
+impl ReturnQueue {
     /// Moves packets up to the next notice to `into`, at most `max`; says how
     /// many.
     fn packets(&mut self, memory: &PacketMemory, into: &mut Vec<Frame>, max: usize) -> usize {
@@ -249,31 +252,31 @@ impl BackLane {
 }
 
 impl MergeFlows {
-    /// A port behind these lanes, in the order of the instances, with a way
+    /// A port behind these queues, in the order of the instances, with a way
     /// home for copies of notices.
     pub fn new(
-        lanes: Vec<Box<dyn StageInput>>,
+        queues: Vec<Box<dyn StageInput>>,
         memory: Arc<PacketMemory>,
         home: WayHome,
     ) -> MergeFlows {
-        let lanes = lanes.into_iter().map(|input| BackLane {
+        let queues = queues.into_iter().map(|input| ReturnQueue {
             input,
             ahead: VecDeque::new(),
             scratch: Vec::new(),
         });
         MergeFlows {
-            lanes: lanes.collect(),
+            queues: queues.collect(),
             memory,
             home,
             first: 0,
         }
     }
 
-    /// Takes the notice that is first in all lanes; false where there is none.
+    /// Takes the notice that is first in all queues; false where there is none.
     fn take_notice(&mut self, into: &mut Vec<Frame>) -> bool {
         let mut told = false;
-        for lane in &mut self.lanes {
-            let Some(frame) = lane.ahead.pop_front() else {
+        for queue in &mut self.queues {
+            let Some(frame) = queue.ahead.pop_front() else {
                 continue;
             };
             told = true;
@@ -288,34 +291,34 @@ impl MergeFlows {
 
 impl StageInput for MergeFlows {
     fn take(&mut self, into: &mut Vec<Frame>, max: usize) -> usize {
-        let (before, lanes) = (into.len(), self.lanes.len());
+        let (before, queues) = (into.len(), self.queues.len());
         loop {
-            for step in 0..lanes {
-                let number = (self.first + step) % lanes;
+            for step in 0..queues {
+                let number = (self.first + step) % queues;
                 let left = max.saturating_sub(into.len() - before);
-                if let Some(lane) = self.lanes.get_mut(number)
-                    && lane.packets(&self.memory, into, left) == left
+                if let Some(queue) = self.queues.get_mut(number)
+                    && queue.packets(&self.memory, into, left) == left
                 {
                     // Who comes next is first the next time: none is left out.
-                    self.first = (number + 1) % lanes;
+                    self.first = (number + 1) % queues;
                     return into.len() - before;
                 }
             }
-            let through = |lane: &BackLane| lane.is_through(&self.memory);
-            if !self.lanes.iter().all(through) || !self.take_notice(into) {
+            let through = |queue: &ReturnQueue| queue.is_through(&self.memory);
+            if !self.queues.iter().all(through) || !self.take_notice(into) {
                 return into.len() - before;
             }
         }
     }
 
     fn waiting(&self) -> usize {
-        let lanes = self.lanes.iter();
-        lanes
-            .map(|lane| lane.ahead.len() + lane.input.waiting())
+        let queues = self.queues.iter();
+        queues
+            .map(|queue| queue.ahead.len() + queue.input.waiting())
             .sum()
     }
 
     fn is_over(&self) -> bool {
-        self.lanes.iter().all(BackLane::is_over)
+        self.queues.iter().all(ReturnQueue::is_over)
     }
 }

@@ -6,7 +6,7 @@
 pub struct PortCounts {
     /// Branch: packets that went to all branches.
     pub branched: u64,
-    /// Branch: frames that went along the first lane only.
+    /// Branch: frames that went along the first queue only.
     pub passed: u64,
     /// Copies made, those of notices too.
     pub copies: u64,

@@ -19,8 +19,8 @@ pub enum StageError {
         /// Frames needed of each size that the memory has.
         needed: usize,
     },
-    /// A lane that can't hold a turn's end behind a packet.
-    LaneTooShort {
+    /// A queue that can't hold a turn's end behind a packet.
+    QueueTooShort {
         /// Places needed.
         needed: usize,
     },
@@ -29,7 +29,7 @@ pub enum StageError {
 impl fmt::Display for StageError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            StageError::TooFew => write!(f, "at least two lanes are needed side by side"),
+            StageError::TooFew => write!(f, "at least two queues are needed side by side"),
             StageError::TooManyBranches { branches } => write!(
                 f,
                 "{branches} branches beside the first; a packet has marks for {}",
@@ -40,8 +40,8 @@ impl fmt::Display for StageError {
                 "the pool for copies needs at least {needed} frames of each size that the packet \
                  memory has"
             ),
-            StageError::LaneTooShort { needed } => {
-                write!(f, "a lane needs at least {needed} places")
+            StageError::QueueTooShort { needed } => {
+                write!(f, "a queue needs at least {needed} places")
             }
         }
     }

@@ -19,7 +19,7 @@ use super::{Lender, PortCounts, Refused, StageError, StageInput, StageOutput, Wa
 /// An instance whose thread is gone is left out; packets that it had are lost.
 #[derive(Debug)]
 pub struct InTurn {
-    lanes: Vec<TurnLane>,
+    queues: Vec<TurnQueue>,
     memory: Arc<PacketMemory>,
     lender: Lender,
     turn: usize,
@@ -34,7 +34,7 @@ pub struct InTurn {
 }
 
 #[derive(Debug)]
-struct TurnLane {
+struct TurnQueue {
     output: Box<dyn StageOutput>,
     room: usize,
     gone: bool,
@@ -42,29 +42,29 @@ struct TurnLane {
 }
 
 impl InTurn {
-    /// A port before the instances at the other ends of `lanes`, with `turn`
+    /// A port before the instances at the other ends of `queues`, with `turn`
     /// packets in a turn (0 is taken as 1). `lender` lends frames for turns'
     /// ends and copies of notices.
     ///
     /// # Errors
     ///
-    /// Fewer than two lanes, a lane with less than two places, or a lender
-    /// that has not a frame of each size per lane.
+    /// Fewer than two queues, a queue with less than two places, or a lender
+    /// that has not a frame of each size per queue.
     pub fn new(
-        lanes: Vec<Box<dyn StageOutput>>,
+        queues: Vec<Box<dyn StageOutput>>,
         turn: usize,
         mut lender: Lender,
     ) -> Result<InTurn, StageError> {
-        if lanes.len() < 2 {
+        if queues.len() < 2 {
             return Err(StageError::TooFew);
         }
-        if lanes.iter().any(|lane| lane.room() < 2) {
-            return Err(StageError::LaneTooShort { needed: 2 });
+        if queues.iter().any(|queue| queue.room() < 2) {
+            return Err(StageError::QueueTooShort { needed: 2 });
         }
-        lender.has_for_each_size(lanes.len())?;
-        let lanes = lanes
+        lender.has_for_each_size(queues.len())?;
+        let queues = queues
             .into_iter()
-            .map(|output| TurnLane {
+            .map(|output| TurnQueue {
                 output,
                 room: 0,
                 gone: false,
@@ -72,7 +72,7 @@ impl InTurn {
             })
             .collect();
         Ok(InTurn {
-            lanes,
+            queues,
             memory: Arc::clone(lender.memory()),
             lender,
             turn: turn.max(1),
@@ -84,16 +84,20 @@ impl InTurn {
         })
     }
 
-    /// Looks at the lanes, and at whose turn it is. False where none is left.
+    /// Looks at the queues, and at whose turn it is. False where none is left.
     fn look(&mut self) -> bool {
-        for lane in &mut self.lanes {
-            lane.gone = lane.gone || lane.output.is_gone();
-            lane.room = lane.output.room();
+        for queue in &mut self.queues {
+            queue.gone = queue.gone || queue.output.is_gone();
+            queue.room = queue.output.room();
         }
-        if self.lanes.iter().all(|lane| lane.gone) {
+        if self.queues.iter().all(|queue| queue.gone) {
             return false;
         }
-        while self.lanes.get(self.current).is_some_and(|lane| lane.gone) {
+        while self
+            .queues
+            .get(self.current)
+            .is_some_and(|queue| queue.gone)
+        {
             self.advance();
         }
         true
@@ -101,14 +105,14 @@ impl InTurn {
 
     fn advance(&mut self) {
         self.given = 0;
-        self.current = (self.current + 1) % self.lanes.len();
+        self.current = (self.current + 1) % self.queues.len();
     }
 
     /// Ends the turn, so that the next instance has its; false where there is
     /// no frame or no place for the mark now.
     fn end_turn(&mut self) -> bool {
-        let place = self.lanes.get(self.current);
-        if place.is_none_or(|lane| lane.ready.len() >= lane.room) {
+        let place = self.queues.get(self.current);
+        if place.is_none_or(|queue| queue.ready.len() >= queue.room) {
             return false;
         }
         let mut meta = FrameMeta::default();
@@ -117,48 +121,52 @@ impl InTurn {
         let Ok(mark) = self.lender.copy(&[], meta) else {
             return false;
         };
-        if let Some(lane) = self.lanes.get_mut(self.current) {
-            lane.ready.push(mark);
+        if let Some(queue) = self.queues.get_mut(self.current) {
+            queue.ready.push(mark);
             self.counts.turns += 1;
         }
         self.advance();
-        while self.lanes.get(self.current).is_some_and(|lane| lane.gone) {
+        while self
+            .queues
+            .get(self.current)
+            .is_some_and(|queue| queue.gone)
+        {
             self.advance();
         }
         true
     }
 
-    /// Copies of a notice for all lanes but the current one; false, and none,
+    /// Copies of a notice for all queues but the current one; false, and none,
     /// where one has no room or there are no frames.
     fn copy_notice(&mut self, frame: &Frame) -> bool {
         let (&(mut meta), bytes) = self.memory.read(frame);
         meta.kind = FrameKind::NoticeCopy;
         let current = self.current;
-        let others = |(place, lane): &(usize, &mut TurnLane)| *place != current && !lane.gone;
-        let full = |lane: &TurnLane| lane.ready.len() >= lane.room;
+        let others = |(place, queue): &(usize, &mut TurnQueue)| *place != current && !queue.gone;
+        let full = |queue: &TurnQueue| queue.ready.len() >= queue.room;
         // A frame stays for the turn's end: without that the port behind would
-        // never come to the copies that are ahead in the other lanes.
-        if self.lender.available() < self.lanes.len()
-            || (self.lanes.iter_mut().enumerate())
+        // never come to the copies that are ahead in the other queues.
+        if self.lender.available() < self.queues.len()
+            || (self.queues.iter_mut().enumerate())
                 .filter(others)
-                .any(|(_, lane)| full(lane))
+                .any(|(_, queue)| full(queue))
         {
             return false;
         }
-        let lanes = self.lanes.iter_mut().enumerate().filter(others);
+        let queues = self.queues.iter_mut().enumerate().filter(others);
         let mut copies = 0;
-        for (made, (_, lane)) in lanes.enumerate() {
+        for (made, (_, queue)) in queues.enumerate() {
             match self.lender.copy(bytes, meta) {
                 Ok(copy) => {
-                    lane.ready.push(copy);
+                    queue.ready.push(copy);
                     copies += 1;
                 }
-                // Not so with any lane then. Engines write notices into frames
+                // Not so with any queue then. Engines write notices into frames
                 // with the usual headroom, whose bytes fit another.
                 Err(NoFrame::TooLarge) => return true,
                 Err(NoFrame::Exhausted) => {
-                    for (_, lane) in self.lanes.iter_mut().enumerate().filter(others).take(made) {
-                        if let Some(copy) = lane.ready.pop() {
+                    for (_, queue) in self.queues.iter_mut().enumerate().filter(others).take(made) {
+                        if let Some(copy) = queue.ready.pop() {
                             self.lender.give(copy);
                         }
                     }
@@ -171,21 +179,21 @@ impl InTurn {
         true
     }
 
-    /// Makes sure that one frame can go to the current lane, with all that
+    /// Makes sure that one frame can go to the current queue, with all that
     /// belongs to it; false where it has to wait.
     fn prepare(&mut self, frame: &Frame) -> bool {
         if self.given >= self.turn && !self.end_turn() {
             return false;
         }
         // A place stays for the turn's end.
-        let room = |lane: &TurnLane| lane.ready.len() + 1 < lane.room;
-        if !self.lanes.get(self.current).is_some_and(room) {
+        let room = |queue: &TurnQueue| queue.ready.len() + 1 < queue.room;
+        if !self.queues.get(self.current).is_some_and(room) {
             return false;
         }
         if self.memory.meta(frame).kind != FrameKind::Notice || self.copy_notice(frame) {
             return true;
         }
-        // Other lanes may be full of copies that are taken only in their turn.
+        // Other queues may be full of copies that are taken only in their turn.
         self.end_turn();
         false
     }
@@ -206,18 +214,18 @@ impl StageOutput for InTurn {
                 frames.push(frame);
                 break;
             }
-            if let Some(lane) = self.lanes.get_mut(self.current) {
-                lane.ready.push(frame);
+            if let Some(queue) = self.queues.get_mut(self.current) {
+                queue.ready.push(frame);
                 self.given += 1;
             }
         }
         frames.extend(rest);
         self.offers = offers;
-        for lane in &mut self.lanes {
-            lane.output.give(&mut lane.ready);
+        for queue in &mut self.queues {
+            queue.output.give(&mut queue.ready);
             // There was room: what is left has no reader any more, and goes
             // where frames come from that are lost with their instance.
-            for frame in lane.ready.drain(..) {
+            for frame in queue.ready.drain(..) {
                 self.counts.lost += 1;
                 self.lender.give(frame);
             }
@@ -230,17 +238,17 @@ impl StageOutput for InTurn {
     /// Each packet may need a turn's end behind it, and each notice a copy for
     /// each instance.
     fn room(&self) -> usize {
-        let lanes = self.lanes.iter().filter(|lane| !lane.output.is_gone());
-        let rooms = lanes.map(|lane| lane.output.room());
+        let queues = self.queues.iter().filter(|queue| !queue.output.is_gone());
+        let rooms = queues.map(|queue| queue.output.room());
         let least = rooms.min().unwrap_or(0).saturating_sub(1);
         least
             .div_ceil(2)
-            .min(self.lender.available() / (self.lanes.len() + 1))
+            .min(self.lender.available() / (self.queues.len() + 1))
     }
 
     /// True where all instances are gone.
     fn is_gone(&self) -> bool {
-        self.lanes.iter().all(|lane| lane.output.is_gone())
+        self.queues.iter().all(|queue| queue.output.is_gone())
     }
 
     fn refused(&self) -> Refused {
@@ -263,7 +271,7 @@ impl StageOutput for InTurn {
 /// left out when all that it gave was taken.
 #[derive(Debug)]
 pub struct MergeTurns {
-    lanes: Vec<BackLane>,
+    queues: Vec<ReturnQueue>,
     memory: Arc<PacketMemory>,
     home: WayHome,
     current: usize,
@@ -271,32 +279,32 @@ pub struct MergeTurns {
 }
 
 #[derive(Debug)]
-struct BackLane {
+struct ReturnQueue {
     input: Box<dyn StageInput>,
     /// What was taken out of it and is for later.
     ahead: VecDeque<Frame>,
 }
 
-impl BackLane {
+impl ReturnQueue {
     fn is_over(&self) -> bool {
         self.ahead.is_empty() && self.input.is_over()
     }
 }
 
 impl MergeTurns {
-    /// A port behind these lanes, in the order of the instances, with a way
+    /// A port behind these queues, in the order of the instances, with a way
     /// home for what the balanced port lent.
     pub fn new(
-        lanes: Vec<Box<dyn StageInput>>,
+        queues: Vec<Box<dyn StageInput>>,
         memory: Arc<PacketMemory>,
         home: WayHome,
     ) -> MergeTurns {
-        let lanes = lanes.into_iter().map(|input| BackLane {
+        let queues = queues.into_iter().map(|input| ReturnQueue {
             input,
             ahead: VecDeque::new(),
         });
         MergeTurns {
-            lanes: lanes.collect(),
+            queues: queues.collect(),
             memory,
             home,
             current: 0,
@@ -304,18 +312,18 @@ impl MergeTurns {
         }
     }
 
-    /// Takes from the lane whose turn it is; true when its turn has ended.
+    /// Takes from the queue whose turn it is; true when its turn has ended.
     fn take_turn(&mut self, into: &mut Vec<Frame>, max: usize, taken: &mut usize) -> bool {
-        let Some(lane) = self.lanes.get_mut(self.current) else {
+        let Some(queue) = self.queues.get_mut(self.current) else {
             return false;
         };
         while *taken < max {
-            if lane.ahead.is_empty() {
-                lane.input.take(&mut self.scratch, max);
-                lane.ahead.extend(self.scratch.drain(..));
+            if queue.ahead.is_empty() {
+                queue.input.take(&mut self.scratch, max);
+                queue.ahead.extend(self.scratch.drain(..));
             }
-            let Some(frame) = lane.ahead.pop_front() else {
-                return lane.is_over();
+            let Some(frame) = queue.ahead.pop_front() else {
+                return queue.is_over();
             };
             match self.memory.meta(&frame).kind {
                 FrameKind::TurnEnd => {
@@ -336,26 +344,26 @@ impl MergeTurns {
 impl StageInput for MergeTurns {
     fn take(&mut self, into: &mut Vec<Frame>, max: usize) -> usize {
         let mut taken = 0;
-        // At the end each lane is over, and none of them has a turn.
+        // At the end each queue is over, and none of them has a turn.
         let mut over = 0;
-        while over < self.lanes.len() && self.take_turn(into, max, &mut taken) {
-            over = match self.lanes.get(self.current) {
-                Some(lane) if lane.is_over() => over + 1,
+        while over < self.queues.len() && self.take_turn(into, max, &mut taken) {
+            over = match self.queues.get(self.current) {
+                Some(queue) if queue.is_over() => over + 1,
                 _ => 0,
             };
-            self.current = (self.current + 1) % self.lanes.len();
+            self.current = (self.current + 1) % self.queues.len();
         }
         taken
     }
 
     fn waiting(&self) -> usize {
-        let lanes = self.lanes.iter();
-        lanes
-            .map(|lane| lane.ahead.len() + lane.input.waiting())
+        let queues = self.queues.iter();
+        queues
+            .map(|queue| queue.ahead.len() + queue.input.waiting())
             .sum()
     }
 
     fn is_over(&self) -> bool {
-        self.lanes.iter().all(BackLane::is_over)
+        self.queues.iter().all(ReturnQueue::is_over)
     }
 }

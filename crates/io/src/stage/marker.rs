@@ -27,7 +27,7 @@ pub struct Marker {
 }
 
 impl Marker {
-    /// The end of the further branch of this number (from 0), with its lane to
+    /// The end of the further branch of this number (from 0), with its queue to
     /// the sync port, also where it only reads, and a way home for its copies.
     pub fn new(
         memory: Arc<PacketMemory>,

@@ -91,7 +91,7 @@ pub use pressure::Refused;
 pub use regions::Regions;
 pub use sync::Sync;
 pub use wiring::{
-    Balanced, FurtherBranch, LanePorts, Parallel, ParallelSettings, balanced_by_flow,
+    Balanced, FurtherBranch, Parallel, ParallelSettings, QueuePorts, balanced_by_flow,
     balanced_in_turn, parallel,
 };
 
@@ -134,7 +134,7 @@ pub trait StageOutput: Send + Debug {
 
     /// So many frames the next [`StageOutput::give`] takes at least. A port
     /// that copies frames may take fewer, where none is left for copies of
-    /// their size; such a port is no lane of another port.
+    /// their size; such a port is no queue of another port.
     fn room(&self) -> usize;
 
     /// True where the other side is gone: nothing is taken any more. What to

@@ -32,14 +32,14 @@ pub struct Sync {
 /// A further branch, seen from behind.
 #[derive(Debug)]
 struct Behind {
-    lane: Box<dyn StageInput>,
+    queue: Box<dyn StageInput>,
     writes: Regions,
     copies: VecDeque<Frame>,
     over: bool,
 }
 
 impl Sync {
-    /// A port behind the first branch's lane and those of all further ones, in
+    /// A port behind the first branch's queue and those of all further ones, in
     /// the order of their marks, with what each may write. `exit` is the
     /// `next` that branched packets get (`None`: as the first branch left it);
     /// `options` say how headers are parsed in this chain.
@@ -53,8 +53,8 @@ impl Sync {
     ) -> Sync {
         let branches = further
             .into_iter()
-            .map(|(lane, writes)| Behind {
-                lane,
+            .map(|(queue, writes)| Behind {
+                queue,
                 writes,
                 copies: VecDeque::new(),
                 over: false,
@@ -93,11 +93,11 @@ impl Sync {
         for (branch, behind) in self.branches.iter_mut().enumerate() {
             if !behind.over {
                 behind.pull(&mut self.scratch);
-                behind.over = behind.lane.is_over();
+                behind.over = behind.queue.is_over();
             }
             over |= u16::from(behind.over) << branch;
         }
-        // A lane is in order: who marked a later packet is through with this.
+        // A queue is in order: who marked a later packet is through with this.
         let later = self.held.iter().skip(1);
         let passed = later
             .filter_map(|frame| self.awaited(frame))
@@ -169,11 +169,11 @@ impl Sync {
 }
 
 impl Behind {
-    /// Takes in the copies that are in the lane.
+    /// Takes in the copies that are in the queue.
     fn pull(&mut self, scratch: &mut Vec<Frame>) {
-        let waiting = self.lane.waiting();
+        let waiting = self.queue.waiting();
         if waiting > 0 {
-            self.lane.take(scratch, waiting);
+            self.queue.take(scratch, waiting);
             self.copies.extend(scratch.drain(..));
         }
     }
@@ -224,7 +224,7 @@ impl StageInput for Sync {
     }
 
     fn is_over(&self) -> bool {
-        let left = |behind: &Behind| behind.copies.len() + behind.lane.waiting();
+        let left = |behind: &Behind| behind.copies.len() + behind.queue.waiting();
         self.held.is_empty()
             && self.first.is_over()
             && self.branches.iter().all(|behind| left(behind) == 0)

@@ -38,7 +38,7 @@ pub struct FurtherBranch {
 
 /// The ports of one stage's thread.
 #[derive(Debug)]
-pub struct LanePorts {
+pub struct QueuePorts {
     /// Where it takes frames from.
     pub input: Box<dyn StageInput>,
     /// Where it gives frames to.
@@ -51,7 +51,7 @@ pub struct Parallel {
     /// For the stage before: its output.
     pub branch: Branch,
     /// For the branches, the first one first.
-    pub lanes: Vec<LanePorts>,
+    pub queues: Vec<QueuePorts>,
     /// For the stage behind: its input.
     pub sync: Sync,
 }
@@ -67,7 +67,7 @@ pub fn parallel(settings: &ParallelSettings, pool: FramePool) -> Result<Parallel
     let mut lender = Lender::new(pool);
     let (first, input) = point(settings.places);
     let (output, behind_first) = point(settings.places);
-    let mut lanes = vec![LanePorts {
+    let mut queues = vec![QueuePorts {
         input: Box::new(input),
         output: Box::new(output),
     }];
@@ -84,7 +84,7 @@ pub fn parallel(settings: &ParallelSettings, pool: FramePool) -> Result<Parallel
         );
         outputs.push((Box::new(to_branch) as Box<dyn StageOutput>, further.entry));
         behind.push((Box::new(from_branch) as Box<dyn StageInput>, further.writes));
-        lanes.push(LanePorts {
+        queues.push(QueuePorts {
             input: Box::new(input),
             output: Box::new(marker),
         });
@@ -100,7 +100,7 @@ pub fn parallel(settings: &ParallelSettings, pool: FramePool) -> Result<Parallel
     let branch = Branch::new(Box::new(first), outputs, settings.group.clone(), lender)?;
     Ok(Parallel {
         branch,
-        lanes,
+        queues,
         sync,
     })
 }
@@ -111,7 +111,7 @@ pub struct Balanced {
     /// For the stage before: its output.
     pub output: Box<dyn StageOutput>,
     /// For the instances.
-    pub lanes: Vec<LanePorts>,
+    pub queues: Vec<QueuePorts>,
     /// For the stage behind: its input.
     pub input: Box<dyn StageInput>,
 }
@@ -119,7 +119,7 @@ pub struct Balanced {
 /// A ring before and one behind each instance: the stage's ports, what the
 /// balanced port gives to, and what the merging port takes from.
 type Rings = (
-    Vec<LanePorts>,
+    Vec<QueuePorts>,
     Vec<Box<dyn StageOutput>>,
     Vec<Box<dyn StageInput>>,
 );
@@ -129,7 +129,7 @@ fn rings(instances: usize, places: usize) -> Rings {
     for _ in 0..instances {
         let (to_instance, input) = point(places);
         let (output, from_instance) = point(places);
-        rings.0.push(LanePorts {
+        rings.0.push(QueuePorts {
             input: Box::new(input),
             output: Box::new(output),
         });
@@ -154,10 +154,10 @@ pub fn balanced_by_flow(
     let memory = Arc::clone(pool.memory());
     let mut lender = Lender::new(pool);
     let home = lender.way_home();
-    let (lanes, to, from) = rings(instances, places);
+    let (queues, to, from) = rings(instances, places);
     Ok(Balanced {
         output: Box::new(ByFlow::new(to, lender)?),
-        lanes,
+        queues,
         input: Box::new(MergeFlows::new(from, memory, home)),
     })
 }
@@ -178,10 +178,10 @@ pub fn balanced_in_turn(
     let memory = Arc::clone(pool.memory());
     let mut lender = Lender::new(pool);
     let home = lender.way_home();
-    let (lanes, to, from) = rings(instances, places);
+    let (queues, to, from) = rings(instances, places);
     Ok(Balanced {
         output: Box::new(InTurn::new(to, turn, lender)?),
-        lanes,
+        queues,
         input: Box::new(MergeTurns::new(from, memory, home)),
     })
 }

@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::fs::{MemfdFlags, SealFlags};
-use weir_packet::{Mapping, PacketMemory, Seat};
+use weir_packet::{Mapping, MemberId, PacketMemory};
 
 /// Bytes of a huge page.
 const HUGE: usize = 2 << 20;
@@ -277,14 +277,14 @@ impl Deref for Words {
 }
 
 /// Frames of a process that is over: [`PacketMemory::hand_over_again`] for
-/// what is in rings to it (each with the seat of its writer), then
+/// what is in rings to it (each with the member of its writer), then
 /// [`PacketMemory::reclaim`] for the rest but what is in rings from it.
 /// That it is over, its exit status shows.
 pub(crate) fn take_back(
     memory: &PacketMemory,
-    dead: Seat,
+    dead: MemberId,
     _over: &std::process::ExitStatus,
-    to_it: &[(Seat, Vec<u32>)],
+    to_it: &[(MemberId, Vec<u32>)],
     from_it: &[u32],
 ) -> Vec<weir_packet::Frame> {
     for (writer, in_ring) in to_it {
@@ -301,9 +301,9 @@ pub(crate) fn take_back(
 /// had no other reader.
 pub(crate) fn take_unread(
     memory: &PacketMemory,
-    dead: Seat,
+    dead: MemberId,
     _over: &std::process::ExitStatus,
-    unread: &[(Seat, Vec<u32>)],
+    unread: &[(MemberId, Vec<u32>)],
 ) -> Vec<weir_packet::Frame> {
     let mut back = Vec::new();
     for (writer, ring) in unread {

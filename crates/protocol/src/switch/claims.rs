@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::lanes::Seat;
+use super::runtimes::Slot;
 use crate::message::{CLAIMS, Claim};
 
 /// An answer may have this many pieces, however few units there is room for.
@@ -28,7 +28,7 @@ pub(super) enum Taken {
 /// not for what was announced.
 #[derive(Debug)]
 struct Answer {
-    from: Seat,
+    from: Slot,
     /// Pieces of the whole answer; 0 before the first has come.
     total: u32,
     pieces: BTreeMap<u32, Vec<Claim>>,
@@ -71,7 +71,7 @@ impl Answers {
     }
 
     /// One more runtime is asked.
-    pub(super) fn expect(&mut self, from: Seat) {
+    pub(super) fn expect(&mut self, from: Slot) {
         self.of.push(Answer {
             from,
             total: 0,
@@ -82,7 +82,7 @@ impl Answers {
     }
 
     /// True where the answer of `from` is not complete.
-    pub(super) fn waits_for(&self, from: Seat) -> bool {
+    pub(super) fn waits_for(&self, from: Slot) -> bool {
         let mut all = self.of.iter();
         all.any(|answer| answer.from == from && !answer.is_complete())
     }
@@ -94,7 +94,7 @@ impl Answers {
 
     /// Who is to be asked now, and for which piece first; who was asked too
     /// often.
-    pub(super) fn ask(&mut self) -> (Vec<(Seat, u32)>, Vec<Seat>) {
+    pub(super) fn ask(&mut self) -> (Vec<(Slot, u32)>, Vec<Slot>) {
         let (mut asked, mut given_up) = (Vec::new(), Vec::new());
         for answer in self.of.iter_mut().filter(|answer| !answer.is_complete()) {
             answer.asked += 1;
@@ -110,7 +110,7 @@ impl Answers {
     /// the place of what was said before.
     pub(super) fn take(
         &mut self,
-        from: Seat,
+        from: Slot,
         (piece, pieces): (u32, u32),
         claims: Vec<Claim>,
     ) -> Taken {
@@ -137,12 +137,12 @@ impl Answers {
     }
 
     /// The runtime is gone, and its answer with it.
-    pub(super) fn drop_of(&mut self, from: Seat) {
+    pub(super) fn drop_of(&mut self, from: Slot) {
         self.of.retain(|answer| answer.from != from);
     }
 
     /// All claims, and who made each.
-    pub(super) fn into_claims(self) -> impl Iterator<Item = (Seat, Claim)> {
+    pub(super) fn into_claims(self) -> impl Iterator<Item = (Slot, Claim)> {
         self.of.into_iter().flat_map(|answer| {
             let claims = answer.pieces.into_values().flatten();
             claims.map(move |claim| (answer.from, claim))
@@ -189,7 +189,7 @@ mod tests {
         assert_eq!(answers.ask().0, [(2, 0)]);
         assert_eq!(answers.take(2, (0, 1), Vec::new()), Taken::Answer);
         assert!(answers.is_complete());
-        let claims: Vec<(Seat, u64)> = answers.into_claims().map(|(s, c)| (s, c.unit.0)).collect();
+        let claims: Vec<(Slot, u64)> = answers.into_claims().map(|(s, c)| (s, c.unit.0)).collect();
         assert_eq!(claims, [(1, 1), (1, 2), (1, 3)]);
     }
 

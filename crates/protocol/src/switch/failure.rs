@@ -3,7 +3,7 @@
 
 use weir_packet::{FramePool, Time};
 
-use super::lanes::{Seat, Standing};
+use super::runtimes::{Slot, Standing};
 use super::units::{ANY, REPLICA, mark};
 use super::{Switch, SwitchCount, SwitchDrop, moves};
 use crate::ids::{Clock, RuntimeId, UnitId, View};
@@ -54,33 +54,33 @@ impl Sweep {
 impl Switch {
     /// A runtime is dead, or thought so; it is not used again under this id.
     pub fn suspect(&mut self, now: Time, pool: &mut FramePool, runtime: RuntimeId) {
-        let Some(seat) = self.lanes.find(runtime) else {
+        let Some(slot) = self.runtimes.find(runtime) else {
             return;
         };
-        if !self.lanes.is_here(seat) {
+        if !self.runtimes.is_here(slot) {
             return;
         }
         self.counts.add(SwitchCount::Suspected);
-        self.lanes.stand(seat, Standing::Dead);
+        self.runtimes.stand(slot, Standing::Dead);
         // A switch after this one must not go on from what it has: units that
         // it knows may have ended elsewhere by then. The others remember it, and
         // hear of it before they hear of those ends.
-        self.lanes.fence(runtime);
-        let here: Vec<Seat> = self.lanes.here().collect();
+        self.runtimes.fence(runtime);
+        let here: Vec<Slot> = self.runtimes.here().collect();
         for other in here {
             self.tell(other, Message::Suspect { runtime });
         }
-        if let Some(lane) = self.outbox.lanes.get_mut(usize::from(seat) - 1) {
-            pool.give_all(&mut lane.frames);
+        if let Some(queue) = self.outbox.queues.get_mut(usize::from(slot) - 1) {
+            pool.give_all(&mut queue.frames);
         }
-        if let Some(runtime) = self.lanes.get_mut(seat) {
+        if let Some(runtime) = self.runtimes.get_mut(slot) {
             pool.give_all(&mut runtime.partial);
         }
-        self.retire(seat);
+        self.retire(slot);
         self.tell_cluster();
         self.sweep.start(self.units.top());
         if self.recovery.is_some() {
-            self.will_not_answer(now, pool, seat);
+            self.will_not_answer(now, pool, slot);
         } else {
             self.react_in_window(now, pool);
         }
@@ -107,10 +107,10 @@ impl Switch {
     }
 
     /// A runtime is gone: its blocks are free when nothing of it is left.
-    pub(super) fn retire(&mut self, seat: Seat) {
-        self.forget_none_at(seat);
+    pub(super) fn retire(&mut self, slot: Slot) {
+        self.forget_none_at(slot);
         let era = self.kept.end_era();
-        if let Some(runtime) = self.lanes.get_mut(seat) {
+        if let Some(runtime) = self.runtimes.get_mut(slot) {
             runtime.era = era;
         }
     }
@@ -121,13 +121,13 @@ impl Switch {
         let unit = self.units.at(place);
         unit.id != 0
             && unit.owner != 0
-            && (self.lanes.is_gone(unit.owner)
-                || self.lanes.is_gone(unit.replica)
+            && (self.runtimes.is_gone(unit.owner)
+                || self.runtimes.is_gone(unit.replica)
                 || unit.view().generation() != self.settings.generation
                 || self
                     .pendings
                     .get(unit.pending)
-                    .is_some_and(|p| p.planned && self.lanes.is_gone(p.old_owner)))
+                    .is_some_and(|p| p.planned && self.runtimes.is_gone(p.old_owner)))
     }
 
     /// Opens the view that a unit needs after a failure, or gives it up.
@@ -147,7 +147,7 @@ impl Switch {
             _ => return self.lose(now, pool, place),
         };
         let (_, owner, replica) = settled;
-        if self.lanes.is_here(owner) {
+        if self.runtimes.is_here(owner) {
             self.counts
                 .add(if self.pendings.get(unit.pending).is_none() {
                     SwitchCount::ReplicaChanged
@@ -155,7 +155,7 @@ impl Switch {
                     SwitchCount::ResumedAtOwner
                 });
             self.open_resumed(now, pool, place, owner, settled);
-        } else if self.lanes.is_here(replica) {
+        } else if self.runtimes.is_here(replica) {
             self.counts.add(SwitchCount::ResumedAtReplica);
             self.open_resumed(now, pool, place, replica, settled);
         } else {
@@ -164,7 +164,7 @@ impl Switch {
     }
 
     /// Opens a first view again, elsewhere than at `not` if that is possible.
-    fn begin_again(&mut self, now: Time, pool: &mut FramePool, place: u32, not: Seat) {
+    fn begin_again(&mut self, now: Time, pool: &mut FramePool, place: u32, not: Slot) {
         let unit = *self.units.at(place);
         let given_up = [unit.owner, unit.replica];
         self.take_pending(place);
@@ -177,9 +177,9 @@ impl Switch {
         let view = self.units.at(place).view();
         // The owner as well, where it is the same again: it put the actor of the view
         // that was given up aside.
-        for seat in given_up {
-            if seat != 0 {
-                self.forget(now, seat, unit.id(), view, false);
+        for slot in given_up {
+            if slot != 0 {
+                self.forget(now, slot, unit.id(), view, false);
             }
         }
         let since = self.kept.since(self.units.at(place));
@@ -224,8 +224,8 @@ impl Switch {
         self.mark_orphan(now, place);
         told.sort_unstable();
         told.dedup();
-        for seat in told {
-            self.forget(now, seat, unit.id(), unit.view().next(), false);
+        for slot in told {
+            self.forget(now, slot, unit.id(), unit.view().next(), false);
         }
     }
 
@@ -289,9 +289,9 @@ impl Switch {
                 replica = 0;
             }
         }
-        let (holder, count) = if self.lanes.is_here(owner) {
+        let (holder, count) = if self.runtimes.is_here(owner) {
             (owner, SwitchCount::ResumedAtOwner)
-        } else if self.lanes.is_here(replica) {
+        } else if self.runtimes.is_here(replica) {
             (replica, SwitchCount::ResumedAtReplica)
         } else {
             return self.lose(now, pool, place);
@@ -324,7 +324,7 @@ impl Switch {
             } else {
                 let unit = *self.units.at(place);
                 if unit.id != 0 && unit.owner != 0 && unit.wanted == 0 {
-                    if self.lanes.is_draining(unit.owner) {
+                    if self.runtimes.is_draining(unit.owner) {
                         self.want(place, ANY, self.moves.drain_mode);
                     } else if self.lacks_replica(&unit) {
                         self.want(place, REPLICA, MoveMode::Push);
@@ -366,9 +366,9 @@ impl Switch {
         self.leases_gone(id);
         self.names_gone(&freed);
         let below = self.next_view;
-        for seat in told {
-            if seat != 0 {
-                self.forget(now, seat, id, below, true);
+        for slot in told {
+            if slot != 0 {
+                self.forget(now, slot, id, below, true);
             }
         }
     }
@@ -433,10 +433,10 @@ impl Switch {
 
     /// Says who keeps copies of a runtime's units from now on.
     pub(super) fn set_replica(&mut self, of: RuntimeId, replica: Option<RuntimeId>) {
-        let seat = replica.and_then(|id| self.lanes.find(id)).unwrap_or(0);
-        let of = self.lanes.find(of).unwrap_or(0);
-        match self.lanes.get_mut(of) {
-            Some(runtime) => runtime.replica = seat,
+        let slot = replica.and_then(|id| self.runtimes.find(id)).unwrap_or(0);
+        let of = self.runtimes.find(of).unwrap_or(0);
+        match self.runtimes.get_mut(of) {
+            Some(runtime) => runtime.replica = slot,
             None => self.counts.add(SwitchCount::MessageMisdirected),
         }
     }
@@ -444,7 +444,7 @@ impl Switch {
     /// Asks an owner for an early snapshot.
     pub(super) fn send_prepare(&mut self, place: u32) {
         let unit = *self.units.at(place);
-        if let Some(to) = self.lanes.id(unit.wanted) {
+        if let Some(to) = self.runtimes.id(unit.wanted) {
             self.tell(
                 unit.owner,
                 Message::Prepare {

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use weir_packet::Time;
 
-use super::lanes::Seat;
+use super::runtimes::Slot;
 use crate::ids::{UnitId, View};
 
 /// Runtimes that have not answered, at most. Beyond it no move begins and no
@@ -19,7 +19,7 @@ const MOST: usize = 65_536;
 /// One runtime that is to forget views of a unit.
 #[derive(Clone, Copy, Debug)]
 struct Told {
-    to: Seat,
+    to: Slot,
     below: View,
     ended: bool,
     /// It is told when no other of the unit is left.
@@ -29,7 +29,7 @@ struct Told {
 /// What a runtime is to be told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Forget {
-    pub(super) to: Seat,
+    pub(super) to: Slot,
     pub(super) unit: UnitId,
     pub(super) below: View,
     pub(super) ended: bool,
@@ -98,7 +98,7 @@ impl Forgets {
     /// was not asked to, or for more. Whoever is to be told now is added to `tell`.
     pub(super) fn answered(
         &mut self,
-        from: Seat,
+        from: Slot,
         unit: UnitId,
         below: View,
         tell: &mut Vec<Forget>,
@@ -117,7 +117,7 @@ impl Forgets {
     }
 
     /// A runtime is gone: it answers nothing any more.
-    pub(super) fn drop_of(&mut self, gone: Seat, tell: &mut Vec<Forget>) {
+    pub(super) fn drop_of(&mut self, gone: Slot, tell: &mut Vec<Forget>) {
         let mut units = Vec::new();
         for (unit, of) in &mut self.of {
             let before = of.len();
@@ -189,7 +189,7 @@ mod tests {
 
     const U: UnitId = UnitId(1 << 32 | 5);
 
-    fn forget(to: Seat, below: u64) -> Forget {
+    fn forget(to: Slot, below: u64) -> Forget {
         Forget {
             to,
             unit: U,

@@ -3,7 +3,7 @@
 use weir_packet::{Disposition, Frame, FramePool, PacketMemory, Time, frame_flags};
 
 use super::kept::Parked;
-use super::lanes::Seat;
+use super::runtimes::Slot;
 use super::units::{Unit, mark};
 use super::{Switch, SwitchCount, SwitchDrop};
 use crate::entry::to_frame;
@@ -39,14 +39,14 @@ impl Switch {
         from: RuntimeId,
         frames: &mut Vec<Frame>,
     ) {
-        let seat = self.lanes.find(from).unwrap_or(0);
-        if !self.lanes.is_here(seat) {
+        let slot = self.runtimes.find(from).unwrap_or(0);
+        if !self.runtimes.is_here(slot) {
             self.counts.add(SwitchCount::MessageFromStranger);
             pool.give_all(frames);
             return;
         }
         let memory = pool.memory().clone();
-        let mut side = match self.lanes.get_mut(seat) {
+        let mut side = match self.runtimes.get_mut(slot) {
             Some(runtime) => core::mem::take(&mut runtime.partial),
             None => Vec::new(),
         };
@@ -59,18 +59,18 @@ impl Switch {
                 self.units.prefetch(memory.meta(next).unit);
             }
             if side.is_empty() {
-                match self.let_out_plain(now, pool, &memory, seat, frame) {
+                match self.let_out_plain(now, pool, &memory, slot, frame) {
                     None => continue,
                     Some(frame) => {
-                        self.part(now, pool, &memory, seat, &mut side, frame);
+                        self.part(now, pool, &memory, slot, &mut side, frame);
                     }
                 }
             } else {
-                self.part(now, pool, &memory, seat, &mut side, frame);
+                self.part(now, pool, &memory, slot, &mut side, frame);
             }
         }
         drop(drain);
-        if let Some(runtime) = self.lanes.get_mut(seat) {
+        if let Some(runtime) = self.runtimes.get_mut(slot) {
             runtime.partial = side;
         }
         self.end_burst(now, pool);
@@ -84,7 +84,7 @@ impl Switch {
         now: Time,
         pool: &mut FramePool,
         memory: &PacketMemory,
-        from: Seat,
+        from: Slot,
         mut frame: Frame,
     ) -> Option<Frame> {
         let meta = memory.meta_mut(&mut frame);
@@ -148,7 +148,7 @@ impl Switch {
         now: Time,
         pool: &mut FramePool,
         memory: &PacketMemory,
-        from: Seat,
+        from: Slot,
         side: &mut Vec<Frame>,
         frame: Frame,
     ) {
@@ -176,7 +176,7 @@ impl Switch {
         &mut self,
         now: Time,
         pool: &mut FramePool,
-        from: Seat,
+        from: Slot,
         batch: &EntryBatch,
     ) {
         let memory = pool.memory().clone();
@@ -218,7 +218,7 @@ impl Switch {
         now: Time,
         pool: &mut FramePool,
         memory: &PacketMemory,
-        from: Seat,
+        from: Slot,
         side: &mut Vec<Frame>,
         frame: Frame,
     ) {
@@ -251,7 +251,7 @@ impl Switch {
     /// The rule of the gate (design §7): n = out + 1, in the current view, or
     /// in the settled one up to the clock at which it was closed as planned,
     /// while the current one is unsettled.
-    fn admit(&self, from: Seat, id: UnitId, view: View, clock: Clock) -> Admission {
+    fn admit(&self, from: Slot, id: UnitId, view: View, clock: Clock) -> Admission {
         let Some(place) = self.units.find(id) else {
             return Admission::Refused(SwitchCount::EntryUnknownUnit);
         };
@@ -291,7 +291,7 @@ impl Switch {
         }
     }
 
-    fn refuse_entry(&mut self, from: Seat, id: UnitId, view: View, why: SwitchCount) {
+    fn refuse_entry(&mut self, from: Slot, id: UnitId, view: View, why: SwitchCount) {
         self.counts.add(why);
         match why {
             SwitchCount::EntryDuplicate => self.acknowledge(id.slot()),
@@ -302,7 +302,7 @@ impl Switch {
     }
 
     /// Tells a runtime that a unit is over.
-    pub(super) fn disown(&mut self, to: Seat, id: UnitId) {
+    pub(super) fn disown(&mut self, to: Slot, id: UnitId) {
         // A switch that gathers claims knows no unit yet.
         if self.recovery.is_some() || self.told == (id.0, to) {
             return;
@@ -325,7 +325,7 @@ impl Switch {
     }
 
     /// Tells a runtime that still works in a view older than the settled one.
-    pub(super) fn correct(&mut self, to: Seat, id: UnitId, view: View) {
+    pub(super) fn correct(&mut self, to: Slot, id: UnitId, view: View) {
         let unit = self.units.at(id.slot());
         let settled = match self.pendings.get(unit.pending) {
             Some(pending) => pending.old,
@@ -351,7 +351,7 @@ impl Switch {
     fn park(
         &mut self,
         pool: &mut FramePool,
-        from: Seat,
+        from: Slot,
         (id, view, clock): (UnitId, View, Clock),
         side: &mut Vec<Frame>,
         frame: Frame,
@@ -506,7 +506,7 @@ impl Switch {
 
     /// Who says the entries of the unit's current view.
     #[inline]
-    fn speaker(&self, unit: &Unit) -> Seat {
+    fn speaker(&self, unit: &Unit) -> Slot {
         if self.every > 0 {
             unit.owner
         } else {
@@ -566,9 +566,9 @@ impl Switch {
 
     /// A packet that was sent once, at `sent`, is answered by what `from` says.
     #[inline]
-    fn measure(&mut self, now: Time, from: Seat, sent: Option<Time>) {
+    fn measure(&mut self, now: Time, from: Slot, sent: Option<Time>) {
         if let Some(sent) = sent
-            && let Some(runtime) = self.lanes.get_mut(from)
+            && let Some(runtime) = self.runtimes.get_mut(from)
         {
             runtime.trip.measure(now.since(sent));
             self.is_measured = true;

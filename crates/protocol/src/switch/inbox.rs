@@ -2,7 +2,7 @@
 
 use weir_packet::{FramePool, Time};
 
-use super::lanes::{Seat, Standing};
+use super::runtimes::{Slot, Standing};
 use super::{Switch, SwitchCount};
 use crate::ids::{Clock, Peer, RuntimeId, UnitId, View};
 use crate::message::{Message, MoveMode, Workload};
@@ -22,9 +22,9 @@ impl Switch {
     pub fn message(&mut self, now: Time, pool: &mut FramePool, from: Peer, message: Message) {
         match from {
             Peer::Runtime(id) => {
-                let seat = self.lanes.find(id).unwrap_or(0);
-                if self.lanes.is_here(seat) {
-                    self.runtime_says(now, pool, seat, message);
+                let slot = self.runtimes.find(id).unwrap_or(0);
+                if self.runtimes.is_here(slot) {
+                    self.runtime_says(now, pool, slot, message);
                 } else {
                     self.counts.add(SwitchCount::MessageFromStranger);
                 }
@@ -35,7 +35,7 @@ impl Switch {
         self.end_burst(now, pool);
     }
 
-    fn runtime_says(&mut self, now: Time, pool: &mut FramePool, from: Seat, message: Message) {
+    fn runtime_says(&mut self, now: Time, pool: &mut FramePool, from: Slot, message: Message) {
         match message {
             Message::Entries(batches) => {
                 for batch in &batches {
@@ -115,7 +115,7 @@ impl Switch {
         &mut self,
         now: Time,
         pool: &mut FramePool,
-        from: Seat,
+        from: Slot,
         (unit, view): (UnitId, View),
         by: Said,
     ) -> Option<u32> {
@@ -222,22 +222,22 @@ impl Switch {
     /// Who may own units from now on: others give theirs away.
     fn cluster(&mut self, now: Time, runtimes: &[RuntimeId]) {
         for &runtime in runtimes {
-            if self.lanes.find(runtime).is_none() {
+            if self.runtimes.find(runtime).is_none() {
                 self.join(now, runtime);
             }
         }
         let others: Vec<RuntimeId> = self
-            .lanes
+            .runtimes
             .usable
             .iter()
-            .filter_map(|&seat| self.lanes.id(seat))
+            .filter_map(|&slot| self.runtimes.id(slot))
             .filter(|id| !runtimes.contains(id))
             .collect();
         for runtime in others {
             if self.drain(now, runtime, MoveMode::Push).is_err() {
                 // The last one keeps its units, but takes no new ones.
-                let seat = self.lanes.find(runtime).unwrap_or(0);
-                self.lanes.stand(seat, Standing::Draining);
+                let slot = self.runtimes.find(runtime).unwrap_or(0);
+                self.runtimes.stand(slot, Standing::Draining);
             }
         }
     }

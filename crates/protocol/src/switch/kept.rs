@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 
 use weir_packet::{Frame, FramePool, Time};
 
-use super::lanes::Seat;
+use super::runtimes::Slot;
 use super::units::Unit;
 
 /// Index of a node plus one; 0 is none.
@@ -60,7 +60,7 @@ pub(super) struct Parked {
     /// View of the entry.
     pub(super) view: u64,
     /// Who sent it.
-    pub(super) from: Seat,
+    pub(super) from: Slot,
     /// Its frames, the closing one last.
     pub(super) frames: Vec<Frame>,
 }

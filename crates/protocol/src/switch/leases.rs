@@ -7,7 +7,7 @@ use weir_nf::{PoolId, PoolSpec, PortLease, PortSpace};
 use weir_packet::protocol::ip;
 use weir_packet::{FlowKey, Time};
 
-use super::lanes::Seat;
+use super::runtimes::Slot;
 use super::{Switch, SwitchCount};
 use crate::ids::UnitId;
 use crate::message::{DOUBTS, Message};
@@ -18,7 +18,7 @@ const SPACES: usize = 3;
 #[derive(Debug, Default)]
 struct Block {
     /// Who has it; 0 for nobody.
-    holder: Seat,
+    holder: Slot,
     /// Names per port and space; none before the first.
     names: Vec<u16>,
     /// Ports with a name, per space.
@@ -39,7 +39,7 @@ struct Pool {
     /// All blocks, address by address.
     all: Vec<Block>,
     /// When a runtime last got a block that it seemed not to need.
-    granted: BTreeMap<Seat, Time>,
+    granted: BTreeMap<Slot, Time>,
 }
 
 impl Pool {
@@ -69,7 +69,7 @@ pub(super) struct Lessor {
 }
 
 /// A port whose last name has gone: the holder of its block, and the port.
-type Freed = (Seat, PoolId, PortLease);
+type Freed = (Slot, PoolId, PortLease);
 
 impl Lessor {
     pub(super) fn new(specs: &[PoolSpec]) -> Lessor {
@@ -103,7 +103,7 @@ impl Lessor {
     }
 
     /// A runtime says that it has a block.
-    pub(super) fn claim(&mut self, seat: Seat, pool: PoolId, address: u16, block: u16) {
+    pub(super) fn claim(&mut self, slot: Slot, pool: PoolId, address: u16, block: u16) {
         let Some(pool) = self.pools.get_mut(usize::from(pool.0)) else {
             return;
         };
@@ -111,7 +111,7 @@ impl Lessor {
         if usize::from(block) < pool.blocks
             && let Some(block) = pool.all.get_mut(at)
         {
-            block.holder = seat;
+            block.holder = slot;
         }
     }
 
@@ -226,8 +226,8 @@ impl Lessor {
             .collect()
     }
 
-    /// True where a port has a name, or is of no block of `seat`'s.
-    fn is_named(&self, seat: Seat, pool: PoolId, lease: PortLease) -> bool {
+    /// True where a port has a name, or is of no block of `slot`'s.
+    fn is_named(&self, slot: Slot, pool: PoolId, lease: PortLease) -> bool {
         let block = self.pools.get(usize::from(pool.0)).and_then(|pool| {
             let size = usize::from(pool.spec.block.max(1));
             let at = usize::from(lease.address) * pool.blocks + usize::from(lease.port) / size;
@@ -235,17 +235,17 @@ impl Lessor {
             Some((pool.all.get(at)?, place))
         });
         block.is_none_or(|(block, place)| {
-            block.holder != seat || block.names.get(place).is_some_and(|names| *names > 0)
+            block.holder != slot || block.names.get(place).is_some_and(|names| *names > 0)
         })
     }
 
-    /// Ports without a name that `seat` has of an address, in the space where
+    /// Ports without a name that `slot` has of an address, in the space where
     /// it has fewest; and whether it has a block of it at all.
-    fn left(&self, pool: &Pool, seat: Seat, address: usize) -> (bool, u32) {
+    fn left(&self, pool: &Pool, slot: Slot, address: usize) -> (bool, u32) {
         let mut free = [0u32; SPACES];
         let mut any = false;
         for (number, block) in pool.all[pool.blocks_at(address)].iter().enumerate() {
-            if block.holder == seat {
+            if block.holder == slot {
                 any = true;
                 for (free, used) in free.iter_mut().zip(block.used) {
                     *free += (pool.ports_of(number).len() as u32).saturating_sub(used);
@@ -258,16 +258,16 @@ impl Lessor {
 
 impl Switch {
     /// One block of each address for a runtime that has none of it.
-    pub(super) fn grant_first(&mut self, _now: Time, seat: Seat) {
+    pub(super) fn grant_first(&mut self, _now: Time, slot: Slot) {
         for pool in 0..self.lessor.pools.len() {
             for address in 0..self.addresses_of(pool) {
                 let has = self
                     .lessor
                     .pools
                     .get(pool)
-                    .is_some_and(|p| self.lessor.left(p, seat, address).0);
+                    .is_some_and(|p| self.lessor.left(p, slot, address).0);
                 if !has {
-                    self.grant(seat, pool, address);
+                    self.grant(slot, pool, address);
                 }
             }
         }
@@ -283,7 +283,7 @@ impl Switch {
     /// A runtime has few ports left in a pool: a block of each address of
     /// which it has less than half a one. One that seems to have enough (what
     /// it took is not let out yet) gets a block now and then.
-    pub(super) fn lease_wanted(&mut self, now: Time, seat: Seat, pool: PoolId) {
+    pub(super) fn lease_wanted(&mut self, now: Time, slot: Slot, pool: PoolId) {
         if self.recovery.is_some() {
             // Which blocks are taken is not known yet; it asks again.
             return;
@@ -297,7 +297,7 @@ impl Switch {
         let mut needed = Vec::new();
         let mut least = (u32::MAX, 0);
         for address in 0..pool.spec.addresses.len() {
-            let (_, left) = self.lessor.left(pool, seat, address);
+            let (_, left) = self.lessor.left(pool, slot, address);
             least = least.min((left, address));
             if left < half {
                 needed.push(address);
@@ -305,22 +305,22 @@ impl Switch {
         }
         if needed.is_empty() {
             let pause = self.settings.repeat_after.saturating_mul(4);
-            let last = pool.granted.get(&seat).copied();
+            let last = pool.granted.get(&slot).copied();
             if last.is_some_and(|last| now.since(last) < pause) {
                 return;
             }
             needed.push(least.1);
             if let Some(pool) = self.lessor.pools.get_mut(number) {
-                pool.granted.insert(seat, now);
+                pool.granted.insert(slot, now);
             }
         }
         for address in needed {
-            self.grant(seat, number, address);
+            self.grant(slot, number, address);
         }
     }
 
     /// A runtime does not know whether its ports are still in use.
-    pub(super) fn ports_doubted(&mut self, from: Seat, pool: PoolId, leases: Vec<PortLease>) {
+    pub(super) fn ports_doubted(&mut self, from: Slot, pool: PoolId, leases: Vec<PortLease>) {
         if self.recovery.is_some() || leases.len() > DOUBTS {
             // Not all names are known yet; it asks again.
             return;
@@ -334,7 +334,7 @@ impl Switch {
     }
 
     /// Grants a block of an address, if one is free.
-    fn grant(&mut self, seat: Seat, number: usize, address: usize) {
+    fn grant(&mut self, slot: Slot, number: usize, address: usize) {
         let Some(pool) = self.lessor.pools.get(number) else {
             return;
         };
@@ -360,7 +360,7 @@ impl Switch {
             .and_then(|pool| pool.all.get_mut(from + block))
         {
             again = record.holder != 0;
-            record.holder = seat;
+            record.holder = slot;
         }
         self.counts.add(if again {
             SwitchCount::BlockGrantedAgain
@@ -368,7 +368,7 @@ impl Switch {
             SwitchCount::BlockGranted
         });
         self.tell(
-            seat,
+            slot,
             Message::LeaseGranted {
                 pool: PoolId(number as u8),
                 address: address as u16,
@@ -383,10 +383,10 @@ impl Switch {
         if block.holder == 0 {
             return block.live() == 0;
         }
-        if !self.lanes.is_gone(block.holder) {
+        if !self.runtimes.is_gone(block.holder) {
             return false;
         }
-        let era = self.lanes.get(block.holder).map_or(0, |gone| gone.era);
+        let era = self.runtimes.get(block.holder).map_or(0, |gone| gone.era);
         self.settings.plant == Some(Plant::BlockLeasedAgain)
             || block.live() == 0 && self.kept.is_over(era)
     }

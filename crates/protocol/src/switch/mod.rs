@@ -1,7 +1,7 @@
 //! The home switch: numbers packets, says who owns a unit, lets output out.
 //!
 //! ```text
-//! frames ─▶ classifier ─▶ number ─▶ lanes ─▶ runtimes
+//! frames ─▶ classifier ─▶ number ─▶ queues ─▶ runtimes
 //!                          │ copy              │ entries
 //!                        kept ◀──── gate ◀─────┘
 //!                          ▲         │ aliases first, then outputs, then `out`
@@ -21,7 +21,6 @@ mod gate;
 mod histogram;
 mod inbox;
 mod kept;
-mod lanes;
 mod leases;
 mod leaving;
 mod moves;
@@ -29,6 +28,7 @@ mod names;
 mod number;
 mod report;
 mod restart;
+mod runtimes;
 mod select;
 mod takeover;
 mod timers;
@@ -54,14 +54,14 @@ pub use histogram::Histogram;
 pub use report::{HandOvers, SwitchReport};
 
 use kept::Kept;
-use lanes::{Lanes, Seat};
+use runtimes::{Runtimes, Slot};
 use units::Units;
 
 /// What a switch wants carried out: the driver empties it after each call.
 #[derive(Debug, Default)]
 pub struct SwitchOutbox {
-    /// Data frames, a lane per runtime that was ever joined.
-    pub lanes: Vec<Lane>,
+    /// Data frames, a queue per runtime that was ever joined.
+    pub queues: Vec<DataQueue>,
     /// Messages, in order per receiver.
     pub messages: Vec<(Peer, Message)>,
     /// Packets let out, in order.
@@ -74,7 +74,7 @@ pub struct SwitchOutbox {
 
 /// Data frames to one runtime.
 #[derive(Debug)]
-pub struct Lane {
+pub struct DataQueue {
     /// To whom.
     pub to: RuntimeId,
     /// The frames, in order.
@@ -146,7 +146,7 @@ pub struct Switch {
     classifier: Classifier,
     units: Units,
     kept: Kept,
-    lanes: Lanes,
+    runtimes: Runtimes,
     pendings: views::Pendings,
     moves: moves::Moves,
     lessor: leases::Lessor,
@@ -182,7 +182,7 @@ pub struct Switch {
     leaving: leaving::Leaving,
     takeovers: takeover::Takeovers,
     /// To whom `Forget` was said in this burst, and about what.
-    told: (u64, Seat),
+    told: (u64, Slot),
 }
 
 impl Switch {
@@ -216,7 +216,7 @@ impl Switch {
             seed: config.seed,
             units: Units::new(places, config.advise),
             kept: Kept::new(most, settings.kept > 0, retained),
-            lanes: Lanes::default(),
+            runtimes: Runtimes::default(),
             pendings: views::Pendings::default(),
             moves: moves::Moves::default(),
             lessor: leases::Lessor::new(&stage.pools),
@@ -253,19 +253,19 @@ impl Switch {
     /// A runtime that may own units has come. One whose id was used before is
     /// not taken: an id names one start of a process.
     pub fn join(&mut self, now: Time, runtime: RuntimeId) {
-        let Some(seat) = self.lanes.join(runtime, self.unknown_trip()) else {
+        let Some(slot) = self.runtimes.join(runtime, self.unknown_trip()) else {
             self.counts.add(SwitchCount::MessageMisdirected);
             return;
         };
-        self.outbox.lanes.push(Lane {
+        self.outbox.queues.push(DataQueue {
             to: runtime,
             frames: Vec::with_capacity(256),
         });
         if self.recovery.is_none() {
-            self.grant_first(now, seat);
+            self.grant_first(now, slot);
         }
-        for fenced in self.lanes.fenced() {
-            self.tell(seat, Message::Suspect { runtime: fenced });
+        for fenced in self.runtimes.fenced() {
+            self.tell(slot, Message::Suspect { runtime: fenced });
         }
         self.tell_cluster();
         if self.settings.replication != Replication::None {
@@ -283,9 +283,9 @@ impl Switch {
     /// Says on which host a runtime runs, best before it has units. Replicas are
     /// chosen on other hosts than their owners' where there are any.
     pub fn set_host(&mut self, runtime: RuntimeId, host: u32) {
-        let seat = self.lanes.find(runtime);
-        if let Some(seat) = seat.filter(|_| self.settings.plant != Some(Plant::HostsIgnored)) {
-            self.lanes.set_host(seat, host);
+        let slot = self.runtimes.find(runtime);
+        if let Some(slot) = slot.filter(|_| self.settings.plant != Some(Plant::HostsIgnored)) {
+            self.runtimes.set_host(slot, host);
             if self.settings.replication != Replication::None {
                 // Copies that are on one host with their owner may move.
                 self.sweep.start(self.units.top());
@@ -296,15 +296,15 @@ impl Switch {
     /// Takes a drained runtime out. What it still has is treated as if it had
     /// died.
     pub fn leave(&mut self, _now: Time, runtime: RuntimeId) {
-        let Some(seat) = self.lanes.find(runtime) else {
+        let Some(slot) = self.runtimes.find(runtime) else {
             return;
         };
-        if self.lanes.is_gone(seat) {
+        if self.runtimes.is_gone(slot) {
             return;
         }
         let drained = self.is_drained(runtime);
-        self.lanes.stand(seat, lanes::Standing::Left);
-        self.retire(seat);
+        self.runtimes.stand(slot, runtimes::Standing::Left);
+        self.retire(slot);
         if !drained {
             self.sweep.start(self.units.top());
         }
@@ -314,12 +314,12 @@ impl Switch {
     /// True where `runtime` owns no unit, keeps no copy and is waited for by
     /// no view; also where there is no such runtime.
     pub fn is_drained(&self, runtime: RuntimeId) -> bool {
-        let seat = self.lanes.find(runtime).unwrap_or(0);
+        let slot = self.runtimes.find(runtime).unwrap_or(0);
         // What it has is not known before all claims are.
         self.recovery.is_none()
             && self
-                .lanes
-                .get(seat)
+                .runtimes
+                .get(slot)
                 .is_none_or(|r| r.owns == 0 && r.copies == 0 && r.waits == 0)
     }
 
@@ -333,7 +333,7 @@ impl Switch {
     /// The owner of a unit's current view.
     pub fn owner_of(&self, unit: UnitId) -> Option<RuntimeId> {
         let place = self.units.find(unit)?;
-        self.lanes.id(self.units.at(place).owner)
+        self.runtimes.id(self.units.at(place).owner)
     }
 
     /// Time after which what was not answered is sent again now, nanoseconds: ten
@@ -380,10 +380,10 @@ impl Switch {
             self.kept.release(unit, sent, false, pool);
             self.kept.state_held(place, u64::MAX, pool);
         }
-        for lane in &mut self.outbox.lanes {
-            pool.give_all(&mut lane.frames);
-            let seat = self.lanes.find(lane.to).unwrap_or(0);
-            if let Some(runtime) = self.lanes.get_mut(seat) {
+        for queue in &mut self.outbox.queues {
+            pool.give_all(&mut queue.frames);
+            let slot = self.runtimes.find(queue.to).unwrap_or(0);
+            if let Some(runtime) = self.runtimes.get_mut(slot) {
                 pool.give_all(&mut runtime.partial);
             }
         }
@@ -399,9 +399,9 @@ impl Switch {
 
     /// Puts a message for a runtime into the outbox; nothing for one that is
     /// gone.
-    fn tell(&mut self, seat: Seat, message: Message) {
-        if self.lanes.is_here(seat)
-            && let Some(id) = self.lanes.id(seat)
+    fn tell(&mut self, slot: Slot, message: Message) {
+        if self.runtimes.is_here(slot)
+            && let Some(id) = self.runtimes.id(slot)
         {
             self.outbox.messages.push((Peer::Runtime(id), message));
         }
@@ -410,23 +410,23 @@ impl Switch {
     /// Tells all runtimes who may own units.
     fn tell_cluster(&mut self) {
         let runtimes: Vec<RuntimeId> = self
-            .lanes
+            .runtimes
             .usable
             .iter()
-            .filter_map(|&seat| self.lanes.id(seat))
+            .filter_map(|&slot| self.runtimes.id(slot))
             .collect();
-        let here: Vec<Seat> = self.lanes.here().collect();
-        for seat in here {
+        let here: Vec<Slot> = self.runtimes.here().collect();
+        for slot in here {
             let runtimes = runtimes.clone();
-            self.tell(seat, Message::NotifyClusterCfg { runtimes });
+            self.tell(slot, Message::NotifyClusterCfg { runtimes });
         }
     }
 
     /// Who gets a unit, by the dispatch policy; `not` only if there is no
     /// other.
-    fn dispatch(&mut self, unit: u64, not: Seat) -> Option<Seat> {
-        let usable = &self.lanes.usable;
-        let others = usable.iter().copied().filter(|&seat| seat != not);
+    fn dispatch(&mut self, unit: u64, not: Slot) -> Option<Slot> {
+        let usable = &self.runtimes.usable;
+        let others = usable.iter().copied().filter(|&slot| slot != not);
         let picked = match self.settings.dispatch {
             Dispatch::RoundRobin => {
                 let count = usable.len().max(1);
@@ -434,16 +434,16 @@ impl Switch {
                 let turn = self.turn;
                 (0..count)
                     .filter_map(|step| usable.get((turn + step) % count).copied())
-                    .find(|&seat| seat != not)
+                    .find(|&slot| slot != not)
             }
             Dispatch::LeastLoaded => {
-                others.min_by_key(|&seat| self.lanes.get(seat).map_or(u32::MAX, |r| r.owns))
+                others.min_by_key(|&slot| self.runtimes.get(slot).map_or(u32::MAX, |r| r.owns))
             }
             Dispatch::Hash => {
                 let key = self.classifier.key_of(unit).unwrap_or_default();
                 let hash = key.hash(self.seed);
-                others.max_by_key(|&seat| {
-                    let id = self.lanes.id(seat).map_or(0, |id| u64::from(id.0) + 1);
+                others.max_by_key(|&slot| {
+                    let id = self.runtimes.id(slot).map_or(0, |id| u64::from(id.0) + 1);
                     (hash ^ id.wrapping_mul(0x9e37_79b9_7f4a_7c15))
                         .wrapping_mul(0xd1b5_4a32_d192_ed03)
                         .rotate_left(29)
@@ -455,26 +455,29 @@ impl Switch {
     }
 
     /// Who keeps the copies of a unit's view that `owner` has; 0 for nobody.
-    fn choose_replica(&mut self, place: u32, owner: Seat) -> Seat {
+    fn choose_replica(&mut self, place: u32, owner: Slot) -> Slot {
         let is_long = self.units.at(place).has(units::mark::LONG);
         if self.settings.replication == Replication::None || is_long {
             return 0;
         }
-        let asked = self.lanes.get(owner).map_or(0, |runtime| runtime.replica);
+        let asked = self
+            .runtimes
+            .get(owner)
+            .map_or(0, |runtime| runtime.replica);
         // A named one is not taken where it fails with the owner's host and another
         // does not.
-        let is_near = self.lanes.could_be_farther(owner, asked);
-        if asked != owner && self.lanes.is_live(asked) && !is_near {
+        let is_near = self.runtimes.could_be_farther(owner, asked);
+        if asked != owner && self.runtimes.is_live(asked) && !is_near {
             return asked;
         }
-        let usable = &self.lanes.usable;
+        let usable = &self.runtimes.usable;
         let mut on_its_host = 0;
         for _ in 0..usable.len() {
             self.rotation = (self.rotation + 1) % usable.len();
             match usable.get(self.rotation) {
-                Some(&seat) if seat == owner => {}
-                Some(&seat) if self.lanes.share_host(owner, seat) => on_its_host = seat,
-                Some(&seat) => return seat,
+                Some(&slot) if slot == owner => {}
+                Some(&slot) if self.runtimes.share_host(owner, slot) => on_its_host = slot,
+                Some(&slot) => return slot,
                 None => {}
             }
         }

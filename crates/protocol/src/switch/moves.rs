@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use weir_packet::{FramePool, Time};
 
-use super::lanes::{Seat, Standing};
+use super::runtimes::{Slot, Standing};
 use super::units::{ANY, REPLICA, mark};
 use super::{MoveError, Switch, SwitchCount};
 use crate::ids::{RuntimeId, UnitId, View};
@@ -64,20 +64,20 @@ impl Switch {
         what: &Selection,
         mode: MoveMode,
     ) -> Result<u32, MoveError> {
-        let target = self.lanes.find(to).ok_or(MoveError::UnknownTarget)?;
-        if self.lanes.is_draining(target) {
+        let target = self.runtimes.find(to).ok_or(MoveError::UnknownTarget)?;
+        if self.runtimes.is_draining(target) {
             return Err(MoveError::Draining);
         }
-        if !self.lanes.is_live(target) {
+        if !self.runtimes.is_live(target) {
             return Err(MoveError::UnknownTarget);
         }
         let source = match from {
             Some(id) => {
-                let seat = self.lanes.find(id).ok_or(MoveError::UnknownSource)?;
-                if !self.lanes.is_here(seat) {
+                let slot = self.runtimes.find(id).ok_or(MoveError::UnknownSource)?;
+                if !self.runtimes.is_here(slot) {
                     return Err(MoveError::UnknownSource);
                 }
-                seat
+                slot
             }
             None => 0,
         };
@@ -106,15 +106,18 @@ impl Switch {
         runtime: RuntimeId,
         mode: MoveMode,
     ) -> Result<(), MoveError> {
-        let seat = self.lanes.find(runtime).ok_or(MoveError::UnknownSource)?;
-        if !self.lanes.is_here(seat) {
+        let slot = self
+            .runtimes
+            .find(runtime)
+            .ok_or(MoveError::UnknownSource)?;
+        if !self.runtimes.is_here(slot) {
             return Err(MoveError::UnknownSource);
         }
-        if !self.lanes.usable.iter().any(|&other| other != seat) {
+        if !self.runtimes.usable.iter().any(|&other| other != slot) {
             return Err(MoveError::UnknownTarget);
         }
         self.moves.drain_mode = mode;
-        self.lanes.stand(seat, Standing::Draining);
+        self.runtimes.stand(slot, Standing::Draining);
         self.sweep.start(self.units.top());
         self.tell_cluster();
         self.pump(now, None);
@@ -122,7 +125,7 @@ impl Switch {
     }
 
     /// Notes where a unit is wanted.
-    pub(super) fn want(&mut self, place: u32, target: Seat, mode: MoveMode) {
+    pub(super) fn want(&mut self, place: u32, target: Slot, mode: MoveMode) {
         let unit = self.units.at_mut(place);
         let before = core::mem::replace(&mut unit.wanted, target);
         unit.mode = number_of(mode);
@@ -196,13 +199,13 @@ impl Switch {
         }
         // Where it was to go may have gone itself; from a runtime that drains
         // it goes anyway.
-        let lost = !self.lanes.is_live(unit.wanted) && self.lanes.is_draining(unit.owner);
+        let lost = !self.runtimes.is_live(unit.wanted) && self.runtimes.is_draining(unit.owner);
         let target = if unit.wanted == ANY || lost {
             self.dispatch(unit.id, unit.owner).unwrap_or(0)
         } else {
             unit.wanted
         };
-        if target == unit.owner || !self.lanes.is_live(target) {
+        if target == unit.owner || !self.runtimes.is_live(target) {
             self.units.at_mut(place).wanted = 0;
             self.counts.add(SwitchCount::MoveVoid);
             // The need of a replica had to stand back for the move.
@@ -232,15 +235,15 @@ impl Switch {
     pub(super) fn move_asked(
         &mut self,
         now: Time,
-        from: Option<Seat>,
+        from: Option<Slot>,
         (id, view): (UnitId, View),
         to: RuntimeId,
         mode: MoveMode,
     ) {
         let Some(place) = self.units.find(id) else {
             self.counts.add(SwitchCount::MessageUnknownUnit);
-            if let Some(seat) = from {
-                self.disown(seat, id);
+            if let Some(slot) = from {
+                self.disown(slot, id);
             }
             return;
         };
@@ -249,12 +252,12 @@ impl Switch {
             self.counts.add(SwitchCount::MessageOldView);
             return;
         }
-        if from.is_some_and(|seat| seat != unit.owner) {
+        if from.is_some_and(|slot| slot != unit.owner) {
             self.counts.add(SwitchCount::MessageNotOwner);
             return;
         }
-        let target = self.lanes.find(to).unwrap_or(0);
-        if !self.lanes.is_live(target) || target == unit.owner || unit.owner == 0 {
+        let target = self.runtimes.find(to).unwrap_or(0);
+        if !self.runtimes.is_live(target) || target == unit.owner || unit.owner == 0 {
             self.counts.add(SwitchCount::MoveRefused);
             return;
         }

@@ -91,7 +91,7 @@ impl Switch {
     /// A unit is over: ports that only it held are free.
     pub(super) fn leases_gone(&mut self, unit: UnitId) {
         for (holder, pool, lease) in self.lessor.let_go(unit) {
-            if self.lanes.is_here(holder) {
+            if self.runtimes.is_here(holder) {
                 self.counts.add(SwitchCount::PortFreed);
                 self.tell(holder, Message::PortFreed { pool, lease });
             }
@@ -117,7 +117,7 @@ impl Switch {
         for key in names {
             self.counts.add(SwitchCount::AliasGone);
             for (holder, pool, lease) in self.lessor.unnamed(key).into_iter().flatten() {
-                if self.lanes.is_here(holder) {
+                if self.runtimes.is_here(holder) {
                     self.counts.add(SwitchCount::PortFreed);
                     self.tell(holder, Message::PortFreed { pool, lease });
                 }

@@ -101,8 +101,8 @@ impl Switch {
             view: View(unit.view),
             clock: Clock(unit.sent),
         });
-        match self.outbox.lanes.get_mut(usize::from(unit.owner) - 1) {
-            Some(lane) => lane.frames.push(frame),
+        match self.outbox.queues.get_mut(usize::from(unit.owner) - 1) {
+            Some(queue) => queue.frames.push(frame),
             None => {
                 self.internal.note("a numbered packet for nobody");
                 pool.give(frame);
@@ -278,10 +278,10 @@ impl Switch {
         });
         match self
             .outbox
-            .lanes
+            .queues
             .get_mut(usize::from(owner).wrapping_sub(1))
         {
-            Some(lane) => lane.frames.push(frame),
+            Some(queue) => queue.frames.push(frame),
             None => {
                 self.internal.note("a tick for nobody");
                 pool.give(frame);

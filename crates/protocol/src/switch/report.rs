@@ -98,7 +98,7 @@ impl Switch {
             unsettled: u64::from(self.pendings.unsettled),
             unprotected: match self.settings.replication {
                 Replication::None => 0,
-                _ => u64::from(self.lanes.without_replica),
+                _ => u64::from(self.runtimes.without_replica),
             },
             queued: self.moves.queued() as u64,
             hand_overs: HandOvers {

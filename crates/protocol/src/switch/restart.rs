@@ -7,13 +7,13 @@ use weir_nf::host::AliasRequest;
 use weir_packet::{Direction, FlowKey, Frame, FramePool, Side, Time};
 
 use super::claims::{Answers, Taken};
-use super::lanes::Seat;
+use super::runtimes::Slot;
 use super::{Switch, SwitchCount, SwitchDrop};
 use crate::ids::{RuntimeId, UnitId, View};
 use crate::message::{Claim, Message};
 
 /// Claims of one unit, and who made them.
-type Claims = Vec<(Seat, Claim)>;
+type Claims = Vec<(Slot, Claim)>;
 
 /// While claims are gathered.
 #[derive(Debug)]
@@ -29,11 +29,11 @@ pub(super) struct Recovery {
 /// opened.
 #[derive(Debug, Default)]
 pub(super) struct Leftovers {
-    of: BTreeMap<UnitId, Vec<Seat>>,
+    of: BTreeMap<UnitId, Vec<Slot>>,
 }
 
 impl Leftovers {
-    pub(super) fn take(&mut self, unit: UnitId) -> Vec<Seat> {
+    pub(super) fn take(&mut self, unit: UnitId) -> Vec<Slot> {
         if self.of.is_empty() {
             return Vec::new();
         }
@@ -53,12 +53,12 @@ impl Switch {
         };
         // Not before all are known does anyone get a block.
         for &runtime in runtimes {
-            if let Some(seat) = self.lanes.join(runtime, self.unknown_trip()) {
-                self.outbox.lanes.push(super::Lane {
+            if let Some(slot) = self.runtimes.join(runtime, self.unknown_trip()) {
+                self.outbox.queues.push(super::DataQueue {
                     to: runtime,
                     frames: Vec::with_capacity(256),
                 });
-                recovery.answers.expect(seat);
+                recovery.answers.expect(slot);
                 is_alone = false;
             }
         }
@@ -78,23 +78,23 @@ impl Switch {
     /// Asks whose answer is not complete for what is missing; gives who was
     /// asked too often.
     #[must_use]
-    fn ask_for_claims(&mut self, now: Time) -> Vec<Seat> {
+    fn ask_for_claims(&mut self, now: Time) -> Vec<Slot> {
         let Some(recovery) = &mut self.recovery else {
             return Vec::new();
         };
         recovery.asked = now;
         let generation = self.settings.generation;
         let (asked, given_up) = recovery.answers.ask();
-        for (seat, from) in asked {
-            self.tell(seat, Message::Recover { generation, from });
+        for (slot, from) in asked {
+            self.tell(slot, Message::Recover { generation, from });
         }
         given_up
     }
 
     /// Asks again. Who gives no whole answer is as good as dead.
     pub(super) fn ask_again(&mut self, now: Time, pool: &mut FramePool) {
-        for seat in self.ask_for_claims(now) {
-            if let Some(runtime) = self.lanes.id(seat) {
+        for slot in self.ask_for_claims(now) {
+            if let Some(runtime) = self.runtimes.id(slot) {
                 self.counts.add(SwitchCount::AnswerGivenUp);
                 self.suspect(now, pool, runtime);
             }
@@ -122,7 +122,7 @@ impl Switch {
         &mut self,
         now: Time,
         pool: &mut FramePool,
-        from: Seat,
+        from: Slot,
         generation: u16,
         piece: (u32, u32),
         claims: Vec<Claim>,
@@ -153,9 +153,9 @@ impl Switch {
         runtimes: &[RuntimeId],
     ) {
         for &runtime in runtimes {
-            self.lanes.fence(runtime);
-            let seat = self.lanes.find(runtime).unwrap_or(0);
-            if self.lanes.is_here(seat) {
+            self.runtimes.fence(runtime);
+            let slot = self.runtimes.find(runtime).unwrap_or(0);
+            if self.runtimes.is_here(slot) {
                 self.counts.add(SwitchCount::SuspectedBefore);
                 self.suspect(now, pool, runtime);
             }
@@ -163,7 +163,7 @@ impl Switch {
     }
 
     /// A runtime will never answer.
-    pub(super) fn will_not_answer(&mut self, now: Time, pool: &mut FramePool, from: Seat) {
+    pub(super) fn will_not_answer(&mut self, now: Time, pool: &mut FramePool, from: Slot) {
         if let Some(recovery) = &mut self.recovery {
             recovery.answers.drop_of(from);
         }
@@ -171,7 +171,7 @@ impl Switch {
     }
 
     /// A block that a runtime had from the switch before this one.
-    pub(super) fn block_claimed(&mut self, from: Seat, pool: PoolId, address: u16, block: u16) {
+    pub(super) fn block_claimed(&mut self, from: Slot, pool: PoolId, address: u16, block: u16) {
         if self.recovery.is_some() {
             self.lessor.claim(from, pool, address, block);
         } else {
@@ -186,17 +186,17 @@ impl Switch {
             return;
         };
         let mut claims: BTreeMap<UnitId, Claims> = BTreeMap::new();
-        for (seat, claim) in recovery.answers.into_claims() {
-            claims.entry(claim.unit).or_default().push((seat, claim));
+        for (slot, claim) in recovery.answers.into_claims() {
+            claims.entry(claim.unit).or_default().push((slot, claim));
         }
         // The newest views first: of two units that claim one name the newer
         // has it.
         let mut units: Vec<(View, UnitId, Claims)> = claims
             .into_iter()
             .filter_map(|(unit, mut claims)| {
-                claims.retain(|(seat, _)| self.lanes.is_here(*seat));
-                claims.sort_by_key(|(seat, c)| {
-                    core::cmp::Reverse((c.view, c.owner, c.clock, core::cmp::Reverse(*seat)))
+                claims.retain(|(slot, _)| self.runtimes.is_here(*slot));
+                claims.sort_by_key(|(slot, c)| {
+                    core::cmp::Reverse((c.view, c.owner, c.clock, core::cmp::Reverse(*slot)))
                 });
                 Some((claims.first()?.1.view, unit, claims))
             })
@@ -206,9 +206,9 @@ impl Switch {
             self.restore(now, unit, &claims);
         }
         self.sweep.start(self.units.top());
-        let here: Vec<Seat> = self.lanes.here().collect();
-        for seat in here {
-            self.grant_first(now, seat);
+        let here: Vec<Slot> = self.runtimes.here().collect();
+        for slot in here {
+            self.grant_first(now, slot);
         }
         self.tell_cluster();
         let mut held = recovery.held;
@@ -217,7 +217,7 @@ impl Switch {
 
     /// Makes a unit of its claims, the best one first. Its view is opened by
     /// its next packet or in the sweep.
-    fn restore(&mut self, now: Time, unit: UnitId, claims: &[(Seat, Claim)]) {
+    fn restore(&mut self, now: Time, unit: UnitId, claims: &[(Slot, Claim)]) {
         let Some((holder, best)) = claims.first() else {
             return self.internal.note("a claimed unit without a claim");
         };
@@ -238,17 +238,17 @@ impl Switch {
         let second = claims
             .iter()
             .skip(1)
-            .find(|(seat, c)| {
-                seat != holder && c.state && (c.view, c.clock) == (best.view, best.clock)
+            .find(|(slot, c)| {
+                slot != holder && c.state && (c.view, c.clock) == (best.view, best.clock)
             })
-            .map_or(0, |(seat, _)| *seat);
+            .map_or(0, |(slot, _)| *slot);
         self.set_holders(unit.slot(), *holder, second);
         let record = self.units.at_mut(unit.slot());
         record.view = best.view.0;
         record.sent = best.clock.0;
         record.out = best.clock.0;
         self.counts.add(SwitchCount::Recovered);
-        let others = claims.iter().map(|(seat, _)| *seat).collect();
+        let others = claims.iter().map(|(slot, _)| *slot).collect();
         self.leftovers.of.insert(unit, others);
     }
 
@@ -258,15 +258,15 @@ impl Switch {
         &mut self,
         now: Time,
         unit: UnitId,
-        claims: &[(Seat, Claim)],
+        claims: &[(Slot, Claim)],
         last: impl Fn(&Claim) -> bool,
     ) {
         let below = self.next_view;
-        for (seat, claim) in claims {
+        for (slot, claim) in claims {
             if last(claim) {
-                self.forget_last(now, *seat, unit, below);
+                self.forget_last(now, *slot, unit, below);
             } else {
-                self.forget(now, *seat, unit, below, true);
+                self.forget(now, *slot, unit, below, true);
             }
         }
         self.forget_on(unit);

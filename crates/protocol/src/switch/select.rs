@@ -1,14 +1,14 @@
 //! Which units a selection means.
 
 use super::Switch;
-use super::lanes::Seat;
+use super::runtimes::Slot;
 use crate::ids::UnitId;
 use crate::message::Selection;
 
 impl Switch {
     /// Places of the units that `source` (0: anyone) has and `what` means;
     /// none that `target` has already.
-    pub(super) fn select(&self, source: Seat, target: Seat, what: &Selection) -> Vec<u32> {
+    pub(super) fn select(&self, source: Slot, target: Slot, what: &Selection) -> Vec<u32> {
         let fits = |place: &u32| {
             let unit = self.units.at(*place);
             unit.id != 0

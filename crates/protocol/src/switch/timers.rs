@@ -130,7 +130,7 @@ impl Switch {
                     unit.tries = 0;
                     self.counts.add(SwitchCount::PreparedInVain);
                     self.stop_preparing(place);
-                    if self.lanes.is_live(target) || self.lanes.is_draining(owner) {
+                    if self.runtimes.is_live(target) || self.runtimes.is_draining(owner) {
                         self.want(place, target, MoveMode::Push);
                     }
                     continue;
@@ -152,7 +152,7 @@ impl Switch {
     /// does not run.
     pub(super) fn find_wait(&mut self) {
         if core::mem::take(&mut self.is_measured) && self.settings.acknowledge {
-            self.wait = self.lanes.wait().unwrap_or(self.settings.repeat_after);
+            self.wait = self.runtimes.wait().unwrap_or(self.settings.repeat_after);
         }
     }
 
@@ -160,7 +160,7 @@ impl Switch {
     /// waited for twice as long, once in each round.
     fn back_off(&mut self, now: Time, place: u32) {
         let owner = self.units.at(place).owner;
-        if let Some(runtime) = self.lanes.get_mut(owner)
+        if let Some(runtime) = self.runtimes.get_mut(owner)
             && now.since(runtime.round_at) >= runtime.trip.wait()
         {
             runtime.round_at = now;
@@ -261,9 +261,9 @@ impl Switch {
         meta.view = view.0;
         meta.disposition = Disposition::Pending;
         meta.flags |= flag | unit.fresh;
-        let lane = usize::from(owner).wrapping_sub(1);
-        match self.outbox.lanes.get_mut(lane) {
-            Some(lane) if self.lanes.is_here(owner) => lane.frames.push(frame),
+        let queue = usize::from(owner).wrapping_sub(1);
+        match self.outbox.queues.get_mut(queue) {
+            Some(queue) if self.runtimes.is_here(owner) => queue.frames.push(frame),
             _ => pool.give(frame),
         }
     }

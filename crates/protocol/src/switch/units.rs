@@ -3,7 +3,7 @@
 use weir_packet::{Advise, Arena, prefetch};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use super::lanes::Seat;
+use super::runtimes::Slot;
 use crate::ids::{UnitId, View};
 
 /// Marks on a unit.
@@ -27,9 +27,9 @@ pub(super) mod mark {
 }
 
 /// [`Unit::wanted`]: whoever the dispatch policy picks.
-pub(super) const ANY: Seat = 0xffff;
+pub(super) const ANY: Slot = 0xffff;
 /// [`Unit::wanted`]: another replica.
-pub(super) const REPLICA: Seat = 0xfffe;
+pub(super) const REPLICA: Slot = 0xfffe;
 
 /// One unit. All zero: no unit was ever at this place.
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -52,11 +52,11 @@ pub(super) struct Unit {
     /// Its record in [`super::views::Pendings`], 0 where there is none.
     pub(super) pending: u32,
     /// Owner of the current view, 0 for none.
-    pub(super) owner: Seat,
+    pub(super) owner: Slot,
     /// Replica of the current view, 0 for none.
-    pub(super) replica: Seat,
+    pub(super) replica: Slot,
     /// Who is to own it next, [`ANY`], [`REPLICA`], or 0.
-    pub(super) wanted: Seat,
+    pub(super) wanted: Slot,
     /// How ([`super::moves::mode_of`]).
     pub(super) mode: u8,
     /// See [`mark`].
@@ -82,7 +82,7 @@ impl Unit {
 
     /// Who says that the current view's state is held.
     #[inline]
-    pub(super) const fn holder(&self) -> Seat {
+    pub(super) const fn holder(&self) -> Slot {
         if self.replica != 0 {
             self.replica
         } else {

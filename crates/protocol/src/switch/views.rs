@@ -3,7 +3,7 @@
 use weir_packet::{FramePool, Time};
 
 use super::forgets::Forget;
-use super::lanes::Seat;
+use super::runtimes::Slot;
 use super::units::{REPLICA, Unit, mark};
 use super::{Switch, SwitchCount, moves};
 use crate::ids::{Clock, UnitId, View};
@@ -18,8 +18,8 @@ pub(super) struct Pending {
     /// The last settled view; none for a unit's first.
     pub(super) old: View,
     /// Its owner, and its replica.
-    pub(super) old_owner: Seat,
-    pub(super) old_replica: Seat,
+    pub(super) old_owner: Slot,
+    pub(super) old_replica: Slot,
     /// Packets after this clock belong to the new view.
     pub(super) base: Clock,
     /// The settled view was closed as planned, at the base.
@@ -35,7 +35,7 @@ pub(super) struct Pending {
     /// out.
     pub(super) refused: bool,
     /// Others that took part in views given up since the settled one.
-    pub(super) others: Vec<Seat>,
+    pub(super) others: Vec<Slot>,
 }
 
 /// Views of a generation that only failures may use: new flows and moves leave
@@ -117,7 +117,7 @@ impl Switch {
     }
 
     /// Gives the unit's current view to others, and keeps the accounts.
-    pub(super) fn set_holders(&mut self, place: u32, owner: Seat, replica: Seat) {
+    pub(super) fn set_holders(&mut self, place: u32, owner: Slot, replica: Slot) {
         self.kept.hold_none(place);
         let unit = self.units.at_mut(place);
         let before = (unit.owner, unit.replica);
@@ -125,23 +125,23 @@ impl Switch {
         unit.replica = replica;
         let lacked = before.0 != 0 && before.1 == 0;
         let lacks = owner != 0 && replica == 0;
-        let without = &mut self.lanes.without_replica;
+        let without = &mut self.runtimes.without_replica;
         *without = *without + u32::from(lacks) - u32::from(lacked);
-        for (seat, by) in [(before.0, -1i32), (owner, 1)] {
-            if let Some(runtime) = self.lanes.get_mut(seat) {
+        for (slot, by) in [(before.0, -1i32), (owner, 1)] {
+            if let Some(runtime) = self.runtimes.get_mut(slot) {
                 runtime.owns = runtime.owns.saturating_add_signed(by);
             }
         }
-        for (seat, by) in [(before.1, -1i32), (replica, 1)] {
-            if let Some(runtime) = self.lanes.get_mut(seat) {
+        for (slot, by) in [(before.1, -1i32), (replica, 1)] {
+            if let Some(runtime) = self.runtimes.get_mut(slot) {
                 runtime.copies = runtime.copies.saturating_add_signed(by);
             }
         }
     }
 
     fn add_pending(&mut self, now: Time, place: u32, pending: Pending) {
-        for seat in [pending.old_owner, pending.old_replica] {
-            if let Some(runtime) = self.lanes.get_mut(seat) {
+        for slot in [pending.old_owner, pending.old_replica] {
+            if let Some(runtime) = self.runtimes.get_mut(slot) {
                 runtime.waits += 1;
             }
         }
@@ -156,8 +156,8 @@ impl Switch {
     pub(super) fn take_pending(&mut self, place: u32) -> Option<Pending> {
         let unit = self.units.at_mut(place);
         let pending = self.pendings.remove(core::mem::take(&mut unit.pending))?;
-        for seat in [pending.old_owner, pending.old_replica] {
-            if let Some(runtime) = self.lanes.get_mut(seat) {
+        for slot in [pending.old_owner, pending.old_replica] {
+            if let Some(runtime) = self.runtimes.get_mut(slot) {
                 runtime.waits = runtime.waits.saturating_sub(1);
             }
         }
@@ -166,13 +166,13 @@ impl Switch {
 
     fn note_opened(&mut self, place: u32, base: Clock, from: Start) {
         let unit = self.units.at(place);
-        if let Some(owner) = self.lanes.id(unit.owner) {
+        if let Some(owner) = self.runtimes.id(unit.owner) {
             self.outbox.journal.note(Done::Opened {
                 unit: unit.id(),
                 view: unit.view(),
                 base,
                 owner,
-                replica: self.lanes.id(unit.replica),
+                replica: self.runtimes.id(unit.replica),
                 from,
             });
         }
@@ -196,7 +196,7 @@ impl Switch {
     }
 
     /// Opens a view without state at `owner`.
-    pub(super) fn begin_first(&mut self, now: Time, place: u32, owner: Seat, after_loss: bool) {
+    pub(super) fn begin_first(&mut self, now: Time, place: u32, owner: Slot, after_loss: bool) {
         let replica = self.choose_replica(place, owner);
         let view = self.take_view_number();
         self.set_holders(place, owner, replica);
@@ -246,11 +246,11 @@ impl Switch {
     }
 
     /// Opens a planned view at `target`: packets from now on are its.
-    pub(super) fn open_planned(&mut self, now: Time, place: u32, target: Seat, mode: MoveMode) {
+    pub(super) fn open_planned(&mut self, now: Time, place: u32, target: Slot, mode: MoveMode) {
         let replica = self.choose_replica(place, target);
         let unit = self.units.at(place);
         let (old, old_owner, old_replica) = (unit.view(), unit.owner, unit.replica);
-        let Some(source) = self.lanes.id(old_owner) else {
+        let Some(source) = self.runtimes.id(old_owner) else {
             return self
                 .internal
                 .note("a unit with an owner is moved from nobody");
@@ -290,10 +290,10 @@ impl Switch {
         now: Time,
         pool: &mut FramePool,
         place: u32,
-        holder: Seat,
-        (old, old_owner, old_replica): (View, Seat, Seat),
+        holder: Slot,
+        (old, old_owner, old_replica): (View, Slot, Slot),
     ) {
-        let Some(source) = self.lanes.id(holder) else {
+        let Some(source) = self.runtimes.id(holder) else {
             return self.internal.note("a view goes on at nobody");
         };
         self.stop_preparing(place);
@@ -371,7 +371,7 @@ impl Switch {
             },
             out: Clock(unit.out),
             origin: pending.origin,
-            replica: self.lanes.id(unit.replica),
+            replica: self.runtimes.id(unit.replica),
             every: self.every,
         };
         let closed =
@@ -379,7 +379,7 @@ impl Switch {
                 .planned
                 .then_some((pending.old, pending.old_owner, pending.base, pending.mode));
         self.tell(unit.owner, Message::Open(open));
-        if let (Some((old, source, at, mode)), Some(to)) = (closed, self.lanes.id(unit.owner)) {
+        if let (Some((old, source, at, mode)), Some(to)) = (closed, self.runtimes.id(unit.owner)) {
             self.tell(
                 source,
                 Message::Closed {
@@ -414,7 +414,7 @@ impl Switch {
 
     /// To whom a packet of the unit goes, and in which view: packets up to the
     /// clock at which the settled view was closed stay its own.
-    pub(super) fn route(&self, unit: &Unit, clock: u64) -> (View, Seat) {
+    pub(super) fn route(&self, unit: &Unit, clock: u64) -> (View, Slot) {
         match self.pendings.get(unit.pending) {
             Some(p) if p.planned && clock <= p.base.0 => (p.old, p.old_owner),
             _ => (unit.view(), unit.owner),
@@ -441,8 +441,8 @@ impl Switch {
             }
             told.sort_unstable();
             told.dedup();
-            for seat in told {
-                self.forget(now, seat, id, view, false);
+            for slot in told {
+                self.forget(now, slot, id, view, false);
             }
         }
         self.review(place);
@@ -450,8 +450,8 @@ impl Switch {
 
     /// Says `Forget`, now and (where messages may be lost) again until it is
     /// answered.
-    pub(super) fn forget(&mut self, now: Time, to: Seat, unit: UnitId, below: View, ended: bool) {
-        if !self.lanes.is_here(to) {
+    pub(super) fn forget(&mut self, now: Time, to: Slot, unit: UnitId, below: View, ended: bool) {
+        if !self.runtimes.is_here(to) {
             return;
         }
         let forget = Forget {
@@ -468,7 +468,7 @@ impl Switch {
 
     /// The same to a runtime that has the newest copy of a unit that is over:
     /// it is told when those that were told before have answered.
-    pub(super) fn forget_last(&mut self, now: Time, to: Seat, unit: UnitId, below: View) {
+    pub(super) fn forget_last(&mut self, now: Time, to: Slot, unit: UnitId, below: View) {
         let forget = Forget {
             to,
             unit,
@@ -478,7 +478,7 @@ impl Switch {
         if !self.settings.acknowledge || self.settings.plant == Some(Plant::ForgetUnordered) {
             return self.forget(now, to, unit, below, true);
         }
-        if self.lanes.is_here(to) {
+        if self.runtimes.is_here(to) {
             self.forgets.add_last(now, forget);
         }
     }
@@ -494,7 +494,7 @@ impl Switch {
     }
 
     /// A runtime has forgotten what it was told to.
-    pub(super) fn forgotten(&mut self, from: Seat, unit: UnitId, below: View) {
+    pub(super) fn forgotten(&mut self, from: Slot, unit: UnitId, below: View) {
         let mut tell = Vec::new();
         if self.forgets.answered(from, unit, below, &mut tell) {
             self.counts.add(SwitchCount::ForgetAnswered);
@@ -510,7 +510,7 @@ impl Switch {
     }
 
     /// A runtime that is gone is not waited for.
-    pub(super) fn forget_none_at(&mut self, gone: Seat) {
+    pub(super) fn forget_none_at(&mut self, gone: Slot) {
         let mut tell = Vec::new();
         self.forgets.drop_of(gone, &mut tell);
         tell.into_iter().for_each(|forget| self.tell_forget(forget));
@@ -537,7 +537,7 @@ impl Switch {
             self.queue(place);
         } else if unit.tries >= moves::TRIES {
             // Nobody takes it; it stays where it is until someone asks.
-        } else if self.lanes.is_draining(unit.owner) {
+        } else if self.runtimes.is_draining(unit.owner) {
             self.want(place, super::units::ANY, self.moves.drain_mode);
         } else if self.lacks_replica(unit) {
             self.want(place, REPLICA, MoveMode::Push);
@@ -551,11 +551,11 @@ impl Switch {
             && self.settings.replication != crate::settings::Replication::None
             && !unit.has(mark::LONG)
             && match unit.replica {
-                0 => self.lanes.usable.iter().any(|&seat| seat != unit.owner),
+                0 => self.runtimes.usable.iter().any(|&slot| slot != unit.owner),
                 replica => {
-                    let is_leaving = self.lanes.is_draining(replica);
-                    is_leaving && self.lanes.usable.iter().any(|&seat| seat != unit.owner)
-                        || self.lanes.could_be_farther(unit.owner, replica)
+                    let is_leaving = self.runtimes.is_draining(replica);
+                    is_leaving && self.runtimes.usable.iter().any(|&slot| slot != unit.owner)
+                        || self.runtimes.could_be_farther(unit.owner, replica)
                 }
             }
     }

@@ -245,11 +245,11 @@ impl Cluster {
         let outbox = &mut self.switch.outbox;
         let memory = self.pool.memory().clone();
         let mut data: Vec<(Peer, Vec<u8>)> = Vec::new();
-        for lane in &mut outbox.lanes {
-            for frame in lane.frames.drain(..) {
+        for queue in &mut outbox.queues {
+            for frame in queue.frames.drain(..) {
                 let mut bytes = Vec::new();
                 encode_data(&memory, &frame, &Hop::default(), &KEY, &mut bytes).expect("it fits");
-                data.push((Peer::Runtime(lane.to), bytes));
+                data.push((Peer::Runtime(queue.to), bytes));
                 self.pool.give(frame);
             }
         }
@@ -342,7 +342,7 @@ impl Cluster {
         let outbox = &self.switch.outbox;
         outbox.messages.is_empty()
             && outbox.out.is_empty()
-            && outbox.lanes.iter().all(|lane| lane.frames.is_empty())
+            && outbox.queues.iter().all(|queue| queue.frames.is_empty())
             && self.hosts.iter().all(silent)
     }
 

@@ -123,11 +123,12 @@ impl Rig {
         }
     }
 
-    /// The frames in the lane of a runtime.
-    pub fn lane(&mut self, number: u32) -> Vec<Frame> {
-        let lanes = &mut self.switch.outbox.lanes;
-        let lane = lanes.iter_mut().find(|lane| lane.to == rt(number));
-        lane.map(|lane| std::mem::take(&mut lane.frames))
+    /// The frames in the queue of a runtime.
+    pub fn queue(&mut self, number: u32) -> Vec<Frame> {
+        let queues = &mut self.switch.outbox.queues;
+        let queue = queues.iter_mut().find(|queue| queue.to == rt(number));
+        queue
+            .map(|queue| std::mem::take(&mut queue.frames))
             .unwrap_or_default()
     }
 
@@ -143,12 +144,12 @@ impl Rig {
         frames.into_iter().for_each(|frame| self.pool.give(frame));
     }
 
-    /// Which of the runtimes 1 to 9 has frames in its lane.
+    /// Which of the runtimes 1 to 9 has frames in its queue.
     pub fn who(&self) -> Vec<u32> {
-        let lanes = self.switch.outbox.lanes.iter();
-        lanes
-            .filter(|lane| !lane.frames.is_empty())
-            .map(|lane| lane.to.0)
+        let queues = self.switch.outbox.queues.iter();
+        queues
+            .filter(|queue| !queue.frames.is_empty())
+            .map(|queue| queue.to.0)
             .collect()
     }
 
@@ -169,9 +170,9 @@ impl Rig {
         self.check();
     }
 
-    /// A runtime applies all that is in its lane.
+    /// A runtime applies all that is in its queue.
     pub fn serve(&mut self, number: u32) {
-        let frames = self.lane(number);
+        let frames = self.queue(number);
         self.answer(number, frames, Disposition::Out);
     }
 
@@ -248,7 +249,7 @@ impl Rig {
     /// Ends the run: all frames are back.
     pub fn end(mut self) {
         for number in 1..10 {
-            let frames = self.lane(number);
+            let frames = self.queue(number);
             self.drop_all(frames);
         }
         self.out();

@@ -11,7 +11,7 @@ use crate::{FRESH, settings, settled};
 fn ends_are_granted_when_nothing_is_on_its_way() {
     let (mut rig, unit, owner) = settled(settings(), 2);
     rig.send(1, 2);
-    let frames = rig.lane(owner);
+    let frames = rig.queue(owner);
     let view = rig.see(&frames[0]).view;
     let end = |clock| Message::End {
         unit,
@@ -42,7 +42,7 @@ fn ends_are_granted_when_nothing_is_on_its_way() {
     // The same key is another unit, in a view of its own.
     rig.send(1, 3);
     let who = rig.who()[0];
-    let frames = rig.lane(who);
+    let frames = rig.queue(who);
     let seen = rig.see(&frames[0]);
     assert!(seen.unit != unit && seen.view > view && seen.flags == FRESH);
     rig.drop_all(frames);
@@ -53,14 +53,14 @@ fn ends_are_granted_when_nothing_is_on_its_way() {
 fn ticks_are_numbered_one_at_a_time() {
     let (mut rig, unit, owner) = settled(settings(), 2);
     rig.send(1, 2);
-    let frames = rig.lane(owner);
+    let frames = rig.queue(owner);
     let view = rig.see(&frames[0]).view;
     rig.answer(owner, frames, Disposition::Out);
     rig.say(owner, Message::Tick { unit, view });
     rig.say(owner, Message::Tick { unit, view });
     rig.say(3 - owner, Message::Tick { unit, view });
     assert_eq!(rig.count(SwitchCount::TickRefused), 1);
-    let frames = rig.lane(owner);
+    let frames = rig.queue(owner);
     assert_eq!(rig.clocks(&frames), [3]);
     assert_eq!(rig.seen(&frames)[0].flags, frame_flags::TICK);
     assert_eq!(rig.switch.report().held, 0);
@@ -70,14 +70,14 @@ fn ticks_are_numbered_one_at_a_time() {
     rig.answer(owner, frames, Disposition::Applied);
     assert_eq!(rig.out(), [2]);
     assert!(rig.end_flow(unit, &key) && rig.end_flow(UnitId(unit.0 + 99), &key));
-    let frames = rig.lane(owner);
+    let frames = rig.queue(owner);
     assert_eq!(rig.clocks(&frames), [4]);
     assert_eq!(rig.seen(&frames)[0].flags, frame_flags::TICK);
     assert_eq!(rig.pool.memory().bytes(&frames[0]).len(), 49);
     rig.answer(owner, frames, Disposition::Applied);
     rig.say(owner, Message::Tick { unit, view });
     assert_eq!(
-        rig.lane(owner)
+        rig.queue(owner)
             .into_iter()
             .map(|f| rig.pool.give(f))
             .count(),

@@ -13,7 +13,7 @@ fn without_replication_a_death_loses_the_unit_by_name() {
     let (mut rig, unit, owner) = settled(settings(), 2);
     rig.send(1, 2);
     rig.send(1, 3);
-    let late = rig.lane(owner);
+    let late = rig.queue(owner);
     rig.suspect(owner);
     assert_eq!(rig.dropped(SwitchDrop::OwnerLost), 2);
     assert_eq!(rig.count(SwitchCount::UnitLost), 1);
@@ -26,7 +26,7 @@ fn without_replication_a_death_loses_the_unit_by_name() {
     let open = rig.open(other).unwrap();
     assert_eq!(open.origin, Origin::Nothing { after_loss: true });
     assert_eq!((open.unit, open.base), (unit, Clock(3)));
-    let frames = rig.lane(other);
+    let frames = rig.queue(other);
     let seen = rig.see(&frames[0]);
     assert_eq!(seen.clock, Clock(4));
     assert_eq!(seen.flags, FRESH | frame_flags::AFTER_LOSS);
@@ -41,10 +41,10 @@ fn nothing_is_lost_with_a_first_view_that_let_nothing_out() {
     rig.send(1, 1);
     rig.send(1, 2);
     let owner = rig.who()[0];
-    let late = rig.lane(owner);
+    let late = rig.queue(owner);
     rig.suspect(owner);
     let other = 3 - owner;
-    let frames = rig.lane(other);
+    let frames = rig.queue(other);
     assert_eq!(rig.clocks(&frames), [1, 2]);
     assert!(
         rig.seen(&frames)
@@ -63,7 +63,7 @@ fn a_replica_goes_on_after_a_death() {
     // One of its packets is stored by the replica, one is on its way.
     rig.send(1, 2);
     rig.send(1, 3);
-    let mut frames = rig.lane(owner);
+    let mut frames = rig.queue(owner);
     let stored = frames.remove(0);
     rig.drop_all(frames);
     // Entries of an owner that has a replica must come from the replica.
@@ -89,7 +89,7 @@ fn a_replica_goes_on_after_a_death() {
     // The entry that it stored for the dead one is not let out any more.
     rig.answer(replica, vec![stored], Disposition::Out);
     assert_eq!(rig.out(), [] as [u8; 0]);
-    let frames = rig.lane(replica);
+    let frames = rig.queue(replica);
     assert_eq!(rig.clocks(&frames), [2, 3]);
     rig.answer(third, frames, Disposition::Out);
     assert_eq!(rig.out(), [2, 3]);
@@ -104,7 +104,7 @@ fn a_replica_that_dies_is_replaced() {
     rig.send(1, 1);
     let owner = rig.who()[0];
     let replica = replica_of(&mut rig, owner);
-    let frames = rig.lane(owner);
+    let frames = rig.queue(owner);
     rig.answer(replica, frames, Disposition::Out);
     rig.send(1, 2);
     rig.suspect(replica);
@@ -112,7 +112,7 @@ fn a_replica_that_dies_is_replaced() {
     assert_eq!(open.origin, Origin::Resumed { source: rt(owner) });
     let third = open.replica.unwrap().0;
     assert_eq!(third, 6 - owner - replica);
-    let frames = rig.lane(owner);
+    let frames = rig.queue(owner);
     assert_eq!(rig.clocks(&frames), [2, 2]);
     rig.answer(third, frames, Disposition::Out);
     assert_eq!(rig.out(), [1, 2]);
@@ -149,7 +149,7 @@ fn one_runtime_has_no_replica_until_another_joins() {
     assert_eq!(rig.switch.report().unsettled, 0);
     // An id names one start of a process.
     rig.switch.join(now, rt(2));
-    assert_eq!(rig.switch.outbox.lanes.len(), 2);
+    assert_eq!(rig.switch.outbox.queues.len(), 2);
     rig.end();
 }
 
@@ -165,7 +165,7 @@ fn the_source_of_a_move_dies() {
     rig.suspect(owner);
     assert_eq!(rig.count(SwitchCount::ResumedAtReplica), 1);
     let (replica, open) = (1..=4).find_map(|n| Some((n, rig.open(n)?))).unwrap();
-    let frames = rig.lane(replica);
+    let frames = rig.queue(replica);
     // If the replica is the target it has got packet 3 once before.
     assert!(rig.clocks(&frames).ends_with(&[2, 3]));
     rig.answer(open.replica.unwrap().0, frames, Disposition::Out);

@@ -19,7 +19,7 @@ fn new_flows_go_round_and_come_back_in_order() {
     }
     let mut units = Vec::new();
     for number in 1..=3 {
-        let frames = rig.lane(number);
+        let frames = rig.queue(number);
         let seen = rig.seen(&frames);
         assert_eq!(seen.len(), 6);
         assert!(seen.iter().all(|s| s.flags == FRESH));
@@ -36,7 +36,7 @@ fn new_flows_go_round_and_come_back_in_order() {
     assert_eq!(rig.count(SwitchCount::SettledByEntry), 6);
     // settled: no flag any more, no message was needed but acknowledgements
     rig.send(1, 99);
-    let frames = rig.lane(rig.who()[0]);
+    let frames = rig.queue(rig.who()[0]);
     assert_eq!(rig.see(&frames[0]).flags, 0);
     rig.drop_all(frames);
     assert!(
@@ -112,7 +112,7 @@ fn selections_by_number_space_and_key() {
 fn a_packet_that_was_turned_enters_again() {
     let (mut rig, _, owner) = settled(settings(), 1);
     rig.send(1, 2);
-    let frames = rig.lane(owner);
+    let frames = rig.queue(owner);
     rig.answer(owner, frames, Disposition::Turned);
     assert_eq!(rig.out(), [] as [u8; 0]);
     assert_eq!(rig.count(SwitchCount::Turned), 1);
@@ -187,7 +187,7 @@ fn units_without_a_replica_are_reported_and_get_one_on_another_host() {
     let mut rig = Rig::new(each_burst(), 1);
     rig.send(1, 1);
     let owner = 1;
-    let frames = rig.lane(owner);
+    let frames = rig.queue(owner);
     let unit = rig.see(&frames[0]).unit;
     rig.answer(owner, frames, Disposition::Out);
     rig.messages();

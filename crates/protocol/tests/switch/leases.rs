@@ -51,9 +51,9 @@ fn blocks_are_granted_at_joining_and_when_wanted_and_never_twice() {
     rig.end();
 }
 
-/// Lets out the packet in the lane of `number` with notes beside it.
+/// Lets out the packet in the queue of `number` with notes beside it.
 fn answer_with(rig: &mut Rig, number: u32, notes: &[Note<'_>]) {
-    let mut frames = rig.lane(number);
+    let mut frames = rig.queue(number);
     let memory = rig.pool.memory().clone();
     let mut bytes = Vec::new();
     for note in notes {

@@ -47,7 +47,7 @@ fn settled(settings: SwitchSettings, runtimes: u32) -> (Rig, UnitId, u32) {
     let mut rig = Rig::new(settings, runtimes);
     rig.send(1, 1);
     let owner = rig.who()[0];
-    let frames = rig.lane(owner);
+    let frames = rig.queue(owner);
     let unit = rig.see(&frames[0]).unit;
     let speaker = match settings.replication {
         Replication::None => owner,

@@ -27,7 +27,7 @@ fn a_planned_move_keeps_every_packet_and_the_order() {
     ));
     rig.send(1, 4);
     rig.send(1, 5);
-    let theirs = rig.lane(target);
+    let theirs = rig.queue(target);
     assert_eq!(rig.clocks(&theirs), [4, 5]);
     assert!(rig.seen(&theirs).iter().all(|s| s.view == open.view));
     // The target's come first and wait.
@@ -58,7 +58,7 @@ fn a_moved_unit_is_settled_by_held_and_its_past_is_refused() {
     let (mut rig, unit, source) = settled(settings(), 2);
     let target = 3 - source;
     rig.send(1, 2);
-    let late = rig.lane(source);
+    let late = rig.queue(source);
     let old = rig.see(&late[0]).view;
     move_to(&mut rig, source, target, MoveMode::Pull).unwrap();
     let view = rig.open(target).unwrap().view;
@@ -82,7 +82,7 @@ fn a_moved_unit_is_settled_by_held_and_its_past_is_refused() {
     assert!(old < view);
     // The packet is repeated to the new owner, which has put it out already.
     rig.pass(11);
-    let frames = rig.lane(target);
+    let frames = rig.queue(target);
     assert_eq!(rig.seen(&frames)[0].flags, REPEATED);
     assert_eq!(rig.seen(&frames)[0].view, view);
     rig.answer(target, frames, Disposition::Out);
@@ -97,14 +97,14 @@ fn a_refused_view_goes_back_to_the_source() {
     rig.send(1, 2);
     move_to(&mut rig, source, target, MoveMode::Push).unwrap();
     rig.send(1, 3);
-    let theirs = rig.lane(target);
+    let theirs = rig.queue(target);
     let view = rig.open(target).unwrap().view;
     let why = Refusal::Layout;
     rig.say(target, Message::Refuse { unit, view, why });
     assert_eq!(rig.count(SwitchCount::MoveFailed), 1);
     rig.messages();
     // The source goes on: packet 2 (again) and 3, in the new view.
-    let frames = rig.lane(source);
+    let frames = rig.queue(source);
     assert_eq!(rig.clocks(&frames), [2, 2, 3]);
     rig.answer(target, theirs, Disposition::Out);
     rig.answer(source, frames, Disposition::Out);
@@ -126,15 +126,15 @@ fn a_source_that_keeps_no_outputs_is_waited_for() {
     let (mut rig, unit, source) = settled(lossless, 2);
     let target = 3 - source;
     rig.send(1, 2);
-    let last = rig.lane(source);
+    let last = rig.queue(source);
     move_to(&mut rig, source, target, MoveMode::Push).unwrap();
     rig.send(1, 3);
     let view = rig.open(target).unwrap().view;
     let why = Refusal::Full;
     rig.say(target, Message::Refuse { unit, view, why });
-    assert!(rig.lane(source).is_empty());
+    assert!(rig.queue(source).is_empty());
     rig.answer(source, last, Disposition::Out);
-    let frames = rig.lane(source);
+    let frames = rig.queue(source);
     assert_eq!(rig.clocks(&frames), [3]);
     rig.answer(source, frames, Disposition::Out);
     assert_eq!(rig.out(), [2, 3]);
@@ -148,7 +148,7 @@ fn a_source_that_keeps_no_outputs_is_waited_for() {
     let (mut rig, unit, source) = settled(lossless, 2);
     let target = 3 - source;
     rig.send(1, 2);
-    let last = rig.lane(source);
+    let last = rig.queue(source);
     move_to(&mut rig, source, target, MoveMode::Push).unwrap();
     let view = rig.open(target).unwrap().view;
     rig.say(target, Message::Held { unit, view });
@@ -288,7 +288,7 @@ impl Rig {
     fn see_view(&mut self, unit: UnitId) -> u64 {
         self.send(1, 77);
         let owner = self.switch.owner_of(unit).unwrap().0;
-        let frames = self.lane(owner);
+        let frames = self.queue(owner);
         let view = self.see(&frames[0]).view;
         self.answer(owner, frames, Disposition::Out);
         view.0
@@ -303,7 +303,7 @@ fn a_drained_runtime_has_nothing_and_leaves() {
     }
     for number in 1..=3 {
         let open = rig.switch.outbox.messages.clone();
-        let frames = rig.lane(number);
+        let frames = rig.queue(number);
         for frame in frames {
             let unit = rig.see(&frame).unit;
             let replica = open.iter().find_map(|(_, m)| match m {
@@ -339,7 +339,7 @@ fn a_drained_runtime_has_nothing_and_leaves() {
     for flow in 20..26 {
         rig.send(flow, 0);
         assert_ne!(rig.who(), [1]);
-        let frames = rig.lane(rig.who()[0]);
+        let frames = rig.queue(rig.who()[0]);
         rig.drop_all(frames);
     }
     rig.switch.leave(now, rt(1));

@@ -68,9 +68,9 @@ fn wide() -> Stage {
     }
 }
 
-/// The only runtime applies the only packet in its lane, and notes this.
+/// The only runtime applies the only packet in its queue, and notes this.
 fn note(rig: &mut Rig, all: &[Note<'_>]) -> UnitId {
-    let mine: Vec<Frame> = rig.lane(1);
+    let mine: Vec<Frame> = rig.queue(1);
     let [frame] = &mine[..] else {
         panic!("one packet");
     };
@@ -187,7 +187,7 @@ fn a_restarted_switch_knows_the_scope_keys_that_only_functions_make() {
     for (client, same) in [(12, true), (21, false)] {
         again.send(client, client);
         again.pass(0);
-        let frames = again.lane(1);
+        let frames = again.queue(1);
         let seen = again.seen(&frames);
         assert_eq!(seen.len(), 1);
         assert_eq!(seen[0].unit == unit, same);
@@ -273,16 +273,16 @@ fn a_name_stays_with_its_unit_while_a_packet_that_came_by_it_is_on_its_way() {
     };
     let mut rig = Rig::of(&wide(), settings, 1);
     rig.send(11, 1);
-    let frames = rig.lane(1);
+    let frames = rig.queue(1);
     let unit = rig.see(&frames[0]).unit;
     rig.answer(1, frames, Disposition::Out);
     let mut keys = Vec::new();
     rig.switch.classifier().flows_of(unit.0, &mut keys);
     // The flow ends with packet 2, and packet 3 of it is on its way.
     rig.send(11, 2);
-    let second = rig.lane(1);
+    let second = rig.queue(1);
     rig.send(11, 3);
-    let third = rig.lane(1);
+    let third = rig.queue(1);
     let mut bytes = Vec::new();
     notes::write(&Note::FlowEnded { key: keys[0] }, &mut bytes);
     let mut meta = *rig.pool.memory().clone().meta(&second[0]);
@@ -295,7 +295,7 @@ fn a_name_stays_with_its_unit_while_a_packet_that_came_by_it_is_on_its_way() {
     assert_eq!(rig.switch.classifier().unit_of(&keys[0]), Some(unit.0));
     // Packet 4 came by the name meanwhile: when 3 is let out, 4 is on its way.
     answer_from_server(&mut rig, 11, 4);
-    let fourth = rig.lane(1);
+    let fourth = rig.queue(1);
     let seen = rig.see(&fourth[0]);
     assert_eq!((seen.unit, seen.clock), (unit, Clock(4)));
     rig.answer(1, third, Disposition::Out);
@@ -305,7 +305,7 @@ fn a_name_stays_with_its_unit_while_a_packet_that_came_by_it_is_on_its_way() {
     // Nothing of the flow is on its way: it may begin elsewhere.
     answer_from_server(&mut rig, 11, 5);
     rig.pass(0);
-    let frames = rig.lane(1);
+    let frames = rig.queue(1);
     assert_ne!(rig.see(&frames[0]).unit, unit);
     rig.answer(1, frames, Disposition::Out);
     rig.end();

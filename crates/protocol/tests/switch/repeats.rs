@@ -25,12 +25,12 @@ fn unacknowledged_packets_fill_the_memory_and_nothing_else_suffers() {
     // A new flow has no room either, and gets it later.
     rig.send(2, 20);
     assert_eq!(rig.dropped(SwitchDrop::UnackedFull), 3);
-    let frames = rig.lane(1);
+    let frames = rig.queue(1);
     assert_eq!(rig.clocks(&frames), [1, 2, 3, 4]);
     rig.answer(1, frames, Disposition::Out);
     rig.send(1, 7);
     rig.send(2, 21);
-    let frames = rig.lane(1);
+    let frames = rig.queue(1);
     assert_eq!(rig.clocks(&frames), [5, 1]);
     rig.answer(1, frames, Disposition::Out);
     assert_eq!(rig.out(), [1, 2, 3, 4, 7, 21]);
@@ -44,7 +44,7 @@ fn what_is_not_answered_is_sent_again_and_what_is_asked_for() {
     for tag in 2..=5 {
         rig.send(1, tag);
     }
-    let frames = rig.lane(owner);
+    let frames = rig.queue(owner);
     let view = rig.see(&frames[0]).view;
     rig.drop_all(frames);
     rig.say(
@@ -55,15 +55,15 @@ fn what_is_not_answered_is_sent_again_and_what_is_asked_for() {
             after: Clock(3),
         },
     );
-    let frames = rig.lane(owner);
+    let frames = rig.queue(owner);
     assert_eq!(rig.clocks(&frames), [4, 5]);
     // They come before the gap is filled: they wait.
     rig.answer(owner, frames, Disposition::Out);
     assert_eq!(rig.out(), [] as [u8; 0]);
     rig.pass(9);
-    assert!(rig.lane(owner).is_empty());
+    assert!(rig.queue(owner).is_empty());
     rig.pass(2);
-    let frames = rig.lane(owner);
+    let frames = rig.queue(owner);
     assert_eq!(rig.clocks(&frames), [2, 3]);
     assert_eq!(rig.seen(&frames)[0].tag, 2);
     // Twice: the second copy is a duplicate, and acknowledged again.
@@ -90,7 +90,7 @@ fn without_copies_a_gap_is_answered_by_lost() {
     for tag in 2..=4 {
         rig.send(1, tag);
     }
-    let mut frames = rig.lane(owner);
+    let mut frames = rig.queue(owner);
     let view = rig.see(&frames[0]).view;
     let third = frames.pop().unwrap();
     rig.drop_all(frames);
@@ -102,7 +102,7 @@ fn without_copies_a_gap_is_answered_by_lost() {
             after: Clock(1),
         },
     );
-    let mut frames = rig.lane(owner);
+    let mut frames = rig.queue(owner);
     assert_eq!(rig.clocks(&frames), [2, 3, 4]);
     assert!(
         rig.seen(&frames)
@@ -123,7 +123,7 @@ fn without_copies_a_gap_is_answered_by_lost() {
 fn entries_come_in_parts_or_torn() {
     let (mut rig, _, owner) = settled(settings(), 1);
     rig.send(1, 2);
-    let own = rig.lane(owner);
+    let own = rig.queue(owner);
     let mut side = copy_of(&mut rig, &own[0]);
     let memory = rig.pool.memory().clone();
     memory.meta_mut(&mut side).disposition = Disposition::Emitted;
@@ -139,7 +139,7 @@ fn entries_come_in_parts_or_torn() {
     // A side frame of another clock than the packet's that follows
     rig.send(1, 3);
     rig.send(1, 4);
-    let mut frames = rig.lane(owner);
+    let mut frames = rig.queue(owner);
     memory.meta_mut(&mut frames[0]).disposition = Disposition::Emitted;
     memory.meta_mut(&mut frames[1]).disposition = Disposition::Out;
     rig.switch
@@ -159,7 +159,7 @@ fn entries_come_in_parts_or_torn() {
 /// Sends one packet of flow 1 and has it answered after so many microseconds.
 fn answered_after(rig: &mut Rig, owner: u32, microseconds: u64) {
     rig.send(1, 9);
-    let frames = rig.lane(owner);
+    let frames = rig.queue(owner);
     rig.now = rig.now.plus(microseconds * 1_000);
     rig.answer(owner, frames, Disposition::Out);
     rig.out();
@@ -187,12 +187,12 @@ fn repeats_follow_the_round_trip() {
     (0..90).for_each(|_| answered_after(&mut rig, owner, 300));
     // One that is not answered is sent again then, and waited for twice as long.
     rig.send(1, 10);
-    let lost = rig.lane(owner);
+    let lost = rig.queue(owner);
     rig.drop_all(lost);
     rig.pass(2);
-    assert!(rig.lane(owner).is_empty());
+    assert!(rig.queue(owner).is_empty());
     rig.pass(2);
-    let again = rig.lane(owner);
+    let again = rig.queue(owner);
     assert_eq!(again.len(), 1);
     assert!(measured(&rig) > 5_000, "{}", measured(&rig));
     // Its answer says nothing: nobody knows which of the two was answered.
@@ -214,7 +214,7 @@ fn the_slowest_runtime_decides_until_it_is_gone() {
     for _ in 0..40 {
         rig.send(1, 1);
         rig.send(2, 1);
-        let (near, far) = (rig.lane(1), rig.lane(2));
+        let (near, far) = (rig.queue(1), rig.queue(2));
         rig.now = rig.now.plus(200_000);
         rig.answer(1, near, Disposition::Out);
         rig.now = rig.now.plus(4 * MS);

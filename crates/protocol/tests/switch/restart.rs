@@ -14,7 +14,7 @@ fn a_restarted_switch_goes_on_from_the_best_claims() {
     let (mut rig, unit, owner) = settled(each_burst(), 3);
     rig.send(1, 2);
     let key = rig.switch.classifier().key_of(unit.0).unwrap();
-    let frames = rig.lane(owner);
+    let frames = rig.queue(owner);
     let old = rig.see(&frames[0]).view;
     // Two of generation 2, and the entry of packet 2 was not let out.
     let mut again = Rig::of(
@@ -71,7 +71,7 @@ fn a_restarted_switch_goes_on_from_the_best_claims() {
     assert_eq!((open.unit, open.old, open.base), (unit, old, Clock(2)));
     assert_eq!(open.view.generation(), 2);
     assert_eq!(open.origin, Origin::Resumed { source: rt(owner) });
-    let mine = again.lane(owner);
+    let mine = again.queue(owner);
     let seen = again.see(&mine[0]);
     assert_eq!((seen.unit, seen.clock, seen.tag), (unit, Clock(3), 3));
     let speaker = open.replica.unwrap().0;

@@ -19,9 +19,9 @@ fn small_pool() -> FramePool {
 }
 
 /// Runtime 1 gets everything over a link: frames go back to the switch's pool,
-/// and entries come as messages. What the lane held, as entries to come.
+/// and entries come as messages. What the queue held, as entries to come.
 fn over_a_link(rig: &mut Rig) -> Vec<EntryBatch> {
-    let frames = rig.lane(1);
+    let frames = rig.queue(1);
     let memory = rig.pool.memory().clone();
     let mut batches = Vec::new();
     for frame in &frames {
@@ -107,7 +107,7 @@ fn a_tick_without_a_place_is_numbered_when_there_is_one() {
     };
     let mut rig = Rig::new(settings, 1);
     rig.send(1, 1);
-    let first = rig.lane(1);
+    let first = rig.queue(1);
     let one = rig.see(&first[0]);
     rig.answer(1, first, Disposition::Out);
     // All places are another unit's.
@@ -120,7 +120,7 @@ fn a_tick_without_a_place_is_numbered_when_there_is_one() {
     assert_eq!(rig.count(SwitchCount::TickNumbered), 0);
     rig.serve(1);
     assert_eq!(rig.count(SwitchCount::TickNumbered), 1);
-    let ticks = rig.lane(1);
+    let ticks = rig.queue(1);
     let seen = rig.seen(&ticks);
     assert_eq!((seen.len(), seen[0].unit), (1, unit));
     assert_ne!(seen[0].flags & frame_flags::TICK, 0);

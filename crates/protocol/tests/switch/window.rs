@@ -51,7 +51,7 @@ fn both_of_a_pair_die_while_their_views_fill_the_window() {
     };
     let (mut rig, _, owner) = settled(few, 3);
     rig.send(1, 2);
-    let frames = rig.lane(owner);
+    let frames = rig.queue(owner);
     rig.drop_all(frames);
     rig.suspect(owner);
     // The view that follows is open and not settled: its holders die too.

@@ -23,8 +23,8 @@
 //!
 //! OpenNF needs a second phase before the rule changes, as frames that come from the
 //! switch may overtake those that come from the controller. Where the controller passes
-//! frames on in the lane that the switch uses anyway ([`Controller::from_switch`] takes
-//! them out of it, [`Controller::outbox`] puts them back), none can; where lanes differ
+//! frames on in the queue that the switch uses anyway ([`Controller::from_switch`] takes
+//! them out of it, [`Controller::outbox`] puts them back), none can; where queues differ
 //! the target puts them in order by their clocks, as it always does.
 //!
 //! What is not modelled makes the opponent faster than the original: nothing is encoded
@@ -47,7 +47,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use weir_packet::{Frame, FramePool};
 use weir_protocol::message::{Open, Origin};
-use weir_protocol::switch::{Lane, SwitchOutbox};
+use weir_protocol::switch::{DataQueue, SwitchOutbox};
 use weir_protocol::{Clock, Message, Peer, RuntimeId, UnitId, View};
 use weir_telemetry::{Counts, labels};
 
@@ -78,8 +78,8 @@ labels! {
 pub struct CentralOutbox {
     /// From whom (as the receiver is to see it), to whom, what.
     pub messages: Vec<(Peer, Peer, Message)>,
-    /// Held frames that go on, a lane per runtime.
-    pub lanes: Vec<Lane>,
+    /// Held frames that go on, a queue per runtime.
+    pub queues: Vec<DataQueue>,
 }
 
 /// A unit on its way.
@@ -109,7 +109,7 @@ pub struct Controller {
     most_held: u32,
     /// Most frames held at once, in all.
     places: u32,
-    /// Frames of the lane at hand, so that its memory is used again.
+    /// Frames of the queue at hand, so that its memory is used again.
     scratch: Vec<Frame>,
     counts: Counts<Central>,
 }
@@ -160,8 +160,8 @@ impl Controller {
         if self.waiting == 0 {
             return;
         }
-        for lane in &mut outbox.lanes {
-            self.frames(pool, lane.to, &mut lane.frames);
+        for queue in &mut outbox.queues {
+            self.frames(pool, queue.to, &mut queue.frames);
         }
     }
 
@@ -307,12 +307,12 @@ impl Controller {
         let frames = moving.held.drain(..).map(|(_, frame)| frame);
         match self
             .outbox
-            .lanes
+            .queues
             .iter_mut()
-            .find(|lane| lane.to == moving.to)
+            .find(|queue| queue.to == moving.to)
         {
-            Some(lane) => lane.frames.extend(frames),
-            None => self.outbox.lanes.push(Lane {
+            Some(queue) => queue.frames.extend(frames),
+            None => self.outbox.queues.push(DataQueue {
                 to: moving.to,
                 frames: frames.collect(),
             }),

@@ -138,10 +138,10 @@ impl Rig {
         self.carry_controller();
         let outbox = &mut self.switch.outbox;
         let messages = core::mem::take(&mut outbox.messages);
-        let lanes: Vec<_> = outbox
-            .lanes
+        let queues: Vec<_> = outbox
+            .queues
             .iter_mut()
-            .map(|lane| (lane.to, core::mem::take(&mut lane.frames)))
+            .map(|queue| (queue.to, core::mem::take(&mut queue.frames)))
             .collect();
         for frame in outbox.out.drain(..) {
             self.exit.see(self.pool.memory().bytes(&frame));
@@ -152,7 +152,7 @@ impl Rig {
         for (to, message) in messages {
             self.send(1, switch, to, Cargo::Message(message));
         }
-        for (to, frames) in lanes {
+        for (to, frames) in queues {
             self.send(1, switch, Peer::Runtime(to), Cargo::Frames(frames));
         }
     }
@@ -165,9 +165,9 @@ impl Rig {
         for (from, to, message) in outbox.messages {
             self.send(1, from, to, Cargo::Message(message));
         }
-        for lane in outbox.lanes {
-            let to = Peer::Runtime(lane.to);
-            self.send(1, Peer::Switch(1), to, Cargo::Frames(lane.frames));
+        for queue in outbox.queues {
+            let to = Peer::Runtime(queue.to);
+            self.send(1, Peer::Switch(1), to, Cargo::Frames(queue.frames));
         }
     }
 

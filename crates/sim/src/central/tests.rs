@@ -81,19 +81,19 @@ fn outbox(
         outbox.messages.push((Peer::Runtime(to), message));
     }
     for to in [S, T] {
-        let frames = frames.iter().filter(|(lane, _)| *lane == to);
+        let frames = frames.iter().filter(|(queue, _)| *queue == to);
         let frames = frames.map(|(_, place)| frame(pool, *place)).collect();
-        outbox.lanes.push(Lane { to, frames });
+        outbox.queues.push(DataQueue { to, frames });
     }
     outbox
 }
 
-/// Clocks of the frames in each of the lanes.
-fn clocks(pool: &FramePool, lanes: &[Lane]) -> Vec<(u32, Vec<u64>)> {
+/// Clocks of the frames in each of the queues.
+fn clocks(pool: &FramePool, queues: &[DataQueue]) -> Vec<(u32, Vec<u64>)> {
     let clock = |frame: &Frame| pool.memory().meta(frame).clock;
-    lanes
+    queues
         .iter()
-        .map(|lane| (lane.to.0, lane.frames.iter().map(clock).collect()))
+        .map(|queue| (queue.to.0, queue.frames.iter().map(clock).collect()))
         .collect()
 }
 
@@ -122,7 +122,10 @@ fn state_first_then_what_came_meanwhile_then_the_direct_way() {
     // The source hears that it is to export, the target nothing; packets up to the
     // base and those of others go their way.
     assert_eq!(first.messages, [(Peer::Runtime(S), closed(0, old, 3, new))]);
-    assert_eq!(clocks(&pool, &first.lanes), [(1, vec![2, 3]), (2, vec![9])]);
+    assert_eq!(
+        clocks(&pool, &first.queues),
+        [(1, vec![2, 3]), (2, vec![9])]
+    );
 
     // More comes; the switch repeats what it has not seen let out.
     let again = vec![
@@ -136,12 +139,12 @@ fn state_first_then_what_came_meanwhile_then_the_direct_way() {
     );
     controller.from_switch(&mut pool, &mut second);
     assert_eq!(second.messages.len(), 1);
-    assert_eq!(clocks(&pool, &second.lanes), [(1, vec![]), (2, vec![])]);
+    assert_eq!(clocks(&pool, &second.queues), [(1, vec![]), (2, vec![])]);
     assert_eq!(
         (controller.held(), count(&controller, Central::Duplicates)),
         (3, 1)
     );
-    assert!(controller.outbox.messages.is_empty() && controller.outbox.lanes.is_empty());
+    assert!(controller.outbox.messages.is_empty() && controller.outbox.queues.is_empty());
 
     controller.from_runtime(S, T, state(0, old, new, 3));
     let to = Peer::Runtime(T);
@@ -153,7 +156,7 @@ fn state_first_then_what_came_meanwhile_then_the_direct_way() {
         ]
     );
     assert_eq!(
-        clocks(&pool, &controller.outbox.lanes),
+        clocks(&pool, &controller.outbox.queues),
         [(2, vec![4, 5, 6])]
     );
     assert_eq!((controller.held(), controller.most_held()), (0, 3));
@@ -163,7 +166,7 @@ fn state_first_then_what_came_meanwhile_then_the_direct_way() {
     let mut third = outbox(&mut pool, again, &[(T, (0, new, 7))]);
     controller.from_switch(&mut pool, &mut third);
     assert_eq!(third.messages.len(), 1);
-    assert_eq!(clocks(&pool, &third.lanes), [(1, vec![]), (2, vec![7])]);
+    assert_eq!(clocks(&pool, &third.queues), [(1, vec![]), (2, vec![7])]);
     assert_eq!(count(&controller, Central::Moves), 1);
     assert_eq!(count(&controller, Central::Released), 1);
     assert_eq!(count(&controller, Central::StateBytes), 3);
@@ -179,12 +182,12 @@ fn each_unit_is_released_by_its_own_state() {
     controller.from_switch(&mut pool, &mut all);
     assert_eq!(controller.held(), 3);
     controller.from_runtime(S, T, state(1, old, new, 1));
-    assert_eq!(clocks(&pool, &controller.outbox.lanes), [(2, vec![2])]);
+    assert_eq!(clocks(&pool, &controller.outbox.queues), [(2, vec![2])]);
     assert_eq!(controller.held(), 2);
     controller.from_runtime(S, T, state(0, old, new, 1));
     controller.from_runtime(S, T, state(2, old, new, 1));
     assert_eq!(
-        clocks(&pool, &controller.outbox.lanes),
+        clocks(&pool, &controller.outbox.queues),
         [(2, vec![2, 2, 2])]
     );
     assert_eq!(controller.outbox.messages.len(), 6);
@@ -200,7 +203,7 @@ fn frames_that_overtook_one_another_leave_in_order() {
     controller.from_switch(&mut pool, &mut all);
     controller.from_runtime(S, T, state(0, view(1), new, 0));
     assert_eq!(
-        clocks(&pool, &controller.outbox.lanes),
+        clocks(&pool, &controller.outbox.queues),
         [(2, vec![1, 2, 3, 4, 5])]
     );
 }
@@ -217,7 +220,7 @@ fn a_failure_meanwhile_ends_the_move() {
     let mut second = outbox(&mut pool, vec![(S, resumed.clone())], &[(S, (0, after, 2))]);
     controller.from_switch(&mut pool, &mut second);
     assert_eq!(second.messages, [(Peer::Runtime(S), resumed)]);
-    assert_eq!(clocks(&pool, &second.lanes), [(1, vec![2]), (2, vec![])]);
+    assert_eq!(clocks(&pool, &second.queues), [(1, vec![2]), (2, vec![])]);
     assert_eq!(count(&controller, Central::Superseded), 1);
     assert_eq!(
         (controller.held(), count(&controller, Central::Abandoned)),
@@ -226,7 +229,7 @@ fn a_failure_meanwhile_ends_the_move() {
     // The state comes late: the target is told, and refuses it by its view.
     controller.from_runtime(S, T, state(0, old, new, 1));
     assert_eq!(controller.outbox.messages.len(), 1);
-    assert!(controller.outbox.lanes.is_empty());
+    assert!(controller.outbox.queues.is_empty());
     // One frame is in the second outbox; all others went back.
     assert_eq!(pool.outstanding(), 1);
 }
@@ -314,7 +317,7 @@ fn what_is_no_move_passes() {
     let mut all = outbox(&mut pool, messages, &[(S, (0, view(1), 1))]);
     controller.from_switch(&mut pool, &mut all);
     assert_eq!(all.messages.len(), 2);
-    assert_eq!(clocks(&pool, &all.lanes), [(1, vec![1]), (2, vec![])]);
+    assert_eq!(clocks(&pool, &all.queues), [(1, vec![1]), (2, vec![])]);
     // An early snapshot for no view yet, and a state nobody waits for.
     controller.from_runtime(S, T, state(0, view(1), View::NONE, 3));
     controller.from_runtime(S, T, state(5, view(1), view(2), 3));
@@ -388,8 +391,8 @@ fn any_order_of_events_keeps_the_order_of_packets() {
                     passed[place] = Some(bases[place]);
                 }
             }
-            for lane in released.lanes.into_iter().chain(out.lanes) {
-                for frame in lane.frames {
+            for queue in released.queues.into_iter().chain(out.queues) {
+                for frame in queue.frames {
                     let meta = *pool.memory().meta(&frame);
                     let place = UnitId(meta.unit).slot() as usize;
                     assert_eq!(meta.view, view(views[place]).0);

@@ -444,9 +444,9 @@ impl<'a> World<'a> {
     /// Carries out what the switch wants.
     fn carry_out(&mut self, _now: Time) {
         let outbox = &mut self.switch.outbox;
-        for lane in &mut outbox.lanes {
-            for frame in lane.frames.drain(..) {
-                let Some(node) = self.nodes.get_mut(&lane.to) else {
+        for queue in &mut outbox.queues {
+            for frame in queue.frames.drain(..) {
+                let Some(node) = self.nodes.get_mut(&queue.to) else {
                     self.gone_lost += u64::from(is_packet(&self.pool, &frame));
                     self.pool.give(frame);
                     continue;

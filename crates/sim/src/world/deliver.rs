@@ -254,10 +254,10 @@ impl World<'_> {
         }
         let events = core::mem::take(&mut switch.outbox.events);
         let messages = core::mem::take(&mut switch.outbox.messages);
-        let lanes = switch.outbox.lanes.iter_mut().enumerate();
-        let lanes: Vec<(usize, RuntimeId, Vec<Frame>)> = lanes
-            .filter(|(_, lane)| !lane.frames.is_empty())
-            .map(|(at, lane)| (at, lane.to, core::mem::take(&mut lane.frames)))
+        let queues = switch.outbox.queues.iter_mut().enumerate();
+        let queues: Vec<(usize, RuntimeId, Vec<Frame>)> = queues
+            .filter(|(_, queue)| !queue.frames.is_empty())
+            .map(|(at, queue)| (at, queue.to, core::mem::take(&mut queue.frames)))
             .collect();
         if self.switch == Some(no) {
             self.note_recovery(&journal);
@@ -269,8 +269,8 @@ impl World<'_> {
                 self.checker.done_before(done);
             }
         }
-        for (at, to, frames) in lanes {
-            self.send_lane(no, at, to, frames);
+        for (at, to, frames) in queues {
+            self.send_queue(no, at, to, frames);
         }
         for (to, message) in messages {
             self.send(no, to, message);
@@ -295,8 +295,8 @@ impl World<'_> {
         self.checker.all_left(events);
     }
 
-    /// Sends the data frames of a lane.
-    fn send_lane(&mut self, no: ProcessNo, at: usize, to: RuntimeId, mut frames: Vec<Frame>) {
+    /// Sends the data frames of a queue.
+    fn send_queue(&mut self, no: ProcessNo, at: usize, to: RuntimeId, mut frames: Vec<Frame>) {
         let Some(process) = self.processes.get_mut(no) else {
             return;
         };
@@ -332,9 +332,9 @@ impl World<'_> {
             }
             pool.give(frame);
         }
-        if let Some(lane) = switch.outbox.lanes.get_mut(at) {
+        if let Some(queue) = switch.outbox.queues.get_mut(at) {
             // The list's memory is used again.
-            lane.frames = frames;
+            queue.frames = frames;
         }
         let Some(to) = self.process_of(Peer::Runtime(to)) else {
             return;

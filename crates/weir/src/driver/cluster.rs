@@ -292,7 +292,7 @@ impl Cluster {
     /// Packets that may be taken in now. A port that can wait is read for no
     /// more, so that nothing needs to be dropped.
     pub fn room(&self) -> usize {
-        let waits = |member: &Member| member.ends.data.iter().any(|lane| lane.waiting() > 0);
+        let waits = |member: &Member| member.ends.data.iter().any(|queue| queue.waiting() > 0);
         if self.members.iter().any(waits) {
             return 0;
         }
@@ -399,9 +399,9 @@ impl Cluster {
             worked |= self.let_out(chain, out, events);
         }
         for member in &mut self.members {
-            for lane in &mut member.ends.data {
-                self.gave |= lane.waiting() > 0;
-                lane.flush();
+            for queue in &mut member.ends.data {
+                self.gave |= queue.waiting() > 0;
+                queue.flush();
             }
             self.gave |= member.ends.outbox.waiting() > 0;
             member.ends.outbox.flush();
@@ -555,16 +555,16 @@ impl Cluster {
         }
         if let Some(relay) = &mut at.relay {
             relay.take_from_switch(&mut self.pool, outbox);
-            let (messages, lanes) = relay.go_on();
+            let (messages, queues) = relay.go_on();
             for (from, to, message) in messages.drain(..) {
                 carrier.message(from, to, message);
             }
-            for lane in lanes {
-                carrier.frames(&mut self.pool, lane);
+            for queue in queues {
+                carrier.frames(&mut self.pool, queue);
             }
         }
-        for lane in &mut outbox.lanes {
-            carrier.frames(&mut self.pool, lane);
+        for queue in &mut outbox.queues {
+            carrier.frames(&mut self.pool, queue);
         }
         for (to, message) in outbox.messages.drain(..) {
             carrier.message(Peer::Switch(1), to, message);
@@ -602,7 +602,7 @@ impl Cluster {
     /// calls and steps to find that out: the runtimes are asked.
     pub fn is_quiet(&mut self) -> bool {
         let empty = |member: &Member| {
-            member.ends.data.iter().all(|lane| lane.waiting() == 0)
+            member.ends.data.iter().all(|queue| queue.waiting() == 0)
                 && member.ends.entries.iter().all(|ring| ring.is_empty())
                 && member.ends.outbox.waiting() == 0
         };

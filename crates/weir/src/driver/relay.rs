@@ -1,7 +1,7 @@
 //! What may stand between a switch and its runtimes: a hook for benchmarks.
 
 use weir_packet::FramePool;
-use weir_protocol::switch::{Lane, SwitchOutbox};
+use weir_protocol::switch::{DataQueue, SwitchOutbox};
 use weir_protocol::{Message, Peer, RuntimeId};
 
 /// Sees all that a switch tells its runtimes and they tell one another, and may hold
@@ -15,7 +15,7 @@ pub trait Relay: Send {
 
     /// What goes on now, before the rest of the switch's outbox and in this order:
     /// messages (from whom, to whom, what), then frames.
-    fn go_on(&mut self) -> (&mut Vec<(Peer, Peer, Message)>, &mut Vec<Lane>);
+    fn go_on(&mut self) -> (&mut Vec<(Peer, Peer, Message)>, &mut Vec<DataQueue>);
 
     /// Most packets that it held at once.
     fn most_held(&self) -> u32;

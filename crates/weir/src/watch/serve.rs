@@ -61,13 +61,13 @@ struct Taken {
 }
 
 /// A place among the watches, given back when it is dropped.
-struct Seat {
+struct MemberId {
     watchers: Arc<Watchers>,
     /// The slot of a trace; none for a tap.
     slot: Option<u8>,
 }
 
-impl Drop for Seat {
+impl Drop for MemberId {
     fn drop(&mut self) {
         let mut taken = self.watchers.lock();
         match self.slot {
@@ -82,7 +82,7 @@ impl Watchers {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn seat_of_trace(self: &Arc<Watchers>) -> Result<(Seat, u8), Status> {
+    fn member_of_trace(self: &Arc<Watchers>) -> Result<(MemberId, u8), Status> {
         let mut taken = self.lock();
         let slot = taken.traces.trailing_ones();
         if slot as usize >= MOST_TRACES {
@@ -91,14 +91,14 @@ impl Watchers {
             )));
         }
         taken.traces |= 1 << slot;
-        let seat = Seat {
+        let member = MemberId {
             watchers: Arc::clone(self),
             slot: Some(slot as u8),
         };
-        Ok((seat, slot as u8))
+        Ok((member, slot as u8))
     }
 
-    fn seat_of_tap(self: &Arc<Watchers>) -> Result<(Seat, u64), Status> {
+    fn member_of_tap(self: &Arc<Watchers>) -> Result<(MemberId, u64), Status> {
         let mut taken = self.lock();
         if taken.taps >= MOST_TAPS {
             return Err(Status::resource_exhausted(format!(
@@ -106,11 +106,11 @@ impl Watchers {
             )));
         }
         taken.taps += 1;
-        let seat = Seat {
+        let member = MemberId {
             watchers: Arc::clone(self),
             slot: None,
         };
-        Ok((seat, self.taps_so_far.fetch_add(1, Ordering::Relaxed)))
+        Ok((member, self.taps_so_far.fetch_add(1, Ordering::Relaxed)))
     }
 
     /// Begins a trace.
@@ -138,7 +138,7 @@ impl Watchers {
             flow: request.flow,
             full: request.full,
         };
-        let (seat, slot) = self.seat_of_trace()?;
+        let (member, slot) = self.member_of_trace()?;
         let (sender, receiver) = mpsc::channel(WAITING);
         let engines = Arc::clone(engines);
         tokio::spawn(async move {
@@ -149,7 +149,7 @@ impl Watchers {
                 Err(status) => drop(sender.send(Err(status)).await),
             }
             disarm(&*engines, Arm::EndTrace(slot)).await;
-            drop(seat);
+            drop(member);
         });
         Ok(ReceiverStream::new(receiver))
     }
@@ -187,7 +187,7 @@ impl Watchers {
                 bytes => bytes.min(LONGEST),
             },
         };
-        let (seat, number) = self.seat_of_tap()?;
+        let (member, number) = self.member_of_tap()?;
         let (sender, receiver) = mpsc::channel(WAITING);
         let engines = Arc::clone(engines);
         tokio::spawn(async move {
@@ -208,7 +208,7 @@ impl Watchers {
                 Err(status) => drop(sender.send(Err(status)).await),
             }
             disarm(&*engines, Arm::EndTap(number)).await;
-            drop(seat);
+            drop(member);
         });
         Ok(ReceiverStream::new(receiver))
     }

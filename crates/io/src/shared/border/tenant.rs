@@ -8,7 +8,7 @@
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use weir_packet::{FrameMeta, META_BYTES, MemoryLayout, SaidMeta, Seat, frame_flags};
+use weir_packet::{FrameMeta, META_BYTES, MemberId, MemoryLayout, SaidMeta, frame_flags};
 
 use super::Offence;
 use crate::shared::spsc::{Nonsense, Reader, Writer, words_for};
@@ -209,7 +209,7 @@ impl Tenant {
     /// hand over: the tenant's side of a ring looks for that.
     fn hand_over(&self, number: u32) {
         let (at, owner) = self.layout.owner_place(number);
-        debug_assert_eq!(owner, Seat::MAIN.number());
+        debug_assert_eq!(owner, MemberId::MAIN.number());
         let mut mask = [0xff; 4];
         mask[at % 4] = owner;
         if let Some(word) = self.memory.get(at / 4) {

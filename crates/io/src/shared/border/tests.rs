@@ -1,7 +1,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use proptest::prelude::*;
-use weir_packet::{Disposition, FramePool, MemoryLayout, Seat};
+use weir_packet::{Disposition, FramePool, MemberId, MemoryLayout};
 
 use super::*;
 use crate::shared::spsc::words_for;
@@ -87,20 +87,20 @@ impl Honest {
         let file = || files[0].clone();
         use std::os::fd::AsFd as _;
         let fd = file().as_fd().try_clone_to_owned().unwrap();
-        let memory = attach_memory(fd, layout, Seat::new(1).unwrap()).unwrap();
+        let memory = attach_memory(fd, layout, MemberId::new(1).unwrap()).unwrap();
         let ring = |n: usize| {
             files[1]
                 .words(places.rings[n], words_for(BORDER_PLACES))
                 .unwrap()
         };
         let waker = || Waker::new().unwrap();
-        let mut supply = input(ring(2), &memory, Seat::MAIN).unwrap();
+        let mut supply = input(ring(2), &memory, MemberId::MAIN).unwrap();
         let mut pool = FramePool::empty(Arc::clone(&memory));
         let mut spare = Vec::new();
         supply.take(&mut spare, 1_000);
         pool.give_all(&mut spare);
         Honest {
-            input: input(ring(0), &memory, Seat::MAIN).unwrap(),
+            input: input(ring(0), &memory, MemberId::MAIN).unwrap(),
             output: output(ring(1), &memory, waker()).unwrap(),
             status: files[1].words(places.status, STATUS_WORDS).unwrap(),
             pool,

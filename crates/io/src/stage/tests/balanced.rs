@@ -57,9 +57,9 @@ pub(super) fn came(
 type Shown = Arc<Mutex<Vec<Vec<(u64, FrameKind, u32)>>>>;
 
 /// Instances that drop, and note what they are shown.
-fn noting(lanes: Vec<LanePorts>, shown: &Shown) -> Vec<Stage> {
-    *shown.lock().expect("one thread") = vec![Vec::new(); lanes.len()];
-    let stages = lanes.into_iter().enumerate().map(|(number, lane)| {
+fn noting(queues: Vec<QueuePorts>, shown: &Shown) -> Vec<Stage> {
+    *shown.lock().expect("one thread") = vec![Vec::new(); queues.len()];
+    let stages = queues.into_iter().enumerate().map(|(number, queue)| {
         let (shown, mut drops) = (Arc::clone(shown), dropping());
         let work: Work = Box::new(move |memory, frames, bin| {
             let mut shown = shown.lock().expect("one thread");
@@ -69,7 +69,7 @@ fn noting(lanes: Vec<LanePorts>, shown: &Shown) -> Vec<Stage> {
             }));
             drops(memory, frames, bin);
         });
-        Stage::of(lane, work)
+        Stage::of(queue, work)
     });
     stages.collect()
 }
@@ -97,7 +97,7 @@ fn order_holds_for_each_flow_and_notices_come_to_all() {
         let share = pool.share((instances - 1 + choices.below(4)) as u32, 3);
         let ports = balanced_by_flow(instances, places, share).expect("ports");
         let shown = Shown::default();
-        let stages = noting(ports.lanes, &shown);
+        let stages = noting(ports.queues, &shown);
         let traffic = Traffic {
             long: 20 * (seed as usize % 2),
             notices: [2, 9, 100][seed as usize % 3],
@@ -132,7 +132,7 @@ fn a_flow_stays_with_one_instance() {
     let mut pool = pool(32);
     let share = pool.share(4, 2);
     let ports = balanced_by_flow(3, 8, share).expect("ports");
-    let (mut output, mut lanes) = (ports.output, ports.lanes);
+    let (mut output, mut queues) = (ports.output, ports.queues);
     let mut frames = Vec::new();
     let flows = [4, Place::NO_FLOW, 5, 4, 3, 5, 6, 7, 8];
     for (number, record) in flows.into_iter().enumerate() {
@@ -149,8 +149,8 @@ fn a_flow_stays_with_one_instance() {
     }
     assert_eq!(output.give(&mut frames), flows.len());
     let mut used = 0;
-    for (number, lane) in lanes.iter_mut().enumerate() {
-        lane.input.take(&mut frames, 9);
+    for (number, queue) in queues.iter_mut().enumerate() {
+        queue.input.take(&mut frames, 9);
         let instance = |flow: u32| match flow {
             Place::NO_FLOW => 0,
             8 => instance_of(4, 3),
@@ -164,7 +164,7 @@ fn a_flow_stays_with_one_instance() {
         assert_eq!(numbers(&mut pool, &mut frames), numbered);
     }
     assert!(used > 1);
-    lanes.pop();
+    queues.pop();
     assert!(output.is_gone());
 }
 
@@ -199,14 +199,14 @@ fn what_an_instance_has_no_room_for_waits_with_all_behind_it() {
     // A notice waits for room everywhere, and is with all or with none.
     let mut told = vec![frame(9, 1, Notice)];
     assert_eq!(ports.output.give(&mut told), 0);
-    assert_eq!(ports.lanes[1].input.waiting(), 0);
+    assert_eq!(ports.queues[1].input.waiting(), 0);
     assert_eq!(ports.output.counts(), PortCounts::default());
     let mut first = Vec::new();
-    ports.lanes[0].input.take(&mut first, 1);
+    ports.queues[0].input.take(&mut first, 1);
     assert_eq!(ports.output.give(&mut told), 1);
     let counts = ports.output.counts();
     assert_eq!((counts.copies, counts.copied_bytes), (1, 8));
-    ports.lanes[1].input.take(&mut first, 9);
+    ports.queues[1].input.take(&mut first, 9);
     assert_eq!(pool.memory().meta(&first[1]).kind, FrameKind::NoticeCopy);
     frames.append(&mut first);
     pool.give_all(&mut frames);
@@ -221,8 +221,8 @@ fn turns_keep_the_order_of_all_packets() {
         let share = pool.share(3 + choices.below(5) as u32, 3);
         let (places, turn) = (2 + choices.below(6), choices.below(9));
         let ports = balanced_in_turn(instances, places, turn, share).expect("ports");
-        let stages = ports.lanes.into_iter();
-        let stages = stages.map(|lane| Stage::of(lane, dropping())).collect();
+        let stages = ports.queues.into_iter();
+        let stages = stages.map(|queue| Stage::of(queue, dropping())).collect();
         let traffic = Traffic {
             long: 20 * (seed as usize % 2),
             ..Traffic::of(400)
@@ -239,18 +239,18 @@ fn all_instances_have_turns_and_all_notices() {
     let mut pool = pool(64);
     let share = pool.share(10, 2);
     let ports = balanced_in_turn(2, 16, 2, share).expect("ports");
-    let (mut output, mut lanes, mut input) = (ports.output, ports.lanes, ports.input);
+    let (mut output, mut queues, mut input) = (ports.output, ports.queues, ports.input);
     let memory = pool.memory().clone();
     let mut frames: Vec<Frame> = (0..7).map(|n| packet(&mut pool, n)).collect();
     memory.meta_mut(&mut frames[3]).kind = FrameKind::Notice;
     assert_eq!(output.give(&mut frames), 7);
     let mut kinds = Vec::new();
     let mut burst = Vec::new();
-    for lane in &mut lanes {
-        lane.input.take(&mut burst, 99);
+    for queue in &mut queues {
+        queue.input.take(&mut burst, 99);
         let told = |frame: &Frame| (memory.meta(frame).sequence, memory.meta(frame).kind);
         kinds.push(burst.iter().map(told).collect::<Vec<_>>());
-        lane.output.give(&mut burst);
+        queue.output.give(&mut burst);
     }
     use FrameKind::{Notice, NoticeCopy, Packet, TurnEnd};
     assert_eq!(
@@ -285,7 +285,7 @@ fn instances_that_could_never_go_on_are_refused() {
     assert_eq!(refused(1, 2, 2, 2), Some(StageError::TooFew));
     assert_eq!(
         refused(2, 1, 2, 2),
-        Some(StageError::LaneTooShort { needed: 2 })
+        Some(StageError::QueueTooShort { needed: 2 })
     );
     assert_eq!(
         refused(3, 2, 2, 3),

@@ -13,7 +13,7 @@ use super::*;
 fn end(world: &mut World, stage: usize) {
     let (_, nowhere) = point(1);
     let (output, _) = point(1);
-    let ports = LanePorts {
+    let ports = QueuePorts {
         input: Box::new(nowhere),
         output: Box::new(output),
     };
@@ -36,8 +36,8 @@ fn packets_go_on_without_a_branch_that_is_gone() {
             writing_branch(),
             first_branch(),
         ];
-        let stages = ports.lanes.into_iter();
-        let stages = stages.map(|lane| Stage::of(lane, work.pop().expect("three")));
+        let stages = ports.queues.into_iter();
+        let stages = stages.map(|queue| Stage::of(queue, work.pop().expect("three")));
         let mut world = World::new(
             seed,
             pool,
@@ -84,24 +84,24 @@ fn what_the_sync_port_does_without_is_counted() {
     let share = pool.share(20, 2);
     let ports = parallel(&settings(8), share).expect("ports");
     let (mut upstream, mut sync) = (ports.branch, ports.sync);
-    let mut lanes = ports.lanes;
+    let mut queues = ports.queues;
     let memory = pool.memory().clone();
     let mut frames: Vec<Frame> = (0..3).map(|n| packet(&mut pool, n)).collect();
     for frame in &mut frames {
         memory.meta_mut(frame).next = 1;
     }
     upstream.give(&mut frames);
-    for lane in [0, 2] {
-        lanes[lane].input.take(&mut frames, 9);
-        lanes[lane].output.give(&mut frames);
+    for queue in [0, 2] {
+        queues[queue].input.take(&mut frames, 9);
+        queues[queue].output.give(&mut frames);
     }
     // The branch that writes is through with one packet.
-    lanes[1].input.take(&mut frames, 1);
-    lanes[1].output.give(&mut frames);
+    queues[1].input.take(&mut frames, 1);
+    queues[1].output.give(&mut frames);
     assert_eq!(sync.take(&mut frames, 9), 1);
     assert_eq!(sync.take(&mut frames, 9), 0);
     assert!(!sync.is_over());
-    lanes.remove(1);
+    queues.remove(1);
     assert_eq!(sync.take(&mut frames, 9), 2);
     let counts = sync.counts();
     assert_eq!((counts.joined, counts.branch_lost), (3, 2));
@@ -122,8 +122,8 @@ fn turns_go_on_without_an_instance_that_is_gone() {
         let share = pool.share(20, 2);
         let (places, turn) = (2 + choices.below(6), choices.below(9));
         let ports = balanced_in_turn(2, places, turn, share).expect("ports");
-        let stages = ports.lanes.into_iter();
-        let stages = stages.map(|lane| Stage::of(lane, dropping())).collect();
+        let stages = ports.queues.into_iter();
+        let stages = stages.map(|queue| Stage::of(queue, dropping())).collect();
         let traffic = Traffic::of(300);
         let mut world = World::new(seed, pool, traffic, ports.output, stages, ports.input);
         for _ in 0..choices.below(2_000) {
@@ -155,8 +155,8 @@ fn an_instance_that_is_gone_with_its_flows_ends_the_port() {
         let share = pool.share(12, 3);
         let (instances, places) = (2 + choices.below(2), 1 + choices.below(6));
         let ports = balanced_by_flow(instances, places, share).expect("ports");
-        let stages = ports.lanes.into_iter();
-        let stages = stages.map(|lane| Stage::of(lane, dropping())).collect();
+        let stages = ports.queues.into_iter();
+        let stages = stages.map(|queue| Stage::of(queue, dropping())).collect();
         let traffic = Traffic::of(300);
         let mut world = World::new(seed, pool, traffic, ports.output, stages, ports.input);
         for _ in 0..choices.below(2_000) {
@@ -197,14 +197,14 @@ fn nothing_is_taken_where_no_reader_is_left() {
     let mut pool = pool(32);
     let share = pool.share(8, 2);
     let mut ports = balanced_in_turn(2, 4, 2, share).expect("ports");
-    ports.lanes.clear();
+    ports.queues.clear();
     let mut frames = vec![packet(&mut pool, 0)];
     assert!(ports.output.is_gone());
     assert_eq!((ports.output.give(&mut frames), frames.len()), (0, 1));
 
     let share = pool.share(8, 2);
     let mut ports = parallel(&settings(4), share).expect("ports");
-    ports.lanes.remove(0);
+    ports.queues.remove(0);
     assert!(ports.branch.is_gone());
     assert_eq!((ports.branch.give(&mut frames), frames.len()), (0, 1));
     assert!(ports.sync.is_over());

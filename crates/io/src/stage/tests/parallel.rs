@@ -99,9 +99,9 @@ fn packets_go_on_in_order_when_all_have_marked_them() {
         let ports = parallel(&settings(places), share).expect("ports");
         let seen = Arc::default();
         let mut work = vec![reading_branch(&seen), writing_branch(), first_branch()];
-        let lanes = ports.lanes.into_iter();
-        let stages = lanes
-            .map(|lane| Stage::of(lane, work.pop().expect("three")))
+        let queues = ports.queues.into_iter();
+        let stages = queues
+            .map(|queue| Stage::of(queue, work.pop().expect("three")))
             .collect();
         let mut world = World::new(
             seed,
@@ -154,8 +154,8 @@ fn through(work: Work, frames: u64) -> (Sync, FramePool, Vec<Frame>) {
     let mut upstream = ports.branch;
     let mut sync = ports.sync;
     let mut work = vec![reading_branch(&Arc::default()), work, first_branch()];
-    let mut stages: Vec<Stage> = (ports.lanes.into_iter())
-        .map(|lane| Stage::of(lane, work.pop().expect("three")))
+    let mut stages: Vec<Stage> = (ports.queues.into_iter())
+        .map(|queue| Stage::of(queue, work.pop().expect("three")))
         .collect();
     let mut frames: Vec<Frame> = (0..frames)
         .map(|sequence| {
@@ -223,7 +223,7 @@ fn a_mark_for_a_packet_that_the_first_branch_dropped_is_not_the_next_ones() {
     let share = pool.share(6, 2);
     let ports = parallel(&settings(4), share).expect("ports");
     let (mut upstream, mut sync) = (ports.branch, ports.sync);
-    let mut lanes = ports.lanes;
+    let mut queues = ports.queues;
     let memory = pool.memory().clone();
     let mut send = |pool: &mut FramePool, sequence: u64| {
         let mut meta = FrameMeta::default();
@@ -238,31 +238,31 @@ fn a_mark_for_a_packet_that_the_first_branch_dropped_is_not_the_next_ones() {
     let mut burst = Vec::new();
     // The first branch drops a packet that no other has come to yet.
     let dropped = send(&mut pool, 0);
-    lanes[0].input.take(&mut burst, 9);
+    queues[0].input.take(&mut burst, 9);
     pool.give_all(&mut burst);
     // Its frame is branched with the next one.
     assert_eq!(send(&mut pool, 1), dropped);
     assert_eq!(memory.marks().of(dropped).marked, 0);
-    lanes[0].input.take(&mut burst, 9);
-    lanes[0].output.give(&mut burst);
+    queues[0].input.take(&mut burst, 9);
+    queues[0].output.give(&mut burst);
     // The others come to the copies of the first: those marks are late.
     let (mut write, mut bin) = (writing_branch(), Vec::new());
-    for lane in [1, 2] {
-        lanes[lane].input.take(&mut burst, 1);
-        if lane == 1 {
+    for queue in [1, 2] {
+        queues[queue].input.take(&mut burst, 1);
+        if queue == 1 {
             write(&memory, &mut burst, &mut bin);
         }
-        lanes[lane].output.give(&mut burst);
+        queues[queue].output.give(&mut burst);
         assert_eq!(memory.marks().of(dropped).marked, 0);
         assert_eq!(sync.take(&mut burst, 9), 0);
     }
-    for lane in [1, 2] {
+    for queue in [1, 2] {
         assert_eq!(sync.take(&mut burst, 9), 0);
-        lanes[lane].input.take(&mut burst, 9);
-        if lane == 1 {
+        queues[queue].input.take(&mut burst, 9);
+        if queue == 1 {
             write(&memory, &mut burst, &mut bin);
         }
-        lanes[lane].output.give(&mut burst);
+        queues[queue].output.give(&mut burst);
     }
     assert_eq!(sync.take(&mut burst, 9), 1);
     // What was taken over is the packet's own.

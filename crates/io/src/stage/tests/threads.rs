@@ -104,8 +104,8 @@ fn a_parallel_step() {
         let ports = parallel(&settings(places), share).expect("ports");
         let seen = Arc::new(Mutex::default());
         let mut work = vec![reading_branch(&seen), writing_branch(), first_branch()];
-        let stages = ports.lanes.into_iter();
-        let stages = stages.map(|lane| Stage::of(lane, work.pop().expect("three")));
+        let stages = ports.queues.into_iter();
+        let stages = stages.map(|queue| Stage::of(queue, work.pop().expect("three")));
         let (branch, sync) = (Box::new(ports.branch), Box::new(ports.sync));
         let (entered, left) = run(pool, branch, stages.collect(), sync);
         check(&entered, &left, &seen.lock().expect("over"));
@@ -128,8 +128,8 @@ fn instances_by_flow() {
         let mut pool = roomy();
         let share = pool.share(64, 3);
         let ports = balanced_by_flow(3, places, share).expect("ports");
-        let stages = ports.lanes.into_iter();
-        let stages = stages.map(|lane| Stage::of(lane, dropping())).collect();
+        let stages = ports.queues.into_iter();
+        let stages = stages.map(|queue| Stage::of(queue, dropping())).collect();
         let (entered, left) = run(pool, ports.output, stages, ports.input);
         assert_eq!(came(&left, true), kept(&entered, true));
         barred(&left);
@@ -142,8 +142,8 @@ fn instances_in_turn() {
         let mut pool = roomy();
         let share = pool.share(64, 3);
         let ports = balanced_in_turn(3, places, 16, share).expect("ports");
-        let stages = ports.lanes.into_iter();
-        let stages = stages.map(|lane| Stage::of(lane, dropping())).collect();
+        let stages = ports.queues.into_iter();
+        let stages = stages.map(|queue| Stage::of(queue, dropping())).collect();
         let (entered, left) = run(pool, ports.output, stages, ports.input);
         assert_eq!(came(&left, false), kept(&entered, false));
     }

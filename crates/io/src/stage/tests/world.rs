@@ -36,12 +36,12 @@ impl Stage {
         }
     }
 
-    pub(super) fn of(ports: LanePorts, work: Work) -> Stage {
+    pub(super) fn of(ports: QueuePorts, work: Work) -> Stage {
         Stage::new(ports.input, ports.output, work)
     }
 
     /// Passes frames on as they are.
-    pub(super) fn idle(ports: LanePorts) -> Stage {
+    pub(super) fn idle(ports: QueuePorts) -> Stage {
         Stage::of(ports, Box::new(|_, _, _| {}))
     }
 

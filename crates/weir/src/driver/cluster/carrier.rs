@@ -1,7 +1,7 @@
 //! What a switch sends to runtimes, into their queues.
 
 use weir_packet::FramePool;
-use weir_protocol::switch::Lane;
+use weir_protocol::switch::DataQueue;
 use weir_protocol::{Message, Peer};
 
 use super::super::wiring::ToRuntime;
@@ -14,15 +14,15 @@ pub(super) struct Carrier<'a> {
 }
 
 impl Carrier<'_> {
-    pub(super) fn frames(&mut self, pool: &mut FramePool, lane: &mut Lane) {
-        if lane.frames.is_empty() {
+    pub(super) fn frames(&mut self, pool: &mut FramePool, queue: &mut DataQueue) {
+        if queue.frames.is_empty() {
             return;
         }
-        let Some(member) = self.members.get_mut((lane.to.0 as usize).wrapping_sub(1)) else {
-            return pool.give_all(&mut lane.frames);
+        let Some(member) = self.members.get_mut((queue.to.0 as usize).wrapping_sub(1)) else {
+            return pool.give_all(&mut queue.frames);
         };
         if let Some(data) = member.ends.data.get_mut(self.chain) {
-            data.extend(&mut lane.frames);
+            data.extend(&mut queue.frames);
         }
     }
 

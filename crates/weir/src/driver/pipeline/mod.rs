@@ -390,7 +390,7 @@ impl Pipeline {
                 seed: settings.engine.seed,
                 input: process.input,
                 output: process.take_output()?,
-                seat: process.seat,
+                member: process.member,
                 waker: process.waker,
                 stage: process.stage,
             })?;
@@ -417,13 +417,13 @@ impl Pipeline {
             })?);
         }
         let mut members = Vec::new();
-        for mut lane in wired.lanes {
-            let output = lane.take_output()?;
-            let at = lane.node_name(plan);
-            let name = name_of(plan, lane.step, lane.place, lane.stage.as_ref());
-            let is_stage = lane.stage.is_some();
+        for mut queue in wired.queues {
+            let output = queue.take_output()?;
+            let at = queue.node_name(plan);
+            let name = name_of(plan, queue.step, queue.place, queue.stage.as_ref());
+            let is_stage = queue.stage.is_some();
             let mut work = None;
-            if let Some(stage) = lane.stage {
+            if let Some(stage) = queue.stage {
                 let (post, inbox) = Inbox::new(false)
                     .map_err(|error| ExecError(format!("can't make an inbox: {error}")))?;
                 self.posts.push(post);
@@ -437,13 +437,13 @@ impl Pipeline {
                     asked: Questions {
                         inbox,
                         name: name.clone(),
-                        place: (number, lane.step, lane.place.0),
+                        place: (number, queue.step, queue.place.0),
                     },
                 });
             }
             let node = NodePlan {
                 work,
-                input: lane.input,
+                input: queue.input,
                 output,
                 prefetch: settings.pace.prefetch,
                 events: self.events.clone(),
@@ -455,9 +455,9 @@ impl Pipeline {
             let core = placement.cores().get(thread).copied().flatten();
             let make = move || StageNode::new(node);
             members.push(Member {
-                step: lane.step,
-                place: lane.place,
-                ports: lane.ports,
+                step: queue.step,
+                place: queue.place,
+                ports: queue.ports,
                 is_stage,
                 node: self.team.place(thread, core, name, make),
                 end: None,

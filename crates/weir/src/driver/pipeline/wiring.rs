@@ -3,12 +3,12 @@
 use weir_exec::{ExecError, Placement, Wakers};
 use weir_graph::compile::{Balance, Home, Plan, PlannedStage, Step};
 use weir_io::stage::{
-    FurtherBranch, LanePorts, ParallelSettings, Regions, StageInput, StageOutput, balanced_by_flow,
-    balanced_in_turn, parallel, point,
+    FurtherBranch, ParallelSettings, QueuePorts, Regions, StageInput, StageOutput,
+    balanced_by_flow, balanced_in_turn, parallel, point,
 };
 use weir_nf::Parts;
 use weir_nf::host::Stage;
-use weir_packet::{FramePool, ParseOptions, Seat};
+use weir_packet::{FramePool, MemberId, ParseOptions};
 
 use weir_io::shared::Waker;
 use weir_io::shared::border::{self, Border, SharedBorder};
@@ -21,11 +21,11 @@ use super::process::{Host, Patience, border_settings};
 const PLACES: usize = 512;
 /// Packets that an instance is given before it is the next one's turn.
 const TURN: usize = 64;
-/// Frames that a port to so many lanes has for copies, small and large: one of
-/// each size for each lane at least, or it could wait for ever.
-fn copies(lanes: usize) -> [u32; 2] {
-    let lanes = u32::try_from(lanes).unwrap_or(u32::MAX);
-    [lanes.max(1_024), lanes.max(16)]
+/// Frames that a port to so many queues has for copies, small and large: one of
+/// each size for each queue at least, or it could wait for ever.
+fn copies(queues: usize) -> [u32; 2] {
+    let queues = u32::try_from(queues).unwrap_or(u32::MAX);
+    [queues.max(1_024), queues.max(16)]
 }
 
 /// A thread to be: a stage, or nothing but a way from one port to another.
@@ -63,10 +63,10 @@ pub(super) struct ProcessWiring {
     pub(super) step: usize,
     pub(super) stage: Stage,
     pub(super) core: Option<usize>,
-    pub(super) seat: Seat,
+    pub(super) member: MemberId,
     pub(super) waker: Waker,
-    /// The ring to it, with its writer's seat.
-    pub(super) input: (usize, Seat),
+    /// The ring to it, with its writer's member.
+    pub(super) input: (usize, MemberId),
     /// The ring from it, with its reader's waker.
     output: Option<(usize, Waker)>,
 }
@@ -115,7 +115,7 @@ impl Homes<'_> {
         let host = self.host()?;
         let ring = host.ring();
         process.output = Some((ring, waker));
-        Ok(Box::new(host.input(ring, process.seat)?))
+        Ok(Box::new(host.input(ring, process.member)?))
     }
 
     fn host(&mut self) -> Result<&mut Host, ExecError> {
@@ -132,7 +132,7 @@ impl Homes<'_> {
 pub(super) struct Wired {
     /// Where the first stage gives its frames to.
     pub(super) first: Box<dyn StageOutput>,
-    pub(super) lanes: Vec<NodeWiring>,
+    pub(super) queues: Vec<NodeWiring>,
     pub(super) processes: Vec<ProcessWiring>,
     pub(super) tenants: Vec<TenantWiring>,
     /// Where all of them come out.
@@ -154,7 +154,7 @@ enum Front {
 /// A step of several threads.
 struct Wide {
     front: Box<dyn StageOutput>,
-    lanes: Vec<LanePorts>,
+    queues: Vec<QueuePorts>,
     behind: Box<dyn StageInput>,
 }
 
@@ -163,12 +163,12 @@ struct Wide {
 pub(super) fn threads_and_copies(plan: &Plan) -> (usize, [u32; 2]) {
     let (mut threads, mut all) = (0, [0; 2]);
     for step in plan.steps.iter().skip(1) {
-        let lanes: usize = step.stages().iter().map(|s| usize::from(s.instances)).sum();
-        let wide = lanes > 1;
+        let queues: usize = step.stages().iter().map(|s| usize::from(s.instances)).sum();
+        let wide = queues > 1;
         // One may carry frames to it, from a process or another such step.
-        threads += lanes + usize::from(wide);
+        threads += queues + usize::from(wide);
         if wide {
-            let [small, large] = copies(lanes);
+            let [small, large] = copies(queues);
             all = [all[0] + small, all[1] + large];
         }
         // What carries frames on from a border.
@@ -187,7 +187,7 @@ pub(super) fn wire(
     mut homes: Option<Homes<'_>>,
 ) -> Result<Wired, ExecError> {
     let mut first = None;
-    let mut lanes: Vec<NodeWiring> = Vec::new();
+    let mut queues: Vec<NodeWiring> = Vec::new();
     let mut processes: Vec<ProcessWiring> = Vec::new();
     let mut tenants: Vec<TenantWiring> = Vec::new();
     let mut front = Front::First;
@@ -208,7 +208,7 @@ pub(super) fn wire(
                 front = Front::Port(homes.behind(processes.get_mut(before), Some(&reader))?);
             }
             match front {
-                Front::Port(input) => lanes.push(NodeWiring {
+                Front::Port(input) => queues.push(NodeWiring {
                     step: number,
                     place: (0, 0),
                     ports: (number - 1, number),
@@ -216,7 +216,7 @@ pub(super) fn wire(
                     input,
                     output: Some(Box::new(output)),
                 }),
-                before => set_output(&mut first, &mut lanes, before, Box::new(output)),
+                before => set_output(&mut first, &mut queues, before, Box::new(output)),
             }
             tenants.push(TenantWiring {
                 step: number,
@@ -234,15 +234,15 @@ pub(super) fn wire(
             let host = homes.host()?;
             let waker = Waker::new().map_err(|error| ExecError(error.to_string()))?;
             let ring = host.ring();
-            let mut writer = Seat::MAIN;
+            let mut writer = MemberId::MAIN;
             match front {
                 Front::Process(before) => {
                     if let Some(before) = processes.get_mut(before) {
                         before.output = Some((ring, waker.clone()));
-                        writer = before.seat;
+                        writer = before.member;
                     }
                 }
-                Front::Port(input) => lanes.push(NodeWiring {
+                Front::Port(input) => queues.push(NodeWiring {
                     step: number,
                     place: (0, 0),
                     ports: (number - 1, number),
@@ -252,14 +252,14 @@ pub(super) fn wire(
                 }),
                 before => {
                     let output = Box::new(host.output(ring, waker.clone())?);
-                    set_output(&mut first, &mut lanes, before, output);
+                    set_output(&mut first, &mut queues, before, output);
                 }
             }
             processes.push(ProcessWiring {
                 step: number,
                 stage: stage.clone(),
                 core: planned.core,
-                seat: host.seat()?,
+                member: host.member()?,
                 waker,
                 input: (ring, writer),
                 output: None,
@@ -282,11 +282,11 @@ pub(super) fn wire(
                 Front::Port(input) => input,
                 before => {
                     let (output, input) = point(PLACES);
-                    set_output(&mut first, &mut lanes, before, Box::new(output));
+                    set_output(&mut first, &mut queues, before, Box::new(output));
                     Box::new(input)
                 }
             };
-            lanes.push(NodeWiring {
+            queues.push(NodeWiring {
                 step: number,
                 place: (0, 0),
                 // Of what brings several together before it, and of what parts
@@ -296,12 +296,12 @@ pub(super) fn wire(
                 input,
                 output: None,
             });
-            front = Front::Node(lanes.len() - 1);
+            front = Front::Node(queues.len() - 1);
             continue;
         }
         let wide = wide(plan, step, stages, pool)?;
         match front {
-            Front::Port(input) => lanes.push(NodeWiring {
+            Front::Port(input) => queues.push(NodeWiring {
                 step: number,
                 place: (0, 0),
                 ports: (number - 1, number),
@@ -309,11 +309,11 @@ pub(super) fn wire(
                 input,
                 output: Some(wide.front),
             }),
-            before => set_output(&mut first, &mut lanes, before, wide.front),
+            before => set_output(&mut first, &mut queues, before, wide.front),
         }
         let nodes = nodes_of(planned, stages);
-        for ((place, stage), ports) in nodes.into_iter().zip(wide.lanes) {
-            lanes.push(NodeWiring {
+        for ((place, stage), ports) in nodes.into_iter().zip(wide.queues) {
+            queues.push(NodeWiring {
                 step: number,
                 place,
                 ports: (number, number),
@@ -331,14 +331,14 @@ pub(super) fn wire(
         Front::Port(input) => input,
         before => {
             let (output, input) = point(PLACES);
-            set_output(&mut first, &mut lanes, before, Box::new(output));
+            set_output(&mut first, &mut queues, before, Box::new(output));
             Box::new(input)
         }
     };
     let first = first.ok_or_else(|| ExecError("a plan without a way".to_owned()))?;
     Ok(Wired {
         first,
-        lanes,
+        queues,
         processes,
         tenants,
         last,
@@ -347,15 +347,15 @@ pub(super) fn wire(
 
 fn set_output(
     first: &mut Option<Box<dyn StageOutput>>,
-    lanes: &mut [NodeWiring],
+    queues: &mut [NodeWiring],
     of: Front,
     output: Box<dyn StageOutput>,
 ) {
     match of {
         Front::First => *first = Some(output),
         Front::Node(number) => {
-            if let Some(lane) = lanes.get_mut(number) {
-                lane.output = Some(output);
+            if let Some(queue) = queues.get_mut(number) {
+                queue.output = Some(output);
             }
         }
         Front::Port(_) | Front::Process(_) => {}
@@ -396,7 +396,7 @@ fn wide(
             .map_err(refused)?;
             Ok(Wide {
                 front: ports.output,
-                lanes: ports.lanes,
+                queues: ports.queues,
                 behind: ports.input,
             })
         }
@@ -428,7 +428,7 @@ fn wide(
             let ports = parallel(&settings, copies).map_err(refused)?;
             Ok(Wide {
                 front: Box::new(ports.branch),
-                lanes: ports.lanes,
+                queues: ports.queues,
                 behind: Box::new(ports.sync),
             })
         }

@@ -18,7 +18,7 @@ use weir_io::shared::{
 };
 use weir_io::stage::{StageInput as _, StageOutput as _};
 use weir_nf::host::Stage;
-use weir_packet::{Frame, FramePool, PacketMemory, Seat, Time};
+use weir_packet::{Frame, FramePool, MemberId, PacketMemory, Time};
 use weir_runtime::{Role, Runtime, RuntimeConfig};
 
 use super::super::super::executor::{Part, Visit};
@@ -79,12 +79,12 @@ impl StageProcess {
         let mut fd = || channel.take_fd().ok_or("a descriptor is missing");
         let (frames, rings, waker, next_waker, told) = (fd()?, fd()?, fd()?, fd()?, fd()?);
         let asked = (!hello.tenant).then(fd).transpose()?;
-        let seat = Seat::new(hello.seat).ok_or("there is no such seat")?;
+        let member = MemberId::new(hello.member).ok_or("there is no such member")?;
         let told = SharedMapping::attach(told)
             .and_then(|told| told.copy(hello.told))
             .map_err(outside)?;
         Ok(StageProcess {
-            memory: attach_memory(frames, hello.layout(), seat).map_err(outside)?,
+            memory: attach_memory(frames, hello.layout(), member).map_err(outside)?,
             rings: SharedMapping::attach(rings).map_err(outside)?,
             waker: match hello.tenant {
                 true => Waker::from_socket(waker),
@@ -275,7 +275,7 @@ impl Work {
             words.map_err(|error| error.to_string())
         };
         let fail = |error: spsc::Nonsense| error.to_string();
-        let from = Seat::new(hello.from).ok_or("there is no such seat")?;
+        let from = MemberId::new(hello.from).ok_or("there is no such member")?;
         // The main process polls this ring, so it needs no waker.
         let unused_waker = Waker::new().map_err(|error| error.to_string())?;
         let mut work = Work {
@@ -284,7 +284,7 @@ impl Work {
             input: shared::input(words(0, PLACES)?, memory, from).map_err(fail)?,
             output: shared::output(words(1, PLACES)?, memory, process.next_waker.clone())
                 .map_err(fail)?,
-            supply: shared::input(words(2, SUPPLY)?, memory, Seat::MAIN).map_err(fail)?,
+            supply: shared::input(words(2, SUPPLY)?, memory, MemberId::MAIN).map_err(fail)?,
             home: shared::output(words(3, SUPPLY)?, memory, unused_waker).map_err(fail)?,
             status: process.status()?,
             spare: Vec::with_capacity(BATCH),

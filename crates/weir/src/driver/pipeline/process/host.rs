@@ -12,7 +12,7 @@ use weir_io::shared::{
 };
 use weir_io::stage::{Refused, StageInput as _, StageOutput as _};
 use weir_nf::host::Stage;
-use weir_packet::{Frame, FramePool, PacketMemory, Seat};
+use weir_packet::{Frame, FramePool, MemberId, PacketMemory};
 use weir_runtime::{Lie, Report};
 
 use super::super::super::executor::{EventBox, StageProcessCounts};
@@ -82,10 +82,10 @@ pub(in super::super) struct Want<'a> {
     pub(in super::super) core: Option<usize>,
     pub(in super::super) pace: Pace,
     pub(in super::super) seed: u64,
-    /// The ring to it, with the seat of its writer, and that from it.
-    pub(in super::super) input: (usize, Seat),
+    /// The ring to it, with the member of its writer, and that from it.
+    pub(in super::super) input: (usize, MemberId),
     pub(in super::super) output: (usize, Waker),
-    pub(in super::super) seat: Seat,
+    pub(in super::super) member: MemberId,
     pub(in super::super) waker: Waker,
 }
 
@@ -94,7 +94,7 @@ pub(in super::super) struct Host {
     memory: SharedMemory,
     rings: SharedMapping,
     used: usize,
-    seats: u8,
+    members: u8,
     command: StageCommand,
 }
 
@@ -113,7 +113,7 @@ impl Host {
             memory: shared::packet_memory(layout).map_err(outside)?,
             rings: rings.map_err(outside)?,
             used: 0,
-            seats: 0,
+            members: 0,
             command,
         })
     }
@@ -127,11 +127,11 @@ impl Host {
         self.memory.pages.to_string()
     }
 
-    /// A seat for one more process.
-    pub(in super::super) fn seat(&mut self) -> Result<Seat, ExecError> {
-        self.seats = self.seats.saturating_add(1);
-        Seat::new(self.seats)
-            .ok_or_else(|| ExecError("there are more stages in processes than seats".into()))
+    /// A member for one more process.
+    pub(in super::super) fn member(&mut self) -> Result<MemberId, ExecError> {
+        self.members = self.members.saturating_add(1);
+        MemberId::new(self.members)
+            .ok_or_else(|| ExecError("there are more stages in processes than members".into()))
     }
 
     fn room(&mut self, words: usize) -> usize {
@@ -165,7 +165,7 @@ impl Host {
     pub(in super::super) fn input(
         &self,
         ring: usize,
-        writer: Seat,
+        writer: MemberId,
     ) -> Result<RingInput, ExecError> {
         let words = self.words(ring, PLACES)?;
         shared::input(words, self.memory(), writer).map_err(|e| ExecError(e.to_string()))
@@ -177,7 +177,7 @@ impl Host {
         let home = self.room(spsc::words_for(SUPPLY));
         let status = self.room(wire::STATUS_WORDS);
         let hello = Hello {
-            seat: want.seat.number(),
+            member: want.member.number(),
             layout: wire::layout_words(self.memory().layout()),
             chain: want.place.0,
             step: want.place.1,
@@ -199,10 +199,11 @@ impl Host {
             relay: Relay::start(want.stage.clone(), want.place)?,
             name: want.name,
             stage: want.stage,
-            seat: want.seat,
+            member: want.member,
             supply: shared::output(self.words(supply, SUPPLY)?, &memory, want.waker.clone())
                 .map_err(nonsense)?,
-            home: shared::input(self.words(home, SUPPLY)?, &memory, want.seat).map_err(nonsense)?,
+            home: shared::input(self.words(home, SUPPLY)?, &memory, want.member)
+                .map_err(nonsense)?,
             status: self
                 .rings
                 .words(status, wire::STATUS_WORDS)
@@ -250,14 +251,14 @@ pub(in super::super) struct Process {
     relay: Relay,
     name: String,
     stage: Stage,
-    seat: Seat,
+    member: MemberId,
     memory: Arc<PacketMemory>,
     command: StageCommand,
     files: [SharedMapping; 2],
     /// Its own, and that of who reads behind it.
     wakers: [Waker; 2],
     hello: Hello,
-    writer: Seat,
+    writer: MemberId,
     /// Free frames to it and from it.
     supply: RingOutput,
     home: RingInput,
@@ -424,7 +425,7 @@ impl Process {
             self.leaked = back.saturating_sub(self.said.free);
             // What was sent to it last, and it did not look at any more.
             let unread = &self.supply_words;
-            let frames = shared::take_unread(&self.memory, self.seat, &status, unread);
+            let frames = shared::take_unread(&self.memory, self.member, &status, unread);
             pool.give_all(&mut frames.map_err(outside)?);
             // It may have been killed between its last word and its end.
             let words = self.ring_behind()?;
@@ -464,9 +465,12 @@ impl Process {
     fn take_back(&mut self, pool: &mut FramePool, status: &ExitStatus) -> Result<usize, ExecError> {
         let mut frames = shared::reclaim(
             &self.memory,
-            self.seat,
+            self.member,
             status,
-            &[(self.writer, &self.to_it), (Seat::MAIN, &self.supply_words)],
+            &[
+                (self.writer, &self.to_it),
+                (MemberId::MAIN, &self.supply_words),
+            ],
             &[&self.from_it, &self.home_words],
         )
         .map_err(outside)?;

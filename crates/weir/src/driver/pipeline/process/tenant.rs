@@ -12,7 +12,7 @@ use weir_io::shared::border::{
 };
 use weir_io::shared::{Channel, Waker, Words};
 use weir_nf::host::{Stage, Target};
-use weir_packet::{FramePool, MemoryLayout, Seat};
+use weir_packet::{FramePool, MemberId, MemoryLayout};
 use weir_runtime::Report;
 
 use super::super::super::executor::{EventBox, StageProcessCounts};
@@ -161,13 +161,13 @@ impl Tenant {
     pub(in super::super) fn start(want: WantTenant<'_>) -> Result<Tenant, ExecError> {
         let layout = tenant_layout(&want.layout);
         let hello = Hello {
-            seat: 1,
+            member: 1,
             layout: wire::layout_words(&layout),
             chain: want.place.0,
             step: want.place.1,
             plan: wire::number_of(want.plan),
             seed: seed_of(want.seed, want.place),
-            from: Seat::MAIN.number(),
+            from: MemberId::MAIN.number(),
             rings: [0; 4],
             status: 0,
             told: 0,

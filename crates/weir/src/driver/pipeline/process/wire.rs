@@ -55,7 +55,7 @@ pub(super) const MAIL: usize = 16;
 /// the socket on which it is asked ([`super::question`]); a tenant has none.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Hello {
-    pub(super) seat: u8,
+    pub(super) member: u8,
     /// The packet memory: small frames and their bytes, large ones and theirs.
     pub(super) layout: [u32; 4],
     /// Number of the chain, and of the step in its plan.
@@ -64,7 +64,7 @@ pub(super) struct Hello {
     /// Stands for the plan, which the process compiles itself.
     pub(super) plan: u64,
     pub(super) seed: u64,
-    /// Seat of the stage before.
+    /// MemberId of the stage before.
     pub(super) from: u8,
     /// Where rings are: packets in, packets out, free frames in and out.
     pub(super) rings: [usize; 4],

@@ -9,7 +9,7 @@ use crate::rtt::RoundTrip;
 
 /// Number of a runtime at this switch, from 1 in the order of joining; 0 is
 /// none.
-pub(super) type Seat = u16;
+pub(super) type Slot = u16;
 
 /// Most runtimes that may ever join one switch.
 pub(super) const MOST: usize = 0xfff0;
@@ -43,7 +43,7 @@ pub(super) struct Runtime {
     /// Unsettled views for which it still holds the settled one.
     pub(super) waits: u32,
     /// Who is to keep its copies; 0: by rotation.
-    pub(super) replica: Seat,
+    pub(super) replica: Slot,
     /// Side frames of an entry whose closing frame has not come yet.
     pub(super) partial: Vec<Frame>,
     /// Era that ended when it died or left.
@@ -58,22 +58,22 @@ pub(super) struct Runtime {
 
 /// All runtimes that ever joined.
 #[derive(Debug, Default)]
-pub(super) struct Lanes {
+pub(super) struct Runtimes {
     all: Vec<Runtime>,
-    seats: BTreeMap<RuntimeId, Seat>,
+    slots: BTreeMap<RuntimeId, Slot>,
     /// Those that take units, in the order of joining.
-    pub(super) usable: Vec<Seat>,
+    pub(super) usable: Vec<Slot>,
     /// Units that have an owner and no replica.
     pub(super) without_replica: u32,
     /// Runtimes that a switch before this one suspected: they do not join.
     fenced: BTreeSet<RuntimeId>,
 }
 
-impl Lanes {
-    /// A new runtime's seat; `None` where the id was used before or there are
+impl Runtimes {
+    /// A new runtime's slot; `None` where the id was used before or there are
     /// too many.
-    pub(super) fn join(&mut self, id: RuntimeId, trip: RoundTrip) -> Option<Seat> {
-        let is_known = self.seats.contains_key(&id) || self.fenced.contains(&id);
+    pub(super) fn join(&mut self, id: RuntimeId, trip: RoundTrip) -> Option<Slot> {
+        let is_known = self.slots.contains_key(&id) || self.fenced.contains(&id);
         if is_known || self.all.len() >= MOST {
             return None;
         }
@@ -90,32 +90,32 @@ impl Lanes {
             round_at: Time::ZERO,
             host: None,
         });
-        let seat = self.all.len() as Seat;
-        self.seats.insert(id, seat);
-        self.usable.push(seat);
-        Some(seat)
+        let slot = self.all.len() as Slot;
+        self.slots.insert(id, slot);
+        self.usable.push(slot);
+        Some(slot)
     }
 
     /// Says on which host a runtime runs.
-    pub(super) fn set_host(&mut self, seat: Seat, host: u32) {
-        if let Some(runtime) = self.get_mut(seat) {
+    pub(super) fn set_host(&mut self, slot: Slot, host: u32) {
+        if let Some(runtime) = self.get_mut(slot) {
             runtime.host = Some(host);
         }
     }
 
     /// True where both are known to run on one host, and to fail with it.
-    pub(super) fn share_host(&self, one: Seat, other: Seat) -> bool {
-        let host = |seat| self.get(seat).and_then(|runtime| runtime.host);
+    pub(super) fn share_host(&self, one: Slot, other: Slot) -> bool {
+        let host = |slot| self.get(slot).and_then(|runtime| runtime.host);
         host(one).is_some_and(|one| host(other) == Some(one))
     }
 
     /// True where the replica fails with the owner's host and another would not.
-    pub(super) fn could_be_farther(&self, owner: Seat, replica: Seat) -> bool {
+    pub(super) fn could_be_farther(&self, owner: Slot, replica: Slot) -> bool {
         self.share_host(owner, replica)
             && self
                 .usable
                 .iter()
-                .any(|&seat| !self.share_host(owner, seat))
+                .any(|&slot| !self.share_host(owner, slot))
     }
 
     /// A runtime is not used any more under this id, by no switch.
@@ -131,67 +131,67 @@ impl Lanes {
         self.fenced.iter().copied().collect()
     }
 
-    pub(super) fn find(&self, id: RuntimeId) -> Option<Seat> {
-        self.seats.get(&id).copied()
+    pub(super) fn find(&self, id: RuntimeId) -> Option<Slot> {
+        self.slots.get(&id).copied()
     }
 
     #[inline]
-    pub(super) fn get(&self, seat: Seat) -> Option<&Runtime> {
-        self.all.get(usize::from(seat).wrapping_sub(1))
+    pub(super) fn get(&self, slot: Slot) -> Option<&Runtime> {
+        self.all.get(usize::from(slot).wrapping_sub(1))
     }
 
     #[inline]
-    pub(super) fn get_mut(&mut self, seat: Seat) -> Option<&mut Runtime> {
-        self.all.get_mut(usize::from(seat).wrapping_sub(1))
+    pub(super) fn get_mut(&mut self, slot: Slot) -> Option<&mut Runtime> {
+        self.all.get_mut(usize::from(slot).wrapping_sub(1))
     }
 
-    pub(super) fn id(&self, seat: Seat) -> Option<RuntimeId> {
-        self.get(seat).map(|runtime| runtime.id)
+    pub(super) fn id(&self, slot: Slot) -> Option<RuntimeId> {
+        self.get(slot).map(|runtime| runtime.id)
     }
 
     /// Changes where a runtime stands.
-    pub(super) fn stand(&mut self, seat: Seat, standing: Standing) {
-        if let Some(runtime) = self.get_mut(seat) {
+    pub(super) fn stand(&mut self, slot: Slot, standing: Standing) {
+        if let Some(runtime) = self.get_mut(slot) {
             runtime.standing = standing;
         }
-        self.usable.retain(|&other| other != seat);
+        self.usable.retain(|&other| other != slot);
         if standing == Standing::Live {
-            self.usable.push(seat);
+            self.usable.push(slot);
         }
     }
 
     /// True of a runtime that can't be spoken to any more.
     #[inline]
-    pub(super) fn is_gone(&self, seat: Seat) -> bool {
-        self.get(seat)
+    pub(super) fn is_gone(&self, slot: Slot) -> bool {
+        self.get(slot)
             .is_some_and(|r| matches!(r.standing, Standing::Left | Standing::Dead))
     }
 
     /// True of a runtime that is there (draining included).
-    pub(super) fn is_here(&self, seat: Seat) -> bool {
-        self.get(seat)
+    pub(super) fn is_here(&self, slot: Slot) -> bool {
+        self.get(slot)
             .is_some_and(|r| matches!(r.standing, Standing::Live | Standing::Draining))
     }
 
-    pub(super) fn is_live(&self, seat: Seat) -> bool {
-        self.get(seat).is_some_and(|r| r.standing == Standing::Live)
+    pub(super) fn is_live(&self, slot: Slot) -> bool {
+        self.get(slot).is_some_and(|r| r.standing == Standing::Live)
     }
 
-    pub(super) fn is_draining(&self, seat: Seat) -> bool {
-        self.get(seat)
+    pub(super) fn is_draining(&self, slot: Slot) -> bool {
+        self.get(slot)
             .is_some_and(|r| r.standing == Standing::Draining)
     }
 
     /// Time after which what was not answered is sent again: that of the slowest
     /// runtime that is there; `None` before there is a measurement.
     pub(super) fn wait(&self) -> Option<u64> {
-        let here = self.here().filter_map(|seat| self.get(seat));
+        let here = self.here().filter_map(|slot| self.get(slot));
         let known = here.filter(|runtime| !runtime.trip.is_unknown());
         known.map(|runtime| runtime.trip.wait()).max()
     }
 
-    /// Seats of all runtimes that are there.
-    pub(super) fn here(&self) -> impl Iterator<Item = Seat> + '_ {
-        (1..=self.all.len() as Seat).filter(|&seat| self.is_here(seat))
+    /// Slots of all runtimes that are there.
+    pub(super) fn here(&self) -> impl Iterator<Item = Slot> + '_ {
+        (1..=self.all.len() as Slot).filter(|&slot| self.is_here(slot))
     }
 }

@@ -1,18 +1,18 @@
 //! One packet memory in several processes of a trust domain.
 //!
 //! The memory lies in a mapping that all of them have, at whatever address. A
-//! process has a *seat*, a number; beside the frames lies a table with the seat
+//! process is a *member* with a number; beside the frames lies a table with the member
 //! that each frame belongs to. Frames are handed over as offsets
 //! ([`PacketMemory::hand_over`], [`PacketMemory::take_over`]), over a ring say;
-//! the taker writes its seat into the table. So, when a process dies, it is
+//! the taker writes its member into the table. So, when a process dies, it is
 //! known which frames it had, and they come back ([`PacketMemory::reclaim`]).
 //!
 //! # Safety
 //!
-//! A [`Frame`] exists in the process of seat *s* only while the table says *s*
-//! of it: all frames belong to [`Seat::MAIN`] at first, whose process alone has
+//! A [`Frame`] exists in the process of member *s* only while the table says *s*
+//! of it: all frames belong to [`MemberId::MAIN`] at first, whose process alone has
 //! a pool made of them; `take_over` makes one only of what belongs to another
-//! seat and says so at once; `hand_over` ends the process's own. That what was
+//! member and says so at once; `hand_over` ends the process's own. That what was
 //! handed over is taken over once, by the process that it was handed to, is the
 //! ring's: it has one reader and one writer, and what the reader wrote (the
 //! table) it wrote before it gave the place in the ring back. Processes that
@@ -49,19 +49,19 @@ pub unsafe trait Mapping: Send + Sync + Debug {
 
 /// A process's number among those that share a packet memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Seat(u8);
+pub struct MemberId(u8);
 
-impl Seat {
+impl MemberId {
     /// That of the process that made the memory, to which all frames belong at
     /// first.
-    pub const MAIN: Seat = Seat(0);
-    /// Most seats beside the first.
+    pub const MAIN: MemberId = MemberId(0);
+    /// Most members beside the first.
     pub const MOST: u8 = 254;
 
-    /// Seat number 1 to [`Seat::MOST`], or 0 for [`Seat::MAIN`].
-    pub const fn new(number: u8) -> Option<Seat> {
-        if number <= Seat::MOST {
-            Some(Seat(number))
+    /// MemberId number 1 to [`MemberId::MOST`], or 0 for [`MemberId::MAIN`].
+    pub const fn new(number: u8) -> Option<MemberId> {
+        if number <= MemberId::MOST {
+            Some(MemberId(number))
         } else {
             None
         }
@@ -108,7 +108,7 @@ pub(crate) struct Shared {
     owners: NonNull<AtomicU8>,
     count: usize,
     /// This process's.
-    seat: Seat,
+    member: MemberId,
 }
 
 // SAFETY: the table is only ever reached as atomic numbers, and the mapping
@@ -121,7 +121,7 @@ impl Shared {
     pub(crate) fn new(
         layout: &MemoryLayout,
         mapping: Box<dyn Mapping>,
-        seat: Seat,
+        member: MemberId,
     ) -> Result<Shared, MappingTooSmall> {
         let (frames, needed) = extent(layout);
         let len = mapping.len();
@@ -133,7 +133,7 @@ impl Shared {
             owners: unsafe { mapping.start().add(frames) }.cast(),
             count: needed - frames,
             mapping,
-            seat,
+            member,
         })
     }
 
@@ -153,8 +153,8 @@ impl Shared {
 pub struct Taker<'a> {
     memory: &'a PacketMemory,
     owners: &'a [AtomicU8],
-    me: Seat,
-    from: Seat,
+    me: MemberId,
+    from: MemberId,
     // Copies, which nothing written here can change.
     small: Divisor,
     large_from: u32,
@@ -218,8 +218,8 @@ impl PacketMemory {
         extent(layout).1
     }
 
-    /// Packet memory in a mapping, for the process of this seat. Only that of
-    /// [`Seat::MAIN`] has frames at first; the pools of others begin empty
+    /// Packet memory in a mapping, for the process of this member. Only that of
+    /// [`MemberId::MAIN`] has frames at first; the pools of others begin empty
     /// ([`crate::FramePool::empty`]).
     ///
     /// # Errors
@@ -232,15 +232,15 @@ impl PacketMemory {
     pub fn in_mapping(
         layout: MemoryLayout,
         mapping: Box<dyn Mapping>,
-        seat: Seat,
+        member: MemberId,
     ) -> Result<Arc<PacketMemory>, MappingTooSmall> {
-        let shared = Shared::new(&layout, mapping, seat)?;
-        Ok(PacketMemory::over(layout, shared, seat != Seat::MAIN))
+        let shared = Shared::new(&layout, mapping, member)?;
+        Ok(PacketMemory::over(layout, shared, member != MemberId::MAIN))
     }
 
-    /// This process's seat; `None` where the memory is not in a mapping.
-    pub fn seat(&self) -> Option<Seat> {
-        self.shared().map(|shared| shared.seat)
+    /// This process's member; `None` where the memory is not in a mapping.
+    pub fn member(&self) -> Option<MemberId> {
+        self.shared().map(|shared| shared.member)
     }
 
     /// Gives a frame up, to be taken over by another process: the number that
@@ -267,23 +267,23 @@ impl PacketMemory {
         }
     }
 
-    /// Takes over a frame that the process of seat `from` handed to this one.
+    /// Takes over a frame that the process of member `from` handed to this one.
     /// `None` where the number names no frame, or one that is not `from`'s.
     #[inline]
-    pub fn take_over(&self, descriptor: u32, from: Seat) -> Option<Frame> {
+    pub fn take_over(&self, descriptor: u32, from: MemberId) -> Option<Frame> {
         self.taker(from)?.take(descriptor)
     }
 
     /// For taking over many frames of one process; `None` where the memory is
     /// of this process alone.
     #[inline]
-    pub fn taker(&self, from: Seat) -> Option<Taker<'_>> {
-        let shared = self.shared().filter(|shared| shared.seat != from)?;
+    pub fn taker(&self, from: MemberId) -> Option<Taker<'_>> {
+        let shared = self.shared().filter(|shared| shared.member != from)?;
         let (small, large_from) = self.small();
         Some(Taker {
             memory: self,
             owners: shared.owners(),
-            me: shared.seat,
+            me: shared.member,
             from,
             small,
             large_from,
@@ -297,9 +297,9 @@ impl PacketMemory {
     ///
     /// # Safety
     ///
-    /// The process of seat `dead` is over, and no other has its seat. What is
+    /// The process of member `dead` is over, and no other has its member. What is
     /// named is in the ring from `from` to it.
-    pub unsafe fn hand_over_again(&self, dead: Seat, from: Seat, in_ring: &[u32]) {
+    pub unsafe fn hand_over_again(&self, dead: MemberId, from: MemberId, in_ring: &[u32]) {
         let Some(shared) = self.shared() else { return };
         for &descriptor in in_ring {
             let number = self.number_at(descriptor);
@@ -316,11 +316,11 @@ impl PacketMemory {
     ///
     /// # Safety
     ///
-    /// The process of seat `dead` is over, and no other has its seat yet. All
+    /// The process of member `dead` is over, and no other has its member yet. All
     /// that is in rings from it was named in `on_the_way`, and of each such
     /// ring the place of its reader was read (acquire) before this call.
-    pub unsafe fn reclaim(&self, dead: Seat, on_the_way: &[u32]) -> Vec<Frame> {
-        let Some(shared) = self.shared().filter(|shared| shared.seat != dead) else {
+    pub unsafe fn reclaim(&self, dead: MemberId, on_the_way: &[u32]) -> Vec<Frame> {
+        let Some(shared) = self.shared().filter(|shared| shared.member != dead) else {
             return Vec::new();
         };
         let mut moving: Vec<u32> = on_the_way
@@ -332,7 +332,7 @@ impl PacketMemory {
         for (number, owner) in shared.owners().iter().enumerate() {
             let number = number as u32;
             if owner.load(Ordering::Relaxed) == dead.0 && moving.binary_search(&number).is_err() {
-                owner.store(shared.seat.0, Ordering::Relaxed);
+                owner.store(shared.member.0, Ordering::Relaxed);
                 back.push(self.frame_at(number));
             }
         }
@@ -346,32 +346,32 @@ impl PacketMemory {
     /// As [`PacketMemory::reclaim`]; none of them is on its way.
     pub unsafe fn reclaim_only<'a>(
         &self,
-        dead: Seat,
+        dead: MemberId,
         these: impl IntoIterator<Item = &'a u32>,
     ) -> Vec<Frame> {
         let mut back = Vec::new();
-        let Some(shared) = self.shared().filter(|shared| shared.seat != dead) else {
+        let Some(shared) = self.shared().filter(|shared| shared.member != dead) else {
             return back;
         };
         for number in these.into_iter().filter_map(|&at| self.number_at(at)) {
             let owner = shared.owners().get(number as usize);
             if let Some(owner) = owner.filter(|o| o.load(Ordering::Relaxed) == dead.0) {
-                owner.store(shared.seat.0, Ordering::Relaxed);
+                owner.store(shared.member.0, Ordering::Relaxed);
                 back.push(self.frame_at(number));
             }
         }
         back
     }
 
-    /// Frames that belong to a seat now, about: those that are handed over are
+    /// Frames that belong to a member now, about: those that are handed over are
     /// their giver's until they are taken over.
-    pub fn belonging_to(&self, seat: Seat) -> usize {
+    pub fn belonging_to(&self, member: MemberId) -> usize {
         let owners = self.shared().map_or(&[][..], Shared::owners);
-        let theirs = |owner: &&AtomicU8| owner.load(Ordering::Relaxed) == seat.0;
+        let theirs = |owner: &&AtomicU8| owner.load(Ordering::Relaxed) == member.0;
         owners.iter().filter(theirs).count()
     }
 }
 
 #[cfg(test)]
-#[path = "seats_tests.rs"]
+#[path = "members_tests.rs"]
 mod tests;
