@@ -101,7 +101,9 @@ fn ping(network: &Network, args: &[&str]) -> String {
 /// The server answers the client at both its addresses.
 #[track_caller]
 fn reach(network: &Network) {
-    network.ping(1);
+    for address in SERVER {
+        network.reach("client", address, 1);
+    }
 }
 
 /// What the router says of itself; it balances.
