@@ -3,6 +3,7 @@
 //! a file may be, that documents lead somewhere.
 
 mod ambient;
+mod circles;
 mod docs;
 mod layers;
 mod paths;
@@ -82,6 +83,9 @@ fn check(root: &std::path::Path) -> Result<Vec<Finding>, String> {
     }
     for (folder, manifest) in &tree.manifests {
         findings.extend(layers::check(folder, manifest));
+        let folder = format!("crates/{folder}/src/");
+        let circles = circles::check(&folder, &tree.code_of(&folder));
+        findings.extend(circles::unlisted(&folder, circles));
     }
     for (path, text) in &tree.documents {
         findings.extend(docs::check(path, text, |target| {

@@ -23,14 +23,14 @@ pub(crate) struct Tree {
 impl Tree {
     /// Code of the crates below the drivers: their `src`, less test modules.
     pub(crate) fn below_drivers(&self) -> impl Iterator<Item = &SourceFile> {
+        let folders = ambient::CRATES.map(|name| format!("crates/{name}/src/"));
+        folders.into_iter().flat_map(|folder| self.code_of(&folder))
+    }
+
+    /// Code in a folder, whose name ends with `/`, less test modules.
+    pub(crate) fn code_of(&self, folder: &str) -> Vec<&SourceFile> {
         let tests = self.test_files();
-        self.sources.iter().filter(move |file| {
-            let inside = ambient::CRATES.iter().any(|name| {
-                file.path.strip_prefix("crates/").is_some_and(|rest| {
-                    rest.strip_prefix(name)
-                        .is_some_and(|rest| rest.starts_with("/src/"))
-                })
-            });
+        let code = self.sources.iter().filter(|file| {
             let test = tests.iter().any(|path| {
                 file.path == *path
                     || path.strip_suffix(".rs").is_some_and(|stem| {
@@ -39,8 +39,9 @@ impl Tree {
                             .is_some_and(|rest| rest.starts_with('/'))
                     })
             });
-            inside && !test
-        })
+            file.path.starts_with(folder) && !test
+        });
+        code.collect()
     }
 
     /// Files that `#[cfg(test)] mod …;` items name.
