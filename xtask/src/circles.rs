@@ -149,9 +149,13 @@ fn modules<'a>(folder: &str, files: &[&'a SourceFile]) -> Modules<'a> {
             let is_public = |(range, public): &(core::ops::Range<usize>, bool)| {
                 *public && range.contains(&name.at)
             };
-            let own =
-                |(_, word): &&(usize, &str)| Some(*word) == name.parts.last().map(String::as_str);
-            imported.iter().any(is_public) && words.iter().filter(own).count() == 1
+            let last = name.parts.last().map(String::as_str);
+            // `mod drops;` beside `pub use drops::drops;`.
+            let uses = words
+                .windows(2)
+                .filter(|pair| Some(pair[1].1) == last && pair[0].1 != "mod");
+            let is_path = |at: usize| imported.iter().any(|(range, _)| range.contains(&at));
+            imported.iter().any(is_public) && uses.filter(|pair| !is_path(pair[1].0)).count() == 0
         };
         module.names.retain(|name| !only_passed_on(name));
     }

@@ -11,6 +11,9 @@ use weir_protocol::settings::Dispatch;
 use crate::driver::Pace;
 use crate::driver::live::Speed;
 
+/// The hidden command that a stage's process is started with.
+pub(crate) const STAGE_PROCESS: &str = "stage-process";
+
 /// Stateful network functions that can be moved, copied, upgraded and crashed
 /// while traffic flows.
 #[derive(Debug, Parser)]
@@ -56,7 +59,7 @@ pub(crate) enum Command {
     /// Print a completion script for a shell
     Completion(Completion),
     /// A stage of a run, for the process that started this one
-    #[command(name = crate::run::apart::COMMAND, hide = true)]
+    #[command(name = STAGE_PROCESS, hide = true)]
     StageProcess(StageArgs),
 }
 

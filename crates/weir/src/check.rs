@@ -5,8 +5,8 @@ use weir_graph::Threads;
 use weir_nf::host::Kind;
 
 use crate::args::{Check, Format, Schema, SchemaOf};
-use crate::exit::Exit;
-use crate::{Outcome, chains, output};
+use crate::exit::{Exit, Outcome};
+use crate::{chains, output};
 
 pub(crate) fn check(args: &Check, kinds: &[Kind]) -> Outcome {
     let file = chains::load(&args.chain, &args.templates, &args.set, 0, kinds)?;

@@ -30,6 +30,9 @@ impl From<Exit> for std::process::ExitCode {
     }
 }
 
+/// A command's end: how the program exits, or why it could not go on.
+pub(crate) type Outcome = Result<Exit, Failure>;
+
 /// Why a command could not go on.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {

@@ -5,8 +5,8 @@ use weir_io::port::{PortSpec, Received};
 use weir_packet::{FramePool, MemoryLayout, PacketMemory, Side};
 
 use crate::args::{Format, Gen};
-use crate::exit::{Exit, Failure};
-use crate::{Outcome, output};
+use crate::exit::{Exit, Failure, Outcome};
+use crate::output;
 
 pub(crate) fn generate(args: &Gen) -> Outcome {
     let usage = |error: &dyn std::fmt::Display| Failure::usage(error.to_string());

@@ -29,6 +29,7 @@ pub mod driver;
 mod exit;
 mod generate;
 mod nf;
+mod observe;
 mod output;
 mod plan;
 mod run;
@@ -43,7 +44,6 @@ use clap::Parser;
 use weir_nf::host::Kind;
 
 use args::{Args, Command, NfCommand};
-use exit::Exit;
 
 /// The program with the stock functions and `more`. A function of `more` with
 /// a stock function's name takes its place.
@@ -104,6 +104,3 @@ fn kinds(more: &[Kind]) -> Vec<Kind> {
     all.sort_by_key(|kind| kind.descriptor.name);
     all
 }
-
-/// A command's end: how the program exits, or why it could not go on.
-type Outcome = Result<Exit, exit::Failure>;

@@ -6,9 +6,8 @@ use std::io::{self, Write};
 use clap::CommandFactory as _;
 use serde::Serialize;
 
-use crate::Outcome;
 use crate::args::Args;
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, Outcome};
 
 fn written(result: io::Result<()>) -> Result<(), Failure> {
     match result {
@@ -39,4 +38,28 @@ pub(crate) fn completion(shell: clap_complete::Shell) -> Outcome {
     clap_complete::generate(shell, &mut Args::command(), "weir", &mut script);
     written(io::stdout().lock().write_all(&script))?;
     Ok(Exit::Done)
+}
+
+/// `1234567` as `1,234,567`.
+pub(crate) fn thousands(n: u64) -> String {
+    let digits = n.to_string();
+    let mut text = String::with_capacity(digits.len() * 4 / 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thousands_are_grouped() {
+        let all: Vec<String> = [0, 999, 1_000, 1_234_567].map(thousands).into();
+        assert_eq!(all, ["0", "999", "1,000", "1,234,567"]);
+    }
 }

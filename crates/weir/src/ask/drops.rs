@@ -6,9 +6,9 @@ use serde_json::json;
 use weir_api::v1;
 
 use crate::args::{Drops, Format};
-use crate::exit::Exit;
-use crate::run::thousands;
-use crate::{Outcome, output};
+use crate::exit::{Exit, Outcome};
+use crate::output;
+use crate::output::thousands;
 
 pub(crate) fn drops(args: &Drops) -> Outcome {
     let over = args.over;

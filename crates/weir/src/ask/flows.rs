@@ -7,9 +7,9 @@ use weir_api::v1;
 use weir_packet::filter::Filter;
 
 use crate::args::{EndFlows, Flows, FlowsCommand, Format, ShowFlow, SortFlows};
-use crate::exit::{Exit, Failure};
-use crate::run::thousands;
-use crate::{Outcome, output};
+use crate::exit::{Exit, Failure, Outcome};
+use crate::output;
+use crate::output::thousands;
 
 pub(crate) fn flows(args: &Flows) -> Outcome {
     let instance = args.instance.as_deref();

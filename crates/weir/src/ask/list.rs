@@ -4,8 +4,8 @@ use serde_json::json;
 use weir_api::v1;
 
 use crate::args::Format;
-use crate::exit::{Exit, Failure};
-use crate::{Outcome, control, output};
+use crate::exit::{Exit, Failure, Outcome};
+use crate::{control, output};
 
 pub(crate) fn list(format: Format) -> Outcome {
     let mut found = Vec::new();

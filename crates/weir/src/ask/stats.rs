@@ -7,9 +7,9 @@ use weir_api::v1;
 
 use crate::args::{Format, Stats};
 use crate::counters::{self, Carries as _};
-use crate::exit::{Exit, Failure};
-use crate::run::thousands;
-use crate::{Outcome, output};
+use crate::exit::{Exit, Failure, Outcome};
+use crate::output;
+use crate::output::thousands;
 
 use super::rates::{Between, named};
 

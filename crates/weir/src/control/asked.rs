@@ -19,7 +19,7 @@ use crate::driver::inbox::{
 use crate::driver::{Counted, around};
 
 use crate::driver::live::LayerReport;
-use crate::watch::{Arm, Places, Unseen};
+use crate::observe::{Arm, Places, Unseen};
 
 use super::About;
 use super::fresh::Fresh;

@@ -10,6 +10,7 @@ mod peers;
 mod reasons;
 mod server;
 mod socket;
+mod watches;
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -22,8 +23,8 @@ use weir_graph::ChainFile;
 
 use crate::driver::inbox::{Inbox, Post};
 use crate::exit::Failure;
+use crate::observe::Unseen;
 use crate::say::say;
-use crate::watch::Unseen;
 
 use asked::Asked;
 use socket::Socket;

@@ -14,10 +14,11 @@ use weir_api::v1::instance_server::{Instance, InstanceServer};
 use weir_packet::filter::Filter;
 
 use crate::driver::inbox::{FlowSort, FlowsQuestion};
-use crate::watch::{Arm, Engines, Places, TapStream, TraceStream, Unseen, Watchers};
+use crate::observe::{Arm, Places, Unseen};
 
 use super::asked::{Asked, SHORTEST};
 use super::socket::Socket;
+use super::watches::{Engines, TapStream, TraceStream, Watchers};
 use super::{convert, http, peers};
 
 /// Longest request.

@@ -20,9 +20,9 @@ use weir_nf::host::Kind;
 use weir_packet::{MemoryLayout, Prefix};
 
 use crate::args::{Doctor, Format};
-use crate::exit::{Exit, Failure};
-use crate::run::{Also, Ports};
-use crate::{Outcome, chains, control, output};
+use crate::exit::{Exit, Failure, Outcome};
+use crate::run::{Also, Ports, once};
+use crate::{chains, control, output};
 
 use finding::{Finding, Status};
 use need::Need;
@@ -138,20 +138,6 @@ fn without_chain(text: &str) -> Result<Option<LiveSpec>, Failure> {
             "port `{text}`: {name} is a name of a chain's port: name the chain file, too"
         ))),
     }
-}
-
-/// Each interface once, in the order in which they were named.
-pub(crate) fn once(ports: impl IntoIterator<Item = LiveSpec>) -> Vec<LiveSpec> {
-    let mut all: Vec<LiveSpec> = Vec::new();
-    for port in ports {
-        if all
-            .iter()
-            .all(|other| other.interface() != port.interface())
-        {
-            all.push(port);
-        }
-    }
-    all
 }
 
 fn need(ports: Option<Vec<LiveSpec>>, file: Option<&ChainFile>, cores: &[usize]) -> Need {

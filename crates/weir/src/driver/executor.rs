@@ -8,7 +8,7 @@ use weir_nf::EventLog;
 use weir_packet::{Frame, FramePool, Time};
 use weir_runtime::{Report, Runtime};
 
-use crate::watch::Unseen;
+use crate::observe::Unseen;
 
 /// A runtime of a thread, shown between two bursts.
 pub struct Part<'a> {

@@ -10,8 +10,8 @@ use weir_nf::host::Kind;
 use weir_telemetry::{Entry, Unit};
 
 use crate::args::{Format, NfList, NfShow};
-use crate::exit::{Exit, Failure};
-use crate::{Outcome, chains, output};
+use crate::exit::{Exit, Failure, Outcome};
+use crate::{chains, output};
 
 pub(crate) use new::new;
 

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::args::NfNew;
-use crate::exit::{Exit, Failure};
-use crate::{Outcome, output};
+use crate::exit::{Exit, Failure, Outcome};
+use crate::output;
 
 /// The files of a new project. In their text `{{name}}` is the function's
 /// name, `{{Name}}` that of its type, `{{name_}}` that of its crate, and

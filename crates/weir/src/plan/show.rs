@@ -8,9 +8,9 @@ use weir_nf::host::{Kind, Stage};
 use crate::args::{PlanFormat, ShowPlan};
 use crate::driver::placement::{self as placed, Form};
 use crate::driver::{ChainPlan, Workers};
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, Outcome};
 use crate::run::placement::homes;
-use crate::{Outcome, chains, output};
+use crate::{chains, output};
 
 use super::place_svg;
 

@@ -11,15 +11,12 @@ use weir_nf::host::Kind;
 
 use super::summary::More;
 use super::{config_of, plan};
-use crate::args::{Args, Command, Run, StageArgs};
+use crate::args::{Args, Command, Run, STAGE_PROCESS, StageArgs};
+use crate::chains;
 use crate::driver::{
     BorderEnd, ChainPlan, Patience, ProcessEnd, Processes, StageCommand, StageProcess,
 };
-use crate::exit::{Exit, Failure};
-use crate::{Outcome, chains};
-
-/// The hidden command that a stage's process is started with.
-pub(crate) const COMMAND: &str = "stage-process";
+use crate::exit::{Exit, Failure, Outcome};
 
 /// Which stages of these plans run in processes of their own: those of which
 /// the chain file or the placement says so, and with `--processes` each after the
@@ -29,7 +26,7 @@ pub(super) fn processes(args: &Run, plans: &[ChainPlan], patience: Patience) -> 
     if !args.processes && steps.iter().flatten().all(|home| *home == Home::Main) {
         return None;
     }
-    let mut arguments = vec![OsString::from(COMMAND)];
+    let mut arguments = vec![OsString::from(STAGE_PROCESS)];
     arguments.extend(std::env::args_os().skip(1));
     Some(Processes {
         command: StageCommand {
@@ -61,7 +58,7 @@ pub(super) fn check_watched(plans: &[ChainPlan]) -> Result<(), Failure> {
 pub(crate) fn run(args: &StageArgs, kinds: &[Kind]) -> Outcome {
     let usage = || {
         Failure::usage(format!(
-            "`{COMMAND}` is how `weir run --processes` starts its stages: it is of no use by itself"
+            "`{STAGE_PROCESS}` is how `weir run --processes` starts its stages: it is of no use by itself"
         ))
     };
     let socket = std::io::stdin().as_fd().try_clone_to_owned();

@@ -6,9 +6,9 @@ use weir_packet::MemoryLayout;
 use weir_runtime::RuntimeConfig;
 
 use crate::args::Run;
+use crate::chains;
 use crate::driver::{Cluster, ClusterSettings};
-use crate::exit::Failure;
-use crate::{Outcome, chains};
+use crate::exit::{Failure, Outcome};
 
 use super::input::Input;
 use super::line::{self, Line, failure};

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use crate::driver::ClusterEnd;
 
 use super::summary::More;
-use super::table::thousands;
+use crate::output::thousands;
 
 impl More for ClusterEnd {
     fn add_json(&self, value: &mut Value) {

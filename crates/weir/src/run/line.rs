@@ -8,14 +8,13 @@ use weir_io::IdlePolicy;
 use weir_io::port::{InputPort, Received};
 use weir_packet::{Frame, Time};
 
-use crate::Outcome;
 use crate::args::Run;
 use crate::control::{self, Control};
 use crate::driver::inbox::{Inbox, Post, Shows, ThreadCounts};
 use crate::driver::{
     CHAINS, COMING, Dispatcher, EventFile, Executor, LEAVING, Part, Visit, take_log,
 };
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, Outcome};
 
 use super::input::Input;
 use super::onlook::Watched;

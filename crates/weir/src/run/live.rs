@@ -24,9 +24,9 @@ use crate::args::{Format, Run};
 use crate::driver::inbox::Post;
 use crate::driver::live::{Live, LivePorts, Looks, Replay, Speed, Way};
 use crate::driver::{ChainPlan, Dispatcher, EventFile, Executor, Patience, Workers};
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, Outcome};
 use crate::say::say;
-use crate::{Outcome, control, doctor};
+use crate::{control, doctor};
 
 /// Refuses what does not go together with interfaces, or without.
 pub(super) fn check(args: &Run, ports: &Ports) -> Result<(), Failure> {

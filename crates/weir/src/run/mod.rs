@@ -30,18 +30,17 @@ use weir_runtime::{RunAtStart, RuntimeConfig};
 
 use crate::args::{Format, Run};
 use crate::control::Control;
-use crate::exit::Failure;
+use crate::exit::{Failure, Outcome};
+use crate::observe::Unseen;
 use crate::say::say;
-use crate::watch::Unseen;
-use crate::{Outcome, chains, control, driver, output, seed};
+use crate::{chains, control, driver, output, seed};
 
 use input::Input;
 use line::Line;
 use onlook::Watched;
 pub(crate) use onlook::{Onlooker, input_names, places};
-pub(crate) use ports::{Also, Ports};
+pub(crate) use ports::{Also, Ports, once};
 use summary::Summary;
-pub(crate) use table::thousands;
 
 /// Packets taken from the inputs at a time.
 const BATCH: usize = 64;

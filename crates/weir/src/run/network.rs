@@ -16,7 +16,6 @@ use weir_telemetry::Counters as _;
 
 use super::ports::{Ports, RunPort};
 use super::summary::{More, Own};
-use super::table::thousands;
 use super::wires::Sorted;
 use crate::args::Run;
 use crate::counters;
@@ -24,6 +23,7 @@ use crate::driver::live::{
     Bump, Group, Hearsay, Layer, LayerReport, Routed, RouterReport, Routers, Tap,
 };
 use crate::exit::Failure;
+use crate::output::thousands;
 use crate::say::say;
 
 /// Largest datagram, where an interface's MTU is larger: frames hold no more.

@@ -6,7 +6,7 @@ use weir_packet::Side;
 
 use crate::args::Run;
 use crate::exit::Failure;
-use crate::watch::Places;
+use crate::observe::Places;
 
 use super::ports::{Also, Ports};
 

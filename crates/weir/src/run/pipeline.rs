@@ -4,10 +4,9 @@ use weir_graph::ChainFile;
 use weir_packet::MemoryLayout;
 use weir_runtime::{Lie, Report, RuntimeConfig};
 
-use crate::Outcome;
 use crate::args::Run;
 use crate::driver::{ChainPlan, Pace, Patience, Pipeline, PipelineSettings, Processes};
-use crate::exit::Failure;
+use crate::exit::{Failure, Outcome};
 
 use super::apart::{self, Apart};
 use super::audit;

@@ -15,7 +15,7 @@ use crate::exit::Failure;
 use crate::plan::{compile_with, costs};
 
 use super::summary::More;
-use super::table::thousands;
+use crate::output::thousands;
 
 /// Compiles the chains of a file as the command line asks.
 pub(super) fn plans(args: &Run, file: &ChainFile) -> Result<Vec<ChainPlan>, Failure> {

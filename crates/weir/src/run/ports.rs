@@ -7,7 +7,6 @@ use weir_io::live::LiveSpec;
 use weir_io::port::{InputPort, OutputPort, PortCounters, PortSpec, check_apart};
 use weir_packet::{Frame, FramePool, MemoryLayout, Side};
 
-use crate::doctor;
 use crate::driver::Target;
 use crate::exit::Failure;
 
@@ -83,7 +82,7 @@ impl Ports {
     /// The interfaces, each once.
     pub(crate) fn live(&self) -> Vec<LiveSpec> {
         let all = self.inputs.iter().chain(&self.outputs);
-        doctor::once(all.filter_map(|port| port.spec.live().cloned()))
+        once(all.filter_map(|port| port.spec.live().cloned()))
     }
 
     /// Whether one is an interface.
@@ -127,6 +126,20 @@ impl Ports {
         }
         Ok(Outputs { ports })
     }
+}
+
+/// Each interface once, in the order in which they were named.
+pub(crate) fn once(ports: impl IntoIterator<Item = LiveSpec>) -> Vec<LiveSpec> {
+    let mut all: Vec<LiveSpec> = Vec::new();
+    for port in ports {
+        if all
+            .iter()
+            .all(|other| other.interface() != port.interface())
+        {
+            all.push(port);
+        }
+    }
+    all
 }
 
 /// The ports that the chains of a file name.

@@ -1,5 +1,6 @@
 //! The summary as a table.
 
+use crate::output::thousands;
 use std::fmt::Write as _;
 
 use weir_telemetry::Counts;
@@ -144,29 +145,5 @@ fn flows(text: &mut String, summary: &Summary) {
             format!("ended: {why}"),
             thousands(n)
         );
-    }
-}
-
-/// `1234567` as `1,234,567`.
-pub(crate) fn thousands(n: u64) -> String {
-    let digits = n.to_string();
-    let mut text = String::with_capacity(digits.len() * 4 / 3);
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::thousands;
-
-    #[test]
-    fn thousands_are_grouped() {
-        let all: Vec<String> = [0, 999, 1_000, 1_234_567].map(thousands).into();
-        assert_eq!(all, ["0", "999", "1,000", "1,234,567"]);
     }
 }

@@ -9,9 +9,9 @@ use weir_nf::host::Stage;
 use weir_packet::MemoryLayout;
 use weir_runtime::{Obstacle, RuntimeConfig};
 
-use crate::Outcome;
 use crate::args::Run;
 use crate::driver::{Workers, WorkersEnd, WorkersSettings};
+use crate::exit::Outcome;
 use crate::say::say;
 
 use super::audit;
@@ -21,7 +21,7 @@ use super::onlook::Watched;
 use super::placement;
 use super::ports::Ports;
 use super::summary::{Ended, More};
-use super::table::thousands;
+use crate::output::thousands;
 
 pub(super) fn run(
     args: &Run,

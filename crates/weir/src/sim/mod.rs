@@ -18,9 +18,8 @@ use weir_sim::settings::Settings;
 use weir_sim::trace::Trace;
 use weir_sim::traffic::Recorded;
 
-use crate::Outcome;
 use crate::args::Sim;
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, Outcome};
 
 use report::Report;
 

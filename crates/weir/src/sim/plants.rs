@@ -8,8 +8,8 @@ use weir_sim::plants::{Bug, find};
 
 use super::report::short;
 use crate::args::{Format, Sim};
-use crate::exit::{Exit, Failure};
-use crate::{Outcome, output};
+use crate::exit::{Exit, Failure, Outcome};
+use crate::output;
 
 /// Time for which a planted bug is looked for, at most.
 const LONGEST: Duration = Duration::from_secs(180);

@@ -12,9 +12,8 @@ use weir_sim::settings::Settings;
 use weir_sim::trace::Line;
 use weir_sim::traffic::Recorded;
 
-use crate::Outcome;
 use crate::args::{Format, Sim};
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, Outcome};
 use crate::output;
 
 /// Lines of a minimised run that are printed at most.

@@ -9,12 +9,12 @@ use weir_io::live::EndSignals;
 
 use crate::args::{Tap as TapArgs, Trace as TraceArgs};
 use crate::ask::{self, Client};
-use crate::exit::{Exit, Failure};
-use crate::{Outcome, output};
+use crate::exit::{Exit, Failure, Outcome};
+use crate::output;
 
 use super::captures::{read_filter, reader_closed, report_tap, report_trace, write_failure};
 use super::pcapng::{TapCapture, TapPacket};
-use super::told;
+use super::print::shown;
 
 /// `weir trace [NAME] [FILTER]`.
 pub(super) fn trace(args: &TraceArgs) -> Outcome {
@@ -65,7 +65,7 @@ async fn follow(
     while let Some(message) = next(&mut stream, signals).await? {
         match message.what {
             Some(What::Packet(part)) => {
-                output::line(&told(&part, args.output, args.full, printed > 0))?;
+                output::line(&shown(&part, args.output, args.full, printed > 0))?;
                 printed += 1;
             }
             Some(What::End(end)) => {

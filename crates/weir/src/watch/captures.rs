@@ -11,14 +11,13 @@ use weir_packet::filter::Filter;
 use weir_runtime::RunAtStart;
 
 use crate::args::{Args, Captures, Command, Format, Run, Tap as TapArgs, Trace as TraceArgs};
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, Outcome};
+use crate::observe::{Arm, LONGEST, TapSpec, Taps, TraceSpec, Traces, unfinished};
 use crate::run::Onlooker;
-use crate::{Outcome, chains, output, run, seed};
+use crate::{chains, output, run, seed};
 
 use super::pcapng::{TapCapture, TapPacket, names_of};
-use super::tap::{LONGEST, TapSpec, Taps};
-use super::told;
-use super::trace::{TraceSpec, Traces};
+use super::print::shown;
 
 /// `weir trace CHAIN --in …`.
 pub(super) fn trace(args: &TraceArgs, kinds: &[Kind]) -> Outcome {
@@ -37,7 +36,7 @@ pub(super) fn trace(args: &TraceArgs, kinds: &[Kind]) -> Outcome {
         flow: args.flow,
         full: args.full,
     });
-    let arm = traces.arm(0);
+    let arm = Arm::Trace(0, traces.arm());
     let arm = RunAtStart::of(move |runtime| arm.apply(runtime));
     let mut onlooker = TraceOnlooker {
         ports: run::input_names(&run, &file)?,
@@ -72,7 +71,7 @@ pub(super) fn tap(args: &TapArgs, kinds: &[Kind]) -> Outcome {
         packets: args.packets.unwrap_or(0), // 0: no limit
         snap_len: args.snap_len,
     });
-    let arm = taps.arm(0);
+    let arm = Arm::Tap(0, taps.arm());
     let arm = RunAtStart::of(move |runtime| arm.apply(runtime));
     let capture = TapCapture::new(
         std::io::stdout(),
@@ -202,8 +201,8 @@ impl Onlooker for TraceOnlooker<'_> {
         let mut parts = Vec::new();
         self.traces.take(&self.ports, |part| parts.push(part));
         for part in parts {
-            self.unfinished += super::waits(&part);
-            output::line(&told(&part, self.format, self.full, self.printed > 0))?;
+            self.unfinished += unfinished(&part);
+            output::line(&shown(&part, self.format, self.full, self.printed > 0))?;
             self.printed += 1;
         }
         // After the packet limit, go on until the started traces are complete.

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use weir_io::capture::{CaptureError, PcapngWriter};
 
-use super::points::NamedPoint;
+use crate::observe::NamedPoint;
 
 /// A capture with an interface for each point and link type.
 pub(crate) struct TapCapture<W: Write> {

@@ -10,9 +10,8 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use weir_api::v1;
 
-use crate::Outcome;
 use crate::args::Top;
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, Outcome};
 
 use super::rates::Between;
 use screen::Screen;

@@ -8,7 +8,7 @@ use ratatui::text::Line;
 use ratatui::widgets::{Block, Paragraph, Row, Table};
 use weir_api::v1;
 
-use crate::run::thousands;
+use crate::output::thousands;
 
 use super::super::rates::{Between, named};
 

@@ -23,7 +23,7 @@ use weir_packet::{FlowKey, Time};
 
 use super::executor::{Counted, Executor, PartReport, StageProcessCounts, Visit};
 use super::live::LayerReport;
-use crate::watch::Arm;
+use crate::observe::Arm;
 
 pub(crate) use flows::{
     Ended, FlowParts, FlowQuestion, FlowSeen, FlowSort, FlowsFound, FlowsQuestion, StatesSeen,

@@ -2,7 +2,7 @@
 
 use weir_packet::{Frame, FramePool, Side};
 
-use super::router::RouterReport;
+use super::report::LayerReport;
 
 /// Packets to leave, by the number of their port.
 #[derive(Debug)]
@@ -38,30 +38,6 @@ impl Departures {
         self.queues
             .iter_mut()
             .for_each(|queue| pool.give_all(queue));
-    }
-}
-
-/// What a layer did, for the summary.
-#[derive(Clone, Debug)]
-pub(crate) enum LayerReport {
-    /// A bump has nothing of its own.
-    Bump,
-    /// A tap: packets that it kept from leaving.
-    Tap { kept: u64 },
-    /// A router.
-    Router(Box<RouterReport>),
-}
-
-impl LayerReport {
-    /// Adds what the layer of another worker of the same run did.
-    pub(crate) fn add(&mut self, other: &LayerReport) {
-        match (&mut *self, other) {
-            (LayerReport::Tap { kept }, LayerReport::Tap { kept: more }) => *kept += more,
-            (LayerReport::Router(sum), LayerReport::Router(more)) => sum.add(more),
-            (LayerReport::Bump, other) => *self = other.clone(),
-            // The layers of a run are of one kind.
-            (LayerReport::Tap { .. } | LayerReport::Router(_), _) => {}
-        }
     }
 }
 

@@ -18,6 +18,7 @@ mod looks;
 mod peer;
 mod ports;
 mod replay;
+mod report;
 mod router;
 mod routers;
 
@@ -41,12 +42,13 @@ use super::{CHAINS, LEAVING};
 
 pub(crate) use alone::Alone;
 pub(crate) use group::{Group, MOST_WORKERS, PanicGuard};
-pub(crate) use layer::{Bump, Departures, Layer, LayerReport, Tap};
+pub(crate) use layer::{Bump, Departures, Layer, Tap};
 pub(crate) use looks::{ENDED, Looks};
 pub(crate) use peer::{Peer, PeerEnd, Queues};
 pub(crate) use ports::{LivePorts, Way};
 pub(crate) use replay::{Replay, Speed};
-pub(crate) use router::{Routed, RouterReport};
+pub(crate) use report::{LayerReport, RouterReport};
+pub(crate) use router::Routed;
 pub(crate) use routers::{Hearsay, Routers};
 
 /// Packets taken from a port at a time.

@@ -2,42 +2,12 @@
 
 use weir_io::live::LiveClock;
 use weir_packet::{Frame, FramePool, Side, Time};
-use weir_router::{Conflict, Neighbour, Router, RouterCounts};
+use weir_router::{Conflict, Router};
 
 use crate::say::say;
 
-use super::layer::{Departures, Layer, LayerReport};
-
-/// What a router did.
-#[derive(Clone, Debug)]
-pub(crate) struct RouterReport {
-    pub(crate) counts: RouterCounts,
-    pub(crate) neighbours: Vec<Neighbour>,
-    pub(crate) conflicts: Vec<Conflict>,
-}
-
-impl RouterReport {
-    /// Adds what another worker's router of the same ports did.
-    pub(super) fn add(&mut self, other: &RouterReport) {
-        self.counts.add(&other.counts);
-        for theirs in &other.neighbours {
-            let same = |n: &&mut Neighbour| (n.port, n.address) == (theirs.port, theirs.address);
-            match self.neighbours.iter_mut().find(same) {
-                // Each learns by itself; who knows the hardware address says it.
-                Some(ours) if ours.mac.is_none() => *ours = *theirs,
-                Some(_) => {}
-                None => self.neighbours.push(*theirs),
-            }
-        }
-        for theirs in &other.conflicts {
-            let same = |c: &&mut Conflict| (c.port, c.address) == (theirs.port, theirs.address);
-            match self.conflicts.iter_mut().find(same) {
-                Some(ours) => ours.times += theirs.times,
-                None => self.conflicts.push(*theirs),
-            }
-        }
-    }
-}
+use super::layer::{Departures, Layer};
+use super::report::{LayerReport, RouterReport};
 
 /// The layer of a router. Its ports have the numbers of the run's that packets
 /// come in by.

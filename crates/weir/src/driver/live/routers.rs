@@ -11,7 +11,8 @@ use rtrb::{Consumer, Producer, RingBuffer};
 use weir_packet::{Frame, FramePool};
 
 use super::group::Group;
-use super::layer::{Departures, Layer, LayerReport};
+use super::layer::{Departures, Layer};
+use super::report::LayerReport;
 use super::router::Routed;
 
 /// Copies of what neighbours said on their way to a worker. What finds no room is left

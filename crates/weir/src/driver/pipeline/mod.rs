@@ -7,6 +7,7 @@
 //! to the pool that it was taken from. A chain whose plan is one stage runs on
 //! the calling thread alone.
 
+mod chain;
 mod end;
 mod node;
 mod process;
@@ -29,10 +30,11 @@ use weir_runtime::{Rest, Role, Runtime, RuntimeConfig};
 use super::executor::{Counted, EventBox, Executor, Part, PartReport, StageProcessCounts, Visit};
 use super::inbox::{Inbox, Post};
 use super::placement;
-use crate::watch::Unseen;
+use crate::observe::Unseen;
 use node::{NodePlan, Questions, StageEnd, StageNode, StageWork};
 use process::{Host, Process, Tenant, Want, WantTenant};
 
+pub use chain::ChainPlan;
 pub use end::{ChainEnd, PipelineEnd, ThreadCounts};
 pub use process::{BorderEnd, Patience, ProcessEnd, StageCommand, StageProcess};
 
@@ -73,15 +75,6 @@ impl Default for Pace {
             prefetch: 8,
         }
     }
-}
-
-/// A chain to run.
-#[derive(Clone, Debug)]
-pub struct ChainPlan {
-    /// The plan.
-    pub plan: Plan,
-    /// Its stages, step by step ([`Plan::stages`]).
-    pub stages: Vec<Vec<Stage>>,
 }
 
 /// How plans are run.

@@ -9,10 +9,10 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::super::summary::More;
-use super::super::table::thousands;
 use super::Failures;
 use crate::args::Run;
 use crate::exit::Failure;
+use crate::output::thousands;
 
 /// What an engine says before it opens its ports, and when they are open.
 pub(super) const OPEN: &[u8; 1] = b"o";

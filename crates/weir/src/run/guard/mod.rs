@@ -30,10 +30,9 @@ use weir_io::live::{EndSignals, Hangups, Waiter};
 use super::live::signals;
 use super::ports::Ports;
 use super::wires::Sorted;
-use crate::Outcome;
 use crate::args::Run;
 use crate::driver::live::ENDED;
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, Outcome};
 use crate::say::say;
 
 use bypass::Bypass;

@@ -21,14 +21,14 @@ use super::super::wires::Sorted;
 use super::super::{audit, network};
 use super::{Guardian, Ran, introduce};
 use crate::args::Run;
+use crate::control;
 use crate::driver::inbox::{Inbox, Post};
 use crate::driver::live::{
     Group, Layer, LayerReport, Live, LivePorts, Looks, MOST_WORKERS, PanicGuard, Peer, PeerEnd,
     Queues, Way,
 };
 use crate::driver::{Dispatcher, EventFile, SharedLimits, WorkersEnd};
-use crate::exit::Failure;
-use crate::{Outcome, control};
+use crate::exit::{Failure, Outcome};
 
 /// Small frames of a worker for packets on their way, beside those of its ports'
 /// rings: four bursts of each neighbour, and what flows hold.

@@ -14,7 +14,7 @@ use weir_packet::filter::Filter;
 
 use super::question::{self, Ask, SaidState, What};
 use crate::driver::inbox::{FlowParts, FlowQuestion, Inbox, Post, Question, Reply};
-use crate::watch::{Arm, TapSpec, Taps, TraceSpec, Traces};
+use crate::observe::{Arm, TapSpec, Taps, TraceSpec, Traces};
 
 /// How often rings are emptied while there is a watch.
 const LOOK: Duration = Duration::from_millis(5);
@@ -132,7 +132,7 @@ impl Desk {
                     flow: false,
                     full,
                 });
-                self.each(traces.arm(slot))?;
+                self.each(Arm::Trace(slot, traces.arm()))?;
                 self.traced.push(Traced {
                     watch,
                     slot,
@@ -158,7 +158,7 @@ impl Desk {
                     packets: 0,
                     snap_len,
                 });
-                self.each(taps.arm(tap))?;
+                self.each(Arm::Tap(tap, taps.arm()))?;
                 self.tapped.push(Tapped {
                     watch,
                     tap,

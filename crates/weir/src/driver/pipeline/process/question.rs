@@ -8,7 +8,7 @@ use weir_nf::{ShownField, ShownValue};
 use weir_runtime::Remembered;
 use weir_runtime::watch::TapPoint;
 
-use crate::watch::TapSpec;
+use crate::observe::TapSpec;
 
 /// Kinds of messages: to the stage's process the first ([`Ask`]), from it the
 /// others. Those begin with a number: of the question, or of the watch.

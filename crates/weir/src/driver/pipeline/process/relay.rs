@@ -15,7 +15,7 @@ use weir_nf::host::Stage;
 use super::question::{self, Ask, SaidState, What, split};
 use super::start::outside;
 use crate::driver::inbox::{FlowParts, Inbox, Post, Question, Reply};
-use crate::watch::{Arm, TapFeed, TraceFeed};
+use crate::observe::{Arm, TapFeed, TraceFeed};
 use weir_exec::ExecError;
 use weir_exec::step_aside;
 

@@ -23,8 +23,8 @@ use super::host::{BorderEnd, PATIENCE, ProcessDone, ProcessEnd};
 use super::start::{StageCommand, TENANT, cause, outside};
 use super::wire::{self, Hello};
 use crate::driver::DriverDrop;
+use crate::observe::Unseen;
 use crate::say::say;
-use crate::watch::Unseen;
 use weir_exec::{ExecError, Restarts};
 
 /// How long it may take to be ready.

@@ -11,7 +11,8 @@ use weir_packet::filter::Filter;
 use weir_runtime::Runtime;
 use weir_runtime::watch::{PacketTrace, Seen, Taken, Tracer};
 
-use super::{Arm, convert, matches};
+use super::convert;
+use super::matches::matches;
 
 /// Parts of packets that wait per engine until they are taken.
 const WAITING: usize = 1_024;
@@ -151,9 +152,9 @@ impl Traces {
         }
     }
 
-    /// What arms it, in a slot that is the same in all engines.
-    pub(crate) fn arm(&self, slot: u8) -> Arm {
-        Arm::Trace(slot, TraceArm(Arc::clone(&self.shared)))
+    /// What arms it.
+    pub(crate) fn arm(&self) -> TraceArm {
+        TraceArm(Arc::clone(&self.shared))
     }
 
     /// What engines have seen since the last call: parts of packets, not more

@@ -125,3 +125,18 @@ fn counts(counts: Vec<(&'static str, u64)>) -> Vec<v1::NamedCount> {
         })
         .collect()
 }
+
+/// By how many more the packets are that have something to tell yet, after
+/// this part of one: those that wait, are turned, or go on elsewhere.
+pub(crate) fn unfinished(part: &v1::PacketTrace) -> i64 {
+    use v1::trace_disposition::Disposition;
+    let disposition = part
+        .disposition
+        .as_ref()
+        .and_then(|disposition| disposition.disposition.as_ref());
+    let goes_on = matches!(
+        disposition,
+        Some(Disposition::Turned(_) | Disposition::Held(_) | Disposition::Later(_))
+    );
+    i64::from(goes_on) - i64::from(part.again || part.first_function > 0)
+}

@@ -55,7 +55,7 @@ pub struct Unseen {
 impl Unseen {
     /// True where all that there is at this point is what the stage's own
     /// process says.
-    pub(super) fn has(&self, point: &TapPoint) -> bool {
+    pub(crate) fn has(&self, point: &TapPoint) -> bool {
         match point {
             TapPoint::In(_) | TapPoint::Out(_) | TapPoint::Drops(None) => false,
             TapPoint::Before(name) | TapPoint::After(name) => self.functions.contains(name),

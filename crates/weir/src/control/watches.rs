@@ -16,10 +16,9 @@ use weir_api::v1;
 use weir_packet::filter::Filter;
 use weir_runtime::watch::{MOST_TAPS, MOST_TRACES, TapPoint};
 
-use super::points::{NamedPoint, Places, Unseen};
-use super::tap::{LONGEST, TapSpec, Taps};
-use super::trace::{TraceSpec, Traces};
-use super::{Arm, waits};
+use crate::observe::{
+    Arm, LONGEST, NamedPoint, Places, TapSpec, Taps, TraceSpec, Traces, Unseen, unfinished,
+};
 
 /// How often rings are emptied.
 const LOOK: Duration = Duration::from_millis(10);
@@ -143,7 +142,7 @@ impl Watchers {
         let engines = Arc::clone(engines);
         tokio::spawn(async move {
             let traces = Traces::new(spec);
-            let arm = traces.arm(slot);
+            let arm = Arm::Trace(slot, traces.arm());
             match armed(&*engines, arm).await {
                 Ok(threads) => follow(traces, threads, &*engines, &sender).await,
                 Err(status) => drop(sender.send(Err(status)).await),
@@ -192,7 +191,7 @@ impl Watchers {
         let engines = Arc::clone(engines);
         tokio::spawn(async move {
             let taps = Taps::new(spec);
-            let arm = taps.arm(number);
+            let arm = Arm::Tap(number, taps.arm());
             match armed(&*engines, arm).await {
                 Ok(threads) => {
                     let begun = v1::WatchArmed {
@@ -271,7 +270,7 @@ async fn follow(
         let mut parts = Vec::new();
         traces.take(&names, |part| parts.push(part));
         for part in parts {
-            left += waits(&part);
+            left += unfinished(&part);
             last = Instant::now();
             if sender.send(answer(What::Packet(part))).await.is_err() {
                 return;

@@ -10,7 +10,7 @@ use weir_packet::filter::Filter;
 use weir_runtime::Runtime;
 use weir_runtime::watch::{Seen, Taken, Tap, TapPoint, Tapped, Tapper};
 
-use super::{Arm, matches};
+use super::matches::matches;
 
 /// Copies per engine: those that wait to be taken and those that are empty.
 const COPIES: usize = 1_024;
@@ -144,9 +144,9 @@ impl Taps {
         }
     }
 
-    /// What arms it, under a number.
-    pub(crate) fn arm(&self, number: u64) -> Arm {
-        Arm::Tap(number, TapArm(Arc::clone(&self.shared)))
+    /// What arms it.
+    pub(crate) fn arm(&self) -> TapArm {
+        TapArm(Arc::clone(&self.shared))
     }
 
     /// The copies that engines have made since the last call, until `each` says

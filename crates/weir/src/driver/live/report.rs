@@ -1,0 +1,58 @@
+//! What weir did between the ports and the chains, for summaries and questions.
+
+use weir_router::{Conflict, Neighbour, RouterCounts};
+
+/// What a layer did, for the summary.
+#[derive(Clone, Debug)]
+pub(crate) enum LayerReport {
+    /// A bump has nothing of its own.
+    Bump,
+    /// A tap: packets that it kept from leaving.
+    Tap { kept: u64 },
+    /// A router.
+    Router(Box<RouterReport>),
+}
+
+impl LayerReport {
+    /// Adds what the layer of another worker of the same run did.
+    pub(crate) fn add(&mut self, other: &LayerReport) {
+        match (&mut *self, other) {
+            (LayerReport::Tap { kept }, LayerReport::Tap { kept: more }) => *kept += more,
+            (LayerReport::Router(sum), LayerReport::Router(more)) => sum.add(more),
+            (LayerReport::Bump, other) => *self = other.clone(),
+            // The layers of a run are of one kind.
+            (LayerReport::Tap { .. } | LayerReport::Router(_), _) => {}
+        }
+    }
+}
+
+/// What a router did.
+#[derive(Clone, Debug)]
+pub(crate) struct RouterReport {
+    pub(crate) counts: RouterCounts,
+    pub(crate) neighbours: Vec<Neighbour>,
+    pub(crate) conflicts: Vec<Conflict>,
+}
+
+impl RouterReport {
+    /// Adds what another worker's router of the same ports did.
+    pub(super) fn add(&mut self, other: &RouterReport) {
+        self.counts.add(&other.counts);
+        for theirs in &other.neighbours {
+            let same = |n: &&mut Neighbour| (n.port, n.address) == (theirs.port, theirs.address);
+            match self.neighbours.iter_mut().find(same) {
+                // Each learns by itself; who knows the hardware address says it.
+                Some(ours) if ours.mac.is_none() => *ours = *theirs,
+                Some(_) => {}
+                None => self.neighbours.push(*theirs),
+            }
+        }
+        for theirs in &other.conflicts {
+            let same = |c: &&mut Conflict| (c.port, c.address) == (theirs.port, theirs.address);
+            match self.conflicts.iter_mut().find(same) {
+                Some(ours) => ours.times += theirs.times,
+                None => self.conflicts.push(*theirs),
+            }
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! What engines show to those who look on: packets' traces, and copies of packets
+//! at taps.
+//!
+//! The engine's side is [`weir_runtime::watch`]. Engines put what they see into
+//! bounded rings, one each, and never wait; whoever looks on empties them. What is
+//! seen is told in the messages of the control interface, whether it comes through
+//! a socket or not, so that both look alike.
+
+mod arm;
+mod convert;
+mod matches;
+mod points;
+mod tap;
+mod trace;
+
+pub(crate) use arm::Arm;
+pub(crate) use convert::unfinished;
+pub(crate) use points::{NamedPoint, Places, Unseen};
+pub(crate) use tap::{LONGEST, TapFeed, TapSpec, Taps};
+pub(crate) use trace::{TraceFeed, TraceSpec, Traces};
