@@ -257,12 +257,18 @@ impl Switch {
             return;
         }
         let target = self.runtimes.find(to).unwrap_or(0);
+        let is_answer = unit.has(mark::PREPARING) && unit.wanted == target && from.is_some();
         if !self.runtimes.is_live(target) || target == unit.owner || unit.owner == 0 {
             self.counts.add(SwitchCount::MoveRefused);
+            if is_answer {
+                // The target went while the owner prepared: the move is void, and
+                // what it held up goes on.
+                self.want(place, target, mode);
+                self.pump(now, None);
+            }
             return;
         }
-        if unit.has(mark::PREPARING) && unit.wanted == target && from.is_some() {
-            // The answer to `Prepare`.
+        if is_answer {
             self.stop_preparing(place);
             self.units.at_mut(place).wanted = 0;
             self.open_planned(now, place, target, mode);

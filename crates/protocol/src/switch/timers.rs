@@ -123,16 +123,13 @@ impl Switch {
                 self.send_opening(place);
             } else if unit.has(mark::PREPARING) {
                 unit.tries = unit.tries.saturating_add(1);
-                if unit.tries < moves::TRIES {
+                let target = unit.wanted;
+                if unit.tries < moves::TRIES && self.runtimes.is_live(target) {
                     self.send_prepare(place);
                 } else {
-                    let (target, owner) = (core::mem::take(&mut unit.wanted), unit.owner);
                     unit.tries = 0;
                     self.counts.add(SwitchCount::PreparedInVain);
-                    self.stop_preparing(place);
-                    if self.runtimes.is_live(target) || self.runtimes.is_draining(owner) {
-                        self.want(place, target, MoveMode::Push);
-                    }
+                    self.want(place, target, MoveMode::Push);
                     continue;
                 }
             } else {

@@ -30,16 +30,17 @@ impl Checker {
         }
     }
 
-    /// Last number of a unit that lives.
-    pub(crate) fn sent_of(&self, id: UnitId) -> Option<u64> {
+    /// View and last number of a unit that lives.
+    pub(crate) fn sent_of(&self, id: UnitId) -> Option<(View, u64)> {
         let unit = self.units.get(&id)?;
         let lives = !(unit.ended || unit.lost || unit.unclaimed);
-        lives.then_some(unit.sent)
+        lives.then_some((unit.current.view, unit.sent))
     }
 
-    /// The switch took on the end of a flow of a unit whose last number was
-    /// `before`: by now a tick that says so is numbered.
-    pub(crate) fn end_taken_on(&mut self, id: UnitId, before: u64) {
+    /// The switch took on the end of a flow of a unit whose view and last number were
+    /// `before`: by now a tick that says so is numbered. A view that opens for it
+    /// after a restart begins at another number.
+    pub(crate) fn end_taken_on(&mut self, id: UnitId, before: (View, u64)) {
         if self.sent_of(id) == Some(before) {
             let text = "a flow's end was taken on, and no tick is numbered".to_owned();
             self.violated(Invariant::Stuck, Some(id), text);

@@ -369,12 +369,16 @@ impl World<'_> {
         }
         self.recovering = false;
         let mut live: BTreeSet<UnitId> = match self.current_switch() {
-            Some(Body::Switch(switch)) => switch.live_units().collect(),
+            // One without an owner began with a packet that came meanwhile.
+            Some(Body::Switch(switch)) => switch
+                .live_units()
+                .filter(|unit| switch.owner_of(*unit).is_some())
+                .collect(),
             _ => BTreeSet::new(),
         };
         for done in journal.iter().rev() {
             match *done {
-                Done::Ended { unit } => live.insert(unit),
+                Done::Ended { unit } | Done::OwnerLost { unit, .. } => live.insert(unit),
                 Done::Opened {
                     unit,
                     from: Start::Nothing,
