@@ -1,5 +1,7 @@
 //! The contract itself.
 
+use std::net::IpAddr;
+
 use serde::de::DeserializeOwned;
 use weir_packet::{FlowKey, Packet, Prefix, Side};
 use weir_telemetry::Label;
@@ -130,6 +132,14 @@ pub trait NetworkFunction: Sized + Send + Sync + 'static {
     /// default is none.
     fn owns(&self) -> Vec<Owned> {
         Vec::new()
+    }
+
+    /// Whether a host that sends from `source` on `side` is the client of its connections,
+    /// under these settings. weir asks where it did not see a TCP connection begin and its
+    /// ports look like those of a server's segment. The default leaves it to the ports.
+    fn is_client(&self, source: IpAddr, side: Side) -> bool {
+        let _ = (source, side);
+        false
     }
 
     /// Key of a scope of its own ([`crate::Scope::Own`]), from the first

@@ -56,6 +56,8 @@ pub struct Classifier {
     /// The coarsest scope, and the function that makes the keys of one of its
     /// own.
     scope: Option<(Scope, SharedProcessor)>,
+    /// The stage's functions, which may know a packet's sender for a client.
+    processors: Vec<SharedProcessor>,
     fragments: Fragments,
     /// Fragments on their way out of the fragment memory.
     over: Vec<Frame>,
@@ -111,6 +113,7 @@ impl Classifier {
             key: key_options(stage),
             names,
             scope,
+            processors: stage.nodes.iter().map(|n| n.processor.clone()).collect(),
             fragments: Fragments::new(options.held_fragments, config.seed),
             over: Vec::with_capacity(options.held_fragments as usize),
             memory: None,

@@ -1,5 +1,7 @@
 //! New flows and the units they join.
 
+use std::net::IpAddr;
+
 use weir_nf::host::{FlowHead, Timeouts, WhenFull};
 use weir_nf::{CloseReason, Fields, FlowInfo, Scope};
 use weir_packet::{
@@ -88,7 +90,12 @@ impl Runtime {
             return Resolved::Refused(EngineDrop::FlowTableFull);
         };
         let head = table.flows.blocks.head_mut(flow);
-        if client_of(&headers, &key, direction, unit.is_some()) == Direction::Reverse {
+        let is_client = |source| {
+            let mut nodes = self.nodes.iter();
+            nodes.any(|node| node.processor.is_client(source, side))
+        };
+        let client = client_of(&headers, &key, direction, unit.is_some(), is_client);
+        if client == Direction::Reverse {
             head.bits |= FlowHead::CLIENT_IS_B;
         }
         head.idle_ms = tcp::first_timeout(key.proto(), &self.options.timeouts);
@@ -236,22 +243,25 @@ pub(crate) struct Home {
 /// Direction, under `key`, of the client's packets, by the first packet. A
 /// SYN+ACK comes from the server, also when its SYN was not seen; so do segments
 /// of a connection under way whose ports say so, unless they go to an open alias
-/// (`to_alias`): who sends there is a client to the function that gave it. An
-/// ICMP error about another protocol's flow is about a packet of the client.
+/// (`to_alias`): who sends there is a client to the function that gave it; or a
+/// function knows the sender for a client (`is_client`). An ICMP error about
+/// another protocol's flow is about a packet of the client.
 #[inline(always)]
 pub(crate) fn client_of(
     headers: &Headers,
     key: &FlowKey,
     direction: Direction,
     to_alias: bool,
+    is_client: impl FnOnce(IpAddr) -> bool,
 ) -> Direction {
     const SYN: u8 = 2;
     const ACK: u8 = 16;
     let syn_ack = headers.is_tcp() && headers.tcp_flags & (SYN | ACK) == SYN | ACK;
     let under_way = headers.is_tcp() && headers.tcp_flags & SYN == 0 && !to_alias;
     let about = headers.flags.contains(HeaderFlags::ICMP_ERROR) && headers.proto != key.proto();
-    let ports = || is_answer(key.source(direction).1, key.destination(direction).1);
-    if syn_ack || about || under_way && ports() {
+    let (source, source_port) = key.source(direction);
+    let answers = || is_answer(source_port, key.destination(direction).1) && !is_client(source);
+    if syn_ack || about || under_way && answers() {
         direction.opposite()
     } else {
         direction
@@ -277,10 +287,10 @@ fn is_answer(source: u16, destination: u16) -> bool {
 pub(crate) fn key_of_fields(head: &FlowHead, fields: Fields) -> FlowKey {
     let client = head.client_direction();
     let key = &head.key;
-    let end = |(address, port): (std::net::IpAddr, u16), with_address: bool, with_port: bool| {
+    let end = |(address, port): (IpAddr, u16), with_address: bool, with_port: bool| {
         let nowhere = match address {
-            std::net::IpAddr::V4(_) => std::net::IpAddr::from([0u8; 4]),
-            std::net::IpAddr::V6(_) => std::net::IpAddr::from([0u8; 16]),
+            IpAddr::V4(_) => IpAddr::from([0u8; 4]),
+            IpAddr::V6(_) => IpAddr::from([0u8; 16]),
         };
         (
             if with_address { address } else { nowhere },

@@ -304,6 +304,19 @@ fn flows_of_one_scope_key_are_one_unit() {
     assert_eq!((next as u32, next >> 32), (unit as u32, 2));
 }
 
+/// By their ports these segments are those of a server of two clients.
+#[test]
+fn a_function_tells_clients_whatever_their_ports() {
+    let to = |server: &str| Craft::tcp(CLIENT, server).flags("A").build();
+    for (side, units) in [(Side::Inside, 1), (Side::Outside, 2)] {
+        let mut rig = rig(&stage::<Probe<1>>(small(8)));
+        let servers = ["192.0.2.1:40000", "192.0.2.2:40000"];
+        let seen = servers.map(|server| rig.send(side, &to(server)).expect("it comes out"));
+        let distinct = std::collections::BTreeSet::from(seen).len();
+        assert_eq!(distinct, units, "{side:?}");
+    }
+}
+
 #[test]
 fn a_scope_of_a_functions_own_asks_the_function() {
     let mut rig = rig(&stage::<Probe<3>>(small(8)));

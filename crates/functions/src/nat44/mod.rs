@@ -380,7 +380,7 @@ impl Nat44 {
         let ((internal, internal_port), (external, external_port)) =
             (state.internal(), state.external());
         // With ports: both ends of a hairpin may have one external address.
-        let done = if (quote.source, quote.ports.0) == (external.into(), external_port) {
+        let done = if (quote.source, quote.ports().0) == (external.into(), external_port) {
             // From outside, about a packet that went out.
             let outer = (destination == IpAddr::V4(external))
                 .then_some((End::Destination, internal.into()));
@@ -392,7 +392,7 @@ impl Nat44 {
                 internal_port,
                 outer,
             )
-        } else if (quote.destination, quote.ports.1) == (internal.into(), internal_port) {
+        } else if (quote.destination, quote.ports().1) == (internal.into(), internal_port) {
             // From inside, about a packet that came in. Routers inside have no
             // address outside: they too speak with the mapping's (REQ-5).
             let hidden = matches!(source, IpAddr::V4(a) if self.inside.has_ipv4(a));
@@ -615,6 +615,11 @@ their own). No application's payload is rewritten (no ALG).",
             })
         };
         self.addresses.iter().filter_map(single).collect()
+    }
+
+    /// Mappings are for those inside, whoever opened the connection.
+    fn is_client(&self, source: IpAddr, side: Side) -> bool {
+        side == Side::Inside && matches!(source, IpAddr::V4(a) if self.inside.has_ipv4(a))
     }
 
     fn scope(&self) -> Scope {

@@ -751,3 +751,42 @@ fn it_stands_for_its_pool_outside_and_for_nothing_else() {
         assert_eq!(found, expected);
     }
 }
+
+/// weir was started again in the middle of connections: a client keeps its port, and its
+/// server is not taken for the client, whatever ports they have.
+#[test]
+fn a_connection_under_way_goes_on_whatever_its_ports() {
+    for client_port in [1_500, 5_000, 20_000, 33_000, 50_000] {
+        for server_port in [80, 2_049, 8_080, 33_000, 40_000, 60_000] {
+            for mapping in [
+                Behaviour::EndpointIndependent,
+                Behaviour::AddressAndPortDependent,
+            ] {
+                let mut harness = Harness::of::<Nat44>(Settings {
+                    mapping,
+                    ..settings()
+                });
+                let (client, server) = (
+                    format!("10.0.0.1:{client_port}"),
+                    format!("192.0.2.1:{server_port}"),
+                );
+                let external = format!("198.51.100.1:{client_port}");
+                let late = Craft::tcp(&server, &external).flags("A").payload(b"late");
+                assert!(harness.send_from(OUTSIDE, &late.build()).is_empty());
+                let ack = Craft::tcp(&client, &server).flags("A").build();
+                let sent = harness.send_from(INSIDE, &ack);
+                let ports = format!("{client_port} to {server_port}");
+                assert_eq!(sent.len(), 1, "{ports}: {:?}", harness.report().drops);
+                assert_eq!(
+                    ends(&sent[0]),
+                    (external.clone(), server.clone()),
+                    "{ports}"
+                );
+                let answered = harness.send_from(OUTSIDE, &late.build());
+                assert_eq!(answered.len(), 1, "{ports}: {:?}", harness.report().drops);
+                assert_eq!(ends(&answered[0]), (server, client), "{ports}");
+                harness.finish();
+            }
+        }
+    }
+}

@@ -1,9 +1,10 @@
 //! A function behind one indirect call.
 
 use core::any::Any;
+use std::net::IpAddr;
 use std::sync::Arc;
 
-use weir_packet::{FlowKey, Packet};
+use weir_packet::{FlowKey, Packet, Side};
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
 use super::{Blocks, Slot, StageLayout, Work};
@@ -55,6 +56,8 @@ pub trait Processor: Send + Sync {
     fn labels_used(&self) -> u64;
     /// Addresses that it stands for, under the function's settings.
     fn owns(&self) -> Vec<Owned>;
+    /// Whether a host that sends from `source` on `side` is the client of its connections.
+    fn is_client(&self, source: IpAddr, side: Side) -> bool;
     /// Key of a scope of its own.
     fn scope_key(&self, packet: &Packet<'_>, flow: &FlowInfo<'_>) -> Option<FlowKey>;
     /// The function's work space in one runtime.
@@ -203,6 +206,10 @@ impl<N: NetworkFunction> Processor for Bound<N> {
 
     fn owns(&self) -> Vec<Owned> {
         self.0.owns()
+    }
+
+    fn is_client(&self, source: IpAddr, side: Side) -> bool {
+        self.0.is_client(source, side)
     }
 
     fn scope_key(&self, packet: &Packet<'_>, flow: &FlowInfo<'_>) -> Option<FlowKey> {

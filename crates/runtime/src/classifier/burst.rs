@@ -378,8 +378,13 @@ impl Classifier {
         let Some((scope, keyed_by)) = &self.scope else {
             return *key;
         };
+        let side = memory.meta(&frames[i]).side;
+        let is_client = |source| {
+            let mut processors = self.processors.iter();
+            processors.any(|processor| processor.is_client(source, side))
+        };
         let headers = &mut self.scratch.headers[i];
-        let head = head_of(key, client_of(headers, key, direction, false));
+        let head = head_of(key, client_of(headers, key, direction, false, is_client));
         match scope {
             Scope::Flow => *key,
             Scope::Fields(fields) => key_of_fields(&head, *fields),

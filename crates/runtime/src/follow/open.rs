@@ -47,7 +47,12 @@ impl Runtime {
             .open(&key, hash, id, now)
             .ok_or(EngineDrop::FlowTableFull)?;
         let head = table.flows.blocks.head_mut(flow);
-        if client_of(&headers, &key, direction, scope.is_some()) == Direction::Reverse {
+        let is_client = |source| {
+            let mut nodes = self.nodes.iter();
+            nodes.any(|node| node.processor.is_client(source, meta.side))
+        };
+        let client = client_of(&headers, &key, direction, scope.is_some(), is_client);
+        if client == Direction::Reverse {
             head.bits |= FlowHead::CLIENT_IS_B;
         }
         if meta.flags & frame_flags::AFTER_LOSS != 0 {

@@ -109,6 +109,11 @@ impl<const SCOPE: u8> NetworkFunction for Probe<SCOPE> {
         Ok(Probe)
     }
 
+    fn is_client(&self, source: std::net::IpAddr, side: Side) -> bool {
+        let inside = matches!(source, std::net::IpAddr::V4(a) if a.octets()[0] == 10);
+        SCOPE == 1 && side == Side::Inside && inside
+    }
+
     fn open(
         &self,
         packet: &Packet<'_>,
