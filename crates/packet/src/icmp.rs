@@ -6,7 +6,7 @@ use crate::checksum::Sum;
 use crate::malformed::Malformed;
 use crate::wire::{BufferTooSmall, room, views};
 
-pub use crate::quoted::Quoted;
+pub use crate::quoted::{Quoted, is_query};
 
 /// Message types (IANA ICMP Parameters).
 pub mod kind {

@@ -497,6 +497,20 @@ fn packets_of_mobile_users_are_opened() {
         &inside,
     ];
     opened(&frame(&options.concat()), 1 << 31);
+    // A frame of an Ethernet session, whatever its addresses begin with.
+    for first in [0x02, 0x45, 0x60] {
+        let mut framed = ethernet(0x0800, &inside);
+        framed[0] = first;
+        let tagged = [&framed[..12], &[0x81, 0, 0, 9], &framed[12..]].concat();
+        for user in [framed, tagged] {
+            let head = [0x30, 255, 0, user.len() as u8, 0, 0, 0, 5];
+            opened(&frame(&[&head[..], &user].concat()), 1 << 31);
+        }
+    }
+    // A packet whose source looks like the type of a frame.
+    let mut from_there = inside.clone();
+    from_there[12..16].copy_from_slice(&[8, 0, 0x40, 1]);
+    opened(&frame(&[&plain[..8], &from_there].concat()), 1 << 31);
     // An extension without length, another version, an echo: no packet of a user's.
     for other in [
         &[0x34, 255, 0, 28, 0, 0, 0, 5, 0, 1, 0, 0x85, 0, 0, 0, 0][..],

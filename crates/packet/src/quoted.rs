@@ -86,7 +86,7 @@ impl Quoted {
 }
 
 /// Whether an ICMP (or ICMPv6) message of this type has an identifier at octet 4.
-pub(crate) fn is_query(proto: u8, kind: u8) -> bool {
+pub fn is_query(proto: u8, kind: u8) -> bool {
     match proto {
         // Echo, timestamp, information, address mask (RFC 792, RFC 950), extended echo (RFC 8335).
         ip::ICMP => matches!(kind, 0 | 8 | 13..=18 | 42 | 43),

@@ -55,7 +55,7 @@ impl Walk<'_> {
         }
     }
 
-    /// GTP-U (3GPP TS 29.281 section 5.1). What is no user's IP packet has no flow of its own.
+    /// GTP-U (3GPP TS 29.281 section 5.1). What is no user's packet has no flow of its own.
     fn gtp(&mut self, at: usize) -> Result<Layer, Malformed> {
         const VERSION_1: u8 = 0b0011_0000;
         const OPTIONS: u8 = 0b0000_0111;
@@ -84,10 +84,11 @@ impl Walk<'_> {
                 return Ok(Layer::Done);
             }
         }
-        match be8(bytes, inside).map(|octet| octet >> 4) {
-            // Without the tunnel's number: each direction has one of its own.
-            Some(4 | 6) => self.open(0, Layer::Ip(inside)),
-            _ => Ok(Layer::Done),
+        let end = at + 8 + usize::from(u16::from_be_bytes([head[2], head[3]]));
+        // Without the tunnel's number: each direction has one of its own.
+        match user_packet(bytes, inside, end) {
+            Some(layer) => self.open(0, layer),
+            None => Ok(Layer::Done),
         }
     }
 
@@ -212,4 +213,25 @@ impl Walk<'_> {
             _ => self.fault(Malformed::GreBadVersion),
         }
     }
+}
+
+/// What a GTP-U packet carries from `at` to `end`: IP or Ethernet. Nothing in it says which, the
+/// session does (3GPP TS 23.501 section 5.6.10); so what has IP's version and its length is IP,
+/// what else has the type of an Ethernet frame is one.
+fn user_packet(bytes: &[u8], at: usize, end: usize) -> Option<Layer> {
+    let version = |at| be8(bytes, at).map(|octet| octet >> 4);
+    let length = match version(at)? {
+        4 => be16(bytes, at + 2).map(usize::from),
+        6 => be16(bytes, at + 4).map(|length| usize::from(length) + 40),
+        _ => None,
+    };
+    let is_frame = match be16(bytes, at + 12).unwrap_or(0) {
+        ethertype::IPV4 => version(at + 14) == Some(4),
+        ethertype::IPV6 => version(at + 14) == Some(6),
+        kind => kind == ethertype::ARP || ethertype::is_vlan(kind),
+    };
+    if is_frame && length.is_none_or(|length| at + length != end) {
+        return Some(Layer::Ethernet(at));
+    }
+    matches!(version(at)?, 4 | 6).then_some(Layer::Ip(at))
 }
