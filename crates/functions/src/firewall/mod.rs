@@ -345,11 +345,12 @@ impl Firewall {
                 other => self.refuse(packet, other, cx),
             };
         }
+        if matches!(verdict, ACCEPT | JOINED) && flow.info.tcp_seen() & tcp_seen::RESET_OUTSIDE != 0
+        {
+            return self.invalid_reset(packet, &flow.info, &decided, cx);
+        }
         if verdict == ACCEPT {
-            return match flow.info.tcp_seen() & tcp_seen::RESET_OUTSIDE {
-                0 => Verdict::Pass,
-                _ => self.invalid_reset(packet, &flow.info, &decided, cx),
-            };
+            return Verdict::Pass;
         }
         // A connection that was joined in the middle and dropped for it may
         // begin anew with a SYN.

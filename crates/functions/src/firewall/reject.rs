@@ -56,9 +56,13 @@ fn send(packet: &Packet<'_>, cx: &mut Context<'_>) -> Option<()> {
     let room = cx.emit(packet.side(), l3 + ip_len + transport_len)?;
     room.get_mut(..l3)?.copy_from_slice(link);
     if packet.meta().link == LinkType::Ethernet {
-        let macs = room.first_chunk_mut::<12>()?;
-        let (to, from) = macs.split_at_mut(6);
-        to.swap_with_slice(from);
+        // A backbone's frame (802.1ah) has the customer's in it.
+        let customers = Some(usize::from(headers.l2)).filter(|&l2| l2 != 0);
+        for frame in [Some(0), customers].into_iter().flatten() {
+            let macs = room.get_mut(frame..)?.first_chunk_mut::<12>()?;
+            let (to, from) = macs.split_at_mut(6);
+            to.swap_with_slice(from);
+        }
     }
     let (ip, transport) = room.get_mut(l3..)?.split_at_mut_checked(ip_len)?;
     let proto = if headers.is_tcp() {

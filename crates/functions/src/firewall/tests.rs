@@ -284,6 +284,19 @@ fn reject_answers_the_sender() {
     }
 }
 
+#[test]
+fn reject_answers_through_a_backbone() {
+    let customers = Craft::udp("10.0.0.1:1000", "192.0.2.1:80").build();
+    let backbone = [[0xbb; 6], [0xaa; 6]].concat();
+    let frame = [&backbone[..], &[0x88, 0xe7, 0x20, 1, 2, 3], &customers].concat();
+    let out = firewall(Action::Reject, &[]).send(&frame);
+    assert_eq!(out[0][..12], [[0xaa; 6], [0xbb; 6]].concat());
+    assert_eq!(out[0][12..18], frame[12..18], "the same service instance");
+    let swapped = [&customers[6..12], &customers[..6]].concat();
+    assert_eq!(out[0][18..30], swapped);
+    assert_right(&out[0]);
+}
+
 fn make(default: Action, rules: &[&str]) -> Firewall {
     let (mut pools, mut warnings, mut sources) = (Vec::new(), Vec::new(), weir_nf::NoSources);
     let mut set_up = SetUp::new(&mut sources, &mut pools, &mut warnings, 1);
@@ -475,6 +488,43 @@ fn a_download_goes_on_after_a_restart_and_its_server_opens_nothing() {
     strict.midstream = Midstream::Drop;
     let mut harness = Harness::of::<Firewall>(strict);
     assert!(harness.send_from(outside, &from_server("A")).is_empty());
+}
+
+#[test]
+fn resets_outside_of_a_joined_connections_window_are_invalid_too() {
+    let (client, server) = ("10.0.0.1:40000", "192.0.2.1:80");
+    for (resets, passed) in [(Resets::Drop, 0), (Resets::Accept, 1)] {
+        let mut settings = settings(Action::Drop, &["accept out tcp"]);
+        settings.resets = resets;
+        let mut harness = Harness::of::<Firewall>(settings);
+        let from_server = |flags: &str, seq| {
+            let segment = Craft::tcp(server, client).flags(flags);
+            segment.seq(seq).ack(5_000).build()
+        };
+        let data = from_server("A", 1_000);
+        assert_eq!(harness.send_from(Side::Outside, &data).len(), 1);
+        // A joined connection's scale is not known: 2^30 numbers each way are in its window.
+        for forged in [
+            from_server("R", 1 << 31),
+            Craft::tcp(client, server).flags("R").seq(1 << 31).build(),
+        ] {
+            let side = match forged[26] {
+                10 => Side::Inside,
+                _ => Side::Outside,
+            };
+            assert_eq!(harness.send_from(side, &forged).len(), passed, "{resets:?}");
+        }
+        // Its own reset passes.
+        let reset = from_server("R", 1_000);
+        assert_eq!(harness.send_from(Side::Outside, &reset).len(), 1);
+        let dropped = harness.finish().drops;
+        let invalid = dropped.iter().map(|(name, n)| (name.as_str(), *n));
+        let expected = [("firewall.invalid", 2)];
+        assert!(
+            invalid.eq(expected.into_iter().filter(|_| passed == 0)),
+            "{dropped:?}"
+        );
+    }
 }
 
 #[test]
