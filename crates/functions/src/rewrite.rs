@@ -2,15 +2,17 @@
 //! checksums; also in the packet that an ICMP error quotes.
 //!
 //! Checksums are updated incrementally (RFC 1624): a wrong one stays wrong, and truncated
-//! captures work. SCTP's CRC32c is computed anew instead; it is left stale in fragments and
-//! truncated packets. Of protocols other than TCP, UDP, SCTP and ICMP only the addresses
-//! are rewritten, no checksum above IP.
+//! captures work. SCTP's CRC32c is computed anew instead, which takes the whole packet: a first
+//! fragment whose port would change is not rewritten, and a truncated one keeps its old CRC. Of
+//! protocols other than TCP, UDP, SCTP and ICMP only the addresses are rewritten, no checksum
+//! above IP.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use weir_nf::packet::checksum::{Change, sctp};
+use weir_nf::packet::icmp::is_query;
 use weir_nf::packet::protocol::ip;
-use weir_nf::packet::{Direction, FlowKey, HeaderFlags, Headers, Packet};
+use weir_nf::packet::{Direction, FlowKey, HeaderFlags, Headers, Packet, Quoted};
 
 /// One end of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,15 +139,6 @@ pub(crate) fn query_id(bytes: &[u8], headers: &Headers) -> Option<u16> {
     read_u16(bytes, l4 + 4)
 }
 
-/// Echo, timestamp, information, address mask (RFC 792, RFC 950), extended
-/// echo (RFC 8335); for IPv6 echo (RFC 4443) and extended echo.
-fn is_query(proto: u8, kind: u8) -> bool {
-    match proto {
-        ip::ICMP => matches!(kind, 0 | 8 | 13..=18 | 42 | 43),
-        _ => matches!(kind, 128 | 129 | 160 | 161),
-    }
-}
-
 fn read_u16(bytes: &[u8], at: usize) -> Option<u16> {
     bytes
         .get(at..)?
@@ -186,8 +179,8 @@ fn octets(address: &IpAddr, room: &mut [u8; 16]) -> usize {
 }
 
 /// Rewrites one end of the packet: address, and port or query id; in a later fragment
-/// only the address. `None` if the packet is of another address family or too short; it
-/// may be partly rewritten then.
+/// only the address. `None` if the packet is of another address family, too short, or a
+/// fragment of SCTP whose checksum would change; it may be partly rewritten then.
 pub(crate) fn rewrite_end(
     packet: &mut Packet<'_>,
     end: End,
@@ -215,9 +208,11 @@ pub(crate) fn rewrite_end(
     } else if headers.is_sctp() {
         let old = read_u16(bytes, l4 + end.port())?;
         if old != port {
+            if headers.is_fragment() {
+                return None;
+            }
             write_octets(bytes, l4 + end.port(), &port.to_be_bytes())?;
-            // The CRC is computed anew, which takes the whole packet.
-            if !headers.is_fragment() && !headers.is_cut() {
+            if !headers.is_cut() {
                 let segment = bytes.get_mut(l4..headers.end as usize)?;
                 let sum = sctp(segment);
                 segment.get_mut(8..12)?.copy_from_slice(&sum.to_le_bytes());
@@ -260,70 +255,30 @@ fn address(bytes: &mut [u8], l3: usize, end: End, address: IpAddr) -> Option<Cha
     }
 }
 
-/// Offsets and addresses in the packet that an ICMP error quotes.
+/// The packet that an ICMP error quotes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Quote {
-    l3: usize,
-    l4: usize,
-    proto: u8,
+    place: Quoted,
     pub(crate) source: IpAddr,
     pub(crate) destination: IpAddr,
-    /// Ports, or the id of an ICMP query as both; 0 if the quote has none.
-    pub(crate) ports: (u16, u16),
 }
 
-/// Parses the packet that an ICMP error quotes. `None` if the packet is no ICMP error, or
-/// it quotes less than an IP header, a later fragment, or another address family.
-pub(crate) fn quote(packet: &Packet<'_>) -> Option<Quote> {
-    let headers = packet.headers();
-    if !headers.flags.contains(HeaderFlags::ICMP_ERROR) {
-        return None;
+impl Quote {
+    /// Source and destination port; of an ICMP query its id as both; 0 without either.
+    pub(crate) fn ports(&self) -> (u16, u16) {
+        (self.place.source_port, self.place.destination_port)
     }
-    let bytes = packet.bytes().get(..headers.end as usize)?;
-    let l3 = usize::from(headers.l4) + 8;
-    let first = *bytes.get(l3)?;
-    let (proto, l4) = match first >> 4 {
-        4 if headers.is_ipv4() => {
-            let head = bytes.get(l3..)?.first_chunk::<20>()?;
-            let length = usize::from(first & 15) * 4;
-            if length < 20 || u16::from_be_bytes([head[6], head[7]]) & 0x1fff != 0 {
-                return None;
-            }
-            (head[9], l3 + length)
-        }
-        6 if headers.is_ipv6() => {
-            let (mut next, mut here) = (*bytes.get(l3 + 6)?, l3 + 40);
-            for _ in 0..8 {
-                if !ip::is_extension(next) {
-                    break;
-                }
-                let [following, size, place @ ..] = *bytes.get(here..)?.first_chunk::<4>()?;
-                here += match next {
-                    ip::FRAGMENT if u16::from_be_bytes(place) & 0xfff8 != 0 => return None,
-                    ip::FRAGMENT => 8,
-                    ip::AH => (usize::from(size) + 2) * 4,
-                    _ => (usize::from(size) + 1) * 8,
-                };
-                next = following;
-            }
-            (next, here)
-        }
-        _ => return None,
-    };
-    let (source, destination) = addresses(bytes, l3, headers.is_ipv4(), headers.is_ipv6())?;
-    let at = |offset| read_u16(bytes, l4 + offset).unwrap_or(0);
-    let ports = match proto {
-        ip::TCP | ip::UDP | ip::SCTP => (at(0), at(2)),
-        ip::ICMP | ip::ICMPV6 => (at(4), at(4)),
-        _ => (0, 0),
-    };
+}
+
+/// Parses the packet that an ICMP error quotes. `None` where [`Quoted::of`] finds none.
+pub(crate) fn quote(packet: &Packet<'_>) -> Option<Quote> {
+    let bytes = packet.bytes();
+    let place = Quoted::of(bytes, packet.headers())?;
+    let (source, destination) = addresses(bytes, place.l3, !place.ipv6, place.ipv6)?;
     Some(Quote {
-        l3,
-        l4,
-        proto,
+        place,
         source,
         destination,
-        ports,
     })
 }
 
@@ -355,33 +310,36 @@ pub(crate) fn rewrite_error(
     let length = octets(&address, &mut room);
     let new = room.get(..length)?;
     let moved = if length == 4 {
-        let moved = write_octets(bytes, quote.l3 + inner.ipv4(), new)?;
-        let sum = moved.apply(read_u16(bytes, quote.l3 + 10)?);
-        all = all.and(write_octets(bytes, quote.l3 + 10, &sum.to_be_bytes())?);
+        let moved = write_octets(bytes, quote.place.l3 + inner.ipv4(), new)?;
+        let sum = moved.apply(read_u16(bytes, quote.place.l3 + 10)?);
+        all = all.and(write_octets(
+            bytes,
+            quote.place.l3 + 10,
+            &sum.to_be_bytes(),
+        )?);
         moved
     } else {
-        write_octets(bytes, quote.l3 + inner.ipv6(), new)?
+        write_octets(bytes, quote.place.l3 + inner.ipv6(), new)?
     };
     all = all.and(moved);
     // The quote may end anywhere behind the ports, so each field may be
     // missing.
-    let at = quote.l4;
-    let (port_at, sum_at, mut change) = match quote.proto {
-        ip::TCP => (at + inner.port(), at + 16, moved),
-        ip::UDP => (at + inner.port(), at + 6, moved),
-        ip::ICMP => (at + 4, at + 2, Change::new()),
-        ip::ICMPV6 => (at + 4, at + 2, moved),
-        // An offset outside of every packet: the field is not updated.
-        ip::SCTP => (at + inner.port(), usize::MAX - 2, moved),
-        _ => (usize::MAX - 2, usize::MAX - 2, moved),
+    let at = quote.place.l4;
+    let (port_at, sum_at, mut change) = match quote.place.proto {
+        ip::TCP => (Some(at + inner.port()), Some(at + 16), moved),
+        ip::UDP => (Some(at + inner.port()), Some(at + 6), moved),
+        ip::ICMP => (Some(at + 4), Some(at + 2), Change::new()),
+        ip::ICMPV6 => (Some(at + 4), Some(at + 2), moved),
+        // Its CRC covers octets that are not quoted.
+        ip::SCTP => (Some(at + inner.port()), None, moved),
+        _ => (None, None, moved),
     };
-    if let Some(ported) = set_if_there(bytes, port_at, port) {
+    if let Some(ported) = port_at.and_then(|at| set_if_there(bytes, at, port)) {
         change = change.and(ported);
         all = all.and(ported);
     }
-    if let Some(old) = bytes.get(sum_at..).and_then(|b| b.first_chunk::<2>()) {
-        let old = u16::from_be_bytes(*old);
-        let sum = if quote.proto == ip::UDP {
+    if let Some((sum_at, old)) = sum_at.and_then(|at| Some((at, read_u16(bytes, at)?))) {
+        let sum = if quote.place.proto == ip::UDP {
             change.apply_udp(old)
         } else {
             change.apply(old)

@@ -212,3 +212,50 @@ fn a_later_fragment_gets_the_address_only() {
     assert_eq!(changed[26..30], [203, 0, 113, 7]);
     assert_right(&changed);
 }
+
+/// A redirect or an advertisement has other data where a query has its id.
+#[test]
+fn a_quoted_message_without_an_id_is_none_of_a_flow() {
+    for (kind, is_query) in [(8, true), (0, true), (5, false), (9, false), (3, false)] {
+        let frame = Craft::ping("10.0.0.1:1000", "192.0.2.1:2000");
+        let frame = frame.icmp(kind, 0).build();
+        let about = error_about("203.0.113.9:0", "10.0.0.1:0", (3, 3), &frame, 40);
+        with_packet(&about, |packet| {
+            let ports = quote(packet).map(|quote| quote.ports());
+            assert_eq!(ports, is_query.then_some((1_000, 1_000)), "{kind}");
+        });
+    }
+}
+
+/// The CRC of a packet whose other fragments are elsewhere can't be computed.
+#[test]
+fn sctp_is_not_rewritten_with_a_stale_checksum() {
+    let sctp = |fragment: u16| {
+        let mut frame = Craft::udp("10.0.0.1:1000", "192.0.2.1:2000")
+            .fragment(fragment)
+            .payload(&[7; 24])
+            .build();
+        frame[23] = ip::SCTP;
+        let headers = parsed(&frame);
+        checksum::fill(&mut frame, &headers);
+        frame
+    };
+    let rewrite = |frame: &[u8], port| {
+        let mut done = None;
+        let address = "203.0.113.7".parse().unwrap();
+        let changed = with_packet(frame, |packet| {
+            done = rewrite_end(packet, End::Source, address, port);
+        });
+        done.map(|()| changed)
+    };
+    const MORE: u16 = 0x2000;
+    let whole = rewrite(&sctp(0), 9).expect("it is whole");
+    assert_eq!(
+        checksum::check_transport(&whole, &parsed(&whole)),
+        Verdict::Good
+    );
+    assert_eq!(rewrite(&sctp(MORE), 9), None);
+    // Addresses are not in the checksum.
+    assert!(rewrite(&sctp(MORE), 1_000).is_some());
+    assert!(rewrite(&sctp(3), 9).is_some());
+}

@@ -201,7 +201,7 @@ weir_nf::labels! {
     enum Reason: Counter<Packets> {
         /// No server is there for its service.
         NoServer = "no_server",
-        /// Its headers can't be rewritten: they are damaged or not all there.
+        /// Its headers can't be rewritten (damaged, not all there), or it is a fragment of SCTP.
         Untranslatable = "untranslatable",
     }
 }
@@ -298,7 +298,8 @@ packet is balanced like a first one, a server's gets the one virtual address tha
 has this server (where several have it, it passes untouched).
 
 ICMP errors are translated with the packet they quote; later fragments follow the
-first. Where no server may take a new connection its packets are dropped as
+first. A fragment of SCTP whose port would change is dropped as `untranslatable`:
+the checksum covers octets that it has not. Where no server may take a new connection its packets are dropped as
 `no_server`. All else passes untouched. Answers must come back through this chain.
 The servers and their connections are in the tally as SERVICE/ADDRESS:PORT.",
         needs: Needs::Flow,
