@@ -15,6 +15,10 @@ pub(crate) const MODULES: &[(&str, &str)] = &[
         "frames of one mapping, each with one owner",
     ),
     (
+        "crates/packet/src/mapping.rs",
+        "a mapping that several processes have, with a table of owners",
+    ),
+    (
         "crates/packet/src/members.rs",
         "frames of one mapping in several processes",
     ),

@@ -164,6 +164,9 @@ impl<'a> Iterator for Extensions<'a> {
     }
 }
 
+/// IPv6 extension headers in one packet. RFC 8504 section 5.3 lets a host refuse long chains.
+pub(crate) const MAX_EXTENSIONS: usize = 16;
+
 /// Octets of an extension header whose length field is `size` (RFC 8200 section 4, RFC 4302
 /// section 2.2).
 pub(crate) const fn extension_len(kind: u8, size: u8) -> usize {

@@ -3,12 +3,8 @@
 use core::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use crate::fragment::FragmentKey;
-use crate::headers::{HeaderFlags, Headers};
-use crate::malformed::Malformed;
 use crate::protocol::ip;
-use crate::quoted::{Quoted, is_query};
-use crate::read::{be8, be16, be32, chunk};
+use crate::read::chunk;
 
 /// Which way a packet travels in its flow.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -165,7 +161,7 @@ impl FlowKey {
     }
 
     #[inline(always)]
-    fn ipv4(s: (u32, u16), d: (u32, u16), zone: u32, kind: u64) -> (FlowKey, Direction) {
+    pub(crate) fn ipv4(s: (u32, u16), d: (u32, u16), zone: u32, kind: u64) -> (FlowKey, Direction) {
         // Address and port in one number each: one comparison, no branch that depends on data.
         let s = u64::from(s.0) << 16 | u64::from(s.1);
         let d = u64::from(d.0) << 16 | u64::from(d.1);
@@ -186,7 +182,12 @@ impl FlowKey {
     }
 
     #[inline(always)]
-    fn ipv6(s: ([u64; 2], u16), d: ([u64; 2], u16), zone: u32, kind: u64) -> (FlowKey, Direction) {
+    pub(crate) fn ipv6(
+        s: ([u64; 2], u16),
+        d: ([u64; 2], u16),
+        zone: u32,
+        kind: u64,
+    ) -> (FlowKey, Direction) {
         let (direction, a, b) = if s <= d {
             (Direction::Forward, s, d)
         } else {
@@ -244,7 +245,7 @@ impl FlowKey {
         self.0[5] as u8
     }
 
-    /// VLAN ids or tunnel key (see [`Headers::zone`]); 0 where zones are not used.
+    /// VLAN ids or tunnel key (see [`Headers::zone`](crate::Headers::zone)); 0 where zones are not used.
     #[inline]
     pub const fn zone(&self) -> u32 {
         self.0[4] as u32
@@ -346,131 +347,6 @@ pub struct KeyOptions {
     pub icmp: IcmpKey,
 }
 
-/// Which flow a packet belongs to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum KeyOutcome {
-    /// This one, in this direction.
-    Flow(FlowKey, Direction),
-    /// The flow of the datagram's first fragment.
-    LaterFragment(FragmentKey),
-    /// None: not IP, or (after a lenient parse) too damaged to tell.
-    None,
-}
-
-/// The flow of a packet that was parsed to [`Depth::L4`](crate::Depth::L4).
-///
-/// After a shallower parse keys have protocol and addresses only.
-///
-/// # Example
-///
-/// ```
-/// use weir_packet::{KeyOptions, KeyOutcome, LinkType, ParseOptions, flow_key, parse};
-///
-/// let packet = [
-///     0x45, 0, 0, 28, 0, 1, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2, //
-///     0x03, 0xe8, 0x00, 0x35, 0, 8, 0, 0,
-/// ];
-/// let headers = parse(&packet, LinkType::RawIp, &ParseOptions::default())?;
-/// let KeyOutcome::Flow(key, direction) = flow_key(&packet, &headers, &KeyOptions::default())
-/// else {
-///     panic!("UDP has a flow");
-/// };
-/// assert_eq!(key.to_string(), "udp 10.0.0.1:1000 - 10.0.0.2:53");
-/// # Ok::<(), weir_packet::Malformed>(())
-/// ```
-#[inline]
-pub fn flow_key(bytes: &[u8], headers: &Headers, options: &KeyOptions) -> KeyOutcome {
-    match plain_key(bytes, headers, options) {
-        Some((key, direction)) => KeyOutcome::Flow(key, direction),
-        None => any_key(bytes, headers, options).unwrap_or(KeyOutcome::None),
-    }
-}
-
-/// The key of a packet with ports and without fault; `None` leaves it to [`any_key`].
-#[inline(always)]
-pub(crate) fn plain_key(
-    bytes: &[u8],
-    headers: &Headers,
-    options: &KeyOptions,
-) -> Option<(FlowKey, Direction)> {
-    let odd = HeaderFlags::LATER_FRAGMENT | HeaderFlags::DAMAGED;
-    if !headers.has_ports() || headers.flags.intersects(odd) {
-        return None;
-    }
-    let ports = be32(bytes, usize::from(headers.l4))?;
-    let (source_port, destination_port) = ((ports >> 16) as u16, ports as u16);
-    let zone = if options.zone { headers.zone } else { 0 };
-    let kind = kind(headers.proto, options.chain, headers.is_ipv6());
-    let l3 = usize::from(headers.l3);
-    Some(if headers.is_ipv4() {
-        let [s, d] = ipv4_addresses(bytes, l3)?;
-        FlowKey::ipv4((s, source_port), (d, destination_port), zone, kind)
-    } else {
-        let [s, d] = ipv6_addresses(bytes, l3)?;
-        FlowKey::ipv6((s, source_port), (d, destination_port), zone, kind)
-    })
-}
-
-/// Whether a fault has left too little to tell which flow the packet belongs to: a transport
-/// header without its ports, or headers that were not followed to the transport's.
-fn is_unknown(headers: &Headers) -> bool {
-    match headers.damage() {
-        Some(Malformed::Ipv6TooManyExtensions) => true,
-        Some(Malformed::TcpTruncated | Malformed::UdpTruncated | Malformed::SctpTruncated) => {
-            // With nothing behind the IP header, by its own count, the addresses are all there is.
-            let more = HeaderFlags::CUT | HeaderFlags::NO_LENGTH;
-            headers.l4_len() > 0 || headers.flags.intersects(more)
-        }
-        _ => false,
-    }
-}
-
-#[inline(never)]
-fn any_key(bytes: &[u8], headers: &Headers, options: &KeyOptions) -> Option<KeyOutcome> {
-    if !headers.is_ip() {
-        return None;
-    }
-    if headers.is_later_fragment() {
-        return FragmentKey::of(bytes, headers, options).map(KeyOutcome::LaterFragment);
-    }
-    let (l3, l4) = (usize::from(headers.l3), usize::from(headers.l4));
-    let zone = if options.zone { headers.zone } else { 0 };
-    let tuple = |ipv6: bool, l3: usize, proto: u8, ports: (u16, u16)| {
-        let kind = kind(proto, options.chain, ipv6);
-        Some(if ipv6 {
-            let [s, d] = ipv6_addresses(bytes, l3)?;
-            FlowKey::ipv6((s, ports.0), (d, ports.1), zone, kind)
-        } else {
-            let [s, d] = ipv4_addresses(bytes, l3)?;
-            FlowKey::ipv4((s, ports.0), (d, ports.1), zone, kind)
-        })
-    };
-    let mut ports = (0, 0);
-    if let Some(found) = headers.ports(bytes) {
-        ports = found;
-    } else if is_unknown(headers) {
-        return None;
-    } else if options.icmp == IcmpKey::Conversation
-        && headers
-            .flags
-            .intersects(HeaderFlags::ICMP | HeaderFlags::ICMPV6)
-    {
-        if headers.flags.contains(HeaderFlags::ICMP_ERROR) {
-            if let Some(q) = Quoted::of(bytes, headers)
-                && let Some((key, direction)) =
-                    tuple(q.ipv6, q.l3, q.proto, (q.source_port, q.destination_port))
-            {
-                return Some(KeyOutcome::Flow(key, direction.opposite()));
-            }
-        } else if is_query(headers.proto, be8(bytes, l4)?) {
-            let id = be16(bytes, l4 + 4)?;
-            ports = (id, id);
-        }
-    }
-    let (key, direction) = tuple(headers.is_ipv6(), l3, headers.proto, ports)?;
-    Some(KeyOutcome::Flow(key, direction))
-}
-
 #[inline(always)]
 pub(crate) fn ipv4_addresses(bytes: &[u8], l3: usize) -> Option<[u32; 2]> {
     let [a, b, c, d, e, f, g, h] = *chunk::<8>(bytes, l3 + 12)?;
@@ -526,7 +402,3 @@ pub(crate) fn hash_words(w: &[u64; 6], seed: u64) -> u64 {
     let mixed = fold(addresses ^ state, w[4] ^ seed.rotate_left(32) ^ K1);
     fold(mixed ^ w[5].wrapping_mul(K3), seed ^ K2)
 }
-
-#[cfg(test)]
-#[path = "key_tests.rs"]
-mod tests;

@@ -51,15 +51,19 @@ mod atomic {
 mod foreign;
 mod frame;
 mod internal;
+mod layout;
 mod ledger;
 mod lent;
 mod link_header;
+#[allow(unsafe_code)]
+mod mapping;
 mod marks;
 #[allow(unsafe_code)]
 mod members;
 #[allow(unsafe_code)]
 mod memory;
 mod packet;
+mod packet_key;
 #[allow(unsafe_code)]
 pub mod prefetch;
 mod prefix;
@@ -80,15 +84,18 @@ pub use frame::{
 };
 pub use headers::{HeaderFlags, Headers};
 pub use internal::Internal;
-pub use key::{Direction, FlowKey, IcmpKey, KeyOptions, KeyOutcome, flow_key};
+pub use key::{Direction, FlowKey, IcmpKey, KeyOptions};
+pub use layout::MemoryLayout;
 pub use ledger::Holder;
 pub use lent::Lent;
 pub use link::LinkType;
 pub use malformed::Malformed;
+pub use mapping::{Mapping, MappingTooSmall, MemberId};
 pub use marks::{MOST_BRANCHES, MarkState, Marks, Origin};
-pub use members::{Mapping, MappingTooSmall, MemberId, Taker};
-pub use memory::{FramePool, MemoryLayout, NoFrame, PacketMemory};
+pub use members::Taker;
+pub use memory::{FramePool, NoFrame, PacketMemory};
 pub use packet::Packet;
+pub use packet_key::{KeyOutcome, flow_key};
 pub use parse::{Depth, ParseOptions, classify, parse, parse_into};
 pub use prefix::{Prefix, PrefixError, Prefixes};
 pub use quoted::Quoted;

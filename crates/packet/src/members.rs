@@ -20,133 +20,13 @@
 //! gets no such memory. What each range of bytes is, is said once by the
 //! layout, to which the mapping's length is held.
 
-use core::fmt::Debug;
-use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU8, Ordering};
 use std::sync::Arc;
 
 use crate::frame::Frame;
-use crate::memory::{Divisor, MemoryLayout, PacketMemory};
-
-/// Memory that several processes may have, which a driver mapped.
-///
-/// # Safety
-///
-/// From `start` on `len` bytes are mapped for reading and writing for as long
-/// as the value lives, at the start of a page. They are reached by nothing but
-/// the packet memory made of it and those that processes of the same program
-/// made of the same memory; what they hold at first is zeros.
-pub unsafe trait Mapping: Send + Sync + Debug {
-    /// Its first byte.
-    fn start(&self) -> NonNull<u8>;
-    /// Bytes.
-    fn len(&self) -> usize;
-    /// True for a mapping of nothing.
-    fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-}
-
-/// A process's number among those that share a packet memory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct MemberId(u8);
-
-impl MemberId {
-    /// That of the process that made the memory, to which all frames belong at
-    /// first.
-    pub const MAIN: MemberId = MemberId(0);
-    /// Most members beside the first.
-    pub const MOST: u8 = 254;
-
-    /// MemberId number 1 to [`MemberId::MOST`], or 0 for [`MemberId::MAIN`].
-    pub const fn new(number: u8) -> Option<MemberId> {
-        if number <= MemberId::MOST {
-            Some(MemberId(number))
-        } else {
-            None
-        }
-    }
-
-    /// Its number.
-    pub const fn number(self) -> u8 {
-        self.0
-    }
-}
-
-/// A mapping that is too small for the frames that were to lie in it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MappingTooSmall {
-    /// Bytes that are needed.
-    pub needed: usize,
-    /// Bytes that there are.
-    pub len: usize,
-}
-
-impl core::fmt::Display for MappingTooSmall {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(
-            f,
-            "packet memory needs a mapping of {} bytes, not {}",
-            self.needed, self.len
-        )
-    }
-}
-
-impl core::error::Error for MappingTooSmall {}
-
-/// Bytes of frames, and in all.
-const fn extent(layout: &MemoryLayout) -> (usize, usize) {
-    let frames = layout.total_bytes();
-    let owners = layout.small_frames as usize + layout.large_frames as usize;
-    (frames, frames + owners)
-}
-
-/// A mapping with the table of owners behind the frames.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    mapping: Box<dyn Mapping>,
-    owners: NonNull<AtomicU8>,
-    count: usize,
-    /// This process's.
-    member: MemberId,
-}
-
-// SAFETY: the table is only ever reached as atomic numbers, and the mapping
-// may be sent (`Mapping`).
-unsafe impl Send for Shared {}
-// SAFETY: as above.
-unsafe impl Sync for Shared {}
-
-impl Shared {
-    pub(crate) fn new(
-        layout: &MemoryLayout,
-        mapping: Box<dyn Mapping>,
-        member: MemberId,
-    ) -> Result<Shared, MappingTooSmall> {
-        let (frames, needed) = extent(layout);
-        let len = mapping.len();
-        if len < needed {
-            return Err(MappingTooSmall { needed, len });
-        }
-        Ok(Shared {
-            // SAFETY: inside the mapping, by the comparison above.
-            owners: unsafe { mapping.start().add(frames) }.cast(),
-            count: needed - frames,
-            mapping,
-            member,
-        })
-    }
-
-    pub(crate) fn start(&self) -> NonNull<u8> {
-        self.mapping.start()
-    }
-
-    fn owners(&self) -> &[AtomicU8] {
-        // SAFETY: `count` bytes lie there (`new`), for as long as the mapping,
-        // which is a field; any byte is an `AtomicU8`.
-        unsafe { core::slice::from_raw_parts(self.owners.as_ptr(), self.count) }
-    }
-}
+use crate::layout::{Divisor, MemoryLayout};
+use crate::mapping::{Mapping, MappingTooSmall, MemberId, Shared, extent};
+use crate::memory::PacketMemory;
 
 /// Takes over frames of one other process: see [`PacketMemory::take_over`].
 #[derive(Clone, Copy, Debug)]
@@ -195,9 +75,9 @@ impl Taker<'_> {
             self.memory.number_at(descriptor)
         };
         let owner = number.and_then(|number| self.owners.get(number as usize));
-        let its = owner.is_some_and(|owner| owner.load(Ordering::Relaxed) == self.from.0);
+        let its = owner.is_some_and(|owner| owner.load(Ordering::Relaxed) == self.from.number());
         if let Some(owner) = owner.filter(|_| its) {
-            owner.store(self.me.0, Ordering::Relaxed);
+            owner.store(self.me.number(), Ordering::Relaxed);
         }
         its
     }
@@ -240,7 +120,7 @@ impl PacketMemory {
 
     /// This process's member; `None` where the memory is not in a mapping.
     pub fn member(&self) -> Option<MemberId> {
-        self.shared().map(|shared| shared.member)
+        self.shared().map(|shared| shared.member())
     }
 
     /// Gives a frame up, to be taken over by another process: the number that
@@ -278,12 +158,12 @@ impl PacketMemory {
     /// of this process alone.
     #[inline]
     pub fn taker(&self, from: MemberId) -> Option<Taker<'_>> {
-        let shared = self.shared().filter(|shared| shared.member != from)?;
+        let shared = self.shared().filter(|shared| shared.member() != from)?;
         let (small, large_from) = self.small();
         Some(Taker {
             memory: self,
             owners: shared.owners(),
-            me: shared.member,
+            me: shared.member(),
             from,
             small,
             large_from,
@@ -305,8 +185,8 @@ impl PacketMemory {
             let number = self.number_at(descriptor);
             let owner = number.and_then(|number| shared.owners().get(number as usize));
             // Only what is the dead one's is nobody's now.
-            if let Some(owner) = owner.filter(|o| o.load(Ordering::Relaxed) == dead.0) {
-                owner.store(from.0, Ordering::Relaxed);
+            if let Some(owner) = owner.filter(|o| o.load(Ordering::Relaxed) == dead.number()) {
+                owner.store(from.number(), Ordering::Relaxed);
             }
         }
     }
@@ -320,7 +200,7 @@ impl PacketMemory {
     /// that is in rings from it was named in `on_the_way`, and of each such
     /// ring the place of its reader was read (acquire) before this call.
     pub unsafe fn reclaim(&self, dead: MemberId, on_the_way: &[u32]) -> Vec<Frame> {
-        let Some(shared) = self.shared().filter(|shared| shared.member != dead) else {
+        let Some(shared) = self.shared().filter(|shared| shared.member() != dead) else {
             return Vec::new();
         };
         let mut moving: Vec<u32> = on_the_way
@@ -331,8 +211,10 @@ impl PacketMemory {
         let mut back = Vec::new();
         for (number, owner) in shared.owners().iter().enumerate() {
             let number = number as u32;
-            if owner.load(Ordering::Relaxed) == dead.0 && moving.binary_search(&number).is_err() {
-                owner.store(shared.member.0, Ordering::Relaxed);
+            if owner.load(Ordering::Relaxed) == dead.number()
+                && moving.binary_search(&number).is_err()
+            {
+                owner.store(shared.member().number(), Ordering::Relaxed);
                 back.push(self.frame_at(number));
             }
         }
@@ -350,13 +232,13 @@ impl PacketMemory {
         these: impl IntoIterator<Item = &'a u32>,
     ) -> Vec<Frame> {
         let mut back = Vec::new();
-        let Some(shared) = self.shared().filter(|shared| shared.member != dead) else {
+        let Some(shared) = self.shared().filter(|shared| shared.member() != dead) else {
             return back;
         };
         for number in these.into_iter().filter_map(|&at| self.number_at(at)) {
             let owner = shared.owners().get(number as usize);
-            if let Some(owner) = owner.filter(|o| o.load(Ordering::Relaxed) == dead.0) {
-                owner.store(shared.member.0, Ordering::Relaxed);
+            if let Some(owner) = owner.filter(|o| o.load(Ordering::Relaxed) == dead.number()) {
+                owner.store(shared.member().number(), Ordering::Relaxed);
                 back.push(self.frame_at(number));
             }
         }
@@ -367,7 +249,7 @@ impl PacketMemory {
     /// their giver's until they are taken over.
     pub fn belonging_to(&self, member: MemberId) -> usize {
         let owners = self.shared().map_or(&[][..], Shared::owners);
-        let theirs = |owner: &&AtomicU8| owner.load(Ordering::Relaxed) == member.0;
+        let theirs = |owner: &&AtomicU8| owner.load(Ordering::Relaxed) == member.number();
         owners.iter().filter(theirs).count()
     }
 }

@@ -1,6 +1,7 @@
 //! Tests of memory in several processes; here they are two views of one
 //! mapping.
 
+use core::ptr::NonNull;
 use std::sync::Arc;
 
 use super::*;

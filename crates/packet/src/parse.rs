@@ -1,43 +1,15 @@
 //! One walk over a packet's headers.
 
 use crate::headers::{HeaderFlags, Headers};
-use crate::key::{KeyOptions, KeyOutcome, flow_key, plain_key};
+use crate::key::KeyOptions;
 use crate::link::LinkType;
 use crate::malformed::Malformed;
+use crate::packet_key::{KeyOutcome, flow_key, plain_key};
 use crate::protocol::{ethertype, ip, port};
 use crate::read::{be16, be32, chunk};
 use crate::walk::Walk;
 
-/// How deep to parse.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
-#[repr(u8)]
-pub enum Depth {
-    /// Link layer and tags: `l3` and `ethertype` are set; no network header is looked at.
-    L2,
-    /// Network headers with their extensions: addresses, fragments and `proto` are known. Of a
-    /// plain packet the transport header is known as well, since that costs nothing; a fault in
-    /// a transport header is none at this depth.
-    L3,
-    /// Transport headers too.
-    #[default]
-    L4,
-}
-
-/// What to parse.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct ParseOptions {
-    /// How deep.
-    pub depth: Depth,
-    /// Open tunnels (at [`Depth::L4`] only): VXLAN, GENEVE, GRE (also in UDP, ERSPAN and PPTP),
-    /// MPLS, IPv4 and IPv6 in IP. Fragments are not opened, since the rest of the inner packet
-    /// is elsewhere.
-    pub inner: bool,
-    /// Pass over a fault behind intact IP addresses instead of refusing the packet: it keeps
-    /// what was readable, has [`HeaderFlags::DAMAGED`] and names the fault in
-    /// [`Headers::damage`]. A transport header that is cut counts as present while its ports
-    /// are there. A fault inside a tunnel leaves the tunnel closed.
-    pub lenient: bool,
-}
+pub use crate::walk::{Depth, ParseOptions};
 
 /// Reads the headers of one frame.
 ///

@@ -1,10 +1,9 @@
 //! The packet that an ICMP error is about.
 
 use crate::headers::{HeaderFlags, Headers};
-use crate::ipv6::extension_len;
+use crate::ipv6::{MAX_EXTENSIONS, extension_len};
 use crate::protocol::ip;
 use crate::read::{be8, be16, chunk};
-use crate::walk::MAX_EXTENSIONS;
 
 /// Where the headers of a quoted packet are. Offsets count from the start of the frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

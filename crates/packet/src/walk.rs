@@ -1,11 +1,10 @@
 //! The general parser: a loop over layers, each of which names the next.
 
 use crate::headers::{HeaderFlags, Headers};
-use crate::ipv6::extension_len;
+use crate::ipv6::{MAX_EXTENSIONS, extension_len};
 use crate::link::LinkType;
 use crate::malformed::Malformed;
 use crate::nsh::{NshView, next};
-use crate::parse::{Depth, ParseOptions};
 use crate::protocol::{ethertype, ip, ppp};
 use crate::read::{be8, be16, be32, chunk};
 
@@ -13,12 +12,41 @@ use crate::read::{be8, be16, be32, chunk};
 const MAX_LAYERS: usize = 40;
 /// Tunnels opened inside one another.
 pub(crate) const MAX_TUNNELS: u8 = 8;
-/// IPv6 extension headers in one packet. RFC 8504 section 5.3 lets a host refuse long chains.
-pub(crate) const MAX_EXTENSIONS: usize = 16;
 
 /// In a zone: the number of a backbone service instance. Two VLAN ids have 24
 /// bits below it, a tunnel has one above.
 const SERVICE_INSTANCE: u32 = 1 << 30;
+
+/// How deep to parse.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+#[repr(u8)]
+pub enum Depth {
+    /// Link layer and tags: `l3` and `ethertype` are set; no network header is looked at.
+    L2,
+    /// Network headers with their extensions: addresses, fragments and `proto` are known. Of a
+    /// plain packet the transport header is known as well, since that costs nothing; a fault in
+    /// a transport header is none at this depth.
+    L3,
+    /// Transport headers too.
+    #[default]
+    L4,
+}
+
+/// What to parse.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ParseOptions {
+    /// How deep.
+    pub depth: Depth,
+    /// Open tunnels (at [`Depth::L4`] only): VXLAN, GENEVE, GRE (also in UDP, ERSPAN and PPTP),
+    /// MPLS, IPv4 and IPv6 in IP. Fragments are not opened, since the rest of the inner packet
+    /// is elsewhere.
+    pub inner: bool,
+    /// Pass over a fault behind intact IP addresses instead of refusing the packet: it keeps
+    /// what was readable, has [`HeaderFlags::DAMAGED`] and names the fault in
+    /// [`Headers::damage`]. A transport header that is cut counts as present while its ports
+    /// are there. A fault inside a tunnel leaves the tunnel closed.
+    pub lenient: bool,
+}
 
 /// What comes next, and where.
 #[derive(Clone, Copy)]

@@ -24,6 +24,7 @@
 //! The time to live is counted down before the chain, once. Packets that
 //! functions make leave as they were made.
 
+mod announce;
 mod arp;
 mod claims;
 mod config;

@@ -2,7 +2,7 @@
 
 use crate::compare::parse_number;
 use crate::error::{Fault, Span};
-use crate::options::RawOption;
+use crate::raw_option::RawOption;
 use crate::rule::{Content, FastPattern};
 
 /// The largest offset, depth, distance and within, in bytes.

@@ -86,6 +86,7 @@ mod packet_options;
 mod parse;
 mod prefilter;
 mod ranges;
+mod raw_option;
 mod rule;
 mod ruleset;
 mod scratch;

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::error::{Fault, RuleError, SkipReason, Skipped, Span};
 use crate::header::{self, ProtocolWord};
-use crate::options::{self, RawOption};
+use crate::options;
+use crate::raw_option::{self, RawOption};
 use crate::rule::Rule;
 use crate::source::{LogicalLine, Source};
 use crate::variables::Variables;
@@ -199,7 +200,7 @@ fn parse_rule(logical: &LogicalLine, line: usize, variables: &Variables) -> Resu
         )
         .help("a rule continues on the next line only after a `\\` at the end of the line"));
     }
-    let raw = options::split(text, Span::new(body.start, body.end - 1))?;
+    let raw = raw_option::split(text, Span::new(body.start, body.end - 1))?;
     let header_span = Span::new(0, open);
     let words = header::words(text, header_span);
     let sid = raw

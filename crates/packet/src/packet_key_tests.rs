@@ -2,6 +2,7 @@ use super::*;
 use crate::{LinkType, ParseOptions, parse};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 
 fn ipv4(proto: u8, source: [u8; 4], destination: [u8; 4], rest: &[u8]) -> Vec<u8> {
     let total = (20 + rest.len()) as u16;
@@ -269,10 +270,12 @@ proptest! {
     #[test]
     fn hash_avalanches(words in any::<[u64; 4]>(), ports: u64, bit in 0usize..64, seed: u64) {
         let mut total = [0u32; 2];
-        let key = FlowKey([words[0], words[1], words[2], words[3], ports, FAMILY_IPV6 | 6]);
+        let words = [words[0], words[1], words[2], words[3], ports, kind(6, 0, true)];
+        let key = FlowKey::from_words(words);
         for word in 0..5 {
-            let mut other = key;
-            other.0[word] ^= 1 << bit;
+            let mut other = words;
+            other[word] ^= 1 << bit;
+            let other = FlowKey::from_words(other);
             let changed = key.hash(seed) ^ other.hash(seed);
             total[0] += (changed as u32).count_ones();
             total[1] += ((changed >> 32) as u32).count_ones();
