@@ -4,7 +4,9 @@ use weir_packet::{
     Direction, FlowKey, Frame, FrameMeta, FramePool, LinkType, Side, Time, frame_flags,
 };
 
-use crate::flow::EventIds;
+use core::any::Any;
+
+use crate::event::EventIds;
 use crate::host::BURST;
 use weir_telemetry::{Counts, Label};
 
@@ -346,5 +348,31 @@ impl Context<'_> {
         } else {
             self.aliases.refused += 1;
         }
+    }
+}
+
+impl<'a> Context<'a> {
+    /// Lends a function's work space to its calls.
+    #[inline]
+    #[must_use]
+    pub fn lend(mut self, space: &'a mut WorkSpace) -> Context<'a> {
+        self.space = Some(space);
+        self
+    }
+
+    /// Gives the function's work space to `work` together with this context;
+    /// `None` where it is of another type or in use already (a call within a
+    /// call).
+    #[inline]
+    pub fn with_work_space<T: Any, R>(
+        &mut self,
+        work: impl FnOnce(&mut T, &mut Self) -> R,
+    ) -> Option<R> {
+        let mut taken = self.space.as_mut()?.take()?;
+        let result = taken.downcast_mut::<T>().map(|space| work(space, self));
+        if let Some(place) = self.space.as_mut() {
+            place.put(taken);
+        }
+        result
     }
 }

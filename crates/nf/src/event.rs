@@ -9,7 +9,6 @@ use std::net::IpAddr;
 
 use weir_packet::{Direction, FlowKey, Time};
 
-use crate::flow::EventIds;
 use crate::host::BURST;
 
 /// The lines of one runtime that the driver has not taken yet.
@@ -21,6 +20,13 @@ pub struct EventLog {
     lost: u64,
     enabled: bool,
     bursts: Option<Box<OfBursts>>,
+}
+
+/// The numbers by which an event names what it is about.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct EventIds {
+    pub(crate) flow: Option<u64>,
+    pub(crate) unit: Option<u64>,
 }
 
 /// What is noted where lines are taken burst by burst.

@@ -10,14 +10,14 @@
 //! side of the same contract.
 
 mod buffer;
-mod burst;
 mod context;
 mod descriptor;
 mod event;
-mod flow;
+mod flow_info;
 mod function;
 pub mod host;
 mod lease;
+mod phase;
 mod set_up;
 mod shown;
 mod state;
@@ -26,13 +26,16 @@ mod work_space;
 mod world;
 
 pub use buffer::{Buffer, BufferFull, BufferPool, LARGEST as LARGEST_BUFFER};
-pub use burst::Burst;
 pub use context::Context;
 pub use descriptor::{Descriptor, Fields, Needs, Parts, Scope};
 pub use event::{Event, EventLog};
-pub use flow::{Flow, FlowInfo, Phase, SideBuffers, shown_id, tcp_seen};
-pub use function::{CloseReason, Cluster, DropReason, NetworkFunction, Owned, RuntimeId, Verdict};
+pub use flow_info::{FlowInfo, shown_id};
+pub use function::{
+    Burst, CloseReason, Cluster, DropReason, Flow, NetworkFunction, Owned, RuntimeId, SideBuffers,
+    Verdict,
+};
 pub use lease::{Leases, PoolId, PoolSpec, PortLease, PortSpace, Want};
+pub use phase::{Phase, tcp_seen};
 pub use set_up::{NoSources, SetUp, SettingsError, Sources};
 pub use shown::{Shown, ShownField, ShownValue};
 pub use state::{State, Stats, Tracked};

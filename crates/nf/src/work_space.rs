@@ -3,8 +3,6 @@
 use core::any::Any;
 use core::fmt;
 
-use crate::Context;
-
 /// Memory of one function in one runtime ([`crate::NetworkFunction::work_space`]).
 ///
 /// It is what a function would otherwise allocate per packet. Nothing in it
@@ -21,36 +19,20 @@ impl WorkSpace {
     pub fn new<T: Any + Send>(space: T) -> WorkSpace {
         WorkSpace(Some(Box::new(space)))
     }
+
+    /// Takes the memory out; `None` where there is none, or a call has it.
+    pub(crate) fn take(&mut self) -> Option<Box<dyn Any + Send>> {
+        self.0.take()
+    }
+
+    /// Puts back what [`WorkSpace::take`] gave.
+    pub(crate) fn put(&mut self, space: Box<dyn Any + Send>) {
+        self.0 = Some(space);
+    }
 }
 
 impl fmt::Debug for WorkSpace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("WorkSpace").field(&self.0.is_some()).finish()
-    }
-}
-
-impl<'a> Context<'a> {
-    /// Lends a function's work space to its calls.
-    #[inline]
-    #[must_use]
-    pub fn lend(mut self, space: &'a mut WorkSpace) -> Context<'a> {
-        self.space = Some(space);
-        self
-    }
-
-    /// Gives the function's work space to `work` together with this context;
-    /// `None` where it is of another type or in use already (a call within a
-    /// call).
-    #[inline]
-    pub fn with_work_space<T: Any, R>(
-        &mut self,
-        work: impl FnOnce(&mut T, &mut Self) -> R,
-    ) -> Option<R> {
-        let mut taken = self.space.as_mut()?.0.take()?;
-        let result = taken.downcast_mut::<T>().map(|space| work(space, self));
-        if let Some(place) = self.space.as_mut() {
-            place.0 = Some(taken);
-        }
-        result
     }
 }

@@ -1,9 +1,10 @@
-//! A flow as a network function sees it.
+//! What a network function may know of a flow without its state.
 
 use weir_packet::{Direction, FlowKey, Time};
 
+use crate::event::EventIds;
 use crate::host::{FlowHead, Place};
-use crate::{Buffer, BufferPool, Context, Event, NetworkFunction, Tracked};
+use crate::phase::{Phase, tcp_seen};
 
 /// What is known of a flow without its state, and of the packet's place in it.
 #[derive(Clone, Copy, Debug)]
@@ -157,7 +158,7 @@ impl<'a> FlowInfo<'a> {
     }
 
     /// Ingress time of the flow's last packet; this packet's, while one is
-    /// being worked on. In [`NetworkFunction::close`] the end of the flow's
+    /// being worked on. In [`NetworkFunction::close`](crate::NetworkFunction::close) the end of the flow's
     /// traffic, whenever the end is noticed.
     #[inline]
     pub fn last_seen(&self) -> Time {
@@ -178,13 +179,6 @@ impl<'a> FlowInfo<'a> {
     }
 }
 
-/// The numbers by which an event names what it is about.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct EventIds {
-    pub(crate) flow: Option<u64>,
-    pub(crate) unit: Option<u64>,
-}
-
 /// A flow's or unit's number as people and programs see it: below 2^53, so that
 /// readers of JSON that take numbers for floating point do not round it. The
 /// numbers that a switch gives grow beyond after many lives of one place in its
@@ -199,170 +193,6 @@ pub fn shown_id(id: u64) -> u64 {
     let mut x = (id ^ id >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
     (x ^ x >> 31) >> 12 | EXACT >> 1
-}
-
-/// Where a connection stands.
-///
-/// TCP: see the variants. Other protocols are `Open` until a packet of the
-/// other direction makes them `Established`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(u8)]
-pub enum Phase {
-    /// The client only has spoken (TCP: SYN, or a connection that was under
-    /// way already).
-    #[default]
-    Open = 0,
-    /// Both sides have spoken (TCP: SYN and SYN+ACK seen, the client's ACK is
-    /// awaited).
-    Answered = 1,
-    /// TCP: the three-way handshake is complete, or packets with ACK were seen
-    /// both ways on a connection that was under way already.
-    Established = 2,
-    /// TCP: one FIN was seen.
-    Closing = 3,
-    /// TCP: both FINs, or a reset, were seen.
-    Closed = 4,
-}
-
-impl Phase {
-    /// Its name: `open`, `answered`, `established`, `closing` or `closed`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Phase::Open => "open",
-            Phase::Answered => "answered",
-            Phase::Established => "established",
-            Phase::Closing => "closing",
-            Phase::Closed => "closed",
-        }
-    }
-
-    /// From the number that stands for it in a state block.
-    pub const fn from_u8(value: u8) -> Phase {
-        match value {
-            1 => Phase::Answered,
-            2 => Phase::Established,
-            3 => Phase::Closing,
-            4 => Phase::Closed,
-            _ => Phase::Open,
-        }
-    }
-}
-
-/// What was seen of a TCP connection, as bits of [`FlowInfo::tcp_seen`].
-pub mod tcp_seen {
-    /// A SYN from the client.
-    pub const SYN: u16 = 1;
-    /// A SYN+ACK from the server, after the SYN.
-    pub const SYN_ACK: u16 = 2;
-    /// The client's ACK after both: the three-way handshake is complete.
-    pub const HANDSHAKE: u16 = 4;
-    /// A FIN from the client. Where something is missing before it, it may not be
-    /// the client's: the phase follows it once the server acknowledges it.
-    pub const FIN_CLIENT: u16 = 8;
-    /// The same from the server.
-    pub const FIN_SERVER: u16 = 16;
-    /// A reset, at the number that its receiver expects.
-    pub const RESET: u16 = 32;
-    /// The first packet was no SYN: the connection was under way already.
-    pub const MIDSTREAM: u16 = 64;
-    /// A packet with ACK from the client.
-    pub const ACK_CLIENT: u16 = 128;
-    /// A packet with ACK from the server.
-    pub const ACK_SERVER: u16 = 256;
-    /// The last thing said was a reset or FIN in the window, but not at the number
-    /// that its receiver expects: it may not be the other end's (RFC 5961).
-    pub const RESET_DOUBTED: u16 = 512;
-    /// Of this packet alone: a reset outside of the window. Its receiver ignores
-    /// it, and so does [`Phase`](crate::Phase).
-    pub const RESET_OUTSIDE: u16 = 1024;
-    /// All of them.
-    pub const ALL: u16 = 2047;
-}
-
-/// A flow with the state that `N` keeps of it.
-#[derive(Debug)]
-pub struct Flow<'a, N: NetworkFunction> {
-    /// The state; writing to it marks it changed.
-    pub state: Tracked<'a, N::State>,
-    /// What is remembered of this flow alone, beside a wider scope's state;
-    /// writing to it marks it changed.
-    pub flow_state: Tracked<'a, N::FlowState>,
-    /// The counters, outside change tracking.
-    pub stats: &'a mut N::Stats,
-    /// The flow itself.
-    pub info: FlowInfo<'a>,
-    pub(crate) buffers: &'a mut [u64],
-    pub(crate) buffers_changed: &'a mut bool,
-}
-
-/// The side buffers of a flow, for reading ([`Flow::event`]).
-#[derive(Clone, Copy, Debug)]
-pub struct SideBuffers<'a> {
-    handles: &'a [u64],
-    pool: &'a BufferPool,
-}
-
-impl<'a> SideBuffers<'a> {
-    /// Bytes of side buffer `index`; empty where there is none.
-    pub fn get(&self, index: usize) -> &'a [u8] {
-        self.handles
-            .get(index)
-            .map_or(&[], |&handle| self.pool.bytes(handle))
-    }
-}
-
-impl<N: NetworkFunction> Flow<'_, N> {
-    /// Side buffer `index`, below [`crate::Descriptor::buffers`]; `None` for
-    /// any other. While it is held the context can't be used otherwise; the
-    /// state can ([`Flow::parts`] gives both at once).
-    pub fn buffer<'b>(&'b mut self, index: usize, cx: &'b mut Context<'_>) -> Option<Buffer<'b>> {
-        let handle = self.buffers.get_mut(index)?;
-        Some(
-            cx.buffers
-                .open(handle, N::DESCRIPTOR.buffer_bytes, self.buffers_changed),
-        )
-    }
-
-    /// Bytes of side buffer `index` for reading; empty where there is none.
-    pub fn buffered<'b>(&self, index: usize, cx: &'b Context<'_>) -> &'b [u8] {
-        self.buffers
-            .get(index)
-            .map_or(&[], |&handle| cx.buffers.bytes(handle))
-    }
-
-    /// State and side buffer `index` together.
-    pub fn parts<'b>(
-        &'b mut self,
-        index: usize,
-        cx: &'b mut Context<'_>,
-    ) -> Option<(&'b mut N::State, Buffer<'b>)> {
-        let handle = self.buffers.get_mut(index)?;
-        let buffer = cx
-            .buffers
-            .open(handle, N::DESCRIPTOR.buffer_bytes, self.buffers_changed);
-        Some((&mut self.state, buffer))
-    }
-
-    /// Starts an event about the packet at hand that may quote the flow's side
-    /// buffers; its source is the sender of packets in `direction`. Like
-    /// [`Context::event`] otherwise.
-    pub fn event<'b>(
-        &'b self,
-        kind: &str,
-        direction: Direction,
-        cx: &'b mut Context<'_>,
-    ) -> (Event<'b>, SideBuffers<'b>) {
-        let cause = (cx.leases.packet, cx.silent);
-        let mut event = cx
-            .events
-            .begin(kind, cx.now, &self.info.ids(), cx.sequence, cause);
-        event.endpoints(self.info.key(), direction);
-        let buffers = SideBuffers {
-            handles: self.buffers,
-            pool: cx.buffers,
-        };
-        (event, buffers)
-    }
 }
 
 #[cfg(test)]
