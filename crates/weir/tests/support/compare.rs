@@ -96,11 +96,11 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// A flow that is silent for its time-out while the input ends may be ended
+    /// A flow, closed or open, whose time-out passes while the input ends is ended
     /// by the one or the other: with a switch a time-out is noticed later.
     pub(crate) fn whenever_noticed(mut self) -> Run {
         for event in &mut self.events {
-            for reason in ["finished", "timeout", "shutdown"] {
+            for reason in ["finished", "reset", "timeout", "shutdown"] {
                 let text = format!("\"reason\":\"{reason}\"");
                 *event = event.replace(&text, "\"reason\":\"silence\"");
             }
