@@ -372,6 +372,8 @@ pub struct FramePool {
     /// Frames that are this pool's, wherever they are: small, large. Those of
     /// all shares of a memory are all its frames.
     quota: [u32; 2],
+    /// Small frames of the quota that are in rings of ports ([`FramePool::set_aside`]).
+    aside: u32,
     /// Who takes and gives here, for the ledger.
     holder: Holder,
 }
@@ -407,6 +409,7 @@ impl FramePool {
             small: frames(layout.small_frames, layout.small_bytes, 0),
             large: frames(layout.large_frames, layout.large_bytes, small_total),
             quota: [layout.small_frames, layout.large_frames],
+            aside: 0,
             holder: 0,
             memory,
         })
@@ -426,6 +429,7 @@ impl FramePool {
             small: Vec::with_capacity(layout.small_frames as usize),
             large: Vec::with_capacity(layout.large_frames as usize),
             quota: [0; 2],
+            aside: 0,
             holder: 0,
             memory,
         }
@@ -442,6 +446,7 @@ impl FramePool {
             small: Vec::with_capacity(layout.small_frames as usize),
             large: Vec::with_capacity(layout.large_frames as usize),
             quota: [0; 2],
+            aside: 0,
             holder: 0,
         };
         move_last(&mut self.small, small as usize, &mut share.small);
@@ -595,8 +600,16 @@ impl FramePool {
         }
     }
 
+    /// Sets aside so many small frames for the rings of a port, or takes that back where the
+    /// number is negative. The port takes and gives them like others; they don't count where it
+    /// is asked whether frames are scarce or low, since they are out for as long as the port is
+    /// open.
+    pub fn set_aside(&mut self, small: i32) {
+        self.aside = self.aside.saturating_add_signed(small);
+    }
+
     /// True where less than half of the frames of this one's size, among those
-    /// that the pool began with, are free. Who keeps frames for later keeps
+    /// that the pool began with and has not set aside, are free. Who keeps frames for later keeps
     /// none then: packets that wait must leave room for those they wait for.
     pub fn is_scarce(&self, frame: &Frame) -> bool {
         let (free, all) = self.free_like(frame);
@@ -604,7 +617,7 @@ impl FramePool {
     }
 
     /// True where less than an eighth of the frames of this one's size, among
-    /// those that the pool began with, are free, or less than 64 of them where
+    /// those that the pool began with and has not set aside, are free, or less than 64 of them where
     /// it began with more than twice as many: what can come again is not to
     /// wait in frames then.
     pub fn is_low(&self, frame: &Frame) -> bool {
@@ -612,10 +625,10 @@ impl FramePool {
         free < (all / 8).max(64.min(all / 2))
     }
 
-    /// Free frames of this one's size, and those that the pool began with.
+    /// Free frames of this one's size, and those that the pool began with and has not set aside.
     fn free_like(&self, frame: &Frame) -> (usize, usize) {
         let (free, all) = if frame.line < self.memory.large_from {
-            (self.small.len(), self.quota[0])
+            (self.small.len(), self.quota[0].saturating_sub(self.aside))
         } else {
             (self.large.len(), self.quota[1])
         };

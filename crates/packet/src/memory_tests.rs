@@ -142,6 +142,27 @@ fn a_share_is_scarce_by_what_it_began_with() {
 }
 
 #[test]
+fn frames_in_a_ports_rings_are_not_missed() {
+    let mut pool = FramePool::with_layout(MemoryLayout {
+        small_frames: 20,
+        ..tiny()
+    });
+    pool.set_aside(14);
+    let rings: Vec<Frame> = (0..14).map(|_| pool.take(10).unwrap()).collect();
+    let waits = [0; 3].map(|_| pool.take(10).unwrap());
+    assert!(!pool.is_scarce(&waits[0]) && !pool.is_low(&waits[0]));
+    let more = pool.take(10).unwrap();
+    assert!(
+        pool.is_scarce(&more),
+        "less than half of what is not in rings"
+    );
+    rings.into_iter().chain(waits).for_each(|f| pool.give(f));
+    pool.set_aside(-14);
+    assert!(!pool.is_scarce(&more));
+    pool.give(more);
+}
+
+#[test]
 #[should_panic(expected = "its own memory")]
 fn a_share_of_another_memory_is_refused() {
     let mut one = FramePool::with_layout(tiny());

@@ -492,6 +492,10 @@ impl LivePort for XdpPort {
         {
             thread::sleep(Duration::from_millis(1));
         }
+        if !self.queues.is_empty() {
+            let frames = frames_for(self.attachment.queues(), self.member.count);
+            pool.set_aside(-(frames as i32));
+        }
         self.last = self.kernel_counts();
         let unsent: u64 = self.queues.drain(..).map(|queue| queue.close(pool)).sum();
         self.output.counts.packets = self.output.counts.packets.saturating_sub(unsent);

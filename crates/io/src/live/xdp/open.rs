@@ -11,7 +11,7 @@ use super::super::interface::Interface;
 use super::super::{LiveOptions, LivePort as _, Member, XdpMode};
 use super::attachment::Attachment;
 use super::queue::Queue;
-use super::{KernelCounts, XdpPort, most_members, slots_for, used, with_mtu};
+use super::{KernelCounts, XdpPort, frames_for, most_members, slots_for, used, with_mtu};
 use crate::port::PortError;
 use crate::sys::bpf::Attach;
 use crate::sys::xsk::XskSettings;
@@ -158,6 +158,7 @@ impl Opening {
         let dropped_before = self.interface.dropped().received;
         let (port, name) = (self.interface.port.clone(), self.interface.name.clone());
         let slots = slots_for(self.attachment.queues());
+        let frames = frames_for(self.attachment.queues(), self.sets.len() as u32);
         let attachment = Arc::new(self.attachment);
         let count = self.sets.len() as u32;
         let mut interface = Some(self.interface);
@@ -178,6 +179,7 @@ impl Opening {
                     continue;
                 }
             };
+            pool.set_aside(frames as i32);
             members.push(XdpPort {
                 mode: with_mtu(&mode, interface.mtu),
                 member: Member { index, count },

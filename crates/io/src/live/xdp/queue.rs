@@ -131,6 +131,13 @@ impl Queue {
         Ok(())
     }
 
+    /// Lends the kernel so many frames, as a driver that copies nothing takes them.
+    #[cfg(test)]
+    pub(super) fn fill_to(&mut self, level: u32, pool: &mut FramePool) {
+        self.level = level;
+        self.fill(pool).unwrap();
+    }
+
     /// Raises the level, to `most` at most, where the kernel has found no frame.
     pub(super) fn raise(&mut self, most: u32) {
         if self.level >= most {

@@ -6,9 +6,9 @@ use std::process::Command;
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 use weir_packet::{MemoryLayout, Side};
 
-use super::super::LiveClock;
 use super::super::af_packet::PacketPort;
 use super::super::af_packet::tests::ip;
+use super::super::{LiveClock, LiveSpec};
 use super::*;
 
 fn options() -> LiveOptions {
@@ -111,6 +111,47 @@ fn queues_that_are_added_lead_past_nobody() {
         assert_eq!(came(&mut kernel, pool), 0, "past weir");
         assert!(port.warnings().iter().any(|said| said.contains("2 queues")));
         port.close(pool);
+    });
+}
+
+/// Where the driver copies nothing the rings hold all the frames that were reserved for them;
+/// later fragments wait for their first ones in the others.
+#[test]
+fn full_rings_leave_frames_that_may_wait() {
+    super::super::af_packet::tests::in_namespace("full_rings", |_| {
+        for (name, other) in [("here", "there"), ("left", "right")] {
+            ip(&format!(
+                "link add {name} numrxqueues 4 numtxqueues 4 type veth peer name {other}"
+            ));
+            ip(&format!("link set {name} up"));
+        }
+        let specs = ["xdp:here", "xdp:left"].map(|text| LiveSpec::parse(text).unwrap().unwrap());
+        let layout = super::super::live_layout(&specs).unwrap();
+        let mut pool = FramePool::with_layout(layout);
+        let mut ports = ["here", "left"].map(|name| {
+            let port = format!("xdp:{name}");
+            XdpPort::open(&port, name, None, XdpMode::Any, options(), &mut pool).unwrap()
+        });
+        for port in &mut ports {
+            let slots = port.slots;
+            for queue in &mut port.queues {
+                queue.fill_to(slots, &mut pool);
+            }
+        }
+        let frame = pool.take(60).unwrap();
+        assert!(!pool.is_scarce(&frame), "{} are free", pool.available());
+        pool.give(frame);
+        for port in &mut ports {
+            port.close(&mut pool);
+        }
+        assert_eq!(pool.outstanding(), 0);
+        let frames: Vec<Frame> = (0..layout.small_frames / 2 + 1)
+            .map(|_| pool.take(60).unwrap())
+            .collect();
+        assert!(
+            pool.is_scarce(&frames[0]),
+            "closed ports keep nothing aside"
+        );
     });
 }
 
