@@ -54,6 +54,12 @@ fn common(one: (u16, u16), other: (u16, u16)) -> Option<(u16, u16)> {
     (first <= last).then_some((first, last))
 }
 
+/// What to do about two functions that claim the same.
+const APART: &str = "give one of them other addresses or ports";
+/// The same of two that lease.
+const APART_OR_ONE: &str = "give one of them other addresses or ports, or lead the packets of both \
+     through one of them: each leases ports without knowing the other's, in other VLANs, too";
+
 impl Claims {
     fn claimant(&mut self, chain: &str, name: &str, span: Span) -> usize {
         let (chain, name) = (chain.to_owned(), name.to_owned());
@@ -91,15 +97,15 @@ impl Claims {
     /// Reports each pair of functions that claim the same, once.
     pub(crate) fn check(&self, report: &mut Report<'_>) {
         let mut told: Vec<(usize, usize)> = Vec::new();
-        for overlap in self
-            .leased_twice()
-            .into_iter()
-            .chain(self.leased_and_served())
-        {
+        // Also where VLANs keep the chains apart: behind the NATs they may meet again, and the same
+        // external port is then two clients'.
+        let leased = self.leased_twice().into_iter().map(|it| (it, APART_OR_ONE));
+        let served = self.leased_and_served().into_iter().map(|it| (it, APART));
+        for (overlap, help) in leased.chain(served) {
             let pair = (overlap.first, overlap.second);
             if !told.contains(&pair) {
                 told.push(pair);
-                self.refuse(&overlap, report);
+                self.refuse(&overlap, help, report);
             }
         }
         for overlap in self.served_twice() {
@@ -193,12 +199,12 @@ impl Claims {
         Some((second.span, what, report.texts.line(first.span)))
     }
 
-    fn refuse(&self, overlap: &Overlap, report: &mut Report<'_>) {
+    fn refuse(&self, overlap: &Overlap, help: &str, report: &mut Report<'_>) {
         if let Some((span, what, place)) = self.describe(overlap, report) {
             report.error_help(
                 span,
                 format!("{what}: answers to one would go to the other"),
-                format!("give one of them other addresses or ports; the other is at {place}"),
+                format!("{help}; the other is at {place}"),
             );
         }
     }

@@ -56,6 +56,7 @@ fn two_functions_never_share_an_address_and_port() {
         "9:23",
         &[
             "`nat44` of the chain `a` and `nat44` of the chain `b`",
+            "each leases ports without knowing the other's, in other VLANs, too",
             "bad.yaml:5",
         ],
     );

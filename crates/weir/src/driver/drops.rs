@@ -17,5 +17,7 @@ weir_telemetry::labels! {
         TenantDropped = "tenant_dropped",
         /// A function of a runtime dropped it whose thread has died of a bug, for a reason that died with it.
         RuntimeDied = "runtime_died",
+        /// It was queued for a worker that failed before it took it.
+        WorkerFailed = "worker_failed",
     }
 }

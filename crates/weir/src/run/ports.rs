@@ -45,7 +45,7 @@ pub(crate) struct Also<'a> {
 }
 
 /// The ports of a run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Ports {
     pub(super) inputs: Vec<RunPort>,
     pub(super) outputs: Vec<RunPort>,

@@ -10,7 +10,7 @@ use weir_packet::MemoryLayout;
 use weir_runtime::{Obstacle, RuntimeConfig};
 
 use crate::args::Run;
-use crate::driver::{Workers, WorkersEnd, WorkersSettings};
+use crate::driver::{DriverDrop, Workers, WorkersEnd, WorkersSettings};
 use crate::exit::Outcome;
 use crate::say::say;
 
@@ -20,7 +20,7 @@ use super::line::{self, Line, failure};
 use super::onlook::Watched;
 use super::placement;
 use super::ports::Ports;
-use super::summary::{Ended, More};
+use super::summary::{Ended, More, Own};
 use crate::output::thousands;
 
 pub(super) fn run(
@@ -116,6 +116,15 @@ impl More for BySwitch {
 }
 
 impl More for WorkersEnd {
+    fn own(&self) -> Own {
+        let reason = DriverDrop::WorkerFailed.name().to_owned();
+        let failed = Some((reason, self.unprocessed)).filter(|(_, count)| *count > 0);
+        Own {
+            drops: failed.into_iter().collect(),
+            ..Own::default()
+        }
+    }
+
     fn add_json(&self, value: &mut Value) {
         value["workers"] = json!({
             "count": self.workers.len(),
@@ -161,5 +170,35 @@ impl More for WorkersEnd {
                 report.chain
             );
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::ports::Ports;
+    use crate::run::summary::Summary;
+
+    /// They came in and are nowhere else: without them the counts would not balance.
+    #[test]
+    fn packets_for_a_failed_worker_are_drops_of_the_summary() {
+        let of = |unprocessed| {
+            let end = WorkersEnd {
+                unprocessed,
+                ..WorkersEnd::default()
+            };
+            let ended = Ended {
+                reports: Vec::new(),
+                inputs: Vec::new(),
+                outputs: Vec::new(),
+                refused: 0,
+                elapsed: std::time::Duration::ZERO,
+                more: vec![Box::new(end)],
+                warnings: Vec::new(),
+            };
+            Summary::of(ended, &Ports::default(), 1).to_json()["drops"].clone()
+        };
+        assert_eq!(of(3), json!({"worker_failed": 3}));
+        assert_eq!(of(0), json!({}));
     }
 }

@@ -91,6 +91,8 @@ pub struct WorkersEnd {
     pub lies: Vec<Lie>,
     /// Each worker owns a part of the ports; else one thread has them all.
     pub own_ports: bool,
+    /// Packets that were queued for a worker that failed before it took them.
+    pub unprocessed: u64,
     /// Frames that nobody gave back; 0 unless there is a bug.
     pub leaked: usize,
 }

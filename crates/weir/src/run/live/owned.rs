@@ -569,9 +569,10 @@ fn sum_up(
     }
     let gathered = PeerEnd::gather(peers, group);
     end.leaked = gathered.missing;
+    end.unprocessed = gathered.unprocessed as u64;
     if gathered.unprocessed > 0 {
         of_run.warnings.push(format!(
-            "{} packets were queued for a worker that had failed, and are lost",
+            "{} packets were queued for a worker that had failed, and are lost (`worker_failed`)",
             gathered.unprocessed
         ));
     }
