@@ -16,6 +16,7 @@
 //! no control interface and no chain.
 
 mod cores;
+mod error;
 pub mod frames;
 mod node;
 mod park;
@@ -26,8 +27,9 @@ mod supervise;
 pub mod worker;
 
 pub use cores::{check_cores, nth_core, pin, ranges, started_aside, step_aside};
+pub use error::ExecError;
 pub use node::{Node, Round};
 pub use park::{IdleStrategy, NEVER_PARK, Parker, Parks, Wakers};
 pub use placement::Placement;
 pub use restart::{Forget, RestartPolicy, Restarts};
-pub use supervise::{ExecError, Team, cause_of};
+pub use supervise::{Team, cause_of};

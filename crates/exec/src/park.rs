@@ -9,8 +9,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use weir_io::shared::Waker as ProcessWaker;
 use weir_io::{Idle, IdlePolicy, Nap, Waker};
 
+use crate::error::ExecError;
 use crate::node::Round;
-use crate::supervise::ExecError;
 
 /// Longest sleep. Queued work wakes a thread at once; this bounds the delay of
 /// events without a waker: deadlines, commands, shutdown.

@@ -9,6 +9,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::cores;
+use crate::error::ExecError;
 use crate::node::{Node, Round};
 use crate::park::{Parker, Parks, Wakers};
 use crate::worker::{self, Nodes};
@@ -16,18 +17,6 @@ use crate::worker::{self, Nodes};
 /// Milliseconds to wait, after a thread gave up, for the one that made it give
 /// up: a panic takes longer than the end of the queue that it causes.
 const PATIENCE: u32 = 1_000;
-
-/// Why what runs can't go on.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ExecError(pub String);
-
-impl fmt::Display for ExecError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for ExecError {}
 
 /// A thread says by it that its memory is reserved and its nodes can work.
 #[derive(Debug)]

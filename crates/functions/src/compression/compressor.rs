@@ -7,7 +7,7 @@ use weir_nf::prelude::*;
 
 use super::format::{Coded, Encoder};
 use super::segment::Segment;
-use super::{Selection, Towards, http_ports};
+use super::selection::{Selection, Towards, http_ports};
 
 /// Settings of [`PayloadCompressor`].
 #[derive(Clone, Debug, Deserialize, JsonSchema)]

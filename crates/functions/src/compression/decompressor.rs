@@ -7,7 +7,7 @@ use weir_nf::prelude::*;
 
 use super::format::{Decoder, Fault};
 use super::segment::Segment;
-use super::{Selection, Towards, http_ports};
+use super::selection::{Selection, Towards, http_ports};
 
 /// Settings of [`PayloadDecompressor`].
 #[derive(Clone, Debug, Deserialize, JsonSchema)]

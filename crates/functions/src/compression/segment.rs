@@ -3,8 +3,8 @@
 use weir_nf::packet::checksum::{Change, Sum};
 use weir_nf::packet::{HeaderFlags, LinkType, Packet};
 
-use super::Selection;
 use super::format::Marks;
+use super::selection::Selection;
 
 /// Where things are in a segment.
 #[derive(Clone, Copy, Debug)]

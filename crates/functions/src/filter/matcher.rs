@@ -1,14 +1,37 @@
-//! One entry of the filter, ready to be compared with packets.
+//! One entry of the filter: as it is written, and ready to be compared with packets.
 
 use std::net::IpAddr;
 
+use schemars::JsonSchema;
+use serde::Deserialize;
 use weir_nf::SettingsError;
-use weir_nf::packet::Packet;
+use weir_nf::packet::{Packet, Prefixes};
 
-use super::Match;
 use crate::rewrite;
 use crate::words::Words;
-use weir_nf::packet::Prefixes;
+
+/// Conditions; a packet must meet every one that is given, and may be in any of the values of
+/// each. One without a condition meets every packet.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Match {
+    /// IP protocols: `tcp`, `udp`, `sctp`, `icmp`, `icmpv6`, `gre`, `esp`, or a number.
+    pub protocol: Words,
+    /// Source addresses and prefixes.
+    pub from: Words,
+    /// Source ports and ranges such as `1024-65535`.
+    pub from_port: Words,
+    /// Destination addresses and prefixes.
+    pub to: Words,
+    /// Destination ports and ranges.
+    pub to_port: Words,
+    /// Differentiated services code points, 0 to 63 (RFC 2474), and ranges of them.
+    pub dscp: Words,
+    /// IDs and ranges of the outermost VLAN tag; 0 for untagged.
+    pub vlan: Words,
+    /// IP versions: `ipv4`, `ipv6`, or `other` for what is not IP.
+    pub network: Words,
+}
 
 /// What entries look at, read once per packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

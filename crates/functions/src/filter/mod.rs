@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use weir_nf::prelude::*;
 
-use crate::words::Words;
+pub use matcher::Match;
 use matcher::{Fields as PacketFields, Matcher};
 
 /// Three lists, looked at in the order `drop`, `accept`, `classes`: the first entry that a packet
@@ -34,29 +34,6 @@ pub enum Otherwise {
     Accept,
     /// They are dropped.
     Drop,
-}
-
-/// Conditions; a packet must meet every one that is given, and may be in any of the values of
-/// each. One without a condition meets every packet.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Match {
-    /// IP protocols: `tcp`, `udp`, `sctp`, `icmp`, `icmpv6`, `gre`, `esp`, or a number.
-    pub protocol: Words,
-    /// Source addresses and prefixes.
-    pub from: Words,
-    /// Source ports and ranges such as `1024-65535`.
-    pub from_port: Words,
-    /// Destination addresses and prefixes.
-    pub to: Words,
-    /// Destination ports and ranges.
-    pub to_port: Words,
-    /// Differentiated services code points, 0 to 63 (RFC 2474), and ranges of them.
-    pub dscp: Words,
-    /// IDs and ranges of the outermost VLAN tag; 0 for untagged.
-    pub vlan: Words,
-    /// IP versions: `ipv4`, `ipv6`, or `other` for what is not IP.
-    pub network: Words,
 }
 
 /// Drops, passes and labels packets by their headers.

@@ -3,28 +3,16 @@
 
 use weir_nf::packet::{HeaderFlags, tcp};
 use weir_nf::prelude::*;
-use weir_nf::tcp_seen;
 
+use super::facts::{Facts, begins_in_the_middle, packet_facts, state};
 use super::rule::Action;
-use super::table::{Facts, state};
 use super::{
-    ACCEPT, Count, DEFAULT_RULE, Firewall, JOINED, Midstream, PASSED, Remembered, TURNED,
-    packet_facts, report, verdict_of,
+    ACCEPT, Count, DEFAULT_RULE, Firewall, JOINED, Midstream, PASSED, Remembered, TURNED, report,
+    verdict_of,
 };
 
 /// A verdict, the name of its rule, and whether it is logged.
 type Found<'a> = (Remembered, &'a str, bool);
-
-/// True for TCP that does not begin with a SYN here: its opening was not seen, or is forged. A
-/// SYN+ACK that answers nothing is such a beginning: an outsider sends one so that his host is
-/// taken for a server that was asked, and his SYN for the server's.
-pub(super) fn begins_in_the_middle(packet: &Packet<'_>, flow: &FlowInfo<'_>) -> bool {
-    const ANSWER: u8 = tcp::flag::SYN | tcp::flag::ACK;
-    let headers = packet.headers();
-    let seen = flow.tcp_seen();
-    let answers_nothing = headers.tcp_flags & ANSWER == ANSWER && seen & tcp_seen::SYN == 0;
-    headers.is_tcp() && (seen & tcp_seen::MIDSTREAM != 0 || answers_nothing)
-}
 
 impl Firewall {
     /// The verdict on TCP whose first packet here is its server's, in the middle

@@ -1,6 +1,7 @@
 //! Ordered rules on layers 2 to 4 and on the state of connections.
 
 mod either_end;
+mod facts;
 mod reject;
 mod rule;
 mod shadow;
@@ -14,10 +15,9 @@ use weir_nf::packet::{HeaderFlags, tcp};
 use weir_nf::prelude::*;
 use weir_nf::tcp_seen;
 
+use facts::{Facts, begins_in_the_middle, packet_facts, state};
 pub use rule::{Action, Rule, Written};
-use table::{Compiled, Facts, state};
-
-use crate::rewrite;
+use table::Compiled;
 
 /// Settings of [`Firewall`].
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
@@ -182,9 +182,7 @@ impl Firewall {
             state::ESTABLISHED
         } else if headers.flags.contains(HeaderFlags::ICMP_ERROR) {
             state::RELATED
-        } else if self.settings.midstream == Midstream::Drop
-            && either_end::begins_in_the_middle(packet, flow)
-        {
+        } else if self.settings.midstream == Midstream::Drop && begins_in_the_middle(packet, flow) {
             state::INVALID
         } else {
             state::NEW
@@ -443,41 +441,6 @@ fn report(flow: &FlowInfo<'_>, cx: &mut Context<'_>, verdict: u8, rule: &str) {
         .text("reason", reason)
         .text("rule", rule)
         .end();
-}
-
-/// What rules may ask of a packet by itself.
-fn packet_facts(packet: &Packet<'_>) -> Facts {
-    let headers = packet.headers();
-    let bytes = packet.bytes();
-    let l2 = usize::from(headers.l2);
-    let macs = bytes
-        .get(l2..)
-        .and_then(|b| b.first_chunk::<12>())
-        .filter(|_| headers.link == weir_nf::packet::LinkType::Ethernet)
-        .and_then(|b| {
-            let (to, from) = b.split_first_chunk::<6>()?;
-            Some((*to, *from.first_chunk::<6>()?))
-        });
-    let whole = !headers.is_later_fragment();
-    Facts {
-        state: state::NEW,
-        side: packet.side(),
-        ip: rewrite::addresses_of(packet),
-        proto: headers.proto,
-        ports: headers.ports(bytes).filter(|_| whole),
-        icmp_type: bytes
-            .get(usize::from(headers.l4))
-            .copied()
-            .filter(|_| whole && (headers.is_icmp() || headers.is_icmpv6())),
-        tcp_flags: (headers.is_tcp() && whole).then_some(headers.tcp_flags),
-        vlan: if headers.vlans == 0 {
-            0
-        } else {
-            headers.vlan[0]
-        },
-        ethertype: headers.ethertype,
-        macs,
-    }
 }
 
 fn compile(index: usize, written: &Written) -> Result<Compiled, SettingsError> {

@@ -5,38 +5,10 @@ use std::net::IpAddr;
 use weir_nf::SettingsError;
 use weir_nf::packet::Side;
 
+use super::facts::{Facts, state};
 use super::rule::{Action, PROTOCOLS, Rule};
 use crate::words::Words;
 use weir_nf::packet::Prefixes;
-
-/// Connection states, as bits.
-pub(crate) mod state {
-    pub(crate) const NEW: u8 = 1;
-    pub(crate) const ESTABLISHED: u8 = 2;
-    pub(crate) const RELATED: u8 = 4;
-    pub(crate) const INVALID: u8 = 8;
-    /// What a rule means that names none: `invalid` must be asked for.
-    pub(crate) const ANY: u8 = NEW | ESTABLISHED | RELATED;
-}
-
-/// What a packet or connection is, as far as rules ask.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Facts {
-    pub(crate) state: u8,
-    /// Side from which the connection was opened (or the packet came).
-    pub(crate) side: Side,
-    /// Source and destination; `None` for what is not IP.
-    pub(crate) ip: Option<(IpAddr, IpAddr)>,
-    pub(crate) proto: u8,
-    /// `None` where there are none or they are not known.
-    pub(crate) ports: Option<(u16, u16)>,
-    pub(crate) icmp_type: Option<u8>,
-    pub(crate) tcp_flags: Option<u8>,
-    pub(crate) vlan: u16,
-    pub(crate) ethertype: u16,
-    /// Destination and source MAC; `None` where the link has none.
-    pub(crate) macs: Option<([u8; 6], [u8; 6])>,
-}
 
 #[derive(Clone, Debug, Default)]
 struct Ranges {

@@ -5,11 +5,16 @@ use weir_nf::packet::tcp::flag;
 use weir_nf::prelude::*;
 use weir_signatures::{Alert, FlowContext, PacketView, StreamBytes};
 
+use super::Ids;
+use super::counts::Count;
 use super::report::{Space, tell};
 use super::state::{IdsState, SideState};
 use super::view::{flow_of_key, packet_view, turned};
-use super::{Count, Ids, WINDOWS};
 use crate::stream::{Pending, Segment, Step};
+
+/// First of the side buffers that hold windows; those before hold bytes that
+/// wait for earlier ones.
+const WINDOWS: usize = 2;
 
 /// One packet (or the end) of one flow on its way through the rules.
 pub(super) struct Inspection<'i, 'f, 'c> {

@@ -7,6 +7,8 @@ use weir_signatures::{
     Alert, Classifications, DEFAULT_PRIORITY, FlowContext, Rule, Scratch, ScratchCounters, view,
 };
 
+use super::counts::Count;
+
 /// Most alerts of one inspection; more are counted and not told.
 const MOST: usize = 256;
 
@@ -112,8 +114,8 @@ pub(super) fn tell(
     }
     let mut blocked = false;
     let lost = core::mem::take(&mut found.lost);
-    cx.count(super::Count::AlertsLost, lost);
-    cx.count(super::Count::Alerts, found.alerts.len() as u64 + lost);
+    cx.count(Count::AlertsLost, lost);
+    cx.count(Count::Alerts, found.alerts.len() as u64 + lost);
     for (gid, sid) in found.alerts.drain(..) {
         let Some(rule) = catalogue.0.get(&(gid, sid)) else {
             continue;

@@ -10,9 +10,11 @@ use weir_signatures::{
     Variables, parse_rules, parse_rules_with,
 };
 
-use super::BUFFER_BYTES;
 use super::report::Catalogue;
 use crate::stream::Limits;
+
+/// Most bytes in a side buffer.
+pub(super) const BUFFER_BYTES: u32 = 256 * 1024;
 
 /// Settings of [`super::Ids`].
 #[derive(Clone, Debug, Deserialize, JsonSchema)]

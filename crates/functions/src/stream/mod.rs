@@ -26,6 +26,7 @@ mod store;
 mod tests;
 
 pub use segment::Segment;
+use segment::distance;
 use weir_nf::Buffer;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -167,12 +168,6 @@ impl Pending<'_> {
             flush: true,
         }
     }
-}
-
-/// `a - b` on the circle of sequence numbers (RFC 9293 section 3.4).
-#[inline]
-fn distance(a: u32, b: u32) -> i32 {
-    a.wrapping_sub(b) as i32
 }
 
 impl StreamState {

@@ -55,3 +55,9 @@ fn not_captured(packet: &Packet<'_>) -> Option<u32> {
     };
     declared.checked_sub(network.len() as u32)
 }
+
+/// `a - b` on the circle of sequence numbers (RFC 9293 section 3.4).
+#[inline]
+pub(super) fn distance(a: u32, b: u32) -> i32 {
+    a.wrapping_sub(b) as i32
+}

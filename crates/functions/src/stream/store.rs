@@ -7,7 +7,7 @@
 
 use weir_nf::{Buffer, BufferFull};
 
-use super::distance;
+use super::segment::distance;
 
 /// Most ranges of one stream.
 pub(super) const MOST_RANGES: u16 = 256;

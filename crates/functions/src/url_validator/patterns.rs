@@ -3,8 +3,8 @@
 use aho_corasick::AhoCorasick;
 use weir_nf::SettingsError;
 
-use super::Settings;
 use super::normalize::{OVERLAP, PIECE, Text, has_tautology};
+use super::settings::Settings;
 
 const SQL: &[&str] = &[
     "union select",

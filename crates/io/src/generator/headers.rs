@@ -188,8 +188,16 @@ impl Headers {
     }
 }
 
+impl GeneratorSpec {
+    /// The longest frame that this traffic may have, in bytes.
+    pub fn max_frame_len(&self) -> usize {
+        let headers = longest_headers(self);
+        headers.max(self.sizes.longest() as usize).max(MIN_FRAME)
+    }
+}
+
 /// The longest frame that comes from headers rather than from the size asked for.
-pub(super) fn longest_headers(spec: &GeneratorSpec) -> usize {
+fn longest_headers(spec: &GeneratorSpec) -> usize {
     let families = spec.families.choices();
     let classes = families.flat_map(|family| {
         let protocols = spec.protocols.choices();

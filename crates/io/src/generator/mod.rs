@@ -50,6 +50,7 @@ mod headers;
 mod plain;
 mod popularity;
 pub(crate) mod random;
+mod read;
 mod spec;
 mod steady;
 mod tuples;

@@ -504,7 +504,7 @@ proptest! {
 
     #[test]
     fn any_value_is_read_or_refused(
-        key in prop::sample::select(super::spec::KEYS.map(|known| known.0).to_vec()),
+        key in prop::sample::select(super::read::KEYS.map(|known| known.0).to_vec()),
         value in "[0-9a-z:./-]{0,24}",
     ) {
         if let Err(error) = GeneratorSpec::parse(&format!("seed=1,{key}={value}")) {

@@ -27,11 +27,11 @@ use weir_packet::{FramePool, Time};
 pub use af_packet::PacketPort;
 pub use clock::LiveClock;
 pub use facts::{InterfaceFacts, interface_facts};
-pub use spec::{LiveSpec, XdpMode, live_layout, live_sockets, member_frames};
+pub use spec::{LiveSpec, live_layout, live_sockets, member_frames};
 pub use tap::TapPort;
 pub use turn::{go_first, goes_first, take_turns};
 pub use waiter::Waiter;
-pub use xdp::{LARGEST_MTU as LARGEST_XDP_MTU, XdpPort};
+pub use xdp::{LARGEST_MTU as LARGEST_XDP_MTU, XdpMode, XdpPort};
 
 use crate::port::{InputPort, OutputPort, PortError};
 pub use crate::sys::signals::{EndSignals, Hangups};

@@ -6,7 +6,7 @@ use std::fmt;
 use weir_packet::{FramePool, MemoryLayout};
 
 use super::interface::Interface;
-use super::xdp::{self, MOST_QUEUES};
+use super::xdp::{self, MOST_QUEUES, XdpMode};
 use super::{LiveOptions, LivePort, PacketPort, TapPort, XdpPort};
 use crate::port::PortError;
 use crate::sys::fanout::MOST_MEMBERS;
@@ -33,19 +33,6 @@ pub enum LiveSpec {
         /// Which mode it must be.
         mode: XdpMode,
     },
-}
-
-/// Where the kernel hands packets to XDP sockets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum XdpMode {
-    /// In the driver if it can, else in the general receive path; a fall-back
-    /// is warned of.
-    #[default]
-    Any,
-    /// In the driver, or not at all.
-    Native,
-    /// In the general receive path.
-    Generic,
 }
 
 impl fmt::Display for LiveSpec {

@@ -15,14 +15,10 @@
 pub mod border;
 pub mod spsc;
 
+mod atomic;
 mod channel;
 mod ring;
 mod waker;
-
-/// The atomic types that [`spsc`] uses, which its model replaces.
-mod atomic {
-    pub(crate) use std::sync::atomic::{AtomicU32, Ordering};
-}
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -33,6 +29,7 @@ use weir_packet::{Frame, MemberId, MemoryLayout, PacketMemory};
 
 use crate::sys::memfd::{self, FrameFile};
 
+pub use crate::sys::confine::end_with_parent;
 pub use crate::sys::memfd::{Pages, SharedMapping, Words};
 pub use channel::{Channel, MOST_FDS, Message};
 pub use ring::{RingInput, RingOutput, input, output};
@@ -88,18 +85,6 @@ pub fn attach_memory(
     }
     let file = SharedMapping::attach(file)?;
     PacketMemory::in_mapping(layout, FrameFile::new(&file), member).map_err(io::Error::other)
-}
-
-/// Has the kernel end this process when the thread that started it ends.
-///
-/// # Errors
-///
-/// Where the kernel does not know how.
-pub fn end_with_parent() -> io::Result<()> {
-    let kill = rustix::process::Signal::KILL;
-    Ok(rustix::process::set_parent_process_death_signal(Some(
-        kill,
-    ))?)
 }
 
 /// The user that a process which is not trusted becomes where it was root's:

@@ -82,7 +82,7 @@ pub(crate) fn confine(keep: &[BorrowedFd<'_>], user: u32) -> io::Result<bool> {
             done(libc::setresuid(user, user, user))?;
         }
         // A change of the user takes it back.
-        crate::shared::end_with_parent()?;
+        end_with_parent()?;
     }
     // It may be in one already, as the first of its group.
     let _ = rustix::process::setsid();
@@ -92,6 +92,18 @@ pub(crate) fn confine(keep: &[BorrowedFd<'_>], user: u32) -> io::Result<bool> {
     done(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) })?;
     filter()?;
     Ok(root)
+}
+
+/// Has the kernel end this process when the thread that started it ends.
+///
+/// # Errors
+///
+/// Where the kernel does not know how.
+pub fn end_with_parent() -> io::Result<()> {
+    let kill = rustix::process::Signal::KILL;
+    Ok(rustix::process::set_parent_process_death_signal(Some(
+        kill,
+    ))?)
 }
 
 fn close_others(keep: &[RawFd]) -> io::Result<()> {

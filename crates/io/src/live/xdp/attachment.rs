@@ -4,11 +4,23 @@ use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::{Mutex, PoisonError};
 
-use super::super::XdpMode;
 use super::super::interface::Interface;
 use crate::port::PortError;
 use crate::sys::bpf::{Attach, DropCount, Link, Program, SocketMap};
 use crate::sys::socket;
+
+/// Where the kernel hands packets to XDP sockets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum XdpMode {
+    /// In the driver if it can, else in the general receive path; a fall-back
+    /// is warned of.
+    #[default]
+    Any,
+    /// In the driver, or not at all.
+    Native,
+    /// In the general receive path.
+    Generic,
+}
 
 /// The program, attached, with its map from queues to sockets.
 #[derive(Debug)]

@@ -25,8 +25,6 @@ use weir_packet::{
     Frame, FrameMeta, FramePool, HEADROOM, LinkType, META_BYTES, PacketMemory, Time,
 };
 
-#[cfg(test)]
-use super::XdpMode;
 use super::counts::{Counts, Sent, Unsent};
 use super::interface::Interface;
 use super::{LiveOptions, LivePort, Member};
@@ -34,6 +32,7 @@ use crate::port::{InputPort, OutputPort, PortCounters, PortDrop, PortError, Port
 use crate::sys::socket;
 use crate::sys::xsk::KERNEL_HEADROOM;
 use attachment::Attachment;
+pub use attachment::XdpMode;
 use queue::Queue;
 
 /// Slots of each ring: enough for some milliseconds in which the thread does

@@ -8,8 +8,9 @@ use weir_packet::FramePool;
 
 use super::super::counts::{Counts, Sent};
 use super::super::interface::Interface;
-use super::super::{LiveOptions, LivePort as _, Member, XdpMode};
+use super::super::{LiveOptions, LivePort as _, Member};
 use super::attachment::Attachment;
+use super::attachment::XdpMode;
 use super::queue::Queue;
 use super::{KernelCounts, XdpPort, frames_for, most_members, slots_for, used, with_mtu};
 use crate::port::PortError;

@@ -1,0 +1,31 @@
+//! What the IDS counts.
+
+weir_nf::labels! {
+    /// Drop reasons.
+    pub(super) enum Reason: Counter<Packets> {
+        /// A rule with the action `drop` or `reject` matches it.
+        Rule = "rule",
+    }
+}
+
+weir_nf::labels! {
+    /// Counters.
+    pub(super) enum Count: Counter<Packets> {
+        /// Alerts that were recorded.
+        Alerts = "alerts": Counter<Times>,
+        /// Alerts that found no room to be recorded.
+        AlertsLost = "alerts_lost": Counter<Times>,
+        /// Bytes of streams that were not seen.
+        LostBytes = "lost_bytes": Counter<Bytes>,
+        /// Segments that no reassembly window was free for.
+        NoWindow = "no_window",
+        /// Partial matches that were given up for newer ones.
+        WaitingDropped = "waiting_dropped": Counter<Times>,
+        /// Partial matches that waited too long.
+        WaitingExpired = "waiting_expired": Counter<Times>,
+        /// Alerts of a stream that were not remembered and may come twice.
+        AlertsForgotten = "alerts_forgotten": Counter<Times>,
+        /// Searches that ended at their limit of steps.
+        SearchesCut = "searches_cut": Counter<Times>,
+    }
+}

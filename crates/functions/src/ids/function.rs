@@ -1,0 +1,153 @@
+//! The function itself: settings in, packets to inspections, verdicts out.
+
+use weir_nf::WorkSpace;
+use weir_nf::prelude::*;
+use weir_signatures::FlowBits;
+
+use super::counts::{Count, Reason};
+use super::inspect::Inspection;
+use super::report::{Space, tell};
+use super::settings::BUFFER_BYTES;
+use super::view::packet_view;
+use super::{Ids, IdsState, Settings};
+
+/// Bytes moved at a time from those that waited into a window.
+const PIECE: usize = 16 * 1024;
+
+impl NetworkFunction for Ids {
+    type Settings = Settings;
+    type State = IdsState;
+    type Stats = ();
+    type FlowState = ();
+
+    const DESCRIPTOR: Descriptor = Descriptor {
+        manual: "Matches packets and reassembled TCP streams against rules in the language of \
+Suricata and Snort, and records an `alert` event per match with Suricata's fields (action, gid, \
+signature_id, rev, signature, category, severity).\n\n\
+Rule keywords: content with nocase, depth, offset, distance, within, startswith, endswith, fast_pattern; \
+flow, flowbits, dsize, flags, seq, ack, window, ttl, id, ipopts, ip_proto, itype, icode, icmp_id, \
+icmp_seq; msg, sid, gid, rev, classtype, priority, reference, metadata, target. Protocols: ip, tcp, \
+tcp-pkt, tcp-stream, udp, icmp, icmpv6, sctp. Others (pcre, http_*, byte_test, ...) are errors, or \
+left out with `unsupported: skip`.\n\n\
+TCP rules look at the stream, put in order within a bounded window; patterns are found however they are \
+cut into segments, and the number of alerts does not depend on it. Of bytes that arrive twice the first \
+copy counts. Rules look at packets where they ask for it (dsize, flags, tcp-pkt, ...) and where a \
+connection's handshake was not seen, unless `midstream` is set. Bytes are inspected when they arrive, \
+before they leave: there is no inline mode to choose.\n\n\
+Limits: a datagram's fragments are inspected one by one; checksums are not verified; `threshold` and \
+application protocols are not supported; a `pass` rule passes the packet at hand, not the flow; `reject` \
+sends no reset.",
+        needs: Needs::Flow,
+        reads: Parts::NETWORK.and(Parts::TRANSPORT).and(Parts::PAYLOAD),
+        drops: Reason::TABLE,
+        counters: Count::TABLE,
+        buffers: 4,
+        buffer_bytes: BUFFER_BYTES,
+        events: true,
+        cycles: 2_700,
+        ..Descriptor::new("ids", "reports or drops what Suricata or Snort rules match")
+    };
+
+    fn new(settings: Settings, set_up: &mut SetUp<'_>) -> Result<Ids, SettingsError> {
+        let limits = settings.limits()?;
+        let (rules, catalogue) = settings.compile(set_up)?;
+        Ok(Ids {
+            streams: rules.needs_streams(),
+            rules,
+            catalogue,
+            limits,
+            window: settings.window as usize,
+            midstream: settings.midstream,
+        })
+    }
+
+    fn open(
+        &self,
+        _: &Packet<'_>,
+        _: &FlowInfo<'_>,
+        _: &mut Context<'_>,
+    ) -> Result<IdsState, DropReason> {
+        Ok(IdsState::default())
+    }
+
+    #[inline]
+    fn process(
+        &self,
+        packet: &mut Packet<'_>,
+        flow: &mut Flow<'_, Self>,
+        cx: &mut Context<'_>,
+    ) -> Verdict {
+        if flow.state.progress.is_blocked() {
+            return Verdict::Drop(Reason::Rule.into());
+        }
+        let blocked = cx.with_work_space::<Space, _>(|space, cx| {
+            let blocked = Inspection::new(self, flow, cx, space).packet(packet);
+            count_limits(space, cx);
+            blocked
+        });
+        if blocked == Some(true) {
+            flow.state.progress.block();
+            return Verdict::Drop(Reason::Rule.into());
+        }
+        Verdict::Pass
+    }
+
+    fn without_flow(&self, packet: &mut Packet<'_>, cx: &mut Context<'_>) -> Verdict {
+        let Some(view) = packet_view(packet, || (0, 0)) else {
+            return Verdict::Pass;
+        };
+        let blocked = cx.with_work_space::<Space, _>(|space, cx| {
+            let (rules, found) = (&mut space.rules, &mut space.found);
+            let mut bits = FlowBits::default();
+            self.rules
+                .inspect_packet(&view, &mut bits, rules, &mut |alert| found.note(alert));
+            tell(&self.catalogue, &view.flow, None, &mut space.found, cx)
+        });
+        match blocked {
+            Some(true) => Verdict::Drop(Reason::Rule.into()),
+            _ => Verdict::Pass,
+        }
+    }
+
+    fn show(&self, state: &IdsState, (): &(), shown: &mut Shown) {
+        state.show(shown);
+    }
+
+    fn close(&self, flow: &mut Flow<'_, Self>, _: CloseReason, cx: &mut Context<'_>) {
+        let progress = flow.state.progress;
+        if !self.streams || !progress.is_followed() || progress.is_blocked() {
+            return;
+        }
+        cx.with_work_space::<Space, _>(|space, cx| {
+            Inspection::new(self, flow, cx, space).end();
+            count_limits(space, cx);
+        });
+    }
+
+    fn work_space(&self) -> WorkSpace {
+        WorkSpace::new(Space::new(self.rules.len(), PIECE))
+    }
+}
+
+/// Counts what inspection could not remember or search to the end.
+#[inline]
+fn count_limits(space: &mut Space, cx: &mut Context<'_>) {
+    let (now, had) = (space.rules.counters(), space.counted);
+    if now == had {
+        return;
+    }
+    space.counted = now;
+    cx.count(
+        Count::WaitingDropped,
+        now.waiting_dropped - had.waiting_dropped,
+    );
+    cx.count(
+        Count::WaitingExpired,
+        now.waiting_expired - had.waiting_expired,
+    );
+    cx.count(
+        Count::AlertsForgotten,
+        now.alerts_forgotten - had.alerts_forgotten,
+    );
+    cx.count(Count::SearchesCut, now.searches_cut - had.searches_cut);
+}
