@@ -208,7 +208,8 @@ fn chains(
     }
     let before = report.errors();
     let entries = raw.iter().flat_map(|chain| &chain.entries);
-    library.read(entries, input.kinds, report);
+    let sound = library.read(entries, input.kinds, report);
+    template::check_all(&library, input.kinds, sound, report);
     let templates = Sound {
         library: &library,
         sound: report.errors() == before,

@@ -6,7 +6,7 @@ use weir_nf::host::Kind;
 use weir_packet::protocol::ip;
 
 use crate::raw::MAX_FUNCTIONS;
-use crate::template::{TemplateDescription, settings_schema};
+use crate::template::TemplateDescription;
 use crate::{flows, network, placing, plan_key, read, threads};
 
 /// JSON Schema (draft 2020-12) of a chain file whose entries are of these
@@ -33,7 +33,7 @@ pub fn schema_with(kinds: &[Kind], templates: &[TemplateDescription]) -> Value {
         .collect();
     for template in templates {
         let labels: Vec<&str> = template.labels.iter().map(|l| l.name.as_str()).collect();
-        let mut settings = settings_schema(template);
+        let mut settings = template.settings_schema();
         let optional = !template.settings.iter().any(|setting| setting.required);
         if optional {
             settings = json!({"anyOf": [settings, {"type": "null"}]});

@@ -3,6 +3,10 @@
 use weir_nf::host::{SharedProcessor, Target};
 use weir_nf::{Needs, Parts, Scope};
 
+/// Most processors of a graph: a packet between two stages carries the number
+/// of its next one in an octet.
+pub const MOST_PROCESSORS: usize = 254;
+
 /// A chain as a graph. Links lead forward: the order of the nodes is one in
 /// which each comes before all that its links lead to, and the first gets
 /// every packet.

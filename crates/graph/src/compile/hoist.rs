@@ -46,7 +46,7 @@ pub(super) fn hoist(graph: &mut Graph, decisions: &mut Vec<Decision>) {
         let Some((point, members)) = found else {
             return;
         };
-        if graph.nodes.len() >= super::MOST_PROCESSORS {
+        if graph.nodes.len() >= super::graph::MOST_PROCESSORS {
             return;
         }
         decisions.push(put_before(graph, point, &members));

@@ -31,14 +31,10 @@ pub use costs::PortCosts;
 pub use fault::{PlanFault, PlanOption};
 pub use flags::{Flags, Passes};
 
-pub use graph::{Effects, Graph, Processor};
+pub use graph::{Effects, Graph, MOST_PROCESSORS, Processor};
 pub use options::{MOST_CORES, MOST_INSTANCES, Mode, Options, Parallel};
 pub use plan::{Balance, Decision, Home, Pass, Plan, PlannedStage, Step};
 pub use validate::validate;
-
-/// Most processors of a graph: a packet between two stages carries the number
-/// of its next one in an octet.
-pub const MOST_PROCESSORS: usize = 254;
 
 /// Compiles the chain `chain`, templates expanded, into a plan.
 ///

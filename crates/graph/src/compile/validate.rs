@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::MOST_PROCESSORS;
 use super::fault::PlanFault;
-use super::graph::Graph;
+use super::graph::{Graph, MOST_PROCESSORS};
 use super::options::{MOST_CORES, MOST_INSTANCES, Mode, Options};
 use super::plan::Pass;
 use crate::nearest::suggestion;

@@ -13,6 +13,11 @@ pub(crate) fn canonical(settings: Option<&Node>) -> String {
     out
 }
 
+/// A value as JSON.
+pub(crate) fn json(node: &Node) -> Option<serde_json::Value> {
+    serde_json::from_str(&canonical(Some(node))).ok()
+}
+
 fn write(node: &Node, out: &mut String) {
     match &node.value {
         Value::Scalar { text, plain } => match resolve(text, *plain) {

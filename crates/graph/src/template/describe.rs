@@ -1,17 +1,18 @@
 //! What templates say of themselves, for `weir nf`.
 
 use serde::Serialize;
+use serde_json::{Map, Value as Json, json};
 use weir_nf::host::Kind;
 
 use crate::diagnostic::{Diagnostic, Report, Texts};
 use crate::links;
 use crate::links::{Exits, PASS, To};
 use crate::raw::RawEntry;
-use crate::template::canonical::canonical;
+use crate::template::canonical::{canonical, json as json_of};
 use crate::template::expand::{labels, of};
 use crate::template::library::Library;
 use crate::template::raw::Template;
-use crate::template::{Templates, schema, setting};
+use crate::template::{Templates, check, schema, setting};
 use crate::tree::{Node, Value};
 
 /// A template.
@@ -33,6 +34,32 @@ pub struct TemplateDescription {
     pub processors: Vec<TemplateProcessor>,
 }
 
+impl TemplateDescription {
+    /// JSON Schema of its settings.
+    pub(crate) fn settings_schema(&self) -> Json {
+        let properties: Map<String, Json> = self
+            .settings
+            .iter()
+            .map(|setting| (setting.name.clone(), setting.schema.clone()))
+            .collect();
+        let required: Vec<&str> = self
+            .settings
+            .iter()
+            .filter(|setting| setting.required)
+            .map(|setting| setting.name.as_str())
+            .collect();
+        let mut schema = json!({
+            "type": "object",
+            "additionalProperties": false,
+            "properties": properties,
+        });
+        if let (Json::Object(keys), false) = (&mut schema, required.is_empty()) {
+            keys.insert("required".to_owned(), json!(required));
+        }
+        schema
+    }
+}
+
 /// A setting of a template.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SettingDescription {
@@ -42,14 +69,14 @@ pub struct SettingDescription {
     #[serde(rename = "type")]
     pub kind: String,
     /// Its value where none is given; none where it then has none.
-    pub default: Option<serde_json::Value>,
+    pub default: Option<Json>,
     /// Whether one must be given.
     pub required: bool,
     /// What it is for.
     pub description: String,
     /// JSON Schema of its values.
     #[serde(skip)]
-    pub schema: serde_json::Value,
+    pub schema: Json,
 }
 
 /// A label of a template.
@@ -110,7 +137,8 @@ pub fn describe_templates(
     let mut texts = Texts::default();
     let mut library = Library::texts(templates, kinds, &mut texts);
     let mut report = Report::new(&texts);
-    library.read_all(kinds, &mut report);
+    let sound = library.read_all(kinds, &mut report);
+    check::all(&library, kinds, sound, &mut report);
     if report.errors() > 0 {
         return Err(report.finish());
     }
@@ -196,16 +224,11 @@ fn described(setting: &setting::Setting) -> SettingDescription {
     SettingDescription {
         name: setting.name.clone(),
         kind: setting.words(),
-        default: setting.default.as_ref().and_then(json),
+        default: setting.default.as_ref().and_then(json_of),
         required: setting.required,
         description: setting.description.clone(),
         schema: schema::of_setting(setting),
     }
-}
-
-/// A value as JSON.
-pub(crate) fn json(node: &Node) -> Option<serde_json::Value> {
-    serde_json::from_str(&canonical(Some(node))).ok()
 }
 
 /// A condition in words.

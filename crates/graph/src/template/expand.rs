@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use weir_nf::Descriptor;
 use weir_nf::host::{Kind, MAX_LABELS};
 
-use crate::diagnostic::{Remark, Report, Span};
+use crate::diagnostic::{Remark, Report};
 use crate::links::{self, Exits, PASS, To};
 use crate::nearest::nearest;
 use crate::raw::{MAX_FUNCTIONS, RawEntry};
-use crate::template::join::{Piece, join, keep, reachable};
+use crate::template::join::{Flat, Piece, join, keep, reachable};
 use crate::template::library::Library;
 use crate::template::raw::Template;
 use crate::template::reference::{self, Failure, Values};
@@ -80,24 +80,6 @@ pub(crate) fn labels<'k>(of: &[Option<Of<'k>>]) -> Vec<Option<Vec<&'k str>>> {
             })
         })
         .collect()
-}
-
-/// A processor of an expanded chain, not built yet.
-#[derive(Debug)]
-pub(crate) struct Flat<'k> {
-    /// Its name in the chain.
-    pub(crate) name: String,
-    /// The entry of the chain that it is of, and where that stands.
-    pub(crate) instance: String,
-    pub(crate) instance_span: Span,
-    pub(crate) kind: &'k Kind,
-    /// Where the function is named: in the chain or in a template.
-    pub(crate) kind_span: Span,
-    pub(crate) settings: Option<Node>,
-    /// Where its links lead, by numbers of the expanded chain.
-    pub(crate) next: Vec<To>,
-    /// For whom a template is read, behind errors in it.
-    pub(crate) note: Option<String>,
 }
 
 /// What became of an entry that names a template.

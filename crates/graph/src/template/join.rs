@@ -1,7 +1,28 @@
 //! Parts of an expanded chain, joined by the links of their entries.
 
+use weir_nf::host::Kind;
+
+use crate::diagnostic::Span;
 use crate::links::To;
-use crate::template::expand::Flat;
+use crate::tree::Node;
+
+/// A processor of an expanded chain, not built yet.
+#[derive(Debug)]
+pub(crate) struct Flat<'k> {
+    /// Its name in the chain.
+    pub(crate) name: String,
+    /// The entry of the chain that it is of, and where that stands.
+    pub(crate) instance: String,
+    pub(crate) instance_span: Span,
+    pub(crate) kind: &'k Kind,
+    /// Where the function is named: in the chain or in a template.
+    pub(crate) kind_span: Span,
+    pub(crate) settings: Option<Node>,
+    /// Where its links lead, by numbers of the expanded chain.
+    pub(crate) next: Vec<To>,
+    /// For whom a template is read, behind errors in it.
+    pub(crate) note: Option<String>,
+}
 
 /// A part of an expanded chain. Links lead to its own nodes, or out of it by
 /// the labels of the entry that it stands for.

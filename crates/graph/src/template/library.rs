@@ -5,7 +5,7 @@ use weir_nf::host::Kind;
 use crate::diagnostic::{Report, Texts};
 use crate::raw::RawEntry;
 use crate::template::raw::{self, Template};
-use crate::template::{SHIPPED, Templates, check, shipped_file};
+use crate::template::{SHIPPED, Templates, shipped_file};
 
 /// Templates by name. Those that come with weir are read when they are named.
 #[derive(Debug, Default)]
@@ -51,14 +51,15 @@ impl Library {
         self.first
     }
 
-    /// Reads and checks: all templates beside those that come with weir, and
-    /// of these the ones that are named by `entries` or by a template.
+    /// Reads all templates beside those that come with weir, and of these the
+    /// ones that are named by `entries` or by a template. False where something
+    /// is wrong with one; what those say that were read is not checked.
     pub(crate) fn read<'e>(
         &mut self,
         entries: impl Iterator<Item = &'e RawEntry>,
         kinds: &[Kind],
         report: &mut Report<'_>,
-    ) {
+    ) -> bool {
         let before = report.errors();
         if let Some(text) = self.more.get(Templates::MOST) {
             report.error(
@@ -69,7 +70,7 @@ impl Library {
                 },
                 format!("more than {} templates", Templates::MOST),
             );
-            return;
+            return false;
         }
         for text in core::mem::take(&mut self.more) {
             match raw::parse(text, report) {
@@ -90,11 +91,11 @@ impl Library {
                 self.list.push(template);
             }
         }
-        check::all(self, kinds, report.errors() == before, report);
+        report.errors() == before
     }
 
-    /// Reads and checks all of them.
-    pub(crate) fn read_all(&mut self, kinds: &[Kind], report: &mut Report<'_>) {
+    /// Reads all of them, as [`Library::read`] does.
+    pub(crate) fn read_all(&mut self, kinds: &[Kind], report: &mut Report<'_>) -> bool {
         let mut all = Vec::new();
         for (_, text) in core::mem::take(&mut self.shipped) {
             all.extend(raw::parse(text, report));
@@ -103,7 +104,7 @@ impl Library {
         // Names of the shipped ones are known while the others are added.
         self.list = all;
         self.more = names;
-        self.read(core::iter::empty(), kinds, report);
+        self.read(core::iter::empty(), kinds, report)
     }
 
     fn add(&mut self, template: Template, kinds: &[Kind], report: &mut Report<'_>) {

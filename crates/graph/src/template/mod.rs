@@ -28,10 +28,11 @@ pub use describe::{
 pub use schema::template_schema;
 
 pub(crate) use canonical::canonical;
+pub(crate) use check::all as check_all;
 pub use expand::Instance;
-pub(crate) use expand::{Flat, Of, expand, labels, link_names, of};
+pub(crate) use expand::{Of, expand, labels, link_names, of};
+pub(crate) use join::Flat;
 pub(crate) use library::Library;
-pub(crate) use schema::settings as settings_schema;
 
 /// The templates that come with weir: names and texts.
 const SHIPPED: &[(&str, &str)] = &[

@@ -1,10 +1,9 @@
-//! JSON Schema of templates, for editors; and of templates' settings.
+//! JSON Schema of templates, for editors; and of a setting's values.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::read;
-use crate::template::TemplateDescription;
-use crate::template::describe::json as json_of;
+use crate::template::canonical::json as json_of;
 use crate::template::raw::{MAX_LABELS, MAX_PROCESSORS, MAX_SETTINGS};
 use crate::template::setting::{Setting, Type};
 
@@ -141,28 +140,4 @@ pub(crate) fn of_setting(setting: &Setting) -> Value {
         }
     }
     value
-}
-
-/// JSON Schema of a template's settings.
-pub(crate) fn settings(template: &TemplateDescription) -> Value {
-    let properties: Map<String, Value> = template
-        .settings
-        .iter()
-        .map(|setting| (setting.name.clone(), setting.schema.clone()))
-        .collect();
-    let required: Vec<&str> = template
-        .settings
-        .iter()
-        .filter(|setting| setting.required)
-        .map(|setting| setting.name.as_str())
-        .collect();
-    let mut schema = json!({
-        "type": "object",
-        "additionalProperties": false,
-        "properties": properties,
-    });
-    if let (Value::Object(keys), false) = (&mut schema, required.is_empty()) {
-        keys.insert("required".to_owned(), json!(required));
-    }
-    schema
 }
