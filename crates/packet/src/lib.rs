@@ -36,6 +36,7 @@ pub mod parse;
 pub mod pppoe;
 pub mod protocol;
 pub mod sctp;
+pub mod shares;
 pub mod tcp;
 pub mod udp;
 pub mod vlan;

@@ -55,16 +55,13 @@ pub fn to_frame(
     Ok(frame)
 }
 
-/// Turns entries that are frames into batches, one per run of frames of one
-/// unit and view; the frames go back to `pool`.
-pub fn batches(pool: &mut FramePool, frames: &mut Vec<Frame>) -> Vec<EntryBatch> {
+/// Entries that are frames as batches, one per run of frames of one unit and view.
+pub fn batches(memory: &PacketMemory, frames: &[Frame]) -> Vec<EntryBatch> {
     let mut batches: Vec<EntryBatch> = Vec::new();
-    for frame in frames.drain(..) {
-        let memory = pool.memory();
-        let meta = memory.meta(&frame);
+    for frame in frames {
+        let meta = memory.meta(frame);
         let (unit, view, clock) = (UnitId(meta.unit), View(meta.view), Clock(meta.clock));
-        let part = to_part(memory, &frame);
-        pool.give(frame);
+        let part = to_part(memory, frame);
         let batch = match batches.last_mut() {
             Some(batch) if batch.unit == unit && batch.view == view => batch,
             _ => {
@@ -119,7 +116,9 @@ pub fn bundles(batches: Vec<EntryBatch>, longest: usize) -> Vec<Vec<EntryBatch>>
 /// to the switch takes no frames.
 pub fn messages(pool: &mut FramePool, frames: &mut Vec<Frame>, longest: usize) -> Vec<Message> {
     let mut short: Vec<EntryBatch> = Vec::new();
-    for batch in batches(pool, frames) {
+    let whole = batches(pool.memory(), frames);
+    pool.give_all(frames);
+    for batch in whole {
         let mut bytes = 0;
         for entry in batch.entries {
             let more = entry.wire_len();

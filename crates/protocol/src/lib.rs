@@ -29,6 +29,7 @@ mod delta;
 pub mod entry;
 pub mod heartbeat;
 pub mod ids;
+pub mod in_process;
 pub mod journal;
 pub mod message;
 pub mod plant;

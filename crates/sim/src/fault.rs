@@ -79,6 +79,16 @@ impl Fault {
         Fault::TwoSwitches,
     ];
 
+    /// Those that threads of one process, joined by queues, can have.
+    pub(crate) const IN_PROCESS: [Fault; 6] = [
+        Fault::Delay,
+        Fault::Pause,
+        Fault::Crash,
+        Fault::DoubleCrash,
+        Fault::FullBuffers,
+        Fault::FewFrames,
+    ];
+
     /// Its name on a command line.
     pub const fn name(self) -> &'static str {
         match self {

@@ -7,7 +7,7 @@ use weir_protocol::settings::Replication;
 use crate::chain::Chain;
 use crate::fault::{Fault, Faults};
 use crate::random::Random;
-use crate::settings::Settings;
+use crate::settings::{Mode, Settings};
 use crate::traffic::{self, Planned, Recorded};
 
 /// Everything that decides a run, apart from the settings.
@@ -17,6 +17,8 @@ pub struct Plan {
     pub seed: u64,
     /// The chain.
     pub chain: Chain,
+    /// What stands between the switch and the runtimes.
+    pub mode: Mode,
     /// Hosts that the runtimes run on; 0 where nobody says which runs where.
     pub hosts: u32,
     /// Processes send heartbeats, and silence is suspected.
@@ -266,6 +268,7 @@ impl Plan {
         Plan {
             seed,
             chain,
+            mode: settings.mode_of(seed),
             hosts: settings.hosts_of(seed),
             heartbeats: settings.heartbeats_of(seed),
             replication: settings.replication_of(seed),

@@ -56,6 +56,7 @@ pub(crate) fn run_in(
 mod tests {
     use super::*;
     use crate::fault::Faults;
+    use crate::settings::Mode;
 
     /// Seeds in which an operator's end met a switch that had just started again, a reply that began
     /// the flow anew, and a switch's death.
@@ -81,6 +82,35 @@ mod tests {
                     .get("ends_asked")
                     .is_some_and(|ends| *ends > 3)
             );
+        }
+    }
+
+    /// Threads and queues, all their faults, and limits that are reached. In seed 5036 the flow
+    /// that somebody had ended was forgotten with the runtime that had the tick.
+    #[test]
+    fn threads_of_one_process_break_nothing() {
+        let mut world = std::collections::BTreeMap::<&str, u64>::new();
+        for seed in [1, 2, 3, 4, 5, 6, 7, 8, 5_036] {
+            let settings = Settings {
+                mode: Some(Mode::Ring),
+                faults: match seed {
+                    5_036 => "crash".parse().unwrap(),
+                    _ => Faults::HOSTILE,
+                },
+                packets: 1_000,
+                flows: 60,
+                moves: 30,
+                ..Settings::default()
+            };
+            let plan = Plan::draw(seed, &settings, None);
+            let (outcome, _) = run(&settings, &plan, Trace::default()).unwrap();
+            assert_eq!(outcome.violation, None, "seed {seed}");
+            for (name, count) in outcome.world {
+                *world.entry(name).or_default() += count;
+            }
+        }
+        for name in ["crashes", "left", "queues_full", "ports_waited_for_queues"] {
+            assert!(world.get(name).is_some_and(|count| *count > 0), "{name}");
         }
     }
 

@@ -1,12 +1,56 @@
 //! What a simulation is told.
 
-use weir_protocol::settings::Replication;
+use weir_protocol::in_process;
+use weir_protocol::settings::{Dispatch, Replication};
 
 use crate::chain::Chain;
 use crate::fault::{Fault, Faults};
 use crate::plants::Bug;
 use crate::random::Random;
 use crate::slip::Slip;
+
+/// What stands between a switch and its runtimes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// Links between processes and hosts, which may lose what they carry.
+    #[default]
+    Links,
+    /// Queues between threads of one process, as in `weir run --runtimes`.
+    Ring,
+}
+
+impl Mode {
+    /// Faults that there may be.
+    fn faults(self) -> Faults {
+        match self {
+            Mode::Links => Faults::HOSTILE,
+            // Threads wait for their cores, and may panic; queues lose nothing.
+            Mode::Ring => Fault::IN_PROCESS.into_iter().collect(),
+        }
+    }
+}
+
+impl core::fmt::Display for Mode {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            Mode::Links => "links",
+            Mode::Ring => "ring",
+        })
+    }
+}
+
+impl core::str::FromStr for Mode {
+    type Err = String;
+
+    /// `links` or `ring`.
+    fn from_str(text: &str) -> Result<Mode, String> {
+        match text {
+            "links" => Ok(Mode::Links),
+            "ring" => Ok(Mode::Ring),
+            _ => Err("there are links and ring".to_owned()),
+        }
+    }
+}
 
 /// Settings of a run; with its seed they are all that decides it.
 #[derive(Clone, Debug)]
@@ -16,6 +60,9 @@ pub struct Settings {
     /// Takes a random part of `faults` for each seed instead of all: then each
     /// combination comes, the quiet ones too.
     pub some_faults: bool,
+    /// What stands between the switch and the runtimes; drawn by the seed
+    /// without it.
+    pub mode: Option<Mode>,
     /// When replicas get the state; drawn by the seed without it.
     pub replication: Option<Replication>,
     /// Runtimes at the start.
@@ -46,6 +93,7 @@ impl Default for Settings {
         Settings {
             faults: Faults::ALL,
             some_faults: true,
+            mode: Some(Mode::Links),
             replication: None,
             runtimes: 4,
             hosts: None,
@@ -66,8 +114,20 @@ impl Settings {
         self.plant.and_then(Bug::slip)
     }
 
+    /// What stands between the switch and the runtimes in the run of this seed.
+    pub fn mode_of(&self, seed: u64) -> Mode {
+        let drawn = match Random::new(seed, 14).chance(100) {
+            true => Mode::Ring,
+            false => Mode::Links,
+        };
+        self.mode.unwrap_or(drawn)
+    }
+
     /// When replicas get the state in the run of this seed.
     pub fn replication_of(&self, seed: u64) -> Replication {
+        if self.mode_of(seed) == Mode::Ring {
+            return in_process::switch(Dispatch::default(), 1).replication;
+        }
         let mut random = Random::new(seed, 7);
         let drawn = match (random.chance(650), random.chance(400)) {
             (true, true) => Replication::Every(random.within(2, 24) as u32),
@@ -80,11 +140,14 @@ impl Settings {
     /// True where processes of a seed send heartbeats.
     pub fn heartbeats_of(&self, seed: u64) -> bool {
         let drawn = Random::new(seed, 13).chance(400);
-        self.heartbeats.unwrap_or(drawn)
+        self.mode_of(seed) == Mode::Links && self.heartbeats.unwrap_or(drawn)
     }
 
     /// The hosts of a seed.
     pub fn hosts_of(&self, seed: u64) -> u32 {
+        if self.mode_of(seed) == Mode::Ring {
+            return 0;
+        }
         let mut random = Random::new(seed, 12);
         let drawn = random.pick(&[0, 2, 2, 3]).copied().unwrap_or(0);
         let drawn = match self.faults_of(seed).has(Fault::HostLoss) {
@@ -106,6 +169,6 @@ impl Settings {
                 .collect::<Faults>()
                 .and(self.faults);
         }
-        faults
+        faults.and(self.mode_of(seed).faults())
     }
 }

@@ -726,6 +726,10 @@ pub(crate) struct Sim {
     /// Takes all of the faults in each seed, not a random part of them
     #[arg(long)]
     pub(crate) every_fault: bool,
+    /// What stands between the switch and the runtimes: links, or ring: queues between
+    /// threads, as in `weir run --runtimes` [default: drawn by each seed]
+    #[arg(long, value_name = "MODE")]
+    pub(crate) mode: Option<weir_sim::settings::Mode>,
     /// When replicas get the state; each seed draws it without it
     #[arg(long, value_name = "none|each-burst|every-N")]
     pub(crate) replication: Option<weir_protocol::settings::Replication>,

@@ -11,12 +11,9 @@ use super::table::{COPYING, GAP, Hot, REPLICA, SILENT, UNSURE};
 use super::{ActorCount, Actors, After, Place, RUN};
 use crate::entry::to_part;
 use crate::ids::{Clock, RuntimeId, UnitId, View};
+use crate::in_process::PER_PACKET;
 use crate::message::{Entry, EntryBatch, Message};
 use crate::plant::Plant;
-
-/// Frames that a packet may cause, mostly: its notes, and a packet that a
-/// function emits.
-const PER_PACKET: usize = 2;
 
 /// Frames that are no packet: they may leave a unit without state.
 const NO_PACKET: u8 = frame_flags::TICK | frame_flags::LOST;

@@ -199,6 +199,7 @@ impl Switch {
         }
         told.extend(self.leftovers.take(unit.id()));
         self.set_holders(place, 0, 0);
+        self.ends_said.remove(&place);
         self.counts.add(SwitchCount::UnitLost);
         self.outbox.journal.note(Done::OwnerLost {
             unit: unit.id(),

@@ -467,6 +467,9 @@ impl Switch {
             }
         }
         self.packet_out(pool, memory, is_tick, frame);
+        if is_tick {
+            self.ends_said.remove(&place);
+        }
         let unit = self.units.at_mut(place);
         unit.out = unit.out.max(clock.0);
         let out = unit.out;

@@ -35,7 +35,7 @@ mod timers;
 mod units;
 mod views;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use weir_nf::host::Stage;
 use weir_packet::{Frame, FramePool, Internal, Time};
@@ -170,6 +170,8 @@ pub struct Switch {
     acks: Vec<u32>,
     classified: Vec<Frame>,
     turned: Vec<Frame>,
+    /// By place: ticks in flight that say which flow is to end, where nothing is kept.
+    ends_said: BTreeMap<u32, (UnitId, Clock, Vec<u8>)>,
     /// Units whose ticks wait for room.
     ticks: VecDeque<UnitId>,
     /// When they were last tried.
@@ -237,6 +239,7 @@ impl Switch {
             acks: Vec::with_capacity(256),
             classified: Vec::with_capacity(256),
             turned: Vec::with_capacity(64),
+            ends_said: BTreeMap::new(),
             ticks: VecDeque::new(),
             ticks_tried: Time::ZERO,
             wait: settings.repeat_after,

@@ -263,6 +263,10 @@ impl Switch {
             self.kept.push(unit, unit.sent, now, copy);
         } else {
             unit.sent += 1;
+            if !what.is_empty() {
+                let said = (unit.id(), Clock(unit.sent), what.to_vec());
+                self.ends_said.insert(place, said);
+            }
         }
         unit.tick = unit.sent;
         let (view, clock, fresh, owner) = (unit.view, unit.sent, unit.fresh, unit.owner);

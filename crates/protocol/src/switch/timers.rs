@@ -233,8 +233,12 @@ impl Switch {
             // The first packet itself says that its view is open; this does not.
             self.open_in_words(now, place);
         }
+        // A tick that says which flow is to end says it again.
+        let said = self.ends_said.get(&place);
+        let said = said.filter(|(id, at, _)| id.0 == meta.unit && at.0 == clock);
+        let what = said.map_or(&[][..], |(_, _, what)| what);
         if self.leaves_reserve(pool, 1)
-            && let Ok(frame) = pool.copy(&[], meta)
+            && let Ok(frame) = pool.copy(what, meta)
         {
             let flags = flag | frame_flags::REPEATED;
             self.send_frame(pool, place, clock, frame, flags);

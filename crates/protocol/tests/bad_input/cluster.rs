@@ -261,7 +261,8 @@ impl Cluster {
             send(&mut self.streams, to, message, self.change);
         }
         for host in &mut self.hosts {
-            let made = batches(&mut host.pool, &mut host.actors.outbox.entries);
+            let made = batches(host.pool.memory(), &host.actors.outbox.entries);
+            host.pool.give_all(&mut host.actors.outbox.entries);
             let switch = Peer::Switch(self.generation);
             if !made.is_empty() {
                 send(

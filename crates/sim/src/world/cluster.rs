@@ -105,6 +105,10 @@ impl World<'_> {
     pub(super) fn kill(&mut self, no: ProcessNo) {
         self.merge_counts(no);
         let now = self.now;
+        let told = self.processes.get(no).is_some_and(|p| p.draining);
+        if self.threads.is_some() {
+            self.end_thread(no, told);
+        }
         let Some(process) = self.processes.get_mut(no) else {
             return;
         };
@@ -160,6 +164,7 @@ impl World<'_> {
             return;
         }
         self.say(None, || format!("V is told that r{} is dead", id.0));
+        self.take_back(no);
         if self.processes.get(no).is_some_and(|p| !p.is_alive()) {
             self.close_streams(no);
             if let Some(beats) = self.beats.get_mut(&switch_no) {
@@ -396,6 +401,7 @@ impl World<'_> {
         if (self.now / LOOK).is_multiple_of(64) {
             self.check_report();
         }
+        self.ports_pass_time();
         self.let_drained_leave();
         self.look_at_protection();
         self.look_at_silence();
@@ -465,8 +471,9 @@ impl World<'_> {
             return;
         };
         actors.finish(pool);
+        // A thread's share is no memory of its own.
         let outstanding = pool.outstanding();
-        if outstanding > 0 {
+        if outstanding > 0 && self.threads.is_none() {
             let text = format!("a drained runtime leaves with {outstanding} frames");
             self.checker.violated(Invariant::Conservation, None, text);
         }

@@ -22,10 +22,23 @@ use crate::traffic::{Ends, Shape, ends, ends as ends_of, observed};
 impl World<'_> {
     /// Packets of the plan come in.
     pub(super) fn packets(&mut self, range: core::ops::Range<usize>) {
-        let Some(no) = self.switch else {
-            *self.world.entry("packets_while_no_switch").or_default() += range.len() as u64;
-            return;
-        };
+        if self.threads.is_some() {
+            return self.packets_wait(range);
+        }
+        match self.switch {
+            Some(no) => self.take_packets(no, range),
+            None => {
+                *self.world.entry("packets_while_no_switch").or_default() += range.len() as u64;
+            }
+        }
+    }
+
+    /// The switch takes packets of the plan in.
+    pub(super) fn take_packets(
+        &mut self,
+        no: ProcessNo,
+        range: impl ExactSizeIterator<Item = usize>,
+    ) {
         let time = self.time();
         let mut carried = Vec::with_capacity(range.len());
         for index in range {
@@ -151,6 +164,9 @@ impl World<'_> {
             return;
         }
         process.wake_at = None;
+        if self.threads.is_some() {
+            return self.call(no);
+        }
         match process.living.as_mut() {
             Some((Body::Switch(switch), pool)) => switch.tick(time, pool),
             Some((Body::Runtime(actors), pool)) => actors.tick(time, pool),
@@ -177,6 +193,7 @@ impl World<'_> {
             self.flush(no);
         }
         self.flush(no);
+        self.call(no);
     }
 
     /// Carries out what a process wants, and asks when to call it next.
@@ -301,10 +318,12 @@ impl World<'_> {
             return;
         };
         let wired = process.streams.is_some();
+        let queued = self.threads.is_some();
         let Some((Body::Switch(switch), pool)) = process.living.as_mut() else {
             return;
         };
-        let mut carried = Vec::with_capacity(if wired { 0 } else { frames.len() });
+        let mut in_queue = Vec::with_capacity(if queued { frames.len() } else { 0 });
+        let mut carried = Vec::with_capacity(if wired || queued { 0 } else { frames.len() });
         let mut wire = Vec::with_capacity(if wired { frames.len() } else { 0 });
         for mut frame in frames.drain(..) {
             if let Some(slip) = self.settings.slip()
@@ -319,6 +338,10 @@ impl World<'_> {
             } else if self.checker.sent(meta, bytes) {
                 let seen = seen_in(self.plan, &self.answered, meta);
                 self.checker.routed(UnitId(meta.unit), seen);
+            }
+            if queued {
+                in_queue.push(frame);
+                continue;
             }
             if wired {
                 wire.push(super::wire::encode(pool, &frame));
@@ -339,7 +362,9 @@ impl World<'_> {
         let Some(to) = self.process_of(Peer::Runtime(to)) else {
             return;
         };
-        if wired {
+        if queued {
+            self.queue_frames(to, in_queue);
+        } else if wired {
             self.send_wire(no, to, wire);
         } else {
             self.send_frames(no, to, carried);
@@ -356,6 +381,13 @@ impl World<'_> {
         };
         let mut entries = core::mem::take(&mut actors.outbox.entries);
         let messages = core::mem::take(&mut actors.outbox.messages);
+        if self.threads.is_some() {
+            self.queue_entries(no, entries);
+            for (to, message) in messages {
+                self.send(no, to, message);
+            }
+            return self.queues_go_on(no);
+        }
         let longest = actors.settings().longest;
         let made = entry_messages(pool, &mut entries, longest);
         if let Some((Body::Runtime(actors), _)) =
@@ -502,6 +534,9 @@ impl World<'_> {
             self.coordinator_hears(from, &message);
             return;
         }
+        if self.threads.is_some() {
+            return self.queue_message(from, to, message);
+        }
         let Some(to) = self.process_of(to) else {
             self.count("messages_to_nobody");
             return;
@@ -516,7 +551,12 @@ impl World<'_> {
     }
 
     /// A runtime sends entries: the checker compares them with those of others.
-    fn made(&mut self, from: RuntimeId, (unit, view): (UnitId, View), entries: &[Entry]) {
+    pub(super) fn made(
+        &mut self,
+        from: RuntimeId,
+        (unit, view): (UnitId, View),
+        entries: &[Entry],
+    ) {
         self.checker.produced(from, (unit, view), entries);
         if !self.trace.is_on() {
             return;

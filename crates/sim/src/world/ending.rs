@@ -4,6 +4,7 @@ use weir_protocol::{Peer, UnitId};
 
 use super::cluster::Seen;
 use super::process::Body;
+use super::threads::Threads;
 use super::{DRAIN, EXPIRE, Event, LEAVE, ORPHANED, Phase, World};
 use crate::check::{Invariant, show_unit, show_view};
 
@@ -38,7 +39,8 @@ impl World<'_> {
             .processes
             .iter()
             .any(|p| !p.is_alive() && !p.suspected && p.runtime().is_some());
-        let busy = unnoticed || !self.has_recovered() || self.recovering;
+        let at_port = self.threads.as_ref().map_or(0, Threads::at_port);
+        let busy = unnoticed || !self.has_recovered() || self.recovering || at_port > 0;
         let seen = Seen(&self.processes);
         let useful = self.useful_ids();
         let waiting = self
@@ -53,6 +55,7 @@ impl World<'_> {
         } else if self.now > self.plan.end + DRAIN {
             let (unit, text) = match waiting {
                 Some((unit, text)) => (Some(unit), text),
+                None if at_port > 0 => (None, format!("{at_port} packets wait at the port")),
                 None => (None, "the switch does not recover".to_owned()),
             };
             self.checker.violated(Invariant::Stuck, unit, text);
@@ -230,7 +233,10 @@ impl World<'_> {
             let Some((body, pool)) = process.living.as_ref() else {
                 continue;
             };
-            let outstanding = pool.outstanding();
+            let outstanding = match self.threads {
+                Some(_) => 0,
+                None => pool.outstanding(),
+            };
             if let Body::Runtime(actors) = body
                 && actors.engine().report().internal > 0
             {
@@ -239,6 +245,14 @@ impl World<'_> {
             }
             if outstanding > 0 {
                 let text = format!("{} keeps {outstanding} frames", process.name());
+                self.checker.violated(Invariant::Conservation, None, text);
+            }
+        }
+        if let Some(threads) = &self.threads {
+            let pools = self.processes.iter().filter_map(|p| p.living.as_ref());
+            let missing = threads.missing(pools.map(|(_, pool)| pool));
+            if missing > 0 {
+                let text = format!("{missing} frames are in no pool of the process");
                 self.checker.violated(Invariant::Conservation, None, text);
             }
         }

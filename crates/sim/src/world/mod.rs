@@ -8,17 +8,19 @@ pub(crate) mod links;
 pub(crate) mod pools;
 pub(crate) mod process;
 mod queue;
+mod ring;
 mod steps;
+mod threads;
 mod wire;
 
 use std::collections::{BTreeMap, VecDeque};
 
 use weir_nf::host::Stage;
-use weir_packet::Time;
+use weir_packet::{FramePool, Time};
 use weir_protocol::heartbeat::{Beat, Heartbeats};
 use weir_protocol::message::{Message, MoveMode};
 use weir_protocol::settings::{ActorSettings, Dispatch, SwitchSettings};
-use weir_protocol::{Actors, Peer, RuntimeId, Switch};
+use weir_protocol::{Actors, Peer, RuntimeId, Switch, in_process};
 use weir_runtime::{Runtime, RuntimeConfig};
 
 use crate::check::{Checker, Invariant, Reference, Tally, Violation};
@@ -26,7 +28,7 @@ use crate::fault::Fault;
 use crate::plan::Plan;
 use crate::plants::Bug;
 use crate::random::{Random, mix};
-use crate::settings::Settings;
+use crate::settings::{Mode, Settings};
 use crate::trace::Trace;
 use crate::traffic::Ends;
 
@@ -34,6 +36,7 @@ use links::{Links, ProcessNo};
 use pools::Pools;
 use process::{Body, Delivery, Process};
 use queue::Queue;
+use threads::Threads;
 
 /// Time of the first packet: some functions take time 0 for "never".
 pub(crate) const START: u64 = 1_000_000_000_000;
@@ -80,6 +83,8 @@ enum Event {
         from: ProcessNo,
         beat: Beat,
     },
+    /// A thread does the next part of its round.
+    Round(ProcessNo),
     /// A process asked to be called.
     Wake(ProcessNo),
     /// A pause ends.
@@ -142,6 +147,8 @@ pub(crate) struct World<'a> {
     generation: u16,
     next_runtime: u32,
     links: Links,
+    /// Where processes are threads of one, and links queues.
+    threads: Option<Threads>,
     checker: Checker,
     pub(crate) trace: Trace,
     /// Ends of flows as their servers see them, by conversation and protocol.
@@ -203,6 +210,8 @@ impl<'a> World<'a> {
             generation: 0,
             next_runtime: 1,
             links: Links::new(plan.seed, plan.faults),
+            threads: (plan.mode == Mode::Ring)
+                .then(|| Threads::new(plan, settings.runtimes.max(1))),
             checker: Checker::new(replication, Reference::new(engine)),
             trace,
             observed: BTreeMap::new(),
@@ -321,6 +330,7 @@ impl<'a> World<'a> {
             } => self.arrive(to, from, sent, what),
             Event::Beat(no) => self.beat(no),
             Event::Beats { to, from, beat } => self.beat_arrives(to, from, beat),
+            Event::Round(no) => self.round(no),
             Event::Wake(no) => self.wake(no),
             Event::Resume(no) => self.resume(no),
             Event::Notice(no) => self.notice(no),
@@ -350,6 +360,9 @@ impl<'a> World<'a> {
     /// seeds wait longer than an answer takes; some do not, so that repeats
     /// overtake answers.
     pub(super) fn repeat_after(&self) -> u64 {
+        if self.threads.is_some() {
+            return in_process::REPEAT_AFTER;
+        }
         let impatient = mix(self.plan.seed, 78) % 100 < 10;
         match (self.plan.faults.has(Fault::Delay), impatient) {
             (false, _) => 2_000_000,
@@ -361,24 +374,59 @@ impl<'a> World<'a> {
     fn switch_settings(&self) -> SwitchSettings {
         let drawn = mix(self.plan.seed, 77);
         let small = self.small();
+        let dispatch = [Dispatch::RoundRobin, Dispatch::LeastLoaded, Dispatch::Hash];
+        let dispatch = dispatch[(drawn % 3) as usize];
+        let window = if small { 8 } else { 1_000 };
+        let plant = self.settings.plant.and_then(Bug::plant);
+        if self.threads.is_some() {
+            return SwitchSettings {
+                plant,
+                ..in_process::switch(dispatch, window)
+            };
+        }
         SwitchSettings {
             generation: self.generation,
             replication: self.plan.replication,
-            dispatch: [Dispatch::RoundRobin, Dispatch::LeastLoaded, Dispatch::Hash]
-                [(drawn % 3) as usize],
+            dispatch,
             kept: match (self.plan.faults.has(Fault::NothingKept), small) {
                 (true, _) => 0,
                 // Fewer places than frames, or more.
                 (_, true) => [48, 4_096][(drawn / 3 % 2) as usize],
                 _ => 4_096,
             },
-            window: if small { 8 } else { 1_000 },
+            window,
             repeat_after: self.repeat_after(),
             repeat_within: (500_000, 20_000_000),
             recovery_held: if small { 16 } else { 512 },
             reserve: 64,
             acknowledge: true,
-            plant: self.settings.plant.and_then(Bug::plant),
+            plant,
+        }
+    }
+
+    fn actor_settings(&self, id: RuntimeId) -> ActorSettings {
+        let plant = self.settings.plant.and_then(Bug::plant);
+        if let Some(threads) = &self.threads {
+            return ActorSettings {
+                plant,
+                ..in_process::actors(id, threads.frames())
+            };
+        }
+        ActorSettings {
+            id,
+            held: match (self.small(), self.frames().1) {
+                (true, _) => 24,
+                // What is held leaves frames for what packets cause.
+                (false, frames) => frames * 2 / 3,
+            },
+            keep_outputs: true,
+            repeat_after: self.repeat_after(),
+            repeat_within: (500_000, 20_000_000),
+            // Little is too much for one message.
+            longest: if self.small() { 4_096 } else { 64 << 10 },
+            at_once: if self.small() { 8 << 10 } else { 128 << 10 },
+            most: 512 << 10,
+            plant,
         }
     }
 
@@ -390,8 +438,9 @@ impl<'a> World<'a> {
         switch.outbox.journal.start();
         let peer = Peer::Switch(self.generation);
         let no = self.processes.len();
-        let wire = !self.settings.plain_links;
-        let pool = self.pools.take(self.frames().0);
+        let wire = !self.settings.plain_links && self.threads.is_none();
+        let frames = self.threads.as_ref().map(Threads::frames);
+        let pool = self.pools.take(frames.unwrap_or(self.frames().0));
         let body = Body::Switch(Box::new(switch));
         self.add_process(Process::new((peer, no), body, no, (wire, pool)));
         self.switch = Some(no);
@@ -408,31 +457,18 @@ impl<'a> World<'a> {
             Some(Body::Switch(switch)) => switch.classifier().places() as u32,
             _ => PLACES,
         };
-        let settings = ActorSettings {
-            id,
-            held: match (self.small(), self.frames().1) {
-                (true, _) => 24,
-                // What is held leaves frames for what packets cause.
-                (false, frames) => frames * 2 / 3,
-            },
-            keep_outputs: true,
-            repeat_after: self.repeat_after(),
-            repeat_within: (500_000, 20_000_000),
-            // Little is too much for one message.
-            longest: if self.small() { 4_096 } else { 64 << 10 },
-            at_once: if self.small() { 8 << 10 } else { 128 << 10 },
-            most: 512 << 10,
-            plant: self.settings.plant.and_then(Bug::plant),
-        };
+        let settings = self.actor_settings(id);
         let body = Body::Runtime(Box::new(Actors::with_places(
             engine,
             settings,
             places,
             weir_packet::no_advice,
         )));
-        let pool = self.pools.take(self.frames().1);
+        let (pool, wire) = match self.share(self.processes.len()) {
+            Some(share) => (share, false),
+            None => (self.pools.take(self.frames().1), !self.settings.plain_links),
+        };
         let switch = self.switch.unwrap_or(0);
-        let wire = !self.settings.plain_links;
         let start = (Peer::Runtime(id), self.processes.len());
         let mut process = Process::new(start, body, switch, (wire, pool));
         process.host = id.0.checked_rem(self.plan.hosts);
@@ -451,6 +487,16 @@ impl<'a> World<'a> {
         self.after_switch();
         self.reconfigure();
         Ok(())
+    }
+
+    /// The memory of the runtime's thread with this number, where it is a thread.
+    fn share(&mut self, no: ProcessNo) -> Option<FramePool> {
+        let threads = self.threads.as_mut()?;
+        let switch = self
+            .switch
+            .and_then(|switch| self.processes.get_mut(switch));
+        let (_, pool) = switch?.living.as_mut()?;
+        Some(threads.start(no, pool))
     }
 
     /// The current switch's state, if it runs.
@@ -499,6 +545,7 @@ impl<'a> World<'a> {
         for no in 0..self.processes.len() {
             self.merge_counts(no);
         }
+        self.join_memory();
         for process in &mut self.processes {
             process.end(&mut self.pools);
         }

@@ -8,12 +8,12 @@ mod moves;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use weir_exec::frames::{LARGE_SHARE, SHARE};
 use weir_exec::queue::drain;
 use weir_exec::{ExecError, NEVER_PARK, Parker, Parks, Round, Team, Wakers, frames};
 use weir_io::IdlePolicy;
 use weir_nf::host::Stage;
 use weir_packet::{Disposition, Frame, FramePool, MemoryLayout, PacketMemory, Time};
+use weir_protocol::in_process::{self, BURST, MESSAGES};
 use weir_protocol::settings::{Dispatch, SwitchSettings};
 use weir_protocol::{Peer, RuntimeId, Switch};
 use weir_runtime::RuntimeConfig;
@@ -30,15 +30,8 @@ use super::runtime_node::{RuntimeDone, RuntimeNode};
 use super::spread::Spread;
 use super::wiring::{RuntimeEnds, SwitchEnds, ToRuntime, ToSwitch, wire};
 
-/// Entries of a runtime and chain that are looked at at a time.
-const BURST: usize = 256;
-/// Messages of a runtime that are read at a time.
-const MESSAGES: usize = 256;
 /// Rounds with work after which threads that ended are looked for.
 const LOOK: u32 = 256;
-/// Frames beside those of packets: what the switch's pool keeps back for each
-/// runtime that may run short.
-const RESERVE: usize = 768;
 
 /// What a cluster is made of.
 #[derive(Clone, Debug)]
@@ -81,13 +74,6 @@ impl Default for ClusterSettings {
         }
     }
 }
-
-/// Small frames for packets under way beside those of a memory as it is without
-/// runtimes, and without the runtimes' shares.
-const FRAMES: u32 = 4_096;
-/// When the protocol sends again what was not answered, in ns. Queues lose nothing,
-/// so there is no hurry: a thread may well not run for a while.
-const REPEAT_AFTER: u64 = 50_000_000;
 
 /// The state of one runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -193,9 +179,10 @@ impl Cluster {
     /// A stage that can't be run, a thread that can't be started or pinned.
     pub fn start(stages: &[Stage], settings: ClusterSettings) -> Result<Cluster, ExecError> {
         let most = settings.most_runtimes.max(settings.runtimes);
+        let (small, large) = in_process::frames(most);
         let layout = MemoryLayout {
-            small_frames: settings.memory.small_frames + FRAMES + most * (SHARE + RESERVE as u32),
-            large_frames: settings.memory.large_frames + most * LARGE_SHARE,
+            small_frames: settings.memory.small_frames + small,
+            large_frames: settings.memory.large_frames + large,
             ..settings.memory
         };
         let memory = PacketMemory::new(layout, settings.engine.advise);
@@ -204,15 +191,7 @@ impl Cluster {
         if let Some(core) = settings.spread.ports_core() {
             weir_exec::pin(core).map_err(ExecError)?;
         }
-        let switch_settings = SwitchSettings {
-            // Queues lose nothing: no packet need be sent again.
-            kept: 0,
-            acknowledge: false,
-            window: settings.window,
-            dispatch: settings.dispatch,
-            repeat_after: REPEAT_AFTER,
-            ..SwitchSettings::default()
-        };
+        let switch_settings = in_process::switch(settings.dispatch, settings.window);
         let mut chains = Vec::new();
         for stage in stages {
             let config = RuntimeConfig {
@@ -296,8 +275,7 @@ impl Cluster {
         if self.members.iter().any(waits) {
             return 0;
         }
-        let reserve = RESERVE * self.members.len() + BURST;
-        self.pool.available().saturating_sub(reserve)
+        in_process::room(self.pool.available(), self.members.len())
     }
 
     /// Moves the packets' time on: the runtimes ask for ticks of units in which

@@ -9,6 +9,7 @@ use weir_exec::queue::drain;
 use weir_exec::{Node, Round, frames};
 use weir_nf::host::Stage;
 use weir_packet::{FlowKey, Frame, FramePool, Time};
+use weir_protocol::in_process::{BURST, MESSAGES, PER_PACKET};
 use weir_protocol::settings::ActorSettings;
 use weir_protocol::{Actors, Message, Peer, RuntimeId, UnitId};
 use weir_runtime::{Lie, Report, Runtime, RuntimeConfig};
@@ -18,15 +19,8 @@ use super::executor::{Part, Visit};
 use super::inbox::{Inbox, Shows, ThreadCounts};
 use super::wiring::{RuntimeEnds, ToRuntime, ToSwitch};
 
-/// Data frames of a chain that are applied at a time.
-const BURST: usize = 256;
-/// Messages of a sender that are read at a time.
-const MESSAGES: usize = 256;
 /// Ends of flows that may be asked for and not numbered yet.
 const ENDS: usize = 512;
-/// Free frames that a runtime needs for one packet, mostly: notes and what
-/// functions emit.
-const PER_PACKET: usize = 2;
 
 /// What a runtime's node is made of, on the thread of its worker.
 pub(super) struct RuntimePlan {

@@ -6,13 +6,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize};
 use rtrb::Consumer;
 use weir_exec::queue::{Sender, queue};
 use weir_packet::{FlowKey, Frame};
+use weir_protocol::in_process::{FRAMES_ON_THE_WAY, MESSAGES_ON_THE_WAY};
 use weir_protocol::{Message, Peer, RuntimeId, UnitId};
-
-/// Frames on their way in one direction. Few, so that they are still in a
-/// cache when they are taken out, and enough for some bursts.
-const FRAMES: usize = 1_024;
-/// Messages on their way in one direction.
-const MESSAGES: usize = 1_024;
 
 /// From the switch's thread to a runtime's.
 #[derive(Debug)]
@@ -126,7 +121,7 @@ pub(super) fn wire(runtimes: u32, chains: usize) -> Vec<(SwitchEnds, RuntimeEnds
             let (sender, receiver) = if from == to {
                 (None, None)
             } else {
-                let (sender, receiver) = queue(MESSAGES);
+                let (sender, receiver) = queue(MESSAGES_ON_THE_WAY);
                 (Some(sender), Some(receiver))
             };
             row.push(sender);
@@ -137,10 +132,10 @@ pub(super) fn wire(runtimes: u32, chains: usize) -> Vec<(SwitchEnds, RuntimeEnds
     let mut ends = Vec::new();
     for (place, (senders, receivers)) in senders.into_iter().zip(receivers).enumerate() {
         let id = RuntimeId(place as u32 + 1);
-        let (data_to, data_from) = (0..chains).map(|_| queue(FRAMES)).unzip();
-        let (entries_to, entries_from) = (0..chains).map(|_| queue(FRAMES)).unzip();
-        let (to_runtime, from_switch) = queue(MESSAGES);
-        let (to_switch, from_runtime) = queue(MESSAGES);
+        let (data_to, data_from) = (0..chains).map(|_| queue(FRAMES_ON_THE_WAY)).unzip();
+        let (entries_to, entries_from) = (0..chains).map(|_| queue(FRAMES_ON_THE_WAY)).unzip();
+        let (to_runtime, from_switch) = queue(MESSAGES_ON_THE_WAY);
+        let (to_switch, from_runtime) = queue(MESSAGES_ON_THE_WAY);
         let gauge = Arc::new(Gauge::default());
         let peers = senders
             .into_iter()

@@ -68,6 +68,7 @@ fn settings(args: &Sim) -> Result<Settings, Failure> {
     Ok(Settings {
         faults: args.faults,
         some_faults: !args.every_fault,
+        mode: args.mode,
         replication: args.replication,
         runtimes: args.runtimes,
         hosts: args.hosts,

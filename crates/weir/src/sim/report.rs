@@ -159,6 +159,9 @@ fn repeat(args: &Sim, seed: u64) -> String {
         "weir sim --seed {seed} --faults {} --runtimes {} --flows {} --packets {} --moves {}",
         args.faults, args.runtimes, args.flows, args.packets, args.moves
     );
+    if let Some(mode) = args.mode {
+        command += &format!(" --mode {mode}");
+    }
     if let Some(replication) = args.replication {
         command += &format!(" --replication {replication}");
     }

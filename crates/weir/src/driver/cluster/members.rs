@@ -1,14 +1,14 @@
 //! Runtimes of a cluster: each is placed, starts, runs, and is told to finish.
 
 use weir_exec::ExecError;
+use weir_exec::frames::{LARGE_SHARE, SHARE};
 use weir_packet::Time;
-use weir_protocol::RuntimeId;
-use weir_protocol::settings::ActorSettings;
+use weir_protocol::{RuntimeId, in_process};
 use weir_runtime::RuntimeConfig;
 
 use super::super::runtime_node::{RuntimeNode, RuntimePlan};
 use super::super::wiring::ToRuntime;
-use super::{Cluster, LARGE_SHARE, Member, REPEAT_AFTER, SHARE, State, parker};
+use super::{Cluster, Member, State, parker};
 
 impl Cluster {
     /// Places a runtime on its thread.
@@ -34,14 +34,7 @@ impl Cluster {
                 follows: true,
                 ..self.settings.engine
             },
-            settings: ActorSettings {
-                id,
-                // As many as there are frames: what is held is never dropped.
-                held: self.pool.memory().layout().small_frames,
-                keep_outputs: false,
-                repeat_after: REPEAT_AFTER,
-                ..ActorSettings::default()
-            },
+            settings: in_process::actors(id, self.pool.memory().layout().small_frames),
             relayed: self.settings.relay.is_some(),
             clock: self.clock,
             ends,

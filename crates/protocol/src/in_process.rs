@@ -1,0 +1,67 @@
+//! A switch and its runtimes as threads of one process, joined by queues over one
+//! packet memory: the settings and bounds that the program's driver and the
+//! simulator (`--mode ring`) both keep to.
+
+use weir_packet::shares::{LARGE_SHARE, SHARE};
+
+use crate::ids::RuntimeId;
+use crate::settings::{ActorSettings, Dispatch, SwitchSettings};
+
+/// When the protocol sends again what was not answered, in ns. Queues lose nothing,
+/// so there is no hurry: a thread may well not run for a while.
+pub const REPEAT_AFTER: u64 = 50_000_000;
+/// Places of a queue of frames. Few, so that they are still in a cache when they
+/// are taken out, and enough for some bursts.
+pub const FRAMES_ON_THE_WAY: usize = 1_024;
+/// Places of a queue of messages.
+pub const MESSAGES_ON_THE_WAY: usize = 1_024;
+/// Frames of a chain that are taken out of a queue at a time.
+pub const BURST: usize = 256;
+/// Messages of a sender that are taken out of a queue at a time.
+pub const MESSAGES: usize = 256;
+/// Free frames that a runtime needs for one packet, mostly: notes and what
+/// functions emit.
+pub const PER_PACKET: usize = 2;
+/// Frames that the switch's pool keeps back for each runtime that may run short.
+pub const RESERVE: usize = 768;
+/// Small frames for packets under way.
+const FRAMES: u32 = 4_096;
+
+// What a runtime takes out at a time has frames for what it causes.
+const _: () = assert!(BURST * PER_PACKET <= SHARE as usize);
+
+/// Small and large frames beside the ports' own, for so many runtimes.
+pub const fn frames(runtimes: u32) -> (u32, u32) {
+    let small = FRAMES + runtimes * (SHARE + RESERVE as u32);
+    (small, runtimes * LARGE_SHARE)
+}
+
+/// Packets that may be taken in, where so many frames are free and there are so
+/// many runtimes. Those that are kept back are for entries, events and messages.
+pub const fn room(available: usize, runtimes: usize) -> usize {
+    available.saturating_sub(RESERVE * runtimes + BURST)
+}
+
+/// Settings of the switch. It repeats no packet and is told of no outputs.
+pub fn switch(dispatch: Dispatch, window: u32) -> SwitchSettings {
+    SwitchSettings {
+        kept: 0,
+        acknowledge: false,
+        window,
+        dispatch,
+        repeat_after: REPEAT_AFTER,
+        ..SwitchSettings::default()
+    }
+}
+
+/// Settings of a runtime's actors. `frames` are the small ones of the memory: as
+/// many are held, so that none is dropped.
+pub fn actors(id: RuntimeId, frames: u32) -> ActorSettings {
+    ActorSettings {
+        id,
+        held: frames,
+        keep_outputs: false,
+        repeat_after: REPEAT_AFTER,
+        ..ActorSettings::default()
+    }
+}

@@ -1,0 +1,655 @@
+//! A switch and runtimes that are threads of one process (`--mode ring`).
+//!
+//! Queues stand where links are, over one packet memory. A thread works in rounds,
+//! as the program's does (`weir::driver`: `cluster.rs`, `runtime_node.rs`), within
+//! the same bounds (`weir_protocol::in_process`). A round reads its queues one after
+//! the other; in between the other threads go on.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use weir_packet::shares::{LARGE_SHARE, SHARE, balance, settle, take_reserve};
+use weir_packet::{Frame, FramePool, Time};
+use weir_protocol::entry::{batches, to_part};
+use weir_protocol::in_process::{
+    self, BURST, FRAMES_ON_THE_WAY, MESSAGES, MESSAGES_ON_THE_WAY, PER_PACKET,
+};
+use weir_protocol::message::Message;
+use weir_protocol::{Clock, Peer, UnitId, View};
+
+use super::links::ProcessNo;
+use super::process::{Body, Carried, Delivery, Process};
+use super::ring::Ring;
+use super::{Event, World};
+use crate::fault::Fault;
+use crate::plan::{Plan, Step};
+use crate::random::Random;
+
+/// Nanoseconds between two looks of a thread that found nothing to do, but waits.
+const POLL: u64 = 20_000;
+/// Frames for the ports beside those of `in_process::frames`.
+const PORTS: u32 = 1_024;
+/// Packets that a port gives at a time.
+const BATCH: usize = 64;
+
+/// Where a runtime's thread is in its round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    /// It takes frames out of its queue.
+    Frames,
+    /// It takes the switch's messages out.
+    Switch,
+    /// It takes other runtimes' messages out, and works.
+    Peers,
+}
+
+/// A runtime's thread, and the queues of frames between it and the switch's.
+#[derive(Debug)]
+struct Thread {
+    data: Ring<Frame>,
+    entries: Ring<Frame>,
+    part: Part,
+    /// Taken out and not applied yet.
+    input: Vec<Frame>,
+    heard: Vec<(ProcessNo, Message)>,
+    /// Messages that wait until the entries before them are in their queue.
+    outgoing: VecDeque<(Peer, Message)>,
+    /// At the switch: frames of an entry whose last one has not come yet.
+    partial: Vec<Frame>,
+    /// Its next step is planned.
+    called: bool,
+}
+
+/// All threads.
+#[derive(Debug)]
+pub(super) struct Threads {
+    random: Random,
+    /// Places of queues of frames and of messages.
+    places: (usize, usize),
+    runtimes: BTreeMap<ProcessNo, Thread>,
+    words: BTreeMap<(ProcessNo, ProcessNo), Ring<Message>>,
+    /// Whom the switch hears next in its round.
+    hearing: VecDeque<ProcessNo>,
+    /// What it took out of that one's queue of messages.
+    heard: Option<Vec<Message>>,
+    called: bool,
+    /// Packets of the plan that wait at the port for room.
+    port: VecDeque<usize>,
+    /// Time of the packets that have come.
+    packet_time: Time,
+    /// Memory that died with its threads.
+    lost: Vec<FramePool>,
+    /// Frames in all, and in a runtime's share.
+    frames: u32,
+    share: u32,
+    /// Runtimes that there may be in all.
+    most: u32,
+}
+
+impl Threads {
+    pub(super) fn new(plan: &Plan, runtimes: u32) -> Threads {
+        let few = plan.faults.has(Fault::FewFrames);
+        let short = plan.faults.has(Fault::FullBuffers);
+        let later = plan.steps.iter().filter(|(_, step)| {
+            matches!(step, Step::Crash { .. } | Step::Drain { .. } | Step::Join)
+        });
+        let most = runtimes + later.count() as u32;
+        let (frames, _) = in_process::frames(most);
+        let divided = |places: usize| if short { places / 64 } else { places };
+        Threads {
+            random: Random::new(plan.seed, 21),
+            places: (divided(FRAMES_ON_THE_WAY), divided(MESSAGES_ON_THE_WAY)),
+            runtimes: BTreeMap::new(),
+            words: BTreeMap::new(),
+            hearing: VecDeque::new(),
+            heard: None,
+            called: false,
+            port: VecDeque::new(),
+            packet_time: Time::ZERO,
+            lost: Vec::new(),
+            frames: frames + if few { 0 } else { PORTS },
+            share: if few { SHARE / 64 } else { SHARE },
+            most,
+        }
+    }
+
+    pub(super) fn frames(&self) -> u32 {
+        self.frames
+    }
+
+    /// Packets that wait at the port.
+    pub(super) fn at_port(&self) -> usize {
+        self.port.len()
+    }
+
+    /// A runtime's thread starts; the switch's pool gives it a share.
+    pub(super) fn start(&mut self, no: ProcessNo, pool: &mut FramePool) -> FramePool {
+        let thread = Thread {
+            data: Ring::new(self.places.0),
+            entries: Ring::new(self.places.0),
+            part: Part::Frames,
+            input: Vec::new(),
+            heard: Vec::new(),
+            outgoing: VecDeque::new(),
+            partial: Vec::new(),
+            called: false,
+        };
+        self.runtimes.insert(no, thread);
+        pool.share(self.share, LARGE_SHARE)
+    }
+
+    /// Frames that nobody has who could give them back.
+    pub(super) fn missing<'a>(&'a self, living: impl Iterator<Item = &'a FramePool>) -> usize {
+        let pools: Vec<&FramePool> = living.chain(&self.lost).collect();
+        let reserve = pools.first().map_or(0, |pool| pool.memory().in_reserve());
+        FramePool::outstanding_of(pools).saturating_sub(reserve)
+    }
+
+    fn word(&mut self, from: ProcessNo, to: ProcessNo, message: Message) {
+        let places = self.places.1;
+        let ring = self.words.entry((from, to));
+        ring.or_insert_with(|| Ring::new(places)).push(message);
+    }
+
+    /// Sends what waits with a runtime's thread: entries, and messages once the
+    /// entries that were before them are in their queue. True where nothing waits.
+    fn send_on(&mut self, no: ProcessNo, of: impl Fn(Peer) -> Option<ProcessNo>) -> bool {
+        let Some(thread) = self.runtimes.get_mut(&no) else {
+            return true;
+        };
+        if !thread.entries.flush() {
+            return false;
+        }
+        for (to, message) in core::mem::take(&mut thread.outgoing) {
+            if let Some(to) = of(to) {
+                self.word(no, to, message);
+            }
+        }
+        self.flush_words(no)
+    }
+
+    fn flush_words(&mut self, from: ProcessNo) -> bool {
+        let own = self.words.range_mut((from, 0)..(from + 1, 0));
+        own.fold(true, |all, (_, ring)| ring.flush() && all)
+    }
+
+    /// Runtimes that the switch has something to hear of.
+    fn speakers(&self, switch: ProcessNo) -> VecDeque<ProcessNo> {
+        let speaks = |no: &ProcessNo, thread: &Thread| {
+            let words = self.words.get(&(*no, switch));
+            !thread.entries.is_empty() || words.is_some_and(|ring| !ring.is_empty())
+        };
+        let all = self.runtimes.iter();
+        all.filter(|(no, thread)| speaks(no, thread))
+            .map(|(no, _)| *no)
+            .collect()
+    }
+
+    /// Takes up to a burst of whole entries of a runtime out of its queue.
+    fn collect(&mut self, no: ProcessNo, pool: &FramePool) -> Vec<Frame> {
+        let Some(thread) = self.runtimes.get_mut(&no) else {
+            return Vec::new();
+        };
+        let mut frames = core::mem::take(&mut thread.partial);
+        frames.extend(thread.entries.take(BURST));
+        let closes = |frame: &Frame| pool.memory().meta(frame).disposition.closes();
+        let whole = frames.iter().rposition(closes).map_or(0, |at| at + 1);
+        thread.partial = frames.split_off(whole);
+        frames
+    }
+
+    /// Nobody reads a dead thread's queues, but the switch its entries; what it had in
+    /// hands is lost with its memory.
+    fn end(&mut self, no: ProcessNo, pool: &mut FramePool) {
+        if let Some(thread) = self.runtimes.get_mut(&no) {
+            pool.give_all(&mut thread.input);
+            let data = &mut thread.data;
+            data.take_waiting().for_each(|frame| pool.give(frame));
+            data.take(usize::MAX).for_each(|frame| pool.give(frame));
+            let entries = thread.entries.take_waiting();
+            entries.for_each(|frame| pool.give(frame));
+            thread.heard.clear();
+            thread.outgoing.clear();
+        }
+        self.words.retain(|(_, to), _| *to != no);
+    }
+
+    /// True where something waits for a thread, or in it.
+    fn has_work(&self, no: ProcessNo) -> bool {
+        let thread = self.runtimes.get(&no);
+        let own = thread.is_some_and(|thread| {
+            !thread.data.is_empty()
+                || !thread.input.is_empty()
+                || thread.entries.waits()
+                || !thread.outgoing.is_empty()
+        });
+        let words = self.words.iter();
+        own || words
+            .filter(|((from, to), _)| *from == no || *to == no)
+            .any(|((from, to), ring)| *to == no && !ring.is_empty() || *from == no && ring.waits())
+    }
+}
+
+impl World<'_> {
+    /// A thread does the next part of its round.
+    pub(super) fn round(&mut self, no: ProcessNo) {
+        let is_switch = self.switch == Some(no);
+        let paused = self
+            .processes
+            .get(no)
+            .is_none_or(|process| !process.is_alive() || process.paused_until.is_some());
+        if let Some(threads) = &mut self.threads {
+            match threads.runtimes.get_mut(&no) {
+                Some(thread) => thread.called = false,
+                None => threads.called = false,
+            }
+        }
+        match (paused, is_switch) {
+            (true, _) => {}
+            (false, true) => self.switch_round(no),
+            (false, false) => self.runtime_round(no),
+        }
+    }
+
+    /// Has a thread work, in a moment.
+    pub(super) fn call(&mut self, no: ProcessNo) {
+        self.call_after(no, 0);
+    }
+
+    fn call_after(&mut self, no: ProcessNo, at_least: u64) {
+        let slow = self.plan.faults.has(Fault::Delay);
+        let Some(threads) = &mut self.threads else {
+            return;
+        };
+        let called = match threads.runtimes.get_mut(&no) {
+            Some(thread) => &mut thread.called,
+            None => &mut threads.called,
+        };
+        if core::mem::replace(called, true) {
+            return;
+        }
+        let random = &mut threads.random;
+        let pace = match slow && random.chance(20) {
+            // Its core is somebody else's for a while.
+            true => random.within(10_000, 2_000_000),
+            false => random.within(200, 3_000),
+        };
+        self.schedule(self.now + pace.max(at_least), Event::Round(no));
+    }
+
+    fn runtime_round(&mut self, no: ProcessNo) {
+        let switch = self.switch.unwrap_or(0);
+        let Some(threads) = &mut self.threads else {
+            return;
+        };
+        let Some(thread) = threads.runtimes.get_mut(&no) else {
+            return;
+        };
+        let living = self.processes.get_mut(no).and_then(|p| p.living.as_mut());
+        let Some((_, pool)) = living else {
+            return;
+        };
+        match thread.part {
+            // Frames are taken out first and looked at last: what a message said
+            // before them of their view is there by then.
+            Part::Frames => {
+                let most = BURST.min(pool.available() / PER_PACKET);
+                let most = most.saturating_sub(thread.input.len());
+                thread.input.extend(thread.data.take(most));
+                thread.part = Part::Switch;
+                self.call(no);
+            }
+            Part::Switch => {
+                if let Some(words) = threads.words.get_mut(&(switch, no)) {
+                    let heard = words.take(MESSAGES).map(|message| (switch, message));
+                    thread.heard.extend(heard);
+                }
+                thread.part = Part::Peers;
+                self.call(no);
+            }
+            Part::Peers => {
+                for ((from, to), words) in &mut threads.words {
+                    if *to == no && *from != switch {
+                        let heard = words.take(MESSAGES).map(|message| (*from, message));
+                        thread.heard.extend(heard);
+                    }
+                }
+                thread.part = Part::Frames;
+                let heard = core::mem::take(&mut thread.heard);
+                let input = core::mem::take(&mut thread.input);
+                self.work(no, heard, input);
+            }
+        }
+    }
+
+    /// A runtime takes in messages, and then frames.
+    fn work(&mut self, no: ProcessNo, heard: Vec<(ProcessNo, Message)>, mut input: Vec<Frame>) {
+        let mut worked = !heard.is_empty();
+        for (from, message) in heard {
+            self.deliver(no, from, Delivery::Message(Box::new(message)));
+            self.flush(no);
+        }
+        self.trace_frames(no, &input);
+        let time = self.time_at(no);
+        let before = input.len();
+        let Some(threads) = &mut self.threads else {
+            return;
+        };
+        let living = self.processes.get_mut(no).and_then(|p| p.living.as_mut());
+        let Some((Body::Runtime(actors), pool)) = living else {
+            return;
+        };
+        actors.packets_at(threads.packet_time);
+        let due = actors.next_deadline().is_some_and(|at| at <= time);
+        if !input.is_empty() {
+            // Those that it has no frames for stay for the next round.
+            actors.frames(time, pool, &mut input);
+        }
+        if due {
+            actors.tick(time, pool);
+        }
+        settle(pool);
+        worked |= due || input.len() < before;
+        let short = !input.is_empty();
+        if let Some(thread) = threads.runtimes.get_mut(&no) {
+            thread.input = input;
+        }
+        if short {
+            self.count("frames_waited_for_frames");
+        }
+        self.flush(no);
+        if self
+            .threads
+            .as_ref()
+            .is_some_and(|threads| threads.has_work(no))
+        {
+            self.call_after(no, if worked { 0 } else { POLL });
+        }
+    }
+
+    fn switch_round(&mut self, no: ProcessNo) {
+        let Some(threads) = &mut self.threads else {
+            return;
+        };
+        // Messages are taken out first and looked at last: entries that were sent
+        // before them are there by then.
+        if let Some(heard) = threads.heard.take() {
+            if let Some(from) = threads.hearing.pop_front() {
+                self.hear(no, from, heard);
+            }
+        } else if threads.hearing.is_empty() {
+            threads.hearing = threads.speakers(no);
+        }
+        let Some(threads) = &mut self.threads else {
+            return;
+        };
+        if let Some(from) = threads.hearing.front() {
+            let words = threads.words.get_mut(&(*from, no));
+            let heard = words.map(|ring| ring.take(MESSAGES).collect());
+            threads.heard = Some(heard.unwrap_or_default());
+            return self.call(no);
+        }
+        self.end_switch_round(no);
+    }
+
+    /// The switch hears a runtime: entries, then messages.
+    fn hear(&mut self, no: ProcessNo, from: ProcessNo, heard: Vec<Message>) {
+        let (time, id) = (self.time_at(no), self.runtime_id(from));
+        let living = self.processes.get_mut(no).and_then(|p| p.living.as_mut());
+        let (Some((Body::Switch(switch), pool)), Some(threads), Some(id)) =
+            (living, &mut self.threads, id)
+        else {
+            return;
+        };
+        let mut entries = threads.collect(from, pool);
+        if !entries.is_empty() {
+            switch.entries(time, pool, id, &mut entries);
+            self.flush(no);
+        }
+        for message in heard {
+            self.deliver(no, from, Delivery::Message(Box::new(message)));
+            self.flush(no);
+        }
+        // It may wait for room in its queues.
+        self.call(from);
+    }
+
+    /// What is due, what waits for room, and packets as far as there is room.
+    fn end_switch_round(&mut self, no: ProcessNo) {
+        let time = self.time_at(no);
+        let living = self.processes.get_mut(no).and_then(|p| p.living.as_mut());
+        let (Some((Body::Switch(switch), pool)), Some(threads)) = (living, &mut self.threads)
+        else {
+            return;
+        };
+        if switch.next_deadline().is_some_and(|due| due <= time) {
+            switch.tick(time, pool);
+        }
+        balance(pool);
+        threads.flush_words(no);
+        let mut full = false;
+        for thread in threads.runtimes.values_mut() {
+            full |= !thread.data.flush();
+        }
+        let members = threads.most as usize;
+        let room = if full {
+            0
+        } else {
+            in_process::room(pool.available(), members)
+        };
+        let count = room.min(BATCH).min(threads.port.len());
+        let taken: Vec<usize> = threads.port.drain(..count).collect();
+        let waits = !threads.port.is_empty();
+        if !taken.is_empty() {
+            threads.packet_time = time;
+            switch.packets_at(time);
+            self.take_packets(no, taken.into_iter());
+        }
+        if waits && count == 0 {
+            self.count(if full {
+                "ports_waited_for_queues"
+            } else {
+                "ports_waited_for_frames"
+            });
+        }
+        self.flush(no);
+        let Some(threads) = &self.threads else {
+            return;
+        };
+        if full || waits || !threads.speakers(no).is_empty() || threads.has_work(no) {
+            self.call_after(no, if waits && count > 0 { 0 } else { POLL / 4 });
+        }
+    }
+
+    /// Packets wait at the port until there is room.
+    pub(super) fn packets_wait(&mut self, range: core::ops::Range<usize>) {
+        if let (Some(threads), Some(no)) = (&mut self.threads, self.switch) {
+            threads.port.extend(range);
+            self.call(no);
+        }
+    }
+
+    /// Time passes at the ports, with and without packets.
+    pub(super) fn ports_pass_time(&mut self) {
+        let time = self.time();
+        let is_paused = |process: &Process| process.paused_until.is_some();
+        let process = self.switch.and_then(|no| self.processes.get_mut(no));
+        let Some(process) = process.filter(|process| !is_paused(process)) else {
+            return;
+        };
+        if let (Some((Body::Switch(switch), _)), Some(threads)) =
+            (process.living.as_mut(), &mut self.threads)
+            && threads.port.is_empty()
+        {
+            threads.packet_time = time;
+            switch.packets_at(time);
+        }
+    }
+
+    /// The switch's frames go into a runtime's queue.
+    pub(super) fn queue_frames(&mut self, to: ProcessNo, frames: Vec<Frame>) {
+        let Some(threads) = &mut self.threads else {
+            return;
+        };
+        if let Some(thread) = threads.runtimes.get_mut(&to) {
+            frames.into_iter().for_each(|frame| thread.data.push(frame));
+            if thread.data.waits() {
+                self.count("data_queues_full");
+            }
+        }
+        self.call(to);
+    }
+
+    /// A runtime's entries go into its queue, and are shown to the checker.
+    pub(super) fn queue_entries(&mut self, no: ProcessNo, frames: Vec<Frame>) {
+        let process = self.processes.get(no);
+        let memory = process
+            .and_then(|p| p.living.as_ref())
+            .map(|(_, pool)| pool.memory().clone());
+        if let (Some(memory), Some(id)) = (memory, self.runtime_id(no)) {
+            for batch in batches(&memory, &frames) {
+                self.made(id, (batch.unit, batch.view), &batch.entries);
+            }
+        }
+        if let Some(thread) = self.threads.as_mut().and_then(|t| t.runtimes.get_mut(&no)) {
+            frames
+                .into_iter()
+                .for_each(|frame| thread.entries.push(frame));
+            if thread.entries.waits() {
+                self.count("entry_queues_full");
+            }
+        }
+    }
+
+    /// A message goes into its queue.
+    pub(super) fn queue_message(&mut self, from: ProcessNo, to: Peer, message: Message) {
+        let number = self.process_of(to);
+        let (Some(threads), Some(number)) = (&mut self.threads, number) else {
+            return;
+        };
+        match threads.runtimes.get_mut(&from) {
+            Some(thread) if number != from => thread.outgoing.push_back((to, message)),
+            _ => {
+                threads.word(from, number, message);
+                self.call(number);
+            }
+        }
+    }
+
+    /// Sends on what a runtime's thread has, and has the others look.
+    pub(super) fn queues_go_on(&mut self, no: ProcessNo) {
+        let processes = &self.processes;
+        let of = |peer: Peer| {
+            let is_it = |p: &Process| p.peer == peer && p.is_alive();
+            processes.iter().position(is_it)
+        };
+        let Some(threads) = &mut self.threads else {
+            return;
+        };
+        if !threads.send_on(no, of) {
+            self.count("queues_full");
+        }
+        let Some(threads) = &self.threads else {
+            return;
+        };
+        let own = threads.words.range((no, 0)..(no + 1, 0));
+        let mut readers: Vec<ProcessNo> = own
+            .filter(|(_, ring)| !ring.is_empty())
+            .map(|((_, to), _)| *to)
+            .collect();
+        readers.extend(self.switch);
+        for reader in readers {
+            self.call(reader);
+        }
+    }
+
+    /// A runtime's thread is over. One that was told to finish gives its memory back.
+    pub(super) fn end_thread(&mut self, no: ProcessNo, told: bool) {
+        let living = self.processes.get_mut(no).and_then(|p| p.living.take());
+        let (Some((body, mut pool)), Some(threads)) = (living, &mut self.threads) else {
+            return;
+        };
+        match body {
+            Body::Runtime(mut actors) => actors.finish(&mut pool),
+            Body::Switch(mut switch) => switch.finish(&mut pool),
+        }
+        threads.end(no, &mut pool);
+        let switch = self
+            .switch
+            .and_then(|switch| self.processes.get_mut(switch));
+        match switch.and_then(|p| p.living.as_mut()) {
+            Some((_, all)) if told => all.join(pool),
+            _ => threads.lost.push(pool),
+        }
+    }
+
+    /// The switch's thread joins one that has died: it takes back the frames that
+    /// wait for it.
+    pub(super) fn take_back(&mut self, no: ProcessNo) {
+        let switch = self
+            .switch
+            .and_then(|switch| self.processes.get_mut(switch));
+        let pool = switch.and_then(|p| p.living.as_mut()).map(|(_, pool)| pool);
+        let (Some(pool), Some(threads)) = (pool, &mut self.threads) else {
+            return;
+        };
+        if let Some(thread) = threads.runtimes.get_mut(&no) {
+            let data = &mut thread.data;
+            data.take_waiting().for_each(|frame| pool.give(frame));
+            if let Some(lost) = threads.lost.last_mut() {
+                data.take(usize::MAX).for_each(|frame| lost.give(frame));
+            }
+        }
+        threads.words.retain(|(_, to), _| *to != no);
+    }
+
+    /// At the end: all memory is one pool again, for another run.
+    pub(super) fn join_memory(&mut self) {
+        let Some(mut threads) = self.threads.take() else {
+            return;
+        };
+        let mut pools = core::mem::take(&mut threads.lost);
+        let mut all = Vec::new();
+        for process in &mut self.processes {
+            if let Some((mut body, mut pool)) = process.living.take() {
+                match &mut body {
+                    Body::Switch(switch) => switch.finish(&mut pool),
+                    Body::Runtime(actors) => actors.finish(&mut pool),
+                }
+                pools.push(pool);
+            }
+        }
+        for thread in threads.runtimes.values_mut() {
+            all.append(&mut thread.input);
+            all.append(&mut thread.partial);
+            for ring in [&mut thread.data, &mut thread.entries] {
+                all.extend(ring.take(usize::MAX));
+                all.extend(ring.take_waiting());
+            }
+        }
+        let Some(mut whole) = pools.pop() else {
+            return;
+        };
+        whole.give_all(&mut all);
+        pools.into_iter().for_each(|pool| whole.join(pool));
+        take_reserve(&mut whole);
+        self.pools.give(whole);
+    }
+
+    fn trace_frames(&mut self, no: ProcessNo, frames: &[Frame]) {
+        let living = self.processes.get(no).and_then(|p| p.living.as_ref());
+        let Some((_, pool)) = living.filter(|_| self.trace.is_on() && !frames.is_empty()) else {
+            return;
+        };
+        let carried = frames.iter().map(|frame| {
+            let meta = pool.memory().meta(frame);
+            Carried {
+                unit: UnitId(meta.unit),
+                view: View(meta.view),
+                clock: Clock(meta.clock),
+                part: to_part(pool.memory(), frame),
+            }
+        });
+        let carried = Delivery::Frames(carried.collect());
+        self.trace_delivery(no, self.switch.unwrap_or(0), &carried);
+    }
+}
