@@ -111,13 +111,7 @@ pub(crate) const LAYERS: [Layer; 15] = [
     Layer {
         folder: "api",
         own: &[],
-        others: Some(&[
-            "prost",
-            "protox",
-            "tonic",
-            "tonic-prost",
-            "tonic-prost-build",
-        ]),
+        others: Some(&["prost", "tonic", "tonic-prost"]),
     },
     Layer {
         folder: "weir",

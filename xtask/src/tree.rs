@@ -6,8 +6,8 @@ use std::process::{Command, Stdio};
 
 use crate::{SourceFile, ambient};
 
-/// Folders that hold nothing of ours.
-const SKIPPED: [&str; 4] = ["target", "corpus", "artifacts", "coverage"];
+/// Folders that hold nothing that people wrote.
+const SKIPPED: [&str; 5] = ["target", "corpus", "artifacts", "coverage", "generated"];
 
 /// What the checks read.
 #[derive(Debug, Default)]

@@ -1,5 +1,10 @@
 //! The command line.
 
+#[cfg(feature = "control")]
+mod ask;
+#[cfg(feature = "simulator")]
+mod sim;
+
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
@@ -10,6 +15,13 @@ use weir_protocol::settings::Dispatch;
 
 use crate::driver::Pace;
 use crate::driver::live::Speed;
+
+#[cfg(feature = "terminal")]
+pub(crate) use ask::Top;
+#[cfg(feature = "control")]
+pub(crate) use ask::{Drops, EndFlows, Flows, FlowsCommand, List, ShowFlow, SortFlows, Stats};
+#[cfg(feature = "simulator")]
+pub(crate) use sim::Sim;
 
 /// The hidden command that a stage's process is started with.
 pub(crate) const STAGE_PROCESS: &str = "stage-process";
@@ -27,15 +39,19 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     /// Run packets through a chain
     Run(Box<Run>),
+    #[cfg(feature = "control")]
     /// What a running weir has counted
     Stats(Stats),
     /// What a running weir does, live on the terminal
     #[cfg(feature = "terminal")]
     Top(Top),
+    #[cfg(feature = "control")]
     /// The open flows of a running weir: list them, show one, end some
     Flows(Flows),
+    #[cfg(feature = "control")]
     /// Why a running weir dropped packets
     Drops(Drops),
+    #[cfg(feature = "control")]
     /// The instances of weir that run
     List(List),
     /// Check a chain file and say what it will do
@@ -54,8 +70,15 @@ pub(crate) enum Command {
     Trace(Trace),
     /// Copy packets at a point, as a capture on standard output
     Tap(Tap),
+    #[cfg(feature = "simulator")]
     /// Run the protocol as a cluster under virtual time and check its invariants
     Sim(Sim),
+    #[cfg(not(feature = "control"))]
+    #[command(name = "stats", aliases = ["top", "flows", "drops", "list"], hide = true)]
+    WithoutControl(Absent),
+    #[cfg(not(feature = "simulator"))]
+    #[command(name = "sim", hide = true)]
+    WithoutSimulator(Absent),
     /// Print a completion script for a shell
     Completion(Completion),
     /// A stage of a run, for the process that started this one
@@ -247,143 +270,21 @@ impl Run {
     }
 }
 
+/// The words of a command that this program was built without.
+#[cfg(not(all(feature = "control", feature = "simulator")))]
+#[derive(Debug, ClapArgs)]
+#[command(disable_help_flag = true)]
+pub(crate) struct Absent {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    words: Vec<std::ffi::OsString>,
+}
+
 /// What a stage's process is started with.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct StageArgs {
     /// The arguments of the run
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
     pub(crate) run: Vec<std::ffi::OsString>,
-}
-
-#[derive(Debug, ClapArgs)]
-pub(crate) struct Stats {
-    /// The instance: its name, or the path of its control socket; the one that
-    /// runs without it
-    #[arg(value_name = "NAME")]
-    pub(crate) instance: Option<String>,
-    /// Prints what was counted in each so many seconds, as rates, until it is
-    /// stopped
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
-    pub(crate) watch: Option<std::time::Duration>,
-    /// How the counts are printed
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) output: Format,
-}
-
-#[cfg(feature = "terminal")]
-#[derive(Debug, ClapArgs)]
-#[command(after_help = "\
-Keys:
-  q, Esc, Ctrl-C   quit
-  p, Space         stop, and go on
-  Tab, →, ←        the next chain, the one before
-  ↑, ↓             scroll the functions")]
-pub(crate) struct Top {
-    /// The instance: its name, or the path of its control socket; the one that
-    /// runs without it
-    #[arg(value_name = "NAME")]
-    pub(crate) instance: Option<String>,
-    /// Seconds between two looks
-    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "1")]
-    pub(crate) interval: std::time::Duration,
-}
-
-#[derive(Debug, ClapArgs)]
-#[command(
-    args_conflicts_with_subcommands = false,
-    subcommand_negates_reqs = true,
-    after_help = "\
-Filters (docs/filter.md): `tcp port 80 and not client net 10.0.0.0/8`, `id 7`, `chain edge phase open`.
-
-Examples:
-  weir flows
-  weir flows --sort packets --limit 10 tcp port 443
-  weir flows show 7
-  weir flows end host 10.0.0.9 and udp"
-)]
-pub(crate) struct Flows {
-    #[command(subcommand)]
-    pub(crate) command: Option<FlowsCommand>,
-    /// Which flows; all without it
-    #[arg(value_name = "FILTER")]
-    pub(crate) filter: Vec<String>,
-    /// What to sort by, most first; without it flows come as they are found
-    #[arg(long, value_enum)]
-    pub(crate) sort: Option<SortFlows>,
-    /// The other way round
-    #[arg(long)]
-    pub(crate) reverse: bool,
-    /// Most flows that are listed
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    pub(crate) limit: u32,
-    /// The instance: its name, or the path of its control socket; the one that
-    /// runs without it
-    #[arg(long, short, value_name = "NAME", global = true)]
-    pub(crate) instance: Option<String>,
-    /// How they are printed
-    #[arg(long, value_enum, default_value_t, global = true)]
-    pub(crate) output: Format,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum FlowsCommand {
-    /// Show one flow, with what each function remembers of it
-    Show(ShowFlow),
-    /// End flows: functions are told, names and ports are given back
-    End(EndFlows),
-}
-
-#[derive(Debug, ClapArgs)]
-pub(crate) struct ShowFlow {
-    /// Its number, or a filter that it alone matches
-    #[arg(value_name = "ID|FILTER", required = true)]
-    pub(crate) filter: Vec<String>,
-}
-
-#[derive(Debug, ClapArgs)]
-pub(crate) struct EndFlows {
-    /// The flow's number, or which flows; `all` is every one
-    #[arg(value_name = "ID|FILTER", required = true)]
-    pub(crate) filter: Vec<String>,
-}
-
-/// What flows are sorted by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum SortFlows {
-    /// Most packets first
-    Packets,
-    /// Oldest first
-    Age,
-    /// Longest without a packet first
-    Idle,
-    /// By the client's address
-    Client,
-    /// By the server's address
-    Server,
-}
-
-#[derive(Debug, ClapArgs)]
-pub(crate) struct Drops {
-    /// The instance: its name, or the path of its control socket; the one that
-    /// runs without it
-    #[arg(value_name = "NAME")]
-    pub(crate) instance: Option<String>,
-    /// Shows rates, too, over so many seconds
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
-    pub(crate) over: Option<std::time::Duration>,
-    /// Every reason that there is, also those without a packet
-    #[arg(long)]
-    pub(crate) all: bool,
-    /// How they are printed
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) output: Format,
-}
-
-#[derive(Debug, ClapArgs)]
-pub(crate) struct List {
-    /// How the list is printed
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) output: Format,
 }
 
 /// A length of time in seconds, as `60`, `0.5` or `1s`.
@@ -698,96 +599,6 @@ pub(crate) struct Completion {
     /// The shell
     #[arg(value_enum)]
     pub(crate) shell: Shell,
-}
-
-#[derive(Debug, ClapArgs)]
-#[command(after_help = "\
-Exit codes: 0 all invariants held; 1 one did not (or, with --coverage, something was never
-reached; or, with --plants, a planted bug was not found).
-
-Examples:
-  weir sim --seeds 100
-  weir sim --seed 42 --faults crash,loss --replication each-burst --trace
-  weir sim --seeds 2000 --coverage --jobs 2 --output json
-  weir sim --plants")]
-pub(crate) struct Sim {
-    /// The first seed
-    #[arg(long, default_value_t = 1)]
-    pub(crate) seed: u64,
-    /// Seeds to run, from the first on
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) seeds: u64,
-    /// Begins no seed after so many seconds
-    #[arg(long = "for", value_name = "SECONDS", value_parser = seconds)]
-    pub(crate) most: Option<std::time::Duration>,
-    /// Faults that may come: `all`, `none`, or names joined by commas (docs/simulator.md)
-    #[arg(long, default_value = "all")]
-    pub(crate) faults: weir_sim::fault::Faults,
-    /// Takes all of the faults in each seed, not a random part of them
-    #[arg(long)]
-    pub(crate) every_fault: bool,
-    /// What stands between the switch and the runtimes: links, or ring: queues between
-    /// threads, as in `weir run --runtimes` [default: drawn by each seed]
-    #[arg(long, value_name = "MODE")]
-    pub(crate) mode: Option<weir_sim::settings::Mode>,
-    /// When replicas get the state; each seed draws it without it
-    #[arg(long, value_name = "none|each-burst|every-N")]
-    pub(crate) replication: Option<weir_protocol::settings::Replication>,
-    /// Runtimes at the start
-    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
-    pub(crate) runtimes: u32,
-    /// Hosts that they run on; each seed draws it without it
-    #[arg(long, value_parser = clap::value_parser!(u32).range(0..=64))]
-    pub(crate) hosts: Option<u32>,
-    /// Processes send heartbeats, and silence is suspected: `true` or `false`; each seed draws it
-    /// without it
-    #[arg(long)]
-    pub(crate) heartbeats: Option<bool>,
-    /// Flows
-    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=900))]
-    pub(crate) flows: u32,
-    /// Packets
-    #[arg(long, default_value_t = 5_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    pub(crate) packets: u32,
-    /// Owner changes that are asked for
-    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u32).range(0..=100_000))]
-    pub(crate) moves: u32,
-    /// The chain: count, web, nat, clients, inspect, emit or wander; each seed draws it without it
-    #[arg(long)]
-    pub(crate) chain: Option<String>,
-    /// A capture whose packets take the generator's place
-    #[arg(long = "in", value_name = "PORT")]
-    pub(crate) input: Option<String>,
-    /// Messages on links that lose nothing, frames without their wire form: faster
-    #[arg(long)]
-    pub(crate) plain_links: bool,
-    /// Threads; seeds are shared out among them
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
-    pub(crate) jobs: u32,
-    /// Fails where something that switches, actors and streams count was never reached
-    #[arg(long)]
-    pub(crate) coverage: bool,
-    /// Plants a bug (docs/simulator.md), to see it found
-    #[arg(long, value_name = "NAME")]
-    pub(crate) plant: Option<String>,
-    /// Looks for each planted bug in up to 10,000 seeds
-    #[arg(long, conflicts_with_all = ["plant", "trace", "coverage"])]
-    pub(crate) plants: bool,
-    /// Prints what happens in the first seed, line by line
-    #[arg(long)]
-    pub(crate) trace: bool,
-    /// Does not make a failing run smaller
-    #[arg(long)]
-    pub(crate) no_minimise: bool,
-    /// Failing seeds after which it stops
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) most_failures: u64,
-    /// How the result is printed
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) output: Format,
-    /// No progress on standard error
-    #[arg(long, short)]
-    pub(crate) quiet: bool,
 }
 
 #[derive(Debug, ClapArgs)]

@@ -16,13 +16,28 @@ pub(crate) enum Exit {
     Chain = 3,
 }
 
-/// What `--help` says of exit codes.
-pub(crate) const HELP: &str = "\
+/// The exit codes, for `--help`.
+macro_rules! codes {
+    () => {
+        "\
 Exit codes:
   0  done (a truncated capture is processed up to its end, with a warning)
   1  something outside failed: a file, a disk, a port; `doctor` found a problem
   2  the command line makes no sense
-  3  the chain file, something that it names, or the script is wrong";
+  3  the chain file, something that it names, or the script is wrong"
+    };
+}
+
+/// What `--help` says of exit codes.
+#[cfg(feature = "control")]
+pub(crate) const HELP: &str = codes!();
+/// The same, and what the program lacks.
+#[cfg(not(feature = "control"))]
+pub(crate) const HELP: &str = concat!(
+    codes!(),
+    "\n\nBuilt without the feature `control`: no control socket, no metrics; stats, top, flows,\n\
+     drops and list are absent, trace and tap take captures only (--in)."
+);
 
 impl From<Exit> for std::process::ExitCode {
     fn from(exit: Exit) -> Self {
@@ -48,6 +63,15 @@ impl Failure {
             exit: Exit::Failed,
             message: format!("error: {}", message.into()),
         }
+    }
+
+    /// This program was built without a part of it.
+    #[cfg(not(all(feature = "control", feature = "simulator")))]
+    pub(crate) fn built_without(feature: &str) -> Failure {
+        Failure::usage(format!(
+            "this weir was built without the feature `{feature}`: build it with \
+             `--features {feature}`"
+        ))
     }
 
     /// The command line makes no sense.

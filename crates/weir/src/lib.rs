@@ -17,11 +17,21 @@
 //! ```
 
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    not(feature = "control"),
+    allow(
+        dead_code,
+        unused_imports,
+        reason = "nobody else asks what the control socket does"
+    )
+)]
 
 mod args;
+#[cfg(feature = "control")]
 mod ask;
 mod chains;
 mod check;
+#[cfg_attr(not(feature = "control"), path = "control/absent.rs")]
 mod control;
 mod counters;
 mod doctor;
@@ -35,6 +45,7 @@ mod plan;
 mod run;
 mod say;
 mod seed;
+#[cfg(feature = "simulator")]
 mod sim;
 mod watch;
 
@@ -64,11 +75,15 @@ pub fn main_with_args(
     let kinds = kinds(more);
     let outcome = match args.command {
         Command::Run(run) => run::run(&run, &kinds),
+        #[cfg(feature = "control")]
         Command::Stats(stats) => ask::stats(&stats),
         #[cfg(feature = "terminal")]
         Command::Top(top) => ask::top(&top),
+        #[cfg(feature = "control")]
         Command::Flows(flows) => ask::flows(&flows),
+        #[cfg(feature = "control")]
         Command::Drops(drops) => ask::drops(&drops),
+        #[cfg(feature = "control")]
         Command::List(list) => ask::list(list.output),
         Command::Doctor(args) => doctor::doctor(&args, &kinds),
         Command::Plan(plan) => plan::show(&plan, &kinds),
@@ -82,7 +97,12 @@ pub fn main_with_args(
         Command::Gen(spec) => generate::generate(&spec),
         Command::Trace(trace) => watch::trace(&trace, &kinds),
         Command::Tap(tap) => watch::tap(&tap, &kinds),
+        #[cfg(feature = "simulator")]
         Command::Sim(args) => sim::sim(&args),
+        #[cfg(not(feature = "control"))]
+        Command::WithoutControl(_) => Err(control::absent()),
+        #[cfg(not(feature = "simulator"))]
+        Command::WithoutSimulator(_) => Err(exit::Failure::built_without("simulator")),
         Command::Completion(shell) => output::completion(shell.shell),
         Command::StageProcess(stage) => run::apart::run(&stage, &kinds),
     };

@@ -21,7 +21,7 @@ use tokio::sync::oneshot;
 use weir_api::v1;
 use weir_graph::ChainFile;
 
-use crate::driver::inbox::{Inbox, Post};
+use crate::driver::inbox::Post;
 use crate::exit::Failure;
 use crate::observe::Unseen;
 use crate::say::say;
@@ -177,10 +177,4 @@ impl Drop for Control {
             drop(thread.join());
         }
     }
-}
-
-/// An inbox for a thread; the failure says that there is none to be had.
-pub(crate) fn inbox(sleeps: bool) -> Result<(Post, Inbox), Failure> {
-    Inbox::new(sleeps)
-        .map_err(|error| Failure::outside(format!("can't make an event descriptor: {error}")))
 }

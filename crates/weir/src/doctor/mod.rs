@@ -148,6 +148,9 @@ fn need(ports: Option<Vec<LiveSpec>>, file: Option<&ChainFile>, cores: &[usize])
         owned: file.map(owned).unwrap_or_default(),
         memory,
         pinned,
+        #[cfg(not(feature = "control"))]
+        control: None,
+        #[cfg(feature = "control")]
         control: ports
             .as_ref()
             .is_none_or(|p| !p.is_empty())
@@ -158,6 +161,7 @@ fn need(ports: Option<Vec<LiveSpec>>, file: Option<&ChainFile>, cores: &[usize])
 }
 
 /// The folder of control sockets, if this user may have one.
+#[cfg(feature = "control")]
 fn control_folder() -> Result<PathBuf, String> {
     let folder = control::folder()?;
     let user = rustix::process::geteuid();

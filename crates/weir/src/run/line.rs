@@ -9,7 +9,7 @@ use weir_io::port::{InputPort, Received};
 use weir_packet::{Frame, Time};
 
 use crate::args::Run;
-use crate::control::{self, Control};
+use crate::control::Control;
 use crate::driver::inbox::{Inbox, Post, Shows, ThreadCounts};
 use crate::driver::{
     CHAINS, COMING, Dispatcher, EventFile, Executor, LEAVING, Part, Visit, take_log,
@@ -119,7 +119,7 @@ impl<C: Executor> Line<C> {
         mode: &str,
         mut posts: Vec<Post>,
     ) -> Result<(), Failure> {
-        let (post, inbox) = control::inbox(false)?;
+        let (post, inbox) = super::inbox(false)?;
         posts.push(post);
         self.inbox = Some(inbox);
         self.control = super::control(args, file, mode, ports, posts, self.executor.unseen())?;

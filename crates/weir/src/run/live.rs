@@ -21,12 +21,12 @@ use super::summary::{Ended, More, Summary};
 use super::wires::Sorted;
 use super::{alone, apart, cluster, network, pipeline, print, workers};
 use crate::args::{Format, Run};
+use crate::doctor;
 use crate::driver::inbox::Post;
 use crate::driver::live::{Live, LivePorts, Looks, Replay, Speed, Way};
 use crate::driver::{ChainPlan, Dispatcher, EventFile, Executor, Patience, Workers};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::say::say;
-use crate::{control, doctor};
 
 /// Refuses what does not go together with interfaces, or without.
 pub(super) fn check(args: &Run, ports: &Ports) -> Result<(), Failure> {
@@ -250,7 +250,7 @@ fn drive<C: Executor>(
     let clock = LiveClock::start();
     let (layer, odd) = network::layer(file, &sorted, seed, clock)?;
     let events = args.events.as_deref().map(EventFile::live).transpose()?;
-    let (post, inbox) = control::inbox(true)?;
+    let (post, inbox) = super::inbox(true)?;
     posts.push(post);
     let control = super::control(args, file, "live", &sorted.all(), posts, executor.unseen())?;
     // From here on nothing passes until the ports are open: what can fail for

@@ -30,10 +30,11 @@ use weir_runtime::{RunAtStart, RuntimeConfig};
 
 use crate::args::{Format, Run};
 use crate::control::Control;
+use crate::driver::inbox::{Inbox, Post};
 use crate::exit::{Failure, Outcome};
 use crate::observe::Unseen;
 use crate::say::say;
-use crate::{chains, control, driver, output, seed};
+use crate::{chains, control, output, seed};
 
 use input::Input;
 use line::Line;
@@ -167,13 +168,19 @@ fn config_of(args: &Run, seed: u64) -> RuntimeConfig {
     }
 }
 
+/// An inbox for a thread; the failure says that there is none to be had.
+fn inbox(sleeps: bool) -> Result<(Post, Inbox), Failure> {
+    Inbox::new(sleeps)
+        .map_err(|error| Failure::outside(format!("can't make an event descriptor: {error}")))
+}
+
 /// Opens the control socket where one is wanted, and says where it is.
 fn control(
     args: &Run,
     file: &weir_graph::ChainFile,
     mode: &str,
     ports: &Ports,
-    posts: Vec<driver::inbox::Post>,
+    posts: Vec<Post>,
     unseen: Vec<Unseen>,
 ) -> Result<Option<Control>, Failure> {
     let wanted = control::Wanted {

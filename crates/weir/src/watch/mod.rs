@@ -1,5 +1,6 @@
 //! `weir trace` and `weir tap`, on captures and on a running weir.
 
+#[cfg(feature = "control")]
 mod ask;
 mod captures;
 mod json;
@@ -17,7 +18,10 @@ pub(crate) fn trace(args: &args::Trace, kinds: &[Kind]) -> Outcome {
     if !args.captures.input.is_empty() {
         return captures::trace(args, kinds);
     }
-    ask::trace(args)
+    #[cfg(feature = "control")]
+    return ask::trace(args);
+    #[cfg(not(feature = "control"))]
+    Err(crate::control::absent())
 }
 
 /// `weir tap`.
@@ -25,5 +29,8 @@ pub(crate) fn tap(args: &args::Tap, kinds: &[Kind]) -> Outcome {
     if !args.captures.input.is_empty() {
         return captures::tap(args, kinds);
     }
-    ask::tap(args)
+    #[cfg(feature = "control")]
+    return ask::tap(args);
+    #[cfg(not(feature = "control"))]
+    Err(crate::control::absent())
 }

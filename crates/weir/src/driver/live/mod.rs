@@ -578,7 +578,7 @@ mod tests {
         let ports = inputs.into_iter();
         let ports = ports.map(|input| Way::In(Replay::new(input, Speed::Full, clock)));
         let ports = LivePorts::new(ports.collect(), clock, true);
-        let (_post, inbox) = crate::control::inbox(true).unwrap();
+        let (_post, inbox) = Inbox::new(true).unwrap();
         let looks = Looks::new(EndSignals::open().unwrap(), None, None, clock, inbox);
         let executor = Slow {
             pool: FramePool::with_layout(MemoryLayout::default()),

@@ -21,7 +21,6 @@ use super::super::wires::Sorted;
 use super::super::{audit, network};
 use super::{Guardian, Ran, introduce};
 use crate::args::Run;
-use crate::control;
 use crate::driver::inbox::{Inbox, Post};
 use crate::driver::live::{
     Group, Layer, LayerReport, Live, LivePorts, Looks, MOST_WORKERS, PanicGuard, Peer, PeerEnd,
@@ -396,12 +395,12 @@ fn prepare(
     }
     let (mut threads, mut posts) = (Vec::new(), Vec::new());
     for plan in others {
-        let (post, inbox) = control::inbox(true)?;
+        let (post, inbox) = super::super::inbox(true)?;
         posts.push(post);
         let core = core(plan.number);
         threads.push(Thread::start(plan, core, inbox)?);
     }
-    let (post, inbox) = control::inbox(true)?;
+    let (post, inbox) = super::super::inbox(true)?;
     posts.push(post);
     let first = first.prepare()?;
     if !threads.iter().all(|thread| thread.ready.recv().is_ok()) {

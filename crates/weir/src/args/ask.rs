@@ -1,0 +1,136 @@
+//! Commands that ask a running weir.
+
+use clap::{Args as ClapArgs, Subcommand, ValueEnum};
+
+use super::{Format, seconds};
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Stats {
+    /// The instance: its name, or the path of its control socket; the one that
+    /// runs without it
+    #[arg(value_name = "NAME")]
+    pub(crate) instance: Option<String>,
+    /// Prints what was counted in each so many seconds, as rates, until it is
+    /// stopped
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) watch: Option<std::time::Duration>,
+    /// How the counts are printed
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) output: Format,
+}
+
+#[cfg(feature = "terminal")]
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Keys:
+  q, Esc, Ctrl-C   quit
+  p, Space         stop, and go on
+  Tab, →, ←        the next chain, the one before
+  ↑, ↓             scroll the functions")]
+pub(crate) struct Top {
+    /// The instance: its name, or the path of its control socket; the one that
+    /// runs without it
+    #[arg(value_name = "NAME")]
+    pub(crate) instance: Option<String>,
+    /// Seconds between two looks
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "1")]
+    pub(crate) interval: std::time::Duration,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(
+    args_conflicts_with_subcommands = false,
+    subcommand_negates_reqs = true,
+    after_help = "\
+Filters (docs/filter.md): `tcp port 80 and not client net 10.0.0.0/8`, `id 7`, `chain edge phase open`.
+
+Examples:
+  weir flows
+  weir flows --sort packets --limit 10 tcp port 443
+  weir flows show 7
+  weir flows end host 10.0.0.9 and udp"
+)]
+pub(crate) struct Flows {
+    #[command(subcommand)]
+    pub(crate) command: Option<FlowsCommand>,
+    /// Which flows; all without it
+    #[arg(value_name = "FILTER")]
+    pub(crate) filter: Vec<String>,
+    /// What to sort by, most first; without it flows come as they are found
+    #[arg(long, value_enum)]
+    pub(crate) sort: Option<SortFlows>,
+    /// The other way round
+    #[arg(long)]
+    pub(crate) reverse: bool,
+    /// Most flows that are listed
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) limit: u32,
+    /// The instance: its name, or the path of its control socket; the one that
+    /// runs without it
+    #[arg(long, short, value_name = "NAME", global = true)]
+    pub(crate) instance: Option<String>,
+    /// How they are printed
+    #[arg(long, value_enum, default_value_t, global = true)]
+    pub(crate) output: Format,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum FlowsCommand {
+    /// Show one flow, with what each function remembers of it
+    Show(ShowFlow),
+    /// End flows: functions are told, names and ports are given back
+    End(EndFlows),
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct ShowFlow {
+    /// Its number, or a filter that it alone matches
+    #[arg(value_name = "ID|FILTER", required = true)]
+    pub(crate) filter: Vec<String>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct EndFlows {
+    /// The flow's number, or which flows; `all` is every one
+    #[arg(value_name = "ID|FILTER", required = true)]
+    pub(crate) filter: Vec<String>,
+}
+
+/// What flows are sorted by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SortFlows {
+    /// Most packets first
+    Packets,
+    /// Oldest first
+    Age,
+    /// Longest without a packet first
+    Idle,
+    /// By the client's address
+    Client,
+    /// By the server's address
+    Server,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Drops {
+    /// The instance: its name, or the path of its control socket; the one that
+    /// runs without it
+    #[arg(value_name = "NAME")]
+    pub(crate) instance: Option<String>,
+    /// Shows rates, too, over so many seconds
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) over: Option<std::time::Duration>,
+    /// Every reason that there is, also those without a packet
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// How they are printed
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) output: Format,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct List {
+    /// How the list is printed
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) output: Format,
+}
