@@ -6,9 +6,15 @@ use weir_graph::{Input, load, render};
 use weir_nf::NoSources;
 use weir_nf::host::{Kind, Stage};
 
-use crate::check::IdleTimes;
 use crate::random::Random;
 use crate::wanderer::Wanderer;
+
+/// Shortest idle time of a flow per transport, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct IdleTimes {
+    /// Of a UDP flow.
+    pub(crate) udp: u64,
+}
 
 /// A chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

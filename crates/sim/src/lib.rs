@@ -7,6 +7,7 @@
 //! [`minimise::minimise`]. Nothing else decides a run: one seed, one run, bit
 //! for bit.
 
+mod bug;
 pub mod campaign;
 pub mod central;
 pub mod chain;

@@ -3,9 +3,9 @@
 use weir_protocol::in_process;
 use weir_protocol::settings::{Dispatch, Replication};
 
+use crate::bug::Bug;
 use crate::chain::Chain;
 use crate::fault::{Fault, Faults};
-use crate::plants::Bug;
 use crate::random::Random;
 use crate::slip::Slip;
 

@@ -6,8 +6,10 @@
 
 mod aliases;
 mod dependence;
+mod flows;
 mod gate;
 mod homes;
+mod invariant;
 mod outside;
 mod protection;
 mod reference;
@@ -25,78 +27,12 @@ use weir_protocol::{Clock, RuntimeId, UnitId, View};
 
 use aliases::Aliases;
 use homes::Homes;
-pub(crate) use homes::IdleTimes;
+pub use invariant::{Invariant, Violation};
 use outside::Outside;
 pub(crate) use outside::{Kind, Sighting};
 pub(crate) use reference::Reference;
-use requests::Requests;
 pub(crate) use show::{show_entry, show_unit, show_view};
 pub(crate) use unit::{Holders, UnitRecord};
-
-/// What must not happen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Invariant {
-    /// Packets in = packets out − emitted + dropped + held; no frame is lost.
-    Conservation,
-    /// A packet is let out once, and lost only where it may be.
-    ExactlyOnce,
-    /// In the order of their clocks.
-    Order,
-    /// Nothing of a view is let out that is not the current one.
-    OneView,
-    /// Nothing is let out that no replica holds.
-    OutputCommit,
-    /// Outputs and states are those of one runtime.
-    Equivalence,
-    /// A unit that could have a replica has none for long.
-    Protection,
-    /// The packets of a flow are in one unit.
-    OneUnit,
-    /// A flow ends when it was idle for its time, not before.
-    Expiry,
-    /// All that is asked for comes to an end.
-    Stuck,
-    /// Nothing is left of what has ended.
-    Leak,
-    /// What makes no sense is refused.
-    BadInput,
-    /// A fault of the code that it noticed itself.
-    Panic,
-}
-
-impl Invariant {
-    /// Its name in reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Invariant::Conservation => "I1 conservation",
-            Invariant::ExactlyOnce => "I2 exactly once",
-            Invariant::Order => "I3 order",
-            Invariant::OneView => "I4 one view",
-            Invariant::OutputCommit => "I5 output commit",
-            Invariant::Equivalence => "I6 equivalence",
-            Invariant::Protection => "protection",
-            Invariant::OneUnit => "one unit",
-            Invariant::Expiry => "expiry",
-            Invariant::Stuck => "stuck",
-            Invariant::Leak => "leak",
-            Invariant::BadInput => "bad input",
-            Invariant::Panic => "panic",
-        }
-    }
-}
-
-/// An invariant that does not hold.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Violation {
-    /// Which.
-    pub invariant: Invariant,
-    /// When, in nanoseconds from the start.
-    pub at: u64,
-    /// Whose, if it is one unit's.
-    pub unit: Option<UnitId>,
-    /// What happened.
-    pub text: String,
-}
 
 /// What was counted on the way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -159,7 +95,8 @@ pub(crate) struct Checker {
     aliases: Aliases,
     outside: Outside,
     homes: Homes,
-    requests: Requests,
+    /// Moves that a switch took on, by unit: where to, and the view then.
+    moves: BTreeMap<UnitId, (RuntimeId, View)>,
     highest: View,
     leaving: std::collections::VecDeque<Leaving>,
     events: Vec<u8>,
@@ -181,7 +118,7 @@ impl Checker {
             aliases: Aliases::default(),
             outside: Outside::default(),
             homes: Homes::default(),
-            requests: Requests::default(),
+            moves: BTreeMap::new(),
             highest: View::NONE,
             leaving: std::collections::VecDeque::new(),
             events: Vec::new(),

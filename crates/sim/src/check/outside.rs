@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Invariant;
+use super::invariant::Invariant;
 use crate::traffic::Ends;
 
 /// Which packets of the plan have left.

@@ -1,32 +1,16 @@
 //! Requests from outside have an answer: they are carried out, refused by name,
 //! or overtaken.
 
-use std::collections::BTreeMap;
-
 use weir_protocol::{RuntimeId, UnitId, View};
 
 use super::show::{show_unit, show_view};
 use super::{Checker, Invariant};
 
-/// What was asked for.
-#[derive(Debug, Default)]
-pub(super) struct Requests {
-    /// Moves that a switch took on, by unit: where to, and the view then.
-    moves: BTreeMap<UnitId, (RuntimeId, View)>,
-}
-
-impl Requests {
-    /// The switch is gone, and what it had taken on: whoever asked asks again.
-    pub(super) fn forget(&mut self) {
-        self.moves.clear();
-    }
-}
-
 impl Checker {
     /// The switch has taken on a move of a unit.
     pub(crate) fn move_asked(&mut self, id: UnitId, to: RuntimeId) {
         if let Some(unit) = self.units.get(&id) {
-            self.requests.moves.insert(id, (to, unit.current.view));
+            self.moves.insert(id, (to, unit.current.view));
         }
     }
 
@@ -52,7 +36,7 @@ impl Checker {
         &self,
         takes_units: impl Fn(RuntimeId) -> bool,
     ) -> Option<(UnitId, String)> {
-        let mut moves = self.requests.moves.iter();
+        let mut moves = self.moves.iter();
         let open = moves.find(|(id, (to, before))| {
             let unit = self.units.get(id);
             unit.is_some_and(|unit| {

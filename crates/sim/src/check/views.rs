@@ -233,7 +233,8 @@ impl Checker {
 
     /// The switch is gone: until they are claimed units may begin anew.
     pub(crate) fn switch_is_gone(&mut self) {
-        self.requests.forget();
+        // Whoever asked for a move asks again.
+        self.moves.clear();
         for unit in self.units.values_mut().filter(|unit| !unit.ended) {
             unit.unclaimed = true;
             unit.given_up_before = unit.given_up;

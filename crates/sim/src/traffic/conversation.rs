@@ -2,8 +2,7 @@
 
 use weir_packet::{LinkType, Side};
 
-use super::Planned;
-use super::packet::Shape;
+use super::packet::{Planned, Shape};
 use crate::chain::Chain;
 use crate::random::Random;
 

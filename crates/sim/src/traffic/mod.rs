@@ -15,24 +15,7 @@ use crate::chain::Chain;
 use crate::random::Random;
 
 pub(crate) use packet::observed;
-pub use packet::{Ends, Shape};
-
-/// A packet to come.
-#[derive(Clone, Debug)]
-pub struct Planned {
-    /// When, in nanoseconds from the start.
-    pub at: u64,
-    /// Number of its conversation.
-    pub flow: u32,
-    /// True where the client sends it.
-    pub to_server: bool,
-    /// The side it comes from.
-    pub side: Side,
-    /// How its bytes begin.
-    pub link: LinkType,
-    /// What it looks like.
-    pub shape: Shape,
-}
+pub use packet::{Ends, Planned, Shape};
 
 /// Packets of a capture, given from outside.
 #[derive(Clone, Debug)]
@@ -47,6 +30,8 @@ pub struct Recorded {
     pub bytes: Vec<u8>,
 }
 
+/// Time of the first packet: some functions take time 0 for "never".
+pub(crate) const START: u64 = 1_000_000_000_000;
 /// Nanoseconds from one packet to the next, on average.
 const GAP: u64 = 150_000;
 

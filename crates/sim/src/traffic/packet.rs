@@ -1,9 +1,27 @@
-//! Packets as bytes.
+//! Packets as they are planned, and as bytes.
 
 use std::net::Ipv4Addr;
 
 use weir_packet::checksum::{Sum, internet};
 use weir_packet::protocol::ip;
+use weir_packet::{LinkType, Side};
+
+/// A packet to come.
+#[derive(Clone, Debug)]
+pub struct Planned {
+    /// When, in nanoseconds from the start.
+    pub at: u64,
+    /// Number of its conversation.
+    pub flow: u32,
+    /// True where the client sends it.
+    pub to_server: bool,
+    /// The side it comes from.
+    pub side: Side,
+    /// How its bytes begin.
+    pub link: LinkType,
+    /// What it looks like.
+    pub shape: Shape,
+}
 
 /// Addresses and ports of a conversation, as one end sees them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -23,14 +23,14 @@ use weir_protocol::settings::{ActorSettings, Dispatch, SwitchSettings};
 use weir_protocol::{Actors, Peer, RuntimeId, Switch, in_process};
 use weir_runtime::{Runtime, RuntimeConfig};
 
+use crate::bug::Bug;
 use crate::check::{Checker, Invariant, Reference, Tally, Violation};
 use crate::fault::Fault;
 use crate::plan::Plan;
-use crate::plants::Bug;
 use crate::random::{Random, mix};
 use crate::settings::{Mode, Settings};
 use crate::trace::Trace;
-use crate::traffic::Ends;
+use crate::traffic::{Ends, START};
 
 use links::{Links, ProcessNo};
 use pools::Pools;
@@ -38,8 +38,6 @@ use process::{Body, Delivery, Process};
 use queue::Queue;
 use threads::Threads;
 
-/// Time of the first packet: some functions take time 0 for "never".
-pub(crate) const START: u64 = 1_000_000_000_000;
 /// Nanoseconds between two looks at what is left to do.
 const LOOK: u64 = 500_000;
 /// Nanoseconds after the end of traffic and faults in which all must be let

@@ -1,237 +1,30 @@
-//! A switch and runtimes that are threads of one process (`--mode ring`).
+//! The rounds of threads.
 //!
-//! Queues stand where links are, over one packet memory. A thread works in rounds,
-//! as the program's does (`weir::driver`: `cluster.rs`, `runtime_node.rs`), within
-//! the same bounds (`weir_protocol::in_process`). A round reads its queues one after
-//! the other; in between the other threads go on.
+//! A thread works in rounds, as the program's does (`weir::driver`: `cluster.rs`,
+//! `runtime_node.rs`), within the same bounds (`weir_protocol::in_process`). A round
+//! reads its queues one after the other; in between the other threads go on.
 
-use std::collections::{BTreeMap, VecDeque};
-
-use weir_packet::shares::{LARGE_SHARE, SHARE, balance, settle, take_reserve};
-use weir_packet::{Frame, FramePool, Time};
+use weir_packet::Frame;
+use weir_packet::shares::{balance, settle, take_reserve};
 use weir_protocol::entry::{batches, to_part};
-use weir_protocol::in_process::{
-    self, BURST, FRAMES_ON_THE_WAY, MESSAGES, MESSAGES_ON_THE_WAY, PER_PACKET,
-};
+use weir_protocol::in_process::{self, BURST, MESSAGES, PER_PACKET};
 use weir_protocol::message::Message;
 use weir_protocol::{Clock, Peer, UnitId, View};
 
-use super::links::ProcessNo;
-use super::process::{Body, Carried, Delivery, Process};
-use super::ring::Ring;
-use super::{Event, World};
+use super::Part;
 use crate::fault::Fault;
-use crate::plan::{Plan, Step};
-use crate::random::Random;
+use crate::world::links::ProcessNo;
+use crate::world::process::{Body, Carried, Delivery, Process};
+use crate::world::{Event, World};
 
 /// Nanoseconds between two looks of a thread that found nothing to do, but waits.
 const POLL: u64 = 20_000;
-/// Frames for the ports beside those of `in_process::frames`.
-const PORTS: u32 = 1_024;
 /// Packets that a port gives at a time.
 const BATCH: usize = 64;
 
-/// Where a runtime's thread is in its round.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
-    /// It takes frames out of its queue.
-    Frames,
-    /// It takes the switch's messages out.
-    Switch,
-    /// It takes other runtimes' messages out, and works.
-    Peers,
-}
-
-/// A runtime's thread, and the queues of frames between it and the switch's.
-#[derive(Debug)]
-struct Thread {
-    data: Ring<Frame>,
-    entries: Ring<Frame>,
-    part: Part,
-    /// Taken out and not applied yet.
-    input: Vec<Frame>,
-    heard: Vec<(ProcessNo, Message)>,
-    /// Messages that wait until the entries before them are in their queue.
-    outgoing: VecDeque<(Peer, Message)>,
-    /// At the switch: frames of an entry whose last one has not come yet.
-    partial: Vec<Frame>,
-    /// Its next step is planned.
-    called: bool,
-}
-
-/// All threads.
-#[derive(Debug)]
-pub(super) struct Threads {
-    random: Random,
-    /// Places of queues of frames and of messages.
-    places: (usize, usize),
-    runtimes: BTreeMap<ProcessNo, Thread>,
-    words: BTreeMap<(ProcessNo, ProcessNo), Ring<Message>>,
-    /// Whom the switch hears next in its round.
-    hearing: VecDeque<ProcessNo>,
-    /// What it took out of that one's queue of messages.
-    heard: Option<Vec<Message>>,
-    called: bool,
-    /// Packets of the plan that wait at the port for room.
-    port: VecDeque<usize>,
-    /// Time of the packets that have come.
-    packet_time: Time,
-    /// Memory that died with its threads.
-    lost: Vec<FramePool>,
-    /// Frames in all, and in a runtime's share.
-    frames: u32,
-    share: u32,
-    /// Runtimes that there may be in all.
-    most: u32,
-}
-
-impl Threads {
-    pub(super) fn new(plan: &Plan, runtimes: u32) -> Threads {
-        let few = plan.faults.has(Fault::FewFrames);
-        let short = plan.faults.has(Fault::FullBuffers);
-        let later = plan.steps.iter().filter(|(_, step)| {
-            matches!(step, Step::Crash { .. } | Step::Drain { .. } | Step::Join)
-        });
-        let most = runtimes + later.count() as u32;
-        let (frames, _) = in_process::frames(most);
-        let divided = |places: usize| if short { places / 64 } else { places };
-        Threads {
-            random: Random::new(plan.seed, 21),
-            places: (divided(FRAMES_ON_THE_WAY), divided(MESSAGES_ON_THE_WAY)),
-            runtimes: BTreeMap::new(),
-            words: BTreeMap::new(),
-            hearing: VecDeque::new(),
-            heard: None,
-            called: false,
-            port: VecDeque::new(),
-            packet_time: Time::ZERO,
-            lost: Vec::new(),
-            frames: frames + if few { 0 } else { PORTS },
-            share: if few { SHARE / 64 } else { SHARE },
-            most,
-        }
-    }
-
-    pub(super) fn frames(&self) -> u32 {
-        self.frames
-    }
-
-    /// Packets that wait at the port.
-    pub(super) fn at_port(&self) -> usize {
-        self.port.len()
-    }
-
-    /// A runtime's thread starts; the switch's pool gives it a share.
-    pub(super) fn start(&mut self, no: ProcessNo, pool: &mut FramePool) -> FramePool {
-        let thread = Thread {
-            data: Ring::new(self.places.0),
-            entries: Ring::new(self.places.0),
-            part: Part::Frames,
-            input: Vec::new(),
-            heard: Vec::new(),
-            outgoing: VecDeque::new(),
-            partial: Vec::new(),
-            called: false,
-        };
-        self.runtimes.insert(no, thread);
-        pool.share(self.share, LARGE_SHARE)
-    }
-
-    /// Frames that nobody has who could give them back.
-    pub(super) fn missing<'a>(&'a self, living: impl Iterator<Item = &'a FramePool>) -> usize {
-        let pools: Vec<&FramePool> = living.chain(&self.lost).collect();
-        let reserve = pools.first().map_or(0, |pool| pool.memory().in_reserve());
-        FramePool::outstanding_of(pools).saturating_sub(reserve)
-    }
-
-    fn word(&mut self, from: ProcessNo, to: ProcessNo, message: Message) {
-        let places = self.places.1;
-        let ring = self.words.entry((from, to));
-        ring.or_insert_with(|| Ring::new(places)).push(message);
-    }
-
-    /// Sends what waits with a runtime's thread: entries, and messages once the
-    /// entries that were before them are in their queue. True where nothing waits.
-    fn send_on(&mut self, no: ProcessNo, of: impl Fn(Peer) -> Option<ProcessNo>) -> bool {
-        let Some(thread) = self.runtimes.get_mut(&no) else {
-            return true;
-        };
-        if !thread.entries.flush() {
-            return false;
-        }
-        for (to, message) in core::mem::take(&mut thread.outgoing) {
-            if let Some(to) = of(to) {
-                self.word(no, to, message);
-            }
-        }
-        self.flush_words(no)
-    }
-
-    fn flush_words(&mut self, from: ProcessNo) -> bool {
-        let own = self.words.range_mut((from, 0)..(from + 1, 0));
-        own.fold(true, |all, (_, ring)| ring.flush() && all)
-    }
-
-    /// Runtimes that the switch has something to hear of.
-    fn speakers(&self, switch: ProcessNo) -> VecDeque<ProcessNo> {
-        let speaks = |no: &ProcessNo, thread: &Thread| {
-            let words = self.words.get(&(*no, switch));
-            !thread.entries.is_empty() || words.is_some_and(|ring| !ring.is_empty())
-        };
-        let all = self.runtimes.iter();
-        all.filter(|(no, thread)| speaks(no, thread))
-            .map(|(no, _)| *no)
-            .collect()
-    }
-
-    /// Takes up to a burst of whole entries of a runtime out of its queue.
-    fn collect(&mut self, no: ProcessNo, pool: &FramePool) -> Vec<Frame> {
-        let Some(thread) = self.runtimes.get_mut(&no) else {
-            return Vec::new();
-        };
-        let mut frames = core::mem::take(&mut thread.partial);
-        frames.extend(thread.entries.take(BURST));
-        let closes = |frame: &Frame| pool.memory().meta(frame).disposition.closes();
-        let whole = frames.iter().rposition(closes).map_or(0, |at| at + 1);
-        thread.partial = frames.split_off(whole);
-        frames
-    }
-
-    /// Nobody reads a dead thread's queues, but the switch its entries; what it had in
-    /// hands is lost with its memory.
-    fn end(&mut self, no: ProcessNo, pool: &mut FramePool) {
-        if let Some(thread) = self.runtimes.get_mut(&no) {
-            pool.give_all(&mut thread.input);
-            let data = &mut thread.data;
-            data.take_waiting().for_each(|frame| pool.give(frame));
-            data.take(usize::MAX).for_each(|frame| pool.give(frame));
-            let entries = thread.entries.take_waiting();
-            entries.for_each(|frame| pool.give(frame));
-            thread.heard.clear();
-            thread.outgoing.clear();
-        }
-        self.words.retain(|(_, to), _| *to != no);
-    }
-
-    /// True where something waits for a thread, or in it.
-    fn has_work(&self, no: ProcessNo) -> bool {
-        let thread = self.runtimes.get(&no);
-        let own = thread.is_some_and(|thread| {
-            !thread.data.is_empty()
-                || !thread.input.is_empty()
-                || thread.entries.waits()
-                || !thread.outgoing.is_empty()
-        });
-        let words = self.words.iter();
-        own || words
-            .filter(|((from, to), _)| *from == no || *to == no)
-            .any(|((from, to), ring)| *to == no && !ring.is_empty() || *from == no && ring.waits())
-    }
-}
-
 impl World<'_> {
     /// A thread does the next part of its round.
-    pub(super) fn round(&mut self, no: ProcessNo) {
+    pub(in crate::world) fn round(&mut self, no: ProcessNo) {
         let is_switch = self.switch == Some(no);
         let paused = self
             .processes
@@ -251,7 +44,7 @@ impl World<'_> {
     }
 
     /// Has a thread work, in a moment.
-    pub(super) fn call(&mut self, no: ProcessNo) {
+    pub(in crate::world) fn call(&mut self, no: ProcessNo) {
         self.call_after(no, 0);
     }
 
@@ -461,7 +254,7 @@ impl World<'_> {
     }
 
     /// Packets wait at the port until there is room.
-    pub(super) fn packets_wait(&mut self, range: core::ops::Range<usize>) {
+    pub(in crate::world) fn packets_wait(&mut self, range: core::ops::Range<usize>) {
         if let (Some(threads), Some(no)) = (&mut self.threads, self.switch) {
             threads.port.extend(range);
             self.call(no);
@@ -469,7 +262,7 @@ impl World<'_> {
     }
 
     /// Time passes at the ports, with and without packets.
-    pub(super) fn ports_pass_time(&mut self) {
+    pub(in crate::world) fn ports_pass_time(&mut self) {
         let time = self.time();
         let is_paused = |process: &Process| process.paused_until.is_some();
         let process = self.switch.and_then(|no| self.processes.get_mut(no));
@@ -486,7 +279,7 @@ impl World<'_> {
     }
 
     /// The switch's frames go into a runtime's queue.
-    pub(super) fn queue_frames(&mut self, to: ProcessNo, frames: Vec<Frame>) {
+    pub(in crate::world) fn queue_frames(&mut self, to: ProcessNo, frames: Vec<Frame>) {
         let Some(threads) = &mut self.threads else {
             return;
         };
@@ -500,7 +293,7 @@ impl World<'_> {
     }
 
     /// A runtime's entries go into its queue, and are shown to the checker.
-    pub(super) fn queue_entries(&mut self, no: ProcessNo, frames: Vec<Frame>) {
+    pub(in crate::world) fn queue_entries(&mut self, no: ProcessNo, frames: Vec<Frame>) {
         let process = self.processes.get(no);
         let memory = process
             .and_then(|p| p.living.as_ref())
@@ -521,7 +314,7 @@ impl World<'_> {
     }
 
     /// A message goes into its queue.
-    pub(super) fn queue_message(&mut self, from: ProcessNo, to: Peer, message: Message) {
+    pub(in crate::world) fn queue_message(&mut self, from: ProcessNo, to: Peer, message: Message) {
         let number = self.process_of(to);
         let (Some(threads), Some(number)) = (&mut self.threads, number) else {
             return;
@@ -536,7 +329,7 @@ impl World<'_> {
     }
 
     /// Sends on what a runtime's thread has, and has the others look.
-    pub(super) fn queues_go_on(&mut self, no: ProcessNo) {
+    pub(in crate::world) fn queues_go_on(&mut self, no: ProcessNo) {
         let processes = &self.processes;
         let of = |peer: Peer| {
             let is_it = |p: &Process| p.peer == peer && p.is_alive();
@@ -563,7 +356,7 @@ impl World<'_> {
     }
 
     /// A runtime's thread is over. One that was told to finish gives its memory back.
-    pub(super) fn end_thread(&mut self, no: ProcessNo, told: bool) {
+    pub(in crate::world) fn end_thread(&mut self, no: ProcessNo, told: bool) {
         let living = self.processes.get_mut(no).and_then(|p| p.living.take());
         let (Some((body, mut pool)), Some(threads)) = (living, &mut self.threads) else {
             return;
@@ -584,7 +377,7 @@ impl World<'_> {
 
     /// The switch's thread joins one that has died: it takes back the frames that
     /// wait for it.
-    pub(super) fn take_back(&mut self, no: ProcessNo) {
+    pub(in crate::world) fn take_back(&mut self, no: ProcessNo) {
         let switch = self
             .switch
             .and_then(|switch| self.processes.get_mut(switch));
@@ -603,7 +396,7 @@ impl World<'_> {
     }
 
     /// At the end: all memory is one pool again, for another run.
-    pub(super) fn join_memory(&mut self) {
+    pub(in crate::world) fn join_memory(&mut self) {
         let Some(mut threads) = self.threads.take() else {
             return;
         };
