@@ -84,9 +84,10 @@ pub enum Start {
     Planned,
     /// The state of a holder of the last settled view, after a failure.
     Resumed,
-    /// The state of the best claim, after the switch's restart. What was
-    /// applied there and not let out before the restart never will be.
-    Claimed,
+    /// The state of a holder of this view, the best claim's, after the switch's
+    /// restart. What was applied in it and not let out before the restart never will
+    /// be.
+    Claimed(View),
 }
 
 /// The list, if it is kept.

@@ -65,6 +65,12 @@ pub enum Plant {
     MoveForgotten,
     /// The end of a flow that an operator asks for is taken on and forgotten.
     EndForgotten,
+    /// A switch that starts again takes no replica that is behind its owner as a
+    /// holder.
+    BehindNoHolder,
+    /// Nobody says to a replica that goes on behind the claim of its owner what is
+    /// lost.
+    BehindUntold,
     /// Packets are applied however few frames are free for what they cause. Not
     /// in [`Plant::ALL`]: it needs rings, and a test has it.
     FramesUnseen,
@@ -72,7 +78,7 @@ pub enum Plant {
 
 impl Plant {
     /// Those that the simulator finds, in the order of the documentation.
-    pub const ALL: [Plant; 29] = [
+    pub const ALL: [Plant; 31] = [
         Plant::NoViewCheck,
         Plant::NoFence,
         Plant::NoOrderAtGate,
@@ -102,6 +108,8 @@ impl Plant {
         Plant::DeathsUnseen,
         Plant::MoveForgotten,
         Plant::EndForgotten,
+        Plant::BehindNoHolder,
+        Plant::BehindUntold,
     ];
 
     /// Its name on a command line.
@@ -137,6 +145,8 @@ impl Plant {
             Plant::DeathsUnseen => "deaths-unseen",
             Plant::MoveForgotten => "move-forgotten",
             Plant::EndForgotten => "end-forgotten",
+            Plant::BehindNoHolder => "behind-no-holder",
+            Plant::BehindUntold => "behind-untold",
         }
     }
 }

@@ -170,7 +170,7 @@ const NOT_HERE: [&str; 23] = [
 ];
 
 /// What the checker counted, by name.
-pub fn named(tally: &Tally) -> [(&'static str, u64); 16] {
+pub fn named(tally: &Tally) -> [(&'static str, u64); 17] {
     let [out, dropped, turned, lost] = tally.dispositions;
     [
         ("numbered", tally.numbered),
@@ -183,6 +183,7 @@ pub fn named(tally: &Tally) -> [(&'static str, u64); 16] {
         ("ticks", tally.ticks),
         ("owner_lost", tally.owner_lost),
         ("switch_restart", tally.switch_restart),
+        ("behind", tally.behind),
         ("views", tally.views),
         ("moved", tally.moved),
         ("resumed", tally.resumed),

@@ -159,6 +159,12 @@ fn settings_for(plant: Plant) -> Settings {
             some_faults: false,
             ..base
         },
+        Plant::BehindNoHolder | Plant::BehindUntold => Settings {
+            faults: of(&[Fault::Delay, Fault::Crash, Fault::SwitchRestart]),
+            some_faults: false,
+            replication: Some(Replication::EachBurst),
+            ..base
+        },
         Plant::DropWithoutEntry => Settings {
             faults: Faults::NONE,
             chain: Some(Chain::Web),

@@ -99,7 +99,9 @@ impl Actors {
 
     // ---- after a failure
 
-    /// A view begins with a state that is behind what was let out.
+    /// A view begins with a state that is behind what was let out: the switch sends
+    /// those packets again. Where outputs wait for the replica only a restart leaves
+    /// one behind, and what it lacks is lost: the switch says so when it is asked.
     pub(super) fn apply_again(&mut self, now: Time, open: &Open, clock: Clock) {
         let unit = open.unit;
         if clock >= open.out {
@@ -139,13 +141,16 @@ impl Actors {
 
     /// The next packet of a unit that applies packets again.
     pub(super) fn silence(&mut self, memory: &PacketMemory, hot: &mut Hot, frame: &mut Frame) {
-        let silent = self
-            .cold
-            .get(&hot.unit)
-            .map_or(Clock::ZERO, |c| c.live.silent);
-        if hot.clock <= silent {
+        let keeper = self.cold.get(&hot.unit).map(|cold| &cold.live);
+        let (silent, every) = keeper.map_or((Clock::ZERO, 0), |k| (k.silent, k.every));
+        let meta = memory.meta_mut(frame);
+        if hot.clock <= silent && every == 0 && meta.flags & frame_flags::LOST != 0 {
+            // Its entry goes the way of all entries: the replica follows clock by clock.
+            // The gate is past it.
+            self.counts.add(ActorCount::SwitchRestart);
+        } else if hot.clock <= silent {
             self.counts.add(ActorCount::AppliedAgain);
-            memory.meta_mut(frame).flags |= frame_flags::NO_OUTPUT;
+            meta.flags |= frame_flags::NO_OUTPUT;
         }
         if hot.clock >= silent {
             hot.flags &= !SILENT;

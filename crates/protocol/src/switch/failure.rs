@@ -420,10 +420,18 @@ impl Switch {
         after: Clock,
     ) {
         self.counts.add(SwitchCount::RepeatAsked);
-        let unit = self.units.at(place);
+        let unit = *self.units.at(place);
         if after.0 < unit.out && unit.pending != 0 {
             // It has not heard where the view begins.
             self.send_opening(place);
+        }
+        // What was let out the owner has, where outputs wait for its replica. One that
+        // is behind was that replica, and a restart took the claim of an owner that
+        // died since: nobody has those packets, and no output of them has left.
+        if self.every == 0 && self.settings.plant != Some(Plant::BehindUntold) {
+            for clock in after.0 + 1..=unit.out {
+                self.send_lost(now, pool, &unit, clock);
+            }
         }
         // On a path that loses nothing what is missing is on its way: calling
         // it lost would make it so.

@@ -11,6 +11,7 @@ use super::runtimes::Slot;
 use super::{Switch, SwitchCount, SwitchDrop};
 use crate::ids::{RuntimeId, UnitId, View};
 use crate::message::{Claim, Message};
+use crate::plant::Plant;
 
 /// Claims of one unit, and who made them.
 type Claims = Vec<(Slot, Claim)>;
@@ -234,14 +235,7 @@ impl Switch {
             self.counts.add(SwitchCount::ClaimRefused);
             return self.forget_claims(now, unit, claims, |claim| claim.view == best.view);
         }
-        // Another with the same state stands in if the first one dies too.
-        let second = claims
-            .iter()
-            .skip(1)
-            .find(|(slot, c)| {
-                slot != holder && c.state && (c.view, c.clock) == (best.view, best.clock)
-            })
-            .map_or(0, |(slot, _)| *slot);
+        let second = self.second_holder(*holder, claims);
         self.set_holders(unit.slot(), *holder, second);
         let record = self.units.at_mut(unit.slot());
         record.view = best.view.0;
@@ -250,6 +244,23 @@ impl Switch {
         self.counts.add(SwitchCount::Recovered);
         let others = claims.iter().map(|(slot, _)| *slot).collect();
         self.leftovers.of.insert(unit, others);
+    }
+
+    /// The other holder of the view that goes on, 0 for none: it stands in if the first
+    /// one dies. Behind the first one it lacks only packets that no switch has let out,
+    /// where outputs wait for the replica; those are lost then
+    /// ([`Switch::repeat_asked`]).
+    fn second_holder(&self, first: Slot, claims: &[(Slot, Claim)]) -> Slot {
+        let Some((_, best)) = claims.first() else {
+            return 0;
+        };
+        let outputs_wait = self.every == 0 && self.settings.plant != Some(Plant::BehindNoHolder);
+        let mut others = claims
+            .iter()
+            .filter(|(slot, c)| *slot != first && c.view == best.view);
+        others
+            .find(|(_, c)| outputs_wait || c.clock == best.clock)
+            .map_or(0, |(slot, _)| *slot)
     }
 
     /// All who claimed a unit that does not go on forget it, `last` of them
@@ -336,8 +347,8 @@ impl Switch {
                     .is_ok();
             }
         }
-        if !restored && let [(flow, _)] = claim.flows.as_slice() {
-            // A name of another unit took its key over and went, and the next
+        if !restored && let Some((flow, _)) = claim.flows.first() {
+            // Names of another unit took its keys over and went, and the next
             // packet opened that flow elsewhere: it lives hidden until it ends.
             aliases.clear();
             restored = self.classifier.restore_hidden(unit.0, flow).is_ok();

@@ -327,7 +327,7 @@ impl Switch {
         }
         let base = Clock(unit.out);
         let start = if claimed {
-            Start::Claimed
+            Start::Claimed(old)
         } else {
             Start::Resumed
         };

@@ -94,6 +94,61 @@ fn a_restarted_switch_goes_on_from_the_best_claims() {
     rig.end();
 }
 
+/// Outputs wait for the replica: what it lacks of the owner's claim was not let out.
+#[test]
+fn a_replica_behind_the_owners_claim_goes_on_when_the_owner_dies() {
+    let (rig, unit, owner) = settled(each_burst(), 3);
+    let key = rig.switch.classifier().key_of(unit.0).unwrap();
+    let settings = SwitchSettings {
+        generation: 2,
+        ..each_burst()
+    };
+    let mut again = Rig::of(&stage(), settings, 0);
+    again.switch.recover(again.now, &[rt(1), rt(2), rt(3)]);
+    let old = View::first_of(1);
+    let claim = |is_owner: bool, clock: u64| Claim {
+        unit,
+        view: old,
+        owner: is_owner,
+        clock: Clock(clock),
+        state: true,
+        key: None,
+        flows: vec![(key, false)],
+        aliases: Vec::new(),
+    };
+    let claims = |claims: Vec<Claim>| Message::Claims {
+        generation: 2,
+        piece: 0,
+        pieces: 1,
+        claims,
+        suspected: Vec::new(),
+    };
+    let replica = owner % 3 + 1;
+    again.say(6 - owner - replica, claims(Vec::new()));
+    again.say(replica, claims(vec![claim(false, 1)]));
+    again.say(owner, claims(vec![claim(true, 4)]));
+    assert_eq!(again.open(owner).unwrap().base, Clock(4));
+    again.switch.suspect(again.now, &mut again.pool, rt(owner));
+    let open = again.open(replica).unwrap();
+    assert_eq!((open.old, open.base, open.out), (old, Clock(4), Clock(4)));
+    assert_eq!(again.count(SwitchCount::UnitLost), 0);
+    // It asks for what it lacks: nobody has it.
+    let (view, after) = (open.view, Clock(1));
+    again.say(replica, Message::Repeat { unit, view, after });
+    let lost = again.queue(replica);
+    let seen: Vec<_> = lost.iter().map(|frame| again.see(frame)).collect();
+    let is_lost = |flags: u8| flags & weir_packet::frame_flags::LOST != 0;
+    assert!(
+        seen.iter()
+            .all(|seen| is_lost(seen.flags) && seen.view == view)
+    );
+    let clocks: Vec<Clock> = seen.iter().map(|seen| seen.clock).collect();
+    assert_eq!(clocks, [Clock(2), Clock(3), Clock(4)]);
+    again.drop_all(lost);
+    again.end();
+    rig.end();
+}
+
 #[test]
 fn a_restarted_switch_does_not_wait_for_the_dead_nor_hold_without_bound() {
     let few = SwitchSettings {

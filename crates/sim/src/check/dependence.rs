@@ -34,7 +34,7 @@ impl Checker {
             // depends on it too.
             let is_periodic = matches!(self.replication, Replication::Every(_));
             let has_switch = !dying.is_empty() && cluster.packets_since(*id).is_some();
-            unit.survives(&alive)
+            unit.survives(&alive, is_periodic)
                 && (!is_periodic || has_switch || unit.is_whole(*id, &alive, cluster))
         };
         self.units.iter().all(survives)
@@ -90,7 +90,7 @@ impl UnitRecord {
             })
     }
 
-    fn survives(&self, alive: &dyn Fn(RuntimeId) -> bool) -> bool {
+    fn survives(&self, alive: &dyn Fn(RuntimeId) -> bool, is_periodic: bool) -> bool {
         let current = [Some(self.current.owner), self.current.replica];
         match (self.settled, self.before) {
             (Some(settled), _) => {
@@ -102,11 +102,19 @@ impl UnitRecord {
                 holders.any(|holder| holder.is_some_and(alive))
                     && (!newer || current.into_iter().flatten().all(alive))
             }
-            // The best claim of a restart: its sender alone is known to have
-            // the state.
-            (None, Some(_)) => alive(self.current.owner),
-            // Nothing of the first view was let out; its packets are kept.
-            (None, None) => true,
+            // The other holder of a view that a restart takes may be behind: what it
+            // lacks was not let out, or, where outputs don't wait for it, the switch
+            // that had those packets is gone. Of a view that was not settled the best
+            // claim's sender alone is known to have the state.
+            (None, Some(before)) => {
+                let mut holders = [Some(before.owner), before.replica].into_iter().flatten();
+                let newer = self.unclaimed && self.current.view != before.view;
+                let has_both = !is_periodic && !self.lone && !newer;
+                alive(self.current.owner) || has_both && holders.any(alive)
+            }
+            // Nothing of the first view was let out, and its packets are kept. But what its
+            // holders have said may settle it after their deaths.
+            (None, None) => current.into_iter().flatten().any(alive),
         }
     }
 }

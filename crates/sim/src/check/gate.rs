@@ -105,6 +105,7 @@ impl Checker {
             return self.violated(Invariant::OneView, Some(id), text);
         };
         unit.out = clock.0;
+        unit.taken = None;
         let known = unit.numbered.remove(&clock.0);
         let made = unit.entries.remove(&(view, clock));
         unit.forget_entries();

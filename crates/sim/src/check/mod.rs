@@ -59,6 +59,8 @@ pub struct Tally {
     pub resumed: u64,
     /// Views claimed after a restart of the switch.
     pub claimed: u64,
+    /// Of those, that went on at a replica behind its owner's claim.
+    pub behind: u64,
     /// Units ended.
     pub ended: u64,
     /// States compared at the end.

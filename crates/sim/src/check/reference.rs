@@ -107,6 +107,12 @@ impl Reference {
         self.engine.forget_unit(unit.0);
     }
 
+    /// The unit has this state, exported before, and no other.
+    pub(crate) fn go_back(&mut self, unit: UnitId, state: Option<&[u8]>) -> bool {
+        self.engine.forget_unit(unit.0);
+        state.is_none_or(|state| self.engine.install_unit(unit.0, state).is_ok())
+    }
+
     /// The unit's state, as it is exported.
     pub(crate) fn state(&self, unit: UnitId) -> Option<Vec<u8>> {
         let mut bytes = Vec::new();

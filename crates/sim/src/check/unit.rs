@@ -85,6 +85,40 @@ pub(crate) struct UnitRecord {
     pub(crate) adrift: bool,
     /// The switch has restarted and does not know of it yet.
     pub(crate) unclaimed: bool,
+    /// At the last restart a view was open that was not settled: who has the best
+    /// claim, has it alone.
+    pub(crate) lone: bool,
+    /// What a restart took from claims, until something is let out after it.
+    pub(crate) taken: Option<Taken>,
+}
+
+/// What a restarted switch took for applied, although no switch has let it out.
+#[derive(Clone, Debug)]
+pub(crate) struct Taken {
+    /// The state of the reference when the last entry was let out.
+    pub(crate) state: Option<Vec<u8>>,
+    /// The clock of that entry.
+    pub(crate) out: u64,
+    /// The packets after it.
+    pub(crate) applied: Vec<TakenPacket>,
+}
+
+/// A packet of those.
+#[derive(Clone, Debug)]
+pub(crate) struct TakenPacket {
+    pub(crate) part: Part,
+    pub(crate) made: Entry,
+    /// The view in which it was lost after all.
+    pub(crate) lost: Option<View>,
+}
+
+impl Taken {
+    /// What goes on from the view `of` has lost what was lost up to there.
+    pub(crate) fn goes_on_from(&mut self, of: View) {
+        for packet in &mut self.applied {
+            packet.lost = packet.lost.filter(|view| *view <= of);
+        }
+    }
 }
 
 impl UnitRecord {
@@ -104,6 +138,8 @@ impl UnitRecord {
             given_up_before: false,
             adrift: false,
             unclaimed: false,
+            lone: false,
+            taken: None,
         };
         unit.open(holders);
         unit
@@ -116,7 +152,7 @@ impl UnitRecord {
             if !reference.has_flows(id) {
                 break;
             }
-            let made = self.entry_of_any_view(Clock(*clock));
+            let made = self.entry_of(self.current.view, Clock(*clock));
             let Some((part, made)) = made.and_then(|made| Some((known.applied(&made)?, made)))
             else {
                 break;
@@ -186,11 +222,10 @@ impl UnitRecord {
         lost.values().filter(|known| is_packet(known)).count() as u64
     }
 
-    /// The entry of a number, of the highest view that has one.
-    pub(crate) fn entry_of_any_view(&self, clock: Clock) -> Option<Entry> {
-        let all = self.entries.iter().rev();
-        all.clone()
-            .find(|((_, c), _)| *c == clock)
-            .map(|(_, entry)| entry.clone())
+    /// The entry of a number as the view has it: made in it, or before it.
+    pub(crate) fn entry_of(&self, view: View, clock: Clock) -> Option<Entry> {
+        let mut all = self.entries.iter().rev();
+        let made = all.find(|((of, c), _)| *c == clock && *of <= view);
+        made.map(|(_, entry)| entry.clone())
     }
 }

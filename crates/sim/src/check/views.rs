@@ -3,11 +3,11 @@
 use weir_packet::{FlowKey, FrameMeta, frame_flags};
 use weir_protocol::journal::{Done, Start};
 use weir_protocol::settings::Replication;
-use weir_protocol::{Clock, RuntimeId, UnitId};
+use weir_protocol::{Clock, RuntimeId, UnitId, View};
 
 use super::gate::part_of;
 use super::show::{is_tick, show_view};
-use super::unit::{Holders, UnitRecord};
+use super::unit::{Holders, Taken, TakenPacket, UnitRecord};
 use super::{Checker, Cluster, Invariant};
 
 impl Checker {
@@ -76,13 +76,17 @@ impl Checker {
                 }
             }
             // In the same life of the switch it is a failure like any other.
-            Start::Claimed if before.view.generation() == holders.view.generation() => {
+            Start::Claimed(of) if before.view.generation() == holders.view.generation() => {
                 if base != unit.out {
                     let text = format!("a view resumes at {base}, {} was let out", unit.out);
-                    self.violated(Invariant::ExactlyOnce, Some(id), text);
+                    return self.violated(Invariant::ExactlyOnce, Some(id), text);
                 }
+                self.goes_on_behind(id, holders, of, cluster);
             }
-            Start::Claimed => self.claimed(id, holders, cluster),
+            Start::Claimed(of) => {
+                self.claimed(id, holders, of, cluster);
+                self.goes_on_behind(id, holders, of, cluster);
+            }
             Start::AfterLoss | Start::Nothing => {
                 if base != unit.out {
                     let text = format!("after a loss a view opens at {base}, not {}", unit.out);
@@ -94,12 +98,14 @@ impl Checker {
 
     /// What was applied and not let out before the switch's restart is lost;
     /// the reference applies it too.
-    fn claimed(&mut self, id: UnitId, holders: Holders, cluster: &dyn Cluster) {
+    fn claimed(&mut self, id: UnitId, holders: Holders, of: View, cluster: &dyn Cluster) {
         self.tally.claimed += 1;
+        let base = holders.base;
+        self.take_back(id, base, of);
         let Some(unit) = self.units.get_mut(&id) else {
             return;
         };
-        let (out, base) = (unit.out, holders.base);
+        let out = unit.out;
         // Design §6: "If both holders died too, an older copy may win: more
         // faults than promised." Who held the last settled view is gone; or a switch
         // gave the unit up, by name, with all of those, and who had it before may
@@ -113,6 +119,7 @@ impl Checker {
         if unit.given_up_before || is_older {
             self.tally.switch_restart += unit.go_back(base);
             unit.adrift = true;
+            unit.taken = None;
             self.reference.forget(id);
             self.aliases.forget(id);
             return;
@@ -122,8 +129,13 @@ impl Checker {
             return self.violated(Invariant::ExactlyOnce, Some(id), text);
         }
         let adrift = unit.adrift;
+        let mut taken = unit.taken.take().unwrap_or_else(|| Taken {
+            state: self.reference.state(id),
+            out,
+            applied: Vec::new(),
+        });
         for clock in out + 1..=base {
-            let made = unit.entry_of_any_view(Clock(clock));
+            let made = unit.entry_of(of, Clock(clock));
             let known = unit.numbered.remove(&clock);
             let applied = known.zip(made).and_then(|(k, m)| Some((k.applied(&m)?, m)));
             let Some((part, made)) = applied else {
@@ -136,12 +148,85 @@ impl Checker {
             if adrift {
                 continue;
             }
+            taken.applied.push(TakenPacket {
+                part: part.clone(),
+                made: made.clone(),
+                lost: None,
+            });
             if let Some(text) = self.reference.compare(id, holders.view, &part, &made) {
                 let text = format!("entry {clock} before the restart: {text}");
                 return self.violated(Invariant::Equivalence, Some(id), text);
             }
         }
+        unit.taken = Some(taken).filter(|_| !adrift);
         self.tally.switch_restart += unit.go_back(base);
+    }
+
+    /// Nothing was let out since the last restart, and this one may take a claim of
+    /// less than that did.
+    fn take_back(&mut self, id: UnitId, base: u64, of: View) {
+        let Some(unit) = self.units.get_mut(&id) else {
+            return;
+        };
+        if let Some(taken) = &mut unit.taken
+            && base >= taken.out
+        {
+            taken.goes_on_from(of);
+            taken.applied.truncate((base - taken.out) as usize);
+            unit.out = unit.out.min(base);
+            self.replay(id);
+        }
+    }
+
+    /// The unit goes on at the other holder of the view that was claimed. It may lack
+    /// what no switch has let out: that is lost.
+    fn goes_on_behind(&mut self, id: UnitId, holders: Holders, of: View, cluster: &dyn Cluster) {
+        let Some(unit) = self.units.get_mut(&id) else {
+            return;
+        };
+        let Some(taken) = &mut unit.taken else {
+            return;
+        };
+        let stored = cluster.stored(holders.owner, id, of);
+        let Some(stored) = stored.filter(|stored| stored.0 < holders.base) else {
+            return;
+        };
+        if stored.0 < taken.out {
+            let text = format!(
+                "runtime {} goes on after {}, {} was let out",
+                holders.owner.0, stored.0, taken.out
+            );
+            return self.violated(Invariant::ExactlyOnce, Some(id), text);
+        }
+        self.tally.behind += 1;
+        let has = (stored.0 - taken.out) as usize;
+        for packet in taken.applied.iter_mut().skip(has) {
+            packet.lost.get_or_insert(holders.view);
+        }
+        self.replay(id);
+    }
+
+    /// The reference's state is that of what was taken.
+    fn replay(&mut self, id: UnitId) {
+        let Some(unit) = self.units.get(&id).filter(|unit| !unit.adrift) else {
+            return;
+        };
+        let Some(taken) = &unit.taken else {
+            return;
+        };
+        if !self.reference.go_back(id, taken.state.as_deref()) {
+            let text = "the reference does not take its own state".to_owned();
+            return self.violated(Invariant::Equivalence, Some(id), text);
+        }
+        for packet in &taken.applied {
+            let (mut part, mut made) = (packet.part.clone(), packet.made.clone());
+            if packet.lost.is_some() {
+                part.flags = frame_flags::LOST;
+                part.bytes.clear();
+                made.parts.clear();
+            }
+            self.reference.apply(id, unit.current.view, &part, &made);
+        }
     }
 
     pub(super) fn owner_lost(
@@ -164,9 +249,16 @@ impl Checker {
             // After a restart it is the owner of the view that was claimed; before that
             // one opens nobody but the switch knows whose claim was the best.
             None if self.replication == Replication::None
-                && (unit.before.is_none() || unit.current.start == Start::Claimed) =>
+                && (unit.before.is_none() || matches!(unit.current.start, Start::Claimed(_))) =>
             {
                 Some(unit.current.owner).filter(|r| !cluster.is_gone(*r))
+            }
+            // Its view was claimed by both holders.
+            None if self.replication == Replication::EachBurst && !unit.lone => {
+                unit.before.and_then(|before| {
+                    let mut holders = [Some(before.owner), before.replica].into_iter().flatten();
+                    holders.find(|r| !cluster.is_gone(*r))
+                })
             }
             None => None,
         };
@@ -205,6 +297,7 @@ impl Checker {
         unit.lost = true;
         unit.given_up = true;
         unit.adrift = false;
+        unit.taken = None;
         self.reference.forget(id);
         self.aliases.forget(id);
     }
@@ -307,6 +400,7 @@ impl Checker {
                 // Its view opens with its next packet, or in the sweep.
                 unit.unclaimed = false;
                 unit.before = unit.settled.take().or(unit.before);
+                unit.lone = unit.before.map(|before| before.view) != Some(unit.current.view);
                 continue;
             }
             let had = |r: RuntimeId| !cluster.is_gone(r);
