@@ -21,11 +21,13 @@ impl WorkSpace {
     }
 
     /// Takes the memory out; `None` where there is none, or a call has it.
+    #[inline]
     pub(crate) fn take(&mut self) -> Option<Box<dyn Any + Send>> {
         self.0.take()
     }
 
     /// Puts back what [`WorkSpace::take`] gave.
+    #[inline]
     pub(crate) fn put(&mut self, space: Box<dyn Any + Send>) {
         self.0 = Some(space);
     }

@@ -127,6 +127,7 @@ impl Shared {
         self.mapping.start()
     }
 
+    #[inline]
     pub(crate) fn owners(&self) -> &[AtomicU8] {
         // SAFETY: `count` bytes lie there (`new`), for as long as the mapping,
         // which is a field; any byte is an `AtomicU8`.
