@@ -53,6 +53,12 @@ pub(crate) fn thousands(n: u64) -> String {
     text
 }
 
+/// `1 queue`, `2 queues`.
+pub(crate) fn counted(number: impl Into<u64>, what: &str) -> String {
+    let number = number.into();
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,6 +1,7 @@
 //! The control socket of a run: gRPC ([`weir_api`]) on a thread of its own,
 //! which asks the threads that move packets ([`crate::driver::inbox`]).
 
+mod about;
 mod asked;
 mod convert;
 mod fresh;
@@ -18,14 +19,12 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use tokio::sync::oneshot;
-use weir_api::v1;
-use weir_graph::ChainFile;
 
 use crate::driver::inbox::Post;
 use crate::exit::Failure;
-use crate::observe::Unseen;
 use crate::say::say;
 
+pub(crate) use about::About;
 use asked::Asked;
 use socket::Socket;
 pub(crate) use socket::{folder, instances};
@@ -39,19 +38,6 @@ pub(crate) struct Wanted {
     pub(crate) name: Option<String>,
     /// `--metrics`: where Prometheus asks.
     pub(crate) metrics: Option<SocketAddr>,
-}
-
-/// What an instance says of itself, beside its counts.
-#[derive(Debug)]
-pub(crate) struct About<'a> {
-    pub(crate) file: &'a ChainFile,
-    pub(crate) chain: &'a Path,
-    /// How it runs, in a word.
-    pub(crate) mode: &'a str,
-    /// Stages that can't be looked into.
-    pub(crate) unseen: Vec<Unseen>,
-    pub(crate) inputs: Vec<v1::PortInfo>,
-    pub(crate) outputs: Vec<v1::PortInfo>,
 }
 
 /// The control socket of this process; closed and gone when it is dropped.

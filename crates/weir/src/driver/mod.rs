@@ -53,6 +53,9 @@ pub use weir_exec::ExecError;
 pub(crate) use workers::part_of;
 pub use workers::{SharedLimits, WorkerCounts, Workers, WorkersEnd, WorkersSettings};
 
+/// Packets taken from a port at a time.
+pub(crate) const BATCH: usize = 64;
+
 /// Who has a frame, for packet memory's ledger: a port by its number, or one of
 /// these.
 pub(crate) const CHAINS: weir_packet::Holder = 256;

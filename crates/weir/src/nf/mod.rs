@@ -3,6 +3,7 @@
 mod new;
 mod settings;
 mod template;
+mod wrap;
 
 use serde_json::{Value, json};
 use weir_nf::Needs;
@@ -14,6 +15,7 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::{chains, output};
 
 pub(crate) use new::new;
+use wrap::wrapped;
 
 pub(crate) fn list(args: &NfList, kinds: &[Kind]) -> Outcome {
     let templates = chains::describe_templates(&args.templates, kinds)?;
@@ -153,35 +155,4 @@ fn meanings(table: &[Entry]) -> String {
         format!("  {name:<width$}  {meaning}{unit}\n")
     });
     lines.collect()
-}
-
-/// Paragraphs broken at 80 columns; lines that are indented or short lists
-/// keep their breaks.
-fn wrapped(text: &str) -> String {
-    let mut page = String::new();
-    for paragraph in text.trim().split("\n\n") {
-        if paragraph
-            .lines()
-            .any(|line| line.starts_with([' ', '-', '|']))
-        {
-            page.push_str(paragraph);
-        } else {
-            let mut column = 0;
-            for word in paragraph.split_whitespace() {
-                if column > 0 && column + 1 + word.chars().count() > 80 {
-                    page.push('\n');
-                    column = 0;
-                } else if column > 0 {
-                    page.push(' ');
-                    column += 1;
-                }
-                page.push_str(word);
-                column += word.chars().count();
-            }
-        }
-        page.push_str("\n\n");
-    }
-    page.truncate(page.trim_end().len());
-    page.push('\n');
-    page
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use weir_graph::{TemplateDescription, TemplateProcessor};
 
-use super::wrapped;
+use super::wrap::wrapped;
 
 /// What `list` says of a template in JSON.
 pub(super) fn summary(template: &TemplateDescription) -> Value {

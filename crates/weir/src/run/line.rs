@@ -12,7 +12,7 @@ use crate::args::Run;
 use crate::control::Control;
 use crate::driver::inbox::{Inbox, Post, Shows, ThreadCounts};
 use crate::driver::{
-    CHAINS, COMING, Dispatcher, EventFile, Executor, LEAVING, Part, Visit, take_log,
+    BATCH, CHAINS, COMING, Dispatcher, EventFile, Executor, LEAVING, Part, Visit, take_log,
 };
 use crate::exit::{Exit, Failure, Outcome};
 
@@ -20,7 +20,7 @@ use super::input::Input;
 use super::onlook::Watched;
 use super::ports::{Outputs, Ports};
 use super::summary::{Ended, Summary};
-use super::{BATCH, print, progress, show};
+use super::{print, progress, show};
 
 /// All that packets pass through on the calling thread.
 pub(super) struct Line<C> {

@@ -43,8 +43,6 @@ pub(crate) use onlook::{Onlooker, input_names, places};
 pub(crate) use ports::{Also, Ports, once};
 use summary::Summary;
 
-/// Packets taken from the inputs at a time.
-const BATCH: usize = 64;
 /// Bytes of events that a chain keeps until they are written, once per batch.
 const EVENT_BYTES: usize = 4 << 20;
 

@@ -5,7 +5,7 @@ use weir_io::machine::{Machine, Probe};
 
 use super::super::finding::{Area, Finding};
 use super::super::need::Need;
-use super::count;
+use crate::output::counted;
 
 /// Kernels that have what packet sockets and XDP sockets ask for.
 const PACKET_SINCE: (u32, u32) = (4, 20);
@@ -179,7 +179,7 @@ fn cores(machine: &Machine, need: &Need) -> Vec<Finding> {
     let area = Area::Cores;
     let cores = &machine.cores;
     let mut all = Vec::new();
-    let mut parts = vec![count(cores.allowed.len() as u64, "core")];
+    let mut parts = vec![counted(cores.allowed.len() as u64, "core")];
     if cores.allowed.len() < cores.online.len() {
         parts.push(format!("of {} that are on", cores.online.len()));
     }

@@ -5,7 +5,9 @@ use weir_io::machine::{Link, Machine};
 
 use super::super::finding::{Area, Finding};
 use super::super::need::Need;
-use super::{count, is_used_by_host, offloads, own_addresses, xdp};
+use super::host_use::{is_used_by_host, own_addresses};
+use super::{offloads, xdp};
+use crate::output::counted;
 
 const AREA: Area = Area::Interfaces;
 
@@ -57,9 +59,9 @@ fn there(link: &Link) -> Finding {
     parts.extend(link.driver.clone().or_else(|| link.kind.clone()));
     let queues = link.queues;
     if queues.receive == queues.transmit {
-        parts.push(count(queues.receive, "queue"));
+        parts.push(counted(queues.receive, "queue"));
     } else {
-        let receive = count(queues.receive, "receive queue");
+        let receive = counted(queues.receive, "receive queue");
         parts.push(format!("{receive}, {} to transmit", queues.transmit));
     }
     parts.extend(link.mac.map(|mac| {

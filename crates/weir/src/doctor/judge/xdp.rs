@@ -4,7 +4,7 @@ use weir_io::live::XdpMode;
 use weir_io::machine::{Link, Peer, Queues};
 
 use super::super::finding::{Area, Finding, Status};
-use super::count;
+use crate::output::counted;
 
 const AREA: Area = Area::Xdp;
 /// The largest MTU of the other end with which a veth runs programs: a page
@@ -31,7 +31,7 @@ pub(super) fn of_port(link: &Link, queues: Option<u32>, wanted: XdpMode) -> Vec<
     let there = link.queues.receive.max(1);
     match queues {
         Some(asked) if asked > there => {
-            let message = format!("has {}, not {asked}", count(there, "receive queue"));
+            let message = format!("has {}, not {asked}", counted(there, "receive queue"));
             let found = Finding::problem(AREA, "xdp-queues", message)
                 .of(name)
                 .stops();
@@ -109,7 +109,7 @@ fn obstacle(link: &Link) -> Option<(String, Vec<String>)> {
         if here < there {
             let why = format!(
                 "it has {} and its other end, {}, {} to transmit",
-                count(here, "receive queue"),
+                counted(here, "receive queue"),
                 peer.name,
                 there
             );

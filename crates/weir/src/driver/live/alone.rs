@@ -4,8 +4,8 @@ use weir_exec::{ExecError, Round};
 use weir_packet::{Frame, FramePool, Time};
 use weir_runtime::Runtime;
 
+use super::super::BATCH;
 use super::super::executor::{Executor, Visit, take_lines, visit_alone};
-use super::BATCH;
 
 /// An executor of nobody else: packets are through when they are taken.
 pub(crate) struct Alone {

@@ -12,7 +12,7 @@ pub(crate) struct Departures {
 
 impl Departures {
     pub(crate) fn new(ports: usize) -> Departures {
-        let queue = || Vec::with_capacity(super::BATCH);
+        let queue = || Vec::with_capacity(super::super::BATCH);
         Departures {
             queues: std::iter::repeat_with(queue).take(ports).collect(),
         }

@@ -38,7 +38,7 @@ use super::dispatch::Dispatcher;
 use super::events::EventFile;
 use super::executor::{Executor, Part, Visit, take_log};
 use super::inbox::{Inbox, Shows, ThreadCounts};
-use super::{CHAINS, LEAVING};
+use super::{BATCH, CHAINS, LEAVING};
 
 pub(crate) use alone::Alone;
 pub(crate) use group::{Group, MOST_WORKERS, PanicGuard};
@@ -51,8 +51,6 @@ pub(crate) use report::{LayerReport, RouterReport};
 pub(crate) use router::Routed;
 pub(crate) use routers::{Hearsay, Routers};
 
-/// Packets taken from a port at a time.
-pub(crate) const BATCH: usize = 64;
 /// Rounds after which the ports' node keeps house. Before and after a sleep it
 /// does so, too.
 const ROUNDS: u32 = 256;

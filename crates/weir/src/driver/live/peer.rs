@@ -22,8 +22,8 @@ use weir_nf::EventLog;
 use weir_packet::{Frame, FramePool, Internal, Time};
 use weir_runtime::{Lie, Report, Runtime, Steering};
 
+use super::super::BATCH;
 use super::super::executor::{Executor, Visit, take_lines, visit_alone};
-use super::BATCH;
 use super::group::Group;
 
 /// Room for packets on their way from one worker to another, per chain.

@@ -7,7 +7,7 @@ use weir_io::live::LiveClock;
 use weir_io::port::{InputPort, PortCounters, PortError, Received};
 use weir_packet::{Frame, FramePool, Time};
 
-use super::BATCH;
+use super::super::BATCH;
 
 /// How fast packets are played.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -7,7 +7,8 @@ use weir_io::live::{LiveClock, LiveOptions, LiveSpec};
 use weir_io::port::PortError;
 use weir_packet::{FramePool, MemoryLayout, PacketMemory, Side};
 
-use crate::driver::live::{BATCH, Bump, Departures, Layer as _, LivePorts, Way};
+use crate::driver::BATCH;
+use crate::driver::live::{Bump, Departures, Layer as _, LivePorts, Way};
 use crate::exit::Failure;
 use crate::say::say;
 
