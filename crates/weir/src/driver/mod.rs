@@ -20,7 +20,6 @@ mod drops;
 mod ends;
 mod events;
 mod executor;
-mod finish;
 mod hand_overs;
 mod histogram;
 pub(crate) mod inbox;
@@ -33,14 +32,13 @@ mod spread;
 mod wiring;
 mod workers;
 
-pub use cluster::{Cluster, ClusterSettings, GateCounts};
+pub(crate) use cluster::around;
+pub use cluster::{Cluster, ClusterEnd, ClusterSettings, GateCounts, RuntimeEnd};
 pub(crate) use dispatch::Dispatcher;
 pub(crate) use drops::DriverDrop;
 pub(crate) use events::{EventFile, Target};
 pub use executor::{Counted, Executor, Part, PartReport, Visit};
 pub(crate) use executor::{StageProcessCounts, take_log};
-pub(crate) use finish::around;
-pub use finish::{ClusterEnd, RuntimeEnd};
 pub use hand_overs::HandOvers;
 pub use histogram::Histogram;
 pub use pipeline::{

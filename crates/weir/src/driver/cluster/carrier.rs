@@ -5,7 +5,7 @@ use weir_protocol::switch::DataQueue;
 use weir_protocol::{Message, Peer};
 
 use super::super::wiring::ToRuntime;
-use super::Member;
+use super::member::Member;
 
 /// Puts frames and messages into the queues to runtimes.
 pub(super) struct Carrier<'a> {

@@ -3,7 +3,8 @@
 use weir_exec::{ExecError, frames};
 use weir_packet::Time;
 
-use super::{Cluster, Member, State};
+use super::Cluster;
+use super::member::{Member, State};
 
 impl Cluster {
     /// Joins the runtimes that are over. One that has died takes the states of

@@ -8,7 +8,8 @@ use weir_runtime::RuntimeConfig;
 
 use super::super::runtime_node::{RuntimeNode, RuntimePlan};
 use super::super::wiring::ToRuntime;
-use super::{Cluster, Member, State, parker};
+use super::member::{Member, State};
+use super::{Cluster, parker};
 
 impl Cluster {
     /// Places a runtime on its thread.

@@ -5,7 +5,8 @@ use weir_protocol::RuntimeId;
 use weir_protocol::message::{MoveMode, Selection};
 use weir_protocol::switch::MoveError;
 
-use super::{Chain, Cluster, Member, State};
+use super::member::{Member, State};
+use super::{Chain, Cluster};
 
 impl Cluster {
     /// Moves what `what` selects of the units that `from` owns, in one chain

@@ -2,6 +2,9 @@
 
 mod carrier;
 mod deaths;
+mod end;
+mod finish;
+mod member;
 mod members;
 mod moves;
 
@@ -19,16 +22,18 @@ use weir_protocol::{Peer, RuntimeId, Switch};
 use weir_runtime::RuntimeConfig;
 
 use carrier::Carrier;
+pub(crate) use end::around;
+pub use end::{ClusterEnd, GateCounts, RuntimeEnd};
+use member::{Member, State};
 
 use super::clock::Clock;
 use super::ends::{EndAsked, EndsAsked};
-use super::finish::{ClusterEnd, around, not_told, of_switch};
 use super::hand_overs::HandOvers;
 use super::inbox::{Inbox, Post};
 use super::relay::Relay;
 use super::runtime_node::{RuntimeDone, RuntimeNode};
 use super::spread::Spread;
-use super::wiring::{RuntimeEnds, SwitchEnds, ToRuntime, ToSwitch, wire};
+use super::wiring::{ToRuntime, ToSwitch, wire};
 
 /// Rounds with work after which threads that ended are looked for.
 const LOOK: u32 = 256;
@@ -75,56 +80,12 @@ impl Default for ClusterSettings {
     }
 }
 
-/// The state of one runtime.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    /// It was never started.
-    Absent,
-    /// Its thread reserves memory.
-    Starts,
-    /// It may own units.
-    Runs,
-    /// It gives its units away.
-    Drains,
-    /// It was told to finish.
-    Leaves,
-    /// Its thread is over.
-    Gone,
-}
-
-struct Member {
-    ends: SwitchEnds,
-    /// Until the thread has them.
-    theirs: Option<RuntimeEnds>,
-    /// Number of its node, until that is over.
-    node: Option<usize>,
-    state: State,
-    /// Per chain: frames of an entry whose last one has not come yet.
-    partial: Vec<Vec<Frame>>,
-}
-
-impl Member {
-    /// True where its thread runs and was not told to finish.
-    fn is_up(&self) -> bool {
-        matches!(self.state, State::Runs | State::Drains)
-    }
-}
-
 struct Chain {
     switch: Switch,
     relay: Option<Box<dyn Relay>>,
     /// Last clock that left, by the unit's place and life: what leaves out of
     /// order would be seen here.
     last: Vec<(u64, u64)>,
-}
-
-/// What left, to count what never should happen.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct GateCounts {
-    /// Packets that left.
-    pub out: u64,
-    /// Packets that left after a later one of their unit.
-    pub reordered: u64,
 }
 
 /// Switches on the calling thread, and runtimes on threads of their own.
@@ -136,11 +97,11 @@ pub struct Cluster {
     stages: Arc<[Stage]>,
     members: Vec<Member>,
     settings: ClusterSettings,
-    pub(super) hand_overs: HandOvers,
-    pub(super) gate: GateCounts,
-    pub(super) ends: Vec<RuntimeDone>,
+    hand_overs: HandOvers,
+    gate: GateCounts,
+    ends: Vec<RuntimeDone>,
     /// Why runtimes have died while others went on.
-    pub(super) deaths: Vec<String>,
+    deaths: Vec<String>,
     wakers: Wakers,
     park: Parker,
     team: Team<RuntimeNode>,
@@ -606,32 +567,6 @@ impl Cluster {
     /// True where no runtime's thread is left, and its last events were given.
     pub(crate) fn is_over(&self) -> bool {
         self.team.all_over() && self.ends.iter().all(|end| end.events.is_empty())
-    }
-
-    /// Adds what switches counted, and takes back all frames.
-    pub(super) fn sum_up_switches(&mut self, end: &mut ClusterEnd) {
-        for member in &mut self.members {
-            member
-                .partial
-                .iter_mut()
-                .for_each(|partial| self.pool.give_all(partial));
-            for queue in &mut member.ends.entries {
-                frames::take_in(&mut self.pool, queue);
-            }
-        }
-        frames::take_reserve(&mut self.pool);
-        for (number, chain) in self.chains.iter_mut().enumerate() {
-            chain.switch.finish(&mut self.pool);
-            for (what, n) in chain.switch.counts().iter() {
-                end.add_count(what.name(), n);
-            }
-            if let Some(report) = end.reports.get_mut(number) {
-                around(report, &of_switch(&chain.switch));
-                if !self.deaths.is_empty() {
-                    not_told(report);
-                }
-            }
-        }
     }
 
     /// What hand-overs there were and are.

@@ -1,16 +1,13 @@
-//! The end of a cluster, and what all its parts counted, together.
+//! Counts of a cluster when it has ended, all parts together.
 
 use std::time::Duration;
 
-use weir_exec::ExecError;
 use weir_protocol::switch::SwitchDrop;
 use weir_protocol::{RuntimeId, Switch};
 use weir_runtime::{Lie, Report, add_named};
 
-use super::DriverDrop;
-use super::cluster::{Cluster, GateCounts};
-use super::executor::{Counted, PartReport};
-use super::hand_overs::HandOvers;
+use super::super::DriverDrop;
+use super::super::hand_overs::HandOvers;
 
 /// What one runtime did.
 #[derive(Clone, Debug)]
@@ -25,6 +22,15 @@ pub struct RuntimeEnd {
     pub busy: Duration,
     /// Most packets it held for units whose state was not there yet.
     pub held_most: u64,
+}
+
+/// Packets that left, and those that left out of order, which never should happen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GateCounts {
+    /// Packets that left.
+    pub out: u64,
+    /// Packets that left after a later one of their unit.
+    pub reordered: u64,
 }
 
 /// What a cluster did.
@@ -80,80 +86,6 @@ impl ClusterEnd {
         .iter()
         .map(|name| self.count(name))
         .sum()
-    }
-}
-
-impl Cluster {
-    /// What the switches have counted around the runtimes so far, and those
-    /// runtimes that are gone and can't be asked.
-    pub(crate) fn reports(&self) -> Vec<PartReport> {
-        let switches = (0..).map_while(|chain| Some((chain, self.switch(chain)?)));
-        let switches = switches.map(|(chain, switch)| PartReport {
-            chain,
-            part: Counted::Switch,
-            report: of_switch(switch),
-        });
-        let gone = self
-            .ends
-            .iter()
-            .flat_map(|end| end.reports.iter().enumerate());
-        let gone = gone.map(|(chain, report)| PartReport {
-            chain,
-            part: Counted::Stage(0),
-            report: report.clone(),
-        });
-        switches.chain(gone).collect()
-    }
-
-    /// Ends all runtimes and with them all flows, and sums up. Gives the lines
-    /// of events that this causes, too.
-    ///
-    /// # Errors
-    ///
-    /// A runtime's thread has died.
-    pub fn finish(&mut self) -> Result<(ClusterEnd, Vec<u8>), ExecError> {
-        let (mut out, mut events) = (Vec::new(), Vec::new());
-        self.stop_all();
-        while !self.is_over() {
-            self.step(&mut out, &mut events, true)?;
-            self.pool.give_all(&mut out);
-        }
-        Ok((self.end(), events))
-    }
-
-    /// Sums up, when all runtimes are over.
-    pub fn end(&mut self) -> ClusterEnd {
-        let mut end = ClusterEnd {
-            gate: self.gate,
-            hand_overs: core::mem::take(&mut self.hand_overs),
-            ..ClusterEnd::default()
-        };
-        self.ends.sort_by_key(|worker| worker.id);
-        for worker in self.ends.drain(..) {
-            end.lies.extend(worker.lies);
-            for (chain, report) in worker.reports.iter().enumerate() {
-                match end.reports.get_mut(chain) {
-                    Some(sum) => sum.add(report),
-                    None => end.reports.push(report.clone()),
-                }
-            }
-            for (name, n) in worker.counts {
-                end.add_count(name, n);
-            }
-            end.runtimes.push(RuntimeEnd {
-                id: worker.id,
-                packets: worker.packets,
-                units: worker.units,
-                busy: worker.busy,
-                held_most: worker.held_most,
-            });
-        }
-        self.sum_up_switches(&mut end);
-        end.deaths = core::mem::take(&mut self.deaths);
-        let layout = self.pool.memory().layout();
-        let all = (layout.small_frames + layout.large_frames) as usize;
-        end.leaked = all.saturating_sub(self.pool.available());
-        end
     }
 }
 
