@@ -127,7 +127,10 @@ fn modules<'a>(folder: &str, files: &[&'a SourceFile]) -> Modules<'a> {
             .collect();
         roots.extend(["crate", "super", "self"]);
         module.names = paths(&module.file.code, &roots);
-        module.names.retain(|name| name.parts.len() > 1);
+        module.names.retain(|name| {
+            // `pub(in super::super)` says who may take a name, and takes none.
+            name.parts.len() > 1 && name.parts.iter().any(|part| part != "super")
+        });
         let imported = imported(&module.file.code);
         let is_import = |name: &&Path| imported.iter().any(|(range, _)| range.contains(&name.at));
         module.imports = module.names.iter().filter(is_import).cloned().collect();
@@ -321,6 +324,15 @@ mod tests {
             circles(&[("x/src/lib.rs", &uses), ("x/src/a.rs", a)]),
             ["x/src/a.rs"]
         );
+        let opens = [
+            ("x/src/lib.rs", "mod a;\nuse a::b::B;\nfn f(_: B) {}\n"),
+            ("x/src/a/mod.rs", "pub mod b;\n"),
+            (
+                "x/src/a/b.rs",
+                "pub struct B { pub(in super::super) x: u8 }\n",
+            ),
+        ];
+        assert!(circles(&opens).is_empty());
         let tests = format!("{lib}#[cfg(test)]\nmod tests {{ fn f(_: super::A) {{}} }}\n");
         assert!(circles(&[("x/src/lib.rs", &tests), ("x/src/a.rs", a)]).is_empty());
     }

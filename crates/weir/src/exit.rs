@@ -56,6 +56,12 @@ pub(crate) struct Failure {
     pub(crate) message: String,
 }
 
+impl From<weir_exec::ExecError> for Failure {
+    fn from(error: weir_exec::ExecError) -> Failure {
+        Failure::outside(error.to_string())
+    }
+}
+
 impl Failure {
     /// Something outside failed.
     pub(crate) fn outside(message: impl Into<String>) -> Failure {

@@ -1,14 +1,14 @@
 //! In the place of the control socket, where weir is built without it.
 
+mod about;
+
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use weir_api::v1;
-use weir_graph::ChainFile;
-
 use crate::driver::inbox::Post;
 use crate::exit::Failure;
-use crate::observe::Unseen;
+
+pub(crate) use about::About;
 
 /// What the command line says of the control socket.
 #[derive(Clone, Debug, Default)]
@@ -16,17 +16,6 @@ pub(crate) struct Wanted {
     pub(crate) path: Option<PathBuf>,
     pub(crate) name: Option<String>,
     pub(crate) metrics: Option<SocketAddr>,
-}
-
-/// What an instance would say of itself.
-#[derive(Debug)]
-pub(crate) struct About<'a> {
-    pub(crate) file: &'a ChainFile,
-    pub(crate) chain: &'a Path,
-    pub(crate) mode: &'a str,
-    pub(crate) unseen: Vec<Unseen>,
-    pub(crate) inputs: Vec<v1::PortInfo>,
-    pub(crate) outputs: Vec<v1::PortInfo>,
 }
 
 /// A control socket: there is none.

@@ -9,8 +9,9 @@ use weir_graph::compile::Home;
 use weir_io::shared::border::Offence;
 use weir_nf::host::Kind;
 
+use super::engine_config::engine_config;
+use super::plan;
 use super::summary::More;
-use super::{config_of, plan};
 use crate::args::{Args, Command, Run, STAGE_PROCESS, StageArgs};
 use crate::chains;
 use crate::driver::{
@@ -83,7 +84,7 @@ pub(crate) fn run(args: &StageArgs, kinds: &[Kind]) -> Outcome {
             return Err(failure);
         }
     };
-    let config = config_of(&run, seed);
+    let config = engine_config(&run, seed);
     process.run(&plans, config).map_err(Failure::outside)?;
     Ok(Exit::Done)
 }

@@ -10,8 +10,9 @@ use crate::chains;
 use crate::driver::{Cluster, ClusterSettings};
 use crate::exit::{Failure, Outcome};
 
+use super::conclude::conclude;
 use super::input::Input;
-use super::line::{self, Line, failure};
+use super::line::Line;
 use super::onlook::Watched;
 use super::placement;
 use super::played::Played;
@@ -41,7 +42,7 @@ pub(super) fn run(
     line.be_asked(args, file, ports, "runtimes", posts)?;
     let (mut of_run, ended) = line.drive(args, watched)?;
     line.executor.sum_up(args, more, &mut of_run);
-    line::conclude(args, ports, of_run, ended, config.seed, watched)
+    conclude(args, ports, of_run, ended, config.seed, watched)
 }
 
 /// Starts a cluster, with what its script says.
@@ -55,7 +56,7 @@ pub(super) fn start(
 ) -> Result<Played, Failure> {
     let script = script(args, runtimes, file)?;
     let settings = settings(args, runtimes, &script, config, memory);
-    let cluster = Cluster::start(stages, settings).map_err(failure)?;
+    let cluster = Cluster::start(stages, settings)?;
     Ok(Played::new(cluster, Player::new(script, file)))
 }
 

@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use weir_exec::{ExecError, Node, Parker, Round, Wakers, worker};
+use indicatif::ProgressBar;
+use weir_exec::{Node, Parker, Round, Wakers, worker};
 use weir_graph::ChainFile;
 use weir_io::IdlePolicy;
 use weir_io::port::{InputPort, Received};
@@ -14,13 +15,14 @@ use crate::driver::inbox::{Inbox, Post, Shows, ThreadCounts};
 use crate::driver::{
     BATCH, CHAINS, COMING, Dispatcher, EventFile, Executor, LEAVING, Part, Visit, take_log,
 };
-use crate::exit::{Exit, Failure, Outcome};
+use crate::exit::Failure;
 
+use super::control_socket::{inbox, open_control};
 use super::input::Input;
 use super::onlook::Watched;
 use super::ports::{Outputs, Ports};
-use super::summary::{Ended, Summary};
-use super::{print, progress, show};
+use super::progress::{progress_bar, show_progress};
+use super::summary::Ended;
 
 /// All that packets pass through on the calling thread.
 pub(super) struct Line<C> {
@@ -63,29 +65,6 @@ impl<C: Executor> Shows for Line<C> {
     }
 }
 
-pub(super) fn failure(error: ExecError) -> Failure {
-    Failure::outside(error.to_string())
-}
-
-/// Prints what a run did that has been summed up, unless somebody looks on, and
-/// ends as it did.
-pub(super) fn conclude(
-    args: &Run,
-    ports: &Ports,
-    of_run: Ended,
-    ended: Result<(), Failure>,
-    seed: u64,
-    watched: &mut Watched<'_>,
-) -> Outcome {
-    if watched.is_on() {
-        watched.look()?;
-    } else {
-        print(args, ports, Summary::of(of_run, ports, seed))?;
-    }
-    ended?;
-    Ok(Exit::Done)
-}
-
 impl<C: Executor> Line<C> {
     /// Opens the ports and files. The inputs are given: one that can't be read
     /// must show before anything is started.
@@ -119,10 +98,10 @@ impl<C: Executor> Line<C> {
         mode: &str,
         mut posts: Vec<Post>,
     ) -> Result<(), Failure> {
-        let (post, inbox) = super::inbox(false)?;
+        let (post, inbox) = inbox(false)?;
         posts.push(post);
         self.inbox = Some(inbox);
-        self.control = super::control(args, file, mode, ports, posts, self.executor.unseen())?;
+        self.control = open_control(args, file, mode, ports, posts, self.executor.unseen())?;
         Ok(())
     }
 
@@ -134,7 +113,7 @@ impl<C: Executor> Line<C> {
         args: &Run,
         watched: &mut Watched<'_>,
     ) -> Result<(Ended, Result<(), Failure>), Failure> {
-        let progress = progress(args);
+        let progress = progress_bar(args);
         let start = Instant::now();
         let ended = self.pump(&progress, watched)?;
         let elapsed = start.elapsed();
@@ -158,14 +137,14 @@ impl<C: Executor> Line<C> {
     /// Runs the ports' node. The inner result is that of the inputs.
     fn pump(
         &mut self,
-        progress: &indicatif::ProgressBar,
+        progress: &ProgressBar,
         watched: &mut Watched<'_>,
     ) -> Result<Result<(), Failure>, Failure> {
         let parker = self.executor.parker().map(Parker::anew);
         let alone = parker.is_none();
         let park = match parker {
             Some(park) => park,
-            None => Parker::new(&Wakers::new(0).map_err(failure)?, 0, IdlePolicy::default()),
+            None => Parker::new(&Wakers::new(0)?, 0, IdlePolicy::default()),
         };
         let node = PortsNode {
             line: self,
@@ -215,7 +194,7 @@ impl<C: Executor> Line<C> {
 /// The ports as the node of the calling thread.
 struct PortsNode<'a, 'w, C> {
     line: &'a mut Line<C>,
-    progress: &'a indicatif::ProgressBar,
+    progress: &'a ProgressBar,
     watched: &'a mut Watched<'w>,
     /// No other thread is to be waited for.
     alone: bool,
@@ -250,7 +229,7 @@ impl<C: Executor> PortsNode<'_, '_, C> {
             .hand_out(&mut line.executor, &mut self.input);
         self.batches += 1;
         if self.batches.is_multiple_of(1_024) {
-            show(self.progress, &line.input);
+            show_progress(self.progress, &line.input);
         }
         read
     }
@@ -265,7 +244,7 @@ impl<C: Executor> PortsNode<'_, '_, C> {
         let line = &mut *self.line;
         let stepped = line.executor.step(&mut line.out, &mut line.lines);
         line.write()?;
-        let round = stepped.map_err(failure)?;
+        let round = stepped?;
         if !self.watched.look()? && self.ended.is_none() {
             line.input.end();
         }

@@ -10,8 +10,9 @@ use crate::exit::{Failure, Outcome};
 
 use super::apart::{self, Apart};
 use super::audit;
+use super::conclude::conclude;
 use super::input::Input;
-use super::line::{self, Line, failure};
+use super::line::Line;
 use super::onlook::Watched;
 use super::placement;
 use super::plan::PlanSummary;
@@ -42,7 +43,7 @@ pub(super) fn run(
     line.be_asked(args, file, ports, "stages", posts)?;
     let (mut of_run, ended) = line.drive(args, watched)?;
     sum_up(line.executor, plan, args, file, &mut of_run);
-    line::conclude(args, ports, of_run, ended, config.seed, watched)
+    conclude(args, ports, of_run, ended, config.seed, watched)
 }
 
 /// Starts the stages where they are to run.
@@ -54,7 +55,9 @@ pub(super) fn start(
 ) -> Result<Pipeline, Failure> {
     let homes = processes.as_ref().map_or(&[][..], |p| &p.steps);
     let placement = placement::of_plans(args, &plans, homes)?;
-    Pipeline::start_placed(plans, settings, processes, &placement).map_err(failure)
+    Ok(Pipeline::start_placed(
+        plans, settings, processes, &placement,
+    )?)
 }
 
 /// The settings of plans.

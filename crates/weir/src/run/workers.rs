@@ -15,8 +15,9 @@ use crate::exit::Outcome;
 use crate::say::say;
 
 use super::audit;
+use super::conclude::conclude;
 use super::input::Input;
-use super::line::{self, Line, failure};
+use super::line::Line;
 use super::onlook::Watched;
 use super::placement;
 use super::ports::Ports;
@@ -47,13 +48,13 @@ pub(super) fn run(
     }
     let input = Input::open(ports)?;
     let settings = settings(args, workers, config, ports.memory());
-    let executor = Workers::start(stages, &settings).map_err(failure)?;
+    let executor = Workers::start(stages, &settings)?;
     let posts = executor.posts();
     let mut line = Line::open(executor, input, args, file, ports)?;
     line.be_asked(args, file, ports, "workers", posts)?;
     let (mut of_run, ended) = line.drive(args, watched)?;
     sum_up(line.executor, args, &mut of_run);
-    line::conclude(args, ports, of_run, ended, config.seed, watched)
+    conclude(args, ports, of_run, ended, config.seed, watched)
 }
 
 /// The settings of workers.

@@ -6,7 +6,7 @@ use weir_io::stage::{Lender, PortCounts, Refused};
 use weir_packet::FramePool;
 use weir_runtime::{Lie, Report};
 
-use super::ChainRun;
+use super::chain_run::ChainRun;
 use super::node::along_first_branch;
 use super::process::{ProcessDone, ProcessEnd, account};
 

@@ -8,13 +8,15 @@
 //! the calling thread alone.
 
 mod chain;
+mod chain_run;
 mod end;
 mod node;
+mod pace;
 mod process;
 mod wiring;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use weir_exec::frames::{LARGE_SHARE, SHARE};
 use weir_exec::{
@@ -22,7 +24,7 @@ use weir_exec::{
 };
 use weir_graph::compile::{Home, Plan};
 use weir_io::IdlePolicy;
-use weir_io::stage::{Lender, PortCounts, Refused, StageInput, StageOutput};
+use weir_io::stage::{PortCounts, Refused};
 use weir_nf::host::{FlowOptions, Stage};
 use weir_packet::{Frame, FramePool, MemoryLayout, PacketMemory, Time};
 use weir_runtime::{Rest, Role, Runtime, RuntimeConfig};
@@ -31,11 +33,13 @@ use super::executor::{Counted, EventBox, Executor, Part, PartReport, StageProces
 use super::inbox::{Inbox, Post};
 use super::placement;
 use crate::observe::Unseen;
-use node::{NodePlan, Questions, StageEnd, StageNode, StageWork};
+use node::{NodePlan, Questions, StageNode, StageWork};
 use process::{Host, Process, Tenant, Want, WantTenant};
 
 pub use chain::ChainPlan;
+use chain_run::{Behind, ChainRun, Member};
 pub use end::{ChainEnd, PipelineEnd, ThreadCounts};
+pub use pace::Pace;
 pub use process::{BorderEnd, Patience, ProcessEnd, StageCommand, StageProcess};
 
 /// Frames that are worked on at a time.
@@ -55,27 +59,6 @@ const UNDER_WAY: u32 = 4_096;
 /// Small frames at a border: packets that are on its other side, and what may
 /// be made there.
 const AT_BORDER: u32 = 2_048;
-
-/// How a stage's thread shares its core and looks ahead.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pace {
-    /// Bursts after which a thread gives way once; 0 for never while there is
-    /// work.
-    pub yield_after: u32,
-    /// Packets of a ring that are fetched into the cache before their turn; 0
-    /// for none.
-    pub prefetch: usize,
-}
-
-impl Default for Pace {
-    /// Gives way after 8 bursts, and looks 8 packets ahead.
-    fn default() -> Pace {
-        Pace {
-            yield_after: 8,
-            prefetch: 8,
-        }
-    }
-}
 
 /// How plans are run.
 #[derive(Clone, Copy, Debug, Default)]
@@ -101,48 +84,6 @@ pub struct Processes {
     pub steps: Vec<Vec<Home>>,
     /// With those that are not trusted.
     pub patience: Patience,
-}
-
-/// A node of a chain, seen from the calling thread.
-struct Member {
-    step: usize,
-    place: (usize, usize),
-    ports: (usize, usize),
-    is_stage: bool,
-    /// Its number in the team.
-    node: usize,
-    end: Option<StageEnd>,
-}
-
-/// The stages behind a first one.
-struct Behind {
-    output: Option<Box<dyn StageOutput>>,
-    refused: Refused,
-    /// What the output counted.
-    counts: PortCounts,
-    lender: Option<Lender>,
-    input: Box<dyn StageInput>,
-    /// Where packets leave the plan.
-    end: Runtime,
-    members: Vec<Member>,
-    processes: Vec<Process>,
-    tenants: Vec<Tenant>,
-}
-
-/// One chain.
-struct ChainRun {
-    plan: Plan,
-    runtime: Runtime,
-    /// Packets that the first stage has not taken yet.
-    input: Vec<Frame>,
-    /// Packets that it has done, and that have no room behind it.
-    done: Vec<Frame>,
-    behind: Option<Behind>,
-    /// Whether its flows were ended.
-    finished: bool,
-    busy: Duration,
-    /// What its processes left behind, with the frames that they lost.
-    processes: Vec<(ProcessEnd, usize)>,
 }
 
 /// Chains with their plans.
@@ -585,62 +526,6 @@ fn name_of(plan: &Plan, step: usize, place: (usize, usize), stage: Option<&Stage
         names.join(", "),
         plan.chain
     )
-}
-
-impl ChainRun {
-    /// Takes what waits through the first stage, and what that has done to the
-    /// next one. True where something was done.
-    fn pump(&mut self, pool: &mut FramePool, events: &EventBox, out: &mut Vec<Frame>) -> bool {
-        let mut worked = false;
-        let something = !self.input.is_empty() || self.runtime.waits_for_frames();
-        if self.done.is_empty() && something {
-            let start = Instant::now();
-            let waiting = self.input.len();
-            self.runtime.process(pool, &mut self.input, &mut self.done);
-            events.put(self.runtime.events());
-            self.busy += start.elapsed();
-            worked = waiting > self.input.len() || !self.done.is_empty();
-        }
-        match &mut self.behind {
-            None => out.append(&mut self.done),
-            Some(behind) => {
-                if !self.done.is_empty()
-                    && let Some(output) = &mut behind.output
-                {
-                    worked |= output.give(&mut self.done) > 0;
-                }
-            }
-        }
-        worked
-    }
-
-    /// Ends the flows and, when all was told, the way to the next stage.
-    fn finish(&mut self, pool: &mut FramePool, events: &EventBox) {
-        // At the time of the last packets, as a runtime alone does.
-        let now = Time::ZERO;
-        if self.finished || !self.input.is_empty() || !self.done.is_empty() {
-            return;
-        }
-        let Some(behind) = &mut self.behind else {
-            self.runtime.finish_with(pool, now, |log| events.put(log));
-            self.finished = true;
-            return;
-        };
-        let Some(output) = &mut behind.output else {
-            self.finished = true;
-            return;
-        };
-        let told = self
-            .runtime
-            .finish_first(pool, now, &mut self.done, |log| events.put(log));
-        output.give(&mut self.done);
-        if told && self.done.is_empty() {
-            behind.refused = output.refused();
-            behind.counts = output.counts();
-            behind.lender = behind.output.take().and_then(|output| output.close());
-            self.finished = true;
-        }
-    }
 }
 
 impl Executor for Pipeline {

@@ -1,18 +1,13 @@
 //! The guardian, seen from its engine.
 
-use std::fmt::Write as _;
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use serde_json::{Value, json};
-
-use super::super::summary::More;
-use super::Failures;
+use super::failures::Failures;
 use crate::args::Run;
 use crate::exit::Failure;
-use crate::output::thousands;
 
 /// What an engine says before it opens its ports, and when they are open.
 pub(super) const OPEN: &[u8; 1] = b"o";
@@ -48,15 +43,15 @@ fn read_go(stream: &mut UnixStream) -> io::Result<Failures> {
 
 /// The guardian of this engine.
 #[derive(Debug)]
-pub(in super::super) struct Guardian {
+pub(crate) struct Guardian {
     stream: UnixStream,
-    pub(in super::super) before: Failures,
+    pub(crate) before: Failures,
 }
 
 impl Guardian {
     /// Asks the guardian for the ports, and waits until it has let go of them;
     /// `None` where there is none.
-    pub(in super::super) fn ask(args: &Run) -> Result<Option<Guardian>, Failure> {
+    pub(crate) fn ask(args: &Run) -> Result<Option<Guardian>, Failure> {
         if !args.guarded {
             return Ok(None);
         }
@@ -73,7 +68,7 @@ impl Guardian {
     }
 
     /// Tells it that the ports are open.
-    pub(in super::super) fn running(&mut self) -> Result<(), Failure> {
+    pub(crate) fn running(&mut self) -> Result<(), Failure> {
         self.stream
             .write_all(RUNNING)
             .map_err(|error| Failure::outside(format!("the guardian is gone: {error}")))
@@ -81,32 +76,7 @@ impl Guardian {
 
     /// The end of the run when it can be read from: the guardian is gone, or
     /// wants the engine to end.
-    pub(in super::super) fn into_stream(self) -> UnixStream {
+    pub(crate) fn into_stream(self) -> UnixStream {
         self.stream
-    }
-}
-
-impl More for Failures {
-    fn add_json(&self, value: &mut Value) {
-        value["failures"] = json!({
-            "engines": self.count,
-            "passed_packets": self.packets,
-            "passed_bytes": self.bytes,
-            "down_s": self.down.as_secs_f64(),
-        });
-    }
-
-    fn add_text(&self, text: &mut String) {
-        if self.count > 0 {
-            // Writing to a `String` can't fail.
-            let _ = writeln!(
-                text,
-                "\nthe engine died {} times: {} packets ({} bytes) passed unprocessed in {:.1} s",
-                self.count,
-                thousands(self.packets),
-                thousands(self.bytes),
-                self.down.as_secs_f64()
-            );
-        }
     }
 }

@@ -14,6 +14,7 @@
 
 mod bypass;
 mod engine;
+mod failures;
 
 use std::io::Read as _;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -27,8 +28,8 @@ use weir_exec::{Forget, RestartPolicy, Restarts};
 use weir_graph::{ChainFile, Network, OnFailure};
 use weir_io::live::{EndSignals, Hangups, Waiter};
 
-use super::live::signals;
 use super::ports::Ports;
+use super::signals::end_signals;
 use super::wires::Sorted;
 use crate::args::Run;
 use crate::driver::live::ENDED;
@@ -37,6 +38,7 @@ use crate::say::say;
 
 use bypass::Bypass;
 pub(super) use engine::Guardian;
+use failures::Failures;
 
 /// How long the guardian sleeps at most.
 const SLEEP: Duration = Duration::from_secs(1);
@@ -57,20 +59,6 @@ const ENGINE: RestartPolicy = RestartPolicy {
 
 /// The program of a process, even where its file is gone.
 const SELF: &str = "/proc/self/exe";
-
-/// What happened to the engines before.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Failures {
-    /// Engines that died.
-    pub(super) count: u64,
-    /// Packets that passed unprocessed, and their bytes.
-    pub(super) packets: u64,
-    pub(super) bytes: u64,
-    /// Time without an engine.
-    pub(super) down: Duration,
-    /// Time since the first engine was started.
-    pub(super) since: Duration,
-}
 
 /// Whether this process is to be a guardian.
 pub(super) fn wanted(args: &Run, file: &ChainFile, ports: &Ports) -> bool {
@@ -93,7 +81,7 @@ pub(super) fn run(args: &Run, ports: &Ports) -> Outcome {
     }
     let began = Instant::now();
     let mut guard = Guard {
-        signals: signals()?,
+        signals: end_signals()?,
         hangups: Hangups::open()
             .map_err(|error| Failure::outside(format!("can't wait for SIGHUP: {error}")))?,
         bypass: Bypass::new(&sorted, wires)?,

@@ -15,11 +15,14 @@ use weir_nf::host::Stage;
 use weir_packet::{Advise, FramePool, Internal, MemoryLayout, PacketMemory};
 use weir_runtime::{Runtime, RuntimeConfig, Steering};
 
+use super::super::control_socket::{inbox, open_control};
+use super::super::guard::Guardian;
 use super::super::ports::RunPort;
 use super::super::summary::{Ended, More};
 use super::super::wires::Sorted;
 use super::super::{audit, network};
-use super::{Guardian, Ran, introduce};
+use super::introduce::introduce;
+use super::ran::Ran;
 use crate::args::Run;
 use crate::driver::inbox::{Inbox, Post};
 use crate::driver::live::{
@@ -395,12 +398,12 @@ fn prepare(
     }
     let (mut threads, mut posts) = (Vec::new(), Vec::new());
     for plan in others {
-        let (post, inbox) = super::super::inbox(true)?;
+        let (post, inbox) = inbox(true)?;
         posts.push(post);
         let core = core(plan.number);
         threads.push(Thread::start(plan, core, inbox)?);
     }
-    let (post, inbox) = super::super::inbox(true)?;
+    let (post, inbox) = inbox(true)?;
     posts.push(post);
     let first = first.prepare()?;
     if !threads.iter().all(|thread| thread.ready.recv().is_ok()) {
@@ -446,7 +449,7 @@ pub(super) fn run(
     let Prepared { group, clock, .. } = &prepared;
     let (group, clock) = (Arc::clone(group), *clock);
     let all = sorted.all();
-    let control = super::super::control(args, file, "live", &all, prepared.posts, Vec::new())?;
+    let control = open_control(args, file, "live", &all, prepared.posts, Vec::new())?;
     let pools = pools(&sorted, workers, config.advise)?;
     // From here on nothing passes until the ports are open: what can fail for
     // other reasons, or takes its time, was done before.

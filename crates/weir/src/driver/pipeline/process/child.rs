@@ -23,8 +23,9 @@ use weir_runtime::{Role, Runtime, RuntimeConfig};
 
 use super::super::super::executor::{Part, Visit};
 use super::super::super::inbox::{Inbox, Shows, ThreadCounts};
+use super::super::chain::ChainPlan;
 use super::super::node::Queue;
-use super::super::{ChainPlan, Pace};
+use super::super::pace::Pace;
 use super::wire::{self, Hello, Said};
 use super::{PLACES, SUPPLY, answer};
 use weir_exec::frames::{BATCH, HIGH};

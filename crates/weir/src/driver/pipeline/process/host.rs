@@ -17,7 +17,7 @@ use weir_runtime::{Lie, Report};
 
 use super::super::super::executor::{EventBox, StageProcessCounts};
 use super::super::super::inbox::Post;
-use super::super::Pace;
+use super::super::pace::Pace;
 use super::relay::Relay;
 use super::start::{StageCommand, TRUSTED, cause, outside};
 use super::wire::{self, Hello, Said};

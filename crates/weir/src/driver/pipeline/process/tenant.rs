@@ -16,7 +16,7 @@ use weir_packet::{FramePool, MemberId, MemoryLayout};
 use weir_runtime::Report;
 
 use super::super::super::executor::{EventBox, StageProcessCounts};
-use super::super::Pace;
+use super::super::pace::Pace;
 use super::allowance::Allowance;
 use super::claims::{Claims, printable};
 use super::host::{BorderEnd, PATIENCE, ProcessDone, ProcessEnd};

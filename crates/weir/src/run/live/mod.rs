@@ -1,32 +1,36 @@
 //! `weir run` with interfaces: packets of both directions, until it is told to
 //! end.
 
+mod introduce;
 mod owned;
+mod ran;
 
-use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
 use weir_graph::ChainFile;
 use weir_io::live::{self, EndSignals, LiveClock, LiveOptions};
 use weir_nf::host::Stage;
 use weir_packet::FramePool;
 use weir_runtime::RuntimeConfig;
 
+use super::control_socket::{inbox, open_control};
 use super::guard::Guardian;
-use super::line::failure;
 use super::plan::PlanSummary;
 use super::ports::Ports;
-use super::summary::{Ended, More, Summary};
+use super::signals::end_signals;
+use super::summary::{Ended, More};
 use super::wires::Sorted;
-use super::{alone, apart, cluster, network, pipeline, print, workers};
-use crate::args::{Format, Run};
+use super::{alone, apart, cluster, network, pipeline, workers};
+use crate::args::Run;
 use crate::doctor;
 use crate::driver::inbox::Post;
 use crate::driver::live::{Live, LivePorts, Looks, Replay, Speed, Way};
 use crate::driver::{ChainPlan, Dispatcher, EventFile, Executor, Patience, Workers};
-use crate::exit::{Exit, Failure, Outcome};
+use crate::exit::{Failure, Outcome};
 use crate::say::say;
+
+use introduce::introduce;
+use ran::Ran;
 
 /// Refuses what does not go together with interfaces, or without.
 pub(super) fn check(args: &Run, ports: &Ports) -> Result<(), Failure> {
@@ -63,7 +67,7 @@ pub(super) fn run(
     go_first(args)?;
     let memory = sorted.memory()?;
     // Threads are started with these signals taken: one would be killed by them.
-    let signals = signals()?;
+    let signals = end_signals()?;
     if let Some(runtimes) = args.runtimes {
         let played = cluster::start(args, runtimes, file, stages, config, memory)?;
         let posts = played.posts();
@@ -95,7 +99,7 @@ pub(super) fn run(
             )),
         }
         let settings = workers::settings(args, workers, config, memory);
-        let executor = Workers::start(stages, &settings).map_err(failure)?;
+        let executor = Workers::start(stages, &settings)?;
         let posts = executor.posts();
         let ran = drive(args, file, sorted, signals, config.seed, executor, posts)?;
         return ran.end(args, config, |executor, of_run| {
@@ -133,7 +137,7 @@ pub(super) fn pipeline(
     let sorted = looked_at(args, file, ports)?;
     go_first(args)?;
     let settings = pipeline::settings(args, config, sorted.memory()?);
-    let signals = signals()?;
+    let signals = end_signals()?;
     let plan = PlanSummary::of(&plans);
     let processes = apart::processes(args, &plans, Patience::LIVE);
     let executor = pipeline::start(args, plans, settings, processes)?;
@@ -142,62 +146,6 @@ pub(super) fn pipeline(
     ran.end(args, config, |executor, of_run| {
         pipeline::sum_up(executor, plan, args, file, of_run);
     })
-}
-
-/// What a run with interfaces leaves behind.
-struct Ran<C> {
-    executor: C,
-    sorted: Sorted,
-    /// Without the reports.
-    of_run: Ended,
-    /// Warnings that were printed when it began.
-    said: Vec<String>,
-    events: Option<EventFile>,
-    ended: Result<(), Failure>,
-}
-
-impl<C> Ran<C> {
-    /// Sums up what the executor did, prints it, and ends as the run did.
-    fn end(self, args: &Run, config: RuntimeConfig, sum_up: impl FnOnce(C, &mut Ended)) -> Outcome {
-        let Ran {
-            executor,
-            sorted,
-            mut of_run,
-            said,
-            events,
-            ended,
-        } = self;
-        sum_up(executor, &mut of_run);
-        let mut kept = Ok(());
-        if let Some(mut events) = events {
-            of_run.more.push(Box::new(EventsLost(events.settle())));
-            kept = events.loss();
-        }
-        let mut summary = Summary::of(of_run, &sorted.all(), config.seed);
-        if matches!(args.output, Format::Text) {
-            summary.warnings.retain(|warning| !said.contains(warning));
-        }
-        print(args, &sorted.all(), summary)?;
-        ended?;
-        kept?;
-        Ok(Exit::Done)
-    }
-}
-
-/// Events that could not be written.
-struct EventsLost(u64);
-
-impl More for EventsLost {
-    fn add_json(&self, value: &mut Value) {
-        value["events_lost"] = json!(self.0);
-    }
-
-    fn add_text(&self, text: &mut String) {
-        if self.0 > 0 {
-            // Writing to a `String` can't fail.
-            let _ = writeln!(text, "\n{} events could not be written", self.0);
-        }
-    }
 }
 
 /// The ports in their order, once the machine was found fit for them; what is
@@ -230,12 +178,6 @@ fn go_first(args: &Run) -> Result<(), Failure> {
     })
 }
 
-/// Takes the signals that end a run. They are to be taken before threads are
-/// started, which would be killed by them.
-pub(super) fn signals() -> Result<EndSignals, Failure> {
-    EndSignals::open().map_err(|error| Failure::outside(format!("can't wait for signals: {error}")))
-}
-
 /// Opens the ports, moves packets until the end, and closes them. `posts` are
 /// of the executor's own threads.
 fn drive<C: Executor>(
@@ -250,9 +192,9 @@ fn drive<C: Executor>(
     let clock = LiveClock::start();
     let (layer, odd) = network::layer(file, &sorted, seed, clock)?;
     let events = args.events.as_deref().map(EventFile::live).transpose()?;
-    let (post, inbox) = super::inbox(true)?;
+    let (post, inbox) = inbox(true)?;
     posts.push(post);
-    let control = super::control(args, file, "live", &sorted.all(), posts, executor.unseen())?;
+    let control = open_control(args, file, "live", &sorted.all(), posts, executor.unseen())?;
     // From here on nothing passes until the ports are open: what can fail for
     // other reasons, or takes its time, was done before.
     let mut guardian = Guardian::ask(args)?;
@@ -342,31 +284,4 @@ fn open(
     }
     let stays = ports.stays;
     Ok(LivePorts::new(open, clock, stays))
-}
-
-/// Says what the ports really are; gives the warnings that were said.
-fn introduce(args: &Run, sorted: &Sorted, ports: &LivePorts, odd: &[String]) -> Vec<String> {
-    if !args.quiet {
-        for (port, live) in sorted.live.iter().zip(ports.live()) {
-            say(format_args!(
-                "{} ({}): {}",
-                port.name,
-                port.text,
-                live.mode()
-            ));
-        }
-    }
-    let mut said = odd.to_vec();
-    said.extend(ports.warnings());
-    for warning in &said {
-        say(format_args!("warning: {warning}"));
-    }
-    if !args.quiet {
-        match args.duration {
-            None if !sorted.stays => say("running until all is played"),
-            Some(time) => say(format_args!("running for {} s", time.as_secs_f64())),
-            None => say("running until SIGINT or SIGTERM"),
-        }
-    }
-    said
 }
