@@ -136,6 +136,18 @@ impl Switch {
             return self.lose(now, pool, place);
         }
         let unit = *self.units.at(place);
+        let is_here = |slot| self.runtimes.is_here(slot);
+        if let Some(pending) = self.pendings.get_mut(unit.pending)
+            && pending.planned
+            && !self.settings.acknowledge
+            && unit.out < pending.base.0
+            && is_here(pending.old_owner)
+        {
+            // The source has not kept what it put out, and is here: it goes on when
+            // all of that is.
+            pending.refused = true;
+            return;
+        }
         let settled = match self.pendings.get(unit.pending) {
             Some(p) if p.old != View::NONE => (p.old, p.old_owner, p.old_replica),
             None if unit.fresh == 0 => (unit.view(), unit.owner, unit.replica),

@@ -71,6 +71,8 @@ pub(crate) struct Cluster {
     /// What drivers refused, by reason.
     pub(crate) refused: BTreeMap<&'static str, u64>,
     pub(crate) change: Option<Change>,
+    /// Every message is heard twice.
+    pub(crate) twice: bool,
     packets: u64,
 }
 
@@ -92,6 +94,7 @@ impl Cluster {
             seen: Vec::new(),
             refused: BTreeMap::new(),
             change: None,
+            twice: false,
             packets: 0,
         };
         for id in 1..=count {
@@ -290,7 +293,7 @@ impl Cluster {
                 self.deliver_to_switch(bytes)
             }
             Peer::Runtime(id) => match self.hosts.iter_mut().find(|host| host.id == id) {
-                Some(host) => deliver_to_host(host, self.now, bytes),
+                Some(host) => deliver_to_host(host, self.now, bytes, self.twice),
                 None => Err("nobody"),
             },
             _ => Err("nobody"),
@@ -305,8 +308,12 @@ impl Cluster {
         // A runtime's entries are messages; a switch takes no data frames.
         let (from, messages) = messages(&mut self.streams, self.now, bytes)?;
         for message in messages {
-            self.switch
-                .message(self.now, &mut self.pool, from, message?);
+            let message = message?;
+            if self.twice {
+                let again = message.clone();
+                self.switch.message(self.now, &mut self.pool, from, again);
+            }
+            self.switch.message(self.now, &mut self.pool, from, message);
         }
         Ok(())
     }
@@ -409,7 +416,12 @@ fn messages(
     Ok((peer, found))
 }
 
-fn deliver_to_host(host: &mut Host, now: Time, bytes: &[u8]) -> Result<(), &'static str> {
+fn deliver_to_host(
+    host: &mut Host,
+    now: Time,
+    bytes: &[u8],
+    twice: bool,
+) -> Result<(), &'static str> {
     let kind = EthernetView::new(bytes).map(|view| view.ethertype());
     if kind == Ok(ethertype::NSH) {
         let decoded = decode_data(&mut host.pool, &KEY, bytes);
@@ -420,7 +432,12 @@ fn deliver_to_host(host: &mut Host, now: Time, bytes: &[u8]) -> Result<(), &'sta
     }
     let (from, messages) = messages(&mut host.streams, now, bytes)?;
     for message in messages {
-        host.actors.message(now, &mut host.pool, from, message?);
+        let message = message?;
+        if twice {
+            let again = message.clone();
+            host.actors.message(now, &mut host.pool, from, again);
+        }
+        host.actors.message(now, &mut host.pool, from, message);
     }
     Ok(())
 }

@@ -17,12 +17,12 @@ use weir_protocol::{Clock, Peer, RuntimeId, UnitId, View};
 use crate::cluster::{Cluster, state_of};
 use crate::common::messages::message;
 
-const LIAR: Peer = Peer::Runtime(RuntimeId(2));
-const STRANGER: Peer = Peer::Runtime(RuntimeId(77));
+pub(crate) const LIAR: Peer = Peer::Runtime(RuntimeId(2));
+pub(crate) const STRANGER: Peer = Peer::Runtime(RuntimeId(77));
 
 /// Runtime 1 owns the unit of flow 1, whose first three packets it has
 /// applied; 2 owns another one.
-fn settled() -> (Cluster, UnitId, View) {
+pub(crate) fn settled() -> (Cluster, UnitId, View) {
     let mut cluster = Cluster::new(2, Replication::None);
     for number in 1..=2 {
         assert_eq!(cluster.packet(1), Some(number));
@@ -60,7 +60,7 @@ fn settled() -> (Cluster, UnitId, View) {
     (cluster, unit, view.expect("it is here"))
 }
 
-fn part(disposition: Disposition) -> Part {
+pub(crate) fn part(disposition: Disposition) -> Part {
     Part {
         disposition,
         time: weir_packet::Time::from_secs(1),
@@ -75,7 +75,7 @@ fn part(disposition: Disposition) -> Part {
     }
 }
 
-fn entry(clock: u64, dispositions: &[Disposition]) -> Entry {
+pub(crate) fn entry(clock: u64, dispositions: &[Disposition]) -> Entry {
     Entry {
         clock: Clock(clock),
         parts: dispositions
@@ -85,7 +85,7 @@ fn entry(clock: u64, dispositions: &[Disposition]) -> Entry {
     }
 }
 
-fn batch(unit: UnitId, view: View, entries: Vec<Entry>) -> Message {
+pub(crate) fn batch(unit: UnitId, view: View, entries: Vec<Entry>) -> Message {
     Message::Entries(vec![EntryBatch {
         unit,
         view,
@@ -95,13 +95,13 @@ fn batch(unit: UnitId, view: View, entries: Vec<Entry>) -> Message {
     }])
 }
 
-fn tell(cluster: &mut Cluster, from: Peer, message: Message) {
+pub(crate) fn tell(cluster: &mut Cluster, from: Peer, message: Message) {
     cluster
         .switch
         .message(cluster.now, &mut cluster.pool, from, message);
 }
 
-fn tell_runtime(cluster: &mut Cluster, to: u32, from: Peer, message: Message) {
+pub(crate) fn tell_runtime(cluster: &mut Cluster, to: u32, from: Peer, message: Message) {
     let now = cluster.now;
     let host = cluster.host(to);
     host.actors.message(now, &mut host.pool, from, message);
@@ -422,7 +422,7 @@ fn a_runtime_can_not_take_another_ones_unit() {
     cluster.end();
 }
 
-fn claim(unit: UnitId, view: View, clock: u64) -> Claim {
+pub(crate) fn claim(unit: UnitId, view: View, clock: u64) -> Claim {
     let client = [10, 0, 0, 1].into();
     let (key, _) = weir_packet::FlowKey::new(client, 1_000, [192, 0, 2, 1].into(), 53, 17, 0, 0);
     Claim {

@@ -6,6 +6,7 @@
 mod common;
 
 mod cluster;
+mod forgeries;
 mod frames;
 mod functions;
 mod liars;
