@@ -89,7 +89,7 @@ impl Runtime {
     /// What functions did beyond their descriptors; empty without
     /// [`crate::RuntimeConfig::audit`].
     pub fn lies(&self) -> &[Lie] {
-        self.audit.as_ref().map_or(&[], |audit| &audit.lies)
+        self.observers.audit().map_or(&[], |audit| &audit.lies)
     }
 
     fn asked(&self, number: usize) -> Asked {
@@ -100,7 +100,7 @@ impl Runtime {
             aliases: world.aliases.asked.len() as u64 + world.aliases.refused,
             events: world.events.recorded() + world.events.lost(),
             leases: leases.leased().wrapping_add(leases.failures() << 32),
-            tally: self.nodes.get(number).map_or(0, |node| {
+            tally: self.functions.nodes().get(number).map_or(0, |node| {
                 let named = node.tally.sorted();
                 named.iter().map(|(_, n)| n).sum::<u64>() + node.tally.other()
             }),
@@ -126,10 +126,11 @@ impl Runtime {
             let (bytes, link, sequence) = (bytes.to_vec(), meta.link, meta.sequence);
             self.call(pool, memory, frames, number, bit);
             let (meta, now) = memory.read(&frames[i]);
-            let Some(audit) = &mut self.audit else { return };
-            let Some(node) = self.nodes.get(number) else {
+            let audit = self.observers.audit_mut();
+            let Some(audit) = self.counts.internal.expect(audit, "somebody audits") else {
                 return;
             };
+            let node = &self.functions.nodes()[number];
             let kind = node.processor.descriptor();
             let changed = changed(&bytes, link, now, meta.link, &audit.options);
             let mut found = wrongly_written(kind.writes, changed);
@@ -145,7 +146,10 @@ impl Runtime {
     /// What function `number` has asked for since `before`.
     fn check_asked(&mut self, number: usize, before: &Asked, packet: u64) {
         let now = self.asked(number);
-        let (Some(node), Some(audit)) = (self.nodes.get(number), &mut self.audit) else {
+        let (Some(node), Some(audit)) = (
+            self.functions.nodes().get(number),
+            self.observers.audit_mut(),
+        ) else {
             return;
         };
         let kind = node.processor.descriptor();

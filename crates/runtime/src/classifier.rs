@@ -20,14 +20,15 @@ use weir_packet::{
 use zerocopy::FromZeros;
 
 use crate::classify::NO_FAULT;
+use crate::config::{RuntimeConfig, StageError};
 use crate::drops::{EngineDrop, Reasons};
 use crate::flows::FlowTable;
 use crate::fragments::Fragments;
 use crate::open::key_of_fields;
 use crate::report::{FlowReport, Report};
-use crate::runtime::{
-    Lookup, RuntimeConfig, StageError, check_memory, check_nodes, key_options, needs_of,
-    nested_scopes, parse_options, rewriters_of,
+use crate::runtime::Lookup;
+use crate::setup::{
+    check_memory, check_nodes, key_options, needs_of, nested_scopes, parse_options, rewriters_of,
 };
 use crate::snapshot::SnapshotError;
 use names::Names;
@@ -109,7 +110,7 @@ impl Classifier {
         };
         Ok(Classifier {
             chain: stage.chain.clone(),
-            parse: parse_options(&options, needs),
+            parse: parse_options(&options, needs, false),
             key: key_options(stage),
             names,
             scope,

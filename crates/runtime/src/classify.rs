@@ -66,7 +66,7 @@ impl Runtime {
             alive: crate::execute::all(frames.len()),
             held: 0,
         };
-        let Some(options) = self.parse else {
+        let Some(options) = self.reading.parse().copied() else {
             return found;
         };
         for frame in frames.iter().take(AHEAD) {
@@ -120,7 +120,7 @@ impl Runtime {
                 }
             }
         }
-        match self.options.malformed {
+        match self.reading.options().malformed {
             OnMalformed::Pass => kinds.alive |= kinds.faulty,
             _ => kinds.alive &= !kinds.faulty,
         }
@@ -148,12 +148,12 @@ impl Runtime {
         let mut kinds = match &self.follow {
             Some(follow) if table.scopes.is_empty() => {
                 // Under a switch without wider scopes the unit id gives the record.
-                let (units, lines) = (&follow.units, self.block_lines);
+                let (units, lines) = (&follow.units, self.reading.block_lines());
                 look_for_keys(
                     memory,
                     frames,
                     options,
-                    &self.key,
+                    self.reading.key(),
                     looked,
                     |meta, lookup| {
                         lookup.candidate = units.shortcut(meta.unit);
@@ -163,10 +163,17 @@ impl Runtime {
             }
             _ => {
                 let (index, seed) = (&table.flows.index, table.seed());
-                look_for_keys(memory, frames, options, &self.key, looked, |_, lookup| {
-                    lookup.hash = lookup.key.hash(seed);
-                    index.prefetch(lookup.hash);
-                })
+                look_for_keys(
+                    memory,
+                    frames,
+                    options,
+                    self.reading.key(),
+                    looked,
+                    |_, lookup| {
+                        lookup.hash = lookup.key.hash(seed);
+                        index.prefetch(lookup.hash);
+                    },
+                )
             }
         };
         let mut none = crate::execute::all(frames.len()) & !kinds.flows;
@@ -174,7 +181,7 @@ impl Runtime {
             scratch.places[none.trailing_zeros() as usize % BURST] = Place::NONE;
             none &= none - 1;
         }
-        if self.options.malformed != OnMalformed::Pass {
+        if self.reading.options().malformed != OnMalformed::Pass {
             kinds.alive &= !kinds.faulty;
         }
         kinds
@@ -182,13 +189,13 @@ impl Runtime {
 
     #[cold]
     fn count_faults(&mut self, mut faulty: u64) {
-        let dropped = self.options.malformed != OnMalformed::Pass;
+        let dropped = self.reading.options().malformed != OnMalformed::Pass;
         while faulty != 0 {
             let i = faulty.trailing_zeros() as usize;
             faulty &= faulty - 1;
             let fault = self.scratch.faults[i];
             self.counts.malformed(fault, dropped);
-            if dropped && self.observed {
+            if dropped && self.observers.are_there() {
                 self.watch_drop(i, crate::watch::Why::Malformed(fault));
             }
         }
@@ -208,7 +215,7 @@ impl Runtime {
     fn fetch(&mut self, flows: u64) {
         let Some(table) = &self.table else { return };
         let lookup = &mut self.scratch.lookups[..BURST.min(64 - flows.leading_zeros() as usize)];
-        let lines = self.block_lines;
+        let lines = self.reading.block_lines();
         for (i, lookup) in lookup.iter_mut().enumerate() {
             if flows >> i & 1 != 0 {
                 lookup.candidate = table.candidate(lookup.hash, lines);
@@ -373,7 +380,7 @@ impl Runtime {
         let now = memory.meta(&frames[i]).time.0;
         let fragment = if self.scratch.headers[i].is_fragment() {
             let bytes = memory.bytes(&frames[i]);
-            FragmentKey::of(bytes, &self.scratch.headers[i], &self.key)
+            FragmentKey::of(bytes, &self.scratch.headers[i], self.reading.key())
         } else {
             None
         };
@@ -383,7 +390,7 @@ impl Runtime {
                 memory,
                 frames,
                 &self.scratch.headers,
-                &self.key,
+                self.reading.key(),
                 found.held,
             )
         {
@@ -425,7 +432,7 @@ impl Runtime {
             now,
         );
         if self.fragments.held() > 0 && self.fragments.waits_for(&key) {
-            self.fragments.release(&key, &mut self.requeue);
+            self.fragments.release(&key, self.waiting.requeue());
             found.count = i + 1;
             return true;
         }
@@ -441,7 +448,7 @@ impl Runtime {
         found: &mut Classified,
     ) {
         let bytes = memory.bytes(&frames[i]);
-        let Some(key) = FragmentKey::of(bytes, &self.scratch.headers[i], &self.key) else {
+        let Some(key) = FragmentKey::of(bytes, &self.scratch.headers[i], self.reading.key()) else {
             return;
         };
         let now = memory.meta(&frames[i]).time.0;
@@ -463,7 +470,7 @@ impl Runtime {
                     false,
                 );
             }
-            _ if self.options.held_fragments == 0 => {}
+            _ if self.reading.options().held_fragments == 0 => {}
             _ if self.fragments.has_room_for(found.held.count_ones()) => {
                 found.held |= 1 << i;
                 found.alive &= !(1 << i);
@@ -530,7 +537,7 @@ impl Runtime {
                 bytes,
                 &self.scratch.headers[i],
                 to_server,
-                &self.options.timeouts,
+                &self.reading.options().timeouts,
             );
             if is_outside {
                 of_packet = tcp_seen::RESET_OUTSIDE;
@@ -612,7 +619,10 @@ impl Runtime {
         {
             return Some(ended_by_silence(head));
         }
-        if head.phase() == Phase::Closed && self.options.timeouts.reuse && tcp::opens(headers) {
+        if head.phase() == Phase::Closed
+            && self.reading.options().timeouts.reuse
+            && tcp::opens(headers)
+        {
             return Some(CloseReason::Reused);
         }
         None

@@ -23,7 +23,7 @@ impl Runtime {
     /// for the later ones to `output`; a later stage is told by them. Under a
     /// switch nothing happens: there a numbered tick ends what is due.
     pub fn pass_time(&mut self, pool: &mut FramePool, now: Time, output: &mut Vec<Frame>) -> bool {
-        if self.follow.is_some() || self.role == Kind::Later {
+        if self.follow.is_some() || self.plan.kind() == Kind::Later {
             return false;
         }
         // Notices of earlier ends go first; without a free frame time stands.
@@ -75,21 +75,25 @@ impl Runtime {
 
     /// Drops the fragments that have waited too long by `now`, or all.
     pub(crate) fn drop_held(&mut self, pool: &mut FramePool, now: Option<u64>) {
-        let mut over = core::mem::take(&mut self.over);
+        let mut over = self.waiting.take_over();
         self.fragments.expired(now, &mut over);
         let memory = pool.memory().clone();
         for frame in over.drain(..) {
             self.give_up_packet(&memory, &frame, EngineDrop::FragmentTimeout);
             pool.give(frame);
         }
-        self.over = over;
+        self.waiting.put_over(over);
     }
 
     /// Ends a flow: every function that has a state of it is told, then its
     /// aliases and its record go, and its units if it was their last flow.
     #[cold]
     pub(crate) fn end_flow(&mut self, pool: &mut FramePool, flow: u32, why: CloseReason) {
-        let Some(table) = self.table.as_mut() else {
+        let Some(table) = self
+            .counts
+            .internal
+            .expect(self.table.as_mut(), "a flow has a table")
+        else {
             return;
         };
         let key = table.flows.blocks.head(flow).key;
@@ -97,7 +101,11 @@ impl Runtime {
         let cause = self.world.cause();
         self.note_end(cause, key, why);
         self.tell_end(None, flow, Some(why));
-        let Some(table) = self.table.as_mut() else {
+        let Some(table) = self
+            .counts
+            .internal
+            .expect(self.table.as_mut(), "a flow has a table")
+        else {
             return;
         };
         let parent = core::mem::take(&mut table.flows.cold[flow as usize].parent);
@@ -124,8 +132,8 @@ impl Runtime {
         let Some(opened) = self.opened_in(scope, record) else {
             return;
         };
-        for number in 0..self.nodes.len() {
-            let node = &self.nodes[number];
+        for number in 0..self.functions.nodes().len() {
+            let node = &self.functions.nodes()[number];
             let here = match scope {
                 None => opened & node.slot.flow_bit != 0,
                 Some(_) => node.scope == scope && opened & node.slot.bit != 0,
@@ -133,11 +141,9 @@ impl Runtime {
             if !here {
                 continue;
             }
-            let audited = self.audit.is_some().then(|| self.before_end(number));
+            let audited = self.observers.audits().then(|| self.before_end(number));
             self.close_state(pool, number, scope, record, why);
-            if self.nodes[number].remembered.is_some() {
-                self.share_counts(number);
-            }
+            self.functions.share_counts(number);
             if let Some(check) = audited {
                 check(self);
             }
@@ -165,10 +171,15 @@ impl Runtime {
         record: u32,
         why: CloseReason,
     ) {
-        let Some(table) = self.table.as_mut() else {
+        let Some(table) = self
+            .counts
+            .internal
+            .expect(self.table.as_mut(), "a flow has a table")
+        else {
             return;
         };
-        let node = &mut self.nodes[number];
+        let first = u32::from(self.functions.first());
+        let node = &mut self.functions.nodes_mut()[number];
         if let Some(remembered) = &mut node.remembered {
             remembered.before_close(&node.counters);
         }
@@ -176,7 +187,7 @@ impl Runtime {
             pool,
             &mut node.counters,
             &mut node.tally,
-            u32::from(self.first) + number as u32,
+            first + number as u32,
             Time(self.now),
         );
         let mut cx = cx.lend(&mut node.space);
@@ -187,7 +198,7 @@ impl Runtime {
             return;
         }
         let unit = node.scope.and_then(|scope| {
-            let unit = match &self.fed {
+            let unit = match self.plan.fed() {
                 Some(fed) => fed.unit_of(record, scope),
                 None => table.unit_of(record, scope),
             };

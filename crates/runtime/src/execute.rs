@@ -6,7 +6,8 @@ use weir_packet::{FragmentKey, Frame, FramePool, PacketMemory, Time, frame_flags
 
 use crate::classify::Classified;
 use crate::drops::EngineDrop;
-use crate::runtime::{RunNode, Runtime};
+use crate::functions::RunNode;
+use crate::runtime::Runtime;
 use crate::stages::Kind;
 
 /// Where the packets of a burst go, as masks.
@@ -32,17 +33,17 @@ impl Runtime {
             dispositions.out = found.alive;
             return dispositions;
         };
-        if self.role != Kind::Later {
+        if self.plan.kind() != Kind::Later {
             *first = found.alive;
         }
-        if self.role != Kind::Alone {
+        if self.plan.kind() != Kind::Alone {
             self.scratch.next = [0; BURST];
         }
-        self.forget_verdicts();
+        self.functions.forget_verdicts();
         // Packets whose bytes were counted last, and how many they have.
         let mut sized = (all(found.count), bytes);
         let mut last = self.cost.now();
-        for number in 0..self.nodes.len() {
+        for number in 0..self.functions.nodes().len() {
             let mask = core::mem::take(&mut self.scratch.inputs[number]);
             if mask == 0 {
                 continue;
@@ -50,7 +51,7 @@ impl Runtime {
             if sized.0 != mask {
                 sized = (mask, bytes_of(memory, frames, mask));
             }
-            let node = &mut self.nodes[number];
+            let node = &mut self.functions.nodes_mut()[number];
             if !self.world.silent {
                 node.packets += u64::from(mask.count_ones());
                 node.bytes += sized.1;
@@ -58,8 +59,14 @@ impl Runtime {
             let scratch = &mut *self.scratch;
             scratch.outcome.clear();
             if let Some(earlier) = node.same_as {
-                self.recall(number, earlier, mask);
-                if self.observed {
+                self.functions.recall(
+                    number,
+                    earlier,
+                    mask,
+                    &mut scratch.outcome,
+                    &mut self.counts.internal,
+                );
+                if self.observers.are_there() {
                     self.watch_recalled(memory, frames, number, mask);
                 }
                 self.settle(number, mask, memory, frames, &mut dispositions);
@@ -68,7 +75,7 @@ impl Runtime {
             if let Some(remembered) = &mut node.remembered {
                 remembered.before(mask, &node.counters);
             }
-            if self.observed {
+            if self.observers.are_there() {
                 self.call_observed(pool, memory, frames, number, mask);
             } else {
                 self.call(pool, memory, frames, number, mask);
@@ -77,10 +84,10 @@ impl Runtime {
             // the cost of the next one, or of the engine.
             let stop = self.cost.now();
             let spent = stop.wrapping_sub(last);
-            self.nodes[number].cycles += spent;
+            self.functions.nodes_mut()[number].cycles += spent;
             self.cost.add_function(spent);
             last = stop;
-            let node = &mut self.nodes[number];
+            let node = &mut self.functions.nodes_mut()[number];
             if node.writes {
                 sized.0 = 0;
             }
@@ -109,13 +116,14 @@ impl Runtime {
         number: usize,
         mask: u64,
     ) {
-        let node = &mut self.nodes[number];
+        let first = u32::from(self.functions.first());
+        let (node, no_blocks) = self.functions.callable(number);
         let scratch = &mut *self.scratch;
         let cx = self.world.context(
             pool,
             &mut node.counters,
             &mut node.tally,
-            u32::from(self.first) + number as u32,
+            first + number as u32,
             Time(self.now),
         );
         let mut cx = cx.lend(&mut node.space);
@@ -125,7 +133,7 @@ impl Runtime {
                 node.scope
                     .map(|s| (&mut table.scopes[s].records.blocks, &scratch.units[s])),
             ),
-            None => (&mut self.no_blocks, None),
+            None => (no_blocks, None),
         };
         node.processor.run(
             Work {
@@ -155,7 +163,7 @@ impl Runtime {
         frames: &mut [Frame],
         dispositions: &mut Dispositions,
     ) {
-        let node = &mut self.nodes[number];
+        let node = &mut self.functions.nodes_mut()[number];
         let outcome = &self.scratch.outcome;
         if outcome.labels[0] == given && outcome.dropped | outcome.turned == 0 {
             match node.next[0] {
@@ -181,7 +189,7 @@ impl Runtime {
         frames: &mut [Frame],
         dispositions: &mut Dispositions,
     ) {
-        let node = &mut self.nodes[number];
+        let node = &mut self.functions.nodes_mut()[number];
         let outcome = &self.scratch.outcome;
         let dropped = outcome.dropped & given;
         let turned = outcome.turned & given & !dropped;
@@ -223,7 +231,7 @@ impl Runtime {
             turned &= turned - 1;
             let (meta, _) = memory.split_mut(&mut frames[i]);
             // A later stage has no way back to the first one.
-            if meta.flags & frame_flags::TURNED == 0 && self.role != Kind::Later {
+            if meta.flags & frame_flags::TURNED == 0 && self.plan.kind() != Kind::Later {
                 meta.flags |= frame_flags::TURNED;
                 meta.side = meta.side.opposite();
                 dispositions.turned |= 1 << i;
@@ -289,7 +297,7 @@ impl Runtime {
                 if dispositions.out >> i & 1 != 0 {
                     output.push(frame);
                 } else if dispositions.turned >> i & 1 != 0 {
-                    self.requeue.push(frame);
+                    self.waiting.requeue().push(frame);
                 } else if found.held >> i & 1 != 0 {
                     self.hold(pool, memory, i, frame);
                 } else {
@@ -307,7 +315,11 @@ impl Runtime {
     }
 
     fn hold(&mut self, pool: &mut FramePool, memory: &PacketMemory, i: usize, frame: Frame) {
-        let key = FragmentKey::of(memory.bytes(&frame), &self.scratch.headers[i], &self.key);
+        let key = FragmentKey::of(
+            memory.bytes(&frame),
+            &self.scratch.headers[i],
+            self.reading.key(),
+        );
         match key {
             Some(key) if self.fragments.has_room_for(0) && !pool.is_scarce(&frame) => {
                 let now = memory.meta(&frame).time.0;
@@ -353,13 +365,4 @@ fn count_drops(node: &mut RunNode, mut mask: u64, reasons: &[u8]) {
         let reason = usize::from(reasons[i]).min(node.drops.len() - 1);
         node.drops[reason] += 1;
     }
-}
-
-/// Blocks of a stage that keeps none: functions there never open one.
-pub(crate) fn empty_blocks() -> weir_nf::host::Blocks {
-    weir_nf::host::Blocks::new(
-        0,
-        &weir_nf::host::StageLayout::default(),
-        weir_packet::no_advice,
-    )
 }

@@ -56,7 +56,7 @@ impl Runtime {
             .as_ref()
             .is_none_or(|table| table.flows.is_full())
         {
-            if self.options.when_full == WhenFull::Refuse {
+            if self.reading.options().when_full == WhenFull::Refuse {
                 return Resolved::Refused(EngineDrop::FlowTableFull);
             }
             let busy = &self.scratch.places[..i];
@@ -73,7 +73,11 @@ impl Runtime {
             }
         }
         let headers = self.scratch.headers[i];
-        let Some(table) = self.table.as_mut() else {
+        let Some(table) = self
+            .counts
+            .internal
+            .expect(self.table.as_mut(), "a flow has a table")
+        else {
             return Resolved::Cut;
         };
         let Lookup { key, hash, .. } = self.scratch.lookups[i];
@@ -91,14 +95,14 @@ impl Runtime {
         };
         let head = table.flows.blocks.head_mut(flow);
         let is_client = |source| {
-            let mut nodes = self.nodes.iter();
+            let mut nodes = self.functions.nodes().iter();
             nodes.any(|node| node.processor.is_client(source, side))
         };
         let client = client_of(&headers, &key, direction, unit.is_some(), is_client);
         if client == Direction::Reverse {
             head.bits |= FlowHead::CLIENT_IS_B;
         }
-        head.idle_ms = tcp::first_timeout(key.proto(), &self.options.timeouts);
+        head.idle_ms = tcp::first_timeout(key.proto(), &self.reading.options().timeouts);
         if head.idle_ms != Timeouts::NEVER {
             table.wheel.insert(
                 flow,
@@ -123,7 +127,11 @@ impl Runtime {
 
     /// Puts a new flow into a unit of the finest wider scope.
     pub(crate) fn join_unit(&mut self, flow: u32, unit: u32) -> bool {
-        let Some(table) = self.table.as_mut() else {
+        let Some(table) = self
+            .counts
+            .internal
+            .expect(self.table.as_mut(), "a flow has a table")
+        else {
             return false;
         };
         let Some(scope) = table.scopes.first_mut() else {
@@ -152,7 +160,11 @@ impl Runtime {
         // From the coarsest scope down, so that a new unit finds its parent.
         let mut parent = 0;
         for number in (0..scopes).rev() {
-            let Some(table) = self.table.as_mut() else {
+            let Some(table) = self
+                .counts
+                .internal
+                .expect(self.table.as_mut(), "a flow has a table")
+            else {
                 return false;
             };
             let head = table.flows.blocks.head(flow);
@@ -174,7 +186,7 @@ impl Runtime {
                     let info = FlowInfo::new(head, direction, head.id, 1);
                     let (meta, room) = memory.split_mut(&mut frames[i]);
                     let packet = Packet::new(meta, room, &mut self.scratch.headers[i]);
-                    let by = &self.nodes[scope.keyed_by].processor;
+                    let by = &self.functions.nodes()[scope.keyed_by].processor;
                     by.scope_key(&packet, &info).unwrap_or(head.key)
                 }
             };
@@ -213,7 +225,11 @@ impl Runtime {
                     unit
                 }
             };
-            let Some(table) = self.table.as_mut() else {
+            let Some(table) = self
+                .counts
+                .internal
+                .expect(self.table.as_mut(), "a flow has a table")
+            else {
                 return false;
             };
             table.scopes[number].records.cold[unit as usize].holders += 1;

@@ -70,7 +70,7 @@ pub struct Remembered {
 impl Runtime {
     /// Name of the chain.
     pub fn chain(&self) -> &str {
-        &self.chain
+        self.functions.chain()
     }
 
     /// Time of the latest packet.
@@ -151,8 +151,11 @@ impl Runtime {
         if !table.flows.is_live(record) {
             return Vec::new();
         }
-        let look = |node: &crate::runtime::RunNode| {
-            let keeper = node.same_as.and_then(|n| self.nodes.get(n)).unwrap_or(node);
+        let look = |node: &crate::functions::RunNode| {
+            let keeper = node
+                .same_as
+                .and_then(|n| self.functions.nodes().get(n))
+                .unwrap_or(node);
             let layout = keeper.processor.state();
             let mut found = Remembered {
                 function: node.name.clone(),
@@ -171,7 +174,7 @@ impl Runtime {
                     let records = table.scopes.get(scope).map(|s| &s.records);
                     (
                         records.unwrap_or(&table.flows),
-                        match &self.fed {
+                        match self.plan.fed() {
                             Some(fed) => fed.unit_of(record, scope),
                             None => table.unit_of(record, scope),
                         },
@@ -214,13 +217,13 @@ impl Runtime {
                 .collect();
             found
         };
-        self.nodes.iter().map(look).collect()
+        self.functions.nodes().iter().map(look).collect()
     }
 
     /// Whether flows can be ended from outside here: not under a switch, which
     /// numbers what ends, nor in a later stage, which is told.
     pub fn can_end_flows(&self) -> bool {
-        self.follow.is_none() && self.role != Kind::Later
+        self.follow.is_none() && self.plan.kind() != Kind::Later
     }
 
     /// Under a switch: the unit of the flow in this record, whose end the switch
@@ -246,14 +249,14 @@ impl Runtime {
         if !here || !self.can_end_flows() {
             return false;
         }
-        if self.role == Kind::First {
+        if self.plan.kind() == Kind::First {
             // What must be told before comes first.
             if !self.tell(pool, output) {
                 return false;
             }
         }
         self.end_flow(pool, record, CloseReason::Ended);
-        if self.role == Kind::First {
+        if self.plan.kind() == Kind::First {
             self.tell(pool, output);
         }
         self.drop_asked(pool);

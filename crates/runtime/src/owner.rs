@@ -32,7 +32,7 @@ impl Runtime {
 
     fn owner_for(&mut self, flow: u32, cluster: &Cluster<'_>) -> Option<RuntimeId> {
         let table = self.table.as_mut()?;
-        self.nodes.iter().find_map(|node| {
+        self.functions.nodes().iter().find_map(|node| {
             let mut record = flow;
             if let Some(scope) = node.scope {
                 let mut parent = table.flows.cold.get(record as usize)?.parent;

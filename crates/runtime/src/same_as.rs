@@ -14,7 +14,7 @@
 
 use weir_nf::host::{MAX_LABELS, Outcome, Stage};
 
-use crate::runtime::{Runtime, StageError};
+use crate::config::StageError;
 
 /// What a function that others name said of the burst at hand.
 #[derive(Clone, Debug, Default)]
@@ -58,58 +58,24 @@ impl Remembered {
 
     /// The verdicts on `given`, and what to add to the later one's counters.
     /// A packet that was not shown to the earlier one gets none.
-    fn of(&self, given: u64) -> ([u64; MAX_LABELS], &[u64]) {
+    pub(crate) fn of(&self, given: u64) -> ([u64; MAX_LABELS], &[u64]) {
         let labels = self.labels.map(|mask| mask & given);
         let exact = given == self.given;
         (labels, if exact { &self.grown } else { &[] })
     }
-}
 
-impl Runtime {
-    /// Gives the packets `given` of function `number` the verdicts that
-    /// function `earlier` gave them.
-    #[cold]
-    pub(crate) fn recall(&mut self, number: usize, earlier: usize, given: u64) {
-        let (before, after) = self.nodes.split_at_mut(number);
-        let (Some(earlier), Some(node)) = (before.get(earlier), after.first_mut()) else {
-            return;
-        };
-        let Some(remembered) = &earlier.remembered else {
-            return;
-        };
-        let (labels, grown) = remembered.of(given);
-        self.scratch.outcome.labels = labels;
-        for (counter, grown) in node.counters.iter_mut().zip(grown) {
-            *counter += grown;
-        }
+    /// A new burst: a function that gets no packet of it is not called.
+    pub(crate) fn forget(&mut self) {
+        self.given = 0;
+        self.labels = [0; MAX_LABELS];
     }
 
-    /// Forgets what was said of the last burst: a function that gets no packet
-    /// of this one is not called.
-    #[inline]
-    pub(crate) fn forget_verdicts(&mut self) {
-        if self.has_same {
-            for remembered in self.nodes.iter_mut().filter_map(|n| n.remembered.as_mut()) {
-                remembered.given = 0;
-                remembered.labels = [0; MAX_LABELS];
-            }
-        }
-    }
-
-    /// Adds to the counters of the functions that `number` stands for what its
-    /// own grew by at the end of a state.
-    pub(crate) fn share_counts(&mut self, number: usize) {
-        let (head, tail) = self.nodes.split_at_mut(number + 1);
-        let Some(node) = head.last() else { return };
-        let Some(remembered) = &node.remembered else {
-            return;
-        };
-        for later in tail.iter_mut().filter(|n| n.same_as == Some(number)) {
-            let counts = node.counters.iter().zip(&remembered.closing);
-            for (counter, (now, before)) in later.counters.iter_mut().zip(counts) {
-                *counter += now - before;
-            }
-        }
+    /// What `counters` have grown by since [`Remembered::before_close`].
+    pub(crate) fn grown_at_close(&self, counters: &[u64]) -> impl Iterator<Item = u64> {
+        counters
+            .iter()
+            .zip(&self.closing)
+            .map(|(now, before)| now - before)
     }
 }
 

@@ -40,8 +40,11 @@ impl Runtime {
         let Some(table) = &self.table else {
             return states;
         };
-        for node in &self.nodes {
-            let keeper = node.same_as.and_then(|n| self.nodes.get(n)).unwrap_or(node);
+        for node in self.functions.nodes() {
+            let keeper = node
+                .same_as
+                .and_then(|n| self.functions.nodes().get(n))
+                .unwrap_or(node);
             let records = match keeper.scope {
                 None => &table.flows,
                 Some(scope) => &table.scopes[scope].records,

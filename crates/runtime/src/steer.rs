@@ -15,7 +15,8 @@ use weir_packet::{
 };
 
 use crate::fragments::LIFETIME_NS;
-use crate::runtime::{Runtime, key_options};
+use crate::runtime::Runtime;
+use crate::setup::key_options;
 
 /// Datagrams remembered that are not steered by their own hosts.
 const DATAGRAMS: usize = 64;

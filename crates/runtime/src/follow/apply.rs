@@ -1,7 +1,5 @@
 //! Packets of units that live here, in; their entries, out.
 
-use std::sync::Arc;
-
 use weir_nf::host::{BURST, Place};
 use weir_packet::{
     Direction, Disposition, FragmentKey, Frame, FramePool, PacketMemory, frame_flags as flags,
@@ -73,10 +71,7 @@ impl Runtime {
         entries: &mut Vec<Frame>,
     ) {
         let start = self.cost.now();
-        let memory = match self.memory.take() {
-            Some(memory) if Arc::ptr_eq(&memory, pool.memory()) => memory,
-            _ => Arc::clone(pool.memory()),
-        };
+        let memory = self.waiting.take_memory(pool);
         let first = input.first().map_or(0, |frame| memory.meta(frame).flags);
         let silent = first & flags::NO_OUTPUT != 0;
         self.world.silent = silent;
@@ -89,7 +84,7 @@ impl Runtime {
                 self.refuse(&memory, input, entries);
             } else {
                 let mut n = alike.min(room);
-                if self.observed {
+                if self.observers.are_there() {
                     n = self.watch_begin(&memory, &mut input[..n]);
                 }
                 self.world.emits.spare = n;
@@ -97,7 +92,7 @@ impl Runtime {
             }
         }
         self.world.silent = false;
-        self.memory = Some(memory);
+        self.waiting.put_memory(memory);
         self.cost.end_burst(start);
     }
 
@@ -110,7 +105,7 @@ impl Runtime {
         n: usize,
     ) {
         let found = self.classify(pool, memory, &mut input[..n]);
-        if self.observed {
+        if self.observers.are_there() {
             self.watch_classified(memory, &input[..found.count]);
         }
         let bytes = bytes_of(memory, &input[..found.count]);
@@ -118,11 +113,11 @@ impl Runtime {
             self.counts.take_in(found.count, bytes);
         }
         let dispositions = self.run(pool, memory, &mut input[..found.count], &found, bytes);
-        if self.observed {
+        if self.observers.are_there() {
             self.watch_leave(memory, &input[..found.count], &found, &dispositions);
         }
         self.leave_as_entries(pool, memory, input, entries, &found, dispositions);
-        if self.observed {
+        if self.observers.are_there() {
             self.watch_end();
         }
     }
@@ -373,7 +368,7 @@ impl Runtime {
         direction: Direction,
     ) {
         let (meta, bytes) = memory.read(frame);
-        let key = FragmentKey::of(bytes, &self.scratch.headers[i], &self.key);
+        let key = FragmentKey::of(bytes, &self.scratch.headers[i], self.reading.key());
         let (Some(key), Some(table), Some(follow)) = (key, &self.table, &mut self.follow) else {
             return;
         };
@@ -402,7 +397,7 @@ impl Runtime {
         if self.waits(meta.unit) {
             return Given::Cut;
         }
-        let key = FragmentKey::of(bytes, &self.scratch.headers[i], &self.key);
+        let key = FragmentKey::of(bytes, &self.scratch.headers[i], self.reading.key());
         let owner = key.zip(self.follow.as_ref()).and_then(|(key, follow)| {
             let unit = follow.units.get(meta.unit)?;
             follow.datagrams.later(unit, &key, meta.time.0)
@@ -422,7 +417,11 @@ impl Runtime {
     /// Makes the place of a unit its own. False where it can't have one: its
     /// number is beyond the table, or a later life lives there.
     fn enter_unit(&mut self, unit: u64) -> bool {
-        let Some(follow) = &mut self.follow else {
+        let Some(follow) = self
+            .counts
+            .internal
+            .expect(self.follow.as_mut(), "the stage is under a switch")
+        else {
             return false;
         };
         let Some(there) = follow.units.at_place_of(unit).map(|there| there.id) else {

@@ -74,7 +74,11 @@ impl Runtime {
     /// Tells the units of packets that changed a state so.
     fn mark_changed(&mut self, memory: &PacketMemory, frames: &[Frame]) {
         let mut changed = core::mem::take(&mut self.scratch.outcome.changed);
-        let Some(follow) = &mut self.follow else {
+        let Some(follow) = self
+            .counts
+            .internal
+            .expect(self.follow.as_mut(), "the stage is under a switch")
+        else {
             return;
         };
         // All at once, then one after the other.
@@ -156,7 +160,11 @@ impl Runtime {
         entries: &mut Vec<Frame>,
     ) {
         let own = *memory.meta(frame);
-        let Some(follow) = self.follow.as_mut() else {
+        let Some(follow) = self
+            .counts
+            .internal
+            .expect(self.follow.as_mut(), "the stage is under a switch")
+        else {
             return;
         };
         while follow

@@ -193,7 +193,7 @@ impl Runtime {
             let from = from as usize;
             block.get(from..from + len as usize).unwrap_or(&[])
         };
-        for node in &self.nodes {
+        for node in self.functions.nodes() {
             let (slot, layout) = (&node.slot, node.processor.state());
             if level == 0 && layout.flow_bytes > 0 && opened & slot.flow_bit != 0 {
                 add(sum, part(slot.flow_state, layout.flow_bytes));
@@ -214,7 +214,8 @@ impl Runtime {
     /// takes a resource that flows share (ports of a NAT).
     pub fn is_replayable(&self) -> bool {
         !self
-            .nodes
+            .functions
+            .nodes()
             .iter()
             .any(|node| node.processor.descriptor().shares)
     }

@@ -48,7 +48,7 @@ impl Runtime {
             .ok_or(EngineDrop::FlowTableFull)?;
         let head = table.flows.blocks.head_mut(flow);
         let is_client = |source| {
-            let mut nodes = self.nodes.iter();
+            let mut nodes = self.functions.nodes().iter();
             nodes.any(|node| node.processor.is_client(source, meta.side))
         };
         let client = client_of(&headers, &key, direction, scope.is_some(), is_client);
@@ -58,7 +58,7 @@ impl Runtime {
         if meta.flags & frame_flags::AFTER_LOSS != 0 {
             head.bits |= FlowHead::AFTER_LOSS;
         }
-        head.idle_ms = tcp::first_timeout(key.proto(), &self.options.timeouts);
+        head.idle_ms = tcp::first_timeout(key.proto(), &self.reading.options().timeouts);
         if head.idle_ms != Timeouts::NEVER {
             let due = now.saturating_add(u64::from(head.idle_ms) * 1_000_000);
             table.wheel.insert(flow, due);
@@ -137,7 +137,11 @@ impl Runtime {
         }
         let clock = meta.clock;
         self.scratch.places[i].clock = clock;
-        let Some(table) = self.table.as_mut() else {
+        let Some(table) = self
+            .counts
+            .internal
+            .expect(self.table.as_mut(), "a flow has a table")
+        else {
             return;
         };
         table.flows.blocks.head_mut(flow).clock = clock;

@@ -49,10 +49,10 @@ impl Runtime {
         level: usize,
         opened: u64,
     ) -> impl Iterator<Item = core::ops::Range<usize>> + '_ {
-        let of_level = move |node: &&crate::runtime::RunNode| {
+        let of_level = move |node: &&crate::functions::RunNode| {
             node.scope.map_or(0, |scope| scope + 1) == level && opened & node.slot.bit != 0
         };
-        self.nodes.iter().filter(of_level).map(|node| {
+        self.functions.nodes().iter().filter(of_level).map(|node| {
             let from = node.slot.stats as usize;
             from..from + node.processor.state().stats_bytes as usize
         })
@@ -86,7 +86,11 @@ impl Runtime {
                     .level(level)
                     .map_or(0, |records| records.blocks.head(member).opened);
                 let places: Vec<_> = self.counters_of(level, opened).collect();
-                let Some(table) = &mut self.table else {
+                let Some(table) = self
+                    .counts
+                    .internal
+                    .expect(self.table.as_mut(), "a flow has a table")
+                else {
                     return;
                 };
                 let records = match level.checked_sub(1) {
@@ -164,7 +168,11 @@ impl Runtime {
         let mut touches = touches.into_iter();
         for (level, members) in members.iter().enumerate().rev() {
             for (&member, touch) in members.iter().zip(touches.by_ref()) {
-                let Some(table) = &mut self.table else {
+                let Some(table) = self
+                    .counts
+                    .internal
+                    .expect(self.table.as_mut(), "a flow has a table")
+                else {
                     return Err(SnapshotError::NoFlow);
                 };
                 let records = match level.checked_sub(1) {

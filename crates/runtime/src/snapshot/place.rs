@@ -5,16 +5,17 @@ use weir_nf::host::FlowHead;
 use super::SnapshotError;
 use super::format::{Parsed, Record, Shape, Slot};
 use crate::fragments::Owner;
-use crate::runtime::{RunNode, Runtime};
+use crate::functions::RunNode;
+use crate::runtime::Runtime;
 
 impl Runtime {
     /// Refuses a snapshot of another stage.
     pub(super) fn check_stage(&self, parsed: &Parsed<'_>) -> Result<(), SnapshotError> {
         let other = |what: &str| Err(SnapshotError::Layout(what.to_owned()));
-        if parsed.shapes.len() != self.nodes.len() {
+        if parsed.shapes.len() != self.functions.nodes().len() {
             return other("its number of functions");
         }
-        for (node, shape) in self.nodes.iter().zip(&parsed.shapes) {
+        for (node, shape) in self.functions.nodes().iter().zip(&parsed.shapes) {
             let layout = node.processor.state();
             if shape.name != node.name.as_bytes() {
                 let name = String::from_utf8_lossy(shape.name);
@@ -41,7 +42,7 @@ impl Runtime {
         if parsed
             .flows()
             .iter()
-            .any(|flow| flow.head.key.chain() != self.key.chain)
+            .any(|flow| flow.head.key.chain() != self.reading.key().chain)
         {
             return other("its chain");
         }
@@ -157,7 +158,7 @@ impl Runtime {
         let cold = &mut records.cold[record as usize];
         cold.opened = wanted.opened;
         cold.parent = parent.map_or(0, |parent| parent + 1);
-        for ((node, shape), slot) in self.nodes.iter().zip(shapes).zip(&wanted.slots) {
+        for ((node, shape), slot) in self.functions.nodes().iter().zip(shapes).zip(&wanted.slots) {
             let head = records.blocks.head_mut(record);
             let bytes = match slot {
                 Slot::Closed | Slot::Elsewhere => continue,
@@ -229,7 +230,7 @@ impl Runtime {
             None => &mut table.flows,
             Some(scope) => &mut table.scopes[scope].records,
         };
-        for node in &self.nodes {
+        for node in self.functions.nodes() {
             if node.scope.map_or(0, |scope| scope + 1) != level {
                 continue;
             }

@@ -69,8 +69,8 @@ impl Runtime {
         let has_flow_states = self.has_flow_states();
         out.extend_from_slice(if has_flow_states { MAGIC } else { MAGIC_3 });
         out.extend(unit.to_le_bytes());
-        out.push(self.nodes.len() as u8);
-        for node in &self.nodes {
+        out.push(self.functions.nodes().len() as u8);
+        for node in self.functions.nodes() {
             let layout = node.processor.state();
             put_bytes(out, node.name.as_bytes());
             out.push(node.scope.map_or(u8::MAX, |scope| scope as u8));
@@ -127,7 +127,7 @@ impl Runtime {
             let from = from as usize;
             block.get(from..from + len as usize).unwrap_or(&[])
         };
-        for node in &self.nodes {
+        for node in self.functions.nodes() {
             let (slot, layout) = (&node.slot, node.processor.state());
             if node.scope.map_or(0, |scope| scope + 1) != level {
                 // A function of a wider scope keeps a mark in each flow, and a
@@ -159,7 +159,7 @@ impl Runtime {
 
     /// True where a function remembers something of each flow beside its state.
     fn has_flow_states(&self) -> bool {
-        let mut nodes = self.nodes.iter();
+        let mut nodes = self.functions.nodes().iter();
         nodes.any(|node| node.processor.state().flow_bytes > 0)
     }
 

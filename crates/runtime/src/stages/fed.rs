@@ -5,8 +5,6 @@
 //! contradicts what is known, are counted (`misplaced`, and
 //! [`crate::Report::bad_notices`]) and do nothing else.
 
-use std::sync::Arc;
-
 use weir_nf::CloseReason;
 use weir_nf::host::{BURST, FlowHead, NO_FLOW, Place, UnitPlace};
 use weir_packet::{
@@ -87,11 +85,8 @@ impl Runtime {
         input: &mut Vec<Frame>,
         output: &mut Vec<Frame>,
     ) {
-        let memory = match self.memory.take() {
-            Some(memory) if Arc::ptr_eq(&memory, pool.memory()) => memory,
-            _ => Arc::clone(pool.memory()),
-        };
-        let last = self.fed.as_ref().is_some_and(|fed| fed.last);
+        let memory = self.waiting.take_memory(pool);
+        let last = self.plan.fed().is_some_and(|fed| fed.last);
         while !input.is_empty() {
             let burst = &input[..input.len().min(BURST)];
             for frame in burst {
@@ -111,7 +106,7 @@ impl Runtime {
             }
             for notice in notices::read(bytes) {
                 let good = notice.is_ok_and(|notice| self.heed(pool, &notice));
-                if let (false, Some(fed)) = (good, &mut self.fed) {
+                if let (false, Some(fed)) = (good, self.plan.fed_mut()) {
                     fed.bad_notices += 1;
                 }
             }
@@ -121,7 +116,7 @@ impl Runtime {
                 output.push(frame);
             }
         }
-        self.memory = Some(memory);
+        self.waiting.put_memory(memory);
     }
 
     fn burst_fed(
@@ -136,13 +131,13 @@ impl Runtime {
         if let Some(first) = input.first() {
             self.now = self.now.max(memory.meta(first).time.0);
         }
-        if self.observed {
+        if self.observers.are_there() {
             n = self.watch_begin(memory, &mut input[..n]);
         }
         let frames = &mut input[..n];
         let mut sorted = self.sort(memory, frames);
         self.number(memory, frames, &mut sorted);
-        if self.observed {
+        if self.observers.are_there() {
             self.watch_classified(memory, frames);
         }
         let bytes = bytes_of(memory, frames);
@@ -158,14 +153,14 @@ impl Runtime {
         }
         self.address(memory, &mut input[..n], dispositions.out, sorted.passed);
         dispositions.out |= sorted.passed;
-        if self.observed {
+        if self.observers.are_there() {
             self.watch_leave(memory, &input[..n], &found, &dispositions);
         }
-        if self.fed.as_ref().is_some_and(|fed| !fed.last) {
+        if self.plan.fed().is_some_and(|fed| !fed.last) {
             self.mark_emitted(memory);
         }
         self.leave(pool, memory, input, output, &found, dispositions);
-        if self.observed {
+        if self.observers.are_there() {
             self.watch_end();
         }
         self.cost.end_burst(start);
@@ -176,7 +171,13 @@ impl Runtime {
     fn sort(&mut self, memory: &PacketMemory, frames: &[Frame]) -> Sorted {
         let mut sorted = Sorted::default();
         let mut misplaced = 0u64;
-        let Some(fed) = &self.fed else { return sorted };
+        let Some(fed) = self
+            .counts
+            .internal
+            .expect(self.plan.fed(), "a later stage is fed")
+        else {
+            return sorted;
+        };
         let scratch = &mut *self.scratch;
         for (i, frame) in frames.iter().enumerate().take(BURST) {
             let bit = 1u64 << i;
@@ -200,12 +201,15 @@ impl Runtime {
             if let Some(table) = &self.table
                 && (place.flow as usize) < table.flows.blocks.count()
             {
-                table.flows.blocks.prefetch(place.flow, self.block_lines);
+                table
+                    .flows
+                    .blocks
+                    .prefetch(place.flow, self.reading.block_lines());
             }
             scratch.places[i] = place;
             // The first stage has dropped what is malformed; what an earlier
             // function has made of a packet since is for its reader.
-            if let Some(options) = &self.parse {
+            if let Some(options) = self.reading.parse() {
                 let headers = &mut scratch.headers[i];
                 if parse_into(bytes, meta.link, options, headers).is_err() {
                     *headers = unread(meta.link, bytes);
@@ -228,7 +232,7 @@ impl Runtime {
     /// Numbers the packets in their flows and units. Those whose flow is not
     /// what they say are dropped.
     fn number(&mut self, memory: &PacketMemory, frames: &[Frame], sorted: &mut Sorted) {
-        let (Some(table), Some(fed)) = (&mut self.table, &self.fed) else {
+        let (Some(table), Some(fed)) = (&mut self.table, self.plan.fed()) else {
             for place in &mut self.scratch.places {
                 *place = Place::NONE;
             }
@@ -282,7 +286,7 @@ impl Runtime {
     /// Writes where packets go next; what leaves the plan gets its metadata
     /// back.
     fn address(&mut self, memory: &PacketMemory, frames: &mut [Frame], ran: u64, passed: u64) {
-        let last = self.fed.as_ref().is_some_and(|fed| fed.last);
+        let last = self.plan.fed().is_some_and(|fed| fed.last);
         let mut left = if last { ran | passed } else { ran };
         while left != 0 {
             let i = left.trailing_zeros() as usize;
@@ -301,7 +305,7 @@ impl Runtime {
     /// ([`Runtime::open_flows`]). Their states begin anew, which functions can
     /// see ([`weir_nf::FlowInfo`]). How many flows there were.
     pub fn learn(&mut self, pool: &mut FramePool, told: &[u8]) -> u64 {
-        if let Some(fed) = &mut self.fed {
+        if let Some(fed) = self.plan.fed_mut() {
             fed.learned = true;
         }
         for notice in notices::read(told) {
@@ -313,11 +317,11 @@ impl Runtime {
                 Ok(other) => self.heed(pool, &other),
                 Err(_) => false,
             };
-            if let (false, Some(fed)) = (good, &mut self.fed) {
+            if let (false, Some(fed)) = (good, self.plan.fed_mut()) {
                 fed.bad_notices += 1;
             }
         }
-        self.fed.as_ref().map_or(0, |fed| fed.flows)
+        self.plan.fed().map_or(0, |fed| fed.flows)
     }
 
     /// Does what a notice says; false where it can't be right.
@@ -331,7 +335,8 @@ impl Runtime {
                 id,
                 key,
             } => {
-                let (Some(table), Some(fed)) = (&mut self.table, &mut self.fed) else {
+                let (Some(table), Some(fed)) = (&mut self.table, self.plan.fed_mut()) else {
+                    // A stage without states.
                     return true;
                 };
                 let scope = table.scopes.iter_mut().find(|s| code_of(s.scope) == *scope);
@@ -357,7 +362,7 @@ impl Runtime {
     }
 
     fn heed_opened(&mut self, flow: &FlowOpened) -> bool {
-        let (Some(table), Some(fed)) = (&mut self.table, &mut self.fed) else {
+        let (Some(table), Some(fed)) = (&mut self.table, self.plan.fed_mut()) else {
             return true;
         };
         let records = &table.flows;
@@ -419,7 +424,7 @@ impl Runtime {
         if let Some(why) = why {
             self.close_states(pool, scope, record, why);
         }
-        let (Some(table), Some(fed)) = (&mut self.table, &mut self.fed) else {
+        let (Some(table), Some(fed)) = (&mut self.table, self.plan.fed_mut()) else {
             return;
         };
         match scope {

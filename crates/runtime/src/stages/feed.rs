@@ -56,13 +56,9 @@ impl Runtime {
     ) {
         self.world.emits.spare = SPARE_FRAMES;
         while self.tell(pool, output) {
-            if self.again.is_empty() {
-                core::mem::swap(&mut self.again, &mut self.requeue);
-            }
-            if !self.again.is_empty() {
-                let mut again = core::mem::take(&mut self.again);
+            if let Some(mut again) = self.waiting.take_again() {
                 self.burst(pool, &mut again, output, false);
-                self.again = again;
+                self.waiting.put_again(again);
             } else if !input.is_empty() {
                 let before = input.len();
                 self.burst(pool, input, output, true);
@@ -76,14 +72,14 @@ impl Runtime {
     /// True where this is the first stage of several and waits for free frames
     /// to tell the later ones of its flows: until then it takes no packet.
     pub fn waits_for_frames(&self) -> bool {
-        let feed = self.feed.as_ref();
+        let feed = self.plan.feed();
         feed.is_some_and(|feed| !feed.told.is_empty())
     }
 
     /// Puts what there is to tell into frames, and what waits for it behind.
     /// False where no frame is free.
     pub(crate) fn tell(&mut self, pool: &mut FramePool, output: &mut Vec<Frame>) -> bool {
-        let Some(feed) = &mut self.feed else {
+        let Some(feed) = self.plan.feed_mut() else {
             return true;
         };
         if !feed.told.is_empty() {
@@ -135,10 +131,13 @@ impl Runtime {
             self.leave(pool, memory, input, output, found, dispositions);
             return;
         }
-        let Some(feed) = &mut self.feed else { return };
+        let feed = self.plan.feed_mut();
+        let Some(feed) = self.counts.internal.expect(feed, "the first stage tells") else {
+            return;
+        };
         let mut waiting = core::mem::take(&mut feed.waiting);
         self.leave(pool, memory, input, &mut waiting, found, dispositions);
-        if let Some(feed) = &mut self.feed {
+        if let Some(feed) = self.plan.feed_mut() {
             feed.waiting = waiting;
         }
     }
@@ -152,7 +151,9 @@ impl Runtime {
 
     /// Forgets what was not told, and drops what waits for it.
     pub(crate) fn drop_told(&mut self, pool: &mut FramePool) {
-        let Some(feed) = &mut self.feed else { return };
+        let Some(feed) = self.plan.feed_mut() else {
+            return;
+        };
         feed.told.clear();
         pool.give_all(&mut feed.waiting);
     }
@@ -162,7 +163,7 @@ impl Runtime {
     /// this is not the first stage of several.
     pub fn open_flows(&self) -> Vec<u8> {
         let mut told = Vec::new();
-        let (Some(table), true) = (&self.table, self.feed.is_some()) else {
+        let (Some(table), true) = (&self.table, self.plan.feed().is_some()) else {
             return told;
         };
         for (number, scope) in table.scopes.iter().enumerate() {
@@ -179,14 +180,14 @@ impl Runtime {
     }
 
     fn note(&mut self, notice: &Notice) {
-        if let Some(feed) = &mut self.feed {
+        if let Some(feed) = self.plan.feed_mut() {
             notices::write(notice, &mut feed.told);
         }
     }
 
     /// A flow was opened and has its units.
     pub(crate) fn tell_flow_opened(&mut self, flow: u32) {
-        if self.feed.is_some()
+        if self.plan.feed().is_some()
             && let Some(notice) = self.flow_opened(flow)
         {
             self.note(&notice);
@@ -219,7 +220,7 @@ impl Runtime {
 
     /// A unit of scope number `scope` was opened.
     pub(crate) fn tell_unit_opened(&mut self, scope: usize, record: u32) {
-        if self.feed.is_some()
+        if self.plan.feed().is_some()
             && let Some(notice) = self.unit_opened(scope, record)
         {
             self.note(&notice);
@@ -240,7 +241,7 @@ impl Runtime {
     /// A flow, or a unit of scope number `scope`, ends; its record is still
     /// there.
     pub(crate) fn tell_end(&mut self, scope: Option<usize>, record: u32, why: Option<CloseReason>) {
-        let (Some(table), true) = (&self.table, self.feed.is_some()) else {
+        let (Some(table), true) = (&self.table, self.plan.feed().is_some()) else {
             return;
         };
         let notice = match scope {

@@ -22,11 +22,13 @@ mod notices;
 
 use weir_nf::host::Stage;
 use weir_nf::{Needs, Scope};
+use weir_packet::Advise;
 
-use crate::runtime::{MAX_SCOPES, StageError};
+use crate::config::StageError;
+use crate::runtime::MAX_SCOPES;
 
-pub(crate) use fed::Fed;
-pub(crate) use feed::Feed;
+use fed::Fed;
+use feed::Feed;
 
 /// What a runtime is in its plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,6 +51,75 @@ pub enum Role {
     },
 }
 
+/// What a runtime keeps of its plan.
+#[derive(Debug)]
+pub(crate) enum InPlan {
+    Alone,
+    First(Box<Feed>),
+    Later(Box<Fed>),
+}
+
+impl InPlan {
+    /// Of a stage with so many flows and wider scopes; `first` is the number of its
+    /// first function in the whole plan.
+    pub(crate) fn new(
+        role: &Role,
+        first: u8,
+        flows: usize,
+        scopes: usize,
+        advise: Advise,
+    ) -> InPlan {
+        match role {
+            Role::Alone => InPlan::Alone,
+            Role::First(_) => InPlan::First(Box::new(Feed::new(flows as u32, scopes))),
+            Role::Later { last, .. } => {
+                InPlan::Later(Box::new(Fed::new(first, *last, flows, advise)))
+            }
+        }
+    }
+
+    #[inline]
+    pub(crate) fn kind(&self) -> Kind {
+        match self {
+            InPlan::Alone => Kind::Alone,
+            InPlan::First(_) => Kind::First,
+            InPlan::Later(_) => Kind::Later,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn feed(&self) -> Option<&Feed> {
+        match self {
+            InPlan::First(feed) => Some(feed),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn feed_mut(&mut self) -> Option<&mut Feed> {
+        match self {
+            InPlan::First(feed) => Some(feed),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn fed(&self) -> Option<&Fed> {
+        match self {
+            InPlan::Later(fed) => Some(fed),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn fed_mut(&mut self) -> Option<&mut Fed> {
+        match self {
+            InPlan::Later(fed) => Some(fed),
+            _ => None,
+        }
+    }
+}
+
 /// A [`Role`] without what goes with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -61,7 +132,7 @@ impl Role {
     /// Of a later stage of the plan that has these `stages`, the first one
     /// included; see [`Role::Later`] for `last`.
     pub fn later<'a>(stages: impl IntoIterator<Item = &'a Stage>, last: bool) -> Role {
-        let needs = stages.into_iter().map(crate::runtime::needs_of);
+        let needs = stages.into_iter().map(crate::setup::needs_of);
         Role::Later {
             last,
             needs: needs.max().unwrap_or(Needs::Link),
@@ -105,7 +176,7 @@ impl Rest {
             scopes: [None; MAX_SCOPES],
         };
         for stage in stages {
-            rest.needs = rest.needs.max(crate::runtime::needs_of(stage));
+            rest.needs = rest.needs.max(crate::setup::needs_of(stage));
             for node in &stage.nodes {
                 let scope = node.processor.scope();
                 if scope == Scope::Flow || rest.scopes.contains(&Some(scope)) {

@@ -30,6 +30,7 @@ pub use tap::{Comment, Tap, TapPoint, Tapped, Tapper};
 
 use weir_nf::host::Place;
 
+use crate::audit::Audit;
 use crate::flows::{FlowTable, Found};
 use crate::runtime::Runtime;
 use crate::stages::Kind;
@@ -146,6 +147,60 @@ impl Why {
     }
 }
 
+/// Who looks on: the audit of descriptors, traces and taps.
+pub(crate) struct Observers {
+    audit: Option<Box<Audit>>,
+    watches: Option<Box<Watches>>,
+    /// There is one of them.
+    any: bool,
+    inner: bool,
+}
+
+impl Observers {
+    /// `inner`: tunnels are opened.
+    pub(crate) fn new(audit: bool, inner: bool) -> Observers {
+        Observers {
+            audit: audit.then(|| Box::new(Audit::new(inner))),
+            watches: None,
+            any: audit,
+            inner,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn are_there(&self) -> bool {
+        self.any
+    }
+
+    pub(crate) fn audits(&self) -> bool {
+        self.audit.is_some()
+    }
+
+    pub(crate) fn audit(&self) -> Option<&Audit> {
+        self.audit.as_deref()
+    }
+
+    pub(crate) fn audit_mut(&mut self) -> Option<&mut Audit> {
+        self.audit.as_deref_mut()
+    }
+
+    /// The watches, for one more.
+    fn watches(&mut self) -> &mut Watches {
+        self.any = true;
+        let inner = self.inner;
+        self.watches
+            .get_or_insert_with(|| Box::new(Watches::new(inner)))
+    }
+
+    /// Without a watch nothing is looked at.
+    fn put_away(&mut self) {
+        if self.watches.as_ref().is_some_and(|w| w.is_empty()) {
+            self.watches = None;
+        }
+        self.any = self.watches.is_some() || self.audit.is_some();
+    }
+}
+
 impl Watches {
     fn new(inner: bool) -> Watches {
         Watches {
@@ -183,24 +238,20 @@ impl Runtime {
     ///
     /// There is no such slot.
     pub fn trace(&mut self, slot: u8, tracer: Box<dyn Tracer>) -> Result<(), TooManyWatches> {
-        let inner = self.options.inner;
-        let watches = self
-            .watches
-            .get_or_insert_with(|| Box::new(Watches::new(inner)));
+        let watches = self.observers.watches();
         let place = watches.tracers.get_mut(usize::from(slot));
         *place.ok_or(TooManyWatches)? = Some(tracer);
-        self.observed = true;
         Ok(())
     }
 
     /// Takes the trace of a slot off.
     pub fn end_trace(&mut self, slot: u8) {
-        if let Some(watches) = &mut self.watches
+        if let Some(watches) = &mut self.observers.watches
             && let Some(place) = watches.tracers.get_mut(usize::from(slot))
         {
             *place = None;
         }
-        self.put_away();
+        self.observers.put_away();
     }
 
     /// Arms a tap.
@@ -209,40 +260,28 @@ impl Runtime {
     ///
     /// There are [`MOST_TAPS`] already.
     pub fn tap(&mut self, tap: Tap) -> Result<(), TooManyWatches> {
-        let inner = self.options.inner;
         let armed = tap::Armed::new(tap, self);
-        let watches = self
-            .watches
-            .get_or_insert_with(|| Box::new(Watches::new(inner)));
+        let watches = self.observers.watches();
         if watches.taps.len() >= MOST_TAPS {
             return Err(TooManyWatches);
         }
         watches.taps.push(armed);
-        self.observed = true;
         Ok(())
     }
 
     /// Takes the tap with this number off.
     pub fn end_tap(&mut self, number: u64) {
-        if let Some(watches) = &mut self.watches {
+        if let Some(watches) = &mut self.observers.watches {
             watches.taps.retain(|tap| tap.number() != number);
         }
-        self.put_away();
+        self.observers.put_away();
     }
 
     /// Traces and taps that are armed.
     pub fn watches(&self) -> usize {
-        self.watches.as_ref().map_or(0, |watches| {
+        self.observers.watches.as_ref().map_or(0, |watches| {
             watches.slots().count_ones() as usize + watches.taps.len()
         })
-    }
-
-    /// Without a watch nothing is looked at.
-    fn put_away(&mut self) {
-        if self.watches.as_ref().is_some_and(|w| w.is_empty()) {
-            self.watches = None;
-        }
-        self.observed = self.watches.is_some() || self.audit.is_some();
     }
 
     /// Looks at a packet as far as a watch may ask.
@@ -256,7 +295,7 @@ impl Runtime {
         let (meta, bytes) = memory.read(frame);
         let mut headers = Headers::default();
         let readable = parse_into(bytes, meta.link, options, &mut headers).is_ok();
-        let key = match flow_key(bytes, &headers, &self.key) {
+        let key = match flow_key(bytes, &headers, self.reading.key()) {
             KeyOutcome::Flow(key, direction) if readable => {
                 let turned = meta.flags & frame_flags::TURNED != 0;
                 Some((if turned { key.turned(direction) } else { key }, direction))
@@ -265,7 +304,7 @@ impl Runtime {
         };
         let flow = || {
             let (table, side) = (self.table.as_ref()?, meta.side);
-            if self.role == Kind::Later {
+            if self.plan.kind() == Kind::Later {
                 // Its first stage has looked it up.
                 let place = Place::of_carried(meta.place());
                 let live = (place.flow as usize) < table.flows.blocks.count()
@@ -291,7 +330,7 @@ impl Runtime {
             headers: readable.then_some(&headers),
             key: key.map(|(key, _)| key),
             flow: flow(),
-            chain: &self.chain,
+            chain: self.functions.chain(),
         })
     }
 }

@@ -16,9 +16,9 @@ impl Runtime {
         if self.world.silent {
             return;
         }
-        if let Some(mut watches) = self.watches.take() {
+        if let Some(mut watches) = self.observers.watches.take() {
             look(self, &mut watches);
-            self.watches = Some(watches);
+            self.observers.watches = Some(watches);
         }
     }
 
@@ -58,7 +58,7 @@ impl Runtime {
     ) {
         let made = self.world.emits.frames.len();
         let before = self.watch_before(memory, frames, number, mask, made);
-        if self.audit.is_some() {
+        if self.observers.audits() {
             self.call_audited(pool, memory, frames, number, mask);
         } else {
             self.call(pool, memory, frames, number, mask);
@@ -129,7 +129,7 @@ impl Runtime {
     #[cold]
     pub(crate) fn refuse_packet(&mut self, i: usize, reason: EngineDrop) {
         self.counts.drop_packet(reason);
-        if self.observed {
+        if self.observers.are_there() {
             self.watch_drop(i, Why::Engine(reason));
         }
     }
@@ -144,7 +144,7 @@ impl Runtime {
         reason: EngineDrop,
     ) {
         self.counts.drop_packet(reason);
-        if !self.observed {
+        if !self.observers.are_there() {
             return;
         }
         let why = Why::Engine(reason);
@@ -154,7 +154,7 @@ impl Runtime {
                 // It is the one at hand: it is told with its disposition.
                 watches.dropped.push((0, why));
             } else {
-                watches.give_up(&runtime.chain, memory, frame, why);
+                watches.give_up(runtime.functions.chain(), memory, frame, why);
             }
         });
     }
@@ -195,6 +195,6 @@ impl Runtime {
             watches.dropped.clear();
             Runtime::drop_ended_taps(watches);
         });
-        self.put_away();
+        self.observers.put_away();
     }
 }

@@ -102,7 +102,7 @@ impl Armed {
     pub(super) fn new(tap: Tap, runtime: &Runtime) -> Armed {
         let points = &tap.points;
         let place = |wanted: &dyn Fn(&TapPoint) -> bool| points.iter().position(wanted);
-        let nodes = || runtime.nodes.iter().map(|node| &node.name);
+        let nodes = || runtime.functions.nodes().iter().map(|node| &node.name);
         let before = nodes()
             .map(|name| place(&|p| matches!(p, TapPoint::Before(n) if n == name)))
             .collect();
@@ -187,7 +187,7 @@ impl Runtime {
 
     /// Packets have come in.
     pub(super) fn tap_in(&self, watches: &mut Watches, memory: &PacketMemory, frames: &[Frame]) {
-        if self.role == Kind::Later {
+        if self.plan.kind() == Kind::Later {
             return;
         }
         for frame in frames {
@@ -230,7 +230,7 @@ impl Runtime {
         mask: u64,
         made: usize,
     ) {
-        let Some(node) = self.nodes.get(number) else {
+        let Some(node) = self.functions.nodes().get(number) else {
             return;
         };
         let after = |armed: &Armed| armed.after.get(number).copied().flatten();
@@ -283,7 +283,7 @@ impl Runtime {
         dispositions: &Dispositions,
     ) {
         // What is for other stages, or passes them, has not left.
-        if self.role != Kind::Alone && !self.fed.as_ref().is_some_and(|fed| fed.last) {
+        if self.plan.kind() != Kind::Alone && !self.plan.fed().is_some_and(|fed| fed.last) {
             return;
         }
         let frames = frames.get(..found.count).unwrap_or(frames);

@@ -78,7 +78,7 @@ impl Runtime {
             return i;
         };
         let marked = memory.meta(frame).watched();
-        let again = marked & slots != 0 && self.role != Kind::Later;
+        let again = marked & slots != 0 && self.plan.kind() != Kind::Later;
         memory.meta_mut(frame).watch(marked | wanted);
         let current = self.begin_trace(watches, memory, frame, wanted, again);
         watches.current = Some(Box::new(current));
@@ -90,7 +90,7 @@ impl Runtime {
     fn wanted(&self, watches: &mut Watches, memory: &PacketMemory, frame: &Frame, slots: u8) -> u8 {
         let marked = memory.meta(frame).watched() & slots;
         // Only where packets come in is it asked.
-        if self.role == Kind::Later || marked != 0 {
+        if self.plan.kind() == Kind::Later || marked != 0 {
             return marked;
         }
         let options = watches.options;
@@ -125,8 +125,8 @@ impl Runtime {
             slots,
             full,
             trace: PacketTrace {
-                chain: self.chain.clone(),
-                first_function: self.first,
+                chain: self.functions.chain().to_owned(),
+                first_function: self.functions.first(),
                 time: meta.time,
                 port: meta.port,
                 side: meta.side,
@@ -197,7 +197,8 @@ impl Runtime {
             link: meta.link,
             state: self.state_shown(number),
             counters: self
-                .nodes
+                .functions
+                .nodes()
                 .get(number)
                 .map_or_else(Vec::new, |node| node.counters.clone()),
             events: self.world.events.lines().len(),
@@ -218,7 +219,7 @@ impl Runtime {
         before: Before,
     ) {
         let cycles = self.cost.now().wrapping_sub(before.start);
-        let Some(node) = self.nodes.get(number) else {
+        let Some(node) = self.functions.nodes().get(number) else {
             return;
         };
         let kind = node.processor.descriptor();
@@ -234,7 +235,7 @@ impl Runtime {
             nf: kind.name,
             same_as: node
                 .same_as
-                .and_then(|earlier| self.nodes.get(earlier))
+                .and_then(|earlier| self.functions.nodes().get(earlier))
                 .map(|earlier| earlier.name.clone()),
             verdict: self.verdict(number),
             changed: changes(&before, bytes, meta.link, &watches.options),
@@ -280,7 +281,7 @@ impl Runtime {
     ) {
         let (meta, bytes) = memory.read(frame);
         current.trace.cycles = self.cost.now().wrapping_sub(current.start);
-        let next = match self.role {
+        let next = match self.plan.kind() {
             Kind::Alone => 0,
             _ => self.scratch.next.first().copied().unwrap_or(0),
         };
@@ -330,7 +331,7 @@ impl Runtime {
             trace.disposition = DispositionTrace::Dropped(why.name());
         }
         // A stage in which nothing was to be done with it has nothing to say.
-        let passed = self.role == Kind::Later
+        let passed = self.plan.kind() == Kind::Later
             && trace.steps.is_empty()
             && !matches!(trace.disposition, DispositionTrace::Dropped(_));
         if !passed {
@@ -341,8 +342,11 @@ impl Runtime {
     /// What function `number` remembers of the packet that is alone.
     fn state_shown(&self, number: usize) -> Vec<ShownField> {
         let fields = || -> Option<Vec<ShownField>> {
-            let (table, node) = (self.table.as_ref()?, self.nodes.get(number)?);
-            let node = node.same_as.and_then(|n| self.nodes.get(n)).unwrap_or(node);
+            let (table, node) = (self.table.as_ref()?, self.functions.nodes().get(number)?);
+            let node = node
+                .same_as
+                .and_then(|n| self.functions.nodes().get(n))
+                .unwrap_or(node);
             let place = self.scratch.places[0];
             if place.flow == NO_FLOW || place.flow as usize >= table.flows.blocks.count() {
                 return None;
@@ -394,7 +398,8 @@ impl Runtime {
     /// Which way function `number` sends packet `i`, by the order in which the
     /// engine takes verdicts.
     pub(super) fn way_of(&self, number: usize, i: usize) -> Way {
-        let (Some(node), outcome) = (self.nodes.get(number), &self.scratch.outcome) else {
+        let (Some(node), outcome) = (self.functions.nodes().get(number), &self.scratch.outcome)
+        else {
             return Way::Nothing;
         };
         let bit = 1u64 << i;
@@ -418,7 +423,7 @@ impl Runtime {
     }
 
     fn verdict(&self, number: usize) -> StepVerdict {
-        let Some(node) = self.nodes.get(number) else {
+        let Some(node) = self.functions.nodes().get(number) else {
             return StepVerdict::Nothing;
         };
         match self.way_of(number, 0) {
@@ -429,7 +434,8 @@ impl Runtime {
                 label: node.label(label),
                 to: match target {
                     Target::Node(next) => self
-                        .nodes
+                        .functions
+                        .nodes()
                         .get(next)
                         .map_or_else(String::new, |next| next.name.clone()),
                     Target::Later(_) => "a later stage".to_owned(),

@@ -1,0 +1,83 @@
+//! What a runtime gets from its driver, and why a stage is refused.
+
+use weir_packet::Advise;
+
+use crate::runtime::Runtime;
+use crate::stages::Role;
+
+/// What a runtime gets from its driver.
+#[derive(Clone, Copy, Debug)]
+pub struct RuntimeConfig {
+    /// Seed of hashes and random numbers; unpredictable in production, given
+    /// in simulation.
+    pub seed: u64,
+    /// Asks for large pages.
+    pub advise: Advise,
+    /// A cycle counter, or any clock of fine grain; read once per function and
+    /// burst, for the cost counters only.
+    pub cycles: fn() -> u64,
+    /// Bytes of events kept between two visits of the driver; 0 counts events
+    /// and keeps none.
+    pub event_bytes: usize,
+    /// The engine works under a switch: see [`Runtime::apply`]. It holds no
+    /// port block until one is granted.
+    pub follows: bool,
+    /// What the stage is in its plan.
+    pub role: Role,
+    /// What each function does is compared with its descriptor, packet by
+    /// packet ([`Runtime::lies`]): for trying out, at many times the cost.
+    pub audit: bool,
+    /// What is done with the runtime when it is made: arming watches.
+    pub at_start: Option<RunAtStart>,
+}
+
+/// Something to do with each runtime when it is made, wherever that is: it
+/// lives as long as the process.
+#[derive(Clone, Copy)]
+pub struct RunAtStart(&'static (dyn Fn(&mut Runtime) + Send + Sync));
+
+impl RunAtStart {
+    /// Does it with `runtime`.
+    pub(crate) fn apply(&self, runtime: &mut Runtime) {
+        (self.0)(runtime);
+    }
+
+    /// Keeps `action` for the life of the process.
+    pub fn of(action: impl Fn(&mut Runtime) + Send + Sync + 'static) -> RunAtStart {
+        RunAtStart(Box::leak(Box::new(action)))
+    }
+}
+
+impl core::fmt::Debug for RunAtStart {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("RunAtStart")
+    }
+}
+
+impl Default for RuntimeConfig {
+    /// Seed 0, no advice, no cycles, events counted only.
+    fn default() -> RuntimeConfig {
+        RuntimeConfig {
+            seed: 0,
+            advise: weir_packet::no_advice,
+            cycles: || 0,
+            event_bytes: 0,
+            follows: false,
+            role: Role::Alone,
+            audit: false,
+            at_start: None,
+        }
+    }
+}
+
+/// A stage that can't be run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StageError(pub String);
+
+impl core::fmt::Display for StageError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for StageError {}
