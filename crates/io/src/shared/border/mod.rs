@@ -31,6 +31,7 @@
 
 mod counts;
 mod ports;
+mod seen;
 mod tenant;
 mod untold;
 
@@ -38,15 +39,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use weir_packet::{
-    Frame, FrameKind, FrameMeta, LinkType, META_BYTES, PacketMemory, Place, SaidMeta, Side, Time,
-    frame_flags,
-};
+use weir_packet::{Frame, FrameKind, PacketMemory, SaidMeta};
 
 pub use counts::{BorderCounts, BorderSettings, Offence};
 pub use ports::{BorderInput, BorderOutput, SharedBorder, ports};
 pub use tenant::{DONE, PLACES as BORDER_PLACES, RingPlaces, STATUS_WORDS, Tenant, tenant_layout};
 
+use seen::Seen;
 use tenant::Slot;
 use untold::Untold;
 
@@ -93,16 +92,6 @@ struct Held {
     /// The number behind all that was there when it began: with those gone it
     /// is another one that waits.
     until: u64,
-}
-
-/// What packets said that were lent: those that are made may say the same.
-#[derive(Debug, Default)]
-struct Seen {
-    time: Time,
-    chain: u16,
-    tenant: u16,
-    links: u16,
-    ports: [u64; 4],
 }
 
 /// The border to one tenant; see the module.
@@ -782,39 +771,6 @@ impl Border {
         here + self.made.len() + self.home.len() + self.fresh.len()
     }
 }
-
-impl Seen {
-    fn note(&mut self, meta: &FrameMeta) {
-        self.time = self.time.max(meta.time);
-        (self.chain, self.tenant) = (meta.chain, meta.tenant);
-        self.links |= 1 << meta.link as u8;
-        self.ports[usize::from(meta.port) / 64] |= 1 << (meta.port % 64);
-    }
-
-    /// Whether it names a port, a link and a side that there are.
-    fn knows(&self, said: &SaidMeta) -> bool {
-        said.side <= 1
-            && u32::from(said.link) < u16::BITS
-            && self.links >> said.link & 1 != 0
-            && self.ports[usize::from(said.port) / 64] >> (said.port % 64) & 1 != 0
-    }
-
-    /// The metadata of a packet that was made.
-    fn meta(&self, said: &SaidMeta) -> FrameMeta {
-        let link = LinkType::ALL.get(usize::from(said.link));
-        let mut meta = FrameMeta::received(Time(said.time).min(self.time), said.len);
-        (meta.start, meta.chain, meta.tenant) = (said.start, self.chain, self.tenant);
-        (meta.port, meta.flags) = (said.port, frame_flags::EMITTED);
-        if said.side != 0 {
-            meta.side = Side::Outside;
-        }
-        meta.link = link.copied().unwrap_or_default();
-        meta.set_place(Place::NONE);
-        meta
-    }
-}
-
-const _: () = assert!(META_BYTES == 64 && LinkType::ALL.len() <= 16);
 
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,9 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use proptest::prelude::*;
-use weir_packet::{Disposition, FramePool, MemberId, MemoryLayout};
+use weir_packet::{
+    Disposition, FrameMeta, FramePool, MemberId, MemoryLayout, Side, Time, frame_flags,
+};
 
 use super::*;
 use crate::shared::spsc::words_for;
