@@ -99,8 +99,12 @@ impl UnitRecord {
                 // view may have the best claim; the switch that takes it
                 // depends on that runtime alone until the next view is settled.
                 let newer = self.unclaimed && self.current.view != settled.view;
+                // One before it, which may run still, may let out more than a replica
+                // that outputs don't wait for has.
+                let ahead = self.unclaimed && is_periodic;
                 holders.any(|holder| holder.is_some_and(alive))
                     && (!newer || current.into_iter().flatten().all(alive))
+                    && (!ahead || alive(self.current.owner))
             }
             // The other holder of a view that a restart takes may be behind: what it
             // lacks was not let out, or, where outputs don't wait for it, the switch

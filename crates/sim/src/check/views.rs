@@ -358,24 +358,63 @@ impl Checker {
                     replica,
                     start: from,
                 };
-                let record = self.units.entry(unit).or_insert_with(|| {
-                    let mut record = UnitRecord::new(holders);
-                    record.unclaimed = true;
-                    record
-                });
-                if record.unclaimed {
-                    let both = [Some(owner), replica].into_iter().flatten();
-                    record.speakers.extend(both.map(|who| (view, who)));
+                self.opened_before(unit, holders);
+            }
+            Done::Settled { unit, view } => {
+                let record = self.units.get_mut(&unit).filter(|u| u.unclaimed);
+                if let Some(record) = record.filter(|u| u.current.view == view) {
+                    record.settled = Some(record.current);
+                }
+            }
+            // Its holders have forgotten it, or have not heard of that yet.
+            Done::Ended { unit } => {
+                if let Some(record) = self.units.get_mut(&unit).filter(|u| u.unclaimed) {
+                    (record.settled, record.before) = (None, None);
+                }
+            }
+            Done::OwnerLost { unit, .. } => {
+                if let Some(record) = self.units.get_mut(&unit).filter(|u| u.unclaimed) {
+                    record.given_up_before = true;
                 }
             }
             _ => {}
         }
     }
 
+    fn opened_before(&mut self, id: UnitId, holders: Holders) {
+        let record = self.units.entry(id).or_insert_with(|| {
+            let mut record = UnitRecord::new(holders);
+            record.unclaimed = true;
+            record
+        });
+        let (view, begins) = (holders.view, holders.start == Start::Nothing);
+        let is_over = record.ended && begins;
+        if !(record.unclaimed || is_over) || view < record.current.view {
+            return;
+        }
+        if begins && view != record.current.view {
+            // It begins anew: what was before was another life's.
+            *record = UnitRecord::new(holders);
+            record.unclaimed = true;
+            self.reference.forget(id);
+            self.aliases.forget(id);
+            return;
+        }
+        if let Start::Claimed(_) = holders.start {
+            // Numbers after it are given again.
+            record.numbered.split_off(&(holders.base + 1));
+            record.sent = holders.base;
+        }
+        record.open(holders);
+    }
+
     /// A data frame of a switch that was replaced.
     pub(crate) fn sent_before(&mut self, meta: &FrameMeta, bytes: &[u8]) {
         let unit = self.units.get_mut(&UnitId(meta.unit));
-        let Some(unit) = unit.filter(|u| u.unclaimed && meta.clock > u.out) else {
+        let generation = View(meta.view).generation();
+        let is_newest = |u: &UnitRecord| generation >= u.current.view.generation();
+        let unit = unit.filter(|u| u.unclaimed && meta.clock > u.out);
+        let Some(unit) = unit.filter(|u| meta.view == 0 || is_newest(u)) else {
             return;
         };
         let known = unit.numbered.entry(meta.clock).or_default();

@@ -60,11 +60,13 @@ impl Cluster for Seen<'_> {
     }
 
     fn packets_since(&self, unit: UnitId) -> Option<Clock> {
-        let bodies = self.0.iter().filter_map(|process| process.living.as_ref());
-        bodies.rev().find_map(|(body, _)| match body {
+        // What one before it has, which may run still, nobody will get.
+        let is_switch = |process: &&Process| matches!(process.peer, Peer::Switch(_));
+        let newest = self.0.iter().rev().find(is_switch)?;
+        match &newest.living.as_ref()?.0 {
             Body::Switch(switch) if !switch.is_recovering() => switch.packets_since(unit),
             _ => None,
-        })
+        }
     }
 }
 
