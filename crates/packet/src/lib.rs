@@ -49,6 +49,7 @@ mod arena;
 mod atomic {
     pub(crate) use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 }
+mod craft;
 mod foreign;
 mod frame;
 mod internal;
@@ -77,6 +78,7 @@ mod walk;
 mod wire;
 
 pub use arena::{Advise, Arena, no_advice};
+pub use craft::Craft;
 pub use ethernet::MacAddr;
 pub use foreign::SaidMeta;
 pub use fragment::FragmentKey;

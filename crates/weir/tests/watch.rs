@@ -21,6 +21,7 @@ use network::process::{children, signal, wait_for};
 use network::{Cable, Network, SERVER, at};
 use serde_json::Value;
 use support::{Folder, capture, conserved, example, number, root, run, run_json, weir};
+use weir_packet::Craft;
 
 /// Whether tshark is there; in CI it must be.
 fn has_tshark() -> bool {
@@ -256,7 +257,7 @@ impl Fed {
         let feeder = std::thread::spawn(move || {
             let (head, packets) = bytes.split_at(24);
             let mut nobodys = packets[..8].to_vec();
-            let frame = nobodys_packet();
+            let frame = Craft::udp("192.0.2.1:9", "192.0.2.2:9").build();
             let length = u32::try_from(frame.len()).unwrap().to_le_bytes();
             nobodys.extend([length, length].concat());
             nobodys.extend(frame);
@@ -318,21 +319,6 @@ impl Fed {
         drop(self.folder);
         serde_json::from_str(&text).unwrap()
     }
-}
-
-/// UDP from 192.0.2.1 to port 9 of 192.0.2.2.
-fn nobodys_packet() -> Vec<u8> {
-    let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0];
-    frame.extend([0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0]);
-    frame.extend([192, 0, 2, 1, 192, 0, 2, 2]);
-    frame.extend([0, 9, 0, 9, 0, 8, 0, 0]);
-    let sum = frame[14..34]
-        .chunks(2)
-        .map(|two| u32::from(two[0]) << 8 | u32::from(two[1]));
-    let sum: u32 = sum.sum();
-    let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
-    frame[24..26].copy_from_slice(&sum.to_be_bytes());
-    frame
 }
 
 fn until(what: &str, mut done: impl FnMut() -> bool) {

@@ -4,7 +4,7 @@
 use std::process::Command;
 use std::sync::Arc;
 
-use weir_packet::{FrameMeta, MemoryLayout, Side};
+use weir_packet::{Craft, FrameMeta, MemoryLayout, Side};
 
 use super::af_packet::tests::{in_namespace, ip};
 use super::*;
@@ -60,14 +60,10 @@ fn pools(count: usize) -> Vec<FramePool> {
     pools
 }
 
-/// A datagram of one of many flows.
+/// A datagram of one of many flows, by the first octet of its source port.
 fn datagram(flow: u8) -> Vec<u8> {
-    let mut packet = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0];
-    packet.extend([0x45, 0, 0, 32, 0, 1, 0, 0, 64, 17, 0, 0]);
-    packet.extend([10, 0, 0, 1, 10, 0, 0, 2]);
-    packet.extend([flow, 9, 0, 10, 0, 12, 0, 0, 7, 7, 7, 7]);
-    packet.resize(60, 0);
-    packet
+    let source = format!("10.0.0.1:{}", u16::from_be_bytes([flow, 9]));
+    Craft::udp(&source, "10.0.0.2:10").payload(&[7; 18]).build()
 }
 
 fn send(port: &mut dyn LivePort, pool: &mut FramePool, flows: impl Iterator<Item = u8>) {
@@ -81,7 +77,7 @@ fn came(port: &mut dyn LivePort, pool: &mut FramePool) -> Vec<(u8, u64)> {
     let mut frames = Vec::new();
     port.receive(pool, &mut frames, 10_000).unwrap();
     let memory = Arc::clone(pool.memory());
-    let ours = |frame: &&weir_packet::Frame| memory.bytes(frame).starts_with(&[2, 0, 0, 0, 0, 1]);
+    let ours = |frame: &&weir_packet::Frame| memory.bytes(frame).starts_with(&[2, 0, 0, 0, 0, 2]);
     let read = |frame| (memory.bytes(frame)[34], memory.meta(frame).sequence);
     let found = frames.iter().filter(ours).map(read).collect();
     pool.give_all(&mut frames);

@@ -43,13 +43,11 @@
 //! assert_eq!(harness.report().drops, [("every-second.second".to_owned(), 1)]);
 //! ```
 
-mod craft;
-
 use weir_nf::host::{FlowOptions, Node, SharedProcessor, Stage, Target, bind};
 use weir_nf::{NetworkFunction, NoSources, PoolSpec, SetUp, SettingsError, Sources};
 use weir_packet::{Frame, FrameMeta, FramePool, LinkType, MemoryLayout, Side, Time};
 
-pub use craft::Craft;
+pub use weir_packet::Craft;
 
 use crate::{Report, Runtime, RuntimeConfig};
 

@@ -4,7 +4,7 @@
 use std::process::Command;
 
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
-use weir_packet::{MemoryLayout, Side};
+use weir_packet::{Craft, MemoryLayout, Side};
 
 use super::super::af_packet::PacketPort;
 use super::super::af_packet::tests::ip;
@@ -65,11 +65,8 @@ fn queues_that_are_added_lead_past_nobody() {
             let mut frames = Vec::new();
             for number in 0..100u8 {
                 // Datagrams of many flows, to be spread over queues.
-                let mut packet = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0];
-                packet.extend([0x45, 0, 0, 32, 0, 1, 0, 0, 64, 17, 0, 0]);
-                packet.extend([10, 0, 0, 1, 10, 0, 0, 2]);
-                packet.extend([number, 9, 0, 10, 0, 12, 0, 0, 7, 7, 7, 7]);
-                packet.resize(60, 0);
+                let source = format!("10.0.0.1:{}", u16::from_be_bytes([number, 9]));
+                let packet = Craft::udp(&source, "10.0.0.2:10").payload(&[7; 18]).build();
                 frames.push(pool.copy(&packet, FrameMeta::default()).unwrap());
             }
             sender.send(pool, &mut frames).unwrap();
@@ -78,7 +75,7 @@ fn queues_that_are_added_lead_past_nobody() {
             let mut frames = Vec::new();
             port.receive(pool, &mut frames, 1_000).unwrap();
             let memory = Arc::clone(pool.memory());
-            let ours = |frame: &&Frame| memory.bytes(frame).starts_with(&[2, 0, 0, 0, 0, 1]);
+            let ours = |frame: &&Frame| memory.bytes(frame).starts_with(&[2, 0, 0, 0, 0, 2]);
             let count = frames.iter().filter(ours).count() as u64;
             pool.give_all(&mut frames);
             count

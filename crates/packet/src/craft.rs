@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use weir_packet::checksum;
+use crate::checksum;
 
 /// Builds an Ethernet frame with one TCP, UDP or ICMP packet, IPv4 or IPv6 by
 /// the addresses, with right checksums.
