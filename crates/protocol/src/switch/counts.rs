@@ -166,6 +166,9 @@ labels! {
         /// All places for packets to repeat were used: dropped before it was
         /// numbered.
         UnackedFull = "unacked_full",
+        /// No frame was free for a copy to repeat, beside those that entries need: dropped before
+        /// it was numbered.
+        FramesShort = "frames_short",
         /// No runtime takes units.
         NoRuntime = "no_runtime",
         /// All who had the unit's state are gone.

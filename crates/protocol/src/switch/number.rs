@@ -79,8 +79,13 @@ impl Switch {
             } else {
                 None
             };
-            if !self.kept.has_room() || self.kept.copies() && copy.is_none() {
-                self.drops.add(SwitchDrop::UnackedFull);
+            let missing = match self.kept.has_room() {
+                false => Some(SwitchDrop::UnackedFull),
+                true if self.kept.copies() && copy.is_none() => Some(SwitchDrop::FramesShort),
+                true => None,
+            };
+            if let Some(reason) = missing {
+                self.drops.add(reason);
                 pool.give(frame);
                 return;
             }
@@ -131,7 +136,10 @@ impl Switch {
         let can_copy = !self.kept.copies() || self.leaves_reserve(pool, 2);
         if self.kept.keeps() && !(self.kept.has_room() && can_copy) {
             self.mark_orphan(now, place);
-            return Err(SwitchDrop::UnackedFull);
+            return Err(match self.kept.has_room() {
+                false => SwitchDrop::UnackedFull,
+                true => SwitchDrop::FramesShort,
+            });
         }
         if !self.has_views() {
             self.mark_orphan(now, place);

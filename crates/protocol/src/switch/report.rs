@@ -143,6 +143,7 @@ impl Switch {
     pub(super) fn dropped_at_input(&self) -> u64 {
         [
             SwitchDrop::UnackedFull,
+            SwitchDrop::FramesShort,
             SwitchDrop::NoRuntime,
             SwitchDrop::RecoveryFull,
             SwitchDrop::ClockUsedUp,
