@@ -143,7 +143,7 @@ impl Parker {
 
     /// Limits each sleep to `longest`; it is never longer than 100 ms.
     #[must_use]
-    pub fn at_most(mut self, longest: Duration) -> Parker {
+    pub fn with_max_sleep(mut self, longest: Duration) -> Parker {
         self.longest = self.longest.min(longest);
         self
     }
@@ -205,7 +205,7 @@ impl Parker {
 
     /// Called after a round that found a full queue. No waker signals room in a queue,
     /// so the thread yields or naps for a short time, but does not sleep.
-    pub fn hold(&mut self, worked: bool, reads: &mut impl Parks) {
+    pub fn wait_for_room(&mut self, worked: bool, reads: &mut impl Parks) {
         self.stay_awake(reads);
         self.idle.after(worked);
     }
@@ -267,7 +267,7 @@ impl IdleStrategy for Parker {
         }
         match round.blocked {
             false => self.pause(active, reads),
-            true => self.hold(active, reads),
+            true => self.wait_for_room(active, reads),
         }
         Ok(())
     }

@@ -88,9 +88,9 @@ struct Clock {
     /// Whole nanoseconds between packets.
     step: u64,
     /// What is left of a second, in nanoseconds, after `rate` steps.
-    rest: u64,
-    /// Sum of `rest` over the packets, modulo `rate`; each overflow adds a nanosecond.
-    carried: u64,
+    remainder: u64,
+    /// Sum of `remainder` over the packets, modulo `rate`; each overflow adds a nanosecond.
+    remainder_sum: u64,
     rate: u64,
 }
 
@@ -99,8 +99,8 @@ impl Clock {
         Self {
             now: start,
             step: 1_000_000_000 / rate,
-            rest: 1_000_000_000 % rate,
-            carried: 0,
+            remainder: 1_000_000_000 % rate,
+            remainder_sum: 0,
             rate,
         }
     }
@@ -117,10 +117,10 @@ impl Clock {
     fn tick(&mut self) -> u64 {
         let now = self.now;
         self.now = now.wrapping_add(self.step);
-        if self.rest != 0 {
-            self.carried = self.carried.wrapping_add(self.rest);
-            if self.carried >= self.rate {
-                self.carried = self.carried.wrapping_sub(self.rate);
+        if self.remainder != 0 {
+            self.remainder_sum = self.remainder_sum.wrapping_add(self.remainder);
+            if self.remainder_sum >= self.rate {
+                self.remainder_sum = self.remainder_sum.wrapping_sub(self.rate);
                 self.now = self.now.wrapping_add(1);
             }
         }
@@ -139,7 +139,7 @@ enum Source {
 /// Writes the frames that a [`GeneratorSpec`] describes.
 pub struct Generator {
     /// Frames still to be written.
-    left: u64,
+    remaining: u64,
     max_frame_len: usize,
     clock: Clock,
     random: Random,
@@ -171,7 +171,7 @@ impl Generator {
         let length = spec.duration_ns.unwrap_or(end_of_time).min(end_of_time);
         let possible = clock.packets_within(length);
         Self {
-            left: spec.packets.unwrap_or(u64::MAX).min(possible),
+            remaining: spec.packets.unwrap_or(u64::MAX).min(possible),
             max_frame_len: spec.max_frame_len(),
             clock,
             random,
@@ -191,7 +191,7 @@ impl Generator {
     /// [`max_frame_len`](Self::max_frame_len).
     #[inline]
     pub fn next(&mut self, buffer: &mut [u8]) -> Option<Generated> {
-        if self.left == 0 || buffer.len() < self.max_frame_len {
+        if self.remaining == 0 || buffer.len() < self.max_frame_len {
             return None;
         }
         let (len, side_outside) = match &mut self.source {
@@ -201,7 +201,7 @@ impl Generator {
             }
             _ => self.write(buffer)?,
         };
-        self.left -= 1;
+        self.remaining -= 1;
         Some(Generated {
             len,
             time_ns: self.clock.tick(),
@@ -215,7 +215,9 @@ impl Generator {
         match &mut self.source {
             Source::Steady(_) => None,
             Source::Plain(plain) => plain.write(&mut self.picker, &mut self.random, buffer),
-            Source::Conversations(talk) => talk.write(&mut self.picker, &mut self.random, buffer),
+            Source::Conversations(conversations) => {
+                conversations.write(&mut self.picker, &mut self.random, buffer)
+            }
         }
     }
 }

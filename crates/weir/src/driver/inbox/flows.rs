@@ -129,7 +129,7 @@ enum Task {
 #[derive(Debug, Default)]
 pub(crate) struct Ended {
     /// Flows that this thread ended itself.
-    here: u64,
+    ended_here: u64,
     /// Hashes of the flows that a switch was asked to end. A flow that moves between
     /// runtimes may be found twice, so [`Ended::count`] removes duplicates.
     asked: Vec<u64>,
@@ -140,7 +140,7 @@ impl Ended {
     pub(crate) fn count(all: impl IntoIterator<Item = Ended>) -> u64 {
         let (mut here, mut asked) = (0, Vec::new());
         for ended in all {
-            here += ended.here;
+            here += ended.ended_here;
             asked.extend(ended.asked);
         }
         asked.sort_unstable();
@@ -231,7 +231,7 @@ impl Walk {
         if more {
             return false;
         }
-        self.task.done(self.chain != usize::MAX);
+        self.task.reply(self.chain != usize::MAX);
         true
     }
 }
@@ -255,7 +255,7 @@ impl Task {
             Task::List { wanted, found, .. } => {
                 found.here = true;
                 for record in *record..last {
-                    if !look(runtime, part.chain, record, now, wanted, found) {
+                    if !add_if_match(runtime, part.chain, record, now, wanted, found) {
                         return false;
                     }
                 }
@@ -275,7 +275,7 @@ impl Task {
                         here += 1;
                     }
                 }
-                ended.get_or_insert_default().here += here as u64;
+                ended.get_or_insert_default().ended_here += here as u64;
             }
         }
         true
@@ -288,7 +288,7 @@ impl Task {
         }
     }
 
-    fn done(&mut self, whole: bool) {
+    fn reply(&mut self, whole: bool) {
         match self {
             Task::List {
                 wanted,
@@ -318,7 +318,7 @@ fn sort_and_truncate(flows: &mut Vec<FlowSeen>, wanted: &FlowsQuestion) {
 }
 
 /// Adds the flow of a record to `found` if it matches. False if the limit was reached.
-fn look(
+fn add_if_match(
     runtime: &Runtime,
     number: usize,
     record: u32,
@@ -405,11 +405,11 @@ mod tests {
     fn a_flow_that_was_asked_for_twice_has_ended_once() {
         let asked = |unit: u64| flow_hash((0, unit, [1, 2, 3, 4, 5, unit]));
         let one = Ended {
-            here: 3,
+            ended_here: 3,
             asked: vec![asked(1), asked(2)],
         };
         let other = Ended {
-            here: 4,
+            ended_here: 4,
             asked: vec![asked(2), asked(3), flow_hash((1, 2, [1, 2, 3, 4, 5, 2]))],
         };
         assert_eq!(Ended::count([one, other]), 7 + 4);

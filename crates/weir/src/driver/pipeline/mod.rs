@@ -482,7 +482,7 @@ fn parker(
     };
     let park = Parker::new(wakers, place, policy);
     match nap {
-        Some(nap) => park.at_most(nap),
+        Some(nap) => park.with_max_sleep(nap),
         None => park,
     }
 }

@@ -45,7 +45,7 @@ pub struct StageProcess {
     hello: Hello,
     channel: Channel,
     /// The open flows, as notices; not empty after a restart.
-    told: Vec<u8>,
+    open_flows: Vec<u8>,
     memory: Arc<PacketMemory>,
     rings: SharedMapping,
     /// Wakes this process.
@@ -53,7 +53,7 @@ pub struct StageProcess {
     /// Wakes the reader of the output ring.
     next_waker: Waker,
     /// Socket for commands; a tenant (an untrusted stage) has none.
-    asked: Option<OwnedFd>,
+    command_socket: Option<OwnedFd>,
 }
 
 impl StageProcess {
@@ -78,11 +78,11 @@ impl StageProcess {
         let message = message.ok_or("the main process is gone")?;
         let hello: Hello = serde_json::from_slice(&message.bytes).map_err(|e| e.to_string())?;
         let mut fd = || channel.take_fd().ok_or("a descriptor is missing");
-        let (frames, rings, waker, next_waker, told) = (fd()?, fd()?, fd()?, fd()?, fd()?);
-        let asked = (!hello.tenant).then(fd).transpose()?;
+        let (frames, rings, waker, next_waker, open_flows) = (fd()?, fd()?, fd()?, fd()?, fd()?);
+        let command_socket = (!hello.tenant).then(fd).transpose()?;
         let member = MemberId::new(hello.member).ok_or("there is no such member")?;
-        let told = SharedMapping::attach(told)
-            .and_then(|told| told.copy(hello.told))
+        let open_flows = SharedMapping::attach(open_flows)
+            .and_then(|mapping| mapping.copy(hello.open_flows_bytes))
             .map_err(outside)?;
         Ok(StageProcess {
             memory: attach_memory(frames, hello.layout(), member).map_err(outside)?,
@@ -92,8 +92,8 @@ impl StageProcess {
                 false => Waker::from_fd(waker),
             },
             next_waker: Waker::from_fd(next_waker),
-            asked,
-            told,
+            command_socket,
+            open_flows,
             channel,
             hello,
         })
@@ -107,7 +107,7 @@ impl StageProcess {
     /// Tells the main process why the stage can't be run.
     pub fn give_up(mut self, why: &str) {
         // A failure means that the main process is gone: nothing left to do.
-        let _ = self.say(wire::FAILED, why.as_bytes());
+        let _ = self.send(wire::FAILED, why.as_bytes());
     }
 
     /// Runs the stage of `plans` that `HELLO` names, until its input ends.
@@ -118,7 +118,7 @@ impl StageProcess {
     pub fn run(mut self, plans: &[ChainPlan], engine: RuntimeConfig) -> Result<(), String> {
         let done = self.work(plans, engine);
         if let Err(message) = &done {
-            let _ = self.say(wire::FAILED, message.as_bytes());
+            let _ = self.send(wire::FAILED, message.as_bytes());
         }
         done
     }
@@ -126,10 +126,10 @@ impl StageProcess {
     fn work(&mut self, plans: &[ChainPlan], engine: RuntimeConfig) -> Result<(), String> {
         // Start the command thread before this one is pinned: a thread inherits the
         // CPU affinity of the one that starts it.
-        let asked = self.asked.take();
+        let socket = self.command_socket.take();
         let hello = &self.hello;
-        let asked = asked.map(|socket| answer::open(socket, hello.chain));
-        let asked = asked.transpose()?;
+        let commands = socket.map(|socket| answer::open(socket, hello.chain));
+        let commands = commands.transpose()?;
         let chain = plans.get(hello.chain).ok_or("there is no such chain")?;
         if wire::number_of(&chain.plan) != hello.plan {
             return Err("the chain file has changed since the run began".to_owned());
@@ -165,7 +165,7 @@ impl StageProcess {
             let first = weir_io::live::go_first();
             first.map_err(|error| format!("can't get real-time priority: {error}"))?;
         }
-        self.say(wire::READY, b"")?;
+        self.send(wire::READY, b"")?;
         let policy = IdlePolicy {
             work: pace.yield_after,
             ..IdlePolicy::default()
@@ -174,10 +174,10 @@ impl StageProcess {
         let node = ProcessNode {
             stage,
             process: self,
-            asked,
+            commands,
             queue: Queue::new(pace.prefetch),
             burst: Vec::with_capacity(BURST),
-            left: Vec::with_capacity(2 * BURST),
+            outgoing: Vec::with_capacity(2 * BURST),
             rounds: 0,
             slept: false,
         };
@@ -185,7 +185,7 @@ impl StageProcess {
     }
 
     /// Sends a message, and raises the counter that the main process polls.
-    fn say(&mut self, kind: u8, bytes: &[u8]) -> Result<(), String> {
+    fn send(&mut self, kind: u8, bytes: &[u8]) -> Result<(), String> {
         let words = self.status()?;
         // Raise it before, because a long message must be read while it is sent;
         // and after, because a read in between may have got only a part of it.
@@ -196,9 +196,9 @@ impl StageProcess {
     }
 
     /// Sends lines of events, in as many messages as they take.
-    fn say_events(&mut self, lines: &[u8]) -> Result<(), String> {
+    fn send_events(&mut self, lines: &[u8]) -> Result<(), String> {
         let mut messages = wire::in_messages(lines, wire::LONGEST_EVENTS);
-        messages.try_for_each(|message| self.say(wire::EVENTS, message))
+        messages.try_for_each(|message| self.send(wire::EVENTS, message))
     }
 
     fn status(&self) -> Result<Words, String> {
@@ -216,18 +216,18 @@ struct Work {
     pool: FramePool,
     input: RingInput,
     output: RingOutput,
-    /// Rings of free frames: `supply` from the main process, `home` to it.
+    /// Rings of free frames: `supply` from the main process, `return_ring` to it.
     supply: RingInput,
-    home: RingOutput,
+    return_ring: RingOutput,
     status: Words,
     spare: Vec<Frame>,
     /// For a tenant: input frames that are processed, modulo 2^32.
     done: Option<u32>,
     busy: Duration,
     /// Packets counted in the last report.
-    said: u64,
+    reported_packets: u64,
     /// Time of the last report.
-    when: Instant,
+    last_report: Instant,
     /// Index of the chain, and of the step in its plan.
     place: (usize, usize),
 }
@@ -286,16 +286,16 @@ impl Work {
             output: shared::output(words(1, PLACES)?, memory, process.next_waker.clone())
                 .map_err(fail)?,
             supply: shared::input(words(2, SUPPLY)?, memory, MemberId::MAIN).map_err(fail)?,
-            home: shared::output(words(3, SUPPLY)?, memory, unused_waker).map_err(fail)?,
+            return_ring: shared::output(words(3, SUPPLY)?, memory, unused_waker).map_err(fail)?,
             status: process.status()?,
             spare: Vec::with_capacity(BATCH),
             done: hello.tenant.then_some(0),
             busy: Duration::ZERO,
-            said: 0,
-            when: Instant::now(),
+            reported_packets: 0,
+            last_report: Instant::now(),
             place: (hello.chain, hello.step),
         };
-        work.runtime.learn(&mut work.pool, &process.told);
+        work.runtime.learn(&mut work.pool, &process.open_flows);
         Ok(work)
     }
 
@@ -310,42 +310,42 @@ impl Work {
             HIGH
         };
         if self.pool.available() > high {
-            let room = self.home.room().min(BATCH);
+            let room = self.return_ring.room().min(BATCH);
             self.pool.take_spare(room, &mut self.spare);
-            self.home.give(&mut self.spare);
+            self.return_ring.give(&mut self.spare);
             self.pool.give_all(&mut self.spare);
         }
         if self.done.is_some() {
             // Return all large frames: they are few, and no function here needs them.
-            let room = self.home.room().min(BATCH);
+            let room = self.return_ring.room().min(BATCH);
             self.pool.take_spare_large(room, &mut self.spare);
-            self.home.give(&mut self.spare);
+            self.return_ring.give(&mut self.spare);
             self.pool.give_all(&mut self.spare);
         }
         let free = u32::try_from(self.pool.available()).unwrap_or(u32::MAX);
         self.status[wire::FREE].store(free, Ordering::Relaxed);
     }
 
-    fn tell_events(&mut self, process: &mut StageProcess) -> Result<(), String> {
+    fn send_events(&mut self, process: &mut StageProcess) -> Result<(), String> {
         let log = self.runtime.events();
-        process.say_events(log.lines())?;
+        process.send_events(log.lines())?;
         log.clear();
         Ok(())
     }
 
     /// Reports counters at most every [`REPORT_INTERVAL`], so that a crash loses few of them.
     fn report_counts(&mut self, process: &mut StageProcess) -> Result<(), String> {
-        if self.when.elapsed() < REPORT_INTERVAL {
+        if self.last_report.elapsed() < REPORT_INTERVAL {
             return Ok(());
         }
-        self.when = Instant::now();
+        self.last_report = Instant::now();
         let packets = self.runtime.packets_in();
-        if packets == self.said {
+        if packets == self.reported_packets {
             return Ok(());
         }
-        self.said = packets;
+        self.reported_packets = packets;
         let said = self.counted();
-        process.say(wire::REPORT, &said)
+        process.send(wire::REPORT, &said)
     }
 
     fn counted(&self) -> Vec<u8> {
@@ -367,11 +367,11 @@ struct ProcessNode<'a> {
     stage: Work,
     process: &'a mut StageProcess,
     /// Commands of the main process; a tenant gets none.
-    asked: Option<Inbox>,
+    commands: Option<Inbox>,
     queue: Queue,
     burst: Vec<Frame>,
     /// Output frames that wait for room in the ring.
-    left: Vec<Frame>,
+    outgoing: Vec<Frame>,
     /// Rounds since the system clock was last read.
     rounds: u32,
     /// The worker has slept, or was about to, since the last step.
@@ -392,10 +392,10 @@ impl ProcessNode<'_> {
         let start = Instant::now();
         stage
             .runtime
-            .process(&mut stage.pool, &mut self.burst, &mut self.left);
+            .process(&mut stage.pool, &mut self.burst, &mut self.outgoing);
         stage.busy += start.elapsed();
-        stage.tell_events(self.process)?;
-        stage.output.give(&mut self.left);
+        stage.send_events(self.process)?;
+        stage.output.give(&mut self.outgoing);
         Ok(true)
     }
 
@@ -422,18 +422,18 @@ impl Node for ProcessNode<'_> {
         // Read before the ring is: what is written between the two is not missed.
         let over = self.stage.input.is_over();
         let mut worked = false;
-        if !self.left.is_empty() {
-            worked = self.stage.output.give(&mut self.left) > 0;
+        if !self.outgoing.is_empty() {
+            worked = self.stage.output.give(&mut self.outgoing) > 0;
             if self.stage.output.is_gone() {
                 return Err("the next stage has ended".to_owned());
             }
         }
         self.stage.settle();
         let supplied = self.stage.pool.available() >= MIN_FREE_FRAMES;
-        if self.left.is_empty() && supplied {
+        if self.outgoing.is_empty() && supplied {
             worked |= self.process()?;
         }
-        if let (Some(done), true) = (self.stage.done, self.left.is_empty() && worked) {
+        if let (Some(done), true) = (self.stage.done, self.outgoing.is_empty() && worked) {
             // Published after the output: a frame that is counted as done and not in
             // the output was dropped.
             self.stage.status[DONE].store(done, Ordering::Release);
@@ -443,7 +443,7 @@ impl Node for ProcessNode<'_> {
             self.rounds = 0;
             self.stage.report_counts(self.process)?;
         }
-        let waits = !self.left.is_empty();
+        let waits = !self.outgoing.is_empty();
         Ok(Round {
             worked,
             blocked: waits || !supplied,
@@ -453,16 +453,16 @@ impl Node for ProcessNode<'_> {
     }
 
     fn take_commands(&mut self) -> bool {
-        let Some(asked) = &mut self.asked else {
+        let Some(commands) = &mut self.commands else {
             return false;
         };
-        asked.answer(&mut Shown {
+        commands.answer(&mut Shown {
             runtime: &mut self.stage.runtime,
             pool: &mut self.stage.pool,
-            output: &mut self.left,
+            output: &mut self.outgoing,
             place: self.stage.place,
         });
-        asked.is_busy()
+        commands.is_busy()
     }
 
     fn prepare_park(&mut self) -> bool {
@@ -479,7 +479,7 @@ impl Node for ProcessNode<'_> {
 
     fn descriptors<'a>(&'a self, into: &mut Vec<BorrowedFd<'a>>) {
         into.push(self.process.channel.as_fd());
-        into.extend(self.asked.as_ref().and_then(Inbox::descriptor));
+        into.extend(self.commands.as_ref().and_then(Inbox::descriptor));
     }
 
     fn finish(mut self) -> Result<(), String> {
@@ -489,8 +489,8 @@ impl Node for ProcessNode<'_> {
             lines.extend_from_slice(log.lines());
             log.clear();
         });
-        self.process.say_events(&lines)?;
+        self.process.send_events(&lines)?;
         let said = self.stage.counted();
-        self.process.say(wire::END, &said)
+        self.process.send(wire::END, &said)
     }
 }

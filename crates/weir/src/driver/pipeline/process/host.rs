@@ -186,7 +186,7 @@ impl Host {
             from: want.input.1.number(),
             rings: [want.input.0, want.output.0, supply, home],
             status,
-            told: 0,
+            open_flows_bytes: 0,
             yield_after: want.pace.yield_after,
             prefetch: want.pace.prefetch,
             core: want.core,
@@ -291,7 +291,7 @@ pub(in super::super) struct Process {
 }
 
 impl Process {
-    fn spawn(&mut self, told: &[u8]) -> Result<(), ExecError> {
+    fn spawn(&mut self, open_flows: &[u8]) -> Result<(), ExecError> {
         let files = [
             self.files[0].as_fd(),
             self.files[1].as_fd(),
@@ -304,7 +304,7 @@ impl Process {
             &mut self.hello,
             files,
             Some(asked.as_fd()),
-            told,
+            open_flows,
             wire::LONGEST,
         )?;
         self.child = Some(child);
@@ -443,7 +443,7 @@ impl Process {
                 self.name, self.deaths
             )));
         }
-        let (told, flows) = open_flows();
+        let (notices, flows) = open_flows();
         self.end.deaths += 1;
         self.end.frames_back += back as u64;
         self.end.flows_lost += flows;
@@ -452,7 +452,7 @@ impl Process {
             "warning: {} has died {why}: {back} frames came back, and it is started again; {flows} flows have lost their state in it",
             self.name
         ));
-        self.spawn(&told)?;
+        self.spawn(&notices)?;
         Ok(true)
     }
 

@@ -38,9 +38,9 @@ pub(super) fn outside(error: std::io::Error) -> ExecError {
 }
 
 impl StageCommand {
-    /// Starts the process of the stage `name`, which is told `hello` and of the
-    /// flows that are open, and given these files, and the socket on which it is
-    /// asked. Messages from it are no longer than `longest`.
+    /// Starts the process of the stage `name`. It gets `hello`, the notices of the open
+    /// flows, these files, and the socket for commands. Its messages have at most
+    /// `longest` bytes.
     ///
     /// # Errors
     ///
@@ -50,15 +50,18 @@ impl StageCommand {
         name: &str,
         hello: &mut Hello,
         files: [BorrowedFd<'_>; 4],
-        asked: Option<BorrowedFd<'_>>,
-        told: &[u8],
+        command_socket: Option<BorrowedFd<'_>>,
+        open_flows: &[u8],
         longest: usize,
     ) -> Result<(Child, Channel), ExecError> {
         let (ours, theirs) = UnixStream::pair().map_err(outside)?;
-        hello.told = told.len();
+        hello.open_flows_bytes = open_flows.len();
         hello.first = goes_first() && !hello.tenant;
-        let told = SharedMapping::of_bytes("weir-flows", told).map_err(outside)?;
-        let files = files.into_iter().chain([told.as_fd()]).chain(asked);
+        let open_flows = SharedMapping::of_bytes("weir-flows", open_flows).map_err(outside)?;
+        let files = files
+            .into_iter()
+            .chain([open_flows.as_fd()])
+            .chain(command_socket);
         let files: Vec<BorrowedFd<'_>> = files.collect();
         let bytes = serde_json::to_vec(hello).map_err(|e| ExecError(e.to_string()))?;
         let mut channel = Channel::new(ours, longest);

@@ -170,7 +170,7 @@ impl Tenant {
             from: MemberId::MAIN.number(),
             rings: [0; 4],
             status: 0,
-            told: 0,
+            open_flows_bytes: 0,
             yield_after: want.pace.yield_after,
             prefetch: want.pace.prefetch,
             core: want.core,
@@ -226,16 +226,16 @@ impl Tenant {
         self.status = Some(domain.status().map_err(outside)?);
         // What it is told of is open at a time when notices reach it already.
         self.border.lock().admit(domain);
-        let (told, flows) = open_flows();
+        let (notices, flows) = open_flows();
         let files = [
             files[0].as_fd(),
             files[1].as_fd(),
             wait.as_fd(),
             nobody.as_fd(),
         ];
-        let started = self
-            .command
-            .start(&self.name, &mut self.hello, files, None, &told, LONGEST);
+        let started =
+            self.command
+                .start(&self.name, &mut self.hello, files, None, &notices, LONGEST);
         let (child, channel) = started?;
         self.child = Some(child);
         self.channel = Some(channel);

@@ -70,8 +70,8 @@ pub(super) struct Hello {
     pub(super) rings: [usize; 4],
     /// Where its status is.
     pub(super) status: usize,
-    /// Bytes of the open flows.
-    pub(super) told: usize,
+    /// Bytes of the notices of open flows, which come as a file.
+    pub(super) open_flows_bytes: usize,
     pub(super) yield_after: u32,
     pub(super) prefetch: usize,
     pub(super) core: Option<usize>,
