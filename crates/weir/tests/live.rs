@@ -11,6 +11,8 @@ mod web;
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use network::{Cable, Network, SERVER, STATEFUL, at, must};
@@ -205,8 +207,7 @@ fn a_tap_that_is_not_there_is_made_and_goes_with_the_run() {
     assert!(weir.said.contains("made by this run"), "{}", weir.said);
     // The machine itself is the client.
     network.address("weir", "made0", 7);
-    let answers = network.echo("weir", SERVER[0], 3, Duration::from_millis(50));
-    assert!(!answers.is_empty());
+    network.reach("weir", SERVER[0], 3);
     let ran = weir.end("-TERM");
     assert_eq!(ran.code, 0, "{}", ran.err);
     let links = network.run("weir", "ip", &["-o", "link"]);
@@ -416,7 +417,7 @@ fn what_hosts_leave_to_a_card_is_done_by_a_packet_port() {
             let sent: Vec<u8> = (0..BYTES).map(|i| ((i * 31) >> 5) as u8).collect();
             let mut stream = TcpStream::connect(at(address, 80)).unwrap();
             stream
-                .set_read_timeout(Some(Duration::from_secs(20)))
+                .set_read_timeout(Some(Duration::from_secs(60)))
                 .unwrap();
             stream.write_all(&sent).unwrap();
             let mut back = vec![0; BYTES];
@@ -432,7 +433,7 @@ fn what_hosts_leave_to_a_card_is_done_by_a_packet_port() {
         let receiver = network.spawn("server", move || UdpSocket::bind(at(address, 9)).unwrap());
         let receiver = receiver.join().unwrap();
         receiver
-            .set_read_timeout(Some(Duration::from_secs(20)))
+            .set_read_timeout(Some(Duration::from_secs(60)))
             .unwrap();
         let sender = network.spawn("client", move || {
             let socket = UdpSocket::bind(any).unwrap();
@@ -465,11 +466,17 @@ fn packets_larger_than_a_small_frame_come_whole_and_nothing_leaves_a_tap() {
     let args = ["--in", "af-packet:lo", "--out", &copy];
     let args = [&args[..], &["--for", "1.5"]].concat();
     let started = Instant::now();
-    let sender = network.spawn("weir", || {
-        std::thread::sleep(Duration::from_millis(600));
+    // Again and again: nothing tells when the run has its port.
+    let over = Arc::new(AtomicBool::new(false));
+    let ends = Arc::clone(&over);
+    let sender = network.spawn("weir", move || {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         let large: Vec<u8> = (0..40_000u32).map(|i| ((i * 31) >> 3) as u8).collect();
-        socket.send_to(&large, "127.0.0.1:9").unwrap();
+        while !ends.load(Ordering::Relaxed) {
+            // A socket that has heard that nobody listens says so once.
+            let _ = socket.send_to(&large, "127.0.0.1:9");
+            std::thread::sleep(Duration::from_millis(100));
+        }
         large
     });
     let ran = network.run(
@@ -481,6 +488,7 @@ fn packets_larger_than_a_small_frame_come_whole_and_nothing_leaves_a_tap() {
         ]
         .concat(),
     );
+    over.store(true, Ordering::Relaxed);
     let large = sender.join().unwrap();
     assert!(started.elapsed() >= Duration::from_millis(1_500));
     let summary: serde_json::Value = serde_json::from_str(&ran).unwrap();

@@ -44,7 +44,7 @@ fn missing(network: &Network, pings: u32) -> u32 {
 }
 
 fn until(what: &str, mut there: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(15);
+    let end = Instant::now() + Duration::from_secs(60);
     while !there() {
         assert!(Instant::now() < end, "{what}");
         std::thread::sleep(Duration::from_millis(20));
@@ -87,8 +87,9 @@ fn open_passes_while_the_engine_is_dead_and_it_comes_back() {
             pings.join().unwrap()
         });
         transfers.join().unwrap().unwrap();
-        // Each death costs what comes until the bypass is there, a ping or two.
-        assert!(pings <= 12, "{kind}: {pings} of 50 missing");
+        // Each death costs what comes until the bypass is there: a ping or two, more on a slow
+        // machine. Without a bypass most would be missing.
+        assert!(pings <= 25, "{kind}: {pings} of 50 missing");
         until("the chain works", || missing(&network, 1) == 0);
         // Until the last engine has the ports again.
         std::thread::sleep(Duration::from_secs(4));
@@ -329,7 +330,7 @@ fn a_download_goes_on_when_weir_is_started_again() {
             let mut stream = TcpStream::connect(network::at(SERVER[0], 8080)).unwrap();
             // The client only listens: each of its segments answers one.
             stream
-                .set_read_timeout(Some(Duration::from_secs(15)))
+                .set_read_timeout(Some(Duration::from_secs(60)))
                 .unwrap();
             let (mut buffer, mut all) = (vec![0; 1 << 16], 0);
             loop {

@@ -162,9 +162,10 @@ fn a_capture_is_played_into_a_network_by_its_times_or_at_once() {
     assert_eq!(made.code, 0, "{}", made.err);
     let (played, _) = packets(&capture);
     for (kind, pace, least, most) in [
-        ("af-packet", "1x", 2.9, 15.0),
-        ("xdp", "2x", 1.4, 15.0),
-        ("af-packet", "full", 0.0, 2.0),
+        // Of a slow machine it takes longer; at once is sooner than by its times.
+        ("af-packet", "1x", 2.9, 60.0),
+        ("xdp", "2x", 1.4, 60.0),
+        ("af-packet", "full", 0.0, 2.9),
     ] {
         let (ready, is_ready) = std::sync::mpsc::channel();
         let wanted: Vec<Vec<u8>> = played.iter().map(|packet| packet.data.clone()).collect();

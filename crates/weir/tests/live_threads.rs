@@ -84,7 +84,8 @@ fn threads_sleep_when_idle_and_lose_nothing_when_they_wake() {
         std::thread::sleep(Duration::from_secs(3));
         let used = weir.processor_time() - before;
         println!("{way:?}: {used} s of 3 s");
-        assert!(used <= 0.06, "{way:?}: {used} s of 3 s");
+        // One that never slept would use all of it, also beside others.
+        assert!(used <= 0.3, "{way:?}: {used} s of 3 s");
         for _ in 0..5 {
             // One packet, after nothing: it must come through.
             network.ping(1);
@@ -136,7 +137,7 @@ nfs:
             || written("\"flow\"", "\"timeout\"") == 0
         {
             let text = std::fs::read_to_string(&events).unwrap_or_default();
-            assert!(began.elapsed() < Duration::from_secs(20), "{way:?}: {text}");
+            assert!(began.elapsed() < Duration::from_secs(60), "{way:?}: {text}");
             std::thread::sleep(Duration::from_millis(200));
         }
         let ran = weir.end("-TERM");
@@ -222,7 +223,7 @@ fn a_stage_that_is_not_trusted_stops_its_own_packets_only() {
     must("kill", &["-STOP", &stopped.to_string()]);
     web::transfers(&network, 8);
     must("kill", &["-9", &stopped.to_string()]);
-    let again = (0..200).find_map(|_| {
+    let again = (0..1_200).find_map(|_| {
         std::thread::sleep(Duration::from_millis(50));
         tenant().filter(|tenant| *tenant != stopped)
     });

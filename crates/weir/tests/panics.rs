@@ -125,7 +125,7 @@ fn failure(executor: &mut impl Executor) -> ExecError {
     let (mut frames, mut out, mut events) = (Vec::new(), Vec::new(), Vec::new());
     let start = Instant::now();
     let mut ended = false;
-    while start.elapsed() < Duration::from_secs(30) {
+    while start.elapsed() < Duration::from_secs(120) {
         let room = executor.room().min(64);
         if ended {
             executor.stop();
@@ -217,7 +217,7 @@ fn of_a_runtime_behind_a_switch_leaves_the_others_at_work() {
     let start = Instant::now();
     let (mut ended, mut left) = (false, 0);
     loop {
-        assert!(start.elapsed() < Duration::from_secs(30), "it hangs");
+        assert!(start.elapsed() < Duration::from_secs(120), "it hangs");
         let room = cluster.room().min(64);
         if !ended && room > 0 {
             let received = input.receive(&mut cluster.pool, &mut frames, room);

@@ -186,8 +186,13 @@ fn the_control_socket_shows_both_workers() {
             let socket = socket.clone();
             move || run(["trace", &socket, "tcp", "-n", "200", "--output", "json"])
         });
-        std::thread::sleep(Duration::from_millis(500));
-        transfers(&network, 12);
+        // Nothing tells when the trace has begun; it ends with its 200th packet.
+        for _ in 0..100 {
+            if traced.is_finished() {
+                break;
+            }
+            transfers(&network, 12);
+        }
         let traced = traced.join().expect("no panic");
         assert_eq!(traced.code, 0, "{}", traced.err);
         let of = |n: u64| traced.out.contains(&server(n));
@@ -232,7 +237,8 @@ fn idle_workers_sleep_and_lose_nothing_when_they_wake() {
         std::thread::sleep(Duration::from_secs(5));
         let used = weir.processor_time() - before;
         println!("{inside}: {used} s of 5 s");
-        assert!(used <= 0.1, "{inside}: {used} s of 5 s");
+        // One that never slept would use all of it, also beside others.
+        assert!(used <= 0.5, "{inside}: {used} s of 5 s");
         for n in 0..u64::from(MORE) {
             // One packet after a while without any, at whichever worker.
             network.reach("client", &server(n), 1);
@@ -253,18 +259,9 @@ fn a_tap_and_several_wires_work_over_workers() {
     std::fs::write(&tap, "chain: a\nnetwork: {mode: tap}\nnfs: [monitor]\n").unwrap();
     for kind in ["af-packet", "xdp"] {
         let port = format!("{kind}:inside");
-        let with = ["--in", &port, "--workers", "2", "--for", "2", "--seed", "7"];
+        let with = ["--in", &port, "--workers", "2", "--seed", "7"];
         let weir = network.weir(&tap, &with);
         assert!(weir.said.contains("over 2 workers"), "{}", weir.said);
-        let sender = network.spawn("client", || {
-            let socket = std::net::UdpSocket::bind("10.99.0.1:0").unwrap();
-            for n in 0..600 {
-                socket.send_to(b"hello", at(&server(n), 9)).unwrap();
-                if n % 50 == 0 {
-                    std::thread::sleep(Duration::from_millis(5));
-                }
-            }
-        });
         // Nobody answers for the server's addresses: the tap is beside the wire.
         for n in 0..u64::from(MORE) {
             let add = [
@@ -278,8 +275,17 @@ fn a_tap_and_several_wires_work_over_workers() {
             ];
             network.run("client", "ip", &add);
         }
+        let sender = network.spawn("client", || {
+            let socket = std::net::UdpSocket::bind("10.99.0.1:0").unwrap();
+            for n in 0..600 {
+                socket.send_to(b"hello", at(&server(n), 9)).unwrap();
+                if n % 50 == 0 {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+            }
+        });
         sender.join().unwrap();
-        let ran = weir.wait();
+        let ran = weir.end("-TERM");
         assert_eq!(ran.code, 0, "{}", ran.err);
         let summary = ran.json();
         conserved(&summary);

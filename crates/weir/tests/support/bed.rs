@@ -244,7 +244,7 @@ impl Bed {
     /// Waits until a program listens on a TCP port of a host.
     #[track_caller]
     pub(crate) fn wait_for_listener(&self, host: &str, port: u16) {
-        let end = Instant::now() + Duration::from_secs(20);
+        let end = Instant::now() + Duration::from_secs(60);
         let look = format!("ss -Hltn sport = :{port}");
         while !self.on(host, &look).contains("LISTEN") {
             assert!(
@@ -513,7 +513,7 @@ impl Talk {
     #[track_caller]
     pub(crate) fn goes_on(&self) {
         let wanted = self.rounds.load(Ordering::Relaxed) + 20;
-        let end = Instant::now() + Duration::from_secs(25);
+        let end = Instant::now() + Duration::from_secs(90);
         while self.rounds.load(Ordering::Relaxed) < wanted {
             let why = self.why.lock().expect("no panic").clone();
             assert_eq!(why, "", "the connection has ended");
@@ -534,7 +534,7 @@ impl Talk {
 
 /// The client's end of a talk: until it is told to end, or a message is not answered.
 fn talk(address: SocketAddr, rounds: &AtomicU64, over: &AtomicBool) -> std::io::Result<()> {
-    let patience = Duration::from_secs(20);
+    let patience = Duration::from_secs(60);
     let mut stream = TcpStream::connect_timeout(&address, patience)?;
     stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(patience))?;

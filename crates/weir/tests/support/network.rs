@@ -213,7 +213,7 @@ impl Network {
     /// lost packet says nothing.
     #[track_caller]
     pub(crate) fn reach(&self, place: &str, address: &str, count: u32) {
-        let end = Instant::now() + Duration::from_secs(10);
+        let end = Instant::now() + Duration::from_secs(60);
         let interval = Duration::from_millis(20);
         while self.echo(place, address, count, interval).is_empty() {
             assert!(Instant::now() < end, "{address} does not answer");
@@ -326,7 +326,7 @@ impl Weir {
 
     /// Waits until it ends by itself, for a bounded time.
     pub(crate) fn wait(mut self) -> Ran {
-        let end = Instant::now() + Duration::from_secs(20);
+        let end = Instant::now() + Duration::from_secs(120);
         while self.child.try_wait().expect("it is ours").is_none() {
             if Instant::now() > end {
                 let _ = self.child.kill();
@@ -481,14 +481,13 @@ impl Raw {
         }
     }
 
-    /// The first `count` frames that are `wanted`, or what came of them in some
-    /// seconds.
+    /// The first `count` frames that are `wanted`, or what came of them in a minute.
     pub(crate) fn receive(
         &mut self,
         count: usize,
         wanted: impl Fn(&Vec<u8>) -> bool,
     ) -> Vec<Vec<u8>> {
-        let end = Instant::now() + Duration::from_secs(20);
+        let end = Instant::now() + Duration::from_secs(60);
         let mut all = Vec::new();
         while all.len() < count && Instant::now() < end {
             self.take(&mut all);

@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::network::{Network, SERVER, at};
 
 /// Longer than any transfer here takes.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The content of that length: octets that depend on their place and on `seed`.
 fn content(seed: u64, len: usize) -> Vec<u8> {
