@@ -1,4 +1,4 @@
-//! What a thread does between its rounds: spin, give way, sleep.
+//! Idle policy of a thread between its rounds: spin, yield, sleep.
 
 use std::time::Duration;
 

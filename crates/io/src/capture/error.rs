@@ -1,4 +1,4 @@
-//! What can go wrong with a capture file, and what to do about it.
+//! Errors of capture files, with their remedies.
 
 use std::fmt;
 use std::io;
@@ -11,14 +11,14 @@ pub enum CaptureError {
     Read {
         /// Bytes read before the failure.
         at: u64,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// Writing failed, for example because the disk is full.
     Write {
         /// Bytes of the file that were handed to the system before the failure.
         at: u64,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// The file has no bytes at all.

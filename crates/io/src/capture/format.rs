@@ -1,4 +1,4 @@
-//! What the two formats tell the reader.
+//! Facts that the reader takes from either format.
 
 use std::io;
 
@@ -13,7 +13,7 @@ pub struct Interface {
     pub name: Option<String>,
 }
 
-/// What a format needs to know about a packet that lies in the input's window.
+/// A format's description of a packet that lies in the input's window.
 pub(super) struct Found {
     pub(super) time_ns: u64,
     pub(super) wire_len: u32,

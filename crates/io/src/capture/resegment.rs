@@ -81,7 +81,7 @@ impl ResegmentOptions {
     }
 }
 
-/// What is known of one direction of a connection.
+/// State of one direction of a connection.
 #[derive(Default)]
 struct Direction {
     /// The receiver knows where the stream begins: segments may come out of order.

@@ -20,7 +20,7 @@ impl Link<Frame> {
     }
 }
 
-/// What a link did, as a port counts it.
+/// Counts of a link, as a port has them.
 pub(super) fn add(counters: &mut PortCounters, link: LinkCounts, left: u64) {
     let (drops, noticed) = (&mut counters.drops, &mut counters.noticed);
     drops.add_many(PortDrop::EmulatedLoss, link.lost);

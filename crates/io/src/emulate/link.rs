@@ -7,7 +7,7 @@ use weir_packet::Time;
 
 use super::LinkSettings;
 
-/// What a link did.
+/// Counts of a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkCounts {
     /// Items lost.
@@ -88,7 +88,7 @@ impl<T> Link<T> {
     }
 
     /// Sends an item of so many octets, which `copy` may be asked to double.
-    /// What is lost, or finds no room, comes back.
+    /// Returns items that are lost or find no room.
     pub fn send(
         &mut self,
         now: Time,
@@ -179,7 +179,7 @@ impl<T> Link<T> {
         self.travelling.is_empty()
     }
 
-    /// What it did.
+    /// Its counts.
     pub fn counts(&self) -> LinkCounts {
         self.counts
     }

@@ -56,7 +56,7 @@ impl EmulatedPort {
         }
     }
 
-    /// What has come to the end of its way out by now, and whether it is a copy.
+    /// Packets that have passed the link by now, and whether each is a copy.
     fn goes_out(&mut self, now: Time) -> Option<(Frame, bool)> {
         let copied = self.outward.is_next_a_copy();
         let (_, frame) = self.outward.arrived(now)?;

@@ -1,9 +1,9 @@
-//! What a link does, and how that is written.
+//! Settings of a link, and their syntax.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// What one direction of a link does. Shares are in parts of a million, times
+/// Settings of one direction of a link. Shares are in parts of a million, times
 /// in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkSettings {

@@ -1,4 +1,4 @@
-//! What packets carry: a stock of messages made at the beginning, so that a packet costs a copy.
+//! Payloads: a stock of messages made at the beginning, so that a packet costs a copy.
 
 use super::random::Random;
 use super::spec::{GeneratorSpec, Payload};

@@ -11,7 +11,7 @@ use super::spec::{Family, GeneratorSpec, Protocol};
 use super::tuples::{Class, Tuple, Tuples};
 use super::values::{Range, Sizes};
 
-/// What a flow does next.
+/// The next step of a flow.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Step {
     /// The place is free: a flow begins.
@@ -67,7 +67,7 @@ struct Packet {
     data: usize,
 }
 
-/// What the steps of all flows draw from.
+/// Settings that the steps of all flows draw from.
 struct Stock {
     content: Content,
     sizes: Sizes,

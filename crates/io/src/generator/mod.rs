@@ -87,7 +87,7 @@ struct Clock {
     now: u64,
     /// Whole nanoseconds between packets.
     step: u64,
-    /// What is left of a second, in nanoseconds, after `rate` steps.
+    /// Remainder of a second, in nanoseconds, after `rate` steps.
     remainder: u64,
     /// Sum of `remainder` over the packets, modulo `rate`; each overflow adds a nanosecond.
     remainder_sum: u64,
@@ -128,7 +128,7 @@ impl Clock {
     }
 }
 
-/// What writes the frames: `Steady` is the fast path for fixed TCP or UDP frames over untagged
+/// Writers of frames: `Steady` is the fast path for fixed TCP or UDP frames over untagged
 /// IPv4, `Plain` serves all other fixed sets of flows, `Conversations` serves `life=tcp`.
 enum Source {
     Steady(Box<Steady>),

@@ -10,7 +10,7 @@ use super::values::{
 
 /// A jumbo frame, without its check sequence.
 const MAX_FRAME: u32 = 9_216;
-/// What flows may number where each takes memory.
+/// Most flows where each takes memory.
 const MAX_FLOWS_IN_MEMORY: u32 = 1 << 26;
 
 /// Each key and what it may be, as errors say it.

@@ -1,4 +1,4 @@
-//! What traffic to make.
+//! Settings of the traffic.
 
 use std::fmt;
 
@@ -38,7 +38,7 @@ pub(super) enum Payload {
     Http,
 }
 
-/// What traffic to make. The [module](super) lists the settings.
+/// Settings of the traffic. The [module](super) lists the settings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GeneratorSpec {
     pub(super) flows: u32,
@@ -75,7 +75,7 @@ pub struct SpecError {
     pub value: Option<String>,
     /// Where it begins in the text: character, counted from 1.
     pub position: usize,
-    /// What is allowed there.
+    /// Values that are allowed there.
     pub allowed: String,
 }
 

@@ -37,7 +37,7 @@ impl Divisor {
     }
 }
 
-/// What tells a flow from others, seen from inside. Addresses are the last 32 bits.
+/// Addresses and ports of a flow, seen from inside. Addresses are the last 32 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tuple {
     pub(super) src: u32,

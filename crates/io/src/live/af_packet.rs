@@ -94,7 +94,7 @@ impl Large {
     }
 }
 
-/// What a look into the ring came to.
+/// Result of reading the ring.
 enum Step {
     Frame(Frame),
     /// A packet was put aside or dropped: look again.
@@ -444,13 +444,12 @@ impl PacketPort {
         }
         match written {
             0 => (0, refused),
-            // What is behind them is tried again: there may be room now.
+            // Later packets are tried again: there may be room now.
             _ => self.outgoing.flush(self.sender.as_fd()),
         }
     }
 
-    /// What the kernel's refusal to send means: an error where the interface is
-    /// gone.
+    /// Interprets the kernel's refusal to send: an error where the interface is gone.
     fn refused(&self, error: &io::Error) -> Result<Unsent, PortError> {
         let why = Unsent::of(error);
         if why == Unsent::Down {

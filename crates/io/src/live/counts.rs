@@ -1,4 +1,4 @@
-//! What live ports count, in one way for all kinds.
+//! Counts of live ports, the same for all kinds.
 
 use std::io;
 
@@ -38,7 +38,7 @@ impl Counts {
     }
 }
 
-/// What went out, and what did not.
+/// Counts of packets that went out, and that did not.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sent {
     pub(super) counts: Counts,

@@ -1,4 +1,4 @@
-//! What is known of an interface beside its packets.
+//! Facts about an interface beside its packets.
 
 use std::net::IpAddr;
 
@@ -8,7 +8,7 @@ use super::interface::failure;
 use crate::port::PortError;
 use crate::sys::interface::{Interfaces, addresses};
 
-/// What a router must know of an interface.
+/// Facts about an interface that a router needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InterfaceFacts {
     /// Its hardware address.

@@ -21,7 +21,7 @@ pub(super) struct Interface {
     pub(super) transmit_queues: u32,
     ask: Interfaces,
     counts: Option<LinkCounts>,
-    /// What it has dropped, as far as is known.
+    /// Packets that it has dropped, as far as is known.
     dropped: Cell<Dropped>,
     /// It was down when it was last looked at.
     down: bool,
@@ -59,8 +59,8 @@ impl Interface {
         counts.is_some_and(|counts| counts.dropped(self.index).is_some())
     }
 
-    /// What it has dropped. Of one that is gone, or in another namespace, what it
-    /// had when it was asked last.
+    /// Packets that it has dropped; of one that is gone, or in another namespace, the last
+    /// count.
     pub(super) fn dropped(&self) -> Dropped {
         let now = self.counts.as_ref();
         if let Some(now) = now.and_then(|counts| counts.dropped(self.index)) {
@@ -141,7 +141,7 @@ impl Interface {
     }
 }
 
-/// What an error of the kernel's means and what to do about it.
+/// The meaning of a kernel error, and its remedy.
 pub(super) fn failure(port: &str, name: &str, error: &io::Error) -> PortError {
     let message = match error.raw_os_error() {
         Some(libc::ENODEV | libc::ENXIO) => {

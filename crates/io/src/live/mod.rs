@@ -40,11 +40,10 @@ pub use crate::sys::signals::{EndSignals, Hangups};
 ///
 /// It may be opened on one thread and used by another.
 pub trait LivePort: InputPort + OutputPort + Send {
-    /// What it really is, in words: the kind, the mode that was obtained, the
-    /// number of queues.
+    /// The kind, the mode that was obtained and the number of queues, for people.
     fn mode(&self) -> &str;
 
-    /// What an operator should know: fall-backs, an interface that is down.
+    /// Warnings: fall-backs, an interface that is down.
     fn warnings(&self) -> Vec<String>;
 
     /// A warning that arose since the port was opened, to be said at once: each is
@@ -97,7 +96,7 @@ impl Member {
     }
 }
 
-/// What every live port is given when it is opened.
+/// Options of every live port.
 #[derive(Clone, Copy, Debug)]
 pub struct LiveOptions {
     /// Number as an ingress port.

@@ -1,5 +1,5 @@
-//! What a sender leaves to a card, done here: checksums completed, and what is to
-//! be cut into segments cut, so that packets are as they would be on a wire.
+//! Work that senders leave to a card: checksums are completed and segments cut, so that
+//! packets are as on a wire.
 
 use std::ops::Range;
 

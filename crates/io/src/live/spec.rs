@@ -64,7 +64,7 @@ impl LiveSpec {
     ///
     /// # Errors
     ///
-    /// What is wrong with it, and what to do.
+    /// The fault, and its remedy.
     pub fn parse(text: &str) -> Option<Result<LiveSpec, String>> {
         let (kind, rest) = text.split_once(':')?;
         Some(match kind {
@@ -196,7 +196,7 @@ pub fn member_frames<'a>(
 }
 
 fn name(text: &str) -> Result<String, String> {
-    // What the kernel takes as a name.
+    // The kernel's rule for names.
     let fits = !text.is_empty() && text.len() < 16 && text != "." && text != "..";
     let forbidden = |c: char| c == '/' || c == ':' || c == '\0' || c.is_whitespace();
     if fits && !text.contains(forbidden) {
@@ -275,7 +275,7 @@ pub fn live_layout<'a>(
         };
         let interface = Interface::find(&port.to_string(), interface)?;
         let queues = xdp::used(*queues, &interface);
-        // What waits to be filled and to be sent.
+        // Frames in fill and transmit rings.
         layout.small_frames += xdp::frames_for(queues, 1);
         let bytes = xdp::chunk_for(interface.mtu).ok_or_else(|| {
             let message = format!(

@@ -29,7 +29,7 @@ pub struct TapPort {
     input: Counts,
     output: Sent,
     too_large: u64,
-    /// What the interface had dropped when the port was opened.
+    /// Packets that the interface had dropped when the port was opened.
     dropped_before: u64,
 }
 

@@ -77,7 +77,7 @@ fn nodes() -> Vec<(u32, Vec<usize>)> {
     all
 }
 
-/// What the control groups of this process grant at the least.
+/// The smallest grant of this process's control groups.
 fn quota() -> Option<f64> {
     let groups = read("/proc/self/cgroup")?;
     let mut least: Option<f64> = None;
@@ -126,9 +126,9 @@ fn granted(text: &str) -> Option<f64> {
 /// The clock of a machine.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Clock {
-    /// What the kernel reads it from, as `tsc`.
+    /// The kernel's source of it, as `tsc`.
     pub source: Option<String>,
-    /// What it could be read from.
+    /// Sources that the kernel could take.
     pub sources: Vec<String>,
     /// Nanoseconds that a reading takes.
     pub read_ns: u64,

@@ -15,7 +15,7 @@ pub struct Link {
     pub index: u32,
     /// Its name.
     pub name: String,
-    /// What makes it, where that is software: `veth`, `bridge`, `tun`, `vlan`.
+    /// Kind of a software interface: `veth`, `bridge`, `tun`, `vlan`.
     pub kind: Option<String>,
     /// The driver's name, as `virtio_net`.
     pub driver: Option<String>,
@@ -43,7 +43,7 @@ pub struct Link {
     pub queues: Queues,
     /// An XDP program is attached to it.
     pub xdp_attached: bool,
-    /// What its driver says of XDP; `None` where the kernel can't tell (before
+    /// XDP as its driver reports it; `None` where the kernel can't tell (before
     /// Linux 6.3).
     pub xdp: Option<XdpFeatures>,
     /// Its offloads.
@@ -85,7 +85,7 @@ pub struct Queues {
     pub combined: bool,
 }
 
-/// What a driver says of XDP.
+/// XDP as a driver reports it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct XdpFeatures {
     /// It runs programs and can redirect to sockets.
@@ -198,7 +198,7 @@ pub(super) fn links() -> io::Result<Vec<Link>> {
     Ok(links)
 }
 
-/// What `ethtool` shows.
+/// Facts that `ethtool` shows.
 fn of_driver(ask: &Interfaces, link: &mut Link) {
     link.driver = ethtool::driver(ask, &link.name).ok();
     if let Ok(channels) = ethtool::channels(ask, &link.name) {
@@ -221,7 +221,7 @@ fn of_driver(ask: &Interfaces, link: &mut Link) {
     link.offloads = features.into_iter().map(offload).collect();
 }
 
-/// What files show; those of `/proc/sys/net` are of the thread's namespace.
+/// Facts from files; those of `/proc/sys/net` are of the thread's namespace.
 fn of_files(link: &mut Link) {
     let name = &link.name;
     let read = |path: String| -> Option<u32> { fs::read_to_string(path).ok()?.trim().parse().ok() };

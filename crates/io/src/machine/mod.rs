@@ -1,5 +1,5 @@
-//! What there is on this machine that packets, and the program that moves them,
-//! depend on: interfaces and their peers, the kernel, privileges, memory, cores
+//! Parts of this machine that packets, and the program that moves them, depend on:
+//! interfaces and their peers, the kernel, privileges, memory, cores
 //! and the clock.
 //!
 //! Reading changes nothing: no interface is set up, no program attached, no
@@ -28,7 +28,7 @@ pub struct Machine {
     pub links: Vec<Link>,
     /// The kernel, and what it grants this process.
     pub kernel: Kernel,
-    /// What this process may do.
+    /// Privileges of this process.
     pub privileges: Privileges,
     /// Its memory.
     pub memory: Memory,

@@ -1,4 +1,4 @@
-//! What this process may do.
+//! Privileges of this process.
 
 use std::fs;
 use std::path::PathBuf;
@@ -49,7 +49,7 @@ impl Capability {
     }
 }
 
-/// What a process may do.
+/// Privileges of a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Privileges {
     /// Its user; 0 is root.
@@ -67,8 +67,8 @@ pub struct Privileges {
     /// Octets of memory that it may pin without CAP_IPC_LOCK; `None` is no
     /// limit.
     pub locked_memory: Option<u64>,
-    /// Who may load programs into the kernel: 0 everybody, 1 and 2 only those
-    /// with CAP_BPF.
+    /// `kernel.unprivileged_bpf_disabled`: with 0 everybody may load programs into the
+    /// kernel, with 1 and 2 only processes with CAP_BPF.
     pub bpf_disabled: Option<u8>,
     /// The file of this program.
     pub program: PathBuf,

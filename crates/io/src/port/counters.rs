@@ -1,4 +1,4 @@
-//! What a port counts.
+//! Counts of a port.
 
 use weir_telemetry::{Counters as _, Counts, counters, labels};
 

@@ -67,7 +67,7 @@ impl InputPort for MemoryInput {
 /// A packet that went out.
 #[derive(Clone, Debug)]
 pub struct Sent {
-    /// What travelled with it.
+    /// Its metadata.
     pub meta: FrameMeta,
     /// Its bytes.
     pub bytes: Vec<u8>,

@@ -49,7 +49,7 @@ pub trait InputPort {
         false
     }
 
-    /// What was counted so far.
+    /// Counts so far.
     fn counters(&self) -> PortCounters;
 
     /// Share of the input that was read, 0 to 1, where it is known.
@@ -79,11 +79,11 @@ pub trait OutputPort {
         Ok(())
     }
 
-    /// What was counted so far.
+    /// Counts so far.
     fn counters(&self) -> PortCounters;
 }
 
-/// What came of a call to [`InputPort::receive`].
+/// Result of a call to [`InputPort::receive`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Received {
     /// There may be more.
@@ -97,7 +97,7 @@ pub enum Received {
 pub struct PortError {
     /// The port, as it was written.
     pub port: String,
-    /// What is wrong and what to do.
+    /// The fault, and its remedy.
     pub message: String,
 }
 

@@ -31,7 +31,7 @@ pub enum PortSpec {
 pub struct SpecError {
     /// The text.
     pub text: String,
-    /// What is wrong and what to do.
+    /// The fault, and its remedy.
     pub message: String,
 }
 

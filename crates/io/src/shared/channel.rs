@@ -22,9 +22,9 @@ const CHUNK: usize = 32 << 10;
 /// A message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// What it is, by agreement of the two.
+    /// Its kind, by agreement of the two.
     pub kind: u8,
-    /// What it says.
+    /// Its content.
     pub bytes: Vec<u8>,
 }
 
@@ -158,7 +158,7 @@ impl Channel {
         };
         for message in with.drain() {
             if let RecvAncillaryMessage::ScmRights(fds) = message {
-                // Who sends more than anybody takes keeps none here open.
+                // Descriptors that nobody takes are closed.
                 let room = MOST_FDS.saturating_sub(self.fds.len());
                 self.fds.extend(fds.take(room));
             }

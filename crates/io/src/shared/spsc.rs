@@ -16,8 +16,8 @@
 //!       128 the places
 //! ```
 //!
-//! What each side writes has 128 bytes of its own (processors fetch lines in
-//! pairs); what is written once is elsewhere, so that asking for it costs
+//! Words that one side writes have 128 bytes of their own (processors fetch lines in
+//! pairs); words that are written once are elsewhere, so that reading them costs
 //! nothing. Each side remembers the other's position as it saw it last, looking
 //! again only when that is not enough: in a batch of 32 the two meet once.
 //!
@@ -289,8 +289,8 @@ impl<W: Deref<Target = [AtomicU32]>> Reader<W> {
     }
 }
 
-/// What is in a ring now, seen by a third party: numbers that were written and
-/// not read. What is read meanwhile may be among them; nothing that was read
+/// Content of a ring now, for a third party: numbers that were written and not
+/// read. Some may be read meanwhile; nothing that was read
 /// before is, and nothing is left out where its writer is over.
 pub fn peek(words: &[AtomicU32]) -> Result<Vec<u32>, Nonsense> {
     let mask = mask(words)?;

@@ -10,7 +10,7 @@ use rustix::event::EventfdFlags;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 
-/// What a process waits for when it sleeps. One for all that it reads from.
+/// Wakes a process that sleeps. One for all that it reads from.
 #[derive(Clone, Debug)]
 pub struct Waker {
     fd: Arc<OwnedFd>,

@@ -23,7 +23,7 @@ pub struct Branch {
     group: RangeInclusive<u8>,
     memory: Arc<PacketMemory>,
     lender: Lender,
-    /// What goes along the first queue, in one call.
+    /// Frames for the first queue, in one call.
     ready: Vec<Frame>,
     pressure: Pressure,
     counts: PortCounts,
@@ -34,7 +34,7 @@ struct Further {
     output: Box<dyn StageOutput>,
     /// Where copies enter it.
     entry: u8,
-    /// What goes along, in one call.
+    /// Frames that pass, in one call.
     ready: Vec<Frame>,
     gone: bool,
 }

@@ -28,7 +28,7 @@ pub struct ByFlow {
     queues: Vec<FlowQueue>,
     memory: Arc<PacketMemory>,
     lender: Lender,
-    /// What is given, in one call.
+    /// Frames that are given, in one call.
     offers: Vec<Frame>,
     pressure: Pressure,
     counts: PortCounts,
@@ -40,7 +40,7 @@ pub struct ByFlow {
 struct FlowQueue {
     output: Box<dyn StageOutput>,
     room: usize,
-    /// What goes along, in one call.
+    /// Frames that pass, in one call.
     ready: Vec<Frame>,
 }
 
@@ -206,14 +206,14 @@ pub struct MergeFlows {
     queues: Vec<ReturnQueue>,
     memory: Arc<PacketMemory>,
     home: WayHome,
-    /// Who is asked first.
+    /// The instance that is read first.
     first: usize,
 }
 
 #[derive(Debug)]
 struct ReturnQueue {
     input: Box<dyn StageInput>,
-    /// What was taken out of it; nothing more is while a notice is first.
+    /// Frames that were taken out of it; no more are taken while a notice is first.
     ahead: VecDeque<Frame>,
     scratch: Vec<Frame>,
 }
@@ -299,7 +299,7 @@ impl StageInput for MergeFlows {
                 if let Some(queue) = self.queues.get_mut(number)
                     && queue.packets(&self.memory, into, left) == left
                 {
-                    // Who comes next is first the next time: none is left out.
+                    // The next instance is first the next time, so none is left out.
                     self.first = (number + 1) % queues;
                     return into.len() - before;
                 }

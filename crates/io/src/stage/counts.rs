@@ -1,7 +1,7 @@
-//! What ports count.
+//! Counts of ports between stages.
 
-/// What a port of a parallel step or of a balanced stage counted. Each counts
-/// what it can see; the others are 0.
+/// Counts of a port of a parallel step or a balanced stage. Counts that it can't see
+/// are 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PortCounts {
     /// Branch: packets that went to all branches.

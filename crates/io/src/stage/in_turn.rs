@@ -27,7 +27,7 @@ pub struct InTurn {
     current: usize,
     /// Packets it was given in this turn.
     given: usize,
-    /// What is given, in one call.
+    /// Frames that are given, in one call.
     offers: Vec<Frame>,
     pressure: Pressure,
     counts: PortCounts,
@@ -281,7 +281,7 @@ pub struct MergeTurns {
 #[derive(Debug)]
 struct ReturnQueue {
     input: Box<dyn StageInput>,
-    /// What was taken out of it and is for later.
+    /// Frames that were taken out of it for later.
     ahead: VecDeque<Frame>,
 }
 

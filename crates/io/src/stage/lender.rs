@@ -23,7 +23,7 @@ pub struct Lender {
 #[derive(Debug)]
 pub struct WayHome {
     ring: Producer<Frame>,
-    /// What had no place: only where more frames come home than were lent.
+    /// Frames without a place: only where more come back than were lent.
     waiting: Vec<Frame>,
 }
 

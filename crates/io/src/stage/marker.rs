@@ -49,7 +49,7 @@ impl Marker {
         }
     }
 
-    /// What this frame is a copy of, where that is a packet.
+    /// The packet that this frame is a copy of, if any.
     fn origin(&self, frame: &Frame) -> Option<Origin> {
         let origin = self.memory.marks().origin(self.memory.number(frame))?;
         (self.memory.meta(frame).kind == FrameKind::Packet).then_some(origin)

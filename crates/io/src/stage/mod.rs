@@ -109,7 +109,7 @@ pub trait StageInput: Send + Debug {
     /// nothing will come any more. Once true it stays so.
     fn is_over(&self) -> bool;
 
-    /// What it counted so far.
+    /// Counts so far.
     fn counts(&self) -> PortCounts {
         PortCounts::default()
     }
@@ -141,10 +141,10 @@ pub trait StageOutput: Send + Debug {
     /// do with the frames is the caller's decision.
     fn is_gone(&self) -> bool;
 
-    /// What had no room when it was first given.
+    /// Frames that had no room when they were first given.
     fn refused(&self) -> Refused;
 
-    /// What it counted so far.
+    /// Counts so far.
     fn counts(&self) -> PortCounts {
         PortCounts::default()
     }

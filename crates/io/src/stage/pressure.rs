@@ -1,4 +1,4 @@
-//! What a port could not take at once.
+//! Counts of frames that a port had no room for at first.
 
 /// Frames that a port had no room for when they were first given to it: they
 /// stayed with the stage before. A port that refuses for long has a stage

@@ -76,8 +76,8 @@ impl Sync {
     /// The marks of a frame that has to wait for some.
     fn awaited(&self, frame: &Frame) -> Option<MarkState> {
         let state = self.memory.marks().of(self.memory.number(frame));
-        // What a function of the first branch made is not the packet that
-        // was last in its frame.
+        // A packet that a function of the first branch made is not the one that was
+        // last in its frame.
         let emitted = || self.memory.meta(frame).flags & frame_flags::EMITTED != 0;
         (state.expected != 0 && !emitted()).then_some(state)
     }

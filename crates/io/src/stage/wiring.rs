@@ -10,7 +10,7 @@ use super::{
     StageInput, StageOutput, Sync, point,
 };
 
-/// What a parallel step is made of.
+/// Parts of a parallel step.
 #[derive(Clone, Debug)]
 pub struct ParallelSettings {
     /// Places in each ring.
@@ -32,7 +32,7 @@ pub struct ParallelSettings {
 pub struct FurtherBranch {
     /// `next` that its copies get: where they enter it.
     pub entry: u8,
-    /// What it may write.
+    /// Regions that it may write.
     pub writes: Regions,
 }
 

@@ -1,4 +1,4 @@
-//! What a network interface's driver says of itself: name, queues, offloads.
+//! Facts from a network interface's driver: name, queues, offloads.
 //!
 //! # Safety
 //!

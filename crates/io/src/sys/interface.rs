@@ -1,4 +1,4 @@
-//! What the kernel knows of a network interface.
+//! Facts of the kernel about a network interface.
 //!
 //! # Safety
 //!

@@ -36,7 +36,7 @@ impl LinkCounts {
         socket::open(libc::AF_NETLINK, libc::SOCK_RAW).map(LinkCounts)
     }
 
-    /// What the interface of this number has dropped; `None` where there is none.
+    /// Packets that the interface of this number has dropped; `None` where there is none.
     pub(crate) fn dropped(&self, index: u32) -> Option<Dropped> {
         let mut question = Vec::with_capacity(HEADER + MESSAGE);
         question.extend(((HEADER + MESSAGE) as u32).to_ne_bytes());

@@ -1,4 +1,4 @@
-//! What stands in front of a packet of a socket with `PACKET_VNET_HDR`: what its
+//! The header in front of packets of a socket with `PACKET_VNET_HDR`: work that the
 //! sender left to a card (`struct virtio_net_hdr`).
 
 /// Octets of the header.
@@ -14,7 +14,7 @@ const ECN: u8 = 0x80;
 /// neither then.
 const ACCURATE_ECN: u8 = 0x10;
 
-/// What is left undone of a packet.
+/// Work on a packet that is left to a card.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Offload {
     /// Its checksum: from which octet of the packet on it is over all octets, and

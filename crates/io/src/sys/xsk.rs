@@ -40,14 +40,14 @@ const MOST_KICKS: u32 = 80;
 /// `SO_PREFER_BUSY_POLL`, `SO_BUSY_POLL_BUDGET`.
 const PREFER_BUSY_POLL: libc::c_int = 69;
 const BUSY_POLL_BUDGET: libc::c_int = 70;
-/// What `SO_BUSY_POLL` is set to, in microseconds. Calls that don't wait look
-/// once, whatever it is.
+/// Value of `SO_BUSY_POLL`, in microseconds. Calls that don't wait poll once, with any
+/// value above 0.
 const BUSY_POLL: libc::c_int = 20;
 /// Packets that the driver takes in one call: twice as many come, since the
 /// kernel looks again before it leaves.
 const BUDGET: libc::c_int = 64;
 
-/// What a socket is to be like.
+/// Settings of a socket.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct XskSettings {
     pub(crate) interface: u32,
@@ -174,7 +174,7 @@ impl Xsk {
         Ok(options.flags & libc::XDP_OPTIONS_ZEROCOPY != 0)
     }
 
-    /// What the kernel counted since the socket was opened.
+    /// Counts of the kernel since the socket was opened.
     pub(crate) fn statistics(&self) -> io::Result<libc::xdp_statistics> {
         socket::get(self.as_fd(), libc::SOL_XDP, libc::XDP_STATISTICS)
     }

@@ -1,5 +1,5 @@
-//! What works on packets behind the ports, as the ports see it: packets go in and
-//! come out on the calling thread.
+//! The interface of executors to the ports: packets go in and come out on the calling
+//! thread.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -45,7 +45,7 @@ pub(crate) fn visit_alone(
     }
 }
 
-/// What a part of a chain has counted.
+/// Counts of a part of a chain.
 #[derive(Clone, Debug)]
 pub enum Counted {
     /// One stage by one thread. Those of the same stage add up; those of a
@@ -62,7 +62,7 @@ pub struct PartReport {
     pub chain: usize,
     /// The part.
     pub part: Counted,
-    /// What it has counted.
+    /// Its counts.
     pub report: Report,
 }
 
@@ -134,7 +134,7 @@ pub trait Executor {
         let _ = (output, visit);
     }
 
-    /// What the calling thread has counted of chains.
+    /// The calling thread's counts of chains.
     fn reports(&mut self) -> Vec<PartReport> {
         let mut reports = Vec::new();
         self.parts(&mut Vec::new(), &mut |part| reports.push(part.report()));
@@ -166,7 +166,7 @@ pub trait Executor {
 }
 
 impl Part<'_> {
-    /// What it has counted.
+    /// Its counts.
     pub(crate) fn report(&self) -> PartReport {
         PartReport {
             chain: self.chain,

@@ -235,7 +235,7 @@ pub(crate) fn of_file(placing: &Placing) -> Placement {
     }
 }
 
-/// What packets are sent through before they get to runtimes.
+/// The node that packets pass before they get to runtimes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     /// Nothing: stages of plans.
@@ -302,8 +302,8 @@ pub(crate) fn spread_of(placement: &Placement) -> Result<Spread, String> {
     }
 }
 
-/// What a placement that was given makes of plans: its threads and cores, with
-/// the edges of the plans. Carriers that it leaves out have threads of their own.
+/// Applies a given placement to plans: its threads and cores, with the edges of the
+/// plans. Carriers that it leaves out have threads of their own.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! What may stand between a switch and its runtimes: a hook for benchmarks.
+//! A relay between a switch and its runtimes: a hook for benchmarks.
 
 use weir_packet::FramePool;
 use weir_protocol::switch::{DataQueue, SwitchOutbox};

@@ -22,7 +22,7 @@ use super::wiring::{RuntimeEnds, ToRuntime, ToSwitch};
 /// Ends of flows that may be asked for and not numbered yet.
 const ENDS: usize = 512;
 
-/// What a runtime's node is made of, on the thread of its worker.
+/// Parts of a runtime's node, made into one on the thread of its worker.
 pub(super) struct RuntimePlan {
     pub(super) stages: Arc<[Stage]>,
     /// Places of units, per chain.
@@ -37,13 +37,13 @@ pub(super) struct RuntimePlan {
     pub(super) pool: FramePool,
 }
 
-/// What a runtime leaves behind.
+/// The end of a runtime.
 #[derive(Debug)]
 pub(super) struct RuntimeDone {
     pub(super) id: RuntimeId,
     /// Per chain.
     pub(super) reports: Vec<Report>,
-    /// What functions did against their descriptors, with an audit.
+    /// Violations of descriptors that an audit found.
     pub(super) lies: Vec<Lie>,
     /// Lines of the flows that ended with the run.
     pub(super) events: Vec<u8>,
@@ -72,7 +72,7 @@ pub(super) struct RuntimeNode {
     busy: u64,
 }
 
-/// What commands may look at.
+/// The parts that commands read and change.
 struct Work {
     id: RuntimeId,
     clock: Clock,

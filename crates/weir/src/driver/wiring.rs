@@ -16,9 +16,9 @@ pub(super) enum ToRuntime {
     Message {
         /// Number of the chain.
         chain: usize,
-        /// Who says it.
+        /// The sender.
         from: Peer,
-        /// What.
+        /// The message.
         message: Message,
     },
     /// Say it back when nothing is left to do.
@@ -49,19 +49,19 @@ pub(super) enum ToSwitch {
         chain: usize,
         /// To whom.
         to: RuntimeId,
-        /// What.
+        /// The message.
         message: Message,
     },
     /// To the switch of a chain.
     Message {
         /// Number of the chain.
         chain: usize,
-        /// What.
+        /// The message.
         message: Message,
     },
 }
 
-/// What two threads tell one another without a message.
+/// State that two threads share, without messages.
 #[derive(Debug, Default)]
 pub(super) struct Gauge {
     /// Time of the packets that have come to the switch.

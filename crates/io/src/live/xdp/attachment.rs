@@ -35,7 +35,7 @@ pub(super) struct Attachment {
     /// Counts packets dropped on queues that were added later; `None` where the
     /// port does not have all queues, and the program passes the others' packets.
     added: Option<DropCount>,
-    /// What `added` had counted before the sockets were in the map.
+    /// The count of `added` before the sockets were in the map.
     added_before: u64,
     mode: Attach,
     /// As long as this is open the card receives frames for all stations.

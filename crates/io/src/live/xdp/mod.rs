@@ -120,13 +120,13 @@ pub struct XdpPort {
     is_down: bool,
     /// The kernel had not taken all that it was last shown.
     waits: bool,
-    /// What the kernel counted, once the sockets are closed.
+    /// The kernel's counts, once the sockets are closed.
     last: KernelCounts,
-    /// What the interface had dropped when the port was opened.
+    /// Packets that the interface had dropped when the port was opened.
     dropped_before: u64,
 }
 
-/// What the kernel counts of sockets.
+/// The kernel's counts of sockets.
 #[derive(Clone, Copy, Debug, Default)]
 struct KernelCounts {
     /// Packets dropped for want of a frame or a slot, or because they fit no frame.
@@ -166,7 +166,7 @@ impl XdpPort {
         self.interface.mtu.saturating_add(LINK_BYTES + FRONT) > self.chunk
     }
 
-    /// What the kernel counts of the sockets; of closed ones, what it had counted.
+    /// The kernel's counts of the sockets; of closed ones, their last.
     fn kernel_counts(&self) -> KernelCounts {
         if self.queues.is_empty() {
             return self.last;
@@ -357,7 +357,7 @@ impl InputPort for XdpPort {
             }
         }
         self.next = (self.next + 1) % self.queues.len().max(1);
-        // What the kernel has not sent yet.
+        // Packets that the kernel has not sent yet.
         failure = failure.or(self.flush().err());
         match failure {
             Some(error) => Err(self.fail(&error)),

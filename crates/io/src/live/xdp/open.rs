@@ -228,7 +228,7 @@ impl Opening {
         refused.is_none()
     }
 
-    /// What was obtained, in words, without the MTU.
+    /// The mode that was obtained, for people, without the MTU.
     fn mode(&self, polled: bool) -> String {
         let mut all = self.sets.iter().flatten();
         let zero_copy = all.all(|queue| queue.socket.is_zero_copy().unwrap_or(false));

@@ -1,4 +1,4 @@
-//! What a border lets through, what it refuses, and what it counts.
+//! Limits of a border, reasons of its refusals, and its counts.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ pub enum Offence {
     /// Nothing came back for too long, it was not ready for too long, or it
     /// took nothing while something had to be told.
     Stalled,
-    /// What it said over its channel makes no sense, or is too much.
+    /// Its messages over the channel are invalid, or too long.
     BadMessage,
 }
 
@@ -53,7 +53,7 @@ impl Offence {
     }
 }
 
-/// What a border lets through.
+/// Limits of a border.
 #[derive(Clone, Debug)]
 pub struct BorderSettings {
     /// Packets for these processors, by their numbers from 1, are the stage's:
@@ -74,7 +74,7 @@ pub struct BorderSettings {
     pub stall: Duration,
 }
 
-/// What a border counted.
+/// Counts of a border.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BorderCounts {
     /// Packets that came here, and that went on from here; those that passed

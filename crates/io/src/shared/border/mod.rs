@@ -128,7 +128,7 @@ pub struct Border {
     seen: Seen,
     credit: Duration,
     since: Option<Instant>,
-    /// What waits behind what the tenant has.
+    /// Packets that wait behind those that the tenant has.
     held: Option<Held>,
     progress: Option<Instant>,
     closing: bool,
@@ -265,7 +265,7 @@ impl Border {
         self.gone = true;
     }
 
-    /// What the process was expelled for.
+    /// The reason why the process was expelled.
     pub fn offence(&self) -> Option<Offence> {
         self.offence
     }
@@ -284,7 +284,7 @@ impl Border {
         now.saturating_duration_since(since) > self.settings.stall
     }
 
-    /// What it counted.
+    /// Its counts.
     pub fn counts(&self) -> &BorderCounts {
         &self.counts
     }

@@ -1,5 +1,4 @@
-//! What a tenant's process was given: a packet memory and rings that are its
-//! own, and what is known of them on this side of the border.
+//! A tenant's own packet memory and rings, as this side of the border knows them.
 //!
 //! Both files may be written by the tenant at any time, so each word of them is
 //! read once, as an atomic number, into private memory, and only that is looked

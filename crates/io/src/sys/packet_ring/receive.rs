@@ -22,10 +22,10 @@ use crate::sys::offload::Offload;
 /// a longer packet is queued ([`Lying::Queued`]).
 pub(super) const SIZE: (u32, u32) = (2_048, 16 << 10);
 
-/// What the kernel says of a packet beside its bytes.
+/// The kernel's metadata of a packet.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Arrived {
-    /// What a sender on this host, or the kernel, left undone.
+    /// Work that a sender on this host, or the kernel, left undone.
     pub(crate) offload: Offload,
     /// The tag that was taken off it: protocol id and tag control information.
     pub(crate) vlan: Option<(u16, u16)>,
@@ -38,7 +38,7 @@ pub(in crate::sys) fn tag(status: u32, control: u16, protocol: u16) -> Option<(u
         .then_some((if known { protocol } else { 0x8100 }, control))
 }
 
-/// What lies in a slot.
+/// Content of a slot.
 #[derive(Debug)]
 pub(crate) enum Lying<'a> {
     /// A packet.
@@ -63,7 +63,7 @@ impl ReceiveRing {
     /// Gives the socket `fd`, which is not bound yet, a ring for packets of an
     /// interface of this MTU.
     pub(crate) fn open(fd: BorrowedFd<'_>, mtu: u32) -> io::Result<ReceiveRing> {
-        // What fits no slot is queued.
+        // A packet that fits no slot is queued.
         let one: libc::c_int = 1;
         socket::set(fd, libc::SOL_PACKET, libc::PACKET_COPY_THRESH, &one)?;
         let (slots, largest) = SIZE;
@@ -74,7 +74,7 @@ impl ReceiveRing {
         })
     }
 
-    /// What lies in the next slot, if anything does.
+    /// Content of the next slot, if there is any.
     #[inline]
     pub(crate) fn peek(&self) -> io::Result<Option<Lying<'_>>> {
         let status = self.slots.status(self.next)?;

@@ -1,4 +1,4 @@
-//! What a switch sends to runtimes, into their queues.
+//! Moves messages and frames of a switch into the queues of its runtimes.
 
 use weir_packet::FramePool;
 use weir_protocol::switch::DataQueue;

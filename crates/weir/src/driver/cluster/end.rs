@@ -9,7 +9,7 @@ use weir_runtime::{Lie, Report, add_named};
 use super::super::DriverDrop;
 use super::super::hand_overs::HandOvers;
 
-/// What one runtime did.
+/// Counts of one runtime.
 #[derive(Clone, Debug)]
 pub struct RuntimeEnd {
     /// Which.
@@ -33,21 +33,20 @@ pub struct GateCounts {
     pub reordered: u64,
 }
 
-/// What a cluster did.
+/// Counts of a cluster.
 #[derive(Debug, Default)]
 pub struct ClusterEnd {
     /// Per chain.
     pub reports: Vec<Report>,
     /// Per runtime, in the order of their numbers.
     pub runtimes: Vec<RuntimeEnd>,
-    /// What left.
+    /// Packets and bytes that left.
     pub gate: GateCounts,
     /// Hand-overs.
     pub hand_overs: HandOvers,
-    /// What the switches and the actors counted, all of them together; those
-    /// that are 0 included.
+    /// Counts of all switches and actors together, zeros included.
     pub counts: Vec<(String, u64)>,
-    /// What functions did against their descriptors, with an audit.
+    /// Violations of descriptors that an audit found.
     pub lies: Vec<Lie>,
     /// Frames that nobody gave back; 0 unless there is a bug, or a runtime has
     /// died with those that it had.
@@ -89,15 +88,14 @@ impl ClusterEnd {
     }
 }
 
-/// What a switch has counted around the runtimes of its chain: what came in and
-/// went out, and what it dropped by itself.
+/// Counts of a chain's switch: packets in, packets out, and its own drops.
 pub(super) fn of_switch(switch: &Switch) -> Report {
     let (mut report, gate) = (switch.classifier().report(), switch.report());
     report.packets_out = gate.packets_out;
     report.bytes_out = gate.bytes_out;
     report.emitted = gate.emitted;
     report.held = gate.held;
-    // What functions dropped is told by the runtimes, by their reasons.
+    // Runtimes report the drops of functions, by reason.
     let functions = SwitchDrop::Functions.name();
     report.drops = gate.drops;
     report.drops.retain(|(name, _)| name != functions);

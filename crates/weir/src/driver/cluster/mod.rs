@@ -38,7 +38,7 @@ use super::wiring::{ToRuntime, ToSwitch, wire};
 /// Rounds with work after which threads that ended are looked for.
 const LOOK: u32 = 256;
 
-/// What a cluster is made of.
+/// Settings of a cluster.
 #[derive(Clone, Debug)]
 pub struct ClusterSettings {
     /// Runtimes at the start.
@@ -54,7 +54,7 @@ pub struct ClusterSettings {
     /// Makes what stands between a switch and its runtimes, given the packets that
     /// may be under way; nothing does but where benchmarks compare.
     pub relay: Option<fn(u32) -> Box<dyn Relay>>,
-    /// What engines are given.
+    /// Configuration of the engines.
     pub engine: RuntimeConfig,
     /// Frames that the ports need beside those of packets under way, and their
     /// sizes.
@@ -118,7 +118,7 @@ pub struct Cluster {
     inboxes: Vec<Option<Inbox>>,
     /// Ends of flows that were asked for: as many as runtimes may ask for.
     ends_asked: EndsAsked,
-    // What the rounds need, kept to save its allocation.
+    // Buffers of a round, kept to save their allocation.
     entries: Vec<Frame>,
     inbox: Vec<ToSwitch>,
 }
@@ -305,7 +305,7 @@ impl Cluster {
         })
     }
 
-    /// What the runtimes on the calling thread read.
+    /// Inputs of the runtimes on the calling thread.
     pub(crate) fn reads(&mut self) -> &mut impl Parks {
         &mut self.team
     }
@@ -569,7 +569,7 @@ impl Cluster {
         self.team.all_over() && self.ends.iter().all(|end| end.events.is_empty())
     }
 
-    /// What hand-overs there were and are.
+    /// Hand-overs so far, and under way.
     pub fn hand_overs(&self) -> &HandOvers {
         &self.hand_overs
     }
@@ -579,7 +579,7 @@ impl Cluster {
         self.clock.now()
     }
 
-    /// What stands between a chain's switch and its runtimes, for its counts.
+    /// The relay between a chain's switch and its runtimes, for its counts.
     pub fn relay(&self, chain: usize) -> Option<&dyn Relay> {
         self.chains.get(chain)?.relay.as_deref()
     }

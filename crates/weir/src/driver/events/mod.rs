@@ -188,7 +188,7 @@ impl EventFile {
                 self.warned = false;
                 Ok(())
             }
-            // What was open takes further events.
+            // The file that was open takes further events.
             Err(error) => Err(cannot_open(&self.target, &error)),
         }
     }

@@ -39,7 +39,7 @@ const AT_ONCE: usize = 4;
 /// Where an answer goes; nobody may be there any more.
 pub(crate) type Reply<T> = oneshot::Sender<T>;
 
-/// What a thread is asked.
+/// A command to a thread.
 pub(crate) enum Question {
     /// Its counts.
     Counts(Reply<ThreadCounts>),
@@ -54,10 +54,10 @@ pub(crate) enum Question {
     Each(Arm, Reply<usize>),
 }
 
-/// What a thread counts.
+/// Counts of a thread.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ThreadCounts {
-    /// What it is, in words.
+    /// Its name, for people.
     pub(crate) name: String,
     pub(crate) reports: Vec<PartReport>,
     /// Of the ports, where it has them.
@@ -113,7 +113,7 @@ impl ThreadCounts {
     }
 }
 
-/// What a thread shows of itself.
+/// The parts of a thread that commands read.
 pub(crate) trait Shows {
     /// Its counts.
     fn counts(&mut self) -> ThreadCounts;
@@ -186,7 +186,7 @@ pub(crate) struct Inbox {
     /// Questions that were taken, less wake-ups that were: below zero, questions
     /// are left that will wake nobody any more.
     unwoken: i64,
-    /// What is answered bit by bit.
+    /// Commands that are answered slice by slice.
     walks: VecDeque<Walk>,
 }
 

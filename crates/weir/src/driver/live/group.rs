@@ -1,4 +1,4 @@
-//! What the workers of a run share that each own a part of its ports.
+//! State shared by workers that each own a part of the ports.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};

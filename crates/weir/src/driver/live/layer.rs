@@ -1,4 +1,4 @@
-//! What lies between the ports and the chains: how weir stands in the network.
+//! The layer between ports and chains: how weir stands in the network.
 
 use weir_packet::{Frame, FramePool, Side};
 
@@ -76,12 +76,12 @@ pub(crate) trait Layer: Send {
         let _ = pool;
     }
 
-    /// What it did.
+    /// Its counts.
     fn report(&self) -> LayerReport {
         LayerReport::Bump
     }
 
-    /// What an operator should know of.
+    /// Warnings.
     fn warnings(&self) -> Vec<String> {
         Vec::new()
     }

@@ -1,4 +1,4 @@
-//! What the loop looks at now and then, beside packets.
+//! Checks of the loop beside packets: signals, limits, commands.
 
 use std::io::Write as _;
 use std::os::fd::{AsFd as _, BorrowedFd};
@@ -18,18 +18,18 @@ use super::ports::LivePorts;
 /// How often is looked, at least.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// What the starter is told when the run ends as it should: what fails from
-/// then on is no reason to start it again.
+/// Message to the starter when the run ends as it should: a failure from then on is no
+/// reason to start it again.
 pub(crate) const ENDED: &[u8; 1] = b"e";
 
-/// Signals, the time, whether the interfaces are there, events to be flushed.
-/// What else asks something of a run under way belongs here.
+/// Checks signals, the time, the interfaces, events to be flushed. Any other periodic check
+/// of a run belongs here.
 pub(crate) struct Looks {
     /// Of the thread that takes them for the process.
     signals: Option<EndSignals>,
     /// The workers that end together with this one.
     group: Option<Arc<Group>>,
-    /// Who started this run: it ends with them.
+    /// The process that started this run, which ends with it.
     starter: Option<UnixStream>,
     until: Option<Instant>,
     looked: Instant,

@@ -77,7 +77,7 @@ pub(crate) struct Live<C> {
     more_is_due: bool,
     /// The port that is looked at first.
     first: usize,
-    // What a round needs, kept to save its allocation.
+    // Buffers of a round, kept to save their allocation.
     input: Vec<Frame>,
     output: Vec<Frame>,
     lines: Vec<u8>,
@@ -279,7 +279,7 @@ impl<C: Executor> Live<C> {
         result.and(self.ports.close(pool))
     }
 
-    /// What came in by the ports, and what went out, in their order.
+    /// Counts of the input ports, and of the output ports, in their order.
     pub(crate) fn counters(&self) -> (Vec<PortCounters>, Vec<PortCounters>) {
         (self.ports.came_in(), self.ports.went_out())
     }
@@ -465,8 +465,8 @@ impl IdleStrategy for LiveIdle {
             }
             return Ok(());
         }
-        // What came before this is seen in the next round; what comes after it
-        // wakes the thread.
+        // The next round sees input that came before this; later input wakes the
+        // thread.
         self.prepared = match &self.park {
             Some(park) => park.prepare_park(reads),
             None => reads.prepare_park(),

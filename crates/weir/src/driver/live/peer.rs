@@ -102,11 +102,11 @@ pub(crate) struct Peer {
     internal: Internal,
 }
 
-/// What a worker leaves behind.
+/// The end of a worker.
 pub(crate) struct PeerEnd {
     /// Per chain.
     pub(crate) reports: Vec<Report>,
-    /// What functions did against their descriptors, with an audit.
+    /// Violations of descriptors that an audit found.
     pub(crate) lies: Vec<Lie>,
     pub(crate) packets: u64,
     pub(crate) steered: u64,

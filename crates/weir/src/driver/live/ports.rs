@@ -35,7 +35,7 @@ fn outside(error: PortError) -> Failure {
     Failure::outside(error.to_string())
 }
 
-/// What came in by a port; its other half is [`InputPort`]'s namesake.
+/// Counts of a port's input; output has a method of the same name.
 fn came_in(port: &dyn LivePort) -> PortCounters {
     InputPort::counters(port)
 }
@@ -168,13 +168,13 @@ impl LivePorts {
         result
     }
 
-    /// What came in, by the ports that packets come in by.
+    /// Counts of the ports that packets come in by.
     pub(super) fn came_in(&self) -> Vec<PortCounters> {
         let replays = self.replays().map(Replay::counters);
         self.live().map(came_in).chain(replays).collect()
     }
 
-    /// What went out, by the ports that packets go out by.
+    /// Counts of the ports that packets go out by.
     pub(crate) fn went_out(&self) -> Vec<PortCounters> {
         self.ports
             .iter()
@@ -186,7 +186,7 @@ impl LivePorts {
             .collect()
     }
 
-    /// What an operator should know of the interfaces.
+    /// Warnings about the interfaces.
     pub(crate) fn warnings(&self) -> Vec<String> {
         self.live().flat_map(LivePort::warnings).collect()
     }

@@ -1,8 +1,8 @@
-//! What weir did between the ports and the chains, for summaries and questions.
+//! Counts between the ports and the chains, for summaries and commands.
 
 use weir_router::{Conflict, Neighbour, RouterCounts};
 
-/// What a layer did, for the summary.
+/// Counts of a layer, for the summary.
 #[derive(Clone, Debug)]
 pub(crate) enum LayerReport {
     /// A bump has nothing of its own.
@@ -26,7 +26,7 @@ impl LayerReport {
     }
 }
 
-/// What a router did.
+/// Counts of a router.
 #[derive(Clone, Debug)]
 pub(crate) struct RouterReport {
     pub(crate) counts: RouterCounts,

@@ -51,7 +51,7 @@ impl Routed {
         self.begun |= !first;
     }
 
-    /// What neighbours have said since it was last asked, for the other workers.
+    /// Messages of neighbours since the last call, for the other workers.
     pub(super) fn told(&mut self) -> impl Iterator<Item = Frame> + '_ {
         let told = self.router.told().into_iter();
         told.flat_map(|told| told.drain(..))

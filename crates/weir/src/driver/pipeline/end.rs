@@ -1,4 +1,4 @@
-//! What plans did, when all is over.
+//! Counts of plans, at the end of a run.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use super::chain_run::ChainRun;
 use super::node::along_first_branch;
 use super::process::{ProcessDone, ProcessEnd, account};
 
-/// What one thread of a step did.
+/// Counts of one thread of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThreadCounts {
     /// Number of the step.
     pub step: usize,
     /// Number of the branch in the step, and of the instance.
     pub place: (usize, usize),
-    /// What the port behind it could not take at once.
+    /// Frames that the port behind it had no room for at first.
     pub refused: Refused,
     /// Time in which it had something to do.
     pub busy: Duration,
@@ -25,7 +25,7 @@ pub struct ThreadCounts {
     pub is_stage: bool,
 }
 
-/// What a chain's plan did.
+/// Counts of a chain's plan.
 #[derive(Clone, Debug)]
 pub struct ChainEnd {
     /// All stages together.
@@ -35,11 +35,11 @@ pub struct ChainEnd {
     /// Per step, what the ports around it counted; nothing around a step of
     /// one thread.
     pub ports: Vec<PortCounts>,
-    /// What functions did against their descriptors, with an audit.
+    /// Violations of descriptors that an audit found.
     pub lies: Vec<Lie>,
 }
 
-/// What plans did.
+/// Counts of all plans.
 #[derive(Debug, Default)]
 pub struct PipelineEnd {
     /// Per chain.

@@ -65,7 +65,7 @@ const AT_BORDER: u32 = 2_048;
 pub struct PipelineSettings {
     /// Of each thread.
     pub pace: Pace,
-    /// What engines are given.
+    /// Configuration of the engines.
     pub engine: RuntimeConfig,
     /// Frames that the ports need beside those of packets under way, and their
     /// sizes.
@@ -634,7 +634,7 @@ impl Executor for Pipeline {
     fn parts(&mut self, output: &mut Vec<Frame>, visit: &mut Visit<'_>) {
         let pool = &mut self.pool;
         for (chain, run) in self.runs.iter_mut().enumerate() {
-            // What the first stage is made to say goes the way of its packets.
+            // Events that a command causes in the first stage leave with its packets.
             let next = match run.behind {
                 Some(_) => &mut run.done,
                 None => &mut *output,

@@ -19,7 +19,7 @@ const BURST: usize = 64;
 /// emit.
 const FEW: usize = 64;
 
-/// What a node is made of, on the thread of its worker.
+/// Parts of a node, made into one on the thread of its worker.
 pub(super) struct NodePlan {
     /// The stage that it runs; `None` for a carrier.
     pub(super) work: Option<StageWork>,
@@ -48,13 +48,13 @@ pub(super) struct Questions {
     pub(super) place: (usize, usize, usize),
 }
 
-/// What a node leaves behind.
+/// The end of a node.
 #[derive(Debug, Default)]
 pub(super) struct StageEnd {
     pub(super) report: Option<Report>,
     pub(super) lies: Vec<Lie>,
     pub(super) refused: Refused,
-    /// What its input and its output counted.
+    /// Counts of its input and its output.
     pub(super) counts: (PortCounts, PortCounts),
     pub(super) busy: Duration,
     pub(super) pool: Option<FramePool>,
@@ -83,7 +83,7 @@ pub(super) struct StageNode {
     busy: Duration,
 }
 
-/// What commands may look at.
+/// The parts that commands read and change.
 struct Shown<'a> {
     runtime: &'a mut Runtime,
     pool: &'a mut FramePool,

@@ -139,7 +139,7 @@ pub(super) struct Wired {
     pub(super) last: Box<dyn StageInput>,
 }
 
-/// What is in front of the next step.
+/// The output in front of the next step.
 enum Front {
     /// The first stage, which has no output yet.
     First,
@@ -171,7 +171,7 @@ pub(super) fn threads_and_copies(plan: &Plan) -> (usize, [u32; 2]) {
             let [small, large] = copies(queues);
             all = [all[0] + small, all[1] + large];
         }
-        // What carries frames on from a border.
+        // The carrier that moves frames on from a border.
         let behind = step.stages().iter().any(|s| s.home == Home::Tenant);
         threads += usize::from(behind);
     }

@@ -44,7 +44,7 @@ pub struct WorkersSettings {
     pub workers: u32,
     /// Where they run.
     pub spread: Spread,
-    /// What engines are given.
+    /// Configuration of the engines.
     pub engine: RuntimeConfig,
     /// Frames that the ports need beside those of packets under way, and their
     /// sizes.
@@ -53,7 +53,7 @@ pub struct WorkersSettings {
     pub wakeful: bool,
 }
 
-/// What one worker did.
+/// Counts of one worker.
 #[derive(Clone, Debug)]
 pub struct WorkerCounts {
     /// Packets that came to it.
@@ -78,7 +78,7 @@ pub struct SharedLimits {
     pub buffer_bytes: usize,
 }
 
-/// What workers did.
+/// Counts of all workers.
 #[derive(Debug, Default)]
 pub struct WorkersEnd {
     /// Per chain, of all workers together.
@@ -87,7 +87,7 @@ pub struct WorkersEnd {
     pub workers: Vec<WorkerCounts>,
     /// Per chain.
     pub limits: Vec<SharedLimits>,
-    /// What functions did against their descriptors, with an audit.
+    /// Violations of descriptors that an audit found.
     pub lies: Vec<Lie>,
     /// Each worker owns a part of the ports; else one thread has them all.
     pub own_ports: bool,

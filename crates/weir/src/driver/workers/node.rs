@@ -52,12 +52,12 @@ pub(super) struct Ends {
     pub(super) inbox: Inbox,
 }
 
-/// What a worker leaves behind.
+/// The end of a worker.
 #[derive(Debug)]
 pub(super) struct WorkerEnd {
     /// Per chain.
     pub(super) reports: Vec<Report>,
-    /// What functions did against their descriptors, with an audit.
+    /// Violations of descriptors that an audit found.
     pub(super) lies: Vec<Lie>,
     pub(super) packets: u64,
     pub(super) busy: Duration,
@@ -73,7 +73,7 @@ pub(super) struct WorkerNode {
     busy: Duration,
 }
 
-/// What commands may look at.
+/// The parts that commands read and change.
 struct Shown {
     number: u32,
     runtimes: Vec<Runtime>,
@@ -195,7 +195,7 @@ impl Node for WorkerNode {
         // Read before the queues: what was sent before the order to stop is in them.
         let stopping = self.ends.stop.stop.load(Ordering::Acquire);
         let waited = self.ends.output.waiting();
-        // What leaves goes before what comes, so that nothing piles up here.
+        // Output goes before input, so that nothing piles up here.
         let room = self.ends.output.flush();
         let mut worked = self.ends.output.waiting() < waited;
         if room {

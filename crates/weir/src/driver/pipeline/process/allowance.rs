@@ -6,13 +6,13 @@ const PER_PACKET: u64 = 1 << 10;
 /// Those that each octet of a notice earns: the shortest notice of a flow's end
 /// is of about twenty.
 const PER_TOLD: u64 = 64;
-/// What it begins with, and what it may keep at most.
+/// Allowance at the start, and the most that is saved up.
 const FIRST: u64 = 1 << 20;
 const MOST: u64 = 16 << 20;
 /// Longest line of an event.
 const LINE: usize = 64 << 10;
 
-/// What a stage's processes may write.
+/// Bytes of events that a stage's processes may write.
 #[derive(Debug)]
 pub(super) struct Allowance {
     /// Whether the run has events at all.
@@ -38,7 +38,7 @@ impl Allowance {
 
     /// Whether these lines are let through, of one that was shown so many
     /// packets and octets of notices by now; `None` where they are no events.
-    /// What is not let through is not looked at.
+    /// Refused bytes are not read.
     pub(super) fn lets(&mut self, shown: [u64; 2], text: &[u8]) -> Option<bool> {
         if !self.wanted {
             return Some(false);

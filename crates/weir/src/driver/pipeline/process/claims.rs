@@ -1,6 +1,5 @@
-//! What somebody who is not trusted says that they counted: read as little as
-//! can be, cut to what there can be, and bounded over all the processes of a
-//! stage.
+//! Counts that an untrusted stage reports: parsed as little as possible, cut to
+//! possible values, and bounded over all processes of the stage.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -17,12 +16,12 @@ use super::wire::{Counts, Said};
 const MOST_SAID: u64 = 1 << 48;
 /// Longest name that is shown, in characters.
 const MOST_NAME: usize = 128;
-/// What functions did against their descriptors: so many are kept.
+/// Violations of descriptors that are kept.
 const MOST_LIES: usize = 64;
 
 const _: () = assert!(LONGEST_TALLY_NAME <= MOST_NAME);
 
-/// What the processes of one stage said.
+/// Reports of the processes of one stage.
 #[derive(Debug, Default)]
 pub(super) struct Claims {
     now: Word,
@@ -75,7 +74,7 @@ impl Claims {
         self.refused.frames = self.refused.frames.saturating_add(said.refused[1]);
     }
 
-    /// What all of them counted.
+    /// Counts of all of them.
     pub(super) fn report(&mut self, stage: &Stage) -> Report {
         let now = self.read(stage).map(|said| said.report(stage));
         let mut sum = self.past.clone();
@@ -86,7 +85,7 @@ impl Claims {
         sum
     }
 
-    /// What their functions did against their descriptors.
+    /// Violations of descriptors by their functions.
     pub(super) fn take_lies(&mut self) -> Vec<Lie> {
         std::mem::take(&mut self.lies)
     }
@@ -96,7 +95,7 @@ impl Claims {
         Duration::from_nanos(self.busy_ns)
     }
 
-    /// What the port behind them could not take at once.
+    /// Frames that the port behind them had no room for at first.
     pub(super) fn refused(&self) -> Refused {
         self.refused
     }

@@ -30,7 +30,7 @@ use weir_exec::{ExecError, Restarts};
 /// How long a process may take to end that has nothing left to do.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What became of a stage's processes.
+/// Counts of a stage's processes: deaths, frames that came back, flows lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProcessEnd {
     /// Number of the chain, and of the step in its plan.
@@ -62,7 +62,7 @@ impl ProcessEnd {
     }
 }
 
-/// What the border of a stage that is not trusted saw.
+/// Counts of the border of an untrusted stage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BorderEnd {
     /// Its counts.
@@ -73,7 +73,7 @@ pub struct BorderEnd {
     pub events_refused: u64,
 }
 
-/// What a stage's process is to be.
+/// Settings of a stage's process.
 pub(in super::super) struct Want<'a> {
     pub(in super::super) name: String,
     pub(in super::super) place: (usize, usize),
@@ -89,7 +89,7 @@ pub(in super::super) struct Want<'a> {
     pub(in super::super) waker: Waker,
 }
 
-/// What all stages' processes of a run have: memory, and rings.
+/// Memory and rings that all stages' processes of a run share.
 pub(in super::super) struct Host {
     memory: SharedMemory,
     rings: SharedMapping,
@@ -271,9 +271,9 @@ pub(in super::super) struct Process {
     channel: Option<Channel>,
     ready: bool,
     mail: u32,
-    /// What it counted, as it said last.
+    /// Its counts, as last reported.
     said: Said,
-    /// What its predecessors counted.
+    /// Counts of its predecessors.
     past: Vec<Report>,
     lies: Vec<Lie>,
     busy_ns: u64,
@@ -356,7 +356,7 @@ impl Process {
         self.home.take(&mut self.frames, BATCH);
         pool.give_all(&mut self.frames);
         let free = self.status[wire::FREE].load(Ordering::Relaxed) as usize;
-        // What was sent and not yet seen counts, or it would be sent again.
+        // Frames that were sent and not yet taken count, or they would be sent again.
         if free < LOW && self.supply.room() == SUPPLY as usize && !self.over {
             pool.take_spare(BATCH, &mut self.frames);
             self.supply.give(&mut self.frames);
@@ -423,7 +423,7 @@ impl Process {
         self.take_in();
         if self.over {
             self.leaked = back.saturating_sub(self.said.free);
-            // What was sent to it last, and it did not look at any more.
+            // Frames that were sent to it last, and that it never took.
             let unread = &self.supply_words;
             let frames = shared::take_unread(&self.memory, self.member, &status, unread);
             pool.give_all(&mut frames.map_err(outside)?);
@@ -480,9 +480,8 @@ impl Process {
         Ok(back)
     }
 
-    /// What it and its predecessors have counted, as it said last. What was lost
-    /// with them is about right: in the end the balance of the run tells
-    /// ([`account`]).
+    /// Counts of it and its predecessors, as last reported. Losses are approximate until
+    /// the balance of the run corrects them ([`account`]).
     pub(in super::super) fn report(&self) -> Report {
         let now = self.said.report(&self.stage);
         let mut report = Report::sum(&self.past_reports().chain([now]).collect::<Vec<_>>());
@@ -493,7 +492,7 @@ impl Process {
         report
     }
 
-    /// What its predecessors counted; no flow is in them any more.
+    /// Counts of its predecessors, without open flows.
     fn past_reports(&self) -> impl Iterator<Item = Report> + '_ {
         self.past.iter().cloned().map(|mut report| {
             report.flows.active = 0;
@@ -514,7 +513,7 @@ impl Process {
         self.said.free = said.free;
     }
 
-    /// What it and its predecessors did.
+    /// Counts of it and its predecessors.
     pub(in super::super) fn finish(&mut self, pool: &mut FramePool) -> ProcessDone {
         while self.home.take(&mut self.frames, BATCH) > 0 {
             pool.give_all(&mut self.frames);
@@ -532,7 +531,7 @@ impl Process {
     }
 }
 
-/// What a stage's processes leave behind.
+/// The end of a stage's processes.
 pub(in super::super) struct ProcessDone {
     pub(in super::super) report: Report,
     pub(in super::super) lies: Vec<Lie>,

@@ -1,6 +1,6 @@
-//! What the main process asks a stage's process where somebody looks on, and
-//! what that says: on a socket of their own, with a thread at either end, so
-//! that no packet waits for it.
+//! Commands of the main process to a stage's process (traces, taps, flows), and the
+//! answers: on a socket of their own with a thread at either end, so that no packet
+//! waits for them.
 
 use serde::{Deserialize, Serialize};
 use weir_nf::host::Stage;
@@ -15,7 +15,7 @@ use crate::observe::TapSpec;
 pub(super) const ASK: u8 = 1;
 /// It is done.
 pub(super) const DONE: u8 = 2;
-/// What is remembered of a flow: a list of [`SaidState`], as JSON.
+/// The states of a flow: a list of [`SaidState`], as JSON.
 pub(super) const STATES: u8 = 3;
 /// How many parts of a trace were lost so far, and a part as a message of the
 /// control interface; none where only that has changed.
@@ -56,7 +56,7 @@ pub(super) enum What {
     EndTap {
         tap: u64,
     },
-    /// What is remembered of a flow.
+    /// The states of a flow.
     Flow {
         record: u32,
         id: u64,
@@ -105,7 +105,7 @@ impl What {
     }
 }
 
-/// What a function remembers.
+/// A function's state.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct SaidState {
     function: String,

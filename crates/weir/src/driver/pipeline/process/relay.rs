@@ -78,7 +78,7 @@ impl Drop for Relay {
     }
 }
 
-/// What is done with an answer.
+/// Receiver of an answer.
 enum Then {
     Nothing,
     /// One more engine has done it.
@@ -89,9 +89,9 @@ enum Then {
 /// A watch that is on.
 struct Watch {
     number: u64,
-    /// What begins it, also in a process that takes the place of one.
+    /// The command that begins it, also sent to a process that was started again.
     begin: What,
-    /// What was lost in processes that are no more, and in this one.
+    /// Losses of processes that have ended, and of this one.
     lost: Vec<u64>,
     feed: Feed,
 }
@@ -186,8 +186,7 @@ impl Clerk {
 
     fn take(&mut self, question: Question) {
         match question {
-            // What it counts it says by itself, and the first stage has the
-            // flows.
+            // It reports its counts unasked, and the first stage has the flows.
             Question::Counts(_) | Question::Flows(..) | Question::End(..) => {}
             Question::Flow(asked, reply) if asked.chain == self.place.0 => {
                 let what = What::Flow {
@@ -255,8 +254,7 @@ impl Clerk {
         if self.asked.is_some() {
             return;
         }
-        // Whoever has gone meanwhile needs no answer; but what ends a watch is
-        // done all the same.
+        // A client that has gone needs no answer, but its watch must end.
         let Some((what, then)) = self.waiting.pop_front() else {
             return;
         };
@@ -299,7 +297,7 @@ impl Clerk {
                 let (_, then) = self.asked.take_if(|(asked, _)| *asked == number)?;
                 match then {
                     Then::Nothing => {}
-                    // Who has asked may be gone.
+                    // The client may have gone.
                     Then::Count(reply) => drop(reply.send(1)),
                     Then::States(reply) => {
                         let said: Vec<SaidState> = serde_json::from_slice(rest).ok()?;
@@ -314,7 +312,7 @@ impl Clerk {
             }
             question::TRACED => {
                 let (lost, part) = split(rest)?;
-                // What comes of a watch that has ended since is for nobody.
+                // Answers of a watch that has ended are dropped.
                 if let Some((Feed::Trace(feed), known)) = self.feed(number) {
                     feed.lose(more(known.first_mut(), lost));
                     if !part.is_empty() {

@@ -106,7 +106,7 @@ pub(super) const TENANT: RestartPolicy = RestartPolicy {
     ..TRUSTED
 };
 
-/// What a process died of, for people: `of signal 9`.
+/// The cause of a process's death, for people: `of signal 9`.
 pub(super) fn cause(status: &ExitStatus) -> String {
     match (status.signal(), status.code()) {
         (Some(signal), _) => format!("of signal {signal}"),

@@ -76,7 +76,7 @@ impl Default for Patience {
     }
 }
 
-/// What the border of this stage lets through.
+/// Limits of this stage's border.
 pub(in super::super) fn border_settings(stage: &Stage, patience: Patience) -> BorderSettings {
     let first = stage.first.saturating_add(1);
     let count = u8::try_from(stage.nodes.len()).unwrap_or(u8::MAX);
@@ -103,7 +103,7 @@ pub(in super::super) fn border_settings(stage: &Stage, patience: Patience) -> Bo
     }
 }
 
-/// What a tenant is to be.
+/// Settings of a tenant.
 pub(in super::super) struct WantTenant<'a> {
     pub(in super::super) name: String,
     pub(in super::super) place: (usize, usize),
@@ -140,7 +140,7 @@ pub(in super::super) struct Tenant {
     heard: Instant,
     budget: f64,
     events: Allowance,
-    /// What it and its predecessors say that they counted.
+    /// Counts that it and its predecessors reported.
     claims: Claims,
     why: Option<String>,
     /// Since when it has nothing left to do.
@@ -224,7 +224,7 @@ impl Tenant {
         let places = domain.places();
         (self.hello.rings, self.hello.status) = (places.rings, places.status);
         self.status = Some(domain.status().map_err(outside)?);
-        // What it is told of is open at a time when notices reach it already.
+        // The notices of these flows are taken when later notices reach it already.
         self.border.lock().admit(domain);
         let (notices, flows) = open_flows();
         let files = [
@@ -253,8 +253,7 @@ impl Tenant {
         self.end.place.1
     }
 
-    /// What is not shown of it to whoever looks on: what its process would say
-    /// of packets is its own word.
+    /// Not shown by traces and taps: its process can't be trusted to tell of packets.
     pub(in super::super) fn unseen(&self) -> Unseen {
         let nodes = self.stage.nodes.iter();
         Unseen {
@@ -459,8 +458,8 @@ impl Tenant {
         self.border.lock().give_up();
     }
 
-    /// What it and its predecessors counted: what the border saw, and what they
-    /// said beside it where that agrees.
+    /// Counts of it and its predecessors: those of the border, and their reports where
+    /// these agree with it.
     pub(in super::super) fn report(&mut self) -> Report {
         let counts = *self.border.lock().counts();
         let mut report = self.claims.report(&self.stage);
@@ -489,7 +488,7 @@ impl Tenant {
         report
     }
 
-    /// What it and its predecessors did, when all is over.
+    /// Counts of it and its predecessors, at the end.
     pub(in super::super) fn finish(&mut self, pool: &mut FramePool) -> ProcessDone {
         self.border.lock().clear(pool);
         let counts = *self.border.lock().counts();

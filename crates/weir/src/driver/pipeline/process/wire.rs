@@ -1,4 +1,4 @@
-//! What the main process and a stage's process say to one another.
+//! Messages between the main process and a stage's process.
 
 use serde::{Deserialize, Serialize};
 use weir_nf::CloseReason;
@@ -12,7 +12,7 @@ pub(super) const HELLO: u8 = 1;
 pub(super) const READY: u8 = 2;
 /// Lines of events.
 pub(super) const EVENTS: u8 = 3;
-/// What was counted so far ([`Said`]).
+/// Counts so far ([`Said`]).
 pub(super) const REPORT: u8 = 4;
 /// The last of those: all flows have ended.
 pub(super) const END: u8 = 5;
@@ -102,7 +102,7 @@ pub(super) fn layout_words(layout: &MemoryLayout) -> [u32; 4] {
     ]
 }
 
-/// What a stage's process counted.
+/// Counts of a stage's process.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Said {
     pub(super) report: SaidReport,
@@ -219,7 +219,7 @@ impl Said {
         report
     }
 
-    /// What its functions did against their descriptors.
+    /// Violations of descriptors by its functions.
     pub(super) fn lies(&self, stage: &Stage) -> Vec<Lie> {
         let lies = self.lies.iter().filter_map(|lie| {
             let node = stage.nodes.iter().find(|node| node.name == lie.function)?;
