@@ -46,6 +46,25 @@ pub enum Done {
         /// The name.
         key: FlowKey,
     },
+    /// A name passes from one unit to another: packets that come by it are numbered there.
+    Taken {
+        /// Whose it is now.
+        unit: UnitId,
+        /// Whose it was.
+        of: UnitId,
+        /// The name.
+        key: FlowKey,
+    },
+    /// A name stays with the unit that has it, which waits for the one that
+    /// asks.
+    Yielded {
+        /// Who asks.
+        unit: UnitId,
+        /// Whose it is.
+        of: UnitId,
+        /// The name.
+        key: FlowKey,
+    },
     /// An entry is let out, whole: its aliases are registered, its packets and
     /// events leave next.
     LetOut {

@@ -42,6 +42,10 @@ pub enum Plant {
     ClaimWithState,
     /// A flow's names go with its end, whatever is on its way.
     NamesGoAtOnce,
+    /// An entry does not wait for the unit that had its name.
+    NameUnawaited,
+    /// Units wait for one another's names.
+    NamesCrossed,
     /// What was leased in a view that is given up stays leased.
     LeasesForgotten,
     /// The switch keeps no packet that was let out for a state to come.
@@ -97,6 +101,8 @@ impl Plant {
         Plant::ForgetUnordered,
         Plant::ClaimWithState,
         Plant::NamesGoAtOnce,
+        Plant::NameUnawaited,
+        Plant::NamesCrossed,
         Plant::LeasesForgotten,
         Plant::PacketsNotKept,
         Plant::HeldTooEarly,
@@ -134,6 +140,8 @@ impl Plant {
             Plant::ForgetUnordered => "forget-unordered",
             Plant::ClaimWithState => "claim-with-state",
             Plant::NamesGoAtOnce => "names-go-at-once",
+            Plant::NameUnawaited => "name-unawaited",
+            Plant::NamesCrossed => "names-crossed",
             Plant::LeasesForgotten => "leases-forgotten",
             Plant::PacketsNotKept => "packets-not-kept",
             Plant::HeldTooEarly => "held-too-early",

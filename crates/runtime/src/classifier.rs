@@ -183,10 +183,10 @@ impl Classifier {
         self.names.iter().flat_map(Names::live_units)
     }
 
-    /// Gives the unit's flow another name. A name that another unit's flow
-    /// has goes over to this one (the other got nowhere: its answers would
-    /// come here); one that another unit's alias has is refused, and counted.
-    /// A flow that is not known here, though its unit lives, is known then.
+    /// Gives the unit's flow another name. A name that another unit has, as a
+    /// flow's key or as an alias, goes over to this one: the newest holder's
+    /// answers come by it. A flow that is not known here, though its unit lives,
+    /// is known then. False, and counted, where there is no room.
     pub fn add_alias(&mut self, unit: u64, flow: &FlowKey, request: &AliasRequest) -> bool {
         let names = self.names.as_mut();
         let added = names.is_some_and(|names| names.add_alias(unit, flow, request));
@@ -194,10 +194,9 @@ impl Classifier {
         added
     }
 
-    /// True where the unit has an alias under this key: not a flow of its own.
-    pub fn has_alias(&self, unit: u64, key: &FlowKey) -> bool {
-        let names = self.names.as_ref();
-        names.is_some_and(|names| names.has_alias(unit, key))
+    /// The unit that has an alias under this key: not a flow's own key.
+    pub fn alias_of(&self, key: &FlowKey) -> Option<u64> {
+        self.names.as_ref()?.alias_of(key)
     }
 
     /// Makes a flow known that the unit's owner opened by itself: it began

@@ -121,7 +121,7 @@ impl Campaign {
 
 /// What does not happen in a simulation without planted bugs; each has a test
 /// beside its code.
-const NOT_HERE: [&str; 23] = [
+const NOT_HERE: [&str; 24] = [
     // Only a peer that has the key and errs does that.
     "stream.messages_broken",
     "stream.messages_refused_too_long",
@@ -137,14 +137,14 @@ const NOT_HERE: [&str; 23] = [
     "actors.astray",
     // The switch's memory holds all that it keeps and all that arrives.
     "switch.entry_no_frame",
-    // Two units have one name only where a block is leased twice.
+    // The table of names has room for all.
     "switch.alias_refused",
-    // The switch has to start again between two losses of a translated flow:
-    // once in 2,000 seeds.
-    "switch.alias_known",
     // A late packet has to open a flow under the key that its client's next
-    // connection takes as an alias: once in some hundred seeds of the chain `web`.
+    // connection takes as an alias: once in some hundred seeds of the chain `web`;
+    // both units have to ask for a name of the other: still rarer.
+    "switch.name_taken",
     "switch.name_waited",
+    "switch.name_yielded",
     // An entry has to wait at the gate for its turn while a view opens: in less
     // than one of 200 seeds.
     "switch.parked_refused",

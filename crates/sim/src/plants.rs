@@ -221,6 +221,11 @@ fn settings_for(plant: Plant) -> Settings {
             chain: Some(Chain::Nat),
             ..base
         },
+        Plant::NameUnawaited | Plant::NamesCrossed => Settings {
+            faults: of(&ROUGH),
+            chain: Some(Chain::Web),
+            ..base
+        },
         Plant::PacketsNotKept
         | Plant::HeldTooEarly
         | Plant::OutGoesBack

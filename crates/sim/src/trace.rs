@@ -94,6 +94,12 @@ impl Trace {
                 (unit, format!("V: view {} is settled", show_view(view)))
             }
             Done::Alias { unit, key } => (unit, format!("V registers alias {key}")),
+            Done::Taken { unit, of, key } => {
+                (unit, format!("V takes {key} from {}", show_unit(of)))
+            }
+            Done::Yielded { unit, of, key } => {
+                (unit, format!("V leaves {key} to {}", show_unit(of)))
+            }
             Done::LetOut { unit, view, clock } => (
                 unit,
                 format!("V lets out {} of view {}", clock.0, show_view(view)),

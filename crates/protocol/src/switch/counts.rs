@@ -103,11 +103,13 @@ labels! {
         Turned = "turned",
         /// A name was registered.
         AliasAdded = "alias_added",
-        /// A name was asked for that the unit has by another of its names.
-        AliasKnown = "alias_known",
-        /// An entry waits for a name until packets that came by it are let out.
+        /// A name passed from one unit to another that asked for it.
+        NameTaken = "name_taken",
+        /// An entry waits until the unit that had its name has let out what was numbered.
         NameWaited = "name_waited",
-        /// A name that another unit has.
+        /// A name stays with a unit that waits for the one that asks for it.
+        NameYielded = "name_yielded",
+        /// There was no room for a name.
         AliasRefused = "alias_refused",
         /// A name went.
         AliasGone = "alias_gone",

@@ -103,7 +103,8 @@ impl Switch {
             && from == speaker
             && retain == (self.every > 0)
             && matches!(meta.disposition, Disposition::Out | Disposition::Dropped)
-            && !self.sweep.is_on();
+            && !self.sweep.is_on()
+            && self.takeovers.is_empty();
         if !is_plain {
             return Some(frame);
         }

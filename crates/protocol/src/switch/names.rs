@@ -51,23 +51,11 @@ impl Switch {
     }
 
     fn add_name(&mut self, unit: UnitId, flow: &FlowKey, request: &AliasRequest) {
-        // A flow that began anew may have taken the same port again, and its name
-        // is still here: it names the port once.
-        let was_there = self.classifier.has_alias(unit.0, &request.key);
-        if self.classifier.add_alias(unit.0, flow, request) {
+        if self.yields_name(unit, &request.key) {
+            return;
+        }
+        if self.take_name(unit, flow, request) {
             self.counts.add(SwitchCount::AliasAdded);
-            if !was_there && self.classifier.has_alias(unit.0, &request.key) {
-                self.lessor.named(&request.key);
-            }
-            self.outbox.journal.note(Done::Alias {
-                unit,
-                key: request.key,
-            });
-        } else if self.classifier.unit_of(&request.key) == Some(unit.0) {
-            // A unit is one flow, and a switch that started again knows it the
-            // other way round: after a loss its owner met the server first and
-            // claimed that side. Who uses the name finds the unit.
-            self.counts.add(SwitchCount::AliasKnown);
             self.outbox.journal.note(Done::Alias {
                 unit,
                 key: request.key,

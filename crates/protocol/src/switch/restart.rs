@@ -1,6 +1,6 @@
 //! A switch that starts again: what the runtimes claim, and what it makes of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use weir_nf::PoolId;
 use weir_nf::host::AliasRequest;
@@ -31,6 +31,30 @@ pub(super) struct Recovery {
 #[derive(Debug, Default)]
 pub(super) struct Leftovers {
     of: BTreeMap<UnitId, Vec<Slot>>,
+}
+
+/// The units whose best claim has an alias that is the key of another's flow.
+fn units_that_take(units: &[(View, UnitId, Claims)]) -> BTreeSet<UnitId> {
+    let best = || {
+        let claims = units
+            .iter()
+            .filter_map(|(_, unit, claims)| Some((*unit, &claims.first()?.1)));
+        claims.filter(|(_, claim)| claim.state)
+    };
+    let keys =
+        best().flat_map(|(unit, claim)| claim.flows.iter().map(move |(key, _)| (*key, unit)));
+    let keys: BTreeSet<(FlowKey, UnitId)> = keys.collect();
+    let is_anothers = |unit: UnitId, key: FlowKey| {
+        let all = keys.range((key, UnitId(0))..=(key, UnitId(u64::MAX)));
+        all.into_iter().any(|(_, of)| *of != unit)
+    };
+    best()
+        .filter(|(unit, claim)| {
+            let mut aliases = claim.aliases.iter();
+            aliases.any(|(_, alias)| is_anothers(*unit, alias.key))
+        })
+        .map(|(unit, _)| unit)
+        .collect()
 }
 
 impl Leftovers {
@@ -190,8 +214,8 @@ impl Switch {
         for (slot, claim) in recovery.answers.into_claims() {
             claims.entry(claim.unit).or_default().push((slot, claim));
         }
-        // The newest views first: of two units that claim one name the newer
-        // has it.
+        // An alias goes before a key, as at the gate; of two aliases or keys the
+        // newer view's.
         let mut units: Vec<(View, UnitId, Claims)> = claims
             .into_iter()
             .filter_map(|(unit, mut claims)| {
@@ -202,7 +226,10 @@ impl Switch {
                 Some((claims.first()?.1.view, unit, claims))
             })
             .collect();
-        units.sort_by_key(|(view, unit, _)| (core::cmp::Reverse(*view), *unit));
+        let takes = units_that_take(&units);
+        units.sort_by_key(|(view, unit, _)| {
+            (!takes.contains(unit), core::cmp::Reverse(*view), *unit)
+        });
         for (_, unit, claims) in units {
             self.restore(now, unit, &claims);
         }

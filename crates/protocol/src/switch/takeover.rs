@@ -1,45 +1,65 @@
-//! Entries that wait for a name that another unit has.
+//! Names that pass from one unit to another.
 //!
 //! A late packet of a connection that is over may open a flow in a unit of its
 //! own, and the client's next connection may take that flow's key as its alias:
-//! a balancer picks the same server again. One key is one unit's while any number
-//! is in flight (design §6). So the entry that registers the alias waits, parked
-//! at the gate, until what the other unit was sent is let out. Otherwise packets
-//! of the new connection would overtake those of the old one.
+//! a balancer picks the same server again. The rule (docs/handover.md, *Who
+//! owns a name*):
 //!
-//! Two units may want names of each other. So that no two wait for one another, a
-//! unit that is waited for does not wait, and no unit waits for one that waits.
+//! - A name has one owner at a time. The entry that asks for it takes it, when
+//!   it is next at the gate: later packets that come by it are numbered in the
+//!   new owner's unit.
+//! - That entry, and all behind it, wait until the old owner has let out what
+//!   it was numbered by then. So packets that came by the name stay in order.
+//! - A unit that waits keeps its names: an entry that it waits for does not take
+//!   them. So no two units wait for one another, and each wait ends.
 
-use weir_packet::{Disposition, Frame, FramePool, PacketMemory, Time};
+use weir_nf::host::AliasRequest;
+use weir_packet::{Disposition, FlowKey, Frame, FramePool, PacketMemory, Time};
 use weir_runtime::notes::{self, Note};
 
 use super::{Switch, SwitchCount};
 use crate::ids::UnitId;
+use crate::journal::Done;
+use crate::plant::Plant;
 
-/// More packets of the other unit that may be numbered while an entry waits: one
-/// that is sent packets all the time does not keep its name for ever.
-const MOST_MORE: u64 = 256;
-
-/// A unit whose next entry waits.
+/// A unit that lets nothing out until another one has.
 #[derive(Clone, Copy, Debug)]
 struct Wait {
     unit: UnitId,
-    /// The unit that has the name.
+    /// The unit that had the name.
     of: UnitId,
-    /// It waits until this clock of the other unit is let out, or all that was
-    /// sent to it.
+    /// Its last clock when the name passed.
     until: u64,
 }
 
-/// All of them: one for each unit at most.
+/// All of them. They form no circle. At most one for each numbered packet.
 #[derive(Debug, Default)]
 pub(super) struct Takeovers {
     waits: Vec<Wait>,
 }
 
+impl Takeovers {
+    /// True where no unit waits.
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.waits.is_empty()
+    }
+
+    fn waits(&self, unit: UnitId) -> bool {
+        self.waits.iter().any(|wait| wait.unit == unit)
+    }
+
+    /// True where `unit` waits for `of`, or for one that does.
+    fn depends(&self, unit: UnitId, of: UnitId) -> bool {
+        let own = self.waits.iter().filter(|wait| wait.unit == unit);
+        own.into_iter()
+            .any(|wait| wait.of == of || self.depends(wait.of, of))
+    }
+}
+
 impl Switch {
     /// True where the next entry of `unit`, with these side frames, has to wait
-    /// for another unit's name. Noted then, and looked at after each burst.
+    /// for units whose names it takes. They are its from now on.
     pub(super) fn waits_for_name(
         &mut self,
         unit: UnitId,
@@ -51,51 +71,91 @@ impl Switch {
             (meta.disposition == Disposition::Notes).then_some(bytes)
         });
         for note in notes.flat_map(notes::read).flatten() {
-            let Note::Alias { request, .. } = note else {
-                continue;
-            };
-            if let Some(of) = self.classifier.unit_of(&request.key).map(UnitId)
-                && of != unit
-                && self.must_wait(unit, of)
+            if let Note::Alias { flow, request } = note
+                && !self.is_yielded(unit, &request.key)
             {
-                return true;
+                self.wait_for_owner(unit, &flow, &request);
             }
         }
-        false
+        self.takeovers.waits(unit)
     }
 
-    fn must_wait(&mut self, unit: UnitId, of: UnitId) -> bool {
+    /// Takes the name from a unit with packets on their way, and waits for them.
+    fn wait_for_owner(&mut self, unit: UnitId, flow: &FlowKey, request: &AliasRequest) {
+        let Some(of) = self.other_owner(unit, &request.key) else {
+            return;
+        };
         let Some(place) = self.units.find(of) else {
-            return false;
+            return;
         };
         let other = self.units.at(place);
-        if other.out >= other.sent || of.0 == self.classifier.liaison() {
-            return false;
-        }
-        let (out, sent) = (other.out, other.sent);
-        let waits = &mut self.takeovers.waits;
-        if waits.iter().any(|w| w.unit == of || w.of == unit) {
-            return false;
-        }
-        match waits.iter_mut().find(|w| w.unit == unit) {
-            Some(wait) if wait.of == of => return out < wait.until,
-            Some(wait) => {
-                let until = sent.saturating_add(MOST_MORE);
-                *wait = Wait { unit, of, until };
-            }
-            None => {
-                let until = sent.saturating_add(MOST_MORE);
-                waits.push(Wait { unit, of, until });
-            }
+        let (out, until) = (other.out, other.sent);
+        if out >= until
+            || of.0 == self.classifier.liaison()
+            || self.settings.plant == Some(Plant::NameUnawaited)
+            || !self.take_name(unit, flow, request)
+        {
+            return;
         }
         self.counts.add(SwitchCount::NameWaited);
+        self.takeovers.waits.push(Wait { unit, of, until });
+    }
+
+    fn other_owner(&self, unit: UnitId, key: &FlowKey) -> Option<UnitId> {
+        let of = self.classifier.unit_of(key).map(UnitId);
+        of.filter(|of| *of != unit)
+    }
+
+    fn is_yielded(&self, unit: UnitId, key: &FlowKey) -> bool {
+        !self.takeovers.is_empty()
+            && self.settings.plant != Some(Plant::NamesCrossed)
+            && self
+                .other_owner(unit, key)
+                .is_some_and(|of| self.takeovers.depends(of, unit))
+    }
+
+    /// True where the name stays with its owner, which waits for `unit`.
+    pub(super) fn yields_name(&mut self, unit: UnitId, key: &FlowKey) -> bool {
+        if !self.is_yielded(unit, key) {
+            return false;
+        }
+        if let Some(of) = self.other_owner(unit, key) {
+            self.counts.add(SwitchCount::NameYielded);
+            let key = *key;
+            self.outbox.journal.note(Done::Yielded { unit, of, key });
+        }
         true
     }
 
-    /// Lets out the entries whose names are free now.
+    /// Gives the unit's flow a name, whoever has it. False where there is no
+    /// room.
+    pub(super) fn take_name(
+        &mut self,
+        unit: UnitId,
+        flow: &FlowKey,
+        request: &AliasRequest,
+    ) -> bool {
+        let of = self.other_owner(unit, &request.key);
+        // An alias names its port once, whoever has it.
+        let was_alias = self.classifier.alias_of(&request.key).is_some();
+        if !self.classifier.add_alias(unit.0, flow, request) {
+            return false;
+        }
+        if !was_alias && self.classifier.alias_of(&request.key) == Some(unit.0) {
+            self.lessor.named(&request.key);
+        }
+        if let Some(of) = of {
+            self.counts.add(SwitchCount::NameTaken);
+            let key = request.key;
+            self.outbox.journal.note(Done::Taken { unit, of, key });
+        }
+        true
+    }
+
+    /// Lets out the entries that need not wait any more.
     #[inline]
     pub(super) fn take_names_over(&mut self, now: Time, pool: &mut FramePool) {
-        if !self.takeovers.waits.is_empty() {
+        if !self.takeovers.is_empty() {
             self.look_at_takeovers(now, pool);
         }
     }
@@ -106,17 +166,19 @@ impl Switch {
         let mut at = 0;
         while let Some(&wait) = self.takeovers.waits.get(at) {
             let other = self.units.find(wait.of).map(|place| self.units.at(place));
-            let waits = other.is_some_and(|o| o.out < o.sent && o.out < wait.until);
-            let place = self.units.find(wait.unit);
-            if waits && place.is_some() {
+            let waits = other.is_some_and(|other| other.out < wait.until);
+            if waits && self.units.find(wait.unit).is_some() {
                 at += 1;
                 continue;
             }
-            if let Some(place) = place {
+            self.takeovers.waits.swap_remove(at);
+            if !self.takeovers.waits(wait.unit)
+                && let Some(place) = self.units.find(wait.unit)
+            {
                 self.let_out_parked(now, pool, &memory, place);
+                // What it let out may be what another one waits for.
+                at = 0;
             }
-            let is_it = |w: &Wait| w.unit == wait.unit && w.of == wait.of;
-            self.takeovers.waits.retain(|w| !is_it(w));
         }
     }
 }

@@ -11,6 +11,7 @@ mod restart;
 #[path = "../rig/mod.rs"]
 mod rig;
 mod room;
+mod takeover;
 mod window;
 
 use rig::{Rig, rt};

@@ -51,7 +51,7 @@ impl NetworkFunction for Clients {
     }
 }
 
-fn wide() -> Stage {
+pub fn wide() -> Stage {
     let flows = FlowOptions {
         max: 64,
         ..FlowOptions::default()
@@ -244,7 +244,7 @@ fn a_unit_that_was_claimed_by_its_other_side_keeps_both_names() {
         },
     };
     assert_eq!(note(&mut rig, &[alias]), unit);
-    assert_eq!(rig.count(SwitchCount::AliasKnown), 1);
+    assert_eq!(rig.count(SwitchCount::AliasAdded), 1);
     assert_eq!(rig.count(SwitchCount::AliasRefused), 0);
     for key in [asked, served] {
         assert_eq!(rig.switch.classifier().unit_of(&key), Some(unit.0));

@@ -393,6 +393,12 @@ impl Names {
         self.hidden_in(unit, key)
     }
 
+    /// The flow of a unit that can have no other.
+    fn only_flow(&self, unit: u64) -> Option<u32> {
+        let head = self.units[self.place(unit)?].flows;
+        head.checked_sub(1).filter(|_| self.wide.is_none())
+    }
+
     /// The hidden flow of this unit under this key.
     fn hidden_in(&self, unit: u64, key: &FlowKey) -> Option<u32> {
         let record = &self.units[self.place(unit)?];
@@ -432,6 +438,8 @@ impl Names {
                     .then(|| self.flow_in(unit, flow))
                     .flatten()
             });
+            // A unit that is one flow may know it under another of its names.
+            let found = found.or_else(|| self.only_flow(unit));
             match found {
                 Some(flow) => Some(flow),
                 None => return false,
@@ -439,7 +447,6 @@ impl Names {
         };
         let hash = self.hash(&request.key);
         if let Some(found) = self.find(&request.key, hash) {
-            let name = self.names[found as usize];
             if !self.is_alias(found) {
                 if owner == Some(found) {
                     return true; // its own key
@@ -448,8 +455,6 @@ impl Names {
                     return false;
                 }
                 self.hide(found, hash);
-            } else if name.unit != unit {
-                return false;
             } else {
                 self.drop_alias(found);
             }
@@ -559,10 +564,11 @@ impl Names {
         }
     }
 
-    /// True where the unit has an alias under this key.
-    pub(super) fn has_alias(&self, unit: u64, key: &FlowKey) -> bool {
-        let found = self.find(key, self.hash(key));
-        found.is_some_and(|found| self.is_alias(found) && self.names[found as usize].unit == unit)
+    /// The unit that has an alias under this key.
+    pub(super) fn alias_of(&self, key: &FlowKey) -> Option<u64> {
+        let found = self.find(key, self.hash(key))?;
+        self.is_alias(found)
+            .then(|| self.names[found as usize].unit)
     }
 
     /// A flow has ended, and packets that are of it may be on their way: adds

@@ -13,6 +13,10 @@ use weir_runtime::notes::{self, Note};
 pub(super) struct Aliases {
     /// Whose each is: the unit, and the flow if it is a flow's.
     of: BTreeMap<FlowKey, (UnitId, Option<FlowKey>)>,
+    /// Units that took a name, whose it was, and that unit's last number then.
+    waits: Vec<(UnitId, UnitId, u64)>,
+    /// Names that a unit asked for and another one kept, or has taken since.
+    foreign: BTreeSet<(UnitId, FlowKey)>,
 }
 
 impl Aliases {
@@ -20,6 +24,52 @@ impl Aliases {
     pub(super) fn add(&mut self, key: FlowKey, unit: UnitId) -> Option<UnitId> {
         let other = self.of.insert(key, (unit, None));
         other.map(|(other, _)| other).filter(|other| *other != unit)
+    }
+
+    /// A name passes to `unit` from one whose last number is `until`.
+    pub(super) fn take(&mut self, key: FlowKey, unit: UnitId, (of, until): (UnitId, u64)) {
+        self.of.insert(key, (unit, None));
+        self.foreign.remove(&(unit, key));
+        self.foreign.insert((of, key));
+        self.waits.push((unit, of, until));
+    }
+
+    /// A name stays with `of`; false where that does not wait for `unit`.
+    pub(super) fn yields(&mut self, key: FlowKey, unit: UnitId, of: UnitId) -> bool {
+        self.foreign.insert((unit, key));
+        let (mut asked, mut at) = (vec![of], 0);
+        while let Some(&next) = asked.get(at) {
+            at += 1;
+            for (waiting, other, _) in &self.waits {
+                if *waiting == next && !asked.contains(other) {
+                    asked.push(*other);
+                }
+            }
+        }
+        asked.contains(&unit)
+    }
+
+    /// A switch that starts again lets out nothing of what was on its way.
+    pub(super) fn restart(&mut self) {
+        self.waits.clear();
+    }
+
+    /// A unit lets something out: gives one that must have let out more by then.
+    /// `out` tells how much each has, or `None` of one that is over.
+    pub(super) fn overtakes(
+        &mut self,
+        unit: UnitId,
+        out: impl Fn(UnitId) -> Option<u64>,
+    ) -> Option<UnitId> {
+        self.waits
+            .retain(|(_, of, until)| out(*of).is_some_and(|out| out < *until));
+        let found = self.waits.iter().find(|(waiting, ..)| *waiting == unit);
+        found.map(|(_, of, _)| *of)
+    }
+
+    /// True where the unit has the name, or was told that another one has.
+    pub(super) fn is_known(&self, key: &FlowKey, unit: UnitId) -> bool {
+        self.unit_of(key) == Some(unit) || self.foreign.contains(&(unit, *key))
     }
 
     /// The unit that has the name.
@@ -30,6 +80,7 @@ impl Aliases {
     /// The unit has no names any more.
     pub(super) fn forget(&mut self, id: UnitId) {
         self.of.retain(|_, (unit, _)| *unit != id);
+        self.foreign.retain(|(unit, _)| *unit != id);
     }
 
     /// Takes down what an entry of the unit says of names. Gives a name that
@@ -64,6 +115,7 @@ impl Aliases {
                     *unit != id || *flow != Some(key) || again.contains(name)
                 }),
                 Note::AliasEnded { key } => match self.unit_of(&key) {
+                    Some(unit) if unit != id && self.foreign.contains(&(id, key)) => {}
                     Some(unit) if unit != id => wrong = wrong.or(Some((key, unit))),
                     Some(_) if !again.contains(&key) => {
                         self.of.remove(&key);

@@ -80,7 +80,26 @@ impl Checker {
         false
     }
 
+    /// Nothing of a unit leaves while packets that came by a name it took are on
+    /// their way.
+    fn overtaken(&mut self, id: UnitId, clock: Clock) {
+        let others = &self.units;
+        let overtaken = self.aliases.overtakes(id, |of| {
+            let other = others.get(&of)?;
+            (!other.ended).then_some(other.out)
+        });
+        if let Some(of) = overtaken {
+            let text = format!(
+                "{} leaves before what came by a name to {}",
+                clock.0,
+                show_unit(of)
+            );
+            self.violated(Invariant::Order, Some(id), text);
+        }
+    }
+
     pub(super) fn let_out(&mut self, id: UnitId, view: View, clock: Clock, cluster: &dyn Cluster) {
+        self.overtaken(id, clock);
         let Some(unit) = self.units.get_mut(&id).filter(|unit| !unit.ended) else {
             let text = format!("entry {} of a unit that is not there", clock.0);
             return self.violated(Invariant::ExactlyOnce, Some(id), text);
@@ -189,7 +208,7 @@ impl Checker {
             for note in notes::read(&part.bytes) {
                 match note {
                     Ok(Note::Alias { request, .. }) => {
-                        if self.aliases.unit_of(&request.key) != Some(id) && !adrift {
+                        if !self.aliases.is_known(&request.key, id) && !adrift {
                             let text = format!(
                                 "{} leaves before its alias {} is registered",
                                 made.clock.0, request.key

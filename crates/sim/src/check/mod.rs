@@ -198,6 +198,16 @@ impl Checker {
                     self.violated(Invariant::Equivalence, Some(unit), text);
                 }
             }
+            Done::Taken { unit, of, key } => {
+                let until = self.units.get(&of).map_or(0, |record| record.sent);
+                self.aliases.take(key, unit, (of, until));
+            }
+            Done::Yielded { unit, of, key } => {
+                if !self.aliases.yields(key, unit, of) {
+                    let text = format!("{key} is left to {}, which does not wait", show_unit(of));
+                    self.violated(Invariant::Equivalence, Some(unit), text);
+                }
+            }
             Done::LetOut { unit, view, clock } => self.let_out(unit, view, clock, cluster),
             Done::OwnerLost { unit, first, last } => self.owner_lost(unit, first, last, cluster),
             Done::Ended { unit } => self.ended(unit),

@@ -328,6 +328,7 @@ impl Checker {
     pub(crate) fn switch_is_gone(&mut self) {
         // Whoever asked for a move asks again.
         self.moves.clear();
+        self.aliases.restart();
         for unit in self.units.values_mut().filter(|unit| !unit.ended) {
             unit.unclaimed = true;
             unit.given_up_before = unit.given_up;
