@@ -235,11 +235,14 @@ impl Model {
         if request.open && !self.wide {
             return false;
         }
-        let owner = (!request.open).then_some(*flow);
+        let mut owner = (!request.open).then_some(*flow);
         if owner.is_some() && !self.has_flow(unit, flow) {
             self.add_flow(unit, flow);
             if !self.has_flow(unit, flow) {
-                return false;
+                // A unit of one flow has no other that it could be.
+                let only = self.flows_of(unit).pop().filter(|_| !self.wide);
+                let Some((key, _)) = only else { return false };
+                owner = Some(key);
             }
         }
         if let Some(other) = self.flows.get(&request.key).cloned() {
@@ -251,11 +254,8 @@ impl Model {
             }
             self.flows.remove(&request.key);
             self.hidden.insert((other.unit, request.key), other);
-        } else if let Some(alias) = self.aliases.get(&request.key) {
-            if alias.unit != unit {
-                return false;
-            }
-        } else if self.aliases.len() == 2 * MAX as usize {
+        } else if !self.aliases.contains_key(&request.key) && self.aliases.len() == 2 * MAX as usize
+        {
             return false;
         }
         let alias = Alias {
