@@ -51,7 +51,7 @@ impl NetworkFunction for Clients {
     }
 }
 
-pub fn wide() -> Stage {
+pub(crate) fn wide() -> Stage {
     let flows = FlowOptions {
         max: 64,
         ..FlowOptions::default()
