@@ -75,6 +75,19 @@ pub enum Plant {
     /// Nobody says to a replica that goes on behind the claim of its owner what is
     /// lost.
     BehindUntold,
+    /// A packet for which there is no room is dropped without a count.
+    DropUncounted,
+    /// A state that cannot be is met when a view is settled.
+    ImpossibleMet,
+    /// Names of a unit that was moved are forgotten.
+    NamesForgotten,
+    /// A move from a runtime to itself is taken on.
+    NonsenseTaken,
+    /// Without acknowledgements: a view is settled before all is here that its source
+    /// put out.
+    SettledBeforeOut,
+    /// The same where the target dies: the source goes on at once.
+    SourceNotWaitedFor,
     /// Packets are applied however few frames are free for what they cause. Not
     /// in [`Plant::ALL`]: it needs rings, and a test has it.
     FramesUnseen,
@@ -82,7 +95,7 @@ pub enum Plant {
 
 impl Plant {
     /// Those that the simulator finds, in the order of the documentation.
-    pub const ALL: [Plant; 33] = [
+    pub const ALL: [Plant; 39] = [
         Plant::NoViewCheck,
         Plant::NoFence,
         Plant::NoOrderAtGate,
@@ -116,6 +129,12 @@ impl Plant {
         Plant::EndForgotten,
         Plant::BehindNoHolder,
         Plant::BehindUntold,
+        Plant::DropUncounted,
+        Plant::ImpossibleMet,
+        Plant::NamesForgotten,
+        Plant::NonsenseTaken,
+        Plant::SettledBeforeOut,
+        Plant::SourceNotWaitedFor,
     ];
 
     /// Its name on a command line.
@@ -153,6 +172,12 @@ impl Plant {
             Plant::DeathsUnseen => "deaths-unseen",
             Plant::MoveForgotten => "move-forgotten",
             Plant::EndForgotten => "end-forgotten",
+            Plant::DropUncounted => "drop-uncounted",
+            Plant::ImpossibleMet => "impossible-met",
+            Plant::NamesForgotten => "names-forgotten",
+            Plant::NonsenseTaken => "nonsense-taken",
+            Plant::SettledBeforeOut => "settled-before-out",
+            Plant::SourceNotWaitedFor => "source-not-waited-for",
             Plant::BehindNoHolder => "behind-no-holder",
             Plant::BehindUntold => "behind-untold",
         }

@@ -7,7 +7,7 @@ pub use crate::bug::Bug;
 use crate::campaign::Campaign;
 use crate::chain::Chain;
 use crate::fault::{Fault, Faults};
-use crate::settings::Settings;
+use crate::settings::{Mode, Settings};
 use crate::slip::Slip;
 
 impl Bug {
@@ -202,6 +202,28 @@ fn settings_for(plant: Plant) -> Settings {
             some_faults: false,
             flows: 400,
             packets: 3_000,
+            ..base
+        },
+        Plant::DropUncounted => Settings {
+            faults: of(&[Fault::FullBuffers, Fault::Pause]),
+            some_faults: false,
+            ..base
+        },
+        Plant::NonsenseTaken => Settings {
+            faults: of(&[Fault::Forgery]),
+            some_faults: false,
+            ..base
+        },
+        Plant::SourceNotWaitedFor => Settings {
+            faults: of(&[Fault::Delay, Fault::Pause, Fault::Crash, Fault::FullBuffers]),
+            some_faults: false,
+            mode: Some(Mode::Ring),
+            moves: 150,
+            ..base
+        },
+        Plant::SettledBeforeOut => Settings {
+            faults: of(&[Fault::Delay, Fault::Pause, Fault::Crash, Fault::FullBuffers]),
+            mode: Some(Mode::Ring),
             ..base
         },
         Plant::NoOrderAtGate => Settings {

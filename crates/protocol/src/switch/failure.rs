@@ -140,6 +140,7 @@ impl Switch {
         if let Some(pending) = self.pendings.get_mut(unit.pending)
             && pending.planned
             && !self.settings.acknowledge
+            && self.settings.plant != Some(Plant::SourceNotWaitedFor)
             && unit.out < pending.base.0
             && is_here(pending.old_owner)
         {

@@ -154,6 +154,7 @@ impl Switch {
         if let Some(pending) = self.pendings.get_mut(unit.pending)
             && pending.planned
             && !self.settings.acknowledge
+            && self.settings.plant != Some(Plant::SettledBeforeOut)
             && out < pending.base.0
         {
             // The source has not kept what it put out: that must be here

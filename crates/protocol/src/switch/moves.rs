@@ -82,6 +82,9 @@ impl Switch {
             None => 0,
         };
         if source == target {
+            if self.settings.plant == Some(crate::plant::Plant::NonsenseTaken) {
+                return Ok(0);
+            }
             return Err(MoveError::Same);
         }
         let places = self.select(source, target, what);

@@ -85,7 +85,9 @@ impl Switch {
                 true => None,
             };
             if let Some(reason) = missing {
-                self.drops.add(reason);
+                if self.settings.plant != Some(Plant::DropUncounted) {
+                    self.drops.add(reason);
+                }
                 pool.give(frame);
                 return;
             }

@@ -428,9 +428,15 @@ impl Switch {
         unit.tries = 0;
         let (id, view) = (unit.id(), unit.view());
         self.outbox.journal.note(Done::Settled { unit: id, view });
+        if self.settings.plant == Some(Plant::ImpossibleMet) {
+            self.internal.note("a planted bug");
+        }
         if let Some(pending) = self.take_pending(place)
             && pending.old != View::NONE
         {
+            if pending.planned && self.settings.plant == Some(Plant::NamesForgotten) {
+                self.classifier.remove_unit(id.0, &mut Vec::new());
+            }
             if pending.planned {
                 self.hand_overs.add(now.since(pending.opened));
             }

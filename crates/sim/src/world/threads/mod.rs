@@ -130,7 +130,10 @@ impl Threads {
     pub(super) fn missing<'a>(&'a self, living: impl Iterator<Item = &'a FramePool>) -> usize {
         let pools: Vec<&FramePool> = living.chain(&self.lost).collect();
         let reserve = pools.first().map_or(0, |pool| pool.memory().in_reserve());
-        FramePool::outstanding_of(pools).saturating_sub(reserve)
+        // An entry that was cut by its runtime's death waits for its end for ever; the
+        // driver takes it back when the run is over.
+        let cut: usize = self.runtimes.values().map(|t| t.partial.len()).sum();
+        FramePool::outstanding_of(pools).saturating_sub(reserve + cut)
     }
 
     fn word(&mut self, from: ProcessNo, to: ProcessNo, message: Message) {
