@@ -490,6 +490,22 @@ fn a_flow_that_only_its_owner_knows_comes_with_its_alias_or_by_itself() {
     );
 }
 
+/// A host's flow ends while the server's next packet is on its way, which begins
+/// it anew from the server's side, with the client's key for an alias.
+#[test]
+fn a_flow_that_is_known_by_its_alias_gets_names() {
+    let mut rig = rig(&stage::<Probe<1>>(small(8)));
+    let unit = rig.udp(CLIENT, SERVER);
+    let (flow, name) = (key(CLIENT, SERVER), key(PUBLIC, SERVER));
+    assert!(rig.classifier.add_alias(unit, &flow, &alias(name, false)));
+    assert!(rig.classifier.add_alias(unit, &name, &alias(flow, false)));
+    let more = key(PUBLIC, OTHER);
+    assert!(rig.classifier.add_alias(unit, &name, &alias(more, false)));
+    for key in [flow, name, more] {
+        assert_eq!(rig.classifier.unit_of(&key), Some(unit));
+    }
+}
+
 #[test]
 fn a_unit_whose_key_another_has_is_restored_where_no_packet_finds_it() {
     let mut rig = rig(&stage::<Probe<0>>(small(8)));

@@ -399,6 +399,14 @@ impl Names {
         head.checked_sub(1).filter(|_| self.wide.is_none())
     }
 
+    /// The flow of this unit that has this key for an alias.
+    fn flow_of_alias(&self, unit: u64, key: &FlowKey) -> Option<u32> {
+        let found = self.find(key, self.hash(key))?;
+        let name = &self.names[found as usize];
+        let flow = name.other.checked_sub(1)?;
+        (self.is_alias(found) && name.unit == unit).then_some(flow)
+    }
+
     /// The hidden flow of this unit under this key.
     fn hidden_in(&self, unit: u64, key: &FlowKey) -> Option<u32> {
         let record = &self.units[self.place(unit)?];
@@ -438,8 +446,11 @@ impl Names {
                     .then(|| self.flow_in(unit, flow))
                     .flatten()
             });
-            // A unit that is one flow may know it under another of its names.
-            let found = found.or_else(|| self.only_flow(unit));
+            // It may be known under another of its names: it began anew from its
+            // server's side while the names of the flow before it were there.
+            let found = found
+                .or_else(|| self.flow_of_alias(unit, flow))
+                .or_else(|| self.only_flow(unit));
             match found {
                 Some(flow) => Some(flow),
                 None => return false,
