@@ -8,6 +8,8 @@
 //! node is on which thread of which process is a [`Placement`], plain data; when
 //! what died is started again is a [`RestartPolicy`].
 //!
+//! A node is told something from outside over a [command channel](command_channel).
+//!
 //! Nodes on different threads are joined by [queues](queue) of one writer and
 //! one reader, and share one packet memory whose free frames are evened out
 //! through its reserve ([`frames`]).
@@ -15,6 +17,7 @@
 //! This is a driver: it may use threads and clocks. It knows no command line,
 //! no control interface and no chain.
 
+mod command;
 mod cores;
 mod error;
 pub mod frames;
@@ -26,6 +29,7 @@ mod restart;
 mod supervise;
 pub mod worker;
 
+pub use command::{CommandReceiver, CommandSender, NotSent, command_channel};
 pub use cores::{check_cores, nth_core, pin, ranges, started_aside, step_aside};
 pub use error::ExecError;
 pub use node::{Node, Round};

@@ -347,13 +347,13 @@ fn who_moves_packets_goes_first_if_asked_and_who_answers_does_not() {
         let weir = network.weir(chain, &[&ports[..], with].concat());
         network.ping(2);
         for (name, priority) in priorities(weir.id()) {
-            let answers = ["control", "answer", "relay"].contains(&name.as_str());
+            let answers = ["control", "commands", "relay"].contains(&name.as_str());
             let expected = if answers { 0 } else { first };
             assert_eq!(priority, expected, "{name} {with:?}");
         }
         for stage in children(weir.id()) {
             for (name, priority) in priorities(stage) {
-                let trusted = chain == &apart && name != "answer";
+                let trusted = chain == &apart && name != "commands";
                 assert_eq!(priority, u32::from(trusted), "{name}");
             }
         }

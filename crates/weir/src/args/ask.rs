@@ -2,7 +2,8 @@
 
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 
-use super::{Format, seconds};
+use super::format::Format;
+use super::seconds::seconds;
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Stats {

@@ -2,7 +2,8 @@
 
 use clap::Args as ClapArgs;
 
-use super::{Format, seconds};
+use super::format::Format;
+use super::seconds::seconds;
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\

@@ -5,7 +5,7 @@ mod about;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use crate::driver::inbox::Post;
+use crate::driver::command::CommandSender;
 use crate::exit::Failure;
 
 pub(crate) use about::About;
@@ -24,7 +24,11 @@ pub(crate) enum Control {}
 
 impl Wanted {
     /// None; a failure where one was asked for.
-    pub(crate) fn open(&self, _: About<'_>, _: Vec<Post>) -> Result<Option<Control>, Failure> {
+    pub(crate) fn open(
+        &self,
+        _: About<'_>,
+        _: Vec<CommandSender>,
+    ) -> Result<Option<Control>, Failure> {
         let path = self
             .path
             .as_ref()

@@ -7,14 +7,15 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Semaphore, oneshot};
 use tonic::Status;
 use weir_api::v1;
+use weir_exec::NotSent;
 use weir_io::port::PortCounters;
 use weir_packet::filter::Filter;
 use weir_runtime::{Remembered, Report};
 use weir_telemetry::Entry;
 
-use crate::driver::inbox::{
-    Ended, FlowParts, FlowQuestion, FlowSeen, FlowsFound, FlowsQuestion, NotPosted, Post, Question,
-    Reply, StatesSeen, ThreadCounts, in_order,
+use crate::driver::command::{
+    Command, CommandSender, Ended, FlowParts, FlowQuery, FlowSeen, FlowsFound, FlowsQuery, Reply,
+    StatesSeen, ThreadCounts, in_order,
 };
 use crate::driver::{Counted, around};
 
@@ -78,11 +79,12 @@ impl Written {
     }
 }
 
-/// The threads of a run, to be asked.
+/// A run as the control socket sees it: what it tells, and command channels to its
+/// threads.
 #[derive(Debug)]
 pub(super) struct Asked {
     pub(super) info: v1::GetInfoResponse,
-    posts: Vec<Post>,
+    senders: Vec<CommandSender>,
     chains: Vec<Written>,
     inputs: Vec<v1::PortInfo>,
     outputs: Vec<v1::PortInfo>,
@@ -139,17 +141,21 @@ impl Counts {
     }
 }
 
-fn not_posted(why: NotPosted) -> Status {
+fn not_sent(why: NotSent) -> Status {
     match why {
-        NotPosted::Full => {
+        NotSent::Full => {
             Status::resource_exhausted("too many ask this instance at once: try again")
         }
-        NotPosted::Away => Status::unavailable("this instance is about to end"),
+        NotSent::Away => Status::unavailable("this instance is about to end"),
     }
 }
 
 impl Asked {
-    pub(super) fn new(info: v1::GetInfoResponse, about: About<'_>, posts: Vec<Post>) -> Asked {
+    pub(super) fn new(
+        info: v1::GetInfoResponse,
+        about: About<'_>,
+        senders: Vec<CommandSender>,
+    ) -> Asked {
         let chains = about.file.chains.iter().map(|chain| Written {
             name: chain.stage.chain.clone(),
             functions: (chain.stage.nodes.iter())
@@ -162,7 +168,7 @@ impl Asked {
         let places = Places::of_run(about.file, &about.inputs);
         Asked {
             info,
-            posts,
+            senders,
             chains: chains.collect(),
             inputs: about.inputs,
             outputs: about.outputs,
@@ -174,16 +180,16 @@ impl Asked {
         }
     }
 
-    /// Asks every thread that is there, and waits for all of them: their
-    /// answers, each with the thread's number.
+    /// Sends a command to every thread that is there, and waits for their replies,
+    /// each with the thread's number.
     pub(super) async fn all<T>(
         &self,
         most: Duration,
-        question: impl FnMut(Reply<T>) -> Question,
+        command: impl FnMut(Reply<T>) -> Command,
     ) -> Result<Vec<(u32, T)>, Status> {
-        let answers = some_of((0..).zip(&self.posts), most, question).await?;
+        let answers = some_of((0..).zip(&self.senders), most, command).await?;
         match answers.is_empty() {
-            true => Err(not_posted(NotPosted::Away)),
+            true => Err(not_sent(NotSent::Away)),
             false => Ok(answers),
         }
     }
@@ -194,7 +200,7 @@ impl Asked {
     }
 
     async fn count(&self) -> Result<Counts, Status> {
-        let threads = self.all(PROMPT, Question::Counts).await?;
+        let threads = self.all(PROMPT, Command::Counts).await?;
         let threads: Vec<ThreadCounts> = threads.into_iter().map(|(_, counts)| counts).collect();
         if threads.iter().all(|thread| thread.reports.is_empty()) {
             return Err(Status::unimplemented(CANT_BE_ASKED));
@@ -228,10 +234,10 @@ impl Asked {
     }
 
     /// The open flows that match.
-    pub(super) async fn flows(&self, wanted: FlowsQuestion) -> Result<FlowsFound, Status> {
+    pub(super) async fn flows(&self, wanted: FlowsQuery) -> Result<FlowsFound, Status> {
         let _turn = self.turn().await?;
-        let question = |reply| Question::Flows(wanted.clone(), reply);
-        let answers = self.all(WALK, question).await?;
+        let command = |reply| Command::Flows(wanted.clone(), reply);
+        let answers = self.all(WALK, command).await?;
         let mut all = FlowsFound {
             whole: true,
             ..FlowsFound::default()
@@ -259,13 +265,13 @@ impl Asked {
 
     /// A flow that was seen before, with its states.
     pub(super) async fn states(&self, seen: &FlowSeen) -> Result<Option<Box<StatesSeen>>, Status> {
-        let asked = FlowQuestion {
+        let query = FlowQuery {
             chain: seen.number,
             record: seen.flow.record,
             id: seen.flow.id,
         };
         let answers: Vec<(u32, FlowParts)> = self
-            .all(PROMPT, |reply| Question::Flow(asked, reply))
+            .all(PROMPT, |reply| Command::Flow(query, reply))
             .await?;
         let mut found = None;
         let mut states: Vec<(usize, Remembered)> = Vec::new();
@@ -288,7 +294,7 @@ impl Asked {
     /// Ends the flows that match: how many were.
     pub(super) async fn end(&self, filter: Arc<Filter>) -> Result<u64, Status> {
         let _turn = self.turn().await?;
-        let ended = self.all(WALK, |reply| Question::End(filter.clone(), reply));
+        let ended = self.all(WALK, |reply| Command::End(filter.clone(), reply));
         let ended = ended.await;
         self.counted.forget();
         let ended: Vec<Ended> = ended?.into_iter().filter_map(|(_, n)| n).collect();
@@ -302,16 +308,16 @@ impl Asked {
     /// has the ports and first stages, comes last: of a packet that is watched there,
     /// the later stages are to know already.
     pub(super) async fn each(&self, action: Arm) -> Result<usize, Status> {
-        let posts: Vec<(u32, &Post)> = (0..).zip(&self.posts).collect();
-        let (others, ports) = posts.split_at(posts.len().saturating_sub(1));
+        let senders: Vec<(u32, &CommandSender)> = (0..).zip(&self.senders).collect();
+        let (others, ports) = senders.split_at(senders.len().saturating_sub(1));
         let mut answers: Vec<(u32, usize)> = Vec::new();
-        for posts in [others, ports] {
-            let question = |reply| Question::Each(action.clone(), reply);
-            let counts = some_of(posts.iter().copied(), PROMPT, question).await?;
+        for senders in [others, ports] {
+            let command = |reply| Command::Each(action.clone(), reply);
+            let counts = some_of(senders.iter().copied(), PROMPT, command).await?;
             answers.extend(counts);
         }
         match answers.is_empty() {
-            true => Err(not_posted(NotPosted::Away)),
+            true => Err(not_sent(NotSent::Away)),
             false => Ok(answers.iter().map(|(_, count)| count).sum()),
         }
     }
@@ -319,25 +325,26 @@ impl Asked {
     async fn turn(&self) -> Result<tokio::sync::SemaphorePermit<'_>, Status> {
         match tokio::time::timeout(WALK, self.walks.acquire()).await {
             Ok(Ok(turn)) => Ok(turn),
-            _ => Err(not_posted(NotPosted::Full)),
+            _ => Err(not_sent(NotSent::Full)),
         }
     }
 }
 
-/// Asks those of these threads that are there, and waits for all of them.
+/// Sends a command to those of these threads that are there, and waits for their
+/// replies.
 async fn some_of<T>(
-    posts: impl Iterator<Item = (u32, &Post)>,
+    senders: impl Iterator<Item = (u32, &CommandSender)>,
     most: Duration,
-    mut question: impl FnMut(Reply<T>) -> Question,
+    mut command: impl FnMut(Reply<T>) -> Command,
 ) -> Result<Vec<(u32, T)>, Status> {
     let mut waiting = Vec::new();
-    for (thread, post) in posts {
+    for (thread, sender) in senders {
         let (reply, answer) = oneshot::channel();
-        match post.send(question(reply)) {
+        match sender.send(command(reply)) {
             Ok(()) => waiting.push((thread, answer)),
             // Runtimes come and go.
-            Err(NotPosted::Away) => {}
-            Err(why) => return Err(not_posted(why)),
+            Err(NotSent::Away) => {}
+            Err(why) => return Err(not_sent(why)),
         }
     }
     let mut answers = Vec::with_capacity(waiting.len());
@@ -350,7 +357,7 @@ async fn some_of<T>(
     Ok(answers)
 }
 
-/// Waits for an answer; none comes from a thread that has ended since.
+/// Waits for a reply; none comes from a thread that has ended since.
 async fn wait<T>(
     answer: oneshot::Receiver<T>,
     until: tokio::time::Instant,

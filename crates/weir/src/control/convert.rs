@@ -11,7 +11,7 @@ use weir_telemetry::{Counters as _, Label};
 
 use crate::counters::Carries as _;
 use crate::driver::DriverDrop;
-use crate::driver::inbox::{FlowSeen, StatesSeen, ThreadCounts};
+use crate::driver::command::{FlowSeen, StatesSeen, ThreadCounts};
 use crate::driver::live::LayerReport;
 
 use super::asked::{Asked, Counts};

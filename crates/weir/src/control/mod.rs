@@ -1,5 +1,5 @@
 //! The control socket of a run: gRPC ([`weir_api`]) on a thread of its own,
-//! which asks the threads that move packets ([`crate::driver::inbox`]).
+//! which sends commands to the threads that move packets ([`crate::driver::command`]).
 
 mod about;
 mod asked;
@@ -20,7 +20,7 @@ use std::thread::JoinHandle;
 
 use tokio::sync::oneshot;
 
-use crate::driver::inbox::Post;
+use crate::driver::command::CommandSender;
 use crate::exit::Failure;
 use crate::say::say;
 
@@ -75,7 +75,7 @@ impl Wanted {
     pub(crate) fn open(
         &self,
         about: About<'_>,
-        posts: Vec<Post>,
+        senders: Vec<CommandSender>,
     ) -> Result<Option<Control>, Failure> {
         let socket = match self.is_wanted(about.mode == "live") {
             false => None,
@@ -100,7 +100,7 @@ impl Wanted {
         if socket.is_none() && metrics.is_none() {
             return Ok(None);
         }
-        let started = self.start(socket, metrics, about, posts);
+        let started = self.start(socket, metrics, about, senders);
         started.map(Some).map_err(Failure::outside)
     }
 
@@ -118,7 +118,7 @@ impl Wanted {
         socket: Option<Socket>,
         metrics: Option<TcpListener>,
         about: About<'_>,
-        posts: Vec<Post>,
+        senders: Vec<CommandSender>,
     ) -> Result<Control, String> {
         let stem = about.chain.file_stem().unwrap_or_default();
         let name = match (&self.name, &socket) {
@@ -127,7 +127,7 @@ impl Wanted {
             (None, None) => stem.to_string_lossy().into_owned(),
         };
         let info = convert::info(name, &about);
-        let asked = Arc::new(Asked::new(info, about, posts));
+        let asked = Arc::new(Asked::new(info, about, senders));
         let path = socket.as_ref().map(|socket| socket.path().to_owned());
         let address = metrics
             .as_ref()

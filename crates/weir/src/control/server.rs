@@ -13,7 +13,7 @@ use weir_api::v1;
 use weir_api::v1::instance_server::{Instance, InstanceServer};
 use weir_packet::filter::Filter;
 
-use crate::driver::inbox::{FlowSort, FlowsQuestion};
+use crate::driver::command::{FlowSort, FlowsQuery};
 use crate::observe::{Arm, Places, Unseen};
 
 use super::asked::{Asked, SHORTEST};
@@ -205,7 +205,7 @@ impl Instance for Service {
                 )));
             }
         };
-        let wanted = FlowsQuestion {
+        let wanted = FlowsQuery {
             filter: filter(&request.filter)?,
             sort,
             reverse: request.reverse,
@@ -225,7 +225,7 @@ impl Instance for Service {
         request: Request<v1::GetFlowRequest>,
     ) -> Result<Response<v1::GetFlowResponse>, Status> {
         let text = request.into_inner().filter;
-        let wanted = FlowsQuestion {
+        let wanted = FlowsQuery {
             filter: filter(&text)?,
             sort: FlowSort::None,
             reverse: false,

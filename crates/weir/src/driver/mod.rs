@@ -15,6 +15,7 @@
 
 mod clock;
 mod cluster;
+pub(crate) mod command;
 mod dispatch;
 mod drops;
 mod ends;
@@ -22,7 +23,6 @@ mod events;
 mod executor;
 mod hand_overs;
 mod histogram;
-pub(crate) mod inbox;
 pub(crate) mod live;
 mod pipeline;
 pub(crate) mod placement;

@@ -15,8 +15,8 @@ use weir_protocol::{Actors, Message, Peer, RuntimeId, UnitId};
 use weir_runtime::{Lie, Report, Runtime, RuntimeConfig};
 
 use super::clock::Clock;
+use super::command::{CommandHandler, CommandTarget, ThreadCounts};
 use super::executor::{Part, Visit};
-use super::inbox::{Inbox, Shows, ThreadCounts};
 use super::wiring::{RuntimeEnds, ToRuntime, ToSwitch};
 
 /// Ends of flows that may be asked for and not numbered yet.
@@ -33,7 +33,7 @@ pub(super) struct RuntimePlan {
     pub(super) relayed: bool,
     pub(super) clock: Clock,
     pub(super) ends: RuntimeEnds,
-    pub(super) inbox: Inbox,
+    pub(super) handler: CommandHandler,
     pub(super) pool: FramePool,
 }
 
@@ -67,7 +67,7 @@ struct ChainActors {
 /// to other runtimes.
 pub(super) struct RuntimeNode {
     work: Work,
-    inbox: Inbox,
+    handler: CommandHandler,
     /// Time in rounds with work, in ns.
     busy: u64,
 }
@@ -110,7 +110,7 @@ impl RuntimeNode {
                 input: Vec::with_capacity(BURST),
             });
         }
-        plan.inbox.begin(true);
+        plan.handler.set_open(true);
         Ok(RuntimeNode {
             work: Work {
                 id: plan.ends.id,
@@ -128,7 +128,7 @@ impl RuntimeNode {
                 gave: false,
                 packets: 0,
             },
-            inbox: plan.inbox,
+            handler: plan.handler,
             busy: 0,
         })
     }
@@ -152,8 +152,8 @@ impl Node for RuntimeNode {
     }
 
     fn take_commands(&mut self) -> bool {
-        self.inbox.answer(&mut self.work);
-        self.inbox.is_busy()
+        self.handler.carry_out(&mut self.work);
+        self.handler.is_busy()
     }
 
     fn finish(self) -> Result<RuntimeDone, String> {
@@ -181,7 +181,7 @@ impl ChainActors {
     }
 }
 
-impl Shows for Work {
+impl CommandTarget for Work {
     fn counts(&mut self) -> ThreadCounts {
         ThreadCounts {
             name: format!("runtime {}", self.id.0),

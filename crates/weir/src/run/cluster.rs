@@ -37,9 +37,9 @@ pub(super) fn run(
         0 | 1 => executor,
         _ => executor.in_turns(file),
     };
-    let posts = executor.posts();
+    let senders = executor.command_senders();
     let mut line = Line::open(executor, input, args, file, ports)?;
-    line.be_asked(args, file, ports, "runtimes", posts)?;
+    line.open_control(args, file, ports, "runtimes", senders)?;
     let (mut of_run, ended) = line.drive(args, watched)?;
     line.executor.sum_up(args, more, &mut of_run);
     conclude(args, ports, of_run, ended, config.seed, watched)

@@ -4,16 +4,16 @@ use weir_graph::ChainFile;
 
 use crate::args::Run;
 use crate::control::{About, Control, Wanted};
-use crate::driver::inbox::{Inbox, Post};
+use crate::driver::command::{CommandHandler, CommandSender};
 use crate::exit::Failure;
 use crate::observe::Unseen;
 use crate::say::say;
 
 use super::ports::{Ports, RunPort};
 
-/// An inbox for a thread; the failure says that there is none to be had.
-pub(super) fn inbox(sleeps: bool) -> Result<(Post, Inbox), Failure> {
-    Inbox::new(sleeps)
+/// A command channel for a thread; `sleeps` as in [`CommandHandler::new`].
+pub(super) fn command_channel(sleeps: bool) -> Result<(CommandSender, CommandHandler), Failure> {
+    CommandHandler::new(sleeps)
         .map_err(|error| Failure::outside(format!("can't make an event descriptor: {error}")))
 }
 
@@ -23,7 +23,7 @@ pub(super) fn open_control(
     file: &ChainFile,
     mode: &str,
     ports: &Ports,
-    posts: Vec<Post>,
+    senders: Vec<CommandSender>,
     unseen: Vec<Unseen>,
 ) -> Result<Option<Control>, Failure> {
     let wanted = Wanted {
@@ -40,7 +40,7 @@ pub(super) fn open_control(
         inputs: of(&ports.inputs),
         outputs: of(&ports.outputs),
     };
-    let control = wanted.open(about, posts)?;
+    let control = wanted.open(about, senders)?;
     if let Some(control) = control.as_ref().filter(|_| !args.quiet) {
         if let Some(path) = control.path() {
             say(format_args!("control socket: {}", path.display()));

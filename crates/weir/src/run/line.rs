@@ -11,13 +11,13 @@ use weir_packet::{Frame, Time};
 
 use crate::args::Run;
 use crate::control::Control;
-use crate::driver::inbox::{Inbox, Post, Shows, ThreadCounts};
+use crate::driver::command::{CommandHandler, CommandSender, CommandTarget, ThreadCounts};
 use crate::driver::{
     BATCH, CHAINS, COMING, Dispatcher, EventFile, Executor, LEAVING, Part, Visit, take_log,
 };
 use crate::exit::Failure;
 
-use super::control_socket::{inbox, open_control};
+use super::control_socket::{command_channel, open_control};
 use super::input::Input;
 use super::onlook::Watched;
 use super::ports::{Outputs, Ports};
@@ -31,15 +31,15 @@ pub(super) struct Line<C> {
     outputs: Outputs,
     dispatcher: Dispatcher,
     events: Option<EventFile>,
-    /// Away while it is answered.
-    inbox: Option<Inbox>,
+    /// Away while commands are carried out.
+    handler: Option<CommandHandler>,
     control: Option<Control>,
     // What a round needs, kept to save its allocation.
     out: Vec<Frame>,
     lines: Vec<u8>,
 }
 
-impl<C: Executor> Shows for Line<C> {
+impl<C: Executor> CommandTarget for Line<C> {
     fn counts(&mut self) -> ThreadCounts {
         ThreadCounts {
             inputs: self.input.ports().map(InputPort::counters).collect(),
@@ -82,26 +82,26 @@ impl<C: Executor> Line<C> {
             outputs: ports.open_outputs()?,
             dispatcher: Dispatcher::new(file),
             events,
-            inbox: None,
+            handler: None,
             control: None,
             out: Vec::with_capacity(16 * BATCH),
             lines: Vec::new(),
         })
     }
 
-    /// Opens the control socket where one is wanted; `posts` are the executor's.
-    pub(super) fn be_asked(
+    /// Opens the control socket where one is wanted; `senders` are the executor's.
+    pub(super) fn open_control(
         &mut self,
         args: &Run,
         file: &ChainFile,
         ports: &Ports,
         mode: &str,
-        mut posts: Vec<Post>,
+        mut senders: Vec<CommandSender>,
     ) -> Result<(), Failure> {
-        let (post, inbox) = inbox(false)?;
-        posts.push(post);
-        self.inbox = Some(inbox);
-        self.control = open_control(args, file, mode, ports, posts, self.executor.unseen())?;
+        let (sender, handler) = command_channel(false)?;
+        senders.push(sender);
+        self.handler = Some(handler);
+        self.control = open_control(args, file, mode, ports, senders, self.executor.unseen())?;
         Ok(())
     }
 
@@ -161,11 +161,11 @@ impl<C: Executor> Line<C> {
         ends.pop().unwrap_or(Ok(Ok(())))
     }
 
-    /// Answers what is asked, or a part of it.
-    fn answer(&mut self) {
-        if let Some(mut inbox) = self.inbox.take() {
-            inbox.answer(self);
-            self.inbox = Some(inbox);
+    /// Carries out some of the commands that wait.
+    fn carry_out_commands(&mut self) {
+        if let Some(mut handler) = self.handler.take() {
+            handler.carry_out(self);
+            self.handler = Some(handler);
         }
     }
 
@@ -275,8 +275,11 @@ impl<C: Executor> Node for PortsNode<'_, '_, C> {
     }
 
     fn take_commands(&mut self) -> bool {
-        self.line.answer();
-        self.line.inbox.as_ref().is_some_and(Inbox::is_busy)
+        self.line.carry_out_commands();
+        self.line
+            .handler
+            .as_ref()
+            .is_some_and(CommandHandler::is_busy)
     }
 
     fn prepare_park(&mut self) -> bool {

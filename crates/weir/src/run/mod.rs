@@ -126,7 +126,7 @@ fn run_with(
     // nothing.
     let input = Input::open(&ports)?;
     let mut line = Line::open(executor, input, args, &file, &ports)?;
-    line.be_asked(args, &file, &ports, "files", Vec::new())?;
+    line.open_control(args, &file, &ports, "files", Vec::new())?;
     let (mut of_run, ended) = line.drive(args, &mut watched)?;
     alone::sum_up(
         line.executor,

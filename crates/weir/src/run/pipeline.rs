@@ -38,9 +38,9 @@ pub(super) fn run(
         }
     };
     let executor = start(args, plans, settings, processes)?;
-    let posts = executor.posts();
+    let senders = executor.command_senders();
     let mut line = Line::open(executor, input, args, file, ports)?;
-    line.be_asked(args, file, ports, "stages", posts)?;
+    line.open_control(args, file, ports, "stages", senders)?;
     let (mut of_run, ended) = line.drive(args, watched)?;
     sum_up(line.executor, plan, args, file, &mut of_run);
     conclude(args, ports, of_run, ended, config.seed, watched)

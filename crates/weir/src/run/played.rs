@@ -8,7 +8,7 @@ use weir_graph::ChainFile;
 use weir_packet::{Frame, FramePool, Side, Time};
 
 use crate::args::Run;
-use crate::driver::inbox::Post;
+use crate::driver::command::CommandSender;
 use crate::driver::{Cluster, Executor, PartReport};
 
 use super::audit;
@@ -70,8 +70,8 @@ impl Played {
     }
 
     /// Where the runtimes get their commands.
-    pub(super) fn posts(&self) -> Vec<Post> {
-        self.cluster.posts()
+    pub(super) fn command_senders(&self) -> Vec<CommandSender> {
+        self.cluster.command_senders()
     }
 
     /// Adds what switch and runtimes did.

@@ -49,9 +49,9 @@ pub(super) fn run(
     let input = Input::open(ports)?;
     let settings = settings(args, workers, config, ports.memory());
     let executor = Workers::start(stages, &settings)?;
-    let posts = executor.posts();
+    let senders = executor.command_senders();
     let mut line = Line::open(executor, input, args, file, ports)?;
-    line.be_asked(args, file, ports, "workers", posts)?;
+    line.open_control(args, file, ports, "workers", senders)?;
     let (mut of_run, ended) = line.drive(args, watched)?;
     sum_up(line.executor, args, &mut of_run);
     conclude(args, ports, of_run, ended, config.seed, watched)

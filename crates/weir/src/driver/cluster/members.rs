@@ -21,7 +21,7 @@ impl Cluster {
         let Some(ends) = member.theirs.take() else {
             return Err(ExecError(format!("runtime {} was started before", id.0)));
         };
-        let Some(inbox) = self.inboxes.get_mut(place).and_then(Option::take) else {
+        let Some(handler) = self.handlers.get_mut(place).and_then(Option::take) else {
             return Err(ExecError(format!("runtime {} was started before", id.0)));
         };
         let plan = RuntimePlan {
@@ -39,7 +39,7 @@ impl Cluster {
             relayed: self.settings.relay.is_some(),
             clock: self.clock,
             ends,
-            inbox,
+            handler,
             pool: self.pool.share(SHARE, LARGE_SHARE),
         };
         let (thread, core) = self.settings.spread.of(place);

@@ -27,9 +27,9 @@ pub use end::{ClusterEnd, GateCounts, RuntimeEnd};
 use member::{Member, State};
 
 use super::clock::Clock;
+use super::command::{CommandHandler, CommandSender};
 use super::ends::{EndAsked, EndsAsked};
 use super::hand_overs::HandOvers;
-use super::inbox::{Inbox, Post};
 use super::relay::Relay;
 use super::runtime_node::{RuntimeDone, RuntimeNode};
 use super::spread::Spread;
@@ -113,9 +113,9 @@ pub struct Cluster {
     /// The question that runtimes were asked, and how many have answered.
     echo: Option<(u64, usize)>,
     echoes: u64,
-    /// Where the runtimes are asked, and their ends until they are started.
-    posts: Vec<Post>,
-    inboxes: Vec<Option<Inbox>>,
+    /// Command channels of the runtimes; the receiving ends until those are started.
+    senders: Vec<CommandSender>,
+    handlers: Vec<Option<CommandHandler>>,
     /// Ends of flows that were asked for: as many as runtimes may ask for.
     ends_asked: EndsAsked,
     // Buffers of a round, kept to save their allocation.
@@ -178,13 +178,13 @@ impl Cluster {
                 partial: stages.iter().map(|_| Vec::new()).collect(),
             })
             .collect();
-        let (mut posts, mut inboxes) = (Vec::new(), Vec::new());
+        let (mut senders, mut handlers) = (Vec::new(), Vec::new());
         for _ in 0..most {
-            let (post, inbox) = Inbox::new(false)
-                .map_err(|error| ExecError(format!("can't make an inbox: {error}")))?;
-            inbox.begin(false);
-            posts.push(post);
-            inboxes.push(Some(inbox));
+            let (sender, handler) = CommandHandler::new(false)
+                .map_err(|error| ExecError(format!("can't make a command channel: {error}")))?;
+            handler.set_open(false);
+            senders.push(sender);
+            handlers.push(Some(handler));
         }
         let wakers = Wakers::new(settings.spread.threads(most as usize))?;
         let park = parker(&wakers, 0, &settings);
@@ -207,8 +207,8 @@ impl Cluster {
             rounds: 0,
             echo: None,
             echoes: 0,
-            posts,
-            inboxes,
+            senders,
+            handlers,
             ends_asked: EndsAsked::default(),
             entries: Vec::with_capacity(BURST),
             inbox: Vec::with_capacity(MESSAGES),
@@ -224,9 +224,9 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// Where the runtimes are asked: all that there will ever be.
-    pub(crate) fn posts(&self) -> Vec<Post> {
-        self.posts.clone()
+    /// Commands to the runtimes: to all that there will ever be.
+    pub(crate) fn command_senders(&self) -> Vec<CommandSender> {
+        self.senders.clone()
     }
 
     /// Packets that may be taken in now. A port that can wait is read for no

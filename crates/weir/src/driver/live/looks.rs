@@ -10,8 +10,8 @@ use weir_io::live::{EndSignals, LiveClock};
 
 use crate::exit::Failure;
 
+use super::super::command::CommandHandler;
 use super::super::events::EventFile;
-use super::super::inbox::Inbox;
 use super::group::Group;
 use super::ports::LivePorts;
 
@@ -35,8 +35,8 @@ pub(crate) struct Looks {
     looked: Instant,
     /// That of packets.
     pub(super) clock: LiveClock,
-    /// Questions of others; away while they are answered.
-    pub(super) inbox: Option<Inbox>,
+    /// Commands to this thread; away while they are carried out.
+    pub(super) handler: Option<CommandHandler>,
 }
 
 impl Looks {
@@ -47,7 +47,7 @@ impl Looks {
         most: Option<Duration>,
         starter: Option<UnixStream>,
         clock: LiveClock,
-        inbox: Inbox,
+        handler: CommandHandler,
     ) -> Looks {
         let now = Instant::now();
         Looks {
@@ -57,12 +57,12 @@ impl Looks {
             until: most.map(|most| now + most),
             looked: now,
             clock,
-            inbox: Some(inbox),
+            handler: Some(handler),
         }
     }
 
     /// Of a worker beside the one that takes the signals.
-    pub(crate) fn of_worker(group: Arc<Group>, clock: LiveClock, inbox: Inbox) -> Looks {
+    pub(crate) fn of_worker(group: Arc<Group>, clock: LiveClock, handler: CommandHandler) -> Looks {
         Looks {
             signals: None,
             group: Some(group),
@@ -70,7 +70,7 @@ impl Looks {
             until: None,
             looked: Instant::now(),
             clock,
-            inbox: Some(inbox),
+            handler: Some(handler),
         }
     }
 
@@ -84,7 +84,7 @@ impl Looks {
     pub(super) fn descriptors<'a>(&'a self, into: &mut Vec<BorrowedFd<'a>>) {
         into.extend(self.signals.as_ref().map(|signals| signals.as_fd()));
         into.extend(self.starter.as_ref().map(|starter| starter.as_fd()));
-        into.extend(self.inbox.as_ref().and_then(Inbox::descriptor));
+        into.extend(self.handler.as_ref().and_then(CommandHandler::descriptor));
     }
 
     /// How long the loop may sleep.

@@ -34,10 +34,10 @@ use weir_packet::{Frame, Holder, Time};
 
 use crate::exit::Failure;
 
+use super::command::{CommandHandler, CommandTarget, ThreadCounts};
 use super::dispatch::Dispatcher;
 use super::events::EventFile;
 use super::executor::{Executor, Part, Visit, take_log};
-use super::inbox::{Inbox, Shows, ThreadCounts};
 use super::{BATCH, CHAINS, LEAVING};
 
 pub(crate) use alone::Alone;
@@ -157,11 +157,11 @@ impl<C: Executor> Live<C> {
         }
     }
 
-    /// Answers what is asked, or a part of it.
-    fn answer(&mut self) {
-        if let Some(mut inbox) = self.looks.inbox.take() {
-            inbox.answer(self);
-            self.looks.inbox = Some(inbox);
+    /// Carries out some of the commands that wait.
+    fn carry_out_commands(&mut self) {
+        if let Some(mut handler) = self.looks.handler.take() {
+            handler.carry_out(self);
+            self.looks.handler = Some(handler);
         }
     }
 
@@ -285,7 +285,7 @@ impl<C: Executor> Live<C> {
     }
 }
 
-impl<C: Executor> Shows for Live<C> {
+impl<C: Executor> CommandTarget for Live<C> {
     fn counts(&mut self) -> ThreadCounts {
         let mut counts = ThreadCounts {
             inputs: self.ports.came_in(),
@@ -372,8 +372,12 @@ impl<C: Executor> Node for LiveNode<'_, C> {
     }
 
     fn take_commands(&mut self) -> bool {
-        self.live.answer();
-        self.live.looks.inbox.as_ref().is_some_and(Inbox::is_busy)
+        self.live.carry_out_commands();
+        self.live
+            .looks
+            .handler
+            .as_ref()
+            .is_some_and(CommandHandler::is_busy)
     }
 
     fn prepare_park(&mut self) -> bool {
@@ -576,8 +580,8 @@ mod tests {
         let ports = inputs.into_iter();
         let ports = ports.map(|input| Way::In(Replay::new(input, Speed::Full, clock)));
         let ports = LivePorts::new(ports.collect(), clock, true);
-        let (_post, inbox) = Inbox::new(true).unwrap();
-        let looks = Looks::new(EndSignals::open().unwrap(), None, None, clock, inbox);
+        let (_post, handler) = CommandHandler::new(true).unwrap();
+        let looks = Looks::new(EndSignals::open().unwrap(), None, None, clock, handler);
         let executor = Slow {
             pool: FramePool::with_layout(MemoryLayout::default()),
             taken: [0; 2],

@@ -29,11 +29,11 @@ use weir_nf::host::{FlowOptions, Stage};
 use weir_packet::{Frame, FramePool, MemoryLayout, PacketMemory, Time};
 use weir_runtime::{Rest, Role, Runtime, RuntimeConfig};
 
+use super::command::{CommandHandler, CommandSender};
 use super::executor::{Counted, EventBox, Executor, Part, PartReport, StageProcessCounts, Visit};
-use super::inbox::{Inbox, Post};
 use super::placement;
 use crate::observe::Unseen;
-use node::{NodePlan, Questions, StageNode, StageWork};
+use node::{NodePlan, StageCommands, StageNode, StageWork};
 use process::{Host, Process, Tenant, Want, WantTenant};
 
 pub use chain::ChainPlan;
@@ -105,7 +105,7 @@ pub struct Pipeline {
     steps: u32,
     /// Frames of a chain's end.
     ended: Vec<Frame>,
-    posts: Vec<Post>,
+    senders: Vec<CommandSender>,
 }
 
 impl std::fmt::Debug for Pipeline {
@@ -205,7 +205,7 @@ impl Pipeline {
             gave: false,
             steps: 0,
             ended: Vec::with_capacity(OUT),
-            posts: Vec::new(),
+            senders: Vec::new(),
         };
         // Threads inherit where they may run: this one is pinned last.
         for (number, chain) in chains.into_iter().enumerate() {
@@ -235,9 +235,9 @@ impl Pipeline {
         Ok(all)
     }
 
-    /// Where the threads and processes of stages are asked.
-    pub(crate) fn posts(&self) -> Vec<Post> {
-        self.posts.clone()
+    /// Commands to the threads and processes of stages.
+    pub(crate) fn command_senders(&self) -> Vec<CommandSender> {
+        self.senders.clone()
     }
 
     fn is_ready(&self) -> bool {
@@ -328,7 +328,7 @@ impl Pipeline {
                 waker: process.waker,
                 stage: process.stage,
             })?;
-            self.posts.push(process.post());
+            self.senders.push(process.command_sender());
             processes.push(process);
         }
         let mut tenants = Vec::new();
@@ -358,9 +358,9 @@ impl Pipeline {
             let is_stage = queue.stage.is_some();
             let mut work = None;
             if let Some(stage) = queue.stage {
-                let (post, inbox) = Inbox::new(false)
-                    .map_err(|error| ExecError(format!("can't make an inbox: {error}")))?;
-                self.posts.push(post);
+                let (sender, handler) = CommandHandler::new(false)
+                    .map_err(|error| ExecError(format!("can't make a command channel: {error}")))?;
+                self.senders.push(sender);
                 work = Some(StageWork {
                     stage,
                     config: RuntimeConfig {
@@ -368,8 +368,8 @@ impl Pipeline {
                         ..settings.engine
                     },
                     pool: self.pool.share(SHARE, LARGE_SHARE),
-                    asked: Questions {
-                        inbox,
+                    commands: StageCommands {
+                        handler,
                         name: name.clone(),
                         place: (number, queue.step, queue.place.0),
                     },

@@ -10,8 +10,8 @@ use weir_nf::host::Stage;
 use weir_packet::{Frame, FramePool, PacketMemory, Time};
 use weir_runtime::{Lie, Report, Runtime, RuntimeConfig};
 
+use super::super::command::{CommandHandler, CommandTarget, ThreadCounts};
 use super::super::executor::{EventBox, Part, Visit};
-use super::super::inbox::{Inbox, Shows, ThreadCounts};
 
 /// Frames that are worked on at a time.
 const BURST: usize = 64;
@@ -36,12 +36,12 @@ pub(super) struct StageWork {
     pub(super) stage: Stage,
     pub(super) config: RuntimeConfig,
     pub(super) pool: FramePool,
-    pub(super) asked: Questions,
+    pub(super) commands: StageCommands,
 }
 
-/// Where a stage gets its commands, and what it says of itself.
-pub(super) struct Questions {
-    pub(super) inbox: Inbox,
+/// Where a stage gets its commands, and its name and place.
+pub(super) struct StageCommands {
+    pub(super) handler: CommandHandler,
     /// Its name, for people.
     pub(super) name: String,
     /// Number of its chain, of its step in the plan, and of its branch there.
@@ -65,7 +65,7 @@ pub(super) struct StageEnd {
 struct Engine {
     runtime: Runtime,
     pool: FramePool,
-    asked: Questions,
+    commands: StageCommands,
 }
 
 /// A stage, or a carrier: takes bursts from its input and gives what leaves to
@@ -93,7 +93,7 @@ struct Shown<'a> {
     place: (usize, usize, usize),
 }
 
-impl Shows for Shown<'_> {
+impl CommandTarget for Shown<'_> {
     fn counts(&mut self) -> ThreadCounts {
         let mut counts = ThreadCounts {
             name: self.name.to_owned(),
@@ -196,7 +196,7 @@ impl StageNode {
                 runtime: Runtime::new(&work.stage, work.config)
                     .map_err(|error| error.to_string())?,
                 pool: work.pool,
-                asked: work.asked,
+                commands: work.commands,
             }),
         };
         Ok(StageNode {
@@ -266,15 +266,15 @@ impl Node for StageNode {
         let Some(engine) = &mut self.engine else {
             return false;
         };
-        engine.asked.inbox.answer(&mut Shown {
+        engine.commands.handler.carry_out(&mut Shown {
             runtime: &mut engine.runtime,
             pool: &mut engine.pool,
             output: &mut self.left,
             events: &self.events,
-            name: &engine.asked.name,
-            place: engine.asked.place,
+            name: &engine.commands.name,
+            place: engine.commands.place,
         });
-        engine.asked.inbox.is_busy()
+        engine.commands.handler.is_busy()
     }
 
     fn prepare_park(&mut self) -> bool {

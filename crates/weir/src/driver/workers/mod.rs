@@ -21,8 +21,8 @@ use weir_nf::host::Stage;
 use weir_packet::{Frame, FramePool, MemoryLayout, PacketMemory, Time};
 use weir_runtime::{Lie, Obstacle, Report, RuntimeConfig, Steering};
 
+use super::command::{CommandHandler, CommandSender};
 use super::executor::{EventBox, Executor};
-use super::inbox::{Inbox, Post};
 use super::spread::Spread;
 use node::{Ends, Stop, WorkerEnd, WorkerNode};
 
@@ -149,7 +149,7 @@ pub struct Workers {
     park: Parker,
     /// Packets were put into rings since the workers were last woken.
     gave: bool,
-    posts: Vec<Post>,
+    senders: Vec<CommandSender>,
 }
 
 impl std::fmt::Debug for Workers {
@@ -216,7 +216,7 @@ impl Workers {
             park: Parker::new(&wakers, 0, policy),
             team: Team::new(&wakers),
             gave: false,
-            posts: Vec::new(),
+            senders: Vec::new(),
         };
         for number in 0..workers {
             all.place(number, &parts, settings)?;
@@ -239,15 +239,15 @@ impl Workers {
         let (to, input) = stages.iter().map(|_| queue(FRAMES)).unzip();
         let (output, from) = queue(FRAMES);
         let stop = Arc::new(Stop::default());
-        let (post, inbox) = Inbox::new(false)
-            .map_err(|error| ExecError(format!("can't make an inbox: {error}")))?;
-        self.posts.push(post);
+        let (sender, handler) = CommandHandler::new(false)
+            .map_err(|error| ExecError(format!("can't make a command channel: {error}")))?;
+        self.senders.push(sender);
         let ends = Ends {
             input,
             output,
             stop: Arc::clone(&stop),
             events: self.events.clone(),
-            inbox,
+            handler,
         };
         let (stages, config) = (stages.to_vec(), settings.engine);
         let pool = self.pool.share(SHARE, LARGE_SHARE);
@@ -264,9 +264,9 @@ impl Workers {
         Ok(())
     }
 
-    /// Where the workers are asked, in their order.
-    pub(crate) fn posts(&self) -> Vec<Post> {
-        self.posts.clone()
+    /// Commands to the workers, in their order.
+    pub(crate) fn command_senders(&self) -> Vec<CommandSender> {
+        self.senders.clone()
     }
 
     fn join_ended(&mut self) -> Result<(), ExecError> {

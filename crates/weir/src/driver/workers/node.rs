@@ -11,8 +11,8 @@ use weir_nf::host::Stage;
 use weir_packet::{Frame, FramePool, Time};
 use weir_runtime::{Lie, Report, Runtime, RuntimeConfig};
 
+use super::super::command::{CommandHandler, CommandTarget, ThreadCounts};
 use super::super::executor::{EventBox, Visit, visit_alone};
-use super::super::inbox::{Inbox, Shows, ThreadCounts};
 
 /// Frames of a chain that are worked on at a time.
 const BURST: usize = 256;
@@ -49,7 +49,7 @@ pub(super) struct Ends {
     pub(super) output: Sender<Frame>,
     pub(super) stop: Arc<Stop>,
     pub(super) events: EventBox,
-    pub(super) inbox: Inbox,
+    pub(super) handler: CommandHandler,
 }
 
 /// The end of a worker.
@@ -82,7 +82,7 @@ struct Shown {
     events: EventBox,
 }
 
-impl Shows for Shown {
+impl CommandTarget for Shown {
     fn counts(&mut self) -> ThreadCounts {
         ThreadCounts {
             name: format!("worker {}", self.number + 1),
@@ -213,8 +213,8 @@ impl Node for WorkerNode {
     }
 
     fn take_commands(&mut self) -> bool {
-        self.ends.inbox.answer(&mut self.shown);
-        self.ends.inbox.is_busy()
+        self.ends.handler.carry_out(&mut self.shown);
+        self.ends.handler.is_busy()
     }
 
     fn finish(self) -> Result<WorkerEnd, String> {

@@ -13,7 +13,7 @@ use weir_nf::host::Stage;
 use weir_packet::FramePool;
 use weir_runtime::RuntimeConfig;
 
-use super::control_socket::{inbox, open_control};
+use super::control_socket::{command_channel, open_control};
 use super::guard::Guardian;
 use super::plan::PlanSummary;
 use super::ports::Ports;
@@ -23,7 +23,7 @@ use super::wires::Sorted;
 use super::{alone, apart, cluster, network, pipeline, workers};
 use crate::args::Run;
 use crate::doctor;
-use crate::driver::inbox::Post;
+use crate::driver::command::CommandSender;
 use crate::driver::live::{Live, LivePorts, Looks, Replay, Speed, Way};
 use crate::driver::{ChainPlan, Dispatcher, EventFile, Executor, Patience, Workers};
 use crate::exit::{Failure, Outcome};
@@ -70,8 +70,8 @@ pub(super) fn run(
     let signals = end_signals()?;
     if let Some(runtimes) = args.runtimes {
         let played = cluster::start(args, runtimes, file, stages, config, memory)?;
-        let posts = played.posts();
-        let ran = drive(args, file, sorted, signals, config.seed, played, posts)?;
+        let senders = played.command_senders();
+        let ran = drive(args, file, sorted, signals, config.seed, played, senders)?;
         return ran.end(args, config, |played, of_run| {
             played.sum_up(args, None, of_run)
         });
@@ -80,8 +80,8 @@ pub(super) fn run(
         if let Some(obstacle) = Workers::obstacle(stages) {
             let more = workers::by_switch(workers, obstacle);
             let played = cluster::start(args, workers, file, stages, config, memory)?;
-            let posts = played.posts();
-            let ran = drive(args, file, sorted, signals, config.seed, played, posts)?;
+            let senders = played.command_senders();
+            let ran = drive(args, file, sorted, signals, config.seed, played, senders)?;
             return ran.end(args, config, |played, of_run| {
                 played.sum_up(args, Some(more), of_run);
             });
@@ -100,8 +100,8 @@ pub(super) fn run(
         }
         let settings = workers::settings(args, workers, config, memory);
         let executor = Workers::start(stages, &settings)?;
-        let posts = executor.posts();
-        let ran = drive(args, file, sorted, signals, config.seed, executor, posts)?;
+        let senders = executor.command_senders();
+        let ran = drive(args, file, sorted, signals, config.seed, executor, senders)?;
         return ran.end(args, config, |executor, of_run| {
             workers::sum_up(executor, args, of_run);
         });
@@ -141,8 +141,8 @@ pub(super) fn pipeline(
     let plan = PlanSummary::of(&plans);
     let processes = apart::processes(args, &plans, Patience::LIVE);
     let executor = pipeline::start(args, plans, settings, processes)?;
-    let posts = executor.posts();
-    let ran = drive(args, file, sorted, signals, config.seed, executor, posts)?;
+    let senders = executor.command_senders();
+    let ran = drive(args, file, sorted, signals, config.seed, executor, senders)?;
     ran.end(args, config, |executor, of_run| {
         pipeline::sum_up(executor, plan, args, file, of_run);
     })
@@ -178,7 +178,7 @@ fn go_first(args: &Run) -> Result<(), Failure> {
     })
 }
 
-/// Opens the ports, moves packets until the end, and closes them. `posts` are
+/// Opens the ports, moves packets until the end, and closes them. `senders` are
 /// of the executor's own threads.
 fn drive<C: Executor>(
     args: &Run,
@@ -187,14 +187,21 @@ fn drive<C: Executor>(
     signals: EndSignals,
     seed: u64,
     mut executor: C,
-    mut posts: Vec<Post>,
+    mut senders: Vec<CommandSender>,
 ) -> Result<Ran<C>, Failure> {
     let clock = LiveClock::start();
     let (layer, odd) = network::layer(file, &sorted, seed, clock)?;
     let events = args.events.as_deref().map(EventFile::live).transpose()?;
-    let (post, inbox) = inbox(true)?;
-    posts.push(post);
-    let control = open_control(args, file, "live", &sorted.all(), posts, executor.unseen())?;
+    let (sender, handler) = command_channel(true)?;
+    senders.push(sender);
+    let control = open_control(
+        args,
+        file,
+        "live",
+        &sorted.all(),
+        senders,
+        executor.unseen(),
+    )?;
     // From here on nothing passes until the ports are open: what can fail for
     // other reasons, or takes its time, was done before.
     let mut guardian = Guardian::ask(args)?;
@@ -216,7 +223,7 @@ fn drive<C: Executor>(
             most,
             guardian.map(Guardian::into_stream),
             clock,
-            inbox,
+            handler,
         ),
         events,
     );

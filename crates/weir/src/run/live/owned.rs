@@ -15,7 +15,7 @@ use weir_nf::host::Stage;
 use weir_packet::{Advise, FramePool, Internal, MemoryLayout, PacketMemory};
 use weir_runtime::{Runtime, RuntimeConfig, Steering};
 
-use super::super::control_socket::{inbox, open_control};
+use super::super::control_socket::{command_channel, open_control};
 use super::super::guard::Guardian;
 use super::super::ports::RunPort;
 use super::super::summary::{Ended, More};
@@ -24,7 +24,7 @@ use super::super::{audit, network};
 use super::introduce::introduce;
 use super::ran::Ran;
 use crate::args::Run;
-use crate::driver::inbox::{Inbox, Post};
+use crate::driver::command::{CommandHandler, CommandSender};
 use crate::driver::live::{
     Group, Layer, LayerReport, Live, LivePorts, Looks, MOST_WORKERS, PanicGuard, Peer, PeerEnd,
     Queues, Way,
@@ -246,7 +246,7 @@ struct Thread {
 }
 
 impl Thread {
-    fn start(plan: Plan, core: Option<usize>, inbox: Inbox) -> Result<Thread, Failure> {
+    fn start(plan: Plan, core: Option<usize>, handler: CommandHandler) -> Result<Thread, Failure> {
         let (says, ready) = channel();
         let (ports, opened) = channel::<Opened>();
         let name = format!("worker {}", plan.number + 1);
@@ -266,7 +266,7 @@ impl Thread {
                 return Ok(None);
             };
             let clock = ready.plan.clock;
-            let looks = Looks::of_worker(Arc::clone(&group), clock, inbox);
+            let looks = Looks::of_worker(Arc::clone(&group), clock, handler);
             let mut live = ready.begin(opened.into_ports(clock), looks, None);
             let worked = work(&mut live, &group, || ());
             Ok(Some(WorkerEnd::of(live, worked).0))
@@ -368,11 +368,11 @@ struct Prepared {
     group: Arc<Group>,
     clock: LiveClock,
     first: Ready,
-    inbox: Inbox,
+    handler: CommandHandler,
     /// The other workers.
     threads: Vec<Thread>,
     /// Where all are asked; the first comes last.
-    posts: Vec<Post>,
+    senders: Vec<CommandSender>,
     limits: Vec<SharedLimits>,
     /// What to warn of.
     odd: Vec<String>,
@@ -396,15 +396,15 @@ fn prepare(
     if let Some(core) = core(0) {
         weir_exec::pin(core).map_err(Failure::outside)?;
     }
-    let (mut threads, mut posts) = (Vec::new(), Vec::new());
+    let (mut threads, mut senders) = (Vec::new(), Vec::new());
     for plan in others {
-        let (post, inbox) = inbox(true)?;
-        posts.push(post);
+        let (sender, handler) = command_channel(true)?;
+        senders.push(sender);
         let core = core(plan.number);
-        threads.push(Thread::start(plan, core, inbox)?);
+        threads.push(Thread::start(plan, core, handler)?);
     }
-    let (post, inbox) = inbox(true)?;
-    posts.push(post);
+    let (sender, handler) = command_channel(true)?;
+    senders.push(sender);
     let first = first.prepare()?;
     if !threads.iter().all(|thread| thread.ready.recv().is_ok()) {
         join(threads)?;
@@ -414,9 +414,9 @@ fn prepare(
         group,
         clock,
         first,
-        inbox,
+        handler,
         threads,
-        posts,
+        senders,
         limits,
         odd,
     })
@@ -449,7 +449,7 @@ pub(super) fn run(
     let Prepared { group, clock, .. } = &prepared;
     let (group, clock) = (Arc::clone(group), *clock);
     let all = sorted.all();
-    let control = open_control(args, file, "live", &all, prepared.posts, Vec::new())?;
+    let control = open_control(args, file, "live", &all, prepared.senders, Vec::new())?;
     let pools = pools(&sorted, workers, config.advise)?;
     // From here on nothing passes until the ports are open: what can fail for
     // other reasons, or takes its time, was done before.
@@ -469,7 +469,7 @@ pub(super) fn run(
     let most = args.duration.map(|most| most.saturating_sub(since));
     let starter = guardian.map(Guardian::into_stream);
     let looks =
-        Looks::new(signals, most, starter, clock, prepared.inbox).in_group(Arc::clone(&group));
+        Looks::new(signals, most, starter, clock, prepared.handler).in_group(Arc::clone(&group));
     let start = Instant::now();
     let mut live = prepared.first.begin((pool, ports), looks, events);
     let guard = PanicGuard {

@@ -21,13 +21,13 @@ use weir_nf::host::Stage;
 use weir_packet::{Frame, FramePool, MemberId, PacketMemory, Time};
 use weir_runtime::{Role, Runtime, RuntimeConfig};
 
+use super::super::super::command::{CommandHandler, CommandTarget, ThreadCounts};
 use super::super::super::executor::{Part, Visit};
-use super::super::super::inbox::{Inbox, Shows, ThreadCounts};
 use super::super::chain::ChainPlan;
 use super::super::node::Queue;
 use super::super::pace::Pace;
 use super::wire::{self, Hello, Said};
-use super::{PLACES, SUPPLY, answer};
+use super::{PLACES, SUPPLY, command_server};
 use weir_exec::frames::{BATCH, HIGH};
 
 /// Most frames of a burst.
@@ -128,7 +128,7 @@ impl StageProcess {
         // CPU affinity of the one that starts it.
         let socket = self.command_socket.take();
         let hello = &self.hello;
-        let commands = socket.map(|socket| answer::open(socket, hello.chain));
+        let commands = socket.map(|socket| command_server::open(socket, hello.chain));
         let commands = commands.transpose()?;
         let chain = plans.get(hello.chain).ok_or("there is no such chain")?;
         if wire::number_of(&chain.plan) != hello.plan {
@@ -240,7 +240,7 @@ struct Shown<'a> {
     place: (usize, usize),
 }
 
-impl Shows for Shown<'_> {
+impl CommandTarget for Shown<'_> {
     fn counts(&mut self) -> ThreadCounts {
         ThreadCounts::of_parts(|visit| self.parts(visit))
     }
@@ -367,7 +367,7 @@ struct ProcessNode<'a> {
     stage: Work,
     process: &'a mut StageProcess,
     /// Commands of the main process; a tenant gets none.
-    commands: Option<Inbox>,
+    commands: Option<CommandHandler>,
     queue: Queue,
     burst: Vec<Frame>,
     /// Output frames that wait for room in the ring.
@@ -456,7 +456,7 @@ impl Node for ProcessNode<'_> {
         let Some(commands) = &mut self.commands else {
             return false;
         };
-        commands.answer(&mut Shown {
+        commands.carry_out(&mut Shown {
             runtime: &mut self.stage.runtime,
             pool: &mut self.stage.pool,
             output: &mut self.outgoing,
@@ -479,7 +479,7 @@ impl Node for ProcessNode<'_> {
 
     fn descriptors<'a>(&'a self, into: &mut Vec<BorrowedFd<'a>>) {
         into.push(self.process.channel.as_fd());
-        into.extend(self.commands.as_ref().and_then(Inbox::descriptor));
+        into.extend(self.commands.as_ref().and_then(CommandHandler::descriptor));
     }
 
     fn finish(mut self) -> Result<(), String> {

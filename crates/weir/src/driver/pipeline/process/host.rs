@@ -15,8 +15,8 @@ use weir_nf::host::Stage;
 use weir_packet::{Frame, FramePool, MemberId, PacketMemory};
 use weir_runtime::{Lie, Report};
 
+use super::super::super::command::CommandSender;
 use super::super::super::executor::{EventBox, StageProcessCounts};
-use super::super::super::inbox::Post;
 use super::super::pace::Pace;
 use super::relay::Relay;
 use super::start::{StageCommand, TRUSTED, cause, outside};
@@ -298,12 +298,12 @@ impl Process {
             self.wakers[0].as_fd(),
             self.wakers[1].as_fd(),
         ];
-        let asked = self.relay.connect()?;
+        let commands = self.relay.connect()?;
         let (child, channel) = self.command.start(
             &self.name,
             &mut self.hello,
             files,
-            Some(asked.as_fd()),
+            Some(commands.as_fd()),
             open_flows,
             wire::LONGEST,
         )?;
@@ -317,9 +317,9 @@ impl Process {
         self.ready || self.over
     }
 
-    /// Where it is asked.
-    pub(in super::super) fn post(&self) -> Post {
-        self.relay.post()
+    /// Commands to it.
+    pub(in super::super) fn command_sender(&self) -> CommandSender {
+        self.relay.command_sender()
     }
 
     /// Number of its step in the plan.

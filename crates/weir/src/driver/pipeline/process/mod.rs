@@ -16,11 +16,11 @@
 //! little one of its own behind a border, and nothing that it says is believed.
 
 mod allowance;
-mod answer;
 mod child;
 mod claims;
+mod command_server;
+mod command_wire;
 mod host;
-mod question;
 mod relay;
 mod start;
 mod tenant;

@@ -1,6 +1,7 @@
-//! Asks a stage's process, for those who ask the threads of this one: a thread
-//! that sleeps until somebody does, and takes what the process has seen to those
-//! who look on. Packets never wait for it.
+//! Commands to a stage's process, in the main process.
+//!
+//! A thread sleeps until a command comes, writes it to the process's socket, and
+//! passes on replies and what watches saw. Packets never wait for it.
 
 use std::collections::VecDeque;
 use std::os::unix::net::UnixStream;
@@ -12,19 +13,18 @@ use weir_api::{Message as _, v1};
 use weir_io::shared::{Channel, Message};
 use weir_nf::host::Stage;
 
-use super::question::{self, Ask, SaidState, What, split};
+use super::command_wire::{self, NumberedCommand, SaidState, WireCommand, split};
 use super::start::outside;
-use crate::driver::inbox::{FlowParts, Inbox, Post, Question, Reply};
+use crate::driver::command::{Command, CommandSender, FlowParts, Reply};
 use crate::observe::{Arm, TapFeed, TraceFeed};
-use weir_exec::ExecError;
-use weir_exec::step_aside;
+use weir_exec::{CommandReceiver, ExecError, command_channel, step_aside};
 
-/// Messages that are heard before questions and processes have their turn.
+/// Messages read before commands and new processes have their turn.
 const AT_ONCE: usize = 32;
 
 /// The relay to one stage's process, and to those that take its place.
 pub(super) struct Relay {
-    post: Post,
+    sender: CommandSender,
     /// To the processes, one after another.
     links: Option<Sender<UnixStream>>,
     thread: Option<JoinHandle<()>>,
@@ -33,26 +33,26 @@ pub(super) struct Relay {
 impl Relay {
     /// To a stage, of a chain and a step of its plan.
     pub(super) fn start(stage: Stage, place: (usize, usize)) -> Result<Relay, ExecError> {
-        let (post, inbox) = Inbox::new(true).map_err(outside)?;
+        let (sender, receiver) = command_channel(true).map_err(outside)?;
         let (links, come) = channel();
-        let mut clerk = Clerk::new(inbox, come, stage, place);
+        let mut relay = RelayThread::new(receiver, come, stage, place);
         let thread = std::thread::Builder::new()
             .name("relay".to_owned())
             .spawn(move || {
                 step_aside();
-                clerk.run();
+                relay.run();
             })
             .map_err(outside)?;
         Ok(Relay {
-            post,
+            sender,
             links: Some(links),
             thread: Some(thread),
         })
     }
 
-    /// Where the process is asked.
-    pub(super) fn post(&self) -> Post {
-        self.post.clone()
+    /// Commands to the process.
+    pub(super) fn command_sender(&self) -> CommandSender {
+        self.sender.clone()
     }
 
     /// A way to a process that is about to be started: its end.
@@ -62,7 +62,7 @@ impl Relay {
             // It ends after this does.
             let _ = links.send(ours);
         }
-        self.post.wake();
+        self.sender.wake();
         Ok(theirs)
     }
 }
@@ -70,7 +70,7 @@ impl Relay {
 impl Drop for Relay {
     fn drop(&mut self) {
         self.links = None;
-        self.post.wake();
+        self.sender.wake();
         if let Some(thread) = self.thread.take() {
             // A panic of its was printed.
             drop(thread.join());
@@ -78,7 +78,7 @@ impl Drop for Relay {
     }
 }
 
-/// Receiver of an answer.
+/// What is done with a reply.
 enum Then {
     Nothing,
     /// One more engine has done it.
@@ -90,7 +90,7 @@ enum Then {
 struct Watch {
     number: u64,
     /// The command that begins it, also sent to a process that was started again.
-    begin: What,
+    begin: WireCommand,
     /// Losses of processes that have ended, and of this one.
     lost: Vec<u64>,
     feed: Feed,
@@ -101,24 +101,29 @@ enum Feed {
     Tap(TapFeed),
 }
 
-struct Clerk {
-    inbox: Inbox,
+struct RelayThread {
+    receiver: CommandReceiver<Command>,
     come: Receiver<UnixStream>,
     link: Option<Channel>,
     stage: Stage,
     place: (usize, usize),
     watches: Vec<Watch>,
     numbers: u64,
-    /// To be asked. One question is under way at a time, so that there is room
-    /// for it in the socket.
-    waiting: VecDeque<(What, Then)>,
-    asked: Option<(u64, Then)>,
+    /// Commands to be sent. One is under way at a time, so that there is room for it
+    /// in the socket.
+    waiting: VecDeque<(WireCommand, Then)>,
+    under_way: Option<(u64, Then)>,
 }
 
-impl Clerk {
-    fn new(inbox: Inbox, come: Receiver<UnixStream>, stage: Stage, place: (usize, usize)) -> Clerk {
-        Clerk {
-            inbox,
+impl RelayThread {
+    fn new(
+        receiver: CommandReceiver<Command>,
+        come: Receiver<UnixStream>,
+        stage: Stage,
+        place: (usize, usize),
+    ) -> RelayThread {
+        RelayThread {
+            receiver,
             come,
             link: None,
             stage,
@@ -126,7 +131,7 @@ impl Clerk {
             watches: Vec::new(),
             numbers: 0,
             waiting: VecDeque::new(),
-            asked: None,
+            under_way: None,
         }
     }
 
@@ -134,7 +139,7 @@ impl Clerk {
         loop {
             // First, since it takes the wake-ups: processes, too, that come from here
             // on wake it again, and so does the end.
-            let questions = self.inbox.all();
+            let commands = self.receiver.take_all();
             loop {
                 match self.come.try_recv() {
                     Ok(stream) => self.begin(stream),
@@ -142,15 +147,15 @@ impl Clerk {
                     Err(TryRecvError::Disconnected) => return,
                 }
             }
-            for question in questions {
-                self.take(question);
+            for command in commands {
+                self.take(command);
             }
             let more = self.hear();
-            self.ask();
+            self.send_next();
             if more {
                 continue;
             }
-            let fds = [self.inbox.descriptor()].into_iter().flatten();
+            let fds = [self.receiver.descriptor()].into_iter().flatten();
             let mut polled: Vec<PollFd<'_>> = fds
                 .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))
                 .collect();
@@ -163,7 +168,7 @@ impl Clerk {
     /// A new process: it begins with the watches that are on.
     fn begin(&mut self, stream: UnixStream) {
         self.end();
-        self.link = Some(Channel::new(stream, question::LONGEST));
+        self.link = Some(Channel::new(stream, command_wire::LONGEST));
         for watch in self.watches.iter_mut().rev() {
             watch.lost.fill(0);
             self.waiting
@@ -171,11 +176,10 @@ impl Clerk {
         }
     }
 
-    /// The process is no more. Who waits for its answer hears that there is
-    /// none.
+    /// The process is no more. Callers that wait for its reply get none.
     fn end(&mut self) {
         self.link = None;
-        self.asked = None;
+        self.under_way = None;
         self.waiting.clear();
     }
 
@@ -184,19 +188,19 @@ impl Clerk {
         self.numbers
     }
 
-    fn take(&mut self, question: Question) {
-        match question {
-            // It reports its counts unasked, and the first stage has the flows.
-            Question::Counts(_) | Question::Flows(..) | Question::End(..) => {}
-            Question::Flow(asked, reply) if asked.chain == self.place.0 => {
-                let what = What::Flow {
-                    record: asked.record,
-                    id: asked.id,
+    fn take(&mut self, command: Command) {
+        match command {
+            // A process sends its counts unasked, and the first stage has the flows.
+            Command::Counts(_) | Command::Flows(..) | Command::End(..) => {}
+            Command::Flow(query, reply) if query.chain == self.place.0 => {
+                let what = WireCommand::Flow {
+                    record: query.record,
+                    id: query.id,
                 };
                 self.put((what, Then::States(reply)));
             }
-            Question::Flow(_, reply) => drop(reply.send(FlowParts::default())),
-            Question::Each(arm, reply) => {
+            Command::Flow(_, reply) => drop(reply.send(FlowParts::default())),
+            Command::Each(arm, reply) => {
                 let what = self.watch(&arm);
                 self.put((what, Then::Count(reply)));
             }
@@ -204,21 +208,22 @@ impl Clerk {
     }
 
     /// Notes that a watch is on, or is no more.
-    fn watch(&mut self, arm: &Arm) -> What {
+    fn watch(&mut self, arm: &Arm) -> WireCommand {
         let number = self.number();
         let (begin, points, feed) = match arm {
             Arm::EndTrace(slot) => {
-                let ended = |w: &What| matches!(w, What::Trace { slot: of, .. } if of == slot);
+                let ended = |w: &WireCommand| matches!(w, WireCommand::Trace { slot: of, .. } if of == slot);
                 self.watches.retain(|watch| !ended(&watch.begin));
-                return What::EndTrace { slot: *slot };
+                return WireCommand::EndTrace { slot: *slot };
             }
             Arm::EndTap(tap) => {
-                let ended = |w: &What| matches!(w, What::Tap { tap: of, .. } if of == tap);
+                let ended =
+                    |w: &WireCommand| matches!(w, WireCommand::Tap { tap: of, .. } if of == tap);
                 self.watches.retain(|watch| !ended(&watch.begin));
-                return What::EndTap { tap: *tap };
+                return WireCommand::EndTap { tap: *tap };
             }
             Arm::Trace(slot, trace) => {
-                let begin = What::Trace {
+                let begin = WireCommand::Trace {
                     watch: number,
                     slot: *slot,
                     full: trace.is_full(),
@@ -226,7 +231,7 @@ impl Clerk {
                 (begin, 1, Feed::Trace(trace.feed()))
             }
             Arm::Tap(tap, spec) => {
-                let begin = What::tap(number, *tap, spec.spec());
+                let begin = WireCommand::tap(number, *tap, spec.spec());
                 let points = spec.spec().points.len();
                 (begin, points, Feed::Tap(spec.feed()))
             }
@@ -240,9 +245,9 @@ impl Clerk {
         begin
     }
 
-    fn put(&mut self, (what, then): (What, Then)) {
+    fn put(&mut self, (command, then): (WireCommand, Then)) {
         if self.link.is_some() {
-            return self.waiting.push_back((what, then));
+            return self.waiting.push_back((command, then));
         }
         // It is being started: it will begin with the watches that are on.
         if let Then::Count(reply) = then {
@@ -250,20 +255,20 @@ impl Clerk {
         }
     }
 
-    fn ask(&mut self) {
-        if self.asked.is_some() {
+    fn send_next(&mut self) {
+        if self.under_way.is_some() {
             return;
         }
-        // A client that has gone needs no answer, but its watch must end.
-        let Some((what, then)) = self.waiting.pop_front() else {
+        // A command is sent also if its caller has gone: it may end a watch.
+        let Some((command, then)) = self.waiting.pop_front() else {
             return;
         };
         let number = self.number();
         let Some(link) = &mut self.link else { return };
         // Names, numbers and text only.
-        let bytes = serde_json::to_vec(&Ask { number, what }).unwrap_or_default();
-        match link.send(question::ASK, &bytes, &[], true) {
-            Ok(()) => self.asked = Some((number, then)),
+        let bytes = serde_json::to_vec(&NumberedCommand { number, command }).unwrap_or_default();
+        match link.send(command_wire::COMMAND, &bytes, &[], true) {
+            Ok(()) => self.under_way = Some((number, then)),
             Err(_) => self.end(),
         }
     }
@@ -285,7 +290,7 @@ impl Clerk {
                 Ok(None) if !link.has_ended() => return false,
                 Ok(None) | Err(_) => self.end(),
             }
-            self.ask();
+            self.send_next();
         }
         true
     }
@@ -293,11 +298,11 @@ impl Clerk {
     fn understand(&mut self, message: &Message) -> Option<()> {
         let (number, rest) = split(&message.bytes)?;
         match message.kind {
-            question::DONE | question::STATES => {
-                let (_, then) = self.asked.take_if(|(asked, _)| *asked == number)?;
+            command_wire::DONE | command_wire::STATES => {
+                let (_, then) = self.under_way.take_if(|(sent, _)| *sent == number)?;
                 match then {
                     Then::Nothing => {}
-                    // The client may have gone.
+                    // The caller may have gone.
                     Then::Count(reply) => drop(reply.send(1)),
                     Then::States(reply) => {
                         let said: Vec<SaidState> = serde_json::from_slice(rest).ok()?;
@@ -310,7 +315,7 @@ impl Clerk {
                     }
                 }
             }
-            question::TRACED => {
+            command_wire::TRACED => {
                 let (lost, part) = split(rest)?;
                 // Answers of a watch that has ended are dropped.
                 if let Some((Feed::Trace(feed), known)) = self.feed(number) {
@@ -320,7 +325,7 @@ impl Clerk {
                     }
                 }
             }
-            question::TAPPED => {
+            command_wire::TAPPED => {
                 let said = v1::TappedPackets::decode(rest).ok()?;
                 if let Some((Feed::Tap(feed), known)) = self.feed(number) {
                     for (point, lost) in said.lost_by_point.into_iter().enumerate() {
@@ -388,24 +393,24 @@ mod tests {
 
     #[test]
     fn so_many_messages_are_heard_at_once() {
-        let (_post, inbox) = Inbox::new(true).unwrap();
+        let (_post, receiver) = command_channel(true).unwrap();
         let (_links, come) = channel();
-        let mut clerk = Clerk::new(inbox, come, stage(), (0, 1));
+        let mut relay = RelayThread::new(receiver, come, stage(), (0, 1));
         let (ours, theirs) = UnixStream::pair().unwrap();
-        clerk.begin(ours);
-        let mut answer = Channel::new(theirs, question::LONGEST);
+        relay.begin(ours);
+        let mut answer = Channel::new(theirs, command_wire::LONGEST);
         for _ in 0..65 {
             let told = 99u64.to_le_bytes();
-            answer.send(question::TAPPED, &told, &[], true).unwrap();
+            answer.send(command_wire::TAPPED, &told, &[], true).unwrap();
         }
-        assert_eq!([0; 4].map(|_| clerk.hear()), [true, true, false, false]);
-        assert!(clerk.link.is_some());
+        assert_eq!([0; 4].map(|_| relay.hear()), [true, true, false, false]);
+        assert!(relay.link.is_some());
     }
 
     #[test]
     fn a_process_that_never_stops_telling_is_asked() {
         let relay = relay();
-        let mut answer = Channel::new(relay.connect().unwrap(), question::LONGEST);
+        let mut answer = Channel::new(relay.connect().unwrap(), command_wire::LONGEST);
         // To be heard takes longer than to be said.
         let said = v1::TappedPackets {
             packets: vec![v1::Tapped::default(); 500],
@@ -418,21 +423,21 @@ mod tests {
         let process = std::thread::spawn(move || {
             while !stopped.load(Ordering::Relaxed) {
                 while let Some(message) = answer.receive(false).unwrap() {
-                    let ask: Ask = serde_json::from_slice(&message.bytes).unwrap();
-                    assert_eq!(ask.what, What::EndTap { tap: 7 });
+                    let ask: NumberedCommand = serde_json::from_slice(&message.bytes).unwrap();
+                    assert_eq!(ask.command, WireCommand::EndTap { tap: 7 });
                     let number = ask.number.to_le_bytes();
-                    answer.send(question::DONE, &number, &[], true).unwrap();
+                    answer.send(command_wire::DONE, &number, &[], true).unwrap();
                 }
                 for _ in 0..1_000 {
-                    answer.send(question::TAPPED, &told, &[], true).unwrap();
+                    answer.send(command_wire::TAPPED, &told, &[], true).unwrap();
                 }
                 let _ = begin.send(());
             }
         });
         begun.recv_timeout(LONG).unwrap();
         let (reply, mut answer) = oneshot::channel();
-        let asked = Question::Each(Arm::EndTap(7), reply);
-        assert!(relay.post().send(asked).is_ok());
+        let command = Command::Each(Arm::EndTap(7), reply);
+        assert!(relay.command_sender().send(command).is_ok());
         let began = Instant::now();
         let mut answered = answer.try_recv();
         while answered.is_err() && began.elapsed() < LONG / 4 {

@@ -52,7 +52,7 @@ pub(super) const MAIL: usize = 16;
 /// Where a stage's process finds what it works with. With it come, in this
 /// order, the files of packet memory and rings, its own waker, that of the
 /// reader behind it, the flows that are open ([`weir_runtime::Runtime::learn`]), and
-/// the socket on which it is asked ([`super::question`]); a tenant has none.
+/// the socket of its commands ([`super::command_wire`]); a tenant has none.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Hello {
     pub(super) member: u8,

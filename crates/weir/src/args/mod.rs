@@ -2,6 +2,8 @@
 
 #[cfg(feature = "control")]
 mod ask;
+mod format;
+mod seconds;
 #[cfg(feature = "simulator")]
 mod sim;
 
@@ -22,6 +24,9 @@ pub(crate) use ask::Top;
 pub(crate) use ask::{Drops, EndFlows, Flows, FlowsCommand, List, ShowFlow, SortFlows, Stats};
 #[cfg(feature = "simulator")]
 pub(crate) use sim::Sim;
+
+pub(crate) use format::Format;
+use seconds::seconds;
 
 /// The hidden command that a stage's process is started with.
 pub(crate) const STAGE_PROCESS: &str = "stage-process";
@@ -84,16 +89,6 @@ pub(crate) enum Command {
     /// A stage of a run, for the process that started this one
     #[command(name = STAGE_PROCESS, hide = true)]
     StageProcess(StageArgs),
-}
-
-/// How results are printed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
-    /// For people
-    #[default]
-    Text,
-    /// For programs
-    Json,
 }
 
 #[derive(Clone, Debug, ClapArgs)]
@@ -285,13 +280,6 @@ pub(crate) struct StageArgs {
     /// The arguments of the run
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
     pub(crate) run: Vec<std::ffi::OsString>,
-}
-
-/// A length of time in seconds, as `60`, `0.5` or `1s`.
-fn seconds(text: &str) -> Result<std::time::Duration, String> {
-    let text = text.strip_suffix('s').unwrap_or(text);
-    let seconds: f64 = text.parse().map_err(|_| "write seconds, as 60 or 0.5")?;
-    std::time::Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
 }
 
 /// How a switch gives new flows to runtimes.

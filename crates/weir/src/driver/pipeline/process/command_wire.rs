@@ -1,5 +1,6 @@
-//! Commands of the main process to a stage's process (traces, taps, flows), and the
-//! answers: on a socket of their own with a thread at either end, so that no packet
+//! Commands to a stage's process and its replies, as bytes.
+//!
+//! They have a socket of their own with a thread at either end, so that no packet
 //! waits for them.
 
 use serde::{Deserialize, Serialize};
@@ -10,15 +11,15 @@ use weir_runtime::watch::TapPoint;
 
 use crate::observe::TapSpec;
 
-/// Kinds of messages: to the stage's process the first ([`Ask`]), from it the
-/// others. Those begin with a number: of the question, or of the watch.
-pub(super) const ASK: u8 = 1;
+/// Kinds of messages. The first goes to the stage's process ([`NumberedCommand`]). The others
+/// come from it and begin with a number: of the command, or of the watch.
+pub(super) const COMMAND: u8 = 1;
 /// It is done.
 pub(super) const DONE: u8 = 2;
 /// The states of a flow: a list of [`SaidState`], as JSON.
 pub(super) const STATES: u8 = 3;
-/// How many parts of a trace were lost so far, and a part as a message of the
-/// control interface; none where only that has changed.
+/// The number of parts of a trace lost so far, and a part as a message of the
+/// control interface; no part where only the number has changed.
 pub(super) const TRACED: u8 = 4;
 /// Copies of a tap, as a message of the control interface.
 pub(super) const TAPPED: u8 = 5;
@@ -26,16 +27,16 @@ pub(super) const TAPPED: u8 = 5;
 /// Longest message.
 pub(super) const LONGEST: usize = 16 << 20;
 
-/// A question. The next one is sent when this one is answered.
+/// A command. The next one is sent when this one is done.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Ask {
+pub(super) struct NumberedCommand {
     pub(super) number: u64,
-    pub(super) what: What,
+    pub(super) command: WireCommand,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) enum What {
-    /// To begin a trace. Only the first stage asks whether a packet matches.
+pub(super) enum WireCommand {
+    /// Begins a trace. Only the first stage asks whether a packet matches.
     Trace {
         watch: u64,
         slot: u8,
@@ -44,8 +45,8 @@ pub(super) enum What {
     EndTrace {
         slot: u8,
     },
-    /// To begin a tap. How many packets are enough is known where they are
-    /// taken together.
+    /// Begins a tap. The main process, which gathers the packets, knows how many
+    /// are enough.
     Tap {
         watch: u64,
         tap: u64,
@@ -56,7 +57,7 @@ pub(super) enum What {
     EndTap {
         tap: u64,
     },
-    /// The states of a flow.
+    /// Tells the states of a flow.
     Flow {
         record: u32,
         id: u64,
@@ -93,9 +94,9 @@ impl Point {
     }
 }
 
-impl What {
-    pub(super) fn tap(watch: u64, tap: u64, spec: &TapSpec) -> What {
-        What::Tap {
+impl WireCommand {
+    pub(super) fn tap(watch: u64, tap: u64, spec: &TapSpec) -> WireCommand {
+        WireCommand::Tap {
             watch,
             tap,
             points: spec.points.iter().map(Point::of).collect(),
@@ -105,7 +106,7 @@ impl What {
     }
 }
 
-/// A function's state.
+/// The state of a function for a flow.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct SaidState {
     function: String,

@@ -1,7 +1,8 @@
-//! Where a stage's process is asked: a thread beside that of the stage, which
-//! asks that one as the control thread asks threads ([`Inbox`]), and hands on
-//! what watches see. The stage's thread writes into bounded rings, as everywhere,
-//! and waits for nobody.
+//! Commands to a stage, in its process.
+//!
+//! A thread beside the stage's reads them from a socket, passes them on to the stage's
+//! thread over its command channel, and writes replies and what watches see. The
+//! stage's thread writes into bounded rings and waits for nobody.
 
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -12,8 +13,8 @@ use weir_api::{Message as _, v1};
 use weir_io::shared::Channel;
 use weir_packet::filter::Filter;
 
-use super::question::{self, Ask, SaidState, What};
-use crate::driver::inbox::{FlowParts, FlowQuestion, Inbox, Post, Question, Reply};
+use super::command_wire::{self, NumberedCommand, SaidState, WireCommand};
+use crate::driver::command::{Command, CommandHandler, CommandSender, FlowParts, FlowQuery, Reply};
 use crate::observe::{Arm, TapSpec, Taps, TraceSpec, Traces};
 
 /// How often rings are emptied while there is a watch.
@@ -35,9 +36,9 @@ struct Tapped {
     lost: Vec<u64>,
 }
 
-struct Desk {
+struct CommandServer {
     channel: Channel,
-    post: Post,
+    sender: CommandSender,
     /// Number of the chain.
     chain: usize,
     traced: Vec<Traced>,
@@ -47,30 +48,29 @@ struct Desk {
 /// The main process is gone, or has closed the socket; or the stage is over.
 struct Gone;
 
-/// Opens the answer of a stage of chain `chain` on `socket`: where the stage's
-/// thread finds what it is asked.
-pub(super) fn open(socket: OwnedFd, chain: usize) -> Result<Inbox, String> {
-    let failed = |error: std::io::Error| format!("it can't be asked: {error}");
-    let (post, inbox) = Inbox::new(true).map_err(failed)?;
-    let mut answer = Desk {
-        channel: Channel::new(socket.into(), question::LONGEST),
-        post,
+/// Serves commands to a stage of chain `chain` that come on `socket`. Gives the
+/// handler for the stage's thread.
+pub(super) fn open(socket: OwnedFd, chain: usize) -> Result<CommandHandler, String> {
+    let failed = |error: std::io::Error| format!("it can't get commands: {error}");
+    let (sender, handler) = CommandHandler::new(true).map_err(failed)?;
+    let mut server = CommandServer {
+        channel: Channel::new(socket.into(), command_wire::LONGEST),
+        sender,
         chain,
         traced: Vec::new(),
         tapped: Vec::new(),
     };
     std::thread::Builder::new()
-        .name("answer".to_owned())
+        .name("commands".to_owned())
         .spawn(move || {
-            // Then nobody asks any more.
-            let Gone = answer.run();
-            answer.end();
+            let Gone = server.run();
+            server.end();
         })
         .map_err(failed)?;
-    Ok(inbox)
+    Ok(handler)
 }
 
-impl Desk {
+impl CommandServer {
     fn run(&mut self) -> Gone {
         loop {
             match self.turn() {
@@ -91,7 +91,7 @@ impl Desk {
         }
     }
 
-    /// Until a question comes, or it is time to look again.
+    /// Waits until a command comes, or it is time to look again.
     fn wait(&self) {
         let watched = !(self.traced.is_empty() && self.tapped.is_empty());
         let look = Timespec {
@@ -106,8 +106,9 @@ impl Desk {
     /// True where there is more to do at once.
     fn turn(&mut self) -> Result<bool, Gone> {
         while let Some(message) = self.channel.receive(false).map_err(|_| Gone)? {
-            let ask: Ask = serde_json::from_slice(&message.bytes).map_err(|_| Gone)?;
-            self.answer(ask)?;
+            let command: NumberedCommand =
+                serde_json::from_slice(&message.bytes).map_err(|_| Gone)?;
+            self.carry_out(command)?;
         }
         if self.channel.has_ended() {
             return Err(Gone);
@@ -122,10 +123,10 @@ impl Desk {
         Ok(more)
     }
 
-    fn answer(&mut self, ask: Ask) -> Result<(), Gone> {
-        let Ask { number, what } = ask;
-        match what {
-            What::Trace { watch, slot, full } => {
+    fn carry_out(&mut self, numbered: NumberedCommand) -> Result<(), Gone> {
+        let NumberedCommand { number, command } = numbered;
+        match command {
+            WireCommand::Trace { watch, slot, full } => {
                 let traces = Traces::new(TraceSpec {
                     filter: Filter::all(),
                     packets: u64::MAX,
@@ -140,11 +141,11 @@ impl Desk {
                     lost: 0,
                 });
             }
-            What::EndTrace { slot } => {
+            WireCommand::EndTrace { slot } => {
                 self.each(Arm::EndTrace(slot))?;
                 self.traced.retain(|traced| traced.slot != slot);
             }
-            What::Tap {
+            WireCommand::Tap {
                 watch,
                 tap,
                 points,
@@ -153,7 +154,7 @@ impl Desk {
             } => {
                 let lost = vec![0; points.len()];
                 let taps = Taps::new(TapSpec {
-                    points: points.into_iter().map(question::Point::here).collect(),
+                    points: points.into_iter().map(command_wire::Point::here).collect(),
                     filter: filter.parse().map_err(|_| Gone)?,
                     packets: 0,
                     snap_len,
@@ -166,36 +167,36 @@ impl Desk {
                     lost,
                 });
             }
-            What::EndTap { tap } => {
+            WireCommand::EndTap { tap } => {
                 self.each(Arm::EndTap(tap))?;
                 self.tapped.retain(|tapped| tapped.tap != tap);
             }
-            What::Flow { record, id } => {
-                let asked = FlowQuestion {
+            WireCommand::Flow { record, id } => {
+                let query = FlowQuery {
                     chain: self.chain,
                     record,
                     id,
                 };
-                let parts: FlowParts = self.ask(|reply| Question::Flow(asked, reply))?;
+                let parts: FlowParts = self.send(|reply| Command::Flow(query, reply))?;
                 let states = parts.states.into_iter();
                 let states: Vec<_> = states.map(|(_, state)| SaidState::of(state)).collect();
                 // Names, numbers and text only.
                 let said = serde_json::to_vec(&states).unwrap_or_default();
-                return self.say(question::STATES, number, &said);
+                return self.say(command_wire::STATES, number, &said);
             }
         }
-        self.say(question::DONE, number, &[])
+        self.say(command_wire::DONE, number, &[])
     }
 
     fn each(&self, arm: Arm) -> Result<(), Gone> {
-        self.ask(|reply| Question::Each(arm, reply)).map(drop)
+        self.send(|reply| Command::Each(arm, reply)).map(drop)
     }
 
-    /// Asks the stage's thread.
-    fn ask<T>(&self, question: impl FnOnce(Reply<T>) -> Question) -> Result<T, Gone> {
+    /// Sends a command to the stage's thread, and waits for its reply.
+    fn send<T>(&self, command: impl FnOnce(Reply<T>) -> Command) -> Result<T, Gone> {
         let (reply, answer) = oneshot::channel();
-        // It is asked nothing else meanwhile: there is room.
-        self.post.send(question(reply)).map_err(|_| Gone)?;
+        // One command is under way at a time: there is room.
+        self.sender.send(command(reply)).map_err(|_| Gone)?;
         answer.blocking_recv().map_err(|_| Gone)
     }
 
@@ -208,12 +209,12 @@ impl Desk {
         let lost = traced.traces.lost();
         let watch = traced.watch;
         if std::mem::replace(&mut traced.lost, lost) != lost && parts.is_empty() {
-            return self.say(question::TRACED, watch, &lost.to_le_bytes());
+            return self.say(command_wire::TRACED, watch, &lost.to_le_bytes());
         }
         for part in parts {
             let mut said = lost.to_le_bytes().to_vec();
             said.extend(part.encode_to_vec());
-            self.say(question::TRACED, watch, &said)?;
+            self.say(command_wire::TRACED, watch, &said)?;
         }
         Ok(())
     }
@@ -234,7 +235,7 @@ impl Desk {
             packets,
             lost_by_point,
         };
-        self.say(question::TAPPED, watch, &said.encode_to_vec())?;
+        self.say(command_wire::TAPPED, watch, &said.encode_to_vec())?;
         Ok(more)
     }
 

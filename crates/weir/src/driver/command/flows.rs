@@ -1,4 +1,4 @@
-//! Answers `weir flows` on the threads that hold the flows. Listing and ending flows
+//! Carries out `weir flows` on the threads that hold the flows. Listing and ending flows
 //! visits every record, in slices between bursts: a packet waits for one slice at most.
 
 use std::cmp::Ordering;
@@ -10,7 +10,8 @@ use weir_packet::{FlowKey, Time};
 use weir_runtime::{FlowName, OpenFlow, Remembered, Runtime};
 
 use super::super::executor::Part;
-use super::{Reply, Shows};
+use super::reply::Reply;
+use super::target::CommandTarget;
 
 /// Flow records visited per slice.
 const RECORDS_PER_SLICE: u32 = 1_024;
@@ -31,7 +32,7 @@ pub(crate) enum FlowSort {
 
 /// Arguments of a flow listing.
 #[derive(Clone, Debug)]
-pub(crate) struct FlowsQuestion {
+pub(crate) struct FlowsQuery {
     pub(crate) filter: Arc<Filter>,
     pub(crate) sort: FlowSort,
     pub(crate) reverse: bool,
@@ -40,7 +41,7 @@ pub(crate) struct FlowsQuestion {
 
 /// Identifies a flow of an earlier listing.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct FlowQuestion {
+pub(crate) struct FlowQuery {
     /// Index of the flow's chain.
     pub(crate) chain: usize,
     pub(crate) record: u32,
@@ -50,7 +51,7 @@ pub(crate) struct FlowQuestion {
 /// A snapshot of an open flow, taken at `now`.
 #[derive(Clone, Debug)]
 pub(crate) struct FlowSeen {
-    /// Index of the flow's thread; 0 until the answers of several threads are merged.
+    /// Index of the flow's thread; 0 until the replies of several threads are merged.
     pub(crate) thread: u32,
     /// Index of the flow's chain, and the chain's name.
     pub(crate) number: usize,
@@ -60,7 +61,7 @@ pub(crate) struct FlowSeen {
     pub(crate) now: Time,
 }
 
-/// One thread's answer about one flow.
+/// One thread's reply about one flow.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FlowParts {
     /// The flow, if its first stage runs on this thread.
@@ -114,7 +115,7 @@ pub(crate) fn in_order(flows: &mut [FlowSeen], sort: FlowSort, reverse: bool) {
 #[derive(Debug)]
 enum Task {
     List {
-        wanted: FlowsQuestion,
+        wanted: FlowsQuery,
         found: FlowsFound,
         reply: Option<Reply<FlowsFound>>,
     },
@@ -165,7 +166,7 @@ pub(super) struct Walk {
 }
 
 impl Walk {
-    pub(super) fn list(wanted: FlowsQuestion, reply: Reply<FlowsFound>) -> Walk {
+    pub(super) fn list(wanted: FlowsQuery, reply: Reply<FlowsFound>) -> Walk {
         Walk::new(Task::List {
             wanted,
             found: FlowsFound::default(),
@@ -190,14 +191,14 @@ impl Walk {
     }
 
     /// Visits one slice. True if the walk is complete or its caller has gone.
-    pub(super) fn step(&mut self, shows: &mut dyn Shows) -> bool {
+    pub(super) fn step(&mut self, target: &mut dyn CommandTarget) -> bool {
         if self.task.is_abandoned() {
             return true;
         }
-        if matches!(self.task, Task::End { .. }) && shows.room_for_ends() < ENDS_PER_SLICE {
+        if matches!(self.task, Task::End { .. }) && target.room_for_ends() < ENDS_PER_SLICE {
             return false;
         }
-        let now = shows.now();
+        let now = target.now();
         let Walk {
             chain,
             record,
@@ -206,7 +207,7 @@ impl Walk {
         let (number, mut more, mut asked) = (*chain, false, Vec::new());
         // A thread with flow tables runs all chains: the first index without a part
         // ends the walk.
-        shows.parts(&mut |mut part| {
+        target.parts(&mut |mut part| {
             if part.stage != 0 || part.chain != number {
                 return;
             }
@@ -221,12 +222,12 @@ impl Walk {
         });
         if let Task::End { ended, .. } = task {
             for (unit, key) in asked {
-                if shows.ask_for_end(number, unit, key) {
+                if target.ask_for_end(number, unit, key) {
                     let asked = &mut ended.get_or_insert_default().asked;
                     asked.push(flow_hash((number, unit, key.to_words())));
                 }
             }
-            shows.take_events();
+            target.take_events();
         }
         if more {
             return false;
@@ -312,7 +313,7 @@ impl Task {
 }
 
 /// Sorts, and truncates to the limit.
-fn sort_and_truncate(flows: &mut Vec<FlowSeen>, wanted: &FlowsQuestion) {
+fn sort_and_truncate(flows: &mut Vec<FlowSeen>, wanted: &FlowsQuery) {
     in_order(flows, wanted.sort, wanted.reverse);
     flows.truncate(wanted.limit);
 }
@@ -323,7 +324,7 @@ fn add_if_match(
     number: usize,
     record: u32,
     now: Time,
-    wanted: &FlowsQuestion,
+    wanted: &FlowsQuery,
     found: &mut FlowsFound,
 ) -> bool {
     let Some(flow) = runtime.open_flow(record) else {
@@ -375,22 +376,22 @@ fn matches(filter: &Filter, runtime: &Runtime, flow: &OpenFlow) -> bool {
 }
 
 /// A flow, if it is still open, and its states on this thread.
-pub(super) fn parts_of(asked: FlowQuestion, shows: &mut dyn Shows) -> FlowParts {
-    let now = shows.now();
+pub(super) fn parts_of(query: FlowQuery, target: &mut dyn CommandTarget) -> FlowParts {
+    let now = target.now();
     let mut all = FlowParts::default();
-    shows.parts(&mut |part| {
+    target.parts(&mut |part| {
         let runtime = &*part.runtime;
-        let here = part.chain == asked.chain && runtime.holds_flow(asked.record, asked.id);
+        let here = part.chain == query.chain && runtime.holds_flow(query.record, query.id);
         if !here {
             return;
         }
         if part.stage == 0
-            && let Some(flow) = runtime.open_flow(asked.record)
+            && let Some(flow) = runtime.open_flow(query.record)
         {
             let now = now.unwrap_or(runtime.now());
-            all.seen = Some(seen(runtime, asked.chain, flow, now));
+            all.seen = Some(seen(runtime, query.chain, flow, now));
         }
-        let states = runtime.remembered(asked.record).into_iter();
+        let states = runtime.remembered(query.record).into_iter();
         all.states.extend(states.map(|state| (part.stage, state)));
     });
     all

@@ -1,0 +1,114 @@
+//! Commands to the threads that move packets, over the command channel
+//! ([`weir_exec::command_channel`]).
+//!
+//! A command that visits all flows is carried out in slices, one per round.
+
+mod counts;
+mod flows;
+mod reply;
+mod target;
+
+use std::collections::VecDeque;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+
+use weir_exec::{CommandReceiver, command_channel};
+use weir_packet::filter::Filter;
+
+use crate::observe::Arm;
+
+pub(crate) use counts::ThreadCounts;
+pub(crate) use flows::{
+    Ended, FlowParts, FlowQuery, FlowSeen, FlowSort, FlowsFound, FlowsQuery, StatesSeen, in_order,
+};
+use flows::{Walk, parts_of};
+pub(crate) use reply::Reply;
+pub(crate) use target::CommandTarget;
+
+/// Sends commands to one thread.
+pub(crate) type CommandSender = weir_exec::CommandSender<Command>;
+
+/// A command to a thread, with the way of its reply.
+pub(crate) enum Command {
+    /// Tell its counts.
+    Counts(Reply<ThreadCounts>),
+    /// List the open flows that match.
+    Flows(FlowsQuery, Reply<FlowsFound>),
+    /// Tell of one flow, and the states that the functions here have of it.
+    Flow(FlowQuery, Reply<FlowParts>),
+    /// End the flows that match. The reply counts them; it is `None` where the thread
+    /// runs no chain whose flows can be ended.
+    End(Arc<Filter>, Reply<Option<Ended>>),
+    /// Arm or disarm a watch in each runtime. The reply is their number.
+    Each(Arm, Reply<usize>),
+}
+
+/// Carries out the commands to one thread.
+#[derive(Debug)]
+pub(crate) struct CommandHandler {
+    receiver: CommandReceiver<Command>,
+    /// Walks over all flows, in the order of their commands.
+    walks: VecDeque<Walk>,
+}
+
+impl CommandHandler {
+    /// A handler and its sender. `sleeps` is for a thread that sleeps on descriptors:
+    /// [`CommandHandler::descriptor`] is one more.
+    ///
+    /// # Errors
+    ///
+    /// No file descriptor is left.
+    pub(crate) fn new(sleeps: bool) -> std::io::Result<(CommandSender, CommandHandler)> {
+        let (sender, receiver) = command_channel(sleeps)?;
+        let handler = CommandHandler {
+            receiver,
+            walks: VecDeque::new(),
+        };
+        Ok((sender, handler))
+    }
+
+    /// See [`CommandReceiver::set_open`].
+    pub(crate) fn set_open(&self, open: bool) {
+        self.receiver.set_open(open);
+    }
+
+    /// Can be read from when there is a command.
+    pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.receiver.descriptor()
+    }
+
+    /// A walk is under way or commands are left: the thread should not sleep, and
+    /// call again soon.
+    pub(crate) fn is_busy(&self) -> bool {
+        !self.walks.is_empty() || self.receiver.is_busy()
+    }
+
+    /// Carries out some of the commands that wait, and a slice of a walk.
+    pub(crate) fn carry_out(&mut self, target: &mut dyn CommandTarget) {
+        let walks = &mut self.walks;
+        self.receiver.carry_out(|command| match command {
+            // A reply that can't be sent is for a caller that has gone.
+            Command::Counts(reply) => {
+                let _ = reply.send(target.counts());
+            }
+            Command::Each(action, reply) => {
+                let mut count = 0;
+                target.parts(&mut |part| {
+                    action.apply(part.runtime);
+                    count += 1;
+                });
+                let _ = reply.send(count);
+            }
+            Command::Flow(which, reply) => {
+                let _ = reply.send(parts_of(which, target));
+            }
+            Command::End(filter, reply) => walks.push_back(Walk::end(filter, reply)),
+            Command::Flows(wanted, reply) => walks.push_back(Walk::list(wanted, reply)),
+        });
+        if let Some(walk) = self.walks.front_mut()
+            && walk.step(target)
+        {
+            self.walks.pop_front();
+        }
+    }
+}

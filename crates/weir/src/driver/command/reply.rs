@@ -1,0 +1,6 @@
+//! The way of a reply.
+
+use tokio::sync::oneshot;
+
+/// Sends the reply to a command; its caller may have gone.
+pub(crate) type Reply<T> = oneshot::Sender<T>;

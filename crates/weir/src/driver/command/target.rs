@@ -1,0 +1,28 @@
+//! A thread as commands see it.
+
+use weir_packet::{FlowKey, Time};
+
+use super::super::executor::Visit;
+use super::counts::ThreadCounts;
+
+/// A thread that commands are carried out on.
+pub(crate) trait CommandTarget {
+    /// Its counts.
+    fn counts(&mut self) -> ThreadCounts;
+    /// Its runtimes, one after another.
+    fn parts(&mut self, visit: &mut Visit<'_>);
+    /// How many more flows a switch may be asked to end now.
+    fn room_for_ends(&self) -> usize {
+        usize::MAX
+    }
+    /// Asks the switch to end a flow of a unit: true where there is one to ask.
+    fn ask_for_end(&mut self, chain: usize, unit: u64, key: FlowKey) -> bool {
+        let _ = (chain, unit, key);
+        false
+    }
+    /// Takes events that a command has caused to where they go.
+    fn take_events(&mut self);
+    /// The time, where packets carry the machine's; `None` where that of the last
+    /// packet counts.
+    fn now(&self) -> Option<Time>;
+}
