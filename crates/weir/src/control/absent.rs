@@ -50,6 +50,13 @@ impl Control {
     }
 }
 
+impl Drop for Control {
+    /// The one that is there closes its socket: callers drop it at a certain moment.
+    fn drop(&mut self) {
+        match *self {}
+    }
+}
+
 /// Why nothing is asked or answered.
 pub(crate) fn absent() -> Failure {
     Failure::built_without("control")
