@@ -281,10 +281,9 @@ impl Bench {
             },
             open,
         };
-        let other = self.aliases.get(&key).is_some_and(|(u, ..)| *u != unit);
         let before = self.classifier.report().flows.aliases;
         if self.classifier.add_alias(unit, &flow, &request) {
-            assert!(!other, "two units have one alias");
+            // One that another unit had passes to this one.
             assert_eq!(self.classifier.unit_of(&key), Some(unit));
             let now = self.classifier.report().flows.aliases;
             // A flow's own key is none.
