@@ -239,10 +239,16 @@ impl Model {
         if owner.is_some() && !self.has_flow(unit, flow) {
             self.add_flow(unit, flow);
             if !self.has_flow(unit, flow) {
-                // A unit of one flow has no other that it could be.
+                // It may be known by an alias; a unit of one flow has no other that it
+                // could be.
+                let alias = self.aliases.get(flow).filter(|alias| alias.unit == unit);
                 let only = self.flows_of(unit).pop().filter(|_| !self.wide);
-                let Some((key, _)) = only else { return false };
-                owner = Some(key);
+                owner = alias
+                    .and_then(|alias| alias.flow)
+                    .or(only.map(|(key, _)| key));
+                if owner.is_none() {
+                    return false;
+                }
             }
         }
         if let Some(other) = self.flows.get(&request.key).cloned() {
