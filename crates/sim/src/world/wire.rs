@@ -162,26 +162,31 @@ impl World<'_> {
             return;
         }
         let time = self.time_at(to);
-        if self.trace.is_on()
-            && let Some((_, pool)) = self.processes.get(to).and_then(|p| p.living.as_ref())
-        {
-            let carried = data.iter().map(|frame| {
-                let meta = pool.memory().meta(frame);
-                Carried {
-                    unit: UnitId(meta.unit),
-                    view: View(meta.view),
-                    clock: Clock(meta.clock),
-                    part: to_part(pool.memory(), frame),
-                }
-            });
-            let carried = Delivery::Frames(carried.collect());
-            self.trace_delivery(to, from, &carried);
-        }
+        self.trace_frames(to, from, data);
         match self.processes.get_mut(to).and_then(|p| p.living.as_mut()) {
             Some((Body::Runtime(actors), pool)) => actors.frames(time, pool, data),
             Some((Body::Switch(_), pool)) => pool.give_all(data),
             None => {}
         }
+    }
+
+    /// Writes the data frames that a process gets into the trace.
+    pub(super) fn trace_frames(&mut self, to: ProcessNo, from: ProcessNo, frames: &[Frame]) {
+        let living = self.processes.get(to).and_then(|p| p.living.as_ref());
+        let Some((_, pool)) = living.filter(|_| self.trace.is_on() && !frames.is_empty()) else {
+            return;
+        };
+        let carried = frames.iter().map(|frame| {
+            let meta = pool.memory().meta(frame);
+            Carried {
+                unit: UnitId(meta.unit),
+                view: View(meta.view),
+                clock: Clock(meta.clock),
+                part: to_part(pool.memory(), frame),
+            }
+        });
+        let carried = Delivery::Frames(carried.collect());
+        self.trace_delivery(to, from, &carried);
     }
 
     fn wire_stream(&mut self, to: ProcessNo, from: ProcessNo, bytes: &[u8]) {

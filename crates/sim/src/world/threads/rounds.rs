@@ -6,15 +6,15 @@
 
 use weir_packet::Frame;
 use weir_packet::shares::{balance, settle, take_reserve};
-use weir_protocol::entry::{batches, to_part};
+use weir_protocol::Peer;
+use weir_protocol::entry::batches;
 use weir_protocol::in_process::{self, BURST, MESSAGES, PER_PACKET};
 use weir_protocol::message::Message;
-use weir_protocol::{Clock, Peer, UnitId, View};
 
 use super::Part;
 use crate::fault::Fault;
 use crate::world::links::ProcessNo;
-use crate::world::process::{Body, Carried, Delivery, Process};
+use crate::world::process::{Body, Delivery, Process};
 use crate::world::{Event, World};
 
 /// Nanoseconds between two looks of a thread that found nothing to do, but waits.
@@ -121,7 +121,7 @@ impl World<'_> {
             self.deliver(no, from, Delivery::Message(Box::new(message)));
             self.flush(no);
         }
-        self.trace_frames(no, &input);
+        self.trace_frames(no, self.switch.unwrap_or(0), &input);
         let time = self.time_at(no);
         let before = input.len();
         let Some(threads) = &mut self.threads else {
@@ -426,23 +426,5 @@ impl World<'_> {
         pools.into_iter().for_each(|pool| whole.join(pool));
         take_reserve(&mut whole);
         self.pools.give(whole);
-    }
-
-    fn trace_frames(&mut self, no: ProcessNo, frames: &[Frame]) {
-        let living = self.processes.get(no).and_then(|p| p.living.as_ref());
-        let Some((_, pool)) = living.filter(|_| self.trace.is_on() && !frames.is_empty()) else {
-            return;
-        };
-        let carried = frames.iter().map(|frame| {
-            let meta = pool.memory().meta(frame);
-            Carried {
-                unit: UnitId(meta.unit),
-                view: View(meta.view),
-                clock: Clock(meta.clock),
-                part: to_part(pool.memory(), frame),
-            }
-        });
-        let carried = Delivery::Frames(carried.collect());
-        self.trace_delivery(no, self.switch.unwrap_or(0), &carried);
     }
 }
