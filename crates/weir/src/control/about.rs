@@ -1,11 +1,24 @@
-//! Facts of a run that its control socket tells.
+//! What a control socket is made of: the wishes of the command line, and the facts of
+//! the run that it tells.
 
-use std::path::Path;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 
 use weir_api::v1;
 use weir_graph::ChainFile;
 
 use crate::observe::Unseen;
+
+/// The command line's wishes for the control socket.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Wanted {
+    /// `--control`: a path, or `none`.
+    pub(crate) path: Option<PathBuf>,
+    /// `--name`.
+    pub(crate) name: Option<String>,
+    /// `--metrics`: where Prometheus asks.
+    pub(crate) metrics: Option<SocketAddr>,
+}
 
 /// Facts of a run beside its counts.
 #[derive(Debug)]

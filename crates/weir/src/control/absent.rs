@@ -8,15 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::driver::command::CommandSender;
 use crate::exit::Failure;
 
-pub(crate) use about::About;
-
-/// What the command line says of the control socket.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Wanted {
-    pub(crate) path: Option<PathBuf>,
-    pub(crate) name: Option<String>,
-    pub(crate) metrics: Option<SocketAddr>,
-}
+pub(crate) use about::{About, Wanted};
 
 /// A control socket: there is none.
 #[derive(Debug)]

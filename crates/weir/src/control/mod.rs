@@ -24,21 +24,10 @@ use crate::driver::command::CommandSender;
 use crate::exit::Failure;
 use crate::say::say;
 
-pub(crate) use about::About;
+pub(crate) use about::{About, Wanted};
 use asked::Asked;
 use socket::Socket;
 pub(crate) use socket::{folder, instances};
-
-/// What the command line says of the control socket.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Wanted {
-    /// `--control`: a path, or `none`.
-    pub(crate) path: Option<PathBuf>,
-    /// `--name`.
-    pub(crate) name: Option<String>,
-    /// `--metrics`: where Prometheus asks.
-    pub(crate) metrics: Option<SocketAddr>,
-}
 
 /// The control socket of this process; closed and gone when it is dropped.
 #[derive(Debug)]
