@@ -44,7 +44,7 @@ pub struct FlowEntry {
     /// Number in IP: 6 is TCP.
     #[prost(uint32, tag = "4")]
     pub protocol: u32,
-    /// Who sent the first packet.
+    /// The end that sent the first packet.
     #[prost(message, optional, tag = "5")]
     pub client: ::core::option::Option<Endpoint>,
     #[prost(message, optional, tag = "6")]
@@ -105,11 +105,11 @@ pub struct GetFlowRequest {
 pub struct GetFlowResponse {
     #[prost(message, optional, tag = "1")]
     pub flow: ::core::option::Option<FlowEntry>,
-    /// What functions remember of it, in the order of the chain.
+    /// The functions' states of it, in the order of the chain.
     #[prost(message, repeated, tag = "2")]
     pub states: ::prost::alloc::vec::Vec<FunctionState>,
 }
-/// What a function remembers of a flow.
+/// The state that a function keeps of a flow.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct FunctionState {
     /// Name in the chain, and kind.
@@ -117,7 +117,7 @@ pub struct FunctionState {
     pub function: ::prost::alloc::string::String,
     #[prost(string, tag = "2")]
     pub kind: ::prost::alloc::string::String,
-    /// What keeps it together: `flow`, or the wider scope.
+    /// The scope of the state: `flow`, or a wider one.
     #[prost(string, tag = "3")]
     pub scope: ::prost::alloc::string::String,
     /// False where no packet of the flow has reached the function.
@@ -158,7 +158,7 @@ pub struct EndFlowsResponse {
     #[prost(uint64, tag = "1")]
     pub ended: u64,
 }
-/// What to sort by. Most first, but for the addresses.
+/// The sort key. Most first, but for the addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum FlowSort {
@@ -309,7 +309,7 @@ pub struct NetworkStats {
     /// `router` or `tap`.
     #[prost(string, tag = "1")]
     pub mode: ::prost::alloc::string::String,
-    /// What it has counted, by name, as in a run's summary (`network`): all grow
+    /// Its counts, by name, as in a run's summary (`network`): all grow
     /// but for `waiting`, packets that wait for a neighbour now.
     #[prost(message, repeated, tag = "2")]
     pub counts: ::prost::alloc::vec::Vec<Count>,
@@ -469,10 +469,10 @@ pub struct PortStats {
     /// Lost at the port, by reason.
     #[prost(message, repeated, tag = "6")]
     pub drops: ::prost::alloc::vec::Vec<Count>,
-    /// What was noticed and lost no packet.
+    /// Incidents that lost no packet.
     #[prost(message, repeated, tag = "7")]
     pub noticed: ::prost::alloc::vec::Vec<Count>,
-    /// What was really obtained, as `AF_XDP, native mode`; empty for files.
+    /// The mode in which the port was opened, as `AF_XDP, native mode`; empty for files.
     #[prost(string, tag = "8")]
     pub mode: ::prost::alloc::string::String,
     /// Bytes of the packets lost.
