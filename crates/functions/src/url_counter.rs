@@ -100,15 +100,6 @@ table is a counter, not a state: a crash may lose what was counted since it was 
         })
     }
 
-    fn open(
-        &self,
-        _: &Packet<'_>,
-        _: &FlowInfo<'_>,
-        _: &mut Context<'_>,
-    ) -> Result<UrlCounterState, DropReason> {
-        Ok(UrlCounterState::default())
-    }
-
     fn process(
         &self,
         seen: &mut Packet<'_>,

@@ -113,15 +113,6 @@ what fits is read.",
         })
     }
 
-    fn open(
-        &self,
-        _: &Packet<'_>,
-        _: &FlowInfo<'_>,
-        _: &mut Context<'_>,
-    ) -> Result<HttpState, DropReason> {
-        Ok(HttpState::default())
-    }
-
     fn process(
         &self,
         seen: &mut Packet<'_>,

@@ -61,15 +61,6 @@ sends no reset.",
         })
     }
 
-    fn open(
-        &self,
-        _: &Packet<'_>,
-        _: &FlowInfo<'_>,
-        _: &mut Context<'_>,
-    ) -> Result<IdsState, DropReason> {
-        Ok(IdsState::default())
-    }
-
     #[inline]
     fn process(
         &self,

@@ -110,15 +110,6 @@ other fields are not looked at.",
         })
     }
 
-    fn open(
-        &self,
-        _: &Packet<'_>,
-        _: &FlowInfo<'_>,
-        _: &mut Context<'_>,
-    ) -> Result<UrlValidatorState, DropReason> {
-        Ok(UrlValidatorState::default())
-    }
-
     fn process(
         &self,
         seen: &mut Packet<'_>,
