@@ -17,7 +17,7 @@ mod window;
 use rig::{Rig, rt};
 use weir_packet::{Disposition, Frame, frame_flags};
 use weir_protocol::UnitId;
-use weir_protocol::message::{MoveMode, Selection};
+use weir_protocol::message::{Claim, Message, MoveMode, Selection};
 use weir_protocol::settings::{Replication, SwitchSettings};
 use weir_protocol::switch::MoveError;
 
@@ -58,6 +58,17 @@ fn settled(settings: SwitchSettings, runtimes: u32) -> (Rig, UnitId, u32) {
     assert_eq!(rig.out(), [1]);
     rig.messages();
     (rig, unit, owner)
+}
+
+/// A runtime's whole answer to the second switch.
+fn claims(claims: Vec<Claim>) -> Message {
+    Message::Claims {
+        generation: 2,
+        piece: 0,
+        pieces: 1,
+        claims,
+        suspected: Vec::new(),
+    }
 }
 
 fn replica_of(rig: &mut Rig, owner: u32) -> u32 {

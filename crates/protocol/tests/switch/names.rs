@@ -1,6 +1,7 @@
 //! Names that end before their unit, the ports that they had, and the keys of
 //! wide units.
 
+use crate::claims;
 use crate::rig::{Rig, rt};
 use weir_nf::host::{AliasRequest, FlowOptions, NO_FLOW, Stage};
 use weir_nf::prelude::*;
@@ -173,14 +174,7 @@ fn a_restarted_switch_knows_the_scope_keys_that_only_functions_make() {
         flows: vec![(flow, way == Direction::Reverse)],
         aliases: Vec::new(),
     };
-    let claims = Message::Claims {
-        generation: 2,
-        piece: 0,
-        pieces: 1,
-        claims: vec![claim],
-        suspected: Vec::new(),
-    };
-    again.say(1, claims);
+    again.say(1, claims(vec![claim]));
     assert!(!again.switch.is_recovering());
     assert_eq!(again.count(SwitchCount::Recovered), 1);
     // A new flow of the network is the unit's, one of another is not.
@@ -221,14 +215,7 @@ fn a_unit_that_was_claimed_by_its_other_side_keeps_both_names() {
         flows: vec![(served, false), (asked, way == Direction::Reverse)],
         aliases: Vec::new(),
     };
-    let claims = Message::Claims {
-        generation: 2,
-        piece: 0,
-        pieces: 1,
-        claims: vec![claim],
-        suspected: Vec::new(),
-    };
-    rig.say(1, claims);
+    rig.say(1, claims(vec![claim]));
     assert_eq!(rig.count(SwitchCount::Recovered), 1);
     rig.pass(0);
     // The next owner makes the name anew, from the client's packet.

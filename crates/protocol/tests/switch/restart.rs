@@ -1,13 +1,27 @@
 //! A switch that starts again.
 
-use weir_packet::Disposition;
+use weir_packet::{Disposition, FlowKey};
 use weir_protocol::message::{Claim, Message, Origin};
 use weir_protocol::settings::SwitchSettings;
 use weir_protocol::switch::{SwitchCount, SwitchDrop};
-use weir_protocol::{Clock, Peer, View};
+use weir_protocol::{Clock, Peer, UnitId, View};
 
 use crate::rig::{Rig, rt, stage};
-use crate::{each_burst, settings, settled};
+use crate::{claims, each_burst, settings, settled};
+
+/// A claim of a unit of one flow, with its state.
+fn claim_of((unit, key): (UnitId, FlowKey), owner: bool, view: View, clock: u64) -> Claim {
+    Claim {
+        unit,
+        view,
+        owner,
+        clock: Clock(clock),
+        state: true,
+        key: None,
+        flows: vec![(key, false)],
+        aliases: Vec::new(),
+    }
+}
 
 #[test]
 fn a_restarted_switch_goes_on_from_the_best_claims() {
@@ -31,23 +45,7 @@ fn a_restarted_switch_goes_on_from_the_best_claims() {
     again.send(1, 3);
     again.send(5, 50);
     assert_eq!(again.switch.report().held, 2);
-    let claim = |owner: bool, view: View, clock: u64| Claim {
-        unit,
-        view,
-        owner,
-        clock: Clock(clock),
-        state: true,
-        key: None,
-        flows: vec![(key, false)],
-        aliases: Vec::new(),
-    };
-    let claims = |claims: Vec<Claim>| Message::Claims {
-        generation: 2,
-        piece: 0,
-        pieces: 1,
-        claims,
-        suspected: Vec::new(),
-    };
+    let claim = |owner, view, clock| claim_of((unit, key), owner, view, clock);
     let replica = owner % 3 + 1;
     let third = 6 - owner - replica;
     assert!(matches!(
@@ -106,23 +104,7 @@ fn a_replica_behind_the_owners_claim_goes_on_when_the_owner_dies() {
     let mut again = Rig::of(&stage(), settings, 0);
     again.switch.recover(again.now, &[rt(1), rt(2), rt(3)]);
     let old = View::first_of(1);
-    let claim = |is_owner: bool, clock: u64| Claim {
-        unit,
-        view: old,
-        owner: is_owner,
-        clock: Clock(clock),
-        state: true,
-        key: None,
-        flows: vec![(key, false)],
-        aliases: Vec::new(),
-    };
-    let claims = |claims: Vec<Claim>| Message::Claims {
-        generation: 2,
-        piece: 0,
-        pieces: 1,
-        claims,
-        suspected: Vec::new(),
-    };
+    let claim = |owner, clock| claim_of((unit, key), owner, old, clock);
     let replica = owner % 3 + 1;
     again.say(6 - owner - replica, claims(Vec::new()));
     again.say(replica, claims(vec![claim(false, 1)]));
@@ -247,13 +229,7 @@ fn an_older_copy_with_state_does_not_revive_a_unit_that_is_over() {
             },
             aliases: Vec::new(),
         };
-        Message::Claims {
-            generation: 2,
-            piece: 0,
-            pieces: 1,
-            claims: vec![claim],
-            suspected: Vec::new(),
-        }
+        claims(vec![claim])
     };
     // The source of a move, the owner, and its replica, which is behind.
     rig.say(1, claim(4, 6, true, true));
