@@ -66,9 +66,15 @@ impl ClusterEnd {
         add_named(&mut self.counts, &[(name.to_owned(), n)]);
     }
 
-    /// Packets that the switch could not send again.
+    /// Packets that left as nothing, since no copy was there to send again. A
+    /// `Lost` that was sent is none yet: on a ring the packet itself comes first,
+    /// however late, and the `Lost` is a repeat that is dropped.
     pub fn lost(&self) -> u64 {
-        self.count("lost_sent")
+        let drops = self.reports.iter().flat_map(|report| &report.drops);
+        drops
+            .filter(|(name, _)| name == SwitchDrop::Lost.name())
+            .map(|(_, n)| n)
+            .sum()
     }
 
     /// Entries that the gate refused: they came twice, late, or from one who
@@ -128,5 +134,21 @@ pub(super) fn not_told(report: &mut Report) {
             &mut report.drops,
             &[(DriverDrop::RuntimeDied.name().to_owned(), missing)],
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lost_is_what_did_not_leave_and_not_what_was_asked_for_again() {
+        let mut end = ClusterEnd::default();
+        end.add_count("lost_sent", 85);
+        end.reports.push(Report::default());
+        assert_eq!(end.lost(), 0);
+
+        end.reports[0].drops = vec![(SwitchDrop::Lost.name().to_owned(), 3)];
+        assert_eq!(end.lost(), 3);
     }
 }
