@@ -33,7 +33,7 @@ pub struct HttpClassifier {
     payload: bool,
 }
 
-/// What [`HttpClassifier`] remembers of a flow.
+/// State of [`HttpClassifier`] for one flow.
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct HttpClassifierState {

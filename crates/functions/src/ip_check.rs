@@ -11,7 +11,7 @@ use crate::outer::{Version, outer};
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Settings {
-    /// What becomes of a packet that fails a check.
+    /// Action on a packet that fails a check.
     pub on_bad: OnBad,
     /// Refuse source addresses that no packet on a network can have, or should have after its
     /// first hop (RFC 1812 section 5.3.7, RFC 4291): loopback, multicast, broadcast, reserved,
@@ -22,7 +22,7 @@ pub struct Settings {
     pub transport: bool,
 }
 
-/// What becomes of a packet that fails a check.
+/// Action on a packet that fails a check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum OnBad {
@@ -42,7 +42,7 @@ pub struct IpCheck {
 }
 
 weir_nf::labels! {
-    /// What can be wrong: counted, and dropped for it.
+    /// Faults of a packet: counted, and reasons to drop it.
     enum Fault: Counter<Packets> {
         /// The checksum of its IPv4 header is wrong.
         Checksum = "bad_checksum",
@@ -147,7 +147,7 @@ fn is_plain_and_right(packet: &Packet<'_>) -> bool {
     }
 }
 
-/// Whether the 16-bit words of the header add up to all ones (RFC 1071). The sum is taken over
+/// True if the 16-bit words of the header add up to all ones (RFC 1071). The sum is taken over
 /// wider words in the machine's byte order: 2^16 is 1 modulo 65,535, so wide words and swapped
 /// octets leave "divisible by 65,535" as it is, and a header is never all zeros.
 #[inline(always)]

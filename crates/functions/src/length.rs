@@ -1,4 +1,4 @@
-//! What a function depends on that asks how long a packet is.
+//! Parts of a packet on which its length depends.
 
 use weir_nf::Parts;
 

@@ -8,7 +8,7 @@ use weir_nf::prelude::*;
 use crate::length::LENGTH;
 use crate::name::Name;
 
-/// What is recorded besides the counters.
+/// Settings: facts to record besides the counters.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Settings {
@@ -40,8 +40,8 @@ pub struct Monitor {
     vlans: bool,
 }
 
-/// What is counted of a flow, in 32 bytes: right behind the head of its block (112 bytes) they lie in
-/// the second cache line and the third. Index 0 is towards the server, 1 towards the client.
+/// Counts of one flow, in 32 bytes: behind the head of its block (112 bytes) they lie in the
+/// second cache line and the third. Index 0 is towards the server, 1 towards the client.
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct FlowStats {
@@ -97,7 +97,7 @@ impl FlowStats {
 }
 
 weir_nf::labels! {
-    /// What it counts of all traffic.
+    /// Counts over all traffic.
     enum Count: Counter<Packets> {
         /// Packets that came by.
         Packets = "packets",

@@ -14,15 +14,15 @@ pub struct Settings {
     /// Rate per flow: bits (`10Mbit`), bytes (`1.5MB`) or packets (`1000pps`)
     /// a second; `k`, `M` and `G` are powers of 1,000.
     pub rate: String,
-    /// What a flow may send at once after a pause: `64kB`, `1Mbit`, `100packets`;
-    /// a plain number is bytes or packets like the rate. What the rate gives in
-    /// 100 ms if missing, and at least one packet or 2,000 bytes.
+    /// Burst: bytes or packets that a flow may send at once after a pause: `64kB`, `1Mbit`,
+    /// `100packets`; a plain number has the unit of the rate. If missing, as much as the rate
+    /// gives in 100 ms, and at least one packet or 2,000 bytes.
     pub burst: Option<String>,
     /// Which packets count: `both` directions out of one bucket (the default),
     /// those `to-server`, or those `to-client`; the others pass.
     pub direction: Which,
-    /// What happens to packets beyond the rate: `drop` (the default), `mark`
-    /// with `dscp`, or `label`: they leave by the link `exceeded`.
+    /// Action on packets beyond the rate: `drop` (the default), `mark` with `dscp`, or `label`:
+    /// they leave by the link `exceeded`.
     pub action: Beyond,
     /// The DSCP that `mark` writes (RFC 2474), 0 to 63; 0 (best effort) if
     /// missing.
@@ -54,7 +54,7 @@ pub enum Which {
     ToClient,
 }
 
-/// What happens to packets beyond the rate.
+/// Action on packets beyond the rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Beyond {
@@ -67,7 +67,7 @@ pub enum Beyond {
     Label,
 }
 
-/// What a rate counts.
+/// Unit that a rate counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Unit {
     Bits,

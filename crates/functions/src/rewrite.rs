@@ -17,9 +17,9 @@ use weir_nf::packet::{Direction, FlowKey, HeaderFlags, Headers, Packet, Quoted};
 /// One end of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// Where it comes from.
+    /// Source address and port.
     Source,
-    /// Where it goes.
+    /// Destination address and port.
     Destination,
 }
 

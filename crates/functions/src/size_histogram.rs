@@ -7,7 +7,7 @@ use weir_nf::prelude::*;
 
 use crate::length::LENGTH;
 
-/// What counts as the size of a packet.
+/// Settings: the measure of a packet's size.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Settings {

@@ -26,7 +26,7 @@ impl Default for Settings {
     }
 }
 
-/// What is remembered of a client.
+/// State of one client.
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Client {
@@ -38,7 +38,7 @@ pub struct Client {
 
 impl State for Client {}
 
-/// What is remembered of a connection.
+/// State of one connection.
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Connection {

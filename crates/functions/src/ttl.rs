@@ -10,7 +10,7 @@ use weir_nf::prelude::*;
 
 use crate::outer::{Version, outer};
 
-/// Whether senders are told that a packet died.
+/// Settings: answers to senders of packets that ran out of hops.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Settings {
@@ -47,7 +47,7 @@ weir_nf::labels! {
     }
 }
 
-/// What one less in the upper octet of a word does to a sum, in the machine's byte order.
+/// Change of a checksum when the upper octet of a word gets one less, in the machine's byte order.
 const LESS: u16 = (!0x0100u16).to_be();
 
 /// Longest link header in front of which an answer is made: Ethernet with eight tags.
@@ -147,7 +147,7 @@ impl NetworkFunction for Ttl {
 }
 
 /// Takes one off the outermost header; false (and nothing is changed) where none would be left.
-/// What is not IP lives on.
+/// A packet that is not IP passes unchanged.
 #[inline(always)]
 fn decrement(packet: &mut Packet<'_>) -> bool {
     if !packet.headers().is_ip() {

@@ -68,7 +68,7 @@ pub enum Protocol {
     Udp,
 }
 
-/// Whose UDP is checked.
+/// Clients whose UDP is checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Clients {
@@ -81,7 +81,7 @@ pub enum Clients {
     Outside,
 }
 
-/// What is known of a client.
+/// State of one client.
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Client {

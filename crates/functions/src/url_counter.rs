@@ -19,7 +19,7 @@ pub struct Settings {
     pub host: bool,
     /// Let the query (from `?`) be a part of what is counted.
     pub query: bool,
-    /// Where HTTP is looked for, and what reading it may cost.
+    /// Ports on which HTTP is looked for, and limits of the reader.
     pub reading: Reading,
 }
 
@@ -42,7 +42,7 @@ pub struct UrlCounter {
     limits: HttpLimits,
 }
 
-/// What [`UrlCounter`] keeps of a connection.
+/// State of [`UrlCounter`] for one connection.
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct UrlCounterState {

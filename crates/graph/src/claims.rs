@@ -54,7 +54,7 @@ fn common(one: (u16, u16), other: (u16, u16)) -> Option<(u16, u16)> {
     (first <= last).then_some((first, last))
 }
 
-/// What to do about two functions that claim the same.
+/// Advice on two functions that claim the same.
 const APART: &str = "give one of them other addresses or ports";
 /// The same of two that lease.
 const APART_OR_ONE: &str = "give one of them other addresses or ports, or lead the packets of both \
@@ -178,7 +178,7 @@ impl Claims {
         overlaps
     }
 
-    /// What two functions claim, and where the first does.
+    /// Message on two functions that claim the same, and the place of the first claim.
     fn describe(&self, overlap: &Overlap, report: &Report<'_>) -> Option<(Span, String, String)> {
         let first = self.claimants.get(overlap.first)?;
         let second = self.claimants.get(overlap.second)?;

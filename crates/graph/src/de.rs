@@ -16,7 +16,7 @@ use crate::fault::Fault;
 use crate::nearest::listed;
 use crate::tree::{Node, Value, shorten};
 
-/// What went wrong first, and the keys that nobody asked for.
+/// The first error, and the keys that nothing read.
 #[derive(Debug, Default)]
 pub(crate) struct Track {
     first: RefCell<Option<(Span, Fault)>>,
@@ -146,7 +146,7 @@ pub(crate) enum Scalar {
     Text,
 }
 
-/// What a scalar is.
+/// Type of a scalar.
 pub(crate) fn resolve(text: &str, plain: bool) -> Scalar {
     if !plain {
         return Scalar::Text;
@@ -515,7 +515,7 @@ mod tests {
         }
     }
 
-    /// Where reading `text` fails, and why, through an erased deserializer.
+    /// Path and message of the error when `text` is read through an erased deserializer.
     fn fails(text: &str) -> (String, String) {
         let mut texts = crate::diagnostic::Texts::default();
         let number = texts.add("f".into(), text.into());

@@ -1,4 +1,4 @@
-//! What a chain will do, for `weir check`: as text and for machines.
+//! Description of a chain for `weir check`: as text and for machines.
 
 use core::fmt;
 
@@ -22,8 +22,8 @@ pub struct Description {
     pub ports: Vec<PortDescription>,
     /// How much of a packet is looked at: the most that a function needs.
     pub needs: &'static str,
-    /// What stays together: the widest scope of a function; none where the
-    /// chain keeps no flows.
+    /// Packets that stay together: the widest scope of a function; `None` if the chain keeps no
+    /// flows.
     pub unit: Option<String>,
     /// How flows are kept; none where they are not.
     pub flows: Option<FlowsDescription>,
@@ -94,7 +94,7 @@ pub struct FunctionDescription {
     pub summary: &'static str,
     /// How much of a packet it needs.
     pub needs: &'static str,
-    /// What shares one state; none where it keeps none.
+    /// Packets that share one state; `None` if the function keeps none.
     pub scope: Option<String>,
     /// Octets of state and counters per scope key.
     pub state_bytes: u32,
@@ -117,7 +117,7 @@ pub struct FunctionDescription {
 pub struct LinkDescription {
     /// Its label.
     pub label: &'static str,
-    /// Where it leads: an instance, `out` or `drop`.
+    /// Target: an instance, `out` or `drop`.
     pub to: String,
 }
 

@@ -1,4 +1,4 @@
-//! What is wrong with a chain file, and where.
+//! Errors and warnings about a chain file, with their places.
 
 use core::fmt;
 
@@ -28,9 +28,9 @@ pub struct Diagnostic {
     pub column: usize,
     /// Characters of that line that it is about, at least 1.
     pub length: usize,
-    /// What is wrong.
+    /// The error itself.
     pub message: String,
-    /// What to do about it.
+    /// Advice on how to mend it.
     pub help: Option<String>,
     #[serde(skip)]
     excerpt: Option<Excerpt>,
@@ -258,7 +258,7 @@ pub(crate) struct Report<'t> {
     remark: Option<Remark>,
 }
 
-/// What is added to errors in templates: for whom the template is read.
+/// Note on errors in templates: names the entry that the template is read for.
 #[derive(Debug)]
 pub(crate) struct Remark {
     /// First text of a template.
@@ -277,8 +277,7 @@ impl<'t> Report<'t> {
         }
     }
 
-    /// What is said behind errors in templates from now on; gives what was said
-    /// before.
+    /// Sets the note on errors in templates from now on; gives the one before.
     pub(crate) fn remark(&mut self, remark: Option<Remark>) -> Option<Remark> {
         core::mem::replace(&mut self.remark, remark)
     }
@@ -287,8 +286,7 @@ impl<'t> Report<'t> {
         self.errors
     }
 
-    /// Whether more errors are only counted: what they would say need not be
-    /// found out.
+    /// True if further errors are only counted, so that their texts need not be made.
     pub(crate) fn full(&self) -> bool {
         self.errors >= MOST
     }

@@ -1,4 +1,4 @@
-//! What serde says is wrong, in the words of chain files.
+//! Serde's errors in the words of chain files.
 
 use core::fmt;
 
@@ -108,7 +108,7 @@ fn shown(found: &Unexpected<'_>) -> String {
     }
 }
 
-/// What serde expects, in the words of chain files.
+/// Serde's "expected ..." in the words of chain files.
 fn wanted(expected: &str) -> String {
     let range =
         |least: &str, most: &dyn fmt::Display| format!("a whole number from {least} to {most}");

@@ -10,7 +10,7 @@ use crate::tree::shorten;
 /// Label of the link that every function has.
 pub(crate) const PASS: &str = "pass";
 
-/// Where a link leads.
+/// Target of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum To {
     /// To the entry with this number.
@@ -47,9 +47,9 @@ impl Exits<'_> {
     }
 }
 
-/// Where the links of each entry lead: `pass`, then its labels (`None` for an
-/// unknown function's). Entries are numbered as they are written; reports what
-/// leads nowhere, in circles, or to nobody.
+/// Targets of the links of each entry: `pass`, then its labels (`None` for an unknown function's).
+/// Entries are numbered as they are written. Reports links to nothing, circles, and entries that
+/// no link leads to.
 pub(crate) fn resolve(
     entries: &[RawEntry],
     labels: &[Option<Vec<&str>>],

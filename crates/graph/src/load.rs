@@ -23,7 +23,7 @@ use crate::threads::{self, Threads};
 use crate::tree::{self, Node, Value};
 use crate::{flows, links, plan_key};
 
-/// What a load is made of.
+/// Input of a load.
 #[derive(Clone, Copy, Debug)]
 pub struct Input<'a> {
     /// Name of the file, for messages.
@@ -45,11 +45,11 @@ pub struct ChainFile {
     pub chains: Vec<Chain>,
     /// How it stands in the network.
     pub network: Network,
-    /// What it says of the threads of a run.
+    /// Settings of the threads of a run.
     pub threads: Threads,
-    /// Where it places the nodes of a run; `None` leaves that to weir.
+    /// Placement of the nodes of a run; `None` leaves it to weir.
     pub placement: Option<Placing>,
-    /// What is odd, but no error.
+    /// Oddities that are no errors.
     pub warnings: Vec<Diagnostic>,
 }
 
@@ -240,7 +240,7 @@ fn chains(
             all = all.or(Some(raw));
         }
         let mut chain = chain(input, number, raw, templates, sources, &mut claims, report);
-        // What a chain says of its own stages is nearer to it.
+        // A chain's own settings win over the file's.
         if chain.plan.cores.is_empty() {
             chain.plan.cores.clone_from(&loaded.threads.cores);
         }
@@ -314,7 +314,7 @@ fn chain(
     let labels = template::labels(&of);
     let next = links::resolve(&raw.entries, &labels, Exits::Chain, report);
     if !templates.sound {
-        // What is wrong with them was said.
+        // Faults of templates were reported when they were read.
         of.iter_mut()
             .for_each(|of| *of = of.filter(|of| matches!(of, Of::Function(_))));
     }
@@ -607,7 +607,7 @@ fn refused(
         }));
         return;
     }
-    // Where the setting isn't written, its name says which one is meant.
+    // An error without a place in the settings names the setting itself.
     let message = if error.path.is_empty() {
         format!("{}: {message}", entry.name)
     } else {

@@ -28,9 +28,8 @@ pub struct PlacedThread {
     pub core: Option<usize>,
 }
 
-/// What a file says of where nodes run. Which nodes there are follows from the
-/// chains' plans and the form of the run, so names are checked by whoever runs
-/// it.
+/// Placement of nodes as a file gives it. The nodes follow from the chains' plans and the form of
+/// the run, so the executor's side checks the names.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Placing {
     /// Threads of the main process. The first has the ports.

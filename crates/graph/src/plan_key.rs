@@ -39,7 +39,7 @@ const PARALLEL: [(&str, Parallel); 3] = [
 /// Most cycles that anything is thought to cost.
 const MOST_CYCLES: u64 = 1_000_000_000;
 
-/// Where options are written.
+/// Options with the places where the file gives them.
 type Places = Vec<(PlanOption, Span)>;
 
 /// Reads the mapping; what it does not say stays as it is by default. `graph`
@@ -100,7 +100,7 @@ pub(crate) fn read(node: &Node, graph: Option<&Graph>, report: &mut Report<'_>) 
         }
     }
     options.parallel = parallel.unwrap_or(options.parallel);
-    // Who says where stages begin wants stages.
+    // A file that names the beginnings of stages wants stages.
     if !options.cuts.is_empty() && node.get("mode").is_none() {
         options.mode = Mode::Pipeline;
     }
@@ -119,7 +119,7 @@ fn place(key: &'static str, name: &str) -> PlanOption {
     }
 }
 
-/// What the options ask of the chain, with their places.
+/// Checks the options against the chain; errors carry the options' places.
 fn against(
     graph: &Graph,
     options: &Options,

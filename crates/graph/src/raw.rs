@@ -23,7 +23,7 @@ const MAX_CHAINS: usize = 255;
 /// Names that mean something else where an instance may be named.
 const RESERVED: [&str; 3] = ["out", "drop", "flows"];
 
-/// Where entries are written.
+/// Forms in which entries are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     /// `nfs:` of a chain.

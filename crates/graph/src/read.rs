@@ -48,7 +48,7 @@ pub(crate) fn map<'n>(
     entries
 }
 
-/// What a node is, where a list without entries is worth a word.
+/// Name of a node's kind, for messages: an empty list is called so.
 fn found(node: &Node) -> String {
     match &node.value {
         Value::List(items) if items.is_empty() => "an empty list".to_owned(),

@@ -62,7 +62,7 @@ pub enum ScriptMode {
     Reprocess,
 }
 
-/// What a `move` takes.
+/// Flows that a `move` takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ScriptFlows {
     /// All that the source has.
@@ -202,7 +202,7 @@ enum State {
 }
 
 struct Reader<'a> {
-    /// What each will be when the command is given.
+    /// State of each runtime when the command is given.
     runtimes: Vec<State>,
     chains: &'a [&'a str],
     /// Latest time and packet so far.

@@ -7,7 +7,7 @@ use crate::script::{MOST_RUNTIMES, MOST_STEPS};
 
 /// JSON Schema (draft 2020-12) of a script for `weir run --script`.
 ///
-/// What depends on the commands before (which runtimes there are) it can't say.
+/// Rules that depend on earlier commands (the runtimes there are) can't be written in a schema.
 pub fn script_schema() -> Value {
     let names: Vec<&str> = ip::NAMES.iter().map(|(name, _)| *name).collect();
     let protocol = json!({"anyOf": [

@@ -41,7 +41,7 @@ struct Entry {
     text: String,
 }
 
-/// What entries look at.
+/// Fields of a packet that entries look at.
 struct Facts {
     addresses: Option<[IpAddr; 2]>,
     ports: Option<[u16; 2]>,
@@ -84,15 +84,15 @@ impl Selector {
         Selector::default()
     }
 
-    /// Whether every packet matches.
+    /// True if every packet matches.
     #[inline]
     pub fn takes_all(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Whether the chain takes this packet. `key` is the key of its flow, of
-    /// any chain and zone; without one it is made of the headers, which must
-    /// have been parsed to [`weir_packet::Depth::L4`].
+    /// True if the chain takes this packet. `key` is the key of its flow, of any chain and zone;
+    /// without one it is made of the headers, which must have been parsed to
+    /// [`weir_packet::Depth::L4`].
     pub fn matches(&self, bytes: &[u8], headers: &Headers, key: Option<&FlowKey>) -> bool {
         if self.entries.is_empty() {
             return true;

@@ -13,8 +13,8 @@ use crate::tree::Node;
 /// Keys of `threads:`.
 pub(crate) const KEYS: [&str; 3] = ["cores", "busy-poll", "first"];
 
-/// What a file says of the threads that run its chains. A command line's
-/// `--cores`, `--busy-poll` and `--first` win over it.
+/// Settings of the threads that run a file's chains. A command line's `--cores`, `--busy-poll` and
+/// `--first` win over them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Threads {

@@ -76,7 +76,7 @@ impl Node {
         Some(value)
     }
 
-    /// What it is, for "expected ..., found ...".
+    /// Name of its kind, for "expected ..., found ...".
     pub(crate) fn kind(&self) -> String {
         match &self.value {
             _ if self.is_null() => "nothing".to_owned(),

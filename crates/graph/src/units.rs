@@ -7,7 +7,7 @@ use weir_nf::host::Timeouts;
 ///
 /// # Errors
 ///
-/// What is wrong, for people.
+/// A message for people.
 pub(crate) fn duration(text: &str) -> Result<u32, String> {
     if text == "never" {
         return Ok(Timeouts::NEVER);
@@ -65,7 +65,7 @@ pub(crate) fn duration(text: &str) -> Result<u32, String> {
 ///
 /// # Errors
 ///
-/// What is wrong, for people.
+/// A message for people.
 pub(crate) fn size(text: &str) -> Result<u64, String> {
     let bad =
         || format!("`{text}` is not a size: write one like `4096`, `64KiB`, `64MiB` or `1GiB`");

@@ -1,6 +1,6 @@
-//! What a service, or the software of a client, says of itself in the first bytes it sends.
+//! Names of services and clients, read from the first bytes that they send.
 
-/// What was recognised.
+/// A recognised service or client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Banner<'a> {
     /// Protocol, in lower case.
@@ -113,7 +113,7 @@ pub(super) fn udp_client(payload: &[u8], port: u16) -> Option<Banner<'_>> {
 
 const DHCP_COOKIE: [u8; 4] = [0x63, 0x82, 0x53, 0x63];
 
-/// What a host says of itself when it asks for an address (RFC 2131, RFC 2132).
+/// Names that a host gives of itself in a DHCP request (RFC 2131, RFC 2132).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Dhcp<'a> {
     pub(super) mac: [u8; 6],
@@ -201,7 +201,7 @@ fn header<'a>(payload: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     None
 }
 
-/// Whether `text` has `word` (upper case) in it, in any case.
+/// True if `text` contains `word` (upper case), whatever the case of `text`.
 fn has(text: &[u8], word: &[u8]) -> bool {
     text.windows(word.len())
         .any(|part| part.eq_ignore_ascii_case(word))

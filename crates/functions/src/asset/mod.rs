@@ -19,7 +19,7 @@ use banner::Banner;
 use stack::Stack;
 use weir_nf::packet::Prefixes;
 
-/// What is looked for, and where.
+/// Kinds of assets to look for, and the ports to look at.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Settings {
@@ -57,7 +57,7 @@ pub struct AssetMonitor {
     networks: Prefixes,
 }
 
-/// What was looked at of a flow already.
+/// Parts of a flow that were looked at already.
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Seen {
@@ -539,7 +539,7 @@ impl Asset<'_> {
     /// the next.
     fn name(&self) -> Name<120> {
         let mut name = Name::new(self.kind);
-        // What does not fit is cut; assets that differ only there count as one.
+        // A name that is too long is cut; assets that differ only behind the cut count as one.
         let _ = write!(name, " {}", self.address);
         if let (Some(port), "service") = (self.port, self.kind) {
             let _ = write!(name, " {}/{port}", self.protocol);

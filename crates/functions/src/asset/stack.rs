@@ -1,4 +1,4 @@
-//! What the first TCP segment of a host says about its TCP/IP stack.
+//! Fingerprint of a TCP/IP stack, read from a host's first TCP segment.
 
 use core::fmt;
 
@@ -41,7 +41,7 @@ impl fmt::Display for Kind {
 /// Most options that are looked at: more fit no signature.
 const MOST: usize = 16;
 
-/// What a SYN or SYN+ACK shows of the stack that sent it.
+/// Fingerprint of the stack that sent a SYN or SYN+ACK.
 ///
 /// `Display` writes it in the form of p0f's raw signatures, version 3:
 /// `ver:ttl+distance:optlen:mss:window,scale:options:quirks`.

@@ -14,7 +14,7 @@ enum Window {
     Segments(u16, u16),
 }
 
-/// Who sends such a segment.
+/// Role of the host that sends a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Who {
     Client,
@@ -325,8 +325,9 @@ pub(super) fn system(stack: &Stack) -> Option<&'static str> {
     found.map(|signature| signature.name)
 }
 
-/// Whether the options are those of a signature, less what an application asks for and no stack
-/// sends by itself: multipath TCP and fast open come after the others, with padding of their own.
+/// True if the options are those of a signature. Multipath TCP and fast open are left out:
+/// applications ask for them, no stack sends them by itself, and they come after the others, with
+/// padding of their own.
 fn has_options(expected: &[Kind], kinds: &[Kind]) -> bool {
     const MULTIPATH: u8 = 30;
     const FAST_OPEN: u8 = 34;

@@ -1,4 +1,4 @@
-//! What a payload looks like between the two ends.
+//! Form of a payload between the two ends.
 //!
 //! ```text
 //! not coded   any bytes that do not begin with MAGIC
@@ -17,7 +17,7 @@ use lz4_flex::block::{
     CompressTable, compress_into_with_table, decompress_into, get_maximum_output_size,
 };
 
-/// What every coded payload begins with. No text in UTF-8 has the first byte.
+/// First bytes of every coded payload. No text in UTF-8 has the first byte.
 pub const MAGIC: [u8; 4] = [0xf5, 0x77, 0x7a, 0x8a];
 
 /// Bytes in front of a stored payload's fifth byte.
@@ -33,7 +33,7 @@ const COMPRESSED: u8 = 1;
 const TRANSPORT_ONES: u8 = 1 << 2;
 const NETWORK_ONES: u8 = 1 << 3;
 
-/// What an update of checksums by the difference (RFC 1624) can't bring back: it writes the zero
+/// Checksums that an update by the difference (RFC 1624) can't restore: the update writes the zero
 /// of ones' complement as `0x0000`, and a sender may have written `0xffff`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Marks {
@@ -64,7 +64,7 @@ impl Marks {
     }
 }
 
-/// What became of a payload.
+/// Result of coding a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Coded<'a> {
     /// It is sent as it is.
@@ -148,8 +148,8 @@ impl Encoder {
     }
 }
 
-/// What is wrong with a payload that begins with [`MAGIC`]; no [`Encoder`] made it, or it was
-/// changed since.
+/// Faults of a payload that begins with [`MAGIC`]: no [`Encoder`] made it, or it was changed on
+/// its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// It ends within its header.
@@ -169,7 +169,7 @@ pub enum Fault {
 pub struct Decoded<'a> {
     /// The payload.
     pub payload: &'a [u8],
-    /// What the encoder was told of it.
+    /// Marks that the encoder was given.
     pub marks: Marks,
     /// It had been compressed, not stored.
     pub compressed: bool,
@@ -199,7 +199,7 @@ impl Decoder {
     ///
     /// # Errors
     ///
-    /// Where it begins as a coded one does and is none.
+    /// The payload begins like a coded one and is damaged.
     pub fn decode(&mut self, coded: &[u8]) -> Result<Option<Decoded<'_>>, Fault> {
         let Some(rest) = coded.strip_prefix(&MAGIC) else {
             return Ok(None);

@@ -6,7 +6,7 @@ use weir_nf::packet::{HeaderFlags, LinkType, Packet};
 use super::format::Marks;
 use super::selection::Selection;
 
-/// Where things are in a segment.
+/// Offsets of the parts of a segment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Segment {
     ipv4: bool,
@@ -71,7 +71,7 @@ impl Segment {
         packet.bytes().get(self.payload..self.end).unwrap_or(&[])
     }
 
-    /// What of its checksums must be remembered.
+    /// Marks of the segment's checksums, which the decoder needs to restore them.
     pub(super) fn marks(&self, packet: &Packet<'_>) -> Marks {
         let bytes = packet.bytes();
         Marks {

@@ -1,4 +1,4 @@
-//! What goes in at one end comes out at the other, and nothing else does.
+//! Packets through both ends come out as they went in; nothing else comes out.
 
 use proptest::prelude::*;
 use weir_nf::host::Target;
@@ -59,7 +59,7 @@ fn marks() -> impl Strategy<Value = Marks> {
     })
 }
 
-/// What is sent for a payload.
+/// Bytes that the encoder sends for a payload.
 fn sent(encoder: &mut Encoder, payload: &[u8], compress: bool, marks: Marks) -> Vec<u8> {
     match encoder.encode(payload, compress, marks) {
         Coded::Plain => payload.to_vec(),
@@ -210,7 +210,7 @@ fn decompressor() -> Harness {
     Harness::of::<PayloadDecompressor>(DecompressorSettings::default())
 }
 
-/// What comes out of a packet.
+/// The only packet that comes out for `frame`.
 fn one(harness: &mut Harness, frame: &[u8]) -> Vec<u8> {
     let out = harness.send(frame);
     assert_eq!(out.len(), 1);

@@ -33,7 +33,7 @@ pub struct Match {
     pub network: Words,
 }
 
-/// What entries look at, read once per packet.
+/// Fields that entries look at, read once per packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fields {
     addresses: Option<(IpAddr, IpAddr)>,
@@ -151,14 +151,14 @@ impl Matcher {
         })
     }
 
-    /// Whether it looks at addresses.
+    /// True if it looks at addresses.
     pub(crate) fn needs_addresses(&self) -> bool {
         !self.from.is_empty() || !self.to.is_empty()
     }
 
     #[inline]
     pub(crate) fn meets(&self, fields: &Fields) -> bool {
-        // What is no IP packet has no code point, though 0 stands there.
+        // A packet that is not IP has no code point, though the field is 0.
         let dscp = (fields.network != OTHER).then_some(u16::from(fields.dscp));
         let protocol = |set: &[u64; 4]| {
             let bit = set[usize::from(fields.protocol >> 6)] >> (fields.protocol & 63);

@@ -21,11 +21,11 @@ pub struct Settings {
     /// At most six classes: packets of the first leave by the link `class-1`, of the second by
     /// `class-2`, and so on.
     pub classes: Vec<Match>,
-    /// What becomes of packets that meet no entry. Without an entry in any list all pass.
+    /// Action on packets that no entry matches. Without an entry in any list all pass.
     pub otherwise: Otherwise,
 }
 
-/// What becomes of packets that meet no entry.
+/// Action on packets that no entry matches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Otherwise {

@@ -116,10 +116,9 @@ impl Firewall {
         self.refuse(packet, verdict_of(self.settings.default), cx)
     }
 
-    /// Whether a packet against the direction of a connection that was refused opens
-    /// one that is accepted: nothing of the other's has come through. Both ends may
-    /// send first (UDP through two firewalls; TCP that was there before this
-    /// firewall was).
+    /// True if a packet against the direction of a refused connection opens an accepted one:
+    /// nothing of the other end has come through. Both ends may send first (UDP through two
+    /// firewalls; TCP that is older than this firewall).
     #[cold]
     pub(super) fn opens(
         &self,

@@ -1,4 +1,4 @@
-//! What a packet or a connection is, as far as rules ask.
+//! Facts about packets and connections that rules ask for.
 
 use std::net::IpAddr;
 
@@ -13,11 +13,11 @@ pub(crate) mod state {
     pub(crate) const ESTABLISHED: u8 = 2;
     pub(crate) const RELATED: u8 = 4;
     pub(crate) const INVALID: u8 = 8;
-    /// What a rule means that names none: `invalid` must be asked for.
+    /// States that a rule means if it names none: `invalid` must be asked for.
     pub(crate) const ANY: u8 = NEW | ESTABLISHED | RELATED;
 }
 
-/// What a packet or connection is, as far as rules ask.
+/// Facts about a packet or connection that rules ask for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Facts {
     pub(crate) state: u8,
@@ -36,7 +36,7 @@ pub(crate) struct Facts {
     pub(crate) macs: Option<([u8; 6], [u8; 6])>,
 }
 
-/// What rules may ask of a packet by itself.
+/// Facts that one packet alone tells.
 pub(super) fn packet_facts(packet: &Packet<'_>) -> Facts {
     let headers = packet.headers();
     let bytes = packet.bytes();

@@ -23,8 +23,7 @@ use table::Compiled;
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Settings {
-    /// What happens to connections that no rule decides: `accept` (the
-    /// default), `drop` or `reject`.
+    /// Action on connections that no rule decides: `accept` (the default), `drop` or `reject`.
     pub default: Action,
     /// Rules in order; the first that matches decides. Each is a text such as
     /// `accept tcp from 10.0.0.0/8 to any port 80,443` or a map.
@@ -36,13 +35,13 @@ pub struct Settings {
     /// (the default; their receiver would ignore them) or `accept`, unless a
     /// rule with `state: invalid` decides otherwise.
     pub resets: Resets,
-    /// What is not IP and no rule decides: `accept` (the default) or `drop`.
+    /// Action on packets that are not IP if no rule decides: `accept` (the default) or `drop`.
     pub non_ip: NonIp,
     /// Record an event for every connection that the default drops.
     pub log_default: bool,
 }
 
-/// What happens to TCP that starts without SYN.
+/// Action on TCP that starts without SYN.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Midstream {
@@ -53,7 +52,7 @@ pub enum Midstream {
     Drop,
 }
 
-/// What happens to TCP resets outside of their connection's window.
+/// Action on TCP resets outside of their connection's window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Resets {
@@ -64,7 +63,7 @@ pub enum Resets {
     Accept,
 }
 
-/// What happens to packets that are not IP and that no rule decides.
+/// Action on packets that are not IP if no rule decides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum NonIp {
@@ -106,8 +105,7 @@ const TURNED: u8 = 1;
 const PASSED: u8 = 2;
 
 impl Remembered {
-    /// Whether a packet comes from the end that the verdict takes for the
-    /// client.
+    /// True if a packet comes from the end that the verdict takes for the client.
     fn is_clients(&self, flow: &FlowInfo<'_>) -> bool {
         flow.to_server() != (self.flags & TURNED != 0)
     }
@@ -170,8 +168,8 @@ fn generation_of(rules: &[Compiled], settings: &Settings) -> u32 {
 }
 
 impl Firewall {
-    /// What the flow is, from its first packet or (when it is looked up again)
-    /// any other: seen from its client.
+    /// Facts about the flow as its client sees it, from its first packet or (when it is looked up
+    /// again) any other.
     fn facts(&self, packet: &Packet<'_>, flow: &FlowInfo<'_>, known: Option<&Remembered>) -> Facts {
         let headers = packet.headers();
         let to_server = known.map_or(flow.to_server(), |known| known.is_clients(flow));

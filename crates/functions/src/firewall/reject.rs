@@ -1,6 +1,5 @@
-//! What a rejected sender is told: a TCP reset (RFC 9293 section 3.10.7.1), or
-//! ICMP type 3 code 13 (RFC 1812 section 5.2.7.1), or ICMPv6 type 1 code 1
-//! (RFC 4443 section 3.1).
+//! Answers to rejected senders: a TCP reset (RFC 9293 section 3.10.7.1), or ICMP type 3 code 13
+//! (RFC 1812 section 5.2.7.1), or ICMPv6 type 1 code 1 (RFC 4443 section 3.1).
 
 use std::net::IpAddr;
 

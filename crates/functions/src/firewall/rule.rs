@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::words::Words;
 
-/// What happens to packets.
+/// Action of a rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Action {
@@ -129,7 +129,7 @@ impl JsonSchema for Written {
     }
 }
 
-/// Where a text stops being a rule: place (in characters, from 1) and reason.
+/// A fault in a rule's text: place (in characters, from 1) and reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
     pub(crate) column: usize,

@@ -8,7 +8,7 @@ use super::table::Compiled;
 /// More rules are not compared with each other: each pair costs time.
 const MOST: usize = 4_096;
 
-/// What an operator should know of `rules`.
+/// Warnings about rules that decide nothing.
 pub(super) fn warnings(rules: &[Compiled]) -> Vec<SettingsError> {
     let mut found = Vec::new();
     for (index, rule) in rules.iter().enumerate() {

@@ -54,7 +54,7 @@ impl Ranges {
         if self.ranges.is_empty() {
             return true;
         }
-        // What asks for a port also asks that there is one.
+        // A rule that asks for a port also asks that there is one.
         let mine = self.values();
         let within = |(a, b): &(u16, u16)| mine.iter().any(|(c, d)| c <= a && b <= d);
         !other.ranges.is_empty() && other.values().iter().all(within)
@@ -195,7 +195,7 @@ impl Compiled {
             && macs(&self.to_mac, &other.to_mac)
     }
 
-    /// Whether packets that are not IP may meet it.
+    /// True if packets that are not IP may match it.
     fn takes_non_ip(&self) -> bool {
         !self.asks_ip && self.asks_link && !self.asks_only(&[IPV4, IPV6])
     }

@@ -441,7 +441,7 @@ fn what_was_refused_one_way_may_be_opened_the_other_way() {
     assert!(harness.send_from(inside, &error).is_empty());
     assert!(harness.send_from(outside, &refused).is_empty());
     assert_eq!(harness.finish().drops, [("firewall.denied".to_owned(), 6)]);
-    // Where TCP must start with a SYN, that holds for either end.
+    // A TCP connection must start with a SYN, at either end.
     let mut strict = settings(Action::Drop, rules);
     strict.midstream = Midstream::Drop;
     let mut harness = Harness::of::<Firewall>(strict);

@@ -17,7 +17,7 @@ use super::settings::Reading;
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Settings {
-    /// Where HTTP is looked for, and what reading it may cost.
+    /// Ports on which HTTP is looked for, and limits of the reader.
     pub reading: Reading,
 }
 
@@ -28,9 +28,8 @@ pub struct Http {
     limits: HttpLimits,
 }
 
-/// What [`Http`] keeps of a connection. The heads of requests that wait for
-/// their responses are in the side buffer of their sender, oldest first,
-/// before the head that is being put together.
+/// State of [`Http`] for one connection. The heads of requests that wait for their responses are
+/// in the side buffer of their sender, oldest first, before the head that is being put together.
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct HttpState {
@@ -284,7 +283,7 @@ fn pop(side: usize, flow: &mut Flow<'_, Http>, cx: &mut Context<'_>) {
     queue.bytes -= len as u32;
 }
 
-/// Where a request's head is.
+/// Memory that holds a request's head.
 #[derive(Clone, Copy)]
 enum Source<'p> {
     /// First in the queue.

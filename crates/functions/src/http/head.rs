@@ -233,7 +233,7 @@ pub enum Body {
     Chunked,
     /// All until the connection closes.
     UntilClose,
-    /// What follows is no longer (this) HTTP: after 101 or CONNECT.
+    /// After 101 or CONNECT: the bytes that follow are no longer (this) HTTP.
     Tunnel,
 }
 

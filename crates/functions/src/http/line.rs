@@ -98,7 +98,7 @@ const LONGEST_METHOD: usize = 32;
 /// gives up.
 const LONGEST_STRANGE_LINE: usize = 8 * 1024;
 
-/// What the first bytes of a possible message turned out to be.
+/// Kinds of first bytes of a possible message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
     /// A request.

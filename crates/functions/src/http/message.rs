@@ -12,7 +12,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 use super::head::Body;
 use super::line::{Start, classify_line, start_within};
 
-/// Where one direction stands.
+/// Reading state of one direction of a connection.
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct MessageState {
@@ -23,7 +23,7 @@ pub struct MessageState {
     /// Bytes passed without a message.
     probed: u32,
     mode: u8,
-    /// Where to go on after a head that was too long.
+    /// Mode in which reading goes on after a head that was too long.
     after: u8,
     flags: u8,
     /// Bytes of the line at hand, as far as they matter (up to 2); of a body,
@@ -102,7 +102,7 @@ pub enum HeadAt<'p> {
     },
 }
 
-/// What [`MessageState::step`] came to.
+/// Result of [`MessageState::step`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step<'p> {
     /// All input is used.
@@ -385,7 +385,7 @@ impl MessageState {
         }
     }
 
-    /// What follows is another protocol, which may be HTTP again.
+    /// Looks for HTTP anew: the bytes that follow belong to another protocol, or to HTTP again.
     pub fn redetect(&mut self) {
         if self.mode != mode::IGNORE && self.partial == 0 {
             self.mode = mode::START;

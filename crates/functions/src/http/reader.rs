@@ -118,7 +118,7 @@ pub(crate) trait Reader: NetworkFunction {
     }
 }
 
-/// What follows a head.
+/// Bytes that follow a head.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Next {
     pub(crate) body: Body,

@@ -7,7 +7,7 @@ use weir_nf::prelude::*;
 use super::reader::{BUFFER_BYTES, HttpLimits};
 use crate::stream::Limits;
 
-/// Where HTTP is looked for, and what reading it may cost.
+/// Ports on which HTTP is looked for, and limits of the reader.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Reading {

@@ -1,4 +1,4 @@
-//! What the IDS counts.
+//! Counters of the IDS.
 
 weir_nf::labels! {
     /// Drop reasons.

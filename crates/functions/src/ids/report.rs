@@ -57,7 +57,7 @@ impl Found {
     }
 }
 
-/// What an event says of a rule.
+/// Fields of a rule that its events show.
 #[derive(Clone, Debug)]
 struct Shown {
     rev: u32,

@@ -33,10 +33,9 @@ pub struct Settings {
     /// `EXTERNAL_NET` are `any` unless given; others are those of Suricata's
     /// stock configuration (`HTTP_PORTS` is 80, servers are `$HOME_NET`).
     pub vars: BTreeMap<String, String>,
-    /// What to do with a rule that is right but uses a keyword or a protocol
-    /// that is not supported.
+    /// Action on a rule that is correct but uses an unsupported keyword or protocol.
     pub unsupported: OnUnsupported,
-    /// What is done about a match.
+    /// Action on a match.
     pub action: Act,
     /// Bytes of a TCP stream before the newest ones that rules look back at,
     /// per direction; 256 to 65,536, and at least the longest content of a
@@ -65,7 +64,7 @@ impl Default for Settings {
     }
 }
 
-/// What to do with rules that are not supported.
+/// Action on rules that are not supported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum OnUnsupported {
@@ -76,7 +75,7 @@ pub enum OnUnsupported {
     Skip,
 }
 
-/// What is done about a match.
+/// Action on a match.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Act {

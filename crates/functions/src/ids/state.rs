@@ -1,4 +1,4 @@
-//! What the IDS keeps of a flow.
+//! State of the IDS for one flow.
 
 use weir_nf::packet::tcp::flag;
 use weir_nf::prelude::*;

@@ -37,7 +37,7 @@ pub(super) fn packet_view<'p>(
     };
     let (mut tcp, mut icmp) = (None, None);
     if later {
-        // What looks like a transport header there is data.
+        // A later fragment has data at the place of the transport header.
     } else if let Some(view) = TcpView::of(bytes, headers) {
         tcp = Some(TcpFields {
             flags: view.flags(),

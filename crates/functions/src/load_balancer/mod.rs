@@ -22,7 +22,7 @@ use crate::words::Words;
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Settings {
-    /// What clients connect to, and who serves it.
+    /// Services: an address that clients connect to, and its servers.
     pub services: Vec<Service>,
     /// Places in each look-up table, a prime: at least 100 times the number of
     /// servers keeps shares and disruption small. 65,537 by default.
@@ -53,8 +53,8 @@ pub struct Service {
     /// Servers.
     #[serde(default)]
     pub backends: Vec<Backend>,
-    /// What chooses the server: `connection` (addresses and ports; the
-    /// default) or `client` (the client's address only).
+    /// Input of the choice of a server: `connection` (addresses and ports; the default) or
+    /// `client` (the client's address only).
     #[serde(default)]
     pub hash: HashOf,
     /// Name in counts and events; the first address if missing.
@@ -62,7 +62,7 @@ pub struct Service {
     pub name: Option<String>,
 }
 
-/// What chooses a server.
+/// Input of the choice of a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum HashOf {

@@ -18,7 +18,7 @@ pub use settings::{Behaviour, Pooling, Settings};
 use crate::rewrite::{self, End, Tuple};
 use weir_nf::packet::{Prefix, Prefixes};
 
-/// What a state is about.
+/// Kinds of a flow's translation.
 mod kind {
     /// Nothing is translated.
     pub(super) const UNTOUCHED: u8 = 0;
@@ -34,8 +34,8 @@ pub struct Mapping {
     external: [u8; 4],
     internal_port: [u8; 2],
     external_port: [u8; 2],
-    /// What translation outwards does to IPv4's header checksum, and to the
-    /// transport's ([`Change::to_bits`]).
+    /// Change that translation outwards makes to IPv4's header checksum, and to the transport's
+    /// ([`Change::to_bits`]).
     network_out: u16,
     transport_out: u16,
     /// The same inwards.
@@ -171,8 +171,7 @@ impl Nat44 {
         space: PortSpace,
         cx: &mut Context<'_>,
     ) -> Option<(Ipv4Addr, PortLease)> {
-        // Where only the parity is to be kept, a port that no pool has stands
-        // for it.
+        // If only the parity is to be kept, a port outside of every pool asks for it.
         let port = match (self.settings.preserve_port, self.settings.parity) {
             (true, _) => Some(port),
             (false, true) => Some(port & 1),

@@ -1,4 +1,4 @@
-//! What a chain file may say of the NAT.
+//! Settings of the NAT in a chain file.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -67,7 +67,7 @@ impl Default for Settings {
     }
 }
 
-/// Whether the other end of a connection matters (RFC 4787 sections 4.1, 5).
+/// Dependence of mappings and filters on the remote end (RFC 4787 sections 4.1, 5).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Behaviour {

@@ -49,7 +49,7 @@ const MOST_HELD: u8 = 16;
 /// before it is taken for a forgery.
 const FAR: u32 = 1 << 20;
 
-/// What a stream may cost.
+/// Limits of a stream's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes from the first missing one to the end of the last waiting one.
@@ -133,7 +133,7 @@ pub enum Chunk<'a> {
     End,
 }
 
-/// What [`StreamState::step`] came to.
+/// Result of [`StreamState::step`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step<'p> {
     /// These bytes of the packet are next.
@@ -149,7 +149,7 @@ pub enum Step<'p> {
     Done,
 }
 
-/// What is left to do about a segment.
+/// Rest of a segment that is still to be worked on.
 #[derive(Clone, Copy, Debug)]
 pub struct Pending<'p> {
     seq: u32,

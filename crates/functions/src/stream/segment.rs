@@ -2,7 +2,7 @@
 
 use weir_nf::packet::{HeaderFlags, Packet};
 
-/// What a packet adds to a stream.
+/// Contribution of one packet to a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment<'p> {
     /// Sequence number of the first byte (or of the SYN).

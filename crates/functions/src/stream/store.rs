@@ -79,7 +79,7 @@ pub(super) fn insert(
     ranges: &mut u16,
     buffer: &mut Buffer<'_>,
 ) -> Result<(), BufferFull> {
-    // Where to look on: ranges before it end before `seq`.
+    // The search goes on here: ranges before it end before `seq`.
     let (mut at, mut previous) = (0, None);
     while !bytes.is_empty() {
         let next = range_at(buffer.as_slice(), at);

@@ -30,8 +30,8 @@ pub struct UrlValidator {
     limits: HttpLimits,
 }
 
-/// What [`UrlValidator`] keeps of a connection. A form that is being collected
-/// is in the side buffer of its sender's heads.
+/// State of [`UrlValidator`] for one connection. A form that is being collected is in the side
+/// buffer of its sender's heads.
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct UrlValidatorState {

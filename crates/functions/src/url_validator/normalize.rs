@@ -57,7 +57,7 @@ impl Text {
                 break;
             };
             at += used;
-            // What is written never overtakes what is read.
+            // The place to write never overtakes the place to read.
             self.push(b);
         }
     }

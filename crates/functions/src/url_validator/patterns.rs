@@ -1,4 +1,4 @@
-//! What attacks look like.
+//! Patterns of attacks.
 
 use aho_corasick::AhoCorasick;
 use weir_nf::SettingsError;
@@ -91,7 +91,7 @@ impl Class {
     }
 }
 
-/// What was found.
+/// An attack that was found.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Finding<'a> {
     pub(super) class: Class,

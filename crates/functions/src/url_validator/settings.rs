@@ -5,7 +5,7 @@ use serde::Deserialize;
 
 use crate::http::Reading;
 
-/// What happens to a request with an attack in it.
+/// Action on a request that contains an attack.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Action {
@@ -21,7 +21,7 @@ pub enum Action {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Settings {
-    /// What happens to a request with an attack in it.
+    /// Action on a request that contains an attack.
     pub action: Action,
     /// Look for SQL injection: the patterns that the manual lists, and
     /// conditions that are always true (`' or '1'='1`).
@@ -35,7 +35,7 @@ pub struct Settings {
     /// Look into the bodies of `application/x-www-form-urlencoded` requests as
     /// well, up to 8,192 bytes of each.
     pub form_body: bool,
-    /// Where HTTP is looked for, and what reading it may cost.
+    /// Ports on which HTTP is looked for, and limits of the reader.
     pub reading: Reading,
 }
 

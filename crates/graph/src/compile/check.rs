@@ -22,7 +22,7 @@ pub fn check(plan: &Plan) -> Result<String, PlanFault> {
     result.map_err(PlanFault::bug)
 }
 
-/// What holds of a plan whatever packets come.
+/// Properties that a plan has whatever packets come.
 fn structure(plan: &Plan) -> Result<(), String> {
     let nodes = &plan.graph.nodes;
     processors(plan)?;

@@ -11,9 +11,9 @@ pub struct PlanFault {
     pub pass: Pass,
     /// The option that it is about.
     pub option: Option<PlanOption>,
-    /// What is wrong.
+    /// The fault itself.
     pub message: String,
-    /// What to do about it.
+    /// Advice on how to mend it.
     pub help: Option<String>,
     /// True where a pass did what it may not do: a mistake in weir, not in the
     /// chain. The plan is refused.

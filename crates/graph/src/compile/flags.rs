@@ -1,4 +1,4 @@
-//! What a command line may say over a chain file's `plan`.
+//! Options of a command line that win over a chain file's `plan`.
 
 use core::str::FromStr;
 use std::collections::BTreeMap;
@@ -87,7 +87,7 @@ impl Passes {
     };
     /// Their names.
     pub const NAMES: [&str; 3] = ["consolidate", "hoist", "parallel"];
-    /// What can be written: `none` and `all`, which stand alone, and the names.
+    /// Words of the option: `none` and `all`, which stand alone, and the names.
     pub(crate) const WORDS: [&str; 5] = ["none", "all", "consolidate", "hoist", "parallel"];
 
     /// Turns the pass of this name on; false where there is none.

@@ -30,22 +30,22 @@ pub struct Processor {
     /// Its settings in one canonical spelling: processors of one kind whose
     /// texts are equal behave alike.
     pub settings: String,
-    /// What it does to packets, under its settings.
+    /// Its effects on packets, under its settings.
     pub effects: Effects,
     /// Names of its links: `pass`, then its labels.
     pub labels: Vec<String>,
-    /// Where its links lead, in the order of `labels`.
+    /// Targets of its links, in the order of `labels`.
     pub next: Vec<Target>,
     /// An earlier processor whose verdicts stand for this one's.
     pub same_as: Option<usize>,
 }
 
-/// What a processor does, as far as the passes must know.
+/// Effects of a processor, as far as the passes must know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Effects {
     /// How much of a packet must be parsed for it.
     pub needs: Needs,
-    /// What keeps one state of it together.
+    /// Packets that share one state of it.
     pub scope: Scope,
     /// Parts of a packet that it reads.
     pub reads: Parts,
@@ -97,8 +97,7 @@ impl Processor {
 }
 
 impl Graph {
-    /// Where the links of a processor lead in the graph, each once and in the
-    /// order of the links.
+    /// Processors that the links of a processor lead to, each once and in the order of the links.
     pub fn followers(&self, number: usize) -> impl Iterator<Item = usize> {
         let links = self.nodes.get(number).map_or(&[][..], |node| &node.next);
         links.iter().enumerate().filter_map(|(at, link)| {
@@ -114,7 +113,7 @@ impl Graph {
     /// there lead to it.
     pub(super) fn insert(&mut self, at: usize, node: Processor) {
         for other in &mut self.nodes {
-            // What led to `at` leads to the new one, which has its number.
+            // Links to `at` now lead to the new one, which has its number.
             other.renumber(|number| number + usize::from(number > at));
             other.same_as = other.same_as.map(|e| e + usize::from(e >= at));
         }
@@ -185,7 +184,7 @@ impl Effects {
         self.aliases || self.turns || matches!(self.scope, Scope::Own(_))
     }
 
-    /// What a function does that was built from its settings.
+    /// Effects of a function that was built from its settings.
     pub fn of(processor: &SharedProcessor) -> Effects {
         let descriptor = processor.descriptor();
         let state = processor.state();

@@ -1,11 +1,10 @@
 //! Equal classification on several branches is done before they part.
 //!
-//! Where equal processors stand on the branches of one point and together get
-//! all its packets, one more of their kind is put before the point, and its
-//! verdicts stand for theirs. It is shown packets that each of them alone was
-//! not: so this is for those that only look, and keep, count and drop nothing.
-//! What is gained are calls per burst, and what is equal behind the branches:
-//! the new one has seen its packets too.
+//! If equal processors stand on the branches of one point and together get all its packets, one
+//! more of their kind is put before the point, and its verdicts stand for theirs. It sees packets
+//! that none of them alone saw, so the pass takes only processors that look, and keep, count and
+//! drop nothing. The gain: fewer calls per burst, and equal processors behind the branches need no
+//! call either, since the new one has seen their packets too.
 
 use weir_nf::host::Target;
 

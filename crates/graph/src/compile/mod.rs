@@ -40,8 +40,8 @@ pub use validate::validate;
 ///
 /// # Errors
 ///
-/// What is wrong with the options, all of it; or with the plan, which is then
-/// a mistake of the compiler (`PlanFault.bug`).
+/// All faults of the options; or a fault of the plan, which is a bug of the compiler
+/// (`PlanFault.bug`).
 pub fn compile(chain: &str, written: &Graph, options: &Options) -> Result<Plan, Vec<PlanFault>> {
     let faults = validate(written, options);
     if !faults.is_empty() {
@@ -54,8 +54,8 @@ pub fn compile(chain: &str, written: &Graph, options: &Options) -> Result<Plan, 
     if options.consolidate {
         consolidate::consolidate(&mut graph, &mut decisions);
     }
-    // What is hoisted runs in another stage than it was written for: who is not
-    // trusted would get into the main process that way.
+    // Hoisting moves work into another stage: an untrusted function would get into the main
+    // process.
     if options.hoist && options.untrusted.is_empty() {
         hoist::hoist(&mut graph, &mut decisions);
     }

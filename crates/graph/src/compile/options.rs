@@ -1,4 +1,4 @@
-//! What an operator may ask of the compiler.
+//! Options that an operator gives to the compiler.
 
 use std::collections::BTreeMap;
 
@@ -44,7 +44,7 @@ pub struct Options {
     /// instance (shared among its processors) or of a function, the first of
     /// these that is there.
     pub cycles: BTreeMap<String, u32>,
-    /// What ports and engines cost.
+    /// Costs of ports and engines.
     pub costs: PortCosts,
 }
 
@@ -104,7 +104,7 @@ pub enum Mode {
 pub enum Parallel {
     /// Never.
     Never,
-    /// Where a gain is expected from cycles and cores.
+    /// Parallel if cycles and cores promise a gain.
     #[default]
     Auto,
     /// Wherever it is allowed.

@@ -173,7 +173,7 @@ fn joins(graph: &Graph, options: &Options, group: Range<usize>, next: usize) -> 
     })
 }
 
-/// Whether a group is made, and why.
+/// Decides on a group, with the reason.
 fn judge(graph: &Graph, options: &Options, group: &Range<usize>) -> (bool, String) {
     let nodes = &graph.nodes[group.clone()];
     let costs = &options.costs;

@@ -1,4 +1,4 @@
-//! What the compiler gives: the graph before and after, its stages, and why.
+//! Result of the compiler: the graph before and after, its stages, and the reasons.
 
 use super::graph::Graph;
 
@@ -9,13 +9,12 @@ pub struct Plan {
     pub chain: String,
     /// The chain as written, templates expanded.
     pub written: Graph,
-    /// What runs.
+    /// The graph that runs.
     pub graph: Graph,
     /// How it is cut, in the order of the packets' way. One stage is run to
     /// completion.
     pub steps: Vec<Step>,
-    /// What was done, what was not, and why, in the order in which it was
-    /// decided.
+    /// Decisions for and against a change, with reasons, in the order in which they were made.
     pub decisions: Vec<Decision>,
 }
 
@@ -43,11 +42,11 @@ pub struct PlannedStage {
     pub core: Option<usize>,
     /// Cycles that a packet is thought to cost here.
     pub cycles: u32,
-    /// Whose process it runs in.
+    /// Home of the stage's process.
     pub home: Home,
 }
 
-/// Whose process a stage runs in.
+/// Kinds of processes that run a stage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Home {
     /// The main process's, unless a command line wants all stages apart.
@@ -90,7 +89,7 @@ pub struct Decision {
     /// True where something was changed; false where it was considered and
     /// left.
     pub done: bool,
-    /// What was decided, and the reason, in a sentence.
+    /// The decision and the reason, in a sentence.
     pub why: String,
 }
 

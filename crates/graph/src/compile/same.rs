@@ -10,7 +10,7 @@
 use super::graph::{Effects, Graph};
 use super::ways::{Leak, Ways};
 
-/// What keeps a processor from ever being left out.
+/// Reason for which a processor always runs itself.
 pub(super) fn always_runs(effects: &Effects) -> Option<&'static str> {
     let Effects {
         emits,

@@ -18,7 +18,7 @@ use super::same::stands_for;
 use super::validate::{alone, first_called, last_of_first, stays_why};
 use super::ways::Ways;
 
-/// Where stages begin, and which of them are parallel.
+/// Borders of stages, and the stages that are parallel.
 struct Cut {
     /// Numbers of processors before which a stage begins, 0 left out.
     borders: BTreeSet<usize>,
@@ -57,7 +57,7 @@ fn count(steps: &[Step]) -> String {
     }
 }
 
-/// Where to cut, whether that is a change, and why.
+/// Chooses the cuts; says whether they are a change, and why.
 fn choose(
     graph: &Graph,
     groups: &[Range<usize>],
@@ -72,7 +72,7 @@ fn choose(
         .flat_map(|group| [group.start, group.end])
         .filter(|at| *at < count)
         .collect();
-    // Who has a process of its own has a stage of its own.
+    // A processor with a process of its own has a stage of its own.
     for name in options.apart() {
         forced.extend(around(graph, name).into_iter().filter(&free));
     }
@@ -184,7 +184,7 @@ fn cycles_of(graph: &Graph, options: &Options, range: Range<usize>) -> u32 {
     }
     let mut most = 1;
     for node in &graph.nodes[range.clone()] {
-        // What another's verdicts stand for is not called, if that one is here.
+        // A processor is not called if another one in this stage stands for it.
         if node.same_as.is_none_or(|root| root < range.start) {
             sum = sum.saturating_add(costs.of(&node.effects));
         }
@@ -495,7 +495,7 @@ fn instances_of(
     count
 }
 
-/// Whose process a stage runs in, by the names in it.
+/// Home of a stage's process, by the names in the stage.
 fn home_of(graph: &Graph, options: &Options, range: &Range<usize>) -> Home {
     let nodes = graph.nodes.get(range.clone()).unwrap_or(&[]);
     let has = |names: &[String]| {

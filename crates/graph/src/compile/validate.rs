@@ -1,4 +1,4 @@
-//! What options ask of a graph that it can't give, told before any pass.
+//! Checks of options against the graph, before any pass.
 
 use std::collections::BTreeMap;
 
@@ -210,7 +210,7 @@ fn processes(graph: &Graph, options: &Options, faults: &mut Vec<PlanFault>) {
         ("processes", &options.processes),
         ("untrusted", &options.untrusted),
     ];
-    // Who has each processor: a name may be that of a template's instance.
+    // Key that has taken each processor: a name may be that of a template's instance.
     let mut taken: BTreeMap<usize, &str> = BTreeMap::new();
     for (key, name) in keys
         .iter()

@@ -9,9 +9,8 @@
 //! processor said otherwise before. That tries more than can happen, and lets
 //! no wrong plan pass.
 //!
-//! What was decided before is nothing to the steps that follow but for what is
-//! in a [`State`], so equal states are walked on from once: the work is that of
-//! the graph's size, not of the number of its ways.
+//! Later steps depend on earlier decisions only through the [`State`]. So the walk goes on from
+//! equal states once: the work grows with the graph's size, not with the number of its ways.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -39,12 +38,12 @@ const LAYERS: [Parts; 4] = [
     Parts::PAYLOAD,
 ];
 
-/// What a part was before someone changed it: no packet has it any more, and
-/// none gets it again.
+/// History of a part before another processor changed it: no packet has it any more, and none gets
+/// it again.
 const PAST: u8 = u8::MAX;
 
-/// What a processor sees of a packet: the histories of the parts that it may
-/// look at; 0 for the others.
+/// View of a packet that a processor gets: the histories of the parts that it may look at; 0 for
+/// the others.
 fn sight(node: &Processor, packet: &Packet) -> Packet {
     let reads = node.effects.reads;
     // One that does not read the lengths in the network header may still see
@@ -74,7 +73,7 @@ enum End {
     Lost,
 }
 
-/// Where a packet is in one of the graphs.
+/// Place of a packet in one of the graphs.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Place {
     At(usize),
@@ -93,8 +92,8 @@ struct State {
     /// The packet as it came to the parallel step that it is in, and where that
     /// ends.
     entered: Option<(usize, Packet)>,
-    /// What processors saw that stand for ones ahead, and what they said where
-    /// that is remembered.
+    /// Views of the processors that stand for ones ahead, and their verdicts if those are
+    /// remembered.
     saw: BTreeMap<usize, (Packet, Option<Says>)>,
     /// Ones that keep state or count, and must get the packet since those that
     /// stand for them got it.
@@ -206,7 +205,7 @@ impl Walk<'_> {
         Ok(Some(ways))
     }
 
-    /// What may become of a packet at processor `number` of the plan.
+    /// States that a packet may be in after processor `number` of the plan.
     fn step(&self, state: &State, number: usize, remember: bool) -> Result<Vec<State>, String> {
         let nodes = &self.plan.graph.nodes;
         let Some(node) = nodes.get(number) else {
@@ -281,7 +280,7 @@ impl Walk<'_> {
         }
     }
 
-    /// What keeps state or counts stands only on one that gets the very same
+    /// A processor that keeps state or counts may stand only for one that gets the very same
     /// packets.
     fn owe(&self, state: &mut State, number: usize, node: &Processor) -> Result<(), String> {
         let keeps = |node: &Processor| node.effects.stateful || node.effects.counts;
@@ -306,7 +305,7 @@ impl Walk<'_> {
         )
     }
 
-    /// Where the parallel step ends that a processor is in.
+    /// End of the parallel step that a processor is in.
     fn parallel(&self, number: usize) -> Option<usize> {
         self.plan.steps.iter().find_map(|step| match step {
             Step::Parallel(_) if step.nodes().contains(&number) => Some(step.nodes().end),
@@ -417,7 +416,7 @@ impl End {
     }
 }
 
-/// Where a verdict leads.
+/// Place that a verdict leads to.
 fn follow(node: &Processor, says: Says) -> Place {
     let name = || node.name.clone();
     Place::Ended(match says {

@@ -60,7 +60,7 @@ impl Ways {
             *first = Some(one(0));
         }
         for number in 0..count {
-            // Where no link leads here there is no way, and nothing is known.
+            // A processor that no link leads to is on no way: nothing is known of it.
             let here = through[number].map(|set| set.or(one(number)));
             through[number] = here;
             let past = behind[number];
@@ -101,7 +101,7 @@ impl Ways {
         self.through[to].contains(from)
     }
 
-    /// What is on any way from `from` to `to`, both left out.
+    /// Processors on any way from `from` to `to`, both left out.
     pub(super) fn between(&self, from: usize, to: usize) -> impl Iterator<Item = usize> {
         self.ahead[from]
             .and(self.behind[to])
@@ -133,7 +133,7 @@ impl Ways {
     }
 }
 
-/// Where packets are lost to a later processor.
+/// Ways on which packets miss a later processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Leak {
     Drops(usize),

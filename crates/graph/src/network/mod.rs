@@ -60,7 +60,7 @@ pub enum Network {
     /// In a wire: what comes in on one side leaves on the other, its addresses
     /// of the link untouched.
     Bump {
-        /// What happens to packets when weir can't work on them.
+        /// Fate of packets while weir can't work on them.
         on_failure: OnFailure,
     },
     /// As a router: it has addresses, answers for them, and finds the next hop
@@ -90,7 +90,7 @@ impl Network {
     }
 }
 
-/// What becomes of packets when weir can't work on them.
+/// Fate of packets while weir can't work on them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnFailure {
     /// Nothing passes.

@@ -12,11 +12,11 @@ pub struct PlanData {
     pub chain: String,
     /// The chain as written, templates expanded, in the order in which it runs.
     pub written: Vec<ProcessorData>,
-    /// What runs.
+    /// Processors that run.
     pub runs: Vec<ProcessorData>,
     /// The stages, in the order of the packets' way.
     pub stages: Vec<StageData>,
-    /// What was decided, in order.
+    /// Decisions, in order.
     pub decisions: Vec<DecisionData>,
 }
 
@@ -33,9 +33,8 @@ pub struct ProcessorData {
     /// called.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub same_as: Option<String>,
-    /// Where its links lead: labels and names of processors, `out` or `drop`.
-    /// A label that is not here leads where `pass` does, or is not given under
-    /// the settings.
+    /// Targets of its links: labels and names of processors, `out` or `drop`. A label that is not
+    /// here leads where `pass` does, or is not given under the settings.
     pub links: Vec<LinkData>,
     /// Cycles that a packet is thought to cost; 0 where that is not known.
     pub cycles: u32,
@@ -46,7 +45,7 @@ pub struct ProcessorData {
 pub struct LinkData {
     /// `pass` or a label.
     pub label: String,
-    /// Where it leads.
+    /// Target of the link.
     pub to: String,
 }
 
@@ -66,7 +65,7 @@ pub struct StageData {
     pub core: Option<usize>,
     /// Cycles that a packet is thought to cost.
     pub cycles: u32,
-    /// Whose process it runs in: `main`, `process` or `tenant` (not trusted).
+    /// Kind of the process that runs it: `main`, `process` or `tenant` (not trusted).
     pub home: &'static str,
 }
 
@@ -79,12 +78,12 @@ pub struct DecisionData {
     pub about: Vec<String>,
     /// True where something was changed.
     pub done: bool,
-    /// What and why.
+    /// The decision and its reason.
     pub why: String,
 }
 
 impl PlanData {
-    /// What of it is about the instance or processor called `name`.
+    /// Keeps the part about the instance or processor called `name`.
     #[must_use]
     pub fn about(mut self, name: &str) -> PlanData {
         let of = |processor: &ProcessorData| processor.instance == name || processor.name == name;

@@ -1,4 +1,4 @@
-//! What became of one NF, and why.
+//! Explanation of the plan for one NF: decisions about it, with reasons.
 
 use core::fmt::Write;
 
@@ -7,8 +7,8 @@ use super::{joined_links, same_as, stages, target_name};
 use crate::compile::Plan;
 use crate::nearest::suggestion;
 
-/// What to say where no plan has an instance or processor called `name`: the
-/// nearest name that there is, or else all instances.
+/// Message if no plan has an instance or processor called `name`: the nearest name that there is,
+/// or else all instances.
 pub fn unknown(plans: &[Plan], name: &str) -> String {
     let nodes = || plans.iter().flat_map(|plan| &plan.written.nodes);
     let all = nodes().flat_map(|node| [node.instance.as_str(), node.name.as_str()]);
@@ -25,9 +25,8 @@ pub fn unknown(plans: &[Plan], name: &str) -> String {
     }
 }
 
-/// What became of the instance or processor called `name`: its processors,
-/// their stages, what they do to packets, and each decision about them. `None`
-/// where the chain has nothing of that name.
+/// Explains the instance or processor called `name`: its processors, their stages, their effects
+/// on packets, and each decision about them. `None` if the chain has nothing of that name.
 pub fn explain(plan: &Plan, name: &str) -> Option<String> {
     let of = |node: &crate::compile::Processor| node.instance == name || node.name == name;
     let written: Vec<&str> = plan

@@ -16,7 +16,7 @@ use weir_nf::host::Target;
 
 use crate::compile::{Graph, Plan, PlannedStage, Step};
 
-/// Where a link leads, in words.
+/// Name of a link's target.
 fn target_name(graph: &Graph, target: Target) -> String {
     match target {
         Target::Node(number) => match graph.nodes.get(number) {

@@ -67,7 +67,7 @@ fn title(out: &mut String, y: f64, text: &str) {
     );
 }
 
-/// Where the boxes are.
+/// Places of the boxes.
 struct Layout {
     /// Left, top, width of each box.
     boxes: Vec<(f64, f64, f64)>,
@@ -322,7 +322,7 @@ fn escaped(text: &str) -> String {
             '>' => out.push_str("&gt;"),
             '&' => out.push_str("&amp;"),
             '"' => out.push_str("&quot;"),
-            // What XML 1.0 has no place for.
+            // XML 1.0 has no form for these.
             c if (c as u32) < 0x20 && !matches!(c, '\n' | '\t' | '\r') => out.push('\u{fffd}'),
             c => out.push(c),
         }

@@ -78,7 +78,7 @@ fn one(out: &mut String, plan: &Plan, name: &str, stage: &PlannedStage, indent: 
     processors(out, &plan.graph, &numbers, &format!("{indent}  "));
 }
 
-/// What is to be said of a stage beside its processors.
+/// Remarks about a stage itself: core, instances, process, cycles.
 pub(super) fn about(stage: &PlannedStage) -> String {
     let mut words = Vec::new();
     if let Some(core) = stage.core {

@@ -1,4 +1,4 @@
-//! What is wrong with templates whatever their settings are.
+//! Faults of templates that do not depend on their settings.
 
 use std::collections::BTreeSet;
 

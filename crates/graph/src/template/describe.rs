@@ -1,4 +1,4 @@
-//! What templates say of themselves, for `weir nf`.
+//! Descriptions of templates, for `weir nf`.
 
 use serde::Serialize;
 use serde_json::{Map, Value as Json, json};
@@ -24,13 +24,13 @@ pub struct TemplateDescription {
     pub file: String,
     /// One line about it.
     pub summary: String,
-    /// What its author says about it.
+    /// Manual by its author.
     pub manual: String,
     /// Its settings.
     pub settings: Vec<SettingDescription>,
     /// Its labels, without `pass`.
     pub labels: Vec<TemplateLabel>,
-    /// What it is made of.
+    /// Its processors.
     pub processors: Vec<TemplateProcessor>,
 }
 
@@ -70,9 +70,9 @@ pub struct SettingDescription {
     pub kind: String,
     /// Its value where none is given; none where it then has none.
     pub default: Option<Json>,
-    /// Whether one must be given.
+    /// True if one must be given.
     pub required: bool,
-    /// What it is for.
+    /// Purpose of the setting.
     pub description: String,
     /// JSON Schema of its values.
     #[serde(skip)]
@@ -84,7 +84,7 @@ pub struct SettingDescription {
 pub struct TemplateLabel {
     /// Its name.
     pub name: String,
-    /// What leaves by it.
+    /// Packets that leave by it.
     pub description: String,
 }
 
@@ -100,8 +100,8 @@ pub struct TemplateProcessor {
     pub settings: String,
     /// The condition under which it is there, in words; none if it always is.
     pub when: Option<String>,
-    /// Where `pass` leads, and the labels that the template links; others lead
-    /// to the next processor.
+    /// Targets of `pass` and of the labels that the template links; others lead to the next
+    /// processor.
     pub links: Vec<TemplateLink>,
 }
 
@@ -110,7 +110,7 @@ pub struct TemplateProcessor {
 pub struct TemplateLink {
     /// Its label.
     pub label: String,
-    /// Where it leads: a processor, `exit LABEL` or `drop`.
+    /// Target: a processor, `exit LABEL` or `drop`.
     pub to: String,
 }
 
@@ -118,7 +118,7 @@ pub struct TemplateLink {
 ///
 /// # Errors
 ///
-/// What is wrong with them.
+/// The faults of the templates.
 ///
 /// # Example
 ///

@@ -19,14 +19,14 @@ use crate::tree::{MAX_COPIES, MAX_DEPTH, Node, Value, shorten};
 /// Most templates inside one another.
 const MAX_NESTING: usize = 8;
 
-/// What an entry names.
+/// Function or template that an entry names.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Of<'k> {
     Function(&'k Kind),
     Template(&'k Template),
 }
 
-/// What an entry names; reports that nothing is called like that.
+/// Finds the function or template that an entry names; reports an unknown name.
 pub(crate) fn of<'k>(
     entry: &RawEntry,
     kinds: &'k [Kind],
@@ -82,14 +82,14 @@ pub(crate) fn labels<'k>(of: &[Option<Of<'k>>]) -> Vec<Option<Vec<&'k str>>> {
         .collect()
 }
 
-/// What became of an entry that names a template.
+/// Result of expanding an entry that names a template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Instance {
     /// Name of the instance.
     pub name: String,
     /// Name of its template.
     pub template: String,
-    /// What the template says of itself in a line.
+    /// Summary by the template's author, one line.
     pub summary: String,
     /// Names of its processors, in the order of the template.
     pub processors: Vec<String>,
@@ -246,7 +246,7 @@ impl<'k> Expander<'k> {
             return None;
         }
         let values = values(template, settings, place, report)?;
-        // What follows was checked: no error comes of it.
+        // The template was checked: none of the following reports an error.
         let of: Vec<Option<Of<'k>>> = template
             .entries
             .iter()

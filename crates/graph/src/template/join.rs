@@ -15,10 +15,10 @@ pub(crate) struct Flat<'k> {
     pub(crate) instance: String,
     pub(crate) instance_span: Span,
     pub(crate) kind: &'k Kind,
-    /// Where the function is named: in the chain or in a template.
+    /// Place where the function is named: in the chain or in a template.
     pub(crate) kind_span: Span,
     pub(crate) settings: Option<Node>,
-    /// Where its links lead, by numbers of the expanded chain.
+    /// Targets of its links, by numbers of the expanded chain.
     pub(crate) next: Vec<To>,
     /// For whom a template is read, behind errors in it.
     pub(crate) note: Option<String>,
@@ -28,12 +28,12 @@ pub(crate) struct Flat<'k> {
 /// the labels of the entry that it stands for.
 pub(crate) struct Piece<'k> {
     pub(crate) nodes: Vec<Flat<'k>>,
-    /// Where packets come in.
+    /// First processor that packets come to.
     pub(crate) start: To,
 }
 
 impl<'k> Piece<'k> {
-    /// What is as if it weren't there.
+    /// An empty piece: packets go through it unseen.
     pub(crate) const fn nothing() -> Piece<'k> {
         Piece {
             nodes: Vec::new(),
@@ -62,7 +62,7 @@ pub(crate) fn join<'k>(pieces: Vec<Piece<'k>>, next: &[Vec<To>]) -> Piece<'k> {
         });
         offset += piece.nodes.len();
     }
-    // Where packets arrive that leave an entry by a label.
+    // Target of packets that leave an entry by a label.
     let leave = |mut entry: usize, mut label: usize| {
         // No way is longer, but where links make loops, which were reported.
         for _ in 0..=pieces.len() {

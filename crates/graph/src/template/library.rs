@@ -40,8 +40,7 @@ impl Library {
         library
     }
 
-    /// Whether some template could not be read: a name that is not known may be
-    /// its.
+    /// True if some template could not be read: an unknown name may be its.
     pub(crate) const fn incomplete(&self) -> bool {
         self.incomplete
     }

@@ -118,7 +118,7 @@ impl Default for Templates {
     }
 }
 
-/// What a shipped template's text is called in messages.
+/// Name of a shipped template's text in messages.
 fn shipped_file(name: &str) -> String {
     format!("weir:templates/{name}.yaml")
 }

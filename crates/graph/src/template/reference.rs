@@ -18,7 +18,7 @@ pub(crate) enum Piece<'a> {
     Name(&'a str),
 }
 
-/// What a scalar of a template is.
+/// Form of a scalar in a template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Form<'a> {
     /// No reference in it.
@@ -31,7 +31,7 @@ pub(crate) enum Form<'a> {
     Mixed(Vec<Piece<'a>>),
 }
 
-/// What a scalar is; or what is wrong with a `$` in it.
+/// Form of a scalar; an error tells the fault of a `$` in it.
 pub(crate) fn form(text: &str) -> Result<Form<'_>, String> {
     if !text.contains('$') {
         return Ok(Form::Plain);
@@ -100,7 +100,7 @@ pub(crate) fn names<'a>(form: &Form<'a>) -> Vec<&'a str> {
     }
 }
 
-/// What stands for each setting; `None` for one without a value.
+/// Value of each setting; `None` for one without a value.
 pub(crate) type Values = BTreeMap<String, Option<Node>>;
 
 /// Why settings could not be made: where, and what.
@@ -188,7 +188,7 @@ fn scalar(
         Ok(Form::Entries(_)) | Err(_) => return Ok(None), // refused when the template was checked
     };
     let mut out = String::new();
-    // Where the text can be changed: at the value that is in it.
+    // Errors point at the value inside the text: it can be changed there.
     let mut span = node.span;
     for piece in pieces {
         let part = match piece {

@@ -7,7 +7,7 @@ use crate::read;
 use crate::template::canonical::canonical;
 use crate::tree::{Node, Value};
 
-/// What a value may be.
+/// Type of a setting's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Type {
     Text,
@@ -172,7 +172,7 @@ impl Setting {
         Some(setting)
     }
 
-    /// Whether a value may be this setting's; reports what is wrong.
+    /// True if a value may be this setting's; reports the fault otherwise.
     pub(crate) fn check(&self, value: &Node, report: &mut Report<'_>) -> bool {
         if value.is_null() {
             return true; // taken away
@@ -204,7 +204,7 @@ impl Setting {
         true
     }
 
-    /// Whether the value is among the allowed ones.
+    /// True if the value is among the allowed ones.
     pub(crate) fn allows(&self, value: &Node) -> bool {
         self.values.is_empty() || self.values.iter().any(|one| same(one, value))
     }
@@ -223,7 +223,7 @@ impl Setting {
     }
 }
 
-/// Whether two values are the same, whatever their spelling.
+/// True if two values are the same, whatever their spelling.
 pub(crate) fn same(a: &Node, b: &Node) -> bool {
     match (a.text(), b.text()) {
         (Some(a), Some(b)) if a == b => true,

@@ -1,4 +1,4 @@
-//! What a template's settings are for one entry, and the conditions on them.
+//! Values of a template's settings for one entry, and the conditions on them.
 
 use crate::diagnostic::{Report, Span};
 use crate::template::raw::Template;
@@ -6,14 +6,14 @@ use crate::template::reference::{self, Values};
 use crate::template::setting::same;
 use crate::tree::{Node, Value, shorten};
 
-/// Where a template is expanded.
+/// Place at which a template is expanded.
 pub(crate) struct Place<'p> {
     /// Name before its processors' names.
     pub(crate) name: &'p str,
     /// The chain's entry.
     pub(crate) instance: &'p str,
     pub(crate) span: Span,
-    /// Where the template is named.
+    /// Place where the template is named.
     pub(crate) kind_span: Span,
     pub(crate) depth: usize,
 }
@@ -81,7 +81,7 @@ pub(crate) fn values(
     (report.errors() == before).then_some(values)
 }
 
-/// Whether a condition holds; it was checked.
+/// True if a condition holds; the condition was checked before.
 pub(crate) fn holds(when: &Node, values: &Values) -> bool {
     let of = |name: &str| values.get(name).and_then(Option::as_ref);
     match &when.value {

@@ -54,7 +54,7 @@ fn a_writer_in_between_keeps_both() {
         plan.why(Pass::Consolidate),
         ["- `b` is run again: equal to `a`, but `monitor` writes network header in between"]
     );
-    // What is above the network header is found by its fields.
+    // Fields of the network header say where the transport header is.
     let plan = merged(&[
         "a k=ports reads=network+transport",
         "nat reads=network writes=network",

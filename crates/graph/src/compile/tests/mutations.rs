@@ -155,8 +155,8 @@ fn wrong_stages_are_refused() {
         }),
         "`keep` can't have instances beside other stages"
     );
-    // What a function makes comes behind the packets of its burst: in turn it
-    // would come out a round late.
+    // Packets that a function makes come behind the packets of its burst: in turn they would come
+    // out a round late.
     let emits = ["a", "echo reads=network emits", "d drops"];
     let two = Options {
         mode: Mode::Pipeline,
@@ -241,8 +241,8 @@ fn random_changes_are_refused() {
     for seed in 0..2_000 {
         let mut dice = Dice::new(seed);
         let mut graph = dice.graph();
-        // Where processors are equal some links are never taken, and a change
-        // there means nothing.
+        // Settings differ: links between equal processors may never be taken, and a change of
+        // one would mean nothing.
         for (number, node) in graph.nodes.iter_mut().enumerate() {
             node.settings = format!("s{number}");
         }

@@ -240,7 +240,7 @@ fn instances_get_a_stage_and_a_balanced_port() {
         .find(|s| s.instances == 2)
         .unwrap();
     assert_eq!(stage.balance, Balance::Flow);
-    // What comes behind a burst would come behind its turn.
+    // Output that comes behind a burst would come behind its turn.
     for does in ["emits", "events", "tally"] {
         let line = format!("look reads=network {does}");
         let bound = plan(&[lines[0], &line, lines[2]], &options("look", 2));
