@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use weir_packet::Time;
 
 use super::kept::Kept;
-use super::pieces::Staged;
+use super::pieces::{Cursors, Staged};
 use crate::ids::{Clock, RuntimeId, View};
 use crate::message::{Entry, Image, MoveMode, Open, Refusal};
 
@@ -35,7 +35,7 @@ pub(crate) struct Stored {
     /// When the outputs were last sent again.
     pub(crate) said: Time,
     /// Up to where they were sent, where they are too long for one repetition.
-    pub(crate) cursor: Clock,
+    pub(crate) cursors: Cursors,
 }
 
 /// The live actor's share.

@@ -6,8 +6,8 @@ use weir_packet::{FramePool, Time};
 use super::cold::{Role, Stored};
 use super::handover::image_of;
 use super::kept::Kept;
+use super::pieces::Cursors;
 use super::{ActorCount, Actors};
-use crate::ids::Clock;
 use crate::message::{Entry, Open, Refusal};
 use crate::plant::Plant;
 
@@ -31,7 +31,7 @@ impl Actors {
                     state,
                     kept: core::mem::take(&mut cold.live.kept),
                     said: now,
-                    cursor: Clock::ZERO,
+                    cursors: Cursors::default(),
                 };
                 cold.stored.insert(open.old, stored);
             }

@@ -588,7 +588,7 @@ impl Actors {
             state,
             kept: keeper.kept,
             said: keeper.said,
-            cursor: Clock::ZERO,
+            cursors: pieces::Cursors::default(),
         };
         cold.stored.insert(hot.view, stored);
     }

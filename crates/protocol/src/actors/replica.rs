@@ -6,6 +6,7 @@ use weir_runtime::Runtime;
 use super::cold::{Keeper, Role, Stored};
 
 use super::kept::Kept;
+use super::pieces::Cursors;
 use super::table::UNSURE;
 use super::{ActorCount, Actors, Place};
 use crate::delta;
@@ -126,7 +127,7 @@ impl Actors {
                     state: state.take(),
                     kept: self.kept_of(batch),
                     said: now,
-                    cursor: Clock::ZERO,
+                    cursors: Cursors::default(),
                 };
                 let cold = self.cold.entry(unit).or_default();
                 cold.stored.insert(view, stored);

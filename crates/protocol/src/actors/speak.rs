@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use weir_packet::Time;
 use weir_runtime::Runtime;
 
-use super::pieces::cut;
+use super::pieces::{Receiver, cut};
 use super::table::SILENT;
 use super::{ActorCount, Actors};
 use crate::delta;
@@ -230,8 +230,7 @@ impl Actors {
             return self.tell_outputs((unit, view), entries);
         };
         let since = stored.kept.since(stored.clock);
-        let portion = stored.kept.portion(stored.cursor, at_once, longest);
-        stored.cursor = portion.cursor;
+        let portion = stored.portion(Receiver::Replica, at_once, longest);
         let batch = portion.last.map(|entries| EntryBatch {
             unit,
             view,
