@@ -16,7 +16,7 @@ pub(crate) struct Layer {
 }
 
 /// The layers, lowest first.
-pub(crate) const LAYERS: [Layer; 15] = [
+pub(crate) const LAYERS: [Layer; 16] = [
     // The lowest: tables of counters, which the code that counts declares.
     Layer {
         folder: "telemetry",
@@ -113,6 +113,24 @@ pub(crate) const LAYERS: [Layer; 15] = [
         own: &[],
         others: Some(&["prost", "tonic", "tonic-prost"]),
     },
+    // Commands to threads, traces, taps, the server and the client: no driver, and no
+    // function.
+    Layer {
+        folder: "ctl",
+        own: &[
+            "weir-telemetry",
+            "weir-packet",
+            "weir-nf",
+            "weir-runtime",
+            "weir-graph",
+            "weir-protocol",
+            "weir-io",
+            "weir-exec",
+            "weir-router",
+            "weir-api",
+        ],
+        others: None,
+    },
     Layer {
         folder: "weir",
         own: &[
@@ -130,6 +148,7 @@ pub(crate) const LAYERS: [Layer; 15] = [
             "weir-exec",
             "weir-router",
             "weir-api",
+            "weir-ctl",
         ],
         others: None,
     },

@@ -1,48 +1,7 @@
-//! Counters of the engine and the ports in JSON, and in messages of the control socket.
-//!
-//! A message has a field for each counter of the type that it carries. The list of
-//! fields comes from the declaration: a counter without a field does not compile.
+//! Counters of the engine and the ports in JSON.
 
 use serde_json::{Map, Value, json};
-use weir_api::v1;
-use weir_io::port::PortCounters;
-use weir_runtime::{FlowReport, FunctionReport, Report};
-use weir_telemetry::{Counters, Counts, Entry, Label};
-
-/// A message that carries the counters of a type.
-pub(crate) trait Carries: Default {
-    /// Whose counters it carries.
-    type Counters: Counters;
-
-    /// A message with these counters, and nothing else.
-    fn of(counters: &Self::Counters) -> Self;
-
-    /// The counters in it.
-    fn counters(&self) -> impl Iterator<Item = (&'static Entry, u64)>;
-}
-
-macro_rules! carries {
-    ($message:ty, $counters:ty; $($field:ident)+) => {
-        impl Carries for $message {
-            type Counters = $counters;
-
-            fn of(counters: &$counters) -> $message {
-                let mut message = <$message>::default();
-                $(message.$field = counters.$field;)+
-                message
-            }
-
-            fn counters(&self) -> impl Iterator<Item = (&'static Entry, u64)> {
-                <$counters>::TABLE.iter().zip([$(self.$field),+])
-            }
-        }
-    };
-}
-
-weir_runtime::chain_counters!(carries { v1::ChainStats, Report });
-weir_runtime::flow_counters!(carries { v1::FlowStats, FlowReport });
-weir_runtime::function_counters!(carries { v1::FunctionStats, FunctionReport });
-weir_io::port_counters!(carries { v1::PortStats, PortCounters });
+use weir_telemetry::{Counts, Entry, Label};
 
 /// An object of counters, by their names.
 pub(crate) fn to_json(entries: impl Iterator<Item = (&'static Entry, u64)>) -> Value {
@@ -61,24 +20,4 @@ pub(crate) fn named<N: ToString>(counts: impl IntoIterator<Item = (N, u64)>) -> 
 /// An object of what was counted.
 pub(crate) fn labelled<K: Label>(counts: &Counts<K>) -> Value {
     named(counts.named())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_message_brings_each_counter_to_its_name() {
-        let mut report = Report::default();
-        for (place, value) in report.values_mut().into_iter().enumerate() {
-            *value = 1 << place;
-        }
-        let message = v1::ChainStats::of(&report);
-        assert_eq!(
-            (message.packets_in, message.held),
-            (report.packets_in, report.held)
-        );
-        assert!(message.counters().eq(report.entries()));
-        assert_eq!(to_json(message.counters())["held"], json!(report.held));
-    }
 }

@@ -62,6 +62,21 @@ impl From<weir_exec::ExecError> for Failure {
     }
 }
 
+#[cfg(feature = "control")]
+impl From<weir_ctl::client::SocketError> for Failure {
+    /// With the argument that helps.
+    fn from(error: weir_ctl::client::SocketError) -> Failure {
+        use weir_ctl::client::Remedy;
+
+        let argument = match error.remedy() {
+            None => return Failure::outside(error.to_string()),
+            Some(Remedy::Path) => "give the socket's path with --control PATH",
+            Some(Remedy::Name) => "give this one a name of its own with --name",
+        };
+        Failure::outside(format!("{error}, or {argument}"))
+    }
+}
+
 impl Failure {
     /// Something outside failed.
     pub(crate) fn outside(message: impl Into<String>) -> Failure {

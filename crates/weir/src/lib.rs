@@ -31,15 +31,12 @@ mod args;
 mod ask;
 mod chains;
 mod check;
-#[cfg_attr(not(feature = "control"), path = "control/absent.rs")]
-mod control;
 mod counters;
 mod doctor;
 pub mod driver;
 mod exit;
 mod generate;
 mod nf;
-mod observe;
 mod output;
 mod plan;
 mod run;
@@ -100,7 +97,7 @@ pub fn main_with_args(
         #[cfg(feature = "simulator")]
         Command::Sim(args) => sim::sim(&args),
         #[cfg(not(feature = "control"))]
-        Command::WithoutControl(_) => Err(control::absent()),
+        Command::WithoutControl(_) => Err(exit::Failure::built_without("control")),
         #[cfg(not(feature = "simulator"))]
         Command::WithoutSimulator(_) => Err(exit::Failure::built_without("simulator")),
         Command::Completion(shell) => output::completion(shell.shell),

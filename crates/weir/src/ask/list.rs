@@ -2,14 +2,15 @@
 
 use serde_json::json;
 use weir_api::v1;
+use weir_ctl::client;
 
 use crate::args::Format;
-use crate::exit::{Exit, Failure, Outcome};
-use crate::{control, output};
+use crate::exit::{Exit, Outcome};
+use crate::output;
 
 pub(crate) fn list(format: Format) -> Outcome {
     let mut found = Vec::new();
-    for (name, path) in control::instances().map_err(Failure::outside)? {
+    for (name, path) in client::instances()? {
         let path = path.display().to_string();
         let info = super::ask(Some(&path), async |mut client| {
             let info = client.get_info(v1::GetInfoRequest {}).await;

@@ -9,16 +9,12 @@ mod stats;
 mod top;
 
 use std::future::Future;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::PathBuf;
 
-use hyper_util::rt::TokioIo;
-use tokio::net::UnixStream;
-use tonic::transport::{Channel, Endpoint, Uri};
 use tonic::{Code, Status};
-use weir_api::v1::instance_client::InstanceClient;
+use weir_ctl::client;
+pub(crate) use weir_ctl::client::Client;
 
-use crate::control;
 use crate::exit::Failure;
 
 pub(crate) use drops::drops;
@@ -27,15 +23,6 @@ pub(crate) use list::list;
 pub(crate) use stats::stats;
 #[cfg(feature = "terminal")]
 pub(crate) use top::top;
-
-/// How long an instance may take to answer at all.
-const CONNECT: Duration = Duration::from_secs(5);
-/// How long for an answer.
-const ANSWER: Duration = Duration::from_secs(60);
-/// Longest answer: 10,000 flows with many names each.
-const MOST_BYTES: usize = 64 << 20;
-
-pub(crate) type Client = InstanceClient<Channel>;
 
 /// The instance that is meant, as it was given: its name, and its socket.
 ///
@@ -54,7 +41,7 @@ pub(crate) fn find(instance: Option<&str>) -> Result<(String, PathBuf), Failure>
         let name = path.file_stem().unwrap_or_default();
         return Ok((name.to_string_lossy().into_owned(), path));
     }
-    let there = control::instances().map_err(Failure::outside)?;
+    let there = client::instances()?;
     let names = || {
         let names: Vec<&str> = there.iter().map(|(name, _)| name.as_str()).collect();
         names.join(", ")
@@ -62,7 +49,7 @@ pub(crate) fn find(instance: Option<&str>) -> Result<(String, PathBuf), Failure>
     match (instance, there.as_slice()) {
         (None, [only]) => Ok(only.clone()),
         (_, []) => {
-            let folder = control::folder().map_err(Failure::outside)?;
+            let folder = client::folder()?;
             Err(Failure::outside(format!(
                 "no weir runs that can be asked (there is no control socket in {}): start one \
                  with `weir run`, or give the path of its socket, as it was given with --control",
@@ -103,36 +90,14 @@ where
         .build()
         .map_err(|error| Failure::outside(format!("can't ask: {error}")))?;
     runtime.block_on(async {
-        let client = connect(&path).await?;
+        let client = client::connect(&path).await.map_err(|why| {
+            Failure::outside(format!(
+                "can't ask the instance at {}: {why}; `weir list` shows those that run",
+                path.display()
+            ))
+        })?;
         question(client).await
     })
-}
-
-async fn connect(path: &Path) -> Result<Client, Failure> {
-    let shown = path.display().to_string();
-    let refused = |error: &dyn std::error::Error| {
-        // What lies at the bottom says most.
-        let mut bottom = error;
-        while let Some(source) = bottom.source() {
-            bottom = source;
-        }
-        Failure::outside(format!(
-            "can't ask the instance at {shown}: {bottom}; `weir list` shows those that run"
-        ))
-    };
-    let owned = path.to_owned();
-    let connector = tower::service_fn(move |_: Uri| {
-        let path = owned.clone();
-        async move { UnixStream::connect(path).await.map(TokioIo::new) }
-    });
-    // The address is that of the connector; this one is for the protocol.
-    let channel = Endpoint::from_static("http://weir")
-        .connect_timeout(CONNECT)
-        .timeout(ANSWER)
-        .connect_with_connector(connector)
-        .await
-        .map_err(|error| refused(&error))?;
-    Ok(InstanceClient::new(channel).max_decoding_message_size(MOST_BYTES))
 }
 
 /// What an instance refused, or that it is gone.

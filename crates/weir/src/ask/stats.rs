@@ -4,9 +4,10 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
 use weir_api::v1;
+use weir_ctl::counters::Carries as _;
 
 use crate::args::{Format, Stats};
-use crate::counters::{self, Carries as _};
+use crate::counters;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output;
 use crate::output::thousands;

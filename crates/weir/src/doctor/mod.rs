@@ -22,7 +22,7 @@ use weir_packet::{MemoryLayout, Prefix};
 use crate::args::{Doctor, Format};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::run::{Also, Ports, once};
-use crate::{chains, control, output};
+use crate::{chains, output};
 
 use finding::{Finding, Status};
 use need::Need;
@@ -163,7 +163,8 @@ fn need(ports: Option<Vec<LiveSpec>>, file: Option<&ChainFile>, cores: &[usize])
 /// The folder of control sockets, if this user may have one.
 #[cfg(feature = "control")]
 fn control_folder() -> Result<PathBuf, String> {
-    let folder = control::folder()?;
+    let folder =
+        weir_ctl::client::folder().map_err(|error| Failure::from(error).why().to_owned())?;
     let user = rustix::process::geteuid();
     // It is made where it is missing.
     let there = folder.ancestors().find(|path| path.exists());

@@ -3,29 +3,12 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use weir_ctl::command::{Counted, Part, PartReport, StageProcessCounts, ThreadCounts, Visit};
+use weir_ctl::observe::Unseen;
 use weir_exec::{ExecError, Parker, Round};
 use weir_nf::EventLog;
 use weir_packet::{Frame, FramePool, Time};
-use weir_runtime::{Report, Runtime};
-
-use crate::observe::Unseen;
-
-/// A runtime of a thread, shown between two bursts.
-pub struct Part<'a> {
-    /// Number of its chain.
-    pub chain: usize,
-    /// Number of its stage in the chain's plan. The first, 0, opens and ends flows.
-    pub stage: usize,
-    /// The runtime.
-    pub runtime: &'a mut Runtime,
-    /// Its frames.
-    pub pool: &'a mut FramePool,
-    /// Where it puts packets, and what later stages are told.
-    pub output: &'a mut Vec<Frame>,
-}
-
-/// Called with each runtime of a thread.
-pub type Visit<'a> = dyn FnMut(Part<'_>) + 'a;
+use weir_runtime::Runtime;
 
 /// Shows runtimes of whole chains, in the order of these.
 pub(crate) fn visit_alone(
@@ -42,49 +25,6 @@ pub(crate) fn visit_alone(
             pool: &mut *pool,
             output: &mut *output,
         });
-    }
-}
-
-/// Counts of a part of a chain.
-#[derive(Clone, Debug)]
-pub enum Counted {
-    /// One stage by one thread. Those of the same stage add up; those of a
-    /// chain's stages follow one another.
-    Stage(usize),
-    /// The switch around the runtimes: what came in and went out is its word.
-    Switch,
-}
-
-/// The report of a part of a chain.
-#[derive(Clone, Debug)]
-pub struct PartReport {
-    /// Number of the chain.
-    pub chain: usize,
-    /// The part.
-    pub part: Counted,
-    /// Its counts.
-    pub report: Report,
-}
-
-weir_telemetry::counters! {
-    /// A stage that is a process of its own, as it stands.
-    #[derive(Clone, Debug)]
-    pub struct StageProcessCounts {
-        /// Times that a stage's process died.
-        pub deaths: Counter<Times>,
-        /// Frames that came back from processes that died.
-        pub frames_back: Counter<Frames>,
-        /// Flows whose state in a stage was lost with its process.
-        pub flows_lost: Counter<Flows> as "weir_stage_lost_flows_total",
-    } and {
-        /// Number of the chain, and of the step in its plan.
-        pub place: (usize, usize),
-        /// Names of its functions.
-        pub functions: Vec<String>,
-        /// It is not behind a border.
-        pub trusted: bool,
-        /// `ready`, `starting`, `over` or `given up`.
-        pub state: &'static str,
     }
 }
 
@@ -165,14 +105,26 @@ pub trait Executor {
     fn is_over(&self) -> bool;
 }
 
-impl Part<'_> {
-    /// Its counts.
-    pub(crate) fn report(&self) -> PartReport {
-        PartReport {
-            chain: self.chain,
-            part: Counted::Stage(self.stage),
-            report: self.runtime.report(),
-        }
+/// Counts of the thread that has the ports: those of its executor, and the frames.
+pub(crate) fn thread_counts<C: Executor>(executor: &mut C) -> ThreadCounts {
+    let reports = executor.reports();
+    let counted = |switch: bool| {
+        let mut parts = reports.iter().map(|report| &report.part);
+        parts.any(|part| matches!(part, Counted::Switch) == switch)
+    };
+    let name = match (counted(true), counted(false)) {
+        (true, _) => "switch",
+        (false, true) => "chains",
+        (false, false) => "ports",
+    };
+    let pool = executor.pool();
+    ThreadCounts {
+        name: name.to_owned(),
+        frames: (pool.available() + pool.outstanding()) as u64,
+        frames_free: pool.available() as u64,
+        reports,
+        processes: executor.processes(),
+        ..ThreadCounts::default()
     }
 }
 

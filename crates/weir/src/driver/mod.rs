@@ -15,9 +15,7 @@
 
 mod clock;
 mod cluster;
-pub(crate) mod command;
 mod dispatch;
-mod drops;
 mod ends;
 mod events;
 mod executor;
@@ -32,13 +30,11 @@ mod spread;
 mod wiring;
 mod workers;
 
-pub(crate) use cluster::around;
 pub use cluster::{Cluster, ClusterEnd, ClusterSettings, GateCounts, RuntimeEnd};
 pub(crate) use dispatch::Dispatcher;
-pub(crate) use drops::DriverDrop;
 pub(crate) use events::{EventFile, Target};
-pub use executor::{Counted, Executor, Part, PartReport, Visit};
-pub(crate) use executor::{StageProcessCounts, take_log};
+pub use executor::Executor;
+pub(crate) use executor::{take_log, thread_counts};
 pub use hand_overs::HandOvers;
 pub use histogram::Histogram;
 pub use pipeline::{

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use weir_ctl::command::{CommandHandler, CommandTarget, Part, ThreadCounts, Visit};
 use weir_exec::queue::drain;
 use weir_exec::{Node, Round, frames};
 use weir_nf::host::Stage;
@@ -15,8 +16,6 @@ use weir_protocol::{Actors, Message, Peer, RuntimeId, UnitId};
 use weir_runtime::{Lie, Report, Runtime, RuntimeConfig};
 
 use super::clock::Clock;
-use super::command::{CommandHandler, CommandTarget, ThreadCounts};
-use super::executor::{Part, Visit};
 use super::wiring::{RuntimeEnds, ToRuntime, ToSwitch};
 
 /// Ends of flows that may be asked for and not numbered yet.

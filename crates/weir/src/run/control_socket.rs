@@ -1,23 +1,29 @@
-//! The control socket of a run.
+//! The control socket of a run: where it is, by the arguments, and what it offers.
 
+use std::net::TcpListener;
+
+use weir_ctl::command::CommandSender;
+use weir_ctl::observe::Unseen;
+use weir_ctl::server::{Offer, Server, Socket, SocketError};
 use weir_graph::ChainFile;
 
 use crate::args::Run;
-use crate::control::{About, Control, Wanted};
-use crate::driver::command::{CommandHandler, CommandSender};
 use crate::exit::Failure;
-use crate::observe::Unseen;
 use crate::say::say;
 
 use super::ports::{Ports, RunPort};
 
-/// A command channel for a thread; `sleeps` as in [`CommandHandler::new`].
-pub(super) fn command_channel(sleeps: bool) -> Result<(CommandSender, CommandHandler), Failure> {
-    CommandHandler::new(sleeps)
-        .map_err(|error| Failure::outside(format!("can't make an event descriptor: {error}")))
-}
+/// The control socket of this process; closed and gone when it is dropped.
+pub(super) type Control = Server;
 
-/// Opens the control socket where one is wanted, and says where it is.
+/// Opens the control socket and the metrics' port where they are wanted, and says where
+/// they are. To be called once the signals that end a run are taken: the server's
+/// thread inherits that.
+///
+/// # Errors
+///
+/// What was asked for can't be had. A socket that nobody asked for is done without, with
+/// a warning to standard error.
 pub(super) fn open_control(
     args: &Run,
     file: &ChainFile,
@@ -26,28 +32,78 @@ pub(super) fn open_control(
     senders: Vec<CommandSender>,
     unseen: Vec<Unseen>,
 ) -> Result<Option<Control>, Failure> {
-    let wanted = Wanted {
-        path: args.control.clone(),
-        name: args.name.clone(),
-        metrics: args.metrics,
+    let stem = args.chain.file_stem().unwrap_or_default().to_string_lossy();
+    let socket = match socket(args, mode == "live", &stem) {
+        Ok(socket) => socket,
+        Err(error) if is_asked_for(args) => return Err(error.into()),
+        Err(error) => {
+            let failure = Failure::from(error);
+            say(format_args!(
+                "warning: no control socket: {}",
+                failure.why()
+            ));
+            None
+        }
+    };
+    let listener = metrics(args)?;
+    if socket.is_none() && listener.is_none() {
+        return Ok(None);
+    }
+    let path = socket.as_ref().map(|socket| socket.path().to_owned());
+    let address = listener.as_ref().and_then(|l| l.local_addr().ok());
+    let name = match (&args.name, &socket) {
+        (Some(name), _) => name.clone(),
+        (None, Some(socket)) => socket.name(),
+        (None, None) => stem.into_owned(),
     };
     let of = |ports: &[RunPort]| ports.iter().map(RunPort::info).collect();
-    let about = About {
+    let offer = Offer {
+        name,
         file,
         chain: &args.chain,
         mode,
         unseen,
         inputs: of(&ports.inputs),
         outputs: of(&ports.outputs),
+        senders,
     };
-    let control = wanted.open(about, senders)?;
-    if let Some(control) = control.as_ref().filter(|_| !args.quiet) {
-        if let Some(path) = control.path() {
+    let server = Server::start(socket, listener, offer).map_err(Failure::outside)?;
+    if !args.quiet {
+        if let Some(path) = path {
             say(format_args!("control socket: {}", path.display()));
         }
-        if let Some(address) = control.metrics() {
+        if let Some(address) = address {
             say(format_args!("metrics: http://{address}/metrics"));
         }
     }
-    Ok(control)
+    Ok(Some(server))
+}
+
+/// Whether the socket itself was asked for.
+fn is_asked_for(args: &Run) -> bool {
+    args.control.is_some() || args.name.is_some()
+}
+
+/// The socket of a run: one with interfaces has one unless it was refused, another one
+/// if it was asked for.
+fn socket(args: &Run, live: bool, stem: &str) -> Result<Option<Socket>, SocketError> {
+    match (&args.control, &args.name) {
+        (Some(path), _) if path.as_os_str() == "none" => Ok(None),
+        (Some(path), _) => Socket::at(path).map(Some),
+        (None, Some(name)) => Socket::named(name).map(Some),
+        (None, None) if live => Socket::for_chain(stem).map(Some),
+        (None, None) => Ok(None),
+    }
+}
+
+fn metrics(args: &Run) -> Result<Option<TcpListener>, Failure> {
+    let Some(address) = args.metrics else {
+        return Ok(None);
+    };
+    let listener = TcpListener::bind(address).map_err(|error| {
+        Failure::outside(format!(
+            "can't answer for metrics on {address}: {error}; give another address with --metrics"
+        ))
+    })?;
+    Ok(Some(listener))
 }

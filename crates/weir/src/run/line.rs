@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
+use weir_ctl::command::{CommandHandler, CommandSender, CommandTarget, Part, ThreadCounts, Visit};
 use weir_exec::{Node, Parker, Round, Wakers, worker};
 use weir_graph::ChainFile;
 use weir_io::IdlePolicy;
@@ -10,14 +11,13 @@ use weir_io::port::{InputPort, Received};
 use weir_packet::{Frame, Time};
 
 use crate::args::Run;
-use crate::control::Control;
-use crate::driver::command::{CommandHandler, CommandSender, CommandTarget, ThreadCounts};
 use crate::driver::{
-    BATCH, CHAINS, COMING, Dispatcher, EventFile, Executor, LEAVING, Part, Visit, take_log,
+    BATCH, CHAINS, COMING, Dispatcher, EventFile, Executor, LEAVING, take_log, thread_counts,
 };
 use crate::exit::Failure;
 
-use super::control_socket::{command_channel, open_control};
+use super::commands::command_channel;
+use super::control_socket::{Control, open_control};
 use super::input::Input;
 use super::onlook::Watched;
 use super::ports::{Outputs, Ports};
@@ -45,7 +45,7 @@ impl<C: Executor> CommandTarget for Line<C> {
             inputs: self.input.ports().map(InputPort::counters).collect(),
             outputs: self.outputs.counters(),
             refused: self.dispatcher.refused,
-            ..ThreadCounts::of(&mut self.executor)
+            ..thread_counts(&mut self.executor)
         }
     }
 

@@ -5,7 +5,9 @@ pub(crate) mod apart;
 mod audit;
 mod cluster;
 mod cluster_summary;
+mod commands;
 mod conclude;
+#[cfg_attr(not(feature = "control"), path = "control_absent.rs")]
 mod control_socket;
 mod engine_config;
 mod frames;

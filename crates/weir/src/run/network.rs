@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use weir_ctl::command::{LayerReport, RouterReport};
 use weir_graph::{ChainFile, Network, RoutedPort, Routing};
 use weir_io::live::{InterfaceFacts, LiveClock, interface_facts};
 use weir_io::port::PortSpec;
@@ -19,9 +20,7 @@ use super::summary::{More, Own};
 use super::wires::Sorted;
 use crate::args::Run;
 use crate::counters;
-use crate::driver::live::{
-    Bump, Group, Hearsay, Layer, LayerReport, Routed, RouterReport, Routers, Tap,
-};
+use crate::driver::live::{Bump, Group, Hearsay, Layer, Routed, Routers, Tap};
 use crate::exit::Failure;
 use crate::output::thousands;
 use crate::say::say;

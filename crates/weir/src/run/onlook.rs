@@ -1,12 +1,12 @@
 //! Somebody looks on while packets go by: `weir trace` and `weir tap` on
 //! captures.
 
+use weir_ctl::observe::Places;
 use weir_graph::ChainFile;
 use weir_packet::Side;
 
 use crate::args::Run;
 use crate::exit::Failure;
-use crate::observe::Places;
 
 use super::ports::{Also, Ports};
 

@@ -3,13 +3,14 @@
 
 use std::time::{Duration, Instant};
 
+use weir_ctl::command::{CommandSender, PartReport};
 use weir_exec::{ExecError, Parker, Parks as _, Round};
 use weir_graph::ChainFile;
 use weir_packet::{Frame, FramePool, Side, Time};
 
 use crate::args::Run;
-use crate::driver::command::CommandSender;
-use crate::driver::{Cluster, Executor, PartReport};
+
+use crate::driver::{Cluster, Executor};
 
 use super::audit;
 use super::player::Player;

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
+use weir_ctl::DriverDrop;
 use weir_io::port::PortCounters;
 use weir_runtime::{FunctionReport, Report};
 use weir_telemetry::Counters as _;
 
 use super::ports::{Ports, RunPort};
 use crate::counters;
-use crate::driver::DriverDrop;
 
 /// A run's counts. `packets_in = packets_out − emitted + Σ drops + held + kept`.
 pub(super) struct Summary {

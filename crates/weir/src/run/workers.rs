@@ -4,13 +4,14 @@
 use std::fmt::Write as _;
 
 use serde_json::{Value, json};
+use weir_ctl::DriverDrop;
 use weir_graph::ChainFile;
 use weir_nf::host::Stage;
 use weir_packet::MemoryLayout;
 use weir_runtime::{Obstacle, RuntimeConfig};
 
 use crate::args::Run;
-use crate::driver::{DriverDrop, Workers, WorkersEnd, WorkersSettings};
+use crate::driver::{Workers, WorkersEnd, WorkersSettings};
 use crate::exit::Outcome;
 use crate::say::say;
 

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::io::Write;
 
 use clap::Parser as _;
+use weir_ctl::observe::{Arm, LONGEST, TapSpec, Taps, TraceSpec, Traces, unfinished};
 use weir_io::capture::CaptureError;
 use weir_nf::host::Kind;
 use weir_packet::filter::Filter;
@@ -12,7 +13,6 @@ use weir_runtime::RunAtStart;
 
 use crate::args::{Args, Captures, Command, Format, Run, Tap as TapArgs, Trace as TraceArgs};
 use crate::exit::{Exit, Failure, Outcome};
-use crate::observe::{Arm, LONGEST, TapSpec, Taps, TraceSpec, Traces, unfinished};
 use crate::run::Onlooker;
 use crate::{chains, output, run, seed};
 

@@ -21,7 +21,7 @@ pub(crate) fn trace(args: &args::Trace, kinds: &[Kind]) -> Outcome {
     #[cfg(feature = "control")]
     return ask::trace(args);
     #[cfg(not(feature = "control"))]
-    Err(crate::control::absent())
+    Err(crate::exit::Failure::built_without("control"))
 }
 
 /// `weir tap`.
@@ -32,5 +32,5 @@ pub(crate) fn tap(args: &args::Tap, kinds: &[Kind]) -> Outcome {
     #[cfg(feature = "control")]
     return ask::tap(args);
     #[cfg(not(feature = "control"))]
-    Err(crate::control::absent())
+    Err(crate::exit::Failure::built_without("control"))
 }

@@ -2,9 +2,8 @@
 
 use std::io::Write;
 
+use weir_ctl::observe::NamedPoint;
 use weir_io::capture::{CaptureError, PcapngWriter};
-
-use crate::observe::NamedPoint;
 
 /// A capture with an interface for each point and link type.
 pub(crate) struct TapCapture<W: Write> {

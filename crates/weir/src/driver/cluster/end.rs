@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use weir_ctl::DriverDrop;
 use weir_protocol::switch::SwitchDrop;
 use weir_protocol::{RuntimeId, Switch};
 use weir_runtime::{Lie, Report, add_named};
 
-use super::super::DriverDrop;
 use super::super::hand_overs::HandOvers;
 
 /// Counts of one runtime.
@@ -106,22 +106,6 @@ pub(super) fn of_switch(switch: &Switch) -> Report {
     report.drops = gate.drops;
     report.drops.retain(|(name, _)| name != functions);
     report
-}
-
-/// Makes the report of a chain's runtimes that of the chain, with what its
-/// switch has counted around them.
-pub(crate) fn around(report: &mut Report, switch: &Report) {
-    report.packets_in = switch.packets_in;
-    report.bytes_in = switch.bytes_in;
-    report.packets_out = switch.packets_out;
-    report.bytes_out = switch.bytes_out;
-    report.emitted = switch.emitted;
-    report.held = switch.held;
-    // Runtimes see what the classifier has passed on once more.
-    report.malformed.clone_from(&switch.malformed);
-    add_named(&mut report.drops, &switch.drops);
-    report.flows.aliases_refused += switch.flows.aliases_refused;
-    report.engine_cycles += switch.engine_cycles;
 }
 
 /// What functions of a runtime dropped that has died, it can't tell by reasons:

@@ -1,10 +1,10 @@
 //! Ends a cluster, and adds up what its parts counted.
 
+use weir_ctl::command::{Counted, PartReport, around};
 use weir_exec::{ExecError, frames};
 
-use super::super::executor::{Counted, PartReport};
 use super::Cluster;
-use super::end::{ClusterEnd, RuntimeEnd, around, not_told, of_switch};
+use super::end::{ClusterEnd, RuntimeEnd, not_told, of_switch};
 
 impl Cluster {
     /// What the switches have counted around the runtimes so far, and those

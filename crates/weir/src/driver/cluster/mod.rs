@@ -11,6 +11,7 @@ mod moves;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use weir_ctl::command::{CommandHandler, CommandSender};
 use weir_exec::queue::drain;
 use weir_exec::{ExecError, NEVER_PARK, Parker, Parks, Round, Team, Wakers, frames};
 use weir_io::IdlePolicy;
@@ -22,12 +23,10 @@ use weir_protocol::{Peer, RuntimeId, Switch};
 use weir_runtime::RuntimeConfig;
 
 use carrier::Carrier;
-pub(crate) use end::around;
 pub use end::{ClusterEnd, GateCounts, RuntimeEnd};
 use member::{Member, State};
 
 use super::clock::Clock;
-use super::command::{CommandHandler, CommandSender};
 use super::ends::{EndAsked, EndsAsked};
 use super::hand_overs::HandOvers;
 use super::relay::Relay;

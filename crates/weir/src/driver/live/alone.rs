@@ -1,11 +1,12 @@
 //! Chains on the thread that has the ports.
 
+use weir_ctl::command::Visit;
 use weir_exec::{ExecError, Round};
 use weir_packet::{Frame, FramePool, Time};
 use weir_runtime::Runtime;
 
 use super::super::BATCH;
-use super::super::executor::{Executor, Visit, take_lines, visit_alone};
+use super::super::executor::{Executor, take_lines, visit_alone};
 
 /// An executor of nobody else: packets are through when they are taken.
 pub(crate) struct Alone {

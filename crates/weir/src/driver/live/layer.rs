@@ -1,8 +1,7 @@
 //! The layer between ports and chains: how weir stands in the network.
 
+use weir_ctl::command::LayerReport;
 use weir_packet::{Frame, FramePool, Side};
-
-use super::report::LayerReport;
 
 /// Packets to leave, by the number of their port.
 #[derive(Debug)]

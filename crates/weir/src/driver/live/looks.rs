@@ -6,11 +6,11 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use weir_ctl::command::CommandHandler;
 use weir_io::live::{EndSignals, LiveClock};
 
 use crate::exit::Failure;
 
-use super::super::command::CommandHandler;
 use super::super::events::EventFile;
 use super::group::Group;
 use super::ports::LivePorts;

@@ -18,7 +18,6 @@ mod looks;
 mod peer;
 mod ports;
 mod replay;
-mod report;
 mod router;
 mod routers;
 
@@ -27,6 +26,7 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use weir_ctl::command::{CommandHandler, CommandTarget, Part, ThreadCounts, Visit};
 use weir_exec::{IdleStrategy, Node, Parker, Parks, Round, worker};
 use weir_io::live::Waiter;
 use weir_io::port::PortCounters;
@@ -34,10 +34,9 @@ use weir_packet::{Frame, Holder, Time};
 
 use crate::exit::Failure;
 
-use super::command::{CommandHandler, CommandTarget, ThreadCounts};
 use super::dispatch::Dispatcher;
 use super::events::EventFile;
-use super::executor::{Executor, Part, Visit, take_log};
+use super::executor::{Executor, take_log, thread_counts};
 use super::{BATCH, CHAINS, LEAVING};
 
 pub(crate) use alone::Alone;
@@ -47,7 +46,6 @@ pub(crate) use looks::{ENDED, Looks};
 pub(crate) use peer::{Peer, PeerEnd, Queues};
 pub(crate) use ports::{LivePorts, Way};
 pub(crate) use replay::{Replay, Speed};
-pub(crate) use report::{LayerReport, RouterReport};
 pub(crate) use router::Routed;
 pub(crate) use routers::{Hearsay, Routers};
 
@@ -293,7 +291,7 @@ impl<C: Executor> CommandTarget for Live<C> {
             refused: self.dispatcher.refused,
             network: Some(self.layer.report()),
             idle: Duration::from_nanos(self.asleep.get()),
-            ..ThreadCounts::of(&mut self.executor)
+            ..thread_counts(&mut self.executor)
         };
         if let Some((number, steered)) = self.executor.worker() {
             counts.name = format!("worker {}", number + 1);

@@ -15,6 +15,7 @@
 use std::sync::Arc;
 
 use rtrb::Consumer;
+use weir_ctl::command::Visit;
 use weir_exec::queue::{Sender, drain, queue};
 use weir_exec::{ExecError, Parker, Round};
 use weir_io::IdlePolicy;
@@ -23,7 +24,7 @@ use weir_packet::{Frame, FramePool, Internal, Time};
 use weir_runtime::{Lie, Report, Runtime, Steering};
 
 use super::super::BATCH;
-use super::super::executor::{Executor, Visit, take_lines, visit_alone};
+use super::super::executor::{Executor, take_lines, visit_alone};
 use super::group::Group;
 
 /// Room for packets on their way from one worker to another, per chain.

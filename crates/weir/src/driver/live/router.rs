@@ -1,5 +1,6 @@
 //! A router around the chains: [`weir_router::Router`] between the ports.
 
+use weir_ctl::command::{LayerReport, RouterReport};
 use weir_io::live::LiveClock;
 use weir_packet::{Frame, FramePool, Side, Time};
 use weir_router::{Conflict, Router};
@@ -7,7 +8,6 @@ use weir_router::{Conflict, Router};
 use crate::say::say;
 
 use super::layer::{Departures, Layer};
-use super::report::{LayerReport, RouterReport};
 
 /// The layer of a router. Its ports have the numbers of the run's that packets
 /// come in by.

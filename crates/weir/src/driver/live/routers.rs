@@ -8,11 +8,11 @@
 use std::sync::Arc;
 
 use rtrb::{Consumer, Producer, RingBuffer};
+use weir_ctl::command::LayerReport;
 use weir_packet::{Frame, FramePool};
 
 use super::group::Group;
 use super::layer::{Departures, Layer};
-use super::report::LayerReport;
 use super::router::Routed;
 
 /// Copies of what neighbours said on their way to a worker. What finds no room is left

@@ -18,6 +18,10 @@ mod wiring;
 use std::sync::Arc;
 use std::time::Duration;
 
+use weir_ctl::command::{
+    CommandHandler, CommandSender, Counted, Part, PartReport, StageProcessCounts, Visit,
+};
+use weir_ctl::observe::Unseen;
 use weir_exec::frames::{LARGE_SHARE, SHARE};
 use weir_exec::{
     ExecError, NEVER_PARK, Parker, Parks as _, Placement, Round, Team, Wakers, frames,
@@ -29,10 +33,8 @@ use weir_nf::host::{FlowOptions, Stage};
 use weir_packet::{Frame, FramePool, MemoryLayout, PacketMemory, Time};
 use weir_runtime::{Rest, Role, Runtime, RuntimeConfig};
 
-use super::command::{CommandHandler, CommandSender};
-use super::executor::{Counted, EventBox, Executor, Part, PartReport, StageProcessCounts, Visit};
+use super::executor::{EventBox, Executor};
 use super::placement;
-use crate::observe::Unseen;
 use node::{NodePlan, StageCommands, StageNode, StageWork};
 use process::{Host, Process, Tenant, Want, WantTenant};
 

@@ -4,14 +4,14 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use weir_ctl::command::{CommandHandler, CommandTarget, Part, ThreadCounts, Visit};
 use weir_exec::{Node, Round, frames};
 use weir_io::stage::{Lender, PortCounts, Refused, StageInput, StageOutput};
 use weir_nf::host::Stage;
 use weir_packet::{Frame, FramePool, PacketMemory, Time};
 use weir_runtime::{Lie, Report, Runtime, RuntimeConfig};
 
-use super::super::command::{CommandHandler, CommandTarget, ThreadCounts};
-use super::super::executor::{EventBox, Part, Visit};
+use super::super::executor::EventBox;
 
 /// Frames that are worked on at a time.
 const BURST: usize = 64;

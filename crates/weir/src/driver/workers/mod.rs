@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rtrb::Consumer;
+use weir_ctl::command::{CommandHandler, CommandSender};
 use weir_exec::frames::{LARGE_SHARE, SHARE};
 use weir_exec::queue::{Sender, drain, queue};
 use weir_exec::{ExecError, NEVER_PARK, Parker, Parks as _, Round, Team, Wakers, frames};
@@ -21,7 +22,6 @@ use weir_nf::host::Stage;
 use weir_packet::{Frame, FramePool, MemoryLayout, PacketMemory, Time};
 use weir_runtime::{Lie, Obstacle, Report, RuntimeConfig, Steering};
 
-use super::command::{CommandHandler, CommandSender};
 use super::executor::{EventBox, Executor};
 use super::spread::Spread;
 use node::{Ends, Stop, WorkerEnd, WorkerNode};

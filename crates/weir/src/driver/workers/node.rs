@@ -5,14 +5,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use rtrb::Consumer;
+use weir_ctl::command::{CommandHandler, CommandTarget, ThreadCounts, Visit};
 use weir_exec::queue::{Sender, drain};
 use weir_exec::{Node, Round, frames};
 use weir_nf::host::Stage;
 use weir_packet::{Frame, FramePool, Time};
 use weir_runtime::{Lie, Report, Runtime, RuntimeConfig};
 
-use super::super::command::{CommandHandler, CommandTarget, ThreadCounts};
-use super::super::executor::{EventBox, Visit, visit_alone};
+use super::super::executor::{EventBox, visit_alone};
 
 /// Frames of a chain that are worked on at a time.
 const BURST: usize = 256;

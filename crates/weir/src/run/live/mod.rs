@@ -7,13 +7,15 @@ mod ran;
 
 use std::time::{Duration, Instant};
 
+use weir_ctl::command::CommandSender;
 use weir_graph::ChainFile;
 use weir_io::live::{self, EndSignals, LiveClock, LiveOptions};
 use weir_nf::host::Stage;
 use weir_packet::FramePool;
 use weir_runtime::RuntimeConfig;
 
-use super::control_socket::{command_channel, open_control};
+use super::commands::command_channel;
+use super::control_socket::open_control;
 use super::guard::Guardian;
 use super::plan::PlanSummary;
 use super::ports::Ports;
@@ -23,7 +25,6 @@ use super::wires::Sorted;
 use super::{alone, apart, cluster, network, pipeline, workers};
 use crate::args::Run;
 use crate::doctor;
-use crate::driver::command::CommandSender;
 use crate::driver::live::{Live, LivePorts, Looks, Replay, Speed, Way};
 use crate::driver::{ChainPlan, Dispatcher, EventFile, Executor, Patience, Workers};
 use crate::exit::{Failure, Outcome};

@@ -6,6 +6,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use weir_ctl::command::{CommandHandler, CommandSender, LayerReport};
 use weir_graph::ChainFile;
 use weir_io::live::{
     EndSignals, LiveClock, LiveOptions, LivePort, LiveSpec, live_layout, member_frames,
@@ -15,7 +16,8 @@ use weir_nf::host::Stage;
 use weir_packet::{Advise, FramePool, Internal, MemoryLayout, PacketMemory};
 use weir_runtime::{Runtime, RuntimeConfig, Steering};
 
-use super::super::control_socket::{command_channel, open_control};
+use super::super::commands::command_channel;
+use super::super::control_socket::open_control;
 use super::super::guard::Guardian;
 use super::super::ports::RunPort;
 use super::super::summary::{Ended, More};
@@ -24,10 +26,8 @@ use super::super::{audit, network};
 use super::introduce::introduce;
 use super::ran::Ran;
 use crate::args::Run;
-use crate::driver::command::{CommandHandler, CommandSender};
 use crate::driver::live::{
-    Group, Layer, LayerReport, Live, LivePorts, Looks, MOST_WORKERS, PanicGuard, Peer, PeerEnd,
-    Queues, Way,
+    Group, Layer, Live, LivePorts, Looks, MOST_WORKERS, PanicGuard, Peer, PeerEnd, Queues, Way,
 };
 use crate::driver::{Dispatcher, EventFile, SharedLimits, WorkersEnd};
 use crate::exit::{Failure, Outcome};

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use weir_ctl::command::{CommandHandler, CommandTarget, Part, ThreadCounts, Visit};
 use weir_exec::{Node, Parker, Round, worker};
 use weir_io::IdlePolicy;
 use weir_io::shared::border::DONE;
@@ -21,8 +22,6 @@ use weir_nf::host::Stage;
 use weir_packet::{Frame, FramePool, MemberId, PacketMemory, Time};
 use weir_runtime::{Role, Runtime, RuntimeConfig};
 
-use super::super::super::command::{CommandHandler, CommandTarget, ThreadCounts};
-use super::super::super::executor::{Part, Visit};
 use super::super::chain::ChainPlan;
 use super::super::node::Queue;
 use super::super::pace::Pace;

@@ -10,12 +10,12 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::sync::oneshot;
 use weir_api::{Message as _, v1};
+use weir_ctl::command::{Command, CommandHandler, CommandSender, FlowParts, FlowQuery, Reply};
+use weir_ctl::observe::{Arm, TapSpec, Taps, TraceSpec, Traces};
 use weir_io::shared::Channel;
 use weir_packet::filter::Filter;
 
 use super::command_wire::{self, NumberedCommand, SaidState, WireCommand};
-use crate::driver::command::{Command, CommandHandler, CommandSender, FlowParts, FlowQuery, Reply};
-use crate::observe::{Arm, TapSpec, Taps, TraceSpec, Traces};
 
 /// How often rings are emptied while there is a watch.
 const LOOK: Duration = Duration::from_millis(5);

@@ -4,12 +4,11 @@
 //! waits for them.
 
 use serde::{Deserialize, Serialize};
+use weir_ctl::observe::TapSpec;
 use weir_nf::host::Stage;
 use weir_nf::{ShownField, ShownValue};
 use weir_runtime::Remembered;
 use weir_runtime::watch::TapPoint;
-
-use crate::observe::TapSpec;
 
 /// Kinds of messages. The first goes to the stage's process ([`NumberedCommand`]). The others
 /// come from it and begin with a number: of the command, or of the watch.

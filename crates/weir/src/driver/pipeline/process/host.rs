@@ -7,6 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use weir_ctl::DriverDrop;
+use weir_ctl::command::{CommandSender, StageProcessCounts};
 use weir_io::shared::{
     self, Channel, RingInput, RingOutput, SharedMapping, SharedMemory, Waker, Words, spsc,
 };
@@ -15,14 +17,12 @@ use weir_nf::host::Stage;
 use weir_packet::{Frame, FramePool, MemberId, PacketMemory};
 use weir_runtime::{Lie, Report};
 
-use super::super::super::command::CommandSender;
-use super::super::super::executor::{EventBox, StageProcessCounts};
+use super::super::super::executor::EventBox;
 use super::super::pace::Pace;
 use super::relay::Relay;
 use super::start::{StageCommand, TRUSTED, cause, outside};
 use super::wire::{self, Hello, Said};
 use super::{PLACES, SUPPLY};
-use crate::driver::DriverDrop;
 use crate::say::say;
 use weir_exec::frames::{BATCH, LOW};
 use weir_exec::{ExecError, Restarts};

@@ -10,13 +10,13 @@ use std::thread::JoinHandle;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use weir_api::{Message as _, v1};
+use weir_ctl::command::{Command, CommandSender, FlowParts, Reply};
+use weir_ctl::observe::{Arm, TapFeed, TraceFeed};
 use weir_io::shared::{Channel, Message};
 use weir_nf::host::Stage;
 
 use super::command_wire::{self, NumberedCommand, SaidState, WireCommand, split};
 use super::start::outside;
-use crate::driver::command::{Command, CommandSender, FlowParts, Reply};
-use crate::observe::{Arm, TapFeed, TraceFeed};
 use weir_exec::{CommandReceiver, ExecError, command_channel, step_aside};
 
 /// Messages read before commands and new processes have their turn.

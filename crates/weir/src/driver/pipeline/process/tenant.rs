@@ -7,6 +7,9 @@ use std::process::{Child, ExitStatus};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use weir_ctl::DriverDrop;
+use weir_ctl::command::StageProcessCounts;
+use weir_ctl::observe::Unseen;
 use weir_io::shared::border::{
     BorderSettings, MOST_WAIT, Offence, STALL, SharedBorder, Tenant as Domain, tenant_layout,
 };
@@ -15,15 +18,13 @@ use weir_nf::host::{Stage, Target};
 use weir_packet::{FramePool, MemberId, MemoryLayout};
 use weir_runtime::Report;
 
-use super::super::super::executor::{EventBox, StageProcessCounts};
+use super::super::super::executor::EventBox;
 use super::super::pace::Pace;
 use super::allowance::Allowance;
 use super::claims::{Claims, printable};
 use super::host::{BorderEnd, PATIENCE, ProcessDone, ProcessEnd};
 use super::start::{StageCommand, TENANT, cause, outside};
 use super::wire::{self, Hello};
-use crate::driver::DriverDrop;
-use crate::observe::Unseen;
 use crate::say::say;
 use weir_exec::{ExecError, Restarts};
 

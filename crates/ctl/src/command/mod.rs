@@ -5,6 +5,8 @@
 
 mod counts;
 mod flows;
+mod network;
+mod part;
 mod reply;
 mod target;
 
@@ -17,19 +19,21 @@ use weir_packet::filter::Filter;
 
 use crate::observe::Arm;
 
-pub(crate) use counts::ThreadCounts;
-pub(crate) use flows::{
+pub use counts::ThreadCounts;
+pub use flows::{
     Ended, FlowParts, FlowQuery, FlowSeen, FlowSort, FlowsFound, FlowsQuery, StatesSeen, in_order,
 };
 use flows::{Walk, parts_of};
-pub(crate) use reply::Reply;
-pub(crate) use target::CommandTarget;
+pub use network::{LayerReport, RouterReport};
+pub use part::{Counted, Part, PartReport, StageProcessCounts, Visit, around};
+pub use reply::Reply;
+pub use target::CommandTarget;
 
 /// Sends commands to one thread.
-pub(crate) type CommandSender = weir_exec::CommandSender<Command>;
+pub type CommandSender = weir_exec::CommandSender<Command>;
 
 /// A command to a thread, with the way of its reply.
-pub(crate) enum Command {
+pub enum Command {
     /// Tell its counts.
     Counts(Reply<ThreadCounts>),
     /// List the open flows that match.
@@ -45,7 +49,7 @@ pub(crate) enum Command {
 
 /// Carries out the commands to one thread.
 #[derive(Debug)]
-pub(crate) struct CommandHandler {
+pub struct CommandHandler {
     receiver: CommandReceiver<Command>,
     /// Walks over all flows, in the order of their commands.
     walks: VecDeque<Walk>,
@@ -58,7 +62,7 @@ impl CommandHandler {
     /// # Errors
     ///
     /// No file descriptor is left.
-    pub(crate) fn new(sleeps: bool) -> std::io::Result<(CommandSender, CommandHandler)> {
+    pub fn new(sleeps: bool) -> std::io::Result<(CommandSender, CommandHandler)> {
         let (sender, receiver) = command_channel(sleeps)?;
         let handler = CommandHandler {
             receiver,
@@ -68,23 +72,23 @@ impl CommandHandler {
     }
 
     /// See [`CommandReceiver::set_open`].
-    pub(crate) fn set_open(&self, open: bool) {
+    pub fn set_open(&self, open: bool) {
         self.receiver.set_open(open);
     }
 
     /// Can be read from when there is a command.
-    pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.receiver.descriptor()
     }
 
     /// A walk is under way or commands are left: the thread should not sleep, and
     /// call again soon.
-    pub(crate) fn is_busy(&self) -> bool {
+    pub fn is_busy(&self) -> bool {
         !self.walks.is_empty() || self.receiver.is_busy()
     }
 
     /// Carries out some of the commands that wait, and a slice of a walk.
-    pub(crate) fn carry_out(&mut self, target: &mut dyn CommandTarget) {
+    pub fn carry_out(&mut self, target: &mut dyn CommandTarget) {
         let walks = &mut self.walks;
         self.receiver.carry_out(|command| match command {
             // A reply that can't be sent is for a caller that has gone.

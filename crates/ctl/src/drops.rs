@@ -2,7 +2,7 @@
 
 weir_telemetry::labels! {
     /// A reason that is no port's, engine's or function's.
-    pub(crate) enum DriverDrop: Counter<Packets> {
+    pub enum DriverDrop: Counter<Packets> {
         /// No chain of the file takes it (`match:`).
         NoChain = "no_chain",
         /// A stage in a process of its own died, or was ended, while it had it.

@@ -4,18 +4,21 @@ use weir_router::{Conflict, Neighbour, RouterCounts};
 
 /// Counts of a layer, for the summary.
 #[derive(Clone, Debug)]
-pub(crate) enum LayerReport {
+pub enum LayerReport {
     /// A bump has nothing of its own.
     Bump,
-    /// A tap: packets that it kept from leaving.
-    Tap { kept: u64 },
+    /// A tap.
+    Tap {
+        /// Packets that it kept from leaving.
+        kept: u64,
+    },
     /// A router.
     Router(Box<RouterReport>),
 }
 
 impl LayerReport {
     /// Adds what the layer of another worker of the same run did.
-    pub(crate) fn add(&mut self, other: &LayerReport) {
+    pub fn add(&mut self, other: &LayerReport) {
         match (&mut *self, other) {
             (LayerReport::Tap { kept }, LayerReport::Tap { kept: more }) => *kept += more,
             (LayerReport::Router(sum), LayerReport::Router(more)) => sum.add(more),
@@ -28,10 +31,13 @@ impl LayerReport {
 
 /// Counts of a router.
 #[derive(Clone, Debug)]
-pub(crate) struct RouterReport {
-    pub(crate) counts: RouterCounts,
-    pub(crate) neighbours: Vec<Neighbour>,
-    pub(crate) conflicts: Vec<Conflict>,
+pub struct RouterReport {
+    /// Its counters.
+    pub counts: RouterCounts,
+    /// Neighbours that it knows or looks for.
+    pub neighbours: Vec<Neighbour>,
+    /// Others that answer for its addresses.
+    pub conflicts: Vec<Conflict>,
 }
 
 impl RouterReport {

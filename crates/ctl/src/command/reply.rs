@@ -3,4 +3,4 @@
 use tokio::sync::oneshot;
 
 /// Sends the reply to a command; its caller may have gone.
-pub(crate) type Reply<T> = oneshot::Sender<T>;
+pub type Reply<T> = oneshot::Sender<T>;

@@ -6,7 +6,7 @@ use weir_protocol::switch::SwitchDrop;
 use weir_runtime::EngineDrop;
 use weir_telemetry::Label;
 
-use crate::driver::DriverDrop;
+use crate::drops::DriverDrop;
 
 /// What is said of a reason that no table has.
 pub(super) const UNKNOWN: &str = "Not a reason of weir's own.";

@@ -10,8 +10,8 @@ use weir_runtime::{FlowReport, FunctionReport, Report};
 use weir_telemetry::prometheus::{Family, Labels, Text};
 use weir_telemetry::{Counters, Kind};
 
-use crate::driver::StageProcessCounts;
-use crate::driver::live::LayerReport;
+use crate::command::LayerReport;
+use crate::command::StageProcessCounts;
 
 use super::asked::{Asked, Counts};
 

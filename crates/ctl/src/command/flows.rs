@@ -9,7 +9,7 @@ use weir_packet::filter::{Ends, Facts, Filter};
 use weir_packet::{FlowKey, Time};
 use weir_runtime::{FlowName, OpenFlow, Remembered, Runtime};
 
-use super::super::executor::Part;
+use super::part::Part;
 use super::reply::Reply;
 use super::target::CommandTarget;
 
@@ -20,78 +20,97 @@ const ENDS_PER_SLICE: usize = 128;
 
 /// Sort order: packets, age and idle time descending; addresses ascending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum FlowSort {
+pub enum FlowSort {
     /// By chain, thread and flow id; the walk stops at the limit.
     None,
+    /// Most packets first.
     Packets,
+    /// Oldest first.
     Age,
+    /// Longest idle first.
     Idle,
+    /// By the client's address and port.
     Client,
+    /// By the server's address and port.
     Server,
 }
 
 /// Arguments of a flow listing.
 #[derive(Clone, Debug)]
-pub(crate) struct FlowsQuery {
-    pub(crate) filter: Arc<Filter>,
-    pub(crate) sort: FlowSort,
-    pub(crate) reverse: bool,
-    pub(crate) limit: usize,
+pub struct FlowsQuery {
+    /// Flows that it matches are listed.
+    pub filter: Arc<Filter>,
+    /// Their order.
+    pub sort: FlowSort,
+    /// The order is turned round.
+    pub reverse: bool,
+    /// Most flows of the reply.
+    pub limit: usize,
 }
 
 /// Identifies a flow of an earlier listing.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct FlowQuery {
+pub struct FlowQuery {
     /// Index of the flow's chain.
-    pub(crate) chain: usize,
-    pub(crate) record: u32,
-    pub(crate) id: u64,
+    pub chain: usize,
+    /// Number of its record in the flow table.
+    pub record: u32,
+    /// Its id; another one means that the record has a new flow.
+    pub id: u64,
 }
 
 /// A snapshot of an open flow, taken at `now`.
 #[derive(Clone, Debug)]
-pub(crate) struct FlowSeen {
+pub struct FlowSeen {
     /// Index of the flow's thread; 0 until the replies of several threads are merged.
-    pub(crate) thread: u32,
-    /// Index of the flow's chain, and the chain's name.
-    pub(crate) number: usize,
-    pub(crate) chain: String,
-    pub(crate) flow: OpenFlow,
-    pub(crate) names: Vec<FlowName>,
-    pub(crate) now: Time,
+    pub thread: u32,
+    /// Index of the flow's chain.
+    pub number: usize,
+    /// Name of the chain.
+    pub chain: String,
+    /// The flow.
+    pub flow: OpenFlow,
+    /// Its further names.
+    pub names: Vec<FlowName>,
+    /// The time of the snapshot.
+    pub now: Time,
 }
 
 /// One thread's reply about one flow.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct FlowParts {
+pub struct FlowParts {
     /// The flow, if its first stage runs on this thread.
-    pub(crate) seen: Option<FlowSeen>,
+    pub seen: Option<FlowSeen>,
     /// The states of the flow on this thread, each with the index of its stage.
-    pub(crate) states: Vec<(usize, Remembered)>,
+    pub states: Vec<(usize, Remembered)>,
 }
 
 /// A flow with its states.
 #[derive(Clone, Debug)]
-pub(crate) struct StatesSeen {
-    pub(crate) seen: FlowSeen,
-    pub(crate) states: Vec<Remembered>,
+pub struct StatesSeen {
+    /// The flow.
+    pub seen: FlowSeen,
+    /// Its states, in the order of the chain.
+    pub states: Vec<Remembered>,
 }
 
 /// The flows that match.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct FlowsFound {
-    pub(crate) flows: Vec<FlowSeen>,
-    pub(crate) matched: u64,
+pub struct FlowsFound {
+    /// Those of the reply, at most as many as were asked for.
+    pub flows: Vec<FlowSeen>,
+    /// Open flows that match.
+    pub matched: u64,
     /// Open flows visited, whether or not they match.
-    pub(crate) active: u64,
+    pub active: u64,
     /// False if the walk stopped at the limit; the counts are partial then.
-    pub(crate) whole: bool,
+    pub whole: bool,
     /// The thread has a flow table.
-    pub(crate) here: bool,
+    pub here: bool,
 }
 
 /// Sorts flows into the order in which they are shown.
-pub(crate) fn in_order(flows: &mut [FlowSeen], sort: FlowSort, reverse: bool) {
+pub fn in_order(flows: &mut [FlowSeen], sort: FlowSort, reverse: bool) {
     let client = |seen: &FlowSeen| seen.flow.key.source(seen.flow.client);
     let server = |seen: &FlowSeen| seen.flow.key.destination(seen.flow.client);
     flows.sort_by(|a, b| {
@@ -128,7 +147,7 @@ enum Task {
 
 /// Counts of ended flows.
 #[derive(Debug, Default)]
-pub(crate) struct Ended {
+pub struct Ended {
     /// Flows that this thread ended itself.
     ended_here: u64,
     /// Hashes of the flows that a switch was asked to end. A flow that moves between
@@ -138,7 +157,7 @@ pub(crate) struct Ended {
 
 impl Ended {
     /// Total over several threads; each flow counts once.
-    pub(crate) fn count(all: impl IntoIterator<Item = Ended>) -> u64 {
+    pub fn count(all: impl IntoIterator<Item = Ended>) -> u64 {
         let (mut here, mut asked) = (0, Vec::new());
         for ended in all {
             here += ended.ended_here;

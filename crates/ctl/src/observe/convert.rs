@@ -7,7 +7,7 @@ use weir_runtime::watch::{
 };
 
 /// The message; `port_names` are those of the ingress ports by number.
-pub(crate) fn packet(trace: PacketTrace, port_names: &[String]) -> v1::PacketTrace {
+pub(super) fn packet(trace: PacketTrace, port_names: &[String]) -> v1::PacketTrace {
     let port_name = port_names.get(usize::from(trace.port));
     v1::PacketTrace {
         chain: trace.chain,
@@ -128,7 +128,7 @@ fn counts(counts: Vec<(&'static str, u64)>) -> Vec<v1::NamedCount> {
 
 /// By how many more the packets are that have something to tell yet, after
 /// this part of one: those that wait, are turned, or go on elsewhere.
-pub(crate) fn unfinished(part: &v1::PacketTrace) -> i64 {
+pub fn unfinished(part: &v1::PacketTrace) -> i64 {
     use v1::trace_disposition::Disposition;
     let disposition = part
         .disposition

@@ -38,24 +38,28 @@ impl PortPlace {
 
 /// A point with its name and what it is, for whoever opens the capture.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct NamedPoint {
-    pub(crate) point: TapPoint,
-    pub(crate) name: String,
-    pub(crate) description: String,
+pub struct NamedPoint {
+    /// The point.
+    pub point: TapPoint,
+    /// Its name, as a user writes it.
+    pub name: String,
+    /// What passes there, in words.
+    pub description: String,
 }
 
 /// A stage that can't be looked into, since it is not trusted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unseen {
     /// Its name, for people.
-    pub(crate) stage: String,
-    pub(crate) functions: Vec<String>,
+    pub stage: String,
+    /// Names of its functions.
+    pub functions: Vec<String>,
 }
 
 impl Unseen {
     /// True where all that there is at this point is what the stage's own
     /// process says.
-    pub(crate) fn has(&self, point: &TapPoint) -> bool {
+    pub fn has(&self, point: &TapPoint) -> bool {
         match point {
             TapPoint::In(_) | TapPoint::Out(_) | TapPoint::Drops(None) => false,
             TapPoint::Before(name) | TapPoint::After(name) => self.functions.contains(name),
@@ -69,7 +73,7 @@ impl Unseen {
 
 /// What taps of a run may name.
 #[derive(Clone, Debug)]
-pub(crate) struct Places {
+pub struct Places {
     ports: Vec<PortPlace>,
     functions: Vec<String>,
     reasons: Vec<String>,
@@ -78,7 +82,7 @@ pub(crate) struct Places {
 impl Places {
     /// Those of chains whose packets come from these inputs: name and side, by
     /// number.
-    pub(crate) fn of(file: &ChainFile, inputs: &[(String, Side)]) -> Places {
+    pub fn of(file: &ChainFile, inputs: &[(String, Side)]) -> Places {
         Places {
             ports: PortPlace::of(file, inputs),
             functions: functions(file).map(str::to_owned).collect(),
@@ -87,7 +91,7 @@ impl Places {
     }
 
     /// The same of a run that can be asked.
-    pub(crate) fn of_run(file: &ChainFile, inputs: &[v1::PortInfo]) -> Places {
+    pub fn of_run(file: &ChainFile, inputs: &[v1::PortInfo]) -> Places {
         let inputs = inputs.iter().map(|port| {
             let outside = port.side == Side::Outside.name();
             let side = if outside { Side::Outside } else { Side::Inside };
@@ -97,7 +101,7 @@ impl Places {
     }
 
     /// The points that a text names.
-    pub(crate) fn parse(&self, text: &str) -> Result<Vec<NamedPoint>, String> {
+    pub fn parse(&self, text: &str) -> Result<Vec<NamedPoint>, String> {
         parse(text, &self.functions, &self.reasons, &self.ports)
     }
 }

@@ -1,7 +1,6 @@
 //! From the engine's types to messages.
 
 use std::net::IpAddr;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use weir_api::v1;
 use weir_io::port::PortCounters;
@@ -9,42 +8,13 @@ use weir_packet::{Direction, FlowKey};
 use weir_runtime::{FunctionReport, Report};
 use weir_telemetry::{Counters as _, Label};
 
+use crate::command::LayerReport;
+use crate::command::{FlowSeen, StatesSeen, ThreadCounts};
 use crate::counters::Carries as _;
-use crate::driver::DriverDrop;
-use crate::driver::command::{FlowSeen, StatesSeen, ThreadCounts};
-use crate::driver::live::LayerReport;
+use crate::drops::DriverDrop;
 
 use super::asked::{Asked, Counts};
-use super::{About, reasons};
-
-pub(super) fn info(name: String, about: &About<'_>) -> v1::GetInfoResponse {
-    let chains = about.file.chains.iter().map(|chain| v1::ChainInfo {
-        name: chain.stage.chain.clone(),
-        functions: (chain.stage.nodes.iter())
-            .map(|node| v1::FunctionInfo {
-                name: node.name.clone(),
-                kind: node.processor.descriptor().name.to_owned(),
-            })
-            .collect(),
-    });
-    let mut ports: Vec<v1::PortInfo> = Vec::new();
-    for port in about.inputs.iter().chain(&about.outputs) {
-        if !ports.contains(port) {
-            ports.push(port.clone());
-        }
-    }
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    v1::GetInfoResponse {
-        name,
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        pid: std::process::id(),
-        started_unix_ns: now.map_or(0, |now| now.as_nanos() as u64),
-        chain_file: about.chain.display().to_string(),
-        mode: about.mode.to_owned(),
-        chains: chains.collect(),
-        ports,
-    }
-}
+use super::reasons;
 
 pub(super) fn stats(asked: &Asked, counts: &Counts) -> v1::GetStatsResponse {
     let of = |counters: Vec<PortCounters>, ports: &[v1::PortInfo]| {

@@ -19,14 +19,15 @@ const WAITING: usize = 1_024;
 
 /// What is to be traced.
 #[derive(Clone, Debug)]
-pub(crate) struct TraceSpec {
-    pub(crate) filter: Filter,
+pub struct TraceSpec {
+    /// Which packets.
+    pub filter: Filter,
     /// How many packets.
-    pub(crate) packets: u64,
+    pub packets: u64,
     /// The first one, and then those of its flow.
-    pub(crate) flow: bool,
+    pub flow: bool,
     /// All that functions remember.
-    pub(crate) full: bool,
+    pub full: bool,
 }
 
 /// What the engines share.
@@ -50,7 +51,7 @@ enum Part {
 }
 
 /// A trace under way. Dropped, it takes itself off.
-pub(crate) struct Traces {
+pub struct Traces {
     shared: Arc<Shared>,
     /// Packets whose first part has come: port and number.
     known: HashSet<(u32, u64)>,
@@ -60,7 +61,7 @@ pub(crate) struct Traces {
 
 /// What arms a trace in an engine.
 #[derive(Clone)]
-pub(crate) struct TraceArm(Arc<Shared>);
+pub struct TraceArm(Arc<Shared>);
 
 impl TraceArm {
     pub(super) fn arm(&self, slot: u8, runtime: &mut Runtime) {
@@ -75,7 +76,7 @@ impl TraceArm {
     }
 
     /// For an engine of another process.
-    pub(crate) fn feed(&self) -> TraceFeed {
+    pub fn feed(&self) -> TraceFeed {
         let (queue, taken) = RingBuffer::new(WAITING);
         self.0.listen(taken);
         TraceFeed {
@@ -85,27 +86,27 @@ impl TraceArm {
     }
 
     /// True where unchanged state is to be recorded as well.
-    pub(crate) fn is_full(&self) -> bool {
+    pub fn is_full(&self) -> bool {
         self.0.spec.full
     }
 }
 
 /// Where it is put what an engine of another process has seen.
-pub(crate) struct TraceFeed {
+pub struct TraceFeed {
     shared: Arc<Shared>,
     queue: Producer<Part>,
 }
 
 impl TraceFeed {
     /// A part of a packet. Never waits: one that finds no room is lost.
-    pub(crate) fn put(&mut self, part: v1::PacketTrace) {
+    pub fn put(&mut self, part: v1::PacketTrace) {
         if self.queue.push(Part::Told(Box::new(part))).is_err() {
             self.lose(1);
         }
     }
 
     /// So many more parts were lost over there.
-    pub(crate) fn lose(&mut self, parts: u64) {
+    pub fn lose(&mut self, parts: u64) {
         self.shared.lost.fetch_add(parts, Ordering::Relaxed);
     }
 }
@@ -137,7 +138,7 @@ impl Shared {
 
 impl Traces {
     /// A trace that no engine knows yet.
-    pub(crate) fn new(spec: TraceSpec) -> Traces {
+    pub fn new(spec: TraceSpec) -> Traces {
         Traces {
             shared: Arc::new(Shared {
                 spec,
@@ -153,14 +154,14 @@ impl Traces {
     }
 
     /// What arms it.
-    pub(crate) fn arm(&self) -> TraceArm {
+    pub fn arm(&self) -> TraceArm {
         TraceArm(Arc::clone(&self.shared))
     }
 
     /// What engines have seen since the last call: parts of packets, not more
     /// packets than were asked for. `ports` are the names of the ingress ports,
     /// by number.
-    pub(crate) fn take(&mut self, ports: &[String], mut each: impl FnMut(v1::PacketTrace)) {
+    pub fn take(&mut self, ports: &[String], mut each: impl FnMut(v1::PacketTrace)) {
         let before = std::mem::take(&mut self.early);
         let shared = Arc::clone(&self.shared);
         shared.take_all(ports, |trace| {
@@ -186,17 +187,17 @@ impl Traces {
 
     /// The same for who hands all of it on: of which packets somebody wants to
     /// hear is known where their first parts are.
-    pub(crate) fn take_all(&self, each: impl FnMut(v1::PacketTrace)) {
+    pub fn take_all(&self, each: impl FnMut(v1::PacketTrace)) {
         self.shared.take_all(&[], each);
     }
 
     /// True where all packets that were asked for have been seen.
-    pub(crate) fn is_full(&self) -> bool {
+    pub fn is_full(&self) -> bool {
         self.known.len() as u64 >= self.shared.spec.packets
     }
 
     /// Parts of packets that could not be handed on.
-    pub(crate) fn lost(&self) -> u64 {
+    pub fn lost(&self) -> u64 {
         self.shared.lost.load(Ordering::Relaxed)
     }
 }

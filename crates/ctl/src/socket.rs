@@ -28,9 +28,54 @@ const TRY: Duration = Duration::from_millis(10);
 /// Longest name of an instance.
 const LONGEST: usize = 64;
 
+/// Why a control socket can't be had, or found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SocketError {
+    /// With what to do about it, beside the remedy.
+    why: String,
+    remedy: Option<Remedy>,
+}
+
+/// What else the caller may do: its user knows it as an argument or a setting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Remedy {
+    /// Give the path of the socket, or another one.
+    Path,
+    /// Give the instance a name of its own.
+    Name,
+}
+
+impl SocketError {
+    fn path(why: String) -> SocketError {
+        SocketError {
+            why,
+            remedy: Some(Remedy::Path),
+        }
+    }
+
+    /// What helps beside what the message says.
+    pub fn remedy(&self) -> Option<Remedy> {
+        self.remedy
+    }
+}
+
+impl From<String> for SocketError {
+    fn from(why: String) -> SocketError {
+        SocketError { why, remedy: None }
+    }
+}
+
+impl std::fmt::Display for SocketError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.why)
+    }
+}
+
+impl std::error::Error for SocketError {}
+
 /// A socket that listens. Its file goes with it.
 #[derive(Debug)]
-pub(super) struct Socket {
+pub struct Socket {
     path: PathBuf,
     listener: Option<OwnedFd>,
 }
@@ -40,16 +85,14 @@ pub(super) struct Socket {
 /// # Errors
 ///
 /// There is none: says what to do.
-pub(crate) fn folder() -> Result<PathBuf, String> {
+pub fn folder() -> Result<PathBuf, SocketError> {
     let own = std::env::var_os("XDG_RUNTIME_DIR").filter(|path| Path::new(path).is_absolute());
     match own {
         Some(own) => Ok(Path::new(&own).join("weir")),
         None if rustix::process::geteuid().is_root() => Ok("/run/weir".into()),
-        None => Err(
-            "there is no folder for control sockets: set XDG_RUNTIME_DIR, or give the socket's \
-             path with --control PATH"
-                .to_owned(),
-        ),
+        None => Err(SocketError::path(
+            "there is no folder for control sockets: set XDG_RUNTIME_DIR".to_owned(),
+        )),
     }
 }
 
@@ -69,12 +112,12 @@ fn unix_socket() -> Result<OwnedFd, Errno> {
 }
 
 /// Names and sockets of this user's instances that live, by name.
-pub(crate) fn instances() -> Result<Vec<(String, PathBuf)>, String> {
+pub fn instances() -> Result<Vec<(String, PathBuf)>, SocketError> {
     let folder = folder()?;
     let entries = match fs::read_dir(&folder) {
         Ok(entries) => entries,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(format!("can't read {}: {error}", folder.display())),
+        Err(error) => return Err(format!("can't read {}: {error}", folder.display()).into()),
     };
     let paths = entries.flatten().map(|entry| entry.path());
     let sockets = paths.filter(|path| path.extension() == Some(OsStr::new("sock")));
@@ -93,43 +136,41 @@ fn name_of(path: &Path) -> String {
 
 impl Socket {
     /// At this path, whose folder must be there.
-    pub(super) fn at(path: &Path) -> Result<Socket, String> {
+    pub fn at(path: &Path) -> Result<Socket, SocketError> {
         let folder = match path.parent() {
             Some(folder) if !folder.as_os_str().is_empty() => folder,
             _ => Path::new("."),
         };
         let _lock = lock(folder)?;
         Socket::take(path)?.ok_or_else(|| {
-            format!(
-                "an instance of weir already listens on {}: stop it, or give another path with \
-                 --control",
+            SocketError::path(format!(
+                "an instance of weir already listens on {}: stop it",
                 path.display()
-            )
+            ))
         })
     }
 
     /// That of the instance of this name.
-    pub(super) fn named(name: &str) -> Result<Socket, String> {
+    pub fn named(name: &str) -> Result<Socket, SocketError> {
         if !is_name(name) {
             return Err(format!(
                 "an instance can't be called `{}`: names have letters, digits, `-`, `_` and `.`, \
                  begin with a letter or digit, and are at most {LONGEST} long",
                 name.escape_debug()
-            ));
+            )
+            .into());
         }
         let folder = made_folder()?;
         let _lock = lock(&folder)?;
-        Socket::take(&folder.join(format!("{name}.sock")))?.ok_or_else(|| {
-            format!(
-                "an instance of weir is already called {name}: stop it, or give this one another \
-                 name with --name"
-            )
+        Socket::take(&folder.join(format!("{name}.sock")))?.ok_or_else(|| SocketError {
+            why: format!("an instance of weir is already called {name}: stop it"),
+            remedy: Some(Remedy::Name),
         })
     }
 
     /// That of a chain's next instance: the chain's name, with a number where
     /// others live.
-    pub(super) fn for_chain(stem: &str) -> Result<Socket, String> {
+    pub fn for_chain(stem: &str) -> Result<Socket, SocketError> {
         let fits = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         let stem: String = stem.chars().filter(fits).take(LONGEST - 5).collect();
         let stem = if is_name(&stem) { &stem } else { "weir" };
@@ -144,20 +185,21 @@ impl Socket {
                 return Ok(socket);
             }
         }
-        Err(format!(
-            "{MOST} instances of {stem} live already: give this one a name with --name"
-        ))
+        Err(SocketError {
+            why: format!("{MOST} instances of {stem} live already: stop one"),
+            remedy: Some(Remedy::Name),
+        })
     }
 
     /// Listens here; `None` where an instance does. What a dead one has left is
     /// replaced.
-    fn take(path: &Path) -> Result<Option<Socket>, String> {
+    fn take(path: &Path) -> Result<Option<Socket>, SocketError> {
         let shown = path.display();
         match fs::symlink_metadata(path) {
             Ok(there) if !std::os::unix::fs::FileTypeExt::is_socket(&there.file_type()) => {
-                return Err(format!(
-                    "{shown} is there and no socket: give another path with --control"
-                ));
+                return Err(SocketError::path(format!(
+                    "{shown} is there and no socket: remove it"
+                )));
             }
             Ok(_) if is_alive(path) => return Ok(None),
             Ok(_) => fs::remove_file(path)
@@ -167,7 +209,7 @@ impl Socket {
         let failed =
             |what: &str, error: Errno| format!("can't {what} the control socket {shown}: {error}");
         let address = SocketAddrUnix::new(path).map_err(|_| {
-            format!("{shown} is too long for a socket: give a shorter path with --control")
+            format!("{shown} is too long for a socket: a path has at most 107 bytes")
         })?;
         let socket = unix_socket().map_err(|error| failed("make", error))?;
         rustix::net::bind(&socket, &address).map_err(|error| failed("make", error))?;
@@ -182,18 +224,18 @@ impl Socket {
         bound.listener = Some(socket);
         Ok(Some(bound))
     }
-
-    pub(super) fn path(&self) -> &Path {
+    /// Its path.
+    pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// The name that its file gives it.
-    pub(super) fn name(&self) -> String {
+    pub fn name(&self) -> String {
         name_of(&self.path)
     }
 
     /// The listener, once.
-    pub(super) fn listener(&mut self) -> Option<std::os::unix::net::UnixListener> {
+    pub fn listener(&mut self) -> Option<std::os::unix::net::UnixListener> {
         self.listener.take().map(Into::into)
     }
 }
@@ -213,26 +255,24 @@ fn is_name(name: &str) -> bool {
 }
 
 /// The folder, made if it is not there, and its owner's alone.
-fn made_folder() -> Result<PathBuf, String> {
+fn made_folder() -> Result<PathBuf, SocketError> {
     let folder = folder()?;
     let shown = folder.display();
     match fs::DirBuilder::new().mode(0o700).create(&folder) {
         Ok(()) => {}
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-        Err(error) => return Err(format!("can't make the folder {shown}: {error}")),
+        Err(error) => return Err(format!("can't make the folder {shown}: {error}").into()),
     }
     let there = fs::symlink_metadata(&folder)
         .map_err(|error| format!("can't look at the folder {shown}: {error}"))?;
     if !there.is_dir() || there.uid() != rustix::process::geteuid().as_raw() {
-        return Err(format!(
-            "{shown} is no folder of this user's: remove it, or give the socket's path with \
-             --control"
-        ));
+        return Err(SocketError::path(format!(
+            "{shown} is no folder of this user's: remove it"
+        )));
     }
     if there.mode() & 0o077 != 0 {
-        return Err(format!(
-            "others may look into {shown}: run `chmod 700 {shown}`"
-        ));
+        let why = format!("others may look into {shown}: run `chmod 700 {shown}`");
+        return Err(why.into());
     }
     Ok(folder)
 }

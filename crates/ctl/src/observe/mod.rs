@@ -13,8 +13,8 @@ mod points;
 mod tap;
 mod trace;
 
-pub(crate) use arm::Arm;
-pub(crate) use convert::unfinished;
-pub(crate) use points::{NamedPoint, Places, Unseen};
-pub(crate) use tap::{LONGEST, TapFeed, TapSpec, Taps};
-pub(crate) use trace::{TraceFeed, TraceSpec, Traces};
+pub use arm::Arm;
+pub use convert::unfinished;
+pub use points::{NamedPoint, Places, Unseen};
+pub use tap::{LONGEST, TapFeed, TapSpec, Taps};
+pub use trace::{TraceFeed, TraceSpec, Traces};

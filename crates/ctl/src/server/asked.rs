@@ -13,17 +13,17 @@ use weir_packet::filter::Filter;
 use weir_runtime::{Remembered, Report};
 use weir_telemetry::Entry;
 
-use crate::driver::command::{
+use crate::command::{
     Command, CommandSender, Ended, FlowParts, FlowQuery, FlowSeen, FlowsFound, FlowsQuery, Reply,
     StatesSeen, ThreadCounts, in_order,
 };
-use crate::driver::{Counted, around};
+use crate::command::{Counted, around};
 
-use crate::driver::live::LayerReport;
+use crate::command::LayerReport;
 use crate::observe::{Arm, Places, Unseen};
 
-use super::About;
 use super::fresh::Fresh;
+use super::offer::Offer;
 
 /// How long a thread may take for what it answers at once.
 const PROMPT: Duration = Duration::from_secs(5);
@@ -151,12 +151,9 @@ fn not_sent(why: NotSent) -> Status {
 }
 
 impl Asked {
-    pub(super) fn new(
-        info: v1::GetInfoResponse,
-        about: About<'_>,
-        senders: Vec<CommandSender>,
-    ) -> Asked {
-        let chains = about.file.chains.iter().map(|chain| Written {
+    pub(super) fn new(offer: Offer<'_>) -> Asked {
+        let info = offer.info();
+        let chains = offer.file.chains.iter().map(|chain| Written {
             name: chain.stage.chain.clone(),
             functions: (chain.stage.nodes.iter())
                 .map(|node| WrittenFunction {
@@ -165,18 +162,18 @@ impl Asked {
                 })
                 .collect(),
         });
-        let places = Places::of_run(about.file, &about.inputs);
+        let places = Places::of_run(offer.file, &offer.inputs);
         Asked {
             info,
-            senders,
+            senders: offer.senders,
             chains: chains.collect(),
-            inputs: about.inputs,
-            outputs: about.outputs,
+            inputs: offer.inputs,
+            outputs: offer.outputs,
             start: Instant::now(),
             counted: Fresh::new(FRESH),
             walks: Semaphore::new(1),
             places,
-            unseen: about.unseen,
+            unseen: offer.unseen,
         }
     }
 

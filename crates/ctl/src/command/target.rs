@@ -2,11 +2,11 @@
 
 use weir_packet::{FlowKey, Time};
 
-use super::super::executor::Visit;
 use super::counts::ThreadCounts;
+use super::part::Visit;
 
 /// A thread that commands are carried out on.
-pub(crate) trait CommandTarget {
+pub trait CommandTarget {
     /// Its counts.
     fn counts(&mut self) -> ThreadCounts;
     /// Its runtimes, one after another.

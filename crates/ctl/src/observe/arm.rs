@@ -9,18 +9,20 @@ use super::trace::TraceArm;
 /// thread; those in other processes are told, and give what they see to a feed
 /// of the watch.
 #[derive(Clone)]
-pub(crate) enum Arm {
+pub enum Arm {
     /// A trace, in a slot that is the same everywhere.
     Trace(u8, TraceArm),
+    /// The end of the trace in this slot.
     EndTrace(u8),
     /// A tap, under its number.
     Tap(u64, TapArm),
+    /// The end of the tap of this number.
     EndTap(u64),
 }
 
 impl Arm {
     /// Does it with an engine of this process.
-    pub(crate) fn apply(&self, runtime: &mut Runtime) {
+    pub fn apply(&self, runtime: &mut Runtime) {
         match self {
             Arm::Trace(slot, trace) => trace.arm(*slot, runtime),
             Arm::EndTrace(slot) => runtime.end_trace(*slot),

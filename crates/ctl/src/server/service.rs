@@ -13,13 +13,13 @@ use weir_api::v1;
 use weir_api::v1::instance_server::{Instance, InstanceServer};
 use weir_packet::filter::Filter;
 
-use crate::driver::command::{FlowSort, FlowsQuery};
+use crate::command::{FlowSort, FlowsQuery};
 use crate::observe::{Arm, Places, Unseen};
 
 use super::asked::{Asked, SHORTEST};
-use super::socket::Socket;
 use super::watches::{Engines, TapStream, TraceStream, Watchers};
 use super::{convert, http, peers};
+use crate::socket::Socket;
 
 /// Longest request.
 const MOST_BYTES: usize = 64 << 10;

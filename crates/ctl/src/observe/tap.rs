@@ -20,29 +20,31 @@ const ROOM: usize = 2_048;
 const PACKETS: usize = 256;
 const OCTETS: usize = 256 << 10;
 /// Octets of a packet that are copied at most: what a capture may hold.
-pub(crate) const LONGEST: u32 = 262_144;
+pub const LONGEST: u32 = 262_144;
 
 /// What is to be tapped.
 #[derive(Clone, Debug)]
-pub(crate) struct TapSpec {
-    pub(crate) points: Vec<TapPoint>,
-    pub(crate) filter: Filter,
+pub struct TapSpec {
+    /// Where; at most as many as an engine takes.
+    pub points: Vec<TapPoint>,
+    /// Which packets.
+    pub filter: Filter,
     /// How many packets; 0 for no end.
-    pub(crate) packets: u64,
+    pub packets: u64,
     /// Octets of each.
-    pub(crate) snap_len: u32,
+    pub snap_len: u32,
 }
 
 /// A copy of a packet.
 #[derive(Debug, Default)]
-pub(crate) struct Copied {
-    pub(crate) point: usize,
-    pub(crate) time_ns: u64,
-    pub(crate) link_type: u32,
-    pub(crate) wire_len: u32,
-    pub(crate) data: Vec<u8>,
+pub struct Copied {
+    pub point: usize,
+    pub time_ns: u64,
+    pub link_type: u32,
+    pub wire_len: u32,
+    pub data: Vec<u8>,
     /// Empty for none.
-    pub(crate) comment: String,
+    pub comment: String,
 }
 
 struct Shared {
@@ -63,7 +65,7 @@ struct Ring {
 
 /// What arms a tap in an engine.
 #[derive(Clone)]
-pub(crate) struct TapArm(Arc<Shared>);
+pub struct TapArm(Arc<Shared>);
 
 impl TapArm {
     pub(super) fn arm(&self, number: u64, runtime: &mut Runtime) {
@@ -79,24 +81,24 @@ impl TapArm {
     }
 
     /// For an engine of another process.
-    pub(crate) fn feed(&self) -> TapFeed {
+    pub fn feed(&self) -> TapFeed {
         let (copies, ring) = Copies::of(&self.0);
         self.0.listen(ring);
         TapFeed(copies)
     }
 
     /// What is to be tapped.
-    pub(crate) fn spec(&self) -> &TapSpec {
+    pub fn spec(&self) -> &TapSpec {
         &self.0.spec
     }
 }
 
 /// Where it is put what an engine of another process has copied.
-pub(crate) struct TapFeed(Copies);
+pub struct TapFeed(Copies);
 
 impl TapFeed {
     /// A copy. Never waits: one that finds no room is lost.
-    pub(crate) fn put(&mut self, packet: v1::Tapped) {
+    pub fn put(&mut self, packet: v1::Tapped) {
         let copies = &mut self.0;
         let point = packet.point as usize;
         if copies.is_over() {
@@ -115,7 +117,7 @@ impl TapFeed {
     }
 
     /// So many more packets of a point were lost over there.
-    pub(crate) fn lose(&mut self, point: usize, packets: u64) {
+    pub fn lose(&mut self, point: usize, packets: u64) {
         if !self.0.is_over() {
             self.0.lose(point, packets);
         }
@@ -123,14 +125,14 @@ impl TapFeed {
 }
 
 /// A tap under way. Dropped, it takes itself off.
-pub(crate) struct Taps {
+pub struct Taps {
     shared: Arc<Shared>,
     taken: u64,
 }
 
 impl Taps {
     /// A tap that no engine knows yet.
-    pub(crate) fn new(spec: TapSpec) -> Taps {
+    pub fn new(spec: TapSpec) -> Taps {
         let lost = spec.points.iter().map(|_| AtomicU64::new(0)).collect();
         Taps {
             shared: Arc::new(Shared {
@@ -145,13 +147,13 @@ impl Taps {
     }
 
     /// What arms it.
-    pub(crate) fn arm(&self) -> TapArm {
+    pub fn arm(&self) -> TapArm {
         TapArm(Arc::clone(&self.shared))
     }
 
     /// The copies that engines have made since the last call, until `each` says
     /// that it wants no more.
-    pub(crate) fn take(&mut self, mut each: impl FnMut(&Copied) -> bool) {
+    pub fn take(&mut self, mut each: impl FnMut(&Copied) -> bool) {
         let mut rings = self
             .shared
             .rings
@@ -176,7 +178,7 @@ impl Taps {
     }
 
     /// Copies for one message.
-    pub(crate) fn some(&mut self) -> Vec<v1::Tapped> {
+    pub fn some(&mut self) -> Vec<v1::Tapped> {
         let mut packets = Vec::new();
         let mut octets = 0;
         self.take(|copy| {
@@ -195,14 +197,14 @@ impl Taps {
     }
 
     /// True where all packets that were asked for have been taken.
-    pub(crate) fn is_full(&self) -> bool {
+    pub fn is_full(&self) -> bool {
         let most = self.shared.spec.packets;
         most != 0 && self.taken >= most
     }
 
     /// Packets that were not copied since nobody took those before away, by
     /// point.
-    pub(crate) fn lost(&self) -> Vec<u64> {
+    pub fn lost(&self) -> Vec<u64> {
         let lost = self.shared.lost.iter();
         lost.map(|lost| lost.load(Ordering::Relaxed)).collect()
     }

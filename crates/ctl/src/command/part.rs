@@ -1,0 +1,91 @@
+//! A thread's runtimes as commands see them, and their reports.
+
+use weir_packet::{Frame, FramePool};
+use weir_runtime::{Report, Runtime, add_named};
+
+/// A runtime of a thread, shown between two bursts.
+pub struct Part<'a> {
+    /// Number of its chain.
+    pub chain: usize,
+    /// Number of its stage in the chain's plan. The first, 0, opens and ends flows.
+    pub stage: usize,
+    /// The runtime.
+    pub runtime: &'a mut Runtime,
+    /// Its frames.
+    pub pool: &'a mut FramePool,
+    /// Where it puts packets, and what later stages are told.
+    pub output: &'a mut Vec<Frame>,
+}
+
+/// Called with each runtime of a thread.
+pub type Visit<'a> = dyn FnMut(Part<'_>) + 'a;
+
+/// Counts of a part of a chain.
+#[derive(Clone, Debug)]
+pub enum Counted {
+    /// One stage by one thread. Those of the same stage add up; those of a
+    /// chain's stages follow one another.
+    Stage(usize),
+    /// The switch around the runtimes: what came in and went out is its word.
+    Switch,
+}
+
+/// The report of a part of a chain.
+#[derive(Clone, Debug)]
+pub struct PartReport {
+    /// Number of the chain.
+    pub chain: usize,
+    /// The part.
+    pub part: Counted,
+    /// Its counts.
+    pub report: Report,
+}
+
+weir_telemetry::counters! {
+    /// A stage that is a process of its own, as it stands.
+    #[derive(Clone, Debug)]
+    pub struct StageProcessCounts {
+        /// Times that a stage's process died.
+        pub deaths: Counter<Times>,
+        /// Frames that came back from processes that died.
+        pub frames_back: Counter<Frames>,
+        /// Flows whose state in a stage was lost with its process.
+        pub flows_lost: Counter<Flows> as "weir_stage_lost_flows_total",
+    } and {
+        /// Number of the chain, and of the step in its plan.
+        pub place: (usize, usize),
+        /// Names of its functions.
+        pub functions: Vec<String>,
+        /// It is not behind a border.
+        pub trusted: bool,
+        /// `ready`, `starting`, `over` or `given up`.
+        pub state: &'static str,
+    }
+}
+
+impl Part<'_> {
+    /// Its counts.
+    pub fn report(&self) -> PartReport {
+        PartReport {
+            chain: self.chain,
+            part: Counted::Stage(self.stage),
+            report: self.runtime.report(),
+        }
+    }
+}
+
+/// Makes the report of a chain's runtimes that of the chain, with what its
+/// switch has counted around them.
+pub fn around(report: &mut Report, switch: &Report) {
+    report.packets_in = switch.packets_in;
+    report.bytes_in = switch.bytes_in;
+    report.packets_out = switch.packets_out;
+    report.bytes_out = switch.bytes_out;
+    report.emitted = switch.emitted;
+    report.held = switch.held;
+    // Runtimes see what the classifier has passed on once more.
+    report.malformed.clone_from(&switch.malformed);
+    add_named(&mut report.drops, &switch.drops);
+    report.flows.aliases_refused += switch.flows.aliases_refused;
+    report.engine_cycles += switch.engine_cycles;
+}

@@ -1,0 +1,28 @@
+//! The control interface of a running weir.
+//!
+//! - [`command`]: what a thread that moves packets is told over its command channel.
+//!   A driver implements [`command::CommandTarget`] per thread, and has a
+//!   [`command::CommandHandler`] carry commands out between bursts.
+//! - [`observe`]: traces and taps, from the engines' rings to messages.
+//! - [`server`]: the gRPC service and the metrics of one instance. A driver gives it a
+//!   [`server::Offer`]: facts of the run, and the senders of its command channels.
+//! - [`client`]: the instances of this user, and a connection to one.
+//!
+//! `server` and `client` are behind the feature `service`. Arguments of commands are
+//! `crates/weir`'s.
+
+#![forbid(unsafe_code)]
+
+#[cfg(feature = "service")]
+pub mod client;
+pub mod command;
+pub mod counters;
+pub mod observe;
+#[cfg(feature = "service")]
+pub mod server;
+#[cfg(feature = "service")]
+mod socket;
+
+mod drops;
+
+pub use drops::DriverDrop;
