@@ -506,6 +506,31 @@ fn a_flow_that_is_known_by_its_alias_gets_names() {
     }
 }
 
+/// A flow that its owner opened under a name of another one keeps its own names
+/// until it ends, whichever of the two ends first.
+#[test]
+fn names_of_a_flow_that_is_known_by_an_alias_end_with_it() {
+    for is_first in [true, false] {
+        let mut rig = rig(&stage::<Probe<1>>(small(8)));
+        let unit = rig.udp(CLIENT, SERVER);
+        let (flow, name) = (key(CLIENT, SERVER), key(PUBLIC, SERVER));
+        let (own, mut freed) = (key(PUBLIC, OTHER), Vec::new());
+        assert!(rig.classifier.add_alias(unit, &flow, &alias(name, false)));
+        assert!(rig.classifier.add_flow(unit, &name));
+        assert!(rig.classifier.add_alias(unit, &name, &alias(own, false)));
+        let (first, second) = if is_first { (flow, name) } else { (name, flow) };
+        rig.classifier.end_flow(unit, &first, &mut freed);
+        assert_eq!(freed, [if is_first { name } else { own }]);
+        // The name leads to the unit while one of them has it.
+        assert_eq!(rig.classifier.unit_of(&name), Some(unit));
+        rig.classifier.end_flow(unit, &second, &mut freed);
+        assert_eq!(freed.len(), 2, "{freed:?}");
+        for key in [flow, name, own] {
+            assert_eq!(rig.classifier.unit_of(&key), None);
+        }
+    }
+}
+
 #[test]
 fn a_unit_whose_key_another_has_is_restored_where_no_packet_finds_it() {
     let mut rig = rig(&stage::<Probe<0>>(small(8)));

@@ -239,13 +239,9 @@ impl Model {
         if owner.is_some() && !self.has_flow(unit, flow) {
             self.add_flow(unit, flow);
             if !self.has_flow(unit, flow) {
-                // It may be known by an alias; a unit of one flow has no other that it
-                // could be.
-                let alias = self.aliases.get(flow).filter(|alias| alias.unit == unit);
+                // A unit of one flow has no other that it could be.
                 let only = self.flows_of(unit).pop().filter(|_| !self.wide);
-                owner = alias
-                    .and_then(|alias| alias.flow)
-                    .or(only.map(|(key, _)| key));
+                owner = only.map(|(key, _)| key);
                 if owner.is_none() {
                     return false;
                 }
@@ -277,8 +273,9 @@ impl Model {
         if let Some(flow) = self.flows.get(key) {
             return flow.unit == unit;
         }
-        if let Some(alias) = self.aliases.get(key) {
-            return alias.unit == unit;
+        let alias = self.aliases.get(key).map(|alias| alias.unit);
+        if alias.is_some() && (alias != Some(unit) || !self.wide || self.has_flow(unit, key)) {
+            return alias == Some(unit);
         }
         if !self.wide || self.flow_count() == MAX as usize {
             return false;
@@ -287,7 +284,10 @@ impl Model {
             unit,
             client_is_b: false,
         };
-        self.show(*key, flow);
+        match alias {
+            Some(_) => drop(self.hidden.insert((unit, *key), flow)),
+            None => self.show(*key, flow),
+        }
         true
     }
 
@@ -297,9 +297,16 @@ impl Model {
         self.flows.insert(key, hidden.unwrap_or(flow));
     }
 
-    fn end_aliases(&mut self, which: impl Fn(&Alias) -> bool) -> BTreeSet<FlowKey> {
-        let ended = self.aliases.extract_if(.., |_, alias| which(alias));
-        ended.map(|(key, _)| key).collect()
+    /// Ends aliases. Flows of their unit that they hid are found again.
+    fn end_aliases(&mut self, which: impl Fn(&FlowKey, &Alias) -> bool) -> BTreeSet<FlowKey> {
+        let ended = self.aliases.extract_if(.., |key, alias| which(key, alias));
+        let ended: Vec<(FlowKey, u64)> = ended.map(|(key, alias)| (key, alias.unit)).collect();
+        for (key, unit) in &ended {
+            if let Some(flow) = self.hidden.remove(&(*unit, *key)) {
+                self.flows.insert(*key, flow);
+            }
+        }
+        ended.into_iter().map(|(key, _)| key).collect()
     }
 
     fn end_flow(&mut self, unit: u64, key: &FlowKey) -> BTreeSet<FlowKey> {
@@ -309,14 +316,14 @@ impl Model {
         if self.wide && self.hidden.remove(&(unit, *key)).is_none() {
             self.flows.remove(key);
         }
-        self.end_aliases(|alias| alias.unit == unit && alias.flow == Some(*key))
+        self.end_aliases(|_, alias| alias.unit == unit && alias.flow == Some(*key))
     }
 
     fn remove(&mut self, unit: u64) -> BTreeSet<FlowKey> {
         self.units.remove(&unit);
         self.flows.retain(|_, flow| flow.unit != unit);
         self.hidden.retain(|(u, _), _| *u != unit);
-        self.end_aliases(|alias| alias.unit == unit)
+        self.end_aliases(|_, alias| alias.unit == unit)
     }
 }
 
@@ -384,9 +391,8 @@ impl Rig {
                         .aliases
                         .get(&name)
                         .is_some_and(|a| a.unit == unit);
-                    if had {
-                        self.model.aliases.remove(&name);
-                    }
+                    self.model
+                        .end_aliases(|key, alias| *key == name && alias.unit == unit);
                     prop_assert_eq!(self.classifier.end_alias(unit, &name), had);
                 }
             }

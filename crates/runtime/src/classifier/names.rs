@@ -306,17 +306,24 @@ impl Names {
         if self.is_full() {
             return Err(NoRoom::Flows);
         }
-        if let Some(flow) = self.hidden_in(unit, key) {
-            // The alias that took its key is gone.
-            if self.index.insert(hash, flow) {
-                self.names[flow as usize].bits &= !HIDDEN;
-                self.units[unit as u32 as usize].hidden -= 1;
-            }
-            return Ok(());
+        if !self.show(unit, key) {
+            let flow = self.flows.take().ok_or(NoRoom::Flows)?;
+            self.put_flow(flow, key, Some(hash), unit);
         }
-        let flow = self.flows.take().ok_or(NoRoom::Flows)?;
-        self.put_flow(flow, key, Some(hash), unit);
         Ok(())
+    }
+
+    /// The alias that hid a flow of the unit is gone: packets find the flow. False
+    /// where no flow was hidden.
+    fn show(&mut self, unit: u64, key: &FlowKey) -> bool {
+        let Some(flow) = self.hidden_in(unit, key) else {
+            return false;
+        };
+        if self.index.insert(key.hash(self.seed), flow) {
+            self.names[flow as usize].bits &= !HIDDEN;
+            self.units[unit as u32 as usize].hidden -= 1;
+        }
+        true
     }
 
     /// Begins a life in a place that was just taken.
@@ -399,14 +406,6 @@ impl Names {
         head.checked_sub(1).filter(|_| self.wide.is_none())
     }
 
-    /// The flow of this unit that has this key for an alias.
-    fn flow_of_alias(&self, unit: u64, key: &FlowKey) -> Option<u32> {
-        let found = self.find(key, self.hash(key))?;
-        let name = &self.names[found as usize];
-        let flow = name.other.checked_sub(1)?;
-        (self.is_alias(found) && name.unit == unit).then_some(flow)
-    }
-
     /// The hidden flow of this unit under this key.
     fn hidden_in(&self, unit: u64, key: &FlowKey) -> Option<u32> {
         let record = &self.units[self.place(unit)?];
@@ -427,6 +426,16 @@ impl Names {
         }
         let hash = self.hash(key);
         match self.find(key, hash) {
+            // Packets go by the alias, and names that the flow asks for end with it.
+            Some(_) if self.wide.is_some() && self.alias_in(unit, key).is_some() => {
+                if self.hidden_in(unit, key).is_none() {
+                    let Some(flow) = self.flows.take() else {
+                        return false;
+                    };
+                    self.put_flow(flow, key, None, unit);
+                }
+                true
+            }
             Some(found) => self.names[found as usize].unit == unit,
             None => self.wide.is_some() && self.open_in(key, hash, unit).is_ok(),
         }
@@ -446,12 +455,9 @@ impl Names {
                     .then(|| self.flow_in(unit, flow))
                     .flatten()
             });
-            // It may be known under another of its names: it began anew from its
-            // server's side while the names of the flow before it were there.
-            let found = found
-                .or_else(|| self.flow_of_alias(unit, flow))
-                .or_else(|| self.only_flow(unit));
-            match found {
+            // It may have begun anew from its server's side, under a name of the
+            // flow before it.
+            match found.or_else(|| self.only_flow(unit)) {
                 Some(flow) => Some(flow),
                 None => return false,
             }
@@ -526,10 +532,17 @@ impl Names {
         name.key
     }
 
+    /// Drops an alias that no other one replaces.
+    fn free_alias(&mut self, number: u32, freed: &mut Vec<FlowKey>) {
+        let unit = self.names[number as usize].unit;
+        let key = self.drop_alias(number);
+        self.show(unit, &key);
+        freed.push(key);
+    }
+
     fn drop_aliases_of(&mut self, flow: u32, freed: &mut Vec<FlowKey>) {
         while let Some(alias) = self.names[flow as usize].other.checked_sub(1) {
-            let key = self.drop_alias(alias + self.max);
-            freed.push(key);
+            self.free_alias(alias + self.max, freed);
         }
     }
 
@@ -564,15 +577,17 @@ impl Names {
 
     /// Ends an alias of the unit.
     pub(super) fn end_alias(&mut self, unit: u64, key: &FlowKey) -> bool {
-        let found = self.find(key, self.hash(key));
-        let found = found.filter(|&found| self.is_alias(found));
-        match found {
-            Some(alias) if self.names[alias as usize].unit == unit => {
-                self.drop_alias(alias);
-                true
-            }
-            _ => false,
+        let alias = self.alias_in(unit, key);
+        if let Some(alias) = alias {
+            self.free_alias(alias, &mut Vec::new());
         }
+        alias.is_some()
+    }
+
+    /// The unit's alias under this key.
+    fn alias_in(&self, unit: u64, key: &FlowKey) -> Option<u32> {
+        let found = self.find(key, self.hash(key))?;
+        (self.is_alias(found) && self.names[found as usize].unit == unit).then_some(found)
     }
 
     /// The unit that has an alias under this key.
@@ -602,9 +617,7 @@ impl Names {
 
     /// The same for an alias; false where the unit has none under this key.
     pub(super) fn leave_alias(&mut self, unit: u64, key: &FlowKey) -> bool {
-        let found = self.find(key, self.hash(key));
-        let alias = found.filter(|&found| self.is_alias(found));
-        let alias = alias.filter(|&alias| self.names[alias as usize].unit == unit);
+        let alias = self.alias_in(unit, key);
         if let Some(alias) = alias {
             let name = &mut self.names[alias as usize];
             name.bits = name.bits & !USED | LEAVING;
@@ -612,16 +625,16 @@ impl Names {
         alias.is_some()
     }
 
-    /// The unit's name under a key: an alias, or a flow's own.
-    fn name_in(&self, unit: u64, key: &FlowKey) -> Option<u32> {
+    /// The unit's names under a key: an alias or a flow's own, and a hidden flow's.
+    fn names_in(&self, unit: u64, key: &FlowKey) -> impl Iterator<Item = u32> + use<> {
         let found = self.find(key, self.hash(key));
         let own = found.filter(|&found| self.names[found as usize].unit == unit);
-        own.or_else(|| self.hidden_in(unit, key))
+        [own, self.hidden_in(unit, key)].into_iter().flatten()
     }
 
     /// A name that was to leave stays: its flow has begun anew.
     pub(super) fn stay(&mut self, unit: u64, key: &FlowKey) {
-        if let Some(number) = self.name_in(unit, key) {
+        for number in self.names_in(unit, key) {
             self.names[number as usize].bits &= !(LEAVING | USED);
         }
     }
@@ -629,26 +642,20 @@ impl Names {
     /// True where a packet has come by the name since it leaves, or since this
     /// was asked last.
     pub(super) fn was_used(&mut self, unit: u64, key: &FlowKey) -> bool {
-        let number = self.name_in(unit, key);
-        number.is_some_and(|number| {
+        let mut used = false;
+        for number in self.names_in(unit, key) {
             let bits = &mut self.names[number as usize].bits;
-            let used = *bits & USED != 0;
+            used |= *bits & USED != 0;
             *bits &= !USED;
-            used
-        })
+        }
+        used
     }
 
     /// Ends the name of the unit under a key, if it leaves.
     pub(super) fn end_name(&mut self, unit: u64, key: &FlowKey, freed: &mut Vec<FlowKey>) {
-        let leaving = self.name_in(unit, key).filter(|&number| {
-            let name = &self.names[number as usize];
-            !name.stays()
-        });
-        match leaving {
-            Some(alias) if self.is_alias(alias) => {
-                let key = self.drop_alias(alias);
-                freed.push(key);
-            }
+        let mut names = self.names_in(unit, key);
+        match names.find(|&number| !self.names[number as usize].stays()) {
+            Some(alias) if self.is_alias(alias) => self.free_alias(alias, freed),
             Some(flow) => self.drop_flow(flow, freed),
             None => {}
         }
@@ -663,8 +670,7 @@ impl Names {
             self.drop_flow(flow, freed);
         }
         while let Some(alias) = self.units[place].aliases.checked_sub(1) {
-            let key = self.drop_alias(alias + self.max);
-            freed.push(key);
+            self.free_alias(alias + self.max, freed);
         }
         let hash = self.hash(&self.units[place].key);
         let record = &mut self.units[place];
