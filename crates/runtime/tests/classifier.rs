@@ -385,8 +385,8 @@ fn a_packet_under_an_alias_is_its_units() {
     assert_eq!(rig.classifier.unit_of(&name), Some(unit));
     assert_eq!(rig.classifier.report().flows.aliases, 1);
 
-    // A unit that has ended can't have it, nor a unit of one flow an open one or
-    // a second flow.
+    // A unit that has ended can't have it, nor a unit of one flow an open one. A
+    // second flow is one more name.
     let other = rig.udp(OTHER, SERVER);
     let theirs = key(OTHER, SERVER);
     assert!(
@@ -397,7 +397,11 @@ fn a_packet_under_an_alias_is_its_units() {
         !rig.classifier
             .add_alias(unit, &flow, &alias(one_end(PUBLIC), true))
     );
-    assert!(!rig.classifier.add_flow(unit, &key(STRANGER, SERVER)));
+    let again = key(STRANGER, SERVER);
+    assert!(!rig.classifier.add_flow(unit, &theirs));
+    assert!(rig.classifier.add_flow(unit, &again));
+    assert_eq!(rig.classifier.unit_of(&again), Some(unit));
+    assert!(rig.classifier.end_alias(unit, &again));
     assert_eq!(rig.classifier.report().flows.aliases_refused, 2);
 
     // Another unit takes it, and it is taken back.
@@ -529,6 +533,28 @@ fn names_of_a_flow_that_is_known_by_an_alias_end_with_it() {
             assert_eq!(rig.classifier.unit_of(&key), None);
         }
     }
+}
+
+/// A balanced flow began anew from its server's side, its switch started again and took
+/// that key from the claim; now the client begins it anew.
+#[test]
+fn a_restored_flow_that_begins_anew_under_its_alias_is_found_by_it() {
+    let mut rig = rig(&stage::<Probe<0>>(small(8)));
+    let (flow, name, unit) = (key(PUBLIC, SERVER), key(CLIENT, SERVER), 1 << 32 | 1);
+    let aliases = [(flow, alias(name, false))];
+    let restored = rig
+        .classifier
+        .restore(unit, None, &[(flow, false)], &aliases);
+    assert_eq!(restored, Ok(()));
+    let mut freed = Vec::new();
+    rig.classifier.end_flow(unit, &flow, &mut freed);
+    assert_eq!(freed, [name]);
+    assert!(rig.classifier.add_flow(unit, &name));
+    assert!(rig.classifier.add_alias(unit, &name, &alias(flow, false)));
+    assert_eq!(rig.udp(CLIENT, SERVER), unit);
+    assert_eq!(rig.udp(SERVER, PUBLIC), unit);
+    rig.classifier.remove_unit(unit, &mut Vec::new());
+    assert_eq!(rig.classifier.unit_of(&name), None);
 }
 
 #[test]

@@ -277,7 +277,10 @@ impl Model {
         if alias.is_some() && (alias != Some(unit) || !self.wide || self.has_flow(unit, key)) {
             return alias == Some(unit);
         }
-        if !self.wide || self.flow_count() == MAX as usize {
+        if !self.wide {
+            return self.name_only_flow(unit, key);
+        }
+        if self.flow_count() == MAX as usize {
             return false;
         }
         let flow = Flow {
@@ -289,6 +292,31 @@ impl Model {
             None => self.show(*key, flow),
         }
         true
+    }
+
+    /// The unit's one flow has one more name.
+    fn name_only_flow(&mut self, unit: u64, key: &FlowKey) -> bool {
+        let only = self.flows_of(unit).pop();
+        let is_possible = only.is_some() && self.aliases.len() < 2 * MAX as usize;
+        if is_possible {
+            let request = AliasRequest {
+                flow: 0,
+                key: *key,
+                client: Direction::Forward,
+                side: Side::Inside,
+                open: false,
+            };
+            let flow = only.map(|(key, _)| key);
+            self.aliases.insert(
+                *key,
+                Alias {
+                    unit,
+                    flow,
+                    request,
+                },
+            );
+        }
+        is_possible
     }
 
     /// A flow of the unit that lost its key has it again.

@@ -437,7 +437,12 @@ impl Names {
                 true
             }
             Some(found) => self.names[found as usize].unit == unit,
-            None => self.wide.is_some() && self.open_in(key, hash, unit).is_ok(),
+            None if self.wide.is_some() => self.open_in(key, hash, unit).is_ok(),
+            // A claim may have had the flow under another of its names.
+            None => {
+                let flow = self.only_flow(unit);
+                flow.is_some() && self.put_alias(unit, flow, key, 0)
+            }
         }
     }
 
@@ -476,7 +481,9 @@ impl Names {
                 self.drop_alias(found);
             }
         }
-        self.put_alias(unit, owner, request, hash)
+        let outside = request.side == Side::Outside;
+        let bits = if request.open { OPEN } else { 0 } | if outside { OUTSIDE } else { 0 };
+        self.put_alias(unit, owner, &request.key, bits)
     }
 
     /// Takes a flow's key from it.
@@ -487,29 +494,22 @@ impl Names {
         self.units[name.unit as u32 as usize].hidden += 1;
     }
 
-    fn put_alias(
-        &mut self,
-        unit: u64,
-        owner: Option<u32>,
-        request: &AliasRequest,
-        hash: u64,
-    ) -> bool {
+    fn put_alias(&mut self, unit: u64, owner: Option<u32>, key: &FlowKey, bits: u32) -> bool {
         let Some(alias) = self.aliases.take() else {
             return false;
         };
         let number = alias + self.max;
-        if !self.index.insert(hash, number) {
+        if !self.index.insert(self.hash(key), number) {
             self.aliases.give(alias);
             return false;
         }
-        let outside = request.side == Side::Outside;
         self.names[number as usize] = Name {
-            key: request.key,
+            key: *key,
             unit,
             other: owner.map_or(0, |flow| flow + 1),
-            bits: if request.open { OPEN } else { 0 } | if outside { OUTSIDE } else { 0 },
+            bits,
         };
-        self.open_aliases += u32::from(request.open);
+        self.open_aliases += u32::from(bits & OPEN != 0);
         let head = match owner {
             Some(flow) => &mut self.names[flow as usize].other,
             None => &mut self.units[unit as u32 as usize].aliases,
