@@ -118,14 +118,25 @@ impl World<'_> {
             return;
         };
         let liaison = UnitId(switch.classifier().liaison());
+        let is_recovering = switch.is_recovering();
         let left = self
             .checker
             .units
             .iter()
-            .find(|(id, unit)| **id != liaison && !unit.ended && !unit.lost)
+            .filter(|(id, unit)| **id != liaison && !unit.ended && !unit.lost)
+            // What a replaced switch began after its successor had heard all is nobody's.
+            .find(|(_, unit)| !unit.unclaimed || is_recovering)
             .map(|(id, unit)| (*id, unit.out));
-        // An owner asks for ticks by its own clock.
-        let behind = self.processes.iter().map(|p| p.skew).max().unwrap_or(0);
+        // Packets have the time of a switch before, whose clock was ahead of this one's. A
+        // clock that was set ahead has moved its timers on by as much.
+        let switches = self
+            .processes
+            .iter()
+            .filter(|p| matches!(p.peer, Peer::Switch(_)));
+        let ahead = switches.map(|p| p.skew).max().unwrap_or(0);
+        let own = self.switch.and_then(|no| self.processes.get(no));
+        let set = self.processes.iter().map(|p| p.set_ahead).max();
+        let behind = ahead.saturating_sub(own.map_or(0, |p| p.skew)) + set.unwrap_or(0);
         match left {
             None if self.checker.waiting().is_none() => {
                 self.ended_at = self.now;
