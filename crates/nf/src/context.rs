@@ -70,6 +70,7 @@ pub struct Causes {
     /// The packet's place in its burst, one for each thing asked for.
     pub packets: Vec<u8>,
     asked: [u8; BURST],
+    lost: [u32; BURST],
     used: bool,
 }
 
@@ -79,7 +80,21 @@ impl Causes {
         Causes {
             packets: Vec::with_capacity(most),
             asked: [0; BURST],
+            lost: [0; BURST],
             used: false,
+        }
+    }
+
+    /// What `packet` asked for and did not get.
+    pub fn lost(&self, packet: usize) -> u32 {
+        self.lost.get(packet).copied().unwrap_or(0)
+    }
+
+    /// Notes that `packet` did not get one.
+    fn lose(&mut self, packet: u8) {
+        if let Some(lost) = self.lost.get_mut(usize::from(packet)) {
+            *lost += 1;
+            self.used = true;
         }
     }
 
@@ -114,6 +129,7 @@ impl Causes {
     pub fn clear(&mut self) {
         self.packets.clear();
         self.asked = [0; BURST];
+        self.lost = [0; BURST];
         self.used = false;
     }
 }
@@ -124,6 +140,14 @@ impl Emits {
         Emits {
             frames: Vec::with_capacity(MAX_EMITS),
             ..Emits::default()
+        }
+    }
+
+    /// A packet could not be made for `packet` of the burst.
+    fn lose(&mut self, packet: u8) {
+        self.lost += 1;
+        if let Some(causes) = &mut self.causes {
+            causes.lose(packet);
         }
     }
 }
@@ -285,14 +309,14 @@ impl Context<'_> {
                 .as_mut()
                 .is_some_and(|causes| !causes.note(packet, MAX_EMITS))
         {
-            emits.lost += 1;
+            emits.lose(packet);
             return None;
         }
         let Ok(mut frame) = self.pool.take(len) else {
-            emits.lost += 1;
             if let Some(causes) = &mut emits.causes {
                 causes.take_back();
             }
+            emits.lose(packet);
             return None;
         };
         let memory = self.pool.memory();

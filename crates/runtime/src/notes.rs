@@ -8,6 +8,7 @@
 //! 4 event { length: u32, line }
 //! 5 leased { pool, address: u16, port: u16, space }
 //! 6 alias ended { key }
+//! 7 emits lost { count: u32 }
 //! ```
 //!
 //! Numbers are little endian, keys six words of 64 bits.
@@ -19,7 +20,7 @@ use weir_packet::{Direction, FlowKey, Side};
 use crate::bytes::{Damaged, Reader, put_bytes, put_key};
 
 /// One thing that a packet caused. Those of one packet come in the order of
-/// ends, openings, leases, aliases, events.
+/// ends, openings, leases, aliases, lost packets, events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Note<'a> {
     /// The flow has another name from now on.
@@ -61,6 +62,12 @@ pub enum Note<'a> {
         /// The port.
         lease: PortLease,
     },
+    /// Packets that functions would have made: no frame was free, the packet had made as
+    /// many as it may, or they were too long for a message.
+    EmitsLost {
+        /// How many.
+        count: u32,
+    },
 }
 
 /// Bytes that are no notes.
@@ -81,6 +88,7 @@ const OPENED: u8 = 3;
 const EVENT: u8 = 4;
 const LEASED: u8 = 5;
 const ALIAS_ENDED: u8 = 6;
+const EMITS_LOST: u8 = 7;
 
 /// Appends a note.
 pub fn write(note: &Note<'_>, out: &mut Vec<u8>) {
@@ -114,6 +122,10 @@ pub fn write(note: &Note<'_>, out: &mut Vec<u8>) {
             out.extend_from_slice(&lease.address.to_le_bytes());
             out.extend_from_slice(&lease.port.to_le_bytes());
             out.push(lease.space as u8);
+        }
+        Note::EmitsLost { count } => {
+            out.push(EMITS_LOST);
+            out.extend_from_slice(&count.to_le_bytes());
         }
     }
 }
@@ -178,6 +190,9 @@ fn one<'a>(reader: &mut Reader<'a>) -> Result<Note<'a>, Damaged> {
             };
             Note::Leased { pool, lease }
         }
+        EMITS_LOST => Note::EmitsLost {
+            count: reader.u32()?,
+        },
         _ => return Err(Damaged),
     })
 }
@@ -228,6 +243,7 @@ mod tests {
                 pool: PoolId(4),
                 lease,
             },
+            Note::EmitsLost { count: 70_000 },
             Note::Alias { flow, request },
             Note::Event(b"{}\n"),
         ];

@@ -13,10 +13,12 @@
 use std::collections::BTreeMap;
 
 use weir_packet::{Disposition, Frame, FramePool, Time};
+use weir_runtime::notes::{self, Note};
 
 use super::cold::Stored;
 use super::kept::Kept;
 use super::{ActorCount, Actors, Place};
+use crate::entry::to_part;
 use crate::ids::{Clock, RuntimeId, UnitId, View};
 use crate::message::{Entry, Image, Message, Part};
 use crate::plant::Plant;
@@ -283,8 +285,8 @@ impl Actors {
         }
     }
 
-    /// Takes emitted packets out of an entry that is too long for a message;
-    /// the packet itself and its notes stay.
+    /// Takes emitted packets out of an entry that is too long for a message, and says how
+    /// many; the packet itself and its notes stay.
     pub(super) fn shorten(
         &mut self,
         pool: &mut FramePool,
@@ -296,17 +298,32 @@ impl Actors {
             return;
         }
         let is_emitted = |part: &Part| part.disposition == Disposition::Emitted;
-        let dropped = parts.iter().filter(|part| is_emitted(part)).count();
+        let count = parts.iter().filter(|part| is_emitted(part)).count() as u32;
         let kept = core::mem::take(frames);
+        let mut meta = None;
         for (part, frame) in parts.iter().zip(kept) {
-            match is_emitted(part) {
-                true => pool.give(frame),
-                false => frames.push(frame),
+            if is_emitted(part) {
+                meta = Some(*pool.memory().meta(&frame));
+                pool.give(frame);
+            } else {
+                frames.push(frame);
             }
         }
+        let Some(mut meta) = meta else {
+            return;
+        };
         parts.retain(|part| !is_emitted(part));
         self.counts
-            .add_many(ActorCount::EmittedTooLong, dropped as u64);
+            .add_many(ActorCount::EmittedTooLong, u64::from(count));
+        let mut text = Vec::new();
+        notes::write(&Note::EmitsLost { count }, &mut text);
+        meta.disposition = Disposition::Notes;
+        meta.wire_len = text.len() as u32;
+        // One that was taken out is free.
+        if let Ok(frame) = pool.copy(&text, meta) {
+            parts.insert(0, to_part(pool.memory(), &frame));
+            frames.insert(0, frame);
+        }
     }
 }
 

@@ -183,6 +183,9 @@ labels! {
         ClockUsedUp = "clock_used_up",
         /// The switch has used up its generation's views.
         ViewsUsedUp = "views_used_up",
+        /// A function would have made it: the runtime had no frame, the packet that caused it
+        /// had made as many as it may, or its entry was too long for a message.
+        EmitsLost = "emits_lost",
         /// The switch was stopped while it was on its way.
         Unfinished = "unfinished",
     }

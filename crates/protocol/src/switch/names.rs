@@ -5,7 +5,7 @@ use weir_nf::{PoolId, PortLease};
 use weir_packet::FlowKey;
 use weir_runtime::notes::{self, Note};
 
-use super::{Switch, SwitchCount};
+use super::{Switch, SwitchCount, SwitchDrop};
 use crate::ids::{Clock, UnitId};
 use crate::journal::Done;
 use crate::message::Message;
@@ -45,6 +45,10 @@ impl Switch {
                 }
                 Ok(Note::AliasEnded { key }) => self.alias_ended(unit, clock, &key),
                 Ok(Note::Leased { pool, lease }) => leased.push((pool, lease)),
+                Ok(Note::EmitsLost { count }) => {
+                    self.packets.emitted += u64::from(count);
+                    self.drops.add_many(SwitchDrop::EmitsLost, u64::from(count));
+                }
                 Ok(Note::Event(_)) | Err(_) => {}
             }
         }

@@ -17,6 +17,7 @@ pub struct SwitchReport {
     /// Their bytes.
     pub bytes_out: u64,
     /// Packets that functions made.
+    /// Those that could not be made ([`super::SwitchDrop::EmitsLost`]) are among them.
     pub emitted: u64,
     /// Packets dropped, by reason; those of functions (counted under their
     /// reasons by the runtimes) in one. Reasons without a packet are left out.

@@ -43,7 +43,8 @@ impl Runtime {
     ///
     /// What must not be lost (aliases, ends, leases) needs a frame: where none
     /// is free a packet is not applied but dropped, counted as `no_frame`.
-    /// Emitted packets and events are lost then, and counted as well.
+    /// Emitted packets and events are lost then, and counted as well; the entry says how many
+    /// emitted packets its own lacks ([`Note::EmitsLost`]).
     ///
     /// # Panics
     ///

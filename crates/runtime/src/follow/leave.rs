@@ -223,6 +223,12 @@ impl Runtime {
                 self.add_note(pool, &note, &own, &mut text, &mut chunk, entries);
             }
         }
+        let causes = self.world.emits.causes.as_ref();
+        let count = causes.map_or(0, |causes| causes.lost(i));
+        if count > 0 {
+            let note = Note::EmitsLost { count };
+            self.add_note(pool, &note, &own, &mut text, &mut chunk, entries);
+        }
         self.add_events(pool, i, others, &own, &mut text, &mut chunk, entries);
         self.flush(pool, &own, &mut text, &mut chunk, entries);
         if let Some(follow) = &mut self.follow {

@@ -7,7 +7,7 @@ use weir_protocol::{Clock, RuntimeId, UnitId, View};
 use weir_runtime::notes::{self, Note};
 
 use super::outside::Sighting;
-use super::show::{is_tick, same, show_entry, show_unit, show_view};
+use super::show::{is_again, is_tick, show_entry, show_unit, show_view};
 use super::{Checker, Cluster, Invariant, Leaving};
 
 impl Checker {
@@ -32,7 +32,7 @@ impl Checker {
             return;
         }
         match unit.entries.get(&(view, entry.clock)) {
-            Some(known) if same(known, entry) => {}
+            Some(known) if is_again(known, entry) => {}
             Some(known) => {
                 let text = format!(
                     "runtime {} sends another entry {} of view {}: {} instead of {}",

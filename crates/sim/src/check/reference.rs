@@ -78,7 +78,7 @@ impl Reference {
         made: &Entry,
     ) -> Option<String> {
         let right = self.apply(unit, view, part, made);
-        if same(&right, made) {
+        if same(made, &right) {
             return None;
         }
         let mut text = format!(
