@@ -282,7 +282,7 @@ fn what_must_not_be_lost_has_a_frame_or_the_packet_is_not_applied() {
             )
         })
         .collect();
-    let (applied, dropped) = {
+    let (applied, dropped, lost) = {
         let entries = engine.apply_with(&packets, elsewhere.len());
         let dropped = entries
             .iter()
@@ -291,13 +291,18 @@ fn what_must_not_be_lost_has_a_frame_or_the_packet_is_not_applied() {
         let named = entries
             .iter()
             .filter(|e| e.notes().iter().any(|n| n.starts_with("Alias")));
-        (named.count(), dropped)
+        let lost = entries.iter().flat_map(|e| e.notes()).filter_map(|note| {
+            let count = note.strip_prefix("EmitsLost { count: ")?;
+            count.strip_suffix(" }")?.parse::<u64>().ok()
+        });
+        (named.count(), dropped, lost.sum::<u64>())
     };
     let report = engine.engine.report();
     assert_eq!(report.notes_lost, 0);
     assert_eq!(report.flows.aliases, applied as u64, "each name was told");
     assert_eq!(count(&engine, "no_frame"), dropped as u64);
     assert!(report.emits_lost > 0 && applied > 0, "{report:?}");
+    assert_eq!(report.emits_lost, lost, "each is told");
     // None at all.
     while let Ok(frame) = engine.pool.take(10) {
         elsewhere.push(frame);

@@ -9,7 +9,7 @@ use weir_nf::{PoolId, PoolSpec, PortLease, PortSpace};
 use weir_packet::{Direction, Disposition, Frame, FrameMeta, LinkType, Side};
 use weir_protocol::message::{Claim, Message};
 use weir_protocol::settings::SwitchSettings;
-use weir_protocol::switch::SwitchCount;
+use weir_protocol::switch::{SwitchCount, SwitchDrop};
 use weir_protocol::{Clock, Peer, UnitId};
 use weir_runtime::harness::{Craft, Harness};
 use weir_runtime::notes::{self, Note};
@@ -92,6 +92,16 @@ fn ports_freed(rig: &mut Rig) -> Vec<(Peer, Message)> {
     let mut messages = rig.messages();
     messages.retain(|(_, message)| matches!(message, Message::PortFreed { .. }));
     messages
+}
+
+#[test]
+fn a_packet_that_could_not_be_emitted_is_a_drop_with_a_name() {
+    let mut rig = Rig::of(&wide(), SwitchSettings::default(), 1);
+    rig.send(1, 1);
+    note(&mut rig, &[Note::EmitsLost { count: 3 }]);
+    assert_eq!(rig.out(), [1]);
+    assert_eq!(rig.dropped(SwitchDrop::EmitsLost), 3);
+    rig.check();
 }
 
 #[test]
