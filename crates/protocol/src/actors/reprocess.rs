@@ -137,16 +137,7 @@ impl Actors {
         if old.generation() < self.generation {
             return self.counts.add(ActorCount::MessageStale);
         }
-        // Nothing newer than its view may be known, and the view may not live
-        // here; a replica's copy of it may.
-        let hot = self.table.of(unit);
-        let newest = hot.map_or(View::NONE, |hot| self.newest(&hot));
-        let fits = match self.whereabouts(unit, old) {
-            Place::Stored => newest == old,
-            Place::Unknown => true,
-            _ => false,
-        };
-        if !fits || !self.claim(pool, unit, old) {
+        if !self.may_begin_early(unit, old, from) || !self.claim(pool, unit, old) {
             return self.counts.add(ActorCount::MessageStale);
         }
         self.retire(unit);
@@ -168,6 +159,23 @@ impl Actors {
             until,
         });
         self.arm(unit, until);
+    }
+
+    /// True where an early state of the view `old` may go into the engine: nothing
+    /// newer than its view is known but the view that it is for, whose `Open` may
+    /// come first, and the view does not live here. A replica's copy of it may.
+    fn may_begin_early(&self, unit: UnitId, old: View, from: RuntimeId) -> bool {
+        let cold = self.cold.get(&unit);
+        if let Some(waiting) = cold.and_then(|cold| cold.waiting) {
+            let begun = cold.is_some_and(|cold| cold.early.is_some());
+            return waiting.open.old == old && waiting.source == from && !begun;
+        }
+        let hot = self.table.of(unit);
+        match self.whereabouts(unit, old) {
+            Place::Stored => hot.is_some_and(|hot| self.newest(&hot) == old),
+            Place::Unknown => true,
+            _ => false,
+        }
     }
 
     /// A packet that changed the state at the source.
