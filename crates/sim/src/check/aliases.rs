@@ -106,8 +106,14 @@ impl Aliases {
         for note in all() {
             match note {
                 Note::Alias { flow, request } => {
-                    let (unit, of) = self.of.entry(request.key).or_insert((id, None));
-                    if *unit == id && !request.open {
+                    // A name that it was not given may be another unit's key.
+                    if !self.foreign.contains(&(id, request.key)) {
+                        self.of.entry(request.key).or_insert((id, None));
+                    }
+                    if let Some((unit, of)) = self.of.get_mut(&request.key)
+                        && *unit == id
+                        && !request.open
+                    {
                         *of = Some(flow);
                     }
                 }
