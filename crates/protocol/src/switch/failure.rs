@@ -440,8 +440,10 @@ impl Switch {
         }
         // What was let out the owner has, where outputs wait for its replica. One that
         // is behind was that replica, and a restart took the claim of an owner that
-        // died since: nobody has those packets, and no output of them has left.
-        if self.every == 0 && self.settings.plant != Some(Plant::BehindUntold) {
+        // died since: nobody has those packets, and no output of them has left. On a
+        // path that loses nothing no owner is behind: it has applied them meanwhile.
+        let is_untold = self.settings.plant == Some(Plant::BehindUntold);
+        if self.settings.acknowledge && self.every == 0 && !is_untold {
             for clock in after.0 + 1..=unit.out {
                 self.send_lost(now, pool, &unit, clock);
             }

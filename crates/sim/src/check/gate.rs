@@ -57,6 +57,11 @@ impl Checker {
         let Some(unit) = self.units.get_mut(&id) else {
             return false;
         };
+        if self.lossless && meta.flags & frame_flags::LOST != 0 && !unit.outlived {
+            let text = format!("{} is called lost, and nobody who had it died", meta.clock);
+            self.violated(Invariant::ExactlyOnce, Some(id), text);
+            return false;
+        }
         // A repeat that was on its way out while the entry came in.
         if meta.clock <= unit.out {
             return false;

@@ -107,6 +107,8 @@ pub(crate) struct Checker {
     exposed: BTreeMap<UnitId, u64>,
     /// After a failure that no single replica covers units may be lost.
     pub(crate) lenient: bool,
+    /// Nothing is lost between processes: only a death loses packets.
+    pub(crate) lossless: bool,
     now: u64,
     violation: Option<Violation>,
 }
@@ -127,6 +129,7 @@ impl Checker {
             tally: Tally::default(),
             exposed: BTreeMap::new(),
             lenient: false,
+            lossless: false,
             now: 0,
             violation: None,
         }

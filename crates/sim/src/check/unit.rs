@@ -85,6 +85,8 @@ pub(crate) struct UnitRecord {
     pub(crate) adrift: bool,
     /// The switch has restarted and does not know of it yet.
     pub(crate) unclaimed: bool,
+    /// Its current view goes on in the place of an owner that has died.
+    pub(crate) outlived: bool,
     /// At the last restart a view was open that was not settled: who has the best
     /// claim, has it alone.
     pub(crate) lone: bool,
@@ -138,6 +140,7 @@ impl UnitRecord {
             given_up_before: false,
             adrift: false,
             unclaimed: false,
+            outlived: false,
             lone: false,
             taken: None,
         };

@@ -48,6 +48,7 @@ impl Checker {
         let base = holders.base;
         let before = unit.current;
         let settled = unit.settled;
+        unit.outlived = cluster.is_gone(before.owner);
         unit.open(holders);
         unit.unclaimed = false;
         unit.lost = false;

@@ -231,6 +231,7 @@ impl<'a> World<'a> {
             watching_since: 0,
             pools,
         };
+        world.checker.lossless = plan.mode == Mode::Ring;
         world.checker.lenient = plan.faults.has(Fault::DoubleCrash);
         // Times of packets jump with the switch's clock.
         if !plan.faults.has(Fault::Skew) {

@@ -357,6 +357,12 @@ impl World<'_> {
         let Some(no) = self.who(who) else {
             return;
         };
+        // Threads repeat later than processes: some pauses are to be longer.
+        let time = if self.threads.is_some() {
+            4 * time
+        } else {
+            time
+        };
         let until = (self.now + time).min(self.plan.end);
         let Some(process) = self.processes.get_mut(no) else {
             return;
