@@ -52,10 +52,3 @@ pub fn settle(pool: &mut FramePool) -> bool {
 pub fn take_reserve(pool: &mut FramePool) {
     while pool.from_reserve() > 0 {}
 }
-
-/// Moves all frames of `from`, which is no longer needed, into `pool`.
-pub fn empty(pool: &mut FramePool, from: &mut FramePool) {
-    while let Ok(frame) = from.take(0) {
-        pool.give(frame);
-    }
-}

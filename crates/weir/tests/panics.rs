@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use weir::driver::{
-    ChainPlan, Cluster, ClusterSettings, ExecError, Executor, Pace, Pipeline, PipelineSettings,
-    Workers, WorkersSettings,
+    ChainPlan, Cluster, ClusterEnd, ClusterSettings, ExecError, Executor, Pace, Pipeline,
+    PipelineSettings, Workers, WorkersSettings,
 };
 use weir_functions::nop::Settings;
 use weir_graph::compile::{Balance, Mode, Options, Parallel, compile};
@@ -14,6 +14,7 @@ use weir_io::port::{PortSpec, Received};
 use weir_nf::Sources;
 use weir_nf::host::Kind;
 use weir_nf::prelude::*;
+use weir_protocol::in_process::BURST;
 
 static SEEN: AtomicU32 = AtomicU32::new(0);
 
@@ -51,21 +52,22 @@ impl<const FLOW: bool> NetworkFunction for Bad<FLOW> {
 }
 
 weir_nf::labels! {
-    /// Why [`Once`] drops.
+    /// Why [`Dies`] drops.
     enum Reason: Counter<Packets> {
         /// It is one of ten.
         Tenth = "tenth",
     }
 }
 
-static APPLIED: AtomicU32 = AtomicU32::new(0);
+/// By how often they panic.
+static APPLIED: [AtomicU32; 4] = [const { AtomicU32::new(0) }; 4];
 
-/// Panics once, when all of its kind have seen a thousand packets; drops one of
-/// ten before.
+/// Panics so many times: each time when all of its kind have seen a thousand packets
+/// more. Drops one of ten before.
 #[derive(Debug)]
-struct Once;
+struct Dies<const TIMES: u32>;
 
-impl NetworkFunction for Once {
+impl<const TIMES: u32> NetworkFunction for Dies<TIMES> {
     type Settings = Settings;
     type State = ();
     type FlowState = ();
@@ -74,16 +76,17 @@ impl NetworkFunction for Once {
     const DESCRIPTOR: Descriptor = Descriptor {
         needs: Needs::Flow,
         drops: Reason::TABLE,
-        ..Descriptor::new("once", "panics")
+        ..Descriptor::new(if TIMES == 1 { "once" } else { "thrice" }, "panics")
     };
 
-    fn new(_: Settings, _: &mut SetUp<'_>) -> Result<Once, SettingsError> {
-        Ok(Once)
+    fn new(_: Settings, _: &mut SetUp<'_>) -> Result<Dies<TIMES>, SettingsError> {
+        Ok(Dies)
     }
 
     fn process(&self, _: &mut Packet<'_>, _: &mut Flow<'_, Self>, _: &mut Context<'_>) -> Verdict {
-        let seen = APPLIED.fetch_add(1, Ordering::Relaxed);
-        assert!(seen != 1_000, "a thousand is enough");
+        let seen = APPLIED[TIMES as usize].fetch_add(1, Ordering::Relaxed);
+        let dies = seen.is_multiple_of(1_000) && (1..=TIMES).contains(&(seen / 1_000));
+        assert!(!dies, "a thousand is enough");
         match seen % 10 {
             0 => Verdict::Drop(Reason::Tenth.into()),
             _ => Verdict::Pass,
@@ -103,7 +106,8 @@ fn chain(bad: &str) -> weir_graph::Chain {
     let mut kinds = weir_functions::kinds().to_vec();
     kinds.push(Kind::of::<Bad<true>>());
     kinds.push(Kind::of::<Bad<false>>());
-    kinds.push(Kind::of::<Once>());
+    kinds.push(Kind::of::<Dies<1>>());
+    kinds.push(Kind::of::<Dies<3>>());
     let text = format!("chain: c\nflows: {{max: 1000}}\nnfs: [flow-nop, {bad}, nop]\n");
     let input = weir_graph::Input {
         name: "chain.yaml",
@@ -203,14 +207,15 @@ fn of_a_worker() {
     }
 }
 
-#[test]
-fn of_a_runtime_behind_a_switch_leaves_the_others_at_work() {
+/// Counts of a run of 20,000 packets over so many runtimes, some of which die of `bad`,
+/// and how many packets left.
+fn survive(bad: &str, runtimes: u32) -> (ClusterEnd, usize) {
     let settings = ClusterSettings {
-        runtimes: 3,
-        most_runtimes: 3,
+        runtimes,
+        most_runtimes: runtimes,
         ..ClusterSettings::default()
     };
-    let mut cluster = Cluster::start(&[chain("once").stage], settings).unwrap();
+    let mut cluster = Cluster::start(&[chain(bad).stage], settings).unwrap();
     let spec: (Option<&str>, PortSpec) = PortSpec::parse("gen:flows=50,packets=20000").unwrap();
     let mut input = spec.1.open_input(0, Side::Inside).unwrap();
     let (mut frames, mut out, mut events) = (Vec::new(), Vec::new(), Vec::new());
@@ -231,26 +236,48 @@ fn of_a_runtime_behind_a_switch_leaves_the_others_at_work() {
             break;
         }
     }
-    let (end, _) = cluster.finish().unwrap();
+    (cluster.finish().unwrap().0, left)
+}
+
+/// Holds the end of a run in which so many runtimes have died of a bug.
+fn check_deaths(end: &ClusterEnd, deaths: usize) {
     let report = &end.reports[0];
-    assert_eq!((report.packets_in, end.runtimes.len()), (20_000, 2));
+    assert_eq!(report.packets_in, 20_000);
     assert!(report.balances(), "{report:?}");
+    assert_eq!(end.count("suspected"), deaths as u64);
+    assert!(end.count("unit_lost") > 0);
+    assert_eq!(end.deaths.len(), deaths, "{:?}", end.deaths);
+    for death in &end.deaths {
+        for part in ["runtime ", "died of a bug", "a thousand is enough"] {
+            assert!(death.contains(part), "{death}");
+        }
+    }
+    // Its memory is there again, but for what was in the hands of who panicked.
+    assert!(end.leaked <= deaths * 2 * BURST, "{}", end.leaked);
+}
+
+#[test]
+fn of_a_runtime_behind_a_switch_leaves_the_others_at_work() {
+    let (end, left) = survive("once", 3);
+    check_deaths(&end, 1);
+    assert_eq!(end.runtimes.len(), 2);
+    let drops = &end.reports[0].drops;
     let drop = |name: &str| {
-        let found = report.drops.iter().find(|(known, _)| known == name);
+        let found = drops.iter().find(|(known, _)| known == name);
         found.map_or(0, |(_, n)| *n)
     };
     // What was on its way, and what it had dropped, has a name.
     assert!(
         drop("owner_lost") > 0 && drop("runtime_died") > 0,
-        "{report:?}"
+        "{drops:?}"
     );
-    assert!(left > 15_000, "{left} {report:?}");
-    assert_eq!(end.count("suspected"), 1);
-    assert!(end.count("unit_lost") > 0);
-    let [death] = &end.deaths[..] else {
-        panic!("{:?}", end.deaths)
-    };
-    for part in ["runtime ", "died of a bug", "a thousand is enough"] {
-        assert!(death.contains(part), "{death}");
-    }
+    assert!(left > 15_000, "{left} {drops:?}");
+}
+
+#[test]
+fn of_three_runtimes_in_turn_leaves_their_memory() {
+    let (end, left) = survive("thrice", 5);
+    check_deaths(&end, 3);
+    assert_eq!(end.runtimes.len(), 2);
+    assert!(left > 10_000, "{left} {:?}", end.reports[0].drops);
 }

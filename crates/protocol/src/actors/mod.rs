@@ -392,13 +392,22 @@ impl Actors {
     /// came early leave the engine: their flows are another runtime's, and end
     /// there.
     pub fn finish(&mut self, pool: &mut FramePool) {
-        let dropped = self.hold.clear(pool);
-        self.counts.add_many(ActorCount::HoldDropped, dropped);
+        self.give_back(pool);
         for (unit, cold) in &mut self.cold {
             if cold.early.take().is_some() {
                 self.engine.forget_unit(unit.0);
             }
         }
+    }
+
+    /// Gives all frames back to `pool` and touches nothing else: also where a
+    /// function has panicked, so that the engine is not to be called again.
+    pub fn give_back(&mut self, pool: &mut FramePool) {
+        let dropped = self.hold.clear(pool);
+        self.counts.add_many(ActorCount::HoldDropped, dropped);
+        pool.give_all(&mut self.run);
+        pool.give_all(&mut self.scratch);
+        pool.give_all(&mut self.outbox.entries);
     }
 
     // ---- which actor is where

@@ -107,9 +107,8 @@ impl World<'_> {
     pub(super) fn kill(&mut self, no: ProcessNo) {
         self.merge_counts(no);
         let now = self.now;
-        let told = self.processes.get(no).is_some_and(|p| p.draining);
         if self.threads.is_some() {
-            self.end_thread(no, told);
+            self.end_thread(no);
         }
         let Some(process) = self.processes.get_mut(no) else {
             return;
@@ -156,6 +155,11 @@ impl World<'_> {
             self.schedule(self.now + LOOK, Event::Notice(no));
             return;
         };
+        let paused = self.processes.get(switch_no).and_then(|p| p.paused_until);
+        if let (Some(until), Some(_)) = (paused, &self.threads) {
+            // The switch's thread joins others when it runs.
+            return self.schedule(until, Event::Notice(no));
+        }
         if let Some(process) = self.processes.get_mut(no) {
             if process.suspected {
                 return;
@@ -166,7 +170,7 @@ impl World<'_> {
             return;
         }
         self.say(None, || format!("V is told that r{} is dead", id.0));
-        self.take_back(no);
+        self.join_thread(no);
         if self.processes.get(no).is_some_and(|p| !p.is_alive()) {
             self.close_streams(no);
             if let Some(beats) = self.beats.get_mut(&switch_no) {
@@ -454,6 +458,7 @@ impl World<'_> {
                 self.count("left");
                 self.check_left(no);
                 self.kill(no);
+                self.join_thread(no);
                 self.close_streams(no);
                 if let Some(process) = self.processes.get_mut(no) {
                     process.suspected = true;

@@ -16,7 +16,7 @@ use weir_protocol::{Actors, Message, Peer, RuntimeId, UnitId};
 use weir_runtime::{Lie, Report, Runtime, RuntimeConfig};
 
 use super::clock::Clock;
-use super::wiring::{RuntimeEnds, ToRuntime, ToSwitch};
+use super::wiring::{Left, RuntimeEnds, ToRuntime, ToSwitch};
 
 /// Ends of flows that may be asked for and not numbered yet.
 const ENDS: usize = 512;
@@ -53,7 +53,6 @@ pub(super) struct RuntimeDone {
     /// Most packets it held for units whose state was not there yet.
     pub(super) held_most: u64,
     pub(super) counts: Vec<(&'static str, u64)>,
-    pub(super) pool: FramePool,
 }
 
 /// The actors of one chain, and their data.
@@ -162,10 +161,10 @@ impl Node for RuntimeNode {
 
 impl ChainActors {
     /// Ends the chain's flows and adds what was counted.
-    fn close(&mut self, end: &mut RuntimeDone, packet_time: Time) {
-        self.actors.finish(&mut end.pool);
+    fn close(&mut self, end: &mut RuntimeDone, pool: &mut FramePool, packet_time: Time) {
+        self.actors.finish(pool);
         let engine = self.actors.engine_mut();
-        engine.finish_with(&mut end.pool, packet_time, |log| {
+        engine.finish_with(pool, packet_time, |log| {
             end.events.extend_from_slice(log.lines());
             log.clear();
             log.give_whole();
@@ -379,12 +378,30 @@ impl Work {
             units: 0,
             held_most: 0,
             counts: Vec::new(),
-            pool: self.pool,
         };
-        for mut chain in self.chains {
-            chain.close(&mut end, packet_time);
+        for chain in &mut self.chains {
+            chain.close(&mut end, &mut self.pool, packet_time);
         }
         self.ends.outbox.flush();
         end
+    }
+}
+
+/// Its thread ends: with the run, or because a function has panicked here or in
+/// another runtime of the thread. The frames go to the switch's thread, but for
+/// those in the hands of who panicked, a burst or so.
+impl Drop for Work {
+    fn drop(&mut self) {
+        let empty = FramePool::empty(self.pool.memory().clone());
+        let mut pool = std::mem::replace(&mut self.pool, empty);
+        for chain in &mut self.chains {
+            pool.give_all(&mut chain.input);
+            chain.actors.give_back(&mut pool);
+        }
+        for entries in &mut self.ends.entries {
+            entries.take_waiting().for_each(|frame| pool.give(frame));
+        }
+        let data = std::mem::take(&mut self.ends.data);
+        self.ends.gauge.leave(Left { pool, data });
     }
 }

@@ -1,11 +1,11 @@
 //! The queues between a switch thread and its runtime threads.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rtrb::Consumer;
 use weir_exec::queue::{Sender, queue};
-use weir_packet::{FlowKey, Frame};
+use weir_packet::{FlowKey, Frame, FramePool};
 use weir_protocol::in_process::{FRAMES_ON_THE_WAY, MESSAGES_ON_THE_WAY};
 use weir_protocol::{Message, Peer, RuntimeId, UnitId};
 
@@ -69,6 +69,31 @@ pub(super) struct Gauge {
     /// Ends of flows that the runtime has asked for and the switch has not
     /// numbered yet.
     pub(super) ends: AtomicUsize,
+    /// The lock is taken at the end of the runtime alone.
+    left: Mutex<Option<Left>>,
+}
+
+impl Gauge {
+    /// The runtime ends, in whatever way.
+    pub(super) fn leave(&self, left: Left) {
+        *self.left.lock().unwrap_or_else(PoisonError::into_inner) = Some(left);
+    }
+
+    /// What a runtime has left whose thread was joined; `None` where it never
+    /// started.
+    pub(super) fn take_left(&self) -> Option<Left> {
+        let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        left.take()
+    }
+}
+
+/// Frames that a runtime leaves to the switch's thread.
+#[derive(Debug)]
+pub(super) struct Left {
+    /// Those that it had.
+    pub(super) pool: FramePool,
+    /// Those that it had not read, and that are sent to it until it is joined.
+    pub(super) data: Vec<Consumer<Frame>>,
 }
 
 /// To another runtime: messages, each with the number of its chain.

@@ -46,6 +46,8 @@ struct Thread {
     partial: Vec<Frame>,
     /// Its next step is planned.
     called: bool,
+    /// Its memory, when it is over and not joined yet.
+    left: Option<FramePool>,
 }
 
 /// All threads.
@@ -65,8 +67,8 @@ pub(super) struct Threads {
     port: VecDeque<usize>,
     /// Time of the packets that have come.
     packet_time: Time,
-    /// Memory that died with its threads.
-    lost: Vec<FramePool>,
+    /// Frames that died in the hands of their threads.
+    lost: Vec<Frame>,
     /// Frames in all, and in a runtime's share.
     frames: u32,
     share: u32,
@@ -121,6 +123,7 @@ impl Threads {
             outgoing: VecDeque::new(),
             partial: Vec::new(),
             called: false,
+            left: None,
         };
         self.runtimes.insert(no, thread);
         pool.share(self.share, LARGE_SHARE)
@@ -128,12 +131,9 @@ impl Threads {
 
     /// Frames that nobody has who could give them back.
     pub(super) fn missing<'a>(&'a self, living: impl Iterator<Item = &'a FramePool>) -> usize {
-        let pools: Vec<&FramePool> = living.chain(&self.lost).collect();
+        let pools: Vec<&FramePool> = living.collect();
         let reserve = pools.first().map_or(0, |pool| pool.memory().in_reserve());
-        // An entry that was cut by its runtime's death waits for its end for ever; the
-        // driver takes it back when the run is over.
-        let cut: usize = self.runtimes.values().map(|t| t.partial.len()).sum();
-        FramePool::outstanding_of(pools).saturating_sub(reserve + cut)
+        FramePool::outstanding_of(pools).saturating_sub(reserve + self.lost.len())
     }
 
     fn word(&mut self, from: ProcessNo, to: ProcessNo, message: Message) {
@@ -189,18 +189,31 @@ impl Threads {
         frames
     }
 
-    /// Nobody reads a dead thread's queues, but the switch its entries; what it had in
-    /// hands is lost with its memory.
-    fn end(&mut self, no: ProcessNo, pool: &mut FramePool) {
+    /// A thread is over: what it had in hands is lost, the rest of its memory waits
+    /// for the switch's thread.
+    fn end(&mut self, no: ProcessNo, mut pool: FramePool) {
         if let Some(thread) = self.runtimes.get_mut(&no) {
-            pool.give_all(&mut thread.input);
-            let data = &mut thread.data;
-            data.take_waiting().for_each(|frame| pool.give(frame));
-            data.take(usize::MAX).for_each(|frame| pool.give(frame));
+            self.lost.append(&mut thread.input);
             let entries = thread.entries.take_waiting();
             entries.for_each(|frame| pool.give(frame));
             thread.heard.clear();
             thread.outgoing.clear();
+            thread.left = Some(pool);
+        }
+    }
+
+    /// The switch's thread joins one that is over: it takes back the frames that it
+    /// left, those in queues that nobody reads any more, and an entry that its death
+    /// has cut.
+    fn join(&mut self, no: ProcessNo, pool: &mut FramePool) {
+        if let Some(thread) = self.runtimes.get_mut(&no) {
+            if let Some(left) = thread.left.take() {
+                pool.join(left);
+            }
+            let data = &mut thread.data;
+            data.take(usize::MAX).for_each(|frame| pool.give(frame));
+            data.take_waiting().for_each(|frame| pool.give(frame));
+            pool.give_all(&mut thread.partial);
         }
         self.words.retain(|(_, to), _| *to != no);
     }

@@ -279,10 +279,17 @@ impl World<'_> {
     }
 
     /// The switch's frames go into a runtime's queue.
-    pub(in crate::world) fn queue_frames(&mut self, to: ProcessNo, frames: Vec<Frame>) {
-        let Some(threads) = &mut self.threads else {
+    pub(in crate::world) fn queue_frames(&mut self, to: ProcessNo, mut frames: Vec<Frame>) {
+        let suspected = self.processes.get(to).is_some_and(|p| p.suspected);
+        let living = self.switch.and_then(|no| self.processes.get_mut(no));
+        let living = living.and_then(|p| p.living.as_mut());
+        let (Some(threads), Some((_, pool))) = (&mut self.threads, living) else {
             return;
         };
+        if suspected {
+            // Its thread is joined, and its queue gone.
+            return pool.give_all(&mut frames);
+        }
         if let Some(thread) = threads.runtimes.get_mut(&to) {
             frames.into_iter().for_each(|frame| thread.data.push(frame));
             if thread.data.waits() {
@@ -355,8 +362,8 @@ impl World<'_> {
         }
     }
 
-    /// A runtime's thread is over. One that was told to finish gives its memory back.
-    pub(in crate::world) fn end_thread(&mut self, no: ProcessNo, told: bool) {
+    /// A thread is over.
+    pub(in crate::world) fn end_thread(&mut self, no: ProcessNo) {
         let living = self.processes.get_mut(no).and_then(|p| p.living.take());
         let (Some((body, mut pool)), Some(threads)) = (living, &mut self.threads) else {
             return;
@@ -365,34 +372,39 @@ impl World<'_> {
             Body::Runtime(mut actors) => actors.finish(&mut pool),
             Body::Switch(mut switch) => switch.finish(&mut pool),
         }
-        threads.end(no, &mut pool);
-        let switch = self
-            .switch
-            .and_then(|switch| self.processes.get_mut(switch));
-        match switch.and_then(|p| p.living.as_mut()) {
-            Some((_, all)) if told => all.join(pool),
-            _ => threads.lost.push(pool),
+        threads.end(no, pool);
+    }
+
+    /// The switch's thread joins one that is over, when it has heard all that this
+    /// one has said.
+    pub(in crate::world) fn join_thread(&mut self, no: ProcessNo) {
+        let Some(switch) = self.switch.filter(|_| self.threads.is_some()) else {
+            return;
+        };
+        while let Some(heard) = self.left_words(switch, no) {
+            self.hear(switch, no, heard);
+        }
+        let living = self.processes.get_mut(switch);
+        let living = living.and_then(|p| p.living.as_mut());
+        if let (Some((_, pool)), Some(threads)) = (living, &mut self.threads) {
+            threads.join(no, pool);
         }
     }
 
-    /// The switch's thread joins one that has died: it takes back the frames that
-    /// wait for it.
-    pub(in crate::world) fn take_back(&mut self, no: ProcessNo) {
-        let switch = self
-            .switch
-            .and_then(|switch| self.processes.get_mut(switch));
-        let pool = switch.and_then(|p| p.living.as_mut()).map(|(_, pool)| pool);
-        let (Some(pool), Some(threads)) = (pool, &mut self.threads) else {
-            return;
-        };
-        if let Some(thread) = threads.runtimes.get_mut(&no) {
-            let data = &mut thread.data;
-            data.take_waiting().for_each(|frame| pool.give(frame));
-            if let Some(lost) = threads.lost.last_mut() {
-                data.take(usize::MAX).for_each(|frame| lost.give(frame));
-            }
+    /// Messages that a thread which is over has left for the switch; `None` where
+    /// neither those nor entries are left.
+    fn left_words(&mut self, switch: ProcessNo, no: ProcessNo) -> Option<Vec<Message>> {
+        let threads = self.threads.as_mut()?;
+        if threads.hearing.front() == Some(&no)
+            && let Some(heard) = threads.heard.take()
+        {
+            threads.hearing.pop_front();
+            return Some(heard);
         }
-        threads.words.retain(|(_, to), _| *to != no);
+        let words = threads.words.get_mut(&(no, switch));
+        let heard: Vec<Message> = words.map_or_else(Vec::new, |ring| ring.take(MESSAGES).collect());
+        let thread = threads.runtimes.get(&no)?;
+        (!heard.is_empty() || !thread.entries.is_empty()).then_some(heard)
     }
 
     /// At the end: all memory is one pool again, for another run.
@@ -400,8 +412,8 @@ impl World<'_> {
         let Some(mut threads) = self.threads.take() else {
             return;
         };
-        let mut pools = core::mem::take(&mut threads.lost);
-        let mut all = Vec::new();
+        let mut all = core::mem::take(&mut threads.lost);
+        let mut pools = Vec::new();
         for process in &mut self.processes {
             if let Some((mut body, mut pool)) = process.living.take() {
                 match &mut body {
@@ -412,6 +424,7 @@ impl World<'_> {
             }
         }
         for thread in threads.runtimes.values_mut() {
+            pools.extend(thread.left.take());
             all.append(&mut thread.input);
             all.append(&mut thread.partial);
             for ring in [&mut thread.data, &mut thread.entries] {

@@ -5,7 +5,7 @@ use weir_protocol::switch::DataQueue;
 use weir_protocol::{Message, Peer};
 
 use super::super::wiring::ToRuntime;
-use super::member::Member;
+use super::member::{Member, State};
 
 /// Puts frames and messages into the queues to runtimes.
 pub(super) struct Carrier<'a> {
@@ -18,7 +18,10 @@ impl Carrier<'_> {
         if queue.frames.is_empty() {
             return;
         }
-        let Some(member) = self.members.get_mut((queue.to.0 as usize).wrapping_sub(1)) else {
+        let member = self.members.get_mut((queue.to.0 as usize).wrapping_sub(1));
+        // A unit whose new owner has died waits for what its old one put out. Packets
+        // that come meanwhile are numbered for the dead one, and lost with it.
+        let Some(member) = member.filter(|member| member.state != State::Gone) else {
             return pool.give_all(&mut queue.frames);
         };
         if let Some(data) = member.ends.data.get_mut(self.chain) {

@@ -22,9 +22,8 @@ impl Cluster {
             let before = std::mem::replace(&mut member.state, State::Gone);
             let id = member.ends.id.0;
             let why = match ended {
-                Ok(mut end) if before == State::Leaves => {
-                    // Frames that were sent to it too late.
-                    frames::empty(&mut self.pool, &mut end.pool);
+                Ok(end) if before == State::Leaves => {
+                    self.take_back(place);
                     self.ends.push(end);
                     continue;
                 }
@@ -41,17 +40,17 @@ impl Cluster {
         Ok(())
     }
 
-    /// Has the switches go on without a runtime that has died.
+    /// Has the switches go on without a runtime that has died. All that it has
+    /// said counts, so that is heard first: whoever has a state from it has
+    /// applied packets behind those entries.
     fn fail_over(&mut self, place: usize, now: Time) {
-        let Some(member) = self.members.get_mut(place) else {
+        while self.has_left_words(place) {
+            self.hear(place, now);
+        }
+        self.take_back(place);
+        let Some(id) = self.members.get(place).map(|member| member.ends.id) else {
             return;
         };
-        let id = member.ends.id;
-        // Nobody reads them any more; frames in the rings are lost with it.
-        for queue in &mut member.ends.data {
-            queue.take_waiting().for_each(|frame| self.pool.give(frame));
-        }
-        member.ends.outbox.take_waiting().for_each(drop);
         self.echo = None;
         for chain in 0..self.chains.len() {
             if let Some(at) = self.chains.get_mut(chain) {
@@ -60,5 +59,34 @@ impl Cluster {
             self.send(chain, now);
         }
         self.tell_who_runs();
+    }
+
+    /// True where something of a runtime waits in its queues to the switch.
+    fn has_left_words(&self, place: usize) -> bool {
+        self.members.get(place).is_some_and(|member| {
+            let ends = &member.ends;
+            !ends.inbox.is_empty() || ends.entries.iter().any(|ring| !ring.is_empty())
+        })
+    }
+
+    /// Takes back the frames of a runtime that is over: its own, those in queues
+    /// that nobody reads any more, and an entry that its death has cut.
+    fn take_back(&mut self, place: usize) {
+        let Some(member) = self.members.get_mut(place) else {
+            return;
+        };
+        if let Some(left) = member.ends.gauge.take_left() {
+            self.pool.join(left.pool);
+            for mut unread in left.data {
+                frames::take_in(&mut self.pool, &mut unread);
+            }
+        }
+        for queue in &mut member.ends.data {
+            queue.take_waiting().for_each(|frame| self.pool.give(frame));
+        }
+        for partial in &mut member.partial {
+            self.pool.give_all(partial);
+        }
+        member.ends.outbox.take_waiting().for_each(drop);
     }
 }

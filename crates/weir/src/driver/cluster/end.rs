@@ -49,7 +49,7 @@ pub struct ClusterEnd {
     /// Violations of descriptors that an audit found.
     pub lies: Vec<Lie>,
     /// Frames that nobody gave back; 0 unless there is a bug, or a runtime has
-    /// died with those that it had.
+    /// died with a burst in its hands.
     pub leaked: usize,
     /// Why runtimes have died while the run went on.
     pub deaths: Vec<String>,
