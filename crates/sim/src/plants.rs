@@ -20,12 +20,9 @@ impl Bug {
     }
 }
 
-/// Bugs that no checker sees: a port that is leased twice. The name of its second
-/// flow passes to that flow's unit (docs/simulator.md, *Open faults*).
-pub const UNSEEN: [Bug; 2] = [
-    Bug::Protocol(Plant::BlockLeasedAgain),
-    Bug::Between(Slip::KnownFree),
-];
+/// A bug that few seeds can show: a port that is leased again while it is in use. A runtime
+/// goes round its other ports first (docs/simulator.md, *Open faults*).
+pub const UNSEEN: [Bug; 1] = [Bug::Between(Slip::KnownFree)];
 
 /// Seeds in which a planted bug has to be found.
 pub const MOST: u64 = 10_000;

@@ -180,6 +180,10 @@ impl Checker {
             let text = format!("entry {} of view {}: {text}", clock.0, show_view(view));
             self.violated(Invariant::Equivalence, Some(id), text);
         }
+        if let Some(text) = self.reference.take_doubled() {
+            let text = format!("entry {} of view {}: {text}", clock.0, show_view(view));
+            self.violated(Invariant::Bindings, Some(id), text);
+        }
         if had && !self.reference.has_flows(id) {
             self.expired(id);
         }

@@ -17,6 +17,8 @@ pub enum Invariant {
     OutputCommit,
     /// Outputs and states are those of one runtime.
     Equivalence,
+    /// A leased port is one live unit's.
+    Bindings,
     /// A unit that could have a replica has none for long.
     Protection,
     /// The packets of a flow are in one unit.
@@ -43,6 +45,7 @@ impl Invariant {
             Invariant::OneView => "I4 one view",
             Invariant::OutputCommit => "I5 output commit",
             Invariant::Equivalence => "I6 equivalence",
+            Invariant::Bindings => "bindings",
             Invariant::Protection => "protection",
             Invariant::OneUnit => "one unit",
             Invariant::Expiry => "expiry",

@@ -5,6 +5,7 @@
 //! on how the protocol should get there.
 
 mod aliases;
+mod bindings;
 mod dependence;
 mod flows;
 mod gate;

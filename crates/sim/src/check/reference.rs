@@ -1,12 +1,12 @@
 //! One runtime that sees all packets in the order in which they were let out.
 
-use weir_packet::{Disposition, FlowKey, Frame, FramePool, MemoryLayout};
+use weir_packet::{FlowKey, Frame, FramePool, MemoryLayout};
 use weir_protocol::entry::{to_frame, to_part};
 use weir_protocol::message::{Entry, Part};
 use weir_protocol::{UnitId, View};
 use weir_runtime::Runtime;
-use weir_runtime::notes::{self, Note};
 
+use super::bindings::{Bindings, Turn};
 use super::show::{same, show_entry};
 
 /// The engine that all runtimes together must be equal to.
@@ -15,6 +15,9 @@ pub(crate) struct Reference {
     pool: FramePool,
     input: Vec<Frame>,
     output: Vec<Frame>,
+    bindings: Bindings,
+    /// A port that two live units have, in words.
+    doubled: Option<String>,
 }
 
 impl Reference {
@@ -30,13 +33,19 @@ impl Reference {
             pool,
             input: Vec::new(),
             output: Vec::new(),
+            bindings: Bindings::default(),
+            doubled: None,
         }
     }
 
     /// Applies a packet as it was numbered; leased resources are those of the
     /// entry that `made` says.
     pub(crate) fn apply(&mut self, unit: UnitId, view: View, part: &Part, made: &Entry) -> Entry {
-        self.lease(made);
+        // Ports are those that the other engine took.
+        let turn = Turn::of(made);
+        for &(pool, lease) in turn.leased() {
+            self.engine.leases_mut().script(pool, lease);
+        }
         if let Ok(frame) = to_frame(&mut self.pool, (unit, view, made.clock), part) {
             self.input.push(frame);
         }
@@ -47,25 +56,19 @@ impl Reference {
             parts.push(to_part(self.pool.memory(), &frame));
             self.pool.give(frame);
         }
+        let mut bindings = core::mem::take(&mut self.bindings);
+        let doubled = bindings.turn(unit, made.clock.0, &turn, || self.flows(unit));
+        self.bindings = bindings;
+        self.doubled = self.doubled.take().or(doubled);
         Entry {
             clock: made.clock,
             parts,
         }
     }
 
-    /// Gives the engine the ports that the other one took.
-    fn lease(&mut self, made: &Entry) {
-        for part in made
-            .parts
-            .iter()
-            .filter(|p| p.disposition == Disposition::Notes)
-        {
-            for note in notes::read(&part.bytes).flatten() {
-                if let Note::Leased { pool, lease } = note {
-                    self.engine.leases_mut().script(pool, lease);
-                }
-            }
-        }
+    /// A port that an entry leased since the last call, and that another live unit has.
+    pub(crate) fn take_doubled(&mut self) -> Option<String> {
+        self.doubled.take()
     }
 
     /// Applies a packet and says what is different from the entry that was
@@ -104,11 +107,13 @@ impl Reference {
 
     /// The unit has no state any more.
     pub(crate) fn forget(&mut self, unit: UnitId) {
+        self.bindings.forget(unit);
         self.engine.forget_unit(unit.0);
     }
 
-    /// The unit has this state, exported before, and no other.
-    pub(crate) fn go_back(&mut self, unit: UnitId, state: Option<&[u8]>) -> bool {
+    /// The unit has this state, exported after its packet `out`, and no other.
+    pub(crate) fn go_back(&mut self, unit: UnitId, state: Option<&[u8]>, out: u64) -> bool {
+        self.bindings.go_back(unit, out);
         self.engine.forget_unit(unit.0);
         state.is_none_or(|state| self.engine.install_unit(unit.0, state).is_ok())
     }
@@ -137,11 +142,12 @@ impl Reference {
 
 #[cfg(test)]
 mod tests {
-    use weir_packet::{LinkType, Side, Time, frame_flags};
+    use weir_packet::{Disposition, LinkType, Side, Time, frame_flags};
     use weir_protocol::journal::Start;
     use weir_protocol::{Clock, RuntimeId};
     use weir_runtime::RuntimeConfig;
     use weir_runtime::harness::Craft;
+    use weir_runtime::notes::{self, Note};
 
     use super::super::{Holders, UnitRecord};
     use super::*;

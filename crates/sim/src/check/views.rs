@@ -158,6 +158,10 @@ impl Checker {
                 let text = format!("entry {clock} before the restart: {text}");
                 return self.violated(Invariant::Equivalence, Some(id), text);
             }
+            if let Some(text) = self.reference.take_doubled() {
+                let text = format!("entry {clock} before the restart: {text}");
+                return self.violated(Invariant::Bindings, Some(id), text);
+            }
         }
         unit.taken = Some(taken).filter(|_| !adrift);
         self.tally.switch_restart += unit.go_back(base);
@@ -215,7 +219,10 @@ impl Checker {
         let Some(taken) = &unit.taken else {
             return;
         };
-        if !self.reference.go_back(id, taken.state.as_deref()) {
+        if !self
+            .reference
+            .go_back(id, taken.state.as_deref(), taken.out)
+        {
             let text = "the reference does not take its own state".to_owned();
             return self.violated(Invariant::Equivalence, Some(id), text);
         }

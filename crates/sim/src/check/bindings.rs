@@ -1,0 +1,106 @@
+//! Which unit has which leased port, by the notes of what was let out.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use weir_nf::{PoolId, PortLease};
+use weir_packet::{Disposition, FlowKey};
+use weir_protocol::UnitId;
+use weir_protocol::message::Entry;
+use weir_runtime::notes::{self, Note};
+
+use super::show::show_unit;
+
+/// A port, and the clock of the packet that leased it.
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    port: (PoolId, PortLease),
+    since: u64,
+}
+
+/// Ports that live flows have. A unit of the simulator's chains has one mapping at a
+/// time: an address-and-port-dependent one is a flow's, an endpoint-independent one is
+/// shared by all flows of a unit.
+#[derive(Debug, Default)]
+pub(super) struct Bindings {
+    of: BTreeMap<UnitId, Held>,
+}
+
+/// What an entry says of ports and flows.
+#[derive(Debug, Default)]
+pub(super) struct Turn {
+    leased: Vec<(PoolId, PortLease)>,
+    opened: BTreeSet<FlowKey>,
+    has_ended: bool,
+}
+
+impl Turn {
+    /// Reads the notes of an entry.
+    pub(super) fn of(made: &Entry) -> Turn {
+        let mut turn = Turn::default();
+        let is_notes =
+            |part: &&weir_protocol::message::Part| part.disposition == Disposition::Notes;
+        for part in made.parts.iter().filter(is_notes) {
+            for note in notes::read(&part.bytes).flatten() {
+                match note {
+                    Note::Leased { pool, lease } => turn.leased.push((pool, lease)),
+                    Note::FlowOpened { key, .. } => {
+                        turn.opened.insert(key);
+                    }
+                    Note::FlowEnded { .. } => turn.has_ended = true,
+                    _ => {}
+                }
+            }
+        }
+        turn
+    }
+
+    /// Ports that were leased, in this order.
+    pub(super) fn leased(&self) -> &[(PoolId, PortLease)] {
+        &self.leased
+    }
+}
+
+impl Bindings {
+    /// An entry was applied. `flows` gives the unit's flows after it. Gives a port that it
+    /// leased and another live unit has, in words.
+    pub(super) fn turn(
+        &mut self,
+        unit: UnitId,
+        clock: u64,
+        turn: &Turn,
+        flows: impl FnOnce() -> Vec<FlowKey>,
+    ) -> Option<String> {
+        // The last flow takes the mapping with it; one that the same packet opened has its own.
+        if turn.has_ended && flows().iter().all(|key| turn.opened.contains(key)) {
+            self.of.remove(&unit);
+        }
+        let mut doubled = None;
+        for &port in &turn.leased {
+            let mut others = self.of.iter();
+            let other = others.find(|(other, held)| **other != unit && held.port == port);
+            if let Some((other, held)) = other {
+                doubled = Some(format!(
+                    "it leases port {} ({:?}), which unit {} has since its packet {}",
+                    port.1.port,
+                    port.1.space,
+                    show_unit(*other),
+                    held.since
+                ));
+            }
+            self.of.insert(unit, Held { port, since: clock });
+        }
+        doubled
+    }
+
+    /// The unit's packets after `out` are undone.
+    pub(super) fn go_back(&mut self, unit: UnitId, out: u64) {
+        if self.of.get(&unit).is_some_and(|held| held.since > out) {
+            self.of.remove(&unit);
+        }
+    }
+
+    /// The unit has no state any more.
+    pub(super) fn forget(&mut self, unit: UnitId) {
+        self.of.remove(&unit);
+    }
+}
