@@ -176,7 +176,7 @@ fn lines(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Octets of one of the [`Texts`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) text: u32,
     pub(crate) start: u32,

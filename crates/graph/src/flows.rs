@@ -1,38 +1,15 @@
 //! `flows:` — how a chain keeps flows.
 
+use serde_json::{Value as Json, json};
 use weir_nf::host::{FlowOptions, OnMalformed, Timeouts, WhenFull};
 use weir_packet::IcmpKey;
 
 use crate::diagnostic::Report;
+use crate::form::{Boolean, Choice, Duration, Form as _, Integer, Own};
+use crate::keys::Keys;
 use crate::read;
 use crate::tree::Node;
 use crate::units;
-
-/// Keys of `flows:`.
-pub(crate) const KEYS: [&str; 10] = [
-    "max",
-    "when-full",
-    "timeouts",
-    "inner",
-    "zone",
-    "icmp",
-    "malformed",
-    "track",
-    "buffers",
-    "held-fragments",
-];
-
-/// Keys of `timeouts:`.
-pub(crate) const TIMEOUTS: [&str; 8] = [
-    "tcp-opening",
-    "tcp-established",
-    "tcp-closing",
-    "tcp-closed",
-    "udp",
-    "icmp",
-    "other",
-    "reuse",
-];
 
 /// Most flows of a chain.
 pub(crate) const MAX_FLOWS: u64 = 1 << 28;
@@ -41,67 +18,127 @@ pub(crate) const MAX_BUFFERS: u64 = 1 << 36;
 /// Most later fragments that wait.
 pub(crate) const MAX_HELD: u64 = 1 << 20;
 
-/// Reads the mapping; what it does not say stays as it is by default.
-pub(crate) fn read(node: &Node, report: &mut Report<'_>) -> FlowOptions {
-    let mut flows = FlowOptions::default();
-    let Some(entries) = read::map(node, "a mapping like `max: 1000000`", report) else {
-        return flows;
-    };
-    for (key, value) in entries {
-        match key.text().unwrap_or("") {
-            "max" => put(
-                &mut flows.max,
-                read::integer(value, 1..=MAX_FLOWS, report).map(|n| n as u32),
-            ),
-            "when-full" => put(
-                &mut flows.when_full,
-                read::choice(
-                    value,
-                    &[("evict", WhenFull::Evict), ("refuse", WhenFull::Refuse)],
-                    report,
-                ),
-            ),
-            "timeouts" => timeouts(value, &mut flows.timeouts, report),
-            "inner" => put(&mut flows.inner, read::boolean(value, report)),
-            "zone" => put(&mut flows.zone, read::boolean(value, report)),
-            "icmp" => put(
-                &mut flows.icmp,
-                read::choice(
-                    value,
-                    &[
-                        ("conversation", IcmpKey::Conversation),
-                        ("addresses", IcmpKey::Addresses),
-                    ],
-                    report,
-                ),
-            ),
-            "malformed" => put(
-                &mut flows.malformed,
-                read::choice(
-                    value,
-                    &[("drop", OnMalformed::Drop), ("pass", OnMalformed::Pass)],
-                    report,
-                ),
-            ),
-            "track" => put(
-                &mut flows.always,
-                read::choice(value, &[("always", true), ("auto", false)], report),
-            ),
-            "buffers" => put(&mut flows.buffer_bytes, buffers(value, report)),
-            "held-fragments" => put(
-                &mut flows.held_fragments,
-                read::integer(value, 0..=MAX_HELD, report).map(|n| n as u32),
-            ),
-            _ => report.unknown_key(key, &KEYS),
-        }
-    }
-    flows
+/// Keys of `flows:`.
+pub(crate) fn keys() -> Keys<FlowOptions> {
+    const WHEN_FULL: &[(&str, WhenFull)] =
+        &[("evict", WhenFull::Evict), ("refuse", WhenFull::Refuse)];
+    const ICMP: &[(&str, IcmpKey)] = &[
+        ("conversation", IcmpKey::Conversation),
+        ("addresses", IcmpKey::Addresses),
+    ];
+    const MALFORMED: &[(&str, OnMalformed)] =
+        &[("drop", OnMalformed::Drop), ("pass", OnMalformed::Pass)];
+    const TRACK: &[(&str, bool)] = &[("always", true), ("auto", false)];
+    Keys::<FlowOptions>::new(
+        "a mapping like `max: 1000000`",
+        "How the chain keeps flows.",
+    )
+    .key(
+        "max",
+        "Most flows at a time.",
+        Integer(1..=MAX_FLOWS),
+        |f, n| {
+            f.max = n as u32;
+        },
+    )
+    .key(
+        "when-full",
+        "A new flow when there are as many.",
+        Choice(WHEN_FULL),
+        |f, when| f.when_full = when,
+    )
+    .key(
+        "timeouts",
+        "When silence ends a flow.",
+        Own(timeouts, timeouts_schema),
+        |f, timeouts| f.timeouts = timeouts,
+    )
+    .key(
+        "inner",
+        "Open tunnels (VXLAN, GENEVE, GRE, MPLS, IP in IP) and take the inner packet's addresses.",
+        Boolean,
+        |f, inner| f.inner = inner,
+    )
+    .key(
+        "zone",
+        "VLAN and tunnel ids are part of a flow's key.",
+        Boolean,
+        |f, zone| f.zone = zone,
+    )
+    .key(
+        "icmp",
+        "An echo's id makes a flow, an error belongs to the flow that it quotes; `addresses`: all \
+             ICMP between two hosts is one flow.",
+        Choice(ICMP),
+        |f, icmp| f.icmp = icmp,
+    )
+    .key(
+        "malformed",
+        "Packets whose headers contradict themselves are dropped under the reason's name; `pass`: \
+             counted and sent on.",
+        Choice(MALFORMED),
+        |f, malformed| f.malformed = malformed,
+    )
+    .key(
+        "track",
+        "`always`: keep flows even if no function needs them.",
+        Choice(TRACK),
+        |f, always| f.always = always,
+    )
+    .key(
+        "buffers",
+        "Memory for what functions must keep beyond a flow's fixed state.",
+        Own(buffers, buffers_schema),
+        |f, bytes| f.buffer_bytes = bytes,
+    )
+    .key(
+        "held-fragments",
+        "Later fragments that may wait for their first.",
+        Integer(0..=MAX_HELD),
+        |f, n| f.held_fragments = n as u32,
+    )
 }
 
-fn put<T>(place: &mut T, value: Option<T>) {
-    if let Some(value) = value {
-        *place = value;
-    }
+/// Keys of `timeouts:`.
+pub(crate) fn timeout_keys() -> Keys<Timeouts> {
+    type Timeout = fn(&mut Timeouts) -> &mut u32;
+    let timeouts: [(_, _, Timeout); 7] = [
+        ("tcp-opening", "Before the handshake is complete.", |t| {
+            &mut t.tcp_opening
+        }),
+        ("tcp-established", "Established.", |t| {
+            &mut t.tcp_established
+        }),
+        ("tcp-closing", "After one FIN.", |t| &mut t.tcp_closing),
+        ("tcp-closed", "After both FINs, or a reset.", |t| {
+            &mut t.tcp_closed
+        }),
+        ("udp", "UDP (RFC 4787 REQ-5).", |t| &mut t.udp),
+        ("icmp", "ICMP (RFC 5508 REQ-2).", |t| &mut t.icmp),
+        ("other", "All else.", |t| &mut t.other),
+    ];
+    let keys = Keys::new("`none` or a mapping like `{udp: 5m}`", "");
+    let keys = timeouts
+        .into_iter()
+        .fold(keys, |keys, (name, about, timeout)| {
+            keys.key(name, about, Duration, move |t, ms| *timeout(t) = ms)
+        });
+    let about = "A SYN on a closed connection begins a new flow.";
+    keys.key("reuse", about, Boolean, |t: &mut Timeouts, reuse| {
+        t.reuse = reuse
+    })
+}
+
+/// Reads the mapping; what it does not say stays as it is by default.
+pub(crate) fn read(node: &Node, report: &mut Report<'_>) -> FlowOptions {
+    keys().read(node, report).unwrap_or_default()
+}
+
+fn buffers_schema() -> Json {
+    json!({"anyOf": [
+        {"type": "integer", "minimum": 0, "maximum": MAX_BUFFERS},
+        {"type": "string", "pattern": "^[0-9]+ *(B|[kK]B|MB|GB|KiB|MiB|GiB)?$"},
+    ]})
 }
 
 fn buffers(value: &Node, report: &mut Report<'_>) -> Option<usize> {
@@ -115,38 +152,13 @@ fn buffers(value: &Node, report: &mut Report<'_>) -> Option<usize> {
     read::parsed(value.span, size, report)
 }
 
-fn timeouts(node: &Node, timeouts: &mut Timeouts, report: &mut Report<'_>) {
-    if node.text() == Some("none") {
-        *timeouts = Timeouts::NONE;
-        return;
-    }
-    let what = "`none` or a mapping like `{udp: 5m}`";
-    let Some(entries) = read::map(node, what, report) else {
-        return;
-    };
-    for (key, value) in entries {
-        let place = match key.text().unwrap_or("") {
-            "tcp-opening" => &mut timeouts.tcp_opening,
-            "tcp-established" => &mut timeouts.tcp_established,
-            "tcp-closing" => &mut timeouts.tcp_closing,
-            "tcp-closed" => &mut timeouts.tcp_closed,
-            "udp" => &mut timeouts.udp,
-            "icmp" => &mut timeouts.icmp,
-            "other" => &mut timeouts.other,
-            "reuse" => {
-                put(&mut timeouts.reuse, read::boolean(value, report));
-                continue;
-            }
-            _ => {
-                report.unknown_key(key, &TIMEOUTS);
-                continue;
-            }
-        };
-        if let Some(text) = read::word(value, "a duration like `5m`", report) {
-            put(
-                place,
-                read::parsed(value.span, units::duration(text), report),
-            );
-        }
+fn timeouts_schema() -> Json {
+    json!({"anyOf": [{"const": "none"}, timeout_keys().schema()]})
+}
+
+fn timeouts(node: &Node, report: &mut Report<'_>) -> Option<Timeouts> {
+    match node.text() {
+        Some("none") => Some(Timeouts::NONE),
+        _ => timeout_keys().read(node, report),
     }
 }

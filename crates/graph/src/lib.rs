@@ -34,6 +34,8 @@ mod describe;
 mod diagnostic;
 mod fault;
 mod flows;
+mod form;
+mod keys;
 #[cfg(test)]
 mod keys_tests;
 mod links;

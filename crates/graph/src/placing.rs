@@ -5,15 +5,12 @@ use core::fmt;
 use serde::Serialize;
 use serde_json::{Value as Json, json};
 
-use crate::compile::MOST_CORES;
 use crate::diagnostic::Report;
-use crate::read;
+use crate::form::{Form, List, Own};
+use crate::keys::Keys;
 use crate::tree::Node;
+use crate::{read, threads};
 
-/// Keys of `placement:`.
-const KEYS: [&str; 2] = ["threads", "processes"];
-/// Keys of a thread.
-const OF_THREAD: [&str; 2] = ["nodes", "core"];
 /// Most threads of a run.
 const MOST_THREADS: usize = 256;
 /// Longest name of a node.
@@ -50,109 +47,87 @@ impl fmt::Display for Placing {
     }
 }
 
+/// Keys of `placement:`.
+pub(crate) fn keys() -> Keys<Placing> {
+    let about = "Which node runs on which thread of which process, as `weir plan --placement` \
+                 shows it.";
+    Keys::<Placing>::new("a mapping like `threads: [{nodes: [ports]}]`", about)
+        .help("leave it out, and weir chooses")
+        .key(
+            "threads",
+            "Threads of the main process. The first has the ports.",
+            Threads,
+            |placing, threads| placing.threads = threads,
+        )
+        .needed("write `threads:` with a list; the first one has the node `ports`")
+        .key(
+            "processes",
+            "Nodes that have a process each.",
+            nodes(),
+            |placing, nodes| {
+                placing.processes = nodes;
+            },
+        )
+}
+
+/// Keys of a thread.
+pub(crate) fn thread_keys() -> Keys<PlacedThread> {
+    Keys::<PlacedThread>::new("a thread like `{nodes: [ports], core: 0}`", "")
+        .key(
+            "nodes",
+            "Its nodes, in the order in which it steps them.",
+            nodes(),
+            |thread, nodes| thread.nodes = nodes,
+        )
+        .needed("write `nodes:` with a list of names")
+        .key(
+            "core",
+            "The core that it is kept on.",
+            threads::core(),
+            |thread, core| {
+                thread.core = Some(core as usize);
+            },
+        )
+}
+
 /// Reads the mapping.
 pub(crate) fn read(node: &Node, report: &mut Report<'_>) -> Placing {
-    let mut placing = Placing::default();
-    let Some(entries) = node.entries() else {
-        let what = "a mapping like `threads: [{nodes: [ports]}]`";
-        report.expected_help(node, what, "leave it out, and weir chooses");
-        return placing;
-    };
-    for (key, value) in entries {
-        match key.text().unwrap_or("") {
-            "threads" => {
-                let items = read::list(value, "a list of threads", report).unwrap_or(&[]);
-                if items.is_empty() || items.len() > MOST_THREADS {
-                    report.error(value.span, format!("a run has 1 to {MOST_THREADS} threads"));
-                }
-                placing.threads = items.iter().map(|item| thread(item, report)).collect();
-            }
-            "processes" => placing.processes = names(value, report),
-            _ => report.unknown_key(key, &KEYS),
-        }
-    }
-    if placing.threads.is_empty() && node.get("threads").is_none() {
-        report.error_help(
-            node.span,
-            "a placement says which nodes are on which thread",
-            "write `threads:` with a list; the first one has the node `ports`",
-        );
-    }
-    placing
+    keys().read(node, report).unwrap_or_default()
 }
 
-fn thread(node: &Node, report: &mut Report<'_>) -> PlacedThread {
-    let mut thread = PlacedThread::default();
-    let Some(entries) = node.entries() else {
-        report.expected(node, "a thread like `{nodes: [ports], core: 0}`");
-        return thread;
-    };
-    for (key, value) in entries {
-        match key.text().unwrap_or("") {
-            "nodes" => thread.nodes = names(value, report),
-            "core" => {
-                let core = read::integer(value, 0..=MOST_CORES as u64 - 1, report);
-                thread.core = core.map(|core| core as usize);
-            }
-            _ => report.unknown_key(key, &OF_THREAD),
+/// A list of threads.
+struct Threads;
+
+impl Form for Threads {
+    type Value = Vec<PlacedThread>;
+
+    fn read(&self, node: &Node, report: &mut Report<'_>) -> Option<Vec<PlacedThread>> {
+        let threads = List("a list of threads", thread_keys()).read(node, report)?;
+        if threads.len() > MOST_THREADS {
+            report.error(node.span, format!("a run has 1 to {MOST_THREADS} threads"));
         }
+        Some(threads)
     }
-    if node.get("nodes").is_none() {
-        report.error(node.span, "a thread has `nodes`");
+
+    fn schema(&self) -> Json {
+        let mut schema = List("", thread_keys()).schema();
+        schema["maxItems"] = json!(MOST_THREADS);
+        schema
     }
-    thread
 }
 
-fn names(value: &Node, report: &mut Report<'_>) -> Vec<String> {
-    let items = read::list(value, "a list of nodes", report).unwrap_or(&[]);
-    let name = |item| {
-        let name = read::word(item, "the name of a node", report)?;
-        if name.is_empty() || name.len() > LONGEST {
-            let message = format!("the name of a node has 1 to {LONGEST} characters");
-            report.error(item.span, message);
-            return None;
-        }
-        Some(name.to_owned())
-    };
-    items.iter().filter_map(name).collect()
+/// Names of nodes.
+fn nodes() -> List<Own<String>> {
+    let schema = || json!({"type": "string", "minLength": 1, "maxLength": LONGEST});
+    List("a list of nodes", Own(name, schema))
 }
 
-/// JSON Schema of the mapping.
-pub(crate) fn schema() -> Json {
-    let nodes = |description: &str| {
-        json!({
-            "description": description,
-            "type": "array",
-            "items": {"type": "string", "minLength": 1, "maxLength": LONGEST},
-        })
-    };
-    json!({
-        "description": "Which node runs on which thread of which process, as `weir plan --placement` shows it.",
-        "type": "object",
-        "required": ["threads"],
-        "additionalProperties": false,
-        "properties": {
-            "threads": {
-                "description": "Threads of the main process. The first has the ports.",
-                "type": "array",
-                "minItems": 1,
-                "maxItems": MOST_THREADS,
-                "items": {
-                    "type": "object",
-                    "required": ["nodes"],
-                    "additionalProperties": false,
-                    "properties": {
-                        "nodes": nodes("Its nodes, in the order in which it steps them."),
-                        "core": {
-                            "description": "The core that it is kept on.",
-                            "type": "integer",
-                            "minimum": 0,
-                            "maximum": MOST_CORES - 1,
-                        },
-                    },
-                },
-            },
-            "processes": nodes("Nodes that have a process each."),
-        },
-    })
+fn name(item: &Node, report: &mut Report<'_>) -> Option<String> {
+    let name = read::word(item, "the name of a node", report)?;
+    if name.is_empty() || name.len() > LONGEST {
+        let message = format!("the name of a node has 1 to {LONGEST} characters");
+        report.error(item.span, message);
+        return None;
+    }
+    Some(name.to_owned())
 }

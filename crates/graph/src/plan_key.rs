@@ -1,37 +1,22 @@
 //! `plan:` — how a chain is compiled.
 
+use core::ops::RangeInclusive;
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value as Json, json};
+use serde_json::{Value as Json, json};
 
 use crate::compile::{
     Graph, MOST_CORES, MOST_INSTANCES, Mode, Options, Parallel, Passes, PlanOption, PortCosts,
     compile,
 };
 use crate::diagnostic::{Report, Span};
+use crate::form::{Choice, Form, Integer, Own};
+use crate::keys::Keys;
 use crate::nearest::suggestion;
 use crate::tree::{Node, Value};
 use crate::{read, threads};
 
-/// Keys of `plan:`.
-pub(crate) const KEYS: [&str; 11] = [
-    "mode",
-    "stages",
-    "cores",
-    "instances",
-    "processes",
-    "untrusted",
-    "affinity",
-    "passes",
-    "parallel",
-    "cycles",
-    "costs",
-];
-/// Keys of `costs:`.
-const COSTS: [&str; 7] = [
-    "classify", "enter", "ring", "copy", "sync", "unknown", "margin",
-];
-const PARALLEL: [(&str, Parallel); 3] = [
+const PARALLEL: &[(&str, Parallel)] = &[
     ("never", Parallel::Never),
     ("auto", Parallel::Auto),
     ("always", Parallel::Always),
@@ -42,72 +27,193 @@ const MOST_CYCLES: u64 = 1_000_000_000;
 /// Options with the places where the file gives them.
 type Places = Vec<(PlanOption, Span)>;
 
+/// The mapping as written.
+#[derive(Default)]
+pub(crate) struct Written {
+    options: Options,
+    mode: Option<Mode>,
+    parallel: Option<Parallel>,
+    places: Places,
+}
+
+impl Written {
+    /// Notes where the names of an option are.
+    fn named(&mut self, key: &'static str, names: Vec<(String, Span)>) -> Vec<String> {
+        let noted = names.into_iter().map(|(name, span)| {
+            self.places.push((place(key, &name), span));
+            name
+        });
+        noted.collect()
+    }
+
+    fn counted<N: TryFrom<u64>>(
+        &mut self,
+        key: &'static str,
+        counts: Vec<(String, Span, Option<u64>)>,
+    ) -> BTreeMap<String, N> {
+        let noted = counts.into_iter().filter_map(|(name, span, count)| {
+            self.places.push((place(key, &name), span));
+            // The form's range is one of the type's.
+            Some((name, N::try_from(count?).ok()?))
+        });
+        noted.collect()
+    }
+}
+
+/// Keys of `plan:`.
+pub(crate) fn keys() -> Keys<Written> {
+    let about = "How the chain is compiled.";
+    let keys = Keys::<Written>::new("a mapping like `mode: pipeline`", about)
+        .help("leave it out for what is usual: a plan as gains are expected")
+        .key(
+            "mode",
+            "One stage (`rtc`), several (`pipeline`), or as gains are expected (`auto`).",
+            Choice(&Mode::NAMES),
+            |w, mode| w.mode = Some(mode),
+        )
+        .key("stages", "Instances or processors that begin a stage.", Names, |w, names| {
+            w.options.cuts = w.named("stages", names);
+        })
+        .key(
+            "cores",
+            "Cores that stages are kept on, in the order of their use.",
+            threads::cores(),
+            |w, cores| w.options.cores = threads::numbers(&cores),
+        )
+        .key(
+            "instances",
+            "Instances of the stage that has this instance or processor.",
+            // The compiler says why others can't be.
+            ByName(0..=u64::from(u16::MAX), 1..=u64::from(MOST_INSTANCES)),
+            |w, counts| w.options.instances = w.counted("instances", counts),
+        )
+        .key(
+            "processes",
+            "Instances or processors that run in a process of their own, on the same packet memory.",
+            Names,
+            |w, names| w.options.processes = w.named("processes", names),
+        )
+        .key(
+            "untrusted",
+            "Instances or processors that run in a process of their own that is not trusted: \
+             packets are copied to it and checked when they come back.",
+            Names,
+            |w, names| w.options.untrusted = w.named("untrusted", names),
+        );
+    with_compiler(keys)
+}
+
+/// The keys about what the compiler does and thinks.
+fn with_compiler(keys: Keys<Written>) -> Keys<Written> {
+    let cores = 0..=MOST_CORES as u64 - 1;
+    keys.key(
+        "affinity",
+        "Core of the stage that has this instance or processor.",
+        ByName(cores.clone(), cores),
+        |w, at| w.options.affinity = w.counted("affinity", at),
+    )
+    .key(
+        "passes",
+        "Passes of the compiler that are on.",
+        Own(passes, passes_schema),
+        |w, passes| w.options.passes(passes),
+    )
+    .key(
+        "parallel",
+        "When independent neighbours run side by side.",
+        Choice(PARALLEL),
+        |w, parallel| w.parallel = Some(parallel),
+    )
+    .key(
+        "cycles",
+        "Cycles per packet of a processor, an instance or a function.",
+        ByName(0..=MOST_CYCLES, 0..=MOST_CYCLES),
+        |w, cycles| w.options.cycles = w.counted("cycles", cycles),
+    )
+    .key(
+        "costs",
+        "Cycles per packet that ports and engines cost.",
+        cost_keys(),
+        |w, costs| w.options.costs = costs,
+    )
+}
+
+/// Keys of `costs:`.
+pub(crate) fn cost_keys() -> Keys<PortCosts> {
+    type Cost = fn(&mut PortCosts) -> &mut u32;
+    let costs: [(_, _, _, Cost); 7] = [
+        (
+            "classify",
+            "Parsing, key and flow look-up in the first stage.",
+            MOST_CYCLES,
+            |c| &mut c.classify,
+        ),
+        (
+            "enter",
+            "A packet's way into a later stage.",
+            MOST_CYCLES,
+            |c| &mut c.enter,
+        ),
+        (
+            "ring",
+            "One side of a ring between two threads.",
+            MOST_CYCLES,
+            |c| &mut c.ring,
+        ),
+        (
+            "copy",
+            "A copy of a packet for a parallel branch.",
+            MOST_CYCLES,
+            |c| &mut c.copy,
+        ),
+        ("sync", "Joining the branches.", MOST_CYCLES, |c| {
+            &mut c.sync
+        }),
+        (
+            "unknown",
+            "A processor of which nothing is known.",
+            MOST_CYCLES,
+            |c| &mut c.unknown,
+        ),
+        (
+            "margin",
+            "Per thousand of the whole that `auto` must gain before it cuts.",
+            1_000,
+            |c| &mut c.margin,
+        ),
+    ];
+    let keys = Keys::new("a mapping like `ring: 60`", "");
+    costs
+        .into_iter()
+        .fold(keys, |keys, (name, about, most, cost)| {
+            keys.key(name, about, Integer(0..=most), move |c, n| {
+                *cost(c) = n as u32
+            })
+        })
+}
+
 /// Reads the mapping; what it does not say stays as it is by default. `graph`
 /// is the chain, where it could be built: then what the options ask of it is
 /// checked too.
 pub(crate) fn read(node: &Node, graph: Option<&Graph>, report: &mut Report<'_>) -> Options {
-    let mut options = Options::default();
-    let mut places: Places = Vec::new();
     let before = report.errors();
-    let what = "a mapping like `mode: pipeline`";
-    let Some(entries) = node.entries() else {
-        let help = "leave it out for what is usual: a plan as gains are expected";
-        report.expected_help(node, what, help);
-        return options;
-    };
-    let mut parallel = None;
-    for (key, value) in entries {
-        let Some(&name) = KEYS.iter().find(|known| key.text() == Some(**known)) else {
-            report.unknown_key(key, &KEYS);
-            continue;
-        };
-        places.push((place(name, ""), key.span));
-        match name {
-            "mode" => {
-                if let Some(mode) = read::choice(value, &Mode::NAMES, report) {
-                    options.mode = mode;
-                }
-            }
-            "stages" => options.cuts = names(name, value, &mut places, report),
-            "processes" => options.processes = names(name, value, &mut places, report),
-            "untrusted" => options.untrusted = names(name, value, &mut places, report),
-            "cores" => options.cores = threads::cores(value, report),
-            "instances" => {
-                let read = numbers(name, value, 0..=u64::from(u16::MAX), &mut places, report);
-                options.instances = read
-                    .into_iter()
-                    .map(|(n, count)| (n, count as u16))
-                    .collect();
-            }
-            "affinity" => {
-                let read = numbers(name, value, 0..=MOST_CORES as u64 - 1, &mut places, report);
-                options.affinity = read.into_iter().map(|(n, at)| (n, at as usize)).collect();
-            }
-            "passes" => {
-                if let Some(passes) = passes(value, report) {
-                    options.passes(passes);
-                }
-            }
-            "parallel" => parallel = read::choice(value, &PARALLEL, report),
-            "cycles" => {
-                let read = numbers(name, value, 0..=MOST_CYCLES, &mut places, report);
-                options.cycles = read
-                    .into_iter()
-                    .map(|(n, cycles)| (n, cycles as u32))
-                    .collect();
-            }
-            _ => costs(value, &mut options.costs, report),
-        }
+    let keys = keys();
+    let mut written = keys.read(node, report).unwrap_or_default();
+    for (key, _) in node.entries().unwrap_or(&[]) {
+        let known = key.text().and_then(|text| keys.name(text));
+        let at = known.map(|name| (place(name, ""), key.span));
+        written.places.extend(at);
     }
-    options.parallel = parallel.unwrap_or(options.parallel);
+    let mut options = written.options;
+    // `passes` may say more of it, whichever comes first.
+    options.parallel = written.parallel.unwrap_or(options.parallel);
     // A file that names the beginnings of stages wants stages.
-    if !options.cuts.is_empty() && node.get("mode").is_none() {
-        options.mode = Mode::Pipeline;
-    }
+    let by_cuts = (!options.cuts.is_empty()).then_some(Mode::Pipeline);
+    options.mode = written.mode.or(by_cuts).unwrap_or(options.mode);
     if let Some(graph) = graph
         && report.errors() == before
     {
-        against(graph, &options, node, &places, report);
+        against(graph, &options, node, &written.places, report);
     }
     options
 }
@@ -166,51 +272,59 @@ fn span(option: &PlanOption, places: &Places) -> Option<Span> {
     found.map(|(_, span)| *span)
 }
 
-/// A name, or a list of them.
-fn names(
-    key: &'static str,
-    value: &Node,
-    places: &mut Places,
-    report: &mut Report<'_>,
-) -> Vec<String> {
-    let what = "an instance or processor, or a list of them";
-    let items = read::one_or_more(value, what, report).unwrap_or(&[]);
-    let mut out: Vec<String> = Vec::new();
-    for item in items {
-        let Some(name) = read::word(item, "an instance or processor", report) else {
-            continue;
-        };
-        if out.iter().any(|before| before == name) {
-            report.error(item.span, format!("`{name}` is here twice"));
-            continue;
+/// A name or a list of them, each once.
+struct Names;
+
+impl Form for Names {
+    type Value = Vec<(String, Span)>;
+
+    fn read(&self, node: &Node, report: &mut Report<'_>) -> Option<Self::Value> {
+        let what = "an instance or processor, or a list of them";
+        let mut out: Self::Value = Vec::new();
+        for item in read::one_or_more(node, what, report)? {
+            let Some(name) = read::word(item, "an instance or processor", report) else {
+                continue;
+            };
+            if out.iter().any(|(before, _)| before == name) {
+                report.error(item.span, format!("`{name}` is here twice"));
+                continue;
+            }
+            out.push((name.to_owned(), item.span));
         }
-        places.push((place(key, name), item.span));
-        out.push(name.to_owned());
+        Some(out)
     }
-    out
+
+    fn schema(&self) -> Json {
+        let one = json!({"type": "string", "minLength": 1});
+        json!({"anyOf": [one, {"type": "array", "minItems": 1, "items": one}]})
+    }
 }
 
-/// Numbers by name.
-fn numbers(
-    key: &'static str,
-    value: &Node,
-    range: core::ops::RangeInclusive<u64>,
-    places: &mut Places,
-    report: &mut Report<'_>,
-) -> BTreeMap<String, u64> {
-    let what = "a mapping from instances or processors to numbers";
-    let mut out = BTreeMap::new();
-    for (name, value) in read::map(value, what, report).unwrap_or(&[]) {
-        let Some(text) = name.text().filter(|text| !text.is_empty()) else {
-            report.expected(name, "an instance or processor");
-            continue;
-        };
-        places.push((place(key, text), name.span));
-        if let Some(number) = read::integer(value, range.clone(), report) {
-            out.insert(text.to_owned(), number);
+/// Numbers by name: those that are read, and those that a schema allows.
+struct ByName(RangeInclusive<u64>, RangeInclusive<u64>);
+
+impl Form for ByName {
+    /// `None` for a number that could not be read.
+    type Value = Vec<(String, Span, Option<u64>)>;
+
+    fn read(&self, node: &Node, report: &mut Report<'_>) -> Option<Self::Value> {
+        let what = "a mapping from instances or processors to numbers";
+        let mut out = Vec::new();
+        for (name, value) in read::map(node, what, report)? {
+            let Some(text) = name.text().filter(|text| !text.is_empty()) else {
+                report.expected(name, "an instance or processor");
+                continue;
+            };
+            let number = read::integer(value, self.0.clone(), report);
+            out.push((text.to_owned(), name.span, number));
         }
+        Some(out)
     }
-    out
+
+    fn schema(&self) -> Json {
+        let number = Integer(self.1.clone()).schema();
+        json!({"type": "object", "additionalProperties": number})
+    }
 }
 
 fn passes(value: &Node, report: &mut Report<'_>) -> Option<Passes> {
@@ -236,102 +350,9 @@ fn passes(value: &Node, report: &mut Report<'_>) -> Option<Passes> {
     Some(passes)
 }
 
-fn costs(value: &Node, costs: &mut PortCosts, report: &mut Report<'_>) {
-    for (key, value) in read::map(value, "a mapping like `ring: 60`", report).unwrap_or(&[]) {
-        let (place, most) = match key.text().unwrap_or("") {
-            "classify" => (&mut costs.classify, MOST_CYCLES),
-            "enter" => (&mut costs.enter, MOST_CYCLES),
-            "ring" => (&mut costs.ring, MOST_CYCLES),
-            "copy" => (&mut costs.copy, MOST_CYCLES),
-            "sync" => (&mut costs.sync, MOST_CYCLES),
-            "unknown" => (&mut costs.unknown, MOST_CYCLES),
-            "margin" => (&mut costs.margin, 1_000),
-            _ => {
-                report.unknown_key(key, &COSTS);
-                continue;
-            }
-        };
-        if let Some(cycles) = read::integer(value, 0..=most, report) {
-            *place = cycles as u32;
-        }
-    }
-}
-
-/// JSON Schema of the mapping.
-pub(crate) fn schema() -> Json {
-    let some = |value: Json, description: &str| {
-        json!({
-            "description": description,
-            "anyOf": [value, {"type": "array", "minItems": 1, "items": value}],
-        })
-    };
-    let by_name = |least: u64, most: u64, description: &str| {
-        json!({
-            "description": description,
-            "type": "object",
-            "additionalProperties": {"type": "integer", "minimum": least, "maximum": most},
-        })
-    };
-    let mut costs = Map::new();
-    for name in COSTS {
-        let most = if name == "margin" { 1_000 } else { MOST_CYCLES };
-        let value = json!({"type": "integer", "minimum": 0, "maximum": most});
-        costs.insert(name.to_owned(), value);
-    }
-    json!({
-        "description": "How the chain is compiled.",
-        "type": "object",
-        "additionalProperties": false,
-        "properties": {
-            "mode": {
-                "description": "One stage (`rtc`), several (`pipeline`), or as gains are expected.",
-                "enum": Mode::NAMES.map(|(name, _)| name),
-            },
-            "stages": some(
-                json!({"type": "string", "minLength": 1}),
-                "Instances or processors that begin a stage.",
-            ),
-            "cores": threads::cores_schema("Cores that stages are kept on, in the order of their use."),
-            "instances": by_name(
-                1,
-                u64::from(MOST_INSTANCES),
-                "Instances of the stage that has this instance or processor.",
-            ),
-            "processes": some(
-                json!({"type": "string", "minLength": 1}),
-                "Instances or processors that run in a process of their own, on the same packet memory.",
-            ),
-            "untrusted": some(
-                json!({"type": "string", "minLength": 1}),
-                "Instances or processors that run in a process of their own that is not trusted: packets are copied to it and checked when they come back.",
-            ),
-            "affinity": by_name(
-                0,
-                MOST_CORES as u64 - 1,
-                "Core of the stage that has this instance or processor.",
-            ),
-            "passes": {
-                "description": "Passes of the compiler that are on.",
-                "anyOf": [
-                    {"enum": ["none", "all", "consolidate", "hoist", "parallel"]},
-                    {"type": "array", "items": {"enum": Passes::NAMES}},
-                ],
-            },
-            "parallel": {
-                "description": "When independent neighbours run side by side.",
-                "enum": PARALLEL.map(|(name, _)| name),
-            },
-            "cycles": by_name(
-                0,
-                MOST_CYCLES,
-                "Cycles per packet of a processor, an instance or a function.",
-            ),
-            "costs": {
-                "description": "Cycles per packet that ports and engines cost.",
-                "type": "object",
-                "additionalProperties": false,
-                "properties": costs,
-            },
-        },
-    })
+fn passes_schema() -> Json {
+    json!({"anyOf": [
+        {"enum": Passes::WORDS},
+        {"type": "array", "items": {"enum": Passes::NAMES}},
+    ]})
 }

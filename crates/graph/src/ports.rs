@@ -2,8 +2,9 @@
 
 use weir_packet::Side;
 
-use crate::diagnostic::Report;
-use crate::read;
+use crate::diagnostic::{Report, Span};
+use crate::form::{Choice, Form as _, List, Name, Placed};
+use crate::keys::Keys;
 use crate::tree::Node;
 
 /// A port that a chain names.
@@ -14,9 +15,6 @@ pub struct PortDecl {
     /// Side of the chain that it is on.
     pub side: Side,
 }
-
-/// Keys of a port.
-pub(crate) const KEYS: [&str; 2] = ["name", "side"];
 
 /// The ports of a chain that names none: `inside` and `outside`.
 pub(crate) fn default() -> Vec<PortDecl> {
@@ -29,41 +27,46 @@ pub(crate) fn default() -> Vec<PortDecl> {
         .collect()
 }
 
+/// A port as written.
+#[derive(Default)]
+pub(crate) struct Written {
+    name: Option<(String, Span)>,
+    side: Option<Side>,
+}
+
+/// Keys of a port.
+pub(crate) fn keys() -> Keys<Written> {
+    const SIDES: &[(&str, Side)] = &[("inside", Side::Inside), ("outside", Side::Outside)];
+    let name = Placed(Name("the name of a port"));
+    Keys::<Written>::new("a port like `{name: lan, side: inside}`", "")
+        .key("name", "Its name.", name, |port, name| {
+            port.name = Some(name)
+        })
+        .needed("write `name: ...`")
+        .key(
+            "side",
+            "Its side of the chain.",
+            Choice(SIDES),
+            |port, side| {
+                port.side = Some(side);
+            },
+        )
+        .needed("write `side: inside` or `side: outside`")
+}
+
+/// The list of ports.
+pub(crate) fn list() -> List<Keys<Written>> {
+    List("a list of ports like `{name: lan, side: inside}`", keys())
+}
+
 /// Reads the list.
 pub(crate) fn read(node: &Node, report: &mut Report<'_>) -> Vec<PortDecl> {
     let mut ports: Vec<PortDecl> = Vec::new();
-    let what = "a list of ports like `{name: lan, side: inside}`";
-    for item in read::list(node, what, report).unwrap_or(&[]) {
-        let Some(entries) = read::map(item, "a port like `{name: lan, side: inside}`", report)
-        else {
-            continue;
-        };
-        let (mut name, mut side) = (None, None);
-        for (key, value) in entries {
-            match key.text().unwrap_or("") {
-                "name" => name = read::name(value, "the name of a port", report),
-                "side" => {
-                    let sides = [("inside", Side::Inside), ("outside", Side::Outside)];
-                    side = read::choice(value, &sides, report);
-                }
-                _ => report.unknown_key(key, &KEYS),
-            }
-        }
-        for key in KEYS {
-            if item.get(key).is_none() {
-                let help = if key == "side" {
-                    "write `side: inside` or `side: outside`"
-                } else {
-                    "write `name: ...`"
-                };
-                report.error_help(item.span, format!("the key `{key}` is missing"), help);
-            }
-        }
-        let (Some(name), Some(side)) = (name, side) else {
+    for written in list().read(node, report).unwrap_or_default() {
+        let (Some((name, span)), Some(side)) = (written.name, written.side) else {
             continue;
         };
         if ports.iter().any(|port| port.name == name) {
-            let span = item.get("name").map_or(item.span, |node| node.span);
             report.error_help(
                 span,
                 format!("the port `{name}` is here twice"),
@@ -71,10 +74,7 @@ pub(crate) fn read(node: &Node, report: &mut Report<'_>) -> Vec<PortDecl> {
             );
             continue;
         }
-        ports.push(PortDecl {
-            name: name.to_owned(),
-            side,
-        });
+        ports.push(PortDecl { name, side });
     }
     ports
 }

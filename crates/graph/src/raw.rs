@@ -3,14 +3,14 @@
 
 use std::collections::BTreeSet;
 
+use serde_json::json;
+
 use crate::diagnostic::{Report, Span};
+use crate::form::{Form as _, Later, Name, Placed};
+use crate::keys::Keys;
 use crate::read;
 use crate::tree::{Node, shorten};
 
-/// Keys of a chain.
-pub(crate) const CHAIN_KEYS: [&str; 6] = ["chain", "ports", "match", "flows", "plan", "nfs"];
-/// Keys of a file with several chains.
-pub(crate) const FILE_KEYS: [&str; 5] = ["chains", "ports", NETWORK, THREADS, PLACEMENT];
 /// Keys that hold for a file: beside `chain`, or beside `chains`.
 pub(crate) const NETWORK: &str = "network";
 pub(crate) const THREADS: &str = "threads";
@@ -43,7 +43,7 @@ impl Form {
 }
 
 /// A chain.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct RawChain {
     pub(crate) name: String,
     pub(crate) name_span: Span,
@@ -51,6 +51,8 @@ pub(crate) struct RawChain {
     pub(crate) selector: Option<Node>,
     pub(crate) flows: Option<Node>,
     pub(crate) plan: Option<Node>,
+    /// `nfs:`, until its entries are read.
+    nfs: Option<Node>,
     pub(crate) entries: Vec<RawEntry>,
 }
 
@@ -75,31 +77,145 @@ pub(crate) struct RawLink {
     pub(crate) target_span: Span,
 }
 
+/// A file with several chains; what holds for it is read beside the chains.
+#[derive(Default)]
+pub(crate) struct RawFile {
+    chains: Option<Node>,
+    ports: Option<Node>,
+}
+
+/// A value that a definition of the schema describes.
+fn defined(name: &str) -> Later {
+    Later(json!({"$ref": format!("#/$defs/weir-{name}")}))
+}
+
+/// Keys of a file with several chains.
+pub(crate) fn file_keys() -> Keys<RawFile> {
+    let chains = json!({
+        "type": "array",
+        "minItems": 1,
+        "maxItems": MAX_CHAINS,
+        "items": {"$ref": "#/$defs/weir-chain"},
+    });
+    let about = "Several chains; a packet goes to the first that takes it.";
+    let keys = Keys::<RawFile>::new("a mapping with `chain` and `nfs`", "")
+        .key("chains", about, Later(chains), |file, chains| {
+            file.chains = Some(chains)
+        })
+        .needed("list the chains of the file under `chains:`")
+        .key("ports", "", defined("ports"), |file, ports| {
+            file.ports = Some(ports)
+        });
+    of_file(keys)
+}
+
+/// The keys that hold for a file, which are read apart.
+fn of_file<T>(keys: Keys<T>) -> Keys<T> {
+    keys.key(
+        NETWORK,
+        "How weir stands in the network.",
+        defined("network"),
+        |_, _| {},
+    )
+    .key(
+        THREADS,
+        "The threads' cores, and whether they sleep.",
+        defined("threads"),
+        |_, _| {},
+    )
+    .key(
+        PLACEMENT,
+        "Which node runs on which thread of which process.",
+        defined("placement"),
+        |_, _| {},
+    )
+}
+
+/// Keys of a chain; the only one of a file has those of the file, too.
+pub(crate) fn chain_keys(alone: bool) -> Keys<RawChain> {
+    let functions = json!({
+        "type": "array",
+        "minItems": 1,
+        "maxItems": MAX_FUNCTIONS,
+        "items": {"$ref": "#/$defs/weir-entry"},
+    });
+    let what = match alone {
+        true => "a mapping with `chain` and `nfs`",
+        false => "a chain: a mapping with `chain` and `nfs`",
+    };
+    let keys = Keys::<RawChain>::new(what, "")
+        .key(
+            "chain",
+            "Name of the chain.",
+            Placed(Name("the name of a chain")),
+            |raw, name| {
+                (raw.name, raw.name_span) = name;
+            },
+        )
+        .needed("name the chain: `chain: edge`")
+        .key("ports", "Named ports.", defined("ports"), |raw, ports| {
+            raw.ports = Some(ports)
+        })
+        .key(
+            "match",
+            "Which packets the chain takes.",
+            defined("selectors"),
+            |raw, selector| raw.selector = Some(selector),
+        )
+        .key(
+            "flows",
+            "How flows are kept.",
+            defined("flows"),
+            |raw, flows| {
+                raw.flows = Some(flows);
+            },
+        )
+        .key(
+            "plan",
+            "How the chain is compiled.",
+            defined("plan"),
+            |raw, plan| {
+                raw.plan = Some(plan);
+            },
+        )
+        .key(
+            "nfs",
+            "Functions and templates, in order.",
+            Later(functions),
+            |raw, nfs| {
+                raw.nfs = Some(nfs);
+            },
+        )
+        .needed("list the functions of the chain under `nfs:`");
+    if alone {
+        return of_file(keys).suggested("chains");
+    }
+    OF_FILE.into_iter().fold(keys, |keys, name| {
+        let help = "write it beside `chains`: it holds for all of them";
+        keys.elsewhere(name, "a key of one chain among several", help)
+    })
+}
 /// The chains of a file.
 pub(crate) fn read(root: &Node, report: &mut Report<'_>) -> Vec<RawChain> {
-    let Some(entries) = read::map(root, "a mapping with `chain` and `nfs`", report) else {
-        return Vec::new();
-    };
-    let Some(chains) = root.get("chains") else {
-        return chain(root, true, report).into_iter().collect();
-    };
-    for (key, _) in entries {
-        if !FILE_KEYS.contains(&key.text().unwrap_or("")) {
-            report.unknown_key(key, &FILE_KEYS);
-        }
+    if root.get("chains").is_none() {
+        return chain(root, &chain_keys(true), report).into_iter().collect();
     }
-    let items = read::list(chains, "a list of chains", report).unwrap_or(&[]);
+    let file = file_keys().read(root, report).unwrap_or_default();
+    let chains = file.chains.as_ref();
+    let items = chains.and_then(|chains| read::list(chains, "a list of chains", report));
+    let items = items.unwrap_or(&[]);
     if let Some(item) = items.get(MAX_CHAINS) {
         report.error(item.span, format!("more than {MAX_CHAINS} chains"));
         return Vec::new();
     }
+    let keys = chain_keys(false);
     let mut out: Vec<RawChain> = Vec::new();
     for item in items {
-        let Some(mut chain) = chain(item, false, report) else {
+        let Some(mut chain) = chain(item, &keys, report) else {
             continue;
         };
         if chain.ports.is_none() {
-            chain.ports = root.get("ports").cloned();
+            chain.ports.clone_from(&file.ports);
         }
         if let Some(first) = out.iter().find(|other| other.name == chain.name) {
             let first = report.texts.line(first.name_span);
@@ -114,62 +230,15 @@ pub(crate) fn read(root: &Node, report: &mut Report<'_>) -> Vec<RawChain> {
     out
 }
 
-fn chain(node: &Node, alone: bool, report: &mut Report<'_>) -> Option<RawChain> {
-    let entries = read::map(node, "a chain: a mapping with `chain` and `nfs`", report)?;
-    let known: Vec<&str> = CHAIN_KEYS
-        .into_iter()
-        .chain(alone.then_some("chains"))
-        .chain(OF_FILE.into_iter().filter(|_| alone))
-        .collect();
-    for (key, _) in entries {
-        let name = key.text().unwrap_or("");
-        if OF_FILE.contains(&name) && !alone {
-            report.error_help(
-                key.span,
-                format!("`{name}` is not a key of one chain among several"),
-                "write it beside `chains`: it holds for all of them",
-            );
-        } else if !CHAIN_KEYS.contains(&name) && !OF_FILE.contains(&name) {
-            report.unknown_key(key, &known);
-        }
+fn chain(node: &Node, keys: &Keys<RawChain>, report: &mut Report<'_>) -> Option<RawChain> {
+    let mut raw = keys.read(node, report)?;
+    if raw.name.is_empty() {
+        raw.name_span = node.get("chain").map_or(node.span, |name| name.span);
     }
-    // The place of the chain as a whole: its first key.
-    let head = entries.first().map_or(node.span, |(key, _)| key.span);
-    let (name, name_span) = match node.get("chain") {
-        None => {
-            report.error_help(
-                head,
-                "the key `chain` is missing",
-                "name the chain: `chain: edge`",
-            );
-            (String::new(), head)
-        }
-        Some(value) => {
-            let name = read::name(value, "the name of a chain", report).unwrap_or("");
-            (name.to_owned(), value.span)
-        }
-    };
-    let functions = match node.get("nfs") {
-        None => {
-            report.error_help(
-                name_span,
-                "the key `nfs` is missing",
-                "list the functions of the chain under `nfs:`",
-            );
-            Vec::new()
-        }
-        Some(value) => self::entries(value, Form::Chain, report),
-    };
-    let keep = |key: &str| node.get(key).cloned();
-    Some(RawChain {
-        name,
-        name_span,
-        ports: keep("ports"),
-        selector: keep("match"),
-        flows: keep("flows"),
-        plan: keep("plan"),
-        entries: functions,
-    })
+    if let Some(functions) = raw.nfs.take() {
+        raw.entries = entries(&functions, Form::Chain, report);
+    }
+    Some(raw)
 }
 
 /// A list of entries, each with a name of its own.

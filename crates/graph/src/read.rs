@@ -87,6 +87,14 @@ pub(crate) fn list<'n>(node: &'n Node, what: &str, report: &mut Report<'_>) -> O
     }
 }
 
+/// The items of a list, or the one value that stands for them.
+pub(crate) fn items(node: &Node) -> &[Node] {
+    match &node.value {
+        Value::List(items) => items,
+        _ => core::slice::from_ref(node),
+    }
+}
+
 /// One value, or a list of some.
 pub(crate) fn one_or_more<'n>(
     node: &'n Node,

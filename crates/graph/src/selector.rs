@@ -5,17 +5,18 @@
 
 use std::net::IpAddr;
 
+use serde_json::{Value as Json, json};
 use weir_packet::{
     Direction, FlowKey, Headers, KeyOptions, KeyOutcome, Prefix, PrefixError, Prefixes, flow_key,
     protocol::ip,
 };
 
 use crate::diagnostic::Report;
+use crate::form::{Form, OneOrMore, Own};
+use crate::keys::Keys;
+use crate::nearest::suggestion;
 use crate::read;
 use crate::tree::{Node, Value, shorten};
-
-/// Keys of an entry.
-pub(crate) const KEYS: [&str; 4] = ["protocol", "port", "prefix", "vlan"];
 
 /// Which packets a chain takes: those that match any entry, or all packets
 /// where there is none.
@@ -29,8 +30,9 @@ pub struct Selector {
     entries: Vec<Entry>,
 }
 
+/// An entry.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Entry {
+pub(crate) struct Entry {
     /// Bit per protocol.
     protocols: Option<[u64; 4]>,
     arp: bool,
@@ -163,22 +165,59 @@ impl core::fmt::Display for Selector {
     }
 }
 
+/// A protocol of an entry.
+#[derive(Clone, Copy)]
+pub(crate) enum Protocol {
+    Arp,
+    Ip(u8),
+}
+
+/// Keys of an entry.
+pub(crate) fn keys() -> Keys<Entry> {
+    const VALUES: &str = "at least one value";
+    Keys::<Entry>::new("a selector like `{protocol: tcp, port: 80}`", "")
+        .key(
+            "protocol",
+            "It is the IP protocol.",
+            OneOrMore(VALUES, Own(protocol, protocol_schema)),
+            Entry::protocols,
+        )
+        .key(
+            "port",
+            "Source or destination port is it or in the range.",
+            OneOrMore(VALUES, Numbers("port", 65_535)),
+            |entry, ports| entry.ports = ports,
+        )
+        .key(
+            "prefix",
+            "Source or destination address is in it.",
+            OneOrMore(VALUES, Own(prefix, || json!({"type": "string"}))),
+            |entry, prefixes| prefixes.iter().for_each(|&p| entry.prefixes.add(p)),
+        )
+        .key(
+            "vlan",
+            "It is the VLAN id, 0 to 4094, or in the range.",
+            OneOrMore(VALUES, Numbers("VLAN id", 4_094)),
+            |entry, vlans| entry.vlans = vlans,
+        )
+}
+
 /// Reads the list; all packets where it can't be read.
 pub(crate) fn read(node: &Node, report: &mut Report<'_>) -> Selector {
     let what = "a list of selectors like `{protocol: tcp, port: 80}`";
     let items = read::list(node, what, report).unwrap_or(&[]);
+    let keys = keys();
     Selector {
         entries: items
             .iter()
-            .filter_map(|item| entry(item, report))
+            .filter_map(|item| entry(item, &keys, report))
             .collect(),
     }
 }
 
-fn entry(item: &Node, report: &mut Report<'_>) -> Option<Entry> {
-    let keys = read::map(item, "a selector like `{protocol: tcp, port: 80}`", report)?;
+fn entry(item: &Node, keys: &Keys<Entry>, report: &mut Report<'_>) -> Option<Entry> {
     let before = report.errors();
-    if keys.is_empty() {
+    if item.entries().is_some_and(<[_]>::is_empty) {
         report.error_help(
             item.span,
             "a selector without a key matches everything",
@@ -186,28 +225,13 @@ fn entry(item: &Node, report: &mut Report<'_>) -> Option<Entry> {
              or leave `match` out to take all packets",
         );
     }
-    let mut entry = Entry::default();
-    for (key, value) in keys {
-        let name = key.text().unwrap_or("");
-        if !KEYS.contains(&name) {
-            report.unknown_key(key, &KEYS);
-            continue;
-        }
-        let values = read::one_or_more(value, "at least one value", report).unwrap_or(&[]);
-        for value in values {
-            match name {
-                "protocol" => entry.protocol(value, report),
-                "port" => entry.ports.extend(numbers(value, "port", 65_535, report)),
-                "vlan" => entry.vlans.extend(numbers(value, "VLAN id", 4_094, report)),
-                _ => entry.prefix(value, report),
-            }
-        }
-        let shown: Vec<&str> = values.iter().filter_map(Node::text).collect();
-        if !entry.text.is_empty() {
-            entry.text.push_str(" with ");
-        }
-        entry.text.push_str(&format!("{name} {}", shown.join(",")));
-    }
+    let mut entry = keys.read(item, report)?;
+    let shown = item.entries().unwrap_or(&[]).iter().map(|(key, value)| {
+        let values = read::items(value).iter().filter_map(Node::text);
+        let values: Vec<&str> = values.collect();
+        format!("{} {}", key.text().unwrap_or(""), values.join(","))
+    });
+    entry.text = shown.collect::<Vec<_>>().join(" with ");
     let portless = entry.protocols.is_some_and(|bits| {
         [ip::TCP, ip::UDP, ip::SCTP].iter().all(|&p| {
             bits.get(usize::from(p >> 6))
@@ -225,48 +249,72 @@ fn entry(item: &Node, report: &mut Report<'_>) -> Option<Entry> {
 }
 
 impl Entry {
-    fn protocol(&mut self, value: &Node, report: &mut Report<'_>) {
+    fn protocols(&mut self, protocols: Vec<Protocol>) {
         let bits = self.protocols.get_or_insert([0; 4]);
-        let Some(text) = read::word(value, "a protocol like `tcp`", report) else {
-            return;
-        };
-        let number = match ip::NAMES.iter().find(|(name, _)| *name == text) {
-            _ if text == "arp" => {
-                self.arp = true;
-                return;
+        for protocol in protocols {
+            match protocol {
+                Protocol::Arp => self.arp = true,
+                Protocol::Ip(number) => bits[usize::from(number >> 6)] |= 1 << (number & 63),
             }
-            Some((_, number)) => Some(*number),
-            None => text.parse().ok(),
-        };
-        let Some(number) = number else {
-            let names: Vec<&str> = ip::NAMES
-                .iter()
-                .map(|(name, _)| *name)
-                .chain(["arp"])
-                .collect();
-            let help =
-                crate::nearest::suggestion(text, "protocols (or a number, 0 to 255)", &names);
-            report.error_help(
-                value.span,
-                format!("there is no protocol `{}`", shorten(text)),
-                help.unwrap_or_default(),
-            );
-            return;
-        };
-        if let Some(word) = bits.get_mut(usize::from(number >> 6)) {
-            *word |= 1 << (number & 63);
         }
     }
+}
 
-    fn prefix(&mut self, value: &Node, report: &mut Report<'_>) {
-        let Some(text) = read::word(value, "a prefix like `10.0.0.0/8`", report) else {
-            return;
-        };
-        let prefix: Result<Prefix, PrefixError> = text.parse();
-        let prefix = prefix.map_err(|why| format!("`{}` {why}", shorten(text)));
-        if let Some(prefix) = read::parsed(value.span, prefix, report) {
-            self.prefixes.add(prefix);
-        }
+/// Names of protocols.
+fn protocol_names() -> Vec<&'static str> {
+    let names = ip::NAMES.iter().map(|(name, _)| *name);
+    names.chain(["arp"]).collect()
+}
+
+fn protocol(value: &Node, report: &mut Report<'_>) -> Option<Protocol> {
+    let text = read::word(value, "a protocol like `tcp`", report)?;
+    let known = ip::NAMES.iter().find(|(name, _)| *name == text);
+    let number = match known {
+        _ if text == "arp" => return Some(Protocol::Arp),
+        Some((_, number)) => Some(*number),
+        None => text.parse().ok(),
+    };
+    if number.is_none() {
+        let what = "protocols (or a number, 0 to 255)";
+        report.error_help(
+            value.span,
+            format!("there is no protocol `{}`", shorten(text)),
+            suggestion(text, what, &protocol_names()).unwrap_or_default(),
+        );
+    }
+    number.map(Protocol::Ip)
+}
+
+/// JSON Schema of a protocol.
+pub(crate) fn protocol_schema() -> Json {
+    json!({"anyOf": [
+        {"enum": protocol_names()},
+        {"type": "integer", "minimum": 0, "maximum": 255},
+    ]})
+}
+
+fn prefix(value: &Node, report: &mut Report<'_>) -> Option<Prefix> {
+    let text = read::word(value, "a prefix like `10.0.0.0/8`", report)?;
+    let prefix: Result<Prefix, PrefixError> = text.parse();
+    let prefix = prefix.map_err(|why| format!("`{}` {why}", shorten(text)));
+    read::parsed(value.span, prefix, report)
+}
+
+/// Numbers of this kind up to the most: one, or a range as `80-90`.
+pub(crate) struct Numbers(pub(crate) &'static str, pub(crate) u16);
+
+impl Form for Numbers {
+    type Value = (u16, u16);
+
+    fn read(&self, node: &Node, report: &mut Report<'_>) -> Option<(u16, u16)> {
+        numbers(node, self.0, self.1, report)
+    }
+
+    fn schema(&self) -> Json {
+        json!({"anyOf": [
+            {"type": "integer", "minimum": 0, "maximum": self.1},
+            {"type": "string", "pattern": "^[0-9]+(-[0-9]+)?$"},
+        ]})
     }
 }
 

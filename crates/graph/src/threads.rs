@@ -3,15 +3,12 @@
 use core::fmt;
 
 use serde::Serialize;
-use serde_json::{Value as Json, json};
 
 use crate::compile::MOST_CORES;
 use crate::diagnostic::Report;
-use crate::read;
+use crate::form::{Boolean, Form as _, Integer, OneOrMore};
+use crate::keys::Keys;
 use crate::tree::Node;
-
-/// Keys of `threads:`.
-pub(crate) const KEYS: [&str; 3] = ["cores", "busy-poll", "first"];
 
 /// Settings of the threads that run a file's chains. A command line's `--cores`, `--busy-poll` and
 /// `--first` win over them.
@@ -48,65 +45,44 @@ impl fmt::Display for Threads {
     }
 }
 
+/// Keys of `threads:`.
+pub(crate) fn keys() -> Keys<Threads> {
+    let about = "The threads that run the chains; the command line wins over it.";
+    Keys::<Threads>::new("a mapping like `cores: [0, 1]`", about)
+        .help("leave it out for threads on any core, which sleep when idle")
+        .key(
+            "cores",
+            "Cores that threads are kept on, in the order of their use.",
+            cores(),
+            |t, cores| t.cores = numbers(&cores),
+        )
+        .key("busy-poll", "No thread ever sleeps.", Boolean, |t, busy| {
+            t.busy_poll = busy;
+        })
+        .key(
+            "first",
+            "With interfaces: threads that move packets run before all others of their cores.",
+            Boolean,
+            |t, first| t.first = first,
+        )
+}
+
 /// Reads the mapping; what it does not say stays as it is by default.
 pub(crate) fn read(node: &Node, report: &mut Report<'_>) -> Threads {
-    let mut threads = Threads::default();
-    let Some(entries) = node.entries() else {
-        let what = "a mapping like `cores: [0, 1]`";
-        let help = "leave it out for threads on any core, which sleep when idle";
-        report.expected_help(node, what, help);
-        return threads;
-    };
-    for (key, value) in entries {
-        match key.text().unwrap_or("") {
-            "cores" => threads.cores = cores(value, report),
-            "busy-poll" => {
-                threads.busy_poll = read::boolean(value, report).unwrap_or_default();
-            }
-            "first" => threads.first = read::boolean(value, report).unwrap_or_default(),
-            _ => report.unknown_key(key, &KEYS),
-        }
-    }
-    threads
+    keys().read(node, report).unwrap_or_default()
+}
+
+/// The number of a core.
+pub(crate) fn core() -> Integer {
+    Integer(0..=MOST_CORES as u64 - 1)
 }
 
 /// Numbers of cores. Several threads may share one.
-pub(crate) fn cores(value: &Node, report: &mut Report<'_>) -> Vec<usize> {
-    let what = "the number of a core, or a list of them";
-    let items = read::one_or_more(value, what, report).unwrap_or(&[]);
-    let number = |item| read::integer(item, 0..=MOST_CORES as u64 - 1, report);
-    items
-        .iter()
-        .filter_map(number)
-        .map(|n| n as usize)
-        .collect()
+pub(crate) fn cores() -> OneOrMore<Integer> {
+    OneOrMore("the number of a core, or a list of them", core())
 }
 
-/// JSON Schema of one core or a list of them.
-pub(crate) fn cores_schema(description: &str) -> Json {
-    let core = json!({"type": "integer", "minimum": 0, "maximum": MOST_CORES - 1});
-    json!({
-        "description": description,
-        "anyOf": [core, {"type": "array", "minItems": 1, "items": core}],
-    })
-}
-
-/// JSON Schema of the mapping.
-pub(crate) fn schema() -> Json {
-    json!({
-        "description": "The threads that run the chains; the command line wins over it.",
-        "type": "object",
-        "additionalProperties": false,
-        "properties": {
-            "cores": cores_schema("Cores that threads are kept on, in the order of their use, as by `--cores`."),
-            "busy-poll": {
-                "description": "No thread ever sleeps, as by `--busy-poll`.",
-                "type": "boolean",
-            },
-            "first": {
-                "description": "With interfaces: threads that move packets go before all others of their cores, as by `--first`.",
-                "type": "boolean",
-            },
-        },
-    })
+/// Cores as they are counted.
+pub(crate) fn numbers(cores: &[u64]) -> Vec<usize> {
+    cores.iter().map(|&core| core as usize).collect()
 }

@@ -72,7 +72,7 @@ fn files_without_a_chain() {
     );
     case(
         "chain: edge\n",
-        &["1:8 the key `nfs` is missing | list the functions of the chain under `nfs:`"],
+        &["1:1 the key `nfs` is missing | list the functions of the chain under `nfs:`"],
     );
     case(
         "chain: edge\nnfs:\n",
@@ -178,7 +178,7 @@ fn keys() {
         "colour: red\n",
         &[
             "3:1 unknown key `colour` | keys here: `chain`, `ports`, `match`, `flows`, `plan`, `nfs`, \
-           `chains`, `network`, `threads`, `placement`",
+           `network`, `threads`, `placement`, `chains`",
         ],
     );
     with(

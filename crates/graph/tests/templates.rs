@@ -500,7 +500,7 @@ fn what_a_template_is_made_of() {
     case(
         "template: t\n",
         &[
-            "t1.yaml:1:11 the key `processors` is missing | list what the template is made of under `processors:`",
+            "t1.yaml:1:1 the key `processors` is missing | list what the template is made of under `processors:`",
         ],
     );
     case(

@@ -1,8 +1,8 @@
 //! `network:` — how weir stands in the network: a bump in the wire, a router,
 //! or a tap.
 
+mod keys;
 mod read;
-mod schema;
 
 use core::fmt;
 use std::net::IpAddr;
@@ -10,19 +10,11 @@ use std::net::IpAddr;
 use serde::{Serialize, Serializer};
 use weir_packet::{MacAddr, Prefix, Side};
 
+#[cfg(test)]
+pub(crate) use keys::keys;
+pub(crate) use keys::schema;
 pub(crate) use read::read;
-pub(crate) use schema::schema;
 
-/// Keys of `network:`.
-pub(crate) const KEYS: [&str; 5] = ["mode", "on-failure", "ports", "routes", "neighbours"];
-/// Keys that only a router has.
-pub(crate) const ROUTER_KEYS: [&str; 3] = ["ports", "routes", "neighbours"];
-/// Keys of a router's port.
-pub(crate) const PORT_KEYS: [&str; 3] = ["addresses", "mtu", "mac"];
-/// Keys of a route.
-pub(crate) const ROUTE_KEYS: [&str; 3] = ["to", "via", "port"];
-/// Keys of a neighbour.
-pub(crate) const NEIGHBOUR_KEYS: [&str; 3] = ["address", "mac", "port"];
 /// Most addresses of a port.
 pub(crate) const MOST_ADDRESSES: usize = 64;
 /// Most routes, those of the ports' own networks apart.

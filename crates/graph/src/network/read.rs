@@ -2,14 +2,16 @@
 
 use std::net::IpAddr;
 
-use weir_packet::{MacAddr, Prefix, PrefixError};
+use weir_packet::{Prefix, PrefixError};
 
+use super::keys::{ROUTER_KEYS, Written, WrittenHop, keys, neighbour_keys, port_keys, route_keys};
 use super::{
-    KEYS, LEAST_MTU, LEAST_MTU6, MODES, MOST_ADDRESSES, MOST_MTU, MOST_NEIGHBOURS, MOST_ROUTES,
-    Mode, NEIGHBOUR_KEYS, Network, ON_FAILURE, OnFailure, PORT_KEYS, PortAddress, ROUTE_KEYS,
-    ROUTER_KEYS, Route, RoutedPort, Routing, StaticNeighbour,
+    LEAST_MTU6, MOST_ADDRESSES, MOST_NEIGHBOURS, MOST_ROUTES, Mode, Network, OnFailure,
+    PortAddress, Route, RoutedPort, Routing, StaticNeighbour,
 };
 use crate::diagnostic::{Report, Span};
+use crate::form::Form as _;
+use crate::keys::Keys;
 use crate::nearest::listed;
 use crate::ports::PortDecl;
 use crate::read;
@@ -18,28 +20,16 @@ use crate::tree::{Node, shorten};
 /// Reads the mapping. `declared` are the ports that the chains of the file
 /// name.
 pub(crate) fn read(node: &Node, declared: &[PortDecl], report: &mut Report<'_>) -> Network {
-    let what = "a mapping like `mode: router`";
-    let Some(entries) = node.entries() else {
-        let help = "leave it out for a bump in the wire: two ports, nothing to set";
-        report.expected_help(node, what, help);
+    let Some(written) = keys().read(node, report) else {
         return Network::default();
     };
-    let mut on_failure = None;
-    for (key, value) in entries {
-        match key.text().unwrap_or("") {
-            "on-failure" => on_failure = read::choice(value, &ON_FAILURE, report),
-            other if KEYS.contains(&other) => {}
-            _ => report.unknown_key(key, &KEYS),
-        }
-    }
-    let mode = match node.get("mode") {
-        Some(value) => match read::choice(value, &MODES, report) {
-            Some(mode) => mode,
-            None => return Network::default(),
-        },
+    let mode = match written.mode {
+        Some(mode) => mode,
+        // It could not be read.
+        None if node.get("mode").is_some() => return Network::default(),
         None => Mode::Bump,
     };
-    for (key, _) in entries {
+    for (key, _) in node.entries().unwrap_or(&[]) {
         let name = key.text().unwrap_or("");
         if mode != Mode::Router && ROUTER_KEYS.contains(&name) {
             report.error_help(
@@ -61,17 +51,22 @@ pub(crate) fn read(node: &Node, declared: &[PortDecl], report: &mut Report<'_>) 
     }
     match mode {
         Mode::Bump => Network::Bump {
-            on_failure: on_failure.unwrap_or(OnFailure::Closed),
+            on_failure: written.on_failure.unwrap_or(OnFailure::Closed),
         },
         Mode::Tap => Network::Tap,
-        Mode::Router => Network::Router(routing(node, declared, report)),
+        Mode::Router => Network::Router(routing(node, &written, declared, report)),
     }
 }
 
-fn routing(node: &Node, declared: &[PortDecl], report: &mut Report<'_>) -> Routing {
+fn routing(
+    node: &Node,
+    written: &Written,
+    declared: &[PortDecl],
+    report: &mut Report<'_>,
+) -> Routing {
     let mut routing = Routing::default();
     let before = report.errors();
-    match node.get("ports") {
+    match &written.ports {
         Some(value) => ports(value, declared, &mut routing, report),
         None => report.error_help(
             node.get("mode").map_or(node.span, |mode| mode.span),
@@ -85,8 +80,8 @@ fn routing(node: &Node, declared: &[PortDecl], report: &mut Report<'_>) -> Routi
     }
     // Routes lead to ports: without those there is nothing to hold them against.
     if report.errors() == before {
-        routes(node.get("routes"), &mut routing, report);
-        neighbours(node.get("neighbours"), &mut routing, report);
+        routes(written.routes.as_ref(), &mut routing, report);
+        neighbours(written.neighbours.as_ref(), &mut routing, report);
     }
     routing
 }
@@ -149,41 +144,31 @@ fn port(
     taken: &mut Vec<(usize, PortAddress, Span)>,
     report: &mut Report<'_>,
 ) {
-    let Some(entries) = read::map(node, "a mapping like `addresses: [10.0.0.1/24]`", report) else {
+    let Some(written) = port_keys().read(node, report) else {
         return;
     };
-    let mut mtu_span = name.span;
-    for (key, value) in entries {
-        match key.text().unwrap_or("") {
-            "addresses" => {
-                let what = "an address with its network's length like `10.0.0.1/24`";
-                let items = read::one_or_more(value, what, report).unwrap_or(&[]);
-                if let Some(item) = items.get(MOST_ADDRESSES) {
-                    let message = format!("more than {MOST_ADDRESSES} addresses on a port");
-                    report.error(item.span, message);
-                }
-                for item in items.iter().take(MOST_ADDRESSES) {
-                    port.addresses.extend(address(item, number, taken, report));
-                }
-            }
-            "mtu" => {
-                mtu_span = value.span;
-                let mtu = read::integer(value, LEAST_MTU..=MOST_MTU, report);
-                port.mtu = mtu.map(|mtu| mtu as u16);
-            }
-            "mac" => port.mac = mac(value, report),
-            _ => report.unknown_key(key, &PORT_KEYS),
+    port.mtu = written.mtu.map(|(mtu, _)| mtu as u16);
+    port.mac = written.mac;
+    if let Some(value) = &written.addresses {
+        let what = "an address with its network's length like `10.0.0.1/24`";
+        let items = read::one_or_more(value, what, report).unwrap_or(&[]);
+        if let Some(item) = items.get(MOST_ADDRESSES) {
+            let message = format!("more than {MOST_ADDRESSES} addresses on a port");
+            report.error(item.span, message);
+        }
+        for item in items.iter().take(MOST_ADDRESSES) {
+            port.addresses.extend(address(item, number, taken, report));
         }
     }
-    if node.get("addresses").is_none() {
+    if written.addresses.is_none() {
         report.error_help(
             name.span,
             format!("the port `{}` has no address", port.name),
             "write `addresses: [10.0.0.1/24]`, with the network's length",
         );
     }
-    if let Some(mtu) = port.mtu
-        && mtu < LEAST_MTU6
+    if let Some((mtu, mtu_span)) = written.mtu
+        && mtu < u64::from(LEAST_MTU6)
         && port.addresses.iter().any(|a| a.address.is_ipv6())
     {
         report.error_help(
@@ -293,22 +278,6 @@ fn no_host(address: IpAddr) -> Option<&'static str> {
     }
 }
 
-fn mac(value: &Node, report: &mut Report<'_>) -> Option<MacAddr> {
-    let text = read::word(value, "a MAC address like `02:00:00:00:00:01`", report)?;
-    let fault = match text.parse::<MacAddr>() {
-        Ok(mac) if mac.is_multicast() => "is the address of a group",
-        Ok(mac) if mac == MacAddr::default() => "is no address",
-        Ok(mac) => return Some(mac),
-        Err(_) => "is no MAC address",
-    };
-    report.error_help(
-        value.span,
-        format!("`{}` {fault}", shorten(text)),
-        "write one like `02:00:00:00:00:01`",
-    );
-    None
-}
-
 fn routes(node: Option<&Node>, routing: &mut Routing, report: &mut Report<'_>) {
     let Some(node) = node else {
         return;
@@ -319,8 +288,9 @@ fn routes(node: Option<&Node>, routing: &mut Routing, report: &mut Report<'_>) {
         return report.error(item.span, format!("more than {MOST_ROUTES} routes"));
     }
     let mut taken: std::collections::BTreeMap<(IpAddr, u8), Span> = Default::default();
+    let keys = route_keys();
     for item in items {
-        let Some(route) = route(item, routing, report) else {
+        let Some(route) = route(item, &keys, routing, report) else {
             continue;
         };
         let key = (route.to.address(), route.to.length());
@@ -338,18 +308,14 @@ fn routes(node: Option<&Node>, routing: &mut Routing, report: &mut Report<'_>) {
     }
 }
 
-fn route(item: &Node, routing: &Routing, report: &mut Report<'_>) -> Option<Route> {
-    let what = "a route like `{to: 0.0.0.0/0, via: 192.0.2.254}`";
-    for (key, _) in read::map(item, what, report)? {
-        if !ROUTE_KEYS.contains(&key.text().unwrap_or("")) {
-            report.unknown_key(key, &ROUTE_KEYS);
-        }
-    }
-    let Some(value) = item.get("to") else {
-        let help = "say where it leads: `to: 0.0.0.0/0` is everywhere";
-        report.error_help(item.span, "the key `to` is missing", help);
-        return None;
-    };
+fn route(
+    item: &Node,
+    keys: &Keys<WrittenHop>,
+    routing: &Routing,
+    report: &mut Report<'_>,
+) -> Option<Route> {
+    let written = keys.read(item, report)?;
+    let value = written.whom.as_ref()?;
     let text = read::word(value, "a prefix like `0.0.0.0/0` or `\"::/0\"`", report)?;
     let to: Prefix = text
         .parse()
@@ -365,8 +331,8 @@ fn route(item: &Node, routing: &Routing, report: &mut Report<'_>) -> Option<Rout
         );
         return None;
     }
-    let port = port_key(item, routing, report)?;
-    let Some(value) = item.get("via") else {
+    let port = port_key(&written, routing, report)?;
+    let Some(value) = &written.via else {
         let Some(port) = port else {
             report.error_help(
                 item.span,
@@ -399,8 +365,12 @@ fn route(item: &Node, routing: &Routing, report: &mut Report<'_>) -> Option<Rout
 }
 
 /// The number of the port that `port:` names; none where it is not there.
-fn port_key(item: &Node, routing: &Routing, report: &mut Report<'_>) -> Option<Option<usize>> {
-    let Some(value) = item.get("port") else {
+fn port_key(
+    written: &WrittenHop,
+    routing: &Routing,
+    report: &mut Report<'_>,
+) -> Option<Option<usize>> {
+    let Some(value) = &written.port else {
         return Some(None);
     };
     let choices: Vec<(&str, usize)> = routing
@@ -497,8 +467,9 @@ fn neighbours(node: Option<&Node>, routing: &mut Routing, report: &mut Report<'_
     if let Some(item) = items.get(MOST_NEIGHBOURS) {
         return report.error(item.span, format!("more than {MOST_NEIGHBOURS} neighbours"));
     }
+    let keys = neighbour_keys();
     for item in items {
-        let Some(neighbour) = neighbour(item, routing, report) else {
+        let Some(neighbour) = neighbour(item, &keys, routing, report) else {
             continue;
         };
         let same = |other: &StaticNeighbour| {
@@ -513,28 +484,17 @@ fn neighbours(node: Option<&Node>, routing: &mut Routing, report: &mut Report<'_
     }
 }
 
-fn neighbour(item: &Node, routing: &Routing, report: &mut Report<'_>) -> Option<StaticNeighbour> {
-    let what = "a neighbour like `{address: 10.0.0.5, mac: 02:00:00:00:00:05}`";
-    for (key, _) in read::map(item, what, report)? {
-        if !NEIGHBOUR_KEYS.contains(&key.text().unwrap_or("")) {
-            report.unknown_key(key, &NEIGHBOUR_KEYS);
-        }
-    }
-    let mut missing = false;
-    for key in ["address", "mac"] {
-        if item.get(key).is_none() {
-            let message = format!("the key `{key}` is missing");
-            report.error_help(item.span, message, format!("write {what}"));
-            missing = true;
-        }
-    }
-    if missing {
-        return None;
-    }
-    let (address, mac_node) = (item.get("address")?, item.get("mac")?);
-    let port = port_key(item, routing, report)?;
+fn neighbour(
+    item: &Node,
+    keys: &Keys<WrittenHop>,
+    routing: &Routing,
+    report: &mut Report<'_>,
+) -> Option<StaticNeighbour> {
+    let written = keys.read(item, report)?;
+    let address = written.whom.as_ref()?;
+    let port = port_key(&written, routing, report)?;
     let host = host(address, report);
-    let mac = mac(mac_node, report)?;
+    let mac = written.mac?;
     let host = host?;
     Some(StaticNeighbour {
         address: host,

@@ -33,6 +33,10 @@ pub use expand::Instance;
 pub(crate) use expand::{Of, expand, labels, link_names, of};
 pub(crate) use join::Flat;
 pub(crate) use library::Library;
+#[cfg(test)]
+pub(crate) use raw::keys;
+#[cfg(test)]
+pub(crate) use setting::keys as setting_keys;
 
 /// The templates that come with weir: names and texts.
 const SHIPPED: &[(&str, &str)] = &[

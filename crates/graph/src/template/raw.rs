@@ -1,21 +1,16 @@
 //! A template as written.
 
+use serde_json::{Value as Json, json};
+
 use crate::diagnostic::{Report, Span};
+use crate::form::{Form as _, Later, Name, Placed, Text};
+use crate::keys::Keys;
 use crate::links::PASS;
 use crate::raw::{Form, MAX_FUNCTIONS, RawEntry};
-use crate::template::setting::Setting;
+use crate::template::setting::{self, Setting};
 use crate::tree::{self, Node, shorten};
 use crate::{raw, read};
 
-/// Keys of a template.
-pub(crate) const KEYS: [&str; 6] = [
-    "template",
-    "summary",
-    "manual",
-    "settings",
-    "labels",
-    "processors",
-];
 /// Most labels of a template beside `pass`.
 pub(crate) const MAX_LABELS: usize = 16;
 /// Most settings of a template.
@@ -56,6 +51,83 @@ impl Template {
     }
 }
 
+/// A template as written.
+#[derive(Default)]
+pub(crate) struct Written {
+    name: Option<(String, Span)>,
+    summary: String,
+    manual: String,
+    settings: Option<Node>,
+    labels: Option<Node>,
+    processors: Option<Node>,
+}
+
+/// Keys of a template.
+pub(crate) fn keys() -> Keys<Written> {
+    let name = json!({"$ref": "#/$defs/weir-name"});
+    let label = json!({"$ref": "#/$defs/weir-name", "not": {"const": PASS}});
+    let mapping = |most: usize, names: &Json, values: Json| {
+        Later(json!({"anyOf": [{"type": "null"}, {
+            "type": "object",
+            "maxProperties": most,
+            "propertyNames": names,
+            "additionalProperties": values,
+        }]}))
+    };
+    let settings = mapping(MAX_SETTINGS, &name, setting::schema());
+    let labels = mapping(MAX_LABELS, &label, json!({"type": ["string", "null"]}));
+    let processors = json!({
+        "type": "array",
+        "minItems": 1,
+        "maxItems": MAX_FUNCTIONS,
+        "items": {"anyOf": [
+            {"type": "string", "description": "A function or template."},
+            {"$ref": "#/$defs/processor"},
+        ]},
+    });
+    let what = "a template: a mapping with `template` and `processors`";
+    Keys::<Written>::new(
+        what,
+        "A network function that is a small graph of processors.",
+    )
+    .key(
+        "template",
+        "Its name.",
+        Placed(Name("the name of a template")),
+        |w, name| {
+            w.name = Some(name);
+        },
+    )
+    .needed("name the template: `template: application-firewall`")
+    .key("summary", "One line about it.", Text, |w, text| {
+        w.summary = text
+    })
+    .key("manual", "What its users should know.", Text, |w, text| {
+        w.manual = text
+    })
+    .key(
+        "settings",
+        "What a chain may set.",
+        settings,
+        |w, settings| {
+            w.settings = Some(settings);
+        },
+    )
+    .key(
+        "labels",
+        "Ways out beside `pass`, and what leaves by them.",
+        labels,
+        |w, labels| w.labels = Some(labels),
+    )
+    .key(
+        "processors",
+        "What it is made of, in order.",
+        Later(processors),
+        |w, processors| w.processors = Some(processors),
+    )
+    .needed("list what the template is made of under `processors:`")
+}
+
 /// Reads a template. `None` where it can't even be told what it is called.
 pub(crate) fn parse(text: u32, report: &mut Report<'_>) -> Option<Template> {
     let source = report.texts.text(text);
@@ -65,7 +137,6 @@ pub(crate) fn parse(text: u32, report: &mut Report<'_>) -> Option<Template> {
         None => (0, source),
     };
     let before = report.errors();
-    let what = "a template: a mapping with `template` and `processors`";
     let Some(root) = tree::parse_at(text, source, offset, report).filter(|root| !root.is_null())
     else {
         if report.errors() == before {
@@ -82,43 +153,21 @@ pub(crate) fn parse(text: u32, report: &mut Report<'_>) -> Option<Template> {
         }
         return None;
     };
-    let keys = read::map(&root, what, report)?;
-    for (key, _) in keys {
-        if !KEYS.contains(&key.text().unwrap_or("")) {
-            report.unknown_key(key, &KEYS);
-        }
-    }
-    let head = keys.first().map_or(root.span, |(key, _)| key.span);
-    let Some(name) = root.get("template") else {
-        report.error_help(
-            head,
-            "the key `template` is missing",
-            "name the template: `template: application-firewall`",
-        );
-        return None;
-    };
-    let text_of = |key: &str, report: &mut Report<'_>| match root.get(key) {
-        Some(node) => read::word(node, "text", report).unwrap_or("").trim().into(),
-        None => String::new(),
-    };
-    let entries = match root.get("processors") {
+    let written = keys().read(&root, report)?;
+    let entries = match &written.processors {
         Some(list) => raw::entries(list, Form::Template, report),
-        None => {
-            report.error_help(
-                name.span,
-                "the key `processors` is missing",
-                "list what the template is made of under `processors:`",
-            );
-            Vec::new()
-        }
+        None => Vec::new(),
     };
+    let settings = settings(written.settings.as_ref(), report);
+    let labels = labels(written.labels.as_ref(), report);
+    let (name, name_span) = written.name?;
     Some(Template {
-        name: read::name(name, "the name of a template", report)?.to_owned(),
-        name_span: name.span,
-        summary: text_of("summary", report),
-        manual: text_of("manual", report),
-        settings: settings(root.get("settings"), report),
-        labels: labels(root.get("labels"), report),
+        name,
+        name_span,
+        summary: written.summary,
+        manual: written.manual,
+        settings,
+        labels,
         entries,
     })
 }
@@ -176,6 +225,3 @@ fn labels(node: Option<&Node>, report: &mut Report<'_>) -> Vec<Label> {
     }
     out
 }
-
-/// Most processors of a template.
-pub(crate) const MAX_PROCESSORS: usize = MAX_FUNCTIONS;

@@ -2,84 +2,18 @@
 
 use serde_json::{Value, json};
 
-use crate::read;
+use crate::form::name_schema;
 use crate::template::canonical::json as json_of;
-use crate::template::raw::{MAX_LABELS, MAX_PROCESSORS, MAX_SETTINGS};
+use crate::template::raw;
 use crate::template::setting::{Setting, Type};
 
 /// JSON Schema (draft 2020-12) of a template.
 pub fn template_schema() -> Value {
-    let name = json!({
-        "type": "string",
-        "pattern": "^[A-Za-z0-9][A-Za-z0-9_-]*$",
-        "maxLength": read::LONGEST_NAME,
-    });
-    json!({
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "weir template",
-        "description": "A network function that is a small graph of processors.",
-        "type": "object",
-        "required": ["template", "processors"],
-        "additionalProperties": false,
-        "properties": {
-            "template": {"$ref": "#/$defs/name", "description": "Its name."},
-            "summary": {"type": "string", "description": "One line about it."},
-            "manual": {"type": "string", "description": "What its users should know."},
-            "settings": {
-                "description": "What a chain may set.",
-                "anyOf": [{"type": "null"}, {
-                    "type": "object",
-                    "maxProperties": MAX_SETTINGS,
-                    "propertyNames": {"$ref": "#/$defs/name"},
-                    "additionalProperties": {"$ref": "#/$defs/setting"},
-                }],
-            },
-            "labels": {
-                "description": "Ways out beside `pass`, and what leaves by them.",
-                "anyOf": [{"type": "null"}, {
-                    "type": "object",
-                    "maxProperties": MAX_LABELS,
-                    "propertyNames": {"$ref": "#/$defs/name", "not": {"const": "pass"}},
-                    "additionalProperties": {"type": ["string", "null"]},
-                }],
-            },
-            "processors": {
-                "description": "What it is made of, in order.",
-                "type": "array",
-                "minItems": 1,
-                "maxItems": MAX_PROCESSORS,
-                "items": {"anyOf": [
-                    {"type": "string", "description": "A function or template."},
-                    {"$ref": "#/$defs/processor"},
-                ]},
-            },
-        },
-        "$defs": {
-            "name": name,
-            "setting": setting(),
-            "processor": processor(),
-        },
-    })
-}
-
-fn setting() -> Value {
-    json!({
-        "type": "object",
-        "additionalProperties": false,
-        "anyOf": [{"required": ["type"]}, {"required": ["values"]}],
-        "properties": {
-            "type": {"enum": Type::names(), "description": "What it may be."},
-            "items": {"enum": Type::names(), "description": "What the entries of a list may be."},
-            "values": {
-                "description": "The only values it may have.",
-                "type": "array",
-                "minItems": 1,
-            },
-            "default": {"description": "Its value where a chain gives none."},
-            "required": {"type": "boolean", "description": "A chain must give one."},
-            "description": {"type": "string", "description": "What it is for."},
-        },
-    })
+    let mut schema = raw::keys().schema();
+    schema["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");
+    schema["title"] = json!("weir template");
+    schema["$defs"] = json!({"weir-name": name_schema(), "processor": processor()});
+    schema
 }
 
 fn processor() -> Value {
@@ -89,7 +23,7 @@ fn processor() -> Value {
         "type": "object",
         "minProperties": 1,
         "properties": {
-            "as": {"$ref": "#/$defs/name", "description": "Its name in this template."},
+            "as": {"$ref": "#/$defs/weir-name", "description": "Its name in this template."},
             "links": {
                 "description": "Where its links lead; the next processor if left out.",
                 "type": "object",

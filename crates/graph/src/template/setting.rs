@@ -1,7 +1,11 @@
 //! A template's own settings: what they may be.
 
 use crate::de::{Scalar, resolve};
-use crate::diagnostic::Report;
+use serde_json::{Value as Json, json};
+
+use crate::diagnostic::{Report, Span};
+use crate::form::{Boolean, Choice, Form as _, Later, Own, Placed, Text};
+use crate::keys::Keys;
 use crate::nearest::listed;
 use crate::read;
 use crate::template::canonical::canonical;
@@ -88,35 +92,83 @@ pub(crate) struct Setting {
     pub(crate) description: String,
 }
 
-const KEYS: [&str; 6] = [
-    "type",
-    "items",
-    "values",
-    "default",
-    "required",
-    "description",
-];
+/// A setting as written.
+#[derive(Default)]
+pub(crate) struct Written {
+    kind: Option<Type>,
+    items: Option<(Type, Span)>,
+    values: Vec<Node>,
+    default: Option<Node>,
+    required: bool,
+    description: String,
+}
+
+/// Keys of a setting.
+pub(crate) fn keys() -> Keys<Written> {
+    let what = "a mapping with `type`, `default`, `description`, `required`, `values` or `items`";
+    let any = || json!({"type": "array", "minItems": 1});
+    Keys::<Written>::new(what, "")
+        .key(
+            "type",
+            "What it may be.",
+            Choice(&Type::NAMES),
+            |w, kind| w.kind = Some(kind),
+        )
+        .key(
+            "items",
+            "The type of a list's entries.",
+            Placed(Choice(&Type::NAMES)),
+            |w, items| w.items = Some(items),
+        )
+        .key(
+            "values",
+            "The only values that it may have.",
+            Own(values, any),
+            |w, values| {
+                w.values = values;
+            },
+        )
+        .key(
+            "default",
+            "Its value where the chain gives none.",
+            Later(json!({})),
+            |w, default| w.default = (!default.is_null()).then_some(default),
+        )
+        .key(
+            "required",
+            "The chain must give one.",
+            Boolean,
+            |w, required| {
+                w.required = required;
+            },
+        )
+        .key("description", "What it is for.", Text, |w, text| {
+            w.description = text
+        })
+}
+
+/// JSON Schema of a setting.
+pub(crate) fn schema() -> Json {
+    let mut schema = keys().schema();
+    schema["anyOf"] = json!([{"required": ["type"]}, {"required": ["values"]}]);
+    schema
+}
+
+fn values(node: &Node, report: &mut Report<'_>) -> Option<Vec<Node>> {
+    let help = "list what it may be, `[a, b]`, or leave `values` out";
+    read::list_help(node, "a list of values", help, report).map(<[Node]>::to_vec)
+}
 
 impl Setting {
     pub(crate) fn read(name: &Node, node: &Node, report: &mut Report<'_>) -> Option<Setting> {
         let text = read::name(name, "the name of a setting", report)?;
-        let what = "a mapping with `type`, `default`, `description`, `required`, `values` or \
-                    `items`";
-        for (key, _) in read::map(node, what, report)? {
-            if !KEYS.contains(&key.text().unwrap_or("")) {
-                report.unknown_key(key, &KEYS);
-            }
-        }
-        let values = match node.get("values") {
-            Some(values) => {
-                let help = "list what it may be, `[a, b]`, or leave `values` out";
-                read::list_help(values, "a list of values", help, report)?.to_vec()
-            }
-            None => Vec::new(),
-        };
-        let kind = match node.get("type") {
-            Some(kind) => read::choice(kind, &Type::NAMES, report)?,
-            None if !values.is_empty() => Type::Text,
+        let before = report.errors();
+        let written = keys().read(node, report)?;
+        let kind = match written.kind {
+            Some(kind) => kind,
+            None if !written.values.is_empty() => Type::Text,
+            // What it has instead could not be read.
+            None if report.errors() > before => return None,
             None => {
                 report.error_help(
                     name.span,
@@ -126,41 +178,34 @@ impl Setting {
                 return None;
             }
         };
-        let items = match node.get("items") {
+        let items = match written.items {
             None => Type::Any,
-            Some(items) if kind == Type::List => read::choice(items, &Type::NAMES, report)?,
-            Some(items) => {
+            Some((items, _)) if kind == Type::List => items,
+            Some((_, span)) => {
                 report.error_help(
-                    items.span,
+                    span,
                     format!("`items` of the setting `{text}`, which is no list"),
                     "leave it out, or write `type: list`",
                 );
                 return None;
             }
         };
-        for value in &values {
+        for value in &written.values {
             if !kind.fits(value) {
                 report.expected(value, kind.wanted());
             }
         }
-        let required = match node.get("required") {
-            Some(required) => read::boolean(required, report)?,
-            None => false,
-        };
         let setting = Setting {
             name: text.to_owned(),
             kind,
             items,
-            values,
-            default: node.get("default").filter(|node| !node.is_null()).cloned(),
-            required,
-            description: match node.get("description") {
-                Some(text) => read::word(text, "text", report)?.trim().to_owned(),
-                None => String::new(),
-            },
+            values: written.values,
+            default: written.default,
+            required: written.required,
+            description: written.description,
         };
         if let Some(default) = &setting.default {
-            if required {
+            if setting.required {
                 report.error_help(
                     default.span,
                     format!("a default of the setting `{text}`, which is required"),
