@@ -11,6 +11,7 @@ use crate::drops::EngineDrop;
 use crate::flows::records::ALIAS;
 use crate::flows::{FlowTable, Found, tcp};
 use crate::fragments::{Owner, is_among};
+use crate::reading::Reading;
 use crate::runtime::{Lookup, MAX_SCOPES, Runtime};
 
 /// How many frames ahead packets are prefetched.
@@ -581,7 +582,7 @@ impl Runtime {
         let unit = match table.find(&key, hash, direction, side) {
             Found::Flow(flow, direction) => {
                 let head = table.flows.blocks.head(flow);
-                let Some(why) = self.over(head, &self.scratch.headers[i], now) else {
+                let Some(why) = self.reading.over(head, &self.scratch.headers[i], now) else {
                     return Resolved::Flow(flow, direction);
                 };
                 if self.is_busy(flow, i) {
@@ -610,19 +611,18 @@ impl Runtime {
         let places = &self.scratch.places[..before.min(BURST)];
         places.iter().any(|place| place.flow == flow)
     }
+}
 
-    /// Why a flow ends before this packet, if it does: its time-out has passed, or a
-    /// SYN reuses the ports of a closed connection.
+impl Reading {
+    /// Reason for which a flow ends before this packet, if it does: its time-out has
+    /// passed, or a SYN reuses the ports of a closed connection.
     pub(crate) fn over(&self, head: &FlowHead, headers: &Headers, now: u64) -> Option<CloseReason> {
         if now.saturating_sub(head.last_seen) > u64::from(head.idle_ms) * 1_000_000
             && head.idle_ms != Timeouts::NEVER
         {
             return Some(ended_by_silence(head));
         }
-        if head.phase() == Phase::Closed
-            && self.reading.options().timeouts.reuse
-            && tcp::opens(headers)
-        {
+        if head.phase() == Phase::Closed && self.options().timeouts.reuse && tcp::opens(headers) {
             return Some(CloseReason::Reused);
         }
         None

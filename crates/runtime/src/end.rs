@@ -129,9 +129,10 @@ impl Runtime {
         record: u32,
         why: CloseReason,
     ) {
-        let Some(opened) = self.opened_in(scope, record) else {
+        let Some(records) = self.level(scope.map_or(0, |scope| scope + 1)) else {
             return;
         };
+        let opened = records.blocks.head(record).opened;
         for number in 0..self.functions.nodes().len() {
             let node = &self.functions.nodes()[number];
             let here = match scope {
@@ -150,16 +151,6 @@ impl Runtime {
         }
         // What has ended needs no name.
         self.clear_asked();
-    }
-
-    /// The functions that have opened a state in a record, as bits.
-    fn opened_in(&self, scope: Option<usize>, record: u32) -> Option<u64> {
-        let table = self.table.as_ref()?;
-        let records = match scope {
-            None => &table.flows,
-            Some(scope) => &table.scopes.get(scope)?.records,
-        };
-        Some(records.blocks.head(record).opened)
     }
 
     /// Tells function `number` that a flow, or the unit of its scope, ends.

@@ -56,6 +56,28 @@ pub(crate) struct Functions {
 }
 
 impl Functions {
+    /// True if a function keeps a state of each flow beside that of its scope.
+    pub(crate) fn has_flow_states(&self) -> bool {
+        let mut nodes = self.nodes().iter();
+        nodes.any(|node| node.processor.state().flow_bytes > 0)
+    }
+
+    /// Places in a record's block of the counters of its open slots, in a
+    /// snapshot's order.
+    pub(crate) fn counters_of(
+        &self,
+        level: usize,
+        opened: u64,
+    ) -> impl Iterator<Item = core::ops::Range<usize>> + '_ {
+        let of_level = move |node: &&RunNode| {
+            node.scope.map_or(0, |scope| scope + 1) == level && opened & node.slot.bit != 0
+        };
+        self.nodes().iter().filter(of_level).map(|node| {
+            let from = node.slot.stats as usize;
+            from..from + node.processor.state().stats_bytes as usize
+        })
+    }
+
     /// Those of `stage`; each takes its place in a layout, that of flows or that of
     /// its wider scope.
     pub(crate) fn new(

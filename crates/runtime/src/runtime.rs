@@ -234,7 +234,9 @@ impl Runtime {
                 .as_ref()
                 .and_then(|table| table.flows.live_from(next).next());
             let Some(flow) = flow else {
-                self.drop_told(pool);
+                if let Some(feed) = self.plan.feed_mut() {
+                    feed.drop_told(pool);
+                }
                 self.drop_asked(pool);
                 return None;
             };

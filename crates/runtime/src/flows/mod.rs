@@ -55,6 +55,14 @@ pub(crate) struct FlowTable {
 }
 
 impl FlowTable {
+    /// Records of level `level`: 0 for flows, n + 1 for scope number n.
+    pub(crate) fn level(&self, level: usize) -> Option<&Records> {
+        match level.checked_sub(1) {
+            None => Some(&self.flows),
+            Some(scope) => self.scopes.get(scope).map(|scope| &scope.records),
+        }
+    }
+
     /// Bytes that a table of these settings takes when it is full.
     pub(crate) fn bytes(
         options: &FlowOptions,

@@ -301,7 +301,7 @@ impl Runtime {
             Some(Found::Flow(flow, direction)) => {
                 let why = self.table.as_ref().and_then(|table| {
                     let head = table.flows.blocks.head(flow);
-                    self.over(head, &self.scratch.headers[i], now)
+                    self.reading.over(head, &self.scratch.headers[i], now)
                 });
                 match why {
                     None => Some((flow, direction)),

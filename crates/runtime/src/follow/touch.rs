@@ -42,28 +42,15 @@ impl Runtime {
         }
     }
 
-    /// Places in a record's block of the counters of its open slots, in a
-    /// snapshot's order.
-    fn counters_of(
-        &self,
-        level: usize,
-        opened: u64,
-    ) -> impl Iterator<Item = core::ops::Range<usize>> + '_ {
-        let of_level = move |node: &&crate::functions::RunNode| {
-            node.scope.map_or(0, |scope| scope + 1) == level && opened & node.slot.bit != 0
-        };
-        self.functions.nodes().iter().filter(of_level).map(|node| {
-            let from = node.slot.stats as usize;
-            from..from + node.processor.state().stats_bytes as usize
-        })
-    }
-
     fn each_counter(&self, level: usize, record: u32, mut give: impl FnMut(&[u8])) {
         let Some(records) = self.level(level) else {
             return;
         };
         let block = records.blocks.bytes(record);
-        for place in self.counters_of(level, records.blocks.head(record).opened) {
+        for place in self
+            .functions
+            .counters_of(level, records.blocks.head(record).opened)
+        {
             give(block.get(place).unwrap_or(&[]));
         }
     }
@@ -85,7 +72,7 @@ impl Runtime {
                 let opened = self
                     .level(level)
                     .map_or(0, |records| records.blocks.head(member).opened);
-                let places: Vec<_> = self.counters_of(level, opened).collect();
+                let places: Vec<_> = self.functions.counters_of(level, opened).collect();
                 let Some(table) = self
                     .counts
                     .internal

@@ -7,6 +7,7 @@ use weir_packet::FlowKey;
 use super::format::{MAGIC, MAGIC_3, put_touch};
 use crate::bytes::{put_bytes, put_key};
 use crate::flows::records::Records;
+use crate::follow::Follow;
 use crate::runtime::Runtime;
 
 /// Records of a unit, by level: flows first.
@@ -15,11 +16,7 @@ pub(crate) type Members = Vec<Vec<u32>>;
 impl Runtime {
     /// Records of level `level`: 0 for flows, n + 1 for scope number n.
     pub(crate) fn level(&self, level: usize) -> Option<&Records> {
-        let table = self.table.as_ref()?;
-        match level.checked_sub(1) {
-            None => Some(&table.flows),
-            Some(scope) => table.scopes.get(scope).map(|scope| &scope.records),
-        }
+        self.table.as_ref()?.level(level)
     }
 
     /// Records of the unit of the flow under `key`. Where units are wider than
@@ -66,7 +63,7 @@ impl Runtime {
 
     /// Appends the whole snapshot of a unit.
     pub(super) fn write(&self, unit: u64, members: &Members, out: &mut Vec<u8>) {
-        let has_flow_states = self.has_flow_states();
+        let has_flow_states = self.functions.has_flow_states();
         out.extend_from_slice(if has_flow_states { MAGIC } else { MAGIC_3 });
         out.extend(unit.to_le_bytes());
         out.push(self.functions.nodes().len() as u8);
@@ -92,7 +89,10 @@ impl Runtime {
                 self.write_record(level, record, &above, out);
             }
         }
-        self.write_datagrams(unit, &members[0], out);
+        match &self.follow {
+            Some(follow) => follow.write_datagrams(unit, &members[0], out),
+            None => out.push(0),
+        }
     }
 
     fn write_record(
@@ -156,19 +156,14 @@ impl Runtime {
             }
         }
     }
+}
 
-    /// True where a function remembers something of each flow beside its state.
-    fn has_flow_states(&self) -> bool {
-        let mut nodes = self.functions.nodes().iter();
-        nodes.any(|node| node.processor.state().flow_bytes > 0)
-    }
-
+impl Follow {
+    /// Appends the datagrams that are remembered of the unit; `flows` are its records.
     fn write_datagrams(&self, unit: u64, flows: &[u32], out: &mut Vec<u8>) {
         let mut known = Vec::new();
-        if let Some(follow) = &self.follow
-            && let Some(unit) = follow.units.get(unit)
-        {
-            known.extend(follow.datagrams.of(unit).copied());
+        if let Some(unit) = self.units.get(unit) {
+            known.extend(self.datagrams.of(unit).copied());
         }
         if known.is_empty() {
             out.push(0);

@@ -16,6 +16,7 @@ use weir_packet::{
 use super::code_of;
 use super::notices::{self, End, FlowOpened, LONGEST, Notice, Units};
 use crate::execute::Dispositions;
+use crate::flows::FlowTable;
 use crate::runtime::Runtime;
 
 /// Frames that functions may not take for packets of theirs, so that notices
@@ -41,6 +42,48 @@ impl Feed {
         Feed {
             told: Vec::with_capacity((ends + 2 * BURST) * (scopes + 1) * LONGEST),
             waiting: Vec::with_capacity(BURST + weir_nf::host::MAX_EMITS),
+        }
+    }
+
+    /// Forgets what was not told, and drops what waits for it.
+    pub(crate) fn drop_told(&mut self, pool: &mut FramePool) {
+        self.told.clear();
+        pool.give_all(&mut self.waiting);
+    }
+}
+
+impl FlowTable {
+    fn flow_opened(&self, flow: u32) -> Notice {
+        let head = self.flows.blocks.head(flow);
+        let mut units = Units::default();
+        let mut unit = head.id;
+        let mut parent = self.flows.cold[flow as usize].parent;
+        for scope in &self.scopes {
+            let Some(record) = parent.checked_sub(1) else {
+                break;
+            };
+            units.push(code_of(scope.scope), record);
+            unit = scope.records.blocks.head(record).id;
+            parent = scope.records.cold[record as usize].parent;
+        }
+        Notice::FlowOpened(FlowOpened {
+            record: flow,
+            id: head.id,
+            unit,
+            key: head.key,
+            bits: head.bits,
+            units,
+        })
+    }
+
+    fn unit_opened(&self, scope: usize, record: u32) -> Notice {
+        let scope = &self.scopes[scope];
+        let head = scope.records.blocks.head(record);
+        Notice::UnitOpened {
+            scope: code_of(scope.scope),
+            record,
+            id: head.id,
+            key: head.key,
         }
     }
 }
@@ -149,15 +192,6 @@ impl Runtime {
         }
     }
 
-    /// Forgets what was not told, and drops what waits for it.
-    pub(crate) fn drop_told(&mut self, pool: &mut FramePool) {
-        let Some(feed) = self.plan.feed_mut() else {
-            return;
-        };
-        feed.told.clear();
-        pool.give_all(&mut feed.waiting);
-    }
-
     /// The flows and units that are open now, as bytes for a later stage that
     /// takes the place of one that is lost ([`Runtime::learn`]). Empty where
     /// this is not the first stage of several.
@@ -168,80 +202,33 @@ impl Runtime {
         };
         for (number, scope) in table.scopes.iter().enumerate() {
             for record in scope.records.live() {
-                let notice = self.unit_opened(number, record);
-                notice.inspect(|notice| notices::write(notice, &mut told));
+                notices::write(&table.unit_opened(number, record), &mut told);
             }
         }
         for flow in table.flows.live() {
-            let notice = self.flow_opened(flow);
-            notice.inspect(|notice| notices::write(notice, &mut told));
+            notices::write(&table.flow_opened(flow), &mut told);
         }
         told
     }
 
-    fn note(&mut self, notice: &Notice) {
-        if let Some(feed) = self.plan.feed_mut() {
-            notices::write(notice, &mut feed.told);
-        }
-    }
-
     /// A flow was opened and has its units.
     pub(crate) fn tell_flow_opened(&mut self, flow: u32) {
-        if self.plan.feed().is_some()
-            && let Some(notice) = self.flow_opened(flow)
-        {
-            self.note(&notice);
+        if let (Some(feed), Some(table)) = (self.plan.feed_mut(), &self.table) {
+            notices::write(&table.flow_opened(flow), &mut feed.told);
         }
-    }
-
-    fn flow_opened(&self, flow: u32) -> Option<Notice> {
-        let table = self.table.as_ref()?;
-        let head = table.flows.blocks.head(flow);
-        let mut units = Units::default();
-        let mut unit = head.id;
-        let mut parent = table.flows.cold[flow as usize].parent;
-        for scope in &table.scopes {
-            let Some(record) = parent.checked_sub(1) else {
-                break;
-            };
-            units.push(code_of(scope.scope), record);
-            unit = scope.records.blocks.head(record).id;
-            parent = scope.records.cold[record as usize].parent;
-        }
-        Some(Notice::FlowOpened(FlowOpened {
-            record: flow,
-            id: head.id,
-            unit,
-            key: head.key,
-            bits: head.bits,
-            units,
-        }))
     }
 
     /// A unit of scope number `scope` was opened.
     pub(crate) fn tell_unit_opened(&mut self, scope: usize, record: u32) {
-        if self.plan.feed().is_some()
-            && let Some(notice) = self.unit_opened(scope, record)
-        {
-            self.note(&notice);
+        if let (Some(feed), Some(table)) = (self.plan.feed_mut(), &self.table) {
+            notices::write(&table.unit_opened(scope, record), &mut feed.told);
         }
-    }
-
-    fn unit_opened(&self, scope: usize, record: u32) -> Option<Notice> {
-        let scope = self.table.as_ref()?.scopes.get(scope)?;
-        let head = scope.records.blocks.head(record);
-        Some(Notice::UnitOpened {
-            scope: code_of(scope.scope),
-            record,
-            id: head.id,
-            key: head.key,
-        })
     }
 
     /// A flow, or a unit of scope number `scope`, ends; its record is still
     /// there.
     pub(crate) fn tell_end(&mut self, scope: Option<usize>, record: u32, why: Option<CloseReason>) {
-        let (Some(table), true) = (&self.table, self.plan.feed().is_some()) else {
+        let (Some(table), Some(feed)) = (&self.table, self.plan.feed_mut()) else {
             return;
         };
         let notice = match scope {
@@ -258,7 +245,7 @@ impl Runtime {
                 }
             }
         };
-        self.note(&notice);
+        notices::write(&notice, &mut feed.told);
     }
 
     /// Ends all flows at `now`, or at the time of the last packet if that is
