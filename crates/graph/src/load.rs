@@ -362,9 +362,8 @@ fn chain(
     let mut nodes = Vec::new();
     let mut graph = Graph::default();
     for at in &order {
-        let (Some(flat), Some(Some(processor))) = (flats.get(*at), built.get(*at)) else {
-            continue;
-        };
+        let flat = &flats[*at];
+        let processor = built[*at].as_ref().expect("an error was reported");
         let next: Vec<Target> = flat.next.iter().map(place).collect();
         graph.nodes.push(Processor {
             name: flat.name.clone(),

@@ -124,9 +124,7 @@ fn one(set: &Override, text: u32, chains: &mut [RawChain], report: &mut Report<'
         Some(Step::Key(key, range)) => Some((key.as_str(), span(range.clone()))),
         _ => None,
     };
-    let Some((first, first_span)) = key(0) else {
-        return;
-    };
+    let (first, first_span) = key(0).expect("a path begins with a key");
     let known = |chain: &RawChain, name: &str| {
         name == "flows" || chain.entries.iter().any(|entry| entry.instance == name)
     };

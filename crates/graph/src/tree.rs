@@ -351,9 +351,10 @@ impl Builder {
     }
 
     fn close(&mut self, end: u32, report: &mut Report<'_>) {
-        let Some(open) = self.stack.pop() else {
-            return;
-        };
+        let open = self
+            .stack
+            .pop()
+            .expect("the parser ends only what it began");
         let value = match open.content {
             Content::List(items) => Value::List(items),
             Content::Map { entries, .. } => Value::Map(entries),

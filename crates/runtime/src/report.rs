@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use weir_nf::CloseReason;
+use weir_packet::Internal;
 use weir_telemetry::{Counters as _, Counts, counters};
 
 counters! {
@@ -91,6 +92,14 @@ impl Report {
             all.add(report);
         }
         all
+    }
+
+    /// Adds the internal errors of a part around the engine.
+    pub fn add_internal(&mut self, internal: &Internal) {
+        self.internal += internal.count();
+        if self.internal_first.is_none() {
+            self.internal_first = internal.first().map(ToString::to_string);
+        }
     }
 
     /// Adds what another did, as [`Report::sum`] does.

@@ -88,4 +88,30 @@ pub fn around(report: &mut Report, switch: &Report) {
     add_named(&mut report.drops, &switch.drops);
     report.flows.aliases_refused += switch.flows.aliases_refused;
     report.engine_cycles += switch.engine_cycles;
+    report.internal += switch.internal;
+    if report.internal_first.is_none() {
+        report.internal_first.clone_from(&switch.internal_first);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn internal_errors_of_runtimes_and_of_their_switch_are_in_the_chains_report() {
+        let met = |internal, first: &str| Report {
+            internal,
+            internal_first: Some(first.to_owned()),
+            ..Report::default()
+        };
+        let mut chain = met(2, "actors.rs:7");
+        around(&mut chain, &met(3, "gate.rs:9"));
+        assert_eq!(chain.internal, 5);
+        assert_eq!(chain.internal_first.as_deref(), Some("actors.rs:7"));
+
+        let mut chain = Report::default();
+        around(&mut chain, &met(1, "gate.rs:9"));
+        assert_eq!(chain.internal_first.as_deref(), Some("gate.rs:9"));
+    }
 }

@@ -497,7 +497,7 @@ fn instances_of(
 
 /// Home of a stage's process, by the names in the stage.
 fn home_of(graph: &Graph, options: &Options, range: &Range<usize>) -> Home {
-    let nodes = graph.nodes.get(range.clone()).unwrap_or(&[]);
+    let nodes = &graph.nodes[range.clone()];
     let has = |names: &[String]| {
         let called = |name: &String| nodes.iter().any(|node| node.is_called(name));
         names.iter().any(called)

@@ -61,8 +61,8 @@ impl Plan {
             },
             other => other,
         };
-        let nodes = (from..to)
-            .filter_map(|number| self.graph.nodes.get(number))
+        let nodes = self.graph.nodes[from..to]
+            .iter()
             .map(|node| {
                 Ok(Node {
                     name: node.name.clone(),

@@ -110,8 +110,7 @@ pub fn plan_data(plan: &Plan) -> PlanData {
                 processors: stage
                     .nodes
                     .clone()
-                    .filter_map(|number| plan.graph.nodes.get(number))
-                    .map(|node| node.name.clone())
+                    .map(|number| plan.graph.nodes[number].name.clone())
                     .collect(),
                 instances: stage.instances,
                 balance: match stage.balance {

@@ -45,9 +45,7 @@ pub fn dot(plan: &Plan) -> String {
 
 fn nodes(out: &mut String, graph: &Graph, prefix: &str, numbers: core::ops::Range<usize>) {
     for number in numbers {
-        let Some(node) = graph.nodes.get(number) else {
-            continue;
-        };
+        let node = &graph.nodes[number];
         let style = match same_as(graph, number) {
             Some(_) => ", style=\"rounded,dotted\"",
             None => "",
@@ -84,7 +82,7 @@ fn edges(out: &mut String, graph: &Graph, prefix: &str) {
             };
             let _ = writeln!(out, "  {prefix}{number} -> {to}{text};");
         }
-        if let Some(earlier) = graph.nodes.get(number).and_then(|node| node.same_as) {
+        if let Some(earlier) = graph.nodes[number].same_as {
             let _ = writeln!(
                 out,
                 "  {prefix}{earlier} -> {prefix}{number} [style=dotted, constraint=false, \

@@ -46,9 +46,7 @@ pub fn explain(plan: &Plan, name: &str) -> Option<String> {
             let _ = writeln!(out, "\n{processor}: not in the plan");
             continue;
         };
-        let Some(node) = plan.graph.nodes.get(number) else {
-            continue;
-        };
+        let node = &plan.graph.nodes[number];
         let _ = writeln!(out, "\n{processor} ({})", node.kind);
         if let Some((stage, _)) = stages.iter().find(|(_, s)| s.nodes.contains(&number)) {
             let _ = writeln!(out, "  runs in stage {stage}");

@@ -19,14 +19,8 @@ use crate::compile::{Graph, Plan, PlannedStage, Step};
 /// Name of a link's target.
 fn target_name(graph: &Graph, target: Target) -> String {
     match target {
-        Target::Node(number) => match graph.nodes.get(number) {
-            Some(node) => node.name.clone(),
-            None => format!("node {number}"),
-        },
-        Target::Later(number) => match graph.nodes.get(usize::from(number)) {
-            Some(node) => node.name.clone(),
-            None => format!("node {number}"),
-        },
+        Target::Node(number) => graph.nodes[number].name.clone(),
+        Target::Later(number) => graph.nodes[usize::from(number)].name.clone(),
         Target::Out => "out".to_owned(),
         Target::Drop => "drop".to_owned(),
     }
@@ -44,9 +38,7 @@ fn target_node(target: Target) -> Option<usize> {
 /// The links of a node that say something: each label with its target, those
 /// that lead where `pass` does left out, and those that nobody is sent by.
 fn links(graph: &Graph, number: usize) -> Vec<(String, Target)> {
-    let Some(node) = graph.nodes.get(number) else {
-        return Vec::new();
-    };
+    let node = &graph.nodes[number];
     let pass = node.next.first().copied().unwrap_or(Target::Out);
     let mut links = vec![("pass".to_owned(), pass)];
     let labels = node.labels.iter().zip(&node.next).enumerate().skip(1);
@@ -98,8 +90,8 @@ fn called(graph: &Graph) -> (usize, usize) {
 
 /// Name of the processor whose verdicts stand for `number`'s.
 fn same_as(graph: &Graph, number: usize) -> Option<&str> {
-    let earlier = graph.nodes.get(number)?.same_as?;
-    graph.nodes.get(earlier).map(|node| node.name.as_str())
+    let earlier = graph.nodes[number].same_as?;
+    Some(&graph.nodes[earlier].name)
 }
 
 #[cfg(test)]

@@ -100,18 +100,12 @@ impl Layout {
                 if let Some(before) = before
                     && !parallel
                 {
-                    let here = column.get(number).copied().unwrap_or(0);
-                    if let Some(place) = column.get_mut(number) {
-                        *place = here.max(before + 1);
-                    }
+                    column[number] = column[number].max(before + 1);
                 }
             }
-            let from = column.get(number).copied().unwrap_or(0);
             for (_, target) in joined_links(graph, number) {
-                if let Some(other) = target_node(target)
-                    && let Some(place) = column.get_mut(other)
-                {
-                    *place = (*place).max(from + 1);
+                if let Some(other) = target_node(target) {
+                    column[other] = column[other].max(column[number] + 1);
                 }
             }
         }
@@ -132,15 +126,9 @@ impl Layout {
         let mut rows = vec![0usize; columns];
         let mut boxes = Vec::with_capacity(n);
         for &c in &column {
-            let row = rows.get(c).copied().unwrap_or(0);
-            if let Some(rows) = rows.get_mut(c) {
-                *rows += 1;
-            }
-            let (x, width) = (
-                left.get(c).copied().unwrap_or(0.0),
-                widths.get(c).copied().unwrap_or(0.0),
-            );
-            boxes.push((x, row as f64 * (BOX_HEIGHT + ROW_GAP) + ROW_GAP, width));
+            let top = rows[c] as f64 * (BOX_HEIGHT + ROW_GAP) + ROW_GAP;
+            boxes.push((left[c], top, widths[c]));
+            rows[c] += 1;
         }
         let deepest = rows.iter().copied().max().unwrap_or(1).max(2);
         let height = deepest as f64 * (BOX_HEIGHT + ROW_GAP) + 2.0 * ROW_GAP;
@@ -165,27 +153,21 @@ impl Layout {
     }
 
     fn draw(&self, out: &mut String, graph: &Graph, instances: &[&str], dx: f64, dy: f64) {
-        for number in 0..graph.nodes.len() {
-            let Some(&(x, y, width)) = self.boxes.get(number) else {
-                continue;
-            };
+        for (number, &(x, y, width)) in self.boxes.iter().enumerate() {
             let from = (dx + x + width, dy + y + BOX_HEIGHT / 2.0);
             for (label, target) in joined_links(graph, number) {
                 let to = match (target_node(target), target) {
-                    (Some(other), _) => match self.boxes.get(other) {
-                        Some(&(x, y, _)) => (dx + x, dy + y + BOX_HEIGHT / 2.0),
-                        None => continue,
-                    },
+                    (Some(other), _) => {
+                        let (x, y, _) = self.boxes[other];
+                        (dx + x, dy + y + BOX_HEIGHT / 2.0)
+                    }
                     (None, Target::Drop) => (dx + self.ends[1].0, dy + self.ends[1].1),
                     (None, _) => (dx + self.ends[0].0, dy + self.ends[0].1),
                 };
                 arrow(out, from, to, &label);
             }
         }
-        for (number, node) in graph.nodes.iter().enumerate() {
-            let Some(&(x, y, width)) = self.boxes.get(number) else {
-                continue;
-            };
+        for (number, (node, &(x, y, width))) in graph.nodes.iter().zip(&self.boxes).enumerate() {
             let (x, y) = (dx + x, dy + y);
             let fill = instances
                 .iter()
@@ -234,7 +216,7 @@ impl Layout {
     fn draw_stages(&self, out: &mut String, plan: &Plan, dx: f64, dy: f64) {
         let pad = 10.0;
         for (name, stage) in stages(plan) {
-            let boxes = self.boxes.get(stage.nodes.clone()).unwrap_or(&[]);
+            let boxes = &self.boxes[stage.nodes.clone()];
             let ends = |f: fn(&(f64, f64, f64)) -> f64, pick: fn(f64, f64) -> f64| {
                 boxes.iter().map(f).reduce(pick)
             };

@@ -109,14 +109,11 @@ pub(super) fn about(stage: &PlannedStage) -> String {
 fn processors(out: &mut String, graph: &Graph, numbers: &[usize], indent: &str) {
     let width = numbers
         .iter()
-        .filter_map(|&n| graph.nodes.get(n))
-        .map(|node| node.name.chars().count())
+        .map(|&number| graph.nodes[number].name.chars().count())
         .max()
         .unwrap_or(0);
     for (place, &number) in numbers.iter().enumerate() {
-        let Some(node) = graph.nodes.get(number) else {
-            continue;
-        };
+        let node = &graph.nodes[number];
         let last = place + 1 == numbers.len();
         let (corner, bar) = if last {
             ("└─", "  ")

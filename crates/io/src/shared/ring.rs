@@ -31,7 +31,7 @@ pub struct RingOutput {
 pub struct RingInput {
     ring: Reader<Words>,
     memory: Arc<PacketMemory>,
-    /// Whose frames come here.
+    /// Member whose frames come here.
     from: MemberId,
     /// Numbers that named no frame of the writer's.
     bad: u64,
@@ -43,7 +43,7 @@ pub struct RingInput {
 ///
 /// # Errors
 ///
-/// Where the words are no ring.
+/// If the words are no ring.
 pub fn output(
     words: Words,
     memory: &Arc<PacketMemory>,
@@ -138,6 +138,7 @@ impl StageInput for RingInput {
         }
         let before = into.len();
         let Some(taker) = self.memory.taker(self.from) else {
+            self.broken = true;
             return 0;
         };
         while into.len() - before < max {
@@ -149,7 +150,7 @@ impl StageInput for RingInput {
             };
             self.bad += taker.take_all(&numbers[..read], into) as u64;
             if read > 0 {
-                // What was taken over is written down before its place is free.
+                // The new owner is written down before the place in the ring is free.
                 self.ring.release();
             }
             if read < most {

@@ -147,6 +147,7 @@ impl Hold {
 
     fn drop_queue(&mut self, pool: &mut FramePool, key: Key) -> u64 {
         let Some(queue) = self.queues.remove(&key) else {
+            debug_assert!(false, "a queue that is not there is dropped");
             return 0;
         };
         let length = queue.frames.len();

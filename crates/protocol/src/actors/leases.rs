@@ -71,9 +71,7 @@ impl Actors {
             return;
         }
         for number in 0..self.wanted.len() {
-            let Some((pool, asked)) = self.wanted.get_mut(number) else {
-                continue;
-            };
+            let (pool, asked) = &mut self.wanted[number];
             let pool = *pool;
             if !self.engine.leases().is_low(pool) {
                 *asked = None;

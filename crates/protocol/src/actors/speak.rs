@@ -81,6 +81,7 @@ impl Actors {
         state: Option<Vec<u8>>,
     ) -> StateUpdate {
         let Some(cold) = self.cold.get_mut(&unit) else {
+            self.internal.note("entries of a unit that keeps none");
             return StateUpdate::Full(state);
         };
         let basis = core::mem::take(&mut cold.live.basis);
@@ -101,7 +102,7 @@ impl Actors {
     /// The replica's copy is touched: what the next state is compared with, too.
     fn touch_basis(&mut self, unit: UnitId, clock: Clock, touched: &[u8]) {
         let Some(cold) = self.cold.get_mut(&unit) else {
-            return;
+            return self.internal.note("entries of a unit that keeps none");
         };
         cold.live.basis = cold.live.basis.take().and_then(|(_, mut state)| {
             let is_done = Runtime::touch_snapshot(&mut state, touched).is_ok();

@@ -289,7 +289,7 @@ impl Switch {
     pub(super) fn go_back(&mut self, now: Time, pool: &mut FramePool, place: u32) {
         let unit = *self.units.at(place);
         let Some(pending) = self.pendings.get(unit.pending) else {
-            return;
+            return self.internal.note("a view is given up that is settled");
         };
         if !self.has_views_but(0) {
             return self.lose(now, pool, place);

@@ -262,7 +262,7 @@ impl Switch {
             self.counts.add(SwitchCount::ClaimRefused);
             return self.forget_claims(now, unit, claims, |claim| claim.view == best.view);
         }
-        let second = self.second_holder(*holder, claims);
+        let second = self.second_holder(*holder, best, claims);
         self.set_holders(unit.slot(), *holder, second);
         let record = self.units.at_mut(unit.slot());
         record.view = best.view.0;
@@ -277,10 +277,7 @@ impl Switch {
     /// one dies. Behind the first one it lacks only packets that no switch has let out,
     /// where outputs wait for the replica; those are lost then
     /// ([`Switch::repeat_asked`]).
-    fn second_holder(&self, first: Slot, claims: &[(Slot, Claim)]) -> Slot {
-        let Some((_, best)) = claims.first() else {
-            return 0;
-        };
+    fn second_holder(&self, first: Slot, best: &Claim, claims: &[(Slot, Claim)]) -> Slot {
         let outputs_wait = self.every == 0 && self.settings.plant != Some(Plant::BehindNoHolder);
         let mut others = claims
             .iter()

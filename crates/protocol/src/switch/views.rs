@@ -358,7 +358,7 @@ impl Switch {
     pub(super) fn send_opening(&mut self, place: u32) {
         let unit = *self.units.at(place);
         let Some(pending) = self.pendings.get(unit.pending) else {
-            return;
+            return self.internal.note("a view is opened that is settled");
         };
         let open = Open {
             unit: unit.id(),

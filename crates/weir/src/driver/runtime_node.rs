@@ -9,7 +9,7 @@ use weir_ctl::command::{CommandHandler, CommandTarget, Part, ThreadCounts, Visit
 use weir_exec::queue::drain;
 use weir_exec::{Node, Round, frames};
 use weir_nf::host::Stage;
-use weir_packet::{FlowKey, Frame, FramePool, Time};
+use weir_packet::{FlowKey, Frame, FramePool, Internal, Time};
 use weir_protocol::in_process::{BURST, MESSAGES, PER_PACKET};
 use weir_protocol::settings::ActorSettings;
 use weir_protocol::{Actors, Message, Peer, RuntimeId, UnitId};
@@ -17,6 +17,8 @@ use weir_runtime::{Lie, Report, Runtime, RuntimeConfig};
 
 use super::clock::Clock;
 use super::wiring::{Left, RuntimeEnds, ToRuntime, ToSwitch};
+
+const NO_CHAIN: &str = "a chain that is not there";
 
 /// Ends of flows that may be asked for and not numbered yet.
 const ENDS: usize = 512;
@@ -53,6 +55,8 @@ pub(super) struct RuntimeDone {
     /// Most packets it held for units whose state was not there yet.
     pub(super) held_most: u64,
     pub(super) counts: Vec<(&'static str, u64)>,
+    /// Of the node itself; the report of a chain takes it over.
+    internal: Internal,
 }
 
 /// The actors of one chain, and their data.
@@ -89,6 +93,7 @@ struct Work {
     /// Something was queued for another thread in a round that is no work.
     gave: bool,
     packets: u64,
+    internal: Internal,
 }
 
 impl RuntimeNode {
@@ -125,6 +130,7 @@ impl RuntimeNode {
                 echo: None,
                 gave: false,
                 packets: 0,
+                internal: Internal::default(),
             },
             handler: plan.handler,
             busy: 0,
@@ -174,7 +180,10 @@ impl ChainActors {
         end.held_most = end.held_most.max(actors.held_most);
         let counts = self.actors.counts().iter();
         end.counts.extend(counts.map(|(what, n)| (what.name(), n)));
-        end.reports.push(self.actors.engine().report());
+        let mut report = self.actors.engine().report();
+        report.add_internal(self.actors.internal());
+        report.add_internal(&std::mem::take(&mut end.internal));
+        end.reports.push(report);
         end.lies.extend_from_slice(self.actors.engine().lies());
     }
 }
@@ -262,7 +271,7 @@ impl Work {
         let mut received = core::mem::take(&mut self.received);
         for (chain, from, message) in received.drain(..) {
             worked = true;
-            if let Some(at) = self.chains.get_mut(chain) {
+            if let Some(at) = self.internal.expect(self.chains.get_mut(chain), NO_CHAIN) {
                 at.actors.message(now, &mut self.pool, from, message);
                 self.carry(chain);
             }
@@ -290,7 +299,7 @@ impl Work {
 
     /// Applies the frames of a chain and does what is due in it.
     fn serve(&mut self, chain: usize, now: Time, packet_time: Time) -> bool {
-        let Some(at) = self.chains.get_mut(chain) else {
+        let Some(at) = self.internal.expect(self.chains.get_mut(chain), NO_CHAIN) else {
             return false;
         };
         at.actors.packets_at(packet_time);
@@ -311,11 +320,12 @@ impl Work {
 
     /// Empties the outbox of a chain's actors.
     fn carry(&mut self, chain: usize) {
-        let Some(at) = self.chains.get_mut(chain) else {
+        let Some(at) = self.internal.expect(self.chains.get_mut(chain), NO_CHAIN) else {
             return;
         };
         let outbox = &mut at.actors.outbox;
-        if let Some(queue) = self.ends.entries.get_mut(chain) {
+        let queue = self.ends.entries.get_mut(chain);
+        if let Some(queue) = self.internal.expect(queue, NO_CHAIN) {
             queue.extend(&mut outbox.entries);
         }
         for (to, message) in outbox.messages.drain(..) {
@@ -343,7 +353,8 @@ impl Work {
                 }
                 Peer::Runtime(id) => {
                     let peer = self.ends.peers.get_mut((id.0 as usize).wrapping_sub(1));
-                    if let Some(Some(peer)) = peer {
+                    let peer = peer.and_then(Option::as_mut);
+                    if let Some(peer) = self.internal.expect(peer, "no such runtime") {
                         peer.to.push((chain, message));
                     }
                 }
@@ -378,6 +389,7 @@ impl Work {
             units: 0,
             held_most: 0,
             counts: Vec::new(),
+            internal: std::mem::take(&mut self.internal),
         };
         for chain in &mut self.chains {
             chain.close(&mut end, &mut self.pool, packet_time);

@@ -1,16 +1,18 @@
 //! Moves messages and frames of a switch into the queues of its runtimes.
 
-use weir_packet::FramePool;
+use weir_packet::{FramePool, Internal};
 use weir_protocol::switch::DataQueue;
 use weir_protocol::{Message, Peer};
 
 use super::super::wiring::ToRuntime;
 use super::member::{Member, State};
+use super::{NO_CHAIN, NO_MEMBER};
 
 /// Puts frames and messages into the queues to runtimes.
 pub(super) struct Carrier<'a> {
     pub(super) members: &'a mut [Member],
     pub(super) chain: usize,
+    pub(super) internal: &'a mut Internal,
 }
 
 impl Carrier<'_> {
@@ -19,12 +21,16 @@ impl Carrier<'_> {
             return;
         }
         let member = self.members.get_mut((queue.to.0 as usize).wrapping_sub(1));
-        // A unit whose new owner has died waits for what its old one put out. Packets
-        // that come meanwhile are numbered for the dead one, and lost with it.
-        let Some(member) = member.filter(|member| member.state != State::Gone) else {
+        let Some(member) = self.internal.expect(member, NO_MEMBER) else {
             return pool.give_all(&mut queue.frames);
         };
-        if let Some(data) = member.ends.data.get_mut(self.chain) {
+        // A unit whose new owner has died waits for what its old one put out. Packets
+        // that come meanwhile are numbered for the dead one, and lost with it.
+        if member.state == State::Gone {
+            return pool.give_all(&mut queue.frames);
+        }
+        let data = member.ends.data.get_mut(self.chain);
+        if let Some(data) = self.internal.expect(data, NO_CHAIN) {
             data.extend(&mut queue.frames);
         }
     }
@@ -32,7 +38,8 @@ impl Carrier<'_> {
     pub(super) fn message(&mut self, from: Peer, to: Peer, message: Message) {
         // There is no coordinator in one process.
         let Peer::Runtime(id) = to else { return };
-        if let Some(member) = self.members.get_mut((id.0 as usize).wrapping_sub(1)) {
+        let member = self.members.get_mut((id.0 as usize).wrapping_sub(1));
+        if let Some(member) = self.internal.expect(member, NO_MEMBER) {
             let message = ToRuntime::Message {
                 chain: self.chain,
                 from,

@@ -3,8 +3,8 @@
 use weir_exec::{ExecError, frames};
 use weir_packet::Time;
 
-use super::Cluster;
 use super::member::{Member, State};
+use super::{Cluster, NO_CHAIN, NO_MEMBER};
 
 impl Cluster {
     /// Joins the runtimes that are over. One that has died takes the states of
@@ -15,7 +15,7 @@ impl Cluster {
             let Some(place) = self.members.iter().position(is_its) else {
                 continue;
             };
-            let Some(member) = self.members.get_mut(place) else {
+            let Some(member) = self.internal.expect(self.members.get_mut(place), NO_MEMBER) else {
                 continue;
             };
             member.node = None;
@@ -53,7 +53,7 @@ impl Cluster {
         };
         self.echo = None;
         for chain in 0..self.chains.len() {
-            if let Some(at) = self.chains.get_mut(chain) {
+            if let Some(at) = self.internal.expect(self.chains.get_mut(chain), NO_CHAIN) {
                 at.switch.suspect(now, &mut self.pool, id);
             }
             self.send(chain, now);

@@ -105,6 +105,7 @@ pub(super) fn of_switch(switch: &Switch) -> Report {
     let functions = SwitchDrop::Functions.name();
     report.drops = gate.drops;
     report.drops.retain(|(name, _)| name != functions);
+    report.add_internal(switch.internal());
     report
 }
 

@@ -97,6 +97,7 @@ impl Cluster {
                 end.add_count(what.name(), n);
             }
             if let Some(report) = end.reports.get_mut(number) {
+                report.add_internal(&std::mem::take(&mut self.internal));
                 around(report, &of_switch(&chain.switch));
                 if !self.deaths.is_empty() {
                     not_told(report);

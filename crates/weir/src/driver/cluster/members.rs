@@ -9,7 +9,7 @@ use weir_runtime::RuntimeConfig;
 use super::super::runtime_node::{RuntimeNode, RuntimePlan};
 use super::super::wiring::ToRuntime;
 use super::member::{Member, State};
-use super::{Cluster, parker};
+use super::{Cluster, NO_CHAIN, NO_MEMBER, parker};
 
 impl Cluster {
     /// Places a runtime on its thread.
@@ -74,13 +74,13 @@ impl Cluster {
     }
 
     pub(super) fn ready(&mut self, place: usize, now: Time) {
-        let Some(member) = self.members.get_mut(place) else {
+        let Some(member) = self.internal.expect(self.members.get_mut(place), NO_MEMBER) else {
             return;
         };
         member.state = State::Runs;
         let id = member.ends.id;
         for chain in 0..self.chains.len() {
-            if let Some(at) = self.chains.get_mut(chain) {
+            if let Some(at) = self.internal.expect(self.chains.get_mut(chain), NO_CHAIN) {
                 at.switch.join(now, id);
             }
             self.send(chain, now);

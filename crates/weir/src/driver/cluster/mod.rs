@@ -16,7 +16,7 @@ use weir_exec::queue::drain;
 use weir_exec::{ExecError, NEVER_PARK, Parker, Parks, Round, Team, Wakers, frames};
 use weir_io::IdlePolicy;
 use weir_nf::host::Stage;
-use weir_packet::{Disposition, Frame, FramePool, MemoryLayout, PacketMemory, Time};
+use weir_packet::{Disposition, Frame, FramePool, Internal, MemoryLayout, PacketMemory, Time};
 use weir_protocol::in_process::{self, BURST, MESSAGES};
 use weir_protocol::settings::{Dispatch, SwitchSettings};
 use weir_protocol::{Peer, RuntimeId, Switch};
@@ -33,6 +33,10 @@ use super::relay::Relay;
 use super::runtime_node::{RuntimeDone, RuntimeNode};
 use super::spread::Spread;
 use super::wiring::{ToRuntime, ToSwitch, wire};
+
+/// Chains and places of runtimes are as many as at the start.
+const NO_CHAIN: &str = "a chain that is not there";
+const NO_MEMBER: &str = "a place of no runtime";
 
 /// Rounds with work after which threads that ended are looked for.
 const LOOK: u32 = 256;
@@ -117,6 +121,8 @@ pub struct Cluster {
     handlers: Vec<Option<CommandHandler>>,
     /// Ends of flows that were asked for: as many as runtimes may ask for.
     ends_asked: EndsAsked,
+    /// Counted in the first chain's report.
+    internal: Internal,
     // Buffers of a round, kept to save their allocation.
     entries: Vec<Frame>,
     inbox: Vec<ToSwitch>,
@@ -209,6 +215,7 @@ impl Cluster {
             senders,
             handlers,
             ends_asked: EndsAsked::default(),
+            internal: Internal::default(),
             entries: Vec::with_capacity(BURST),
             inbox: Vec::with_capacity(MESSAGES),
         };
@@ -262,7 +269,7 @@ impl Cluster {
             self.pass_time(time);
         }
         self.echo = None;
-        if let Some(at) = self.chains.get_mut(chain) {
+        if let Some(at) = self.internal.expect(self.chains.get_mut(chain), NO_CHAIN) {
             at.switch.ingress(now, &mut self.pool, frames);
         }
         self.send(chain, now);
@@ -326,7 +333,7 @@ impl Cluster {
             self.end_flows(now);
         }
         for chain in 0..self.chains.len() {
-            let Some(at) = self.chains.get_mut(chain) else {
+            let Some(at) = self.internal.expect(self.chains.get_mut(chain), NO_CHAIN) else {
                 continue;
             };
             if at.switch.next_deadline().is_some_and(|due| due <= now) {
@@ -375,7 +382,7 @@ impl Cluster {
 
     /// Takes in what a runtime has sent.
     fn hear(&mut self, place: usize, now: Time) -> bool {
-        let Some(member) = self.members.get_mut(place) else {
+        let Some(member) = self.internal.expect(self.members.get_mut(place), NO_MEMBER) else {
             return false;
         };
         let id = member.ends.id;
@@ -390,7 +397,7 @@ impl Cluster {
             }
             worked = true;
             entries = true;
-            if let Some(at) = self.chains.get_mut(chain) {
+            if let Some(at) = self.internal.expect(self.chains.get_mut(chain), NO_CHAIN) {
                 at.switch
                     .entries(now, &mut self.pool, id, &mut self.entries);
             }
@@ -424,7 +431,7 @@ impl Cluster {
                     self.send(chain, now);
                 }
                 ToSwitch::Message { chain, message } => {
-                    if let Some(at) = self.chains.get_mut(chain) {
+                    if let Some(at) = self.internal.expect(self.chains.get_mut(chain), NO_CHAIN) {
                         let from = Peer::Runtime(id);
                         at.switch.message(now, &mut self.pool, from, message);
                         self.send(chain, now);
@@ -439,13 +446,12 @@ impl Cluster {
     /// Takes whole entries out of a ring, into `entries`. A ring that was full
     /// may have cut one: its frames wait here for the last one.
     fn collect(&mut self, place: usize, chain: usize) -> bool {
-        let Some(member) = self.members.get_mut(place) else {
+        let Some(member) = self.internal.expect(self.members.get_mut(place), NO_MEMBER) else {
             return false;
         };
-        let (Some(ring), Some(partial)) = (
-            member.ends.entries.get_mut(chain),
-            member.partial.get_mut(chain),
-        ) else {
+        let queues = member.ends.entries.get_mut(chain);
+        let queues = queues.zip(member.partial.get_mut(chain));
+        let Some((ring, partial)) = self.internal.expect(queues, NO_CHAIN) else {
             return false;
         };
         self.entries.append(partial);
@@ -478,12 +484,13 @@ impl Cluster {
     /// goes before.
     fn send(&mut self, chain: usize, now: Time) {
         self.gave = true;
-        let Some(at) = self.chains.get_mut(chain) else {
+        let Some(at) = self.internal.expect(self.chains.get_mut(chain), NO_CHAIN) else {
             return;
         };
         let mut carrier = Carrier {
             members: &mut self.members,
             chain,
+            internal: &mut self.internal,
         };
         let outbox = &mut at.switch.outbox;
         if !outbox.messages.is_empty() {
@@ -511,7 +518,7 @@ impl Cluster {
 
     /// Moves what a switch has let out.
     fn let_out(&mut self, chain: usize, out: &mut Vec<Frame>, events: &mut Vec<u8>) -> bool {
-        let Some(at) = self.chains.get_mut(chain) else {
+        let Some(at) = self.internal.expect(self.chains.get_mut(chain), NO_CHAIN) else {
             return false;
         };
         let outbox = &mut at.switch.outbox;

@@ -6,7 +6,7 @@ use weir_protocol::message::{MoveMode, Selection};
 use weir_protocol::switch::MoveError;
 
 use super::member::{Member, State};
-use super::{Chain, Cluster};
+use super::{Chain, Cluster, NO_CHAIN};
 
 impl Cluster {
     /// Moves what `what` selects of the units that `from` owns, in one chain
@@ -29,7 +29,7 @@ impl Cluster {
             if chain.is_some_and(|only| only != number) {
                 continue;
             }
-            let Some(at) = self.chains.get_mut(number) else {
+            let Some(at) = self.internal.expect(self.chains.get_mut(number), NO_CHAIN) else {
                 continue;
             };
             let asked = at.switch.move_units(now, Some(from), to, what, mode);
@@ -51,7 +51,7 @@ impl Cluster {
     pub fn drain(&mut self, runtime: RuntimeId, mode: MoveMode) -> Result<(), MoveError> {
         let now = self.clock.now();
         for chain in 0..self.chains.len() {
-            if let Some(at) = self.chains.get_mut(chain) {
+            if let Some(at) = self.internal.expect(self.chains.get_mut(chain), NO_CHAIN) {
                 at.switch.drain(now, runtime, mode)?;
             }
             self.send(chain, now);
@@ -86,7 +86,7 @@ impl Cluster {
         }
         let now = self.clock.now();
         for chain in 0..self.chains.len() {
-            if let Some(at) = self.chains.get_mut(chain) {
+            if let Some(at) = self.internal.expect(self.chains.get_mut(chain), NO_CHAIN) {
                 at.switch.leave(now, runtime);
             }
             self.send(chain, now);
