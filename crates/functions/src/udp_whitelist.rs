@@ -193,15 +193,6 @@ never seen included (they reach no application without their first part).",
         })
     }
 
-    fn open(
-        &self,
-        _: &Packet<'_>,
-        _: &FlowInfo<'_>,
-        _: &mut Context<'_>,
-    ) -> Result<Client, DropReason> {
-        Ok(Client::default())
-    }
-
     fn show(&self, state: &Client, (): &(), shown: &mut Shown) {
         match state.until {
             0 => shown.flag("listed", false),

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use weir_nf::prelude::*;
 
 use crate::http::Reading;
-use crate::http::head::{Body, RequestHead};
+use crate::http::head::RequestHead;
 use crate::http::message::HeadAt;
 use crate::http::reader::{
     BUFFER_BYTES, BUFFERS, Connection, HttpLimits, Next, Reader, finish, head_bytes, packet,
@@ -151,20 +151,6 @@ impl Reader for UrlCounter {
             None => cx.count(Count::Overflow, 1),
         }
         Next { body, keep: false }
-    }
-
-    fn response(
-        &self,
-        _: usize,
-        _: HeadAt<'_>,
-        _: &mut Flow<'_, Self>,
-        _: &mut Context<'_>,
-    ) -> Next {
-        // Nothing of a server's is counted.
-        Next {
-            body: Body::UntilClose,
-            keep: false,
-        }
     }
 }
 

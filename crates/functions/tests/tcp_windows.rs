@@ -46,15 +46,6 @@ impl NetworkFunction for Probe {
         Ok(Probe)
     }
 
-    fn open(
-        &self,
-        _: &Packet<'_>,
-        _: &FlowInfo<'_>,
-        _: &mut Context<'_>,
-    ) -> Result<(), DropReason> {
-        Ok(())
-    }
-
     fn process(
         &self,
         packet: &mut Packet<'_>,

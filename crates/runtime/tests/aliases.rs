@@ -41,15 +41,6 @@ impl<const OPEN: bool> NetworkFunction for Namer<OPEN> {
         Ok(Namer)
     }
 
-    fn open(
-        &self,
-        _: &Packet<'_>,
-        _: &FlowInfo<'_>,
-        _: &mut Context<'_>,
-    ) -> Result<Count, DropReason> {
-        Ok(Count::default())
-    }
-
     fn process(
         &self,
         packet: &mut Packet<'_>,

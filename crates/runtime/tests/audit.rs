@@ -106,15 +106,6 @@ impl NetworkFunction for Liar {
         Ok(Liar { pool })
     }
 
-    fn open(
-        &self,
-        _: &Packet<'_>,
-        _: &FlowInfo<'_>,
-        _: &mut Context<'_>,
-    ) -> Result<(), DropReason> {
-        Ok(())
-    }
-
     fn process(
         &self,
         packet: &mut Packet<'_>,
@@ -201,14 +192,6 @@ impl NetworkFunction for LastWord {
     };
     fn new(_: (), _: &mut SetUp<'_>) -> Result<Self, SettingsError> {
         Ok(LastWord)
-    }
-    fn open(
-        &self,
-        _: &Packet<'_>,
-        _: &FlowInfo<'_>,
-        _: &mut Context<'_>,
-    ) -> Result<(), DropReason> {
-        Ok(())
     }
     fn process(&self, _: &mut Packet<'_>, _: &mut Flow<'_, Self>, _: &mut Context<'_>) -> Verdict {
         Verdict::Pass

@@ -221,22 +221,6 @@ fn a_stage_without_flows_has_the_liaison_only() {
         fn new((): (), _: &mut SetUp<'_>) -> Result<Self, SettingsError> {
             Ok(Plain)
         }
-        fn open(
-            &self,
-            _: &Packet<'_>,
-            _: &FlowInfo<'_>,
-            _: &mut Context<'_>,
-        ) -> Result<(), DropReason> {
-            Ok(())
-        }
-        fn process(
-            &self,
-            _: &mut Packet<'_>,
-            _: &mut Flow<'_, Self>,
-            _: &mut Context<'_>,
-        ) -> Verdict {
-            Verdict::Pass
-        }
     }
     let mut rig = rig(&stage::<Plain>(small(8)));
     assert_eq!(rig.classifier.places(), 1);

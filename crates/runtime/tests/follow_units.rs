@@ -340,15 +340,6 @@ impl NetworkFunction for Writer {
         Ok(Writer)
     }
 
-    fn open(
-        &self,
-        _: &Packet<'_>,
-        _: &FlowInfo<'_>,
-        _: &mut Context<'_>,
-    ) -> Result<Port, DropReason> {
-        Ok(Port(0))
-    }
-
     fn process(
         &self,
         packet: &mut Packet<'_>,

@@ -168,14 +168,6 @@ impl<const VERSION: u16> NetworkFunction for Aging<VERSION> {
     fn new(_: (), _: &mut SetUp<'_>) -> Result<Self, SettingsError> {
         Ok(Aging)
     }
-    fn open(
-        &self,
-        _: &Packet<'_>,
-        _: &FlowInfo<'_>,
-        _: &mut Context<'_>,
-    ) -> Result<Age<VERSION>, DropReason> {
-        Ok(Age::default())
-    }
     fn process(
         &self,
         _: &mut Packet<'_>,

@@ -174,15 +174,6 @@ impl NetworkFunction for AssetMonitor {
         })
     }
 
-    fn open(
-        &self,
-        _: &Packet<'_>,
-        _: &FlowInfo<'_>,
-        _: &mut Context<'_>,
-    ) -> Result<Seen, DropReason> {
-        Ok(Seen::default())
-    }
-
     #[inline]
     fn show(&self, state: &Seen, (): &(), shown: &mut Shown) {
         for (bit, name) in [

@@ -88,14 +88,20 @@ pub(crate) trait Reader: NetworkFunction {
         cx: &mut Context<'_>,
     ) -> Next;
 
-    /// A response's head from the sender `side`.
+    /// A response's head from the sender `side`; by default it is thrown away.
     fn response(
         &self,
         side: usize,
         head: HeadAt<'_>,
         flow: &mut Flow<'_, Self>,
         cx: &mut Context<'_>,
-    ) -> Next;
+    ) -> Next {
+        let _ = (side, head, flow, cx);
+        Next {
+            body: Body::UntilClose,
+            keep: false,
+        }
+    }
 
     /// Bytes of a body.
     fn body(&self, side: usize, bytes: &[u8], flow: &mut Flow<'_, Self>, cx: &mut Context<'_>) {

@@ -192,20 +192,6 @@ impl Reader for UrlValidator {
         Next { body, keep: false }
     }
 
-    fn response(
-        &self,
-        _: usize,
-        _: HeadAt<'_>,
-        _: &mut Flow<'_, Self>,
-        _: &mut Context<'_>,
-    ) -> Next {
-        // Nothing of a server's is looked at.
-        Next {
-            body: Body::UntilClose,
-            keep: false,
-        }
-    }
-
     fn body(&self, side: usize, bytes: &[u8], flow: &mut Flow<'_, Self>, cx: &mut Context<'_>) {
         if flow.state.collecting[side & 1] == 0 {
             return;
@@ -223,8 +209,6 @@ impl Reader for UrlValidator {
     fn message_end(&self, side: usize, flow: &mut Flow<'_, Self>, cx: &mut Context<'_>) {
         self.judge_form(side, flow, cx);
     }
-
-    fn gap(&self, _: u64, _: &mut Context<'_>) {}
 }
 
 impl UrlValidator {

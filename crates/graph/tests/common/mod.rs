@@ -28,24 +28,6 @@ macro_rules! function {
                 $check?;
                 Ok($name)
             }
-
-            fn open(
-                &self,
-                _: &Packet<'_>,
-                _: &FlowInfo<'_>,
-                _: &mut Context<'_>,
-            ) -> Result<(), DropReason> {
-                Ok(())
-            }
-
-            fn process(
-                &self,
-                _: &mut Packet<'_>,
-                _: &mut Flow<'_, Self>,
-                _: &mut Context<'_>,
-            ) -> Verdict {
-                Verdict::Pass
-            }
         }
     };
 }
@@ -201,15 +183,6 @@ impl NetworkFunction for Balancer {
     fn new(settings: BalancerSettings, _: &mut SetUp<'_>) -> Result<Balancer, SettingsError> {
         let per_connection = settings.per_connection;
         Ok(Balancer { per_connection })
-    }
-
-    fn open(
-        &self,
-        _: &Packet<'_>,
-        _: &FlowInfo<'_>,
-        _: &mut Context<'_>,
-    ) -> Result<(), DropReason> {
-        Ok(())
     }
 
     fn process(&self, _: &mut Packet<'_>, _: &mut Flow<'_, Self>, _: &mut Context<'_>) -> Verdict {

@@ -6,12 +6,12 @@
 //! and so stays behind the packets that were before it and before those that
 //! were behind it, whichever instance they went through. The copies end there.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use weir_packet::{Frame, FrameKind, NoFrame, PacketMemory, Place};
 
 use super::pressure::Pressure;
+use super::return_queue::ReturnQueue;
 use super::{Lender, PortCounts, Refused, StageError, StageInput, StageOutput, WayHome};
 
 /// Gives each flow's packets to one instance of the stage behind: the one of
@@ -210,22 +210,11 @@ pub struct MergeFlows {
     first: usize,
 }
 
-#[derive(Debug)]
-struct ReturnQueue {
-    input: Box<dyn StageInput>,
-    /// Frames that were taken out of it; no more are taken while a notice is first.
-    ahead: VecDeque<Frame>,
-    scratch: Vec<Frame>,
-}
-
 impl ReturnQueue {
     /// Moves packets up to the next notice to `into`, at most `max`; says how
     /// many.
     fn packets(&mut self, memory: &PacketMemory, into: &mut Vec<Frame>, max: usize) -> usize {
-        if self.ahead.is_empty() {
-            self.input.take(&mut self.scratch, max);
-            self.ahead.extend(self.scratch.drain(..));
-        }
+        self.fill(max);
         let mut taken = 0;
         while taken < max
             && let Some(frame) = self
@@ -236,10 +225,6 @@ impl ReturnQueue {
             taken += 1;
         }
         taken
-    }
-
-    fn is_over(&self) -> bool {
-        self.ahead.is_empty() && self.input.is_over()
     }
 
     /// True where a notice is first, or nothing will ever be.
@@ -259,13 +244,8 @@ impl MergeFlows {
         memory: Arc<PacketMemory>,
         home: WayHome,
     ) -> MergeFlows {
-        let queues = queues.into_iter().map(|input| ReturnQueue {
-            input,
-            ahead: VecDeque::new(),
-            scratch: Vec::new(),
-        });
         MergeFlows {
-            queues: queues.collect(),
+            queues: ReturnQueue::all(queues),
             memory,
             home,
             first: 0,
@@ -312,10 +292,7 @@ impl StageInput for MergeFlows {
     }
 
     fn waiting(&self) -> usize {
-        let queues = self.queues.iter();
-        queues
-            .map(|queue| queue.ahead.len() + queue.input.waiting())
-            .sum()
+        ReturnQueue::waiting(&self.queues)
     }
 
     fn is_over(&self) -> bool {

@@ -1,11 +1,11 @@
 //! Balanced in turn: bursts to one instance of a stage after another.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use weir_packet::{Frame, FrameKind, FrameMeta, NoFrame, PacketMemory, Place};
 
 use super::pressure::Pressure;
+use super::return_queue::ReturnQueue;
 use super::{Lender, PortCounts, Refused, StageError, StageInput, StageOutput, WayHome};
 
 /// Gives bursts to the instances in turn: for stages that keep no state.
@@ -275,20 +275,6 @@ pub struct MergeTurns {
     memory: Arc<PacketMemory>,
     home: WayHome,
     current: usize,
-    scratch: Vec<Frame>,
-}
-
-#[derive(Debug)]
-struct ReturnQueue {
-    input: Box<dyn StageInput>,
-    /// Frames that were taken out of it for later.
-    ahead: VecDeque<Frame>,
-}
-
-impl ReturnQueue {
-    fn is_over(&self) -> bool {
-        self.ahead.is_empty() && self.input.is_over()
-    }
 }
 
 impl MergeTurns {
@@ -299,29 +285,19 @@ impl MergeTurns {
         memory: Arc<PacketMemory>,
         home: WayHome,
     ) -> MergeTurns {
-        let queues = queues.into_iter().map(|input| ReturnQueue {
-            input,
-            ahead: VecDeque::new(),
-        });
         MergeTurns {
-            queues: queues.collect(),
+            queues: ReturnQueue::all(queues),
             memory,
             home,
             current: 0,
-            scratch: Vec::new(),
         }
     }
 
     /// Takes from the queue whose turn it is; true when its turn has ended.
     fn take_turn(&mut self, into: &mut Vec<Frame>, max: usize, taken: &mut usize) -> bool {
-        let Some(queue) = self.queues.get_mut(self.current) else {
-            return false;
-        };
+        let queue = &mut self.queues[self.current];
         while *taken < max {
-            if queue.ahead.is_empty() {
-                queue.input.take(&mut self.scratch, max);
-                queue.ahead.extend(self.scratch.drain(..));
-            }
+            queue.fill(max);
             let Some(frame) = queue.ahead.pop_front() else {
                 return queue.is_over();
             };
@@ -357,10 +333,7 @@ impl StageInput for MergeTurns {
     }
 
     fn waiting(&self) -> usize {
-        let queues = self.queues.iter();
-        queues
-            .map(|queue| queue.ahead.len() + queue.input.waiting())
-            .sum()
+        ReturnQueue::waiting(&self.queues)
     }
 
     fn is_over(&self) -> bool {

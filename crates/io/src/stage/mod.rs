@@ -69,6 +69,7 @@ mod marker;
 mod point;
 mod pressure;
 mod regions;
+mod return_queue;
 mod sync;
 #[cfg(test)]
 mod tests;
@@ -95,7 +96,7 @@ pub use wiring::{
     balanced_in_turn, parallel,
 };
 
-/// Where a stage takes its frames from.
+/// Port from which a stage takes its frames.
 pub trait StageInput: Send + Debug {
     /// Moves up to `max` frames to the end of `into`, and says how many. None
     /// where nothing is there now.
@@ -125,7 +126,7 @@ pub trait StageInput: Send + Debug {
     fn unpark(&mut self) {}
 }
 
-/// Where a stage gives its frames to.
+/// Port to which a stage gives its frames.
 pub trait StageOutput: Send + Debug {
     /// Moves frames out of `frames`, in order, as far as there is room, and
     /// says how many. The others stay in `frames`, in order, to be given again

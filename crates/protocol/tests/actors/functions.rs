@@ -50,15 +50,6 @@ impl NetworkFunction for Ledger {
         Ok(Ledger)
     }
 
-    fn open(
-        &self,
-        _: &Packet<'_>,
-        _: &FlowInfo<'_>,
-        _: &mut Context<'_>,
-    ) -> Result<Page, DropReason> {
-        Ok(Page::default())
-    }
-
     fn process(
         &self,
         packet: &mut Packet<'_>,
@@ -122,15 +113,6 @@ impl NetworkFunction for Other {
 
     fn new((): (), _: &mut SetUp<'_>) -> Result<Self, SettingsError> {
         Ok(Other)
-    }
-
-    fn open(
-        &self,
-        _: &Packet<'_>,
-        _: &FlowInfo<'_>,
-        _: &mut Context<'_>,
-    ) -> Result<Page, DropReason> {
-        Ok(Page::default())
     }
 }
 

@@ -32,15 +32,6 @@ macro_rules! counters {
                 Ok($name)
             }
 
-            fn open(
-                &self,
-                _: &Packet<'_>,
-                _: &FlowInfo<'_>,
-                _: &mut Context<'_>,
-            ) -> Result<Count, DropReason> {
-                Ok(Count::default())
-            }
-
             fn process(
                 &self,
                 packet: &mut Packet<'_>,

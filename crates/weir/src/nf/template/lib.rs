@@ -81,15 +81,6 @@ impl NetworkFunction for PortKnock {
         })
     }
 
-    fn open(
-        &self,
-        _: &Packet<'_>,
-        _: &FlowInfo<'_>,
-        _: &mut Context<'_>,
-    ) -> Result<Waiting, DropReason> {
-        Ok(Waiting::default())
-    }
-
     fn process(
         &self,
         _: &mut Packet<'_>,
