@@ -1,4 +1,4 @@
-//! Where things run, as data: which node on which thread of which process.
+//! Placements as data: which node on which thread of which process.
 //!
 //! A placement is plain: it can be written by hand, printed, drawn at random in
 //! a test, and compared. [`Placement::check`] says what is wrong with one.
@@ -8,7 +8,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What a node is.
+/// Kind of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
@@ -48,7 +48,7 @@ impl fmt::Display for Kind {
 pub struct Node {
     /// Its name, the only one of its kind: `ports`, `runtime 2`, `web/3`.
     pub name: String,
-    /// What it is.
+    /// Kind of the node.
     pub kind: Kind,
     /// Names of the functions that it runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -103,7 +103,7 @@ impl fmt::Display for EdgeKind {
     }
 }
 
-/// Where the nodes of a run are.
+/// Placement of the nodes of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Placement {
@@ -115,8 +115,7 @@ pub struct Placement {
     pub edges: Vec<(String, String)>,
 }
 
-/// Where a node is: numbers of its process, of its thread there, and of its
-/// place on that.
+/// Place of a node: numbers of its process, of its thread there, and of its place on that.
 pub type Place = (usize, usize, usize);
 
 impl Placement {

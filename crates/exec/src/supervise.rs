@@ -387,7 +387,7 @@ where
     }
 }
 
-/// What the nodes of the calling thread read.
+/// The inputs that the nodes of the calling thread read.
 impl<N: Node> Parks for Team<N> {
     fn prepare_park(&mut self) -> bool {
         self.local.as_mut().is_none_or(Parks::prepare_park)
@@ -411,7 +411,7 @@ impl<N: Node> Parks for Team<N> {
     }
 }
 
-/// What a thread that is over left behind.
+/// Result of a thread that is over.
 fn left_by<T>(name: &str, handle: JoinHandle<Result<T, String>>) -> Result<T, ExecError> {
     match handle.join() {
         Ok(left) => left.map_err(|why| ExecError(format!("{name}: {why}"))),
@@ -422,7 +422,7 @@ fn left_by<T>(name: &str, handle: JoinHandle<Result<T, String>>) -> Result<T, Ex
     }
 }
 
-/// What a thread that panicked said.
+/// Message of a thread that panicked.
 pub fn cause_of(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied());

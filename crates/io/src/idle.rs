@@ -107,7 +107,7 @@ impl Idle {
     }
 }
 
-/// What [`Idle::rest`] leaves to its caller.
+/// The part of [`Idle::rest`] that is left to its caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Nap {
     /// It is time to sleep.

@@ -155,7 +155,7 @@ impl Emits {
 /// Aliases asked for during a burst: (record of the flow, key, whose).
 #[derive(Debug)]
 pub struct Aliases {
-    /// What was asked, in order.
+    /// Requests, in order.
     pub asked: Vec<AliasRequest>,
     /// Aliases refused because a burst had asked for as many as it may.
     pub refused: u64,

@@ -1,4 +1,4 @@
-//! What a network function says about itself.
+//! Description of a network function: what it needs, reads, writes and does.
 
 use weir_telemetry::Entry;
 
@@ -14,7 +14,7 @@ pub struct Descriptor {
     pub manual: &'static str,
     /// How much of a packet must be parsed, and whether flows are needed.
     pub needs: Needs,
-    /// What keeps one state together.
+    /// Packets that share one state.
     pub scope: Scope,
     /// Parts of a packet that it reads.
     pub reads: Parts,
@@ -110,7 +110,7 @@ impl Parts {
     pub const NETWORK: Parts = Parts(2);
     /// Transport header.
     pub const TRANSPORT: Parts = Parts(4);
-    /// What the transport header carries.
+    /// Payload of the transport header.
     pub const PAYLOAD: Parts = Parts(8);
     /// All of it.
     pub const ALL: Parts = Parts(15);
@@ -140,7 +140,7 @@ impl Parts {
     }
 }
 
-/// What keeps one state together.
+/// Packets that share one state.
 ///
 /// Flows that share a scope key share one state and always have one owner.
 /// *Client* is the sender of a flow's first packet, *server* its receiver.

@@ -29,7 +29,7 @@ pub(crate) struct EventIds {
     pub(crate) unit: Option<u64>,
 }
 
-/// What is noted where lines are taken burst by burst.
+/// Notes about lines that are taken burst by burst.
 #[derive(Debug)]
 struct OfBursts {
     /// For each line: the packet of the burst that caused it, and its end.

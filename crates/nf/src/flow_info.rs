@@ -1,4 +1,4 @@
-//! What a network function may know of a flow without its state.
+//! Facts about a flow that a network function gets beside its state.
 
 use weir_packet::{Direction, FlowKey, Time};
 
@@ -6,7 +6,7 @@ use crate::event::EventIds;
 use crate::host::{FlowHead, Place};
 use crate::phase::{Phase, tcp_seen};
 
-/// What is known of a flow without its state, and of the packet's place in it.
+/// Facts about a flow beside its state, and about the packet's place in it.
 #[derive(Clone, Copy, Debug)]
 pub struct FlowInfo<'a> {
     head: &'a FlowHead,
@@ -109,8 +109,8 @@ impl<'a> FlowInfo<'a> {
         shown_id(self.unit)
     }
 
-    /// What its events say: the flow, unless only a scope key is left, and the
-    /// unit where the scope is wider than the flow.
+    /// Ids in its events: the flow's, unless only a scope key is left, and the unit's if the scope
+    /// is wider than the flow.
     pub(crate) fn ids(&self) -> EventIds {
         EventIds {
             flow: (!self.of_unit).then(|| self.id()),
@@ -121,9 +121,9 @@ impl<'a> FlowInfo<'a> {
     /// Number of this packet in its unit, from 1, as the stage counts that the
     /// function runs in.
     ///
-    /// Where a plan cuts a chain into stages, each numbers the packets that
-    /// get to it: a packet that an earlier stage drops, or that is for none of
-    /// a stage's functions, has no number there. So the number says which
+    /// A plan may cut a chain into stages, and each stage numbers the packets that get to it: a
+    /// packet that an earlier stage drops, or that is for none of a stage's functions, has no
+    /// number there. So the number says which
     /// packet of the stage this is, and depends on where the chain is cut. Do
     /// not decide by it, nor write it where it can be compared; to count
     /// packets keep a count in the function's state.
@@ -151,7 +151,7 @@ impl<'a> FlowInfo<'a> {
         self.direction == self.head.client_direction()
     }
 
-    /// Where the connection stands with this packet.
+    /// Phase of the connection as of this packet.
     #[inline]
     pub fn phase(&self) -> Phase {
         Phase::from_u8(self.phase)
@@ -172,7 +172,7 @@ impl<'a> FlowInfo<'a> {
         self.head.bits & FlowHead::AFTER_LOSS != 0
     }
 
-    /// What was seen of a TCP connection so far, as a set of [`tcp_seen`].
+    /// Events seen of a TCP connection so far, as a set of [`tcp_seen`].
     #[inline]
     pub fn tcp_seen(&self) -> u16 {
         self.tcp & tcp_seen::ALL

@@ -22,19 +22,18 @@ use crate::{
 /// docs/writing-an-nf.md leads through an example; the design is that of
 /// NFActor (§3: new flow state, process, end of flow, preferred owner).
 pub trait NetworkFunction: Sized + Send + Sync + 'static {
-    /// What the chain file may say; `Default` where it says nothing.
+    /// Settings in the chain file; `Default` if it gives none.
     type Settings: DeserializeOwned + schemars::JsonSchema + Default;
-    /// What is remembered per flow (or scope key); `()` for nothing.
+    /// State per flow (or scope key); `()` for none.
     type State: State;
     /// Counters per flow (or scope key); `()` for none.
     type Stats: Stats;
-    /// What is remembered of each flow beside a wider scope's
-    /// [`NetworkFunction::State`], all zeros at first; `()` for nothing. A guard
-    /// that counts half-open connections per client keeps here whether this one
-    /// is counted.
+    /// State of each flow beside a wider scope's [`NetworkFunction::State`], all zeros at first;
+    /// `()` for none. A guard that counts half-open connections per client keeps here whether this
+    /// one is counted.
     type FlowState: State;
 
-    /// What weir must know beforehand.
+    /// Description of the function: its needs and effects, before any settings.
     const DESCRIPTOR: Descriptor;
 
     /// Builds the function from checked settings.
@@ -106,14 +105,13 @@ pub trait NetworkFunction: Sized + Send + Sync + 'static {
         let _ = (flow, why, cx);
     }
 
-    /// What keeps one state together under these settings. The default is what
-    /// the descriptor says; a function overrides it where a setting decides
-    /// (NAT mapping per client port or per connection).
+    /// Packets that share one state under these settings. The default is the descriptor's scope; a
+    /// function overrides it if a setting decides (NAT mapping per client port or per connection).
     fn scope(&self) -> Scope {
         Self::DESCRIPTOR.scope
     }
 
-    /// Whether it may drop under these settings. The default is that it may
+    /// True if it may drop under these settings. The default is that it may
     /// where the descriptor names reasons; a function overrides it where a
     /// setting decides. Counters that are named like reasons then count what
     /// passes.
@@ -138,7 +136,7 @@ pub trait NetworkFunction: Sized + Send + Sync + 'static {
         Vec::new()
     }
 
-    /// Whether a host that sends from `source` on `side` is the client of its connections,
+    /// True if a host that sends from `source` on `side` is the client of its connections,
     /// under these settings. weir asks where it did not see a TCP connection begin and its
     /// ports look like those of a server's segment. The default leaves it to the ports.
     fn is_client(&self, source: IpAddr, side: Side) -> bool {
@@ -197,8 +195,7 @@ pub trait NetworkFunction: Sized + Send + Sync + 'static {
 pub struct Flow<'a, N: NetworkFunction> {
     /// The state; writing to it marks it changed.
     pub state: Tracked<'a, N::State>,
-    /// What is remembered of this flow alone, beside a wider scope's state;
-    /// writing to it marks it changed.
+    /// State of this flow alone, beside a wider scope's state; writing to it marks it changed.
     pub flow_state: Tracked<'a, N::FlowState>,
     /// The counters, outside change tracking.
     pub stats: &'a mut N::Stats,
@@ -485,7 +482,7 @@ pub struct Owned {
     pub side: Option<Side>,
 }
 
-/// What becomes of a packet.
+/// Fate of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// On, by the first link.

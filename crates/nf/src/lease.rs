@@ -47,11 +47,11 @@ pub struct PortLease {
     pub address: u16,
     /// The port.
     pub port: u16,
-    /// What kind of port.
+    /// Protocol whose ports these are.
     pub space: PortSpace,
 }
 
-/// What a port should be like.
+/// Properties that a port should have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Want {
     /// Best this port.
@@ -64,7 +64,7 @@ pub struct Want {
 struct Bitmap {
     /// Bit set: the port is free here, that is, granted and not leased.
     free: Vec<u64>,
-    /// Where the next port is looked for: of any, of the even, of the odd ones.
+    /// Places to look for the next port: of any, of the even, of the odd ones.
     cursors: [Cursor; 3],
 }
 
@@ -179,7 +179,7 @@ pub struct Leases {
     pools: Vec<Pool>,
     /// Place in its burst of the packet that a function works on.
     pub(crate) packet: u8,
-    /// What was taken in this burst, and for which packet; under a switch.
+    /// Ports leased in this burst, and the packet that caused it; under a switch.
     taken: Option<Vec<(u8, PoolId, PortLease)>>,
 }
 
@@ -517,7 +517,7 @@ mod tests {
         assert_eq!(leases.leased(), 1);
     }
 
-    /// Whoever was talked to may remember the last connection from a port.
+    /// The remote end may remember the last connection from a port.
     #[test]
     fn a_port_rests_while_others_have_not_been_used() {
         for (want, ports) in [

@@ -1,6 +1,6 @@
-//! Where a connection stands, and what was seen of it.
+//! Phases of a connection, and events seen of it.
 
-/// Where a connection stands.
+/// Phase of a connection.
 ///
 /// TCP: see the variants. Other protocols are `Open` until a packet of the
 /// other direction makes them `Established`.
@@ -47,7 +47,7 @@ impl Phase {
     }
 }
 
-/// What was seen of a TCP connection, as bits of [`crate::FlowInfo::tcp_seen`].
+/// Events seen of a TCP connection, as bits of [`crate::FlowInfo::tcp_seen`].
 pub mod tcp_seen {
     /// A SYN from the client.
     pub const SYN: u16 = 1;

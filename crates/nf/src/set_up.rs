@@ -1,4 +1,4 @@
-//! What a network function may ask for while it is built.
+//! Resources that a network function may ask for while it is built.
 
 use core::fmt;
 
@@ -11,7 +11,7 @@ pub trait Sources {
     ///
     /// # Errors
     ///
-    /// What went wrong, for people.
+    /// A message for people.
     fn text(&mut self, name: &str) -> Result<String, String>;
 }
 
@@ -25,7 +25,7 @@ impl Sources for NoSources {
     }
 }
 
-/// What a function may ask for while it is built.
+/// Resources that a function may ask for while it is built.
 pub struct SetUp<'a> {
     sources: &'a mut dyn Sources,
     pools: &'a mut Vec<PoolSpec>,
@@ -78,7 +78,7 @@ impl<'a> SetUp<'a> {
     ///
     /// # Errors
     ///
-    /// Where the chain has 255 pools already, the pool has no address or more
+    /// If the chain has 255 pools already, the pool has no address or more
     /// than 4,096, no port, or a block that is not a multiple of 64.
     pub fn lease(&mut self, path: &str, spec: PoolSpec) -> Result<PoolId, SettingsError> {
         let problem = if self.pools.len() >= 255 {
@@ -118,9 +118,9 @@ impl<'a> SetUp<'a> {
 pub struct SettingsError {
     /// The setting, as `rules[2].source`; empty for the whole.
     pub path: String,
-    /// What is wrong.
+    /// The fault.
     pub message: String,
-    /// What to do about it.
+    /// Advice on how to mend it.
     pub help: Option<String>,
     /// Place in another text (a rule file): its name, line and column.
     pub at: Option<(String, usize, usize)>,

@@ -1,4 +1,4 @@
-//! What a function remembers, field by field, for people.
+//! State of a function, field by field, for people.
 
 /// A value of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,7 +90,7 @@ impl Shown {
         self.fields.is_empty()
     }
 
-    /// What was told.
+    /// The fields.
     pub fn into_fields(self) -> Vec<ShownField> {
         self.fields
     }

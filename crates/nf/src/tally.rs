@@ -88,8 +88,7 @@ impl Tally {
         }
     }
 
-    /// What is counted under `name`; as [`Tally::add`] would say, but nothing
-    /// is counted.
+    /// Count under `name`, as [`Tally::add`] would return it, without counting.
     pub fn get(&self, name: &[u8]) -> Option<u64> {
         let name = name.get(..LONGEST_NAME).unwrap_or(name);
         let mask = self.entries.len() - 1;
@@ -106,7 +105,7 @@ impl Tally {
         }
     }
 
-    /// What was counted without a place in the table.
+    /// Counts that found no place in the table.
     pub fn other(&self) -> u64 {
         self.other
     }

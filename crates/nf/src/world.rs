@@ -25,8 +25,8 @@ pub struct World {
 }
 
 impl World {
-    /// What is done from here on until a function moves on to another packet
-    /// is caused by packet `packet` of the burst.
+    /// From here on, until a function moves on to another packet, effects are caused by packet
+    /// `packet` of the burst.
     #[inline]
     pub fn caused_by(&mut self, packet: usize) {
         self.leases.packet = packet as u8;

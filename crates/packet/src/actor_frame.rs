@@ -70,7 +70,7 @@ impl<'a> ActorFrameView<'a> {
         self.head.get(..56).unwrap_or(&[])
     }
 
-    /// What follows the header.
+    /// Payload behind the header.
     pub const fn payload(&self) -> &'a [u8] {
         self.rest
     }

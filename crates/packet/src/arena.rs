@@ -43,7 +43,7 @@ impl<T: FromBytes + IntoBytes> Arena<T> {
     ///
     /// # Panics
     ///
-    /// Where the size overflows: a fault of the program.
+    /// If the size overflows: a fault of the program.
     pub fn zeroed(len: usize, advise: Advise) -> Arena<T> {
         let bytes = len
             .checked_mul(size_of::<T>())

@@ -141,13 +141,13 @@ pub fn internet(bytes: &[u8]) -> u16 {
     Sum::new().bytes(bytes).checksum()
 }
 
-/// Whether an IPv4 header (with its options) has the right checksum.
+/// True if an IPv4 header (with its options) has the right checksum.
 #[inline]
 pub fn ipv4_is_right(header: &[u8]) -> bool {
     Sum::new().bytes(header).folded() == 0xffff
 }
 
-/// What changes in a packet do to the checksums over it (RFC 1624, equation 3).
+/// Effect of changes in a packet on the checksums over it (RFC 1624, equation 3).
 ///
 /// Made once per flow for the fields that a translator rewrites, applied to each packet with a
 /// few additions.
@@ -241,7 +241,7 @@ impl Change {
     }
 }
 
-/// What a check of a checksum found.
+/// Result of a checksum's check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
     /// Right.
@@ -338,7 +338,7 @@ pub fn fill(bytes: &mut [u8], headers: &Headers) -> bool {
     put16(segment, at, checksum)
 }
 
-/// Where the checksum is in the transport header, and the octets that it covers.
+/// Place of the checksum in the transport header, and the octets that it covers.
 fn covered<'a>(bytes: &'a [u8], headers: &Headers) -> Option<(usize, &'a [u8])> {
     let without = HeaderFlags::FRAGMENT | HeaderFlags::CUT | HeaderFlags::DAMAGED;
     if headers.flags.intersects(without) {

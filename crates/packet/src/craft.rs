@@ -55,7 +55,7 @@ impl Craft {
     ///
     /// # Panics
     ///
-    /// Where an address is none (likewise in the other constructors).
+    /// If an address can't be parsed (likewise in the other constructors).
     pub fn tcp(source: &str, destination: &str) -> Craft {
         Craft::new(6, source, destination)
     }
@@ -163,7 +163,7 @@ impl Craft {
         self
     }
 
-    /// What the packet carries.
+    /// The packet's payload.
     #[must_use]
     pub fn payload(mut self, payload: &[u8]) -> Craft {
         self.payload = payload.to_vec();

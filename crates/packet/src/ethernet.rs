@@ -13,13 +13,13 @@ impl MacAddr {
     /// All stations.
     pub const BROADCAST: MacAddr = MacAddr([0xff; 6]);
 
-    /// Whether it is the address of a group (broadcast included).
+    /// True if it is the address of a group (broadcast included).
     #[inline]
     pub const fn is_multicast(self) -> bool {
         self.0[0] & 1 == 1
     }
 
-    /// Whether it was not assigned by a manufacturer.
+    /// True if it was not assigned by a manufacturer.
     #[inline]
     pub const fn is_local(self) -> bool {
         self.0[0] & 2 == 2
@@ -97,11 +97,11 @@ impl Wire<6> for MacAddr {
 views! {
     /// An Ethernet header.
     EthernetView, EthernetViewMut [14] or EthernetTruncated;
-    /// Where the frame goes to.
+    /// Destination address.
     destination / set_destination: MacAddr = 0;
-    /// Where it comes from.
+    /// Source address.
     source / set_source: MacAddr = 6;
-    /// What follows, or below 0x600 the length of an 802.3 frame.
+    /// EtherType of the payload, or below 0x600 the length of an 802.3 frame.
     ethertype / set_ethertype: u16 = 12;
 }
 
@@ -118,11 +118,11 @@ impl EthernetViewMut<'_> {
 /// An Ethernet header as values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EthernetRepr {
-    /// Where the frame goes to.
+    /// Destination address.
     pub destination: MacAddr,
-    /// Where it comes from.
+    /// Source address.
     pub source: MacAddr,
-    /// What follows.
+    /// EtherType of the payload.
     pub ethertype: u16,
 }
 

@@ -9,8 +9,8 @@ use core::mem::offset_of;
 use crate::frame::{FrameMeta, META_BYTES};
 use crate::{MemberId, MemoryLayout};
 
-/// What a neighbour wrote over a frame's metadata: numbers of which nothing is
-/// known. All that is not in here is not asked of it.
+/// Numbers that a neighbour wrote over a frame's metadata, none of them checked. Other metadata is
+/// not read from the neighbour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SaidMeta {
     /// As [`FrameMeta::time`].
@@ -140,9 +140,8 @@ impl MemoryLayout {
         }
     }
 
-    /// Where the table says whose the frame of this number is
-    /// ([`crate::PacketMemory::take_over`]), and what it has to say of one
-    /// that the main process hands over.
+    /// Place of a frame's owner in the table ([`crate::PacketMemory::take_over`]), and the value
+    /// to write there for a frame that the main process hands over.
     pub const fn owner_place(&self, number: u32) -> (usize, u8) {
         (
             self.total_bytes() + number as usize,

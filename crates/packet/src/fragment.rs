@@ -62,12 +62,12 @@ impl FragmentKey {
         FragmentKey(words)
     }
 
-    /// Where the datagram comes from.
+    /// Source of the datagram.
     pub fn source(&self) -> IpAddr {
         address(&self.0, 0)
     }
 
-    /// Where it goes to.
+    /// Destination of the datagram.
     pub fn destination(&self) -> IpAddr {
         address(&self.0, 2)
     }

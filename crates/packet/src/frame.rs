@@ -81,8 +81,8 @@ pub mod frame_flags {
     pub const REPEATED: u8 = 128;
 }
 
-/// What has become of a packet that a switch sent to a runtime, or what a
-/// frame beside it holds. Everything that a packet causes comes back to the
+/// Fate of a packet that a switch sent to a runtime, or content of a frame beside it. Everything
+/// that a packet causes comes back to the
 /// switch with its unit, view and clock: side frames first ([`Disposition::Emitted`],
 /// [`Disposition::Notes`]), then the packet's own frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -129,7 +129,7 @@ impl Disposition {
     }
 }
 
-/// What a frame holds that goes from one stage of a plan to the next.
+/// Content of a frame that goes from one stage of a plan to the next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum FrameKind {
@@ -155,13 +155,13 @@ impl FrameKind {
     }
 }
 
-/// What the first stage of a plan found out about a packet, for the stages
-/// behind it: [`FrameMeta::place`].
+/// Facts that the first stage of a plan found out about a packet, for the stages behind it:
+/// [`FrameMeta::place`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// Number of the flow's record; [`Place::NO_FLOW`] for none.
     pub record: u32,
-    /// What TCP tracking says of the packet, as the engine packs it.
+    /// TCP tracking's findings about the packet, as the engine packs them.
     pub tcp: u16,
     /// The flow's phase as of the packet, as the engine numbers it.
     pub phase: u8,
@@ -181,8 +181,7 @@ impl Place {
     pub const NO_FLOW: u32 = u32::MAX;
 }
 
-/// What travels with a packet beside its bytes: one cache line at the start
-/// of the frame.
+/// Metadata that travels with a packet beside its bytes: one cache line at the start of the frame.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C, align(64))]
 pub struct FrameMeta {
@@ -219,12 +218,12 @@ pub struct FrameMeta {
     /// Link type as its capture file names it (`LINKTYPE_*` of the tcpdump.org
     /// registry); 0 where only `link` says it.
     pub dlt: u16,
-    /// What has become of it.
+    /// Fate of the packet.
     pub disposition: Disposition,
-    /// Where it goes on between the stages of a plan: 0 leaves the chain, else
-    /// the number of a processor in the plan, from 1.
+    /// Next processor between the stages of a plan: 0 leaves the chain, else the number of a
+    /// processor in the plan, from 1.
     pub next: u8,
-    /// What the frame holds, between the stages of a plan.
+    /// Content of the frame, between the stages of a plan.
     pub kind: FrameKind,
     /// Traces that follow it, a bit each; 0 for none.
     pub(crate) watched: u8,
@@ -256,8 +255,8 @@ impl FrameMeta {
         self.watched = traces;
     }
 
-    /// What the first stage of a plan found out, packed into
-    /// [`FrameMeta::view`]: between stages that holds this and no view.
+    /// Findings of the first stage of a plan, packed into [`FrameMeta::view`]: between stages that
+    /// holds this and no view.
     #[inline]
     pub const fn place(&self) -> Place {
         Place {

@@ -18,7 +18,7 @@ views! {
     GeneveView, GeneveViewMut [8] or GeneveTruncated, checked by check;
     /// Flags: 0x80 control packet, 0x40 critical options.
     flags / set_flags: u8 = 1;
-    /// What follows, as an EtherType.
+    /// EtherType of the payload.
     protocol / set_protocol: u16 = 2;
     /// The network identifier in the upper 24 bits.
     word / set_word: u32 = 4;
@@ -49,7 +49,7 @@ impl<'a> GeneveView<'a> {
         }
     }
 
-    /// What follows the header.
+    /// Payload behind the header.
     #[inline]
     pub fn payload(&self) -> &'a [u8] {
         self.rest.get(self.options_len()..).unwrap_or(&[])
@@ -59,9 +59,9 @@ impl<'a> GeneveView<'a> {
 /// One option.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct GeneveOption<'a> {
-    /// Who defined it.
+    /// Organisation that defined it.
     pub class: u16,
-    /// What it is; the highest bit marks a critical one.
+    /// Its type; the highest bit marks a critical one.
     pub kind: u8,
     /// Its data, a multiple of four octets.
     pub data: &'a [u8],
@@ -104,11 +104,11 @@ impl<'a> Iterator for GeneveOptions<'a> {
 pub struct GeneveRepr<'a> {
     /// The network identifier, 24 bits.
     pub vni: u32,
-    /// What follows, as an EtherType.
+    /// EtherType of the payload.
     pub protocol: u16,
-    /// Whether this is a control packet.
+    /// True if this is a control packet.
     pub control: bool,
-    /// Whether an option is critical.
+    /// True if an option is critical.
     pub critical: bool,
     /// Options, a multiple of four octets.
     pub options: &'a [u8],

@@ -42,7 +42,7 @@ views! {
     GreView, GreViewMut [4] or GreTruncated, checked by check;
     /// Flags and version.
     flags / set_flags: u16 = 0;
-    /// What follows, as an EtherType.
+    /// EtherType of the payload.
     protocol / set_protocol: u16 = 2;
 }
 
@@ -80,7 +80,7 @@ impl<'a> GreView<'a> {
         }
     }
 
-    /// What follows the header.
+    /// Payload behind the header.
     #[inline]
     pub fn payload(&self) -> &'a [u8] {
         self.rest.get(optional(self.flags())..).unwrap_or(&[])
@@ -109,9 +109,9 @@ impl GreViewMut<'_> {
 /// A GRE header as values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct GreRepr {
-    /// What follows, as an EtherType.
+    /// EtherType of the payload.
     pub protocol: u16,
-    /// Whether there is a checksum.
+    /// True if there is a checksum.
     pub checksum: bool,
     /// The key.
     pub key: Option<u32>,

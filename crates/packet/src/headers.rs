@@ -1,4 +1,4 @@
-//! Where a packet's headers are: the result of one parse.
+//! Offsets of a packet's headers: the result of one parse.
 
 use crate::link::LinkType;
 use crate::malformed::Malformed;
@@ -56,13 +56,13 @@ impl HeaderFlags {
         HeaderFlags(bits)
     }
 
-    /// Whether all facts of `other` hold.
+    /// True if all facts of `other` hold.
     #[inline]
     pub const fn contains(self, other: HeaderFlags) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// Whether any fact of `other` holds.
+    /// True if any fact of `other` holds.
     #[inline]
     pub const fn intersects(self, other: HeaderFlags) -> bool {
         self.0 & other.0 != 0
@@ -130,7 +130,7 @@ impl core::fmt::Debug for HeaderFlags {
     }
 }
 
-/// Where a packet's headers are and what they are, from one [`parse`](crate::parse::parse).
+/// Offsets and kinds of a packet's headers, from one [`parse`](crate::parse::parse).
 ///
 /// Offsets count octets from the first one of the frame. An offset is meaningful only where
 /// the flags say that the header is there; it is 0 otherwise.
@@ -141,15 +141,16 @@ pub struct Headers {
     /// header declares, so that Ethernet padding and trailers lie after it. The frame's length
     /// for other protocols.
     pub end: u32,
-    /// What keeps equal addresses apart: the VLAN id (one tag), `outer << 12 | inner` (two or
-    /// more), or behind a backbone tag (802.1ah) its service instance with bit 30 set (customers'
-    /// VLANs in it are not told apart), or, once a tunnel was opened, the tunnel's VNI or key with the highest bit set.
+    /// Number that keeps equal addresses apart: the VLAN id (one tag), `outer << 12 | inner` (two
+    /// or more), or behind a backbone tag (802.1ah) its service instance with bit 30 set
+    /// (customers' VLANs in it are not told apart), or, once a tunnel was opened, the tunnel's VNI
+    /// or key with the highest bit set.
     pub zone: u32,
     /// The network-layer header: IPv4, IPv6 or ARP, or whatever `ethertype` names.
     pub l3: u16,
     /// The transport header, or what follows the IP headers.
     pub l4: u16,
-    /// What follows the transport header. Equal to `l4` where the transport is not known.
+    /// The transport payload. Equal to `l4` if the transport is not known.
     pub payload: u16,
     /// The network header of the outermost packet; equal to `l3` unless a tunnel was opened.
     pub outer_l3: u16,
@@ -159,7 +160,7 @@ pub struct Headers {
     pub l2: u16,
     /// VLAN ids (12 bits) of the first two tags.
     pub vlan: [u16; 2],
-    /// What was found.
+    /// Facts about the headers.
     pub flags: HeaderFlags,
     /// The IP protocol of what is at `l4`: for IPv6 the last next-header value. 0 if no IP.
     pub proto: u8,
@@ -171,69 +172,69 @@ pub struct Headers {
     pub(crate) damage: u8,
     /// Tunnels opened.
     pub tunnels: u8,
-    /// What the frame starts with.
+    /// Link type: the header at the start of the frame.
     pub link: LinkType,
 }
 
 const _: () = assert!(size_of::<Headers>() == 32);
 
 impl Headers {
-    /// Whether the (innermost) packet is IPv4.
+    /// True if the (innermost) packet is IPv4.
     #[inline]
     pub const fn is_ipv4(&self) -> bool {
         self.flags.contains(HeaderFlags::IPV4)
     }
 
-    /// Whether the (innermost) packet is IPv6.
+    /// True if the (innermost) packet is IPv6.
     #[inline]
     pub const fn is_ipv6(&self) -> bool {
         self.flags.contains(HeaderFlags::IPV6)
     }
 
-    /// Whether the packet is IPv4 or IPv6.
+    /// True if the packet is IPv4 or IPv6.
     #[inline]
     pub const fn is_ip(&self) -> bool {
         self.flags
             .intersects(HeaderFlags::IPV4.union(HeaderFlags::IPV6))
     }
 
-    /// Whether the frame holds an ARP packet.
+    /// True if the frame holds an ARP packet.
     #[inline]
     pub const fn is_arp(&self) -> bool {
         self.flags.contains(HeaderFlags::ARP)
     }
 
-    /// Whether `l4` is a TCP header.
+    /// True if `l4` is a TCP header.
     #[inline]
     pub const fn is_tcp(&self) -> bool {
         self.flags.contains(HeaderFlags::TCP)
     }
 
-    /// Whether `l4` is a UDP header.
+    /// True if `l4` is a UDP header.
     #[inline]
     pub const fn is_udp(&self) -> bool {
         self.flags.contains(HeaderFlags::UDP)
     }
 
-    /// Whether `l4` is an SCTP header.
+    /// True if `l4` is an SCTP header.
     #[inline]
     pub const fn is_sctp(&self) -> bool {
         self.flags.contains(HeaderFlags::SCTP)
     }
 
-    /// Whether `l4` is an ICMP header over IPv4.
+    /// True if `l4` is an ICMP header over IPv4.
     #[inline]
     pub const fn is_icmp(&self) -> bool {
         self.flags.contains(HeaderFlags::ICMP)
     }
 
-    /// Whether `l4` is an ICMPv6 header.
+    /// True if `l4` is an ICMPv6 header.
     #[inline]
     pub const fn is_icmpv6(&self) -> bool {
         self.flags.contains(HeaderFlags::ICMPV6)
     }
 
-    /// Whether `l4` starts with a source and a destination port (TCP, UDP, SCTP).
+    /// True if `l4` starts with a source and a destination port (TCP, UDP, SCTP).
     #[inline]
     pub const fn has_ports(&self) -> bool {
         self.flags.intersects(
@@ -243,19 +244,19 @@ impl Headers {
         )
     }
 
-    /// Whether the packet is a part of a fragmented datagram.
+    /// True if the packet is a part of a fragmented datagram.
     #[inline]
     pub const fn is_fragment(&self) -> bool {
         self.flags.contains(HeaderFlags::FRAGMENT)
     }
 
-    /// Whether the packet is a fragment without the transport header.
+    /// True if the packet is a fragment without the transport header.
     #[inline]
     pub const fn is_later_fragment(&self) -> bool {
         self.flags.contains(HeaderFlags::LATER_FRAGMENT)
     }
 
-    /// Whether the capture holds less than the packet declares.
+    /// True if the capture holds less than the packet declares.
     #[inline]
     pub const fn is_cut(&self) -> bool {
         self.flags.contains(HeaderFlags::CUT)

@@ -44,7 +44,7 @@ views! {
 }
 
 impl<'a> IcmpView<'a> {
-    /// Whether the message reports an error and quotes a packet.
+    /// True if the message reports an error and quotes a packet.
     #[inline]
     pub fn is_error(&self) -> bool {
         matches!(
@@ -57,7 +57,7 @@ impl<'a> IcmpView<'a> {
         )
     }
 
-    /// Whether the message has an identifier: echo, timestamp, information, address mask.
+    /// True if the message has an identifier: echo, timestamp, information, address mask.
     #[inline]
     pub fn is_query(&self) -> bool {
         crate::quoted::is_query(crate::protocol::ip::ICMP, self.kind())
@@ -73,7 +73,7 @@ impl<'a> IcmpView<'a> {
         }
     }
 
-    /// Whether the checksum over header and payload is right.
+    /// True if the checksum over header and payload is right.
     pub fn checksum_is_right(&self) -> bool {
         Sum::new().bytes(&self.head[..]).bytes(self.rest).folded() == 0xffff
     }
@@ -93,7 +93,7 @@ impl IcmpViewMut<'_> {
 pub enum IcmpRepr {
     /// An echo request or reply.
     Echo {
-        /// Whether it is the reply.
+        /// True if it is the reply.
         reply: bool,
         /// Identifier.
         id: u16,
@@ -121,7 +121,7 @@ pub enum IcmpRepr {
     },
     /// A header can't be processed.
     Parameter {
-        /// What about it.
+        /// The message's code.
         code: u8,
         /// Which octet.
         pointer: u8,

@@ -42,19 +42,19 @@ views! {
 }
 
 impl<'a> Icmpv6View<'a> {
-    /// Whether the message reports an error and quotes a packet: types below 128.
+    /// True if the message reports an error and quotes a packet: types below 128.
     #[inline]
     pub fn is_error(&self) -> bool {
         matches!(self.kind(), 1..=127)
     }
 
-    /// Whether the message has an identifier.
+    /// True if the message has an identifier.
     #[inline]
     pub fn is_query(&self) -> bool {
         crate::quoted::is_query(crate::protocol::ip::ICMPV6, self.kind())
     }
 
-    /// Whether the message belongs to neighbour discovery, without which a link does not work.
+    /// True if the message belongs to neighbour discovery, without which a link does not work.
     #[inline]
     pub fn is_neighbour_discovery(&self) -> bool {
         matches!(self.kind(), kind::ROUTER_SOLICITATION..=kind::REDIRECT)
@@ -86,7 +86,7 @@ impl Icmpv6ViewMut<'_> {
 pub enum Icmpv6Repr {
     /// An echo request or reply.
     Echo {
-        /// Whether it is the reply.
+        /// True if it is the reply.
         reply: bool,
         /// Identifier.
         id: u16,
@@ -110,7 +110,7 @@ pub enum Icmpv6Repr {
     },
     /// A header can't be processed.
     Parameter {
-        /// What about it.
+        /// The message's code.
         code: u8,
         /// Which octet.
         pointer: u32,

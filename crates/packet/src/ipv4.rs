@@ -37,9 +37,9 @@ views! {
     proto / set_proto: u8 = 9;
     /// The header's checksum.
     checksum / set_checksum: u16 = 10;
-    /// Where the packet comes from.
+    /// Source address.
     source / set_source: Ipv4Addr = 12;
-    /// Where it goes to.
+    /// Destination address.
     destination / set_destination: Ipv4Addr = 16;
 }
 
@@ -62,19 +62,19 @@ impl<'a> Ipv4View<'a> {
         self.tos() & 3
     }
 
-    /// Whether the packet must not be fragmented.
+    /// True if the packet must not be fragmented.
     #[inline]
     pub fn dont_fragment(&self) -> bool {
         self.fragment() & 0x4000 != 0
     }
 
-    /// Whether fragments follow this one.
+    /// True if fragments follow this one.
     #[inline]
     pub fn more_fragments(&self) -> bool {
         self.fragment() & 0x2000 != 0
     }
 
-    /// Where this fragment's data starts in the datagram, in octets.
+    /// Offset of this fragment's data in the datagram, in octets.
     #[inline]
     pub fn fragment_offset(&self) -> u32 {
         u32::from(self.fragment() & 0x1fff) * 8
@@ -115,7 +115,7 @@ impl<'a> Ipv4View<'a> {
         sum.bytes(self.option_bytes()).checksum()
     }
 
-    /// Whether the header's checksum is right.
+    /// True if the header's checksum is right.
     #[inline]
     pub fn checksum_is_right(&self) -> bool {
         let sum = checksum::Sum::new()
@@ -194,9 +194,9 @@ impl<'a> Iterator for Ipv4Options<'a> {
 /// An IPv4 header as values. Options are kept as octets, at most 40.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ipv4Repr<'a> {
-    /// Where the packet comes from.
+    /// Source address.
     pub source: Ipv4Addr,
-    /// Where it goes to.
+    /// Destination address.
     pub destination: Ipv4Addr,
     /// The protocol of the payload.
     pub proto: u8,
@@ -206,11 +206,11 @@ pub struct Ipv4Repr<'a> {
     pub tos: u8,
     /// Identification.
     pub id: u16,
-    /// Whether the packet must not be fragmented.
+    /// True if the packet must not be fragmented.
     pub dont_fragment: bool,
-    /// Whether fragments follow this one.
+    /// True if fragments follow this one.
     pub more_fragments: bool,
-    /// Where this fragment's data starts, in octets; a multiple of eight.
+    /// Offset of this fragment's data, in octets; a multiple of eight.
     pub fragment_offset: u16,
     /// Octets of payload.
     pub payload_len: u16,

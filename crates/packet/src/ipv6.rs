@@ -22,13 +22,13 @@ views! {
     first / set_first: u32 = 0;
     /// Octets after this header, extension headers included.
     payload_length / set_payload_length: u16 = 4;
-    /// What follows this header.
+    /// Type of the header or payload behind this header.
     next_header / set_next_header: u8 = 6;
     /// The hop limit, IPv4's TTL.
     hop_limit / set_hop_limit: u8 = 7;
-    /// Where the packet comes from.
+    /// Source address.
     source / set_source: Ipv6Addr = 8;
-    /// Where it goes to.
+    /// Destination address.
     destination / set_destination: Ipv6Addr = 24;
 }
 
@@ -45,8 +45,8 @@ impl<'a> Ipv6View<'a> {
         self.first() & 0x000f_ffff
     }
 
-    /// What follows this header, to the end that it declares, as far as it is there. All that is
-    /// there where the payload length is zero.
+    /// Bytes behind this header, to the end that it declares, as far as they are there. All that
+    /// are there if the payload length is zero.
     #[inline]
     pub fn payload(&self) -> &'a [u8] {
         match usize::from(self.payload_length()) {
@@ -94,7 +94,7 @@ pub struct Extension<'a> {
     /// Its own number: [`ip::HOP_BY_HOP`], [`ip::ROUTING`], [`ip::FRAGMENT`], [`ip::AH`] or
     /// [`ip::DESTINATION`].
     pub kind: u8,
-    /// What follows it.
+    /// Type of the header or payload behind it.
     pub next: u8,
     /// The whole header.
     pub bytes: &'a [u8],
@@ -180,7 +180,7 @@ pub(crate) const fn extension_len(kind: u8, size: u8) -> usize {
 views! {
     /// A fragment header.
     FragmentView, FragmentViewMut [8] or Ipv6BadExtension;
-    /// What follows this header in the first fragment.
+    /// Type of the header or payload behind this header in the first fragment.
     next_header / set_next_header: u8 = 0;
     /// Offset (13 bits, in units of eight octets), two reserved bits, "more fragments".
     place / set_place: u16 = 2;
@@ -189,13 +189,13 @@ views! {
 }
 
 impl FragmentView<'_> {
-    /// Where this fragment's data starts in the fragmentable part, in octets.
+    /// Offset of this fragment's data in the fragmentable part, in octets.
     #[inline]
     pub fn offset(&self) -> u16 {
         self.place() & 0xfff8
     }
 
-    /// Whether fragments follow this one.
+    /// True if fragments follow this one.
     #[inline]
     pub fn more_fragments(&self) -> bool {
         self.place() & 1 != 0
@@ -205,11 +205,11 @@ impl FragmentView<'_> {
 /// A fragment header as values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FragmentRepr {
-    /// What follows this header in the first fragment.
+    /// Type of the header or payload behind this header in the first fragment.
     pub next_header: u8,
-    /// Where this fragment's data starts, in octets; a multiple of eight.
+    /// Offset of this fragment's data, in octets; a multiple of eight.
     pub offset: u16,
-    /// Whether fragments follow this one.
+    /// True if fragments follow this one.
     pub more_fragments: bool,
     /// Identification.
     pub id: u32,
@@ -255,11 +255,11 @@ impl FragmentRepr {
 /// An IPv6 header as values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ipv6Repr {
-    /// Where the packet comes from.
+    /// Source address.
     pub source: Ipv6Addr,
-    /// Where it goes to.
+    /// Destination address.
     pub destination: Ipv6Addr,
-    /// What follows this header.
+    /// Type of the header or payload behind this header.
     pub next_header: u8,
     /// The hop limit.
     pub hop_limit: u8,

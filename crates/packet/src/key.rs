@@ -257,7 +257,7 @@ impl FlowKey {
         (self.0[5] >> 8) as u8
     }
 
-    /// Whether the addresses are IPv6.
+    /// True if the addresses are IPv6.
     #[inline]
     pub const fn is_ipv6(&self) -> bool {
         self.0[5] & FAMILY_IPV6 != 0
@@ -392,7 +392,7 @@ fn fold(a: u64, b: u64) -> u64 {
 
 #[inline(always)]
 pub(crate) fn hash_words(w: &[u64; 6], seed: u64) -> u64 {
-    // What IPv4 keys have: both addresses in one word, ports and zone in another.
+    // Words that IPv4 keys use: both addresses in one, ports and zone in another.
     let mut addresses = w[1] ^ w[3].rotate_left(32);
     let mut state = seed ^ K0;
     if w[5] & FAMILY_IPV6 != 0 {

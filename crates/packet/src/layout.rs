@@ -50,7 +50,7 @@ impl MemoryLayout {
 ///
 /// # Panics
 ///
-/// Where it does.
+/// If a size is impossible.
 pub(crate) fn check(layout: &MemoryLayout) {
     for bytes in [layout.small_bytes, layout.large_bytes] {
         assert!(bytes.is_multiple_of(64), "a frame is whole cache lines");

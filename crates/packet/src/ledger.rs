@@ -1,5 +1,4 @@
-//! Who had a frame last: for finding frames that are leaked, or given back
-//! twice.
+//! Last holder of each frame: for finding frames that are leaked, or given back twice.
 //!
 //! A word per frame says whether it is in a pool or out, and which holder (a
 //! port, a stage; the driver numbers them) had it last. Memory has one only
@@ -8,14 +7,14 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Who has a frame: a number that the driver gives a name.
+/// Holder of a frame: a number that the driver gives a name.
 pub type Holder = u16;
 
 /// Frames given back twice that are remembered.
 const REMEMBERED: usize = 16;
 const OUT: u32 = 1 << 31;
 
-/// What is written down of frames.
+/// Records about frames.
 #[derive(Debug)]
 pub(crate) struct Ledger {
     words: Box<[AtomicU32]>,

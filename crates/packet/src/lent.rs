@@ -33,7 +33,7 @@ pub struct Lent {
     /// A bit per small frame, by its number.
     bits: Box<[u64]>,
     count: usize,
-    /// Where a frame is a power of two in size, how many bits to shift.
+    /// Bits to shift if the size of a frame is a power of two.
     shift: Option<u32>,
 }
 
@@ -55,7 +55,7 @@ impl Lent {
     ///
     /// # Panics
     ///
-    /// Where it is a frame of another memory: a fault of the program.
+    /// If it is a frame of another memory: a fault of the program.
     #[inline]
     pub fn lend(&mut self, frame: Frame) -> Result<u64, Frame> {
         assert!(

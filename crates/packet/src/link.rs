@@ -1,4 +1,4 @@
-//! What a frame starts with: the capture formats' link-layer types.
+//! Link types: the header at the start of a frame, as capture formats number it.
 
 /// The layer at which a frame starts.
 ///

@@ -109,7 +109,7 @@ impl Walk<'_> {
     }
 }
 
-/// What a Linux cooked header's protocol leads to.
+/// Layer that a Linux cooked header's protocol leads to.
 fn cooked(kind: u16, at: usize) -> Layer {
     match kind {
         0x0004 => Layer::Llc(at),

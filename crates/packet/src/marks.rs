@@ -163,7 +163,7 @@ impl Marks {
         }
     }
 
-    /// What this frame holds a copy of. For the owner of the copy.
+    /// Frame that this one is a copy of. For the owner of the copy.
     #[inline]
     pub fn origin(&self, copy: u32) -> Option<Origin> {
         let word = self.origins.get(copy as usize)?.load(Ordering::Relaxed);

@@ -104,7 +104,7 @@ impl PacketMemory {
     ///
     /// # Errors
     ///
-    /// Where the mapping is too small.
+    /// If the mapping is too small.
     ///
     /// # Panics
     ///
@@ -128,7 +128,7 @@ impl PacketMemory {
     ///
     /// # Panics
     ///
-    /// Where it is a frame of another memory: a fault of the program.
+    /// If it is a frame of another memory: a fault of the program.
     #[inline]
     pub fn hand_over(&self, frame: Frame) -> u32 {
         (self.giver())(frame)
@@ -171,9 +171,8 @@ impl PacketMemory {
         })
     }
 
-    /// Where a process died while it took over what `from` had handed to it:
-    /// makes those it had not taken out of the ring `from`'s again, for its
-    /// successor.
+    /// After a process died while it took over frames that `from` had handed to it: makes those it
+    /// had not taken out of the ring `from`'s again, for its successor.
     ///
     /// # Safety
     ///

@@ -177,7 +177,7 @@ fn what_a_dead_process_had_comes_back() {
     assert_eq!(back.iter().map(|f| f.line).collect::<Vec<_>>(), [held]);
     pool.give_all(&mut back);
     pool.give(memory.take_over(gone, member).unwrap());
-    // What is in the ring to it waits for its successor.
+    // Frames in the ring wait for the dead process's successor.
     assert_eq!(pool.outstanding(), 2);
     // SAFETY: as above.
     assert!(unsafe { memory.reclaim(member, &[]) }.is_empty());

@@ -34,7 +34,7 @@ use crate::reserve::Reserve;
 
 static NEXT_MEMORY: AtomicU32 = AtomicU32::new(1);
 
-/// Where the frames lie.
+/// Memory that holds the frames.
 #[derive(Debug)]
 enum Bytes {
     #[allow(dead_code)] // Kept for its memory, which `start` points to.
@@ -73,8 +73,8 @@ impl PacketMemory {
     ///
     /// # Panics
     ///
-    /// Where a frame is not a multiple of 64 bytes, has no room for a packet or
-    /// more than 4 MiB, or the sum is over 256 GiB: faults of the program, not of its input.
+    /// If a frame is not a multiple of 64 bytes, has no room for a packet or more than 4 MiB, or
+    /// the sum is over 256 GiB: faults of the program, not of its input.
     pub fn new(layout: MemoryLayout, advise: Advise) -> Arc<PacketMemory> {
         PacketMemory::own(layout, advise, false)
     }
@@ -156,7 +156,7 @@ impl PacketMemory {
         })
     }
 
-    /// What it shares with other processes, if anything.
+    /// The part that is shared with other processes, if any.
     #[inline]
     pub(crate) fn shared(&self) -> Option<&Shared> {
         match &self.bytes {
@@ -178,7 +178,7 @@ impl PacketMemory {
         }
     }
 
-    /// What divides lines of small frames, and where they end.
+    /// Divisor for the lines of small frames, and the end of these.
     #[inline]
     pub(crate) fn small(&self) -> (Divisor, u32) {
         (self.small, self.large_from)
@@ -226,7 +226,7 @@ impl PacketMemory {
     ///
     /// # Panics
     ///
-    /// Where the frame is one of another memory: a fault of the program.
+    /// If the frame is one of another memory: a fault of the program.
     #[inline]
     pub fn number(&self, frame: &Frame) -> u32 {
         assert!(
@@ -374,7 +374,7 @@ pub struct FramePool {
     quota: [u32; 2],
     /// Small frames of the quota that are in rings of ports ([`FramePool::set_aside`]).
     aside: u32,
-    /// Who takes and gives here, for the ledger.
+    /// The holder that takes and gives here, for the ledger.
     holder: Holder,
 }
 
@@ -462,7 +462,7 @@ impl FramePool {
     ///
     /// # Panics
     ///
-    /// Where it is a share of another memory: a fault of the program.
+    /// If it is a share of another memory: a fault of the program.
     pub fn join(&mut self, mut share: FramePool) {
         assert!(
             share.memory.id == self.memory.id,

@@ -92,7 +92,7 @@ fn a_share_begins_with_frames_of_its_pool() {
     assert_eq!((rest.available(), pool.available()), (2, 0));
     assert_eq!(pool.take(10).err(), Some(NoFrame::Exhausted));
 
-    // What one took another may take back.
+    // Another pool may take back a frame.
     share.give(held);
     assert_eq!((share.surplus(), pool.surplus()), (1, -1));
     assert_eq!(FramePool::outstanding_of([&pool, &share, &rest]), 0);
@@ -367,7 +367,7 @@ fn the_ledger_names_who_leaked_and_who_gave_twice() {
     assert_eq!(memory.held(), [(1, 1), (3, 1), (4, 1)]);
     memory.hold([&large], 9);
     assert_eq!(memory.held(), [(3, 1), (4, 1), (9, 1)]);
-    // What no program in safe code can make: a second descriptor.
+    // A second descriptor, which safe code can't make.
     let twice = Frame {
         line: frame.line,
         memory: frame.memory,

@@ -25,7 +25,7 @@ impl MplsView<'_> {
         (self.entry() >> 9) as u8 & 7
     }
 
-    /// Whether this is the last entry of the stack.
+    /// True if this is the last entry of the stack.
     #[inline]
     pub fn is_bottom(&self) -> bool {
         self.entry() & 0x100 != 0
@@ -39,7 +39,7 @@ pub struct MplsRepr {
     pub label: u32,
     /// The traffic class, 0 to 7.
     pub class: u8,
-    /// Whether this is the last entry of the stack.
+    /// True if this is the last entry of the stack.
     pub bottom: bool,
     /// The TTL.
     pub ttl: u8,

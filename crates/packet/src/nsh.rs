@@ -3,7 +3,7 @@
 use crate::malformed::Malformed;
 use crate::wire::{BufferTooSmall, room, views};
 
-/// What follows a network service header (RFC 8300 section 11.2.5).
+/// Protocols behind a network service header (RFC 8300 section 11.2.5).
 pub mod next {
     /// IPv4.
     pub const IPV4: u8 = 1;
@@ -45,7 +45,7 @@ views! {
     first / set_first: u16 = 0;
     /// Four free bits and the type of the metadata: 1 for 16 fixed octets, 2 for a list.
     kind / set_kind: u8 = 2;
-    /// What follows (see [`next`]).
+    /// Protocol of the payload (see [`next`]).
     next_protocol / set_next_protocol: u8 = 3;
     /// Service path (24 bits) and service index (8 bits).
     word / set_word: u32 = 4;
@@ -58,7 +58,7 @@ impl<'a> NshView<'a> {
         usize::from(self.first() & 0x3f) * 4
     }
 
-    /// Whether this is for operations and maintenance.
+    /// True if this is for operations and maintenance.
     #[inline]
     pub fn oam(&self) -> bool {
         self.first() & OAM != 0
@@ -96,7 +96,7 @@ impl<'a> NshView<'a> {
             .unwrap_or(&[])
     }
 
-    /// What follows the header.
+    /// Payload behind the header.
     #[inline]
     pub fn payload(&self) -> &'a [u8] {
         self.rest
@@ -123,11 +123,11 @@ impl NshViewMut<'_> {
 /// A header with fixed metadata (type 1) as values. Free bits are written as zero.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NshRepr {
-    /// Whether this is for operations and maintenance.
+    /// True if this is for operations and maintenance.
     pub oam: bool,
     /// Forwarders that it may pass, 0 to 63.
     pub ttl: u8,
-    /// What follows (see [`next`]).
+    /// Protocol of the payload (see [`next`]).
     pub next_protocol: u8,
     /// The service path, 24 bits.
     pub path: u32,
@@ -194,17 +194,17 @@ impl NshRepr {
     }
 }
 
-/// What weir puts into the fixed context. From the first octet, in network order: view (48
-/// bits), clock (40), source (16), replica (16), flags (8).
+/// weir's use of the fixed context. From the first octet, in network order: view (48 bits), clock
+/// (40), source (16), replica (16), flags (8).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct NshContext {
     /// View in which the clock was given, 48 bits.
     pub view: u64,
     /// Number of the packet in its unit, 40 bits.
     pub clock: u64,
-    /// Who owned the unit before the view; 0 for nobody.
+    /// Owner of the unit before the view; 0 for nobody.
     pub source: u16,
-    /// Who keeps a copy; 0 for nobody.
+    /// Replica of the unit; 0 for nobody.
     pub replica: u16,
     /// See [`crate::frame_flags`].
     pub flags: u8,

@@ -51,7 +51,7 @@ impl<'a> Packet<'a> {
             .unwrap_or(&mut [])
     }
 
-    /// What the parser found.
+    /// Result of the parser.
     #[inline]
     pub fn headers(&self) -> &Headers {
         self.headers
@@ -88,7 +88,7 @@ impl<'a> Packet<'a> {
         self.part_mut(self.headers.l4, self.has_transport())
     }
 
-    /// What the transport header carries, without Ethernet padding.
+    /// Transport payload, without Ethernet padding.
     #[inline]
     pub fn payload(&self) -> &[u8] {
         self.part(self.headers.payload, self.has_transport())
@@ -153,14 +153,14 @@ impl<'a> Packet<'a> {
         self.meta.side
     }
 
-    /// What travels with the packet.
+    /// Metadata that travels with the packet.
     #[inline]
     pub fn meta(&self) -> &FrameMeta {
         self.meta
     }
 
-    /// What travels with the packet, for the engine and for network functions
-    /// that make packets.
+    /// Metadata that travels with the packet, for the engine and for network functions that make
+    /// packets.
     pub fn meta_mut(&mut self) -> &mut FrameMeta {
         self.meta
     }

@@ -72,7 +72,7 @@ pub(crate) fn plain_key(
     })
 }
 
-/// Whether a fault has left too little to tell which flow the packet belongs to: a transport
+/// True if a fault has left too little to tell which flow the packet belongs to: a transport
 /// header without its ports, or headers that were not followed to the transport's.
 fn is_unknown(headers: &Headers) -> bool {
     match headers.damage() {

@@ -156,8 +156,8 @@ pub fn classify(
     Ok(flow_key(bytes, headers, key_options))
 }
 
-/// What varies among plain packets. Small enough to stay in registers, where `Headers` would be
-/// built in memory in narrow stores and then copied in wide loads, which wait for them.
+/// Fields that differ among plain packets. They are few enough to stay in registers; `Headers`
+/// would be built in memory in narrow stores and then copied in wide loads, which wait for them.
 #[derive(Clone, Copy)]
 struct Plain {
     l3: u16,

@@ -440,7 +440,7 @@ proptest! {
         }
     }
 
-    /// Where the straight way answers, the walker answers the same.
+    /// If the straight way answers, the walker answers the same.
     #[test]
     fn the_straight_way_agrees(frame in frames(), open: bool) {
         let options = ParseOptions { inner: open, ..Default::default() };

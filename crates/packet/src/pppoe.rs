@@ -23,7 +23,7 @@ views! {
 }
 
 impl<'a> PppoeView<'a> {
-    /// What follows, as far as declared and there.
+    /// Payload, as far as declared and there.
     pub fn payload(&self) -> &'a [u8] {
         self.rest
             .get(..usize::from(self.length()))

@@ -48,7 +48,7 @@ pub mod ethertype {
     /// Below this value the field is an 802.3 length.
     pub const FIRST: u16 = 0x0600;
 
-    /// Whether `value` announces a VLAN tag.
+    /// True if `value` announces a VLAN tag.
     #[inline]
     pub const fn is_vlan(value: u16) -> bool {
         matches!(value, VLAN | QINQ | QINQ_OLD)
@@ -92,7 +92,7 @@ pub mod ip {
     /// MPLS in IP (RFC 4023).
     pub const MPLS: u8 = 137;
 
-    /// Whether `value` is an IPv6 extension header that has another header after it.
+    /// True if `value` is an IPv6 extension header that has another header after it.
     #[inline]
     pub const fn is_extension(value: u8) -> bool {
         matches!(value, HOP_BY_HOP | ROUTING | FRAGMENT | AH | DESTINATION)
@@ -135,7 +135,7 @@ pub mod port {
     /// Packets of GTP's users (3GPP TS 29.281).
     pub const GTP_U: u16 = 2152;
 
-    /// Whether a datagram to this port may hold another packet.
+    /// True if a datagram to this port may hold another packet.
     #[inline]
     pub const fn is_tunnel(port: u16) -> bool {
         matches!(port, VXLAN | VXLAN_OLD | GENEVE | GRE | GTP_U)

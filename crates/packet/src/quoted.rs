@@ -5,10 +5,10 @@ use crate::ipv6::{MAX_EXTENSIONS, extension_len};
 use crate::protocol::ip;
 use crate::read::{be8, be16, chunk};
 
-/// Where the headers of a quoted packet are. Offsets count from the start of the frame.
+/// Offsets of the headers of a quoted packet, from the start of the frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Quoted {
-    /// Whether the quoted packet is IPv6.
+    /// True if the quoted packet is IPv6.
     pub ipv6: bool,
     /// Its network header.
     pub l3: usize,
@@ -84,7 +84,7 @@ impl Quoted {
     }
 }
 
-/// Whether an ICMP (or ICMPv6) message of this type has an identifier at octet 4.
+/// True if an ICMP (or ICMPv6) message of this type has an identifier at octet 4.
 pub fn is_query(proto: u8, kind: u8) -> bool {
     match proto {
         // Echo, timestamp, information, address mask (RFC 792, RFC 950), extended echo (RFC 8335).

@@ -8,8 +8,8 @@
 //!
 //! # Order
 //!
-//! What a pusher wrote (the lists, and all it did to the frames) is released by
-//! its exchange of the top and acquired by that of the taker. A taker reads
+//! The writes of a pusher (the lists, and all it did to the frames) are released by its exchange
+//! of the top and acquired by that of the taker. A taker reads
 //! below the top before it knows whether the top is still its own; the top
 //! carries a count that every exchange moves on, so that what it read counts
 //! only if nothing was exchanged since.

@@ -37,7 +37,7 @@ impl SctpViewMut<'_> {
 /// One chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Chunk<'a> {
-    /// What it is: 0 DATA, 1 INIT, 2 INIT ACK, 6 ABORT, 7 SHUTDOWN, ...
+    /// Kind: 0 DATA, 1 INIT, 2 INIT ACK, 6 ABORT, 7 SHUTDOWN, ...
     pub kind: u8,
     /// Flags, by kind.
     pub flags: u8,

@@ -59,7 +59,7 @@ impl<'a> TcpView<'a> {
         usize::from(self.head[12] >> 4) * 4
     }
 
-    /// Whether all of these flags are set.
+    /// True if all of these flags are set.
     #[inline]
     pub fn has(&self, flags: u8) -> bool {
         self.flags() & flags == flags
@@ -248,7 +248,7 @@ pub struct TcpRepr {
     pub mss: Option<u16>,
     /// The window's shift.
     pub window_scale: Option<u8>,
-    /// Whether selective acknowledgements may be sent.
+    /// True if selective acknowledgements may be sent.
     pub sack_permitted: bool,
     /// Timestamps: value and echo.
     pub timestamps: Option<(u32, u32)>,

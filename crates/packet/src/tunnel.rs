@@ -93,7 +93,7 @@ impl Walk<'_> {
     }
 
     /// Aruba's GRE: an 802.11 frame without its check sequence (IEEE 802.11-2020 section 9.3.2).
-    /// What is encrypted, or no data, has no flow.
+    /// Encrypted frames, and frames that carry no data, have no flow.
     fn wireless(&mut self, key: u32, at: usize) -> Result<Layer, Malformed> {
         const KIND: u8 = 0b0000_1111;
         const DATA: u8 = 0b0000_1000;
@@ -215,9 +215,9 @@ impl Walk<'_> {
     }
 }
 
-/// What a GTP-U packet carries from `at` to `end`: IP or Ethernet. Nothing in it says which, the
-/// session does (3GPP TS 23.501 section 5.6.10); so what has IP's version and its length is IP,
-/// what else has the type of an Ethernet frame is one.
+/// Payload of a GTP-U packet from `at` to `end`: IP or Ethernet. Only the session tells which
+/// (3GPP TS 23.501 section 5.6.10); so a payload with IP's version and its length counts as IP,
+/// another one with the type of an Ethernet frame as Ethernet.
 fn user_packet(bytes: &[u8], at: usize, end: usize) -> Option<Layer> {
     let version = |at| be8(bytes, at).map(|octet| octet >> 4);
     let length = match version(at)? {

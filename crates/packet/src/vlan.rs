@@ -10,7 +10,7 @@ views! {
     VlanView, VlanViewMut [4] or VlanTruncated;
     /// Priority, drop eligibility and id.
     tci / set_tci: u16 = 0;
-    /// What follows the tag.
+    /// EtherType of the payload.
     ethertype / set_ethertype: u16 = 2;
 }
 
@@ -27,7 +27,7 @@ impl VlanView<'_> {
         (self.tci() >> 13) as u8
     }
 
-    /// Whether the frame may be dropped first.
+    /// True if the frame may be dropped first.
     #[inline]
     pub fn drop_eligible(&self) -> bool {
         self.tci() & 0x1000 != 0
@@ -49,9 +49,9 @@ pub struct VlanRepr {
     pub id: u16,
     /// The priority code point, 0 to 7.
     pub priority: u8,
-    /// Whether the frame may be dropped first.
+    /// True if the frame may be dropped first.
     pub drop_eligible: bool,
-    /// What follows the tag.
+    /// EtherType of the payload.
     pub ethertype: u16,
 }
 

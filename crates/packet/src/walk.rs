@@ -32,7 +32,7 @@ pub enum Depth {
     L4,
 }
 
-/// What to parse.
+/// Extent of a parse.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ParseOptions {
     /// How deep.
@@ -48,7 +48,7 @@ pub struct ParseOptions {
     pub lenient: bool,
 }
 
-/// What comes next, and where.
+/// The next header and its place.
 #[derive(Clone, Copy)]
 pub(crate) enum Layer {
     Ethernet(usize),
@@ -558,7 +558,7 @@ impl<'a> Walk<'a> {
         Ok(Layer::Done)
     }
 
-    /// Whether a tunnel may be opened here.
+    /// True if a tunnel may be opened here.
     fn may_open(&self) -> bool {
         self.inner && !self.headers.is_fragment() && self.headers.tunnels < MAX_TUNNELS
     }

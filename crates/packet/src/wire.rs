@@ -1,4 +1,4 @@
-//! What all header views share: reading and writing fields at fixed places.
+//! Access to fields at fixed places, which all header views share.
 
 use core::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};

@@ -17,7 +17,7 @@ pub struct PortConfig {
     /// address and none is link-local, the port makes itself one of its
     /// hardware address (RFC 4291 appendix A).
     pub addresses: Vec<(IpAddr, u8)>,
-    /// Whether there is a link with neighbours. Without one, frames are taken as
+    /// True if there is a link with neighbours. Without one, frames are taken as
     /// if they were for the router, what they say of their own link is not
     /// heeded, and packets leave at once, to no station.
     pub wire: bool,

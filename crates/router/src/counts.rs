@@ -162,7 +162,7 @@ impl RouterCounts {
         all
     }
 
-    /// Whether both sums hold.
+    /// True if both sums hold.
     pub fn balance(&self) -> bool {
         let taken = self.to_chain + self.arp + self.discovery + self.echo;
         self.received == taken + self.before.sum()

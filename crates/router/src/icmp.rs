@@ -100,7 +100,7 @@ impl Limit {
         }
     }
 
-    /// Whether one more may be sent.
+    /// True if one more may be sent.
     pub(crate) fn take(&mut self, now: Time, refusal: Refusal) -> bool {
         let Some((saved, since)) = self.saved.get_mut(refusal.class()) else {
             return false;

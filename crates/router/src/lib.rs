@@ -212,7 +212,7 @@ impl Router {
         &mut self.returned[side as usize]
     }
 
-    /// Whether errors wait in [`Router::returned`].
+    /// True if errors wait in [`Router::returned`].
     pub fn has_returned(&self) -> bool {
         self.returned.iter().any(|list| !list.is_empty())
     }

@@ -245,7 +245,7 @@ impl Router {
         }
     }
 
-    /// Whether a question to this neighbour is open.
+    /// True if a question to this neighbour is open.
     pub(crate) fn is_asked(&self, slot: u32) -> bool {
         use crate::NeighbourState::{Incomplete, Probe};
         matches!(self.neighbours.state(slot), Some(Incomplete | Probe))

@@ -220,7 +220,7 @@ impl Runtime {
         self.functions.nodes().iter().map(look).collect()
     }
 
-    /// Whether flows can be ended from outside here: not under a switch, which
+    /// True if flows can be ended from outside here: not under a switch, which
     /// numbers what ends, nor in a later stage, which is told.
     pub fn can_end_flows(&self) -> bool {
         self.follow.is_none() && self.plan.kind() != Kind::Later

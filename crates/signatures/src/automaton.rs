@@ -344,7 +344,7 @@ impl Automaton {
         }
     }
 
-    /// Whether a pattern may begin at `at`, where its first four bytes may stand. A look at eight bytes
+    /// True if a pattern may begin at `at`, where its first four bytes may stand. A look at eight bytes
     /// saves most of the visits to the table, which is larger than the caches.
     #[inline]
     fn confirm(&self, data: &[u8], at: usize) -> bool {

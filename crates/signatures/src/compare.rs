@@ -20,7 +20,7 @@ pub enum Compare {
 }
 
 impl Compare {
-    /// Whether `value` meets the condition.
+    /// True if `value` meets the condition.
     #[inline]
     pub fn holds(&self, value: u32) -> bool {
         match *self {

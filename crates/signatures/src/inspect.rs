@@ -256,7 +256,7 @@ impl RuleSet {
         }
     }
 
-    /// Whether a rule's fast pattern, of which a part was found to end at `end`, may be there as a whole.
+    /// True if a rule's fast pattern, of which a part was found to end at `end`, may be there as a whole.
     fn fast_fits(&self, rule: u32, data: &[u8], end: usize, seen: u32) -> bool {
         let rule = self.rules.get(rule as usize);
         rule.is_some_and(|rule| rule.matcher.fast_fits(data, end, seen))
@@ -426,7 +426,7 @@ impl Compiled {
         }
     }
 
-    /// Whether all conditions on the packet hold; without a packet, whether there are none.
+    /// True if all conditions on the packet hold; without a packet, whether there are none.
     #[inline]
     fn tests_hold(&self, packet: Option<&PacketView<'_>>) -> bool {
         let Some(packet) = packet else {
@@ -461,7 +461,7 @@ impl Compiled {
         }
     }
 
-    /// Whether the rule matches on the packet, its header and conditions being met.
+    /// True if the rule matches on the packet, its header and conditions being met.
     fn matches_packet(
         &self,
         packet: &PacketView<'_>,

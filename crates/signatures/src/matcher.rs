@@ -230,12 +230,12 @@ impl Matcher {
         }
     }
 
-    /// Whether there is a content that must be found, rather than absent.
+    /// True if there is a content that must be found, rather than absent.
     pub(crate) fn has_positive(&self) -> bool {
         !self.chains.is_empty()
     }
 
-    /// Whether the fast pattern's content may stand in `data` such that its first `seen` bytes end at
+    /// True if the fast pattern's content may stand in `data` such that its first `seen` bytes end at
     /// `end`. Bytes that are not in `data` are taken to fit.
     pub(crate) fn fast_fits(&self, data: &[u8], end: usize, seen: u32) -> bool {
         let Some((chain, part)) = self.fast else {
@@ -295,7 +295,7 @@ impl Matcher {
         }
     }
 
-    /// Whether one of the contents of `open` occurs in `data` with its end behind `from`, or waits for
+    /// True if one of the contents of `open` occurs in `data` with its end behind `from`, or waits for
     /// bytes rather than for an occurrence.
     pub(crate) fn may_go_on(&self, open: u32, data: &[u8], from: usize) -> bool {
         let mut parts = self.chains.iter().flatten().chain(&self.absent);
@@ -645,7 +645,7 @@ fn keep_absent(
     }
 }
 
-/// Whether the content stands at the end of the data, within the span.
+/// True if the content stands at the end of the data, within the span.
 fn ends_at_end(part: &Part, hay: &Haystack<'_>, low: usize, high: usize) -> bool {
     let start = hay.data.len().checked_sub(part.needle.len());
     !hay.more

@@ -12,7 +12,7 @@ fn at(data: &[u8], content: &Content, start: usize) -> bool {
         })
 }
 
-/// Whether `contents` match from `rest` on, the last found content ending at `end`, if there is one.
+/// True if `contents` match from `rest` on, the last found content ending at `end`, if there is one.
 fn matches(data: &[u8], rest: &[Content], end: Option<usize>) -> bool {
     let Some((content, later)) = rest.split_first() else {
         return true;

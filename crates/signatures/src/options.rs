@@ -61,7 +61,7 @@ const SUPPORTED: [&str; 46] = [
     "ip.ipopts",
 ];
 
-/// Whether a keyword, in lower case, is supported.
+/// True if a keyword, in lower case, is supported.
 pub(crate) fn is_supported(keyword: &str) -> bool {
     SUPPORTED.contains(&keyword)
 }

@@ -58,12 +58,12 @@ impl<T: Element> RangeSet<T> {
         RangeSet { ranges }
     }
 
-    /// Whether no number is in the set.
+    /// True if no number is in the set.
     pub fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }
 
-    /// Whether every number is in the set.
+    /// True if every number is in the set.
     pub fn is_full(&self) -> bool {
         self.ranges.as_slice() == [(T::MIN, T::MAX)]
     }
@@ -73,7 +73,7 @@ impl<T: Element> RangeSet<T> {
         &self.ranges
     }
 
-    /// Whether `number` is in the set.
+    /// True if `number` is in the set.
     #[inline]
     pub fn contains(&self, number: T) -> bool {
         match self.ranges.as_slice() {
@@ -147,12 +147,12 @@ impl AddressSet {
         }
     }
 
-    /// Whether every address is in the set.
+    /// True if every address is in the set.
     pub fn is_full(&self) -> bool {
         self.v4.is_full() && self.v6.is_full()
     }
 
-    /// Whether `address` is in the set. An IPv4-mapped IPv6 address is taken as the IPv6 address it is.
+    /// True if `address` is in the set. An IPv4-mapped IPv6 address is taken as the IPv6 address it is.
     #[inline]
     pub fn contains(&self, address: IpAddr) -> bool {
         match address {

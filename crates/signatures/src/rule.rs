@@ -104,7 +104,7 @@ pub enum FlowbitKind {
 }
 
 impl FlowbitKind {
-    /// Whether this changes a bit, rather than testing it.
+    /// True if this changes a bit, rather than testing it.
     pub fn writes(self) -> bool {
         matches!(
             self,
@@ -155,7 +155,7 @@ pub struct Content {
 }
 
 impl Content {
-    /// Whether the content's place depends on the match before it.
+    /// True if the content's place depends on the match before it.
     pub fn is_relative(&self) -> bool {
         self.distance.is_some() || self.within.is_some()
     }
@@ -278,7 +278,7 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// Whether the rule has a condition that only a packet can meet, so that it is not tried on streams.
+    /// True if the rule has a condition that only a packet can meet, so that it is not tried on streams.
     pub fn needs_packet(&self) -> bool {
         !self.tests.is_empty()
             || self.flow.no_stream
@@ -286,7 +286,7 @@ impl Rule {
             || self.protocol == Protocol::TcpPacket
     }
 
-    /// Whether the rule looks at nothing but addresses and protocol: it is then tried once per flow and
+    /// True if the rule looks at nothing but addresses and protocol: it is then tried once per flow and
     /// direction, as Suricata does with its IP-only rules.
     pub fn is_address_only(&self) -> bool {
         self.contents.is_empty()

@@ -134,7 +134,7 @@ pub struct RuleSet {
 }
 
 impl Protocol {
-    /// Whether rules of this protocol apply to packets of an IP protocol; `None` stands for any that is not
+    /// True if rules of this protocol apply to packets of an IP protocol; `None` stands for any that is not
     /// named here.
     pub(crate) fn covers(self, protocol: Option<u8>) -> bool {
         match self {
@@ -256,7 +256,7 @@ impl RuleSet {
         self.rules.len()
     }
 
-    /// Whether there are no rules.
+    /// True if there are no rules.
     pub fn is_empty(&self) -> bool {
         self.rules.is_empty()
     }
@@ -279,7 +279,7 @@ impl RuleSet {
         self.longest_content
     }
 
-    /// Whether a rule looks at streams at all: otherwise
+    /// True if a rule looks at streams at all: otherwise
     /// [`inspect_stream`](RuleSet::inspect_stream) need not be called.
     pub fn needs_streams(&self) -> bool {
         self.rules

@@ -77,7 +77,7 @@ impl Needle {
         self.bytes.len()
     }
 
-    /// Whether the needle stands at `start`; bytes behind the end of the buffer are taken to fit.
+    /// True if the needle stands at `start`; bytes behind the end of the buffer are taken to fit.
     pub(crate) fn may_stand_at(&self, buffer: &[u8], start: usize) -> bool {
         let rest = buffer.get(start..).unwrap_or(&[]);
         let length = rest.len().min(self.bytes.len());

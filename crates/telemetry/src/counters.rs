@@ -4,7 +4,7 @@ use crate::Entry;
 
 /// A struct of counters; [`counters!`](crate::counters!) implements it.
 pub trait Counters {
-    /// What is said of each field, in their order.
+    /// Descriptions of the fields, in their order.
     const TABLE: &'static [Entry];
 
     /// The fields, in the order of the table.
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     counters! {
-        /// What a shelf counted.
+        /// Counts of a shelf.
         #[derive(Clone, Debug, Default, PartialEq, Eq)]
         struct Shelf {
             /// Books that were put there.

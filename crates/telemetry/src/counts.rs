@@ -10,13 +10,13 @@ pub trait Label: Copy + core::fmt::Debug + PartialEq + 'static {
     const ZERO: Self::Values;
     /// All variants, in the order of their indices.
     const ALL: &'static [Self];
-    /// What is said of each, in the same order.
+    /// Descriptions, in the order of the labels.
     const TABLE: &'static [Entry];
 
     /// From 0, dense.
     fn index(self) -> usize;
 
-    /// What is said of it.
+    /// Its description.
     fn entry(self) -> &'static Entry {
         &Self::TABLE[self.index()]
     }
@@ -26,7 +26,7 @@ pub trait Label: Copy + core::fmt::Debug + PartialEq + 'static {
         self.entry().name()
     }
 
-    /// What it says, in a sentence for operators.
+    /// Its meaning, in a sentence for operators.
     fn meaning(self) -> &'static str {
         self.entry().meaning()
     }
@@ -191,7 +191,7 @@ macro_rules! labels {
                 <$name as $crate::Label>::TABLE[self as usize].name()
             }
 
-            /// What it says, in a sentence for operators.
+            /// Its meaning, in a sentence for operators.
             $vis const fn meaning(self) -> &'static str {
                 <$name as $crate::Label>::TABLE[self as usize].meaning()
             }
@@ -235,7 +235,7 @@ mod tests {
     use crate::{Kind, Unit};
 
     labels! {
-        /// What became of a letter.
+        /// Fate of a letter.
         enum Letter: Counter<Messages> {
             /// It came
             /// to its reader.

@@ -1,6 +1,6 @@
-//! What is said of a counter.
+//! Description of a counter.
 
-/// Whether a value only grows.
+/// Kind of a value: a counter only grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Grows from 0 at the start of the process.
@@ -19,7 +19,7 @@ impl Kind {
     }
 }
 
-/// What a value counts.
+/// Unit of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Packets.
@@ -64,7 +64,7 @@ impl Unit {
         }
     }
 
-    /// What a Prometheus name ends with; empty where it says nothing more.
+    /// End of a Prometheus name; empty if it adds nothing.
     pub(crate) const fn suffix(self) -> &'static str {
         match self {
             Unit::Nanoseconds => "seconds",
@@ -121,7 +121,7 @@ impl Entry {
         self.unit
     }
 
-    /// What it says, in sentences for operators.
+    /// Its meaning, in sentences for operators.
     pub const fn meaning(&self) -> &'static str {
         self.meaning
     }

@@ -33,7 +33,7 @@ impl Order {
     }
 }
 
-/// What a time stamp of a file must be multiplied or divided by to give nanoseconds.
+/// Factor between a file's time stamps and nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scale {
     Multiply(u64),

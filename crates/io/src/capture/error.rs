@@ -37,7 +37,7 @@ pub enum CaptureError {
     },
     /// A pcap or pcapng file of a version that this reader does not know.
     UnknownVersion {
-        /// Where the header or section begins, in bytes from the start of the file.
+        /// Offset of the header or section, in bytes from the start of the file.
         offset: u64,
         /// Major version.
         major: u16,
@@ -53,7 +53,7 @@ pub enum CaptureError {
     },
     /// A field contradicts the format. All packets before it were given out.
     Corrupt {
-        /// Where the record or block begins, in bytes from the start of the file.
+        /// Offset of the record or block, in bytes from the start of the file.
         offset: u64,
         /// Whole packets read before.
         packets: u64,

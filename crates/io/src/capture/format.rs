@@ -2,7 +2,7 @@
 
 use std::io;
 
-/// Where packets were captured.
+/// Interface on which packets were captured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
     /// Link type (`LINKTYPE_*` of the tcpdump.org registry).

@@ -230,9 +230,7 @@ fn displace(pieces: &mut [Piece], options: &ResegmentOptions, random: &mut Rando
         if distance == 0 || *count >= options.max_displaced_per_flow {
             continue;
         }
-        let Some(moved) = rest.get_mut(..=distance) else {
-            continue;
-        };
+        let moved = &mut rest[..=distance];
         *count += 1;
         for index in 0..distance {
             // The bytes move, the times stay, so that the capture remains in order of time.

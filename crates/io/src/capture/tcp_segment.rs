@@ -47,7 +47,7 @@ fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_be_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
-/// Where the IP header begins.
+/// Offset of the IP header.
 fn ip_offset(dlt: u32, frame: &[u8]) -> Option<usize> {
     let (mut at, mut protocol) = match dlt {
         LINKTYPE_ETHERNET => (14, u16_at(frame, 12)?),

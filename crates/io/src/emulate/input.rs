@@ -60,7 +60,7 @@ impl InputPort for EmulatedInput {
                 self.ended = received? == Received::End;
             }
             let next = self.ahead.front().map(|frame| memory.meta(frame).time);
-            // What arrives before the next packet is sent; at the end all.
+            // Takes the packets that arrive before the next one is sent; at the end all.
             let until = match next {
                 Some(time) => time,
                 None if self.ended => Time(u64::MAX),

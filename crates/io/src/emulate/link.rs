@@ -163,7 +163,7 @@ impl<T> Link<T> {
         self.travelling.peek().map(|Reverse(first)| first.due)
     }
 
-    /// Whether the next item that arrives is a copy.
+    /// True if the next item that arrives is a copy.
     pub fn is_next_a_copy(&self) -> bool {
         let next = self.travelling.peek();
         next.is_some_and(|Reverse(next)| next.copied)

@@ -46,7 +46,7 @@ fn settings_are_read_and_shown() {
     }
 }
 
-/// What arrives, and when, of `count` items a millisecond apart.
+/// Arrivals and their times, of `count` items a millisecond apart.
 fn through(settings: &str, count: u64) -> (Vec<(u64, u64)>, Vec<u64>, LinkCounts) {
     let mut link = Link::new(settings.parse().unwrap(), 1);
     let (mut arrived, mut back) = (Vec::new(), Vec::new());
@@ -153,7 +153,7 @@ fn an_input_that_is_ended_gives_what_is_on_its_way_and_reads_no_more() {
     assert_eq!(frames.len(), 10);
     merged.end();
     while merged.receive(&mut pool, &mut frames, 64).unwrap() == Received::More {}
-    // What it had read ahead, and not all.
+    // Only the packets that it had read ahead.
     assert!((30..200).contains(&frames.len()), "{}", frames.len());
     assert_eq!(pool.outstanding(), frames.len());
     pool.give_all(&mut frames);

@@ -2,8 +2,8 @@
 
 use std::net::IpAddr;
 
-/// What a test wants to know about an IP packet without extension headers other than those of
-/// the shared captures.
+/// Facts about an IP packet for tests, without extension headers other than those of the shared
+/// captures.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
     pub(crate) addresses: [IpAddr; 2],
@@ -11,7 +11,7 @@ pub(crate) struct Seen {
     pub(crate) vlan: Option<u16>,
     /// The IP packet, header and all, as long as its length field says.
     pub(crate) packet: Vec<u8>,
-    /// Where the next header begins in it.
+    /// Offset of the next header in it.
     pub(crate) l4: usize,
     /// Bytes of the frame after the packet.
     pub(crate) padding: usize,

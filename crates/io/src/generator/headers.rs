@@ -30,9 +30,9 @@ pub(super) struct Headers {
     pub(super) bytes: Vec<u8>,
     pub(super) class: Class,
     pub(super) outside: bool,
-    /// Where the IP header begins.
+    /// Offset of the IP header.
     pub(super) ip: usize,
-    /// Where the TCP, UDP or ICMP header begins.
+    /// Offset of the TCP, UDP or ICMP header.
     pub(super) l4: usize,
 }
 
@@ -156,7 +156,7 @@ impl Headers {
         }
     }
 
-    /// Where the checksum of the TCP, UDP or ICMP header is.
+    /// Offset of the checksum of the TCP, UDP or ICMP header.
     #[inline]
     pub(super) fn checksum_at(&self) -> usize {
         self.l4

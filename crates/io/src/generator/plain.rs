@@ -213,7 +213,7 @@ impl Plain {
         Some((cut.length, outside))
     }
 
-    /// Whether the next packet of a flow comes from outside: never the first one.
+    /// True if the next packet of a flow comes from outside: never the first one.
     fn direction(&mut self, flow: u32, random: &mut Random) -> bool {
         let words = self.opened.as_mut();
         let Some(word) = words.and_then(|words| words.get_mut(flow as usize / 64)) else {

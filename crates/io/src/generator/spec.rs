@@ -73,7 +73,7 @@ pub struct SpecError {
     pub key: String,
     /// Its value as written; `None` if there is none.
     pub value: Option<String>,
-    /// Where it begins in the text: character, counted from 1.
+    /// Its place in the text: character, counted from 1.
     pub position: usize,
     /// Values that are allowed there.
     pub allowed: String,

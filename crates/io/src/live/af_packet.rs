@@ -108,7 +108,7 @@ impl PacketPort {
     ///
     /// # Errors
     ///
-    /// Where the interface is not there, or the kernel refuses.
+    /// If the interface is not there, or the kernel refuses.
     pub fn open(port: &str, name: &str, options: LiveOptions) -> Result<PacketPort, PortError> {
         PacketPort::open_member(port, name, options, Member::ONLY, &mut None)
     }
@@ -599,7 +599,7 @@ impl OutputPort for PacketPort {
             let Err(error) = next else { continue };
             match self.refused(&error) {
                 Ok(why) => {
-                    // Where it is down it is so for all.
+                    // An interface that is down is down for all of them.
                     let lost = if why == Unsent::Down { left.len() } else { 1 };
                     let (lost, left) = left.split_at(lost.min(left.len()));
                     lost.iter()

@@ -1,5 +1,5 @@
-//! What no other test's interface sends. Needs root; says SKIPPED without. All
-//! traffic stays in a namespace that the test makes.
+//! Packets that no other test's interface sends. Needs root; says SKIPPED without. All traffic
+//! stays in a namespace that the test makes.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -97,7 +97,7 @@ pub(in crate::live) fn ip(words: &str) {
     assert!(done.unwrap().success(), "ip {words}");
 }
 
-/// What is too long for a slot lies in a queue beside the ring: the two stay in
+/// Packets too long for a slot lie in a queue beside the ring: the two stay in
 /// step when the interface is set down meanwhile.
 #[test]
 fn the_queue_keeps_step_with_the_ring_when_the_interface_is_set_down() {

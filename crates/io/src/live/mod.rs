@@ -64,7 +64,7 @@ pub trait LivePort: InputPort + OutputPort + Send {
     ///
     /// # Errors
     ///
-    /// Where it is gone: no packet will come or go any more.
+    /// If it is gone: no packet will come or go any more.
     fn check(&mut self) -> Result<(), PortError>;
 
     /// Puts out what still waits, for at most some tens of milliseconds, and

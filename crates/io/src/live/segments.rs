@@ -18,8 +18,8 @@ const JUMBO: [u8; 2] = [0xc2, 4];
 const FIN_AND_PUSH: u8 = 0x09;
 const CONGESTION_WINDOW_REDUCED: u8 = 0x80;
 
-/// Where the checksum of SCTP is in its header, and of no other protocol that
-/// senders leave checksums to cards for.
+/// Offset of the checksum in SCTP's header. No other protocol that senders leave to cards has its
+/// checksum there.
 const SCTP_CHECKSUM: usize = 8;
 
 /// Completes the checksum of a packet; false where there is no place for it.
@@ -43,12 +43,12 @@ pub(super) fn complete(packet: &mut [u8], checksum: (u16, u16)) -> bool {
 /// How a packet is to be cut.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Cut {
-    /// Where the IP header begins.
+    /// Offset of the IP header.
     ip: usize,
     v6: bool,
     /// Octets that no segment has: a hop-by-hop header with a length only.
     without: Range<usize>,
-    /// Where the header of TCP or UDP begins, and the payload.
+    /// Offsets of the header of TCP or UDP, and of the payload.
     transport: usize,
     payload: usize,
     udp: bool,
@@ -103,7 +103,7 @@ impl Cut {
         let inner = offload
             .checksum
             .is_some_and(|(start, _)| usize::from(start) != transport);
-        // What a segment's own length fields can't say is no segment.
+        // A segment must fit its own length fields.
         let fits = payload - ip + size <= usize::from(u16::MAX);
         (size > 0 && fits && payload < packet.len() && !inner).then_some(Cut {
             ip,

@@ -162,7 +162,7 @@ fn checksums_are_completed_and_none_is_0() {
     assert!(complete(&mut packet, (4, 6)));
     let covered = Sum::new().bytes(&packet[4..]).folded();
     assert_eq!(covered, !0x1234);
-    // What is left to 0xffff.
+    // The rest up to 0xffff.
     let rest = !Sum::new().bytes(&udp([0, 0])[4..]).folded();
     let mut packet = udp(rest.to_be_bytes());
     assert!(complete(&mut packet, (4, 6)));

@@ -89,7 +89,7 @@ impl LiveSpec {
     ///
     /// # Errors
     ///
-    /// Where the interface is not there, or the kernel refuses.
+    /// If the interface is not there, or the kernel refuses.
     pub fn open(
         &self,
         options: LiveOptions,
@@ -118,7 +118,7 @@ impl LiveSpec {
     ///
     /// # Errors
     ///
-    /// Where the interface is not there.
+    /// If the interface is not there.
     pub fn most_members(&self) -> Result<u32, PortError> {
         match self {
             LiveSpec::Packet { .. } => Ok(MOST_MEMBERS),
@@ -177,7 +177,7 @@ impl LiveSpec {
 ///
 /// # Errors
 ///
-/// Where an interface is not there.
+/// If an interface is not there.
 pub fn member_frames<'a>(
     ports: impl IntoIterator<Item = &'a LiveSpec>,
     members: u32,
@@ -240,7 +240,7 @@ fn xdp(text: &str) -> Result<LiveSpec, String> {
 ///
 /// # Errors
 ///
-/// Where an interface is not there.
+/// If an interface is not there.
 pub fn live_sockets<'a>(ports: impl IntoIterator<Item = &'a LiveSpec>) -> Result<u32, PortError> {
     let mut sockets = 0;
     for port in ports {
@@ -260,7 +260,7 @@ pub fn live_sockets<'a>(ports: impl IntoIterator<Item = &'a LiveSpec>) -> Result
 ///
 /// # Errors
 ///
-/// Where an interface is not there, or its packets fit no frame.
+/// If an interface is not there, or its packets fit no frame.
 pub fn live_layout<'a>(
     ports: impl IntoIterator<Item = &'a LiveSpec>,
 ) -> Result<MemoryLayout, PortError> {

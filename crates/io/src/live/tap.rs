@@ -39,7 +39,7 @@ impl TapPort {
     ///
     /// # Errors
     ///
-    /// Where the kernel refuses, or the name is that of another interface.
+    /// If the kernel refuses, or the name is that of another interface.
     pub fn open(port: &str, name: &str, options: LiveOptions) -> Result<TapPort, PortError> {
         let there = Interface::find(port, name).is_ok();
         let file = tun::open(name).map_err(|error| match error.raw_os_error() {

@@ -1,4 +1,4 @@
-//! What needs no privilege; live traffic is in `crates/weir/tests/live.rs`.
+//! Tests that need no privilege; live traffic is in `crates/weir/tests/live.rs`.
 
 use weir_packet::MemoryLayout;
 
@@ -115,7 +115,7 @@ fn waiting_spins_first_and_sleeps_then() {
     let began = std::time::Instant::now();
     waiter.sleep(&fds, most).unwrap();
     assert!(began.elapsed() >= most && waiter.asleep() >= most);
-    // What is there wakes it.
+    // Data that is there wakes it.
     std::io::Write::write_all(&mut &writer, b"x").unwrap();
     waiter
         .sleep(&fds, std::time::Duration::from_secs(60))

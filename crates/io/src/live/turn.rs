@@ -1,4 +1,4 @@
-//! Whose turn it is on a core that others want, too.
+//! Turns on a core that other threads want, too.
 
 use std::io;
 
@@ -22,7 +22,7 @@ pub fn go_first() -> io::Result<()> {
     set(Policy::Fifo(FIRST))
 }
 
-/// Whether the calling thread does so, by [`go_first`] and not by a policy that an
+/// True if the calling thread does so, by [`go_first`] and not by a policy that an
 /// operator gave (`chrt`).
 #[must_use]
 pub fn goes_first() -> bool {

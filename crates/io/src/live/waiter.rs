@@ -81,7 +81,7 @@ impl Waiter {
     ///
     /// # Errors
     ///
-    /// Where the kernel can't wait: it has no memory.
+    /// If the kernel can't wait: it has no memory.
     pub fn sleep(&mut self, fds: &[BorrowedFd<'_>], most: Duration) -> std::io::Result<()> {
         self.slept += 1;
         self.state = State::Tired;

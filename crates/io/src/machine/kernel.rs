@@ -6,7 +6,7 @@ use super::text::read_number;
 use crate::sys::bpf::{Program, SocketMap};
 use crate::sys::socket;
 
-/// What came of asking for something.
+/// Result of asking for something.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Probe {
     /// It was granted, and given back.

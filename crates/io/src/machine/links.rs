@@ -110,7 +110,7 @@ pub struct Offload {
 pub enum Peer {
     /// An interface that could be asked.
     Seen {
-        /// Where it is.
+        /// Place of the other end.
         place: Place,
         /// The interface.
         link: Box<Link>,
@@ -119,7 +119,7 @@ pub enum Peer {
     Unseen,
 }
 
-/// Where the other end of a pair is.
+/// Place of the other end of a pair.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     /// In this network namespace.
@@ -142,7 +142,7 @@ impl Place {
 }
 
 impl Link {
-    /// Whether one of these offloads is on.
+    /// True if one of these offloads is on.
     pub fn has(&self, names: &[&str]) -> bool {
         let on = |offload: &&Offload| offload.on;
         self.offloads
@@ -151,7 +151,7 @@ impl Link {
             .any(|o| names.contains(&o.name.as_str()))
     }
 
-    /// Whether one of these offloads is on and can be switched off.
+    /// True if one of these offloads is on and can be switched off.
     pub fn can_lose(&self, names: &[&str]) -> bool {
         let of = |o: &&Offload| o.on && o.changeable;
         self.offloads

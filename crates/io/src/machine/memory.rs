@@ -21,7 +21,7 @@ pub struct HugePages {
 pub struct Memory {
     /// Huge pages by size, the smallest first.
     pub huge: Vec<HugePages>,
-    /// Where file systems of huge pages are mounted.
+    /// Mount points of file systems of huge pages.
     pub mounts: Vec<PathBuf>,
     /// When the kernel gives large pages by itself: `always`, `madvise`, `never`.
     pub transparent: Option<String>,

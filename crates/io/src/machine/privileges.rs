@@ -92,12 +92,12 @@ impl Privileges {
         }
     }
 
-    /// Whether it has a capability.
+    /// True if it has a capability.
     pub fn has(&self, capability: Capability) -> bool {
         self.effective >> (capability as u8) & 1 == 1
     }
 
-    /// Whether it could get a capability, by being started otherwise.
+    /// True if it could get a capability, by being started otherwise.
     pub fn could_have(&self, capability: Capability) -> bool {
         self.bounding >> (capability as u8) & 1 == 1
     }

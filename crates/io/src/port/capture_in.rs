@@ -41,7 +41,7 @@ impl CaptureInput {
     ///
     /// # Errors
     ///
-    /// Where it can't be opened or is no capture.
+    /// If it can't be opened or is no capture.
     pub fn open(path: &Path, number: u8, side: Side) -> Result<CaptureInput, PortError> {
         let name = path.display().to_string();
         let (source, length): (Box<dyn Read>, _) = if path.as_os_str() == "-" {

@@ -46,7 +46,7 @@ impl CaptureOutput {
     ///
     /// # Errors
     ///
-    /// Where it can't be created, or its name does not say what it is to be.
+    /// If it can't be created, or its name does not say what it is to be.
     pub fn create(path: &Path) -> Result<CaptureOutput, PortError> {
         let name = path.display().to_string();
         let ending = path

@@ -37,7 +37,7 @@ labels! {
 }
 
 labels! {
-    /// What a port noticed about packets that it did not lose.
+    /// Oddities of packets that a port did not lose.
     pub enum PortNotice: Counter<Packets> {
         /// Their sender left the checksum to a card; weir completed it.
         PartialChecksum = "partial_checksum",
@@ -75,7 +75,7 @@ counters! {
         /// Packets that are in `packets`, but with something an operator should
         /// know of.
         pub noticed: Counts<PortNotice>,
-        /// What a live port really is: the mode that was obtained.
+        /// Mode that a live port obtained.
         pub mode: Option<String>,
         /// The input ended before it should have: what is wrong with it. All
         /// packets before were taken in.

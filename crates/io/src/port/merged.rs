@@ -18,7 +18,7 @@ struct Source {
 /// Several inputs, merged by time; of equal times the input named first goes
 /// first.
 ///
-/// What it gives at a time comes from one side of the chain: a packet from the
+/// One call gives packets of one side of the chain only: a packet from the
 /// other side may be the answer to one before it, and an engine that takes both
 /// at once would look up the answer's flow before a NAT has named it.
 pub struct MergedInput {

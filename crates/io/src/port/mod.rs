@@ -35,7 +35,7 @@ pub trait InputPort {
     ///
     /// # Errors
     ///
-    /// Where the port can't go on; packets added before stay valid.
+    /// If the port can't go on; packets added before stay valid.
     fn receive(
         &mut self,
         pool: &mut FramePool,
@@ -65,7 +65,7 @@ pub trait OutputPort {
     ///
     /// # Errors
     ///
-    /// Where the port can't go on (the disk is full). The frames are back in
+    /// If the port can't go on (the disk is full). The frames are back in
     /// the pool all the same; those that were not put out are counted `failed`.
     fn send(&mut self, pool: &mut FramePool, frames: &mut Vec<Frame>) -> Result<(), PortError>;
 

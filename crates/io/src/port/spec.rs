@@ -78,7 +78,7 @@ impl PortSpec {
     ///
     /// # Errors
     ///
-    /// Where the text is no port: what is wrong, and what to do.
+    /// If the text is no port: what is wrong, and what to do.
     pub fn parse(text: &str) -> Result<(Option<&str>, PortSpec), SpecError> {
         let named = text.split_once('=').filter(|(name, _)| {
             !name.is_empty()
@@ -135,7 +135,7 @@ impl PortSpec {
     ///
     /// # Errors
     ///
-    /// Where it can't be opened, and for interfaces.
+    /// If it can't be opened, and for interfaces.
     pub fn open_input(&self, number: u8, side: Side) -> Result<Box<dyn InputPort>, PortError> {
         Ok(match self {
             PortSpec::Capture(path) => Box::new(CaptureInput::open(path, number, side)?),
@@ -193,7 +193,7 @@ impl PortSpec {
     ///
     /// # Errors
     ///
-    /// Where it can't be opened, for interfaces, and for the generator, which
+    /// If it can't be opened, for interfaces, and for the generator, which
     /// takes nothing.
     pub fn open_output(&self, number: u8) -> Result<Box<dyn OutputPort>, PortError> {
         Ok(match self {

@@ -58,7 +58,7 @@ impl Channel {
     ///
     /// # Errors
     ///
-    /// Where the other end is gone, or (without `wait`) has not read enough of
+    /// If the other end is gone, or (without `wait`) has not read enough of
     /// what was sent before: the message may be sent in part then, and nothing
     /// further makes sense.
     pub fn send(

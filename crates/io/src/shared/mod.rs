@@ -57,7 +57,7 @@ impl SharedMemory {
 ///
 /// # Errors
 ///
-/// Where the kernel has not so much memory.
+/// If the kernel has not so much memory.
 pub fn packet_memory(layout: MemoryLayout) -> io::Result<SharedMemory> {
     let len = PacketMemory::bytes_in_mapping(&layout);
     let (file, pages) = SharedMapping::create_large("weir-packets", len)?;
@@ -74,7 +74,7 @@ pub fn packet_memory(layout: MemoryLayout) -> io::Result<SharedMemory> {
 ///
 /// # Errors
 ///
-/// Where the file is none of such a memory.
+/// If the file is none of such a memory.
 pub fn attach_memory(
     file: OwnedFd,
     layout: MemoryLayout,
@@ -99,19 +99,19 @@ pub const NOBODY: u32 = 65_534;
 ///
 /// # Errors
 ///
-/// Where the kernel refuses any of it: then it must not go on.
+/// If the kernel refuses any of it: then it must not go on.
 pub fn confine(keep: &[BorrowedFd<'_>]) -> io::Result<bool> {
     crate::sys::confine::confine(keep, NOBODY)
 }
 
 /// Takes back the frames of a process that is over, as its exit status
 /// shows: all that it had, but what it had handed on, which is in `from_it`.
-/// What is in `to_it` (rings to it, each with its writer's member) stays there
-/// for the process that takes its place.
+/// Frames in `to_it` (rings to it, each with its writer's member) stay there for the process that
+/// takes its place.
 ///
 /// # Errors
 ///
-/// Where a ring is damaged.
+/// If a ring is damaged.
 pub fn reclaim(
     memory: &PacketMemory,
     dead: MemberId,
@@ -136,7 +136,7 @@ pub fn reclaim(
 ///
 /// # Errors
 ///
-/// Where the ring is damaged.
+/// If the ring is damaged.
 pub fn take_unread(
     memory: &PacketMemory,
     dead: MemberId,

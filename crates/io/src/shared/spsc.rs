@@ -86,7 +86,7 @@ impl<W: Deref<Target = [AtomicU32]>> Writer<W> {
     ///
     /// # Errors
     ///
-    /// Where the words are no ring.
+    /// If the words are no ring.
     pub fn attach(words: W) -> Result<Writer<W>, Nonsense> {
         let mask = mask(&words)?;
         let next = words[TAIL].load(Ordering::Acquire);
@@ -108,7 +108,7 @@ impl<W: Deref<Target = [AtomicU32]>> Writer<W> {
     ///
     /// # Errors
     ///
-    /// Where the reader has read what was not written.
+    /// If the reader has read what was not written.
     #[inline]
     pub fn free(&mut self, wanted: u32) -> Result<u32, Nonsense> {
         let size = self.mask + 1;
@@ -137,7 +137,7 @@ impl<W: Deref<Target = [AtomicU32]>> Writer<W> {
         let first = (self.next & self.mask) as usize;
         self.next = self.next.wrapping_add(values.len() as u32);
         let (again, straight) = self.words[PLACES..].split_at(first);
-        // Where `straight` ends first, no value is taken for nothing.
+        // `straight` is the first of the two, so that no value is taken in vain if it ends.
         for (place, value) in straight.iter().zip(&mut values) {
             place.store(value, Ordering::Relaxed);
         }
@@ -190,7 +190,7 @@ impl<W: Deref<Target = [AtomicU32]>> Reader<W> {
     ///
     /// # Errors
     ///
-    /// Where the words are no ring.
+    /// If the words are no ring.
     pub fn attach(words: W) -> Result<Reader<W>, Nonsense> {
         let mask = mask(&words)?;
         let next = words[HEAD].load(Ordering::Acquire);
@@ -211,7 +211,7 @@ impl<W: Deref<Target = [AtomicU32]>> Reader<W> {
     ///
     /// # Errors
     ///
-    /// Where more was written than there are places.
+    /// If more was written than there are places.
     #[inline]
     pub fn waiting(&self) -> Result<u32, Nonsense> {
         let tail = self.words[TAIL].load(Ordering::Acquire);

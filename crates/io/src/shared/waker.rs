@@ -22,7 +22,7 @@ impl Waker {
     ///
     /// # Errors
     ///
-    /// Where the kernel has no descriptor left.
+    /// If the kernel has no descriptor left.
     pub fn new() -> io::Result<Waker> {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         Ok(Waker::from_fd(rustix::event::eventfd(0, flags)?))

@@ -32,7 +32,7 @@ pub struct Branch {
 #[derive(Debug)]
 struct Further {
     output: Box<dyn StageOutput>,
-    /// Where copies enter it.
+    /// Processor at which copies enter it.
     entry: u8,
     /// Frames that pass, in one call.
     ready: Vec<Frame>,

@@ -16,7 +16,7 @@ pub struct Regions {
     pub network: bool,
     /// Transport header.
     pub transport: bool,
-    /// What the transport header carries; all of a packet that can't be read.
+    /// Transport payload; all of a packet that can't be read.
     pub payload: bool,
 }
 
@@ -42,7 +42,7 @@ impl Regions {
     }
 }
 
-/// Where the parts of a packet begin.
+/// Beginnings of the parts of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Bounds {
     network: usize,

@@ -39,9 +39,9 @@ pub struct FurtherBranch {
 /// The ports of one stage's thread.
 #[derive(Debug)]
 pub struct QueuePorts {
-    /// Where it takes frames from.
+    /// Port from which it takes frames.
     pub input: Box<dyn StageInput>,
-    /// Where it gives frames to.
+    /// Port to which it gives frames.
     pub output: Box<dyn StageOutput>,
 }
 

@@ -67,7 +67,7 @@ fn done(result: libc::c_int) -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// Where the kernel refuses any of it: then it must not go on.
+/// If the kernel refuses any of it: then it must not go on.
 pub(crate) fn confine(keep: &[BorrowedFd<'_>], user: u32) -> io::Result<bool> {
     let keep: Vec<RawFd> = keep.iter().map(|fd| fd.as_raw_fd()).collect();
     close_others(&keep)?;
@@ -98,7 +98,7 @@ pub(crate) fn confine(keep: &[BorrowedFd<'_>], user: u32) -> io::Result<bool> {
 ///
 /// # Errors
 ///
-/// Where the kernel does not know how.
+/// If the kernel does not know how.
 pub fn end_with_parent() -> io::Result<()> {
     let kill = rustix::process::Signal::KILL;
     Ok(rustix::process::set_parent_process_death_signal(Some(

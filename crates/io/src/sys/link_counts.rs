@@ -1,6 +1,6 @@
-//! What the kernel counts of a network interface, asked for by its number
-//! (`RTM_GETSTATS`): one question and one short answer, whatever its name is by
-//! now and however many interfaces there are.
+//! The kernel's counts of a network interface, asked for by its number (`RTM_GETSTATS`): one
+//! question and one short answer, whatever its name is by now and however many interfaces there
+//! are.
 
 use std::io;
 use std::os::fd::OwnedFd;

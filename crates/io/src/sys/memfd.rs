@@ -77,7 +77,7 @@ impl SharedMapping {
     ///
     /// # Errors
     ///
-    /// Where the kernel refuses: no memory, no descriptor.
+    /// If the kernel refuses: no memory, no descriptor.
     pub fn create(name: &str, len: usize) -> io::Result<SharedMapping> {
         let page = rustix::param::page_size();
         let len = round_up(len, page)?;
@@ -119,7 +119,7 @@ impl SharedMapping {
     ///
     /// # Errors
     ///
-    /// Where the file's length may still change, or it can't be mapped.
+    /// If the file's length may still change, or it can't be mapped.
     pub fn attach(fd: OwnedFd) -> io::Result<SharedMapping> {
         let fixed = SealFlags::SHRINK | SealFlags::GROW;
         if !rustix::fs::fcntl_get_seals(&fd)?.contains(fixed) {
@@ -168,7 +168,7 @@ impl SharedMapping {
     ///
     /// # Errors
     ///
-    /// Where they are not in it.
+    /// If they are not in it.
     pub fn words(&self, at: usize, count: usize) -> io::Result<Words> {
         let start = self.place(at, count, size_of::<AtomicU32>())?.cast();
         Ok(Words {
@@ -198,7 +198,7 @@ impl SharedMapping {
     ///
     /// # Errors
     ///
-    /// Where there are fewer.
+    /// If there are fewer.
     pub fn copy(&self, len: usize) -> io::Result<Vec<u8>> {
         let words = self.words(0, len.div_ceil(4))?;
         let numbers = words.iter().map(|word| word.load(Ordering::Relaxed));

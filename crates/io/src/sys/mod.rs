@@ -1,6 +1,6 @@
-//! What the kernel has for live ports and for memory that processes share, one
-//! interface of its a file. All `unsafe` of these is here; what is given out is safe to use, and what
-//! the kernel says (lengths, indices, offsets) is checked before it is used.
+//! The kernel's interfaces for live ports and for memory that processes share, one per file. All
+//! `unsafe` code for them is here; the types given out are safe to use, and values from the kernel
+//! (lengths, indices, offsets) are checked before use.
 
 pub(crate) mod bpf;
 pub(crate) mod confine;

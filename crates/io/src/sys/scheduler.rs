@@ -38,7 +38,7 @@ pub(crate) fn set(policy: Policy) -> io::Result<()> {
     }
 }
 
-/// Whether the calling thread has [`Policy::Fifo`] at this priority.
+/// True if the calling thread has [`Policy::Fifo`] at this priority.
 pub(crate) fn has_fifo(priority: i32) -> bool {
     let mut parameters = libc::sched_param { sched_priority: 0 };
     // SAFETY: see the module; 0 is the calling thread.

@@ -216,7 +216,7 @@ pub(crate) fn kick(fd: BorrowedFd<'_>) -> io::Result<()> {
 /// Tells a driver that sleeps for want of frames that there are some again.
 pub(crate) fn wake_receiver(fd: BorrowedFd<'_>) {
     // SAFETY: no data and no address: the pointers are null with length 0.
-    // What it gives is of no interest: the driver will be told again.
+    // The result does not matter: the driver will be told again.
     unsafe {
         libc::recvfrom(
             fd.as_raw_fd(),

@@ -1,4 +1,4 @@
-//! Whether the kernel's clock is kept right by somebody (`adjtimex`).
+//! Asks whether the kernel's clock is kept right (`adjtimex`).
 //!
 //! # Safety
 //!

@@ -104,8 +104,8 @@ impl Xsk {
         socket::set(fd, libc::SOL_XDP, libc::XDP_RX_RING, &slots)?;
         if settings.transmit {
             socket::set(fd, libc::SOL_XDP, libc::XDP_TX_RING, &slots)?;
-            // Where the kernel copies, a burst is not to wait for room. More than the
-            // system's limit takes a privilege.
+            // If the kernel copies, a burst is not to wait for room. More than the system's limit
+            // takes a privilege.
             let _ = socket::set(fd, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &SEND_BUFFER)
                 .or_else(|_| socket::set(fd, libc::SOL_SOCKET, libc::SO_SNDBUF, &SEND_BUFFER));
             // Kernels before 6.18 have it not: there a call sends 32.

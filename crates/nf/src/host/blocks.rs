@@ -28,7 +28,7 @@ pub struct FlowHead {
     pub phase: u8,
     /// A set of [`FlowHead::CLIENT_IS_B`] and the bits after it.
     pub bits: u8,
-    /// What the engine's TCP tracking remembers.
+    /// State of the engine's TCP tracking.
     pub tcp: u16,
     /// Number of the unit.
     pub id: u64,
@@ -73,7 +73,7 @@ impl FlowHead {
         }
     }
 
-    /// Where the connection stands.
+    /// Phase of the connection.
     #[inline]
     pub fn phase(&self) -> Phase {
         Phase::from_u8(self.phase)
@@ -84,8 +84,7 @@ impl FlowHead {
 #[repr(C, align(64))]
 struct Line([u64; 8]);
 
-/// Where the state, counters and side-buffer handles of one function lie in a
-/// block.
+/// Place of the state, counters and side-buffer handles of one function in a block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Slot {
     /// Bit in [`FlowHead::opened`] and [`FlowHead::changed`].
@@ -356,6 +355,6 @@ pub struct Opened<'a, S, T, F> {
     pub stats: &'a mut T,
     /// Its side-buffer handles.
     pub buffers: &'a mut [u64],
-    /// What it remembers of the flow itself.
+    /// State of the flow itself.
     pub flow_state: &'a mut F,
 }

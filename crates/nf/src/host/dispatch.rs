@@ -5,7 +5,7 @@ use weir_packet::{FlowKey, Time};
 
 use crate::{Cluster, RuntimeId};
 
-/// What a policy may know of the flow whose packet is at hand.
+/// Facts that a policy gets about the flow whose packet is at hand.
 #[derive(Clone, Copy, Debug)]
 pub struct Recent<'a> {
     /// Key of the unit.

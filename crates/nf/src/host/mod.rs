@@ -1,4 +1,4 @@
-//! What the engine uses of the contract; an NF author needs none of it.
+//! The engine's side of the contract; an NF author needs none of it.
 
 mod blocks;
 mod dispatch;

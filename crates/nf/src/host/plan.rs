@@ -1,5 +1,5 @@
-//! What the graph compiler hands to the engine: the functions of one stage,
-//! their links, and how the stage keeps flows.
+//! Result of the graph compiler for the engine: the functions of one stage, their links, and the
+//! limits of the stage's flow table.
 
 use weir_packet::IcmpKey;
 
@@ -38,8 +38,8 @@ pub struct Node {
     /// each packet that gets here was shown to it unchanged. This one is then
     /// not called. Its own numbers in the report go on as if it were.
     pub same_as: Option<usize>,
-    /// Where its links lead: `pass`, then its labels in their order. A link
-    /// beyond the list leads where `pass` does.
+    /// Targets of its links: `pass`, then its labels in their order. A link beyond the list leads
+    /// where `pass` does.
     pub next: Vec<Target>,
 }
 
@@ -62,7 +62,7 @@ pub enum Target {
 pub struct FlowOptions {
     /// Most flows at a time.
     pub max: u32,
-    /// What happens to a new flow when there are as many.
+    /// Fate of a new flow if the table is full.
     pub when_full: WhenFull,
     /// Keep flows even if no function needs them.
     pub always: bool,
@@ -72,7 +72,7 @@ pub struct FlowOptions {
     pub zone: bool,
     /// How ICMP is given to flows.
     pub icmp: IcmpKey,
-    /// What happens to malformed packets.
+    /// Fate of malformed packets.
     pub malformed: OnMalformed,
     /// When flows are idle.
     pub timeouts: Timeouts,
@@ -99,7 +99,7 @@ impl Default for FlowOptions {
     }
 }
 
-/// What happens to a new flow when the table is full.
+/// Fate of a new flow if the table is full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WhenFull {
     /// Its packet is dropped as `flow_table_full`.
@@ -109,7 +109,7 @@ pub enum WhenFull {
     Evict,
 }
 
-/// What happens to malformed packets.
+/// Fate of malformed packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnMalformed {
     /// Dropped under the reason's name.

@@ -13,9 +13,9 @@ use crate::{
     RuntimeId, Scope, SetUp, SettingsError, Shown, State, Tracked, WorkSpace,
 };
 
-/// What the engine needs of a function, whatever its types.
+/// A function as the engine sees it, whatever its types.
 pub trait Processor: Send + Sync {
-    /// What the function says of itself.
+    /// The function's descriptor.
     fn descriptor(&self) -> &'static Descriptor;
     /// Version, size of its state and of its counters, in bytes.
     fn state(&self) -> StateLayout;
@@ -47,22 +47,22 @@ pub trait Processor: Send + Sync {
         why: CloseReason,
         cx: &mut Context<'_>,
     );
-    /// What keeps one state together, under the function's settings.
+    /// Packets that share one state, under the function's settings.
     fn scope(&self) -> Scope;
-    /// Whether it may drop, under the function's settings.
+    /// True if it may drop, under the function's settings.
     fn drops(&self) -> bool;
     /// Labels that it may give, under the function's settings: bit `n` is
     /// `Verdict::Label(n)`.
     fn labels_used(&self) -> u64;
     /// Addresses that it stands for, under the function's settings.
     fn owns(&self) -> Vec<Owned>;
-    /// Whether a host that sends from `source` on `side` is the client of its connections.
+    /// True if a host that sends from `source` on `side` is the client of its connections.
     fn is_client(&self, source: IpAddr, side: Side) -> bool;
     /// Key of a scope of its own.
     fn scope_key(&self, packet: &Packet<'_>, flow: &FlowInfo<'_>) -> Option<FlowKey>;
     /// The function's work space in one runtime.
     fn work_space(&self) -> WorkSpace;
-    /// Where the flow should live.
+    /// The runtime on which the flow should live.
     fn preferred_owner(
         &self,
         blocks: &mut Blocks,
@@ -286,8 +286,8 @@ impl<N: NetworkFunction> Processor for Bound<N> {
     }
 }
 
-/// What a function keeps under one scope key, and the marks of its changes,
-/// while a flow or the scope key ends.
+/// State of a function under one scope key, and the marks of its changes, while a flow or the
+/// scope key ends.
 struct Parts<'a, S, T> {
     state: &'a mut S,
     stats: &'a mut T,
@@ -346,7 +346,7 @@ pub fn bind<N: NetworkFunction>(function: N) -> SharedProcessor {
 /// A kind of function that chain files can name.
 #[derive(Clone, Copy)]
 pub struct Kind {
-    /// What the function says of itself.
+    /// The function's descriptor.
     pub descriptor: &'static Descriptor,
     /// Reads settings. The error carries the place in the file where the
     /// deserializer knows it.

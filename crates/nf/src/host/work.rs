@@ -19,9 +19,9 @@ pub struct Place {
     pub clock: u64,
     /// Flow record, or [`NO_FLOW`].
     pub flow: u32,
-    /// What was seen of TCP so far.
+    /// Events seen of TCP so far.
     pub tcp: u16,
-    /// Where the connection stands, a [`crate::Phase`].
+    /// Phase of the connection, a [`crate::Phase`].
     pub phase: u8,
     /// Direction relative to the flow's key.
     pub direction: Direction,
@@ -37,7 +37,7 @@ impl Place {
         direction: Direction::Forward,
     };
 
-    /// What travels with the packet to a later stage: all but the clock.
+    /// Facts that travel with the packet to a later stage: all but the clock.
     #[inline]
     pub fn carried(&self) -> weir_packet::Place {
         weir_packet::Place {
@@ -82,7 +82,7 @@ pub struct Work<'a> {
     pub memory: &'a PacketMemory,
     /// The burst.
     pub frames: &'a mut [Frame],
-    /// What was parsed, packet by packet.
+    /// Parsed headers, packet by packet.
     pub headers: &'a mut [Headers],
     /// Each packet's place in its flow.
     pub places: &'a [Place; BURST],
@@ -93,7 +93,7 @@ pub struct Work<'a> {
     /// For a function with a wider scope: blocks of the scope's keys and the
     /// place of each packet in them.
     pub scoped: Option<(&'a mut Blocks, &'a [UnitPlace; BURST])>,
-    /// Where the function's state lies in a block.
+    /// Place of the function's state in a block.
     pub slot: Slot,
     /// Verdicts.
     pub outcome: &'a mut Outcome,

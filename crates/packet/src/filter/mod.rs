@@ -49,7 +49,7 @@ pub struct Filter {
 pub struct FilterError {
     /// Where, in octets from the start of the text.
     pub at: usize,
-    /// What is wrong, and what to write.
+    /// The fault and how to mend it.
     pub message: String,
 }
 
@@ -92,9 +92,9 @@ enum Operation {
 /// Two end points of a packet or flow: addresses and ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ends {
-    /// Where a packet comes from; of a flow, its client.
+    /// Source of a packet; of a flow, its client.
     pub source: (IpAddr, u16),
-    /// Where it goes; of a flow, its server.
+    /// Destination of a packet; of a flow, its server.
     pub destination: (IpAddr, u16),
     /// Protocol number.
     pub protocol: u8,
@@ -116,8 +116,7 @@ impl Ends {
     }
 }
 
-/// What is known of a packet or flow. A word about something that is not known
-/// does not match.
+/// Facts about a packet or flow. A word about something that is not known does not match.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Facts<'a> {
     /// Its names, the first its own: a flow's key and its aliases; a packet's
@@ -130,7 +129,7 @@ pub struct Facts<'a> {
     pub arp: bool,
     /// The chain.
     pub chain: Option<&'a str>,
-    /// Where the connection stands (`established`).
+    /// Phase of the connection (`established`).
     pub phase: Option<&'a str>,
     /// Number of the flow.
     pub id: Option<u64>,
@@ -245,12 +244,12 @@ impl Filter {
         Filter::default()
     }
 
-    /// Whether everything matches.
+    /// True if everything matches.
     pub fn takes_all(&self) -> bool {
         self.operations.is_empty()
     }
 
-    /// Whether this matches.
+    /// True if this matches.
     pub fn matches(&self, facts: &Facts<'_>) -> bool {
         // Reading bounds the depth, so no bit is shifted out.
         let mut stack: u128 = 1;
@@ -279,7 +278,7 @@ impl Filter {
         stack & 1 != 0
     }
 
-    /// Whether a packet matches by itself. Words about its flow don't.
+    /// True if a packet matches by itself. Words about its flow don't.
     pub fn matches_packet(&self, bytes: &[u8], headers: &Headers) -> bool {
         self.takes_all() || self.matches(&Facts::of_packet(bytes, headers).facts())
     }
@@ -308,13 +307,13 @@ impl Operation {
             Operation::Chain(name) => facts.chain == Some(name),
             Operation::Phase(name) => facts.phase == Some(name),
             Operation::Id(id) => facts.id == Some(*id),
-            // What joins words is worked off before.
+            // Operations that join words are worked off before.
             Operation::And | Operation::Or | Operation::Not => false,
         }
     }
 }
 
-/// Whether an address is in a network.
+/// True if an address is in a network.
 fn contains(prefix: &Prefix, address: IpAddr) -> bool {
     match (prefix.address(), address) {
         (IpAddr::V4(_), IpAddr::V4(_)) | (IpAddr::V6(_), IpAddr::V6(_)) => {

@@ -256,10 +256,7 @@ impl Switch {
         let mut meta = FrameMeta::received(now.max(self.packet_time), 0);
         meta.unit = unit.id;
         meta.flags = frame_flags::TICK;
-        let frame = self
-            .internal
-            .expect(pool.copy(what, meta).ok(), "a reserved frame");
-        let Some(mut frame) = frame else {
+        let Ok(mut frame) = pool.copy(what, meta) else {
             return false;
         };
         let unit = self.units.at_mut(place);

@@ -275,7 +275,7 @@ fn answered(head: &mut FlowHead, segment: &Segment, scale: Option<u8>) -> Heard 
     Heard::Believed
 }
 
-/// Whether the server acknowledges what the client has sent with its SYN.
+/// True if the server acknowledges what the client has sent with its SYN.
 fn answers(head: &FlowHead, segment: &Segment) -> bool {
     let first = head.acked[1];
     segment.ack.wrapping_sub(first) <= head.sent[0].wrapping_sub(first)

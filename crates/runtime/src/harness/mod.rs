@@ -158,7 +158,7 @@ impl HarnessBuilder {
     ///
     /// # Panics
     ///
-    /// Where the chain can't be run; a test wants to know.
+    /// If the chain can't be run; a test wants to know.
     pub fn build(self) -> Harness {
         Harness::of_stage(&self.stage())
     }
@@ -203,7 +203,7 @@ impl Harness {
     ///
     /// # Panics
     ///
-    /// Where the function refuses its settings; use [`Harness::builder`] to
+    /// If the function refuses its settings; use [`Harness::builder`] to
     /// see the error.
     pub fn of<N: NetworkFunction>(settings: N::Settings) -> Harness {
         match Harness::builder().with::<N>(settings) {
@@ -216,7 +216,7 @@ impl Harness {
     ///
     /// # Panics
     ///
-    /// Where the stage can't be run.
+    /// If the stage can't be run.
     pub fn of_stage(stage: &Stage) -> Harness {
         let config = RuntimeConfig {
             seed: 42,
@@ -288,7 +288,7 @@ impl Harness {
     ///
     /// # Panics
     ///
-    /// Where no frame is free: more than 2,048 packets were queued.
+    /// If no frame is free: more than 2,048 packets were queued.
     pub fn queue_link(&mut self, side: Side, link: LinkType, bytes: &[u8]) {
         self.sequence += 1;
         let mut meta = FrameMeta::received(self.now, bytes.len() as u32);
@@ -359,7 +359,7 @@ impl Harness {
     ///
     /// # Panics
     ///
-    /// Where a frame leaked or the counts do not balance.
+    /// If a frame leaked or the counts do not balance.
     pub fn finish(&mut self) -> Report {
         self.runtime.finish(&mut self.pool);
         let report = self.runtime.report();

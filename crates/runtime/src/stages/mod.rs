@@ -169,7 +169,7 @@ impl Rest {
     ///
     /// # Errors
     ///
-    /// Where they keep state by more kinds of key than one runtime can.
+    /// If they keep state by more kinds of key than one runtime can.
     pub fn of<'a>(stages: impl IntoIterator<Item = &'a Stage>) -> Result<Rest, StageError> {
         let mut rest = Rest {
             needs: Needs::Link,

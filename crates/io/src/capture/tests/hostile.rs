@@ -28,7 +28,7 @@ fn small_pcapng() -> Vec<u8> {
 #[test]
 fn a_capture_cut_at_any_byte_gives_its_whole_packets() {
     for (file, blocks) in [(small_pcap(), false), (small_pcapng(), true)] {
-        // Where packets end, found by reading ever longer beginnings that end cleanly.
+        // Ends of packets, found by reading ever longer beginnings that end cleanly.
         let mut whole = 0;
         let mut clean_ends = 0;
         for end in 0..=file.len() {

@@ -9,7 +9,7 @@ use crate::port::PortError;
 use crate::sys::bpf::{Attach, DropCount, Link, Program, SocketMap};
 use crate::sys::socket;
 
-/// Where the kernel hands packets to XDP sockets.
+/// Place where the kernel hands packets to XDP sockets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum XdpMode {
     /// In the driver if it can, else in the general receive path; a fall-back

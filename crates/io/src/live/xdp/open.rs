@@ -23,7 +23,7 @@ impl XdpPort {
     ///
     /// # Errors
     ///
-    /// Where the interface is not there, the kernel refuses, or `mode` is one
+    /// If the interface is not there, the kernel refuses, or `mode` is one
     /// that can't be had.
     pub fn open(
         port: &str,

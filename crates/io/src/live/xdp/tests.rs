@@ -1,4 +1,4 @@
-//! What happens to an interface under its port. Needs root; says SKIPPED without.
+//! Changes of an interface under its port. Needs root; says SKIPPED without.
 //! All traffic stays in a namespace that the test makes.
 
 use std::process::Command;
@@ -111,7 +111,7 @@ fn queues_that_are_added_lead_past_nobody() {
     });
 }
 
-/// Where the driver copies nothing the rings hold all the frames that were reserved for them;
+/// If the driver copies nothing the rings hold all the frames that were reserved for them;
 /// later fragments wait for their first ones in the others.
 #[test]
 fn full_rings_leave_frames_that_may_wait() {
@@ -173,7 +173,7 @@ fn another_mtu_and_another_name_are_followed() {
         let warnings = port.warnings();
         assert!(warnings.iter().any(|said| said.contains("fit no frame")));
 
-        // What it has dropped is known by its number.
+        // The count of its drops is found by its number.
         ip("link set here down");
         ip("link set here name elsewhere");
         assert!(port.interface.has_counts());

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// What a process does that none does by itself: it is not heard any further.
+/// Acts of a process that no bug of weir's explains: it is not heard any further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offence {
     /// A number that names no frame.
@@ -59,13 +59,13 @@ pub struct BorderSettings {
     /// Packets for these processors, by their numbers from 1, are the stage's:
     /// others pass without being shown to it.
     pub stage: std::ops::RangeInclusive<u8>,
-    /// Where its packets may go: numbers of processors from 1; 0 leaves.
+    /// Processors to which its packets may go: numbers from 1; 0 leaves.
     pub exits: Vec<u8>,
-    /// Whether it may write to packets; what it wrote is left behind else.
+    /// True if it may write to packets; what it wrote is left behind else.
     pub writes: bool,
-    /// Whether it may make packets.
+    /// True if it may make packets.
     pub makes: bool,
-    /// Whether its packets wait for it while it is being started; they are
+    /// True if its packets wait for it while it is being started; they are
     /// dropped else.
     pub waits_for_start: bool,
     /// How long others wait for it at most ([`super::MOST_WAIT`]).

@@ -53,9 +53,9 @@ use untold::Untold;
 pub const WINDOW: usize = 1_024;
 /// How long others wait for a tenant at most, and what it begins with.
 pub const MOST_WAIT: Duration = Duration::from_secs(5);
-/// What it earns of that with a packet that it is done with.
+/// Part of that time that each packet the tenant is done with earns.
 const EARNED: Duration = Duration::from_micros(100);
-/// What one that takes another's place begins with at least, of the longest.
+/// Least time that a successor begins with, of the longest.
 const ANEW: Duration = Duration::from_millis(20);
 /// So long others wait for nothing: to be woken and to be looked after takes
 /// time, too.
@@ -119,7 +119,8 @@ pub struct Border {
     told: u64,
     /// The number behind the last of all that came back.
     last: u64,
-    /// What it made, and the number before which that goes on.
+    /// Packets that the tenant made, each with the number of the lent packet before which it goes
+    /// on.
     made: VecDeque<(u64, Frame)>,
     /// Frames to the pool, and from it.
     home: Vec<Frame>,
@@ -192,7 +193,8 @@ impl Border {
         if self.tenant.is_none() || std::mem::replace(&mut self.ready, true) {
             return;
         }
-        // What its predecessor used up is not its debt. Not all of it: one that
+        // A successor does not inherit the debt of its predecessor, but not all is forgiven: one
+        // that
         // dies again and again would have others wait for ever.
         self.credit = self.credit.max(self.settings.most_wait.min(ANEW));
         (self.since, self.held, self.progress) = (None, None, None);
@@ -274,7 +276,7 @@ impl Border {
     /// something.
     pub fn is_stalled(&mut self, now: Instant) -> bool {
         // One that is told that nothing more comes has to end, too.
-        // What nobody waits for any more it has to be done with, too.
+        // The tenant must also finish packets that nobody waits for any more.
         let idle = self.waiting == 0 && self.lent.is_empty() && !self.closing;
         if idle || self.tenant.is_none() {
             self.progress = None;
@@ -291,7 +293,7 @@ impl Border {
 
     /// True where all that is lent came back and nothing more will.
     pub fn is_over(&self) -> bool {
-        // What it is told last may still make it make a packet.
+        // Its last packets may still make it make a packet.
         let told = self.lent.is_empty() && self.untold.is_empty();
         self.closing && told && self.window.is_empty() && self.made.is_empty()
     }
@@ -382,8 +384,7 @@ impl Border {
         let is_notice = meta.kind.is_notice();
         let is_packet = meta.kind == FrameKind::Packet;
         if self.window.len() >= WINDOW {
-            // Where the first is there to be taken, it is not the tenant that
-            // is waited for.
+            // If the first packet can be taken, nobody waits for the tenant.
             let theirs = self.window.front().is_some_and(|e| e.with.is_some());
             if theirs && !self.may_wait(now) {
                 self.disown();
@@ -478,7 +479,7 @@ impl Border {
         });
     }
 
-    /// Whether others may wait for the tenant, who do so from now on.
+    /// True if others may wait for the tenant, who do so from now on.
     fn may_wait(&mut self, now: Instant) -> bool {
         if let Some(before) = self.since.replace(now) {
             let waited = now.saturating_duration_since(before);
@@ -513,7 +514,7 @@ impl Border {
         if now <= grace {
             return;
         }
-        // Where somebody waits to give, that is counted there.
+        // If somebody waits to give, that is counted there.
         if self.since.is_none() {
             let waited = now.saturating_duration_since(held.counted.max(grace));
             self.credit = self.credit.saturating_sub(waited);

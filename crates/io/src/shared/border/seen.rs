@@ -1,8 +1,8 @@
-//! What lent packets said, and so what a packet may say that the tenant makes.
+//! Metadata of lent packets, and the metadata that packets of the tenant's own may have.
 
 use weir_packet::{FrameMeta, LinkType, META_BYTES, Place, SaidMeta, Side, Time, frame_flags};
 
-/// What packets said that were lent: those that are made may say the same.
+/// Metadata of lent packets: packets that the tenant makes may have the same.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     time: Time,
@@ -20,7 +20,7 @@ impl Seen {
         self.ports[usize::from(meta.port) / 64] |= 1 << (meta.port % 64);
     }
 
-    /// Whether it names a port, a link and a side that there are.
+    /// True if it names a port, a link and a side that there are.
     pub(super) fn knows(&self, said: &SaidMeta) -> bool {
         said.side <= 1
             && u32::from(said.link) < u16::BITS

@@ -27,7 +27,7 @@ const SPARES: usize = 128;
 /// hold up what a tenant must be told.
 const KEPT: u32 = 64;
 
-/// Where things are in the file of rings, in bytes.
+/// Offsets in the file of rings, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RingPlaces {
     /// Rings: frames to the tenant, from it, free frames to it, from it.
@@ -58,7 +58,7 @@ const fn ring_places() -> (RingPlaces, usize) {
     (places, 4 * ring + STATUS_WORDS * 4)
 }
 
-/// Where a frame of the tenant's is, as this side knows.
+/// State of a frame of the tenant's, as this side knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Slot {
     /// On this side.
@@ -99,7 +99,7 @@ impl Tenant {
     ///
     /// # Errors
     ///
-    /// Where the kernel has no memory or descriptor left.
+    /// If the kernel has no memory or descriptor left.
     pub fn new(layout: MemoryLayout, waker: Waker) -> io::Result<Tenant> {
         let (places, len) = ring_places();
         // Normal pages: of huge ones a hole may be made that can't be filled.
@@ -138,7 +138,7 @@ impl Tenant {
         &self.files
     }
 
-    /// Where its rings and its status are.
+    /// Offsets of its rings and its status.
     pub fn places(&self) -> RingPlaces {
         ring_places().0
     }
@@ -253,8 +253,8 @@ impl Tenant {
         }
     }
 
-    /// What came out of it: how many frames of those lent it says it is done
-    /// with since it was last asked, and the numbers in its two rings. No more
+    /// Output of the tenant: the number of lent frames that it is done with since the last call,
+    /// and the numbers in its two rings. No more
     /// than the rings hold; `None` for done where more than that came.
     pub(super) fn hear(
         &mut self,
@@ -276,7 +276,7 @@ impl Tenant {
         Ok(Some(newly))
     }
 
-    /// Where the frame of this descriptor is; the tenant must have it.
+    /// Finds the frame of this descriptor; the tenant must have it.
     pub(super) fn named(&self, descriptor: u32) -> Result<(u32, Slot), Offence> {
         let number = self.layout.frame_of_descriptor(descriptor);
         let slot = number.and_then(|number| Some((number, *self.slots.get(number as usize)?)));
@@ -343,7 +343,7 @@ impl Tenant {
         bytes
     }
 
-    /// Whether it says of a frame that it made the packet in it.
+    /// True if it says of a frame that it made the packet in it.
     pub(super) fn made(&self, number: u32) -> bool {
         SaidMeta::read(&self.meta(number)).flags & frame_flags::EMITTED != 0
     }

@@ -326,7 +326,7 @@ fn each_offence_is_found() {
         let mut tenant = Honest::new(&border, &files);
         let mut frames: Vec<Frame> = (1..=3).map(|n| packet(&mut pool, n)).collect();
         for frame in &mut frames {
-            // What an honest one leaves as it is leaves the chain.
+            // An honest tenant leaves it as it is: it leaves the chain.
             pool.memory().clone().meta_mut(frame).next = 3;
         }
         border.give(&mut frames, Instant::now());
@@ -405,7 +405,7 @@ fn one_that_keeps_what_it_has_is_found_out() {
     all_back(&mut pool, &mut border, out);
 }
 
-/// What a hostile neighbour may do to the words that it has.
+/// Acts of a hostile neighbour on the words that it has.
 #[derive(Clone, Debug)]
 enum Deed {
     Write(bool, u32, u32),
@@ -678,7 +678,7 @@ fn what_passes_does_not_wait_for_drops_one_by_one() {
     let counts = *border.counts();
     assert_eq!((border.offence(), counts.went), (None, 1));
     assert_eq!(counts.dropped + counts.stalled, 100);
-    // What it does with the others is of no interest, but they are given back.
+    // Its treatment of the others does not matter, but they are given back.
     tenant.output.give(&mut theirs);
     tenant.done = 100;
     tenant.status[DONE].store(tenant.done, Ordering::Release);

@@ -47,7 +47,7 @@ impl Untold {
             self.bytes.drain(..len);
         }
         if self.notices.is_empty() {
-            // What it held was for a start under load: most have none.
+            // Its memory was for a start under load: most have none.
             *self = Untold::default();
         }
     }

@@ -53,7 +53,7 @@ pub(super) fn came(
     came
 }
 
-/// What each instance was shown: number, kind, record.
+/// Packets that each instance was shown: number, kind, record.
 type Shown = Arc<Mutex<Vec<Vec<(u64, FrameKind, u32)>>>>;
 
 /// Instances that drop, and note what they are shown.

@@ -172,8 +172,8 @@ fn an_instance_that_is_gone_with_its_flows_ends_the_port() {
         }
         world.give_up();
         world.run();
-        // What came is in order and came once; of the other instances' flows
-        // nothing is missing before it.
+        // Packets that came are in order and came once; of the other instances' flows nothing is
+        // missing before them.
         barred(&world.left);
         let (came, kept) = (came(&world.left, true), kept(&world.entered, true));
         for (flow, came) in &came {

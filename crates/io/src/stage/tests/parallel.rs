@@ -265,7 +265,7 @@ fn a_mark_for_a_packet_that_the_first_branch_dropped_is_not_the_next_ones() {
         queues[queue].output.give(&mut burst);
     }
     assert_eq!(sync.take(&mut burst, 9), 1);
-    // What was taken over is the packet's own.
+    // The part that was taken over is the packet's own.
     let mut whole = expected(1, 68, true, true);
     whole[8] += 1;
     assert_eq!(memory.bytes(&burst[0]), whole);

@@ -11,7 +11,7 @@ use crate::Idle;
 
 const FRAMES: u64 = if cfg!(miri) { 150 } else { 20_000 };
 
-/// What went in and what came out.
+/// Packets in, packets out.
 type Seen = (
     Vec<(weir_packet::Place, weir_packet::FrameKind, u8)>,
     Vec<(FrameMeta, Vec<u8>)>,

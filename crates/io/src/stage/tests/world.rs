@@ -7,7 +7,7 @@ use weir_packet::{FrameKind, LinkType, PacketMemory, Place, ipv4};
 
 use super::*;
 
-/// What a stage does with a burst; what it drops goes to the end of the bin.
+/// Work of a stage on a burst; dropped frames go to the end of the bin.
 pub(super) type Work = Box<dyn FnMut(&PacketMemory, &mut Vec<Frame>, &mut Vec<Frame>) + Send>;
 
 /// A stage's thread: takes, works, gives; takes nothing while a frame waits.
@@ -71,7 +71,7 @@ impl Stage {
     }
 }
 
-/// What a source gives.
+/// Traffic of a source.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Traffic {
     pub(super) frames: u64,

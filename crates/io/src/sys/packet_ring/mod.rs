@@ -127,7 +127,7 @@ impl Slots {
         Ok(unsafe { status.as_ref() })
     }
 
-    /// Whose a slot is, and in what state.
+    /// Owner and state of a slot.
     #[inline]
     fn status(&self, place: Place) -> io::Result<u32> {
         Ok(self.status_word(place)?.load(Ordering::Acquire))

@@ -22,7 +22,7 @@ pub(super) const SIZE: (u32, u32) = (1_024, (64 << 10) + 2 * FRONT);
 /// Octets of a packet that the kernel copies. It refers to the slot for the rest,
 /// which costs more where a packet is to stay on this host.
 const COPIED: usize = 2_048;
-/// Where a packet's offload header is in a slot: behind the slot's own.
+/// Offset of a packet's offload header in a slot: behind the slot's own.
 const DATA: u32 = (size_of::<libc::tpacket2_hdr>() as u32).next_multiple_of(16);
 
 /// The ring.
