@@ -5,8 +5,7 @@ use weir_protocol::switch::DataQueue;
 use weir_protocol::{Message, Peer};
 
 use super::super::wiring::ToRuntime;
-use super::member::{Member, State};
-use super::{NO_CHAIN, NO_MEMBER};
+use super::member::{Member, NO_CHAIN, NO_MEMBER, State};
 
 /// Puts frames and messages into the queues to runtimes.
 pub(super) struct Carrier<'a> {

@@ -3,8 +3,8 @@
 use weir_exec::{ExecError, frames};
 use weir_packet::Time;
 
-use super::member::{Member, State};
-use super::{Cluster, NO_CHAIN, NO_MEMBER};
+use super::Cluster;
+use super::member::{Member, NO_CHAIN, NO_MEMBER, State};
 
 impl Cluster {
     /// Joins the runtimes that are over. One that has died takes the states of

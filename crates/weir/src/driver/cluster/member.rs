@@ -4,6 +4,10 @@ use weir_packet::Frame;
 
 use super::super::wiring::{RuntimeEnds, SwitchEnds};
 
+/// Chains and places of runtimes are as many as at the start.
+pub(super) const NO_CHAIN: &str = "a chain that is not there";
+pub(super) const NO_MEMBER: &str = "a place of no runtime";
+
 /// The state of one runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {

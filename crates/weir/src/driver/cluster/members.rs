@@ -8,8 +8,8 @@ use weir_runtime::RuntimeConfig;
 
 use super::super::runtime_node::{RuntimeNode, RuntimePlan};
 use super::super::wiring::ToRuntime;
-use super::member::{Member, State};
-use super::{Cluster, NO_CHAIN, NO_MEMBER, parker};
+use super::member::{Member, NO_CHAIN, NO_MEMBER, State};
+use super::{Cluster, parker};
 
 impl Cluster {
     /// Places a runtime on its thread.

@@ -24,7 +24,7 @@ use weir_runtime::RuntimeConfig;
 
 use carrier::Carrier;
 pub use end::{ClusterEnd, GateCounts, RuntimeEnd};
-use member::{Member, State};
+use member::{Member, NO_CHAIN, NO_MEMBER, State};
 
 use super::clock::Clock;
 use super::ends::{EndAsked, EndsAsked};
@@ -33,10 +33,6 @@ use super::relay::Relay;
 use super::runtime_node::{RuntimeDone, RuntimeNode};
 use super::spread::Spread;
 use super::wiring::{ToRuntime, ToSwitch, wire};
-
-/// Chains and places of runtimes are as many as at the start.
-const NO_CHAIN: &str = "a chain that is not there";
-const NO_MEMBER: &str = "a place of no runtime";
 
 /// Rounds with work after which threads that ended are looked for.
 const LOOK: u32 = 256;

@@ -5,8 +5,8 @@ use weir_protocol::RuntimeId;
 use weir_protocol::message::{MoveMode, Selection};
 use weir_protocol::switch::MoveError;
 
-use super::member::{Member, State};
-use super::{Chain, Cluster, NO_CHAIN};
+use super::member::{Member, NO_CHAIN, State};
+use super::{Chain, Cluster};
 
 impl Cluster {
     /// Moves what `what` selects of the units that `from` owns, in one chain
