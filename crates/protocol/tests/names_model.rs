@@ -215,8 +215,7 @@ impl Switch {
         for (name, before) in self.owner.iter().enumerate() {
             // A name of one that is over leads nowhere, as it may.
             let Some((at, true)) = *before else { continue };
-            let both_claim = self.live().filter(|(_, unit)| unit.alias).count() > 1;
-            if owner[name] != Some(at) && !both_claim {
+            if owner[name] != Some(at) {
                 return Err("a restart gives a taken key back");
             }
         }

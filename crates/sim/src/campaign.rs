@@ -170,7 +170,7 @@ const NOT_HERE: [&str; 24] = [
 ];
 
 /// What the checker counted, by name.
-pub fn named(tally: &Tally) -> [(&'static str, u64); 17] {
+pub fn named(tally: &Tally) -> [(&'static str, u64); 18] {
     let [out, dropped, turned, lost] = tally.dispositions;
     [
         ("numbered", tally.numbered),
@@ -180,6 +180,7 @@ pub fn named(tally: &Tally) -> [(&'static str, u64); 17] {
         ("turned", turned),
         ("lost", lost),
         ("emitted", tally.emitted),
+        ("emits_lost", tally.emits_lost),
         ("ticks", tally.ticks),
         ("owner_lost", tally.owner_lost),
         ("switch_restart", tally.switch_restart),

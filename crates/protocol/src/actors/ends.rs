@@ -25,8 +25,7 @@ impl Actors {
         }
         let mut due = core::mem::take(&mut self.due);
         due.clear();
-        // Flows are idle by the times of packets and ticks, which are the switch's.
-        let then = self.lead.at_switch(now).max(self.packet_time);
+        let then = now.max(self.packet_time);
         self.engine.due_units(then, DUES, &mut due);
         for &unit in &due {
             // The timers of a view that ends are the next owner's.
@@ -62,11 +61,7 @@ impl Actors {
         let next = self.engine.next_due()?;
         // By the packets' own time, where that is ahead.
         let is_due = next <= self.packet_time;
-        let next = if is_due {
-            Time::ZERO
-        } else {
-            self.lead.here(next)
-        };
+        let next = if is_due { Time::ZERO } else { next };
         Some(next.max(self.dues_from))
     }
 

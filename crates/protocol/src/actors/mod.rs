@@ -20,7 +20,6 @@ mod failure;
 mod handover;
 mod hold;
 mod kept;
-mod lead;
 mod leases;
 mod periodic;
 mod pieces;
@@ -139,8 +138,6 @@ pub struct Actors {
     dues_from: Time,
     /// Time of the packets that have come to the switch.
     packet_time: Time,
-    /// Of the clock here, over the switch's.
-    lead: lead::Lead,
     /// The packets' time at which all units that were due were asked for.
     dues_seen: Time,
     due: Vec<u64>,
@@ -203,7 +200,6 @@ impl Actors {
             sweep_at: None,
             dues_from: Time::ZERO,
             packet_time: Time::ZERO,
-            lead: lead::Lead::default(),
             dues_seen: Time::ZERO,
             due: Vec::new(),
             cluster: Vec::new(),

@@ -29,12 +29,6 @@ impl Actors {
         let most = frames.len().min(self.affords(pool));
         self.packets += most as u64;
         let memory = Arc::clone(pool.memory());
-        // Threads of one process have one clock.
-        if self.settings.keep_outputs
-            && let Some(last) = frames[..most].last()
-        {
-            self.lead.note(now, memory.meta(last).time);
-        }
         let mut left = frames.drain(..most);
         self.look_ahead(&memory, left.as_slice());
         loop {

@@ -24,7 +24,6 @@ impl Actors {
         if before == 0 {
             return;
         }
-        self.lead.forget();
         self.counts.add(ActorCount::Fenced);
         self.doubt_all_ports();
         for (_, asked) in &mut self.wanted {

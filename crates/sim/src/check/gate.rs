@@ -226,6 +226,7 @@ impl Checker {
                         }
                     }
                     Ok(Note::Event(line)) => self.events.extend_from_slice(line),
+                    Ok(Note::EmitsLost { count }) => self.tally.emits_lost += u64::from(count),
                     Ok(_) => {}
                     Err(_) => {
                         let text = format!("entry {} has notes that are none", made.clock.0);

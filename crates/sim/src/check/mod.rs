@@ -46,6 +46,8 @@ pub struct Tally {
     pub dispositions: [u64; 4],
     /// Packets that functions made.
     pub emitted: u64,
+    /// Those that they could not make, as entries say.
+    pub emits_lost: u64,
     /// Ticks let out.
     pub ticks: u64,
     /// Packets that died with all holders of their unit.

@@ -255,6 +255,7 @@ impl World<'_> {
         self.recovering = true;
         self.taken = 0;
         self.numbered_before = self.checker.tally.numbered;
+        self.emits_lost_before = self.checker.tally.emits_lost;
         self.turned_before = self.checker.tally.dispositions.get(2).copied().unwrap_or(0);
         self.after_switch();
     }

@@ -127,16 +127,8 @@ impl World<'_> {
             // What a replaced switch began after its successor had heard all is nobody's.
             .find(|(_, unit)| !unit.unclaimed || is_recovering)
             .map(|(id, unit)| (*id, unit.out));
-        // Packets have the time of a switch before, whose clock was ahead of this one's. A
-        // clock that was set ahead has moved its timers on by as much.
-        let switches = self
-            .processes
-            .iter()
-            .filter(|p| matches!(p.peer, Peer::Switch(_)));
-        let ahead = switches.map(|p| p.skew).max().unwrap_or(0);
-        let own = self.switch.and_then(|no| self.processes.get(no));
-        let set = self.processes.iter().map(|p| p.set_ahead).max();
-        let behind = ahead.saturating_sub(own.map_or(0, |p| p.skew)) + set.unwrap_or(0);
+        // An owner asks for ticks by its own clock.
+        let behind = self.processes.iter().map(|p| p.skew).max().unwrap_or(0);
         match left {
             None if self.checker.waiting().is_none() => {
                 self.ended_at = self.now;
@@ -221,7 +213,7 @@ impl World<'_> {
         switch.finish(pool);
         let report = switch.report();
         // Those are of packets that were numbered.
-        let after = ["functions", "lost", "owner_lost"];
+        let after = ["functions", "lost", "owner_lost", "emits_lost"];
         let before = report.drops.iter();
         let own: u64 = before
             .filter(|(reason, _)| !after.contains(&reason.as_str()))
@@ -230,6 +222,14 @@ impl World<'_> {
         let balance = (entered, numbered + own);
         if !report.balances() || report.held > 0 || report.packets_in != self.taken {
             let text = format!("the switch's report does not balance: {report:?}");
+            self.checker.violated(Invariant::Conservation, None, text);
+        }
+        let mut named = report.drops.iter();
+        let named = named.find(|(reason, _)| reason == "emits_lost");
+        let named = named.map_or(0, |(_, count)| *count);
+        let missing = self.checker.tally.emits_lost - self.emits_lost_before;
+        if named != missing {
+            let text = format!("{missing} emitted packets are missing, {named} are counted");
             self.checker.violated(Invariant::Conservation, None, text);
         }
         self.flush(no);

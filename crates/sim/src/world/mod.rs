@@ -166,8 +166,10 @@ pub(crate) struct World<'a> {
     tries: BTreeMap<usize, u32>,
     /// A restarted switch gathers claims.
     recovering: bool,
-    /// Packets numbered and turned before the current switch started.
+    /// Packets numbered, missing for want of room, and turned before the current switch
+    /// started.
     numbered_before: u64,
+    emits_lost_before: u64,
     turned_before: u64,
     /// The next state that travels is damaged in this way.
     sabotage: Option<u64>,
@@ -223,6 +225,7 @@ impl<'a> World<'a> {
             tries: BTreeMap::new(),
             recovering: false,
             numbered_before: 0,
+            emits_lost_before: 0,
             turned_before: 0,
             sabotage: None,
             liar: None,

@@ -73,8 +73,6 @@ pub(crate) struct Process {
     pub(crate) suspected: bool,
     /// Nanoseconds by which its clock is ahead.
     pub(crate) skew: u64,
-    /// Nanoseconds of it by which the clock was set ahead while it ran.
-    pub(crate) set_ahead: u64,
     /// It leaves when it is drained.
     pub(crate) draining: bool,
     /// The host that it runs on.
@@ -118,7 +116,6 @@ impl Process {
             switch,
             suspected: false,
             skew: 0,
-            set_ahead: 0,
             draining: false,
             host: None,
             streams: wire.then(|| Streams::new(start, KEY)),

@@ -460,7 +460,6 @@ impl World<'_> {
         };
         if let Some(process) = self.processes.get_mut(no) {
             process.skew += by;
-            process.set_ahead += by;
         }
         self.count("clock_jumps");
         self.say(None, || {
