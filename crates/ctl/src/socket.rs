@@ -21,9 +21,10 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 const BACKLOG: i32 = 16;
 /// Most instances of one chain that are told apart by a number.
 const MOST: u32 = 1_000;
-/// How long others may hold the folder: whoever may read it can, for ever.
+/// How long weir waits for the folder's `flock`: whoever may read the folder can
+/// hold it for ever.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How often is tried to get hold of it.
+/// How often weir tries to get it.
 const TRY: Duration = Duration::from_millis(10);
 /// Longest name of an instance.
 const LONGEST: usize = 64;

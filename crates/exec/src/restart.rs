@@ -27,8 +27,8 @@ pub struct RestartPolicy {
     /// Failures that count, beyond which nothing is started again. `None`: no
     /// limit.
     pub most: Option<usize>,
-    /// The same for failures in a row, however far apart, of starts that were
-    /// never at work.
+    /// The same for starts in a row that failed before they got to work, however
+    /// much time lies between them.
     pub most_false_starts: Option<usize>,
 }
 
@@ -71,7 +71,8 @@ impl Restarts {
             Forget::OnceUpFor(_) => {}
         }
         // A false start is counted apart where that has a limit of its own and
-        // failures are forgotten by their age: it may have taken longer to fail.
+        // failures are forgotten by their age: the start may have taken longer to fail
+        // than that age.
         let apart = policy.most_false_starts.is_some()
             && matches!(policy.forget, Forget::Older(_))
             && up.is_none();

@@ -13,7 +13,8 @@ use weir_nf::tcp_seen;
 pub struct Settings {
     /// Half-open connections that one client may have at a time; 128 if missing.
     pub max_half_open: u32,
-    /// Record an event for each connection that is refused.
+    /// Record an event when connections of a client begin to be refused; the next one
+    /// when that has ended and begins again.
     pub log: bool,
 }
 

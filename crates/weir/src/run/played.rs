@@ -17,7 +17,7 @@ use super::player::Player;
 use super::summary::{Ended, More};
 
 /// How long nothing may happen at the end before what is still on its way is
-/// given up: some is for good where the path loses packets and none are kept.
+/// given up: where the path loses packets and keeps no copies, some never come.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Switch and runtimes, and the script that moves flows among them.
