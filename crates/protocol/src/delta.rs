@@ -42,6 +42,12 @@ pub(crate) fn between(before: &[u8], after: &[u8]) -> Option<Vec<Change>> {
     Some(changes)
 }
 
+/// Octets of changes, with their form.
+pub(crate) fn octets(changes: &[Change]) -> usize {
+    let octets = |change: &Change| FORM + change.bytes.len();
+    changes.iter().map(octets).sum()
+}
+
 /// Makes the changes; false, and nothing changed, where one lies outside.
 pub(crate) fn apply(state: &mut [u8], changes: &[Change]) -> bool {
     let range = |change: &Change| change.at as usize..change.at as usize + change.bytes.len();

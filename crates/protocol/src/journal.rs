@@ -31,6 +31,8 @@ pub enum Done {
         replica: Option<RuntimeId>,
         /// What it starts from.
         from: Start,
+        /// Who has the state that its owner goes on from, if there is one.
+        holder: Option<RuntimeId>,
     },
     /// The current view is settled.
     Settled {

@@ -88,6 +88,14 @@ pub enum Plant {
     SettledBeforeOut,
     /// The same where the target dies: the source goes on at once.
     SourceNotWaitedFor,
+    /// A replica makes changes in the copy of an older view, where it has one.
+    DeltaOnAnyBase,
+    /// A replica passes entries on, as if it had stored the state.
+    PassedOnUnstored,
+    /// An owner does not send the whole state when its replica lacks the one before.
+    GapUnfilled,
+    /// A logger is given units to own.
+    LoggerOwns,
     /// Packets are applied however few frames are free for what they cause. Not
     /// in [`Plant::ALL`]: it needs rings, and a test has it.
     FramesUnseen,
@@ -95,7 +103,7 @@ pub enum Plant {
 
 impl Plant {
     /// Those that the simulator finds, in the order of the documentation.
-    pub const ALL: [Plant; 39] = [
+    pub const ALL: [Plant; 43] = [
         Plant::NoViewCheck,
         Plant::NoFence,
         Plant::NoOrderAtGate,
@@ -135,6 +143,10 @@ impl Plant {
         Plant::NonsenseTaken,
         Plant::SettledBeforeOut,
         Plant::SourceNotWaitedFor,
+        Plant::DeltaOnAnyBase,
+        Plant::PassedOnUnstored,
+        Plant::GapUnfilled,
+        Plant::LoggerOwns,
     ];
 
     /// Its name on a command line.
@@ -180,6 +192,10 @@ impl Plant {
             Plant::SourceNotWaitedFor => "source-not-waited-for",
             Plant::BehindNoHolder => "behind-no-holder",
             Plant::BehindUntold => "behind-untold",
+            Plant::DeltaOnAnyBase => "delta-on-any-base",
+            Plant::PassedOnUnstored => "passed-on-unstored",
+            Plant::GapUnfilled => "gap-unfilled",
+            Plant::LoggerOwns => "logger-owns",
         }
     }
 }

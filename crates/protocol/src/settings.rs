@@ -144,6 +144,9 @@ impl Default for SwitchSettings {
 pub struct ActorSettings {
     /// The runtime's id: one start of a process.
     pub id: RuntimeId,
+    /// It is a logger: it keeps copies of the units of all runtimes, and owns none. Its
+    /// engine gets no packet and has no flow; it reads names out of states.
+    pub is_logger: bool,
     /// Packets held in all for units whose state is not there yet. When they
     /// are used up, the copies of the flow that holds most go first: the
     /// switch sends them again.
@@ -193,6 +196,7 @@ impl Default for ActorSettings {
     fn default() -> ActorSettings {
         ActorSettings {
             id: RuntimeId(0),
+            is_logger: false,
             held: 4_096,
             keep_outputs: true,
             repeat_after: 10_000_000,

@@ -21,6 +21,8 @@ pub struct Plan {
     pub mode: Mode,
     /// Hosts that the runtimes run on; 0 where nobody says which runs where.
     pub hosts: u32,
+    /// Loggers at the start.
+    pub loggers: u32,
     /// Processes send heartbeats, and silence is suspected.
     pub heartbeats: bool,
     /// When replicas get the state.
@@ -270,6 +272,7 @@ impl Plan {
             chain,
             mode: settings.mode_of(seed),
             hosts: settings.hosts_of(seed),
+            loggers: settings.loggers_of(seed),
             heartbeats: settings.heartbeats_of(seed),
             replication: settings.replication_of(seed),
             faults,

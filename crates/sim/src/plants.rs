@@ -276,6 +276,19 @@ fn settings_for(plant: Plant) -> Settings {
             some_faults: false,
             ..base
         },
+        Plant::DeltaOnAnyBase | Plant::GapUnfilled => Settings {
+            faults: rough.with(Fault::FullBuffers),
+            some_faults: false,
+            loggers: Some(1),
+            plain_links: false,
+            ..base
+        },
+        Plant::PassedOnUnstored | Plant::LoggerOwns => Settings {
+            faults: of(&[Fault::Crash]),
+            some_faults: false,
+            loggers: Some(1),
+            ..base
+        },
         Plant::EndsUnheld => Settings {
             faults: of(&[Fault::Delay, Fault::Crash, Fault::SwitchRestart]),
             some_faults: false,

@@ -70,6 +70,9 @@ pub struct Settings {
     /// Hosts that they run on; drawn by the seed without it, and 0 where nobody says
     /// which runtime runs where. The switch has a host of its own.
     pub hosts: Option<u32>,
+    /// Loggers at the start; drawn by the seed without it. There are none between
+    /// threads and where nothing is replicated.
+    pub loggers: Option<u32>,
     /// Processes send heartbeats, and silence is suspected; drawn by the seed
     /// without it.
     pub heartbeats: Option<bool>,
@@ -97,6 +100,7 @@ impl Default for Settings {
             replication: None,
             runtimes: 4,
             hosts: None,
+            loggers: None,
             heartbeats: None,
             flows: 200,
             packets: 5_000,
@@ -155,6 +159,17 @@ impl Settings {
             false => drawn,
         };
         self.hosts.unwrap_or(drawn)
+    }
+
+    /// The loggers of a seed.
+    pub fn loggers_of(&self, seed: u64) -> u32 {
+        let is_replicated = self.replication_of(seed) != Replication::None;
+        if self.mode_of(seed) == Mode::Ring || !is_replicated {
+            return 0;
+        }
+        let mut random = Random::new(seed, 15);
+        let drawn = random.pick(&[0, 0, 0, 1, 2]).copied().unwrap_or(0);
+        self.loggers.unwrap_or(drawn)
     }
 
     /// The faults of a seed. Some do not go together with others: what can't

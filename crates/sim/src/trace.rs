@@ -80,14 +80,16 @@ impl Trace {
                 owner,
                 replica,
                 from,
+                holder,
             } => (
                 unit,
                 format!(
-                    "V opens view {} after {}: owner r{}, replica {}, {from:?}",
+                    "V opens view {} after {}: owner r{}, replica {}, {from:?}{}",
                     show_view(view),
                     base.0,
                     owner.0,
                     replica.map_or_else(|| "none".to_owned(), |r| format!("r{}", r.0)),
+                    holder.map_or_else(String::new, |r| format!(" from r{}", r.0)),
                 ),
             ),
             Done::Settled { unit, view } => {

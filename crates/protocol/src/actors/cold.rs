@@ -38,6 +38,15 @@ pub(crate) struct Stored {
     pub(crate) cursors: Cursors,
 }
 
+/// What a replica has of a unit, if it got all that it was sent.
+#[derive(Debug)]
+pub(crate) struct Basis {
+    pub(crate) clock: Clock,
+    pub(crate) state: Vec<u8>,
+    /// Times that changes were sent since the last whole state.
+    pub(crate) changes: u16,
+}
+
 /// The live actor's share.
 #[derive(Debug, Default)]
 pub(crate) struct Keeper {
@@ -45,9 +54,9 @@ pub(crate) struct Keeper {
     pub(crate) kept: Kept,
     /// Packets from one state for the replica to the next; 0: each burst has one.
     pub(crate) every: u32,
-    /// The state that a replica which gets one with each burst was sent last, and its
-    /// clock: the next one is said as changes of it.
-    pub(crate) basis: Option<(Clock, Vec<u8>)>,
+    /// The state that a replica which gets one with each burst was sent last: the next
+    /// one is said as changes of it.
+    pub(crate) basis: Option<Basis>,
     /// Clock of the last state that was sent to the replica.
     pub(crate) told: Clock,
     /// Clock of the last one that the switch knows to be held.

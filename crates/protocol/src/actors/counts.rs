@@ -44,6 +44,12 @@ labels! {
         OpenedEmpty = "view_opened_empty",
         /// A view was opened here that gets its state from its source.
         OpenedPlanned = "view_opened_planned",
+        /// A view after a failure was opened here that gets its state from a logger.
+        OpenedFromLogger = "view_opened_from_logger",
+        /// A logger was asked for a state and sent it.
+        LoggerAnswered = "logger_answered",
+        /// A logger was asked for a state that it does not have (any more).
+        LoggerLacks = "logger_lacks",
         /// The state was here already, as a replica's copy.
         PullSpared = "pull_spared",
         /// The source was asked for the state.
@@ -123,6 +129,10 @@ labels! {
         StateAgain = "state_again",
         /// A replica was told of changes only.
         ReplicatedDelta = "replicated_delta",
+        /// Octets of states, changes and times that were sent to replicas.
+        ReplicaOctets = "replica_octets",
+        /// Octets that changes were shorter than their states.
+        ReplicaOctetsSpared = "replica_octets_spared",
         /// A new copy began.
         ReplicaBegun = "replica_begun",
         /// A copy was brought up to date.

@@ -58,7 +58,7 @@ impl Actors {
     /// After its switch's restart a unit goes on after the last packet that was
     /// applied: outputs of those up to there that the switch was not known to
     /// have let out will not leave any more.
-    fn count_restart(&mut self, open: &Open, outputs: &[Entry]) {
+    pub(super) fn count_restart(&mut self, open: &Open, outputs: &[Entry]) {
         if open.old.generation() < open.view.generation() {
             let over = |entry: &&Entry| entry.clock <= open.out;
             let lost = outputs.iter().filter(over).count() as u64;

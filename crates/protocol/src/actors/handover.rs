@@ -45,7 +45,7 @@ impl Actors {
             Origin::Resumed { source } if source == self.settings.id => {
                 self.open_resumed(now, pool, &open);
             }
-            Origin::Resumed { .. } => self.counts.add(ActorCount::MessageRefused),
+            Origin::Resumed { source } => self.open_from_logger(now, &open, source),
         }
         self.tidy(unit);
     }
@@ -132,6 +132,23 @@ impl Actors {
         }
     }
 
+    /// A view after a failure, of which a logger has the state: it is asked for it.
+    fn open_from_logger(&mut self, now: Time, open: &Open, logger: RuntimeId) {
+        let unit = open.unit;
+        self.counts.add(ActorCount::OpenedFromLogger);
+        self.retire(unit);
+        let cold = self.cold.entry(unit).or_default();
+        cold.refused = None;
+        cold.ahead = None;
+        cold.waiting = Some(Waiting {
+            open: *open,
+            source: logger,
+            due: now,
+            asked: false,
+        });
+        self.pull(now, unit);
+    }
+
     /// What a source sends at the base: the state, or the end of its copies.
     pub(super) fn arrived(
         &mut self,
@@ -160,11 +177,16 @@ impl Actors {
             Ahead::Copied { clock, .. } => *clock,
         };
         let open = waiting.open;
-        if waiting.source != from || open.old != old || open.base != clock {
+        // A logger has what its owner had sent when it died.
+        let is_planned = matches!(open.origin, Origin::Planned { .. });
+        if waiting.source != from || open.old != old || is_planned && open.base != clock {
             return self.counts.add(ActorCount::MessageRefused);
         }
         match what {
             Ahead::State(mut image) => {
+                if !is_planned {
+                    self.count_restart(&open, &image.outputs);
+                }
                 let span = (image.since.max(open.out), image.clock);
                 let outputs = self.joined(from, (unit, old), span, &image.outputs);
                 let Some(outputs) = outputs else {
@@ -181,7 +203,8 @@ impl Actors {
                 touched,
                 outputs,
                 ..
-            } => self.copied(now, pool, &open, changed, &touched, outputs),
+            } if is_planned => self.copied(now, pool, &open, changed, &touched, outputs),
+            Ahead::Copied { .. } => self.counts.add(ActorCount::MessageRefused),
         }
     }
 
@@ -342,8 +365,18 @@ impl Actors {
                         self.counts.add(ActorCount::PullAnswered);
                         self.send_stored(unit, old, (new, from));
                     }
+                    Some(s) if s.role == Role::Replica && self.settings.is_logger => {
+                        self.counts.add(ActorCount::LoggerAnswered);
+                        self.send_stored(unit, old, (new, from));
+                    }
                     _ => self.counts.add(ActorCount::MessageStale),
                 }
+            }
+            // The view is over, or it has never heard of it.
+            Place::Stale | Place::Unknown if self.settings.is_logger => {
+                self.counts.add(ActorCount::LoggerLacks);
+                let (view, why) = (new, Refusal::NoState);
+                self.tell_runtime(from, Message::Refuse { unit, view, why });
             }
             Place::Stale | Place::Unknown => self.counts.add(ActorCount::MessageStale),
             _ => self.counts.add(ActorCount::MessageRefused),

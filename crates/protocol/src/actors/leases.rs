@@ -67,7 +67,7 @@ fn leased_in(parts: &[Part]) -> impl Iterator<Item = Port> + '_ {
 impl Actors {
     /// Asks for more of each pool that is low, once in a while.
     pub(super) fn want_leases(&mut self, now: Time) {
-        if self.generation == 0 {
+        if self.generation == 0 || self.settings.is_logger {
             return;
         }
         for number in 0..self.wanted.len() {

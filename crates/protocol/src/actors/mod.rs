@@ -86,6 +86,21 @@ enum After {
     Begun(UnitId),
 }
 
+/// True of what a logger hears: nothing makes it the owner of a unit, or the target of
+/// a move.
+fn is_for_logger(message: &Message) -> bool {
+    !matches!(
+        message,
+        Message::Open(_)
+            | Message::Closed { .. }
+            | Message::Prepare { .. }
+            | Message::State { .. }
+            | Message::Copy { .. }
+            | Message::Copied { .. }
+            | Message::LeaseGranted { .. }
+    )
+}
+
 /// Where an actor is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
@@ -219,6 +234,9 @@ impl Actors {
 
     /// A message.
     pub fn message(&mut self, now: Time, pool: &mut FramePool, from: Peer, message: Message) {
+        if self.settings.is_logger && !is_for_logger(&message) {
+            return self.counts.add(ActorCount::MessageRefused);
+        }
         match from {
             Peer::Switch(generation) => self.hear_switch(now, pool, generation, message),
             Peer::Runtime(runtime) => self.hear_runtime(now, pool, runtime, message),

@@ -24,6 +24,11 @@ impl Actors {
     /// out of `frames` than the pool has frames for what they cause: the rest is
     /// for the next call, when there are more.
     pub fn frames(&mut self, now: Time, pool: &mut FramePool, frames: &mut Vec<Frame>) {
+        if self.settings.is_logger {
+            let refused = frames.len() as u64;
+            self.counts.add_many(ActorCount::PacketRefused, refused);
+            return pool.give_all(frames);
+        }
         // A packet may be older than those before, and its flow be due at once.
         self.dues_seen = Time::ZERO;
         let most = frames.len().min(self.affords(pool));

@@ -103,6 +103,7 @@ impl Actors {
         }
         match place {
             Place::Stale => Taken::No(ActorCount::EntriesFenced),
+            Place::Stored if plant == Some(Plant::PassedOnUnstored) => Taken::Stored(true),
             Place::Stored => self.update(from, batch),
             Place::Unknown if self.claim(pool, unit, view) => {
                 // Its first word was lost: with what follows it can't begin.
@@ -202,7 +203,7 @@ impl Actors {
         {
             return Taken::No(ActorCount::EntriesGap);
         }
-        let kept = self.kept_of(batch);
+        let (kept, older) = (self.kept_of(batch), self.older_state(batch));
         let stored = self.cold.get_mut(&batch.unit);
         let stored = stored.and_then(|cold| cold.stored.get_mut(&batch.view));
         let Some(stored) = stored.filter(|s| s.role == Role::Replica && s.peer == Some(from))
@@ -234,6 +235,9 @@ impl Actors {
                 }
             }
             StateUpdate::Delta { from, changes } => {
+                if let Some(older) = older {
+                    stored.state = older;
+                }
                 let follows = !again && first == stored.clock.next() && *from == stored.clock;
                 let state = stored.state.as_mut().filter(|_| follows);
                 if !state.is_some_and(|state| delta::apply(state, changes)) {
@@ -252,6 +256,15 @@ impl Actors {
             stored.kept.push(entry);
         }
         Taken::Stored(again)
+    }
+
+    /// The state of another view that a planted bug takes for this one's.
+    fn older_state(&self, batch: &EntryBatch) -> Option<Option<Vec<u8>>> {
+        if self.settings.plant != Some(Plant::DeltaOnAnyBase) {
+            return None;
+        }
+        let mut older = self.cold.get(&batch.unit)?.stored.range(..batch.view);
+        older.next().map(|(_, older)| older.state.clone())
     }
 
     /// What a replica without a fence would do: whatever comes goes into the

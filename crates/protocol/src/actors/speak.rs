@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use weir_packet::Time;
 use weir_runtime::Runtime;
 
+use super::cold::Basis;
 use super::pieces::{Receiver, cut};
 use super::table::SILENT;
 use super::{ActorCount, Actors};
@@ -13,6 +14,10 @@ use crate::entry::bundles;
 use crate::ids::{Clock, Peer, RuntimeId, UnitId, View};
 use crate::message::{Entry, EntryBatch, Message, Refusal, StateUpdate};
 use crate::plant::Plant;
+
+/// A whole state is sent after so many that were sent as changes: what a fault of memory
+/// made of a copy does not last.
+const CHANGES: u16 = 256;
 
 impl Actors {
     pub(super) fn tell_switch(&mut self, message: Message) {
@@ -57,6 +62,7 @@ impl Actors {
                 let mut touched = Vec::new();
                 self.engine.export_touch(unit.0, &mut touched);
                 self.touch_basis(unit, batch.clock, &touched);
+                self.count_octets(touched.len());
                 StateUpdate::Touched(touched)
             };
             self.counts.add(ActorCount::Replicated);
@@ -85,18 +91,37 @@ impl Actors {
             return StateUpdate::Full(state);
         };
         let basis = core::mem::take(&mut cold.live.basis);
-        cold.live.basis = state.clone().map(|state| (clock, state));
-        let changes = basis
-            .zip(state.as_ref())
-            .and_then(|((from, before), after)| {
-                let changes = delta::between(&before, after)?;
-                Some(StateUpdate::Delta { from, changes })
-            });
-        self.counts.add(match changes {
-            Some(_) => ActorCount::ReplicatedDelta,
-            None => ActorCount::ReplicatedWhole,
+        let basis = basis.filter(|basis| basis.changes < CHANGES);
+        let length = state.as_ref().map_or(0, Vec::len);
+        let changes = basis.zip(state.as_ref()).and_then(|(basis, after)| {
+            let changes = delta::between(&basis.state, after)?;
+            Some((basis, changes))
         });
-        changes.unwrap_or(StateUpdate::Full(state))
+        cold.live.basis = state.clone().map(|state| Basis {
+            clock,
+            state,
+            changes: changes.as_ref().map_or(0, |(basis, _)| basis.changes + 1),
+        });
+        let Some((basis, changes)) = changes else {
+            self.counts.add(ActorCount::ReplicatedWhole);
+            self.count_octets(length);
+            return StateUpdate::Full(state);
+        };
+        let octets = delta::octets(&changes);
+        self.counts.add(ActorCount::ReplicatedDelta);
+        self.count_octets(octets);
+        let spared = length.saturating_sub(octets);
+        self.counts
+            .add_many(ActorCount::ReplicaOctetsSpared, spared as u64);
+        StateUpdate::Delta {
+            from: basis.clock,
+            changes,
+        }
+    }
+
+    fn count_octets(&mut self, octets: usize) {
+        self.counts
+            .add_many(ActorCount::ReplicaOctets, octets as u64);
     }
 
     /// The replica's copy is touched: what the next state is compared with, too.
@@ -104,9 +129,10 @@ impl Actors {
         let Some(cold) = self.cold.get_mut(&unit) else {
             return self.internal.note("entries of a unit that keeps none");
         };
-        cold.live.basis = cold.live.basis.take().and_then(|(_, mut state)| {
-            let is_done = Runtime::touch_snapshot(&mut state, touched).is_ok();
-            is_done.then_some((clock, state))
+        cold.live.basis = cold.live.basis.take().and_then(|mut basis| {
+            basis.clock = clock;
+            let is_done = Runtime::touch_snapshot(&mut basis.state, touched).is_ok();
+            is_done.then_some(basis)
         });
     }
 
@@ -148,6 +174,9 @@ impl Actors {
                 cold.live.kept.clear();
             }
             self.tell_outputs((unit, hot.view), entries);
+        }
+        if passes_on.is_some() && !held && self.settings.plant == Some(Plant::GapUnfilled) {
+            return;
         }
         match replica {
             Some(_) if held || passes_on.is_some() => self.send_state(now, unit),
@@ -194,9 +223,14 @@ impl Actors {
             cold.live.changed = false;
             cold.live.told = hot.clock;
             let basis = state.clone().filter(|_| every == 0);
-            cold.live.basis = basis.map(|state| (hot.clock, state));
+            cold.live.basis = basis.map(|state| Basis {
+                clock: hot.clock,
+                state,
+                changes: 0,
+            });
         }
         self.counts.add(ActorCount::ReplicatedWhole);
+        self.count_octets(state.as_ref().map_or(0, Vec::len));
         let batch = EntryBatch {
             unit,
             view: hot.view,

@@ -25,6 +25,10 @@ labels! {
         ResumedAtOwner = "resumed_at_owner",
         /// A view after a failure, at the settled view's replica.
         ResumedAtReplica = "resumed_at_replica",
+        /// A runtime gets the state of a view after a failure from a logger.
+        ResumedFromLogger = "resumed_from_logger",
+        /// A logger has the state of a unit, and no runtime is there to go on.
+        HeirAwaited = "heir_awaited",
         /// A view that only changes the replica.
         ReplicaChanged = "replica_changed",
         /// A replica was chosen on its owner's host: there is no other.

@@ -5,10 +5,11 @@ use weir_packet::{FramePool, Time};
 
 use super::runtimes::{Slot, Standing};
 use super::units::{ANY, REPLICA, mark};
+use super::views::Pending;
 use super::{Switch, SwitchCount, SwitchDrop, moves};
 use crate::ids::{Clock, RuntimeId, UnitId, View};
 use crate::journal::Done;
-use crate::message::{Message, MoveMode, Refusal};
+use crate::message::{Message, MoveMode, Origin, Refusal};
 use crate::plant::Plant;
 
 /// Places looked at per tick.
@@ -27,6 +28,8 @@ pub(super) struct Sweep {
     skipped: bool,
     /// All others were looked at: the rest waits until the window opens.
     waits: bool,
+    /// Units were passed over that wait for a runtime, since the last start.
+    awaits_heir: bool,
 }
 
 impl Sweep {
@@ -38,6 +41,23 @@ impl Sweep {
         self.left = places;
         self.skipped = false;
         self.waits = false;
+        self.awaits_heir = false;
+    }
+
+    /// A unit waits for a runtime, whose coming starts the walk again.
+    pub(super) fn await_heir(&mut self) {
+        self.awaits_heir = true;
+    }
+
+    /// True where a unit may wait for a runtime.
+    pub(super) const fn awaits_heir(&self) -> bool {
+        self.awaits_heir
+    }
+
+    /// True where a unit has to be looked at before its next packet.
+    #[inline]
+    pub(super) const fn is_unfinished(&self) -> bool {
+        self.left > 0 || self.awaits_heir
     }
 
     #[inline]
@@ -127,7 +147,24 @@ impl Switch {
                 || self
                     .pendings
                     .get(unit.pending)
-                    .is_some_and(|p| p.planned && self.runtimes.is_gone(p.old_owner)))
+                    .is_some_and(|p| self.runtimes.is_gone(self.source_of(p))))
+    }
+
+    /// The other member that the owner of an unsettled view gets its state from; 0 where
+    /// it has the state.
+    fn source_of(&self, pending: &Pending) -> Slot {
+        match pending.origin {
+            Origin::Planned { .. } => pending.old_owner,
+            Origin::Resumed { source } => {
+                let slot = self.runtimes.find(source).unwrap_or(0);
+                if self.runtimes.is_logger(slot) {
+                    slot
+                } else {
+                    0
+                }
+            }
+            Origin::Nothing { .. } => 0,
+        }
     }
 
     /// Opens the view that a unit needs after a failure, or gives it up.
@@ -267,7 +304,7 @@ impl Switch {
             // that is here.
             pending.refused = true;
         } else {
-            self.go_back(now, pool, place);
+            self.go_back(now, pool, place, why);
         }
     }
 
@@ -286,7 +323,7 @@ impl Switch {
 
     /// Back to a holder of the settled view: not the one that has refused to
     /// resume from it.
-    pub(super) fn go_back(&mut self, now: Time, pool: &mut FramePool, place: u32) {
+    pub(super) fn go_back(&mut self, now: Time, pool: &mut FramePool, place: u32, why: Refusal) {
         let unit = *self.units.at(place);
         let Some(pending) = self.pendings.get(unit.pending) else {
             return self.internal.note("a view is given up that is settled");
@@ -301,6 +338,12 @@ impl Switch {
             }
             if unit.owner == replica {
                 replica = 0;
+            }
+            // Another runtime may take what a logger has.
+            let source = self.source_of(pending);
+            if source != 0 && (why == Refusal::NoState || unit.tries >= moves::TRIES) {
+                owner = if owner == source { 0 } else { owner };
+                replica = if replica == source { 0 } else { replica };
             }
         }
         let (holder, count) = if self.runtimes.is_here(owner) {

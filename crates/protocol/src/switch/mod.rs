@@ -90,6 +90,8 @@ pub enum MoveError {
     UnknownSource,
     /// The target gives its own flows away.
     Draining,
+    /// The target is a logger, which owns no unit.
+    Logger,
     /// Source and target are the same.
     Same,
     /// No unit fits the selection.
@@ -102,6 +104,7 @@ impl core::fmt::Display for MoveError {
             MoveError::UnknownTarget => "there is no such runtime to move to",
             MoveError::UnknownSource => "there is no such runtime to move from",
             MoveError::Draining => "the target gives its own flows away",
+            MoveError::Logger => "the target is a logger, which owns no flow",
             MoveError::Same => "source and target are the same",
             MoveError::Nothing => "no unit fits the selection",
         })
@@ -253,8 +256,8 @@ impl Switch {
         })
     }
 
-    /// A runtime that may own units has come. One whose id was used before is
-    /// not taken: an id names one start of a process.
+    /// A runtime that may own units has come, or a logger ([`Switch::set_logger`]). One
+    /// whose id was used before is not taken: an id names one start of a process.
     pub fn join(&mut self, now: Time, runtime: RuntimeId) {
         let Some(slot) = self.runtimes.join(runtime, self.unknown_trip()) else {
             self.counts.add(SwitchCount::MessageMisdirected);
@@ -281,6 +284,13 @@ impl Switch {
     fn unknown_trip(&self) -> RoundTrip {
         let (shortest, longest) = self.settings.repeat_within;
         RoundTrip::new(self.settings.repeat_after / ROUND_TRIPS, shortest, longest)
+    }
+
+    /// Says that the member with this id is a logger, before it joins or is asked for
+    /// claims ([`Switch::recover`]): it keeps copies of the units of all runtimes, and
+    /// owns none ([`crate::settings::ActorSettings::is_logger`]).
+    pub fn set_logger(&mut self, logger: RuntimeId) {
+        self.runtimes.set_logger(logger);
     }
 
     /// Says on which host a runtime runs, best before it has units. Replicas are
@@ -467,26 +477,31 @@ impl Switch {
             .runtimes
             .get(owner)
             .map_or(0, |runtime| runtime.replica);
-        // A named one is not taken where it fails with the owner's host and another
-        // does not.
-        let is_near = self.runtimes.could_be_farther(owner, asked);
-        if asked != owner && self.runtimes.is_live(asked) && !is_near {
+        // A named one is not taken where another is better.
+        let is_worse = self.runtimes.could_be_better(owner, asked);
+        if asked != owner && self.runtimes.is_live(asked) && !is_worse {
             return asked;
         }
-        let usable = &self.runtimes.usable;
-        let mut on_its_host = 0;
-        for _ in 0..usable.len() {
-            self.rotation = (self.rotation + 1) % usable.len();
-            match usable.get(self.rotation) {
-                Some(&slot) if slot == owner => {}
-                Some(&slot) if self.runtimes.share_host(owner, slot) => on_its_host = slot,
-                Some(&slot) => return slot,
-                None => {}
+        let (count, best_rank) = (self.runtimes.keeper_count(), self.runtimes.best_rank());
+        let mut best: Option<(u8, Slot)> = None;
+        for _ in 0..count {
+            self.rotation = (self.rotation + 1) % count;
+            let keeper = self.runtimes.keeper(self.rotation);
+            let Some(slot) = keeper.filter(|slot| *slot != owner) else {
+                continue;
+            };
+            let rank = self.runtimes.rank(owner, slot);
+            if best.is_none_or(|(before, _)| rank <= before) {
+                best = Some((rank, slot));
+            }
+            if rank == best_rank {
+                break;
             }
         }
-        if on_its_host != 0 {
+        let (_, replica) = best.unwrap_or_default();
+        if self.runtimes.share_host(owner, replica) {
             self.counts.add(SwitchCount::ReplicaOnOneHost);
         }
-        on_its_host
+        replica
     }
 }

@@ -68,6 +68,9 @@ impl Switch {
         if self.runtimes.is_draining(target) {
             return Err(MoveError::Draining);
         }
+        if self.runtimes.is_logger(target) {
+            return Err(MoveError::Logger);
+        }
         if !self.runtimes.is_live(target) {
             return Err(MoveError::UnknownTarget);
         }
@@ -116,7 +119,10 @@ impl Switch {
         if !self.runtimes.is_here(slot) {
             return Err(MoveError::UnknownSource);
         }
-        if !self.runtimes.usable.iter().any(|&other| other != slot) {
+        // Who takes what it has: another runtime its units, anyone a logger's copies.
+        let is_logger = self.runtimes.is_logger(slot);
+        let takes = |other| other != slot && (is_logger || !self.runtimes.is_logger(other));
+        if !self.runtimes.keepers().any(takes) {
             return Err(MoveError::UnknownTarget);
         }
         self.moves.drain_mode = mode;
@@ -261,7 +267,7 @@ impl Switch {
         }
         let target = self.runtimes.find(to).unwrap_or(0);
         let is_answer = unit.has(mark::PREPARING) && unit.wanted == target && from.is_some();
-        if !self.runtimes.is_live(target) || target == unit.owner || unit.owner == 0 {
+        if !self.runtimes.may_own(target) || target == unit.owner || unit.owner == 0 {
             self.counts.add(SwitchCount::MoveRefused);
             if is_answer {
                 // The target went while the owner prepared: the move is void, and

@@ -55,7 +55,7 @@ impl Switch {
         let (id, len) = (meta.unit, meta.len);
         let place = id as u32;
         let unit = self.units.at(place);
-        if (unit.id != id || unit.owner == 0 || self.sweep.is_on())
+        if (unit.id != id || unit.owner == 0 || self.sweep.is_unfinished())
             && let Err(drop) = self.open_for(now, pool, id)
         {
             self.drops.add(drop);
@@ -126,8 +126,11 @@ impl Switch {
             if !self.units.begin(id) {
                 return Err(SwitchDrop::UnackedFull);
             }
-        } else if self.sweep.is_on() && self.needs_view(place) {
+        } else if self.sweep.is_unfinished() && self.needs_view(place) {
             self.react(now, pool, place);
+            if self.awaits_heir(place) {
+                return Err(SwitchDrop::NoRuntime);
+            }
         }
         let unit = self.units.at(place);
         if unit.owner != 0 {
@@ -167,9 +170,12 @@ impl Switch {
         let Some(place) = self.units.find(unit) else {
             return true;
         };
-        if self.sweep.is_on() && self.needs_view(place) {
+        if self.sweep.is_unfinished() && self.needs_view(place) {
             // A view of an earlier switch must be replaced before anything is numbered in it.
             self.react(now, pool, place);
+            if self.awaits_heir(place) {
+                return false;
+            }
         }
         let known = self.units.at(place);
         if known.owner == 0 || self.settings.plant == Some(Plant::EndForgotten) {

@@ -54,6 +54,8 @@ pub(super) struct Runtime {
     pub(super) round_at: Time,
     /// The host that it runs on; `None` where nobody said.
     host: Option<u32>,
+    /// It keeps copies and owns no unit.
+    is_logger: bool,
 }
 
 /// All runtimes that ever joined.
@@ -63,6 +65,10 @@ pub(super) struct Runtimes {
     slots: BTreeMap<RuntimeId, Slot>,
     /// Those that take units, in the order of joining.
     pub(super) usable: Vec<Slot>,
+    /// Loggers that take copies, in the order of joining.
+    loggers: Vec<Slot>,
+    /// Ids that are loggers', joined or not.
+    logger_ids: BTreeSet<RuntimeId>,
     /// Units that have an owner and no replica.
     pub(super) without_replica: u32,
     /// Runtimes that a switch before this one suspected: they do not join.
@@ -89,11 +95,49 @@ impl Runtimes {
             trip,
             round_at: Time::ZERO,
             host: None,
+            is_logger: self.logger_ids.contains(&id),
         });
         let slot = self.all.len() as Slot;
         self.slots.insert(id, slot);
-        self.usable.push(slot);
+        self.stand(slot, Standing::Live);
         Some(slot)
+    }
+
+    /// Says that the member with this id is a logger, before it joins.
+    pub(super) fn set_logger(&mut self, id: RuntimeId) {
+        self.logger_ids.insert(id);
+    }
+
+    /// True of a member that keeps copies and owns no unit.
+    pub(super) fn is_logger(&self, slot: Slot) -> bool {
+        self.get(slot).is_some_and(|runtime| runtime.is_logger)
+    }
+
+    /// Those that may keep copies, in the order of joining: runtimes, then loggers.
+    pub(super) fn keepers(&self) -> impl Iterator<Item = Slot> + '_ {
+        self.usable.iter().chain(&self.loggers).copied()
+    }
+
+    /// The number of keepers.
+    pub(super) fn keeper_count(&self) -> usize {
+        self.usable.len() + self.loggers.len()
+    }
+
+    /// The keeper at this place of their order.
+    pub(super) fn keeper(&self, at: usize) -> Option<Slot> {
+        let logger = || self.loggers.get(at.checked_sub(self.usable.len())?);
+        self.usable.get(at).or_else(logger).copied()
+    }
+
+    /// How well `keeper` keeps copies of what `owner` has, 0 the best: on another host
+    /// before on its host, then loggers before runtimes.
+    pub(super) fn rank(&self, owner: Slot, keeper: Slot) -> u8 {
+        2 * u8::from(self.share_host(owner, keeper)) + u8::from(!self.is_logger(keeper))
+    }
+
+    /// The lowest rank that there can be now.
+    pub(super) fn best_rank(&self) -> u8 {
+        u8::from(self.loggers.is_empty())
     }
 
     /// Says on which host a runtime runs.
@@ -109,13 +153,13 @@ impl Runtimes {
         host(one).is_some_and(|one| host(other) == Some(one))
     }
 
-    /// True where the replica fails with the owner's host and another would not.
-    pub(super) fn could_be_farther(&self, owner: Slot, replica: Slot) -> bool {
-        self.share_host(owner, replica)
+    /// True where another could keep the owner's copies better ([`Runtimes::rank`]).
+    pub(super) fn could_be_better(&self, owner: Slot, replica: Slot) -> bool {
+        let rank = self.rank(owner, replica);
+        rank > self.best_rank()
             && self
-                .usable
-                .iter()
-                .any(|&slot| !self.share_host(owner, slot))
+                .keepers()
+                .any(|slot| slot != owner && self.rank(owner, slot) < rank)
     }
 
     /// A runtime is not used any more under this id, by no switch.
@@ -154,9 +198,13 @@ impl Runtimes {
         if let Some(runtime) = self.get_mut(slot) {
             runtime.standing = standing;
         }
-        self.usable.retain(|&other| other != slot);
+        let members = match self.is_logger(slot) {
+            true => &mut self.loggers,
+            false => &mut self.usable,
+        };
+        members.retain(|&other| other != slot);
         if standing == Standing::Live {
-            self.usable.push(slot);
+            members.push(slot);
         }
     }
 
@@ -175,6 +223,11 @@ impl Runtimes {
 
     pub(super) fn is_live(&self, slot: Slot) -> bool {
         self.get(slot).is_some_and(|r| r.standing == Standing::Live)
+    }
+
+    /// True of a runtime that takes units.
+    pub(super) fn may_own(&self, slot: Slot) -> bool {
+        self.is_live(slot) && !self.is_logger(slot)
     }
 
     pub(super) fn is_draining(&self, slot: Slot) -> bool {

@@ -8,7 +8,7 @@ use super::units::{REPLICA, Unit, mark};
 use super::{Switch, SwitchCount, moves};
 use crate::ids::{Clock, UnitId, View};
 use crate::journal::{Done, Start};
-use crate::message::{Message, MoveMode, Open, Origin};
+use crate::message::{Message, MoveMode, Open, Origin, Refusal};
 use crate::plant::Plant;
 use weir_packet::frame_flags;
 
@@ -164,7 +164,7 @@ impl Switch {
         Some(pending)
     }
 
-    fn note_opened(&mut self, place: u32, base: Clock, from: Start) {
+    fn note_opened(&mut self, place: u32, base: Clock, from: Start, holder: Slot) {
         let unit = self.units.at(place);
         if let Some(owner) = self.runtimes.id(unit.owner) {
             self.outbox.journal.note(Done::Opened {
@@ -174,6 +174,7 @@ impl Switch {
                 owner,
                 replica: self.runtimes.id(unit.replica),
                 from,
+                holder: self.runtimes.id(holder),
             });
         }
     }
@@ -217,7 +218,7 @@ impl Switch {
             // Again: what was numbered before goes on in it.
             (false, _) => Start::Resumed,
         };
-        self.note_opened(place, base, start);
+        self.note_opened(place, base, start, 0);
         // A first packet says by itself that there is no state; a replica and
         // a base it can't name.
         if replica != 0 || again {
@@ -265,7 +266,7 @@ impl Switch {
             MoveMode::Pull => SwitchCount::PlannedPull,
             MoveMode::Reprocess => SwitchCount::PlannedReprocess,
         });
-        self.note_opened(place, base, Start::Planned);
+        self.note_opened(place, base, Start::Planned, old_owner);
         let pending = Pending {
             old,
             old_owner,
@@ -283,8 +284,9 @@ impl Switch {
     }
 
     /// Opens a view after a failure, or to change the replica: `holder` of
-    /// the settled view `old` goes on from its actor of that view, and the
-    /// packets after `out` are sent again.
+    /// the settled view `old` goes on from its actor of that view, or a runtime
+    /// that asks it for the state where it is a logger, and the packets after
+    /// `out` are sent again.
     pub(super) fn open_resumed(
         &mut self,
         now: Time,
@@ -296,29 +298,24 @@ impl Switch {
         let Some(source) = self.runtimes.id(holder) else {
             return self.internal.note("a view goes on at nobody");
         };
+        let Some(owner) = self.heir(place, holder) else {
+            // The logger has the state. Packets are dropped until a runtime comes.
+            self.sweep.await_heir();
+            return self.counts.add(SwitchCount::HeirAwaited);
+        };
         self.stop_preparing(place);
         let unit = self.units.at(place);
-        let (before, claimed) = (
-            (unit.owner, unit.replica),
-            old.generation() != self.settings.generation,
-        );
-        let is_replica_change = unit.pending == 0 && holder == unit.owner;
-        let mut others = self.leftovers.take(unit.id());
-        if let Some(given_up) = self.take_pending(place) {
-            others.extend(given_up.others);
-            others.extend([before.0, before.1]);
-            if given_up.planned {
-                self.counts.add(SwitchCount::MoveFailed);
-            }
-        }
-        let replica = self.choose_replica(place, holder);
+        let claimed = old.generation() != self.settings.generation;
+        let is_replica_change = unit.pending == 0 && owner == holder && holder == unit.owner;
+        let others = self.give_up_pending(place);
+        let replica = self.choose_replica(place, owner);
         let reuse = self.settings.plant == Some(Plant::ViewReused);
         let view = if reuse {
             self.units.at(place).view()
         } else {
             self.take_view_number()
         };
-        self.set_holders(place, holder, replica);
+        self.set_holders(place, owner, replica);
         let unit = self.units.at_mut(place);
         unit.view = view.0;
         unit.fresh = 0;
@@ -331,7 +328,7 @@ impl Switch {
         } else {
             Start::Resumed
         };
-        self.note_opened(place, base, start);
+        self.note_opened(place, base, start, holder);
         let pending = Pending {
             old,
             old_owner,
@@ -352,6 +349,42 @@ impl Switch {
             false => self.kept.since(self.units.at(place)),
         };
         self.send_again(now, pool, place, Clock(since));
+    }
+
+    /// Gives up an unsettled view; all who have something of the unit beside the holders
+    /// of the settled one.
+    fn give_up_pending(&mut self, place: u32) -> Vec<Slot> {
+        let unit = *self.units.at(place);
+        let mut others = self.leftovers.take(unit.id());
+        if let Some(given_up) = self.take_pending(place) {
+            others.extend(given_up.others);
+            others.extend([unit.owner, unit.replica]);
+            if given_up.planned {
+                self.counts.add(SwitchCount::MoveFailed);
+            }
+        }
+        others
+    }
+
+    /// The runtime that goes on from what `holder` has: itself, but for a logger.
+    /// `None` where a logger has the state and no runtime is there.
+    fn heir(&mut self, place: u32, holder: Slot) -> Option<Slot> {
+        let is_planted = self.settings.plant == Some(Plant::LoggerOwns);
+        if is_planted || !self.runtimes.is_logger(holder) {
+            return Some(holder);
+        }
+        let unit = *self.units.at(place);
+        // One that has refused the unit is asked again only if there is no other.
+        let picked = self.dispatch(unit.id, unit.owner);
+        let is_runtime = |slot: &Slot| !self.runtimes.is_logger(*slot);
+        let heir = picked.or_else(|| self.runtimes.here().find(is_runtime))?;
+        self.counts.add(SwitchCount::ResumedFromLogger);
+        Some(heir)
+    }
+
+    /// True where a logger has the unit's state, and no runtime is there to go on.
+    pub(super) fn awaits_heir(&self, place: u32) -> bool {
+        self.sweep.awaits_heir() && self.needs_view(place)
     }
 
     /// What a view that is open tells its owner and its source.
@@ -556,12 +589,14 @@ impl Switch {
         self.settings.plant != Some(Plant::NeverProtected)
             && self.settings.replication != crate::settings::Replication::None
             && !unit.has(mark::LONG)
-            && match unit.replica {
-                0 => self.runtimes.usable.iter().any(|&slot| slot != unit.owner),
-                replica => {
-                    let is_leaving = self.runtimes.is_draining(replica);
-                    is_leaving && self.runtimes.usable.iter().any(|&slot| slot != unit.owner)
-                        || self.runtimes.could_be_farther(unit.owner, replica)
+            && {
+                let could_be_any = || self.runtimes.keepers().any(|slot| slot != unit.owner);
+                match unit.replica {
+                    0 => could_be_any(),
+                    replica => {
+                        self.runtimes.is_draining(replica) && could_be_any()
+                            || self.runtimes.could_be_better(unit.owner, replica)
+                    }
                 }
             }
     }
@@ -577,7 +612,7 @@ impl Switch {
             return;
         }
         if pending.refused {
-            self.go_back(now, pool, place);
+            self.go_back(now, pool, place, Refusal::Full);
         } else if pending.held {
             self.counts.add(SwitchCount::SettledByHeld);
             self.settle(now, place);

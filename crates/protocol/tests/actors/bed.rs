@@ -59,6 +59,7 @@ pub(crate) struct Bed {
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Kind {
     pub(crate) forget_outputs: bool,
+    pub(crate) is_logger: bool,
     pub(crate) held: Option<u32>,
     pub(crate) plant: Option<Plant>,
     pub(crate) flows: Option<u32>,
@@ -119,6 +120,7 @@ impl Bed {
     pub(crate) fn add(&mut self, id: u32, kind: Kind, stage: &Stage) {
         let settings = ActorSettings {
             id: RuntimeId(id),
+            is_logger: kind.is_logger,
             keep_outputs: !kind.forget_outputs,
             held: kind.held.unwrap_or(100),
             plant: kind.plant,

@@ -7,6 +7,7 @@ mod failure;
 mod first;
 mod functions;
 mod leases;
+mod loggers;
 mod long;
 mod periodic;
 mod planned;

@@ -4,6 +4,7 @@ mod ends;
 mod failure;
 mod first;
 mod leases;
+mod loggers;
 mod moves;
 mod names;
 mod repeats;

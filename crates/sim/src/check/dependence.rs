@@ -114,7 +114,7 @@ impl UnitRecord {
                 let mut holders = [Some(before.owner), before.replica].into_iter().flatten();
                 let newer = self.unclaimed && self.current.view != before.view;
                 let has_both = !is_periodic && !self.lone && !newer;
-                alive(self.current.owner) || has_both && holders.any(alive)
+                alive(self.current.holder) || has_both && holders.any(alive)
             }
             // Nothing of the first view was let out, and its packets are kept. But what its
             // holders have said may settle it after their deaths.

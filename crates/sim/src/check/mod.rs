@@ -90,6 +90,8 @@ pub(crate) trait Cluster {
     fn packets_since(&self, unit: UnitId) -> Option<Clock>;
     /// The host that the runtime runs on, where somebody said.
     fn host(&self, runtime: RuntimeId) -> Option<u32>;
+    /// It keeps copies and owns no unit.
+    fn is_logger(&self, runtime: RuntimeId) -> bool;
 }
 
 /// The checker of a run.
@@ -181,6 +183,7 @@ impl Checker {
                 owner,
                 replica,
                 from,
+                holder,
             } => {
                 let holders = Holders {
                     view,
@@ -188,7 +191,12 @@ impl Checker {
                     owner,
                     replica,
                     start: from,
+                    holder: holder.unwrap_or(owner),
                 };
+                if cluster.is_logger(owner) {
+                    let text = format!("logger {} owns it", owner.0);
+                    self.violated(Invariant::OneView, Some(unit), text);
+                }
                 self.opened(unit, holders, cluster);
             }
             Done::Settled { unit, view } => {

@@ -1,5 +1,6 @@
 //! Protection: every unit has a live replica, on another host than its owner
-//! where there is one, within a bound after a failure.
+//! where there is one, and a logger if there is one as far away, within a bound after a
+//! failure.
 
 use weir_protocol::settings::Replication;
 use weir_protocol::{RuntimeId, UnitId};
@@ -8,14 +9,14 @@ use super::unit::UnitRecord;
 use super::{Checker, Cluster, Invariant};
 
 impl Checker {
-    /// A unit that is not protected although one of `useful` could keep a copy.
+    /// A unit that is not protected although one of `keepers` could keep a copy.
     pub(crate) fn unprotected(
         &self,
-        useful: &[RuntimeId],
+        keepers: &[RuntimeId],
         cluster: &dyn Cluster,
     ) -> Option<(UnitId, String)> {
         let mut units = self.units.iter();
-        units.find_map(|(id, unit)| Some((*id, self.exposure(unit, useful, cluster)?)))
+        units.find_map(|(id, unit)| Some((*id, self.exposure(unit, keepers, cluster)?)))
     }
 
     /// A unit whose owner has still to apply what was let out before it.
@@ -32,7 +33,7 @@ impl Checker {
     fn exposure(
         &self,
         unit: &UnitRecord,
-        useful: &[RuntimeId],
+        keepers: &[RuntimeId],
         cluster: &dyn Cluster,
     ) -> Option<String> {
         let is_over = unit.ended || unit.lost || unit.unclaimed || unit.sent == 0;
@@ -40,11 +41,19 @@ impl Checker {
             return None;
         }
         let owner = unit.current.owner;
-        let mut others = useful.iter().filter(|r| **r != owner).peekable();
+        let mut others = keepers.iter().filter(|r| **r != owner).peekable();
         others.peek()?;
         let Some(replica) = unit.current.replica.filter(|r| !cluster.is_gone(*r)) else {
             return Some("it has no live replica".to_owned());
         };
+        let is_near = |r: RuntimeId| {
+            let host = cluster.host(owner);
+            host.is_some() && host == cluster.host(r)
+        };
+        let could = |r: &RuntimeId| cluster.is_logger(*r) && is_near(*r) <= is_near(replica);
+        if !cluster.is_logger(replica) && others.clone().any(could) {
+            return Some("a runtime keeps its copy, and a logger could".to_owned());
+        }
         let host = cluster
             .host(owner)
             .filter(|host| cluster.host(replica) == Some(*host));
@@ -57,14 +66,14 @@ impl Checker {
     pub(crate) fn protects(
         &mut self,
         (passed, bound): (u64, u64),
-        useful: &[RuntimeId],
+        keepers: &[RuntimeId],
         cluster: &dyn Cluster,
     ) {
         let mut exposed = core::mem::take(&mut self.exposed);
         let mut late = None;
         exposed.retain(|id, _| self.units.contains_key(id));
         for (id, unit) in &self.units {
-            let Some(text) = self.exposure(unit, useful, cluster) else {
+            let Some(text) = self.exposure(unit, keepers, cluster) else {
                 exposed.remove(id);
                 continue;
             };

@@ -184,6 +184,7 @@ mod tests {
             base: 0,
             owner: RuntimeId(1),
             replica: None,
+            holder: RuntimeId(1),
             start: Start::Nothing,
         });
         let packet = Craft::udp("10.0.0.1:1", "192.0.2.1:53").build();

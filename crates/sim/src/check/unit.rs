@@ -17,6 +17,8 @@ pub(crate) struct Holders {
     pub(crate) owner: RuntimeId,
     pub(crate) replica: Option<RuntimeId>,
     pub(crate) start: Start,
+    /// Who has the state that the owner goes on from; the owner where there is none.
+    pub(crate) holder: RuntimeId,
 }
 
 /// A number and its packet.

@@ -192,14 +192,14 @@ impl Checker {
         let Some(taken) = &mut unit.taken else {
             return;
         };
-        let stored = cluster.stored(holders.owner, id, of);
+        let stored = cluster.stored(holders.holder, id, of);
         let Some(stored) = stored.filter(|stored| stored.0 < holders.base) else {
             return;
         };
         if stored.0 < taken.out {
             let text = format!(
                 "runtime {} goes on after {}, {} was let out",
-                holders.owner.0, stored.0, taken.out
+                holders.holder.0, stored.0, taken.out
             );
             return self.violated(Invariant::ExactlyOnce, Some(id), text);
         }
@@ -359,6 +359,7 @@ impl Checker {
                 owner,
                 replica,
                 from,
+                holder,
             } => {
                 let holders = Holders {
                     view,
@@ -366,6 +367,7 @@ impl Checker {
                     owner,
                     replica,
                     start: from,
+                    holder: holder.unwrap_or(owner),
                 };
                 self.opened_before(unit, holders);
             }

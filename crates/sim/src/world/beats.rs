@@ -131,7 +131,7 @@ impl World<'_> {
         }
         self.notice(no);
         if is_alive && self.useful().len() < 3 {
-            self.schedule(self.now + 5_000_000, Event::Start);
+            self.start_later(no, 5_000_000);
         }
     }
 
@@ -149,7 +149,7 @@ impl World<'_> {
             self.count("started_anew_after_hold_down");
             self.kill(no);
             self.close_streams(no);
-            self.schedule(self.now, Event::Start);
+            self.start_later(no, 0);
         }
     }
 

@@ -59,6 +59,10 @@ impl Cluster for Seen<'_> {
         self.of(runtime)?.host()
     }
 
+    fn is_logger(&self, runtime: RuntimeId) -> bool {
+        self.of(runtime).is_some_and(|process| process.is_logger)
+    }
+
     fn packets_since(&self, unit: UnitId) -> Option<Clock> {
         // What one before it has, which may run still, nobody will get.
         let is_switch = |process: &&Process| matches!(process.peer, Peer::Switch(_));
@@ -87,15 +91,15 @@ impl World<'_> {
         let [quiet, lossy] = PROTECTED;
         let intervals = if is_losing { lossy } else { quiet };
         let bound = intervals * settings.repeat_after * turns;
-        let useful: Vec<RuntimeId> = self.useful_ids();
+        let keepers: Vec<RuntimeId> = self.keeper_ids();
         let seen = Seen(&self.processes);
-        self.checker.protects((LOOK, bound), &useful, &seen);
+        self.checker.protects((LOOK, bound), &keepers, &seen);
     }
 
-    /// Runtimes that may own units.
-    pub(super) fn useful_ids(&self) -> Vec<RuntimeId> {
-        let useful = self.useful().into_iter();
-        useful.filter_map(|no| self.runtime_id(no)).collect()
+    /// Runtimes and loggers that may keep copies.
+    pub(super) fn keeper_ids(&self) -> Vec<RuntimeId> {
+        let keepers = self.processes.iter().filter(|p| p.is_keeper());
+        keepers.filter_map(Process::runtime).collect()
     }
 
     /// True where the switch runs and has heard all claims.
@@ -236,10 +240,16 @@ impl World<'_> {
             .iter()
             .filter_map(|(no, id, _)| Some((*id, self.processes.get(*no)?.host()?)))
             .collect();
+        let loggers: Vec<RuntimeId> = runtimes
+            .iter()
+            .filter(|(no, ..)| self.processes.get(*no).is_some_and(|p| p.is_logger))
+            .map(|(_, id, _)| *id)
+            .collect();
         let generation = self.generation;
         self.say(None, || format!("V{generation} starts"));
         let time = self.time();
         if let Some(Body::Switch(switch)) = self.current_switch() {
+            loggers.into_iter().for_each(|id| switch.set_logger(id));
             switch.recover(time, &ids);
             for (id, host) in hosts {
                 switch.set_host(id, host);
@@ -274,7 +284,9 @@ impl World<'_> {
             self.count("runtimes_unlisted");
             self.say(None, || format!("the next V is not told of {name}"));
             let later = self.random.below(10_000_000);
-            self.schedule(self.now + later, Event::Start);
+            if let Some(no) = left_out {
+                self.start_later(no, later);
+            }
         }
     }
 
@@ -466,7 +478,7 @@ impl World<'_> {
                 }
                 if self.phase == Phase::Busy {
                     let later = self.random.below(10_000_000);
-                    self.schedule(self.now + later, Event::Start);
+                    self.start_later(no, later);
                 }
             }
         }

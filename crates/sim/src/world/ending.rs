@@ -42,11 +42,11 @@ impl World<'_> {
         let at_port = self.threads.as_ref().map_or(0, Threads::at_port);
         let busy = unnoticed || !self.has_recovered() || self.recovering || at_port > 0;
         let seen = Seen(&self.processes);
-        let useful = self.useful_ids();
+        let keepers = self.keeper_ids();
         let waiting = self
             .checker
             .waiting()
-            .or_else(|| self.checker.unprotected(&useful, &seen))
+            .or_else(|| self.checker.unprotected(&keepers, &seen))
             .or_else(|| self.checker.behind(&seen))
             .or_else(|| self.checker.unanswered(|id| seen.is_useful(id)));
         if !busy && waiting.is_none() {

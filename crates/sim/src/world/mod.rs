@@ -89,8 +89,8 @@ enum Event {
     Resume(ProcessNo),
     /// A runtime's death is noticed.
     Notice(ProcessNo),
-    /// A runtime starts.
-    Start,
+    /// A runtime or a logger starts.
+    Start { is_logger: bool },
     /// The switch starts again.
     Restart,
     /// A switch that was replaced ends.
@@ -242,7 +242,10 @@ impl<'a> World<'a> {
         }
         world.start_switch()?;
         for _ in 0..settings.runtimes.max(1) {
-            world.start_runtime()?;
+            world.start_member(false)?;
+        }
+        for _ in 0..plan.loggers {
+            world.start_member(true)?;
         }
         let packets = &plan.packets;
         let mut from = 0;
@@ -336,8 +339,8 @@ impl<'a> World<'a> {
             Event::Wake(no) => self.wake(no),
             Event::Resume(no) => self.resume(no),
             Event::Notice(no) => self.notice(no),
-            Event::Start => {
-                if self.start_runtime().is_err() {
+            Event::Start { is_logger } => {
+                if self.start_member(is_logger).is_err() {
                     self.count("runtime_not_started");
                 }
             }
@@ -406,7 +409,7 @@ impl<'a> World<'a> {
         }
     }
 
-    fn actor_settings(&self, id: RuntimeId) -> ActorSettings {
+    fn actor_settings(&self, id: RuntimeId, is_logger: bool) -> ActorSettings {
         let plant = self.settings.plant.and_then(Bug::plant);
         if let Some(threads) = &self.threads {
             return ActorSettings {
@@ -416,6 +419,7 @@ impl<'a> World<'a> {
         }
         ActorSettings {
             id,
+            is_logger,
             held: match (self.small(), self.frames().1) {
                 (true, _) => 24,
                 // What is held leaves frames for what packets cause.
@@ -450,7 +454,7 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    fn start_runtime(&mut self) -> Result<(), String> {
+    fn start_member(&mut self, is_logger: bool) -> Result<(), String> {
         let id = RuntimeId(self.next_runtime);
         self.next_runtime += 1;
         let config = engine_config(self.plan.seed);
@@ -459,7 +463,7 @@ impl<'a> World<'a> {
             Some(Body::Switch(switch)) => switch.classifier().places() as u32,
             _ => PLACES,
         };
-        let settings = self.actor_settings(id);
+        let settings = self.actor_settings(id, is_logger);
         let body = Body::Runtime(Box::new(Actors::with_places(
             engine,
             settings,
@@ -474,13 +478,18 @@ impl<'a> World<'a> {
         let start = (Peer::Runtime(id), self.processes.len());
         let mut process = Process::new(start, body, switch, (wire, pool));
         process.host = id.0.checked_rem(self.plan.hosts);
+        process.is_logger = is_logger;
         let host = process.host;
         let no = self.processes.len();
         self.add_process(process);
         self.start_beating(no);
-        self.say(None, || format!("r{} starts", id.0));
+        let role = if is_logger { ", a logger," } else { "" };
+        self.say(None, || format!("r{}{role} starts", id.0));
         let time = self.time();
         if let Some(Body::Switch(switch)) = self.current_switch() {
+            if is_logger {
+                switch.set_logger(id);
+            }
             switch.join(time, id);
             if let Some(host) = host {
                 switch.set_host(id, host);
@@ -525,6 +534,21 @@ impl<'a> World<'a> {
         all.filter(|(_, p)| p.is_useful())
             .map(|(no, _)| no)
             .collect()
+    }
+
+    /// A runtime or logger of those that may keep copies.
+    fn nth_keeper(&self, number: u32) -> Option<ProcessNo> {
+        let all = self.processes.iter().enumerate();
+        let keepers = all.filter(|(_, p)| p.is_keeper()).map(|(no, _)| no);
+        let keepers: Vec<ProcessNo> = keepers.collect();
+        let place = (number as usize).checked_rem(keepers.len())?;
+        keepers.get(place).copied()
+    }
+
+    /// One starts in the place of a member that fails.
+    fn start_later(&mut self, no: ProcessNo, later: u64) {
+        let is_logger = self.processes.get(no).is_some_and(|p| p.is_logger);
+        self.schedule(self.now + later, Event::Start { is_logger });
     }
 
     fn nth_useful(&self, number: u32) -> Option<ProcessNo> {

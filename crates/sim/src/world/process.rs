@@ -75,6 +75,8 @@ pub(crate) struct Process {
     pub(crate) skew: u64,
     /// It leaves when it is drained.
     pub(crate) draining: bool,
+    /// It keeps copies and owns no unit.
+    pub(crate) is_logger: bool,
     /// The host that it runs on.
     pub(crate) host: Option<u32>,
     /// Its streams, where messages travel in frames.
@@ -117,6 +119,7 @@ impl Process {
             suspected: false,
             skew: 0,
             draining: false,
+            is_logger: false,
             host: None,
             streams: wire.then(|| Streams::new(start, KEY)),
             active: Vec::new(),
@@ -144,6 +147,11 @@ impl Process {
 
     /// True where it may own units.
     pub(crate) fn is_useful(&self) -> bool {
+        self.is_keeper() && !self.is_logger
+    }
+
+    /// True where it may keep copies.
+    pub(crate) fn is_keeper(&self) -> bool {
         self.is_alive() && !self.suspected && !self.draining && self.runtime().is_some()
     }
 

@@ -41,7 +41,7 @@ impl World<'_> {
             Step::Drain { who, mode } => self.drain(who, mode),
             Step::End { flow } => self.end_flow(number, flow),
             Step::Join => {
-                if self.useful().len() < 6 && self.start_runtime().is_err() {
+                if self.useful().len() < 6 && self.start_member(false).is_err() {
                     self.count("runtime_not_started");
                 }
             }
@@ -173,7 +173,7 @@ impl World<'_> {
     fn who(&self, who: Who) -> Option<ProcessNo> {
         match who {
             Who::Switch => self.switch,
-            Who::Runtime(number) => self.nth_useful(number),
+            Who::Runtime(number) => self.nth_keeper(number),
         }
     }
 
@@ -349,7 +349,8 @@ impl World<'_> {
         let Some(of) = id(of) else {
             return;
         };
-        let replica = replica.and_then(id).filter(|replica| *replica != of);
+        let replica = replica.and_then(|n| self.runtime_id(self.nth_keeper(n)?));
+        let replica = replica.filter(|replica| *replica != of);
         self.coordinator_says(Message::SetReplica { of, replica });
     }
 
@@ -384,19 +385,22 @@ impl World<'_> {
             self.count("failures_amid_views");
         }
         self.count("crashes");
+        if self.processes.get(no).is_some_and(|p| p.is_logger) {
+            self.count("loggers_crashed");
+        }
         self.kill(no);
         self.schedule(self.now + notice, Event::Notice(no));
         // Two are needed for a replica, three for another death.
         let few = self.useful().len() < 3;
         if let Some(later) = restart.or_else(|| few.then_some(5_000_000)) {
-            self.schedule(self.now + later, Event::Start);
+            self.start_later(no, later);
         }
     }
 
     pub(super) fn suspect(&mut self, no: ProcessNo) {
         self.count("false_suspicions");
         let later = self.random.below(10_000_000);
-        self.schedule(self.now + later, Event::Start);
+        self.start_later(no, later);
         self.notice(no);
     }
 
@@ -443,7 +447,7 @@ impl World<'_> {
 
     /// A cut that lasts; the runtime is suspected for it.
     fn cut_off(&mut self, who: u32, other: Who, notice: u64) {
-        let who = self.nth_useful(who);
+        let who = self.nth_keeper(who);
         if let (Some(who), Some(other)) = (who, self.who(other))
             && who != other
         {

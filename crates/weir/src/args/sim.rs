@@ -44,6 +44,10 @@ pub(crate) struct Sim {
     /// Hosts that they run on; each seed draws it without it
     #[arg(long, value_parser = clap::value_parser!(u32).range(0..=64))]
     pub(crate) hosts: Option<u32>,
+    /// Loggers at the start, which keep copies of all runtimes' units; each seed draws it
+    /// without it
+    #[arg(long, value_parser = clap::value_parser!(u32).range(0..=64))]
+    pub(crate) loggers: Option<u32>,
     /// Processes send heartbeats, and silence is suspected: `true` or `false`; each seed draws it
     /// without it
     #[arg(long)]

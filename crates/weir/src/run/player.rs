@@ -93,6 +93,7 @@ impl Player {
                 MoveError::UnknownTarget => "there is no such target",
                 MoveError::UnknownSource => "there is no such source",
                 MoveError::Draining => "the target is being drained",
+                MoveError::Logger => "the target is a logger",
                 MoveError::Same => "source and target are the same",
                 MoveError::Nothing => "no flow fits",
             };

@@ -72,6 +72,7 @@ fn settings(args: &Sim) -> Result<Settings, Failure> {
         replication: args.replication,
         runtimes: args.runtimes,
         hosts: args.hosts,
+        loggers: args.loggers,
         heartbeats: args.heartbeats,
         flows: args.flows,
         packets: args.packets,

@@ -168,6 +168,9 @@ fn repeat(args: &Sim, seed: u64) -> String {
     if let Some(hosts) = args.hosts {
         command += &format!(" --hosts {hosts}");
     }
+    if let Some(loggers) = args.loggers {
+        command += &format!(" --loggers {loggers}");
+    }
     if let Some(heartbeats) = args.heartbeats {
         command += &format!(" --heartbeats {heartbeats}");
     }
