@@ -164,6 +164,18 @@ impl Threads {
         own.fold(true, |all, (_, ring)| ring.flush() && all)
     }
 
+    /// Runtimes for which something waits until their queues have room: a flush of
+    /// the switch's wakes them, as in the driver.
+    fn wait_for_room(&self, switch: ProcessNo) -> Vec<ProcessNo> {
+        let words = self.words.range((switch, 0)..(switch + 1, 0));
+        let words = words
+            .filter(|(_, ring)| ring.waits())
+            .map(|((_, to), _)| *to);
+        let data = self.runtimes.iter();
+        let data = data.filter(|(_, thread)| thread.data.waits());
+        words.chain(data.map(|(no, _)| *no)).collect()
+    }
+
     /// Runtimes that the switch has something to hear of.
     fn speakers(&self, switch: ProcessNo) -> VecDeque<ProcessNo> {
         let speaks = |no: &ProcessNo, thread: &Thread| {

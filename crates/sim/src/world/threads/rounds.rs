@@ -218,6 +218,7 @@ impl World<'_> {
             switch.tick(time, pool);
         }
         balance(pool);
+        let woken = threads.wait_for_room(no);
         threads.flush_words(no);
         let mut full = false;
         for thread in threads.runtimes.values_mut() {
@@ -245,6 +246,7 @@ impl World<'_> {
             });
         }
         self.flush(no);
+        woken.into_iter().for_each(|reader| self.call(reader));
         let Some(threads) = &self.threads else {
             return;
         };
