@@ -19,18 +19,20 @@ use weir_packet::{
 };
 use zerocopy::FromZeros;
 
-use crate::classify::NO_FAULT;
-use crate::config::{RuntimeConfig, StageError};
+use crate::config::RuntimeConfig;
 use crate::drops::{EngineDrop, Reasons};
 use crate::flows::FlowTable;
 use crate::fragments::Fragments;
 use crate::open::key_of_fields;
 use crate::report::{FlowReport, Report};
-use crate::runtime::Lookup;
+use crate::scratch::Lookup;
+use crate::scratch::NO_FAULT;
 use crate::setup::{
-    check_memory, check_nodes, key_options, needs_of, nested_scopes, parse_options, rewriters_of,
+    check_memory, check_nodes, key_options, nested_scopes, parse_options, rewriters_of,
 };
 use crate::snapshot::SnapshotError;
+use crate::stage_error::StageError;
+use crate::stages::needs_of;
 use names::Names;
 
 struct Scratch {

@@ -12,7 +12,8 @@ use crate::flows::records::ALIAS;
 use crate::flows::{FlowTable, Found, tcp};
 use crate::fragments::{Owner, is_among};
 use crate::reading::Reading;
-use crate::runtime::{Lookup, MAX_SCOPES, Runtime};
+use crate::runtime::Runtime;
+use crate::scratch::{Lookup, MAX_SCOPES};
 
 /// How many frames ahead packets are prefetched.
 pub(crate) const AHEAD: usize = 4;
@@ -64,7 +65,7 @@ impl Runtime {
     ) -> Classified {
         let mut found = Classified {
             count: frames.len(),
-            alive: crate::execute::all(frames.len()),
+            alive: crate::scratch::all(frames.len()),
             held: 0,
         };
         let Some(options) = self.reading.parse().copied() else {
@@ -90,7 +91,7 @@ impl Runtime {
                 self.resolve_all(pool, memory, frames, &kinds, &mut found);
             }
         }
-        let faulty = kinds.faulty & crate::execute::all(found.count);
+        let faulty = kinds.faulty & crate::scratch::all(found.count);
         if faulty != 0 && !self.world.silent {
             self.count_faults(faulty);
         }
@@ -177,7 +178,7 @@ impl Runtime {
                 )
             }
         };
-        let mut none = crate::execute::all(frames.len()) & !kinds.flows;
+        let mut none = crate::scratch::all(frames.len()) & !kinds.flows;
         while none != 0 {
             scratch.places[none.trailing_zeros() as usize % BURST] = Place::NONE;
             none &= none - 1;
@@ -268,7 +269,7 @@ impl Runtime {
             if cut {
                 // Packets from `found.count` on (from packet i, or behind it) wait
                 // for the next burst.
-                let mask = crate::execute::all(found.count);
+                let mask = crate::scratch::all(found.count);
                 found.alive &= mask;
                 found.held &= mask;
                 return;
@@ -679,7 +680,7 @@ pub(crate) fn look_for_keys(
             }
         }
     }
-    kinds.alive = crate::execute::all(frames.len());
+    kinds.alive = crate::scratch::all(frames.len());
     if options.lenient {
         for (i, headers) in all_headers.iter().enumerate() {
             if let Some(fault) = headers.damage() {
@@ -721,9 +722,6 @@ pub(crate) fn unread(link: weir_packet::LinkType, bytes: &[u8]) -> Headers {
     headers.link = link;
     headers
 }
-
-/// Initial value of the array of faults; never reported.
-pub(crate) const NO_FAULT: Malformed = Malformed::LinkTruncated;
 
 /// Close reason of a flow whose time-out has passed. A TCP connection that was already
 /// closed counts as finished or reset, not as idle.

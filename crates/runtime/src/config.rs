@@ -1,4 +1,4 @@
-//! What a runtime gets from its driver, and why a stage is refused.
+//! What a runtime gets from its driver.
 
 use weir_packet::Advise;
 
@@ -69,15 +69,3 @@ impl Default for RuntimeConfig {
         }
     }
 }
-
-/// A stage that can't be run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StageError(pub String);
-
-impl core::fmt::Display for StageError {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for StageError {}

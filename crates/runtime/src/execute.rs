@@ -8,6 +8,7 @@ use crate::classify::Classified;
 use crate::drops::EngineDrop;
 use crate::functions::RunNode;
 use crate::runtime::Runtime;
+use crate::scratch::all;
 use crate::stages::Kind;
 
 /// Where the packets of a burst go, as masks.
@@ -283,7 +284,7 @@ impl Runtime {
         let n = found.count;
         let all = all(n);
         let bytes = if dispositions.out == all {
-            crate::runtime::bytes_of(memory, &input[..n])
+            crate::scratch::bytes_of(memory, &input[..n])
         } else {
             bytes_of(memory, input, dispositions.out)
         };
@@ -307,7 +308,7 @@ impl Runtime {
         }
         if !self.world.emits.frames.is_empty() {
             let emitted = &self.world.emits.frames;
-            let bytes = crate::runtime::bytes_of(memory, emitted);
+            let bytes = crate::scratch::bytes_of(memory, emitted);
             self.counts.emit(emitted.len());
             self.counts.put_out(emitted.len() as u32, bytes);
             output.append(&mut self.world.emits.frames);
@@ -331,11 +332,6 @@ impl Runtime {
             }
         }
     }
-}
-
-/// The mask of the first `n` packets.
-pub(crate) fn all(n: usize) -> u64 {
-    u64::MAX.checked_shr(64 - n as u32).unwrap_or(0)
 }
 
 /// Notes that packets of `mask` go to a function of a later stage.

@@ -12,7 +12,8 @@ use crate::classify::Resolved;
 use crate::drops::EngineDrop;
 use crate::flows::{Found, tcp};
 use crate::follow::units::mixed_id;
-use crate::runtime::{Lookup, Runtime};
+use crate::runtime::Runtime;
+use crate::scratch::Lookup;
 
 /// Flows looked at for one to evict.
 const EVICTION_SAMPLE: u32 = 128;

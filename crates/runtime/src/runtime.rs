@@ -1,8 +1,8 @@
 //! The runtime: a burst in, a burst out, run to completion.
 
-use weir_nf::host::{BURST, NO_FLOW, Outcome, Place, UnitPlace, World};
+use weir_nf::host::{BURST, World};
 use weir_nf::{CloseReason, EventLog};
-use weir_packet::{FlowKey, Frame, FramePool, Headers, Malformed, PacketMemory, Time};
+use weir_packet::{Frame, FramePool, Time};
 
 use crate::counts::{Cost, Counts};
 use crate::flows::FlowTable;
@@ -11,61 +11,10 @@ use crate::fragments::Fragments;
 use crate::functions::Functions;
 use crate::reading::Reading;
 use crate::report::{FlowReport, Report};
+use crate::scratch::{FLOWS_AT_THE_END, Scratch, bytes_of};
 use crate::stages::{InPlan, Kind};
 use crate::waiting::Waiting;
 use crate::watch::Observers;
-
-/// Most wider scopes in one stage.
-pub(crate) const MAX_SCOPES: usize = 4;
-
-/// Flows that end between two looks at the log of events, at the end.
-pub(crate) const FLOWS_AT_THE_END: usize = 256;
-
-const NO_UNIT: UnitPlace = UnitPlace {
-    clock: 0,
-    unit: NO_FLOW,
-};
-
-/// What a packet's flow is looked up by: one cache line.
-#[derive(Clone, Copy, Default)]
-#[repr(C, align(64))]
-pub(crate) struct Lookup {
-    pub(crate) key: FlowKey,
-    pub(crate) hash: u64,
-    /// Index entry that the hash seems to lead to.
-    pub(crate) candidate: u32,
-}
-
-pub(crate) struct Scratch {
-    pub(crate) headers: [Headers; BURST],
-    pub(crate) lookups: [Lookup; BURST],
-    pub(crate) places: [Place; BURST],
-    /// Sides from which packets of this burst opened flows.
-    pub(crate) opened_from: [bool; 2],
-    pub(crate) units: [[UnitPlace; BURST]; MAX_SCOPES],
-    pub(crate) faults: [Malformed; BURST],
-    pub(crate) inputs: Vec<u64>,
-    pub(crate) outcome: Outcome,
-    /// Where packets go in later stages, as in their metadata.
-    pub(crate) next: [u8; BURST],
-}
-
-impl Scratch {
-    /// For a stage of so many functions.
-    pub(crate) fn new(functions: usize) -> Scratch {
-        Scratch {
-            headers: [Headers::default(); BURST],
-            lookups: [Lookup::default(); BURST],
-            places: [Place::NONE; BURST],
-            opened_from: [false; 2],
-            units: [[NO_UNIT; BURST]; MAX_SCOPES],
-            faults: [crate::classify::NO_FAULT; BURST],
-            inputs: vec![0; functions],
-            outcome: Outcome::default(),
-            next: [0; BURST],
-        }
-    }
-}
 
 /// One runtime: one stage, its flows, and everything its functions share.
 ///
@@ -327,12 +276,4 @@ impl Runtime {
         }
         report
     }
-}
-
-#[inline]
-pub(crate) fn bytes_of(memory: &PacketMemory, frames: &[Frame]) -> u64 {
-    frames
-        .iter()
-        .map(|frame| u64::from(memory.meta(frame).len))
-        .sum()
 }

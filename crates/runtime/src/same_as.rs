@@ -14,7 +14,7 @@
 
 use weir_nf::host::{MAX_LABELS, Outcome, Stage};
 
-use crate::config::StageError;
+use crate::stage_error::StageError;
 
 /// What a function that others name said of the burst at hand.
 #[derive(Clone, Debug, Default)]

@@ -6,16 +6,18 @@ use weir_nf::host::{
 use weir_nf::{BufferPool, EventLog, Leases, Needs, Scope};
 use weir_packet::{Depth, KeyOptions, ParseOptions};
 
-use crate::config::{RuntimeConfig, StageError};
+use crate::config::RuntimeConfig;
 use crate::counts::{Cost, Counts};
 use crate::flows::FlowTable;
 use crate::follow::Follow;
 use crate::fragments::Fragments;
 use crate::functions::Functions;
 use crate::reading::Reading;
-use crate::runtime::{MAX_SCOPES, Runtime, Scratch};
+use crate::runtime::Runtime;
 use crate::same_as::check_same;
-use crate::stages::{InPlan, Kind, Rest, Role, check_role};
+use crate::scratch::{MAX_SCOPES, Scratch};
+use crate::stage_error::StageError;
+use crate::stages::{InPlan, Kind, Rest, Role, check_role, needs_of};
 use crate::waiting::Waiting;
 use crate::watch::Observers;
 
@@ -157,22 +159,6 @@ pub(crate) fn check_nodes(stage: &Stage) -> Result<(), StageError> {
         }
     }
     Ok(())
-}
-
-/// The most that a function of the stage needs.
-pub(crate) fn needs_of(stage: &Stage) -> Needs {
-    let needs = stage
-        .nodes
-        .iter()
-        .map(|node| node.processor.descriptor().needs);
-    needs
-        .max()
-        .unwrap_or(Needs::Link)
-        .max(if stage.flows.always {
-            Needs::Flow
-        } else {
-            Needs::Link
-        })
 }
 
 /// Functions that ask for aliases.

@@ -13,9 +13,9 @@ use super::names::NoRoom;
 use super::{Classifier, head_of};
 use crate::classify::{AHEAD, Kinds, ParseOutput, direction_of, look_for_keys, unread};
 use crate::drops::EngineDrop;
-use crate::execute::all;
 use crate::fragments::{Owner, is_among};
 use crate::open::{client_of, key_of_fields};
+use crate::scratch::all;
 
 /// What becomes of the packets of a burst, as masks.
 struct Found {

@@ -4,12 +4,7 @@ use weir_nf::host::{FlowHead, Timeouts};
 use weir_nf::{Phase, tcp_seen as seen};
 use weir_packet::Headers;
 
-use super::window::{self, Heard, Segment};
-
-pub(super) const FIN: u8 = 1;
-pub(super) const SYN: u8 = 2;
-pub(super) const RST: u8 = 4;
-pub(super) const ACK: u8 = 16;
+use super::window::{self, ACK, FIN, Heard, RST, SYN, Segment};
 
 /// True for a SYN without ACK: the start of a connection.
 pub(crate) fn opens(headers: &Headers) -> bool {

@@ -11,7 +11,10 @@ use weir_nf::tcp_seen as seen;
 use weir_packet::Headers;
 use weir_packet::tcp::{TcpOption, TcpOptions};
 
-use super::tcp::{ACK, FIN, RST, SYN};
+pub(super) const FIN: u8 = 1;
+pub(super) const SYN: u8 = 2;
+pub(super) const RST: u8 = 4;
+pub(super) const ACK: u8 = 16;
 
 const FINS: [u16; 2] = [seen::FIN_CLIENT, seen::FIN_SERVER];
 

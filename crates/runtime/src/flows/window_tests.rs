@@ -6,8 +6,8 @@ use weir_nf::host::{FlowHead, Timeouts};
 use weir_nf::{Phase, tcp_seen as seen};
 use zerocopy::FromZeros;
 
-use super::tcp::{ACK, FIN, RST, SYN, follow_tcp};
-use super::window::{Heard, Segment};
+use super::tcp::follow_tcp;
+use super::window::{ACK, FIN, Heard, RST, SYN, Segment};
 
 const CLIENT: bool = true;
 const SERVER: bool = false;

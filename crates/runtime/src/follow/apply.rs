@@ -11,7 +11,8 @@ use crate::drops::EngineDrop;
 use crate::flows::Found;
 use crate::fragments::Owner;
 use crate::notes::{self, Note};
-use crate::runtime::{Lookup, Runtime, bytes_of};
+use crate::runtime::Runtime;
+use crate::scratch::{Lookup, bytes_of};
 
 /// Flows and open aliases that one tick ends, but for the aliases of its last
 /// flow: what it causes must find room.
@@ -237,7 +238,7 @@ impl Runtime {
                 }
                 Given::Cut => {
                     found.count = i;
-                    found.alive &= crate::execute::all(i);
+                    found.alive &= crate::scratch::all(i);
                     return;
                 }
             }

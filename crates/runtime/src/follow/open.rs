@@ -8,7 +8,8 @@ use super::{Turn, What};
 use crate::drops::EngineDrop;
 use crate::flows::tcp;
 use crate::open::{Home, client_of};
-use crate::runtime::{Lookup, Runtime};
+use crate::runtime::Runtime;
+use crate::scratch::Lookup;
 
 impl Runtime {
     /// Opens a flow in the unit of packet `i`; where the packet goes to an

@@ -20,7 +20,7 @@ use weir_nf::host::{AliasRequest, FlowHead, NO_FLOW};
 use weir_packet::{Direction, FragmentKey};
 use zerocopy::FromZeros;
 
-use super::SnapshotError;
+use super::error::SnapshotError;
 use crate::bytes::{Damaged, Reader};
 use crate::flows::window;
 use crate::follow::datagrams::{PER_UNIT, direction_from};

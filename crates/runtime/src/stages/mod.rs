@@ -18,14 +18,16 @@
 
 mod fed;
 mod feed;
+mod first;
+mod later;
 mod notices;
 
 use weir_nf::host::Stage;
 use weir_nf::{Needs, Scope};
 use weir_packet::Advise;
 
-use crate::config::StageError;
-use crate::runtime::MAX_SCOPES;
+use crate::scratch::MAX_SCOPES;
+use crate::stage_error::StageError;
 
 use fed::Fed;
 use feed::Feed;
@@ -132,7 +134,7 @@ impl Role {
     /// Of a later stage of the plan that has these `stages`, the first one
     /// included; see [`Role::Later`] for `last`.
     pub fn later<'a>(stages: impl IntoIterator<Item = &'a Stage>, last: bool) -> Role {
-        let needs = stages.into_iter().map(crate::setup::needs_of);
+        let needs = stages.into_iter().map(needs_of);
         Role::Later {
             last,
             needs: needs.max().unwrap_or(Needs::Link),
@@ -176,7 +178,7 @@ impl Rest {
             scopes: [None; MAX_SCOPES],
         };
         for stage in stages {
-            rest.needs = rest.needs.max(crate::setup::needs_of(stage));
+            rest.needs = rest.needs.max(needs_of(stage));
             for node in &stage.nodes {
                 let scope = node.processor.scope();
                 if scope == Scope::Flow || rest.scopes.contains(&Some(scope)) {
@@ -201,6 +203,22 @@ impl Rest {
     pub(crate) fn scopes(&self) -> impl Iterator<Item = Scope> + '_ {
         self.scopes.iter().copied().flatten()
     }
+}
+
+/// The most that a function of the stage needs.
+pub(crate) fn needs_of(stage: &Stage) -> Needs {
+    let needs = stage
+        .nodes
+        .iter()
+        .map(|node| node.processor.descriptor().needs);
+    needs
+        .max()
+        .unwrap_or(Needs::Link)
+        .max(if stage.flows.always {
+            Needs::Flow
+        } else {
+            Needs::Link
+        })
 }
 
 /// The number under which stages know a scope. A stage has at most one scope

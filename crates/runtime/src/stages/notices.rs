@@ -21,7 +21,7 @@ use weir_packet::FlowKey;
 use weir_telemetry::Label as _;
 
 use crate::bytes::{Damaged, Reader, put_key};
-use crate::runtime::MAX_SCOPES;
+use crate::scratch::MAX_SCOPES;
 
 /// Bytes of the longest notice.
 pub(crate) const LONGEST: usize = 1 + 4 + 8 + 8 + 48 + 1 + 1 + MAX_SCOPES * 5;

@@ -3,8 +3,8 @@
 
 use weir_packet::{Frame, FramePool, PacketMemory};
 
-use super::trace::Before;
-use super::{Watches, Why};
+use super::current::Before;
+use super::watches::{Watches, Why};
 use crate::classify::Classified;
 use crate::drops::EngineDrop;
 use crate::execute::Dispositions;

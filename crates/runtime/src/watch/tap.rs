@@ -1,12 +1,8 @@
 //! Taps: copies of packets at points.
 
-use weir_packet::{Frame, FrameMeta, PacketMemory, Side};
+use weir_packet::{FrameMeta, Side};
 
-use super::{Seen, Taken, Watches, Why};
-use crate::classify::Classified;
-use crate::execute::Dispositions;
-use crate::runtime::Runtime;
-use crate::stages::Kind;
+use super::seen::{Seen, Taken};
 
 /// Where packets are copied.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,22 +87,23 @@ impl core::fmt::Debug for Tap {
 
 /// An armed tap.
 pub(crate) struct Armed {
-    tap: Tap,
+    pub(super) tap: Tap,
     /// Functions by number: the tap's point before and behind each.
-    before: Vec<Option<usize>>,
-    after: Vec<Option<usize>>,
-    enough: bool,
+    pub(super) before: Vec<Option<usize>>,
+    pub(super) after: Vec<Option<usize>>,
+    pub(super) enough: bool,
 }
 
 impl Armed {
-    pub(super) fn new(tap: Tap, runtime: &Runtime) -> Armed {
+    /// `names` are those of the functions, in order.
+    pub(super) fn new<'n>(tap: Tap, names: impl Iterator<Item = &'n str> + Clone) -> Armed {
         let points = &tap.points;
         let place = |wanted: &dyn Fn(&TapPoint) -> bool| points.iter().position(wanted);
-        let nodes = || runtime.functions.nodes().iter().map(|node| &node.name);
-        let before = nodes()
+        let before = names
+            .clone()
             .map(|name| place(&|p| matches!(p, TapPoint::Before(n) if n == name)))
             .collect();
-        let after = nodes()
+        let after = names
             .map(|name| place(&|p| matches!(p, TapPoint::After(n) if n == name)))
             .collect();
         Armed {
@@ -122,7 +119,7 @@ impl Armed {
     }
 
     /// The point that wants what is dropped for a reason.
-    fn drops(&self, reason: &str) -> Option<usize> {
+    pub(super) fn drops(&self, reason: &str) -> Option<usize> {
         let wanted = |point: &TapPoint| match point {
             TapPoint::Drops(None) => true,
             TapPoint::Drops(Some(wanted)) => {
@@ -132,184 +129,5 @@ impl Armed {
             _ => false,
         };
         self.tap.points.iter().position(wanted)
-    }
-}
-
-impl Runtime {
-    /// Offers a packet to all taps that have a point here.
-    fn offer(
-        &self,
-        watches: &mut Watches,
-        memory: &PacketMemory,
-        frame: &Frame,
-        comment: Option<Comment<'_>>,
-        point_of: impl Fn(&Armed) -> Option<usize>,
-    ) {
-        let options = watches.options;
-        for armed in &mut watches.taps {
-            let Some(point) = point_of(armed) else {
-                continue;
-            };
-            if armed.enough {
-                continue;
-            }
-            let tapper = &mut armed.tap.tapper;
-            if !self.see(memory, frame, &options, |seen| tapper.wants(seen)) {
-                continue;
-            }
-            let (meta, bytes) = memory.read(frame);
-            let packet = Tapped {
-                point,
-                meta,
-                bytes,
-                comment,
-            };
-            armed.enough = tapper.put(&packet) == Taken::Enough;
-        }
-    }
-
-    fn offer_all(
-        &self,
-        watches: &mut Watches,
-        memory: &PacketMemory,
-        frames: &[Frame],
-        mut mask: u64,
-        point_of: impl Fn(&Armed) -> Option<usize>,
-    ) {
-        while mask != 0 {
-            let i = mask.trailing_zeros() as usize;
-            mask &= mask - 1;
-            if let Some(frame) = frames.get(i) {
-                self.offer(watches, memory, frame, None, &point_of);
-            }
-        }
-    }
-
-    /// Packets have come in.
-    pub(super) fn tap_in(&self, watches: &mut Watches, memory: &PacketMemory, frames: &[Frame]) {
-        if self.plan.kind() == Kind::Later {
-            return;
-        }
-        for frame in frames {
-            let meta = memory.meta(frame);
-            // One that is on its second way came in before.
-            if meta.flags & weir_packet::frame_flags::TURNED != 0 {
-                continue;
-            }
-            self.offer(watches, memory, frame, None, |armed| {
-                armed.tap.points.iter().position(|point| {
-                    matches!(point, TapPoint::In(ports)
-                        if *ports == u64::MAX || ports.checked_shr(meta.port.into()).unwrap_or(0) & 1 != 0)
-                })
-            });
-        }
-    }
-
-    /// Function `number` is about to see the packets of `mask`.
-    pub(super) fn tap_before(
-        &self,
-        watches: &mut Watches,
-        memory: &PacketMemory,
-        frames: &[Frame],
-        number: usize,
-        mask: u64,
-    ) {
-        self.offer_all(watches, memory, frames, mask, |armed| {
-            armed.before.get(number).copied().flatten()
-        });
-    }
-
-    /// Function `number` has seen the packets of `mask`; `made` packets came
-    /// out of functions before it.
-    pub(super) fn tap_after(
-        &self,
-        watches: &mut Watches,
-        memory: &PacketMemory,
-        frames: &[Frame],
-        number: usize,
-        mask: u64,
-        made: usize,
-    ) {
-        let Some(node) = self.functions.nodes().get(number) else {
-            return;
-        };
-        let after = |armed: &Armed| armed.after.get(number).copied().flatten();
-        let mut left = mask;
-        while left != 0 {
-            let i = left.trailing_zeros() as usize;
-            left &= left - 1;
-            let Some(frame) = frames.get(i) else { continue };
-            match self.way_of(number, i) {
-                super::trace::Way::Dropped(reason) => {
-                    let comment = Some(Comment::Dropped(&reason));
-                    self.offer(watches, memory, frame, comment, |a| a.drops(&reason));
-                }
-                super::trace::Way::Turned => {
-                    let comment = Some(Comment::TurnedBy(&node.name));
-                    self.offer(watches, memory, frame, comment, after);
-                }
-                super::trace::Way::On(..) => self.offer(watches, memory, frame, None, after),
-                super::trace::Way::Nothing => {}
-            }
-        }
-        for frame in self.world.emits.frames.get(made..).unwrap_or_default() {
-            let comment = Some(Comment::MadeBy(&node.name));
-            self.offer(watches, memory, frame, comment, after);
-        }
-    }
-
-    /// The engine drops a packet.
-    pub(super) fn tap_drop(
-        &self,
-        watches: &mut Watches,
-        memory: &PacketMemory,
-        frame: &Frame,
-        why: Why,
-    ) {
-        let reason = why.name();
-        let comment = Some(Comment::Dropped(&reason));
-        self.offer(watches, memory, frame, comment, |armed| {
-            armed.drops(&reason)
-        });
-    }
-
-    /// Packets are about to leave.
-    pub(super) fn tap_out(
-        &self,
-        watches: &mut Watches,
-        memory: &PacketMemory,
-        frames: &[Frame],
-        found: &Classified,
-        dispositions: &Dispositions,
-    ) {
-        // What is for other stages, or passes them, has not left.
-        if self.plan.kind() != Kind::Alone && !self.plan.fed().is_some_and(|fed| fed.last) {
-            return;
-        }
-        let frames = frames.get(..found.count).unwrap_or(frames);
-        let out = |side: Side| {
-            move |armed: &Armed| {
-                armed.tap.points.iter().position(
-                    |point| matches!(point, TapPoint::Out(on) if on.is_none_or(|s| s == side)),
-                )
-            }
-        };
-        let mut left = dispositions.out;
-        while left != 0 {
-            let i = left.trailing_zeros() as usize;
-            left &= left - 1;
-            let Some(frame) = frames.get(i) else { continue };
-            let side = memory.meta(frame).side.opposite();
-            self.offer(watches, memory, frame, None, out(side));
-        }
-        for frame in &self.world.emits.frames {
-            let side = memory.meta(frame).side.opposite();
-            self.offer(watches, memory, frame, None, out(side));
-        }
-    }
-
-    /// Takes off the taps that have enough.
-    pub(super) fn drop_ended_taps(watches: &mut Watches) {
-        watches.taps.retain(|armed| !armed.enough);
     }
 }

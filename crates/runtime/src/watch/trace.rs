@@ -1,15 +1,16 @@
 //! One packet, alone in its burst, from its arrival to its leave.
 
 use weir_nf::host::{FlowHead, MAX_LABELS, NO_FLOW, Target};
-use weir_nf::{CloseReason, EventLog, Phase, Shown, ShownField, shown_id};
+use weir_nf::{EventLog, Phase, Shown, ShownField, shown_id};
 use weir_packet::dissect::{HeaderField, header_fields, one_line};
 use weir_packet::{Frame, Headers, LinkType, PacketMemory, ParseOptions, parse_into};
-use weir_telemetry::Counts;
 
+use super::current::{Before, Current, Way};
 use super::record::{
     DispositionTrace, FieldChange, FlowTrace, Made, PacketTrace, Step, StepVerdict,
 };
-use super::{Taken, Watches, Why};
+use super::seen::{Taken, phase_name};
+use super::watches::{Watches, Why};
 use crate::classify::Classified;
 use crate::execute::Dispositions;
 use crate::runtime::Runtime;
@@ -18,43 +19,6 @@ use crate::stages::Kind;
 /// Bytes of events that one traced packet may cause where the runtime keeps
 /// none.
 const EVENT_BYTES: usize = 64 << 10;
-
-/// Where a function sends a packet.
-pub(super) enum Way {
-    Dropped(String),
-    Turned,
-    /// Label and target.
-    On(usize, Target),
-    Nothing,
-}
-
-/// The packet that is alone in the burst.
-pub(super) struct Current {
-    /// Bit per trace that wants it.
-    slots: u8,
-    full: bool,
-    trace: PacketTrace,
-    /// Counts before it.
-    opened: u64,
-    ended: Counts<CloseReason>,
-    /// Where its flow's connection stood.
-    phase: Option<&'static str>,
-    start: u64,
-    /// The runtime's own log, which counts only: another one stands in for it.
-    quiet: Option<EventLog>,
-}
-
-/// What a function finds when a traced packet comes to it.
-pub(super) struct Before {
-    bytes: Vec<u8>,
-    link: LinkType,
-    state: Vec<ShownField>,
-    counters: Vec<u64>,
-    events: usize,
-    made: usize,
-    aliases: usize,
-    start: u64,
-}
 
 impl Runtime {
     /// Cuts a burst so that a packet that is to be traced is alone in it: how
@@ -489,16 +453,6 @@ impl Watches {
             cycles: 0,
         };
         self.give(slots, &trace);
-    }
-}
-
-pub(super) fn phase_name(phase: Phase) -> &'static str {
-    match phase {
-        Phase::Open => "open",
-        Phase::Answered => "answered",
-        Phase::Established => "established",
-        Phase::Closing => "closing",
-        Phase::Closed => "closed",
     }
 }
 

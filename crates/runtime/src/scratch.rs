@@ -1,0 +1,72 @@
+//! Room for the burst at hand: what is found of its packets on their way.
+
+use weir_nf::host::{BURST, NO_FLOW, Outcome, Place, UnitPlace};
+use weir_packet::{FlowKey, Frame, Headers, Malformed, PacketMemory};
+
+/// Most wider scopes in one stage.
+pub(crate) const MAX_SCOPES: usize = 4;
+
+/// Flows that end between two looks at the log of events, at the end.
+pub(crate) const FLOWS_AT_THE_END: usize = 256;
+
+/// Initial value of the array of faults; never reported.
+pub(crate) const NO_FAULT: Malformed = Malformed::LinkTruncated;
+
+const NO_UNIT: UnitPlace = UnitPlace {
+    clock: 0,
+    unit: NO_FLOW,
+};
+
+/// What a packet's flow is looked up by: one cache line.
+#[derive(Clone, Copy, Default)]
+#[repr(C, align(64))]
+pub(crate) struct Lookup {
+    pub(crate) key: FlowKey,
+    pub(crate) hash: u64,
+    /// Index entry that the hash seems to lead to.
+    pub(crate) candidate: u32,
+}
+
+pub(crate) struct Scratch {
+    pub(crate) headers: [Headers; BURST],
+    pub(crate) lookups: [Lookup; BURST],
+    pub(crate) places: [Place; BURST],
+    /// Sides from which packets of this burst opened flows.
+    pub(crate) opened_from: [bool; 2],
+    pub(crate) units: [[UnitPlace; BURST]; MAX_SCOPES],
+    pub(crate) faults: [Malformed; BURST],
+    pub(crate) inputs: Vec<u64>,
+    pub(crate) outcome: Outcome,
+    /// Where packets go in later stages, as in their metadata.
+    pub(crate) next: [u8; BURST],
+}
+
+impl Scratch {
+    /// For a stage of so many functions.
+    pub(crate) fn new(functions: usize) -> Scratch {
+        Scratch {
+            headers: [Headers::default(); BURST],
+            lookups: [Lookup::default(); BURST],
+            places: [Place::NONE; BURST],
+            opened_from: [false; 2],
+            units: [[NO_UNIT; BURST]; MAX_SCOPES],
+            faults: [NO_FAULT; BURST],
+            inputs: vec![0; functions],
+            outcome: Outcome::default(),
+            next: [0; BURST],
+        }
+    }
+}
+
+#[inline]
+pub(crate) fn bytes_of(memory: &PacketMemory, frames: &[Frame]) -> u64 {
+    frames
+        .iter()
+        .map(|frame| u64::from(memory.meta(frame).len))
+        .sum()
+}
+
+/// The mask of the first `n` packets.
+pub(crate) fn all(n: usize) -> u64 {
+    u64::MAX.checked_shr(64 - n as u32).unwrap_or(0)
+}
