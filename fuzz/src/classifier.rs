@@ -226,6 +226,7 @@ impl Bench {
                 if self.classifier.add_flow(unit, &key) {
                     assert_eq!(self.classifier.unit_of(&key), Some(unit));
                 }
+                self.note_name(key);
             }
             _ => {
                 let key = self.key(unit, deeds);
@@ -281,16 +282,40 @@ impl Bench {
             },
             open,
         };
-        let before = self.classifier.report().flows.aliases;
-        if self.classifier.add_alias(unit, &flow, &request) {
+        // The flow may have got a name first.
+        let is_added = self.classifier.add_alias(unit, &flow, &request);
+        self.note_name(flow);
+        if is_added {
             // One that another unit had passes to this one.
             assert_eq!(self.classifier.unit_of(&key), Some(unit));
-            let now = self.classifier.report().flows.aliases;
             // A flow's own key is none.
-            if now > before || self.aliases.contains_key(&key) {
+            if self.classifier.alias_of(&key) == Some(unit) {
                 self.aliases.insert(key, (unit, flow, request));
             }
         }
+    }
+
+    /// A key that is asked for as a flow's is one more name of a unit that has one
+    /// flow.
+    fn note_name(&mut self, key: FlowKey) {
+        let Some(unit) = self.classifier.alias_of(&key) else {
+            return;
+        };
+        if self.aliases.get(&key).is_some_and(|(u, ..)| *u == unit) {
+            return;
+        }
+        // Its one flow's own key may be another unit's by now.
+        let mut flows = Vec::new();
+        self.classifier.flows_of(unit, &mut flows);
+        let only = flows.pop().or(self.classifier.key_of(unit)).unwrap_or(key);
+        let request = AliasRequest {
+            flow: 0,
+            key,
+            client: Direction::Forward,
+            side: Side::Inside,
+            open: false,
+        };
+        self.aliases.insert(key, (unit, only, request));
     }
 
     /// Aliases of the unit that went.
@@ -342,10 +367,11 @@ impl Bench {
                 assert!(self.live.insert(claim.unit));
                 self.lived.insert(claim.unit);
                 for (flow, request) in claim.aliases {
-                    if claim.flows.iter().all(|(key, _)| *key != request.key)
+                    let is_named = claim.flows.iter().all(|(key, _)| *key != request.key)
                         || self.classifier.end_alias(claim.unit, &request.key)
-                            && self.classifier.add_alias(claim.unit, &flow, &request)
-                    {
+                            && self.classifier.add_alias(claim.unit, &flow, &request);
+                    // A flow's own key is none.
+                    if is_named && self.classifier.alias_of(&request.key) == Some(claim.unit) {
                         self.aliases
                             .insert(request.key, (claim.unit, flow, request));
                     }
