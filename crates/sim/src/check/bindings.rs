@@ -15,6 +15,8 @@ use super::show::show_unit;
 struct Held {
     port: (PoolId, PortLease),
     since: u64,
+    /// The flow that has it alone; `None` where all flows of the unit share it.
+    flow: Option<FlowKey>,
 }
 
 /// Ports that live flows have. A unit of the simulator's chains has one mapping at a
@@ -30,13 +32,16 @@ pub(super) struct Bindings {
 pub(super) struct Turn {
     leased: Vec<(PoolId, PortLease)>,
     opened: BTreeSet<FlowKey>,
-    has_ended: bool,
+    ended: BTreeSet<FlowKey>,
+    /// The flow whose answers alone the leased port takes.
+    flow: Option<FlowKey>,
 }
 
 impl Turn {
     /// Reads the notes of an entry.
     pub(super) fn of(made: &Entry) -> Turn {
         let mut turn = Turn::default();
+        let mut is_shared = false;
         let is_notes =
             |part: &&weir_protocol::message::Part| part.disposition == Disposition::Notes;
         for part in made.parts.iter().filter(is_notes) {
@@ -46,11 +51,16 @@ impl Turn {
                     Note::FlowOpened { key, .. } => {
                         turn.opened.insert(key);
                     }
-                    Note::FlowEnded { .. } => turn.has_ended = true,
+                    Note::FlowEnded { key } => {
+                        turn.ended.insert(key);
+                    }
+                    Note::Alias { flow, request } if !request.open => turn.flow = Some(flow),
+                    Note::Alias { .. } => is_shared = true,
                     _ => {}
                 }
             }
         }
+        turn.flow = turn.flow.filter(|_| !is_shared);
         turn
     }
 
@@ -70,8 +80,14 @@ impl Bindings {
         turn: &Turn,
         flows: impl FnOnce() -> Vec<FlowKey>,
     ) -> Option<String> {
-        // The last flow takes the mapping with it; one that the same packet opened has its own.
-        if turn.has_ended && flows().iter().all(|key| turn.opened.contains(key)) {
+        // A flow takes its mapping with it, the last one that of all; one that the same
+        // packet opened has its own.
+        let own = self.of.get(&unit).and_then(|held| held.flow);
+        let is_over = match own {
+            Some(flow) => turn.ended.contains(&flow),
+            None => !turn.ended.is_empty() && flows().iter().all(|key| turn.opened.contains(key)),
+        };
+        if is_over {
             self.of.remove(&unit);
         }
         let mut doubled = None;
@@ -87,7 +103,12 @@ impl Bindings {
                     held.since
                 ));
             }
-            self.of.insert(unit, Held { port, since: clock });
+            let held = Held {
+                port,
+                since: clock,
+                flow: turn.flow,
+            };
+            self.of.insert(unit, held);
         }
         doubled
     }
