@@ -127,6 +127,12 @@ impl Form for Duration {
     }
 }
 
+/// The items that can be read; the others are in the report.
+fn read_each<F: Form>(form: &F, items: &[Node], report: &mut Report<'_>) -> Vec<F::Value> {
+    let read = items.iter().filter_map(|node| form.read(node, report));
+    read.collect()
+}
+
 /// A value, or a list of some; the text says so, for errors.
 pub(crate) struct OneOrMore<F>(pub(crate) &'static str, pub(crate) F);
 
@@ -135,12 +141,7 @@ impl<F: Form> Form for OneOrMore<F> {
 
     fn read(&self, node: &Node, report: &mut Report<'_>) -> Option<Vec<F::Value>> {
         let items = read::one_or_more(node, self.0, report)?;
-        Some(
-            items
-                .iter()
-                .filter_map(|n| self.1.read(n, report))
-                .collect(),
-        )
+        Some(read_each(&self.1, items, report))
     }
 
     fn schema(&self) -> Json {
@@ -157,12 +158,7 @@ impl<F: Form> Form for List<F> {
 
     fn read(&self, node: &Node, report: &mut Report<'_>) -> Option<Vec<F::Value>> {
         let items = read::list(node, self.0, report)?;
-        Some(
-            items
-                .iter()
-                .filter_map(|n| self.1.read(n, report))
-                .collect(),
-        )
+        Some(read_each(&self.1, items, report))
     }
 
     fn schema(&self) -> Json {

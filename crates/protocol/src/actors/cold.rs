@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use weir_packet::Time;
 
 use super::kept::Kept;
-use super::pieces::{Cursors, Staged};
+use super::pieces::{Portion, Staged};
 use crate::ids::{Clock, RuntimeId, View};
 use crate::message::{Entry, Image, MoveMode, Open, Refusal};
 
@@ -45,6 +45,31 @@ pub(crate) struct Basis {
     pub(crate) state: Vec<u8>,
     /// Times that changes were sent since the last whole state.
     pub(crate) changes: u16,
+}
+
+/// Up to where the outputs of a stored actor were sent. One place for both
+/// receivers would give each a part of every cycle, and neither all of it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Cursors {
+    replica: Clock,
+    next_owner: Clock,
+}
+
+impl Stored {
+    /// What the next repetition sends to the replica of its view.
+    pub(crate) fn for_replica(&mut self, at_once: usize, longest: usize) -> Portion {
+        let portion = self.kept.portion(self.cursors.replica, at_once, longest);
+        self.cursors.replica = portion.cursor;
+        portion
+    }
+
+    /// What the next repetition sends to the owner of the view after it.
+    pub(crate) fn for_next_owner(&mut self, at_once: usize, longest: usize) -> Portion {
+        let from = self.cursors.next_owner;
+        let portion = self.kept.portion(from, at_once, longest);
+        self.cursors.next_owner = portion.cursor;
+        portion
+    }
 }
 
 /// The live actor's share.
@@ -190,5 +215,37 @@ impl Cold {
             && self.live.kept.is_empty()
             && self.live.asked.is_none()
             && self.live.due.is_none()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replica_and_next_owner_each_get_all_outputs() {
+        let entry = |clock| Entry {
+            clock: Clock(clock),
+            parts: Vec::new(),
+        };
+        let mut stored = Stored {
+            role: Role::Source,
+            peer: Some(RuntimeId(2)),
+            clock: Clock(10),
+            state: None,
+            kept: Kept::after((1..=10).map(entry).collect(), Clock::ZERO),
+            said: Time(0),
+            cursors: Cursors::default(),
+        };
+        // Seven of ten entries at once.
+        let at_once = 7 * entry(1).wire_len();
+        for is_last in [false, true, false, true] {
+            for portion in [
+                stored.for_next_owner(at_once, at_once),
+                stored.for_replica(at_once, at_once),
+            ] {
+                assert_eq!(portion.last.is_some(), is_last);
+            }
+        }
     }
 }

@@ -3,10 +3,10 @@
 
 use weir_packet::{FramePool, Time};
 
-use super::cold::{Role, Stored};
+use super::cold::{Cursors, Role, Stored};
 use super::handover::image_of;
 use super::kept::Kept;
-use super::pieces::Cursors;
+
 use super::{ActorCount, Actors};
 use crate::message::{Entry, Open, Refusal};
 use crate::plant::Plant;

@@ -615,7 +615,7 @@ impl Actors {
             state,
             kept: keeper.kept,
             said: keeper.said,
-            cursors: pieces::Cursors::default(),
+            cursors: cold::Cursors::default(),
         };
         cold.stored.insert(hot.view, stored);
     }

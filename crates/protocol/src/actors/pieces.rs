@@ -15,7 +15,6 @@ use std::collections::BTreeMap;
 use weir_packet::{Disposition, Frame, FramePool, Time};
 use weir_runtime::notes::{self, Note};
 
-use super::cold::Stored;
 use super::kept::Kept;
 use super::{ActorCount, Actors, Place};
 use crate::entry::to_part;
@@ -60,36 +59,6 @@ impl Staged {
             joined.extend_from_slice(last);
             joined
         })
-    }
-}
-
-/// To whom the outputs of a stored actor go with its state.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Receiver {
-    /// The replica of its view.
-    Replica,
-    /// The owner of the view after it.
-    NextOwner,
-}
-
-/// Up to where the outputs of a stored actor were sent. One place for both
-/// receivers would give each a part of every cycle, and neither all of it.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Cursors {
-    replica: Clock,
-    next_owner: Clock,
-}
-
-impl Stored {
-    /// What the next repetition sends to a receiver.
-    pub(crate) fn portion(&mut self, to: Receiver, at_once: usize, longest: usize) -> Portion {
-        let cursor = match to {
-            Receiver::Replica => &mut self.cursors.replica,
-            Receiver::NextOwner => &mut self.cursors.next_owner,
-        };
-        let portion = self.kept.portion(*cursor, at_once, longest);
-        *cursor = portion.cursor;
-        portion
     }
 }
 
@@ -265,7 +234,7 @@ impl Actors {
                 },
             );
         }
-        let portion = stored.portion(Receiver::NextOwner, at_once, longest);
+        let portion = stored.for_next_owner(at_once, longest);
         let image = portion.last.map(|outputs| Image {
             clock: stored.clock,
             state: stored.state.clone(),
@@ -398,25 +367,5 @@ mod tests {
         let some = staged(&[&first.ahead[..2], &second.ahead]);
         assert!(some.join(Clock::ZERO, &last, Clock(10)).is_none());
         assert!(some.join(Clock(6), &last, Clock(10)).is_some());
-    }
-
-    #[test]
-    fn replica_and_next_owner_each_get_all_pieces() {
-        let entries: Vec<Entry> = (1..=10).map(|clock| entry(clock, 57)).collect();
-        let mut stored = Stored {
-            role: crate::actors::cold::Role::Source,
-            peer: Some(RuntimeId(2)),
-            clock: Clock(10),
-            state: None,
-            kept: Kept::after(entries, Clock::ZERO),
-            said: Time(0),
-            cursors: Cursors::default(),
-        };
-        for is_last in [false, true, false, true] {
-            for to in [Receiver::NextOwner, Receiver::Replica] {
-                let portion = stored.portion(to, 600, 200);
-                assert_eq!(portion.last.is_some(), is_last, "{to:?}");
-            }
-        }
     }
 }

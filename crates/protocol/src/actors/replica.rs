@@ -3,10 +3,10 @@
 use weir_packet::{FramePool, Time};
 use weir_runtime::Runtime;
 
-use super::cold::{Keeper, Role, Stored};
+use super::cold::{Cursors, Keeper, Role, Stored};
 
 use super::kept::Kept;
-use super::pieces::Cursors;
+
 use super::table::UNSURE;
 use super::{ActorCount, Actors, Place};
 use crate::delta;

@@ -6,7 +6,7 @@ use weir_packet::Time;
 use weir_runtime::Runtime;
 
 use super::cold::Basis;
-use super::pieces::{Receiver, cut};
+use super::pieces::cut;
 use super::table::SILENT;
 use super::{ActorCount, Actors};
 use crate::delta;
@@ -265,7 +265,7 @@ impl Actors {
             return self.tell_outputs((unit, view), entries);
         };
         let since = stored.kept.since(stored.clock);
-        let portion = stored.portion(Receiver::Replica, at_once, longest);
+        let portion = stored.for_replica(at_once, longest);
         let batch = portion.last.map(|entries| EntryBatch {
             unit,
             view,
