@@ -21,7 +21,7 @@ impl Bug {
 }
 
 /// Bugs that few seeds can show: a port that is leased again while it is in use (a runtime
-/// goes round its other ports first), and a copy that a runtime forgot before it said so
+/// goes round its other ports first), and a `Forgotten` that comes before its `Forget`
 /// (docs/simulator.md, *Open faults*).
 pub const UNSEEN: [Bug; 2] = [
     Bug::Between(Slip::KnownFree),
