@@ -11,7 +11,7 @@ use crate::units;
 
 /// A form of a value.
 pub(crate) trait Form {
-    /// What is read.
+    /// The type of a value that was read.
     type Value;
 
     /// Reads a node; `None`, with an error in the report, where it is not of this form.

@@ -10,9 +10,9 @@ use crate::tree::Node;
 
 /// A mapping that is read into a `T`.
 pub(crate) struct Keys<T> {
-    /// What it is, for errors: `a mapping like ...`.
+    /// The mapping in words, for errors: `a mapping like ...`.
     what: &'static str,
-    /// What to do where there is something else.
+    /// Advice where the value is no mapping.
     help: Option<&'static str>,
     about: &'static str,
     keys: Vec<Key<T>>,
@@ -25,13 +25,33 @@ pub(crate) struct Keys<T> {
 struct Key<T> {
     name: &'static str,
     about: &'static str,
-    /// What to do where it is missing; `None` where it need not be there.
+    /// Advice where it is missing; `None` where it need not be there.
     needed: Option<&'static str>,
-    schema: Json,
-    read: Box<Reader<T>>,
+    value: Box<dyn Value<T>>,
 }
 
-type Reader<T> = dyn Fn(&mut T, &Node, &mut Report<'_>);
+/// The value of a key.
+trait Value<T> {
+    /// Reads it into a `T`.
+    fn read(&self, into: &mut T, node: &Node, report: &mut Report<'_>);
+
+    fn schema(&self) -> Json;
+}
+
+/// A form, and where its value goes.
+struct Put<F, P>(F, P);
+
+impl<T, F: Form, P: Fn(&mut T, F::Value)> Value<T> for Put<F, P> {
+    fn read(&self, into: &mut T, node: &Node, report: &mut Report<'_>) {
+        if let Some(value) = self.0.read(node, report) {
+            (self.1)(into, value);
+        }
+    }
+
+    fn schema(&self) -> Json {
+        self.0.schema()
+    }
+}
 
 impl<T> Keys<T> {
     /// A mapping without keys yet. `what` stands after `expected` in an error; `about`
@@ -47,7 +67,7 @@ impl<T> Keys<T> {
         }
     }
 
-    /// What to do where there is something else.
+    /// Advice where the value is no mapping.
     pub(crate) fn help(mut self, help: &'static str) -> Keys<T> {
         self.help = Some(help);
         self
@@ -62,17 +82,11 @@ impl<T> Keys<T> {
         form: F,
         put: impl Fn(&mut T, F::Value) + 'static,
     ) -> Keys<T> {
-        let schema = form.schema();
         self.keys.push(Key {
             name,
             about,
             needed: None,
-            schema,
-            read: Box::new(move |into, node, report| {
-                if let Some(value) = form.read(node, report) {
-                    put(into, value);
-                }
-            }),
+            value: Box::new(Put(form, put)),
         });
         self
     }
@@ -109,7 +123,8 @@ impl<T> Keys<T> {
 
     /// The key of this name.
     pub(crate) fn name(&self, text: &str) -> Option<&'static str> {
-        self.names().into_iter().find(|name| *name == text)
+        let mut names = self.keys.iter().map(|key| key.name);
+        names.find(|name| *name == text)
     }
 
     /// Reads a mapping into `into`, which keeps what the mapping does not say. False
@@ -125,7 +140,7 @@ impl<T> Keys<T> {
         for (name, value) in entries {
             let key = self.keys.iter().find(|key| name.text() == Some(key.name));
             match key {
-                Some(key) => (key.read)(into, value, report),
+                Some(key) => key.value.read(into, value, report),
                 None => self.refuse(name, report),
             }
         }
@@ -165,7 +180,7 @@ impl<T> Keys<T> {
         let mut properties = Map::new();
         let mut required: Vec<&str> = Vec::new();
         for key in keys {
-            let schema = described(key.about, key.schema.clone());
+            let schema = described(key.about, key.value.schema());
             properties.insert(key.name.to_owned(), schema);
             required.extend(key.needed.map(|_| key.name));
         }
