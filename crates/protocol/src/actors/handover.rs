@@ -184,15 +184,15 @@ impl Actors {
         }
         match what {
             Ahead::State(mut image) => {
-                if !is_planned {
-                    self.count_restart(&open, &image.outputs);
-                }
                 let span = (image.since.max(open.out), image.clock);
                 let outputs = self.joined(from, (unit, old), span, &image.outputs);
                 let Some(outputs) = outputs else {
                     // The pull that is due asks for them.
                     return self.counts.add(ActorCount::OutputsMissing);
                 };
+                if !is_planned {
+                    self.count_restart(&open, &image.outputs);
+                }
                 image.outputs = outputs;
                 self.unstage(unit);
                 self.retire(unit);
