@@ -21,3 +21,23 @@ pub(crate) fn named<N: ToString>(counts: impl IntoIterator<Item = (N, u64)>) -> 
 pub(crate) fn labelled<K: Label>(counts: &Counts<K>) -> Value {
     named(counts.named())
 }
+
+#[cfg(test)]
+mod tests {
+    use weir_api::v1;
+    use weir_ctl::counters::Carries as _;
+    use weir_runtime::Report;
+    use weir_telemetry::Counters as _;
+
+    use super::*;
+
+    #[test]
+    fn counters_of_a_message_are_named_in_json() {
+        let mut report = Report::default();
+        for (place, value) in report.values_mut().into_iter().enumerate() {
+            *value = 1 << place;
+        }
+        let message = v1::ChainStats::of(&report);
+        assert_eq!(to_json(message.counters())["held"], json!(report.held));
+    }
+}
