@@ -319,7 +319,7 @@ impl Names {
         let Some(flow) = self.hidden_in(unit, key) else {
             return false;
         };
-        if self.index.insert(key.hash(self.seed), flow) {
+        if self.index.insert(self.hash(key), flow) {
             self.names[flow as usize].bits &= !HIDDEN;
             self.units[unit as u32 as usize].hidden -= 1;
         }
@@ -426,8 +426,9 @@ impl Names {
         }
         let hash = self.hash(key);
         match self.find(key, hash) {
+            Some(found) if self.names[found as usize].unit != unit => false,
             // Packets go by the alias, and names that the flow asks for end with it.
-            Some(_) if self.wide.is_some() && self.alias_in(unit, key).is_some() => {
+            Some(found) if self.wide.is_some() && self.is_alias(found) => {
                 if self.hidden_in(unit, key).is_none() {
                     let Some(flow) = self.flows.take() else {
                         return false;
@@ -436,7 +437,7 @@ impl Names {
                 }
                 true
             }
-            Some(found) => self.names[found as usize].unit == unit,
+            Some(_) => true,
             None if self.wide.is_some() => self.open_in(key, hash, unit).is_ok(),
             // A claim may have had the flow under another of its names.
             None => {

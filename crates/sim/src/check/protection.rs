@@ -54,10 +54,8 @@ impl Checker {
         if !cluster.is_logger(replica) && others.clone().any(could) {
             return Some("a runtime keeps its copy, and a logger could".to_owned());
         }
-        let host = cluster
-            .host(owner)
-            .filter(|host| cluster.host(replica) == Some(*host));
-        host.filter(|host| others.any(|other| cluster.host(*other) != Some(*host)))
+        let host = cluster.host(owner).filter(|_| is_near(replica));
+        host.filter(|_| others.any(|other| !is_near(*other)))
             .map(|host| format!("owner and replica are on host {host}"))
     }
 

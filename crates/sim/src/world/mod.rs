@@ -530,17 +530,17 @@ impl<'a> World<'a> {
 
     /// Runtimes that may own units.
     fn useful(&self) -> Vec<ProcessNo> {
+        self.numbers_of(Process::is_useful)
+    }
+
+    fn numbers_of(&self, is_one: impl Fn(&Process) -> bool) -> Vec<ProcessNo> {
         let all = self.processes.iter().enumerate();
-        all.filter(|(_, p)| p.is_useful())
-            .map(|(no, _)| no)
-            .collect()
+        all.filter(|(_, p)| is_one(p)).map(|(no, _)| no).collect()
     }
 
     /// A runtime or logger of those that may keep copies.
     fn nth_keeper(&self, number: u32) -> Option<ProcessNo> {
-        let all = self.processes.iter().enumerate();
-        let keepers = all.filter(|(_, p)| p.is_keeper()).map(|(no, _)| no);
-        let keepers: Vec<ProcessNo> = keepers.collect();
+        let keepers = self.numbers_of(Process::is_keeper);
         let place = (number as usize).checked_rem(keepers.len())?;
         keepers.get(place).copied()
     }

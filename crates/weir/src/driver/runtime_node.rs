@@ -16,9 +16,7 @@ use weir_protocol::{Actors, Message, Peer, RuntimeId, UnitId};
 use weir_runtime::{Lie, Report, Runtime, RuntimeConfig};
 
 use super::clock::Clock;
-use super::wiring::{Left, RuntimeEnds, ToRuntime, ToSwitch};
-
-const NO_CHAIN: &str = "a chain that is not there";
+use super::wiring::{Left, NO_CHAIN, RuntimeEnds, ToRuntime, ToSwitch};
 
 /// Ends of flows that may be asked for and not numbered yet.
 const ENDS: usize = 512;

@@ -9,6 +9,9 @@ use weir_packet::{FlowKey, Frame, FramePool};
 use weir_protocol::in_process::{FRAMES_ON_THE_WAY, MESSAGES_ON_THE_WAY};
 use weir_protocol::{Message, Peer, RuntimeId, UnitId};
 
+/// Said where a queue names a chain that the run does not have.
+pub(super) const NO_CHAIN: &str = "a chain that is not there";
+
 /// From the switch's thread to a runtime's.
 #[derive(Debug)]
 pub(super) enum ToRuntime {

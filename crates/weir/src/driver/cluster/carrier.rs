@@ -4,8 +4,8 @@ use weir_packet::{FramePool, Internal};
 use weir_protocol::switch::DataQueue;
 use weir_protocol::{Message, Peer};
 
-use super::super::wiring::ToRuntime;
-use super::member::{Member, NO_CHAIN, NO_MEMBER, State};
+use super::super::wiring::{NO_CHAIN, ToRuntime};
+use super::member::{Member, NO_MEMBER, State};
 
 /// Puts frames and messages into the queues to runtimes.
 pub(super) struct Carrier<'a> {

@@ -3,8 +3,9 @@
 use weir_exec::{ExecError, frames};
 use weir_packet::Time;
 
+use super::super::wiring::NO_CHAIN;
 use super::Cluster;
-use super::member::{Member, NO_CHAIN, NO_MEMBER, State};
+use super::member::{Member, NO_MEMBER, State};
 
 impl Cluster {
     /// Joins the runtimes that are over. One that has died takes the states of

@@ -4,8 +4,7 @@ use weir_packet::Frame;
 
 use super::super::wiring::{RuntimeEnds, SwitchEnds};
 
-/// Chains and places of runtimes are as many as at the start.
-pub(super) const NO_CHAIN: &str = "a chain that is not there";
+/// Places of runtimes are as many as at the start.
 pub(super) const NO_MEMBER: &str = "a place of no runtime";
 
 /// The state of one runtime.

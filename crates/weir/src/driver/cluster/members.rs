@@ -7,8 +7,8 @@ use weir_protocol::{RuntimeId, in_process};
 use weir_runtime::RuntimeConfig;
 
 use super::super::runtime_node::{RuntimeNode, RuntimePlan};
-use super::super::wiring::ToRuntime;
-use super::member::{Member, NO_CHAIN, NO_MEMBER, State};
+use super::super::wiring::{NO_CHAIN, ToRuntime};
+use super::member::{Member, NO_MEMBER, State};
 use super::{Cluster, parker};
 
 impl Cluster {

@@ -24,7 +24,7 @@ use weir_runtime::RuntimeConfig;
 
 use carrier::Carrier;
 pub use end::{ClusterEnd, GateCounts, RuntimeEnd};
-use member::{Member, NO_CHAIN, NO_MEMBER, State};
+use member::{Member, NO_MEMBER, State};
 
 use super::clock::Clock;
 use super::ends::{EndAsked, EndsAsked};
@@ -32,7 +32,7 @@ use super::hand_overs::HandOvers;
 use super::relay::Relay;
 use super::runtime_node::{RuntimeDone, RuntimeNode};
 use super::spread::Spread;
-use super::wiring::{ToRuntime, ToSwitch, wire};
+use super::wiring::{NO_CHAIN, ToRuntime, ToSwitch, wire};
 
 /// Rounds with work after which threads that ended are looked for.
 const LOOK: u32 = 256;

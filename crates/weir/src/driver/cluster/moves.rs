@@ -5,7 +5,8 @@ use weir_protocol::RuntimeId;
 use weir_protocol::message::{MoveMode, Selection};
 use weir_protocol::switch::MoveError;
 
-use super::member::{Member, NO_CHAIN, State};
+use super::super::wiring::NO_CHAIN;
+use super::member::{Member, State};
 use super::{Chain, Cluster};
 
 impl Cluster {
