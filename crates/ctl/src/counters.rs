@@ -10,7 +10,7 @@ use weir_telemetry::{Counters, Entry};
 
 /// A message that carries the counters of a type.
 pub trait Carries: Default {
-    /// Whose counters it carries.
+    /// The type that declares the counters.
     type Counters: Counters;
 
     /// A message with these counters, and nothing else.

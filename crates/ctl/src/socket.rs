@@ -32,12 +32,12 @@ const LONGEST: usize = 64;
 /// Why a control socket can't be had, or found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SocketError {
-    /// With what to do about it, beside the remedy.
+    /// The message, with all advice but the remedy.
     why: String,
     remedy: Option<Remedy>,
 }
 
-/// What else the caller may do: its user knows it as an argument or a setting.
+/// A step that the caller may offer beside the message, as its own argument or setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Remedy {
     /// Give the path of the socket, or another one.
@@ -54,7 +54,7 @@ impl SocketError {
         }
     }
 
-    /// What helps beside what the message says.
+    /// The step that helps beside those of the message.
     pub fn remedy(&self) -> Option<Remedy> {
         self.remedy
     }
@@ -225,6 +225,7 @@ impl Socket {
         bound.listener = Some(socket);
         Ok(Some(bound))
     }
+
     /// Its path.
     pub fn path(&self) -> &Path {
         &self.path

@@ -25,8 +25,7 @@ use crate::flows::FlowTable;
 use crate::fragments::Fragments;
 use crate::open::key_of_fields;
 use crate::report::{FlowReport, Report};
-use crate::scratch::Lookup;
-use crate::scratch::NO_FAULT;
+use crate::scratch::{Lookup, NO_FAULT};
 use crate::setup::{
     check_memory, check_nodes, key_options, nested_scopes, parse_options, rewriters_of,
 };

@@ -43,7 +43,7 @@ pub struct NamedPoint {
     pub point: TapPoint,
     /// Its name, as a user writes it.
     pub name: String,
-    /// What passes there, in words.
+    /// The packets that pass there, in words.
     pub description: String,
 }
 

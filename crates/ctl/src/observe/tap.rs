@@ -38,12 +38,17 @@ pub struct TapSpec {
 /// A copy of a packet.
 #[derive(Debug, Default)]
 pub struct Copied {
+    /// Number of its point among those of the tap.
     pub point: usize,
+    /// Nanoseconds since 1970.
     pub time_ns: u64,
+    /// Link type, as captures number them.
     pub link_type: u32,
+    /// Octets of the packet on the wire.
     pub wire_len: u32,
+    /// Its first octets, at most as many as the tap asks for.
     pub data: Vec<u8>,
-    /// Empty for none.
+    /// A word on it, as a drop's reason; empty for none.
     pub comment: String,
 }
 

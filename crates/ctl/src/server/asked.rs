@@ -14,12 +14,9 @@ use weir_runtime::{Remembered, Report};
 use weir_telemetry::Entry;
 
 use crate::command::{
-    Command, CommandSender, Ended, FlowParts, FlowQuery, FlowSeen, FlowsFound, FlowsQuery, Reply,
-    StatesSeen, ThreadCounts, in_order,
+    Command, CommandSender, Counted, Ended, FlowParts, FlowQuery, FlowSeen, FlowsFound, FlowsQuery,
+    LayerReport, Reply, StatesSeen, ThreadCounts, around, in_order,
 };
-use crate::command::{Counted, around};
-
-use crate::command::LayerReport;
 use crate::observe::{Arm, Places, Unseen};
 
 use super::fresh::Fresh;

@@ -8,8 +8,7 @@ use weir_packet::{Direction, FlowKey};
 use weir_runtime::{FunctionReport, Report};
 use weir_telemetry::{Counters as _, Label};
 
-use crate::command::LayerReport;
-use crate::command::{FlowSeen, StatesSeen, ThreadCounts};
+use crate::command::{FlowSeen, LayerReport, StatesSeen, ThreadCounts};
 use crate::counters::Carries as _;
 use crate::drops::DriverDrop;
 

@@ -10,8 +10,7 @@ use weir_runtime::{FlowReport, FunctionReport, Report};
 use weir_telemetry::prometheus::{Family, Labels, Text};
 use weir_telemetry::{Counters, Kind};
 
-use crate::command::LayerReport;
-use crate::command::StageProcessCounts;
+use crate::command::{LayerReport, StageProcessCounts};
 
 use super::asked::{Asked, Counts};
 

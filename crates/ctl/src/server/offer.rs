@@ -1,4 +1,4 @@
-//! What a driver offers to the server of its control interface.
+//! Facts and command channels of a run, which its driver gives to the server.
 
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};

@@ -6,7 +6,6 @@ use weir_packet::{FramePool, Time};
 use super::cold::{Cursors, Role, Stored};
 use super::handover::image_of;
 use super::kept::Kept;
-
 use super::{ActorCount, Actors};
 use crate::message::{Entry, Open, Refusal};
 use crate::plant::Plant;

@@ -4,9 +4,7 @@ use weir_packet::{FramePool, Time};
 use weir_runtime::Runtime;
 
 use super::cold::{Cursors, Keeper, Role, Stored};
-
 use super::kept::Kept;
-
 use super::table::UNSURE;
 use super::{ActorCount, Actors, Place};
 use crate::delta;

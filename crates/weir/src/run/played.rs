@@ -9,7 +9,6 @@ use weir_graph::ChainFile;
 use weir_packet::{Frame, FramePool, Side, Time};
 
 use crate::args::Run;
-
 use crate::driver::{Cluster, Executor};
 
 use super::audit;
