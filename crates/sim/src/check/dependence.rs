@@ -109,12 +109,17 @@ impl UnitRecord {
             // The other holder of a view that a restart takes may be behind: what it
             // lacks was not let out, or, where outputs don't wait for it, the switch
             // that had those packets is gone. Of a view that was not settled the best
-            // claim's sender alone is known to have the state.
+            // claim's sender alone is known to have the state: until the next view opens
+            // this may be any of those that had a part in the view.
             (None, Some(before)) => {
                 let mut holders = [Some(before.owner), before.replica].into_iter().flatten();
                 let newer = self.unclaimed && self.current.view != before.view;
                 let has_both = !is_periodic && !self.lone && !newer;
-                alive(self.current.holder) || has_both && holders.any(alive)
+                let has_best = match self.lone && self.unopened {
+                    true => current.into_iter().flatten().all(alive) && alive(self.current.holder),
+                    false => alive(self.current.holder),
+                };
+                has_best || has_both && holders.any(alive)
             }
             // Nothing of the first view was let out, and its packets are kept. But what its
             // holders have said may settle it after their deaths.

@@ -92,6 +92,8 @@ pub(crate) struct UnitRecord {
     /// At the last restart a view was open that was not settled: who has the best
     /// claim, has it alone.
     pub(crate) lone: bool,
+    /// The switch that took it from claims has opened no view of it yet.
+    pub(crate) unopened: bool,
     /// What a restart took from claims, until something is let out after it.
     pub(crate) taken: Option<Taken>,
 }
@@ -144,6 +146,7 @@ impl UnitRecord {
             unclaimed: false,
             outlived: false,
             lone: false,
+            unopened: false,
             taken: None,
         };
         unit.open(holders);
@@ -170,6 +173,7 @@ impl UnitRecord {
     /// A view opens.
     pub(crate) fn open(&mut self, holders: Holders) {
         self.current = holders;
+        self.unopened = false;
         let both = [Some(holders.owner), holders.replica];
         let both = both.into_iter().flatten();
         self.speakers.extend(both.map(|who| (holders.view, who)));

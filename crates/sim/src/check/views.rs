@@ -449,6 +449,7 @@ impl Checker {
             if live.contains(id) {
                 // Its view opens with its next packet, or in the sweep.
                 unit.unclaimed = false;
+                unit.unopened = true;
                 unit.before = unit.settled.take().or(unit.before);
                 unit.lone = unit.before.map(|before| before.view) != Some(unit.current.view);
                 continue;
