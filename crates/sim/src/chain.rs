@@ -25,6 +25,9 @@ pub enum Chain {
     Web,
     /// Firewall and NAT, in small blocks of ports.
     Nat,
+    /// The same with time-outs of a few gaps between a flow's packets, and few ports: ports
+    /// return, and are leased again, while moves and failures run.
+    NatShort,
     /// UDP from clients that have logged in: state per client.
     Clients,
     /// Intrusion detection: alerts.
@@ -37,7 +40,19 @@ pub enum Chain {
 
 impl Chain {
     /// All.
-    pub const ALL: [Chain; 7] = [
+    pub const ALL: [Chain; 8] = [
+        Chain::Count,
+        Chain::Web,
+        Chain::Nat,
+        Chain::Clients,
+        Chain::Inspect,
+        Chain::Emit,
+        Chain::Wander,
+        Chain::NatShort,
+    ];
+
+    /// Those that a seed draws from. A list that grew would change all seeds.
+    pub const DRAWN: [Chain; 7] = [
         Chain::Count,
         Chain::Web,
         Chain::Nat,
@@ -47,12 +62,18 @@ impl Chain {
         Chain::Wander,
     ];
 
+    /// True where it translates addresses.
+    pub(crate) const fn is_nat(self) -> bool {
+        matches!(self, Chain::Nat | Chain::NatShort)
+    }
+
     /// Its name on a command line.
     pub const fn name(self) -> &'static str {
         match self {
             Chain::Count => "count",
             Chain::Web => "web",
             Chain::Nat => "nat",
+            Chain::NatShort => "nat-short",
             Chain::Clients => "clients",
             Chain::Inspect => "inspect",
             Chain::Emit => "emit",
@@ -74,26 +95,42 @@ impl Chain {
         let _ = write!(
             text,
             "flows:\n  max: 1024\n  malformed: {malformed}\n  held-fragments: {}\n  \
-             track: always\n  buffers: 512KiB\n  timeouts: {{tcp-opening: {}ms, \
-             tcp-established: {}ms, tcp-closing: 150ms, tcp-closed: 40ms, udp: {}ms, icmp: 120ms, \
-             other: 150ms}}\nnfs:\n",
+             track: always\n  buffers: 512KiB\n  timeouts: {{",
             [0, 4, 64][random.below(3) as usize],
-            random.within(120, 300),
-            random.within(250, 500),
-            random.within(100, 300),
+        );
+        let (opening, established, udp) = match self {
+            Chain::NatShort => ((10, 30), (15, 60), (8, 40)),
+            _ => ((120, 300), (250, 500), (100, 300)),
+        };
+        let rest = match self {
+            Chain::NatShort => [12, 3, 10, 12],
+            _ => [150, 40, 120, 150],
+        };
+        let _ = write!(
+            text,
+            "tcp-opening: {}ms, tcp-established: {}ms, tcp-closing: {}ms, tcp-closed: {}ms, \
+             udp: {}ms, icmp: {}ms, other: {}ms}}\nnfs:\n",
+            random.within(opening.0, opening.1),
+            random.within(established.0, established.1),
+            rest[0],
+            rest[1],
+            random.within(udp.0, udp.1),
+            rest[2],
+            rest[3],
         );
         text += match self {
             Chain::Count => {
                 "  - ip-check: {on-bad: count}\n  - size-histogram\n  - monitor: {events: false}\n"
             }
             Chain::Web => WEB,
-            Chain::Nat => NAT,
+            Chain::Nat | Chain::NatShort => NAT,
             Chain::Clients => CLIENTS,
             Chain::Inspect => INSPECT,
             Chain::Emit => EMIT,
             Chain::Wander => WANDER,
         };
-        if self == Chain::Nat {
+        if self.is_nat() {
+            let blocks = if self == Chain::NatShort { 6 } else { 20 };
             let mapping = ["endpoint-independent", "address-and-port-dependent"];
             text = text
                 .replace("MAPPING", mapping[random.below(2) as usize])
@@ -101,8 +138,8 @@ impl Chain {
                     "PRESERVE",
                     if random.chance(500) { "true" } else { "false" },
                 )
-                // 4 to 20 blocks of 64 ports: few enough to be used up.
-                .replace("LAST", &(1_023 + 64 * random.within(4, 20)).to_string());
+                // Blocks of 64 ports: few enough to be used up.
+                .replace("LAST", &(1_023 + 64 * random.within(4, blocks)).to_string());
         }
         text
     }

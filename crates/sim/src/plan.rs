@@ -240,7 +240,7 @@ impl Plan {
     /// Draws the plan of a seed. `recorded` takes the generator's place.
     pub fn draw(seed: u64, settings: &Settings, recorded: Option<&[Recorded]>) -> Plan {
         let mut random = Random::new(seed, 5);
-        let drawn = random.pick(&Chain::ALL).copied();
+        let drawn = random.pick(&Chain::DRAWN).copied();
         let chain = settings.chain.or(drawn).unwrap_or(Chain::Count);
         let faults = settings.faults_of(seed);
         let packets = match recorded {

@@ -1,6 +1,6 @@
 //! Port blocks: who has which, and which ports have names that live.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use weir_nf::{PoolId, PoolSpec, PortLease, PortSpace};
@@ -66,6 +66,9 @@ pub(super) struct Lessor {
     restarted: bool,
     /// Ports that were leased and got no name, by the unit that has them.
     held: BTreeMap<UnitId, Vec<(PoolId, PortLease)>>,
+    /// Aliases with a port of a pool that nobody leased for them: packets to an external port
+    /// without a mapping open flows. The port may be another unit's.
+    unleased: BTreeSet<FlowKey>,
 }
 
 /// A port whose last name has gone: the holder of its block, and the port.
@@ -93,6 +96,7 @@ impl Lessor {
             addresses,
             restarted: false,
             held: BTreeMap::new(),
+            unleased: BTreeSet::new(),
         }
     }
 
@@ -145,8 +149,21 @@ impl Lessor {
         Some((block, size))
     }
 
+    /// A name is registered that nobody leased a port for.
+    pub(super) fn no_lease(&mut self, key: &FlowKey) {
+        if self.ports(key).iter().any(Option::is_some) {
+            self.unleased.insert(*key);
+        }
+    }
+
+    /// True for a name that counts its port.
+    pub(super) fn is_leased(&self, key: &FlowKey) -> bool {
+        !self.unleased.contains(key)
+    }
+
     /// A name is registered.
     pub(super) fn named(&mut self, key: &FlowKey) {
+        self.unleased.remove(key);
         for (pool, address, space, port) in self.ports(key).into_iter().flatten() {
             self.name_port(pool, address, space, port);
         }
@@ -169,6 +186,9 @@ impl Lessor {
 
     /// A name has gone: gives the ports that have none left.
     pub(super) fn unnamed(&mut self, key: &FlowKey) -> [Option<Freed>; 2] {
+        if self.unleased.remove(key) {
+            return [None, None];
+        }
         self.ports(key).map(|port| {
             let (pool, address, space, port) = port?;
             self.unname_port(pool, address, space, port)

@@ -41,7 +41,9 @@ impl Switch {
                 }
                 Ok(Note::FlowOpened { key, .. }) => {
                     self.name_stays(unit, &key);
+                    let was_alias = self.classifier.alias_of(&key).is_some();
                     self.classifier.add_flow(unit.0, &key);
+                    self.no_lease(unit, &key, was_alias);
                 }
                 Ok(Note::AliasEnded { key }) => self.alias_ended(unit, clock, &key),
                 Ok(Note::Leased { pool, lease }) => leased.push((pool, lease)),
@@ -66,6 +68,14 @@ impl Switch {
             });
         } else {
             self.counts.add(SwitchCount::AliasRefused);
+        }
+    }
+
+    /// A flow's key has become an alias of its unit, which has one flow already. Nobody
+    /// leased a port for it.
+    pub(super) fn no_lease(&mut self, unit: UnitId, key: &FlowKey, was_alias: bool) {
+        if !was_alias && self.classifier.alias_of(key) == Some(unit.0) {
+            self.lessor.no_lease(key);
         }
     }
 

@@ -110,7 +110,7 @@ pub(crate) fn ends(chain: Chain, flow: u32) -> Ends {
     let client = flow / 4;
     // Hairpin: clients that talk to another client's outside address, where a
     // NAT that preserves ports may have a mapping.
-    let hairpin = chain == Chain::Nat && flow.is_multiple_of(17);
+    let hairpin = chain.is_nat() && flow.is_multiple_of(17);
     let server = match chain {
         Chain::Web if !flow.is_multiple_of(3) => Ipv4Addr::new(203, 0, 113, 80),
         _ if hairpin => Ipv4Addr::new(203, 0, 113, 1),

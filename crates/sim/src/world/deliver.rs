@@ -12,7 +12,6 @@ use weir_protocol::{Clock, Peer, RuntimeId, UnitId, View};
 use super::links::ProcessNo;
 use super::process::{Body, Carried, Delivery};
 use super::{Event, World};
-use crate::chain::Chain;
 use crate::check::{Cluster, Invariant, Kind, Sighting, show_entry, show_unit, show_view};
 use crate::plan::Plan;
 use crate::slip::{Aside, Slip};
@@ -660,7 +659,7 @@ fn seen_in(
     let ends = seen.answer;
     let ends = ends.unwrap_or_else(|| ends_of(plan.chain, seen.flow));
     // What is turned is numbered twice, in two units.
-    if plan.chain == Chain::Nat && ends.server == NAT_ADDRESS {
+    if plan.chain.is_nat() && ends.server == NAT_ADDRESS {
         return None;
     }
     Some((seen, key_of(&ends, proto)))
