@@ -6,7 +6,7 @@ use crate::message::Change;
 /// Octets of a change's form beside its own.
 pub(crate) const FORM: usize = 8;
 
-/// What must be changed to get from `before` to `after`; `None` where that is not
+/// The changes that lead from `before` to `after`; `None` where they are not
 /// shorter than half of `after`, or where they differ in length.
 pub(crate) fn between(before: &[u8], after: &[u8]) -> Option<Vec<Change>> {
     if before.len() != after.len() {

@@ -1,4 +1,4 @@
-//! Who is heard: heartbeats, suspicion, hold-down.
+//! Failure detection: heartbeats, suspicion, hold-down.
 //!
 //! Each process sends a [`Beat`] to each peer every interval, on the path that data
 //! takes. A beat says whether its sender hears the receiver, so that each direction
@@ -61,14 +61,14 @@ impl HeartbeatSettings {
 /// Patiences for which a process that hears nothing of most peers judges nobody.
 const ISOLATED: u64 = 10;
 
-/// What a process says to each peer once in an interval.
+/// The message that a process sends to each peer once per interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Beat {
     /// The sender has heard the receiver lately.
     pub hears: bool,
 }
 
-/// What has become of a peer.
+/// A change in a peer's liveness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Judgement<K> {
     /// It is dead, cut off, or does not hear us.

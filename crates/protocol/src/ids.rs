@@ -14,7 +14,7 @@ impl UnitId {
         self.0 as u32
     }
 
-    /// Which life in that place, from 1.
+    /// The number of its life in that place, from 1.
     pub const fn incarnation(self) -> u32 {
         (self.0 >> 32) as u32
     }
@@ -41,7 +41,7 @@ impl View {
         (self.0 >> View::NUMBER_BITS) as u16
     }
 
-    /// Which view of its generation, from 1.
+    /// The number of the view in its generation, from 1.
     pub const fn number(self) -> u64 {
         self.0 & View::LAST_NUMBER
     }

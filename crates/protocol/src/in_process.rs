@@ -27,7 +27,7 @@ pub const RESERVE: usize = 768;
 /// Small frames for packets under way.
 const FRAMES: u32 = 4_096;
 
-// What a runtime takes out at a time has frames for what it causes.
+// A burst that a runtime takes has frames for all that it causes.
 const _: () = assert!(BURST * PER_PACKET <= SHARE as usize);
 
 /// Small and large frames beside the ports' own, for so many runtimes.

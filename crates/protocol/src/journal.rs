@@ -1,4 +1,4 @@
-//! What a switch has done, in the order in which it did it: for checkers and
+//! The journal of a switch: its actions in their order, for checkers and
 //! traces. It is off in programs.
 
 use weir_packet::FlowKey;
@@ -29,9 +29,9 @@ pub enum Done {
         owner: RuntimeId,
         /// Its replica.
         replica: Option<RuntimeId>,
-        /// What it starts from.
+        /// The state that it starts from.
         from: Start,
-        /// Who has the state that its owner goes on from, if there is one.
+        /// The runtime whose state the owner goes on from, if there is one.
         holder: Option<RuntimeId>,
     },
     /// The current view is settled.
@@ -50,9 +50,9 @@ pub enum Done {
     },
     /// A name passes from one unit to another: packets that come by it are numbered there.
     Taken {
-        /// Whose it is now.
+        /// The unit that has it now.
         unit: UnitId,
-        /// Whose it was.
+        /// The unit that had it.
         of: UnitId,
         /// The name.
         key: FlowKey,
@@ -60,9 +60,9 @@ pub enum Done {
     /// A name stays with the unit that has it, which waits for the one that
     /// asks.
     Yielded {
-        /// Who asks.
+        /// The unit that asks.
         unit: UnitId,
-        /// Whose it is.
+        /// The unit that has it.
         of: UnitId,
         /// The name.
         key: FlowKey,
@@ -94,7 +94,7 @@ pub enum Done {
     },
 }
 
-/// What a view starts from.
+/// The state that a view starts from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
     /// No state: the unit's first view.

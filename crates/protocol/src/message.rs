@@ -1,4 +1,4 @@
-//! What processes say to one another beside data frames.
+//! Messages between processes, beside data frames.
 //!
 //! Messages are idempotent: each may come twice, late, or from a process that
 //! is thought dead. Over rings they travel as they are; between processes they
@@ -12,7 +12,7 @@ use weir_packet::{Disposition, FlowKey, LinkType, Side, Time};
 use crate::delta::FORM;
 use crate::ids::{Clock, RuntimeId, UnitId, View};
 
-/// Where the state of a new view comes from.
+/// The source of a new view's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// There is none: the unit's first view, or, with `after_loss`, the first
@@ -50,7 +50,7 @@ pub struct Open {
     pub out: Clock,
     /// How the owner comes by the state.
     pub origin: Origin,
-    /// Who keeps a copy from now on.
+    /// The runtime that keeps a copy from now on.
     pub replica: Option<RuntimeId>,
     /// Packets from one state for the replica to the next
     /// ([`crate::settings::Replication::Every`]); the outputs go to the switch
@@ -76,7 +76,7 @@ pub enum MoveMode {
 /// or notes ([`weir_runtime::notes`]); or that it was dropped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// What it is.
+    /// Its kind.
     pub disposition: Disposition,
     /// Ingress time of the packet.
     pub time: Time,
@@ -125,11 +125,11 @@ impl Entry {
 pub struct Change {
     /// The first one's place.
     pub at: u32,
-    /// What they are now.
+    /// Their new content.
     pub bytes: Vec<u8>,
 }
 
-/// What the packets of a batch did to the unit's state.
+/// The change of a unit's state by the packets of a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StateUpdate {
     /// Said by a replica to the switch: the state stays with the replica.
@@ -227,7 +227,7 @@ pub struct Image {
     pub outputs: Vec<Entry>,
 }
 
-/// What a runtime has of a unit, for a switch that starts again.
+/// A runtime's claim of a unit, for a switch that starts again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
     /// The unit.
@@ -255,7 +255,7 @@ pub const DOUBTS: usize = 256;
 /// Most claims in one piece of an answer.
 pub const CLAIMS: usize = 64;
 
-/// Which units to move.
+/// The units that a move concerns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Selection {
     /// This many of those that a runtime owns.
@@ -341,7 +341,7 @@ pub enum Message {
         unit: UnitId,
         /// The current view.
         view: View,
-        /// Who will own it.
+        /// The next owner.
         to: RuntimeId,
     },
     /// A switch of this generation has started: fence older ones and claim
@@ -438,7 +438,7 @@ pub enum Message {
         piece: u32,
         /// Number of all pieces, at least 1.
         pieces: u32,
-        /// What the sender has; at most [`CLAIMS`].
+        /// The sender's units; at most [`CLAIMS`].
         claims: Vec<Claim>,
         /// In the first piece: runtimes that the switch before suspected.
         suspected: Vec<RuntimeId>,
@@ -505,7 +505,7 @@ pub enum Message {
         clock: Clock,
         /// The number of the last change.
         changed: Clock,
-        /// What the engine keeps of the flows at `clock`
+        /// The engine's own state of the flows at `clock`
         /// ([`weir_runtime::Runtime::export_touch`]).
         touched: Vec<u8>,
         /// Entries not known to be let out.
@@ -559,23 +559,23 @@ pub enum Message {
     PollWorkload,
     /// The answer.
     Workload(Workload),
-    /// Who runs (NFActor's NotifyClusterCfg): runtimes that may own units.
+    /// The runtimes that may own units (NFActor's NotifyClusterCfg).
     NotifyClusterCfg {
         /// They.
         runtimes: Vec<RuntimeId>,
     },
     /// Move units of `from` to `to` (NFActor's SetMigrationTarget).
     SetMigrationTarget {
-        /// Who gives.
+        /// The runtime that gives.
         from: RuntimeId,
-        /// Who takes.
+        /// The runtime that takes.
         to: RuntimeId,
         /// What.
         what: Selection,
         /// How.
         mode: MoveMode,
     },
-    /// Who keeps copies of `of`'s units (NFActor's SetReplica).
+    /// The runtime that keeps copies of `of`'s units (NFActor's SetReplica).
     SetReplica {
         /// The owner.
         of: RuntimeId,

@@ -46,7 +46,7 @@ pub enum Plant {
     NameUnawaited,
     /// Units wait for one another's names.
     NamesCrossed,
-    /// What was leased in a view that is given up stays leased.
+    /// Ports that were leased in a view that is given up stay leased.
     LeasesForgotten,
     /// The switch keeps no packet that was let out for a state to come.
     PacketsNotKept,

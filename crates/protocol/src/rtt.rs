@@ -43,7 +43,7 @@ impl RoundTrip {
         });
     }
 
-    /// What was sent was not answered in time: the next wait is twice as long,
+    /// Nothing was answered in time: the next wait is twice as long,
     /// until there is a measurement again (Karn).
     pub(crate) fn back_off(&mut self) {
         self.back_off = (self.back_off + 1).min(32);

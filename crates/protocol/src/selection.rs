@@ -1,4 +1,4 @@
-//! Which flows a selection means: pure matching of keys, for the switch that
+//! Matching of flow keys against a selection, without side effects: for the switch that
 //! looks through its units and for a program that wants to say beforehand what
 //! a move would take.
 

@@ -1,4 +1,4 @@
-//! What a switch and a runtime's actors are told by their driver.
+//! Settings of a switch and of a runtime's actors, from their driver.
 
 use crate::ids::RuntimeId;
 use crate::plant::Plant;
@@ -24,7 +24,7 @@ pub enum Replication {
 }
 
 impl Replication {
-    /// What a switch does for a chain. Packets are applied again only where that
+    /// The settings of a switch for a chain. Packets are applied again only where that
     /// gives the same state (`is_replayable`: no function takes what flows share)
     /// and where the switch keeps copies of them: otherwise each burst is
     /// replicated, which loses nothing either.
@@ -183,7 +183,7 @@ const MOST: usize = 4 << 20;
 /// Bytes of messages' forms beside outputs and states.
 const FORMS: usize = 64 << 10;
 
-// What is said at once has room in a stream, whose queue is empty, and each
+// Messages sent at once fit into a stream whose queue is empty, and each
 // message of it is one that a stream takes.
 const _: () = {
     let stream = crate::stream::StreamSettings::DEFAULT;

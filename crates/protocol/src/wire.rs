@@ -31,10 +31,10 @@ use weir_packet::{Frame, FrameMeta, FramePool, Malformed, NoFrame, PacketMemory}
 use crate::auth::Key;
 use crate::ids::Clock;
 
-/// Where NSH begins.
+/// Offset of NSH.
 const NSH: usize = EthernetView::SIZE;
 
-/// Where weir's header begins.
+/// Offset of weir's header.
 const WEIR: usize = NSH + NshRepr::LEN;
 
 /// Bytes in front of the packet.
@@ -48,10 +48,10 @@ const CLOCK_LOW: u64 = (1 << CLOCK_LOW_BITS) - 1;
 
 const _: () = assert!(Clock::LAST.0 >> CLOCK_LOW_BITS <= u8::MAX as u64);
 
-/// Where the tag lies, the last field of weir's header.
+/// Range of the tag, the last field of weir's header.
 const TAG: core::ops::Range<usize> = OVERHEAD - 8..OVERHEAD;
 
-/// What a data frame has beside the packet and its metadata.
+/// Fields of a data frame beside the packet and its metadata.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hop {
     /// Ethernet address that it goes to.
@@ -63,7 +63,7 @@ pub struct Hop {
     /// Owner of the unit before the packet's view: the low 16 bits of its
     /// [`crate::RuntimeId`], a hint; 0 says nothing.
     pub source: u16,
-    /// Who keeps a copy, likewise.
+    /// The member that keeps a copy, likewise.
     pub replica: u16,
 }
 

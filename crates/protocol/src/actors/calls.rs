@@ -1,4 +1,4 @@
-//! What is not a flow's: the coordinator's calls, and where functions would
+//! Calls that concern no single flow: the coordinator's, and where functions would
 //! rather have their flows.
 
 use weir_nf::Cluster;

@@ -1,4 +1,4 @@
-//! What a unit has beside the record of its live actor: copies of other
+//! The rarely used part of a unit, beside the record of its live actor: copies of other
 //! views, and hand-overs under way.
 
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use super::pieces::{Portion, Staged};
 use crate::ids::{Clock, RuntimeId, View};
 use crate::message::{Entry, Image, MoveMode, Open, Refusal};
 
-/// What an actor that is kept as bytes is there for.
+/// The purpose of an actor that is kept as bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     /// It was the owner and gave the unit away at the clock where its view
@@ -38,7 +38,7 @@ pub(crate) struct Stored {
     pub(crate) cursors: Cursors,
 }
 
-/// What a replica has of a unit, if it got all that it was sent.
+/// The content of a replica, if it got all that it was sent.
 #[derive(Debug)]
 pub(crate) struct Basis {
     pub(crate) clock: Clock,
@@ -56,14 +56,14 @@ pub(crate) struct Cursors {
 }
 
 impl Stored {
-    /// What the next repetition sends to the replica of its view.
+    /// The portion that the next repetition sends to the replica of its view.
     pub(crate) fn for_replica(&mut self, at_once: usize, longest: usize) -> Portion {
         let portion = self.kept.portion(self.cursors.replica, at_once, longest);
         self.cursors.replica = portion.cursor;
         portion
     }
 
-    /// What the next repetition sends to the owner of the view after it.
+    /// The portion that the next repetition sends to the owner of the view after it.
     pub(crate) fn for_next_owner(&mut self, at_once: usize, longest: usize) -> Portion {
         let from = self.cursors.next_owner;
         let portion = self.kept.portion(from, at_once, longest);
@@ -131,7 +131,7 @@ pub(crate) struct Copying {
     pub(crate) changed: Clock,
     /// A change happened that no copy was sent for yet.
     pub(crate) dirty: bool,
-    /// What the engine kept of the flows' phases after the last packet.
+    /// The engine's phases of the flows after the last packet.
     pub(crate) phases: u64,
     /// It is given up then.
     pub(crate) until: Time,
@@ -146,7 +146,7 @@ pub(crate) struct Early {
     pub(crate) until: Time,
 }
 
-/// What came before its `Open`.
+/// Messages of a view that came before its `Open`.
 #[derive(Clone, Debug)]
 pub(crate) enum Ahead {
     State(Image),
@@ -183,7 +183,7 @@ pub(crate) struct Cold {
     /// A view that could not be taken, and why.
     pub(crate) refused: Option<(View, Refusal)>,
     pub(crate) ending: Option<Ending>,
-    /// Where the functions wanted to be, when the switch was last asked.
+    /// The runtime that the functions preferred, and when the switch was last asked for it.
     pub(crate) preferred: Option<(RuntimeId, Time)>,
     /// When the unit's timer goes off.
     pub(crate) timer: Option<Time>,

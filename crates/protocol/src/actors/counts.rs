@@ -1,4 +1,4 @@
-//! What happened to a runtime's actors, by name.
+//! Named counters of a runtime's actors.
 
 use weir_telemetry::labels;
 

@@ -149,7 +149,7 @@ impl Actors {
         self.pull(now, unit);
     }
 
-    /// What a source sends at the base: the state, or the end of its copies.
+    /// The source's message at the base arrives: the state, or the end of its copies.
     pub(super) fn arrived(
         &mut self,
         now: Time,

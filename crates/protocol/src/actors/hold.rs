@@ -18,7 +18,7 @@ struct Queue {
     since: Time,
 }
 
-/// What has become of a packet.
+/// The result for a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Put {
     /// It is held.

@@ -21,7 +21,7 @@ use crate::plant::Plant;
 /// A port of a pool.
 type Port = (PoolId, PortLease);
 
-/// What this runtime knows of its ports.
+/// The ports of this runtime.
 #[derive(Debug, Default)]
 pub(super) struct Ports {
     /// Those in use, and by which packet they were leased.

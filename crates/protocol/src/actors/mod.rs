@@ -51,7 +51,7 @@ use weir_telemetry::Counts;
 pub use self::counts::ActorCount;
 pub use self::report::ActorReport;
 
-/// What a runtime's actors want carried out: the driver empties it after each
+/// Actions that a runtime's actors ask of the driver, which empties it after each
 /// call.
 #[derive(Debug, Default)]
 pub struct ActorOutbox {
@@ -75,7 +75,7 @@ const MOST_SUSPECTED: usize = 4_096;
 /// Frames that are given to the engine at once.
 const RUN: usize = weir_nf::host::BURST;
 
-/// What is to be done for a unit when the packets before have been applied.
+/// Work for a unit that waits until the packets before it have been applied.
 #[derive(Clone, Copy, Debug)]
 enum After {
     /// Its view ends here.
@@ -101,7 +101,7 @@ fn is_for_logger(message: &Message) -> bool {
     )
 }
 
-/// Where an actor is.
+/// The place of an actor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     /// In the engine.
@@ -123,7 +123,7 @@ enum Place {
 /// The flow actors of one runtime, around its engine.
 #[derive(Debug)]
 pub struct Actors {
-    /// What they want carried out.
+    /// Actions for the driver.
     pub outbox: ActorOutbox,
     engine: Runtime,
     settings: ActorSettings,
@@ -157,7 +157,7 @@ pub struct Actors {
     dues_seen: Time,
     due: Vec<u64>,
     cluster: Vec<RuntimeId>,
-    /// Which packet of a burst names the unit whose preference is asked.
+    /// The number of the packet in a burst whose unit is asked for its preference.
     turn: usize,
     /// When more ports of each pool were last asked for.
     wanted: Vec<(PoolId, Option<Time>)>,
@@ -362,7 +362,7 @@ impl Actors {
         self.cluster.dedup();
     }
 
-    /// What the driver knows of the load: packets lost at the input since the
+    /// Takes the driver's measure of the load: packets lost at the input since the
     /// start, and parts in a thousand of the time that the thread was busy
     /// lately. Told to who asks ([`Message::PollWorkload`]).
     pub fn set_load(&mut self, drops: u64, busy: u32) {
@@ -392,7 +392,7 @@ impl Actors {
         &self.settings
     }
 
-    /// What happened so far.
+    /// The counters so far.
     pub fn counts(&self) -> &Counts<ActorCount> {
         &self.counts
     }

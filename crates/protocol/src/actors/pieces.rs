@@ -62,14 +62,14 @@ impl Staged {
     }
 }
 
-/// What one repetition sends of a unit's outputs.
+/// The part of a unit's outputs that one repetition sends.
 pub(crate) struct Portion {
     /// Pieces that go ahead, each short enough for a message.
     pub(crate) ahead: Vec<Vec<Entry>>,
     /// The last piece, which goes with the state; `None` where the rest has to
     /// wait for the next repetition.
     pub(crate) last: Option<Vec<Entry>>,
-    /// Where the next repetition goes on.
+    /// The clock after which the next repetition goes on.
     pub(crate) cursor: Clock,
 }
 
@@ -94,7 +94,7 @@ pub(crate) fn cut(entries: Vec<Entry>, longest: usize) -> Vec<Vec<Entry>> {
 }
 
 impl Kept {
-    /// What is to be sent after `cursor`, at most `at_once` bytes in messages of
+    /// The outputs to send after `cursor`: at most `at_once` bytes in messages of
     /// `longest`.
     pub(crate) fn portion(&self, cursor: Clock, at_once: usize, longest: usize) -> Portion {
         let (entries, is_all) = self.after_clock(cursor, at_once);

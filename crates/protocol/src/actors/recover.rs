@@ -87,7 +87,7 @@ impl Actors {
             answer.push(claims);
         }
         let pieces = answer.len() as u32;
-        // What it knows of may be another answer than this one.
+        // The pieces that it counts may be those of another answer.
         let from = if from < pieces { from } else { 0 };
         for (piece, claims) in (0..pieces).zip(answer).skip(from as usize) {
             let suspected = match piece {

@@ -12,7 +12,7 @@ use crate::ids::{Clock, RuntimeId, UnitId, View};
 use crate::message::{Entry, EntryBatch, StateUpdate};
 use crate::plant::Plant;
 
-/// What has become of a batch.
+/// The result for a batch.
 enum Taken {
     /// It is stored; its outputs go on to the switch. True: the switch is also
     /// to hear that the view's state is held.
@@ -265,7 +265,7 @@ impl Actors {
         older.next().map(|(_, older)| older.state.clone())
     }
 
-    /// What a replica without a fence would do: whatever comes goes into the
+    /// A replica without a fence: whatever comes goes into the
     /// newest actor that there is. For the planted bugs only.
     fn overwrite(&mut self, batch: &mut EntryBatch) -> Taken {
         let unit = batch.unit;

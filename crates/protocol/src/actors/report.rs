@@ -1,4 +1,4 @@
-//! What a runtime's actors hold.
+//! Gauges of a runtime's actors.
 
 use super::Actors;
 use crate::ids::{Clock, UnitId, View};
@@ -30,7 +30,7 @@ pub struct ActorReport {
 }
 
 impl Actors {
-    /// What is here now. It walks over all units that are not plain.
+    /// Counts what is held now. It walks over all units that are not plain.
     pub fn report(&self) -> ActorReport {
         let (stored, replicas, stored_bytes) = self.stored_bytes();
         let keepers = || self.cold.values().map(|cold| &cold.live.kept);

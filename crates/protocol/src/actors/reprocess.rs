@@ -48,7 +48,7 @@ impl Actors {
     fn start_copying(&mut self, now: Time, hot: Hot, to: RuntimeId) {
         let unit = hot.unit;
         self.cold.entry(unit).or_default();
-        // What has changed so far is in the state that leaves now.
+        // The state that leaves now contains all changes so far.
         self.look_for_change(unit);
         let until = now.plus(self.patience());
         let phases = self.phases(unit);
@@ -112,7 +112,7 @@ impl Actors {
         self.engine.phases_of(unit.0)
     }
 
-    /// What the engine itself keeps of the unit.
+    /// The unit's state that the engine itself keeps.
     pub(super) fn touched(&self, unit: UnitId) -> Vec<u8> {
         let mut touched = Vec::new();
         if self.engine.has_unit(unit.0) {

@@ -1,4 +1,4 @@
-//! What the actors say: entries and states, to the switch and to replicas.
+//! Messages of the actors: entries and states, to the switch and to replicas.
 
 use std::collections::BTreeMap;
 
@@ -180,7 +180,7 @@ impl Actors {
         }
         match replica {
             Some(_) if held || passes_on.is_some() => self.send_state(now, unit),
-            // What is to be applied again is not held yet.
+            // A state whose packets are to be applied again is not held yet.
             None if held && hot.flags & SILENT == 0 => self.held(unit, hot.view),
             _ => {}
         }

@@ -1,4 +1,4 @@
-//! Where a data frame is looked up: one record per place of a unit.
+//! The table in which data frames find their actor: one record per place of a unit.
 //!
 //! A record is 32 bytes, found without hashing by the low half of the unit's
 //! id. It holds the unit's live actor, if there is one, or what is left of it:

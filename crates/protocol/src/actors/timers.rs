@@ -1,4 +1,4 @@
-//! What is done when time passes. A unit has one timer, for whatever of it is
+//! Timers of the actors. A unit has one timer, for whatever of it is
 //! due first.
 
 use weir_packet::{FramePool, Time};

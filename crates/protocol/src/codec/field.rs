@@ -4,7 +4,7 @@
 
 use super::DecodeError;
 
-/// What is left of a message's bytes.
+/// The bytes of a message that were not read yet.
 #[derive(Debug)]
 pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
 

@@ -1,4 +1,4 @@
-//! What can happen in a stream, and why frames and messages are refused.
+//! Counters of a stream, and the reasons why frames and messages are refused.
 
 use core::fmt;
 
@@ -37,7 +37,7 @@ pub enum Reject {
 }
 
 impl Reject {
-    /// What it is counted under.
+    /// Its counter.
     pub const fn count(self) -> StreamCount {
         match self {
             Reject::NotActor => StreamCount::RejectedNotActor,
@@ -96,7 +96,7 @@ impl fmt::Display for SendError {
 impl core::error::Error for SendError {}
 
 labels! {
-    /// What can happen in a stream.
+    /// Events in a stream.
     pub enum StreamCount: Counter<Times> {
         /// Messages given to the stream.
         MessagesSent = "messages_sent",

@@ -72,7 +72,7 @@ pub const FRAMES_IN_FLIGHT: u64 = 256;
 /// Bytes of a frame in front of its payload.
 const HEADERS: usize = EthernetView::SIZE + ActorFrameRepr::LEN;
 
-/// Whether the peer answers.
+/// The peer's liveness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Liveness {
     /// It does, or nothing was asked of it.
@@ -83,7 +83,7 @@ pub enum Liveness {
     Unanswered,
 }
 
-/// Who a frame is from and for, if it is an actor frame: to find its stream
+/// The sender and receiver of an actor frame: to find its stream
 /// by. Nothing is proven yet.
 ///
 /// # Errors
@@ -311,7 +311,7 @@ impl Stream {
         }
     }
 
-    /// Whether the peer answers.
+    /// The peer's liveness.
     pub const fn liveness(&self) -> Liveness {
         if self.unanswered {
             Liveness::Unanswered

@@ -13,7 +13,7 @@ use super::settings::StreamSettings;
 /// Frames that come in order before an acknowledgement does not wait.
 const UNACKNOWLEDGED: u32 = 8;
 
-/// What a frame was.
+/// The kind of a frame that came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Arrival {
     Acknowledgement,

@@ -1,4 +1,4 @@
-//! Which transmissions were seen: each is taken once.
+//! Replay window: each transmission is taken once.
 
 use super::count::Reject;
 
@@ -18,7 +18,7 @@ impl ReplayWindow {
         ((number % WINDOW / 64) as usize, 1 << (number % 64))
     }
 
-    /// Whether a transmission may be taken.
+    /// Checks that a transmission may be taken.
     pub(super) fn check(&self, number: u64) -> Result<(), Reject> {
         if number > self.newest {
             return Ok(());

@@ -35,7 +35,7 @@ enum FlightState {
     Acknowledged,
 }
 
-/// What a frame is to carry.
+/// The content of a frame to be sent.
 #[derive(Debug)]
 pub(super) struct Piece<'a> {
     pub(super) sequence: u64,

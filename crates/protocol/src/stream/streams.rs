@@ -17,7 +17,7 @@ pub struct Streams {
     local: ProcessStart,
     key: Key,
     streams: BTreeMap<ProcessStart, Stream>,
-    /// What streams that were closed had counted, and frames of no stream.
+    /// Counters of closed streams, and of frames of no stream.
     counts: Counts<StreamCount>,
 }
 

@@ -13,7 +13,7 @@ const LEAST_BOUND: u32 = 65_536;
 /// packets for ever.
 const PATIENCE: u32 = 1_000;
 
-/// What has become of a piece.
+/// The result for a piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Taken {
     /// More is to come.
@@ -92,7 +92,7 @@ impl Answers {
         self.of.iter().all(Answer::is_complete)
     }
 
-    /// Who is to be asked now, and for which piece first; who was asked too
+    /// Runtimes to ask now, each with its first missing piece; and those that were asked too
     /// often.
     pub(super) fn ask(&mut self) -> (Vec<(Slot, u32)>, Vec<Slot>) {
         let (mut asked, mut given_up) = (Vec::new(), Vec::new());

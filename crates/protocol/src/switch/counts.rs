@@ -1,9 +1,9 @@
-//! What a switch counts.
+//! Counters of a switch.
 
 use weir_telemetry::labels;
 
 labels! {
-    /// What happened in a switch.
+    /// Events in a switch.
     pub enum SwitchCount: Counter<Times> {
         /// A unit's first view was opened.
         FirstOpened = "first_opened",

@@ -1,4 +1,4 @@
-//! What fails: runtimes that are suspected, views that are refused, units
+//! Failures: runtimes that are suspected, views that are refused, units
 //! that are lost.
 
 use weir_packet::{FramePool, Time};
@@ -458,7 +458,7 @@ impl Switch {
         self.end_unit(now, pool, id);
     }
 
-    /// What a source was asked for before a move is not waited for any more.
+    /// The switch waits no longer for what a source was asked for before a move.
     pub(super) fn stop_preparing(&mut self, place: u32) {
         let unit = self.units.at_mut(place);
         if unit.has(mark::PREPARING) {
@@ -481,7 +481,7 @@ impl Switch {
             // It has not heard where the view begins.
             self.send_opening(place);
         }
-        // What was let out the owner has, where outputs wait for its replica. One that
+        // The owner has all that was let out, where outputs wait for its replica. One that
         // is behind was that replica, and a restart took the claim of an owner that
         // died since: nobody has those packets, and no output of them has left. On a
         // path that loses nothing no owner is behind: it has applied them meanwhile.

@@ -26,7 +26,7 @@ struct Told {
     last: bool,
 }
 
-/// What a runtime is to be told.
+/// A message that a runtime is to get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Forget {
     pub(super) to: Slot,

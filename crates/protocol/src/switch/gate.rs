@@ -21,7 +21,7 @@ const AHEAD: usize = 12;
 /// Most side frames of one entry.
 const MOST_SIDE: usize = 2_048;
 
-/// What is to be done with an entry.
+/// The decision on an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Admission {
     LetOut,
@@ -365,7 +365,7 @@ impl Switch {
             pool.give(frame);
             return;
         }
-        // What waits must leave room for the entry that it waits for. Where
+        // Waiting entries must leave room for the entry that they wait for. Where
         // nothing is repeated entries come in frames of their own.
         if self.settings.acknowledge && pool.is_low(&frame) {
             self.counts.add(SwitchCount::EntryNoFrame);
@@ -508,7 +508,7 @@ impl Switch {
         }
     }
 
-    /// Who says the entries of the unit's current view.
+    /// The runtime that sends the entries of the unit's current view.
     #[inline]
     fn speaker(&self, unit: &Unit) -> Slot {
         if self.every > 0 {
@@ -589,7 +589,7 @@ impl Switch {
         }
     }
 
-    /// What is left to do when a burst has been taken in: acknowledgements,
+    /// Does what is left when a burst has been taken in: acknowledgements,
     /// packets that enter again, views that may open now.
     pub(super) fn end_burst(&mut self, now: Time, pool: &mut FramePool) {
         self.told = (0, 0);

@@ -8,12 +8,12 @@ use crate::ids::{Clock, Peer, RuntimeId, UnitId, View};
 use crate::message::{Message, MoveMode, Workload};
 use crate::plant::Plant;
 
-/// Who must have sent a message about a unit.
+/// The rightful sender of a message about a unit.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Said {
     /// The owner of its current view.
     ByOwner,
-    /// Who holds the current view's state for it: its replica, if it has one.
+    /// The holder of the current view's state: its replica, if it has one.
     ByHolder,
 }
 
@@ -220,7 +220,7 @@ impl Switch {
         }
     }
 
-    /// Who may own units from now on: others give theirs away.
+    /// Takes the list of runtimes that may own units: others give theirs away.
     fn cluster(&mut self, now: Time, runtimes: &[RuntimeId]) {
         for &runtime in runtimes {
             if self.runtimes.find(runtime).is_none() {

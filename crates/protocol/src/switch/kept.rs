@@ -59,7 +59,7 @@ struct Unheld {
 pub(super) struct Parked {
     /// View of the entry.
     pub(super) view: u64,
-    /// Who sent it.
+    /// Its sender.
     pub(super) from: Slot,
     /// Its frames, the closing one last.
     pub(super) frames: Vec<Frame>,

@@ -17,7 +17,7 @@ const SPACES: usize = 3;
 
 #[derive(Debug, Default)]
 struct Block {
-    /// Who has it; 0 for nobody.
+    /// The runtime that has it; 0 for nobody.
     holder: Slot,
     /// Names per port and space; none before the first.
     names: Vec<u16>,
@@ -56,7 +56,7 @@ impl Pool {
     }
 }
 
-/// Who lends ports.
+/// The lender of ports.
 #[derive(Debug)]
 pub(super) struct Lessor {
     pools: Vec<Pool>,
@@ -308,7 +308,7 @@ impl Switch {
     /// it took is not let out yet) gets a block now and then.
     pub(super) fn lease_wanted(&mut self, now: Time, slot: Slot, pool: PoolId) {
         if self.recovery.is_some() {
-            // Which blocks are taken is not known yet; it asks again.
+            // The taken blocks are not known yet; the runtime asks again.
             return;
         }
         let number = usize::from(pool.0);
@@ -361,7 +361,7 @@ impl Switch {
         let Some(pool) = self.lessor.pools.get(number) else {
             return;
         };
-        // What another switch may have granted from the low end is met last.
+        // Blocks that another switch may have granted, from the low end, come last.
         let mut order: Vec<usize> = (0..pool.blocks).collect();
         if self.lessor.restarted {
             order.reverse();

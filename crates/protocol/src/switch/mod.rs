@@ -57,7 +57,7 @@ use kept::Kept;
 use runtimes::{Runtimes, Slot};
 use units::Units;
 
-/// What a switch wants carried out: the driver empties it after each call.
+/// Actions that a switch asks of the driver, which empties it after each call.
 #[derive(Debug, Default)]
 pub struct SwitchOutbox {
     /// Data frames, a queue per runtime that was ever joined.
@@ -68,7 +68,7 @@ pub struct SwitchOutbox {
     pub out: Vec<Frame>,
     /// Lines of events (EVE JSON) let out, each ended by a newline.
     pub events: Vec<u8>,
-    /// What was done, in order; off until it is started.
+    /// Its actions, in order; off until it is started.
     pub journal: Journal,
 }
 
@@ -140,7 +140,7 @@ struct Packets {
 /// The switch of one chain.
 #[derive(Debug)]
 pub struct Switch {
-    /// What it wants carried out.
+    /// Actions for the driver.
     pub outbox: SwitchOutbox,
     settings: SwitchSettings,
     /// Packets from one state for a replica to the next; 0: each burst has one.
@@ -328,7 +328,7 @@ impl Switch {
     /// no view; also where there is no such runtime.
     pub fn is_drained(&self, runtime: RuntimeId) -> bool {
         let slot = self.runtimes.find(runtime).unwrap_or(0);
-        // What it has is not known before all claims are.
+        // The ports of a runtime are not known before all claims are.
         self.recovery.is_none()
             && self
                 .runtimes
@@ -435,7 +435,7 @@ impl Switch {
         }
     }
 
-    /// Who gets a unit, by the dispatch policy; `not` only if there is no
+    /// The runtime that gets a unit, by the dispatch policy; `not` only if there is no
     /// other.
     fn dispatch(&mut self, unit: u64, not: Slot) -> Option<Slot> {
         let usable = &self.runtimes.usable;
@@ -467,7 +467,7 @@ impl Switch {
         picked.or_else(|| usable.contains(&not).then_some(not))
     }
 
-    /// Who keeps the copies of a unit's view that `owner` has; 0 for nobody.
+    /// The member that keeps copies of a unit of `owner`; 0 for nobody.
     fn choose_replica(&mut self, place: u32, owner: Slot) -> Slot {
         let is_long = self.units.at(place).has(units::mark::LONG);
         if self.settings.replication == Replication::None || is_long {

@@ -119,7 +119,7 @@ impl Switch {
         if !self.runtimes.is_here(slot) {
             return Err(MoveError::UnknownSource);
         }
-        // Who takes what it has: another runtime its units, anyone a logger's copies.
+        // Another runtime takes its units, any member the copies of a logger.
         let is_logger = self.runtimes.is_logger(slot);
         let takes = |other| other != slot && (is_logger || !self.runtimes.is_logger(other));
         if !self.runtimes.keepers().any(takes) {
@@ -206,7 +206,7 @@ impl Switch {
             }
             return;
         }
-        // Where it was to go may have gone itself; from a runtime that drains
+        // The target may have gone itself; from a runtime that drains
         // it goes anyway.
         let lost = !self.runtimes.is_live(unit.wanted) && self.runtimes.is_draining(unit.owner);
         let target = if unit.wanted == ANY || lost {

@@ -1,4 +1,4 @@
-//! What entries say beside packets: names of flows, ends, events.
+//! The notes of entries: names of flows, ends, events.
 
 use weir_nf::host::AliasRequest;
 use weir_nf::{PoolId, PortLease};

@@ -1,4 +1,4 @@
-//! What a switch reports.
+//! The report of a switch.
 
 use weir_packet::Time;
 
@@ -74,7 +74,7 @@ impl SwitchReport {
 }
 
 impl Switch {
-    /// What was counted so far.
+    /// The counters and gauges so far.
     pub fn report(&self) -> SwitchReport {
         let classifier = self.classifier.report();
         let mut drops: Vec<(String, u64)> = self

@@ -26,7 +26,7 @@ pub(super) struct Recovery {
     pub(super) asked: Time,
 }
 
-/// Who else has something of a unit that was recovered, until its view is
+/// Other members with a copy of a unit that was recovered, until its view is
 /// opened.
 #[derive(Debug, Default)]
 pub(super) struct Leftovers {
@@ -339,7 +339,7 @@ impl Switch {
             restored = names.restore(unit.0, key, &claim.flows, &aliases).is_ok();
         }
         if !restored && flows.len() > 1 {
-            // Where a unit is a flow, an owner after a loss knows the two sides
+            // In a unit of one flow an owner after a loss knows the two sides
             // of a translated one as two, which a name it was never told of
             // brought together. Under one they go on as the unit's.
             let lessor = &self.lessor;

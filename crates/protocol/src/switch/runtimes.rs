@@ -18,7 +18,7 @@ pub(super) const MOST: usize = 0xfff0;
 /// with every start: one that so many came after is not thought to run.
 const MOST_FENCED: usize = 4_096;
 
-/// Where a runtime stands.
+/// The state of a runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
     /// It takes units.
@@ -42,7 +42,7 @@ pub(super) struct Runtime {
     pub(super) copies: u32,
     /// Unsettled views for which it still holds the settled one.
     pub(super) waits: u32,
-    /// Who is to keep its copies; 0: by rotation.
+    /// The member that is to keep its copies; 0: by rotation.
     pub(super) replica: Slot,
     /// Side frames of an entry whose closing frame has not come yet.
     pub(super) partial: Vec<Frame>,

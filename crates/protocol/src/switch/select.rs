@@ -1,4 +1,4 @@
-//! Which units a selection means.
+//! Finds the units that a selection means.
 
 use super::Switch;
 use super::runtimes::Slot;

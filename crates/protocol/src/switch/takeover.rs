@@ -181,7 +181,7 @@ impl Switch {
                 && let Some(place) = self.units.find(wait.unit)
             {
                 self.let_out_parked(now, pool, &memory, place);
-                // What it let out may be what another one waits for.
+                // Another unit may wait for what it let out.
                 at = 0;
             }
         }

@@ -1,4 +1,4 @@
-//! What is due: repeats, and units that nobody wants.
+//! Timers of the switch: repeats, and units that nobody wants.
 //!
 //! Each list has one interval, so the first of a list is due first. Nothing
 //! here looks at all units.

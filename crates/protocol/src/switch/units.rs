@@ -1,4 +1,4 @@
-//! What a switch knows of each unit: one cache line, at the unit's place.
+//! The switch's table of units: one cache line each, at the unit's place.
 
 use weir_packet::{Advise, Arena, prefetch};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -55,7 +55,7 @@ pub(super) struct Unit {
     pub(super) owner: Slot,
     /// Replica of the current view, 0 for none.
     pub(super) replica: Slot,
-    /// Who is to own it next, [`ANY`], [`REPLICA`], or 0.
+    /// The next owner: a runtime, [`ANY`], [`REPLICA`], or 0.
     pub(super) wanted: Slot,
     /// How ([`super::moves::mode_of`]).
     pub(super) mode: u8,
@@ -80,7 +80,7 @@ impl Unit {
         View(self.view)
     }
 
-    /// Who says that the current view's state is held.
+    /// The runtime that says that the current view's state is held.
     #[inline]
     pub(super) const fn holder(&self) -> Slot {
         if self.replica != 0 {
@@ -107,7 +107,7 @@ pub(super) struct Units {
     units: Arena<Unit>,
     /// Places below this have been used.
     top: u32,
-    /// What a place beyond the table reads as.
+    /// The record that a place beyond the table reads as.
     nobody: Unit,
 }
 
@@ -131,7 +131,7 @@ impl Units {
         prefetch::read(self.units.as_ptr().wrapping_add(id as u32 as usize));
     }
 
-    /// What is at a place.
+    /// The unit at a place.
     #[inline]
     pub(super) fn at(&self, place: u32) -> &Unit {
         self.units.get(place as usize).unwrap_or(&self.nobody)

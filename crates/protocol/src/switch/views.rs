@@ -387,7 +387,7 @@ impl Switch {
         self.sweep.awaits_heir() && self.needs_view(place)
     }
 
-    /// What a view that is open tells its owner and its source.
+    /// Sends an open view's messages to its owner and its source.
     pub(super) fn send_opening(&mut self, place: u32) {
         let unit = *self.units.at(place);
         let Some(pending) = self.pendings.get(unit.pending) else {
