@@ -24,7 +24,7 @@ pub enum Replication {
 }
 
 impl Replication {
-    /// The settings of a switch for a chain. Packets are applied again only where that
+    /// The replication that a chain gets. Packets are applied again only where that
     /// gives the same state (`is_replayable`: no function takes what flows share)
     /// and where the switch keeps copies of them: otherwise each burst is
     /// replicated, which loses nothing either.

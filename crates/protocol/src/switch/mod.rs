@@ -328,7 +328,7 @@ impl Switch {
     /// no view; also where there is no such runtime.
     pub fn is_drained(&self, runtime: RuntimeId) -> bool {
         let slot = self.runtimes.find(runtime).unwrap_or(0);
-        // The ports of a runtime are not known before all claims are.
+        // The units of a runtime are not known before all claims are.
         self.recovery.is_none()
             && self
                 .runtimes
