@@ -16,7 +16,7 @@ use crate::world::pools::Pools;
 pub struct Failed {
     /// The seed.
     pub seed: u64,
-    /// What did not hold.
+    /// The invariant that did not hold, with its place.
     pub violation: Violation,
 }
 
@@ -31,11 +31,11 @@ pub struct Campaign {
     pub moves: u64,
     /// Seeds that failed, by seed.
     pub failed: Vec<Failed>,
-    /// What checkers counted.
+    /// The checkers' counts.
     pub tally: BTreeMap<&'static str, u64>,
-    /// What switches, actors and streams counted.
+    /// The counts of switches, actors and streams.
     pub counts: BTreeMap<String, u64>,
-    /// What the worlds counted.
+    /// The worlds' counts.
     pub world: BTreeMap<&'static str, u64>,
     /// Least owner changes (planned views) of a seed.
     pub least_moved: Option<u64>,
@@ -111,7 +111,7 @@ impl Campaign {
         self.failed.sort_by_key(|failed| failed.seed);
     }
 
-    /// What never happened in all the runs, of what can.
+    /// The events that can happen and never did in all the runs.
     pub fn never(&self) -> Vec<&str> {
         let zero = self.counts.iter().filter(|(_, count)| **count == 0);
         let names = zero.map(|(name, _)| name.as_str());
@@ -173,7 +173,7 @@ const NOT_HERE: [&str; 26] = [
     "switch.tick_refused",
 ];
 
-/// What the checker counted, by name.
+/// The checker's counts, by name.
 pub fn named(tally: &Tally) -> [(&'static str, u64); 18] {
     let [out, dropped, turned, lost] = tally.dispositions;
     [

@@ -1,4 +1,4 @@
-//! What can go wrong: small values that combine.
+//! Faults: small values that combine.
 
 use core::fmt;
 use core::str::FromStr;

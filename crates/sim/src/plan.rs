@@ -1,4 +1,4 @@
-//! What will be done to the cluster: drawn from the seed before the run, so
+//! The steps of a run: drawn from the seed before it begins, so
 //! that a failing run can be made smaller by leaving things out.
 
 use weir_protocol::message::MoveMode;
@@ -17,7 +17,7 @@ pub struct Plan {
     pub seed: u64,
     /// The chain.
     pub chain: Chain,
-    /// What stands between the switch and the runtimes.
+    /// The connection between the switch and the runtimes.
     pub mode: Mode,
     /// Hosts that the runtimes run on; 0 where nobody says which runs where.
     pub hosts: u32,
@@ -31,13 +31,13 @@ pub struct Plan {
     pub faults: Faults,
     /// Packets, by time.
     pub packets: Vec<Planned>,
-    /// What else happens, by time.
+    /// Other steps, by time.
     pub steps: Vec<(u64, Step)>,
     /// When faults and traffic end.
     pub end: u64,
 }
 
-/// Which process; numbers count those that are there then.
+/// The number of a process, counted among those that are there then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Who {
     /// The switch.
@@ -46,7 +46,7 @@ pub enum Who {
     Runtime(u32),
 }
 
-/// Which units a move takes.
+/// The units that a move takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     /// So many.
@@ -70,7 +70,7 @@ pub enum Step {
         from: Option<u32>,
         /// To which.
         to: u32,
-        /// Which units.
+        /// The units.
         what: What,
         /// How.
         mode: MoveMode,
@@ -79,7 +79,7 @@ pub enum Step {
     },
     /// A move that makes no sense: it must be refused.
     NonsenseMove {
-        /// Which nonsense.
+        /// The kind of nonsense.
         number: u32,
     },
     /// A runtime gives all away and leaves; a new one comes.
@@ -91,7 +91,7 @@ pub enum Step {
     },
     /// An operator ends a flow.
     End {
-        /// Which of the plan's.
+        /// Its number in the plan.
         flow: u32,
     },
     /// Another runtime comes.
@@ -199,7 +199,7 @@ pub enum Step {
     Forge {
         /// Where.
         who: Who,
-        /// Which of the forgeries.
+        /// The number of the forgery.
         number: u64,
     },
 }

@@ -52,7 +52,7 @@ pub fn find(bug: Bug, first: u64, go_on: impl Fn() -> bool) -> Result<Campaign, 
         if sum.add_seed(seed, &settings, None)? {
             continue;
         }
-        // What fails without the bug says nothing about it.
+        // A seed that fails without the bug says nothing about it.
         if Campaign::default().add_seed(seed, &sound, None)? {
             break;
         }

@@ -1,4 +1,4 @@
-//! What a simulation is told.
+//! Settings of a simulation.
 
 use weir_protocol::in_process;
 use weir_protocol::settings::{Dispatch, Replication};
@@ -9,7 +9,7 @@ use crate::fault::{Fault, Faults};
 use crate::random::Random;
 use crate::slip::Slip;
 
-/// What stands between a switch and its runtimes.
+/// The connection between a switch and its runtimes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
     /// Links between processes and hosts, which may lose what they carry.
@@ -60,7 +60,7 @@ pub struct Settings {
     /// Takes a random part of `faults` for each seed instead of all: then each
     /// combination comes, the quiet ones too.
     pub some_faults: bool,
-    /// What stands between the switch and the runtimes; drawn by the seed
+    /// The connection between the switch and the runtimes; drawn by the seed
     /// without it.
     pub mode: Option<Mode>,
     /// When replicas get the state; drawn by the seed without it.
@@ -118,7 +118,7 @@ impl Settings {
         self.plant.and_then(Bug::slip)
     }
 
-    /// What stands between the switch and the runtimes in the run of this seed.
+    /// The connection between the switch and the runtimes in the run of this seed.
     pub fn mode_of(&self, seed: u64) -> Mode {
         let drawn = match Random::new(seed, 14).chance(100) {
             true => Mode::Ring,

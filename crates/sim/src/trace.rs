@@ -1,4 +1,4 @@
-//! What happened, in lines that people read.
+//! The trace of a run, in lines that people read.
 
 use weir_packet::frame_flags;
 use weir_protocol::UnitId;
@@ -14,7 +14,7 @@ pub struct Line {
     pub at: u64,
     /// About which unit; about all without it.
     pub unit: Option<UnitId>,
-    /// What happened.
+    /// The event.
     pub text: String,
 }
 

@@ -52,7 +52,7 @@ use weir_protocol::{Clock, Message, Peer, RuntimeId, UnitId, View};
 use weir_telemetry::{Counts, labels};
 
 labels! {
-    /// What a controller counts.
+    /// Counters of a controller.
     pub enum Central: Counter<Times> {
         /// Units whose move began.
         Moves = "moves",
@@ -73,7 +73,7 @@ labels! {
     }
 }
 
-/// What a controller wants carried out, in this order: messages, then frames.
+/// Actions of a controller, in this order: messages, then frames.
 #[derive(Debug, Default)]
 pub struct CentralOutbox {
     /// From whom (as the receiver is to see it), to whom, what.
@@ -97,7 +97,7 @@ struct Moving {
 /// The controller: one for all units, so that everything passes through one place.
 #[derive(Debug)]
 pub struct Controller {
-    /// What it wants carried out.
+    /// Actions for the driver.
     pub outbox: CentralOutbox,
     /// By a unit's place: the view whose frames are held here; [`View::NONE`]: none's.
     /// One comparison per frame for all units that do not move.
@@ -130,7 +130,7 @@ impl Controller {
         }
     }
 
-    /// What happened how often.
+    /// The number of times that each event happened.
     pub fn counts(&self) -> &Counts<Central> {
         &self.counts
     }

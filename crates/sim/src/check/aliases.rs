@@ -1,4 +1,4 @@
-//! Which unit has which alias, by the switch's journal and by the notes of
+//! The unit of each alias, by the switch's journal and by the notes of
 //! what was let out.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,7 +11,7 @@ use weir_runtime::notes::{self, Note};
 /// Aliases that were registered and have not ended.
 #[derive(Debug, Default)]
 pub(super) struct Aliases {
-    /// Whose each is: the unit, and the flow if it is a flow's.
+    /// The owner of each: the unit, and the flow if it is a flow's.
     of: BTreeMap<FlowKey, (UnitId, Option<FlowKey>)>,
     /// Units that took a name, whose it was, and that unit's last number then.
     waits: Vec<(UnitId, UnitId, u64)>,
@@ -95,7 +95,7 @@ impl Aliases {
                 .clone()
                 .flat_map(|part| notes::read(&part.bytes).flatten())
         };
-        // What ends and begins in one entry is registered by now.
+        // A flow that ends and begins in one entry is registered by now.
         let again: BTreeSet<FlowKey> = all()
             .filter_map(|note| match note {
                 Note::Alias { request, .. } => Some(request.key),

@@ -1,4 +1,4 @@
-//! Which unit has which leased port, by the notes of what was let out.
+//! The unit of each leased port, by the notes of what was let out.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,7 +27,7 @@ pub(super) struct Bindings {
     of: BTreeMap<UnitId, Held>,
 }
 
-/// What an entry says of ports and flows.
+/// The ports and flows in the notes of an entry.
 #[derive(Debug, Default)]
 pub(super) struct Turn {
     leased: Vec<(PoolId, PortLease)>,

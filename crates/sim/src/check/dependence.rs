@@ -1,4 +1,4 @@
-//! Which failures are within the promise.
+//! The failures that are within the promise.
 //!
 //! The design promises that any one runtime's death loses nothing, and "one at
 //! a time" is about dependence: a unit must not lose both holders of its state.

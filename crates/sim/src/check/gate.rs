@@ -1,4 +1,4 @@
-//! What runtimes make, what the gate lets out, and what leaves.
+//! Checks of entries: as runtimes make them, as the gate lets them out, and as they leave.
 
 use weir_packet::{Disposition, FrameMeta, frame_flags};
 use weir_protocol::message::{Entry, Part};
@@ -237,7 +237,7 @@ impl Checker {
         }
     }
 
-    /// What an entry ends is of its own unit.
+    /// An entry ends names of its own unit only.
     fn ended_names(&mut self, id: UnitId, made: &Entry, adrift: bool) {
         let wrong = self.aliases.note(id, made);
         if let Some((name, other)) = wrong.filter(|_| !adrift) {

@@ -1,4 +1,4 @@
-//! Which unit the packets of each conversation were in last, and since when each
+//! The unit that the packets of each conversation were in last, and since when each
 //! unit is idle: by the packets of the plan, not by what the switch says of them.
 
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use super::outside::{Kind, Sighting};
 use crate::chain::IdleTimes;
 use crate::traffic::{Ends, START};
 
-/// What the plan says of units.
+/// Homes of the conversations of a plan.
 #[derive(Debug, Default)]
 pub(super) struct Homes {
     /// Unit of the last packet of each direction of a conversation, and the

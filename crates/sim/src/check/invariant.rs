@@ -1,8 +1,8 @@
-//! What must hold in every run.
+//! The invariants of every run.
 
 use weir_protocol::UnitId;
 
-/// What must not happen.
+/// An invariant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Invariant {
     /// Packets in = packets out − emitted + dropped + held; no frame is lost.
@@ -29,7 +29,7 @@ pub enum Invariant {
     Stuck,
     /// Nothing is left of what has ended.
     Leak,
-    /// What makes no sense is refused.
+    /// Input that makes no sense is refused.
     BadInput,
     /// A fault of the code that it noticed itself.
     Panic,
@@ -66,6 +66,6 @@ pub struct Violation {
     pub at: u64,
     /// Whose, if it is one unit's.
     pub unit: Option<UnitId>,
-    /// What happened.
+    /// The event.
     pub text: String,
 }

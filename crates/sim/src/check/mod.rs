@@ -35,7 +35,7 @@ pub(crate) use reference::Reference;
 pub(crate) use show::{show_entry, show_unit, show_view};
 pub(crate) use unit::{Holders, UnitRecord};
 
-/// What was counted on the way.
+/// Counts of the run so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Packets (not ticks) numbered.
@@ -78,7 +78,7 @@ pub(crate) struct Leaving {
     part: Part,
 }
 
-/// Who is gone, as far as the world knows.
+/// The members that are gone, as far as the world knows.
 pub(crate) trait Cluster {
     /// The runtime is dead, or the switch was told so.
     fn is_gone(&self, runtime: RuntimeId) -> bool;

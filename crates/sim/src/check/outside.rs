@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::invariant::Invariant;
 use crate::traffic::Ends;
 
-/// Which packets of the plan have left.
+/// The packets of the plan that have left.
 #[derive(Debug, Default)]
 pub(super) struct Outside {
     /// A bit per packet of the plan.
@@ -35,7 +35,7 @@ pub(crate) struct Sighting {
     pub(crate) number: u64,
     /// Its conversation.
     pub(crate) flow: u32,
-    /// What it looks like: a conversation's packets of one kind are one flow.
+    /// The form of its packets: a conversation's packets of one kind are one flow.
     pub(crate) kind: Kind,
     /// The ends of an answer: a server that answers to other ends than before
     /// (its client's next mapping, say) speaks in another flow. `None` of what the

@@ -29,7 +29,7 @@ impl Checker {
         })
     }
 
-    /// What a unit's protection lacks.
+    /// The part that a unit's protection lacks.
     fn exposure(
         &self,
         unit: &UnitRecord,

@@ -1,4 +1,4 @@
-//! What the checker knows of a unit.
+//! The checker's record of a unit.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ pub(crate) struct Holders {
     pub(crate) owner: RuntimeId,
     pub(crate) replica: Option<RuntimeId>,
     pub(crate) start: Start,
-    /// Who has the state that the owner goes on from; the owner where there is none.
+    /// The member whose state the owner goes on from; the owner where there is none.
     pub(crate) holder: RuntimeId,
 }
 
@@ -31,7 +31,7 @@ pub(crate) struct Numbered {
 }
 
 impl Numbered {
-    /// What was applied, by what was made of it: the packet, or that it was
+    /// The packet that was applied, by what was made of it: the packet, or that it was
     /// lost. `None` where neither was ever sent.
     pub(crate) fn applied(&self, made: &Entry) -> Option<Part> {
         let applied = made.parts.last().map(|p| p.disposition) == Some(Disposition::Applied);
@@ -94,11 +94,11 @@ pub(crate) struct UnitRecord {
     pub(crate) lone: bool,
     /// The switch that took it from claims has opened no view of it yet.
     pub(crate) unopened: bool,
-    /// What a restart took from claims, until something is let out after it.
+    /// Packets that a restart took from claims, until something is let out after it.
     pub(crate) taken: Option<Taken>,
 }
 
-/// What a restarted switch took for applied, although no switch has let it out.
+/// Packets that a restarted switch took for applied, although no switch has let them out.
 #[derive(Clone, Debug)]
 pub(crate) struct Taken {
     /// The state of the reference when the last entry was let out.
@@ -119,7 +119,7 @@ pub(crate) struct TakenPacket {
 }
 
 impl Taken {
-    /// What goes on from the view `of` has lost what was lost up to there.
+    /// A copy that goes on from the view `of` has lost what was lost up to there.
     pub(crate) fn goes_on_from(&mut self, of: View) {
         for packet in &mut self.applied {
             packet.lost = packet.lost.filter(|view| *view <= of);

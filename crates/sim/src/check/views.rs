@@ -247,7 +247,7 @@ impl Checker {
         let Some(unit) = self.units.get_mut(&id) else {
             return;
         };
-        // Who could have gone on: the holders of the last settled view, or,
+        // A holder that could have gone on: of the last settled view, or,
         // where none was, a new owner from nothing.
         let holder = match unit.settled {
             Some(s) => [Some(s.owner), s.replica]

@@ -6,7 +6,7 @@ use super::Load;
 
 /// Bytes of a packet, without the frame's check sequence.
 const PACKET: usize = 60;
-/// Where Ethernet, IPv4 and UDP headers end and the marks begin.
+/// Offset of the marks, behind the Ethernet, IPv4 and UDP headers.
 const IPV4: usize = 14;
 const UDP: usize = 34;
 const MARKS: usize = 42;

@@ -54,7 +54,7 @@ pub struct Load {
     pub queue: u32,
     /// Seconds from asking for a runtime until it is there. Default 2.
     pub start_delay: u32,
-    /// Who gets a new flow. Default round robin.
+    /// The policy for new flows. Default round robin.
     pub dispatch: Dispatch,
     /// The rule.
     pub scaling: ScalingSettings,
@@ -147,7 +147,7 @@ pub struct Sample {
     pub starting: u32,
     /// Units told to move by scaling out.
     pub moved: u32,
-    /// What was decided at its end.
+    /// The decisions at its end.
     pub actions: Vec<String>,
 }
 

@@ -50,7 +50,7 @@ struct Node {
     lost: u64,
 }
 
-/// What lies between two processes: who said what to whom.
+/// A message between two processes, with its sender and receiver.
 type Letter = (Peer, Peer, Message);
 
 struct World<'a> {
@@ -325,7 +325,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// What was said in the slice before arrives.
+    /// Messages of the slice before arrive.
     fn deliver(&mut self, now: Time) {
         for (from, to, message) in core::mem::take(&mut self.letters) {
             match to {

@@ -238,7 +238,7 @@ fn fragments(talk: &mut Talk<'_>) {
     }
 }
 
-/// What has no flow, or contradicts itself.
+/// Packets that have no flow, or contradict themselves.
 fn odd(talk: &mut Talk<'_>) {
     let rounds = talk.random.within(1, 5);
     for _ in 0..rounds {

@@ -19,7 +19,7 @@ pub struct Planned {
     pub side: Side,
     /// How its bytes begin.
     pub link: LinkType,
-    /// What it looks like.
+    /// Its form.
     pub shape: Shape,
 }
 
@@ -36,7 +36,7 @@ pub struct Ends {
     pub server_port: u16,
 }
 
-/// What a packet looks like, apart from who sends it.
+/// The form of a packet, apart from its sender.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// TCP.
@@ -49,14 +49,14 @@ pub enum Shape {
         ack: u32,
         /// Time to live.
         ttl: u8,
-        /// What it carries.
+        /// Its content.
         payload: Vec<u8>,
     },
     /// UDP.
     Udp {
         /// Time to live.
         ttl: u8,
-        /// What it carries.
+        /// Its content.
         payload: Vec<u8>,
     },
     /// An ICMP echo; the client's port is its identifier.
@@ -72,7 +72,7 @@ pub enum Shape {
         offset: u16,
         /// More follow.
         more: bool,
-        /// What the datagram carries in all.
+        /// The whole datagram's content.
         whole: Vec<u8>,
         /// How many bytes of it (its UDP header included) are in this one.
         length: u16,

@@ -1,4 +1,4 @@
-//! What the outside knows of the cluster: agents, the coordinator, and the
+//! The world outside the cluster: agents, the coordinator, and the
 //! look at what is left to do.
 
 use std::collections::BTreeSet;
@@ -484,7 +484,7 @@ impl World<'_> {
         }
     }
 
-    /// What a runtime that leaves still has in its hands.
+    /// Checks what a runtime still has in its hands when it leaves.
     fn check_left(&mut self, no: ProcessNo) {
         let left = self.processes.get_mut(no).and_then(|p| p.living.as_mut());
         let Some((Body::Runtime(actors), pool)) = left else {

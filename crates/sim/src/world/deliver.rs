@@ -293,7 +293,7 @@ impl World<'_> {
         }
     }
 
-    /// What the switch did, and what left.
+    /// The actions of the switch, and what left.
     fn check_switch(&mut self, journal: &[Done], out: &[(FrameMeta, Vec<u8>)], events: &[u8]) {
         for done in journal {
             self.trace.done(done);
@@ -626,7 +626,7 @@ impl World<'_> {
 /// The address that chain `nat` has outside.
 const NAT_ADDRESS: std::net::Ipv4Addr = std::net::Ipv4Addr::new(203, 0, 113, 1);
 
-/// Which packet of the plan a frame is.
+/// The number in the plan of a frame's packet.
 fn sighting(plan: &Plan, answered: &BTreeMap<u64, Ends>, meta: &FrameMeta) -> Option<Sighting> {
     let emitted = meta.flags & weir_packet::frame_flags::EMITTED != 0;
     let number = meta.sequence;

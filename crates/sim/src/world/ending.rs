@@ -157,7 +157,7 @@ impl World<'_> {
         }
     }
 
-    /// What is left of flows that have ended: in each engine, in its actors, at
+    /// The rest of flows that have ended: in each engine, in its actors, at
     /// the switch. The unit of packets without a flow does not end.
     fn left_over(&mut self) -> Option<String> {
         let (mut owned, mut copied) = (0, 0);

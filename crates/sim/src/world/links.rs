@@ -1,4 +1,4 @@
-//! What carries frames and messages from one process to another, and what
+//! Links that carry frames and messages from one process to another, and what
 //! goes wrong on the way.
 
 use std::collections::BTreeMap;

@@ -99,20 +99,20 @@ enum Event {
     Distrust(ProcessNo),
     /// A runtime hears of who runs.
     Configure(ProcessNo),
-    /// What is left to do?
+    /// Look for work that is left.
     Look,
 }
 
-/// What a run did.
+/// The report of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     /// The first invariant that did not hold.
     pub violation: Option<Violation>,
-    /// What the checker counted.
+    /// The checker's counts.
     pub tally: Tally,
-    /// What switches, actors and streams counted, by name.
+    /// The counts of switches, actors and streams, by name.
     pub counts: BTreeMap<String, u64>,
-    /// What the world counted, by name.
+    /// The world's counts, by name.
     pub world: BTreeMap<&'static str, u64>,
     /// Virtual time of the whole run, in nanoseconds.
     pub time: u64,
@@ -145,13 +145,13 @@ pub(crate) struct World<'a> {
     generation: u16,
     next_runtime: u32,
     links: Links,
-    /// Where processes are threads of one, and links queues.
+    /// Processes are threads of one, and links are queues.
     threads: Option<Threads>,
     checker: Checker,
     pub(crate) trace: Trace,
     /// Ends of flows as their servers see them, by conversation and protocol.
     observed: BTreeMap<(u32, u8), Ends>,
-    /// What servers answered to, by number of the packet in the plan.
+    /// The packets that servers answered to, by number in the plan.
     answered: BTreeMap<u64, Ends>,
     counts: BTreeMap<String, u64>,
     world: BTreeMap<&'static str, u64>,
@@ -566,7 +566,7 @@ impl<'a> World<'a> {
         self.trace.say(unit, text);
     }
 
-    /// What the run did.
+    /// The report of the run.
     pub(crate) fn outcome(mut self) -> (Outcome, Trace, Pools) {
         for no in 0..self.processes.len() {
             self.merge_counts(no);

@@ -19,7 +19,7 @@ pub(crate) struct Carried {
     pub(crate) part: Part,
 }
 
-/// What arrives at a process.
+/// Input of a process.
 #[derive(Debug)]
 pub(crate) enum Delivery {
     /// Data frames; at a switch they are entries.

@@ -503,7 +503,7 @@ impl World<'_> {
         };
         let (unit, view) = (*unit, record.current.view);
         let (out, sent) = (record.out, record.sent);
-        // Who speaks for the view at the gate.
+        // The runtime that speaks for the view at the gate.
         let speaker = record.current.replica.unwrap_or(record.current.owner);
         let holders = [Some(record.current.owner), record.current.replica];
         let settled = record.settled.map(|s| [Some(s.owner), s.replica]);

@@ -20,7 +20,7 @@ use crate::random::Random;
 /// Frames for the ports beside those of `in_process::frames`.
 const PORTS: u32 = 1_024;
 
-/// Where a runtime's thread is in its round.
+/// The place of a runtime's thread in its round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     /// It takes frames out of its queue.
@@ -60,7 +60,7 @@ pub(super) struct Threads {
     words: BTreeMap<(ProcessNo, ProcessNo), Ring<Message>>,
     /// Whom the switch hears next in its round.
     hearing: VecDeque<ProcessNo>,
-    /// What it took out of that one's queue of messages.
+    /// Messages that it took out of that one's queue.
     heard: Option<Vec<Message>>,
     called: bool,
     /// Packets of the plan that wait at the port for room.

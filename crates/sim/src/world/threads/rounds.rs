@@ -206,7 +206,7 @@ impl World<'_> {
         self.call(from);
     }
 
-    /// What is due, what waits for room, and packets as far as there is room.
+    /// Does what is due, what waits for room, and takes packets as far as there is room.
     fn end_switch_round(&mut self, no: ProcessNo) {
         let time = self.time_at(no);
         let living = self.processes.get_mut(no).and_then(|p| p.living.as_mut());
