@@ -89,14 +89,6 @@ impl Player {
         };
         let line = step.line;
         let mut refused = |what: &str, why: MoveError| {
-            let why = match why {
-                MoveError::UnknownTarget => "there is no such target",
-                MoveError::UnknownSource => "there is no such source",
-                MoveError::Draining => "the target is being drained",
-                MoveError::Logger => "the target is a logger",
-                MoveError::Same => "source and target are the same",
-                MoveError::Nothing => "no flow fits",
-            };
             let warning = format!("line {line} of the script: the {what} did nothing: {why}");
             self.warnings.push(warning);
         };
