@@ -48,6 +48,8 @@ pub enum Plant {
     NamesCrossed,
     /// Ports that were leased in a view that is given up stay leased.
     LeasesForgotten,
+    /// A name frees its port when it goes, though nobody leased one for it.
+    UnleasedCounted,
     /// The switch keeps no packet that was let out for a state to come.
     PacketsNotKept,
     /// The switch takes all that was let out as held when a replica says what it
@@ -103,7 +105,7 @@ pub enum Plant {
 
 impl Plant {
     /// Those that the simulator finds, in the order of the documentation.
-    pub const ALL: [Plant; 43] = [
+    pub const ALL: [Plant; 44] = [
         Plant::NoViewCheck,
         Plant::NoFence,
         Plant::NoOrderAtGate,
@@ -125,6 +127,7 @@ impl Plant {
         Plant::NameUnawaited,
         Plant::NamesCrossed,
         Plant::LeasesForgotten,
+        Plant::UnleasedCounted,
         Plant::PacketsNotKept,
         Plant::HeldTooEarly,
         Plant::OutGoesBack,
@@ -174,6 +177,7 @@ impl Plant {
             Plant::NameUnawaited => "name-unawaited",
             Plant::NamesCrossed => "names-crossed",
             Plant::LeasesForgotten => "leases-forgotten",
+            Plant::UnleasedCounted => "unleased-counted",
             Plant::PacketsNotKept => "packets-not-kept",
             Plant::HeldTooEarly => "held-too-early",
             Plant::OutGoesBack => "out-goes-back",

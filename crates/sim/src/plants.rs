@@ -20,14 +20,6 @@ impl Bug {
     }
 }
 
-/// Bugs that few seeds can show: a port that is leased again while it is in use (a runtime
-/// goes round its other ports first), and a `Forgotten` that comes before its `Forget`
-/// (docs/simulator.md, *Open faults*).
-pub const UNSEEN: [Bug; 2] = [
-    Bug::Between(Slip::KnownFree),
-    Bug::Between(Slip::ForgottenEarly),
-];
-
 /// Seeds in which a planted bug has to be found.
 pub const MOST: u64 = 10_000;
 
@@ -97,7 +89,6 @@ fn settings_for_slip(slip: Slip) -> Settings {
         | Slip::NotesWithoutEnds
         | Slip::GrantTwice
         | Slip::FreedNever
-        | Slip::KnownFree
         | Slip::ClaimsWithoutAliases => Some(Chain::Nat),
         Slip::EmittedMissing => Some(Chain::Emit),
         Slip::NotesWithoutEvents => Some(Chain::Inspect),
@@ -120,7 +111,15 @@ fn settings_for_slip(slip: Slip) -> Settings {
             replication: Some(Replication::None),
             ..base
         },
-        Slip::ForgottenEarly | Slip::ClaimsWithoutAliases => Settings {
+        Slip::ForgottenEarly => Settings {
+            faults: Faults::ALL,
+            replication: None,
+            packets: 1_000,
+            flows: 60,
+            plain_links: false,
+            ..base
+        },
+        Slip::ClaimsWithoutAliases => Settings {
             faults: of(&[Fault::Delay, Fault::SwitchRestart]),
             some_faults: false,
             flows: 30,
@@ -129,16 +128,14 @@ fn settings_for_slip(slip: Slip) -> Settings {
             chain,
             ..base
         },
+        // A port must come round again while somebody has it.
         Slip::KnownFree => Settings {
-            faults: of(&[
-                Fault::Delay,
-                Fault::Crash,
-                Fault::Loss,
-                Fault::SwitchRestart,
-            ]),
-            some_faults: false,
-            chain,
-            packets: 1_200,
+            faults: Faults::ALL,
+            replication: None,
+            chain: Some(Chain::NatShort),
+            packets: 1_000,
+            flows: 60,
+            plain_links: false,
             ..base
         },
         Slip::CopySkipped | Slip::CopiedStale => Settings {
@@ -189,6 +186,16 @@ fn settings_for(plant: Plant) -> Settings {
             chain: Some(Chain::Nat),
             packets: 2_000,
             flows: 200,
+            ..base
+        },
+        Plant::UnleasedCounted => Settings {
+            faults: Faults::NONE,
+            replication: None,
+            chain: Some(Chain::NatShort),
+            packets: 5_000,
+            flows: 200,
+            moves: 60,
+            plain_links: false,
             ..base
         },
         Plant::OutputsSkipped => Settings {

@@ -9,6 +9,7 @@ use super::{Switch, SwitchCount, SwitchDrop};
 use crate::ids::{Clock, UnitId};
 use crate::journal::Done;
 use crate::message::Message;
+use crate::plant::Plant;
 
 /// Names that a planted bug registers too late.
 #[derive(Debug, Default)]
@@ -74,7 +75,8 @@ impl Switch {
     /// A flow's key has become an alias of its unit, which has one flow already. Nobody
     /// leased a port for it.
     pub(super) fn no_lease(&mut self, unit: UnitId, key: &FlowKey, was_alias: bool) {
-        if !was_alias && self.classifier.alias_of(key) == Some(unit.0) {
+        let is_planted = self.settings.plant == Some(Plant::UnleasedCounted);
+        if !was_alias && !is_planted && self.classifier.alias_of(key) == Some(unit.0) {
             self.lessor.no_lease(key);
         }
     }
