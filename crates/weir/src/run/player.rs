@@ -19,7 +19,7 @@ pub(super) struct Player {
     /// Names of the chains, by their numbers.
     chains: Vec<String>,
     start: Instant,
-    /// What can't be done as it was meant.
+    /// Steps of the script that could not be done as written.
     pub(super) warnings: Vec<String>,
 }
 

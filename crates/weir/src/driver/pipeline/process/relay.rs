@@ -78,7 +78,7 @@ impl Drop for Relay {
     }
 }
 
-/// What is done with a reply.
+/// The next step once a reply is here.
 enum Then {
     Nothing,
     /// One more engine has done it.
