@@ -303,7 +303,8 @@ impl Runtime {
         }
     }
 
-    /// State that function `number` keeps for the only packet of the burst.
+    /// State of function `number` for the flow, or the unit of its scope, of the
+    /// burst's only packet; empty if there is none.
     fn state_shown(&self, number: usize) -> Vec<ShownField> {
         let fields = || -> Option<Vec<ShownField>> {
             let (table, node) = (self.table.as_ref()?, self.functions.nodes().get(number)?);

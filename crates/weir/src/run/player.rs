@@ -19,7 +19,7 @@ pub(super) struct Player {
     /// Names of the chains, by their numbers.
     chains: Vec<String>,
     start: Instant,
-    /// Steps of the script that could not be done as written.
+    /// Warnings of the script, for the summary.
     pub(super) warnings: Vec<String>,
 }
 

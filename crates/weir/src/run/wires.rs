@@ -21,7 +21,7 @@ use super::ports::{Ports, RunPort};
 pub(super) struct Sorted {
     /// Interfaces, each once.
     pub(super) live: Vec<RunPort>,
-    /// Inputs played from captures or made by the generator.
+    /// Inputs that are no interfaces, such as captures.
     pub(super) replays: Vec<RunPort>,
     /// Other outputs.
     pub(super) others: Vec<RunPort>,

@@ -78,7 +78,7 @@ impl Drop for Relay {
     }
 }
 
-/// The next step once a reply is here.
+/// The receiver of a reply: nobody, a count of engines, or a list of states.
 enum Then {
     Nothing,
     /// One more engine has done it.
