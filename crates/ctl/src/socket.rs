@@ -1,4 +1,4 @@
-//! Where the control socket lies, and that it is its owner's alone.
+//! The path of the control socket, which only its owner can reach.
 //!
 //! The folder is of mode 0700 and the socket of mode 0600 before anybody can
 //! connect. While an instance looks for the place of its socket it holds a lock
@@ -97,8 +97,8 @@ pub fn folder() -> Result<PathBuf, SocketError> {
     }
 }
 
-/// Whether an instance listens on this socket. It does not wait for one whose
-/// queue is full: it lives, and so may one of another user.
+/// True unless nothing listens on this socket. A full queue and a socket of
+/// another user count as alive. Does not block.
 fn is_alive(path: &Path) -> bool {
     let Ok(address) = SocketAddrUnix::new(path) else {
         return false;

@@ -24,7 +24,7 @@ pub struct Conflict {
     pub port: usize,
     /// The address.
     pub address: IpAddr,
-    /// Who claimed it last.
+    /// MAC address of the last claimant.
     pub mac: MacAddr,
     /// How often it was claimed.
     pub times: u64,
@@ -32,7 +32,7 @@ pub struct Conflict {
     pub held: bool,
 }
 
-/// What is known of others' claims, and what is to be announced.
+/// Claims of others to the router's addresses, and announcements to make.
 #[derive(Debug)]
 pub(crate) struct Claims {
     conflicts: Vec<Conflict>,

@@ -1,4 +1,4 @@
-//! What a router counts.
+//! The counters of a router.
 
 use std::net::IpAddr;
 
@@ -76,7 +76,7 @@ labels! {
 }
 
 counters! {
-    /// What a router has done. Every packet is in one number of each sum:
+    /// Counters of a router. Every packet is in one number of each sum:
     ///
     /// - in: `received = to_chain + arp + discovery + echo + Σ dropped_before`
     /// - out: `from_chain + made + fragments = sent + waiting + fragmented +
@@ -180,6 +180,6 @@ pub struct Neighbour {
     pub address: IpAddr,
     /// Its hardware address; none where it is not known.
     pub mac: Option<MacAddr>,
-    /// What is known of it.
+    /// State of the neighbour.
     pub state: NeighbourState,
 }

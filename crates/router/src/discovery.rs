@@ -206,7 +206,7 @@ impl Router {
         }
     }
 
-    /// What a question for one of the router's addresses says of who asks.
+    /// Learns the sender of a question for one of the router's addresses.
     fn learn_v6(&mut self, now: Time, pool: &mut FramePool, at: usize, message: &Message) {
         let source = IpAddr::V6(message.source);
         if let Some(mac) = message.mac

@@ -24,7 +24,7 @@ pub(crate) const TTL: u8 = 64;
 /// Precedence of internetwork control (RFC 1812 section 4.3.2.5).
 const CONTROL: u8 = 0xc0;
 
-/// What an error says.
+/// Kinds of ICMP errors that the router sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     /// Time or hops are up.

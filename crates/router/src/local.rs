@@ -1,4 +1,4 @@
-//! What the router says itself: answers to echo requests, and errors.
+//! Packets that the router makes itself: echo replies and ICMP errors.
 
 use std::net::IpAddr;
 

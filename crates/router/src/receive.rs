@@ -1,4 +1,4 @@
-//! What a port gave: to the chain, answered or dropped.
+//! Receives frames of a port: they go to the chain, or are answered or dropped.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -14,7 +14,7 @@ use crate::icmp::{LINK, Refusal};
 use crate::routes::Hop;
 use crate::{Reason, Router};
 
-/// What becomes of a frame that came in.
+/// The decision on a received frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     Chain,

@@ -1,4 +1,4 @@
-//! Where an address leads: the longest prefix, in one search.
+//! The routing table: finds the longest prefix of an address in one search.
 //!
 //! Prefixes nest, so a table of them is cut into ranges of addresses that lead
 //! to one place each. A look-up is then a search among the ranges' first
@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use weir_packet::Prefix;
 
-/// Where an address leads.
+/// Result of a route look-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hop {
     /// No route.
@@ -211,7 +211,7 @@ mod tests {
     }
 
     proptest! {
-        /// What a look through all prefixes finds.
+        /// Compares the look-up with a scan of all prefixes.
         #[test]
         fn ranges_say_what_the_prefixes_say(
             prefixes in prop::collection::vec((any::<u32>(), 0u8..=32), 0..40),

@@ -6,7 +6,7 @@ use weir_packet::{Direction, FlowKey};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Damaged;
 
-/// What is left to read.
+/// Reads from the front of a slice; holds the bytes not read yet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
 

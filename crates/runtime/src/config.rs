@@ -1,11 +1,11 @@
-//! What a runtime gets from its driver.
+//! Configuration of a runtime, given by its driver.
 
 use weir_packet::Advise;
 
 use crate::runtime::Runtime;
 use crate::stages::Role;
 
-/// What a runtime gets from its driver.
+/// Configuration of a runtime.
 #[derive(Clone, Copy, Debug)]
 pub struct RuntimeConfig {
     /// Seed of hashes and random numbers; unpredictable in production, given
@@ -22,10 +22,10 @@ pub struct RuntimeConfig {
     /// The engine works under a switch: see [`Runtime::apply`]. It holds no
     /// port block until one is granted.
     pub follows: bool,
-    /// What the stage is in its plan.
+    /// Role of the stage in its plan.
     pub role: Role,
-    /// What each function does is compared with its descriptor, packet by
-    /// packet ([`Runtime::lies`]): for trying out, at many times the cost.
+    /// Compares the work of each function with its descriptor, packet by packet
+    /// ([`Runtime::lies`]). For tests: it costs many times as much.
     pub audit: bool,
     /// What is done with the runtime when it is made: arming watches.
     pub at_start: Option<RunAtStart>,

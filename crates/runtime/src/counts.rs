@@ -1,4 +1,4 @@
-//! What a runtime counts: packets, flows, drops, cycles.
+//! The counters of a runtime: packets, flows, drops, cycles.
 
 use weir_nf::CloseReason;
 use weir_packet::{Internal, Malformed};

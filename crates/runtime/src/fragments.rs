@@ -1,5 +1,5 @@
-//! Which flow the fragments of a datagram belong to, and the later ones that
-//! came before their first.
+//! Finds the flow of a datagram's fragments, and holds later fragments that
+//! come before the first.
 
 use weir_packet::{Direction, FragmentKey, Frame, Headers, KeyOptions, PacketMemory};
 

@@ -222,12 +222,12 @@ impl Functions {
         }
     }
 
-    /// What each has done.
+    /// Reports of the functions, in the order of the chain.
     pub(crate) fn reports(&self) -> Vec<FunctionReport> {
         self.nodes.iter().map(function_report).collect()
     }
 
-    /// What they dropped, by name.
+    /// Appends the functions' drops, by name.
     pub(crate) fn drops(&self, drops: &mut Vec<(String, u64)>) {
         for node in &self.nodes {
             let reasons = node.processor.descriptor().drops;

@@ -1,4 +1,4 @@
-//! What an audit has found: functions that do what their descriptor does not say.
+//! Findings of an audit: functions that do what their descriptor does not allow.
 
 use weir_packet::{Depth, ParseOptions};
 
@@ -35,7 +35,7 @@ impl core::fmt::Display for Lie {
     }
 }
 
-/// What was found so far.
+/// The findings so far.
 #[derive(Debug)]
 pub(crate) struct Audit {
     pub(crate) options: ParseOptions,

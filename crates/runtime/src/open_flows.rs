@@ -19,7 +19,7 @@ pub struct OpenFlow {
     pub key: FlowKey,
     /// Direction of the client's packets relative to the key.
     pub client: Direction,
-    /// Where the connection stands.
+    /// Phase of the connection.
     pub phase: Phase,
     /// Its packets.
     pub packets: u64,
@@ -43,7 +43,7 @@ pub struct FlowName {
     pub open: bool,
 }
 
-/// What a function remembers of a flow.
+/// The state that a function keeps of a flow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remembered {
     /// Name of the function in the chain, and its kind.

@@ -1,4 +1,4 @@
-//! Where a flow would rather live.
+//! The runtime that functions prefer as the owner of a flow.
 
 use weir_nf::{Cluster, RuntimeId};
 use weir_packet::FlowKey;

@@ -38,13 +38,13 @@ impl Reading {
         self.parse.as_ref()
     }
 
-    /// What makes a key.
+    /// The options that flow keys are made with.
     #[inline]
     pub(crate) fn key(&self) -> &KeyOptions {
         &self.key
     }
 
-    /// What the chain says of flows.
+    /// The chain's options for flows.
     #[inline]
     pub(crate) fn options(&self) -> &FlowOptions {
         &self.options

@@ -1,4 +1,4 @@
-//! What a runtime counted.
+//! The report of a runtime's counts.
 
 use std::collections::BTreeMap;
 
@@ -54,7 +54,7 @@ counters! {
         pub flows: FlowReport,
         /// Functions, in the order of the chain.
         pub functions: Vec<FunctionReport>,
-        /// Where in the code the first internal error was met.
+        /// Place in the code of the first internal error.
         pub internal_first: Option<String>,
     }
 }

@@ -237,7 +237,7 @@ impl Runtime {
         self.counts.so_far.packets_in
     }
 
-    /// What was counted so far.
+    /// The counts so far.
     pub fn report(&self) -> Report {
         let counted = self.counts.report();
         let mut drops = counted.drops;

@@ -1,4 +1,4 @@
-//! What functions remember, listed: for tests that compare runs.
+//! Lists the states of all functions, for tests that compare runs.
 
 use weir_nf::shown_id;
 use weir_packet::FlowKey;

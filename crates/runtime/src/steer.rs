@@ -1,4 +1,4 @@
-//! Which of several runtimes, each with flows of its own, gets a packet.
+//! Steers each packet to one of several runtimes that have flows of their own.
 //!
 //! Where a chain keeps nothing wider than what two hosts have with one
 //! another, runtimes need neither a switch nor each other: packets are steered
@@ -84,8 +84,8 @@ pub struct Steering {
 }
 
 impl Steering {
-    /// What keeps the packets of a chain from being steered by their hosts;
-    /// `None` where nothing does.
+    /// The reason why a chain's packets can't be steered by their hosts; `None`
+    /// if they can.
     pub fn obstacle(stage: &Stage) -> Option<Obstacle> {
         let pair = Fields::CLIENT_ADDRESS.and(Fields::SERVER_ADDRESS);
         stage.nodes.iter().find_map(|node| {

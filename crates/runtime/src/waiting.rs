@@ -32,7 +32,7 @@ impl Waiting {
         self.requeue.len() + self.again.len()
     }
 
-    /// Where packets are put that go through the chain again.
+    /// The queue of packets that go through the chain again.
     pub(crate) fn requeue(&mut self) -> &mut Vec<Frame> {
         &mut self.requeue
     }

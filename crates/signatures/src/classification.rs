@@ -11,7 +11,7 @@ pub const DEFAULT_PRIORITY: u8 = 3;
 /// One class type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Classification {
-    /// What alerts call the category.
+    /// Name of the category in alerts.
     pub description: String,
     /// 1 (most urgent) to 255.
     pub priority: u8,

@@ -1,4 +1,4 @@
-//! What is reported about rules that cannot be used.
+//! Errors in rules that can't be used.
 
 use std::fmt;
 
@@ -11,9 +11,9 @@ pub struct RuleError {
     pub column: usize,
     /// Length of the faulty part in characters, at least 1, never past the end of its line.
     pub length: usize,
-    /// What is wrong.
+    /// Description of the fault.
     pub message: String,
-    /// What to do about it, where there is something to say.
+    /// Advice on the fault, if there is any.
     pub help: Option<String>,
 }
 

@@ -72,7 +72,7 @@ pub(crate) enum ProtocolWord {
     Unknown,
 }
 
-/// What a word in the place of the protocol means.
+/// Parses the protocol of a rule's header.
 pub(crate) fn protocol(word: &str) -> ProtocolWord {
     let word = word.to_ascii_lowercase();
     ProtocolWord::Known(match word.as_str() {

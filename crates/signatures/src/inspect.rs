@@ -7,7 +7,7 @@ use crate::scratch::{ON_PACKET, ON_STREAM, Scratch};
 use crate::state::{FlowBits, Pending, StreamState};
 use crate::view::{FlowContext, PacketView, SCTP, StreamBytes, TCP, UDP};
 
-/// Where a rule matched.
+/// The place of a rule's match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MatchedIn {
     /// In the packet.
@@ -25,11 +25,11 @@ pub struct Alert<'a> {
     pub category: &'a str,
     /// The rule's priority, or that of its class type, or 3.
     pub priority: u8,
-    /// Where it matched.
+    /// The place of the match.
     pub matched_in: MatchedIn,
 }
 
-/// What an inspection came to.
+/// Result of an inspection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Inspection {
     /// How many alerts there were.
@@ -38,7 +38,7 @@ pub struct Inspection {
     pub passed: bool,
 }
 
-/// What is to be inspected.
+/// Input of an inspection.
 struct Subject<'a> {
     flow: &'a FlowContext,
     packet: Option<&'a PacketView<'a>>,

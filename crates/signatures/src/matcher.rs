@@ -1,4 +1,4 @@
-//! Whether the contents of a rule are all found in a buffer.
+//! Checks if all contents of a rule are in a buffer.
 //!
 //! The contents fall into *chains*: a content with an absolute place, and those that follow it by `distance`
 //! and `within`. A chain matches when some choice of occurrences fits all of its contents, as if every
@@ -20,7 +20,7 @@ pub(crate) const MOST_ENDS: usize = 16_384;
 /// at, at most. The size of a chunk that Suricata's stream inspection works on by default.
 pub(crate) const CHUNK: u64 = 2_560;
 
-/// Where a content may stand.
+/// The offsets at which a content may stand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     /// From the start of payload or stream: not before `from`, not past `to`.
@@ -309,8 +309,8 @@ impl Matcher {
     }
 }
 
-/// Whether a negated content with an absolute place is absent; `None` when more bytes must tell. `found_to`
-/// is where the contents that are found end.
+/// True if a negated content with an absolute place is absent; `None` if that depends on bytes to come.
+/// `found_to` is the end of the contents that were found.
 fn is_absent(part: &Part, hay: &Haystack<'_>, found_to: u64) -> Option<bool> {
     let Place::Absolute { from, to } = part.place else {
         return Some(true);

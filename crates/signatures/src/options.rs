@@ -263,7 +263,7 @@ fn is_single(keyword: &str) -> bool {
     )
 }
 
-/// Whether a keyword stands alone, needs a value, or may have one.
+/// Checks that a keyword has a value if it needs one, and none if it takes none.
 fn check_value_presence(text: &str, option: &RawOption) -> Result<(), Fault> {
     let keyword = option.keyword.as_str();
     match keyword {

@@ -10,7 +10,7 @@ use crate::rule::Rule;
 use crate::source::{LogicalLine, Source};
 use crate::variables::Variables;
 
-/// What to do with a rule that is right but uses a keyword or a protocol that is not supported.
+/// Treatment of a valid rule that uses an unsupported keyword or protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Unsupported {
     /// It is an error.
@@ -23,11 +23,11 @@ pub enum Unsupported {
 /// Settings of [`parse_rules_with`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ParseOptions {
-    /// What to do with unsupported rules; refused by default.
+    /// Treatment of unsupported rules; refused by default.
     pub unsupported: Unsupported,
 }
 
-/// What a rule file holds.
+/// The contents of a rule file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Parsed {
     /// The rules, in the order of the file.

@@ -1,4 +1,4 @@
-//! Which rules are worth trying on a buffer: those of which one chosen content, the fast pattern, is in it.
+//! Selects the rules to try on a buffer: those whose fast pattern, one chosen content, is in it.
 
 use crate::automaton::{Automaton, SHORTEST};
 use crate::frequency::{CommonStrings, byte_rarity};
@@ -23,7 +23,7 @@ pub(crate) struct FastPart {
     /// Offsets, from the start of payload or stream, between which an occurrence must end.
     earliest_end: u64,
     latest_end: u64,
-    /// Where the part ends in the content.
+    /// End of the part in the content.
     to: u32,
 }
 

@@ -3,7 +3,7 @@
 use crate::compare::Compare;
 use crate::ranges::{AddressSet, PortSet};
 
-/// What a rule asks for, in the order in which Suricata evaluates actions.
+/// Actions of rules, in the order in which Suricata evaluates them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Action {
     /// Nothing more is to be reported about what the rule matches.
@@ -43,7 +43,7 @@ pub enum Protocol {
     Sctp,
 }
 
-/// Where a `target` keyword says that the attack is aimed.
+/// Target of the attack, as the `target` keyword names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target {
     /// The packet's source (`src_ip`).
@@ -61,7 +61,7 @@ pub enum Direction {
     ToClient,
 }
 
-/// What the `flow` keyword asks for. The default asks for nothing.
+/// Conditions of the `flow` keyword. The default has none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FlowCondition {
     /// `established` (true) or `not_established` (false).
@@ -81,14 +81,14 @@ pub struct FlowCondition {
 /// One `flowbits` keyword (other than `noalert`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FlowbitOperation {
-    /// What is done.
+    /// Operation on the bits.
     pub kind: FlowbitKind,
     /// The names; more than one only for [`FlowbitKind::IsSet`] and [`FlowbitKind::IsNotSet`], of which
     /// one is enough.
     pub names: Vec<String>,
 }
 
-/// What a `flowbits` keyword does.
+/// Operation of a `flowbits` keyword.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FlowbitKind {
     /// Set the bit when the rule matches.
@@ -229,7 +229,7 @@ pub enum PacketTest {
 /// One rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
-    /// What the rule asks for.
+    /// Action of the rule.
     pub action: Action,
     /// Protocol of the header.
     pub protocol: Protocol,

@@ -9,7 +9,7 @@ use crate::variables::Variables;
 /// Lists and variables may be nested this deep; a variable that names itself ends here.
 const DEEPEST: usize = 16;
 
-/// What lists of addresses and lists of ports have in common.
+/// Common interface of address lists and port lists.
 pub(crate) trait HeaderSet: Sized {
     /// Word for one element in messages.
     const WHAT: &'static str;

@@ -1,4 +1,4 @@
-//! What the matcher remembers per flow and per direction: plain data of a fixed layout, valid when zeroed
+//! State of the matcher per flow and per direction: plain data of a fixed layout, valid when zeroed
 //! and safe to use whatever its bytes are.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -98,7 +98,7 @@ pub struct StreamState {
     pub(crate) alerted: [Alerted; ALERTED],
     /// State of the automaton after the byte before `scanned`.
     pub(crate) automaton: u32,
-    /// Where the next entry of `alerted` goes when all are taken.
+    /// Index of the entry of `alerted` to overwrite next, once all are taken.
     pub(crate) next_alerted: u32,
 }
 

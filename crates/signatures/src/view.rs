@@ -1,4 +1,4 @@
-//! What rules look at: a packet, and new bytes of a stream. Filled in by the caller, which knows the frames.
+//! Input of the rules: a packet, and new bytes of a stream. The caller, which knows the frames, fills it in.
 
 use std::net::IpAddr;
 
@@ -16,9 +16,9 @@ pub const SCTP: u8 = 132;
 /// The flow a packet or a stream's bytes belong to, as seen in their direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FlowContext {
-    /// Where the packet or the bytes come from.
+    /// Source address.
     pub source: IpAddr,
-    /// Where they go to.
+    /// Destination address.
     pub destination: IpAddr,
     /// Source port; 0 where the protocol has none.
     pub source_port: u16,

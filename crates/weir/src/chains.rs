@@ -104,8 +104,7 @@ fn templates(folders: &[PathBuf]) -> Result<Templates, Failure> {
     Ok(templates)
 }
 
-/// What the templates that come with weir, and those of folders, say of
-/// themselves.
+/// Descriptions of the templates that come with weir and of those in `folders`.
 pub(crate) fn describe_templates(
     folders: &[PathBuf],
     kinds: &[Kind],

@@ -28,7 +28,7 @@ Exit codes:
     };
 }
 
-/// What `--help` says of exit codes.
+/// The exit codes, as `--help` lists them.
 #[cfg(feature = "control")]
 pub(crate) const HELP: &str = codes!();
 /// The same, and what the program lacks.
@@ -120,7 +120,7 @@ impl Failure {
         }
     }
 
-    /// What was wrong, as a part of a sentence.
+    /// The message without its `error: `, for use inside a sentence.
     pub(crate) fn why(&self) -> &str {
         self.message.trim_start_matches("error: ").trim_end()
     }

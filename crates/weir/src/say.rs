@@ -1,4 +1,4 @@
-//! What a run says on standard error while packets pass.
+//! Messages on standard error during a run.
 
 use std::fmt::Display;
 use std::io::Write as _;

@@ -1,9 +1,9 @@
-//! Whether a packet is one that is looked for.
+//! Matches packets against a watch's filter.
 
 use weir_packet::filter::{Ends, Facts, Filter};
 use weir_runtime::watch::Seen;
 
-/// Whether a packet matches: under its own addresses, those of a packet that
+/// True if the filter matches the packet's own addresses, those of a packet that
 /// it quotes, or those of its flow.
 pub(super) fn matches(filter: &Filter, seen: &Seen<'_>) -> bool {
     if filter.takes_all() {

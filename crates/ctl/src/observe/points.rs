@@ -1,4 +1,4 @@
-//! Where a tap may be, by name.
+//! The points of taps, by name.
 
 use weir_api::v1;
 use weir_graph::ChainFile;
@@ -71,7 +71,7 @@ impl Unseen {
     }
 }
 
-/// What taps of a run may name.
+/// The names that taps of a run may use.
 #[derive(Clone, Debug)]
 pub struct Places {
     ports: Vec<PortPlace>,

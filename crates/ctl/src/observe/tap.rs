@@ -25,9 +25,9 @@ pub const LONGEST: u32 = 262_144;
 /// What is to be tapped.
 #[derive(Clone, Debug)]
 pub struct TapSpec {
-    /// Where; at most as many as an engine takes.
+    /// The points to tap; at most as many as an engine takes.
     pub points: Vec<TapPoint>,
-    /// Which packets.
+    /// Selects the packets.
     pub filter: Filter,
     /// How many packets; 0 for no end.
     pub packets: u64,
@@ -68,7 +68,7 @@ struct Ring {
     empty: Producer<Copied>,
 }
 
-/// What arms a tap in an engine.
+/// Arms a tap in an engine.
 #[derive(Clone)]
 pub struct TapArm(Arc<Shared>);
 
@@ -98,7 +98,7 @@ impl TapArm {
     }
 }
 
-/// Where it is put what an engine of another process has copied.
+/// Feeds a tap with the copies of an engine of another process.
 pub struct TapFeed(Copies);
 
 impl TapFeed {
@@ -151,7 +151,7 @@ impl Taps {
         }
     }
 
-    /// What arms it.
+    /// The handle that arms the tap in an engine.
     pub fn arm(&self) -> TapArm {
         TapArm(Arc::clone(&self.shared))
     }

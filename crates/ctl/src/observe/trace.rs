@@ -17,10 +17,10 @@ use super::matches::matches;
 /// Parts of packets that wait per engine until they are taken.
 const WAITING: usize = 1_024;
 
-/// What is to be traced.
+/// The packets to trace.
 #[derive(Clone, Debug)]
 pub struct TraceSpec {
-    /// Which packets.
+    /// Selects the packets.
     pub filter: Filter,
     /// How many packets.
     pub packets: u64,
@@ -30,7 +30,7 @@ pub struct TraceSpec {
     pub full: bool,
 }
 
-/// What the engines share.
+/// State shared by the engines.
 struct Shared {
     spec: TraceSpec,
     /// Packets that were seen.
@@ -59,7 +59,7 @@ pub struct Traces {
     early: Vec<v1::PacketTrace>,
 }
 
-/// What arms a trace in an engine.
+/// Arms a trace in an engine.
 #[derive(Clone)]
 pub struct TraceArm(Arc<Shared>);
 
@@ -91,7 +91,7 @@ impl TraceArm {
     }
 }
 
-/// Where it is put what an engine of another process has seen.
+/// Feeds a trace with what an engine of another process has seen.
 pub struct TraceFeed {
     shared: Arc<Shared>,
     queue: Producer<Part>,
@@ -153,7 +153,7 @@ impl Traces {
         }
     }
 
-    /// What arms it.
+    /// The handle that arms the trace in an engine.
     pub fn arm(&self) -> TraceArm {
         TraceArm(Arc::clone(&self.shared))
     }

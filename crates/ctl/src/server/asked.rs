@@ -34,7 +34,7 @@ const _: () = assert!(2 * FRESH.as_millis() <= SHORTEST as u128);
 /// How long for a walk over all flows.
 const WALK: Duration = Duration::from_secs(30);
 
-/// What is said where no thread that can be asked runs a chain.
+/// Error if no thread that can be asked runs a chain.
 const CANT_BE_ASKED: &str = "no thread of this instance that can be asked runs a chain";
 
 /// A chain as it was written.
@@ -86,17 +86,17 @@ pub(super) struct Asked {
     inputs: Vec<v1::PortInfo>,
     outputs: Vec<v1::PortInfo>,
     start: Instant,
-    /// What was counted last.
+    /// The newest counts.
     counted: Fresh<Counts, Status>,
     /// One walk at a time.
     walks: Semaphore,
-    /// Where taps may be.
+    /// The places at which the instance can be tapped.
     pub(super) places: Places,
     /// Stages that can't be looked into.
     pub(super) unseen: Vec<Unseen>,
 }
 
-/// What all threads count, put together.
+/// The counts of all threads together.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     pub(super) elapsed: Duration,
@@ -106,12 +106,12 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    /// What came in, by the ports: a port may have a member on each of several threads.
+    /// Counters of the inputs. A port may have a member on each of several threads.
     pub(super) fn inputs(&self) -> Vec<PortCounters> {
         self.ports(|thread| &thread.inputs)
     }
 
-    /// What went out, by the ports.
+    /// Counters of the outputs.
     pub(super) fn outputs(&self) -> Vec<PortCounters> {
         self.ports(|thread| &thread.outputs)
     }
@@ -188,7 +188,7 @@ impl Asked {
         }
     }
 
-    /// What has been counted so far.
+    /// The counts so far.
     pub(super) async fn counts(&self) -> Result<Arc<Counts>, Status> {
         self.counted.get(self.count()).await
     }

@@ -54,7 +54,7 @@ pub(super) fn processes<'a>(
     })
 }
 
-/// What a router or a tap has counted.
+/// Counts of a router or a tap; `None` for a bump.
 pub(super) fn network(counts: &Counts) -> Option<v1::NetworkStats> {
     match &counts.network()? {
         LayerReport::Bump => None,

@@ -1,4 +1,4 @@
-//! What Prometheus reads: the counts in its text format.
+//! The metrics for Prometheus: the counts in its text format.
 //!
 //! Most metrics are those of the tables beside the code that counts. docs/metrics.md
 //! lists all, which a test checks. No label has a value that packets choose.

@@ -1,4 +1,4 @@
-//! Who may connect: the user who runs weir, and root.
+//! Admits only the user who runs weir, and root.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ impl Connected for Peer {
     fn connect_info(&self) {}
 }
 
-/// Whether this user may ask.
+/// True if this user may connect.
 fn may(user: u32) -> bool {
     user == 0 || user == rustix::process::geteuid().as_raw()
 }

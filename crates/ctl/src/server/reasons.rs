@@ -8,7 +8,7 @@ use weir_telemetry::Label;
 
 use crate::drops::DriverDrop;
 
-/// What is said of a reason that no table has.
+/// Description of a reason that no table has.
 pub(super) const UNKNOWN: &str = "Not a reason of weir's own.";
 
 /// A reason, as it is counted, and what it means.

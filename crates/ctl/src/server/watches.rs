@@ -32,7 +32,7 @@ const PACKETS_TRACED: u32 = 10;
 
 /// The engines of a run, to be watched.
 pub(crate) trait Engines: Send + Sync + 'static {
-    /// Where taps may be.
+    /// The places at which the instance can be tapped.
     fn places(&self) -> &Places;
     /// Stages that can't be looked into.
     fn unseen(&self) -> &[Unseen];

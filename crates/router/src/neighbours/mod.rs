@@ -20,7 +20,7 @@ use index::Index;
 pub(crate) use index::fold;
 use queue::Queue;
 
-/// What is known of a neighbour (RFC 4861 section 7.3.2).
+/// State of a neighbour (RFC 4861 section 7.3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NeighbourState {
     /// It was asked for and has not answered yet; packets wait.
@@ -65,7 +65,7 @@ impl NeighbourState {
     }
 }
 
-/// What becomes of a packet to a neighbour.
+/// The decision on a packet to a neighbour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     /// It goes there.
@@ -260,7 +260,7 @@ impl Neighbours {
         Some((slot.port, slot.address, slot.mac))
     }
 
-    /// What becomes of a packet to this neighbour now.
+    /// Decides on a packet to this neighbour.
     #[inline]
     pub(crate) fn next(&mut self, now: Time, number: u32) -> Next {
         let Some(slot) = self.slots.get_mut(number as usize) else {
@@ -407,8 +407,8 @@ impl Neighbours {
         self.due
     }
 
-    /// What is due by now: questions, and neighbours that have not answered
-    /// (their packets still wait, for the caller to take).
+    /// Collects what is due: questions to ask, and neighbours that did not answer,
+    /// whose waiting packets the caller takes.
     pub(crate) fn tick(&mut self, now: Time, ask: &mut Vec<Question>, gone: &mut Vec<u32>) {
         if now < self.due {
             return;

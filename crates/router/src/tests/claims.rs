@@ -1,4 +1,4 @@
-//! Whose an address is: asked, announced, claimed by others.
+//! Ownership of addresses: asked for, announced, claimed by others.
 
 use super::discovery::{GROUP, message};
 use super::*;

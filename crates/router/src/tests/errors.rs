@@ -1,4 +1,4 @@
-//! What senders are told.
+//! ICMP errors to senders.
 
 use super::*;
 

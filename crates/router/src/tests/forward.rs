@@ -1,4 +1,4 @@
-//! Which way packets go.
+//! Forwarding.
 
 use super::*;
 
@@ -104,7 +104,7 @@ fn what_functions_own_goes_to_the_chain() {
         let taken = rig.receive(at, &udp(at, source, destination, 9, 10));
         assert_eq!(taken.len(), 1, "{destination}");
         assert_eq!(ends(&taken[0]).2, 8);
-        // What the chain does not translate goes no further.
+        // A packet that the chain does not translate goes no further.
         rig.send(at, &taken[0]);
     }
     rig.dropped(false, Reason::ToOwned, 4);
@@ -117,7 +117,7 @@ fn an_address_of_the_router_that_the_nat_uses_too_goes_to_the_chain() {
     let mut rig = Rig::of(config);
     let packet = udp(WAN, "198.51.100.7", "198.51.100.1", 9, 10);
     assert_eq!(rig.receive(WAN, &packet).len(), 1);
-    // Who pings it is answered by the router.
+    // The router answers a ping of the address.
     assert!(
         rig.receive(WAN, &echo(WAN, "198.51.100.7", "198.51.100.1"))
             .is_empty()

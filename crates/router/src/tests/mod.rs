@@ -130,7 +130,7 @@ impl Rig {
         self.pool.copy(bytes, meta).unwrap()
     }
 
-    /// What of these frames goes to the chain.
+    /// Receives the frame, and returns what goes to the chain.
     fn receive(&mut self, at: usize, bytes: &[u8]) -> Vec<Vec<u8>> {
         let mut frames = vec![self.frame(at, bytes)];
         self.router
@@ -167,7 +167,7 @@ impl Rig {
         frames.into_iter().map(take).collect()
     }
 
-    /// What leaves by a port.
+    /// Takes the frames that leave by a port.
     fn out(&mut self, at: usize) -> Vec<Vec<u8>> {
         let frames = std::mem::take(self.router.output(at).unwrap());
         self.bytes(frames)
@@ -271,7 +271,7 @@ fn arp(to: MacAddr, operation: u16, sender: (MacAddr, &str), target: (MacAddr, &
     out
 }
 
-/// What a frame is, from its EtherType on, in values.
+/// Parses a frame.
 fn parsed(bytes: &[u8]) -> etherparse::PacketHeaders<'_> {
     etherparse::PacketHeaders::from_ethernet_slice(bytes).unwrap()
 }

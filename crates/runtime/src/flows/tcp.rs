@@ -1,4 +1,4 @@
-//! Where a connection stands, and how long it may be silent there.
+//! The phase of a TCP connection, and the idle time-out in each phase.
 
 use weir_nf::host::{FlowHead, Timeouts};
 use weir_nf::{Phase, tcp_seen as seen};

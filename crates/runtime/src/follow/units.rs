@@ -7,7 +7,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// No place, no record.
 const NONE: u32 = u32::MAX;
 
-/// What is known of one unit, at its place.
+/// The record of one unit, at its place.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub(crate) struct Unit {

@@ -137,7 +137,7 @@ impl HarnessBuilder {
         self
     }
 
-    /// What functions warned of while they were built.
+    /// Warnings of the functions' constructors.
     pub fn warnings(&self) -> &[SettingsError] {
         &self.warnings
     }

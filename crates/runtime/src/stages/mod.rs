@@ -32,7 +32,7 @@ use crate::stage_error::StageError;
 use fed::Fed;
 use feed::Feed;
 
-/// What a runtime is in its plan.
+/// Role of a runtime in its plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Role {
     /// The only stage.

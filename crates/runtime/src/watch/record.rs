@@ -1,4 +1,4 @@
-//! What a trace says of a packet.
+//! The trace of a packet.
 
 use weir_nf::ShownField;
 use weir_packet::dissect::HeaderField;
@@ -9,9 +9,9 @@ use weir_packet::{FlowKey, Side, Time};
 pub struct FieldChange {
     /// Its name.
     pub name: String,
-    /// What it was; `None` where it was not there.
+    /// The old value; `None` if the field did not exist.
     pub before: Option<String>,
-    /// What it is; `None` where it is not there any more.
+    /// The new value; `None` if the field no longer exists.
     pub after: Option<String>,
 }
 
@@ -47,7 +47,7 @@ pub struct PacketTrace {
     pub ended: Vec<(&'static str, u64)>,
     /// Functions in order.
     pub steps: Vec<Step>,
-    /// What has become of it.
+    /// Disposition of the packet.
     pub disposition: DispositionTrace,
     /// The packet in one line, as it leaves.
     pub leaves: Option<String>,
@@ -71,7 +71,7 @@ pub struct FlowTrace {
     pub is_new: bool,
     /// The packet goes from client to server.
     pub to_server: bool,
-    /// Where the connection stood before the packet and with it.
+    /// Phase of the connection before the packet, and after it.
     pub phase: (Option<&'static str>, &'static str),
 }
 
@@ -84,7 +84,7 @@ pub struct Step {
     pub nf: &'static str,
     /// It was not called: the verdict of this earlier one stands for its own.
     pub same_as: Option<String>,
-    /// What it said.
+    /// Verdict of the function.
     pub verdict: StepVerdict,
     /// Fields of headers that it changed, and what it changed beside them.
     pub changed: Vec<FieldChange>,
@@ -131,7 +131,7 @@ pub enum StepVerdict {
     Nothing,
 }
 
-/// What has become of a packet here.
+/// Disposition of a packet in this runtime.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DispositionTrace {
     /// It leaves on this side.

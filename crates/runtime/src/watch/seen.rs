@@ -38,7 +38,7 @@ pub struct SeenFlow {
     pub phase: &'static str,
 }
 
-/// What a watch says when it was given something.
+/// A watch's answer to a packet it was given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
     /// It goes on.
@@ -47,8 +47,7 @@ pub enum Taken {
     Enough,
 }
 
-/// Who wants packets traced. Its calls come from within a burst: they must not
-/// wait for anything.
+/// Receives traces of packets. It is called within a burst and must not block.
 pub trait Tracer: Send {
     /// True where this packet, which has just come in, is to be traced.
     fn wants(&mut self, seen: &Seen<'_>) -> bool;

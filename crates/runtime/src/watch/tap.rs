@@ -4,7 +4,7 @@ use weir_packet::{FrameMeta, Side};
 
 use super::seen::{Seen, Taken};
 
-/// Where packets are copied.
+/// A point at which packets are copied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TapPoint {
     /// Where they come into the chain, from the ports with these numbers: bit
@@ -25,7 +25,7 @@ pub enum TapPoint {
 /// A packet at a tap.
 #[derive(Debug)]
 pub struct Tapped<'a> {
-    /// Which of the tap's points, by its place in their list.
+    /// Index of the point in the tap's list.
     pub point: usize,
     /// Metadata.
     pub meta: &'a FrameMeta,
@@ -56,8 +56,7 @@ impl core::fmt::Display for Comment<'_> {
     }
 }
 
-/// Who takes the copies. Its calls come from within a burst: they must not
-/// wait for anything.
+/// Receives the copies. It is called within a burst and must not block.
 pub trait Tapper: Send {
     /// True where this packet is wanted.
     fn wants(&mut self, seen: &Seen<'_>) -> bool;
@@ -72,7 +71,7 @@ pub struct Tap {
     /// Its points. Those of functions that are not here are without effect:
     /// they may be in another stage.
     pub points: Vec<TapPoint>,
-    /// Who takes the copies.
+    /// Receiver of the copies.
     pub tapper: Box<dyn Tapper>,
 }
 

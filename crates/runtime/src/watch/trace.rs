@@ -303,7 +303,8 @@ impl Runtime {
         }
     }
 
-    /// What function `number` remembers of the packet that is alone.
+    /// State of function `number` for the flow, or the unit of its scope, of the
+    /// burst's only packet; empty if there is none.
     fn state_shown(&self, number: usize) -> Vec<ShownField> {
         let fields = || -> Option<Vec<ShownField>> {
             let (table, node) = (self.table.as_ref()?, self.functions.nodes().get(number)?);
@@ -359,7 +360,7 @@ impl Runtime {
         fields().unwrap_or_default()
     }
 
-    /// Which way function `number` sends packet `i`, by the order in which the
+    /// The way function `number` sends packet `i`, in the order in which the
     /// engine takes verdicts.
     pub(super) fn way_of(&self, number: usize, i: usize) -> Way {
         let (Some(node), outcome) = (self.functions.nodes().get(number), &self.scratch.outcome)

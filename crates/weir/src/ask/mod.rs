@@ -100,7 +100,7 @@ where
     })
 }
 
-/// What an instance refused, or that it is gone.
+/// The failure for an error status of an instance: it refused, or it is gone.
 pub(crate) fn failure(status: &Status) -> Failure {
     match status.code() {
         Code::InvalidArgument => Failure::usage(status.message()),

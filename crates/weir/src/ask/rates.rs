@@ -1,4 +1,4 @@
-//! What was counted between two looks.
+//! Differences of the counters between two samples.
 
 use weir_api::v1;
 

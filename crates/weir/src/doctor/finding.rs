@@ -1,4 +1,4 @@
-//! What `weir doctor` says of one thing.
+//! One result of `weir doctor`.
 
 use serde::Serialize;
 
@@ -24,7 +24,7 @@ impl Status {
     }
 }
 
-/// What a finding is about; they are shown in this order.
+/// Subject areas of findings, in the order in which they are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Area {
@@ -63,7 +63,7 @@ pub(crate) struct Finding {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) subject: Option<String>,
     pub(crate) status: Status,
-    /// What is so, and why it matters.
+    /// The fact, and why it matters.
     pub(crate) message: String,
     /// Commands that mend it, ready to be run, one after another; where there
     /// are alternatives the message says so.
@@ -98,7 +98,7 @@ impl Finding {
         Finding::new(area, check, Status::Problem, message.into())
     }
 
-    /// What it is about.
+    /// Sets the finding's subject.
     pub(crate) fn of(mut self, subject: &str) -> Finding {
         self.subject = Some(subject.to_owned());
         self

@@ -62,7 +62,7 @@ pub(crate) fn before_run(
     cores: &[usize],
     force: bool,
 ) -> Result<Vec<String>, Failure> {
-    /// What the ports, or the socket, find out better when they are opened.
+    /// Checks left to the ports and the socket, which report better on opening.
     const OF_PORTS: [&str; 4] = ["interface-up", "xdp-mode", "xdp-queues", "control-socket"];
     let need = need(Some(ports), Some(file), cores);
     let findings = judge::judge(&read(&need), &need);
@@ -87,7 +87,7 @@ pub(crate) fn before_run(
     Ok(said.map(Finding::line).collect())
 }
 
-/// What is about the run's interfaces, and not about how fast the machine is.
+/// True if the finding concerns the run's interfaces, not the machine's speed.
 fn is_of_ports(finding: &Finding) -> bool {
     use finding::Area;
     matches!(

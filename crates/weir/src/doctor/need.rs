@@ -1,15 +1,14 @@
-//! What a run needs of a machine.
+//! The requirements of a run on its machine.
 
 use std::path::PathBuf;
 
 use weir_io::live::LiveSpec;
 use weir_packet::Prefix;
 
-/// What a run needs; without ports it is the machine as a whole that is asked
-/// for.
+/// The requirements of a run. Without ports, the whole machine is checked.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Need {
-    /// The run's interfaces; `None` where there is no run in sight.
+    /// The run's interfaces; `None` without a run.
     pub(crate) ports: Option<Vec<LiveSpec>>,
     /// Packets of an interface leave by an interface.
     pub(crate) forwards: bool,
@@ -20,14 +19,14 @@ pub(crate) struct Need {
     pub(crate) pinned: u64,
     /// Octets of packet memory.
     pub(crate) memory: u64,
-    /// Where its control socket will be; why there is no such place.
+    /// Path of the run's control socket, or the reason why it can't have one.
     pub(crate) control: Option<Result<PathBuf, String>>,
-    /// Cores that threads are to be kept on.
+    /// Cores that the run pins threads to.
     pub(crate) cores: Vec<usize>,
 }
 
 impl Need {
-    /// True where the machine as a whole is looked at.
+    /// True if the whole machine is checked, not one run.
     pub(crate) fn is_everything(&self) -> bool {
         self.ports.is_none()
     }
@@ -37,7 +36,7 @@ impl Need {
         self.ports.as_deref().unwrap_or_default()
     }
 
-    /// Whether a port of this kind is needed; of everything all are.
+    /// True if the run has such a port, or the whole machine is checked.
     fn any(&self, of: impl Fn(&LiveSpec) -> bool) -> bool {
         self.is_everything() || self.ports().iter().any(of)
     }
@@ -54,7 +53,7 @@ impl Need {
         self.any(|port| matches!(port, LiveSpec::Tap { .. }))
     }
 
-    /// Whether it needs interfaces at all.
+    /// True if the run needs an interface of any kind.
     pub(crate) fn live(&self) -> bool {
         self.is_everything() || !self.ports().is_empty()
     }

@@ -8,7 +8,7 @@ use super::finding::{Finding, Status};
 
 /// Columns that a line has at most.
 const WIDTH: usize = 100;
-/// Where messages begin.
+/// Column at which messages begin.
 const INDENT: usize = 11;
 
 /// Findings for programs.

@@ -1,4 +1,4 @@
-//! Which chain takes a packet, where a file has several or one with selectors.
+//! Chooses the chain of a packet, for a file with several chains or with selectors.
 
 use weir_graph::{ChainFile, Selector};
 use weir_packet::{

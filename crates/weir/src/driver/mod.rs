@@ -50,8 +50,8 @@ pub use workers::{SharedLimits, WorkerCounts, Workers, WorkersEnd, WorkersSettin
 /// Packets taken from a port at a time.
 pub(crate) const BATCH: usize = 64;
 
-/// Who has a frame, for packet memory's ledger: a port by its number, or one of
-/// these.
+/// Holders of frames in packet memory's ledger, beside ports, which go by their
+/// numbers: the chains.
 pub(crate) const CHAINS: weir_packet::Holder = 256;
 /// The ports that packets leave by.
 pub(crate) const LEAVING: weir_packet::Holder = 257;

@@ -69,8 +69,8 @@ pub(crate) fn of_plans(chains: &[ChainPlan], homes: &[Vec<Home>]) -> Placement {
 
 fn place_chain(placement: &mut Placement, chain: &ChainPlan, homes: &[Home]) {
     let name = &chain.plan.chain;
-    // What the next step gets packets from, and whether that is a port that
-    // brings several together, which nothing but a node reads.
+    // The nodes that feed the next step; and true if their outputs are merged
+    // in one port, which only a node can read.
     let (mut before, mut joined) = (vec!["ports".to_owned()], false);
     for (number, step) in chain.plan.steps.iter().enumerate() {
         let home = homes.get(number).copied().unwrap_or_default();

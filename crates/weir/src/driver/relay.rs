@@ -13,8 +13,8 @@ pub trait Relay: Send {
     /// A runtime has something to say to another.
     fn take_from_runtime(&mut self, from: RuntimeId, to: RuntimeId, message: Message);
 
-    /// What goes on now, before the rest of the switch's outbox and in this order:
-    /// messages (from whom, to whom, what), then frames.
+    /// Messages (sender, receiver, message) and frames that are due now. They go
+    /// before the rest of the switch's outbox, the messages first.
     fn go_on(&mut self) -> (&mut Vec<(Peer, Peer, Message)>, &mut Vec<DataQueue>);
 
     /// Most packets that it held at once.

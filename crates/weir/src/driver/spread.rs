@@ -1,4 +1,4 @@
-//! Which thread each of several equal nodes runs on.
+//! The assignment of equal nodes to threads.
 
 /// How nodes of one kind, numbered from 0, are spread over threads. Thread 0 is
 /// the ports' thread.

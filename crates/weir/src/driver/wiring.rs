@@ -82,8 +82,7 @@ impl Gauge {
         *self.left.lock().unwrap_or_else(PoisonError::into_inner) = Some(left);
     }
 
-    /// What a runtime has left whose thread was joined; `None` where it never
-    /// started.
+    /// The remains of a runtime whose thread was joined; `None` if it never started.
     pub(super) fn take_left(&self) -> Option<Left> {
         let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
         left.take()

@@ -83,7 +83,7 @@ const fn needs(needs: Needs) -> &'static str {
     }
 }
 
-/// What `list` says of a function in JSON.
+/// The JSON that `weir nf list` prints for a function.
 fn summary(kind: &Kind) -> Value {
     let d = kind.descriptor;
     json!({

@@ -17,7 +17,7 @@ pub(super) fn schema(kind: &Kind) -> Value {
     schema
 }
 
-/// What a reference points at; the value itself if it is none.
+/// Follows a `$ref` into the definitions; returns any other value as it is.
 fn resolve<'a>(value: &'a Value, definitions: &'a Value) -> &'a Value {
     let name = value
         .get("$ref")

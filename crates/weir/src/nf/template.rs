@@ -1,11 +1,11 @@
-//! What `weir nf` says of templates.
+//! Output of `weir nf` for templates.
 
 use serde_json::{Value, json};
 use weir_graph::{TemplateDescription, TemplateProcessor};
 
 use super::wrap::wrapped;
 
-/// What `list` says of a template in JSON.
+/// The JSON that `weir nf list` prints for a template.
 pub(super) fn summary(template: &TemplateDescription) -> Value {
     let names = |of: &mut dyn Iterator<Item = &String>| of.cloned().collect::<Vec<String>>();
     json!({

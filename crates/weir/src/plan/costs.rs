@@ -1,4 +1,4 @@
-//! What functions have cost in an earlier run: the file of `--costs`.
+//! Costs of functions, measured in an earlier run: the file of `--costs`.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -33,7 +33,7 @@ fn of_text(text: &str) -> Result<BTreeMap<String, u32>, String> {
     for (name, counts) in functions {
         let cycles = counts["cycles_per_packet"].as_f64();
         let cycles = cycles.ok_or_else(|| format!("`{name}` has no `cycles_per_packet`"))?;
-        // What no packet reached was not measured.
+        // A function that no packet reached was not measured.
         if counts["packets"].as_u64().is_some_and(|n| n > 0) {
             // A conversion from a float stays within the type's bounds.
             costs.insert(name.clone(), cycles.round().max(1.0) as u32);

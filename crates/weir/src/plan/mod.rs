@@ -15,8 +15,8 @@ use crate::exit::Failure;
 
 pub(crate) use show::show;
 
-/// What functions have cost in an earlier run, chain by chain of `file`: what
-/// `--costs` gives the compiler.
+/// Costs of functions in an earlier run (`--costs`), per chain of `file`, for the
+/// compiler.
 pub(crate) fn costs(
     path: Option<&Path>,
     file: &ChainFile,

@@ -19,9 +19,9 @@ use crate::driver::{
 };
 use crate::exit::{Exit, Failure, Outcome};
 
-/// Which stages of these plans run in processes of their own: those of which
-/// the chain file or the placement says so, and with `--processes` each after the
-/// first of its chain that runs on one thread.
+/// Selects the stages that run in processes of their own: those that the chain
+/// file or the placement names; with `--processes` also every stage of one
+/// thread after the first of its chain.
 pub(super) fn processes(args: &Run, plans: &[ChainPlan], patience: Patience) -> Option<Processes> {
     let steps = super::placement::homes(args.processes, args.placed.as_ref(), plans);
     if !args.processes && steps.iter().flatten().all(|home| *home == Home::Main) {
@@ -39,8 +39,8 @@ pub(super) fn processes(args: &Run, plans: &[ChainPlan], patience: Patience) -> 
     })
 }
 
-/// Where captures are looked at stage by stage, all stages are threads: of this
-/// program, which others' are not to be in.
+/// Refuses plans with an untrusted stage: a run that is traced from captures has
+/// all stages as threads of this process, and untrusted code must not run there.
 pub(super) fn check_watched(plans: &[ChainPlan]) -> Result<(), Failure> {
     for chain in plans {
         let stages = chain.plan.steps.iter().flat_map(|step| step.stages());
@@ -89,14 +89,14 @@ pub(crate) fn run(args: &StageArgs, kinds: &[Kind]) -> Outcome {
     Ok(Exit::Done)
 }
 
-/// What the summary says of stages in processes.
+/// The part of the summary for stages in processes.
 pub(super) struct Apart {
     pub(super) processes: Vec<ProcessEnd>,
     pub(super) pages: Option<String>,
 }
 
 impl Apart {
-    /// What an operator should know.
+    /// Warnings for the operator.
     pub(super) fn warnings(&self) -> Vec<String> {
         let died = self.processes.iter().filter(|process| process.deaths > 0);
         let tenants = self
@@ -123,7 +123,7 @@ impl Apart {
     }
 }
 
-/// What a border saw.
+/// A border's counts.
 fn border_json(border: &BorderEnd) -> Value {
     let counts = &border.counts;
     let offences = Offence::ALL.iter().zip(counts.offences);

@@ -1,4 +1,4 @@
-//! What `--audit` found: functions that do what their descriptors don't say.
+//! Findings of `--audit`: functions that break their descriptors.
 
 use serde_json::{Value, json};
 use weir_runtime::Lie;

@@ -1,4 +1,4 @@
-//! What a run with a switch adds to the summary.
+//! The part of the summary for a run with a switch.
 
 use std::fmt::Write as _;
 

@@ -22,8 +22,8 @@ pub(super) type Control = Server;
 ///
 /// # Errors
 ///
-/// What was asked for can't be had. A socket that nobody asked for is done without, with
-/// a warning to standard error.
+/// A socket or port that the user asked for can't be opened. If the default socket
+/// can't, the run goes on without it, with a warning on standard error.
 pub(super) fn open_control(
     args: &Run,
     file: &ChainFile,
@@ -79,7 +79,7 @@ pub(super) fn open_control(
     Ok(Some(server))
 }
 
-/// Whether the socket itself was asked for.
+/// True if the user asked for the control socket.
 fn is_asked_for(args: &Run) -> bool {
     args.control.is_some() || args.name.is_some()
 }

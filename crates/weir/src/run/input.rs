@@ -1,5 +1,5 @@
-//! What a run takes in: captures and the generator, until they end or a signal
-//! asks the program to.
+//! The inputs of a run: captures and the generator, until they end or a signal
+//! ends the program.
 
 use std::os::fd::AsFd as _;
 use std::sync::Arc;
@@ -105,7 +105,7 @@ impl Told {
     fn wait(&self, signals: &EndSignals) {
         let mut waiter = Waiter::default();
         while !signals.came() {
-            // Where the kernel has no memory to wait, there is none to run.
+            // The wait fails only if the kernel has no memory left.
             if waiter.sleep(&[signals.as_fd()], PATIENCE).is_err() {
                 std::thread::sleep(ONE_SIGNAL);
             }

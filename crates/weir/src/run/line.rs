@@ -34,7 +34,7 @@ pub(super) struct Line<C> {
     /// Away while commands are carried out.
     handler: Option<CommandHandler>,
     control: Option<Control>,
-    // What a round needs, kept to save its allocation.
+    // Buffers of a round, kept to save their allocation.
     out: Vec<Frame>,
     lines: Vec<u8>,
 }

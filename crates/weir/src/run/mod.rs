@@ -124,8 +124,7 @@ fn run_with(
         weir_exec::pin(core).map_err(Failure::outside)?;
     }
     let executor = alone::executor(args, &stages, config, ports.memory())?;
-    // What is written is created last: an input that can't be read empties
-    // nothing.
+    // Outputs are created last, so that an unreadable input truncates no file.
     let input = Input::open(&ports)?;
     let mut line = Line::open(executor, input, args, &file, &ports)?;
     line.open_control(args, &file, &ports, "files", Vec::new())?;

@@ -116,7 +116,7 @@ fn config(
     warnings: &mut Vec<String>,
 ) -> Result<Config, Failure> {
     outputs(sorted)?;
-    // Where the ports of the file are among the run's.
+    // For each port of the file, its index among the run's ports.
     let mut places = Vec::new();
     for port in &routing.ports {
         let found = sorted.coming().zip(0..);
@@ -268,8 +268,8 @@ fn port_config(
     })
 }
 
-/// Where the kernel answers for the same interface: twice where it has the same
-/// address, and in vain where it has another one.
+/// Warnings about addresses that both weir and the kernel have on the interface:
+/// both would answer for them.
 fn clashes<'a>(
     port: &'a RoutedPort,
     live: &'a RunPort,
@@ -287,7 +287,7 @@ fn clashes<'a>(
     })
 }
 
-/// What the summary says of a layer; nothing of a bump.
+/// The layer's part of the summary; a bump has none.
 pub(super) fn summary(report: LayerReport, ports: &Sorted) -> Option<Box<dyn More>> {
     match report {
         LayerReport::Bump => None,

@@ -56,7 +56,7 @@ pub(crate) fn input_names(args: &Run, file: &ChainFile) -> Result<Vec<String>, F
     Ok(ports.inputs.into_iter().map(|port| port.name).collect())
 }
 
-/// Where taps of the run may be.
+/// The places at which the run can be tapped.
 pub(crate) fn places(args: &Run, file: &ChainFile) -> Result<Places, Failure> {
     let ports = ports_of(args, file)?;
     let inputs: Vec<(String, Side)> = ports

@@ -1,4 +1,4 @@
-//! What runs where in a run: what `--placement` says, or what weir chooses.
+//! The placement of a run's nodes: from `--placement`, or chosen by weir.
 
 use std::path::Path;
 
@@ -54,8 +54,8 @@ pub(super) fn spread(args: &Run, count: u32) -> Spread {
     placed.unwrap_or_else(|| Spread::one_each(&args.cores, count as usize))
 }
 
-/// Where the stages of these plans run, of which those with a home elsewhere are
-/// processes.
+/// The placement of these plans' stages: the given one if it fits, else the chosen
+/// one. `homes` says, per chain and step, which stages run as processes.
 pub(super) fn of_plans(
     args: &Run,
     plans: &[ChainPlan],

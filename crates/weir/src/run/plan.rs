@@ -74,7 +74,7 @@ pub(super) fn only_stage(chain: &ChainPlan) -> Option<&Stage> {
     }
 }
 
-/// What the summary says of plans.
+/// The part of the summary for plans.
 pub(super) struct PlanSummary {
     plans: Vec<Plan>,
     /// Per chain; none where all chains are of one stage.
@@ -99,7 +99,7 @@ impl PlanSummary {
         self
     }
 
-    /// What the ports around a step counted, where they ran.
+    /// Counters of the ports around a step, by name; empty if the plan did not run.
     fn counted(&self, chain: usize, step: usize, planned: &Step) -> Vec<(&'static str, u64)> {
         let counts = self.ports.get(chain).and_then(|steps| steps.get(step));
         counts.map_or_else(Vec::new, |counts| counted(planned, counts))
@@ -140,8 +140,7 @@ impl PlanSummary {
     }
 }
 
-/// What the ports around a step counted, by name; of a step of one thread, and
-/// where nothing ran, nothing.
+/// Counters of the ports around a step, by name.
 fn counted(step: &Step, counts: &PortCounts) -> Vec<(&'static str, u64)> {
     let copies = [
         ("copies", counts.copies),

@@ -35,10 +35,10 @@ pub(super) struct Played {
 
 /// Holds back packets of one side until those of the other are out.
 ///
-/// Where a function gives flows other names, a packet from the other side may
-/// be an answer to one that is still under way, and can't be known before that
-/// one is out. In a network it does not come before; captures of two sides are
-/// read faster than that.
+/// Needed if a function gives flows aliases: a packet from the other side may
+/// answer one that is still under way, whose alias is not known yet. A network
+/// never delivers such an answer too early, but captures of two sides are read
+/// faster than packets pass.
 #[derive(Default)]
 struct Turns {
     /// Side of the packets taken in last.
@@ -69,7 +69,7 @@ impl Played {
         self
     }
 
-    /// Where the runtimes get their commands.
+    /// Command channels of the runtimes.
     pub(super) fn command_senders(&self) -> Vec<CommandSender> {
         self.cluster.command_senders()
     }

@@ -19,7 +19,7 @@ pub(super) struct Player {
     /// Names of the chains, by their numbers.
     chains: Vec<String>,
     start: Instant,
-    /// What can't be done as it was meant.
+    /// Warnings of the script, for the summary.
     pub(super) warnings: Vec<String>,
 }
 

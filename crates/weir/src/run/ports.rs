@@ -1,4 +1,4 @@
-//! Which ports a run has, and on which side of the chain each is.
+//! The ports of a run, and the side of the chain that each is on.
 
 use std::path::Path;
 
@@ -40,7 +40,7 @@ pub(crate) struct Also<'a> {
     pub(crate) chain: &'a Path,
     /// The script.
     pub(crate) script: Option<&'a Path>,
-    /// Where events go.
+    /// File that events are written to.
     pub(crate) events: Option<&'a Path>,
 }
 
@@ -85,7 +85,7 @@ impl Ports {
         once(all.filter_map(|port| port.spec.live().cloned()))
     }
 
-    /// Whether one is an interface.
+    /// True if at least one port is an interface.
     pub(super) fn are_live(&self) -> bool {
         let mut all = self.inputs.iter().chain(&self.outputs);
         all.any(|port| port.spec.live().is_some())
@@ -100,7 +100,7 @@ impl Ports {
         layout
     }
 
-    /// Whether packets go to standard output.
+    /// True if an output is standard output.
     pub(super) fn write_to_standard_output(&self) -> bool {
         let standard = PortSpec::Capture("-".into());
         self.outputs.iter().any(|port| port.spec == standard)

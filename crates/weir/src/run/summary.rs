@@ -1,4 +1,4 @@
-//! What a run did: counts of all chains and ports together.
+//! The summary of a run: counts of all chains and ports together.
 
 use std::time::Duration;
 
@@ -30,11 +30,11 @@ pub(super) struct Summary {
     pub(super) elapsed: Duration,
     pub(super) seed: u64,
     pub(super) warnings: Vec<String>,
-    /// What the way of running adds.
+    /// Parts added by the way of running.
     pub(super) more: Vec<Box<dyn More>>,
 }
 
-/// What a way of running (a switch, workers, a plan) adds to the summary.
+/// The part of the summary that a way of running (a switch, workers, a plan) adds.
 pub(super) trait More {
     /// Its fields.
     fn add_json(&self, value: &mut Value);
@@ -59,7 +59,7 @@ pub(super) struct Own {
     pub(super) drops: Vec<(String, u64)>,
 }
 
-/// What a run leaves behind to be summed up.
+/// The results of a run, from which the summary is made.
 pub(super) struct Ended {
     pub(super) reports: Vec<Report>,
     pub(super) inputs: Vec<PortCounters>,

@@ -1,4 +1,4 @@
-//! Which ports a run with interfaces has, and by which a packet leaves.
+//! The ports of a run with interfaces, and the choice of the one a packet leaves by.
 //!
 //! The ports of a side are in the order in which packets leave there: those
 //! named by `--out`, then interfaces named by `--in`. Port i of one side is tied
@@ -21,14 +21,14 @@ use super::ports::{Ports, RunPort};
 pub(super) struct Sorted {
     /// Interfaces, each once.
     pub(super) live: Vec<RunPort>,
-    /// What is played.
+    /// Inputs that are no interfaces, such as captures.
     pub(super) replays: Vec<RunPort>,
-    /// Where else packets go.
+    /// Other outputs.
     pub(super) others: Vec<RunPort>,
     /// By side: numbers of the ports that packets leave by, in order.
     leaving: [Vec<usize>; 2],
-    /// Whether the run goes on when all is played: packets come in by an
-    /// interface.
+    /// True if the run goes on after the last played packet, because packets also
+    /// come in by an interface.
     pub(super) stays: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What a campaign has to say.
+//! The report of a campaign.
 
 use std::fmt::Write as _;
 use std::time::Duration;

@@ -129,7 +129,7 @@ async fn copy(
                 say_unseen(&armed.unseen);
                 let points = armed.points.into_iter();
                 let points = points.map(|point| (point.name, point.description));
-                // What has no packet yet can be opened all the same.
+                // A reader can open the capture before its first packet.
                 TapCapture::new(std::io::stdout(), points.collect(), snap_len)
                     .and_then(|mut capture| capture.flush().map(|()| *place = Some(capture)))
             }

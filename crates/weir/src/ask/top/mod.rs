@@ -98,8 +98,8 @@ fn quits(key: &KeyEvent) -> bool {
     }
 }
 
-/// What is typed, from a thread that waits for it. It ends when nobody listens
-/// any more, or the terminal is gone.
+/// Starts a thread that reads the keyboard, and returns its events. The thread
+/// ends when the receiver is dropped or the terminal is gone.
 fn keys() -> mpsc::Receiver<Event> {
     let (sender, receiver) = mpsc::channel(16);
     std::thread::spawn(move || {

@@ -1,4 +1,4 @@
-//! What `weir top` shows.
+//! The screen of `weir top`.
 
 use ratatui::Frame;
 use ratatui::crossterm::event::KeyCode;
@@ -49,7 +49,7 @@ impl Screen {
         }
     }
 
-    /// What came last, unless it was stopped.
+    /// Shows the newest rates, unless the screen is paused.
     pub(super) fn show(&mut self, between: Between) {
         if !self.stopped {
             self.between = Some(between);

@@ -53,8 +53,8 @@ fn version(machine: &Machine, need: &Need) -> Finding {
     }
 }
 
-/// What was asked for and given. What this process may not is a matter of
-/// privileges.
+/// Checks that the kernel has the kinds of sockets that the run needs. A refusal
+/// for lack of privileges is left to `privileges.rs`.
 fn sockets(machine: &Machine, need: &Need) -> Vec<Finding> {
     let kernel = &machine.kernel;
     let asked = [

@@ -1,4 +1,4 @@
-//! Whether the host itself uses an interface.
+//! Checks if the host itself uses an interface.
 
 use weir_io::machine::Link;
 

@@ -43,7 +43,7 @@ fn any(link: &Link) -> Vec<Finding> {
     all
 }
 
-/// What there is, in a line.
+/// Describes the interface in one line.
 fn there(link: &Link) -> Finding {
     let mut parts = Vec::new();
     match (link.up, link.carrier) {
@@ -173,7 +173,7 @@ fn state(link: &Link, tap: bool) -> Option<Finding> {
     Some(found.of(name))
 }
 
-/// What the kernel does with packets of the interface beside weir.
+/// Finds what the kernel itself does with the interface's packets while weir runs.
 fn left_alone(link: &Link, port: &LiveSpec, need: &Need) -> Vec<Finding> {
     let name = &link.name;
     let packet = matches!(port, LiveSpec::Packet { .. });

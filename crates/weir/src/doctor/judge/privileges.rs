@@ -7,7 +7,7 @@ use super::super::finding::{Area, Finding};
 use super::super::need::Need;
 
 const AREA: Area = Area::Privileges;
-/// What a packet socket asks the kernel to keep of received packets.
+/// Receive buffer, in bytes, that a packet socket asks the kernel for.
 const BUFFER: u64 = 8 << 20;
 
 pub(super) fn judge(machine: &Machine, need: &Need) -> Vec<Finding> {
@@ -80,7 +80,7 @@ fn who(privileges: &Privileges) -> String {
     }
 }
 
-/// What is missing, and how to get it: which depends on what took it away.
+/// Reports the missing capabilities. The remedy depends on what took them away.
 fn lacking(privileges: &Privileges, missing: &[(Capability, &str)]) -> Finding {
     let list: Vec<String> = missing
         .iter()

@@ -146,7 +146,7 @@ fn need(ports: &[&str]) -> Need {
     }
 }
 
-/// What is not ok.
+/// The findings that are not ok.
 fn bad(machine: &Machine, need: &Need) -> Vec<Finding> {
     let all = judge(machine, need);
     assert!(all.iter().all(|f| CHECKS.contains(&f.check)), "{all:?}");
@@ -266,7 +266,7 @@ fn the_host_keeps_off() {
         "sysctl -w net/ipv6/conf/eth2/forwarding=0",
     ];
     is(&found[2], "forwarding", Warning, false, &off);
-    // Who only listens takes nothing from the host.
+    // A run that only receives takes nothing from the host.
     assert_eq!(bad(&all, &need(&["af-packet:eth1"])), []);
     // An address has one owner.
     let owner = Need {

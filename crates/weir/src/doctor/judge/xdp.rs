@@ -69,7 +69,7 @@ fn attached(link: &Link) -> Option<Finding> {
     })
 }
 
-/// Which mode it gives, and why no better one.
+/// Reports the XDP mode that the interface gives, and why it gives no better one.
 fn mode(link: &Link, wanted: XdpMode) -> Finding {
     let name = &link.name;
     let check = "xdp-mode";

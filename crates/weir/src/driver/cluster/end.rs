@@ -109,8 +109,8 @@ pub(super) fn of_switch(switch: &Switch) -> Report {
     report
 }
 
-/// What functions of a runtime dropped that has died, it can't tell by reasons:
-/// it counts under one of its own.
+/// Counts drops without a known reason: a dead runtime can't report what its
+/// functions dropped, so those packets count under a reason of their own.
 pub(super) fn not_told(report: &mut Report) {
     let told = report.packets_out + report.dropped() + report.held;
     let missing = (report.packets_in + report.emitted).saturating_sub(told);

@@ -7,8 +7,8 @@ use super::Cluster;
 use super::end::{ClusterEnd, RuntimeEnd, not_told, of_switch};
 
 impl Cluster {
-    /// What the switches have counted around the runtimes so far, and those
-    /// runtimes that are gone and can't be asked.
+    /// Counts of the switches so far, and of the runtimes that are gone and
+    /// can't be asked.
     pub(crate) fn reports(&self) -> Vec<PartReport> {
         let switches = (0..).map_while(|chain| Some((chain, self.switch(chain)?)));
         let switches = switches.map(|(chain, switch)| PartReport {

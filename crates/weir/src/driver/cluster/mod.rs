@@ -44,7 +44,7 @@ pub struct ClusterSettings {
     pub runtimes: u32,
     /// Runtimes that there may be in all.
     pub most_runtimes: u32,
-    /// Where they run. The switch is on the ports' thread.
+    /// Threads that the runtimes run on. The switch is on the ports' thread.
     pub spread: Spread,
     /// How new flows are given to runtimes.
     pub dispatch: Dispatch,

@@ -1,4 +1,4 @@
-//! Where events are written: a file, a FIFO, a Unix socket, or standard output.
+//! The target of events: a file, a FIFO, a Unix socket, or standard output.
 
 use std::fmt;
 use std::fs::File;

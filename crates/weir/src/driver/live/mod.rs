@@ -67,7 +67,7 @@ pub(crate) struct Live<C> {
     /// It never sleeps.
     pub(crate) wakeful: bool,
     pub(crate) events: Option<EventFile>,
-    /// Where the executor has threads, which this one waits for.
+    /// Set if the executor has threads that this one waits for.
     park: Option<Parker>,
     /// Time in which the thread slept, in ns.
     asleep: Rc<Cell<u64>>,
@@ -418,7 +418,7 @@ impl<C: Executor> Node for LiveNode<'_, C> {
 struct LiveIdle {
     waiter: Waiter,
     never_parks: bool,
-    /// Where other threads may be on its core.
+    /// Set if other threads may share this core.
     park: Option<Parker>,
     /// It has prepared to park, and looks once more.
     prepared: bool,

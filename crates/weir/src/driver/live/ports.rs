@@ -27,7 +27,7 @@ pub(crate) enum Way {
 pub(crate) struct LivePorts {
     ports: Vec<Way>,
     clock: LiveClock,
-    /// Whether the run goes on when all that is played has come.
+    /// True if the run goes on after the end of all captures.
     stay: bool,
 }
 

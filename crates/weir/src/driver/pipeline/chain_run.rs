@@ -26,11 +26,11 @@ pub(super) struct Member {
 pub(super) struct Behind {
     pub(super) output: Option<Box<dyn StageOutput>>,
     pub(super) refused: Refused,
-    /// What the output counted.
+    /// Counters of the output.
     pub(super) counts: PortCounts,
     pub(super) lender: Option<Lender>,
     pub(super) input: Box<dyn StageInput>,
-    /// Where packets leave the plan.
+    /// The runtime by which packets leave the plan.
     pub(super) end: Runtime,
     pub(super) members: Vec<Member>,
     pub(super) processes: Vec<Process>,
@@ -46,10 +46,10 @@ pub(super) struct ChainRun {
     /// Packets that it has done, and that have no room behind it.
     pub(super) done: Vec<Frame>,
     pub(super) behind: Option<Behind>,
-    /// Whether its flows were ended.
+    /// True once the chain's flows were ended.
     pub(super) finished: bool,
     pub(super) busy: Duration,
-    /// What its processes left behind, with the frames that they lost.
+    /// Final reports of its processes, each with the number of frames it lost.
     pub(super) processes: Vec<(ProcessEnd, usize)>,
 }
 

@@ -48,7 +48,7 @@ pub struct PipelineEnd {
     pub leaked: usize,
     /// Stages that ran in processes of their own.
     pub processes: Vec<ProcessEnd>,
-    /// Which pages the packet memory was made of, where processes shared it.
+    /// Page size of the packet memory; `None` unless processes shared it.
     pub pages: Option<String>,
 }
 

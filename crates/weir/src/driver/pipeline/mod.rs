@@ -76,7 +76,7 @@ pub struct PipelineSettings {
     pub wakeful: bool,
 }
 
-/// Which stages run in processes of their own.
+/// The stages that run in processes of their own.
 #[derive(Clone, Debug)]
 pub struct Processes {
     /// How they are started.
@@ -91,7 +91,7 @@ pub struct Processes {
 /// Chains with their plans.
 pub struct Pipeline {
     pool: FramePool,
-    /// Where stages are in processes of their own.
+    /// Set if some stages run in processes of their own.
     host: Option<Host>,
     /// How those are started that are not trusted.
     command: Option<StageCommand>,

@@ -39,7 +39,7 @@ pub(super) struct StageWork {
     pub(super) commands: StageCommands,
 }
 
-/// Where a stage gets its commands, and its name and place.
+/// A stage's command handler, with the stage's name and place.
 pub(super) struct StageCommands {
     pub(super) handler: CommandHandler,
     /// Its name, for people.

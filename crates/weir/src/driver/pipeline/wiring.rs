@@ -1,4 +1,4 @@
-//! Which ports are between the stages of a plan.
+//! The ports between the stages of a plan.
 
 use weir_exec::{ExecError, Placement, Wakers};
 use weir_graph::compile::{Balance, Home, Plan, PlannedStage, Step};
@@ -130,12 +130,12 @@ impl Homes<'_> {
 
 /// The stages behind the first one, wired.
 pub(super) struct Wired {
-    /// Where the first stage gives its frames to.
+    /// Output that feeds the first stage.
     pub(super) first: Box<dyn StageOutput>,
     pub(super) queues: Vec<NodeWiring>,
     pub(super) processes: Vec<ProcessWiring>,
     pub(super) tenants: Vec<TenantWiring>,
-    /// Where all of them come out.
+    /// Input that reads the packets of the last stage.
     pub(super) last: Box<dyn StageInput>,
 }
 

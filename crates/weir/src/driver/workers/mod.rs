@@ -37,12 +37,12 @@ const RESERVE: usize = 768;
 /// workers, and without the workers' shares.
 const UNDER_WAY: u32 = 4_096;
 
-/// What workers are made of; without more a single one.
+/// Settings of the workers. The default is a single worker.
 #[derive(Clone, Debug, Default)]
 pub struct WorkersSettings {
     /// Workers, at least one.
     pub workers: u32,
-    /// Where they run.
+    /// Threads that the workers run on.
     pub spread: Spread,
     /// Configuration of the engines.
     pub engine: RuntimeConfig,

@@ -32,7 +32,7 @@ pub(super) struct Bypass {
     passed: (u64, u64),
     /// When the interfaces were looked after.
     looked: Instant,
-    /// What was wrong last, so that it is said once.
+    /// The last error, so that it is reported once.
     said: Option<String>,
 }
 

@@ -9,7 +9,7 @@ use super::failures::Failures;
 use crate::args::Run;
 use crate::exit::Failure;
 
-/// What an engine says before it opens its ports, and when they are open.
+/// Messages of an engine: before it opens its ports, and once they are open.
 pub(super) const OPEN: &[u8; 1] = b"o";
 const RUNNING: &[u8; 1] = b"r";
 /// Octets of the guardian's answer: five numbers.

@@ -60,7 +60,7 @@ const ENGINE: RestartPolicy = RestartPolicy {
 /// The program of a process, even where its file is gone.
 const SELF: &str = "/proc/self/exe";
 
-/// Whether this process is to be a guardian.
+/// True if this process must become a guardian.
 pub(super) fn wanted(args: &Run, file: &ChainFile, ports: &Ports) -> bool {
     let open = Network::Bump {
         on_failure: OnFailure::Open,
@@ -116,7 +116,7 @@ pub(super) fn run(args: &Run, ports: &Ports) -> Outcome {
     }
 }
 
-/// What a guardian has.
+/// State of a guardian.
 struct Guard {
     signals: EndSignals,
     /// Passed on: the engine has the event file.
@@ -269,7 +269,7 @@ fn exit_of(status: ExitStatus) -> Exit {
         .unwrap_or(Exit::Failed)
 }
 
-/// What an engine says to its guardian.
+/// Messages of an engine to its guardian.
 enum Word {
     /// Give me the ports.
     Open,
@@ -320,7 +320,7 @@ impl Engine {
         })
     }
 
-    /// What it has said since the last call. Each word is one octet.
+    /// The engine's next message, of one octet; `None` if there is none yet.
     fn said(&mut self) -> Option<Word> {
         let mut word = [0];
         let read = match &mut self.stream {

@@ -105,7 +105,7 @@ fn pools(sorted: &Sorted, workers: u32, advise: Advise) -> Result<Vec<FramePool>
     Ok(pools)
 }
 
-/// What a worker is made of, apart from its ports.
+/// The parts of a worker, apart from its ports.
 struct Plan {
     number: usize,
     stages: Vec<Stage>,
@@ -133,7 +133,7 @@ struct Ready {
     runtimes: Vec<Runtime>,
 }
 
-/// What a worker leaves behind.
+/// The results of a worker.
 struct WorkerEnd {
     ended: Result<(), Failure>,
     peer: PeerEnd,
@@ -208,7 +208,7 @@ fn work(
     group.stop();
     between();
     let ended = driven.and(live.finish());
-    // Where it failed others wait for it no more.
+    // Others must not wait for a worker that failed.
     group.be_over(live.executor.number());
     (ended, busy)
 }
@@ -371,10 +371,10 @@ struct Prepared {
     handler: CommandHandler,
     /// The other workers.
     threads: Vec<Thread>,
-    /// Where all are asked; the first comes last.
+    /// Command channels of all workers; that of the first comes last.
     senders: Vec<CommandSender>,
     limits: Vec<SharedLimits>,
-    /// What to warn of.
+    /// Warnings for the operator.
     odd: Vec<String>,
 }
 
@@ -508,7 +508,7 @@ pub(super) fn run(
     })
 }
 
-/// What all workers did, and the first failure.
+/// Sums up the results of all workers; fails with the first failure.
 fn sum_up(
     first: WorkerEnd,
     others: Result<Vec<WorkerEnd>, Failure>,

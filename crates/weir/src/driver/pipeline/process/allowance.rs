@@ -15,7 +15,7 @@ const LINE: usize = 64 << 10;
 /// Bytes of events that a stage's processes may write.
 #[derive(Debug)]
 pub(super) struct Allowance {
-    /// Whether the run has events at all.
+    /// True if the run writes events.
     wanted: bool,
     octets: u64,
     /// Packets, and octets of notices, that were counted.
@@ -36,9 +36,9 @@ impl Allowance {
         }
     }
 
-    /// Whether these lines are let through, of one that was shown so many
-    /// packets and octets of notices by now; `None` where they are no events.
-    /// Refused bytes are not read.
+    /// True if these lines are within the allowance. `shown` is the total of
+    /// packets, and of octets of notices, that the process has received so far.
+    /// `None` if the lines are no events. Refused lines are not parsed.
     pub(super) fn lets(&mut self, shown: [u64; 2], text: &[u8]) -> Option<bool> {
         if !self.wanted {
             return Some(false);

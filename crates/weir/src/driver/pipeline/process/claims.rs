@@ -102,10 +102,10 @@ impl Claims {
 }
 
 impl Said {
-    /// What somebody who is not trusted said, of which nothing more is known
-    /// than that it is of this form: numbers are cut to what can be summed,
-    /// names to those of the stage, and what it found to printable text, of no
-    /// more names than its functions have room for.
+    /// Parses and sanitises the report of an untrusted stage. Numbers are capped
+    /// so that their sums do not overflow; drop reasons that the stage does not
+    /// have are removed; tallies become printable text, with no more names than
+    /// the functions have room for.
     fn of_stranger(bytes: &[u8], stage: &Stage) -> Option<Said> {
         let mut said: Said = serde_json::from_slice(bytes).ok()?;
         let report = &mut said.report;

@@ -122,7 +122,7 @@ impl Host {
         &self.memory.memory
     }
 
-    /// Which pages the packet memory is made of.
+    /// Page size of the packet memory, as text.
     pub(in super::super) fn pages(&self) -> String {
         self.memory.pages.to_string()
     }
@@ -560,8 +560,8 @@ impl Drop for Process {
     }
 }
 
-/// Where stages have died: packets that they had are lost, and with them what
-/// they had counted since they last said.
+/// Balances the counts of a run with dead stages: a dead stage loses its packets
+/// and what it counted since its last report.
 pub(in super::super) fn account(report: &mut Report) {
     let came = report.packets_in + report.emitted;
     let went = report.packets_out + report.dropped() + report.held;

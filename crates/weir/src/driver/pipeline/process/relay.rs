@@ -78,7 +78,7 @@ impl Drop for Relay {
     }
 }
 
-/// What is done with a reply.
+/// The receiver of a reply: nobody, a count of engines, or a list of states.
 enum Then {
     Nothing,
     /// One more engine has done it.

@@ -44,7 +44,7 @@ impl StageCommand {
     ///
     /// # Errors
     ///
-    /// Where the machine has no process or no memory for it.
+    /// The machine has no process or no memory left.
     pub(super) fn start(
         &self,
         name: &str,
@@ -77,7 +77,7 @@ impl StageCommand {
             // others when it has all packets out.
             .process_group(0);
         if hello.tenant {
-            // What is in there is not meant for it.
+            // The environment may hold secrets of the operator.
             command.env_clear();
             command.stdout(Stdio::null()).stderr(Stdio::null());
         }

@@ -47,8 +47,7 @@ pub struct Patience {
     pub wait: Duration,
     /// Until it is ended, with packets that it does not give back.
     pub stall: Duration,
-    /// Whether its packets wait, too, while it is being started: they are dropped
-    /// else.
+    /// True if packets for the stage wait while it starts; else they are dropped.
     pub start: bool,
     /// How long this process's threads sleep at most: it rings no waker of theirs.
     pub nap: Duration,
@@ -114,7 +113,7 @@ pub(in super::super) struct WantTenant<'a> {
     pub(in super::super) pace: Pace,
     /// Of the run; the process is told another one.
     pub(in super::super) seed: u64,
-    /// Whether the run has events.
+    /// True if the run writes events.
     pub(in super::super) events: bool,
     pub(in super::super) border: SharedBorder,
     pub(in super::super) command: StageCommand,
@@ -158,7 +157,7 @@ impl Tenant {
     ///
     /// # Errors
     ///
-    /// Where there is no memory or no process for it.
+    /// The machine has no memory or no process left.
     pub(in super::super) fn start(want: WantTenant<'_>) -> Result<Tenant, ExecError> {
         let layout = tenant_layout(&want.layout);
         let hello = Hello {

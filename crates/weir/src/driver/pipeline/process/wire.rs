@@ -49,10 +49,11 @@ pub(super) const FREE: usize = 0;
 /// Messages that the process sent.
 pub(super) const MAIL: usize = 16;
 
-/// Where a stage's process finds what it works with. With it come, in this
-/// order, the files of packet memory and rings, its own waker, that of the
-/// reader behind it, the flows that are open ([`weir_runtime::Runtime::learn`]), and
-/// the socket of its commands ([`super::command_wire`]); a tenant has none.
+/// The first message to a stage's process: its settings, and offsets into shared
+/// memory. It carries these files, in this order: packet memory, rings, the
+/// process's own waker, the waker of the next reader, the open flows
+/// ([`weir_runtime::Runtime::learn`]), and the socket for commands
+/// ([`super::command_wire`]), which a tenant does not get.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Hello {
     pub(super) member: u8,
@@ -66,9 +67,9 @@ pub(super) struct Hello {
     pub(super) seed: u64,
     /// MemberId of the stage before.
     pub(super) from: u8,
-    /// Where rings are: packets in, packets out, free frames in and out.
+    /// Offsets of the rings: packets in, packets out, free frames in and out.
     pub(super) rings: [usize; 4],
-    /// Where its status is.
+    /// Offset of the stage's status.
     pub(super) status: usize,
     /// Bytes of the notices of open flows, which come as a file.
     pub(super) open_flows_bytes: usize,
