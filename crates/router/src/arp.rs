@@ -96,9 +96,9 @@ impl Router {
         }
     }
 
-    /// What a packet says of its sender. Who asks for one of the router's
-    /// addresses will be sent to, so it is remembered; others only where they
-    /// are known already, so that nobody can fill the table by talking.
+    /// Takes in the sender's address. A sender that asks for one of the router's
+    /// addresses is added, since it will be answered; another one is only updated,
+    /// so that nobody can fill the table by talking.
     fn learn_v4(
         &mut self,
         now: Time,

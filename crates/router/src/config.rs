@@ -1,4 +1,4 @@
-//! What a router is made of.
+//! The configuration of a router.
 
 use std::net::IpAddr;
 
@@ -134,7 +134,7 @@ impl core::fmt::Display for ConfigError {
 impl core::error::Error for ConfigError {}
 
 impl Config {
-    /// What is wrong with it, if anything.
+    /// Fails with the first fault of the configuration.
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
         let wrong = |text: String| Err(ConfigError(text));
         if self.ports.is_empty() || self.ports.len() > 255 {

@@ -171,7 +171,7 @@ impl Router {
         let Some(own) = self.ports.get(at).map(|port| port.mac) else {
             return;
         };
-        // What it sent itself may come back.
+        // The router's own message may come back.
         if self.is_own(message.from) || !self.answers_for(at, target.into()) {
             return;
         }

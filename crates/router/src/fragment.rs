@@ -35,7 +35,7 @@ fn later(header: &[u8]) -> Option<([u8; MOST_HEADER], usize)> {
         }
         options = rest;
     }
-    // What is left of the last word is the end of the list: zeros.
+    // Zeros, which end the list, fill the last word.
     length = length.next_multiple_of(4);
     *out.first_mut()? = 0x40 | (length / 4) as u8;
     Some((out, length))

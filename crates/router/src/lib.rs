@@ -1,5 +1,5 @@
-//! What makes a router of a chain: who is asked and answered on the links, which
-//! way a packet goes, and what its sender is told where it can't.
+//! The router around a chain: neighbour discovery on the links, next hops, and the
+//! ICMP errors for packets that can't be forwarded.
 //!
 //! A [`Router`] stands around the chain. Frames that a port gave go in by
 //! [`Router::receive`]: what is for the chain comes back, ARP and neighbour
@@ -11,8 +11,7 @@
 //!
 //! # Before and behind the chain
 //!
-//! What can be decided by the packet as its sender sent it is decided before the
-//! chain: time to live, a missing route, and a datagram that no link on the
+//! Checks that need only the packet as its sender sent it come before the chain: time to live, a missing route, and a datagram that no link on the
 //! other side takes. So the ICMP error quotes that packet, and no function has
 //! seen what is not forwarded. The rest shows only behind the chain, where a
 //! NAT may have changed the packet: which link it leaves by, and whether the
@@ -89,8 +88,8 @@ pub struct Router {
     ask: Vec<Question>,
     gone: Vec<u32>,
     claims: Claims,
-    /// What neighbours said, for the other routers of the same ports, where there
-    /// are some.
+    /// Messages of neighbours for the other routers of the same ports; `None` without
+    /// such.
     told: Option<Vec<Frame>>,
 }
 
@@ -102,7 +101,7 @@ impl Router {
     ///
     /// # Errors
     ///
-    /// What is wrong with the configuration.
+    /// The first fault of the configuration.
     pub fn new(config: &Config) -> Result<Router, ConfigError> {
         config.check()?;
         let ports: Vec<Port> = config.ports.iter().map(Port::new).collect();
@@ -143,8 +142,8 @@ impl Router {
         self.told = Some(Vec::with_capacity(BURST));
     }
 
-    /// What neighbours have said to this router since it was last asked, for the others;
-    /// whoever drives the router leaves the list empty.
+    /// Messages of neighbours since the last call, for the other routers of the same
+    /// ports. The caller empties the list.
     pub fn told(&mut self) -> Option<&mut Vec<Frame>> {
         self.told.as_mut()
     }
@@ -238,7 +237,7 @@ impl Router {
         }
     }
 
-    /// What it has done.
+    /// The counters so far.
     pub fn counts(&self) -> RouterCounts {
         let mut counts = self.counts.clone();
         counts.waiting = u64::from(self.neighbours.waiting());

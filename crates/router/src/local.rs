@@ -61,7 +61,7 @@ impl Router {
             return pool.give(frame);
         }
         meta.side = self.ports.get(at).map_or(meta.side, |port| port.side);
-        // What a link put behind the request is not for the next one.
+        // Padding that the link put behind the request is not sent on.
         let bytes = bytes_mut(meta, room);
         if let Some((packet, ..)) = datagram(bytes) {
             let length = (LINK + packet.len()) as u32;

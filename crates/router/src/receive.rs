@@ -173,8 +173,8 @@ impl Router {
                 Some(_) => refuse(Reason::SameSide, Refusal::Prohibited),
                 None => Err(Way::Drop(Reason::NoRoute)),
             },
-            // Where it leads, only the chain knows; no further than the
-            // largest link of the other side, or back.
+            // Only the chain knows its next hop: its size is bounded by the
+            // largest link of either side.
             Hop::Owned | Hop::Local { .. } => {
                 let [inside, outside] = self.largest;
                 Ok(match side.opposite() {

@@ -1,5 +1,5 @@
-//! What leaves the chain: to its next hop, held until that is known, or no
-//! further.
+//! Packets that leave the chain: sent to their next hop, held until its address is
+//! known, or dropped.
 
 use std::net::IpAddr;
 
@@ -14,7 +14,7 @@ use crate::neighbours::{Next, Question};
 use crate::routes::Hop;
 use crate::{Reason, Router};
 
-/// What becomes of a packet that left the chain.
+/// The fate of a packet that left the chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     /// To a host on a port's link.
@@ -40,7 +40,7 @@ impl Router {
             let (meta, bytes) = memory.read(&frame);
             let mut length = bytes.len();
             let way = self.way_out(meta, bytes, &mut length);
-            // What a link put behind the packet is not for the next one.
+            // Padding that the link put behind the packet is not sent on.
             if length < bytes.len() {
                 let meta = memory.meta_mut(&mut frame);
                 (meta.len, meta.wire_len) = (length as u32, length as u32);

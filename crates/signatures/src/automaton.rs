@@ -304,7 +304,7 @@ impl Automaton {
         }
     }
 
-    /// Where the pattern prefix begins that `state`, reached before `at`, stands for, if it is shorter than
+    /// Start of the pattern prefix that `state`, reached before `at`, stands for, if the prefix is shorter than
     /// four bytes and lies within the data.
     #[inline(always)]
     fn shallow(&self, state: u32, start: usize, at: usize) -> Option<usize> {

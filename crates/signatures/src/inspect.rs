@@ -311,7 +311,7 @@ impl StreamSearch<'_> {
         let key = self.number + 1;
         let waiting = state.pending.iter().position(|pending| pending.rule == key);
         let waiting = waiting.and_then(|place| state.pending.get_mut(place));
-        // What waits is taken out, and put back when it still has to wait.
+        // Waiting rules are taken out; those that still wait are put back.
         let waited = waiting.map(std::mem::take);
         let fresh = match waited {
             Some(pending) => state.offset_of(pending.fresh),

@@ -77,7 +77,7 @@ pub(crate) struct Haystack<'a> {
     /// The match must end behind this, and so must the part of the fast pattern's content that the
     /// prefilter has found.
     pub(crate) fresh: u64,
-    /// Where that part was last found to end; of use when more bytes may follow.
+    /// End of the last match of that part; used when more bytes may follow.
     pub(crate) hit: u64,
     /// Negated contents without a place are looked for from here.
     pub(crate) message_start: u64,
@@ -150,7 +150,7 @@ impl Ends {
 
 /// Result of one chain.
 enum ChainOutcome {
-    /// Where the first match ends, and where the first one that is new.
+    /// End of the first match, and of the first new one.
     Found(u64, Option<u64>),
     Never,
     Open(u32),
@@ -338,7 +338,7 @@ fn is_absent(part: &Part, hay: &Haystack<'_>, found_to: u64) -> Option<bool> {
     }
 }
 
-/// What matters for a chain beside the chain itself.
+/// Inputs of a chain of contents beside the chain itself.
 #[derive(Clone, Copy)]
 struct Setting {
     /// There is no other chain that could make an old match of this one a new match of the rule.
@@ -411,7 +411,7 @@ fn find_chain(
                     open |= part.bit;
                 }
                 let (low, high) = (hay.index(from), to.map_or(usize::MAX, |to| hay.index(to)));
-                // What lies before the buffer is lost; a place that begins there is searched from its start.
+                // Bytes before the buffer are lost; a place that begins there is searched from the buffer's start.
                 if to.is_some_and(|to| to <= hay.base) {
                     false
                 } else {

@@ -11,7 +11,7 @@ const LONGEST_PART: usize = 12;
 /// Parts of this length are hardly ever found by chance.
 const LONG_ENOUGH: usize = 10;
 
-/// What is looked for on behalf of one rule.
+/// The pattern that the prefilter searches for one rule.
 #[derive(Debug, Clone)]
 pub(crate) struct FastPart {
     /// The rule's number in order of evaluation.

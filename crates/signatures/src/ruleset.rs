@@ -105,7 +105,7 @@ pub(crate) struct Compiled {
     pub(crate) any_endpoint: bool,
 }
 
-/// Which prefilter is used on what.
+/// The buffer that a prefilter searches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Group {
     /// Streams, and TCP payloads that are not part of one.
@@ -329,7 +329,7 @@ fn build_prefilters(
             }
         }
     }
-    // What the smaller ones leave over goes to the larger ones.
+    // The larger lists get the room that the smaller ones leave.
     let mut order: Vec<usize> = (0..different.len()).collect();
     order.sort_by_key(|&place| different.get(place).map_or(0, |list| list.len()));
     let mut left = bytes;

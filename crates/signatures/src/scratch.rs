@@ -2,7 +2,7 @@
 
 use crate::matcher::Ends;
 
-/// What inspection could not remember or search to the end. Counts since the scratch was made.
+/// Counts of what inspection could not remember or search to the end, since the scratch was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ScratchCounters {
     /// Rules that waited for more bytes of a stream and were dropped because too many waited.
@@ -36,7 +36,7 @@ impl Scratch {
         scratch
     }
 
-    /// What could not be remembered or searched to the end.
+    /// The counters so far.
     pub fn counters(&self) -> ScratchCounters {
         ScratchCounters {
             searches_cut: self.ends.truncated,

@@ -64,8 +64,8 @@ pub struct IcmpFields {
 pub struct PacketView<'a> {
     /// Its flow and direction.
     pub flow: FlowContext,
-    /// What follows the transport header, without padding. For ICMP, what follows its first eight bytes; for
-    /// protocols that are not opened, what follows the IP header.
+    /// Bytes after the transport header, without padding. ICMP: after its first eight bytes; protocols that are
+    /// not opened: after the IP header.
     pub payload: &'a [u8],
     /// The payload is part of the reassembled stream, so that it is, was or will be given to
     /// [`RuleSet::inspect_stream`](crate::RuleSet::inspect_stream). For a TCP segment that stream reassembly

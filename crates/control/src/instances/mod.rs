@@ -1,7 +1,7 @@
 //! When a stage of a plan gets one more instance: a state machine without I/O.
 //!
 //! A stage that is too slow loses packets where they come in: its ring is full.
-//! Where that goes on for a while ([`InstancesSettings::window`]) the stage gets
+//! If that lasts for [`InstancesSettings::window`] the stage gets
 //! one more instance, and then nothing more for some time
 //! ([`InstancesSettings::cool_down`]), so that what was added can show its
 //! effect. It never takes one away: a stage's flows would have to move.

@@ -8,7 +8,7 @@
 //! *In.* When all runtimes take in less than half of the most that one took in at
 //! the last overload, the least loaded one is emptied, and stopped when it is empty.
 //!
-//! What the paper leaves open and is decided here:
+//! Decisions that the paper leaves open:
 //!
 //! - How often and how fast: see [`ScalingSettings`]. Scaling out is quick, scaling
 //!   in waits (`calm_reports`, `cool_down`) and leaves room (`full`), so that noise
@@ -33,19 +33,19 @@ use weir_protocol::message::{MoveMode, Workload};
 
 pub use settings::{ScalingSettings, SettingsError};
 
-/// What is to be done. The coordinator carries it out and need not say how it went:
-/// the next reports do.
+/// An action for the coordinator. It reports no result: the next workload reports show
+/// it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Start one more runtime; it takes part from when it is in the cluster.
     Add,
     /// Move `count` units (`Switch::move_units` with `Selection::Number`).
     Move {
-        /// Who gives.
+        /// The runtime that gives flows.
         from: RuntimeId,
-        /// Who takes.
+        /// The runtime that takes them.
         to: RuntimeId,
-        /// How many, at most.
+        /// Most flows to move.
         count: u32,
         /// How.
         mode: MoveMode,
@@ -66,12 +66,12 @@ pub enum Action {
     },
 }
 
-/// What is known of a runtime.
+/// The state of a runtime, from its reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Seen {
     /// When it was last heard of; `None`: never.
     at: Option<Time>,
-    /// What it said then.
+    /// The report of that time.
     said: Workload,
     /// Packets per second between its last two reports; `None` after one.
     rate: Option<u64>,
@@ -93,9 +93,9 @@ pub struct Scaling {
     calm: u32,
     /// A runtime was asked for then, and has not come.
     starting: Option<Time>,
-    /// Who takes flows in this overload: the newest runtime.
+    /// The runtime that takes flows in this overload: the newest one.
     relief: Option<RuntimeId>,
-    /// Who is being emptied, and when that was last said.
+    /// The runtime that is drained, and when the action was last given.
     leaving: Option<(RuntimeId, Time)>,
 }
 
@@ -132,7 +132,7 @@ impl Scaling {
 
     /// Decides. To be called once per report interval: `reports` are those that came
     /// since the last call, `cluster` who runs now, those being emptied included.
-    /// What a report says of a runtime outside the cluster is not heard.
+    /// Reports of runtimes outside the cluster are ignored.
     pub fn step(
         &mut self,
         now: Time,
@@ -147,7 +147,7 @@ impl Scaling {
         actions
     }
 
-    /// Who has come, who is gone.
+    /// Adds runtimes that joined and removes those that left.
     fn follow_cluster(&mut self, now: Time, cluster: &[RuntimeId]) {
         let before = self.seen.len();
         self.seen.retain(|runtime, _| cluster.contains(runtime));
@@ -273,7 +273,7 @@ impl Scaling {
         }
     }
 
-    /// Who takes flows of an overloaded runtime; `None`: one more is needed.
+    /// The runtime to take flows of an overloaded one; `None` if one more is needed.
     fn target(
         &self,
         from: RuntimeId,

@@ -1,4 +1,4 @@
-//! What an operator may set of scaling.
+//! Settings of scaling.
 
 use core::fmt;
 
@@ -43,9 +43,9 @@ pub struct ScalingSettings {
     pub minimum: u32,
     /// Most runtimes, those that are being emptied included. Default 64.
     pub maximum: u32,
-    /// What one runtime can do, in packets per second, where it is known
-    /// beforehand. 0 (the default): nothing is emptied before the first
-    /// overload has shown it.
+    /// Capacity of one runtime in packets per second, if known beforehand. 0 (the
+    /// default): no runtime is drained before the first overload has shown the
+    /// capacity.
     pub capacity: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Who is on the links: the neighbour cache (RFC 4861 section 7.3), the same
+//! The neighbour cache: hosts on the links (RFC 4861 section 7.3), the same
 //! for both families (RFC 1122 section 2.3.2 asks for as much of ARP).
 //!
 //! A bounded table with slots that have numbers, so that a route to a router

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 
 proptest! {
-    /// What was added and not pushed out is found, and nothing else.
+    /// The index finds the entries that were added and not pushed out, and no others.
     #[test]
     fn the_index_finds_what_is_there(
         adds in prop::collection::vec((0u8..3, 0u32..40, any::<bool>()), 1..300),

@@ -54,7 +54,7 @@ fn a_solicitation_is_answered_7_2_4() {
     assert_eq!((kind, code, flags), (136, 0, 0xe000_0000));
     let own: Ipv6Addr = "fd00:1::1".parse().unwrap();
     assert_eq!(rest, [&own.octets()[..], &[2, 1], &LAN_MAC.0].concat());
-    // Who asked is known now.
+    // The sender of the solicitation is remembered.
     rig.forward(WAN, &udp(WAN, "fd00:7::9", "fd00:1::5", 9, 10));
     assert_eq!(macs(&rig.only(LAN)).0, HOST_MAC);
 }

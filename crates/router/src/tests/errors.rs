@@ -25,7 +25,7 @@ fn a_packet_whose_hops_are_up_dies_and_its_sender_is_told_rfc1812_5_3_1() {
 #[test]
 fn a_datagram_too_big_for_the_next_link_is_refused_with_the_mtu_rfc1191_rfc8201() {
     let mut rig = Rig::known();
-    // What leaves is 1,400 octets at most; what comes in may be 1,500.
+    // Packets out have 1,400 octets at most, packets in 1,500.
     let fits = udp(LAN, "10.0.0.5", "192.0.2.9", 9, 1_400 - 28);
     assert_eq!(rig.receive(LAN, &fits).len(), 1);
     let big = udp(LAN, "10.0.0.5", "192.0.2.9", 9, 1_401 - 28);

@@ -170,7 +170,7 @@ fn another_hardware_address_is_learnt_when_it_is_said_rfc826_rfc5227_3() {
     rig.forward(LAN, &to_gate(10));
     assert_eq!(macs(&rig.only(WAN)).0, other);
     assert_eq!(rig.router.counts().moved, 1);
-    // Who is not known is not remembered for talking.
+    // An unknown sender is not remembered.
     let said = arp(
         MacAddr::BROADCAST,
         1,
@@ -193,7 +193,7 @@ fn questions_for_its_addresses_are_answered_rfc826() {
         let expected = arp(HOST_MAC, 2, (LAN_MAC, target), (HOST_MAC, "10.0.0.5"));
         assert_eq!(rig.only(LAN), expected);
     }
-    // Who asked is known: the answer to its packets need not ask.
+    // The sender of a request is remembered: a packet to it needs no request.
     rig.forward(WAN, &udp(WAN, "192.0.2.9", "10.0.0.5", 9, 10));
     assert_eq!(macs(&rig.only(LAN)).0, HOST_MAC);
     // The pool is answered for outside, not inside; a host's address nowhere.
