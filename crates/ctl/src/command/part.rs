@@ -13,7 +13,7 @@ pub struct Part<'a> {
     pub runtime: &'a mut Runtime,
     /// Its frames.
     pub pool: &'a mut FramePool,
-    /// Where it puts packets, and what later stages are told.
+    /// Receives packets that leave, and notices to later stages.
     pub output: &'a mut Vec<Frame>,
 }
 

@@ -1,4 +1,4 @@
-//! What is done with every engine for a watch, in whichever process it is.
+//! Actions on every engine for a watch, in whichever process it is.
 
 use weir_runtime::Runtime;
 

@@ -1,5 +1,5 @@
-//! What engines show to those who look on: packets' traces, and copies of packets
-//! at taps.
+//! Traces of packets, and copies of packets at taps, on their way from engines to
+//! whoever asked for them.
 //!
 //! The engine's side is [`weir_runtime::watch`]. Engines put what they see into
 //! bounded rings, one each, and never wait; whoever looks on empties them. What is

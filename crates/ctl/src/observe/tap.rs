@@ -22,7 +22,7 @@ const OCTETS: usize = 256 << 10;
 /// Octets of a packet that are copied at most: what a capture may hold.
 pub const LONGEST: u32 = 262_144;
 
-/// What is to be tapped.
+/// A request for a tap.
 #[derive(Clone, Debug)]
 pub struct TapSpec {
     /// The points to tap; at most as many as an engine takes.
@@ -92,7 +92,7 @@ impl TapArm {
         TapFeed(copies)
     }
 
-    /// What is to be tapped.
+    /// The request that the tap was made for.
     pub fn spec(&self) -> &TapSpec {
         &self.0.spec
     }
@@ -305,7 +305,7 @@ impl Tapper for EngineTapper {
             copy.point = packet.point;
             copy.time_ns = packet.meta.time.0;
             copy.link_type = match packet.meta.dlt {
-                // What has no number is raw bytes of the user's own (147).
+                // A link type without a number is written as DLT_USER0 (147).
                 0 => packet.meta.link.to_dlt().unwrap_or(147),
                 dlt => u32::from(dlt),
             };

@@ -158,7 +158,7 @@ impl Traces {
         TraceArm(Arc::clone(&self.shared))
     }
 
-    /// What engines have seen since the last call: parts of packets, not more
+    /// Parts of packets that engines have seen since the last call, of no more
     /// packets than were asked for. `ports` are the names of the ingress ports,
     /// by number.
     pub fn take(&mut self, ports: &[String], mut each: impl FnMut(v1::PacketTrace)) {

@@ -59,7 +59,7 @@ impl<T, E: Clone> Fresh<T, E> {
         answer
     }
 
-    /// What was answered holds no more, nor does what is asked for just now.
+    /// Makes the stored answer stale, and the one that is being fetched.
     pub(super) fn forget(&self) {
         self.age.fetch_add(1, Ordering::AcqRel);
     }
@@ -137,8 +137,7 @@ mod tests {
                 assert_eq!(one.await.unwrap(), Err(1));
             }
             assert_eq!(ask().await.unwrap(), Err(2));
-            // What holds no more is for nobody who asks from then on, and to say so waits
-            // for no answer.
+            // Later callers do not get a stale answer, and `forget` waits for none.
             let before = ask();
             tokio::task::yield_now().await;
             fresh.forget();

@@ -26,7 +26,7 @@ const FUNCTION_COUNTER: &[&str] = &["chain", "function", "nf", "counter"];
 const STAGE: &[&str] = &["chain", "stage"];
 const THREAD: &[&str] = &["thread"];
 
-/// What the text is made of.
+/// The data that the text shows.
 struct Shown<'a> {
     info: &'a v1::GetInfoResponse,
     inputs: &'a [v1::PortInfo],

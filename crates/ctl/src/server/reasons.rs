@@ -21,7 +21,7 @@ fn of<K: Label>(prefix: &str) -> impl Iterator<Item = Reason> {
 
 /// Reasons of ports, switches and the engine.
 pub(super) fn own() -> impl Iterator<Item = Reason> {
-    // What functions drop has their own reasons.
+    // Drops of functions have reasons of their own.
     let switch = of::<SwitchDrop>("").filter(|(name, _)| name != SwitchDrop::Functions.name());
     let own = of::<PortDrop>("").chain(of::<DriverDrop>(""));
     let own = own.chain(of::<EngineDrop>("")).chain(switch);
