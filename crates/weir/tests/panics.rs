@@ -14,7 +14,9 @@ use weir_io::port::{PortSpec, Received};
 use weir_nf::Sources;
 use weir_nf::host::Kind;
 use weir_nf::prelude::*;
+use weir_protocol::RuntimeId;
 use weir_protocol::in_process::BURST;
+use weir_protocol::message::{MoveMode, Selection};
 
 static SEEN: AtomicU32 = AtomicU32::new(0);
 
@@ -208,7 +210,8 @@ fn of_a_worker() {
 }
 
 /// Counts of a run of 20,000 packets over so many runtimes, some of which die of `bad`,
-/// and how many packets left.
+/// and how many packets left. In its second half the successors of the dead get all flows
+/// of a runtime that lives.
 fn survive(bad: &str, runtimes: u32) -> (ClusterEnd, usize) {
     let settings = ClusterSettings {
         runtimes,
@@ -220,13 +223,27 @@ fn survive(bad: &str, runtimes: u32) -> (ClusterEnd, usize) {
     let mut input = spec.1.open_input(0, Side::Inside).unwrap();
     let (mut frames, mut out, mut events) = (Vec::new(), Vec::new(), Vec::new());
     let start = Instant::now();
-    let (mut ended, mut left) = (false, 0);
+    let (mut ended, mut taken, mut left) = (false, 0, 0);
+    let mut successors: Vec<RuntimeId> = Vec::new();
     loop {
         assert!(start.elapsed() < Duration::from_secs(120), "it hangs");
+        for id in (runtimes + 1..=2 * runtimes).map(RuntimeId) {
+            if cluster.runs(id) && !successors.contains(&id) {
+                successors.push(id);
+                let mut others = (1..=runtimes).map(RuntimeId);
+                let other = others.find(|other| cluster.runs(*other)).unwrap();
+                let _ = cluster.move_units(None, (other, id), &Selection::All, MoveMode::Pull);
+                // A script that names the dead one does not meet its successor.
+                cluster.remove(RuntimeId(id.0 - runtimes));
+                assert!(cluster.runs(id));
+            }
+        }
+        let waits = taken >= 10_000 && successors.is_empty();
         let room = cluster.room().min(64);
-        if !ended && room > 0 {
+        if !ended && !waits && room > 0 {
             let received = input.receive(&mut cluster.pool, &mut frames, room);
             ended = !matches!(received, Ok(Received::More));
+            taken += frames.len();
             cluster.take(0, &mut frames);
         }
         let worked = cluster.step(&mut out, &mut events, true).unwrap();
@@ -248,7 +265,12 @@ fn check_deaths(end: &ClusterEnd, deaths: usize) {
     assert!(end.count("unit_lost") > 0);
     assert_eq!(end.deaths.len(), deaths, "{:?}", end.deaths);
     for death in &end.deaths {
-        for part in ["runtime ", "died of a bug", "a thousand is enough"] {
+        for part in [
+            "runtime ",
+            "died of a bug",
+            "a thousand is enough",
+            "takes its place",
+        ] {
             assert!(death.contains(part), "{death}");
         }
     }
@@ -257,10 +279,21 @@ fn check_deaths(end: &ClusterEnd, deaths: usize) {
 }
 
 #[test]
-fn of_a_runtime_behind_a_switch_leaves_the_others_at_work() {
+fn a_runtime_that_dies_leaves_the_others_at_work_and_gets_a_successor() {
     let (end, left) = survive("once", 3);
     check_deaths(&end, 1);
-    assert_eq!(end.runtimes.len(), 2);
+    // The successor of one of 1, 2 and 3 has its id plus 3.
+    let ids: Vec<u32> = end.runtimes.iter().map(|runtime| runtime.id.0).collect();
+    let mut places: Vec<u32> = ids.iter().map(|id| (id - 1) % 3).collect();
+    places.sort_unstable();
+    assert_eq!(places, [0, 1, 2]);
+    assert_eq!(ids.iter().filter(|id| **id > 3).count(), 1, "{ids:?}");
+    let successor = end.runtimes.iter().find(|runtime| runtime.id.0 > 3);
+    assert!(
+        successor.is_some_and(|runtime| runtime.packets > 0),
+        "{:?}",
+        end.runtimes
+    );
     let drops = &end.reports[0].drops;
     let drop = |name: &str| {
         let found = drops.iter().find(|(known, _)| known == name);
@@ -278,6 +311,7 @@ fn of_a_runtime_behind_a_switch_leaves_the_others_at_work() {
 fn of_three_runtimes_in_turn_leaves_their_memory() {
     let (end, left) = survive("thrice", 5);
     check_deaths(&end, 3);
-    assert_eq!(end.runtimes.len(), 2);
+    // A second successor of one place starts after a pause, which the run may not last for.
+    assert!((4..=5).contains(&end.runtimes.len()), "{:?}", end.runtimes);
     assert!(left > 10_000, "{left} {:?}", end.reports[0].drops);
 }

@@ -76,6 +76,14 @@ impl CommandHandler {
         self.receiver.set_open(open);
     }
 
+    /// The thread has ended: callers whose commands it did not carry out are told so.
+    /// Another thread may open the channel again.
+    pub fn close(&mut self) {
+        self.set_open(false);
+        self.walks.clear();
+        drop(self.receiver.take_all());
+    }
+
     /// Can be read from when there is a command.
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.receiver.descriptor()

@@ -16,7 +16,9 @@ use weir_protocol::{Actors, Message, Peer, RuntimeId, UnitId};
 use weir_runtime::{Lie, Report, Runtime, RuntimeConfig};
 
 use super::clock::Clock;
-use super::wiring::{Left, NO_CHAIN, RuntimeEnds, ToRuntime, ToSwitch};
+use super::wiring::{
+    Gauge, Left, NO_CHAIN, PeerMessage, RuntimeEnds, ToRuntime, ToSwitch, place_of,
+};
 
 /// Ends of flows that may be asked for and not numbered yet.
 const ENDS: usize = 512;
@@ -32,6 +34,7 @@ pub(super) struct RuntimePlan {
     pub(super) relayed: bool,
     pub(super) clock: Clock,
     pub(super) ends: RuntimeEnds,
+    pub(super) gauge: Arc<Gauge>,
     pub(super) handler: CommandHandler,
     pub(super) pool: FramePool,
 }
@@ -67,7 +70,8 @@ struct ChainActors {
 /// to other runtimes.
 pub(super) struct RuntimeNode {
     work: Work,
-    handler: CommandHandler,
+    /// Until the node is dropped.
+    handler: Option<CommandHandler>,
     /// Time in rounds with work, in ns.
     busy: u64,
 }
@@ -77,13 +81,14 @@ struct Work {
     id: RuntimeId,
     clock: Clock,
     ends: RuntimeEnds,
+    gauge: Arc<Gauge>,
     pool: FramePool,
     chains: Vec<ChainActors>,
     /// Messages that wait until the entries before them are in their queues.
     outgoing: VecDeque<(usize, Peer, Message)>,
     received: Vec<(usize, Peer, Message)>,
     commands: Vec<ToRuntime>,
-    from_peer: Vec<(usize, Message)>,
+    from_peer: Vec<PeerMessage>,
     relayed: bool,
     finishing: bool,
     /// The number to send back when nothing is left to do.
@@ -114,9 +119,10 @@ impl RuntimeNode {
         plan.handler.set_open(true);
         Ok(RuntimeNode {
             work: Work {
-                id: plan.ends.id,
+                id: plan.settings.id,
                 clock: plan.clock,
                 ends: plan.ends,
+                gauge: plan.gauge,
                 pool: plan.pool,
                 chains,
                 outgoing: VecDeque::new(),
@@ -130,7 +136,7 @@ impl RuntimeNode {
                 packets: 0,
                 internal: Internal::default(),
             },
-            handler: plan.handler,
+            handler: Some(plan.handler),
             busy: 0,
         })
     }
@@ -154,11 +160,14 @@ impl Node for RuntimeNode {
     }
 
     fn take_commands(&mut self) -> bool {
-        self.handler.carry_out(&mut self.work);
-        self.handler.is_busy()
+        let Some(handler) = &mut self.handler else {
+            return false;
+        };
+        handler.carry_out(&mut self.work);
+        handler.is_busy()
     }
 
-    fn finish(self) -> Result<RuntimeDone, String> {
+    fn finish(mut self) -> Result<RuntimeDone, String> {
         Ok(self.work.finish(Duration::from_nanos(self.busy)))
     }
 }
@@ -208,12 +217,12 @@ impl CommandTarget for Work {
     }
 
     fn room_for_ends(&self) -> usize {
-        ENDS.saturating_sub(self.ends.gauge.ends.load(Ordering::Relaxed))
+        ENDS.saturating_sub(self.gauge.ends.load(Ordering::Relaxed))
     }
 
     fn ask_for_end(&mut self, chain: usize, unit: u64, key: FlowKey) -> bool {
         let unit = UnitId(unit);
-        self.ends.gauge.ends.fetch_add(1, Ordering::Relaxed);
+        self.gauge.ends.fetch_add(1, Ordering::Relaxed);
         self.ends.outbox.push(ToSwitch::End { chain, unit, key });
         self.gave = true;
         true
@@ -232,7 +241,7 @@ impl Work {
     /// was nothing to do.
     fn round(&mut self, now: Time) -> bool {
         let mut worked = false;
-        let packet_time = Time(self.ends.gauge.packet_time.load(Ordering::Relaxed));
+        let packet_time = Time(self.gauge.packet_time.load(Ordering::Relaxed));
         // Frames are taken out first and looked at last: what a message said
         // before them of their view is there by then.
         let most = BURST.min(self.pool.available() / PER_PACKET);
@@ -258,13 +267,13 @@ impl Work {
                 ToRuntime::Finish => self.finishing = true,
             }
         }
-        for (place, peer) in self.ends.peers.iter_mut().enumerate() {
-            let Some(peer) = peer else { continue };
+        for peer in self.ends.peers.iter_mut().flatten() {
             drain(&mut peer.from, MESSAGES, &mut self.from_peer);
-            let from = Peer::Runtime(RuntimeId(place as u32 + 1));
-            let received = self.from_peer.drain(..);
-            self.received
-                .extend(received.map(|(chain, message)| (chain, from, message)));
+            // Some may be for the runtime that had this place before.
+            let received = self.from_peer.drain(..).filter(|sent| sent.to == self.id);
+            let received =
+                received.map(|sent| (sent.chain, Peer::Runtime(sent.from), sent.message));
+            self.received.extend(received);
         }
         let mut received = core::mem::take(&mut self.received);
         for (chain, from, message) in received.drain(..) {
@@ -350,10 +359,20 @@ impl Work {
                     self.ends.outbox.push(relayed);
                 }
                 Peer::Runtime(id) => {
-                    let peer = self.ends.peers.get_mut((id.0 as usize).wrapping_sub(1));
-                    let peer = peer.and_then(Option::as_mut);
+                    let places = self.ends.peers.len();
+                    let place = place_of(id, places);
+                    if place == place_of(self.id, places) {
+                        // It is for the runtime that had this place before.
+                        continue;
+                    }
+                    let peer = self.ends.peers.get_mut(place).and_then(Option::as_mut);
                     if let Some(peer) = self.internal.expect(peer, "no such runtime") {
-                        peer.to.push((chain, message));
+                        peer.to.push(PeerMessage {
+                            from: self.id,
+                            to: id,
+                            chain,
+                            message,
+                        });
                     }
                 }
                 // There is no coordinator in one process.
@@ -375,8 +394,8 @@ impl Work {
     }
 
     /// Ends all flows, for the run is over.
-    fn finish(mut self, busy: Duration) -> RuntimeDone {
-        let packet_time = Time(self.ends.gauge.packet_time.load(Ordering::Relaxed));
+    fn finish(&mut self, busy: Duration) -> RuntimeDone {
+        let packet_time = Time(self.gauge.packet_time.load(Ordering::Relaxed));
         let mut end = RuntimeDone {
             id: self.id,
             reports: Vec::new(),
@@ -399,19 +418,25 @@ impl Work {
 
 /// Its thread ends: with the run, or because a function has panicked here or in
 /// another runtime of the thread. The frames go to the switch's thread, but for
-/// those in the hands of who panicked, a burst or so.
-impl Drop for Work {
+/// those in the hands of who panicked, a burst or so; with them go the queues and the
+/// command channel, for a successor.
+impl Drop for RuntimeNode {
     fn drop(&mut self) {
-        let empty = FramePool::empty(self.pool.memory().clone());
-        let mut pool = std::mem::replace(&mut self.pool, empty);
-        for chain in &mut self.chains {
+        let work = &mut self.work;
+        let empty = FramePool::empty(work.pool.memory().clone());
+        let mut pool = std::mem::replace(&mut work.pool, empty);
+        for chain in &mut work.chains {
             pool.give_all(&mut chain.input);
             chain.actors.give_back(&mut pool);
         }
-        for entries in &mut self.ends.entries {
+        let mut ends = work.ends.take();
+        for entries in &mut ends.entries {
             entries.take_waiting().for_each(|frame| pool.give(frame));
         }
-        let data = std::mem::take(&mut self.ends.data);
-        self.ends.gauge.leave(Left { pool, data });
+        work.gauge.leave(Left {
+            pool,
+            ends,
+            handler: self.handler.take(),
+        });
     }
 }

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rtrb::Consumer;
+use weir_ctl::command::CommandHandler;
 use weir_exec::queue::{Sender, queue};
 use weir_packet::{FlowKey, Frame, FramePool};
 use weir_protocol::in_process::{FRAMES_ON_THE_WAY, MESSAGES_ON_THE_WAY};
@@ -89,19 +90,44 @@ impl Gauge {
     }
 }
 
-/// Frames that a runtime leaves to the switch's thread.
+/// Frames, queues and command channel of a runtime that is over. The switch's thread gets
+/// them, and the queues and the channel go on to a successor.
 #[derive(Debug)]
 pub(super) struct Left {
-    /// Those that it had.
+    /// The frames that it had.
     pub(super) pool: FramePool,
-    /// Those that it had not read, and that are sent to it until it is joined.
-    pub(super) data: Vec<Consumer<Frame>>,
+    /// Its ends of the queues. The switch's thread sends data frames until it joins the
+    /// runtime: those are unread.
+    pub(super) ends: RuntimeEnds,
+    /// The receiving end of its command channel; `None` where it died before it was
+    /// ready.
+    pub(super) handler: Option<CommandHandler>,
 }
 
-/// To another runtime: messages, each with the number of its chain.
-pub(super) type PeerSender = Sender<(usize, Message)>;
+/// A message from one runtime to another. Their places may have had other runtimes
+/// before, and may have others when it is read.
+#[derive(Debug)]
+pub(super) struct PeerMessage {
+    pub(super) from: RuntimeId,
+    pub(super) to: RuntimeId,
+    /// Number of the chain.
+    pub(super) chain: usize,
+    pub(super) message: Message,
+}
+
+/// To another runtime.
+pub(super) type PeerSender = Sender<PeerMessage>;
 /// From another runtime.
-pub(super) type PeerQueue = Consumer<(usize, Message)>;
+pub(super) type PeerQueue = Consumer<PeerMessage>;
+
+/// The place of a runtime, from 0, among so many. An id names one start: the successor
+/// of a runtime that has died has its place, and its id plus the number of places.
+pub(super) fn place_of(id: RuntimeId, places: usize) -> usize {
+    (id.0 as usize)
+        .wrapping_sub(1)
+        .checked_rem(places)
+        .unwrap_or(0)
+}
 
 /// The queues of one runtime to and from another.
 #[derive(Debug)]
@@ -113,16 +139,38 @@ pub(super) struct PeerEnds {
 /// A runtime's ends of its queues.
 #[derive(Debug)]
 pub(super) struct RuntimeEnds {
-    pub(super) id: RuntimeId,
     /// Data frames, a queue per chain.
     pub(super) data: Vec<Consumer<Frame>>,
     /// Entries, a queue per chain.
     pub(super) entries: Vec<Sender<Frame>>,
     pub(super) inbox: Consumer<ToRuntime>,
     pub(super) outbox: Sender<ToSwitch>,
-    /// By number of the runtime; `None` at its own place.
+    /// By place of the runtime; `None` at its own one.
     pub(super) peers: Vec<Option<PeerEnds>>,
-    pub(super) gauge: Arc<Gauge>,
+}
+
+impl RuntimeEnds {
+    /// Takes the ends; those that stay lead nowhere.
+    pub(super) fn take(&mut self) -> RuntimeEnds {
+        RuntimeEnds {
+            data: std::mem::take(&mut self.data),
+            entries: std::mem::take(&mut self.entries),
+            inbox: std::mem::replace(&mut self.inbox, queue(1).1),
+            outbox: std::mem::replace(&mut self.outbox, queue(1).0),
+            peers: std::mem::take(&mut self.peers),
+        }
+    }
+
+    /// Drops all messages to the runtime that had the ends, and those that it could not
+    /// send: the ends are for a successor.
+    pub(super) fn clear(&mut self) {
+        while self.inbox.pop().is_ok() {}
+        self.outbox.take_waiting().for_each(drop);
+        for peer in self.peers.iter_mut().flatten() {
+            while peer.from.pop().is_ok() {}
+            peer.to.take_waiting().for_each(drop);
+        }
+    }
 }
 
 /// The switch's ends of its queues to and from one runtime.
@@ -163,7 +211,6 @@ pub(super) fn wire(runtimes: u32, chains: usize) -> Vec<(SwitchEnds, RuntimeEnds
         let (entries_to, entries_from) = (0..chains).map(|_| queue(FRAMES_ON_THE_WAY)).unzip();
         let (to_runtime, from_switch) = queue(MESSAGES_ON_THE_WAY);
         let (to_switch, from_runtime) = queue(MESSAGES_ON_THE_WAY);
-        let gauge = Arc::new(Gauge::default());
         let peers = senders
             .into_iter()
             .zip(receivers)
@@ -178,16 +225,14 @@ pub(super) fn wire(runtimes: u32, chains: usize) -> Vec<(SwitchEnds, RuntimeEnds
             entries: entries_from,
             inbox: from_runtime,
             outbox: to_runtime,
-            gauge: gauge.clone(),
+            gauge: Arc::default(),
         };
         let runtime = RuntimeEnds {
-            id,
             data: data_from,
             entries: entries_to,
             inbox: from_switch,
             outbox: to_switch,
             peers,
-            gauge,
         };
         ends.push((switch, runtime));
     }

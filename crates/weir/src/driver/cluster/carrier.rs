@@ -4,8 +4,8 @@ use weir_packet::{FramePool, Internal};
 use weir_protocol::switch::DataQueue;
 use weir_protocol::{Message, Peer};
 
-use super::super::wiring::{NO_CHAIN, ToRuntime};
-use super::member::{Member, NO_MEMBER, State};
+use super::super::wiring::{NO_CHAIN, ToRuntime, place_of};
+use super::member::{Member, NO_MEMBER};
 
 /// Puts frames and messages into the queues to runtimes.
 pub(super) struct Carrier<'a> {
@@ -19,13 +19,14 @@ impl Carrier<'_> {
         if queue.frames.is_empty() {
             return;
         }
-        let member = self.members.get_mut((queue.to.0 as usize).wrapping_sub(1));
+        let place = place_of(queue.to, self.members.len());
+        let member = self.members.get_mut(place);
         let Some(member) = self.internal.expect(member, NO_MEMBER) else {
             return pool.give_all(&mut queue.frames);
         };
         // A unit whose new owner has died waits for what its old one put out. Packets
         // that come meanwhile are numbered for the dead one, and lost with it.
-        if member.state == State::Gone {
+        if member.is_dead(queue.to) {
             return pool.give_all(&mut queue.frames);
         }
         let data = member.ends.data.get_mut(self.chain);
@@ -37,8 +38,11 @@ impl Carrier<'_> {
     pub(super) fn message(&mut self, from: Peer, to: Peer, message: Message) {
         // There is no coordinator in one process.
         let Peer::Runtime(id) = to else { return };
-        let member = self.members.get_mut((id.0 as usize).wrapping_sub(1));
-        if let Some(member) = self.internal.expect(member, NO_MEMBER) {
+        let place = place_of(id, self.members.len());
+        let member = self.members.get_mut(place);
+        if let Some(member) = self.internal.expect(member, NO_MEMBER)
+            && !member.is_dead(id)
+        {
             let message = ToRuntime::Message {
                 chain: self.chain,
                 from,

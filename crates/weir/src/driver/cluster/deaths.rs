@@ -1,9 +1,12 @@
 //! Runtimes that are over: as they were told to, or by a bug.
 
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
 use weir_exec::{ExecError, frames};
 use weir_packet::Time;
 
-use super::super::wiring::NO_CHAIN;
+use super::super::wiring::{NO_CHAIN, ToSwitch};
 use super::Cluster;
 use super::member::{Member, NO_MEMBER, State};
 
@@ -32,13 +35,52 @@ impl Cluster {
                 Err(why) => why,
             };
             let has_others = self.members.iter().any(|m| m.state == State::Runs);
-            if !has_others || before == State::Starts {
+            let is_first = id as usize <= self.members.len();
+            if !has_others || before == State::Starts && is_first {
                 return Err(why);
             }
             self.fail_over(place, now);
-            self.deaths.push(why.0);
+            let next = match self.plan_successor(place, before) {
+                Some(next) => format!("; runtime {next} takes its place"),
+                None => String::new(),
+            };
+            self.deaths.push(format!("{}{next}", why.0));
         }
         Ok(())
+    }
+
+    /// When a successor is to start: gives its id, where there is to be one.
+    fn plan_successor(&mut self, place: usize, before: State) -> Option<u32> {
+        let places = self.members.len();
+        let member = self.members.get_mut(place)?;
+        let up = member.since.take().map(|since| since.elapsed());
+        let pause = member.deaths.failed(Instant::now(), up)?;
+        // One that was to leave is not missed, and without its ends none can start.
+        if !matches!(before, State::Runs | State::Starts) || member.theirs.is_none() {
+            return None;
+        }
+        member.successor_at = Some(Instant::now() + pause);
+        Some(member.next_id(places).0)
+    }
+
+    /// Starts the successors that are due.
+    pub(super) fn start_successors(&mut self) {
+        let places = self.members.len();
+        for place in 0..places {
+            let Some(member) = self.members.get_mut(place) else {
+                continue;
+            };
+            if member.successor_at.is_none_or(|at| at > Instant::now()) {
+                continue;
+            }
+            member.successor_at = None;
+            let id = member.next_id(places);
+            let started = self.place(id).and_then(|()| self.start_placed());
+            if let Err(why) = started {
+                // The others go on.
+                self.deaths.push(why.0);
+            }
+        }
     }
 
     /// Has the switches go on without a runtime that has died. All that it has
@@ -71,15 +113,29 @@ impl Cluster {
     }
 
     /// Takes back the frames of a runtime that is over: its own, those in queues
-    /// that nobody reads any more, and an entry that its death has cut.
+    /// that nobody reads any more, and an entry that its death has cut. Its ends of the
+    /// queues are for a successor.
     fn take_back(&mut self, place: usize) {
         let Some(member) = self.members.get_mut(place) else {
             return;
         };
-        if let Some(left) = member.ends.gauge.take_left() {
+        if let Some(mut left) = member.ends.gauge.take_left() {
             self.pool.join(left.pool);
-            for mut unread in left.data {
-                frames::take_in(&mut self.pool, &mut unread);
+            for unread in &mut left.ends.data {
+                frames::take_in(&mut self.pool, unread);
+            }
+            // Ends of flows that were asked for and never get to the switch.
+            let unsent = left.ends.outbox.take_waiting();
+            let ends = unsent.filter(|sent| matches!(sent, ToSwitch::End { .. }));
+            let ends = ends.count();
+            member.ends.gauge.ends.fetch_sub(ends, Ordering::Relaxed);
+            left.ends.clear();
+            member.theirs = Some(left.ends);
+            if let Some(mut handler) = left.handler {
+                handler.close();
+                if let Some(place) = self.handlers.get_mut(place) {
+                    *place = Some(handler);
+                }
             }
         }
         for queue in &mut member.ends.data {

@@ -1,5 +1,7 @@
 //! Runtimes of a cluster: each is placed, starts, runs, and is told to finish.
 
+use std::time::Instant;
+
 use weir_exec::ExecError;
 use weir_exec::frames::{LARGE_SHARE, SHARE};
 use weir_packet::Time;
@@ -7,20 +9,21 @@ use weir_protocol::{RuntimeId, in_process};
 use weir_runtime::RuntimeConfig;
 
 use super::super::runtime_node::{RuntimeNode, RuntimePlan};
-use super::super::wiring::{NO_CHAIN, ToRuntime};
+use super::super::wiring::{NO_CHAIN, ToRuntime, place_of};
 use super::member::{Member, NO_MEMBER, State};
 use super::{Cluster, parker};
 
 impl Cluster {
-    /// Places a runtime on its thread.
+    /// Places a runtime on the thread of its place.
     pub(super) fn place(&mut self, id: RuntimeId) -> Result<(), ExecError> {
-        let place = (id.0 as usize).wrapping_sub(1);
+        let place = place_of(id, self.members.len());
         let Some(member) = self.members.get_mut(place) else {
             return Err(ExecError(format!("there is no place for runtime {}", id.0)));
         };
         let Some(ends) = member.theirs.take() else {
             return Err(ExecError(format!("runtime {} was started before", id.0)));
         };
+        member.ends.id = id;
         let Some(handler) = self.handlers.get_mut(place).and_then(Option::take) else {
             return Err(ExecError(format!("runtime {} was started before", id.0)));
         };
@@ -39,6 +42,7 @@ impl Cluster {
             relayed: self.settings.relay.is_some(),
             clock: self.clock,
             ends,
+            gauge: member.ends.gauge.clone(),
             handler,
             pool: self.pool.share(SHARE, LARGE_SHARE),
         };
@@ -78,6 +82,7 @@ impl Cluster {
             return;
         };
         member.state = State::Runs;
+        member.since = Some(Instant::now());
         let id = member.ends.id;
         for chain in 0..self.chains.len() {
             if let Some(at) = self.internal.expect(self.chains.get_mut(chain), NO_CHAIN) {
@@ -107,15 +112,20 @@ impl Cluster {
     /// Tells all runtimes to finish.
     pub(crate) fn stop_all(&mut self) {
         for place in 0..self.members.len() {
-            self.stop(RuntimeId(place as u32 + 1));
+            if let Some(member) = self.members.get(place) {
+                self.stop(member.ends.id);
+            }
         }
     }
 
+    /// Tells a runtime to finish; none takes its place. One that has a successor is over.
     pub(super) fn stop(&mut self, runtime: RuntimeId) {
+        let Some(member) = self.member(runtime) else {
+            return;
+        };
+        member.successor_at = None;
         // One that starts is told, too: it reads that when it is ready.
-        if let Some(member) = self.member(runtime)
-            && (member.is_up() || member.state == State::Starts)
-        {
+        if member.is_up() || member.state == State::Starts {
             member.state = State::Leaves;
             member.ends.outbox.push(ToRuntime::Finish);
             self.gave = true;
@@ -123,6 +133,8 @@ impl Cluster {
     }
 
     pub(super) fn member(&mut self, runtime: RuntimeId) -> Option<&mut Member> {
-        self.members.get_mut((runtime.0 as usize).wrapping_sub(1))
+        let place = place_of(runtime, self.members.len());
+        let member = self.members.get_mut(place);
+        member.filter(|member| member.ends.id == runtime)
     }
 }

@@ -99,7 +99,7 @@ pub struct Cluster {
     hand_overs: HandOvers,
     gate: GateCounts,
     ends: Vec<RuntimeDone>,
-    /// Why runtimes have died while others went on.
+    /// Why runtimes have died while others went on, and which took their places.
     deaths: Vec<String>,
     wakers: Wakers,
     park: Parker,
@@ -171,13 +171,7 @@ impl Cluster {
         }
         let members = wire(most, stages.len())
             .into_iter()
-            .map(|(ends, theirs)| Member {
-                ends,
-                theirs: Some(theirs),
-                node: None,
-                state: State::Absent,
-                partial: stages.iter().map(|_| Vec::new()).collect(),
-            })
+            .map(|(ends, theirs)| Member::absent(ends, theirs, stages.len()))
             .collect();
         let (mut senders, mut handlers) = (Vec::new(), Vec::new());
         for _ in 0..most {
@@ -354,6 +348,7 @@ impl Cluster {
         self.rounds = self.rounds.wrapping_add(1);
         if !worked || self.rounds.is_multiple_of(LOOK) {
             self.join_ended(now)?;
+            self.start_successors();
             worked |= self.last_events(events);
         }
         Ok(worked)

@@ -98,9 +98,8 @@ impl Cluster {
 
     /// True where `runtime` can own units.
     pub fn runs(&self, runtime: RuntimeId) -> bool {
-        let place = (runtime.0 as usize).wrapping_sub(1);
-        let state = self.members.get(place).map(|member| member.state);
-        state == Some(State::Runs)
+        let mut members = self.members.iter();
+        members.any(|member| member.ends.id == runtime && member.state == State::Runs)
     }
 
     /// Packets that are on their way.
