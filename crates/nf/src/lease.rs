@@ -404,6 +404,14 @@ impl Leases {
         }
     }
 
+    /// True of a port of a block that is held here, if nobody has it.
+    pub fn is_free(&self, pool: PoolId, lease: PortLease) -> bool {
+        let pool = self.pools.get(usize::from(pool.0));
+        let number = usize::from(lease.address) * SPACES + lease.space as usize;
+        let map = pool.and_then(|pool| pool.maps.get(number));
+        map.is_some_and(|map| map.free[usize::from(lease.port) / 64] >> (lease.port % 64) & 1 == 1)
+    }
+
     /// Ports leased now, over all pools.
     pub fn leased(&self) -> u64 {
         self.pools.iter().map(|pool| pool.leased).sum()

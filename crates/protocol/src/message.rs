@@ -536,22 +536,22 @@ pub enum Message {
     },
 
     /// The views in which these ports were leased are over, or their switch has
-    /// started again: which of them have a name? Repeated.
+    /// started again: which of them are leased? Repeated.
     PortsDoubted {
         /// The pool.
         pool: PoolId,
-        /// At most [`DOUBTS`].
-        leases: Vec<PortLease>,
+        /// At most [`DOUBTS`]. With a unit where the switch has started again: the one
+        /// before it may have let out the entry in which this unit leased the port.
+        doubts: Vec<(PortLease, Option<UnitId>)>,
     },
-    /// The answer. Ports without a name never get one from what was leased
-    /// before: they are free.
+    /// The answer.
     PortsKnown {
         /// The pool.
         pool: PoolId,
-        /// Those that have no name.
+        /// Those that nobody has: their entries are never let out.
         free: Vec<PortLease>,
-        /// Those that have one: [`Message::PortFreed`] comes when it goes.
-        named: Vec<PortLease>,
+        /// Those that are leased: [`Message::PortFreed`] comes when their last name goes.
+        leased: Vec<PortLease>,
     },
 
     // ---- coordinator → switch or runtime, and back

@@ -49,7 +49,9 @@ pub enum Plant {
     /// Ports that were leased in a view that is given up stay leased.
     LeasesForgotten,
     /// A name frees its port when it goes, though nobody leased one for it.
-    UnleasedCounted,
+    UnleasedFreed,
+    /// A switch that starts again takes each port without a name for free.
+    LeasesNotRestored,
     /// The switch keeps no packet that was let out for a state to come.
     PacketsNotKept,
     /// The switch takes all that was let out as held when a replica says what it
@@ -98,6 +100,23 @@ pub enum Plant {
     GapUnfilled,
     /// A logger is given units to own.
     LoggerOwns,
+    /// The bytes of packets that functions made are not counted.
+    BytesUncounted,
+    /// A replica of a view that a settled one follows counts as waited for.
+    WaitsStay,
+    /// A replica takes entries, and a new owner a state, from anybody.
+    SenderUnseen,
+    /// The gate takes entries of a view that was closed past its end.
+    ClosedGoesOn,
+    /// Packets lost with their owner count as dropped by functions.
+    LossMisnamed,
+    /// Packets for which no place is left count as those for which no frame is, and the
+    /// other way round.
+    RoomMisnamed,
+    /// The gauge of units without a replica only rises.
+    GaugeOnlyRises,
+    /// Numbers of views have 32 bits.
+    ViewsShort,
     /// Packets are applied however few frames are free for what they cause. Not
     /// in [`Plant::ALL`]: it needs rings, and a test has it.
     FramesUnseen,
@@ -105,7 +124,7 @@ pub enum Plant {
 
 impl Plant {
     /// Those that the simulator finds, in the order of the documentation.
-    pub const ALL: [Plant; 44] = [
+    pub const ALL: [Plant; 53] = [
         Plant::NoViewCheck,
         Plant::NoFence,
         Plant::NoOrderAtGate,
@@ -127,7 +146,8 @@ impl Plant {
         Plant::NameUnawaited,
         Plant::NamesCrossed,
         Plant::LeasesForgotten,
-        Plant::UnleasedCounted,
+        Plant::UnleasedFreed,
+        Plant::LeasesNotRestored,
         Plant::PacketsNotKept,
         Plant::HeldTooEarly,
         Plant::OutGoesBack,
@@ -150,6 +170,14 @@ impl Plant {
         Plant::PassedOnUnstored,
         Plant::GapUnfilled,
         Plant::LoggerOwns,
+        Plant::BytesUncounted,
+        Plant::WaitsStay,
+        Plant::SenderUnseen,
+        Plant::ClosedGoesOn,
+        Plant::LossMisnamed,
+        Plant::RoomMisnamed,
+        Plant::GaugeOnlyRises,
+        Plant::ViewsShort,
     ];
 
     /// Its name on a command line.
@@ -177,7 +205,8 @@ impl Plant {
             Plant::NameUnawaited => "name-unawaited",
             Plant::NamesCrossed => "names-crossed",
             Plant::LeasesForgotten => "leases-forgotten",
-            Plant::UnleasedCounted => "unleased-counted",
+            Plant::UnleasedFreed => "unleased-freed",
+            Plant::LeasesNotRestored => "leases-not-restored",
             Plant::PacketsNotKept => "packets-not-kept",
             Plant::HeldTooEarly => "held-too-early",
             Plant::OutGoesBack => "out-goes-back",
@@ -200,6 +229,14 @@ impl Plant {
             Plant::PassedOnUnstored => "passed-on-unstored",
             Plant::GapUnfilled => "gap-unfilled",
             Plant::LoggerOwns => "logger-owns",
+            Plant::BytesUncounted => "bytes-uncounted",
+            Plant::WaitsStay => "waits-stay",
+            Plant::SenderUnseen => "sender-unseen",
+            Plant::ClosedGoesOn => "closed-goes-on",
+            Plant::LossMisnamed => "loss-misnamed",
+            Plant::RoomMisnamed => "room-misnamed",
+            Plant::GaugeOnlyRises => "gauge-only-rises",
+            Plant::ViewsShort => "views-short",
         }
     }
 }

@@ -79,7 +79,7 @@ proptest! {
     #[test]
     fn there_and_back(
         numbers: (u64, u64, u64, u32, u16, u16, u8, u16),
-        view in 0u64..1 << 48, clock in 0u64..1 << 40, disposition in 0u8..7, outside: bool, flags: u8,
+        view: u64, clock in 0u64..1 << 48, disposition in 0u8..7, outside: bool, flags: u8,
         link in 0u8..12, stage in 0u8..255, ends: ([u8; 6], [u8; 6], u16, u16),
         packet in vec(any::<u8>(), 0..1500),
     ) {

@@ -9,7 +9,7 @@ use weir_packet::{Frame, FramePool, Headers, LinkType, PacketMemory, ParseOption
 use crate::lies::Lie;
 use crate::runtime::Runtime;
 
-/// What functions have asked of the world so far.
+/// Counts of the requests of functions so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Asked {
     emits: u64,
@@ -20,7 +20,7 @@ struct Asked {
 }
 
 impl Runtime {
-    /// What functions did beyond their descriptors; empty without
+    /// Violations of descriptors by functions; empty without
     /// [`crate::RuntimeConfig::audit`].
     pub fn lies(&self) -> &[Lie] {
         self.observers.audit().map_or(&[], |audit| &audit.lies)
@@ -77,7 +77,7 @@ impl Runtime {
         }
     }
 
-    /// What function `number` has asked for since `before`.
+    /// Checks the requests of function `number` since `before`.
     fn check_asked(&mut self, number: usize, before: &Asked, packet: u64) {
         let now = self.asked(number);
         let (Some(node), Some(audit)) = (
@@ -104,7 +104,7 @@ impl Runtime {
         }
     }
 
-    /// What was asked for before function `number` ends a state.
+    /// Notes the requests before function `number` ends a state.
     #[cold]
     pub(crate) fn before_end(&self, number: usize) -> impl FnOnce(&mut Runtime) + use<> {
         let before = self.asked(number);
@@ -171,7 +171,7 @@ fn wrongly_written(writes: Parts, changed: Changed) -> Vec<String> {
     found
 }
 
-/// Where a packet differs from before.
+/// The differences of a packet from before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Changed {
     /// Link, network, transport, payload.
@@ -197,7 +197,7 @@ fn changed(
         changed.unread = true;
         return changed;
     };
-    // What can't be read any more is compared place by place.
+    // A packet that can't be parsed any more is compared place by place.
     let headers_now = parse(now, link_now, options).unwrap_or(headers);
     let (old, new) = (parts(before, &headers), parts(now, &headers_now));
     for (is, (old, new)) in changed.parts.iter_mut().zip(old.iter().zip(&new)) {

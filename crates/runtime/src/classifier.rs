@@ -200,6 +200,18 @@ impl Classifier {
         self.names.as_ref()?.alias_of(key)
     }
 
+    /// True where units are wider than flows.
+    pub fn has_wide_units(&self) -> bool {
+        self.names.as_ref().is_some_and(Names::is_wide)
+    }
+
+    /// The keys of a unit's aliases, in no order.
+    pub fn aliases_of(&self, unit: u64) -> impl Iterator<Item = FlowKey> + '_ {
+        self.names
+            .iter()
+            .flat_map(move |names| names.aliases_of(unit))
+    }
+
     /// Makes a flow known that the unit's owner opened by itself: it began
     /// anew with the packet that ended it, or with one that was on its way
     /// when its end was let out. Where a unit is one flow the key is one more name
@@ -354,7 +366,7 @@ impl Classifier {
         names.is_some_and(|names| names.set_key(unit, key))
     }
 
-    /// What was taken in, dropped and held.
+    /// Counts of packets taken in, dropped and held.
     pub fn report(&self) -> Report {
         let mut flows = FlowReport::default();
         if let Some(names) = &self.names {
@@ -397,7 +409,7 @@ impl Classifier {
     }
 }
 
-/// What functions that make scope keys are told of a new flow.
+/// The head of a new flow, for functions that make scope keys.
 fn head_of(key: &FlowKey, client: Direction) -> FlowHead {
     let mut head = FlowHead::new_zeroed();
     head.key = *key;

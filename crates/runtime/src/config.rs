@@ -27,7 +27,7 @@ pub struct RuntimeConfig {
     /// Compares the work of each function with its descriptor, packet by packet
     /// ([`Runtime::lies`]). For tests: it costs many times as much.
     pub audit: bool,
-    /// What is done with the runtime when it is made: arming watches.
+    /// Called with the runtime when it is made: arms watches.
     pub at_start: Option<RunAtStart>,
 }
 

@@ -149,7 +149,7 @@ impl Runtime {
                 check(self);
             }
         }
-        // What has ended needs no name.
+        // An ended flow needs no names.
         self.clear_asked();
     }
 

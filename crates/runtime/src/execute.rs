@@ -11,7 +11,7 @@ use crate::runtime::Runtime;
 use crate::scratch::all;
 use crate::stages::Kind;
 
-/// Where the packets of a burst go, as masks.
+/// The dispositions of a burst's packets, as masks.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Dispositions {
     pub(crate) out: u64,

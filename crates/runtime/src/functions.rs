@@ -19,7 +19,7 @@ pub(crate) struct RunNode {
     pub(crate) next: [Target; MAX_LABELS],
     /// The earlier function whose verdicts stand for this one's.
     pub(crate) same_as: Option<usize>,
-    /// What a function that others name said of the burst.
+    /// The labels and counts that a function which others name gave the burst.
     pub(crate) remembered: Option<Box<Remembered>>,
     pub(crate) labels: Vec<&'static str>,
     /// May change packets, and so their lengths.
@@ -51,7 +51,7 @@ pub(crate) struct Functions {
     nodes: Vec<RunNode>,
     /// One of them stands for another.
     has_same: bool,
-    /// What a stage without flows hands to them: they never open one.
+    /// Empty blocks for the functions of a stage without flows.
     no_blocks: Blocks,
 }
 
@@ -93,7 +93,7 @@ impl Functions {
             let scope = scopes
                 .iter()
                 .position(|(scope, _)| *scope == node.processor.scope());
-            // What is not called keeps nothing.
+            // A function that another stands for is not called, and has no state.
             let scope = scope.filter(|_| node.same_as.is_none());
             let mut slot = Slot::default();
             if node.same_as.is_none() {

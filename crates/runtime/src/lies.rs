@@ -9,7 +9,7 @@ pub struct Lie {
     pub function: String,
     /// Its kind.
     pub nf: &'static str,
-    /// What it did.
+    /// The violation, for people.
     pub what: String,
     /// Number of the first packet for which it did, at its ingress port; 0 for
     /// the end of a flow.

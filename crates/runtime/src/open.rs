@@ -47,8 +47,8 @@ impl Runtime {
             .as_ref()
             .is_none_or(|table| table.flows.is_full());
         if full {
-            // What is over by now makes room first, whether the wheel has come
-            // round to it between two bursts or not.
+            // Flows that are over by now make room first, also if the wheel has not
+            // reached them between two bursts.
             self.now = self.now.max(now);
             self.end_due(pool, i);
         }

@@ -50,7 +50,7 @@ pub struct Remembered {
     pub function: String,
     /// Kind of function.
     pub kind: &'static str,
-    /// What keeps the state together: `flow`, or the wider scope.
+    /// The scope of the state: `flow`, or a wider one.
     pub scope: String,
     /// False where no packet of the flow (or its scope) has reached it: the
     /// rest is empty.
@@ -142,7 +142,7 @@ impl Runtime {
         table.flows.is_live(record) && shown_id(table.flows.blocks.head(record).id) == id
     }
 
-    /// What each function of the stage remembers of the flow in this record.
+    /// The states of each function of the stage for the flow in this record.
     /// A function that another stands for has that one's.
     pub fn remembered(&self, record: u32) -> Vec<Remembered> {
         let Some(table) = &self.table else {
@@ -250,7 +250,7 @@ impl Runtime {
             return false;
         }
         if self.plan.kind() == Kind::First {
-            // What must be told before comes first.
+            // Earlier notices come first.
             if !self.tell(pool, output) {
                 return false;
             }

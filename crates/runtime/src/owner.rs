@@ -6,7 +6,7 @@ use weir_packet::FlowKey;
 use crate::runtime::Runtime;
 
 impl Runtime {
-    /// What the functions of the stage prefer for the flow under `key`: the
+    /// The owner that the functions of the stage prefer for the flow under `key`: the
     /// answer of the first, in the order of the chain, that has one. `None`
     /// where there is no such flow or it may stay where it is.
     pub fn preferred_owner(&mut self, key: &FlowKey, cluster: &Cluster<'_>) -> Option<RuntimeId> {
@@ -14,7 +14,7 @@ impl Runtime {
         self.owner_for(flow, cluster)
     }
 
-    /// What the functions prefer as the unit's owner, under a switch: the
+    /// The owner that the functions prefer for the unit, under a switch: the
     /// answer for the first of its flows for which one has an answer.
     pub fn preferred_owner_of(&mut self, unit: u64, cluster: &Cluster<'_>) -> Option<RuntimeId> {
         let known = self.follow.as_ref()?.units.get(unit)?;

@@ -60,8 +60,8 @@ counters! {
 }
 
 impl Report {
-    /// What a plan's stages, from first to last, did together: what one
-    /// runtime with all their functions would say. It balances where each of
+    /// Adds up a plan's stages, from first to last: the report of one
+    /// runtime with all their functions. It balances where each of
     /// them does and each took in what the one before it put out.
     ///
     /// Counts of flows are the first one's, which is the only one to open and
@@ -83,7 +83,7 @@ impl Report {
         all
     }
 
-    /// What runtimes side by side did together, such as several instances of
+    /// Adds up runtimes side by side, such as several instances of
     /// one stage: all counts are summed (at most to what a number holds), those
     /// of functions of the same name too. It balances where each of them does.
     pub fn sum(reports: &[Report]) -> Report {

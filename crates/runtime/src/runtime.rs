@@ -26,7 +26,7 @@ pub struct Runtime {
     /// Flows and their units.
     pub(crate) table: Option<FlowTable>,
     pub(crate) fragments: Fragments,
-    /// What functions share.
+    /// Services that all functions share.
     pub(crate) world: World,
     pub(crate) plan: InPlan,
     /// Under a switch.

@@ -16,7 +16,7 @@ use weir_nf::host::{MAX_LABELS, Outcome, Stage};
 
 use crate::stage_error::StageError;
 
-/// What a function that others name said of the burst at hand.
+/// The labels and counts that a function which others name gave the burst at hand.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Remembered {
     /// Packets that were shown to it.
@@ -70,7 +70,7 @@ impl Remembered {
         self.labels = [0; MAX_LABELS];
     }
 
-    /// What `counters` have grown by since [`Remembered::before_close`].
+    /// The growth of `counters` since [`Remembered::before_close`].
     pub(crate) fn grown_at_close(&self, counters: &[u64]) -> impl Iterator<Item = u64> {
         counters
             .iter()

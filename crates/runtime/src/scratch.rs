@@ -17,7 +17,7 @@ const NO_UNIT: UnitPlace = UnitPlace {
     unit: NO_FLOW,
 };
 
-/// What a packet's flow is looked up by: one cache line.
+/// The inputs of a packet's flow lookup: one cache line.
 #[derive(Clone, Copy, Default)]
 #[repr(C, align(64))]
 pub(crate) struct Lookup {
@@ -37,7 +37,7 @@ pub(crate) struct Scratch {
     pub(crate) faults: [Malformed; BURST],
     pub(crate) inputs: Vec<u64>,
     pub(crate) outcome: Outcome,
-    /// Where packets go in later stages, as in their metadata.
+    /// The next node of packets in later stages, as in their metadata.
     pub(crate) next: [u8; BURST],
 }
 

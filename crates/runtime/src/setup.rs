@@ -117,7 +117,7 @@ fn buffer_bytes_of(stage: &Stage) -> usize {
     }
 }
 
-/// What the functions share.
+/// Makes the services that functions share.
 fn world(stage: &Stage, config: &RuntimeConfig, buffer_bytes: usize) -> World {
     let mut leases = Leases::new(&stage.pools);
     if !config.follows {

@@ -1,8 +1,7 @@
 //! Steers each packet to one of several runtimes that have flows of their own.
 //!
-//! Where a chain keeps nothing wider than what two hosts have with one
-//! another, runtimes need neither a switch nor each other: packets are steered
-//! by the pair of hosts of their flow key. So both directions, all protocols
+//! If no state of a chain is wider than a pair of hosts, runtimes need neither a
+//! switch nor each other: packets are steered by the pair of hosts of their flow key. So both directions, all protocols
 //! and ports, ICMP errors that quote a flow, what comes through a tunnel (where
 //! the chain looks into it) and all zones meet in one runtime.
 

@@ -175,14 +175,13 @@ const NOT_HERE: [&str; 26] = [
 
 /// The checker's counts, by name.
 pub fn named(tally: &Tally) -> [(&'static str, u64); 18] {
-    let [out, dropped, turned, lost] = tally.dispositions;
     [
         ("numbered", tally.numbered),
         ("let_out", tally.let_out),
-        ("out", out),
-        ("dropped", dropped),
-        ("turned", turned),
-        ("lost", lost),
+        ("out", tally.out),
+        ("dropped", tally.dropped),
+        ("turned", tally.turned),
+        ("lost", tally.lost),
         ("emitted", tally.emitted),
         ("emits_lost", tally.emits_lost),
         ("ticks", tally.ticks),

@@ -89,6 +89,7 @@ fn settings_for_slip(slip: Slip) -> Settings {
         | Slip::NotesWithoutEnds
         | Slip::GrantTwice
         | Slip::FreedNever
+        | Slip::KnownFree
         | Slip::ClaimsWithoutAliases => Some(Chain::Nat),
         Slip::EmittedMissing => Some(Chain::Emit),
         Slip::NotesWithoutEvents => Some(Chain::Inspect),
@@ -119,6 +120,11 @@ fn settings_for_slip(slip: Slip) -> Settings {
             plain_links: false,
             ..base
         },
+        Slip::SuspectedUntold => Settings {
+            faults: of(&[Fault::Delay, Fault::FalseSuspicion, Fault::SwitchRestart]),
+            some_faults: false,
+            ..base
+        },
         Slip::ClaimsWithoutAliases => Settings {
             faults: of(&[Fault::Delay, Fault::SwitchRestart]),
             some_faults: false,
@@ -126,16 +132,6 @@ fn settings_for_slip(slip: Slip) -> Settings {
             moves: 120,
             plain_links: false,
             chain,
-            ..base
-        },
-        // A port must come round again while somebody has it.
-        Slip::KnownFree => Settings {
-            faults: Faults::ALL,
-            replication: None,
-            chain: Some(Chain::NatShort),
-            packets: 1_000,
-            flows: 60,
-            plain_links: false,
             ..base
         },
         Slip::CopySkipped | Slip::CopiedStale => Settings {
@@ -175,6 +171,11 @@ fn settings_for(plant: Plant) -> Settings {
             chain: Some(Chain::Web),
             ..base
         },
+        Plant::BytesUncounted => Settings {
+            faults: Faults::NONE,
+            chain: Some(Chain::Emit),
+            ..base
+        },
         Plant::AliasAfterOutput => Settings {
             faults: Faults::NONE,
             chain: Some(Chain::Nat),
@@ -188,7 +189,16 @@ fn settings_for(plant: Plant) -> Settings {
             flows: 200,
             ..base
         },
-        Plant::UnleasedCounted => Settings {
+        Plant::LeasesNotRestored => Settings {
+            faults: of(&[Fault::Delay, Fault::SwitchRestart]),
+            some_faults: false,
+            chain: Some(Chain::NatShort),
+            packets: 5_000,
+            flows: 200,
+            moves: 60,
+            ..base
+        },
+        Plant::UnleasedFreed => Settings {
             faults: Faults::NONE,
             replication: None,
             chain: Some(Chain::NatShort),
@@ -198,7 +208,11 @@ fn settings_for(plant: Plant) -> Settings {
             plain_links: false,
             ..base
         },
-        Plant::OutputsSkipped => Settings {
+        Plant::LossMisnamed => Settings {
+            faults: rough.with(Fault::DoubleCrash),
+            ..base
+        },
+        Plant::OutputsSkipped | Plant::RoomMisnamed => Settings {
             faults: rough.with(Fault::FullBuffers),
             some_faults: false,
             ..base
@@ -224,7 +238,11 @@ fn settings_for(plant: Plant) -> Settings {
             some_faults: false,
             ..base
         },
-        Plant::NonsenseTaken => Settings {
+        Plant::ClosedGoesOn => Settings {
+            faults: rough.with(Fault::Forgery),
+            ..base
+        },
+        Plant::NonsenseTaken | Plant::SenderUnseen => Settings {
             faults: of(&[Fault::Forgery]),
             some_faults: false,
             ..base

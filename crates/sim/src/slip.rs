@@ -98,6 +98,8 @@ slips! {
     ClaimsClockHigh = "claims-clock-high",
     /// Only the first half of the claims of a piece is sent.
     ClaimsHalf = "claims-half",
+    /// Nobody tells a restarted switch whom the one before it suspected.
+    SuspectedUntold = "suspected-untold",
     /// An answer to a restarted switch never comes.
     ClaimsNever = "claims-never",
     /// One copy in three of a reprocessing does nothing.
@@ -172,8 +174,8 @@ impl Slip {
             Message::End { .. } => self.never(Slip::EndNever),
             Message::Refuse { .. } => self.never(Slip::RefusalLost),
             Message::PortFreed { .. } => self.never(Slip::FreedNever),
-            Message::PortsKnown { free, named, .. } if self == Slip::KnownFree => {
-                free.append(named);
+            Message::PortsKnown { free, leased, .. } if self == Slip::KnownFree => {
+                free.append(leased);
                 Aside::None
             }
             Message::LeaseGranted { .. } if self == Slip::GrantTwice => match to {
@@ -323,13 +325,17 @@ impl Slip {
     }
 
     fn slip_claims(self, message: &mut Message) -> Aside {
-        let Message::Claims { claims, .. } = message else {
+        let Message::Claims {
+            claims, suspected, ..
+        } = message
+        else {
             return Aside::None;
         };
         match self {
             Slip::ClaimsOfOwnersOnly => claims.retain(|claim| claim.owner),
             Slip::ClaimsWithoutAliases => claims.iter_mut().for_each(|c| c.aliases.clear()),
             Slip::ClaimsWithoutFlows => claims.iter_mut().for_each(|c| c.flows.clear()),
+            Slip::SuspectedUntold => suspected.clear(),
             Slip::ClaimsNever => return Aside::Drop,
             Slip::ClaimsClockLow => {
                 let clocks = claims.iter_mut().map(|claim| &mut claim.clock.0);

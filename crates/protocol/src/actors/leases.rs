@@ -4,7 +4,7 @@
 //! The switch gives a port back when its last name goes. It never hears of a
 //! port whose lease it did not let out: where the view of such a lease is over,
 //! or the switch has started again, the port is in *doubt*, and the switch is
-//! asked whether it has a name.
+//! asked whether it is leased.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,7 +26,8 @@ type Port = (PoolId, PortLease);
 pub(super) struct Ports {
     /// Those in use, and by which packet they were leased.
     leased: BTreeMap<Port, (UnitId, Clock)>,
-    doubts: BTreeSet<Port>,
+    /// With the unit that leased it where the switch has started again.
+    doubts: BTreeMap<Port, Option<UnitId>>,
     /// When the switch was last asked about them.
     asked: Option<Time>,
 }
@@ -41,7 +42,11 @@ impl Ports {
 
     /// All that are in use are in doubt; gives their number.
     fn doubt_all(&mut self) -> u64 {
-        self.doubts.extend(self.leased.keys());
+        let units = self
+            .leased
+            .iter()
+            .map(|(port, (unit, _))| (*port, Some(*unit)));
+        self.doubts.extend(units);
         self.asked = None;
         self.doubts.len() as u64
     }
@@ -150,7 +155,9 @@ impl Actors {
         if !doubts.is_empty() {
             self.counts
                 .add_many(ActorCount::PortDoubted, doubts.len() as u64);
-            self.ports.doubts.extend(doubts);
+            for port in doubts {
+                self.ports.doubts.entry(port).or_default();
+            }
             self.ports.asked = None;
         }
     }
@@ -185,15 +192,15 @@ impl Actors {
             return;
         }
         self.ports.asked = Some(now);
-        let mut of_pool: BTreeMap<PoolId, Vec<PortLease>> = BTreeMap::new();
-        for (pool, lease) in &self.ports.doubts {
-            let leases = of_pool.entry(*pool).or_default();
-            if leases.len() < DOUBTS {
-                leases.push(*lease);
+        let mut of_pool: BTreeMap<PoolId, Vec<(PortLease, Option<UnitId>)>> = BTreeMap::new();
+        for ((pool, lease), unit) in &self.ports.doubts {
+            let doubts = of_pool.entry(*pool).or_default();
+            if doubts.len() < DOUBTS {
+                doubts.push((*lease, *unit));
             }
         }
-        for (pool, leases) in of_pool {
-            self.tell_switch(Message::PortsDoubted { pool, leases });
+        for (pool, doubts) in of_pool {
+            self.tell_switch(Message::PortsDoubted { pool, doubts });
         }
     }
 
@@ -202,14 +209,14 @@ impl Actors {
         &mut self,
         pool: PoolId,
         free: Vec<PortLease>,
-        named: Vec<PortLease>,
+        leased: Vec<PortLease>,
     ) {
-        for lease in named {
+        for lease in leased {
             self.ports.doubts.remove(&(pool, lease));
         }
         for lease in free {
             // A port that was freed meanwhile may be leased anew.
-            if self.ports.doubts.contains(&(pool, lease)) && self.ports.free((pool, lease)) {
+            if self.ports.doubts.contains_key(&(pool, lease)) && self.ports.free((pool, lease)) {
                 self.counts.add(ActorCount::PortReturned);
                 self.engine.leases_mut().free(pool, lease);
             }

@@ -287,7 +287,7 @@ impl Actors {
             } => self.granted(pool, address, block),
             Message::PortFreed { pool, lease } => self.freed(pool, lease),
             Message::Suspect { runtime } => self.remember_suspect(runtime),
-            Message::PortsKnown { pool, free, named } => self.ports_known(pool, free, named),
+            Message::PortsKnown { pool, free, leased } => self.ports_known(pool, free, leased),
             other => self.call(Peer::Switch(generation), other),
         }
     }

@@ -6,6 +6,7 @@ use weir_packet::{FramePool, Time};
 use super::cold::Role;
 use super::table::Hot;
 use super::{ActorCount, Actors};
+use crate::ids::RuntimeId;
 use crate::message::{CLAIMS, Claim, Message};
 use crate::plant::Plant;
 
@@ -14,6 +15,11 @@ use crate::plant::Plant;
 const NAMES: usize = 256;
 
 impl Actors {
+    /// Runtimes of which a switch has said that it suspects them: the next one is told.
+    pub fn suspected(&self) -> impl Iterator<Item = RuntimeId> + '_ {
+        self.suspected.iter().copied()
+    }
+
     /// A switch of this generation speaks: nothing of an older one's views is
     /// applied, stored or forgotten any more.
     pub(super) fn renew(&mut self, pool: &mut FramePool, generation: u16) {

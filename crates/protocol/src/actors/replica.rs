@@ -3,7 +3,7 @@
 use weir_packet::{FramePool, Time};
 use weir_runtime::Runtime;
 
-use super::cold::{Cursors, Keeper, Role, Stored};
+use super::cold::{Cursors, Role, Stored};
 use super::kept::Kept;
 use super::table::UNSURE;
 use super::{ActorCount, Actors, Place};
@@ -157,8 +157,10 @@ impl Actors {
     pub(super) fn drop_astray(&mut self, unit: UnitId) {
         self.counts.add(ActorCount::Astray);
         self.engine.forget_unit(unit.0);
-        self.cold.entry(unit).or_default().live = Keeper::default();
+        let live = &mut self.cold.entry(unit).or_default().live;
+        let astray = core::mem::take(live).kept;
         self.unmake_live(unit, View::NONE);
+        self.doubt_ports(unit, &[astray], |_| true);
     }
 
     fn kept_of(&self, batch: &EntryBatch) -> Kept {
@@ -184,8 +186,8 @@ impl Actors {
     /// The clock of the copy that `from` feeds, where there is one.
     fn copied_to(&self, from: RuntimeId, unit: UnitId, view: View) -> Option<Clock> {
         let stored = self.cold.get(&unit)?.stored.get(&view)?;
-        let is_fed = stored.role == Role::Replica && stored.peer == Some(from);
-        is_fed.then_some(stored.clock)
+        let is_its = stored.peer == Some(from) || self.settings.plant == Some(Plant::SenderUnseen);
+        (stored.role == Role::Replica && is_its).then_some(stored.clock)
     }
 
     /// Brings a copy up to date: state, clock and outputs together, or nothing.
@@ -194,8 +196,10 @@ impl Actors {
             StateUpdate::Apart { since, .. } => Some(*since),
             _ => None,
         };
-        if let Some(clock) = self.copied_to(from, batch.unit, batch.view)
-            && clock < batch.clock
+        let Some(clock) = self.copied_to(from, batch.unit, batch.view) else {
+            return Taken::No(ActorCount::MessageRefused);
+        };
+        if clock < batch.clock
             && (apart.is_some() || !batch.entries.is_empty())
             && !self.join_staged(from, batch, apart.unwrap_or(clock))
         {
@@ -204,8 +208,7 @@ impl Actors {
         let (kept, older) = (self.kept_of(batch), self.older_state(batch));
         let stored = self.cold.get_mut(&batch.unit);
         let stored = stored.and_then(|cold| cold.stored.get_mut(&batch.view));
-        let Some(stored) = stored.filter(|s| s.role == Role::Replica && s.peer == Some(from))
-        else {
+        let Some(stored) = stored else {
             return Taken::No(ActorCount::MessageRefused);
         };
         if batch.clock < stored.clock {

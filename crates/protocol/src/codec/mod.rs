@@ -136,8 +136,8 @@ messages! {
     48 = LeaseWanted { pool };
     49 = LeaseGranted { pool, address, block };
     50 = PortFreed { pool, lease };
-    51 = PortsDoubted { pool, leases };
-    52 = PortsKnown { pool, free, named };
+    51 = PortsDoubted { pool, doubts };
+    52 = PortsKnown { pool, free, leased };
     64 = PollWorkload;
     65 = Workload(workload: Workload);
     66 = NotifyClusterCfg { runtimes };

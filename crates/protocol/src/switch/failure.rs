@@ -258,7 +258,11 @@ impl Switch {
         });
         let ticks = u64::from(unit.tick > unit.out);
         let packets = (unit.sent - unit.out).saturating_sub(ticks);
-        self.drops.add_many(SwitchDrop::OwnerLost, packets);
+        let reason = match self.settings.plant {
+            Some(Plant::LossMisnamed) => SwitchDrop::Functions,
+            _ => SwitchDrop::OwnerLost,
+        };
+        self.drops.add_many(reason, packets);
         self.packets.flying = self.packets.flying.saturating_sub(packets);
         let record = self.units.at_mut(place);
         record.out = record.sent;

@@ -263,7 +263,10 @@ impl Switch {
         } else {
             self.pendings
                 .get(unit.pending)
-                .filter(|p| p.planned && p.old == view && clock <= p.base)
+                .filter(|p| {
+                    let is_past = clock > p.base && plant != Some(Plant::ClosedGoesOn);
+                    p.planned && p.old == view && !is_past
+                })
                 .map(|p| {
                     if p.old_replica != 0 && self.every == 0 {
                         p.old_replica
@@ -434,7 +437,7 @@ impl Switch {
         let unit = self.units.at(place);
         let (id, is_current, is_tick) = (unit.id(), view == unit.view(), clock.0 == unit.tick);
         let late = self.settings.plant == Some(Plant::AliasAfterOutput);
-        let mut leased = Vec::new();
+        let mut leased = super::names::Leased::default();
         for frame in side.iter() {
             let (meta, bytes) = memory.read(frame);
             if meta.disposition == Disposition::Notes {
@@ -460,7 +463,9 @@ impl Switch {
                 meta.flags &= !SENDING;
                 self.packets.emitted += 1;
                 self.packets.out += 1;
-                self.packets.bytes_out += u64::from(meta.len);
+                if self.settings.plant != Some(Plant::BytesUncounted) {
+                    self.packets.bytes_out += u64::from(meta.len);
+                }
                 self.outbox.out.push(frame);
             } else {
                 self.take_events(memory.bytes(&frame));

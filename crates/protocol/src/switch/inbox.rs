@@ -99,7 +99,7 @@ impl Switch {
                 self.claimed(now, pool, from, generation, (piece, pieces), claims);
             }
             Message::LeaseWanted { pool } => self.lease_wanted(now, from, pool),
-            Message::PortsDoubted { pool, leases } => self.ports_doubted(from, pool, leases),
+            Message::PortsDoubted { pool, doubts } => self.ports_doubted(from, pool, doubts),
             Message::LeaseGranted {
                 pool,
                 address,

@@ -1,6 +1,6 @@
-//! Port blocks: who has which, and which ports have names that live.
+//! Port blocks: who has which, and which ports are leased and have names that live.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use weir_nf::{PoolId, PoolSpec, PortLease, PortSpace};
@@ -15,12 +15,23 @@ use crate::plant::Plant;
 
 const SPACES: usize = 3;
 
+/// A port in one space.
+#[derive(Clone, Copy, Debug, Default)]
+struct Port {
+    /// Aliases that lie on it, whoever has them, and one for a unit that holds it without
+    /// an alias.
+    names: u16,
+    /// An entry that leased it was let out. Then it has a name. A port may have a name and
+    /// no lease: a packet to an external port without a mapping opens a flow under it.
+    leased: bool,
+}
+
 #[derive(Debug, Default)]
 struct Block {
     /// The runtime that has it; 0 for nobody.
     holder: Slot,
-    /// Names per port and space; none before the first.
-    names: Vec<u16>,
+    /// By space and number; none before the first name.
+    ports: Vec<Port>,
     /// Ports with a name, per space.
     used: [u32; SPACES],
 }
@@ -66,16 +77,14 @@ pub(super) struct Lessor {
     restarted: bool,
     /// Ports that were leased and got no name, by the unit that has them.
     held: BTreeMap<UnitId, Vec<(PoolId, PortLease)>>,
-    /// Aliases with a port of a pool that nobody leased for them: packets to an external port
-    /// without a mapping open flows. The port may be another unit's.
-    unleased: BTreeSet<FlowKey>,
+    plant: Option<Plant>,
 }
 
-/// A port whose last name has gone: the holder of its block, and the port.
+/// A leased port whose last name has gone: the holder of its block, and the port.
 type Freed = (Slot, PoolId, PortLease);
 
 impl Lessor {
-    pub(super) fn new(specs: &[PoolSpec]) -> Lessor {
+    pub(super) fn new(specs: &[PoolSpec], plant: Option<Plant>) -> Lessor {
         let mut addresses: BTreeMap<IpAddr, Vec<(usize, usize)>> = BTreeMap::new();
         let mut pools = Vec::with_capacity(specs.len());
         for (number, spec) in specs.iter().enumerate() {
@@ -96,7 +105,7 @@ impl Lessor {
             addresses,
             restarted: false,
             held: BTreeMap::new(),
-            unleased: BTreeSet::new(),
+            plant,
         }
     }
 
@@ -138,57 +147,54 @@ impl Lessor {
         })
     }
 
-    fn block_mut(&mut self, pool: usize, address: usize, port: u16) -> Option<(&mut Block, usize)> {
+    /// The holder of a port's block, the port, and the number of ports with a name in the
+    /// block and space.
+    fn port_mut(
+        &mut self,
+        pool: usize,
+        address: usize,
+        space: PortSpace,
+        port: u16,
+    ) -> Option<(Slot, &mut Port, &mut u32)> {
         let pool = self.pools.get_mut(pool)?;
         let size = usize::from(pool.spec.block);
         let at = address * pool.blocks + usize::from(port) / size;
         let block = pool.all.get_mut(at)?;
-        if block.names.is_empty() {
-            block.names = vec![0; size * SPACES];
+        if block.ports.is_empty() {
+            block.ports = vec![Port::default(); size * SPACES];
         }
-        Some((block, size))
+        let at = space as usize * size + usize::from(port) % size;
+        let used = block.used.get_mut(space as usize)?;
+        Some((block.holder, block.ports.get_mut(at)?, used))
     }
 
-    /// A name is registered that nobody leased a port for.
-    pub(super) fn no_lease(&mut self, key: &FlowKey) {
-        if self.ports(key).iter().any(Option::is_some) {
-            self.unleased.insert(*key);
-        }
-    }
-
-    /// True for a name that counts its port.
-    pub(super) fn is_leased(&self, key: &FlowKey) -> bool {
-        !self.unleased.contains(key)
+    /// True where the name lies on the port.
+    pub(super) fn lies_on(&self, key: &FlowKey, pool: PoolId, lease: PortLease) -> bool {
+        let port = (
+            usize::from(pool.0),
+            usize::from(lease.address),
+            lease.space,
+            lease.port,
+        );
+        self.ports(key).contains(&Some(port))
     }
 
     /// A name is registered.
     pub(super) fn named(&mut self, key: &FlowKey) {
-        self.unleased.remove(key);
         for (pool, address, space, port) in self.ports(key).into_iter().flatten() {
             self.name_port(pool, address, space, port);
         }
     }
 
     fn name_port(&mut self, pool: usize, address: usize, space: PortSpace, port: u16) {
-        let Some((block, size)) = self.block_mut(pool, address, port) else {
-            return;
-        };
-        let at = space as usize * size + usize::from(port) % size;
-        if let Some(names) = block.names.get_mut(at) {
-            *names = names.saturating_add(1);
-            if *names == 1
-                && let Some(used) = block.used.get_mut(space as usize)
-            {
-                *used += 1;
-            }
+        if let Some((_, port, used)) = self.port_mut(pool, address, space, port) {
+            port.names = port.names.saturating_add(1);
+            *used += u32::from(port.names == 1);
         }
     }
 
-    /// A name has gone: gives the ports that have none left.
+    /// A name has gone: gives the leased ports that have none left.
     pub(super) fn unnamed(&mut self, key: &FlowKey) -> [Option<Freed>; 2] {
-        if self.unleased.remove(key) {
-            return [None, None];
-        }
         self.ports(key).map(|port| {
             let (pool, address, space, port) = port?;
             self.unname_port(pool, address, space, port)
@@ -202,32 +208,37 @@ impl Lessor {
         space: PortSpace,
         port: u16,
     ) -> Option<Freed> {
-        let (block, size) = self.block_mut(pool, address, port)?;
-        let at = space as usize * size + usize::from(port) % size;
-        let names = block.names.get_mut(at).filter(|names| **names > 0)?;
-        *names -= 1;
-        if *names > 0 {
+        let is_planted = self.plant == Some(Plant::UnleasedFreed);
+        let (holder, record, used) = self.port_mut(pool, address, space, port)?;
+        record.names = record.names.checked_sub(1)?;
+        if record.names > 0 {
             return None;
         }
-        let used = block.used.get_mut(space as usize)?;
+        let was_leased = core::mem::take(&mut record.leased);
         *used = used.saturating_sub(1);
         let lease = PortLease {
             address: address as u16,
             port,
             space,
         };
-        Some((block.holder, PoolId(pool as u8), lease))
+        (was_leased || is_planted).then_some((holder, PoolId(pool as u8), lease))
     }
 
-    /// A port was leased in an entry that was let out. Without a name it is the
-    /// unit's: true then.
-    pub(super) fn hold(&mut self, unit: UnitId, pool: PoolId, lease: PortLease) -> bool {
+    /// A port was leased in an entry that was let out. Without a name of the unit's it is
+    /// the unit's until that ends: true then.
+    pub(super) fn lease(
+        &mut self,
+        unit: UnitId,
+        pool: PoolId,
+        lease: PortLease,
+        is_named: bool,
+    ) -> bool {
         let (number, address) = (usize::from(pool.0), usize::from(lease.address));
-        let Some((block, size)) = self.block_mut(number, address, lease.port) else {
+        let Some((_, port, _)) = self.port_mut(number, address, lease.space, lease.port) else {
             return false;
         };
-        let at = lease.space as usize * size + usize::from(lease.port) % size;
-        if block.names.get(at).is_none_or(|names| *names > 0) {
+        port.leased = true;
+        if is_named {
             return false;
         }
         self.name_port(number, address, lease.space, lease.port);
@@ -246,8 +257,8 @@ impl Lessor {
             .collect()
     }
 
-    /// True where a port has a name, or is of no block of `slot`'s.
-    fn is_named(&self, slot: Slot, pool: PoolId, lease: PortLease) -> bool {
+    /// True where a port is leased, or is of no block of `slot`'s.
+    fn is_leased(&self, slot: Slot, pool: PoolId, lease: PortLease) -> bool {
         let block = self.pools.get(usize::from(pool.0)).and_then(|pool| {
             let size = usize::from(pool.spec.block.max(1));
             let at = usize::from(lease.address) * pool.blocks + usize::from(lease.port) / size;
@@ -255,7 +266,7 @@ impl Lessor {
             Some((pool.all.get(at)?, place))
         });
         block.is_none_or(|(block, place)| {
-            block.holder != slot || block.names.get(place).is_some_and(|names| *names > 0)
+            block.holder != slot || block.ports.get(place).is_some_and(|port| port.leased)
         })
     }
 
@@ -343,17 +354,52 @@ impl Switch {
     }
 
     /// A runtime does not know whether its ports are still in use.
-    pub(super) fn ports_doubted(&mut self, from: Slot, pool: PoolId, leases: Vec<PortLease>) {
-        if self.recovery.is_some() || leases.len() > DOUBTS {
+    pub(super) fn ports_doubted(
+        &mut self,
+        from: Slot,
+        pool: PoolId,
+        doubts: Vec<(PortLease, Option<UnitId>)>,
+    ) {
+        if self.recovery.is_some() || doubts.len() > DOUBTS {
             // Not all names are known yet; it asks again.
             return;
         }
-        let is_named = |lease: &PortLease| self.lessor.is_named(from, pool, *lease);
-        let (named, free): (Vec<PortLease>, Vec<PortLease>) =
-            leases.into_iter().partition(is_named);
+        let (mut leased, mut free) = (Vec::new(), Vec::new());
+        for (lease, unit) in doubts {
+            let is_leased =
+                self.lessor.is_leased(from, pool, lease) || self.lease_goes_on(unit, pool, lease);
+            match is_leased {
+                true => leased.push(lease),
+                false => free.push(lease),
+            }
+        }
         self.counts
             .add_many(SwitchCount::PortUnnamed, free.len() as u64);
-        self.tell(from, Message::PortsKnown { pool, free, named });
+        self.tell(from, Message::PortsKnown { pool, free, leased });
+    }
+
+    /// The switch before this one may have let out the entry in which `unit` leased the
+    /// port: as long as the unit lives the port is its, since its state may have it. True
+    /// then. The unit of packets without a flow leases nothing, and never ends.
+    fn lease_goes_on(&mut self, unit: Option<UnitId>, pool: PoolId, lease: PortLease) -> bool {
+        let is_live = |unit: &UnitId| {
+            self.units.find(*unit).is_some()
+                && unit.0 != self.classifier.liaison()
+                && self.settings.plant != Some(Plant::LeasesNotRestored)
+        };
+        let Some(unit) = unit.filter(is_live) else {
+            return false;
+        };
+        // A unit of one flow may have got names that no entry asked for
+        // ([`Switch::restore_names`]): they do not tell when a port is free.
+        let is_named = self.classifier.has_wide_units() && {
+            let mut names = self.classifier.aliases_of(unit.0);
+            names.any(|key| self.lessor.lies_on(&key, pool, lease))
+        };
+        if self.lessor.lease(unit, pool, lease, is_named) {
+            self.counts.add(SwitchCount::PortHeld);
+        }
+        true
     }
 
     /// Grants a block of an address, if one is free.

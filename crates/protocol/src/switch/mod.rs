@@ -224,7 +224,7 @@ impl Switch {
             runtimes: Runtimes::default(),
             pendings: views::Pendings::default(),
             moves: moves::Moves::default(),
-            lessor: leases::Lessor::new(&stage.pools),
+            lessor: leases::Lessor::new(&stage.pools, settings.plant),
             timers: timers::Timers::default(),
             sweep: failure::Sweep::default(),
             recovery: None,

@@ -9,12 +9,18 @@ use super::{Switch, SwitchCount, SwitchDrop};
 use crate::ids::{Clock, UnitId};
 use crate::journal::Done;
 use crate::message::Message;
-use crate::plant::Plant;
 
 /// Names that a planted bug registers too late.
 #[derive(Debug, Default)]
 pub(super) struct Late {
     names: Vec<(UnitId, FlowKey, AliasRequest)>,
+}
+
+/// The ports that an entry has leased, and the keys of the aliases that it asked for.
+#[derive(Debug, Default)]
+pub(super) struct Leased {
+    ports: Vec<(PoolId, PortLease)>,
+    names: Vec<FlowKey>,
 }
 
 impl Switch {
@@ -24,7 +30,7 @@ impl Switch {
         (unit, clock): (UnitId, Clock),
         bytes: &[u8],
         late: bool,
-        leased: &mut Vec<(PoolId, PortLease)>,
+        leased: &mut Leased,
     ) {
         for note in notes::read(bytes) {
             match note {
@@ -35,6 +41,7 @@ impl Switch {
                     self.name_stays(unit, &flow);
                     self.name_stays(unit, &request.key);
                     self.add_name(unit, &flow, &request);
+                    leased.names.push(request.key);
                 }
                 Ok(Note::FlowEnded { key }) => {
                     self.counts.add(SwitchCount::FlowEnded);
@@ -44,10 +51,10 @@ impl Switch {
                     self.name_stays(unit, &key);
                     let was_alias = self.classifier.alias_of(&key).is_some();
                     self.classifier.add_flow(unit.0, &key);
-                    self.no_lease(unit, &key, was_alias);
+                    self.count_name(unit, &key, was_alias);
                 }
                 Ok(Note::AliasEnded { key }) => self.alias_ended(unit, clock, &key),
-                Ok(Note::Leased { pool, lease }) => leased.push((pool, lease)),
+                Ok(Note::Leased { pool, lease }) => leased.ports.push((pool, lease)),
                 Ok(Note::EmitsLost { count }) => {
                     self.packets.emitted += u64::from(count);
                     self.drops.add_many(SwitchDrop::EmitsLost, u64::from(count));
@@ -72,21 +79,25 @@ impl Switch {
         }
     }
 
-    /// A flow's key has become an alias of its unit, which has one flow already. Nobody
-    /// leased a port for it.
-    pub(super) fn no_lease(&mut self, unit: UnitId, key: &FlowKey, was_alias: bool) {
-        let is_planted = self.settings.plant == Some(Plant::UnleasedCounted);
-        if !was_alias && !is_planted && self.classifier.alias_of(key) == Some(unit.0) {
-            self.lessor.no_lease(key);
+    /// A key that may have become an alias of the unit, by request or because the unit has
+    /// its one flow already: it counts once among the names of its port, whoever has it.
+    pub(super) fn count_name(&mut self, unit: UnitId, key: &FlowKey, was_alias: bool) {
+        if !was_alias && self.classifier.alias_of(key) == Some(unit.0) {
+            self.lessor.named(key);
         }
     }
 
-    /// Ports that an entry has leased. One that got no name (its flow's packets
+    /// Ports that an entry has leased. One that got no name in it (its flow's packets
     /// are found under a name that the unit has otherwise) is the unit's until
     /// that ends: no name will tell when it is free.
-    pub(super) fn take_leases(&mut self, unit: UnitId, leased: &[(PoolId, PortLease)]) {
-        for &(pool, lease) in leased {
-            if self.lessor.hold(unit, pool, lease) {
+    pub(super) fn take_leases(&mut self, unit: UnitId, leased: &Leased) {
+        for &(pool, lease) in &leased.ports {
+            let mut names = leased.names.iter();
+            let is_named = names.any(|key| {
+                self.classifier.alias_of(key) == Some(unit.0)
+                    && self.lessor.lies_on(key, pool, lease)
+            });
+            if self.lessor.lease(unit, pool, lease, is_named) {
                 self.counts.add(SwitchCount::PortHeld);
             }
         }

@@ -85,6 +85,11 @@ impl Switch {
                 true => None,
             };
             if let Some(reason) = missing {
+                let reason = match (self.settings.plant, reason) {
+                    (Some(Plant::RoomMisnamed), SwitchDrop::UnackedFull) => SwitchDrop::FramesShort,
+                    (Some(Plant::RoomMisnamed), _) => SwitchDrop::UnackedFull,
+                    (_, reason) => reason,
+                };
                 if self.settings.plant != Some(Plant::DropUncounted) {
                     self.drops.add(reason);
                 }

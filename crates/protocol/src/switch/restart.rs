@@ -378,8 +378,8 @@ impl Switch {
             restored = self.classifier.restore_hidden(unit.0, flow).is_ok();
         }
         if restored {
-            for (_, alias) in &aliases {
-                self.lessor.named(&alias.key);
+            for key in self.classifier.aliases_of(unit.0) {
+                self.lessor.named(&key);
             }
         }
         restored

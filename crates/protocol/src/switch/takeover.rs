@@ -136,19 +136,16 @@ impl Switch {
         request: &AliasRequest,
     ) -> bool {
         let of = self.other_owner(unit, &request.key);
-        // An alias names its port once, whoever has it.
         let is_alias = |key| self.classifier.alias_of(key).is_some();
-        let was_alias = is_alias(&request.key) && self.lessor.is_leased(&request.key);
+        let was_alias = is_alias(&request.key);
         let flow_was_alias = is_alias(flow) || *flow == request.key;
         let is_added = self.classifier.add_alias(unit.0, flow, request);
         // The flow may have got a name first.
-        self.no_lease(unit, flow, flow_was_alias);
+        self.count_name(unit, flow, flow_was_alias);
         if !is_added {
             return false;
         }
-        if !was_alias && self.classifier.alias_of(&request.key) == Some(unit.0) {
-            self.lessor.named(&request.key);
-        }
+        self.count_name(unit, &request.key, was_alias);
         if let Some(of) = of {
             self.counts.add(SwitchCount::NameTaken);
             let key = request.key;

@@ -92,7 +92,10 @@ impl Pendings {
 impl Switch {
     fn take_view_number(&mut self) -> View {
         let view = self.next_view;
-        self.next_view = view.next();
+        self.next_view = match self.settings.plant {
+            Some(Plant::ViewsShort) => View(view.0 >> 32 << 32 | (view.next().0 & 0xffff_ffff)),
+            _ => view.next(),
+        };
         view
     }
 
@@ -123,7 +126,8 @@ impl Switch {
         let before = (unit.owner, unit.replica);
         unit.owner = owner;
         unit.replica = replica;
-        let lacked = before.0 != 0 && before.1 == 0;
+        let is_planted = self.settings.plant == Some(Plant::GaugeOnlyRises);
+        let lacked = before.0 != 0 && before.1 == 0 && !is_planted;
         let lacks = owner != 0 && replica == 0;
         let without = &mut self.runtimes.without_replica;
         *without = *without + u32::from(lacks) - u32::from(lacked);
@@ -156,7 +160,11 @@ impl Switch {
     pub(super) fn take_pending(&mut self, place: u32) -> Option<Pending> {
         let unit = self.units.at_mut(place);
         let pending = self.pendings.remove(core::mem::take(&mut unit.pending))?;
-        for slot in [pending.old_owner, pending.old_replica] {
+        let replica = match self.settings.plant {
+            Some(Plant::WaitsStay) => 0,
+            _ => pending.old_replica,
+        };
+        for slot in [pending.old_owner, replica] {
             if let Some(runtime) = self.runtimes.get_mut(slot) {
                 runtime.waits = runtime.waits.saturating_sub(1);
             }

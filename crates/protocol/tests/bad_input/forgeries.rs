@@ -118,12 +118,12 @@ fn messages(unit: UnitId, view: View, clock: Clock) -> Vec<Message> {
         Message::PortFreed { pool, lease },
         Message::PortsDoubted {
             pool,
-            leases: vec![lease],
+            doubts: vec![(lease, Some(UnitId(9)))],
         },
         Message::PortsKnown {
             pool,
             free: vec![lease],
-            named: vec![lease],
+            leased: vec![lease],
         },
         Message::PollWorkload,
         Message::Workload(Workload::default()),

@@ -384,10 +384,10 @@ fn others() -> impl Strategy<Value = Message> {
             };
             Message::PortFreed { pool, lease }
         }),
-        (pool(), vec(lease(), 0..4))
-            .prop_map(|(pool, leases)| Message::PortsDoubted { pool, leases }),
+        (pool(), vec((lease(), option::of(unit())), 0..4))
+            .prop_map(|(pool, doubts)| Message::PortsDoubted { pool, doubts }),
         (pool(), vec(lease(), 0..3), vec(lease(), 0..3))
-            .prop_map(|(pool, free, named)| Message::PortsKnown { pool, free, named }),
+            .prop_map(|(pool, free, leased)| Message::PortsKnown { pool, free, leased }),
         Just(Message::PollWorkload),
         any::<(u64, u64, u32, u32)>().prop_map(|(packets, drops, units, busy)| {
             Message::Workload(Workload {

@@ -1,6 +1,6 @@
 //! Blocks of ports.
 
-use weir_nf::{PoolId, PoolSpec};
+use weir_nf::{PoolId, PoolSpec, PortLease, PortSpace};
 use weir_packet::Disposition;
 use weir_protocol::message::{Message, MoveMode};
 use weir_protocol::switch::SwitchCount;
@@ -91,8 +91,17 @@ fn a_port_comes_back_with_its_last_name_and_a_block_with_its_last_port() {
         side: weir_packet::Side::Inside,
         open: false,
     };
+    let leased = Note::Leased {
+        pool: PoolId(0),
+        lease: PortLease {
+            address: 0,
+            port,
+            space: PortSpace::Udp,
+        },
+    };
     let event = Note::Event(b"{}\n");
-    answer_with(&mut rig, owner, &[Note::Alias { flow, request }, event]);
+    let notes = [leased, Note::Alias { flow, request }, event];
+    answer_with(&mut rig, owner, &notes);
     assert_eq!(rig.switch.outbox.events, b"{}\n");
     assert_eq!(rig.switch.classifier().unit_of(&key), Some(unit.0));
     assert_eq!(rig.count(SwitchCount::AliasAdded), 1);
@@ -117,10 +126,18 @@ fn a_port_comes_back_with_its_last_name_and_a_block_with_its_last_port() {
     rig.pass(50);
     rig.say(other, want);
     assert_eq!(rig.count(SwitchCount::BlockGrantedAgain), 1);
-    // A name in a block of someone who is there: the port goes back to them.
+    // Nobody leased the port: its name frees nothing.
     rig.send(1, 3);
     answer_with(&mut rig, other, &[Note::Alias { flow, request }]);
     rig.send(1, 4);
+    rig.messages();
+    answer_with(&mut rig, other, &[Note::FlowEnded { key: flow }]);
+    assert_eq!(rig.count(SwitchCount::AliasGone), 2);
+    assert_eq!(rig.count(SwitchCount::PortFreed), 0);
+    // A name in a block of someone who is there: the port goes back to them.
+    rig.send(1, 5);
+    answer_with(&mut rig, other, &[leased, Note::Alias { flow, request }]);
+    rig.send(1, 6);
     rig.messages();
     answer_with(&mut rig, other, &[Note::FlowEnded { key: flow }]);
     let freed = rig.to(other);

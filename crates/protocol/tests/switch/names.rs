@@ -123,8 +123,17 @@ fn a_port_is_free_when_its_alias_ends_and_its_unit_lives_on() {
             open: true,
         },
     };
+    let lease = PortLease {
+        address: 0,
+        port: 1_030,
+        space: PortSpace::Udp,
+    };
+    let leased = Note::Leased {
+        pool: PoolId(0),
+        lease,
+    };
     rig.send(1, 1);
-    let unit = note(&mut rig, &[alias]);
+    let unit = note(&mut rig, &[leased, alias]);
     assert_eq!(rig.count(SwitchCount::AliasAdded), 1);
     rig.messages();
     // Another unit's owner has no say in it.
@@ -134,11 +143,6 @@ fn a_port_is_free_when_its_alias_ends_and_its_unit_lives_on() {
     rig.send(1, 3);
     assert_eq!(note(&mut rig, &[Note::AliasEnded { key }]), unit);
     assert_eq!(rig.out(), [1, 2, 3]);
-    let lease = PortLease {
-        address: 0,
-        port: 1_030,
-        space: PortSpace::Udp,
-    };
     let freed = Message::PortFreed {
         pool: PoolId(0),
         lease,

@@ -17,7 +17,7 @@ use crate::fragments::{Owner, is_among};
 use crate::open::{client_of, key_of_fields};
 use crate::scratch::all;
 
-/// What becomes of the packets of a burst, as masks.
+/// The result of classifying a burst, as masks.
 struct Found {
     /// Packets that were classified; the rest waits for the next burst.
     count: usize,

@@ -12,7 +12,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::places::Places;
 use crate::flows::index::Index;
-use crate::snapshot::SnapshotError;
+
+mod restore;
 
 /// A key and the unit it leads to.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -35,7 +36,7 @@ const HIDDEN: u32 = 1;
 const OPEN: u32 = 2;
 /// Of an open alias: its unit's own client is outside.
 const OUTSIDE: u32 = 4;
-/// What it names has ended. It leads to its unit while a packet that came by it
+/// Its flow or alias has ended. It leads to its unit while a packet that came by it
 /// may be on its way there.
 const LEAVING: u32 = 8;
 /// Of a name that leaves: a packet has come by it since [`Names::was_used`].
@@ -85,7 +86,7 @@ pub(super) struct Names {
     units: Arena<Unit>,
     flows: Places,
     aliases: Places,
-    /// Where units are wider than flows: their places, and the index by scope
+    /// If units are wider than flows: their places, and the index by scope
     /// key. A unit of one flow has its flow's place.
     wide: Option<(Places, Index)>,
     max: u32,
@@ -153,6 +154,10 @@ impl Names {
     /// Aliases now.
     pub(super) const fn alias_count(&self) -> u32 {
         self.aliases.used()
+    }
+
+    pub(super) const fn is_wide(&self) -> bool {
+        self.wide.is_some()
     }
 
     /// Units of a wider scope now.
@@ -598,6 +603,17 @@ impl Names {
             .then(|| self.names[found as usize].unit)
     }
 
+    /// The keys of the unit's aliases.
+    pub(super) fn aliases_of(&self, unit: u64) -> impl Iterator<Item = FlowKey> + '_ {
+        let place = self.place(unit);
+        let flows = place.map_or(0, |place| self.units[place].flows);
+        let of_flows = self.flows.list(flows);
+        let heads = of_flows.map(|flow| self.names[flow as usize].other);
+        let open = place.map_or(0, |place| self.units[place].aliases);
+        let aliases = heads.chain([open]).flat_map(|head| self.aliases.list(head));
+        aliases.map(|alias| self.names[(alias + self.max) as usize].key)
+    }
+
     /// A flow has ended, and packets that are of it may be on their way: adds
     /// the names that go when they have arrived.
     pub(super) fn leave_flow(&mut self, unit: u64, key: &FlowKey, names: &mut Vec<FlowKey>) {
@@ -684,116 +700,5 @@ impl Names {
                 places.give(place as u32);
             }
         }
-    }
-
-    /// Makes a unit with this id, these flows and aliases.
-    pub(super) fn restore(
-        &mut self,
-        unit: u64,
-        scope: Option<FlowKey>,
-        flows: &[(FlowKey, bool)],
-        aliases: &[(FlowKey, AliasRequest)],
-    ) -> Result<(), SnapshotError> {
-        self.check_restore(unit, scope.as_ref(), flows, aliases)?;
-        let place = unit as u32;
-        let mut first = None;
-        if let Some((places, _)) = &mut self.wide {
-            places.take_this(place);
-            self.begin(place, Some(unit), scope);
-        } else {
-            self.flows.take_this(place);
-            first = Some(place);
-            self.begin(place, Some(unit), flows.first().map(|(key, _)| *key));
-        }
-        for (key, _) in flows {
-            // The check has found room for each.
-            let Some(flow) = first.take().or_else(|| self.flows.take()) else {
-                return Err(SnapshotError::Full);
-            };
-            let hash = self.hash(key);
-            let hash = self.find(key, hash).is_none().then_some(hash);
-            self.put_flow(flow, key, hash, unit);
-        }
-        for (flow, request) in aliases {
-            if !self.add_alias(unit, flow, request) {
-                return Err(SnapshotError::Full);
-            }
-        }
-        Ok(())
-    }
-
-    /// Makes a unit of one flow that no packet finds.
-    pub(super) fn restore_hidden(&mut self, unit: u64, key: &FlowKey) -> Result<(), SnapshotError> {
-        let record = self.units.get(unit as u32 as usize);
-        let record = record.ok_or(SnapshotError::Corrupt)?;
-        if unit >> 32 == 0 || self.wide.is_some() {
-            return Err(SnapshotError::Corrupt);
-        }
-        if record.id != 0 || self.find(key, self.hash(key)).is_none() {
-            return Err(SnapshotError::Exists);
-        }
-        if self.flows.left() == 0 {
-            return Err(SnapshotError::Full);
-        }
-        let place = unit as u32;
-        self.flows.take_this(place);
-        self.begin(place, Some(unit), Some(*key));
-        self.put_flow(place, key, None, unit);
-        Ok(())
-    }
-
-    /// Everything that could stand in the way of [`Names::restore`].
-    fn check_restore(
-        &self,
-        unit: u64,
-        scope: Option<&FlowKey>,
-        flows: &[(FlowKey, bool)],
-        aliases: &[(FlowKey, AliasRequest)],
-    ) -> Result<(), SnapshotError> {
-        let record = self.units.get(unit as u32 as usize);
-        let record = record.ok_or(SnapshotError::Corrupt)?;
-        let wide = self.wide.is_some();
-        if unit >> 32 == 0 || (!wide && flows.len() > 1) {
-            return Err(SnapshotError::Corrupt);
-        }
-        if flows.is_empty() {
-            return Err(SnapshotError::NoFlow);
-        }
-        if record.id != 0 || scope.is_some_and(|key| self.find_unit(key).is_some()) {
-            return Err(SnapshotError::Exists);
-        }
-        if record.life == LAST_LIFE {
-            return Err(SnapshotError::Full);
-        }
-        if flows.len() > self.flows.left() || aliases.len() > self.aliases.left() {
-            return Err(SnapshotError::Full);
-        }
-        let mut keys: Vec<FlowKey> = flows.iter().map(|(key, _)| *key).collect();
-        keys.sort_unstable();
-        if keys.windows(2).any(|pair| pair[0] == pair[1]) {
-            return Err(SnapshotError::Corrupt);
-        }
-        if let ([key], false) = (keys.as_slice(), wide) {
-            // Another unit's alias may have taken it over.
-            let found = self.find(key, self.hash(key));
-            if found.is_some_and(|found| !self.is_alias(found)) {
-                return Err(SnapshotError::Exists);
-            }
-        }
-        for (flow, request) in aliases {
-            let known = if request.open {
-                wide
-            } else {
-                keys.binary_search(flow).is_ok()
-            };
-            if !known {
-                return Err(SnapshotError::Corrupt);
-            }
-            let found = self.find(&request.key, self.hash(&request.key));
-            if found.is_some_and(|found| self.is_alias(found)) {
-                return Err(SnapshotError::Exists);
-            }
-        }
-        Ok(())
     }
 }

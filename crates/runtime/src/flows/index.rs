@@ -38,7 +38,7 @@ const LANES: u64 = 0x0001_0001_0001_0001;
 const LOW_15: u64 = 0x7fff * LANES;
 
 impl Bucket {
-    /// Where the tags equal `tag`: bit 16·i for entry i, bit 16·(i − 4) + 1
+    /// A mask of the entries whose tag is `tag`: bit 16·i for entry i, bit 16·(i − 4) + 1
     /// for entries from 4 on.
     #[inline(always)]
     fn matches(&self, tag: u16) -> u64 {

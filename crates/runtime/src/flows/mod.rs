@@ -18,7 +18,7 @@ use index::NONE;
 use records::{ALIAS, Records};
 use wheel::Wheel;
 
-/// What a key led to.
+/// The result of a lookup by key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
     /// This flow, with the packet going in this direction of its own key.
@@ -289,7 +289,7 @@ impl FlowTable {
         })
     }
 
-    /// What the key of a packet in `direction` leads to.
+    /// Looks up the key of a packet in `direction`.
     #[inline(always)]
     pub(crate) fn find(&self, key: &FlowKey, hash: u64, direction: Direction, side: Side) -> Found {
         match self.find_entry(key, hash) {

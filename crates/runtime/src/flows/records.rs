@@ -36,7 +36,7 @@ pub(crate) struct Records {
     free: Vec<u32>,
     /// Lowest record number not used so far.
     next_unused: u32,
-    /// Where [`Records::longest_idle`] stopped, as the hand of a clock.
+    /// The record at which [`Records::longest_idle`] stopped, as the hand of a clock.
     hand: u32,
 }
 

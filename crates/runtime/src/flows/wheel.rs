@@ -1,6 +1,6 @@
 //! A timing wheel that finds idle flows, so that their memory can be freed.
 //!
-//! Whether a flow is idle depends on packet time alone, not on the wheel. Each record is
+//! Packet time alone decides if a flow is idle, not the wheel. Each record is
 //! in the slot of the second in which it may become idle; packets do not move it. When a
 //! slot is due, the caller compares the record's last packet, and inserts the record again
 //! or ends the flow.

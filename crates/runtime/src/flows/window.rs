@@ -24,8 +24,8 @@ const STRAY: [u16; 2] = [1 << 11, 1 << 12];
 const STRAYS: u16 = STRAY[0] | STRAY[1];
 /// The client has sent a SYN that is not of the connection as it is known.
 const SYN_AGAIN: u16 = 1 << 13;
-/// What the client, or the server, has sent last lies ahead of what came before it, and the other end
-/// has not acknowledged it: it may be anybody's. A FIN of this end is only doubted then.
+/// The last segment of the client, or of the server, lies ahead of those before it, and the other end
+/// has not acknowledged it: it may be forged. A FIN of this end is only doubted then.
 const AHEAD: [u16; 2] = [1 << 14, 1 << 15];
 /// From a mark of `AHEAD` to the FIN of the same end.
 const AHEAD_TO_FIN: u32 = 11;
@@ -41,10 +41,10 @@ const SCALE: u32 = FlowHead::WINDOW.trailing_zeros();
 /// The largest scale (RFC 7323 section 2.3), for connections whose SYN was not seen.
 const LARGEST: u8 = 14;
 
-/// What a packet's numbers say.
+/// The verdict on a segment's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Heard {
-    /// What it says counts.
+    /// It is in the window: its flags count.
     Believed,
     /// A reset or FIN in the window, but not at the number that its receiver expects.
     Doubted,
@@ -90,7 +90,7 @@ impl Segment {
     fn note(&self, head: &mut FlowHead, to_server: bool) {
         let (me, peer) = ends(to_server);
         if !is_after(head.sent[peer], self.ack) {
-            // Who has all of it has the FIN at its end; what goes beyond a FIN shows that it was none.
+            // A receiver of all data has the FIN at its end; data beyond a FIN show that it was none.
             if self.ack != head.sent[peer] {
                 doubt_no_fin(head, peer);
             }

@@ -177,7 +177,7 @@ fn a_reset_does_not_count_where_a_guess_has_moved_its_number() {
     talk.say(CLIENT, ACK, 0);
     talk.is(Phase::Established, ESTABLISHED);
     assert_eq!(talk.reset(0), Heard::Believed);
-    // What was lost before it came here is none of weir's business once it is acknowledged.
+    // Data lost before it came here does not matter once it is acknowledged.
     let mut talk = Talk::open(1, 2, Some(7));
     talk.next[1] += 5_000;
     talk.say(SERVER, ACK, 500);
@@ -205,7 +205,7 @@ fn an_end_counts_where_nothing_is_missing_before_it() {
         assert_eq!(talk.say(SERVER, FIN | ACK, 10), Heard::Believed);
         talk.is(Phase::Closing, CLOSING);
     }
-    // What is missing comes later. The end counts once it is acknowledged, or comes again.
+    // Missing data come later. The end counts once it is acknowledged, or comes again.
     for again in [false, true] {
         let mut talk = Talk::open(1, 2, Some(7));
         let [client, server] = talk.next;
@@ -218,7 +218,7 @@ fn an_end_counts_where_nothing_is_missing_before_it() {
             talk.is(Phase::Established, ESTABLISHED);
             assert_eq!(end(&mut talk), Heard::Believed);
         } else {
-            // Who has ended says so with each ACK.
+            // An end that has sent its FIN shows that in each ACK.
             talk.hear(SERVER, ACK, server + 1_001, client, 0, None);
             talk.hear(CLIENT, ACK, client, server + 1_001, 0, None);
         }
@@ -377,7 +377,7 @@ fn a_new_connection_by_the_same_ports_has_numbers_of_its_own() {
     assert_eq!(talk.reset(0), Heard::Believed);
 }
 
-/// What one end does next.
+/// The next step of one end.
 #[derive(Clone, Copy, Debug)]
 struct Step {
     from: bool,
@@ -420,7 +420,7 @@ proptest! {
             if !step.lost {
                 prop_assert_eq!(talk.hear(step.from, ACK, seq, ack, step.len, None), Heard::Believed);
             }
-            // What was lost is sent again, at the latest at once.
+            // Lost data are sent again, at the latest at once.
             if step.again > 0 || step.lost {
                 late.push((number + step.again, step.from, seq, ack, step.len));
             }
@@ -442,7 +442,7 @@ proptest! {
         over.say(by_client, FIN | ACK, 9);
         prop_assert_eq!(over.say(!by_client, ACK, 9), Heard::Believed);
         prop_assert_eq!(over.head.phase(), Phase::Closing);
-        // Where something was late it counts once all is acknowledged.
+        // A late segment counts once all is acknowledged.
         talk.say(!by_client, ACK, 0);
         prop_assert_eq!(talk.hear(by_client, RST, talk.next[me], 0, 0, None), Heard::Believed);
         prop_assert_eq!(talk.head.phase(), Phase::Closed);

@@ -20,7 +20,7 @@ pub(crate) const ENDS_PER_TICK: usize = 512;
 /// Frames that must be free before a tick is applied, for notes of so many.
 const FRAMES_PER_TICK: usize = 16;
 
-/// What has become of a packet that must be given a flow.
+/// The result of giving a packet its flow.
 pub(super) enum Given {
     /// It has one, or none is for it.
     Done,
@@ -42,7 +42,7 @@ impl Runtime {
     /// their unit at their time (at most 512
     /// flows and open aliases; what is left is due again).
     ///
-    /// What must not be lost (aliases, ends, leases) needs a frame: where none
+    /// Notes that must not be lost (aliases, ends, leases) need a frame: where none
     /// is free a packet is not applied but dropped, counted as `no_frame`.
     /// Emitted packets and events are lost then, and counted as well; the entry says how many
     /// emitted packets its own lacks ([`Note::EmitsLost`]).

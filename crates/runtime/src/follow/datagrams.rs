@@ -62,7 +62,7 @@ impl Datagrams {
         flow: Owner,
         seen: u64,
     ) -> bool {
-        // What is over, was said before, or is one too many goes.
+        // Removes datagrams that are over, known, or one too many.
         let mut kept = 1;
         self.retain(unit, |at| {
             let over = seen.saturating_sub(at.seen) > LIFETIME_NS;

@@ -1,4 +1,4 @@
-//! What is due in a unit, and the ticks that end it.
+//! Deadlines of units, and the ticks that end flows.
 
 use weir_nf::CloseReason;
 use weir_nf::host::Timeouts;

@@ -1,5 +1,5 @@
-//! What an engine under a switch keeps of its units beside applying packets: their names,
-//! whether their state has changed, and their ends.
+//! The books of an engine under a switch: its units' names, changes of their states, and
+//! their ends.
 
 use weir_nf::CloseReason;
 use weir_packet::FlowKey;

@@ -1,4 +1,4 @@
-//! What packets caused, as entries.
+//! Entries: the results of packets under a switch.
 
 use weir_packet::{Disposition, Frame, FrameMeta, FramePool, HEADROOM, META_BYTES, PacketMemory};
 

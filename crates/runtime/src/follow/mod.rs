@@ -31,7 +31,7 @@ use weir_packet::{FlowKey, Frame};
 use datagrams::Datagrams;
 use units::Units;
 
-/// What begins or ends.
+/// The kind of a thing that begins or ends.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum What {
     FlowEnded,
@@ -51,7 +51,7 @@ pub(crate) struct Turn {
     pub(crate) what: What,
 }
 
-/// What an engine under a switch has beside the rest.
+/// The part of an engine that only one under a switch has.
 #[derive(Debug)]
 pub(crate) struct Follow {
     pub(crate) units: Units,

@@ -8,7 +8,7 @@ use super::units::{Unit, Units, place_of};
 use crate::flows::records::ALIAS;
 use crate::flows::{FlowTable, Found};
 
-/// What became of a wish for a name.
+/// The result of a request for a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Named {
     /// It has it from now on.
@@ -68,7 +68,7 @@ impl FlowTable {
         })
     }
 
-    /// What the key of a packet in `direction` leads to in its own unit.
+    /// Looks up the key of a packet in `direction` in its own unit.
     pub(crate) fn find_in(
         &self,
         units: &Units,

@@ -33,7 +33,7 @@ pub(crate) struct Unit {
     pub(crate) fingerprint: u64,
 }
 
-/// What belongs to the unit has changed.
+/// A flow or name of the unit has changed.
 pub(crate) const BELONGINGS: u32 = 1;
 /// A state was borrowed for writing.
 pub(crate) const WRITTEN: u32 = 2;

@@ -73,7 +73,7 @@ impl HarnessBuilder {
     ///
     /// # Errors
     ///
-    /// What [`NetworkFunction::new`] says of the settings.
+    /// The error of [`NetworkFunction::new`].
     pub fn with<N: NetworkFunction>(self, settings: N::Settings) -> Result<Self, SettingsError> {
         self.with_sources::<N>(settings, &mut NoSources)
     }
@@ -82,7 +82,7 @@ impl HarnessBuilder {
     ///
     /// # Errors
     ///
-    /// What [`NetworkFunction::new`] says of the settings.
+    /// The error of [`NetworkFunction::new`].
     pub fn with_sources<N: NetworkFunction>(
         mut self,
         settings: N::Settings,

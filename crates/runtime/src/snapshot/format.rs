@@ -39,7 +39,7 @@ pub(crate) const TOUCH_2: usize = 32;
 /// Bits of a head that travel.
 const BITS: u8 = FlowHead::CLIENT_IS_B | FlowHead::AFTER_LOSS | FlowHead::WINDOW;
 
-/// What a snapshot says of a function.
+/// The layout of a function's states in a snapshot.
 pub(super) struct Shape<'a> {
     pub(super) name: &'a [u8],
     /// Number of its wider scope; 255 for none.
@@ -62,12 +62,12 @@ impl Shape<'_> {
     }
 }
 
-/// What one function keeps in a record.
+/// The states of one function in a record.
 pub(super) struct SlotBytes<'a> {
     pub(super) state: &'a [u8],
     pub(super) stats: &'a [u8],
     pub(super) buffers: Vec<&'a [u8]>,
-    /// What it remembers of the flow itself, where the record is a flow.
+    /// Its state per flow, where the record is a flow.
     pub(super) flow_state: &'a [u8],
 }
 
@@ -93,7 +93,7 @@ pub(super) struct Record<'a> {
     /// In the order of the list: the latest first.
     pub(super) aliases: Vec<AliasRequest>,
     pub(super) slots: Vec<Slot<'a>>,
-    /// Where its touch begins.
+    /// Offset of its touch.
     touch_at: usize,
 }
 

@@ -175,7 +175,7 @@ impl Runtime {
         let mut counters = counters.unwrap_or(&[]);
         let size = parsed.touch;
         if touches.iter().any(|touch| touch.len() != size) {
-            // Who keeps it asks for the whole state, and has it in one version then.
+            // The replica asks for the whole state then, and gets it in one version.
             return Err(SnapshotError::Corrupt);
         }
         for ((place, _), touch) in places.into_iter().zip(touches) {
@@ -259,7 +259,7 @@ impl Runtime {
     }
 }
 
-/// Where the counters of the records' open slots lie in a snapshot, in order.
+/// The ranges of the open slots' counters in a snapshot, in order.
 fn stats_places(snapshot: &[u8], parsed: &Parsed<'_>) -> Vec<core::ops::Range<usize>> {
     let start = snapshot.as_ptr() as usize;
     let slots = parsed

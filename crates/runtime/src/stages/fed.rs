@@ -1,11 +1,11 @@
-//! What a later stage keeps of the plan.
+//! The state of a later stage of a plan.
 
 use weir_packet::{Advise, Arena};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::scratch::MAX_SCOPES;
 
-/// What a later stage keeps of the plan.
+/// The state of a later stage of a plan.
 #[derive(Debug)]
 pub(crate) struct Fed {
     /// Number of its first function in the whole plan.
@@ -23,7 +23,7 @@ pub(crate) struct Fed {
     pub(crate) bad_notices: u64,
 }
 
-/// Whose a flow is.
+/// The units of a flow: the coarsest of the first stage, and those of this one.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub(super) struct Member {

@@ -1,4 +1,4 @@
-//! What the first stage keeps for the later ones.
+//! Notices of the first stage to the later ones.
 
 use weir_nf::host::BURST;
 use weir_packet::{Frame, FramePool};
@@ -9,7 +9,7 @@ use super::notices::LONGEST;
 /// for each packet that finds the table full.
 const ENDS_PER_BURST: usize = BURST * (BURST + 3) + 256;
 
-/// What is on its way to the later stages.
+/// Notices on their way to the later stages.
 #[derive(Debug)]
 pub(crate) struct Feed {
     /// Notices that are in no frame yet.

@@ -18,7 +18,7 @@ use crate::execute::Dispositions;
 use crate::runtime::Runtime;
 use crate::scratch::{MAX_SCOPES, bytes_of};
 
-/// What there is to do with a burst's packets, as masks.
+/// The work on a burst's packets, as masks.
 #[derive(Clone, Copy, Default)]
 struct Sorted {
     /// For functions of this stage.

@@ -53,7 +53,7 @@ pub enum Role {
     },
 }
 
-/// What a runtime keeps of its plan.
+/// The part of a plan that a runtime has.
 #[derive(Debug)]
 pub(crate) enum InPlan {
     Alone,
@@ -141,8 +141,8 @@ impl Role {
         }
     }
 
-    /// What packets are read for by a stage whose own functions need `own`.
-    /// Where they need the bytes only, nothing is read.
+    /// The depth to which a stage parses packets whose own functions need `own`.
+    /// If they need the bytes only, it parses nothing.
     pub(crate) fn reads(&self, own: Needs) -> Needs {
         match self {
             Role::Later { needs, .. } if own > Needs::Link => own.max(*needs),
@@ -159,7 +159,7 @@ impl Role {
     }
 }
 
-/// What the first stage of a plan does for the later ones.
+/// The needs of the later stages, which the first stage of a plan serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rest {
     needs: Needs,

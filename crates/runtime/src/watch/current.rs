@@ -7,7 +7,7 @@ use weir_telemetry::Counts;
 
 use super::record::PacketTrace;
 
-/// Where a function sends a packet.
+/// The way that a function sends a packet.
 pub(super) enum Way {
     Dropped(String),
     Turned,
@@ -25,14 +25,14 @@ pub(super) struct Current {
     /// Counts before it.
     pub(super) opened: u64,
     pub(super) ended: Counts<CloseReason>,
-    /// Where its flow's connection stood.
+    /// The phase of its flow's connection before the function.
     pub(super) phase: Option<&'static str>,
     pub(super) start: u64,
     /// The runtime's own log, which counts only: another one stands in for it.
     pub(super) quiet: Option<EventLog>,
 }
 
-/// What a function finds when a traced packet comes to it.
+/// A traced packet as a function finds it.
 pub(super) struct Before {
     pub(super) bytes: Vec<u8>,
     pub(super) link: LinkType,

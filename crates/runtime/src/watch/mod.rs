@@ -11,7 +11,7 @@
 //! that later stages and a packet's second way through the chain know them
 //! whatever functions have made of their headers. Taps don't change bursts.
 //!
-//! Where what is seen goes is the driver's: it gives a [`Tracer`] or [`Tapper`]
+//! The driver decides where traces and copies go: it gives a [`Tracer`] or [`Tapper`]
 //! that must not wait.
 
 mod arm;

@@ -1,5 +1,5 @@
-//! Where bursts are looked at: before classification, behind it, around each
-//! function, and before packets leave.
+//! The points at which bursts are observed: before and after classification, around
+//! each function, and before packets leave.
 
 use weir_packet::{Frame, FramePool, PacketMemory};
 
@@ -182,7 +182,7 @@ impl Runtime {
                 runtime.trace_leave(watches, &mut current, memory, frame, found, dispositions);
                 watches.current = Some(current);
             }
-            // What is noted from here on comes from the fragment memory.
+            // Notes from here on are of the fragment memory.
             watches.dropped.clear();
         });
     }

@@ -158,7 +158,7 @@ impl Runtime {
         found: &Classified,
         dispositions: &Dispositions,
     ) {
-        // What is for other stages, or passes them, has not left.
+        // Packets for or through other stages have not left the chain.
         if self.plan.kind() != Kind::Alone && !self.plan.fed().is_some_and(|fed| fed.last) {
             return;
         }

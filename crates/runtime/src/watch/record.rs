@@ -39,7 +39,7 @@ pub struct PacketTrace {
     pub summary: String,
     /// Its headers, as it came.
     pub headers: Vec<HeaderField>,
-    /// What is wrong with it, if anything: a `malformed.` reason.
+    /// The `malformed.` reason, if the packet is malformed.
     pub malformed: Option<String>,
     /// Its flow.
     pub flow: Option<FlowTrace>,
@@ -88,7 +88,7 @@ pub struct Step {
     pub verdict: StepVerdict,
     /// Fields of headers that it changed, and what it changed beside them.
     pub changed: Vec<FieldChange>,
-    /// What it remembers of the flow, where that changed.
+    /// The fields of its flow state that changed.
     pub state: Vec<FieldChange>,
     /// All that it remembers afterwards, where that was asked for.
     pub full_state: Vec<ShownField>,

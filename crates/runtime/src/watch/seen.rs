@@ -1,4 +1,4 @@
-//! What a watch is asked about, and what it answers.
+//! The packet that a watch is asked about, and its answer.
 
 use weir_nf::Phase;
 use weir_packet::{Direction, FlowKey, FrameMeta, Headers};
@@ -33,7 +33,7 @@ pub struct SeenFlow {
     pub to_server: bool,
     /// Number of the flow.
     pub id: u64,
-    /// Where the connection stands: `open`, `answered`, `established`,
+    /// The phase of the connection: `open`, `answered`, `established`,
     /// `closing` or `closed`.
     pub phase: &'static str,
 }

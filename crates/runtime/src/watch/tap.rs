@@ -7,17 +7,17 @@ use super::seen::{Seen, Taken};
 /// A point at which packets are copied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TapPoint {
-    /// Where they come into the chain, from the ports with these numbers: bit
+    /// At the entry of the chain, from the ports with these numbers: bit
     /// `n` is port `n`, all bits all ports.
     In(u64),
-    /// Where they leave the chain, on one side or on both; what functions made
-    /// is among them.
+    /// At the exit of the chain, on one side or on both, packets that functions made
+    /// included.
     Out(Option<Side>),
     /// Before this function.
     Before(String),
     /// Behind this function: what it sends on or turns, and what it made.
     After(String),
-    /// What is dropped: all, or what is dropped under this reason or under
+    /// Dropped packets: all, or those dropped under this reason or under
     /// those that begin with it and a point (a function's name, `malformed`).
     Drops(Option<String>),
 }
@@ -35,7 +35,7 @@ pub struct Tapped<'a> {
     pub comment: Option<Comment<'a>>,
 }
 
-/// What there is to say of a packet at a tap.
+/// The comment on a packet at a tap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Comment<'a> {
     /// Dropped, for this reason.

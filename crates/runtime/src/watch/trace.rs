@@ -483,7 +483,7 @@ fn look(bytes: &[u8], link: LinkType, options: &ParseOptions) -> Read {
     }
 }
 
-/// What is different of a packet, field by field, its payload, and the rest.
+/// The changes of a packet: field by field, its payload, and the rest.
 fn changes(
     before: &Before,
     bytes: &[u8],

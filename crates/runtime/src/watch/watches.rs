@@ -49,7 +49,7 @@ impl Why {
     }
 }
 
-/// Who looks on: the audit of descriptors, traces and taps.
+/// The observers: the audit of descriptors, traces and taps.
 pub(crate) struct Observers {
     audit: Option<Box<Audit>>,
     pub(super) watches: Option<Box<Watches>>,

@@ -54,6 +54,20 @@ impl Aliases {
         self.waits.clear();
     }
 
+    /// A switch has started again: `unit_of` tells whose a name is now. Who yielded or took
+    /// a name is not known any more, and a unit whose claim comes first gets it.
+    pub(super) fn restarted(&mut self, unit_of: impl Fn(&FlowKey) -> Option<UnitId>) {
+        let is_lost = |key: &FlowKey, unit: UnitId| unit_of(key).is_some_and(|of| of != unit);
+        let foreign = &mut self.foreign;
+        self.of.retain(|key, (unit, _)| {
+            let lost = is_lost(key, *unit);
+            if lost {
+                foreign.insert((*unit, *key));
+            }
+            !lost
+        });
+    }
+
     /// A unit lets something out: gives one that must have let out more by then.
     /// `out` tells how much each has, or `None` of one that is over.
     pub(super) fn overtakes(

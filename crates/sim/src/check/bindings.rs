@@ -113,6 +113,11 @@ impl Bindings {
         doubled
     }
 
+    /// All ports that live units have.
+    pub(super) fn ports(&self) -> impl Iterator<Item = (UnitId, (PoolId, PortLease))> + '_ {
+        self.of.iter().map(|(unit, held)| (*unit, held.port))
+    }
+
     /// The unit's packets after `out` are undone.
     pub(super) fn go_back(&mut self, unit: UnitId, out: u64) {
         if self.of.get(&unit).is_some_and(|held| held.since > out) {

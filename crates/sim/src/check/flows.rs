@@ -27,7 +27,7 @@ impl Checker {
         let lives = self
             .units
             .get(&other)
-            .is_some_and(|unit| !(unit.ended || unit.lost || unit.unclaimed || unit.adrift));
+            .is_some_and(|unit| unit.is_live() && !unit.adrift);
         let named = self.aliases.unit_of(&key);
         // A name goes before a flow; without one the flow itself counts.
         let is_there = match named {

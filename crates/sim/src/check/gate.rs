@@ -195,15 +195,13 @@ impl Checker {
             return;
         }
         let disposition = made.parts.last().map(|p| p.disposition);
-        let place = match disposition {
-            Some(Disposition::Out) => 0,
-            Some(Disposition::Dropped) => 1,
-            Some(Disposition::Turned) => 2,
-            _ => 3,
+        let count = match disposition {
+            Some(Disposition::Out) => &mut self.tally.out,
+            Some(Disposition::Dropped) => &mut self.tally.dropped,
+            Some(Disposition::Turned) => &mut self.tally.turned,
+            _ => &mut self.tally.lost,
         };
-        if let Some(count) = self.tally.dispositions.get_mut(place) {
-            *count += 1;
-        }
+        *count += 1;
     }
 
     /// The aliases of an entry are registered before it leaves, and belong to

@@ -42,8 +42,14 @@ pub struct Tally {
     pub numbered: u64,
     /// Entries let out, ticks included.
     pub let_out: u64,
-    /// Packets let out, by disposition: out, dropped, turned, lost.
-    pub dispositions: [u64; 4],
+    /// Packets let out that go on.
+    pub out: u64,
+    /// Those that functions dropped.
+    pub dropped: u64,
+    /// Those that come back to the switch.
+    pub turned: u64,
+    /// Those of which no copy was kept.
+    pub lost: u64,
     /// Packets that functions made.
     pub emitted: u64,
     /// Those that they could not make, as entries say.
@@ -213,7 +219,9 @@ impl Checker {
                 }
             }
             Done::Taken { unit, of, key } => {
-                let until = self.units.get(&of).map_or(0, |record| record.sent);
+                // Packets on their way to a unit died with the switch that sent them.
+                let record = self.units.get(&of).filter(|record| !record.unopened);
+                let until = record.map_or(0, |record| record.sent);
                 self.aliases.take(key, unit, (of, until));
             }
             Done::Yielded { unit, of, key } => {

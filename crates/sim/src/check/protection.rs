@@ -19,10 +19,19 @@ impl Checker {
         units.find_map(|(id, unit)| Some((*id, self.exposure(unit, keepers, cluster)?)))
     }
 
+    /// Units in whose view nobody keeps a copy; 0 where nobody is to.
+    pub(crate) fn without_replica(&self) -> u64 {
+        let units = self.units.values().filter(|unit| unit.is_live());
+        match self.replication {
+            Replication::None => 0,
+            _ => units.filter(|unit| unit.current.replica.is_none()).count() as u64,
+        }
+    }
+
     /// A unit whose owner has still to apply what was let out before it.
     pub(crate) fn behind(&self, cluster: &dyn Cluster) -> Option<(UnitId, String)> {
         self.units.iter().find_map(|(id, unit)| {
-            let is_over = unit.ended || unit.lost || unit.unclaimed || unit.sent == 0;
+            let is_over = !unit.is_live() || unit.sent == 0;
             let stored = cluster.stored(unit.current.owner, *id, unit.current.view)?;
             let text = format!("the owner has applied {} of {}", stored.0, unit.out);
             (!is_over && stored.0 < unit.out).then_some((*id, text))
@@ -36,7 +45,7 @@ impl Checker {
         keepers: &[RuntimeId],
         cluster: &dyn Cluster,
     ) -> Option<String> {
-        let is_over = unit.ended || unit.lost || unit.unclaimed || unit.sent == 0;
+        let is_over = !unit.is_live() || unit.sent == 0;
         if is_over || self.replication == Replication::None {
             return None;
         }

@@ -1,5 +1,6 @@
 //! One runtime that sees all packets in the order in which they were let out.
 
+use weir_nf::{PoolId, PortLease};
 use weir_packet::{FlowKey, Frame, FramePool, MemoryLayout};
 use weir_protocol::entry::{to_frame, to_part};
 use weir_protocol::message::{Entry, Part};
@@ -109,6 +110,11 @@ impl Reference {
     pub(crate) fn forget(&mut self, unit: UnitId) {
         self.bindings.forget(unit);
         self.engine.forget_unit(unit.0);
+    }
+
+    /// All ports that live units have.
+    pub(crate) fn ports(&self) -> impl Iterator<Item = (UnitId, (PoolId, PortLease))> + '_ {
+        self.bindings.ports()
     }
 
     /// The unit has this state, exported after its packet `out`, and no other.

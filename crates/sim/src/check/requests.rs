@@ -17,8 +17,7 @@ impl Checker {
     /// View and last number of a unit that lives.
     pub(crate) fn sent_of(&self, id: UnitId) -> Option<(View, u64)> {
         let unit = self.units.get(&id)?;
-        let lives = !(unit.ended || unit.lost || unit.unclaimed);
-        lives.then_some((unit.current.view, unit.sent))
+        unit.is_live().then_some((unit.current.view, unit.sent))
     }
 
     /// The switch took on the end of a flow of a unit whose view and last number were
@@ -40,7 +39,7 @@ impl Checker {
         let open = moves.find(|(id, (to, before))| {
             let unit = self.units.get(id);
             unit.is_some_and(|unit| {
-                !(unit.ended || unit.lost || unit.unclaimed)
+                unit.is_live()
                     && unit.current.view == *before
                     && unit.current.owner != *to
                     && takes_units(*to)

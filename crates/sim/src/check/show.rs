@@ -77,7 +77,7 @@ pub(crate) fn show_unit(unit: UnitId) -> String {
 
 /// A view as people read it.
 pub(crate) fn show_view(view: View) -> String {
-    format!("{}.{}", view.generation(), view.0 & 0xffff_ffff)
+    format!("{}.{}", view.generation(), view.number())
 }
 
 /// An entry as people read it.

@@ -21,6 +21,14 @@ pub(crate) struct Holders {
     pub(crate) holder: RuntimeId,
 }
 
+impl Holders {
+    /// A holder that is left.
+    pub(crate) fn left(&self, is_gone: impl Fn(RuntimeId) -> bool) -> Option<RuntimeId> {
+        let mut holders = [Some(self.owner), self.replica].into_iter().flatten();
+        holders.find(|holder| !is_gone(*holder))
+    }
+}
+
 /// A number and its packet.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Numbered {
@@ -128,6 +136,11 @@ impl Taken {
 }
 
 impl UnitRecord {
+    /// True where the switch has the unit, and its state is not lost.
+    pub(crate) const fn is_live(&self) -> bool {
+        !(self.ended || self.lost || self.unclaimed)
+    }
+
     pub(crate) fn new(holders: Holders) -> UnitRecord {
         let mut unit = UnitRecord {
             current: holders,

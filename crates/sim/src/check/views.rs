@@ -111,10 +111,7 @@ impl Checker {
         // faults than promised." Who held the last settled view is gone; or a switch
         // gave the unit up, by name, with all of those, and who had it before may
         // have slept, and claims it from the next switch.
-        let all_gone = |settled: Holders| {
-            let mut holders = [Some(settled.owner), settled.replica].into_iter().flatten();
-            holders.all(|holder| cluster.is_gone(holder))
-        };
+        let all_gone = |settled: Holders| settled.left(|holder| cluster.is_gone(holder)).is_none();
         let settled = unit.settled.or(unit.before);
         let is_older = base < out && (self.lenient || settled.is_some_and(all_gone));
         if unit.given_up_before || is_older {
@@ -247,13 +244,17 @@ impl Checker {
         let Some(unit) = self.units.get_mut(&id) else {
             return;
         };
+        // An older copy had won after a restart ([`Checker::claimed`]), and is gone before a
+        // view of it opened.
+        let base = first.0.saturating_sub(1);
+        let all_gone = |holders: Holders| holders.left(|holder| cluster.is_gone(holder)).is_none();
+        if unit.unopened && base < unit.out && unit.before.is_some_and(all_gone) {
+            self.tally.switch_restart += unit.go_back(base);
+        }
         // A holder that could have gone on: of the last settled view, or,
         // where none was, a new owner from nothing.
         let holder = match unit.settled {
-            Some(s) => [Some(s.owner), s.replica]
-                .into_iter()
-                .flatten()
-                .find(|r| !cluster.is_gone(*r)),
+            Some(settled) => settled.left(|holder| cluster.is_gone(holder)),
             // After a restart it is the owner of the view that was claimed; before that
             // one opens nobody but the switch knows whose claim was the best.
             None if self.replication == Replication::None
@@ -262,12 +263,9 @@ impl Checker {
                 Some(unit.current.owner).filter(|r| !cluster.is_gone(*r))
             }
             // Its view was claimed by both holders.
-            None if self.replication == Replication::EachBurst && !unit.lone => {
-                unit.before.and_then(|before| {
-                    let mut holders = [Some(before.owner), before.replica].into_iter().flatten();
-                    holders.find(|r| !cluster.is_gone(*r))
-                })
-            }
+            None if self.replication == Replication::EachBurst && !unit.lone => unit
+                .before
+                .and_then(|before| before.left(|holder| cluster.is_gone(holder))),
             None => None,
         };
         if first.0 <= last.0 && first.0 != unit.out + 1 {
@@ -439,7 +437,12 @@ impl Checker {
 
     /// A restarted switch has heard all claims and knows these units. None is
     /// forgotten that somebody had; the others are no more.
-    pub(crate) fn restart_is_over(&mut self, live: &[UnitId], cluster: &dyn Cluster) {
+    pub(crate) fn restart_is_over(
+        &mut self,
+        live: &[UnitId],
+        unit_of: impl Fn(&FlowKey) -> Option<UnitId>,
+        cluster: &dyn Cluster,
+    ) {
         let mut missing = None;
         let mut gone = Vec::new();
         for (id, unit) in &mut self.units {
@@ -477,6 +480,7 @@ impl Checker {
             self.reference.forget(id);
             self.aliases.forget(id);
         }
+        self.aliases.restarted(unit_of);
         if let Some((id, out)) = missing.filter(|_| !self.lenient) {
             let text = format!("the switch's restart forgot the unit, after {out}");
             self.violated(Invariant::ExactlyOnce, Some(id), text);

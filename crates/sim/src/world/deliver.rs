@@ -306,6 +306,8 @@ impl World<'_> {
             let (unit, clock) = (UnitId(meta.unit), Clock(meta.clock));
             let seen = sighting(self.plan, &self.answered, meta);
             self.checker.left((unit, clock), bytes, seen);
+            self.out.0 += 1;
+            self.out.1 += bytes.len() as u64;
             self.learn(meta, bytes);
         }
         self.checker.all_left(events);

@@ -1,5 +1,6 @@
 //! The end of a run: all is let out, flows end, and nothing is left over.
 
+use weir_protocol::switch::SwitchDrop;
 use weir_protocol::{Peer, UnitId};
 
 use super::cluster::Seen;
@@ -51,6 +52,7 @@ impl World<'_> {
             .or_else(|| self.checker.unanswered(|id| seen.is_useful(id)));
         if !busy && waiting.is_none() {
             self.compare_states();
+            self.compare_gauge();
             self.phase = Phase::Expiring;
         } else if self.now > self.plan.end + DRAIN {
             let (unit, text) = match waiting {
@@ -113,6 +115,19 @@ impl World<'_> {
         }
     }
 
+    /// The switch's gauge of units without a replica is right.
+    fn compare_gauge(&mut self) {
+        let right = self.checker.without_replica();
+        let Some(switch) = self.running_switch() else {
+            return;
+        };
+        let gauge = switch.report().unprotected;
+        if gauge != right {
+            let text = format!("{right} units have no replica, the switch says {gauge}");
+            self.checker.violated(Invariant::Protection, None, text);
+        }
+    }
+
     pub(super) fn expiring_phase(&mut self) {
         let Some(Body::Switch(switch)) = self.current_switch() else {
             return;
@@ -162,7 +177,7 @@ impl World<'_> {
     fn left_over(&mut self) -> Option<String> {
         let (mut owned, mut copied) = (0, 0);
         for process in &self.processes {
-            let Some((Body::Runtime(actors), _)) = process.living.as_ref() else {
+            let Some(actors) = process.actors() else {
                 continue;
             };
             let report = actors.report();
@@ -193,15 +208,34 @@ impl World<'_> {
             ("moves", report.queued),
             ("units", report.units.saturating_sub(1)),
         ];
-        let left = left.iter().find(|(_, number)| *number > 0);
-        left.map(|(what, number)| format!("the switch keeps {number} {what}"))
+        if let Some((what, number)) = left.iter().find(|(_, number)| *number > 0) {
+            return Some(format!("the switch keeps {number} {what}"));
+        }
+        self.never_drained()
+    }
+
+    /// A runtime that the switch waits for, though it has no unit but that of what has no
+    /// flow: it could never leave.
+    fn never_drained(&self) -> Option<String> {
+        let switch = self.running_switch()?;
+        let liaison = UnitId(switch.classifier().liaison());
+        let its = self.checker.units.get(&liaison).map(|unit| unit.current);
+        let here = self.processes.iter();
+        let here = here.filter(|p| p.is_alive() && !p.suspected);
+        let mut runtimes = here.filter_map(|process| process.runtime());
+        let kept = runtimes.find(|id| {
+            let has_it = its.is_some_and(|its| its.owner == *id || its.replica == Some(*id));
+            !has_it && !switch.is_drained(*id)
+        });
+        kept.map(|id| format!("the switch waits for r{}, which has no unit", id.0))
     }
 
     /// I1 at the end: what came in is accounted for, and every frame is back.
     fn check_balance(&mut self) {
-        let turned = self.checker.tally.dispositions.get(2).copied().unwrap_or(0);
-        let entered = self.taken + turned - self.turned_before;
-        let numbered = self.checker.tally.numbered - self.numbered_before;
+        let (tally, before) = (self.checker.tally, self.before);
+        let entered = self.taken + tally.turned - before.turned;
+        let numbered = tally.numbered - before.numbered;
+        let kept = u64::from(self.switch_settings().kept);
         let Some(no) = self.switch else {
             return;
         };
@@ -212,27 +246,54 @@ impl World<'_> {
         };
         switch.finish(pool);
         let report = switch.report();
-        // Those are of packets that were numbered.
-        let after = ["functions", "lost", "owner_lost", "emits_lost"];
-        let before = report.drops.iter();
-        let own: u64 = before
-            .filter(|(reason, _)| !after.contains(&reason.as_str()))
+        // Those are of packets that were numbered: the journal tells how many.
+        let after = [
+            (SwitchDrop::Functions, tally.dropped - before.dropped),
+            (SwitchDrop::Lost, tally.lost - before.lost),
+            (SwitchDrop::OwnerLost, tally.owner_lost - before.owner_lost),
+            (SwitchDrop::EmitsLost, tally.emits_lost - before.emits_lost),
+        ];
+        let is_after = |name: &str| after.iter().any(|(drop, _)| drop.name() == name);
+        let own: u64 = report
+            .drops
+            .iter()
+            .filter(|(reason, _)| !is_after(reason))
             .map(|(_, count)| count)
             .sum();
+        let counted = |drop: SwitchDrop| switch.drops().get(drop);
+        let mut misnamed: Vec<String> = after
+            .iter()
+            .filter(|(drop, right)| counted(*drop) != *right)
+            .map(|(drop, right)| {
+                format!(
+                    "{right} are {}, {} are counted",
+                    drop.name(),
+                    counted(*drop)
+                )
+            })
+            .collect();
+        // Before they are numbered packets are dropped for what there was none of.
+        let was_full = report.hand_overs.kept_most >= kept;
+        let impossible = [
+            (SwitchDrop::UnackedFull, !was_full),
+            (SwitchDrop::ClockUsedUp, true),
+            (SwitchDrop::ViewsUsedUp, true),
+            (SwitchDrop::Unfinished, true),
+        ];
+        let impossible = impossible
+            .iter()
+            .filter(|(drop, never)| *never && counted(*drop) > 0);
+        misnamed.extend(impossible.map(|(drop, _)| format!("{} can't be", drop.name())));
         let balance = (entered, numbered + own);
-        if !report.balances() || report.held > 0 || report.packets_in != self.taken {
-            let text = format!("the switch's report does not balance: {report:?}");
+        if report.held > 0 {
+            let text = format!("the switch still holds packets: {report:?}");
             self.checker.violated(Invariant::Conservation, None, text);
         }
-        let mut named = report.drops.iter();
-        let named = named.find(|(reason, _)| reason == "emits_lost");
-        let named = named.map_or(0, |(_, count)| *count);
-        let missing = self.checker.tally.emits_lost - self.emits_lost_before;
-        if named != missing {
-            let text = format!("{missing} emitted packets are missing, {named} are counted");
+        if let Some(text) = misnamed.into_iter().next() {
             self.checker.violated(Invariant::Conservation, None, text);
         }
         self.flush(no);
+        self.check_report();
         if balance.0 != balance.1 {
             let text = format!(
                 "{} packets entered the switch, {numbered} were numbered and {own} dropped",

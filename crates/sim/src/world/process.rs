@@ -88,6 +88,22 @@ pub(crate) struct Process {
 }
 
 impl Process {
+    /// The switch that it runs, if it lives and is one.
+    pub(super) fn switch(&self) -> Option<&Switch> {
+        match self.living.as_ref()? {
+            (Body::Switch(switch), _) => Some(switch),
+            _ => None,
+        }
+    }
+
+    /// The actors that it runs, if it lives and is a runtime.
+    pub(super) fn actors(&self) -> Option<&Actors> {
+        match self.living.as_ref()? {
+            (Body::Runtime(actors), _) => Some(actors),
+            _ => None,
+        }
+    }
+
     /// Ends it: all that it knew is gone.
     pub(crate) fn end(&mut self, pools: &mut Pools) {
         if let Some((mut body, mut pool)) = self.living.take() {

@@ -489,6 +489,9 @@ impl World<'_> {
         let Some(to) = self.who(who) else {
             return;
         };
+        if mix(number, 51).is_multiple_of(3) && self.forge_knowing(number) {
+            return;
+        }
         if !self.settings.plain_links && mix(number, 50).is_multiple_of(2) {
             return self.forge_wire(to, number);
         }
@@ -505,14 +508,9 @@ impl World<'_> {
         let (out, sent) = (record.out, record.sent);
         // The runtime that speaks for the view at the gate.
         let speaker = record.current.replica.unwrap_or(record.current.owner);
-        let holders = [Some(record.current.owner), record.current.replica];
-        let settled = record.settled.map(|s| [Some(s.owner), s.replica]);
-        let outsider = self.useful().into_iter().find(|no| {
-            let id = self.runtime_id(*no);
-            id.is_some() && !holders.contains(&id) && settled.is_none_or(|s| !s.contains(&id))
-        });
+        let outsider = self.outsider(record);
         let never = View(view.0 + 1_000_000);
-        let from = match outsider.and_then(|no| self.runtime_id(no)) {
+        let from = match outsider {
             Some(id) if draw(3) > 0 => id,
             _ => RuntimeId(4_000_000),
         };
@@ -558,10 +556,19 @@ impl World<'_> {
                 self.forged_message(who, (unit, view, never), (out, sent), from, number),
             ),
         };
+        self.hear_forged(to, Some(unit), from, forged);
+    }
+
+    /// A process hears a message that `from` has not sent.
+    pub(super) fn hear_forged(
+        &mut self,
+        to: ProcessNo,
+        unit: Option<UnitId>,
+        from: RuntimeId,
+        forged: Message,
+    ) {
         self.count("forged");
-        self.say(Some(unit), || {
-            format!("forged, from r{}: {forged:?}", from.0)
-        });
+        self.say(unit, || format!("forged, from r{}: {forged:?}", from.0));
         let time = self.time();
         let Some(process) = self.processes.get_mut(to) else {
             return;
@@ -628,8 +635,9 @@ impl World<'_> {
                 to: from,
                 mode: MODES[draw(3) as usize],
             },
+            // An answer that is waited for is not to be told from the true one.
             (Who::Switch, 7) => Message::Claims {
-                generation: self.generation,
+                generation: self.generation + u16::from(self.is_recovering()),
                 piece: 0,
                 pieces: 1,
                 claims: Vec::new(),
@@ -678,6 +686,11 @@ impl World<'_> {
         }
     }
 
+    fn is_recovering(&self) -> bool {
+        let switch = self.running_switch();
+        switch.is_some_and(|switch| switch.is_recovering())
+    }
+
     fn forge_frame(&mut self, to: ProcessNo, unit: UnitId, view: View, clock: Clock) {
         let carried = Carried {
             unit,
@@ -707,7 +720,12 @@ fn made_up_part(disposition: Disposition) -> Part {
     }
 }
 
-fn made_up_entries(unit: UnitId, view: View, clock: Clock, disposition: Disposition) -> Message {
+pub(super) fn made_up_entries(
+    unit: UnitId,
+    view: View,
+    clock: Clock,
+    disposition: Disposition,
+) -> Message {
     Message::Entries(vec![EntryBatch {
         unit,
         view,
