@@ -414,6 +414,27 @@ fn messages_that_are_not_taken_hold_the_sender_up() {
     assert_eq!(there.counts().get(StreamCount::RejectedUnread), unread);
 }
 
+/// A stream has room for as many octets at its end as at its start.
+#[test]
+fn what_was_taken_leaves_no_trace() {
+    let settings = StreamSettings {
+        queue: 1_000,
+        ..StreamSettings::default()
+    };
+    let [mut here, mut there] = pair(settings);
+    for now in 0..2_000 {
+        let now = Time(now * 1_000_000);
+        here.send(b"x").expect("all before it was taken");
+        while let Some(frame) = here.poll_frame(now) {
+            there.receive(now, &frame).expect("room");
+        }
+        assert_eq!(there.poll_message().as_deref(), Some(&b"x"[..]));
+        while let Some(frame) = there.poll_frame(now.plus(900_000)) {
+            here.receive(now.plus(900_000), &frame).expect("genuine");
+        }
+    }
+}
+
 /// A frame with fields as given and a right code: what only a peer that has
 /// the key, and a fault, can send.
 fn forge(change: impl Fn(&mut ActorFrameRepr), payload: &[u8]) -> Vec<u8> {
