@@ -113,6 +113,8 @@ pub enum Plant {
     /// Packets for which no place is left count as those for which no frame is, and the
     /// other way round.
     RoomMisnamed,
+    /// Packets that no runtime takes count as those that came during a recovery.
+    NobodyMisnamed,
     /// The gauge of units without a replica only rises.
     GaugeOnlyRises,
     /// Numbers of views have 32 bits.
@@ -124,7 +126,7 @@ pub enum Plant {
 
 impl Plant {
     /// Those that the simulator finds, in the order of the documentation.
-    pub const ALL: [Plant; 53] = [
+    pub const ALL: [Plant; 54] = [
         Plant::NoViewCheck,
         Plant::NoFence,
         Plant::NoOrderAtGate,
@@ -176,6 +178,7 @@ impl Plant {
         Plant::ClosedGoesOn,
         Plant::LossMisnamed,
         Plant::RoomMisnamed,
+        Plant::NobodyMisnamed,
         Plant::GaugeOnlyRises,
         Plant::ViewsShort,
     ];
@@ -235,6 +238,7 @@ impl Plant {
             Plant::ClosedGoesOn => "closed-goes-on",
             Plant::LossMisnamed => "loss-misnamed",
             Plant::RoomMisnamed => "room-misnamed",
+            Plant::NobodyMisnamed => "nobody-misnamed",
             Plant::GaugeOnlyRises => "gauge-only-rises",
             Plant::ViewsShort => "views-short",
         }

@@ -208,7 +208,7 @@ fn settings_for(plant: Plant) -> Settings {
             plain_links: false,
             ..base
         },
-        Plant::LossMisnamed => Settings {
+        Plant::LossMisnamed | Plant::NobodyMisnamed => Settings {
             faults: rough.with(Fault::DoubleCrash),
             ..base
         },

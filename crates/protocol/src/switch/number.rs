@@ -58,7 +58,10 @@ impl Switch {
         if (unit.id != id || unit.owner == 0 || self.sweep.is_unfinished())
             && let Err(drop) = self.open_for(now, pool, id)
         {
-            self.drops.add(drop);
+            self.drops.add(match (self.settings.plant, drop) {
+                (Some(Plant::NobodyMisnamed), SwitchDrop::NoRuntime) => SwitchDrop::RecoveryFull,
+                _ => drop,
+            });
             pool.give(frame);
             return;
         }

@@ -83,7 +83,12 @@ impl Aliases {
 
     /// True where the unit has the name, or was told that another one has.
     pub(super) fn is_known(&self, key: &FlowKey, unit: UnitId) -> bool {
-        self.unit_of(key) == Some(unit) || self.foreign.contains(&(unit, *key))
+        self.unit_of(key) == Some(unit) || self.is_foreign(key, unit)
+    }
+
+    /// True where the unit asked for the name in vain, or it has passed on since.
+    pub(super) fn is_foreign(&self, key: &FlowKey, unit: UnitId) -> bool {
+        self.foreign.contains(&(unit, *key))
     }
 
     /// The unit that has the name.

@@ -29,10 +29,15 @@ impl Checker {
             .get(&other)
             .is_some_and(|unit| unit.is_live() && !unit.adrift);
         let named = self.aliases.unit_of(&key);
-        // A name goes before a flow; without one the flow itself counts.
+        // A name goes before a flow; without one the flow itself counts, unless its name
+        // had passed to a unit that was lost since.
         let is_there = match named {
             Some(named) => named == other,
-            None => seen.answer.is_none() && self.reference.flows(other).contains(&key),
+            None => {
+                seen.answer.is_none()
+                    && !self.aliases.is_foreign(&key, other)
+                    && self.reference.flows(other).contains(&key)
+            }
         };
         if lives && is_there {
             let text = format!(

@@ -112,6 +112,9 @@ impl World<'_> {
     /// Kills a process: its memory is gone.
     pub(super) fn kill(&mut self, no: ProcessNo) {
         self.merge_counts(no);
+        if self.switch == Some(no) {
+            self.look_at_drops();
+        }
         let now = self.now;
         if self.threads.is_some() {
             self.end_thread(no);

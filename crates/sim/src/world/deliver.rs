@@ -9,6 +9,7 @@ use weir_protocol::journal::Done;
 use weir_protocol::message::{Entry, Message};
 use weir_protocol::{Clock, Peer, RuntimeId, UnitId, View};
 
+use super::drops::Before;
 use super::links::ProcessNo;
 use super::process::{Body, Carried, Delivery};
 use super::{Event, World};
@@ -83,7 +84,9 @@ impl World<'_> {
             }
         }
         self.taken += frames.len() as u64;
+        let before = Before::new(switch, frames.len());
         switch.ingress(time, pool, &mut frames);
+        self.look_at_input_drops(&before);
         self.flush(no);
     }
 

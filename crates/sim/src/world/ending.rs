@@ -1,9 +1,9 @@
 //! The end of a run: all is let out, flows end, and nothing is left over.
 
-use weir_protocol::switch::SwitchDrop;
 use weir_protocol::{Peer, UnitId};
 
 use super::cluster::Seen;
+use super::drops::is_after_numbering;
 use super::process::Body;
 use super::threads::Threads;
 use super::{DRAIN, EXPIRE, Event, LEAVE, ORPHANED, Phase, World};
@@ -235,7 +235,6 @@ impl World<'_> {
         let (tally, before) = (self.checker.tally, self.before);
         let entered = self.taken + tally.turned - before.turned;
         let numbered = tally.numbered - before.numbered;
-        let kept = u64::from(self.switch_settings().kept);
         let Some(no) = self.switch else {
             return;
         };
@@ -246,52 +245,18 @@ impl World<'_> {
         };
         switch.finish(pool);
         let report = switch.report();
-        // Those are of packets that were numbered: the journal tells how many.
-        let after = [
-            (SwitchDrop::Functions, tally.dropped - before.dropped),
-            (SwitchDrop::Lost, tally.lost - before.lost),
-            (SwitchDrop::OwnerLost, tally.owner_lost - before.owner_lost),
-            (SwitchDrop::EmitsLost, tally.emits_lost - before.emits_lost),
-        ];
-        let is_after = |name: &str| after.iter().any(|(drop, _)| drop.name() == name);
         let own: u64 = report
             .drops
             .iter()
-            .filter(|(reason, _)| !is_after(reason))
+            .filter(|(reason, _)| !is_after_numbering(reason))
             .map(|(_, count)| count)
             .sum();
-        let counted = |drop: SwitchDrop| switch.drops().get(drop);
-        let mut misnamed: Vec<String> = after
-            .iter()
-            .filter(|(drop, right)| counted(*drop) != *right)
-            .map(|(drop, right)| {
-                format!(
-                    "{right} are {}, {} are counted",
-                    drop.name(),
-                    counted(*drop)
-                )
-            })
-            .collect();
-        // Before they are numbered packets are dropped for what there was none of.
-        let was_full = report.hand_overs.kept_most >= kept;
-        let impossible = [
-            (SwitchDrop::UnackedFull, !was_full),
-            (SwitchDrop::ClockUsedUp, true),
-            (SwitchDrop::ViewsUsedUp, true),
-            (SwitchDrop::Unfinished, true),
-        ];
-        let impossible = impossible
-            .iter()
-            .filter(|(drop, never)| *never && counted(*drop) > 0);
-        misnamed.extend(impossible.map(|(drop, _)| format!("{} can't be", drop.name())));
         let balance = (entered, numbered + own);
         if report.held > 0 {
             let text = format!("the switch still holds packets: {report:?}");
             self.checker.violated(Invariant::Conservation, None, text);
         }
-        if let Some(text) = misnamed.into_iter().next() {
-            self.checker.violated(Invariant::Conservation, None, text);
-        }
+        self.look_at_drops();
         self.flush(no);
         self.check_report();
         if balance.0 != balance.1 {

@@ -3,6 +3,7 @@
 mod beats;
 mod cluster;
 mod deliver;
+mod drops;
 mod ending;
 mod forgery;
 pub(crate) mod links;
