@@ -446,8 +446,11 @@ impl Downloads {
         for (curl, line) in self.curls {
             let output = curl.wait_with_output().expect("it is ours");
             if !output.status.success() {
-                let said = String::from_utf8_lossy(&output.stderr).into_owned();
-                wrong.push(format!("{line}: {said}"));
+                // Some versions show progress in spite of --silent.
+                let said = String::from_utf8_lossy(&output.stderr);
+                let why = |line: &str| line.find("curl: ").map(|at| line[at..].to_owned());
+                let said: Vec<String> = said.split(['\r', '\n']).filter_map(why).collect();
+                wrong.push(format!("{line}: {}", said.join("; ")));
             }
         }
         for (got, file) in self.wanted {
