@@ -336,6 +336,12 @@ impl Switch {
                 .is_none_or(|r| r.owns == 0 && r.copies == 0 && r.waits == 0)
     }
 
+    /// True where `runtime` is in service: it joined, and neither left nor is suspected.
+    pub fn is_in_service(&self, runtime: RuntimeId) -> bool {
+        let slot = self.runtimes.find(runtime);
+        slot.is_some_and(|slot| self.runtimes.is_live(slot))
+    }
+
     /// Units that live, by place; the one of what has no flow comes last.
     pub fn live_units(&self) -> impl Iterator<Item = UnitId> + '_ {
         (0..self.units.top())

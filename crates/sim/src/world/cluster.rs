@@ -12,7 +12,7 @@ use super::links::ProcessNo;
 use super::process::{Body, Process};
 use super::{Event, LOOK, Phase, World};
 use crate::check::{Cluster, Invariant};
-use crate::fault::{Fault, Faults};
+use crate::fault::Fault;
 use crate::random::mix;
 use crate::slip::Slip;
 
@@ -233,15 +233,17 @@ impl World<'_> {
             return;
         }
         self.leave_out();
+        let named = self.suspected_and_named();
+        let is_named = |p: &Process| p.runtime().is_some_and(|id| named.contains(&id));
         let runtimes: Vec<(ProcessNo, RuntimeId, bool)> = self
             .processes
             .iter()
             .enumerate()
-            .filter(|(_, p)| !p.suspected && (p.is_alive() || p.died.is_some() && !p.draining))
+            .filter(|(_, p)| !p.suspected || is_named(p))
+            .filter(|(_, p)| p.is_alive() || p.died.is_some() && !p.draining)
             .filter_map(|(no, p)| Some((no, p.runtime()?, p.draining)))
             .collect();
-        let mut ids: Vec<RuntimeId> = runtimes.iter().map(|(_, id, _)| *id).collect();
-        ids.extend(self.suspected_and_named());
+        let ids: Vec<RuntimeId> = runtimes.iter().map(|(_, id, _)| *id).collect();
         let hosts: Vec<(RuntimeId, u32)> = runtimes
             .iter()
             .filter_map(|(no, id, _)| Some((*id, self.processes.get(*no)?.host()?)))
@@ -276,17 +278,11 @@ impl World<'_> {
     }
 
     /// Suspected runtimes that live and that the next switch is told of all the same, in
-    /// one restart of two under mild faults (docs/simulator.md, Open faults). All others
-    /// have heard of the suspicion, so that one of them tells the switch.
+    /// one restart of two. All others have heard of the suspicion, so that one of them
+    /// tells the switch.
     fn suspected_and_named(&self) -> Vec<RuntimeId> {
         let drawn = mix(self.plan.seed, 0x5e00 + u64::from(self.generation));
-        let mild = Faults::NONE
-            .with(Fault::Delay)
-            .with(Fault::Reorder)
-            .with(Fault::Duplicate)
-            .with(Fault::FalseSuspicion)
-            .with(Fault::SwitchRestart);
-        if drawn.is_multiple_of(2) || self.plan.faults.or(mild) != mild {
+        if drawn.is_multiple_of(2) {
             return Vec::new();
         }
         let alive = self.processes.iter().filter(|p| p.is_alive());
@@ -298,6 +294,30 @@ impl World<'_> {
         };
         let zombies = zombies.into_iter().filter_map(Process::runtime);
         zombies.filter(is_known).collect()
+    }
+
+    /// A restarted switch that was told of a suspected runtime has it in service where
+    /// nobody who had heard of the suspicion could tell: they are gone meanwhile.
+    fn take_back(&mut self) {
+        let switch = self.switch.and_then(|no| self.processes.get(no));
+        let Some(switch) = switch.and_then(Process::switch) else {
+            return;
+        };
+        let is_back = |p: &Process| {
+            let serves = |id| switch.is_in_service(id);
+            p.suspected && p.is_alive() && p.runtime().is_some_and(serves)
+        };
+        let back: Vec<ProcessNo> = (0..self.processes.len())
+            .filter(|no| self.processes.get(*no).is_some_and(is_back))
+            .collect();
+        for no in back {
+            self.count("suspected_taken_back");
+            if let Some(process) = self.processes.get_mut(no) {
+                process.suspected = false;
+                let name = process.name();
+                self.say(None, || format!("V takes {name} back"));
+            }
+        }
     }
 
     /// The next switch is not told of a runtime that lives: it counts as
@@ -422,6 +442,7 @@ impl World<'_> {
             return;
         }
         self.recovering = false;
+        self.take_back();
         let mut live: BTreeSet<UnitId> = match self.current_switch() {
             // One without an owner began with a packet that came meanwhile.
             Some(Body::Switch(switch)) => switch
