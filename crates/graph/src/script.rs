@@ -123,7 +123,7 @@ pub enum ScriptCommand {
 pub struct ScriptStep {
     /// When.
     pub at: ScriptTime,
-    /// What.
+    /// The command.
     pub command: ScriptCommand,
     /// Line of the script, from 1.
     pub line: usize,

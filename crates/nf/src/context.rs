@@ -85,7 +85,7 @@ impl Causes {
         }
     }
 
-    /// What `packet` asked for and did not get.
+    /// Packets that `packet` asked for and did not get.
     pub fn lost(&self, packet: usize) -> u32 {
         self.lost.get(packet).copied().unwrap_or(0)
     }

@@ -570,7 +570,7 @@ pub enum Message {
         from: RuntimeId,
         /// The runtime that takes.
         to: RuntimeId,
-        /// What.
+        /// The units to move.
         what: Selection,
         /// How.
         mode: MoveMode,

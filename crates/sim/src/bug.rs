@@ -28,7 +28,7 @@ impl Bug {
         }
     }
 
-    /// What the protocol leaves out.
+    /// The part of the protocol that it leaves out.
     pub const fn plant(self) -> Option<Plant> {
         match self {
             Bug::Protocol(plant) => Some(plant),

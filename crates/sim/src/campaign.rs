@@ -119,7 +119,7 @@ impl Campaign {
     }
 }
 
-/// What does not happen in a simulation without planted bugs; each has a test
+/// Counters that stay at zero in a simulation without planted bugs; each has a test
 /// beside its code.
 const NOT_HERE: [&str; 26] = [
     // Only a peer that has the key and errs does that.

@@ -178,7 +178,7 @@ pub enum Step {
     },
     /// A process's clock jumps ahead.
     ClockJump {
-        /// Whose.
+        /// The process whose clock it is.
         who: Who,
         /// By how much, in nanoseconds.
         by: u64,

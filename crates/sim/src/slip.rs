@@ -70,7 +70,7 @@ slips! {
     StateMissing = "state-missing",
     /// Outputs that go ahead of their state are never sent.
     OutputsNever = "outputs-never",
-    /// What the packets of a batch did to the state is not sent to the replica.
+    /// The changes that a batch made to the state are not sent to the replica.
     UpdateMissing = "update-missing",
     /// A replica is sent a state whose last byte is older.
     UpdateStale = "update-stale",
@@ -122,7 +122,7 @@ slips! {
     RepeatTimeChanged = "repeat-time-changed",
     /// A repeated packet has lost its last byte.
     RepeatCut = "repeat-cut",
-    /// What stands for a lost packet is never sent.
+    /// The `Lost` frame of a lost packet is never sent.
     LostNever = "lost-never",
     /// A tick is asked for with each batch of entries, and carries a time ten
     /// seconds ahead.
@@ -133,7 +133,7 @@ slips! {
     FrameLeaked = "frame-leaked",
 }
 
-/// What else is said with a message.
+/// A second message beside one that goes on.
 pub(crate) enum Aside {
     /// Nothing; the message goes on.
     None,

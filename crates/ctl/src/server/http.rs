@@ -47,7 +47,7 @@ pub(super) async fn serve(listener: TcpListener, asked: Arc<Asked>) {
                 .header_read_timeout(HEAD)
                 .max_buf_size(16 << 10)
                 .serve_connection(TokioIo::new(stream), service);
-            // Whoever breaks off, or says what is no HTTP, is gone: so be it.
+            // A client that breaks off or speaks no HTTP gets no answer, and nobody waits.
             let _ = tokio::time::timeout(WHOLE, served).await;
             drop(place);
         });

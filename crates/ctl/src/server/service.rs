@@ -99,7 +99,7 @@ pub(super) fn start(
             .serve_with_incoming(ReceiverStream::new(peers::accept(listener)));
         tokio::select! {
             _ = served => {}
-            // Whoever is there still is cut off: the run has ended.
+            // The run has ended: open connections are cut off.
             _ = stopped => {}
         }
     };

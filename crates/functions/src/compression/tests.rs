@@ -411,7 +411,7 @@ fn a_full_frame_ends_in_a_counted_drop() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever the checksums said: each of ones' complement's zeros, right, wrong.
+    /// Checksums survive: each of ones' complement's zeros, right ones, wrong ones.
     #[test]
     fn frames_come_back(
         payload in payload(),

@@ -167,7 +167,7 @@ impl Setting {
         let kind = match written.kind {
             Some(kind) => kind,
             None if !written.values.is_empty() => Type::Text,
-            // What it has instead could not be read.
+            // The values could not be read, and the report says so.
             None if report.errors() > before => return None,
             None => {
                 report.error_help(

@@ -1,6 +1,6 @@
 //! Bad links, emulated: `emu(loss=1%,delay=20ms,…):PORT`.
 //!
-//! What decides is [`Link`]: `(now, item) → when it arrives, if it does`, from a
+//! [`Link`] decides: `(now, item) → when it arrives, if it does`, from a
 //! seed. Around it are ports that wrap a port: an interface in both
 //! directions, by the machine's clock ([`EmulatedPort`]), and an input or an
 //! output of packets with times of their own, by those ([`EmulatedInput`],

@@ -3,9 +3,9 @@
 //!
 //! # Safety
 //!
-//! What is called takes numbers, or reads a structure that lives until the call
-//! returns and whose length is said with it. The process has one thread: who
-//! else ran would lose descriptors and rights in the middle of its work.
+//! The calls take numbers, or read a structure that lives until the call
+//! returns and whose length is passed with it. The process has one thread: another
+//! one would lose descriptors and rights in the middle of its work.
 
 #![allow(unsafe_code)]
 

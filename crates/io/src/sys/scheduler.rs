@@ -2,7 +2,7 @@
 //!
 //! # Safety
 //!
-//! What is called reads or writes a structure that lives until it returns, or takes numbers.
+//! The calls read or write a structure that lives until they return, or take numbers.
 
 #![allow(unsafe_code)]
 

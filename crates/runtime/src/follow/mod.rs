@@ -7,8 +7,8 @@
 //! numbered, and nothing changes a unit but its own packets: what is due in it
 //! ends at a tick, which is numbered like a packet.
 //!
-//! What a unit's packets come to depends on those packets alone, not on what
-//! else the engine has: two engines that are given the same packets of a unit
+//! The results of a unit's packets depend on those packets alone, not on other
+//! units of the engine: two engines that are given the same packets of a unit
 //! in the same order give the same entries. So keys are names within a unit
 //! ([`names`]), times are those of the packet at hand, limits are per packet
 //! or per unit, and no flow makes room for another unit's. Only where a table,

@@ -1,5 +1,5 @@
-//! What a packet changes where no function changes its state, as bytes: what
-//! the engine itself keeps of a unit's flows, and the functions' counters.
+//! The changes of a packet that no function's state has, as bytes: the engine's own
+//! records of a unit's flows, and the functions' counters.
 //!
 //! ```text
 //! number of the unit, number of records (32 bits),

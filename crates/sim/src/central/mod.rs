@@ -27,7 +27,7 @@
 //! them out of it, [`Controller::outbox`] puts them back), none can; where queues differ
 //! the target puts them in order by their clocks, as it always does.
 //!
-//! What is not modelled makes the opponent faster than the original: nothing is encoded
+//! The model leaves out costs of the original, and so is faster: nothing is encoded
 //! as text, nothing waits for a rule of a hardware switch, packets are not copied.
 //!
 //! # Use
@@ -85,7 +85,7 @@ pub struct CentralOutbox {
 /// A unit on its way.
 #[derive(Debug)]
 struct Moving {
-    /// What the switch has to say to the target, in its last form.
+    /// The switch's message to the target, in its last form.
     open: Open,
     to: RuntimeId,
     /// Frames of the new view in order of their clocks, until the state is here.

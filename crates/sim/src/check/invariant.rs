@@ -64,7 +64,7 @@ pub struct Violation {
     pub invariant: Invariant,
     /// When, in nanoseconds from the start.
     pub at: u64,
-    /// Whose, if it is one unit's.
+    /// The unit, if it is one unit's.
     pub unit: Option<UnitId>,
     /// The event.
     pub text: String,

@@ -97,8 +97,8 @@ impl Checker {
         }
     }
 
-    /// What was applied and not let out before the switch's restart is lost;
-    /// the reference applies it too.
+    /// Packets applied and not let out before the switch's restart are lost; the reference
+    /// applies them, too.
     fn claimed(&mut self, id: UnitId, holders: Holders, of: View, cluster: &dyn Cluster) {
         self.tally.claimed += 1;
         let base = holders.base;
@@ -332,7 +332,7 @@ impl Checker {
 
     /// The switch is gone: until they are claimed units may begin anew.
     pub(crate) fn switch_is_gone(&mut self) {
-        // Whoever asked for a move asks again.
+        // Requests for moves are made again by who made them.
         self.moves.clear();
         self.aliases.restart();
         for unit in self.units.values_mut().filter(|unit| !unit.ended) {
@@ -341,8 +341,8 @@ impl Checker {
         }
     }
 
-    /// What a switch does that was replaced: nothing of it is let out, but runtimes
-    /// may work on it until they hear of the next one.
+    /// A replaced switch did something: nothing of it is let out, but runtimes may work
+    /// on it until they hear of the next one.
     pub(crate) fn done_before(&mut self, done: &Done) {
         match *done {
             Done::Numbered { unit, clock, .. } => {
@@ -458,7 +458,7 @@ impl Checker {
                 continue;
             }
             let had = |r: RuntimeId| !cluster.is_gone(r);
-            // What has no state has nothing to lose; its last flow may have
+            // A unit without state has nothing to lose; its last flow may have
             // ended in an entry that the switch before this one never let out.
             // An alias takes a key over from another unit's flow. A unit whose
             // flows are all hidden so is found by no packet, before the restart

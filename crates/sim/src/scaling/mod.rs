@@ -25,7 +25,7 @@ use weir_protocol::settings::Dispatch;
 
 pub use world::run;
 
-/// What is offered to which runtimes.
+/// The load that is offered, and the runtimes that get it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Load {
     /// The flows' seed.

@@ -194,8 +194,8 @@ impl<'a> World<'a> {
         let settings = SwitchSettings {
             generation: GENERATION,
             dispatch: load.dispatch,
-            // What a full input loses is lost, as in the paper: it is not sent
-            // again, and the switch looks for what has not come (`acknowledge`).
+            // Packets that a full input loses are not sent again, as in the paper; the
+            // switch finds them by missing acknowledgements (`acknowledge`).
             kept: 0,
             acknowledge: true,
             ..SwitchSettings::default()
@@ -475,8 +475,8 @@ impl<'a> World<'a> {
     }
 
     fn totals(&self, offered: u64) -> Totals {
-        // What functions dropped the switch knows as well; what inputs lost it
-        // replaces by `Lost`, sooner or later.
+        // The switch counts drops of functions, too, and replaces losses at inputs by
+        // `Lost`, sooner or later.
         let drops = self.switch.report().drops;
         let other = drops.iter().filter(|(reason, _)| reason != "lost");
         let mut totals = Totals {

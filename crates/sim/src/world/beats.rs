@@ -90,7 +90,7 @@ impl World<'_> {
             match judgement {
                 Judgement::Suspect(peer) if self.switch == Some(no) => self.silent(peer),
                 Judgement::Up(peer) if self.switch == Some(no) => self.heard_again(peer),
-                // What a runtime thinks of its switch is in its beats.
+                // A runtime tells its switch in its own beats how it judges it.
                 _ => self.count("switch_judged"),
             }
         }

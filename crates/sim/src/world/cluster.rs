@@ -65,7 +65,7 @@ impl Cluster for Seen<'_> {
     }
 
     fn packets_since(&self, unit: UnitId) -> Option<Clock> {
-        // What one before it has, which may run still, nobody will get.
+        // An older switch may run still, but nobody will get its copies.
         let is_switch = |process: &&Process| matches!(process.peer, Peer::Switch(_));
         let newest = self.0.iter().rev().find(is_switch)?;
         match &newest.living.as_ref()?.0 {

@@ -663,7 +663,7 @@ fn seen_in(
     };
     let ends = seen.answer;
     let ends = ends.unwrap_or_else(|| ends_of(plan.chain, seen.flow));
-    // What is turned is numbered twice, in two units.
+    // A turned packet is numbered twice, in two units.
     if plan.chain.is_nat() && ends.server == NAT_ADDRESS {
         return None;
     }

@@ -14,7 +14,7 @@ const AT_INPUT: [SwitchDrop; 3] = [
     SwitchDrop::FramesShort,
 ];
 
-/// What a switch had counted before a burst came in.
+/// Counts of a switch before a burst came in.
 pub(super) struct Before {
     counted: [u64; AT_INPUT.len()],
     was_recovering: bool,
@@ -51,7 +51,7 @@ impl World<'_> {
                 !before.was_recovering || switch.report().held < u64::from(settings.recovery_held)
             }
             SwitchDrop::NoRuntime => before.was_recovering || has_runtimes,
-            // What was dropped is free again.
+            // The frames of dropped packets are free again.
             _ => {
                 before.was_recovering
                     || pool.available() > 2 * settings.reserve as usize + before.packets
@@ -63,7 +63,7 @@ impl World<'_> {
         }
     }
 
-    /// What the switch has lost or dropped after it had numbered it has the journal's
+    /// Packets that the switch lost or dropped after it had numbered them have the journal's
     /// reasons, and none has a reason that can't be. At the end of a switch's life.
     pub(super) fn look_at_drops(&mut self) {
         let (tally, before) = (self.checker.tally, self.before);

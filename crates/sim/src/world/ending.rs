@@ -139,7 +139,7 @@ impl World<'_> {
             .units
             .iter()
             .filter(|(id, unit)| **id != liaison && !unit.ended && !unit.lost)
-            // What a replaced switch began after its successor had heard all is nobody's.
+            // Units that a replaced switch began after its successor had heard all are nobody's.
             .find(|(_, unit)| !unit.unclaimed || is_recovering)
             .map(|(id, unit)| (*id, unit.out));
         // An owner asks for ticks by its own clock.

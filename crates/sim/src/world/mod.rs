@@ -432,7 +432,7 @@ impl<'a> World<'a> {
             is_logger,
             held: match (self.small(), self.frames().1) {
                 (true, _) => 24,
-                // What is held leaves frames for what packets cause.
+                // Held packets leave frames for the entries that packets cause.
                 (false, frames) => frames * 2 / 3,
             },
             keep_outputs: true,

@@ -528,7 +528,7 @@ impl World<'_> {
             return;
         }
         let (from, forged) = match (who, draw(4)) {
-            // Who may speak errs.
+            // A process that may say it says it wrongly.
             (Who::Switch, 0) => {
                 let entries = if number.is_multiple_of(2) {
                     made_up_entries(unit, view, Clock(sent + 1), Disposition::Out)
@@ -605,7 +605,7 @@ impl World<'_> {
         self.flush(to);
     }
 
-    /// What somebody says to whom it is not to say it.
+    /// A message that its sender must not send to this process.
     fn forged_message(
         &self,
         who: Who,

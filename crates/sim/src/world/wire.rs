@@ -139,7 +139,7 @@ impl World<'_> {
             if bytes.get(12..14) == Some(&[0x89, 0x4f]) {
                 self.wire_data(to, &bytes, &mut data);
             } else {
-                // What came before it is taken before it.
+                // Earlier data is taken first.
                 self.take_data(to, from, &mut data);
                 self.wire_stream(to, from, &bytes);
             }

@@ -4,7 +4,7 @@
 //!
 //! # Safety
 //!
-//! What [`receive`] and [`send`] rely on: a ring is mapped for as long as its value
+//! [`receive`] and [`send`] rely on this: a ring is mapped for as long as its value
 //! lives, with the sizes that the kernel was asked for. A slot begins with a status
 //! word, only ever accessed as an atomic, which says whose the slot is: loaded with
 //! `Acquire` before a slot of ours is touched, stored with `Release` when it is given
