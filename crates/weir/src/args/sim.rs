@@ -25,7 +25,7 @@ pub(crate) struct Sim {
     /// Begins no seed after so many seconds
     #[arg(long = "for", value_name = "SECONDS", value_parser = seconds)]
     pub(crate) most: Option<std::time::Duration>,
-    /// Faults that may come: `all`, `none`, or names joined by commas (docs/simulator.md)
+    /// Faults that may come: `all`, `hostile`, `none`, or names joined by commas (docs/simulator.md)
     #[arg(long, default_value = "all")]
     pub(crate) faults: weir_sim::fault::Faults,
     /// Takes all of the faults in each seed, not a random part of them

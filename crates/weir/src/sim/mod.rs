@@ -9,12 +9,13 @@ use std::time::{Duration, Instant};
 
 use weir_io::port::{PortSpec, Received};
 use weir_packet::{FramePool, MemoryLayout, PacketMemory, Side};
+use weir_protocol::settings::Replication;
 use weir_sim::campaign::Campaign;
 use weir_sim::chain::Chain;
 use weir_sim::plan::Plan;
 use weir_sim::plants::Bug;
 use weir_sim::run::run;
-use weir_sim::settings::Settings;
+use weir_sim::settings::{Mode, Settings};
 use weir_sim::trace::Trace;
 use weir_sim::traffic::Recorded;
 
@@ -50,6 +51,26 @@ fn quiet_panics() {
     }));
 }
 
+/// The mode: with an option that only links have seeds are not of rings.
+fn mode(args: &Sim) -> Result<Option<Mode>, Failure> {
+    let replicates = args.replication.is_some_and(|r| r != Replication::None);
+    let of_links = [
+        ("--replication", replicates),
+        ("--hosts", args.hosts.is_some_and(|hosts| hosts > 0)),
+        ("--loggers", args.loggers.is_some_and(|loggers| loggers > 0)),
+        ("--heartbeats", args.heartbeats == Some(true)),
+    ];
+    let given = of_links.iter().find(|(_, is_given)| *is_given);
+    match (args.mode, given) {
+        (Some(Mode::Ring), Some((option, _))) => Err(Failure::usage(format!(
+            "threads of one process have no replicas, hosts, loggers or heartbeats: leave out \
+             `{option}`, or take `--mode links`"
+        ))),
+        (None, Some(_)) => Ok(Some(Mode::Links)),
+        (mode, _) => Ok(mode),
+    }
+}
+
 fn settings(args: &Sim) -> Result<Settings, Failure> {
     let chain = args.chain.as_deref().map(|name| {
         Chain::from_name(name).ok_or_else(|| {
@@ -68,7 +89,7 @@ fn settings(args: &Sim) -> Result<Settings, Failure> {
     Ok(Settings {
         faults: args.faults,
         some_faults: !args.every_fault,
-        mode: args.mode,
+        mode: mode(args)?,
         replication: args.replication,
         runtimes: args.runtimes,
         hosts: args.hosts,
