@@ -302,6 +302,9 @@ pub struct GetStatsResponse {
     /// Stages that are processes of their own.
     #[prost(message, repeated, tag = "8")]
     pub processes: ::prost::alloc::vec::Vec<StageProcess>,
+    /// Places of runtimes behind a switch (`weir run --runtimes`).
+    #[prost(message, repeated, tag = "9")]
+    pub runtimes: ::prost::alloc::vec::Vec<RuntimePlace>,
 }
 /// A router around the chains, or a tap.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -526,6 +529,24 @@ pub struct StageProcess {
     /// Flows whose state in this stage was lost.
     #[prost(uint64, tag = "8")]
     pub flows_lost: u64,
+}
+/// A place of a runtime, and the runtimes that it had, one after another. Packets that were
+/// lost with one are in ChainStats.drops, as `owner_lost`.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RuntimePlace {
+    /// Number of the place, from 1.
+    #[prost(uint32, tag = "1")]
+    pub place: u32,
+    /// The id of the runtime that it has, or had last. A successor has a new one.
+    #[prost(uint32, tag = "2")]
+    pub id: u32,
+    /// Now: `starting`, `ready`, `draining`, `leaving`, or `over` where it has none and gets
+    /// none.
+    #[prost(string, tag = "3")]
+    pub state: ::prost::alloc::string::String,
+    /// Times that its thread died of a bug.
+    #[prost(uint64, tag = "4")]
+    pub deaths: u64,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ListDropReasonsRequest {}

@@ -225,6 +225,7 @@ fn survive(bad: &str, runtimes: u32) -> (ClusterEnd, usize) {
     let start = Instant::now();
     let (mut ended, mut taken, mut left) = (false, 0, 0);
     let mut successors: Vec<RuntimeId> = Vec::new();
+    assert!(cluster.places().iter().all(|place| place.deaths == 0));
     loop {
         assert!(start.elapsed() < Duration::from_secs(120), "it hangs");
         for id in (runtimes + 1..=2 * runtimes).map(RuntimeId) {
@@ -236,6 +237,10 @@ fn survive(bad: &str, runtimes: u32) -> (ClusterEnd, usize) {
                 // A script that names the dead one does not meet its successor.
                 cluster.remove(RuntimeId(id.0 - runtimes));
                 assert!(cluster.runs(id));
+                let places = cluster.places();
+                let its = places.iter().find(|place| place.id == id.0).unwrap();
+                assert_eq!((its.place, its.state), (id.0 - runtimes, "ready"));
+                assert_eq!(its.deaths, 1, "{places:?}");
             }
         }
         let waits = taken >= 10_000 && successors.is_empty();

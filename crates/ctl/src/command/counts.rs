@@ -5,7 +5,7 @@ use std::time::Duration;
 use weir_io::port::PortCounters;
 
 use super::network::LayerReport;
-use super::part::{PartReport, StageProcessCounts, Visit};
+use super::part::{PartReport, RuntimePlaceCounts, StageProcessCounts, Visit};
 
 /// Counts of a thread.
 #[derive(Clone, Debug, Default)]
@@ -24,6 +24,8 @@ pub struct ThreadCounts {
     pub network: Option<LayerReport>,
     /// Stages in processes, which the thread that has the ports looks after.
     pub processes: Vec<StageProcessCounts>,
+    /// Places of runtimes, which the switch's thread looks after.
+    pub runtimes: Vec<RuntimePlaceCounts>,
     /// Time in which it slept.
     pub idle: Duration,
     /// Packets that arrived here and went to another worker, whose flows they are.

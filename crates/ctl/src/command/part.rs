@@ -63,6 +63,24 @@ weir_telemetry::counters! {
     }
 }
 
+weir_telemetry::counters! {
+    /// A place of a runtime behind a switch, as it stands: the runtimes that it had follow
+    /// one another.
+    #[derive(Clone, Debug)]
+    pub struct RuntimePlaceCounts {
+        /// Times that a runtime's thread died of a bug.
+        pub deaths: Counter<Times>,
+    } and {
+        /// Its number, from 1.
+        pub place: u32,
+        /// The id of the runtime that it has, or had last.
+        pub id: u32,
+        /// `starting`, `ready`, `draining`, `leaving`, or `over` where it has none and gets
+        /// none.
+        pub state: &'static str,
+    }
+}
+
 impl Part<'_> {
     /// Its counts.
     pub fn report(&self) -> PartReport {

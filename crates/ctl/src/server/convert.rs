@@ -29,6 +29,7 @@ pub(super) fn stats(asked: &Asked, counts: &Counts) -> v1::GetStatsResponse {
         threads: counts.threads.iter().map(thread).collect(),
         network: network(counts),
         processes: processes(asked, counts).collect(),
+        runtimes: runtimes(counts).collect(),
     }
 }
 
@@ -51,6 +52,17 @@ pub(super) fn processes<'a>(
             frames_back: process.frames_back,
             flows_lost: process.flows_lost,
         }
+    })
+}
+
+/// Places of runtimes behind a switch.
+fn runtimes(counts: &Counts) -> impl Iterator<Item = v1::RuntimePlace> + use<'_> {
+    let all = counts.threads.iter().flat_map(|thread| &thread.runtimes);
+    all.map(|place| v1::RuntimePlace {
+        place: place.place,
+        id: place.id,
+        state: place.state.to_owned(),
+        deaths: place.deaths,
     })
 }
 

@@ -10,7 +10,7 @@ use weir_runtime::{FlowReport, FunctionReport, Report};
 use weir_telemetry::prometheus::{Family, Labels, Text};
 use weir_telemetry::{Counters, Kind};
 
-use crate::command::{LayerReport, StageProcessCounts};
+use crate::command::{LayerReport, RuntimePlaceCounts, StageProcessCounts};
 
 use super::asked::{Asked, Counts};
 
@@ -24,6 +24,7 @@ const CHAIN_REASON: &[&str] = &["chain", "reason"];
 const FUNCTION: &[&str] = &["chain", "function", "nf"];
 const FUNCTION_COUNTER: &[&str] = &["chain", "function", "nf", "counter"];
 const STAGE: &[&str] = &["chain", "stage"];
+const RUNTIME: &[&str] = &["place"];
 const THREAD: &[&str] = &["thread"];
 
 /// The data that the text shows.
@@ -76,6 +77,7 @@ impl Shown<'_> {
         self.chains(text);
         self.functions(text);
         self.stages(text);
+        self.runtimes(text);
         self.threads(text);
     }
 
@@ -255,6 +257,22 @@ impl Shown<'_> {
             (labels.clone(), ready)
         });
         let family = Family::new("weir_stage_ready", Kind::Gauge, help, STAGE);
+        text.write(&family, ready);
+    }
+
+    fn runtimes(&self, text: &mut Text) {
+        let threads = self.counts.threads.iter();
+        let all: Vec<(Labels, &RuntimePlaceCounts)> = threads
+            .flat_map(|thread| &thread.runtimes)
+            .map(|place| (labels(RUNTIME, &[&place.place.to_string()]), place))
+            .collect();
+        table::<RuntimePlaceCounts>(text, "weir_runtime", RUNTIME, &all);
+        let help = "1 while a runtime has units or may get some, 0 while its place has none.";
+        let ready = all.iter().map(|(labels, place)| {
+            let ready = matches!(place.state, "ready" | "draining");
+            (labels.clone(), u64::from(ready))
+        });
+        let family = Family::new("weir_runtime_ready", Kind::Gauge, help, RUNTIME);
         text.write(&family, ready);
     }
 

@@ -110,6 +110,14 @@ fn to_json(stats: &v1::GetStatsResponse) -> Value {
             "flows_lost": process.flows_lost,
         })
     };
+    let runtime = |place: &v1::RuntimePlace| {
+        json!({
+            "place": place.place,
+            "id": place.id,
+            "state": place.state,
+            "died": place.deaths,
+        })
+    };
     let mut value = json!({
         "elapsed_s": stats.elapsed_ns as f64 / 1e9,
         "chains": stats.chains.iter().map(|c| (c.name.clone(), chain(c))).collect::<Map<_, _>>(),
@@ -122,6 +130,9 @@ fn to_json(stats: &v1::GetStatsResponse) -> Value {
     });
     if !stats.processes.is_empty() {
         value["processes"] = stats.processes.iter().map(process).collect();
+    }
+    if !stats.runtimes.is_empty() {
+        value["runtimes"] = stats.runtimes.iter().map(runtime).collect();
     }
     if let Some(network) = &stats.network {
         let mut of_network = counts(&network.counts);
@@ -227,6 +238,17 @@ fn to_text(stats: &v1::GetStatsResponse) -> String {
                 thousands(process.frames_back),
                 thousands(process.flows_lost),
             );
+        }
+        text.push('\n');
+    }
+    if !stats.runtimes.is_empty() {
+        text.push('\n');
+    }
+    for place in &stats.runtimes {
+        let _ = write!(text, "runtime {}: {}", place.id, place.state);
+        if place.deaths > 0 {
+            let (place, died) = (place.place, thousands(place.deaths));
+            let _ = write!(text, "; {died} have died in its place, {place}");
         }
         text.push('\n');
     }

@@ -3,7 +3,9 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use weir_ctl::command::{Counted, Part, PartReport, StageProcessCounts, ThreadCounts, Visit};
+use weir_ctl::command::{
+    Counted, Part, PartReport, RuntimePlaceCounts, StageProcessCounts, ThreadCounts, Visit,
+};
 use weir_ctl::observe::Unseen;
 use weir_exec::{ExecError, Parker, Round};
 use weir_nf::EventLog;
@@ -86,6 +88,11 @@ pub trait Executor {
         Vec::new()
     }
 
+    /// Places of runtimes behind a switch.
+    fn runtimes(&self) -> Vec<RuntimePlaceCounts> {
+        Vec::new()
+    }
+
     /// Stages that whoever looks on is not shown.
     fn unseen(&self) -> Vec<Unseen> {
         Vec::new()
@@ -124,6 +131,7 @@ pub(crate) fn thread_counts<C: Executor>(executor: &mut C) -> ThreadCounts {
         frames_free: pool.available() as u64,
         reports,
         processes: executor.processes(),
+        runtimes: executor.runtimes(),
         ..ThreadCounts::default()
     }
 }

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use weir_ctl::command::{CommandSender, PartReport};
+use weir_ctl::command::{CommandSender, PartReport, RuntimePlaceCounts};
 use weir_exec::{ExecError, Parker, Parks as _, Round};
 use weir_graph::ChainFile;
 use weir_packet::{Frame, FramePool, Side, Time};
@@ -180,6 +180,10 @@ impl Executor for Played {
         let round = self.cluster.advance(out, events)?;
         self.wind_down(round.worked);
         Ok(round)
+    }
+
+    fn runtimes(&self) -> Vec<RuntimePlaceCounts> {
+        self.cluster.places()
     }
 
     fn parker(&self) -> Option<&Parker> {

@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use weir_ctl::command::RuntimePlaceCounts;
 use weir_exec::{ExecError, frames};
 use weir_packet::Time;
 
@@ -49,10 +50,25 @@ impl Cluster {
         Ok(())
     }
 
-    /// When a successor is to start: gives its id, where there is to be one.
+    /// Places of runtimes, for who looks on.
+    pub fn places(&self) -> Vec<RuntimePlaceCounts> {
+        let places = (1..).zip(&self.members).filter_map(|(place, member)| {
+            Some(RuntimePlaceCounts {
+                deaths: member.died,
+                place,
+                id: member.ends.id.0,
+                state: member.word()?,
+            })
+        });
+        places.collect()
+    }
+
+    /// Counts a death, and says when a successor is to start: gives its id, where there is
+    /// to be one.
     fn plan_successor(&mut self, place: usize, before: State) -> Option<u32> {
         let places = self.members.len();
         let member = self.members.get_mut(place)?;
+        member.died += 1;
         let up = member.since.take().map(|since| since.elapsed());
         let pause = member.deaths.failed(Instant::now(), up)?;
         // One that was to leave is not missed, and without its ends none can start.

@@ -48,6 +48,8 @@ pub(super) struct Member {
     pub(super) node: Option<usize>,
     pub(super) state: State,
     pub(super) deaths: Restarts,
+    /// How often one has died here.
+    pub(super) died: u64,
     /// When it began to run, and when its successor is to start.
     pub(super) since: Option<Instant>,
     pub(super) successor_at: Option<Instant>,
@@ -64,6 +66,7 @@ impl Member {
             node: None,
             state: State::Absent,
             deaths: Restarts::new(RUNTIME),
+            died: 0,
             since: None,
             successor_at: None,
             partial: (0..chains).map(|_| Vec::new()).collect(),
@@ -78,6 +81,19 @@ impl Member {
     /// The id of its successor, among so many places.
     pub(super) fn next_id(&self, places: usize) -> RuntimeId {
         RuntimeId(self.ends.id.0.saturating_add(places as u32))
+    }
+
+    /// Its state in a word; `None` of one that was never started.
+    pub(super) fn word(&self) -> Option<&'static str> {
+        Some(match self.state {
+            State::Absent => return None,
+            State::Starts => "starting",
+            State::Runs => "ready",
+            State::Drains => "draining",
+            State::Leaves => "leaving",
+            State::Gone if self.successor_at.is_some() => "starting",
+            State::Gone => "over",
+        })
     }
 
     /// True where its thread runs and was not told to finish.
