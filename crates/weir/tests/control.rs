@@ -14,7 +14,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use network::{Cable, Network, SERVER, at};
-use serde_json::Value;
+use serde_json::{Value, json};
 use support::{Folder, conserved, example, number, run, weir};
 
 /// Waits for something to become true.
@@ -238,6 +238,10 @@ fn flows_of_runs_without_interfaces_are_found_shown_and_ended() {
             "{stats}"
         );
         assert!(number(&stats, "/ports/in/0/packets") > 0, "{stats}");
+        if more.contains(&"--runtimes") {
+            let of = |place: u64| json!({"place": place, "id": place, "state": "ready", "died": 0});
+            assert_eq!(stats["runtimes"], json!([of(1), of(2)]), "{stats}");
+        }
 
         let all = ask(&[
             "flows", "-i", &socket, "--sort", "packets", "--limit", "10000",
