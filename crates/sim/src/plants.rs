@@ -208,8 +208,15 @@ fn settings_for(plant: Plant) -> Settings {
             plain_links: false,
             ..base
         },
-        Plant::LossMisnamed | Plant::NobodyMisnamed => Settings {
+        Plant::LossMisnamed => Settings {
             faults: rough.with(Fault::DoubleCrash),
+            ..base
+        },
+        // All runtimes are gone at once.
+        Plant::NobodyMisnamed => Settings {
+            faults: of(&[Fault::Crash, Fault::DoubleCrash]),
+            some_faults: false,
+            runtimes: 2,
             ..base
         },
         Plant::OutputsSkipped | Plant::RoomMisnamed => Settings {

@@ -135,6 +135,8 @@ pub struct Actors {
     /// Units with held packets whose turn it is, and no frames for what they
     /// cause.
     ready: BTreeSet<UnitId>,
+    /// Data frames of the burst that are not looked at yet, the next one last.
+    taken: Vec<Frame>,
     /// Packets for the engine, in order.
     run: Vec<Frame>,
     /// Entries on their way into the books.
@@ -201,6 +203,7 @@ impl Actors {
             hold: Hold::new(settings.held, settings.keep_outputs),
             settings,
             ready: BTreeSet::new(),
+            taken: Vec::with_capacity(RUN),
             run: Vec::with_capacity(2 * RUN),
             scratch: Vec::with_capacity(8 * RUN),
             keeping: false,
@@ -419,6 +422,8 @@ impl Actors {
     pub fn give_back(&mut self, pool: &mut FramePool) {
         let dropped = self.hold.clear(pool);
         self.counts.add_many(ActorCount::HoldDropped, dropped);
+        self.engine.give_emitted(pool);
+        pool.give_all(&mut self.taken);
         pool.give_all(&mut self.run);
         pool.give_all(&mut self.scratch);
         pool.give_all(&mut self.outbox.entries);

@@ -34,16 +34,16 @@ impl Actors {
         let most = frames.len().min(self.affords(pool));
         self.packets += most as u64;
         let memory = Arc::clone(pool.memory());
-        let mut left = frames.drain(..most);
-        self.look_ahead(&memory, left.as_slice());
-        loop {
-            let ahead = left.as_slice();
-            let count = ahead.len().min(RUN);
-            if count == 0 {
-                break;
-            }
-            let asked = self.whose_turn(&memory, ahead, count);
-            for frame in left.by_ref().take(count) {
+        let mut left = most;
+        self.look_ahead(&memory, frames.get(..left).unwrap_or_default());
+        while left > 0 {
+            let count = left.min(RUN);
+            left -= count;
+            let asked = self.whose_turn(&memory, frames, count);
+            // No local holds a frame while functions run: one that panics takes
+            // none with it ([`Actors::give_back`]).
+            self.taken.extend(frames.drain(..count).rev());
+            while let Some(frame) = self.taken.pop() {
                 let meta = memory.meta(&frame);
                 if meta.flags & NO_PACKET == 0
                     && let Some(keeps) = self.table.step(meta.unit, meta.view, meta.clock)
@@ -55,7 +55,7 @@ impl Actors {
                 }
             }
             // They arrive while the engine works.
-            self.look_ahead(&memory, left.as_slice());
+            self.look_ahead(&memory, frames.get(..left).unwrap_or_default());
             self.flush(now, pool);
             if let Some(unit) = asked {
                 self.ask_preference(now, unit);
@@ -287,8 +287,8 @@ impl Actors {
                 || self.settings.keep_outputs
                 || self.settings.plant == Some(Plant::DropWithoutEntry);
             if keeping {
+                self.engine.apply(pool, &mut self.run, &mut self.scratch);
                 let mut entries = core::mem::take(&mut self.scratch);
-                self.engine.apply(pool, &mut self.run, &mut entries);
                 self.keep(now, pool, &mut entries);
                 self.scratch = entries;
             } else {

@@ -52,7 +52,7 @@ pub(crate) struct Got {
 pub(crate) struct Bed {
     pub(crate) pool: FramePool,
     pub(crate) now: Time,
-    actors: BTreeMap<u32, Actors>,
+    pub(crate) actors: BTreeMap<u32, Actors>,
 }
 
 /// How the runtimes of a bed are.

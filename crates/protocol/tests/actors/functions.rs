@@ -18,7 +18,7 @@ impl State for Page {}
 /// Counts in its state, and writes the count into the packet's last byte. The
 /// payload's first byte says what else: `q` nothing changes, `d` drop, `e`
 /// emit a packet, `a` an alert, `n` another name, `m` prefer the runtime in
-/// the next byte.
+/// the next byte, `p` panic.
 #[derive(Debug)]
 pub(crate) struct Ledger;
 
@@ -85,6 +85,7 @@ impl NetworkFunction for Ledger {
                 cx.alias(key, way);
             }
             b'm' => flow.state.wanted = u32::from(more) + 1,
+            b'p' => panic!("it asked for it"),
             _ => {}
         }
         Verdict::Pass

@@ -9,6 +9,7 @@ mod functions;
 mod leases;
 mod loggers;
 mod long;
+mod panics;
 mod periodic;
 mod planned;
 mod refusals;

@@ -109,6 +109,12 @@ impl Runtime {
                 .any(|causes| !causes.is_unused())
     }
 
+    /// Gives packets that functions have emitted, and that no entry has yet, back to `pool`:
+    /// for an engine that a panic has ended.
+    pub fn give_emitted(&mut self, pool: &mut FramePool) {
+        pool.give_all(&mut self.world.emits.frames);
+    }
+
     /// Nobody hears of what a packet caused when it is applied a second time.
     pub(super) fn drop_side_frames(&mut self, pool: &mut FramePool) {
         pool.give_all(&mut self.world.emits.frames);
