@@ -223,8 +223,8 @@ impl Classifier {
 
     /// A flow of the unit has ended: its key and aliases go; the aliases are
     /// added to `freed`. The unit lives on. Where a unit is one flow, it keeps
-    /// the key until [`Classifier::remove_unit`]: the flow may have begun anew
-    /// with the packet that ended it.
+    /// the keys of its flows until [`Classifier::remove_unit`]: a flow may have begun
+    /// anew with the packet that ended it.
     pub fn end_flow(&mut self, unit: u64, key: &FlowKey, freed: &mut Vec<FlowKey>) {
         if let Some(names) = &mut self.names {
             names.end_flow(unit, key, freed);

@@ -541,6 +541,24 @@ fn a_restored_flow_that_begins_anew_under_its_alias_is_found_by_it() {
     assert_eq!(rig.classifier.unit_of(&name), None);
 }
 
+/// A server's late packet had opened a flow of its own in a balanced flow's unit; the
+/// switch started again and took both keys from the claim.
+#[test]
+fn a_flow_that_ends_takes_no_key_of_another_flow_of_its_unit() {
+    let mut rig = rig(&stage::<Probe<0>>(small(8)));
+    let (late, flow, unit) = (key(PUBLIC, SERVER), key(CLIENT, SERVER), 1 << 32 | 1);
+    let restored = rig.classifier.restore(unit, None, &[(late, false)], &[]);
+    assert_eq!(restored, Ok(()));
+    assert!(rig.classifier.add_flow(unit, &flow));
+    let mut names = Vec::new();
+    rig.classifier.leave_flow(unit, &late, &mut names);
+    rig.classifier.end_flow(unit, &late, &mut names);
+    assert_eq!(names, []);
+    assert_eq!(rig.udp(CLIENT, SERVER), unit);
+    rig.classifier.remove_unit(unit, &mut Vec::new());
+    assert_eq!(rig.classifier.unit_of(&flow), None);
+}
+
 #[test]
 fn a_unit_whose_key_another_has_is_restored_where_no_packet_finds_it() {
     let mut rig = rig(&stage::<Probe<0>>(small(8)));

@@ -117,6 +117,8 @@ struct Alias {
     /// `None` for an open one, which is the unit's.
     flow: Option<FlowKey>,
     request: AliasRequest,
+    /// The key of a further flow, which stays until its unit ends.
+    is_own: bool,
 }
 
 /// What the classifier should know.
@@ -264,6 +266,7 @@ impl Model {
             unit,
             flow: owner,
             request,
+            is_own: false,
         };
         self.aliases.insert(request.key, alias);
         true
@@ -313,6 +316,7 @@ impl Model {
                     unit,
                     flow,
                     request,
+                    is_own: true,
                 },
             );
         }
@@ -344,7 +348,9 @@ impl Model {
         if self.wide && self.hidden.remove(&(unit, *key)).is_none() {
             self.flows.remove(key);
         }
-        self.end_aliases(|_, alias| alias.unit == unit && alias.flow == Some(*key))
+        self.end_aliases(|_, alias| {
+            alias.unit == unit && alias.flow == Some(*key) && !alias.is_own
+        })
     }
 
     fn remove(&mut self, unit: u64) -> BTreeSet<FlowKey> {
@@ -499,7 +505,11 @@ impl Rig {
 
     fn restore(&mut self, unit: u64) -> Result<(), TestCaseError> {
         let before = self.model.flows_of(unit);
-        let aliases = self.model.aliases_of(unit);
+        let mut aliases = self.model.aliases_of(unit);
+        for (_, alias) in &mut aliases {
+            // What is told of it does not say so.
+            alias.is_own = false;
+        }
         let scope = self.model.units[&unit];
         self.remove(unit)?;
         let flows: Vec<_> = before.iter().map(|(k, f)| (*k, f.client_is_b)).collect();

@@ -112,12 +112,15 @@ fn settings_for_slip(slip: Slip) -> Settings {
             replication: Some(Replication::None),
             ..base
         },
+        // A copy that is taken for forgotten is claimed at a restart.
         Slip::ForgottenEarly => Settings {
-            faults: Faults::ALL,
+            faults: of(&[Fault::Delay, Fault::Loss, Fault::SwitchRestart]),
+            some_faults: false,
             replication: None,
-            packets: 1_000,
-            flows: 60,
+            flows: 30,
+            moves: 120,
             plain_links: false,
+            chain: Some(Chain::NatShort),
             ..base
         },
         Slip::SuspectedUntold => Settings {
@@ -212,11 +215,10 @@ fn settings_for(plant: Plant) -> Settings {
             faults: rough.with(Fault::DoubleCrash),
             ..base
         },
-        // All runtimes are gone at once.
+        // The only runtime is gone, and nobody takes its place yet.
         Plant::NobodyMisnamed => Settings {
-            faults: of(&[Fault::Crash, Fault::DoubleCrash]),
-            some_faults: false,
-            runtimes: 2,
+            faults: rough.with(Fault::DoubleCrash),
+            runtimes: 1,
             ..base
         },
         Plant::OutputsSkipped | Plant::RoomMisnamed => Settings {

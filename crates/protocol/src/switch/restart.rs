@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use weir_nf::PoolId;
 use weir_nf::host::AliasRequest;
-use weir_packet::{Direction, FlowKey, Frame, FramePool, Side, Time};
+use weir_packet::{FlowKey, Frame, FramePool, Time};
 
 use super::claims::{Answers, Taken};
 use super::runtimes::Slot;
@@ -351,24 +351,14 @@ impl Switch {
             let mut own: Vec<(FlowKey, bool)> = own.copied().collect();
             own.sort_by_key(|(key, _)| has_port(key));
             if let Some((first, others)) = own.split_first() {
-                let names_of_others = others.iter().map(|(key, client_is_b)| AliasRequest {
-                    flow: 0,
-                    key: *key,
-                    client: match client_is_b {
-                        true => Direction::Reverse,
-                        false => Direction::Forward,
-                    },
-                    side: Side::Inside,
-                    open: false,
-                });
-                let known = aliases.iter().map(|(_, alias)| *alias);
-                aliases = known
-                    .chain(names_of_others)
-                    .map(|alias| (first.0, alias))
-                    .collect();
+                let known = aliases.iter().map(|(_, alias)| (first.0, *alias));
+                let known: Vec<(FlowKey, AliasRequest)> = known.collect();
                 restored = names
-                    .restore(unit.0, None, core::slice::from_ref(first), &aliases)
+                    .restore(unit.0, None, core::slice::from_ref(first), &known)
                     .is_ok();
+                for (key, _) in others.iter().filter(|_| restored) {
+                    names.add_flow(unit.0, key);
+                }
             }
         }
         if !restored && let Some((flow, _)) = claim.flows.first() {

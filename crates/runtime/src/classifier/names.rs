@@ -41,6 +41,9 @@ const OUTSIDE: u32 = 4;
 const LEAVING: u32 = 8;
 /// Of a name that leaves: a packet has come by it since [`Names::was_used`].
 const USED: u32 = 16;
+/// Of an alias in a unit of one flow: the key of a flow that its owner has beside that
+/// one. It stays when one of them ends, as the flow's own key does.
+const OWN: u32 = 32;
 
 impl Name {
     /// True where no packet that comes by it needs to be noted.
@@ -447,7 +450,7 @@ impl Names {
             // A claim may have had the flow under another of its names.
             None => {
                 let flow = self.only_flow(unit);
-                flow.is_some() && self.put_alias(unit, flow, key, 0)
+                flow.is_some() && self.put_alias(unit, flow, key, OWN)
             }
         }
     }
@@ -552,6 +555,14 @@ impl Names {
         }
     }
 
+    /// The aliases that go when a flow ends.
+    fn asked_by(&self, flow: u32) -> Vec<u32> {
+        let head = self.names[flow as usize].other;
+        let aliases = self.aliases.list(head).map(|alias| alias + self.max);
+        let is_asked = |alias: &u32| self.names[*alias as usize].bits & OWN == 0;
+        aliases.filter(is_asked).collect()
+    }
+
     fn drop_flow(&mut self, flow: u32, freed: &mut Vec<FlowKey>) {
         self.drop_aliases_of(flow, freed);
         let name = self.names[flow as usize];
@@ -569,7 +580,7 @@ impl Names {
         }
     }
 
-    /// Ends a flow. The key of a unit's only possible flow stays its.
+    /// Ends a flow. Where a unit is one flow the keys of its flows stay its.
     pub(super) fn end_flow(&mut self, unit: u64, key: &FlowKey, freed: &mut Vec<FlowKey>) {
         let Some(flow) = self.flow_in(unit, key) else {
             return;
@@ -577,7 +588,9 @@ impl Names {
         if self.wide.is_some() {
             self.drop_flow(flow, freed);
         } else {
-            self.drop_aliases_of(flow, freed);
+            for alias in self.asked_by(flow) {
+                self.free_alias(alias, freed);
+            }
         }
     }
 
@@ -620,8 +633,7 @@ impl Names {
         let Some(flow) = self.flow_in(unit, key) else {
             return;
         };
-        let head = self.names[flow as usize].other;
-        let mut leaving: Vec<u32> = self.aliases.list(head).map(|a| a + self.max).collect();
+        let mut leaving = self.asked_by(flow);
         if self.wide.is_some() {
             leaving.push(flow);
         }

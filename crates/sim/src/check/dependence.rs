@@ -115,9 +115,12 @@ impl UnitRecord {
                 let mut holders = [Some(before.owner), before.replica].into_iter().flatten();
                 let newer = self.unclaimed && self.current.view != before.view;
                 let has_both = !is_periodic && !self.lone && !newer;
-                let has_best = match self.lone && self.unopened {
-                    true => current.into_iter().flatten().all(alive) && alive(self.current.holder),
-                    false => alive(self.current.holder),
+                // `holder` is where its view began, which may have forgotten it by now.
+                let has_all = || current.into_iter().flatten().all(alive);
+                let has_best = match (self.unopened, self.lone) {
+                    (true, false) => has_all(),
+                    (true, true) => has_all() && alive(self.current.holder),
+                    (false, _) => alive(self.current.holder),
                 };
                 has_best || has_both && holders.any(alive)
             }

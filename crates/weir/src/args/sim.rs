@@ -85,6 +85,9 @@ pub(crate) struct Sim {
     /// Prints what happens in the first seed, line by line
     #[arg(long)]
     pub(crate) trace: bool,
+    /// Prints the lines of the unit in this place, and of no other (the 53 of unit 53.1)
+    #[arg(long, value_name = "PLACE", requires = "trace")]
+    pub(crate) unit: Option<u32>,
     /// Does not make a failing run smaller
     #[arg(long)]
     pub(crate) no_minimise: bool,

@@ -217,10 +217,11 @@ fn progress(args: &Sim, done: &AtomicU64) {
 fn trace(args: &Sim, settings: &Settings, recorded: Option<&[Recorded]>) -> Outcome {
     let plan = Plan::draw(args.seed, settings, recorded);
     let (outcome, trace) = run(settings, &plan, Trace::kept()).map_err(Failure::outside)?;
-    let about = outcome.violation.as_ref().and_then(|v| v.unit);
+    let failed = outcome.violation.as_ref().and_then(|v| v.unit);
     // Earlier lives in the same place may matter.
+    let place = args.unit.or(failed.map(|unit| unit.slot()));
     for line in trace.lines() {
-        if about.is_none_or(|unit| line.unit.is_none_or(|u| u.slot() == unit.slot())) {
+        if place.is_none_or(|place| line.unit.is_none_or(|unit| unit.slot() == place)) {
             crate::output::line(&report::line(line))?;
         }
     }
