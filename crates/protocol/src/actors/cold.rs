@@ -88,6 +88,9 @@ pub(crate) struct Keeper {
     pub(crate) held: Clock,
     /// When a state is sent at the latest, where one is owed or not confirmed.
     pub(crate) due: Option<Time>,
+    /// Times that the last state was sent again without a word of it: the wait doubles
+    /// with each, so that a replica that is cut off finds no heap of them.
+    pub(crate) again: u32,
     /// Packets up to here are applied without output: they were let out in an
     /// older view.
     pub(crate) silent: Clock,

@@ -73,7 +73,12 @@ impl Actors {
         if !keeper.owes() || hot.is_none_or(|hot| hot.clock <= held) {
             return None;
         }
-        self.counts.add(match told > held {
+        let is_again = told > held;
+        keeper.again = match is_again {
+            true => keeper.again.saturating_add(1),
+            false => 0,
+        };
+        self.counts.add(match is_again {
             true => ActorCount::StateAgain,
             false => ActorCount::StateInTime,
         });
@@ -88,7 +93,10 @@ impl Actors {
         let (Some(hot), Some(cold)) = (live, self.cold.get_mut(&unit)) else {
             return self.counts.add(ActorCount::MessageStale);
         };
-        cold.live.held = cold.live.held.max(clock);
+        if clock > cold.live.held {
+            cold.live.held = clock;
+            cold.live.again = 0;
+        }
         if cold.live.held >= hot.clock {
             cold.live.due = None;
         } else if cold.live.held >= cold.live.told {

@@ -190,7 +190,8 @@ impl Actors {
     pub(super) fn send_state(&mut self, now: Time, unit: UnitId) {
         let (at_once, longest) = (self.settings.at_once, self.settings.longest);
         // The word of it takes one way more than an entry's.
-        let due = now.plus(self.wait().saturating_mul(2));
+        let wait = self.wait().saturating_mul(2);
+        let longest_wait = self.settings.repeat_within.1.max(wait);
         let (Some(hot), Some(cold)) = (self.table.live(unit), self.cold.get_mut(&unit)) else {
             return self
                 .internal
@@ -207,6 +208,8 @@ impl Actors {
         }
         let every = cold.live.every;
         if every > 0 {
+            let doubled = wait.saturating_mul(1 << cold.live.again.min(32));
+            let due = now.plus(doubled.min(longest_wait));
             cold.live.due = Some(due);
             self.arm(unit, due);
         }

@@ -6,7 +6,8 @@ use weir_protocol::actors::ActorCount;
 use weir_protocol::ids::{Clock, UnitId};
 use weir_protocol::message::{Message, Open, Origin, StateUpdate};
 
-use crate::bed::{Bed, REPEATED, SWITCH, batch, clocks, planned, resumed, runtime, unit, view};
+use crate::bed::{Bed, Kind, MS, REPEATED, SWITCH, batch, clocks, planned, resumed};
+use crate::bed::{runtime, unit, view};
 
 const U: UnitId = unit(2);
 const ONE: View = view(1);
@@ -22,7 +23,10 @@ fn stored(clock: u64) -> Message {
 
 /// A unit at runtime 1 with a state every four packets for runtime 2.
 fn opened() -> Bed {
-    let mut bed = Bed::new(2);
+    opened_at(Bed::new(2))
+}
+
+fn opened_at(mut bed: Bed) -> Bed {
     let open = Open {
         origin: Origin::Nothing { after_loss: false },
         replica: Some(RuntimeId(2)),
@@ -68,6 +72,30 @@ fn the_switch_gets_each_entry_and_the_replica_the_fourth_state() {
     bed.later(100);
     bed.tick(1);
     assert_eq!(bed.count(1, ActorCount::StateAgain), 1);
+    bed.end();
+}
+
+/// A stream that is cut keeps each of them (seed 7520004620 of the simulator): the wait
+/// doubles up to the longest one.
+#[test]
+fn a_replica_that_is_cut_off_finds_no_heap_of_states() {
+    let mut bed = opened_at(Bed::of(
+        2,
+        Kind {
+            repeat_within: Some((10 * MS, 1_000 * MS)),
+            ..Kind::default()
+        },
+    ));
+    for clock in 1..=4 {
+        bed.data(1, (U, ONE, clock), 0, b"c--");
+    }
+    for _ in 0..200 {
+        bed.later(20);
+        bed.tick(1);
+    }
+    // After 20, 60, 140, 300, 620 and 1,260 ms, then every second.
+    let again = bed.count(1, ActorCount::StateAgain);
+    assert_eq!(again, 8);
     bed.end();
 }
 
