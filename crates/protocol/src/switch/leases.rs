@@ -77,6 +77,8 @@ pub(super) struct Lessor {
     restarted: bool,
     /// Ports that were leased and got no name, by the unit that has them.
     held: BTreeMap<UnitId, Vec<(PoolId, PortLease)>>,
+    /// Ports that a unit had a name on when this switch took it over from the one before.
+    restored: BTreeMap<UnitId, Vec<(PoolId, PortLease)>>,
     plant: Option<Plant>,
 }
 
@@ -105,6 +107,7 @@ impl Lessor {
             addresses,
             restarted: false,
             held: BTreeMap::new(),
+            restored: BTreeMap::new(),
             plant,
         }
     }
@@ -186,6 +189,31 @@ impl Lessor {
         }
     }
 
+    /// A unit has this name from the switch before. Of a unit of one flow it says nothing
+    /// of leases: the unit may have got names that no entry asked for.
+    pub(super) fn restored(&mut self, unit: UnitId, key: &FlowKey, is_wide: bool) {
+        self.named(key);
+        for (pool, address, space, port) in self.ports(key).into_iter().flatten() {
+            if is_wide {
+                let lease = PortLease {
+                    address: address as u16,
+                    port,
+                    space,
+                };
+                let all = self.restored.entry(unit).or_default();
+                all.push((PoolId(pool as u8), lease));
+            }
+        }
+    }
+
+    /// True where the unit had a name on the port, and nobody has one now: the flow that
+    /// had the port is over.
+    fn has_lost_name(&self, unit: UnitId, pool: PoolId, lease: PortLease) -> bool {
+        let restored = self.restored.get(&unit);
+        let had_one = restored.is_some_and(|all| all.contains(&(pool, lease)));
+        had_one && self.port(pool, lease).is_none_or(|port| port.names == 0)
+    }
+
     fn name_port(&mut self, pool: usize, address: usize, space: PortSpace, port: u16) {
         if let Some((_, port, used)) = self.port_mut(pool, address, space, port) {
             port.names = port.names.saturating_add(1);
@@ -248,6 +276,7 @@ impl Lessor {
 
     /// The unit is over: gives the ports that it held and that have no name.
     pub(super) fn let_go(&mut self, unit: UnitId) -> Vec<Freed> {
+        self.restored.remove(&unit);
         let held = self.held.remove(&unit).unwrap_or_default();
         held.into_iter()
             .filter_map(|(pool, lease)| {
@@ -257,14 +286,23 @@ impl Lessor {
             .collect()
     }
 
+    /// The block of a port, and the port's place in it.
+    fn block_of(&self, pool: PoolId, lease: PortLease) -> Option<(&Block, usize)> {
+        let pool = self.pools.get(usize::from(pool.0))?;
+        let size = usize::from(pool.spec.block.max(1));
+        let at = usize::from(lease.address) * pool.blocks + usize::from(lease.port) / size;
+        let place = lease.space as usize * size + usize::from(lease.port) % size;
+        Some((pool.all.get(at)?, place))
+    }
+
+    fn port(&self, pool: PoolId, lease: PortLease) -> Option<&Port> {
+        let (block, place) = self.block_of(pool, lease)?;
+        block.ports.get(place)
+    }
+
     /// True where a port is leased, or is of no block of `slot`'s.
     fn is_leased(&self, slot: Slot, pool: PoolId, lease: PortLease) -> bool {
-        let block = self.pools.get(usize::from(pool.0)).and_then(|pool| {
-            let size = usize::from(pool.spec.block.max(1));
-            let at = usize::from(lease.address) * pool.blocks + usize::from(lease.port) / size;
-            let place = lease.space as usize * size + usize::from(lease.port) % size;
-            Some((pool.all.get(at)?, place))
-        });
+        let block = self.block_of(pool, lease);
         block.is_none_or(|(block, place)| {
             block.holder != slot || block.ports.get(place).is_some_and(|port| port.leased)
         })
@@ -396,6 +434,9 @@ impl Switch {
             let mut names = self.classifier.aliases_of(unit.0);
             names.any(|key| self.lessor.lies_on(&key, pool, lease))
         };
+        if !is_named && self.lessor.has_lost_name(unit, pool, lease) {
+            return false;
+        }
         if self.lessor.lease(unit, pool, lease, is_named) {
             self.counts.add(SwitchCount::PortHeld);
         }

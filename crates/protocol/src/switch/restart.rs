@@ -368,8 +368,9 @@ impl Switch {
             restored = self.classifier.restore_hidden(unit.0, flow).is_ok();
         }
         if restored {
+            let is_wide = self.classifier.has_wide_units();
             for key in self.classifier.aliases_of(unit.0) {
-                self.lessor.named(&key);
+                self.lessor.restored(unit, &key, is_wide);
             }
         }
         restored

@@ -204,6 +204,82 @@ fn a_restarted_switch_knows_the_scope_keys_that_only_functions_make() {
     again.end();
 }
 
+/// The switch started again; a flow of a wide unit ends before the owner asks whether its
+/// port is free. Nothing will say so later while the unit lives.
+#[test]
+fn a_port_whose_name_went_before_it_was_asked_for_is_free() {
+    let settings = SwitchSettings {
+        kept: 256,
+        generation: 2,
+        ..SwitchSettings::default()
+    };
+    let mut rig = Rig::of(&wide(), settings, 0);
+    rig.switch.recover(rig.now, &[rt(1)]);
+    let address = |last| std::net::IpAddr::from([10, 0, 0, last]);
+    let (flow, _) = FlowKey::new(address(11), 1_000, [192, 0, 2, 1].into(), 53, 17, 0, 0);
+    let pool: std::net::IpAddr = "192.0.2.7".parse().expect("an address");
+    let alias = |port| {
+        let (key, client) = FlowKey::one_end(pool, port, 17, 0, 0);
+        AliasRequest {
+            flow: NO_FLOW,
+            key,
+            client,
+            side: Side::Inside,
+            open: true,
+        }
+    };
+    let (gone, stays) = (alias(1_030), alias(1_031));
+    let unit = UnitId(1 << 32 | 5);
+    rig.say(
+        1,
+        Message::LeaseGranted {
+            pool: PoolId(0),
+            address: 0,
+            block: 4,
+        },
+    );
+    let claim = Claim {
+        unit,
+        view: weir_protocol::View(1 << 48 | 1),
+        owner: true,
+        clock: Clock(3),
+        state: true,
+        key: Some(FlowKey::new(address(10), 0, address(10), 0, 0, 0, 0).0),
+        flows: vec![(flow, false)],
+        aliases: vec![(flow, gone), (flow, stays)],
+    };
+    rig.say(1, claims(vec![claim]));
+    assert_eq!(rig.count(SwitchCount::Recovered), 1);
+    rig.pass(0);
+    rig.send(11, 1);
+    assert_eq!(
+        note(&mut rig, &[Note::AliasEnded { key: gone.key }]),
+        unit
+    );
+    assert_eq!(rig.count(SwitchCount::AliasGone), 1);
+    rig.messages();
+    let lease = |port| PortLease {
+        address: 0,
+        port,
+        space: PortSpace::Udp,
+    };
+    let doubts = vec![(lease(1_030), Some(unit)), (lease(1_031), Some(unit))];
+    rig.say(
+        1,
+        Message::PortsDoubted {
+            pool: PoolId(0),
+            doubts,
+        },
+    );
+    let known = Message::PortsKnown {
+        pool: PoolId(0),
+        free: vec![lease(1_030)],
+        leased: vec![lease(1_031)],
+    };
+    assert_eq!(rig.messages(), [(Peer::Runtime(rt(1)), known)]);
+    rig.end();
+}
+
 /// A flow that a balancer turned to another server, and the side of it that
 /// the server sees.
 #[test]
