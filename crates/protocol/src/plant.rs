@@ -117,6 +117,8 @@ pub enum Plant {
     NobodyMisnamed,
     /// The gauge of units without a replica only rises.
     GaugeOnlyRises,
+    /// A unit is lost with the owner of its first view, though all its packets are kept.
+    FirstLost,
     /// Numbers of views have 32 bits.
     ViewsShort,
     /// Packets are applied however few frames are free for what they cause. Not
@@ -126,7 +128,7 @@ pub enum Plant {
 
 impl Plant {
     /// Those that the simulator finds, in the order of the documentation.
-    pub const ALL: [Plant; 54] = [
+    pub const ALL: [Plant; 55] = [
         Plant::NoViewCheck,
         Plant::NoFence,
         Plant::NoOrderAtGate,
@@ -180,6 +182,7 @@ impl Plant {
         Plant::RoomMisnamed,
         Plant::NobodyMisnamed,
         Plant::GaugeOnlyRises,
+        Plant::FirstLost,
         Plant::ViewsShort,
     ];
 
@@ -240,6 +243,7 @@ impl Plant {
             Plant::RoomMisnamed => "room-misnamed",
             Plant::NobodyMisnamed => "nobody-misnamed",
             Plant::GaugeOnlyRises => "gauge-only-rises",
+            Plant::FirstLost => "first-lost",
             Plant::ViewsShort => "views-short",
         }
     }

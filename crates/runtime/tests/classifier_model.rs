@@ -348,9 +348,7 @@ impl Model {
         if self.wide && self.hidden.remove(&(unit, *key)).is_none() {
             self.flows.remove(key);
         }
-        self.end_aliases(|_, alias| {
-            alias.unit == unit && alias.flow == Some(*key) && !alias.is_own
-        })
+        self.end_aliases(|_, alias| alias.unit == unit && alias.flow == Some(*key) && !alias.is_own)
     }
 
     fn remove(&mut self, unit: u64) -> BTreeSet<FlowKey> {

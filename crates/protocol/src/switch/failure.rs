@@ -133,6 +133,10 @@ impl Switch {
         if let Some(runtime) = self.runtimes.get_mut(slot) {
             runtime.era = era;
         }
+        let queue = self.outbox.queues.get_mut(usize::from(slot) - 1);
+        if let Some(queue) = queue.filter(|queue| queue.frames.is_empty()) {
+            queue.frames = Vec::new();
+        }
     }
 
     /// True where a unit can't go on in its view: its owner or replica is
@@ -189,6 +193,9 @@ impl Switch {
         let settled = match self.pendings.get(unit.pending) {
             Some(p) if p.old != View::NONE => (p.old, p.old_owner, p.old_replica),
             None if unit.fresh == 0 => (unit.view(), unit.owner, unit.replica),
+            _ if self.settings.plant == Some(Plant::FirstLost) => {
+                return self.lose(now, pool, place);
+            }
             // Nothing of the first view was let out, or all of its packets are
             // here: nothing is lost with it.
             _ if self.kept.copies() || unit.sent == unit.out => {

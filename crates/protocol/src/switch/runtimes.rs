@@ -63,6 +63,9 @@ pub(super) struct Runtime {
 pub(super) struct Runtimes {
     all: Vec<Runtime>,
     slots: BTreeMap<RuntimeId, Slot>,
+    /// Those that are there (draining included), in the order of joining: a walk over
+    /// all that ever were would take longer with every start.
+    present: Vec<Slot>,
     /// Those that take units, in the order of joining.
     pub(super) usable: Vec<Slot>,
     /// Loggers that take copies, in the order of joining.
@@ -206,6 +209,13 @@ impl Runtimes {
         if standing == Standing::Live {
             members.push(slot);
         }
+        let at = self.present.partition_point(|&other| other < slot);
+        let was_here = self.present.get(at) == Some(&slot);
+        match (was_here, self.is_here(slot)) {
+            (true, false) => drop(self.present.remove(at)),
+            (false, true) => self.present.insert(at, slot),
+            _ => {}
+        }
     }
 
     /// True of a runtime that can't be spoken to any more.
@@ -245,6 +255,6 @@ impl Runtimes {
 
     /// Slots of all runtimes that are there.
     pub(super) fn here(&self) -> impl Iterator<Item = Slot> + '_ {
-        (1..=self.all.len() as Slot).filter(|&slot| self.is_here(slot))
+        self.present.iter().copied()
     }
 }

@@ -252,10 +252,7 @@ fn a_port_whose_name_went_before_it_was_asked_for_is_free() {
     assert_eq!(rig.count(SwitchCount::Recovered), 1);
     rig.pass(0);
     rig.send(11, 1);
-    assert_eq!(
-        note(&mut rig, &[Note::AliasEnded { key: gone.key }]),
-        unit
-    );
+    assert_eq!(note(&mut rig, &[Note::AliasEnded { key: gone.key }]), unit);
     assert_eq!(rig.count(SwitchCount::AliasGone), 1);
     rig.messages();
     let lease = |port| PortLease {

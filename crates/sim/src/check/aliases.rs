@@ -22,6 +22,7 @@ pub(super) struct Aliases {
 impl Aliases {
     /// The switch has registered a name; gives another unit that has it.
     pub(super) fn add(&mut self, key: FlowKey, unit: UnitId) -> Option<UnitId> {
+        self.foreign.remove(&(unit, key));
         let other = self.of.insert(key, (unit, None));
         other.map(|(other, _)| other).filter(|other| *other != unit)
     }

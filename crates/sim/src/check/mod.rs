@@ -98,6 +98,8 @@ pub(crate) trait Cluster {
     fn host(&self, runtime: RuntimeId) -> Option<u32>;
     /// It keeps copies and owns no unit.
     fn is_logger(&self, runtime: RuntimeId) -> bool;
+    /// There is a runtime that takes units.
+    fn has_runtimes(&self) -> bool;
 }
 
 /// The checker of a run.
@@ -120,6 +122,8 @@ pub(crate) struct Checker {
     pub(crate) lenient: bool,
     /// Nothing is lost between processes: only a death loses packets.
     pub(crate) lossless: bool,
+    /// The switch has each packet until it is let out, and repeats it.
+    pub(crate) keeps_packets: bool,
     now: u64,
     violation: Option<Violation>,
 }
@@ -141,6 +145,7 @@ impl Checker {
             exposed: BTreeMap::new(),
             lenient: false,
             lossless: false,
+            keeps_packets: false,
             now: 0,
             violation: None,
         }

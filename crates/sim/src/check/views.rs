@@ -280,6 +280,12 @@ impl Checker {
             self.violated(Invariant::ExactlyOnce, Some(id), text);
             return;
         }
+        let is_first = !had_state && first.0 == 1 && first.0 <= last.0;
+        if self.keeps_packets && is_first && cluster.has_runtimes() {
+            let text = "its first view is lost, and all its packets are kept".to_owned();
+            self.violated(Invariant::ExactlyOnce, Some(id), text);
+            return;
+        }
         if let Some(holder) = holder {
             let text = format!("counted as lost, and runtime {} has it", holder.0);
             self.violated(Invariant::ExactlyOnce, Some(id), text);

@@ -64,6 +64,10 @@ impl Cluster for Seen<'_> {
         self.of(runtime).is_some_and(|process| process.is_logger)
     }
 
+    fn has_runtimes(&self) -> bool {
+        self.0.iter().any(Process::is_useful)
+    }
+
     fn packets_since(&self, unit: UnitId) -> Option<Clock> {
         // An older switch may run still, but nobody will get its copies.
         let is_switch = |process: &&Process| matches!(process.peer, Peer::Switch(_));

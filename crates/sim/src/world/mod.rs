@@ -242,6 +242,7 @@ impl<'a> World<'a> {
             pools,
         };
         world.checker.lossless = plan.mode == Mode::Ring;
+        world.checker.keeps_packets = world.switch_settings().kept > 0;
         world.checker.lenient = plan.faults.has(Fault::DoubleCrash);
         // Times of packets jump with the switch's clock.
         if !plan.faults.has(Fault::Skew) {
