@@ -7,6 +7,8 @@ mod finish;
 mod member;
 mod members;
 mod moves;
+#[cfg(test)]
+pub(crate) mod tests;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -101,6 +103,8 @@ pub struct Cluster {
     ends: Vec<RuntimeDone>,
     /// Why runtimes have died while others went on, and which took their places.
     deaths: Vec<String>,
+    /// Frames that were lost with them: 0 unless there is a bug.
+    lost: u64,
     wakers: Wakers,
     park: Parker,
     team: Team<RuntimeNode>,
@@ -194,6 +198,7 @@ impl Cluster {
             gate: GateCounts::default(),
             ends: Vec::new(),
             deaths: Vec::new(),
+            lost: 0,
             park,
             team: Team::new(&wakers),
             wakers,
