@@ -362,9 +362,10 @@ impl Cluster {
     /// Has the switches number the ends that were asked for.
     fn end_flows(&mut self, now: Time) {
         let (chains, members, pool) = (&mut self.chains, &self.members, &mut self.pool);
+        let internal = &mut self.internal;
         self.ends_asked.each(|asked| {
-            let done = chains
-                .get_mut(asked.chain)
+            let done = internal
+                .expect(chains.get_mut(asked.chain), NO_CHAIN)
                 .is_none_or(|at| at.switch.end_flow(now, pool, asked.unit, &asked.key));
             if let (true, Some(member)) = (done, members.get(asked.by)) {
                 member.ends.gauge.ends.fetch_sub(1, Ordering::Relaxed);
@@ -421,7 +422,8 @@ impl Cluster {
                 }),
                 ToSwitch::Relay { chain, to, message } => {
                     let at = self.chains.get_mut(chain);
-                    if let Some(relay) = at.and_then(|at| at.relay.as_mut()) {
+                    let relay = at.and_then(|at| at.relay.as_mut());
+                    if let Some(relay) = self.internal.expect(relay, "there is no relay") {
                         relay.take_from_runtime(id, to, message);
                     }
                     self.send(chain, now);
