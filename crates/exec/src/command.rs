@@ -124,6 +124,18 @@ pub fn command_channel<C>(sleeps: bool) -> io::Result<(CommandSender<C>, Command
     Ok((sender, receiver))
 }
 
+/// The end of a channel that nobody sends to.
+impl<C> Default for CommandReceiver<C> {
+    fn default() -> CommandReceiver<C> {
+        CommandReceiver {
+            commands: sync_channel(0).1,
+            wake: None,
+            open: Arc::default(),
+            unwoken: 0,
+        }
+    }
+}
+
 impl<C> CommandReceiver<C> {
     /// Opens or closes the channel: a node that has no thread yet takes no commands,
     /// which its senders are told ([`NotSent::Away`]).

@@ -16,6 +16,8 @@ pub struct Sender<T> {
     ring: Producer<T>,
     /// Items that the full queue refused, oldest first.
     waiting: VecDeque<T>,
+    /// Items that went into the ring so far.
+    sent: u64,
 }
 
 /// A queue with room for so many items.
@@ -24,6 +26,7 @@ pub fn queue<T>(slots: usize) -> (Sender<T>, Consumer<T>) {
     let sender = Sender {
         ring,
         waiting: VecDeque::new(),
+        sent: 0,
     };
     (sender, receiver)
 }
@@ -35,6 +38,8 @@ impl<T> Sender<T> {
             self.waiting.push_back(item);
         } else if let Err(rtrb::PushError::Full(item)) = self.ring.push(item) {
             self.waiting.push_back(item);
+        } else {
+            self.sent += 1;
         }
     }
 
@@ -47,7 +52,7 @@ impl<T> Sender<T> {
         if self.waiting.is_empty() {
             let places = self.ring.slots().min(items.len());
             if let Ok(chunk) = self.ring.write_chunk_uninit(places) {
-                chunk.fill_from_iter(&mut items);
+                self.sent += chunk.fill_from_iter(&mut items) as u64;
             }
         }
         self.waiting.extend(items);
@@ -60,6 +65,7 @@ impl<T> Sender<T> {
                 self.waiting.push_front(item);
                 return false;
             }
+            self.sent += 1;
         }
         true
     }
@@ -72,6 +78,11 @@ impl<T> Sender<T> {
     /// True where the reader is gone.
     pub fn is_abandoned(&self) -> bool {
         self.ring.is_abandoned()
+    }
+
+    /// Items that went to the reader so far: without those that wait.
+    pub fn sent(&self) -> u64 {
+        self.sent
     }
 
     /// Items that wait for room.
@@ -106,6 +117,7 @@ mod tests {
         sender.push(4);
         assert_eq!(sender.waiting(), 2);
         assert!(!sender.flush());
+        assert_eq!(sender.sent(), 2);
         let mut got = Vec::new();
         assert_eq!(drain(&mut receiver, 1, &mut got), 1);
         sender.push(5);
@@ -114,5 +126,8 @@ mod tests {
             sender.flush();
         }
         assert_eq!((got, sender.waiting()), (vec![1, 2, 3, 4, 5], 0));
+        assert_eq!(sender.sent(), 5);
+        sender.push(6);
+        assert_eq!(sender.sent(), 6);
     }
 }

@@ -70,13 +70,7 @@ impl Restarts {
             Forget::OnceUpFor(well) if up.is_some_and(|up| up >= well) => self.failures.clear(),
             Forget::OnceUpFor(_) => {}
         }
-        // A false start is counted apart where that has a limit of its own and
-        // failures are forgotten by their age: the start may have taken longer to fail
-        // than that age.
-        let apart = policy.most_false_starts.is_some()
-            && matches!(policy.forget, Forget::Older(_))
-            && up.is_none();
-        if !apart {
+        if up.is_some() || !self.counts_apart() {
             self.failures.push_back(now);
         }
         let beyond = |count: usize, most: Option<usize>| most.is_some_and(|most| count > most);
@@ -92,8 +86,20 @@ impl Restarts {
         Some(pause)
     }
 
+    /// A false start is counted apart where that has a limit of its own and failures are
+    /// forgotten by their age: the start may have taken longer to fail than that age.
+    fn counts_apart(&self) -> bool {
+        self.policy.most_false_starts.is_some() && matches!(self.policy.forget, Forget::Older(_))
+    }
+
     fn pause(&self) -> Duration {
-        let before = self.failures.len().saturating_sub(1).min(DOUBLINGS) as u32;
+        let apart = if self.counts_apart() {
+            self.false_starts
+        } else {
+            0
+        };
+        let failures = self.failures.len() + apart;
+        let before = failures.saturating_sub(1).min(DOUBLINGS) as u32;
         let doubled = match (self.policy.first_at_once, before) {
             (true, 0) => 0,
             (true, before) => 1 << (before - 1),
@@ -167,6 +173,21 @@ mod tests {
         assert!(restarts.failed(now + 2 * LIFE, None).is_some());
         assert!(restarts.failed(now + 4 * LIFE, None).is_none());
         assert_eq!(restarts.to_string(), "3 times before it was ready");
+    }
+
+    #[test]
+    fn a_pause_grows_with_each_false_start_too() {
+        let policy = RestartPolicy {
+            pause: Duration::from_secs(1),
+            longest: LIFE,
+            ..of_process()
+        };
+        let mut restarts = Restarts::new(policy);
+        let now = Instant::now();
+        let ups = [UP, None, None, UP, None, None, None];
+        let pauses = ups.map(|up| restarts.failed(now, up).map(|pause| pause.as_secs()));
+        let grown = [0, 1, 2, 1, 2, 4].map(Some);
+        assert_eq!(pauses, [&grown[..], &[None]].concat()[..]);
     }
 
     #[test]

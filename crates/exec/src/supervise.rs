@@ -56,6 +56,9 @@ struct Thread<T> {
 struct Threads<T> {
     wakers: Wakers,
     threads: Vec<Thread<T>>,
+    /// As if the machine had no room for more.
+    #[cfg(test)]
+    most: usize,
 }
 
 impl<T: Send + 'static> Threads<T> {
@@ -64,6 +67,8 @@ impl<T: Send + 'static> Threads<T> {
         Threads {
             wakers: wakers.clone(),
             threads: Vec::new(),
+            #[cfg(test)]
+            most: usize::MAX,
         }
     }
 
@@ -80,6 +85,10 @@ impl<T: Send + 'static> Threads<T> {
         place: usize,
         work: impl FnOnce(Ready) -> Result<T, String> + Send + 'static,
     ) -> Result<usize, ExecError> {
+        #[cfg(test)]
+        if self.threads.len() >= self.most {
+            return Err(ExecError("can't start a thread: none is left".to_owned()));
+        }
         let ready = Arc::new(AtomicBool::new(false));
         let says = Ready {
             ready: Arc::clone(&ready),
@@ -275,8 +284,15 @@ where
     /// # Errors
     ///
     /// A node of the calling thread that can't be made; the machine has no thread
-    /// left.
+    /// left. Nodes that were placed and did not start are forgotten ([`Team::has`]).
     pub fn start(&mut self, park: impl Fn(usize) -> Parker) -> Result<(), ExecError> {
+        let result = self.start_placed(park);
+        // Started threads and `placed` go side by side.
+        self.placed.truncate(self.threads.started());
+        result
+    }
+
+    fn start_placed(&mut self, park: impl Fn(usize) -> Parker) -> Result<(), ExecError> {
         let started = self.threads.started();
         if let Some(at) = self.placed.iter().position(|placed| placed.thread == 0) {
             let placed = self.placed.remove(at);
@@ -299,6 +315,13 @@ where
                 .start(placed.name.clone(), placed.core, placed.thread, work)?;
         }
         Ok(())
+    }
+
+    /// True where the node was started, or is to be by the next [`Team::start`]; it may be
+    /// over.
+    pub fn has(&self, node: usize) -> bool {
+        let mut placed = self.placed.iter();
+        self.local_nodes.contains(&node) || placed.any(|placed| placed.nodes.contains(&node))
     }
 
     /// True once the thread of a node is ready.
@@ -529,6 +552,40 @@ mod tests {
         assert_eq!(thread(1), std::thread::current().id());
         assert_eq!(thread(1), thread(4));
         assert!(thread(2) != thread(0) && thread(2) != thread(1));
+    }
+
+    /// What is placed later starts as if the failed ones had never been placed.
+    #[test]
+    fn nodes_whose_thread_does_not_start_are_forgotten() {
+        let wakers = Wakers::new(3).unwrap();
+        let policy = weir_io::IdlePolicy::default();
+        let park = |thread| Parker::new(&wakers, thread, policy);
+        let mut team = Team::new(&wakers);
+        let place = |team: &mut Team<Twice>, thread, number| {
+            let make = move || Ok(Twice { number, left: 3 });
+            team.place(thread, None, format!("node {number}"), make)
+        };
+        let nodes = [1, 2, 3].map(|thread| place(&mut team, thread, thread as u32));
+        team.threads.most = 1;
+        let error = team.start(park).unwrap_err();
+        assert_eq!(error.0, "can't start a thread: none is left");
+        assert_eq!(nodes.map(|node| team.has(node)), [true, false, false]);
+
+        team.threads.most = 2;
+        let again = place(&mut team, 2, 7);
+        team.start(park).unwrap();
+        assert!(team.has(again));
+        let mut ended = Vec::new();
+        while !team.all_over() {
+            ended.extend(team.join_each());
+        }
+        let mut reports: Vec<(usize, u32)> = ended
+            .into_iter()
+            .map(|(node, report)| (node, report.unwrap().0))
+            .collect();
+        reports.sort_unstable();
+        assert_eq!(reports, [(nodes[0], 2), (again, 14)]);
+        assert!(team.is_ready(again) && !team.is_ready(nodes[1]));
     }
 
     #[test]

@@ -15,7 +15,6 @@ use weir_nf::Sources;
 use weir_nf::host::Kind;
 use weir_nf::prelude::*;
 use weir_protocol::RuntimeId;
-use weir_protocol::in_process::BURST;
 use weir_protocol::message::{MoveMode, Selection};
 
 static SEEN: AtomicU32 = AtomicU32::new(0);
@@ -279,8 +278,7 @@ fn check_deaths(end: &ClusterEnd, deaths: usize) {
             assert!(death.contains(part), "{death}");
         }
     }
-    // Its memory is there again, but for what was in the hands of who panicked.
-    assert!(end.leaked <= deaths * 2 * BURST, "{}", end.leaked);
+    assert_eq!(end.leaked, 0, "frames leaked");
 }
 
 #[test]

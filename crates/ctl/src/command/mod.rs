@@ -47,8 +47,8 @@ pub enum Command {
     Each(Arm, Reply<usize>),
 }
 
-/// Carries out the commands to one thread.
-#[derive(Debug)]
+/// Carries out the commands to one thread. The default one has no sender.
+#[derive(Debug, Default)]
 pub struct CommandHandler {
     receiver: CommandReceiver<Command>,
     /// Walks over all flows, in the order of their commands.

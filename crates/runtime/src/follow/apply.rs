@@ -145,8 +145,11 @@ impl Runtime {
         input: &mut Vec<Frame>,
         entries: &mut Vec<Frame>,
     ) {
-        let mut frame = input.remove(0);
-        let meta = memory.meta_mut(&mut frame);
+        // It stays where it is until functions have run: one that panics takes no frame with it.
+        let Some(frame) = input.first_mut() else {
+            return;
+        };
+        let meta = memory.meta_mut(frame);
         meta.disposition = Disposition::Applied;
         let meta = *meta;
         self.set_clock(meta.unit, meta.clock);
@@ -156,7 +159,7 @@ impl Runtime {
             self.world.caused_by(0);
             self.world.events.give_whole();
             if silent || pool.available() >= FRAMES_PER_TICK {
-                match notes::read(memory.bytes(&frame)).next() {
+                match notes::read(memory.bytes(frame)).next() {
                     Some(Ok(Note::FlowEnded { key })) => {
                         self.end_one_in(pool, meta.unit, &key, meta.clock);
                     }
@@ -166,6 +169,7 @@ impl Runtime {
                 self.counts.so_far.ticks_lost += 1;
             }
         }
+        let frame = input.remove(0);
         if silent {
             self.drop_side_frames(pool);
             pool.give(frame);

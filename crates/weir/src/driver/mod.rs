@@ -30,6 +30,8 @@ mod spread;
 mod wiring;
 mod workers;
 
+#[cfg(test)]
+pub(crate) use cluster::tests::Bed as ClusterBed;
 pub use cluster::{Cluster, ClusterEnd, ClusterSettings, GateCounts, RuntimeEnd};
 pub(crate) use dispatch::Dispatcher;
 pub(crate) use events::{EventFile, Target};

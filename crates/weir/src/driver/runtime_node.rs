@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use weir_ctl::command::{CommandHandler, CommandTarget, Part, ThreadCounts, Visit};
-use weir_exec::queue::drain;
+use weir_exec::queue::{Sender, drain};
 use weir_exec::{Node, Round, frames};
 use weir_nf::host::Stage;
 use weir_packet::{FlowKey, Frame, FramePool, Internal, Time};
@@ -16,9 +16,7 @@ use weir_protocol::{Actors, Message, Peer, RuntimeId, UnitId};
 use weir_runtime::{Lie, Report, Runtime, RuntimeConfig};
 
 use super::clock::Clock;
-use super::wiring::{
-    Gauge, Left, NO_CHAIN, PeerMessage, RuntimeEnds, ToRuntime, ToSwitch, place_of,
-};
+use super::wiring::{NO_CHAIN, PeerMessage, RuntimeEnds, Seat, ToRuntime, ToSwitch, place_of};
 
 /// Ends of flows that may be asked for and not numbered yet.
 const ENDS: usize = 512;
@@ -33,10 +31,7 @@ pub(super) struct RuntimePlan {
     /// Messages to other runtimes go through the switch's thread.
     pub(super) relayed: bool,
     pub(super) clock: Clock,
-    pub(super) ends: RuntimeEnds,
-    pub(super) gauge: Arc<Gauge>,
-    pub(super) handler: CommandHandler,
-    pub(super) pool: FramePool,
+    pub(super) seat: Seat,
 }
 
 /// The end of a runtime.
@@ -70,8 +65,7 @@ struct ChainActors {
 /// to other runtimes.
 pub(super) struct RuntimeNode {
     work: Work,
-    /// Until the node is dropped.
-    handler: Option<CommandHandler>,
+    handler: CommandHandler,
     /// Time in rounds with work, in ns.
     busy: u64,
 }
@@ -80,9 +74,7 @@ pub(super) struct RuntimeNode {
 struct Work {
     id: RuntimeId,
     clock: Clock,
-    ends: RuntimeEnds,
-    gauge: Arc<Gauge>,
-    pool: FramePool,
+    seat: Seat,
     chains: Vec<ChainActors>,
     /// Messages that wait until the entries before them are in their queues.
     outgoing: VecDeque<(usize, Peer, Message)>,
@@ -96,6 +88,9 @@ struct Work {
     /// Something was queued for another thread in a round that is no work.
     gave: bool,
     packets: u64,
+    /// Frames that it has had so far; those that went to the reserve don't count, those
+    /// that its predecessors have sent to the switch do.
+    had: u64,
     internal: Internal,
 }
 
@@ -105,7 +100,7 @@ impl RuntimeNode {
     /// # Errors
     ///
     /// A stage that can't be run.
-    pub(super) fn new(plan: RuntimePlan) -> Result<RuntimeNode, String> {
+    pub(super) fn new(mut plan: RuntimePlan) -> Result<RuntimeNode, String> {
         let mut chains = Vec::new();
         for (number, stage) in plan.stages.iter().enumerate() {
             let engine = Runtime::new(stage, plan.config).map_err(|error| error.to_string())?;
@@ -116,14 +111,14 @@ impl RuntimeNode {
                 input: Vec::with_capacity(BURST),
             });
         }
-        plan.handler.set_open(true);
+        let handler = std::mem::take(&mut plan.seat.handler);
+        handler.set_open(true);
+        let had = plan.seat.pool.available() as u64 + sent(&plan.seat.ends);
         Ok(RuntimeNode {
             work: Work {
                 id: plan.settings.id,
                 clock: plan.clock,
-                ends: plan.ends,
-                gauge: plan.gauge,
-                pool: plan.pool,
+                seat: plan.seat,
                 chains,
                 outgoing: VecDeque::new(),
                 received: Vec::new(),
@@ -134,11 +129,17 @@ impl RuntimeNode {
                 echo: None,
                 gave: false,
                 packets: 0,
+                had,
                 internal: Internal::default(),
             },
-            handler: Some(plan.handler),
+            handler,
             busy: 0,
         })
+    }
+
+    #[cfg(test)]
+    pub(super) fn pool(&mut self) -> &mut FramePool {
+        &mut self.work.seat.pool
     }
 }
 
@@ -160,11 +161,8 @@ impl Node for RuntimeNode {
     }
 
     fn take_commands(&mut self) -> bool {
-        let Some(handler) = &mut self.handler else {
-            return false;
-        };
-        handler.carry_out(&mut self.work);
-        handler.is_busy()
+        self.handler.carry_out(&mut self.work);
+        self.handler.is_busy()
     }
 
     fn finish(mut self) -> Result<RuntimeDone, String> {
@@ -209,7 +207,7 @@ impl CommandTarget for Work {
                 chain,
                 stage: 0,
                 runtime: at.actors.engine_mut(),
-                pool: &mut self.pool,
+                pool: &mut self.seat.pool,
                 // Nothing leaves an engine but in entries.
                 output: &mut Vec::new(),
             });
@@ -217,13 +215,16 @@ impl CommandTarget for Work {
     }
 
     fn room_for_ends(&self) -> usize {
-        ENDS.saturating_sub(self.gauge.ends.load(Ordering::Relaxed))
+        ENDS.saturating_sub(self.seat.gauge.ends.load(Ordering::Relaxed))
     }
 
     fn ask_for_end(&mut self, chain: usize, unit: u64, key: FlowKey) -> bool {
         let unit = UnitId(unit);
-        self.gauge.ends.fetch_add(1, Ordering::Relaxed);
-        self.ends.outbox.push(ToSwitch::End { chain, unit, key });
+        self.seat.gauge.ends.fetch_add(1, Ordering::Relaxed);
+        self.seat
+            .ends
+            .outbox
+            .push(ToSwitch::End { chain, unit, key });
         self.gave = true;
         true
     }
@@ -241,15 +242,17 @@ impl Work {
     /// was nothing to do.
     fn round(&mut self, now: Time) -> bool {
         let mut worked = false;
-        let packet_time = Time(self.gauge.packet_time.load(Ordering::Relaxed));
+        let packet_time = Time(self.seat.gauge.packet_time.load(Ordering::Relaxed));
         // Frames are taken out first and looked at last: what a message said
         // before them of their view is there by then.
-        let most = BURST.min(self.pool.available() / PER_PACKET);
-        for (at, data) in self.chains.iter_mut().zip(&mut self.ends.data) {
+        let most = BURST.min(self.seat.pool.available() / PER_PACKET);
+        for (at, data) in self.chains.iter_mut().zip(&mut self.seat.ends.data) {
             let most = most.saturating_sub(at.input.len());
-            self.packets += drain(data, most, &mut at.input) as u64;
+            let taken = drain(data, most, &mut at.input) as u64;
+            self.packets += taken;
+            self.had += taken;
         }
-        drain(&mut self.ends.inbox, MESSAGES, &mut self.commands);
+        drain(&mut self.seat.ends.inbox, MESSAGES, &mut self.commands);
         for command in self.commands.drain(..) {
             worked = true;
             match command {
@@ -267,7 +270,7 @@ impl Work {
                 ToRuntime::Finish => self.finishing = true,
             }
         }
-        for peer in self.ends.peers.iter_mut().flatten() {
+        for peer in self.seat.ends.peers.iter_mut().flatten() {
             drain(&mut peer.from, MESSAGES, &mut self.from_peer);
             // Some may be for the runtime that had this place before.
             let received = self.from_peer.drain(..).filter(|sent| sent.to == self.id);
@@ -279,7 +282,7 @@ impl Work {
         for (chain, from, message) in received.drain(..) {
             worked = true;
             if let Some(at) = self.internal.expect(self.chains.get_mut(chain), NO_CHAIN) {
-                at.actors.message(now, &mut self.pool, from, message);
+                at.actors.message(now, &mut self.seat.pool, from, message);
                 self.carry(chain);
             }
         }
@@ -297,10 +300,13 @@ impl Work {
             && !self.chains.iter().any(|at| at.actors.has_dues())
             && let Some(number) = self.echo.take()
         {
-            self.ends.outbox.push(ToSwitch::Echo(number));
+            self.seat.ends.outbox.push(ToSwitch::Echo(number));
             self.gave = true;
         }
-        self.gave |= frames::settle(&mut self.pool);
+        let before = self.seat.pool.available();
+        self.gave |= frames::settle(&mut self.seat.pool);
+        self.had += self.seat.pool.available() as u64;
+        self.had -= before as u64;
         worked
     }
 
@@ -316,10 +322,10 @@ impl Work {
         }
         if !at.input.is_empty() {
             // Those that it has no frames for stay for the next round.
-            at.actors.frames(now, &mut self.pool, &mut at.input);
+            at.actors.frames(now, &mut self.seat.pool, &mut at.input);
         }
         if due {
-            at.actors.tick(now, &mut self.pool);
+            at.actors.tick(now, &mut self.seat.pool);
         }
         self.carry(chain);
         true
@@ -331,7 +337,7 @@ impl Work {
             return;
         };
         let outbox = &mut at.actors.outbox;
-        let queue = self.ends.entries.get_mut(chain);
+        let queue = self.seat.ends.entries.get_mut(chain);
         if let Some(queue) = self.internal.expect(queue, NO_CHAIN) {
             queue.extend(&mut outbox.entries);
         }
@@ -349,23 +355,23 @@ impl Work {
     /// overtakes what was put out before it. True where nothing waits.
     fn flush(&mut self) -> bool {
         let mut ahead = true;
-        for queue in &mut self.ends.entries {
+        for queue in &mut self.seat.ends.entries {
             ahead &= queue.flush();
         }
         while ahead && let Some((chain, to, message)) = self.outgoing.pop_front() {
             match to {
                 Peer::Runtime(to) if self.relayed => {
                     let relayed = ToSwitch::Relay { chain, to, message };
-                    self.ends.outbox.push(relayed);
+                    self.seat.ends.outbox.push(relayed);
                 }
                 Peer::Runtime(id) => {
-                    let places = self.ends.peers.len();
+                    let places = self.seat.ends.peers.len();
                     let place = place_of(id, places);
                     if place == place_of(self.id, places) {
                         // It is for the runtime that had this place before.
                         continue;
                     }
-                    let peer = self.ends.peers.get_mut(place).and_then(Option::as_mut);
+                    let peer = self.seat.ends.peers.get_mut(place).and_then(Option::as_mut);
                     if let Some(peer) = self.internal.expect(peer, "no such runtime") {
                         peer.to.push(PeerMessage {
                             from: self.id,
@@ -376,14 +382,16 @@ impl Work {
                     }
                 }
                 // There is no coordinator in one process.
-                Peer::Switch(_) | Peer::Coordinator => {
-                    self.ends.outbox.push(ToSwitch::Message { chain, message })
-                }
+                Peer::Switch(_) | Peer::Coordinator => self
+                    .seat
+                    .ends
+                    .outbox
+                    .push(ToSwitch::Message { chain, message }),
             }
         }
-        self.ends.outbox.flush();
-        ahead &= self.outgoing.is_empty() && self.ends.outbox.waiting() == 0;
-        for peer in self.ends.peers.iter_mut().flatten() {
+        self.seat.ends.outbox.flush();
+        ahead &= self.outgoing.is_empty() && self.seat.ends.outbox.waiting() == 0;
+        for peer in self.seat.ends.peers.iter_mut().flatten() {
             if !peer.to.flush() && peer.to.is_abandoned() {
                 // Its runtime has died; the switch opens other views.
                 peer.to.take_waiting().for_each(drop);
@@ -395,7 +403,7 @@ impl Work {
 
     /// Ends all flows, for the run is over.
     fn finish(&mut self, busy: Duration) -> RuntimeDone {
-        let packet_time = Time(self.gauge.packet_time.load(Ordering::Relaxed));
+        let packet_time = Time(self.seat.gauge.packet_time.load(Ordering::Relaxed));
         let mut end = RuntimeDone {
             id: self.id,
             reports: Vec::new(),
@@ -409,34 +417,34 @@ impl Work {
             internal: std::mem::take(&mut self.internal),
         };
         for chain in &mut self.chains {
-            chain.close(&mut end, &mut self.pool, packet_time);
+            chain.close(&mut end, &mut self.seat.pool, packet_time);
         }
-        self.ends.outbox.flush();
+        self.seat.ends.outbox.flush();
         end
     }
 }
 
+/// Frames that went to the switch by these ends.
+fn sent(ends: &RuntimeEnds) -> u64 {
+    ends.entries.iter().map(Sender::sent).sum()
+}
+
 /// Its thread ends: with the run, or because a function has panicked here or in
-/// another runtime of the thread. The frames go to the switch's thread, but for
-/// those in the hands of who panicked, a burst or so; with them go the queues and the
-/// command channel, for a successor.
+/// another runtime of the thread. All frames go back into its pool, which goes to the
+/// switch's thread with the rest of its seat.
 impl Drop for RuntimeNode {
     fn drop(&mut self) {
-        let work = &mut self.work;
-        let empty = FramePool::empty(work.pool.memory().clone());
-        let mut pool = std::mem::replace(&mut work.pool, empty);
-        for chain in &mut work.chains {
-            pool.give_all(&mut chain.input);
-            chain.actors.give_back(&mut pool);
+        let seat = &mut self.work.seat;
+        for chain in &mut self.work.chains {
+            seat.pool.give_all(&mut chain.input);
+            chain.actors.give_back(&mut seat.pool);
         }
-        let mut ends = work.ends.take();
-        for entries in &mut ends.entries {
-            entries.take_waiting().for_each(|frame| pool.give(frame));
+        for entries in &mut seat.ends.entries {
+            let unsent = entries.take_waiting();
+            unsent.for_each(|frame| seat.pool.give(frame));
         }
-        work.gauge.leave(Left {
-            pool,
-            ends,
-            handler: self.handler.take(),
-        });
+        let there = seat.pool.available() as u64 + sent(&seat.ends);
+        seat.lost = self.work.had.saturating_sub(there);
+        std::mem::swap(&mut seat.handler, &mut self.handler);
     }
 }

@@ -79,14 +79,40 @@ pub(super) struct Gauge {
 
 impl Gauge {
     /// The runtime ends, in whatever way.
-    pub(super) fn leave(&self, left: Left) {
+    fn leave(&self, left: Left) {
         *self.left.lock().unwrap_or_else(PoisonError::into_inner) = Some(left);
     }
 
-    /// The remains of a runtime whose thread was joined; `None` if it never started.
+    /// The remains of a runtime whose thread was joined, or did not start; `None` if it
+    /// was never placed.
     pub(super) fn take_left(&self) -> Option<Left> {
         let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
         left.take()
+    }
+}
+
+/// What a runtime has of others, from when it is placed until it is over. Where it is
+/// dropped, by whatever end, all of it goes into the gauge.
+#[derive(Debug)]
+pub(super) struct Seat {
+    pub(super) pool: FramePool,
+    pub(super) ends: RuntimeEnds,
+    /// The receiving end of its command channel, until its node has it.
+    pub(super) handler: CommandHandler,
+    pub(super) gauge: Arc<Gauge>,
+    /// Frames that it has not given back.
+    pub(super) lost: u64,
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let empty = FramePool::empty(self.pool.memory().clone());
+        self.gauge.leave(Left {
+            pool: std::mem::replace(&mut self.pool, empty),
+            ends: self.ends.take(),
+            handler: std::mem::take(&mut self.handler),
+            lost: self.lost,
+        });
     }
 }
 
@@ -99,9 +125,10 @@ pub(super) struct Left {
     /// Its ends of the queues. The switch's thread sends data frames until it joins the
     /// runtime: those are unread.
     pub(super) ends: RuntimeEnds,
-    /// The receiving end of its command channel; `None` where it died before it was
-    /// ready.
-    pub(super) handler: Option<CommandHandler>,
+    /// The receiving end of its command channel.
+    pub(super) handler: CommandHandler,
+    /// Frames that it had and are not there any more: 0 unless there is a bug.
+    pub(super) lost: u64,
 }
 
 /// A message from one runtime to another. Their places may have had other runtimes
@@ -151,7 +178,7 @@ pub(super) struct RuntimeEnds {
 
 impl RuntimeEnds {
     /// Takes the ends; those that stay lead nowhere.
-    pub(super) fn take(&mut self) -> RuntimeEnds {
+    fn take(&mut self) -> RuntimeEnds {
         RuntimeEnds {
             data: std::mem::take(&mut self.data),
             entries: std::mem::take(&mut self.entries),

@@ -46,7 +46,7 @@ pub(super) fn sum_up(
     inputs: &[RunPort],
     of_run: &mut Ended,
 ) {
-    of_run.reports = executor.runtimes.iter().map(Runtime::report).collect();
+    of_run.reports = executor.chain_reports();
     for (report, chain) in of_run.reports.iter_mut().zip(&file.chains) {
         pipeline::in_order_of(report, chain);
     }

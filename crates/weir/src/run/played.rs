@@ -78,11 +78,8 @@ impl Played {
     pub(super) fn sum_up(mut self, args: &Run, more: Option<Box<dyn More>>, of_run: &mut Ended) {
         of_run.warnings.append(&mut self.player.warnings);
         let mut end = self.cluster.end();
-        match end.deaths.is_empty() {
-            true => of_run.leaked(end.leaked),
-            // Frames that a dead runtime had are nobody's.
-            false => of_run.warnings.extend(end.deaths.iter().cloned()),
-        }
+        of_run.warnings.extend(end.deaths.iter().cloned());
+        of_run.leaked(end.leaked);
         of_run.reports = end.reports.clone();
         of_run.more.extend(more);
         audit::add(args, std::mem::take(&mut end.lies), of_run);

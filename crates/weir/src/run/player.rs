@@ -1,6 +1,7 @@
 //! Gives a script's commands when their time has come.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::time::Instant;
 
 use weir_graph::{
@@ -8,7 +9,6 @@ use weir_graph::{
 };
 use weir_protocol::RuntimeId;
 use weir_protocol::message::{FlowSpace, MoveMode, Selection};
-use weir_protocol::switch::MoveError;
 
 use crate::driver::Cluster;
 use crate::exit::Failure;
@@ -88,10 +88,23 @@ impl Player {
             return Ok(true);
         };
         let line = step.line;
-        let mut refused = |what: &str, why: MoveError| {
+        let mut refused = |what: &str, why: &dyn fmt::Display| {
             let warning = format!("line {line} of the script: the {what} did nothing: {why}");
             self.warnings.push(warning);
         };
+        // It is not waited for. A successor has another number, which no script knows.
+        let needs = match &step.command {
+            ScriptCommand::Move { to, .. } => Some(("move", *to)),
+            ScriptCommand::Drain { runtime, .. } => Some(("drain", *runtime)),
+            ScriptCommand::Remove { runtime } => Some(("remove", *runtime)),
+            ScriptCommand::Add { .. } => None,
+        };
+        if let Some((what, runtime)) = needs
+            && cluster.has_died(RuntimeId(runtime))
+        {
+            refused(what, &format_args!("runtime {runtime} has died"));
+            return Ok(true);
+        }
         match &step.command {
             ScriptCommand::Move {
                 from,
@@ -109,7 +122,7 @@ impl Player {
                 let between = (RuntimeId(*from), RuntimeId(*to));
                 let what = selection(flows);
                 if let Err(why) = cluster.move_units(number, between, &what, move_mode(*mode)) {
-                    refused("move", why);
+                    refused("move", &why);
                 }
             }
             ScriptCommand::Drain { runtime, mode } => {
@@ -117,7 +130,7 @@ impl Player {
                     return Ok(false);
                 }
                 if let Err(why) = cluster.drain(RuntimeId(*runtime), move_mode(*mode)) {
-                    refused("drain", why);
+                    refused("drain", &why);
                 }
             }
             ScriptCommand::Add { count } => {
@@ -155,5 +168,41 @@ fn selection(flows: &ScriptFlows) -> Selection {
             protocols: protocols.clone(),
         }),
         ScriptFlows::Key(key) => Selection::Key(*key),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::driver::ClusterBed;
+
+    /// A script that waited for it would never go on.
+    #[test]
+    fn a_command_that_names_a_dead_runtime_is_left_out() {
+        let mut bed = ClusterBed::new(2, Vec::new());
+        let dead = bed.kill() as u32 + 1;
+        let other = 3 - dead;
+        let text = format!(
+            "- {{at: 0ms, move: {{from: {other}, to: {dead}}}}}\n\
+             - {{at: 0ms, drain: {dead}}}\n\
+             - {{at: 0ms, remove: {dead}}}\n\
+             - {{at: 0ms, add: 1}}\n"
+        );
+        let script = weir_graph::load_script("s.yaml", &text, 2, &["c"]).unwrap();
+        let mut player = Player::new(script, &bed.file);
+        bed.until("the script is over", |cluster| {
+            player.play(cluster, 0).unwrap();
+            player.steps.is_empty()
+        });
+        let warnings: Vec<String> = ["move", "drain", "remove"]
+            .iter()
+            .zip(1..)
+            .map(|(what, line)| {
+                let why = format!("runtime {dead} has died");
+                format!("line {line} of the script: the {what} did nothing: {why}")
+            })
+            .collect();
+        assert_eq!(player.warnings, warnings);
+        bed.until("one is added", |cluster| cluster.runs(RuntimeId(3)));
     }
 }

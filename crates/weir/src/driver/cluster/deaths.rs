@@ -6,10 +6,15 @@ use std::time::Instant;
 use weir_ctl::command::RuntimePlaceCounts;
 use weir_exec::{ExecError, frames};
 use weir_packet::Time;
+use weir_protocol::in_process::FRAMES_ON_THE_WAY;
 
 use super::super::wiring::{NO_CHAIN, ToSwitch};
 use super::Cluster;
 use super::member::{Member, NO_MEMBER, State};
+
+/// Frames that may be lost with runtimes that die: a quarter of those for packets under
+/// way. No death should take any; a run that has lost so many ends before it stands still.
+const MOST_LOST: u64 = FRAMES_ON_THE_WAY as u64;
 
 impl Cluster {
     /// Joins the runtimes that are over. One that has died takes the states of
@@ -17,7 +22,8 @@ impl Cluster {
     pub(super) fn join_ended(&mut self, now: Time) -> Result<(), ExecError> {
         for (node, ended) in self.team.join_each() {
             let is_its = |member: &Member| member.node == Some(node);
-            let Some(place) = self.members.iter().position(is_its) else {
+            let place = self.members.iter().position(is_its);
+            let Some(place) = self.internal.expect(place, "a node of no runtime") else {
                 continue;
             };
             let Some(member) = self.internal.expect(self.members.get_mut(place), NO_MEMBER) else {
@@ -41,11 +47,12 @@ impl Cluster {
                 return Err(why);
             }
             self.fail_over(place, now);
-            let next = match self.plan_successor(place, before) {
-                Some(next) => format!("; runtime {next} takes its place"),
-                None => String::new(),
-            };
-            self.deaths.push(format!("{}{next}", why.0));
+            if self.lost > MOST_LOST {
+                let lost = self.lost;
+                let why = format!("{}; {lost} frames are lost with runtimes that died", why.0);
+                return Err(ExecError(why));
+            }
+            self.plan_successor(place, before, &why);
         }
         Ok(())
     }
@@ -63,38 +70,66 @@ impl Cluster {
         places.collect()
     }
 
-    /// Counts a death, and says when a successor is to start: gives its id, where there is
-    /// to be one.
-    fn plan_successor(&mut self, place: usize, before: State) -> Option<u32> {
+    /// Counts a death, or a start that has failed, and says when a successor is to start,
+    /// where there is to be one.
+    fn plan_successor(&mut self, place: usize, before: State, why: &ExecError) {
         let places = self.members.len();
-        let member = self.members.get_mut(place)?;
+        let Some(member) = self.internal.expect(self.members.get_mut(place), NO_MEMBER) else {
+            return;
+        };
         member.died += 1;
         let up = member.since.take().map(|since| since.elapsed());
-        let pause = member.deaths.failed(Instant::now(), up)?;
-        // One that was to leave is not missed, and without its ends none can start.
-        if !matches!(before, State::Runs | State::Starts) || member.theirs.is_none() {
-            return None;
-        }
-        member.successor_at = Some(Instant::now() + pause);
-        Some(member.next_id(places).0)
+        let pause = member.deaths.failed(Instant::now(), up);
+        let next = match pause {
+            // One that was to leave is not missed.
+            _ if !matches!(before, State::Runs | State::Starts) => String::new(),
+            Some(pause) => {
+                member.successor_at = Some(Instant::now() + pause);
+                format!("; runtime {} takes its place", member.next_id(places).0)
+            }
+            None => format!("; none takes its place: one died there {}", member.deaths),
+        };
+        self.deaths.push(format!("{}{next}", why.0));
     }
 
-    /// Starts the successors that are due.
+    /// Starts the successors that are due, and with each those of the runtimes that shared
+    /// its thread and died with it: they share one again.
     pub(super) fn start_successors(&mut self) {
+        let (now, spread) = (Instant::now(), &self.settings.spread);
+        let is_due = |member: &Member| member.successor_at.is_some_and(|at| at <= now);
+        let due = (0..).zip(&self.members).filter(|(_, its)| is_due(its));
+        let threads: Vec<usize> = due.map(|(place, _)| spread.of(place).0).collect();
+        if threads.is_empty() {
+            return;
+        }
         let places = self.members.len();
+        let mut placed = Vec::new();
         for place in 0..places {
-            let Some(member) = self.members.get_mut(place) else {
+            let Some(member) = self.internal.expect(self.members.get_mut(place), NO_MEMBER) else {
                 continue;
             };
-            if member.successor_at.is_none_or(|at| at > Instant::now()) {
+            let (thread, _) = self.settings.spread.of(place);
+            if member.successor_at.is_none() || !threads.contains(&thread) {
                 continue;
             }
             member.successor_at = None;
             let id = member.next_id(places);
-            let started = self.place(id).and_then(|()| self.start_placed());
-            if let Err(why) = started {
-                // The others go on.
-                self.deaths.push(why.0);
+            match self.place(id) {
+                Ok(()) => placed.push(place),
+                Err(_) => self.internal.note("a successor without queues"),
+            }
+        }
+        let Err(why) = self.start_placed() else {
+            return;
+        };
+        // The others go on.
+        for place in placed {
+            if self
+                .members
+                .get(place)
+                .is_some_and(|m| m.state == State::Gone)
+            {
+                self.plan_successor(place, State::Starts, &why);
             }
         }
     }
@@ -107,7 +142,8 @@ impl Cluster {
             self.hear(place, now);
         }
         self.take_back(place);
-        let Some(id) = self.members.get(place).map(|member| member.ends.id) else {
+        let member = self.internal.expect(self.members.get(place), NO_MEMBER);
+        let Some(id) = member.map(|member| member.ends.id) else {
             return;
         };
         self.echo = None;
@@ -131,12 +167,13 @@ impl Cluster {
     /// Takes back the frames of a runtime that is over: its own, those in queues
     /// that nobody reads any more, and an entry that its death has cut. Its ends of the
     /// queues are for a successor.
-    fn take_back(&mut self, place: usize) {
-        let Some(member) = self.members.get_mut(place) else {
+    pub(super) fn take_back(&mut self, place: usize) {
+        let Some(member) = self.internal.expect(self.members.get_mut(place), NO_MEMBER) else {
             return;
         };
         if let Some(mut left) = member.ends.gauge.take_left() {
             self.pool.join(left.pool);
+            self.lost += left.lost;
             for unread in &mut left.ends.data {
                 frames::take_in(&mut self.pool, unread);
             }
@@ -147,11 +184,9 @@ impl Cluster {
             member.ends.gauge.ends.fetch_sub(ends, Ordering::Relaxed);
             left.ends.clear();
             member.theirs = Some(left.ends);
-            if let Some(mut handler) = left.handler {
-                handler.close();
-                if let Some(place) = self.handlers.get_mut(place) {
-                    *place = Some(handler);
-                }
+            left.handler.close();
+            if let Some(place) = self.handlers.get_mut(place) {
+                *place = Some(left.handler);
             }
         }
         for queue in &mut member.ends.data {

@@ -48,8 +48,7 @@ pub struct ClusterEnd {
     pub counts: Vec<(String, u64)>,
     /// Violations of descriptors that an audit found.
     pub lies: Vec<Lie>,
-    /// Frames that nobody gave back; 0 unless there is a bug, or a runtime has
-    /// died with a burst in its hands.
+    /// Frames that nobody gave back; 0 unless there is a bug.
     pub leaked: usize,
     /// Why runtimes have died while the run went on.
     pub deaths: Vec<String>,

@@ -9,7 +9,7 @@ use weir_protocol::{RuntimeId, in_process};
 use weir_runtime::RuntimeConfig;
 
 use super::super::runtime_node::{RuntimeNode, RuntimePlan};
-use super::super::wiring::{NO_CHAIN, ToRuntime, place_of};
+use super::super::wiring::{NO_CHAIN, Seat, ToRuntime, place_of};
 use super::member::{Member, NO_MEMBER, State};
 use super::{Cluster, parker};
 
@@ -23,10 +23,10 @@ impl Cluster {
         let Some(ends) = member.theirs.take() else {
             return Err(ExecError(format!("runtime {} was started before", id.0)));
         };
-        member.ends.id = id;
         let Some(handler) = self.handlers.get_mut(place).and_then(Option::take) else {
             return Err(ExecError(format!("runtime {} was started before", id.0)));
         };
+        member.ends.id = id;
         let plan = RuntimePlan {
             stages: self.stages.clone(),
             places: self
@@ -41,10 +41,13 @@ impl Cluster {
             settings: in_process::actors(id, self.pool.memory().layout().small_frames),
             relayed: self.settings.relay.is_some(),
             clock: self.clock,
-            ends,
-            gauge: member.ends.gauge.clone(),
-            handler,
-            pool: self.pool.share(SHARE, LARGE_SHARE),
+            seat: Seat {
+                pool: self.pool.share(SHARE, LARGE_SHARE),
+                ends,
+                handler,
+                gauge: member.ends.gauge.clone(),
+                lost: 0,
+            },
         };
         let (thread, core) = self.settings.spread.of(place);
         let name = format!("runtime {}", id.0);
@@ -54,10 +57,27 @@ impl Cluster {
         Ok(())
     }
 
-    /// Starts the threads of runtimes that were placed.
+    /// Starts the threads of runtimes that were placed. Those that can't be started are gone.
     pub(super) fn start_placed(&mut self) -> Result<(), ExecError> {
         let (wakers, settings) = (&self.wakers, &self.settings);
-        self.team.start(|thread| parker(wakers, thread, settings))
+        let result = self.team.start(|thread| parker(wakers, thread, settings));
+        if result.is_err() {
+            self.note_not_started();
+        }
+        result
+    }
+
+    fn note_not_started(&mut self) {
+        for place in 0..self.members.len() {
+            let Some(member) = self.internal.expect(self.members.get_mut(place), NO_MEMBER) else {
+                continue;
+            };
+            if member.node.is_some_and(|node| !self.team.has(node)) {
+                member.node = None;
+                member.state = State::Gone;
+                self.take_back(place);
+            }
+        }
     }
 
     /// Takes in the runtimes whose memory is reserved by now.
@@ -84,6 +104,8 @@ impl Cluster {
         member.state = State::Runs;
         member.since = Some(Instant::now());
         let id = member.ends.id;
+        // It was not asked whether it has anything to do.
+        self.echo = None;
         for chain in 0..self.chains.len() {
             if let Some(at) = self.internal.expect(self.chains.get_mut(chain), NO_CHAIN) {
                 at.switch.join(now, id);

@@ -7,6 +7,8 @@ mod finish;
 mod member;
 mod members;
 mod moves;
+#[cfg(test)]
+pub(crate) mod tests;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -101,6 +103,8 @@ pub struct Cluster {
     ends: Vec<RuntimeDone>,
     /// Why runtimes have died while others went on, and which took their places.
     deaths: Vec<String>,
+    /// Frames that were lost with them: 0 unless there is a bug.
+    lost: u64,
     wakers: Wakers,
     park: Parker,
     team: Team<RuntimeNode>,
@@ -194,6 +198,7 @@ impl Cluster {
             gate: GateCounts::default(),
             ends: Vec::new(),
             deaths: Vec::new(),
+            lost: 0,
             park,
             team: Team::new(&wakers),
             wakers,
@@ -357,9 +362,10 @@ impl Cluster {
     /// Has the switches number the ends that were asked for.
     fn end_flows(&mut self, now: Time) {
         let (chains, members, pool) = (&mut self.chains, &self.members, &mut self.pool);
+        let internal = &mut self.internal;
         self.ends_asked.each(|asked| {
-            let done = chains
-                .get_mut(asked.chain)
+            let done = internal
+                .expect(chains.get_mut(asked.chain), NO_CHAIN)
                 .is_none_or(|at| at.switch.end_flow(now, pool, asked.unit, &asked.key));
             if let (true, Some(member)) = (done, members.get(asked.by)) {
                 member.ends.gauge.ends.fetch_sub(1, Ordering::Relaxed);
@@ -416,7 +422,8 @@ impl Cluster {
                 }),
                 ToSwitch::Relay { chain, to, message } => {
                     let at = self.chains.get_mut(chain);
-                    if let Some(relay) = at.and_then(|at| at.relay.as_mut()) {
+                    let relay = at.and_then(|at| at.relay.as_mut());
+                    if let Some(relay) = self.internal.expect(relay, "there is no relay") {
                         relay.take_from_runtime(id, to, message);
                     }
                     self.send(chain, now);

@@ -5,7 +5,7 @@ use weir_protocol::RuntimeId;
 use weir_protocol::message::{MoveMode, Selection};
 use weir_protocol::switch::MoveError;
 
-use super::super::wiring::NO_CHAIN;
+use super::super::wiring::{NO_CHAIN, place_of};
 use super::member::{Member, State};
 use super::{Chain, Cluster};
 
@@ -100,6 +100,14 @@ impl Cluster {
     pub fn runs(&self, runtime: RuntimeId) -> bool {
         let mut members = self.members.iter();
         members.any(|member| member.ends.id == runtime && member.state == State::Runs)
+    }
+
+    /// True where `runtime` has died, or is over: it never runs again. A successor has another
+    /// id.
+    pub fn has_died(&self, runtime: RuntimeId) -> bool {
+        let place = place_of(runtime, self.members.len());
+        let member = self.members.get(place);
+        member.is_some_and(|member| member.is_dead(runtime))
     }
 
     /// Packets that are on their way.

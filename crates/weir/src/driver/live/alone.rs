@@ -2,11 +2,12 @@
 
 use weir_ctl::command::Visit;
 use weir_exec::{ExecError, Round};
-use weir_packet::{Frame, FramePool, Time};
-use weir_runtime::Runtime;
+use weir_packet::{Frame, FramePool, Internal, Time};
+use weir_runtime::{Report, Runtime};
 
 use super::super::BATCH;
 use super::super::executor::{Executor, take_lines, visit_alone};
+use super::super::wiring::NO_CHAIN;
 
 /// An executor of nobody else: packets are through when they are taken.
 pub(crate) struct Alone {
@@ -17,6 +18,7 @@ pub(crate) struct Alone {
     /// The runtime whose flows are to end next, and from which of them on, once
     /// no more packets come.
     ending: Option<(usize, u32)>,
+    internal: Internal,
 }
 
 impl Alone {
@@ -27,7 +29,17 @@ impl Alone {
             runtimes,
             done: Vec::with_capacity(4 * BATCH),
             ending: None,
+            internal: Internal::default(),
         }
+    }
+
+    /// What the runtimes counted, per chain.
+    pub(crate) fn chain_reports(&self) -> Vec<Report> {
+        let mut reports: Vec<Report> = self.runtimes.iter().map(Runtime::report).collect();
+        if let Some(first) = reports.first_mut() {
+            first.add_internal(&self.internal);
+        }
+        reports
     }
 }
 
@@ -42,7 +54,8 @@ impl Executor for Alone {
     }
 
     fn take(&mut self, chain: usize, frames: &mut Vec<Frame>) {
-        match self.runtimes.get_mut(chain) {
+        let runtime = self.runtimes.get_mut(chain);
+        match self.internal.expect(runtime, NO_CHAIN) {
             Some(runtime) => runtime.process(&mut self.pool, frames, &mut self.done),
             None => self.pool.give_all(frames),
         }

@@ -30,11 +30,12 @@ use weir_graph::compile::{Home, Plan};
 use weir_io::IdlePolicy;
 use weir_io::stage::{PortCounts, Refused};
 use weir_nf::host::{FlowOptions, Stage};
-use weir_packet::{Frame, FramePool, MemoryLayout, PacketMemory, Time};
+use weir_packet::{Frame, FramePool, Internal, MemoryLayout, PacketMemory, Time};
 use weir_runtime::{Rest, Role, Runtime, RuntimeConfig};
 
 use super::executor::{EventBox, Executor};
 use super::placement;
+use super::wiring::NO_CHAIN;
 use node::{NodePlan, StageCommands, StageNode, StageWork};
 use process::{Host, Process, Tenant, Want, WantTenant};
 
@@ -108,6 +109,8 @@ pub struct Pipeline {
     /// Frames of a chain's end.
     ended: Vec<Frame>,
     senders: Vec<CommandSender>,
+    /// Counted in the first chain's report.
+    internal: Internal,
 }
 
 impl std::fmt::Debug for Pipeline {
@@ -208,6 +211,7 @@ impl Pipeline {
             steps: 0,
             ended: Vec::with_capacity(OUT),
             senders: Vec::new(),
+            internal: Internal::default(),
         };
         // Threads inherit where they may run: this one is pinned last.
         for (number, chain) in chains.into_iter().enumerate() {
@@ -453,6 +457,9 @@ impl Pipeline {
         for run in &mut self.runs {
             end.chains.push(run.end(&mut self.pool, &mut lenders));
         }
+        if let Some(first) = end.chains.first_mut() {
+            first.report.add_internal(&self.internal);
+        }
         for lender in lenders {
             self.pool.join(lender.into_pool());
         }
@@ -555,7 +562,7 @@ impl Executor for Pipeline {
     }
 
     fn take(&mut self, chain: usize, frames: &mut Vec<Frame>) {
-        match self.runs.get_mut(chain) {
+        match self.internal.expect(self.runs.get_mut(chain), NO_CHAIN) {
             Some(run) => run.input.append(frames),
             None => self.pool.give_all(frames),
         }

@@ -19,11 +19,12 @@ use weir_exec::queue::{Sender, drain, queue};
 use weir_exec::{ExecError, NEVER_PARK, Parker, Parks as _, Round, Team, Wakers, frames};
 use weir_io::IdlePolicy;
 use weir_nf::host::Stage;
-use weir_packet::{Frame, FramePool, MemoryLayout, PacketMemory, Time};
+use weir_packet::{Frame, FramePool, Internal, MemoryLayout, PacketMemory, Time};
 use weir_runtime::{Lie, Obstacle, Report, RuntimeConfig, Steering};
 
 use super::executor::{EventBox, Executor};
 use super::spread::Spread;
+use super::wiring::NO_CHAIN;
 use node::{Ends, Stop, WorkerEnd, WorkerNode};
 
 /// Frames on their way in one direction, per worker and chain.
@@ -150,6 +151,8 @@ pub struct Workers {
     /// Packets were put into rings since the workers were last woken.
     gave: bool,
     senders: Vec<CommandSender>,
+    /// Counted in the first chain's report.
+    internal: Internal,
 }
 
 impl std::fmt::Debug for Workers {
@@ -217,6 +220,7 @@ impl Workers {
             team: Team::new(&wakers),
             gave: false,
             senders: Vec::new(),
+            internal: Internal::default(),
         };
         for number in 0..workers {
             all.place(number, &parts, settings)?;
@@ -286,6 +290,9 @@ impl Workers {
             end.lies.extend(worker.lies);
             self.pool.join(worker.pool);
         }
+        if let Some(report) = end.reports.first_mut() {
+            report.add_internal(&self.internal);
+        }
         frames::take_reserve(&mut self.pool);
         end.leaked = self.pool.outstanding();
         end
@@ -307,7 +314,8 @@ impl Executor for Workers {
     }
 
     fn take(&mut self, chain: usize, frames: &mut Vec<Frame>) {
-        let Some(steering) = self.steering.get_mut(chain) else {
+        let steering = self.steering.get_mut(chain);
+        let Some(steering) = self.internal.expect(steering, NO_CHAIN) else {
             return self.pool.give_all(frames);
         };
         let memory = Arc::clone(self.pool.memory());
@@ -317,14 +325,14 @@ impl Executor for Workers {
         for frame in frames.drain(..) {
             let (meta, bytes) = memory.read(&frame);
             let worker = steering.worker_of(meta, bytes) as usize;
-            match self.members.get_mut(worker) {
+            let member = self.members.get_mut(worker);
+            match self.internal.expect(member, "there is no such worker") {
                 Some(member) => member.batch.push(frame),
-                // It names none but these.
                 None => self.pool.give(frame),
             }
         }
         for member in &mut self.members {
-            if let Some(queue) = member.to.get_mut(chain) {
+            if let Some(queue) = self.internal.expect(member.to.get_mut(chain), NO_CHAIN) {
                 queue.extend(&mut member.batch);
             }
         }

@@ -1,0 +1,309 @@
+//! What the switch's thread makes of runtimes that die and get successors.
+
+use std::time::{Duration, Instant};
+
+use weir_exec::Node as _;
+use weir_exec::frames::{LARGE_SHARE, SHARE};
+use weir_functions::nop::Settings;
+use weir_graph::ChainFile;
+use weir_nf::Sources;
+use weir_nf::host::Kind;
+use weir_nf::prelude::*;
+use weir_packet::{Craft, FlowKey, FrameMeta};
+use weir_protocol::in_process::FRAMES_ON_THE_WAY;
+
+use super::super::runtime_node::RuntimePlan;
+use super::super::wiring::Seat;
+use super::member::State;
+use super::*;
+
+/// Port of a client whose packets are deadly.
+const DEADLY: u16 = 666;
+/// Port of one whose flow is deadly when it ends.
+const DEADLY_END: u16 = 667;
+
+/// Panics where it is asked to.
+#[derive(Debug)]
+struct Mortal;
+
+fn is_of(key: &FlowKey, port: u16) -> bool {
+    key.a().1 == port || key.b().1 == port
+}
+
+impl NetworkFunction for Mortal {
+    type Settings = Settings;
+    type State = ();
+    type Stats = ();
+    type FlowState = ();
+
+    const DESCRIPTOR: Descriptor = Descriptor {
+        needs: Needs::Flow,
+        ..Descriptor::new("mortal", "panics")
+    };
+
+    fn new(_: Settings, _: &mut SetUp<'_>) -> Result<Mortal, SettingsError> {
+        Ok(Mortal)
+    }
+
+    fn process(
+        &self,
+        _: &mut Packet<'_>,
+        flow: &mut Flow<'_, Self>,
+        _: &mut Context<'_>,
+    ) -> Verdict {
+        assert!(!is_of(flow.info.key(), DEADLY), "it was asked to");
+        Verdict::Pass
+    }
+
+    fn flow_end(&self, flow: &mut Flow<'_, Self>, _: CloseReason, _: &mut Context<'_>) {
+        assert!(!is_of(flow.info.key(), DEADLY_END), "it was asked to");
+    }
+}
+
+struct Nothing;
+
+impl Sources for Nothing {
+    fn text(&mut self, name: &str) -> Result<String, String> {
+        Err(format!("there is no {name}"))
+    }
+}
+
+/// A cluster under test, and the flows that it has seen.
+pub(crate) struct Bed {
+    pub(crate) cluster: Cluster,
+    pub(crate) file: ChainFile,
+    flows: u16,
+}
+
+impl Bed {
+    /// So many runtimes, to which one can be added, on these threads, or each on its own.
+    pub(crate) fn new(runtimes: u32, threads: Vec<usize>) -> Bed {
+        let mut kinds = weir_functions::kinds().to_vec();
+        kinds.push(Kind::of::<Mortal>());
+        let input = weir_graph::Input {
+            name: "chain.yaml",
+            text: "chain: c\nflows: {max: 1000, timeouts: {udp: 1s}}\nnfs: [mortal]\n",
+            kinds: &kinds,
+            overrides: &[],
+            seed: 1,
+        };
+        let file = weir_graph::load(&input, &mut Nothing).unwrap();
+        let settings = ClusterSettings {
+            runtimes,
+            most_runtimes: runtimes + 1,
+            spread: Spread::new(threads, Vec::new()),
+            ..ClusterSettings::default()
+        };
+        let cluster = Cluster::start(&[file.chains[0].stage.clone()], settings).unwrap();
+        let flows = 0;
+        Bed {
+            cluster,
+            file,
+            flows,
+        }
+    }
+
+    /// A packet of a new flow from a port, after a second of packet time: the next runtime
+    /// gets it.
+    fn packet(&mut self, port: u16) {
+        self.flows += 1;
+        let [high, low] = self.flows.to_be_bytes();
+        let bytes = Craft::udp(&format!("10.0.{high}.{low}:{port}"), "10.9.9.9:53").build();
+        let meta = FrameMeta::received(Time(1), bytes.len() as u32);
+        let frame = self.cluster.pool.copy(&bytes, meta).unwrap();
+        self.cluster.take(0, &mut vec![frame]);
+    }
+
+    /// Steps until it is so.
+    #[track_caller]
+    pub(crate) fn until(&mut self, what: &str, mut is_so: impl FnMut(&mut Cluster) -> bool) {
+        let (mut out, mut events) = (Vec::new(), Vec::new());
+        let start = Instant::now();
+        while !is_so(&mut self.cluster) {
+            assert!(start.elapsed() < Duration::from_secs(60), "never: {what}");
+            self.cluster.step(&mut out, &mut events, true).unwrap();
+            self.cluster.pool.give_all(&mut out);
+        }
+    }
+
+    /// Has a runtime die; gives its place.
+    pub(crate) fn kill(&mut self) -> usize {
+        let before = self.died();
+        self.packet(DEADLY);
+        self.until("a death", |cluster| {
+            !cluster.deaths.is_empty() && died(cluster) != before
+        });
+        let pairs = before.iter().zip(self.died());
+        pairs.into_iter().position(|(a, b)| *a != b).unwrap()
+    }
+
+    fn died(&self) -> Vec<u64> {
+        died(&self.cluster)
+    }
+
+    /// All runtimes that were started run.
+    fn until_all_run(&mut self) {
+        let runs = |m: &Member| matches!(m.state, State::Runs | State::Absent);
+        self.until("all run", |cluster| cluster.members.iter().all(runs));
+    }
+
+    /// Ends the run, in which no frame may have been lost.
+    fn finish(mut self) -> ClusterEnd {
+        self.until("quiet", Cluster::is_quiet);
+        let (end, _) = self.cluster.finish().unwrap();
+        assert_eq!((end.leaked, self.cluster.lost), (0, 0), "frames leaked");
+        end
+    }
+}
+
+fn died(cluster: &Cluster) -> Vec<u64> {
+    cluster.members.iter().map(|member| member.died).collect()
+}
+
+#[test]
+fn one_that_gets_ready_while_runtimes_are_asked_is_asked_too() {
+    let mut bed = Bed::new(1, Vec::new());
+    bed.until("quiet", Cluster::is_quiet);
+    let id = bed.cluster.add().unwrap();
+    bed.cluster.echo = None;
+    assert!(!bed.cluster.is_quiet());
+    bed.until("it runs", |cluster| cluster.runs(id));
+    bed.finish();
+}
+
+#[test]
+fn runtimes_that_shared_a_thread_share_one_again() {
+    let mut bed = Bed::new(3, vec![1, 1, 2, 3]);
+    // In turn, so that the shared thread dies more often than once.
+    for _ in 0..4 {
+        bed.kill();
+        bed.until_all_run();
+    }
+    let died = bed.died();
+    assert!(died[0] >= 2, "{died:?}");
+    assert_eq!(died[0], died[1]);
+    bed.finish();
+}
+
+#[test]
+fn a_successor_that_is_due_a_little_later_starts_with_the_other_of_its_thread() {
+    let mut bed = Bed::new(3, vec![1, 1, 2, 3]);
+    bed.kill();
+    // The first one starts at once, later ones after a pause.
+    while bed.cluster.members[0].successor_at.is_none() {
+        bed.until_all_run();
+        bed.kill();
+    }
+    let members = &mut bed.cluster.members;
+    members[0].successor_at = Some(Instant::now());
+    members[1].successor_at = Some(Instant::now() + Duration::from_secs(3600));
+    let died = bed.died();
+    bed.until_all_run();
+    assert_eq!(bed.died(), died);
+    bed.finish();
+}
+
+/// It is tried again after a pause, three times at most, and keeps no frames.
+#[test]
+fn a_successor_that_can_not_start_is_tried_again() {
+    for times in [2, 3] {
+        let mut bed = Bed::new(2, Vec::new());
+        // Its thread can't be kept on a core that is not there.
+        let bad = vec![Some(1_000_000); 4];
+        bed.cluster.settings.spread = Spread::new(Vec::new(), bad);
+        let place = bed.kill();
+        let so_often = |cluster: &mut Cluster| died(cluster)[place] == 1 + times;
+        bed.until("failed starts", so_often);
+        bed.cluster.settings.spread = Spread::default();
+        let last = bed.cluster.deaths.last().unwrap().clone();
+        assert!(last.contains("core 1000000"), "{last}");
+        if times == 2 {
+            // There are three places.
+            let next = RuntimeId(place as u32 + 10);
+            let takes = format!("runtime {} takes its place", next.0);
+            assert!(last.ends_with(&takes), "{last}");
+            bed.until("a successor", |cluster| cluster.runs(next));
+        } else {
+            let over = "none takes its place: one died there 3 times before it was ready";
+            assert!(last.ends_with(over), "{last}");
+            assert_eq!(bed.cluster.places()[place].state, "over");
+        }
+        bed.finish();
+    }
+}
+
+#[test]
+fn a_function_that_panics_when_a_flow_ends_takes_no_frame_with_it() {
+    let mut bed = Bed::new(2, Vec::new());
+    bed.packet(DEADLY_END);
+    bed.until("quiet", Cluster::is_quiet);
+    bed.cluster.pass_time(Time(5_000_000_000));
+    bed.until("a death", |cluster| !cluster.deaths.is_empty());
+    bed.until_all_run();
+    bed.finish();
+}
+
+/// Neither those that it sends on nor those that go to the reserve are lost.
+#[test]
+fn a_runtime_counts_the_frames_that_it_does_not_give_back() {
+    let mut bed = Bed::new(2, Vec::new());
+    for port in 1_000..1_300 {
+        bed.packet(port);
+    }
+    bed.until("quiet", Cluster::is_quiet);
+    let cluster = &mut bed.cluster;
+    let member = &mut cluster.members[2];
+    let mut seat = Seat {
+        pool: cluster.pool.share(SHARE, LARGE_SHARE),
+        ends: member.theirs.take().unwrap(),
+        handler: cluster.handlers[2].take().unwrap(),
+        gauge: member.ends.gauge.clone(),
+        lost: 0,
+    };
+    // More than it may keep.
+    let mut more = Vec::new();
+    cluster.pool.take_spare(2 * SHARE as usize, &mut more);
+    seat.pool.give_all(&mut more);
+    let plan = RuntimePlan {
+        stages: cluster.stages.clone(),
+        places: vec![1_024],
+        config: RuntimeConfig {
+            follows: true,
+            ..RuntimeConfig::default()
+        },
+        settings: in_process::actors(RuntimeId(3), 1_024),
+        relayed: false,
+        clock: cluster.clock,
+        seat,
+    };
+    let mut node = RuntimeNode::new(plan).unwrap();
+    let reserve = cluster.pool.memory().in_reserve();
+    node.step().unwrap();
+    assert!(cluster.pool.memory().in_reserve() > reserve);
+    // Nobody gives it back.
+    let _ = node.pool().take(60).unwrap();
+    drop(node);
+    cluster.take_back(2);
+    assert_eq!(cluster.lost, 1);
+    cluster.lost = 0;
+    let (end, _) = cluster.finish().unwrap();
+    assert_eq!(end.leaked, 1);
+}
+
+#[test]
+fn a_run_ends_where_runtimes_that_died_have_lost_too_many_frames() {
+    let mut bed = Bed::new(3, Vec::new());
+    bed.cluster.lost = FRAMES_ON_THE_WAY as u64;
+    bed.kill();
+    bed.until_all_run();
+    bed.cluster.lost += 1;
+    bed.packet(DEADLY);
+    let (mut out, mut events) = (Vec::new(), Vec::new());
+    let error = loop {
+        if let Err(error) = bed.cluster.step(&mut out, &mut events, true) {
+            break error.0;
+        }
+    };
+    let end = "it was asked to; 1025 frames are lost with runtimes that died";
+    assert!(error.ends_with(end), "{error}");
+}
