@@ -195,12 +195,14 @@ impl World<'_> {
                 return Some(format!("{} keeps {number} {what}", process.name()));
             }
         }
-        if owned > 1 || copied > 1 {
+        let switch = self.running_switch()?;
+        let liaison = UnitId(switch.classifier().liaison());
+        let its = self.checker.units.get(&liaison);
+        let its = its.filter(|unit| unit.is_live()).map(|unit| unit.current);
+        let copy = its.and_then(|its| its.replica);
+        if owned > u64::from(its.is_some()) || copied > u64::from(copy.is_some()) {
             return Some(format!("runtimes keep {owned} units and {copied} copies"));
         }
-        let Some(Body::Switch(switch)) = self.current_switch() else {
-            return None;
-        };
         let report = switch.report();
         let left = [
             ("packets", switch.in_flight()),

@@ -67,8 +67,6 @@ pub(super) struct Threads {
     port: VecDeque<usize>,
     /// Time of the packets that have come.
     packet_time: Time,
-    /// Frames that died in the hands of their threads.
-    lost: Vec<Frame>,
     /// Frames in all, and in a runtime's share.
     frames: u32,
     share: u32,
@@ -80,9 +78,11 @@ impl Threads {
     pub(super) fn new(plan: &Plan, runtimes: u32) -> Threads {
         let few = plan.faults.has(Fault::FewFrames);
         let short = plan.faults.has(Fault::FullBuffers);
-        let later = plan.steps.iter().filter(|(_, step)| {
-            matches!(step, Step::Crash { .. } | Step::Drain { .. } | Step::Join)
-        });
+        // The frames of one that has died are its successor's.
+        let later = plan
+            .steps
+            .iter()
+            .filter(|(_, step)| matches!(step, Step::Join));
         let most = runtimes + later.count() as u32;
         let (frames, _) = in_process::frames(most);
         let divided = |places: usize| if short { places / 64 } else { places };
@@ -96,7 +96,6 @@ impl Threads {
             called: false,
             port: VecDeque::new(),
             packet_time: Time::ZERO,
-            lost: Vec::new(),
             frames: frames + if few { 0 } else { PORTS },
             share: if few { SHARE / 64 } else { SHARE },
             most,
@@ -133,7 +132,7 @@ impl Threads {
     pub(super) fn missing<'a>(&'a self, living: impl Iterator<Item = &'a FramePool>) -> usize {
         let pools: Vec<&FramePool> = living.collect();
         let reserve = pools.first().map_or(0, |pool| pool.memory().in_reserve());
-        FramePool::outstanding_of(pools).saturating_sub(reserve + self.lost.len())
+        FramePool::outstanding_of(pools).saturating_sub(reserve)
     }
 
     fn word(&mut self, from: ProcessNo, to: ProcessNo, message: Message) {
@@ -201,11 +200,10 @@ impl Threads {
         frames
     }
 
-    /// A thread is over: what it had in hands is lost, the rest of its memory waits
-    /// for the switch's thread.
+    /// A thread is over: its memory waits for the switch's thread.
     fn end(&mut self, no: ProcessNo, mut pool: FramePool) {
         if let Some(thread) = self.runtimes.get_mut(&no) {
-            self.lost.append(&mut thread.input);
+            pool.give_all(&mut thread.input);
             let entries = thread.entries.take_waiting();
             entries.for_each(|frame| pool.give(frame));
             thread.heard.clear();

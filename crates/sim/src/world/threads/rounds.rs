@@ -414,7 +414,7 @@ impl World<'_> {
         let Some(mut threads) = self.threads.take() else {
             return;
         };
-        let mut all = core::mem::take(&mut threads.lost);
+        let mut all = Vec::new();
         let mut pools = Vec::new();
         for process in &mut self.processes {
             if let Some((mut body, mut pool)) = process.living.take() {
