@@ -6,7 +6,9 @@ use crate::source::{line_of, words};
 use crate::{Finding, SourceFile};
 
 /// Crates below the drivers.
-pub(crate) const CRATES: [&str; 10] = [
+pub(crate) const CRATES: [&str; 12] = [
+    "telemetry",
+    "api",
     "packet",
     "router",
     "nf",

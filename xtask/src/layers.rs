@@ -40,7 +40,7 @@ pub(crate) const LAYERS: [Layer; 16] = [
     },
     Layer {
         folder: "signatures",
-        own: &["weir-packet"],
+        own: &[],
         others: Some(&["aho-corasick", "memchr", "zerocopy"]),
     },
     Layer {
