@@ -140,6 +140,8 @@ fn settings_for_slip(slip: Slip) -> Settings {
         Slip::CopySkipped | Slip::CopiedStale => Settings {
             faults: of(&[Fault::Delay]),
             chain: Some(Chain::Count),
+            flows: 20,
+            moves: 120,
             ..base
         },
         Slip::RefusalLost => Settings {
@@ -257,9 +259,10 @@ fn settings_for(plant: Plant) -> Settings {
             ..base
         },
         Plant::SourceNotWaitedFor => Settings {
-            faults: of(&[Fault::Delay, Fault::Pause, Fault::Crash, Fault::FullBuffers]),
+            faults: of(&[Fault::Delay, Fault::Pause, Fault::Crash]),
             some_faults: false,
             mode: Some(Mode::Ring),
+            flows: 20,
             moves: 150,
             ..base
         },
@@ -272,7 +275,17 @@ fn settings_for(plant: Plant) -> Settings {
             faults: of(&[Fault::Loss, Fault::Reorder, Fault::Partition, Fault::Crash]),
             ..base
         },
-        Plant::ForgetUnordered | Plant::ClaimWithState => Settings {
+        Plant::ForgetUnordered => Settings {
+            faults: of(&[Fault::Delay, Fault::Loss, Fault::SwitchRestart]),
+            some_faults: false,
+            flows: 30,
+            moves: 120,
+            plain_links: false,
+            replication: None,
+            chain: Some(Chain::NatShort),
+            ..base
+        },
+        Plant::ClaimWithState => Settings {
             faults: of(&[Fault::Delay, Fault::SwitchRestart]),
             some_faults: false,
             flows: 30,
@@ -328,9 +341,12 @@ fn settings_for(plant: Plant) -> Settings {
             ..base
         },
         Plant::EndsUnheld => Settings {
-            faults: of(&[Fault::Delay, Fault::Crash, Fault::SwitchRestart]),
-            some_faults: false,
+            faults: of(&ROUGH).with(Fault::SwitchRestart),
             replication: Some(Replication::Every(8)),
+            packets: 300,
+            flows: 60,
+            moves: 60,
+            chain: Some(Chain::NatShort),
             ..base
         },
         Plant::LeasesForgotten => Settings {

@@ -271,6 +271,11 @@ impl Switch {
         };
         self.drops.add_many(reason, packets);
         self.packets.flying = self.packets.flying.saturating_sub(packets);
+        let memory = pool.memory().clone();
+        for mut parked in self.kept.take_all_parked(&unit) {
+            self.free_unheard(parked.from, &memory, &parked.frames);
+            pool.give_all(&mut parked.frames);
+        }
         let record = self.units.at_mut(place);
         record.out = record.sent;
         record.fresh = 0;

@@ -243,6 +243,7 @@ impl Switch {
             Admission::Park => self.park(pool, from, (unit, view, clock), side, frame),
             Admission::Refused(why) => {
                 self.refuse_entry(from, unit, view, why);
+                self.free_unheard(from, memory, side);
                 pool.give_all(side);
                 pool.give(frame);
             }
@@ -416,6 +417,7 @@ impl Switch {
                 self.let_out(now, pool, memory, name, &mut parked.frames, frame);
             } else {
                 self.counts.add(SwitchCount::ParkedRefused);
+                self.free_unheard(parked.from, memory, &parked.frames);
                 pool.give_all(&mut parked.frames);
                 pool.give(frame);
                 return;

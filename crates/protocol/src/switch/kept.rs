@@ -465,6 +465,20 @@ impl Kept {
         Some(parked.view)
     }
 
+    /// Takes the unit's parked entries out, in order.
+    pub(super) fn take_all_parked(&mut self, unit: &Unit) -> Vec<Parked> {
+        let (mut all, mut link) = (Vec::new(), unit.first);
+        while let Some(node) = self.node_mut(link) {
+            let parked = core::mem::take(&mut node.parked);
+            link = node.next;
+            if let Some(entry) = self.parked.get_mut((parked as usize).wrapping_sub(1)) {
+                all.push(core::mem::take(entry));
+                self.parked_free.push(parked - 1);
+            }
+        }
+        all
+    }
+
     /// True where the unit's first node has a parked entry of this clock.
     #[inline]
     pub(super) fn is_next_parked(&self, unit: &Unit, clock: u64) -> bool {

@@ -301,7 +301,7 @@ impl Lessor {
     }
 
     /// True where a port is leased, or is of no block of `slot`'s.
-    fn is_leased(&self, slot: Slot, pool: PoolId, lease: PortLease) -> bool {
+    pub(super) fn is_leased(&self, slot: Slot, pool: PoolId, lease: PortLease) -> bool {
         let block = self.block_of(pool, lease);
         block.is_none_or(|(block, place)| {
             block.holder != slot || block.ports.get(place).is_some_and(|port| port.leased)

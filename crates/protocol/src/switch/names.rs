@@ -2,9 +2,10 @@
 
 use weir_nf::host::AliasRequest;
 use weir_nf::{PoolId, PortLease};
-use weir_packet::FlowKey;
+use weir_packet::{Disposition, FlowKey, Frame, PacketMemory};
 use weir_runtime::notes::{self, Note};
 
+use super::runtimes::Slot;
 use super::{Switch, SwitchCount, SwitchDrop};
 use crate::ids::{Clock, UnitId};
 use crate::journal::Done;
@@ -99,6 +100,29 @@ impl Switch {
             });
             if self.lessor.lease(unit, pool, lease, is_named) {
                 self.counts.add(SwitchCount::PortHeld);
+            }
+        }
+    }
+
+    /// An entry is never let out, nor made again where none is repeated: the ports that
+    /// it leased are free. Elsewhere their owner keeps the entry, and asks.
+    pub(super) fn free_unheard(&mut self, from: Slot, memory: &PacketMemory, side: &[Frame]) {
+        if self.settings.acknowledge {
+            return;
+        }
+        for frame in side {
+            let (meta, bytes) = memory.read(frame);
+            if meta.disposition != Disposition::Notes {
+                continue;
+            }
+            for note in notes::read(bytes).flatten() {
+                if let Note::Leased { pool, lease } = note
+                    && !self.lessor.is_leased(from, pool, lease)
+                    && self.runtimes.is_here(from)
+                {
+                    self.counts.add(SwitchCount::PortFreed);
+                    self.tell(from, Message::PortFreed { pool, lease });
+                }
             }
         }
     }

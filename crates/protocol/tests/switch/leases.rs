@@ -3,6 +3,7 @@
 use weir_nf::{PoolId, PoolSpec, PortLease, PortSpace};
 use weir_packet::Disposition;
 use weir_protocol::message::{Message, MoveMode};
+use weir_protocol::settings::SwitchSettings;
 use weir_protocol::switch::SwitchCount;
 use weir_runtime::notes::Note;
 
@@ -150,4 +151,63 @@ fn a_port_comes_back_with_its_last_name_and_a_block_with_its_last_port() {
     );
     rig.out();
     rig.end();
+}
+
+/// Threads repeat nothing: what such an entry leased nobody will ask for (seed 333 of the
+/// simulator, `--mode ring --every-fault`).
+#[test]
+fn ports_of_an_entry_that_is_never_let_out_are_free() {
+    let stage = weir_nf::host::Stage {
+        pools: pools(),
+        ..stage()
+    };
+    for repeats in [false, true] {
+        let settings = SwitchSettings {
+            acknowledge: repeats,
+            ..settings()
+        };
+        let mut rig = Rig::of(&stage, settings, 2);
+        rig.send(1, 1);
+        let owner = rig.who()[0];
+        let lease = |port| PortLease {
+            address: 0,
+            port,
+            space: PortSpace::Udp,
+        };
+        let leased = |port| Note::Leased {
+            pool: PoolId(0),
+            lease: lease(port),
+        };
+        let [own, other] = match owner {
+            1 => [1_100, 1_300],
+            _ => [1_300, 1_100],
+        };
+        answer_with(&mut rig, owner, &[leased(own)]);
+        rig.messages();
+        // The next one comes from a runtime that is not the owner. One of its ports is
+        // leased by now, and the other lies in its own block.
+        rig.send(1, 2);
+        let mut frames = rig.queue(owner);
+        let memory = rig.pool.memory().clone();
+        let mut bytes = Vec::new();
+        for port in [own, other] {
+            weir_runtime::notes::write(&leased(port), &mut bytes);
+        }
+        let mut meta = *memory.meta(&frames[0]);
+        meta.disposition = Disposition::Notes;
+        let side = rig.pool.copy(&bytes, meta).unwrap();
+        memory.meta_mut(&mut frames[0]).disposition = Disposition::Out;
+        frames.insert(0, side);
+        let now = rig.now;
+        let stranger = 3 - owner;
+        rig.switch
+            .entries(now, &mut rig.pool, rt(stranger), &mut frames);
+        assert_eq!(rig.count(SwitchCount::EntryNotOwner), 1);
+        let freed = Message::PortFreed {
+            pool: PoolId(0),
+            lease: lease(other),
+        };
+        let expected = if repeats { vec![] } else { vec![freed] };
+        assert_eq!(rig.to(stranger), expected);
+    }
 }
