@@ -26,10 +26,10 @@ pub enum Origin {
         /// Owner of the last settled view.
         source: RuntimeId,
     },
-    /// After a failure: the new owner is `source` itself, which resumes from
-    /// its actor of view `old` (as owner or replica).
+    /// After a failure: the new owner resumes from its own actor of view `old`
+    /// (as owner or replica), or from that of a logger, `source`.
     Resumed {
-        /// Owner or replica of the last settled view.
+        /// Owner or replica of the last settled view: the new owner or a logger.
         source: RuntimeId,
     },
 }
