@@ -59,7 +59,7 @@ views! {
     tenant / set_tenant: u16 = 40;
     /// The view: the 16 bits above those of the service header.
     view_high / set_view_high: u16 = 42;
-    /// Keyed tag over the headers before it (0 while it is computed).
+    /// Keyed tag over both headers and the packet; itself and the TTL count as 0.
     tag / set_tag: u64 = 44;
 }
 

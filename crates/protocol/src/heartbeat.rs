@@ -4,7 +4,7 @@
 //! takes. A beat says whether its sender hears the receiver, so that each direction
 //! is judged for itself: a peer that is not heard, and one that does not hear us,
 //! are both of no use. After [`HeartbeatSettings::missed`] intervals without a good
-//! beat the peer is suspected, at most one interval late. What an agent knows of a
+//! beat the peer is suspected, at most one interval late. An agent's word of a
 //! death is quicker and needs no beat.
 //!
 //! A process that itself did not run (paused, starved) judges nobody by that time: it
@@ -197,7 +197,7 @@ impl<K: Ord + Copy> Heartbeats<K> {
     fn is_isolated(&mut self, now: Time) -> bool {
         let patience = self.settings.patience();
         let lately = ISOLATED * patience;
-        // Those that were suspected a moment ago fell silent with the others.
+        // Peers suspected a moment ago fell silent with the others.
         let is_recent = |peer: &&Peer| {
             let at = peer.suspected;
             peer.down.is_none() || at.is_some_and(|at| now.since(at) < lately)

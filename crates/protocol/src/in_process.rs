@@ -37,7 +37,7 @@ pub const fn frames(runtimes: u32) -> (u32, u32) {
 }
 
 /// Packets that may be taken in, where so many frames are free and there are so
-/// many runtimes. Those that are kept back are for entries, events and messages.
+/// many runtimes. Frames kept back are for entries, events and messages.
 pub const fn room(available: usize, runtimes: usize) -> usize {
     available.saturating_sub(RESERVE * runtimes + BURST)
 }

@@ -106,7 +106,7 @@ pub enum Start {
     /// The state of a holder of the last settled view, after a failure.
     Resumed,
     /// The state of a holder of this view, the best claim's, after the switch's
-    /// restart. What was applied in it and not let out before the restart never will
+    /// restart. Entries applied in it and not let out before the restart never will
     /// be.
     Claimed(View),
 }

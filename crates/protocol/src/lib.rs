@@ -17,8 +17,8 @@
 //! A data frame goes switch → runtime with its unit, clock and view in its
 //! metadata, and comes back as (part of) the *entry* of that clock: every
 //! input frame comes back, also when the packet was dropped, and
-//! [`weir_packet::Disposition`] says what it is now. What else the packet caused
-//! (emitted packets, notes: aliases, events, ends) comes right before it,
+//! [`weir_packet::Disposition`] says what it is now. Side effects of the packet
+//! (emitted packets, notes: aliases, events, ends) come right before it,
 //! with the same unit, view and clock. So an entry is: side frames, then the
 //! packet's own frame, which closes it.
 

@@ -26,10 +26,10 @@ pub enum Origin {
         /// Owner of the last settled view.
         source: RuntimeId,
     },
-    /// After a failure: the new owner is `source` itself, which resumes from
-    /// its actor of view `old` (as owner or replica).
+    /// After a failure: the new owner resumes from its own actor of view `old`
+    /// (as owner or replica), or from that of a logger, `source`.
     Resumed {
-        /// Owner or replica of the last settled view.
+        /// Owner or replica of the last settled view: the new owner or a logger.
         source: RuntimeId,
     },
 }
@@ -134,8 +134,8 @@ pub struct Change {
 pub enum StateUpdate {
     /// Said by a replica to the switch: the state stays with the replica.
     Omitted,
-    /// No function changed its state. What the engine keeps of the flows
-    /// (times, phase) did: [`weir_runtime::Runtime::export_touch`].
+    /// No function changed its state. The engine's part (flows' times,
+    /// phase) changed: [`weir_runtime::Runtime::export_touch`].
     Touched(Vec<u8>),
     /// The whole state after the batch's last packet:
     /// [`weir_runtime::Runtime::export_unit`]; `None` where nothing is left.
@@ -220,7 +220,7 @@ pub struct Image {
     /// [`weir_runtime::Runtime::export_unit`]; `None`: the unit has no state
     /// there, which is an answer too.
     pub state: Option<Vec<u8>>,
-    /// Entries up to this clock are known to be let out. Those between it and
+    /// Entries up to this clock are known to be let out. Later ones before
     /// the first of `outputs` went ahead, as [`Message::Outputs`].
     pub since: Clock,
     /// Entries not known to be let out, or the last of them.
@@ -548,9 +548,9 @@ pub enum Message {
     PortsKnown {
         /// The pool.
         pool: PoolId,
-        /// Those that nobody has: their entries are never let out.
+        /// Ports nobody has: their entries are never let out.
         free: Vec<PortLease>,
-        /// Those that are leased: [`Message::PortFreed`] comes when their last name goes.
+        /// Leased ports: [`Message::PortFreed`] comes when their last name goes.
         leased: Vec<PortLease>,
     },
 
@@ -561,7 +561,7 @@ pub enum Message {
     Workload(Workload),
     /// The runtimes that may own units (NFActor's NotifyClusterCfg).
     NotifyClusterCfg {
-        /// They.
+        /// Ids.
         runtimes: Vec<RuntimeId>,
     },
     /// Move units of `from` to `to` (NFActor's SetMigrationTarget).
@@ -586,7 +586,7 @@ pub enum Message {
     /// views where it was owner, replica or source, and tells the runtimes, which
     /// remember it for a switch that starts again.
     Suspect {
-        /// Which.
+        /// Id.
         runtime: RuntimeId,
     },
 }

@@ -127,7 +127,7 @@ pub enum Plant {
 }
 
 impl Plant {
-    /// Those that the simulator finds, in the order of the documentation.
+    /// Bugs that the simulator finds, in the order of the documentation.
     pub const ALL: [Plant; 55] = [
         Plant::NoViewCheck,
         Plant::NoFence,

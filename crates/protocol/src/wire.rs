@@ -3,10 +3,10 @@
 //!
 //! - The service path is the chain. The service index is 255 − stage, so that
 //!   it counts down along the chain as RFC 8300 §2.3 wants; 0 is refused.
-//! - The header is made anew for each way between a switch and a runtime, and
-//!   ends there: no one forwards it, so its TTL starts at 63 and is not looked
-//!   at. A switch that passes a frame on to the unit's home switch is a
-//!   forwarder and counts it down ([`weir_packet::nsh::NshViewMut::decrement_ttl`]).
+//! - The header ends at the runtime: no one forwards it, so its TTL starts at 63
+//!   and is not looked at. A switch that passed a frame on to the unit's home
+//!   switch would be a forwarder and count it down
+//!   ([`weir_packet::nsh::NshViewMut::decrement_ttl`]).
 //! - View, clock and flags are in the fixed context, the rest of
 //!   [`FrameMeta`] in weir's header: there too what the context has no room for,
 //!   the upper 16 bits of the view (its switch's generation) and bits 40 to 47
@@ -18,7 +18,7 @@
 //!   clock says so.
 //!
 //! A frame is [`OVERHEAD`] bytes longer than its packet and is not fragmented:
-//! links between hosts need that much more MTU.
+//! links between hosts need that much more MTU than Ethernet ports.
 
 use core::fmt;
 

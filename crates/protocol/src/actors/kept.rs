@@ -13,7 +13,7 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    /// Those of `entries` after `out`.
+    /// The `entries` after `out`.
     pub(crate) fn after(entries: Vec<Entry>, out: Clock) -> Kept {
         let mut kept = Kept::default();
         for entry in entries {

@@ -24,9 +24,9 @@ type Port = (PoolId, PortLease);
 /// The ports of this runtime.
 #[derive(Debug, Default)]
 pub(super) struct Ports {
-    /// Those in use, and by which packet they were leased.
+    /// Ports in use, each with the packet that leased it.
     leased: BTreeMap<Port, (UnitId, Clock)>,
-    /// With the unit that leased it where the switch has started again.
+    /// Ports in doubt; after a switch restart with the leasing unit.
     doubts: BTreeMap<Port, Option<UnitId>>,
     /// When the switch was last asked about them.
     asked: Option<Time>,
@@ -40,7 +40,7 @@ impl Ports {
         }
     }
 
-    /// All that are in use are in doubt; gives their number.
+    /// Doubts all ports in use; gives the number in doubt.
     fn doubt_all(&mut self) -> u64 {
         let units = self
             .leased

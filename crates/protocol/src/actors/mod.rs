@@ -8,8 +8,8 @@
 //! says to forget it, what was put aside for a view after a failure), and
 //! hand-overs under way.
 //!
-//! An actor is never shared by two views. Which of them counts is not decided
-//! here: a runtime applies the packets of the view it was given last, keeps
+//! An actor is never shared by two views. The switch decides which one counts: a
+//! runtime applies the packets of the view it was given last, keeps
 //! everything until [`Message::Forget`], and the switch lets out what is right.
 
 mod calls;

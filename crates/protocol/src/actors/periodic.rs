@@ -6,8 +6,8 @@
 //! for a while. The replica tells the switch which state it has; the switch keeps
 //! the packets after that one. After a failure the replica is behind what was let
 //! out: it applies those packets again without output, then the others with it.
-//! That gives the same states and outputs because a packet brings its time with
-//! it and no function of the chain takes what flows share.
+//! States and outputs are the same because a packet brings its time with it and no
+//! function of the chain takes what flows share.
 
 use weir_packet::{Frame, PacketMemory, Time, frame_flags};
 
@@ -128,7 +128,7 @@ impl Actors {
         if let Some(cold) = self.cold.get_mut(&unit) {
             // The packets are on their way; what is lost is asked for.
             cold.live.asked = Some(now);
-            // They make no entries, and change the state all the same.
+            // Silent packets make no entries but change the state.
             cold.live.due = Some(due);
         }
         self.arm(unit, due);

@@ -32,7 +32,7 @@ pub(crate) struct Staged {
     from: RuntimeId,
     view: View,
     entries: BTreeMap<Clock, Entry>,
-    /// They are given up then.
+    /// When they expire.
     pub(crate) until: Time,
 }
 
@@ -288,7 +288,7 @@ impl Actors {
         notes::write(&Note::EmitsLost { count }, &mut text);
         meta.disposition = Disposition::Notes;
         meta.wire_len = text.len() as u32;
-        // One that was taken out is free.
+        // An entry taken out freed one.
         if let Ok(frame) = pool.copy(&text, meta) {
             parts.insert(0, to_part(pool.memory(), &frame));
             frames.insert(0, frame);

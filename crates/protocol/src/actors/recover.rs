@@ -60,7 +60,7 @@ impl Actors {
     }
 
     /// Answers the switch's question, from the piece that it misses on: a full
-    /// queue keeps the front of what it is given. What is here does not change
+    /// queue keeps the front of what it is given. The actors do not change
     /// any more while it asks, so neither do the pieces.
     pub(super) fn recover(&mut self, now: Time, pool: &mut FramePool, generation: u16, from: u32) {
         self.flush(now, pool);

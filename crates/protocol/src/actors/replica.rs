@@ -66,7 +66,7 @@ impl Actors {
     }
 
     /// The outputs of a copy that the switch may miss: what one repetition says.
-    /// Those that went ahead of a batch are not in it.
+    /// A batch lacks the outputs that went ahead.
     fn outputs_of_copy(&self, unit: UnitId, view: View) -> Vec<Entry> {
         let stored = self.cold.get(&unit).and_then(|c| c.stored.get(&view));
         let outputs = stored.map(|s| s.kept.after_clock(Clock::ZERO, self.settings.at_once).0);
@@ -139,8 +139,8 @@ impl Actors {
     }
 
     /// True where a packet that went astray has begun an actor here, of a view
-    /// whose owner is another: it sends its state. What the switch has said is
-    /// never doubted for a runtime's word.
+    /// whose owner is another: it sends its state. The switch's word is
+    /// never doubted for a runtime's.
     fn is_astray(&self, unit: UnitId, batch: &EntryBatch) -> bool {
         self.settings.keep_outputs
             && matches!(
@@ -245,7 +245,7 @@ impl Actors {
                     return Taken::No(ActorCount::EntriesGap);
                 }
             }
-            // All that is missing before its entries was let out.
+            // Entries missing before its own were let out.
             StateUpdate::Apart { since, state } => {
                 stored.kept.trim(*since);
                 stored.state = state.take();

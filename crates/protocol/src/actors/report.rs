@@ -13,7 +13,7 @@ pub struct ActorReport {
     /// Actors kept as bytes: replicas' copies, and older views that the switch
     /// has not said to forget.
     pub stored: u64,
-    /// Those of them that are replicas' copies.
+    /// Stored replicas' copies.
     pub replicas: u64,
     /// Their bytes, outputs included.
     pub stored_bytes: u64,

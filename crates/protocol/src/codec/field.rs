@@ -1,6 +1,6 @@
 //! Reading and writing of values: numbers, lists, options.
 //!
-//! Each value has one form. What decodes is encoded to the same bytes again.
+//! Each value has one form: decoded bytes are encoded to the same again.
 
 use super::DecodeError;
 

@@ -16,7 +16,7 @@
 //!   delay. They name the last frame before a gap and up to 64 behind it.
 //! - Each transmission, repetitions and acknowledgements included, has a number
 //!   of its own that is taken once (a window of 1,024), and a code over
-//!   everything with the cluster's [`Key`]. What is refused has a name
+//!   everything with the cluster's [`Key`]. Each refusal has a name
 //!   ([`Reject`]) and is counted under it.
 //!
 //! Calls are `(now, event)`; after each the driver takes frames
@@ -75,10 +75,10 @@ const HEADERS: usize = EthernetView::SIZE + ActorFrameRepr::LEN;
 /// The peer's liveness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Liveness {
-    /// It does, or nothing was asked of it.
+    /// It answers, or need not.
     Answering,
     /// [`StreamSettings::rounds`] rounds of repetitions have passed without an
-    /// acknowledgement of anything new. Whoever watches the peer may suspect it;
+    /// acknowledgement of anything new. A watcher may suspect the peer;
     /// the stream goes on trying, each [`StreamSettings::longest_wait`].
     Unanswered,
 }
@@ -336,7 +336,7 @@ impl Stream {
         self.sender.round_trip()
     }
 
-    /// How often what happened.
+    /// Counts of events.
     pub const fn counts(&self) -> &Counts<StreamCount> {
         &self.counts
     }

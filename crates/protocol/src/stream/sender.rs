@@ -231,7 +231,7 @@ impl Sender {
             if flight.state == FlightState::Overdue {
                 *overdue -= 1;
             }
-            // One that is overdue has been waited for: its answer may be late.
+            // An overdue frame was waited for: its answer may be late.
             repeated |= flight.repeated || flight.state == FlightState::Overdue;
             latest = Some(latest.map_or(flight.sent, |time| time.max(flight.sent)));
             *in_flight -= flight.payload.len();

@@ -87,7 +87,7 @@ impl Streams {
             .min()
     }
 
-    /// How often what happened, in all streams.
+    /// Counts of events in all streams.
     pub fn counts(&self) -> Counts<StreamCount> {
         let mut sum = self.counts.clone();
         for stream in self.streams.values() {

@@ -35,7 +35,7 @@ pub(super) struct Forget {
     pub(super) ended: bool,
 }
 
-/// All that have not answered.
+/// Runtimes yet to answer.
 #[derive(Debug, Default)]
 pub(super) struct Forgets {
     of: BTreeMap<UnitId, Vec<Told>>,
@@ -95,7 +95,7 @@ impl Forgets {
     }
 
     /// A runtime has forgotten the unit's views below `below`: false where it
-    /// was not asked to, or for more. Whoever is to be told now is added to `tell`.
+    /// was not asked to, or for more. Adds the runtimes to tell now to `tell`.
     pub(super) fn answered(
         &mut self,
         from: Slot,

@@ -16,8 +16,8 @@ pub struct SwitchReport {
     pub packets_out: u64,
     /// Their bytes.
     pub bytes_out: u64,
-    /// Packets that functions made.
-    /// Those that could not be made ([`super::SwitchDrop::EmitsLost`]) are among them.
+    /// Packets that functions made or could not make
+    /// ([`super::SwitchDrop::EmitsLost`]).
     pub emitted: u64,
     /// Packets dropped, by reason; those of functions (counted under their
     /// reasons by the runtimes) in one. Reasons without a packet are left out.

@@ -63,10 +63,10 @@ pub(super) struct Runtime {
 pub(super) struct Runtimes {
     all: Vec<Runtime>,
     slots: BTreeMap<RuntimeId, Slot>,
-    /// Those that are there (draining included), in the order of joining: a walk over
+    /// Runtimes present (draining included), in the order of joining: a walk over
     /// all that ever were would take longer with every start.
     present: Vec<Slot>,
-    /// Those that take units, in the order of joining.
+    /// Runtimes taking units, in the order of joining.
     pub(super) usable: Vec<Slot>,
     /// Loggers that take copies, in the order of joining.
     loggers: Vec<Slot>,
@@ -116,7 +116,7 @@ impl Runtimes {
         self.get(slot).is_some_and(|runtime| runtime.is_logger)
     }
 
-    /// Those that may keep copies, in the order of joining: runtimes, then loggers.
+    /// Keepers of copies, in the order of joining: runtimes, then loggers.
     pub(super) fn keepers(&self) -> impl Iterator<Item = Slot> + '_ {
         self.usable.iter().chain(&self.loggers).copied()
     }

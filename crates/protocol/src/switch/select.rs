@@ -20,7 +20,7 @@ impl Switch {
         match what {
             Selection::All => all.collect(),
             Selection::Number(count) => {
-                // Those that are on their way elsewhere only if there are no others.
+                // Units on their way elsewhere only if there are no others.
                 let (still, leaving): (Vec<u32>, Vec<u32>) =
                     all.partition(|&place| self.units.at(place).wanted == 0);
                 still

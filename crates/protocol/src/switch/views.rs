@@ -47,7 +47,7 @@ const VIEWS_FOR_FAILURES: u64 = 1 << 20;
 pub(super) struct Pendings {
     records: Vec<Option<Pending>>,
     free: Vec<u32>,
-    /// Those that follow a settled view: what the window bounds.
+    /// Views after a settled one: the window bounds them.
     pub(super) unsettled: u32,
 }
 
@@ -382,7 +382,7 @@ impl Switch {
             return Some(holder);
         }
         let unit = *self.units.at(place);
-        // One that has refused the unit is asked again only if there is no other.
+        // The refuser of a unit is asked again only if there is no other.
         let picked = self.dispatch(unit.id, unit.owner);
         let is_runtime = |slot: &Slot| !self.runtimes.is_logger(*slot);
         let heir = picked.or_else(|| self.runtimes.here().find(is_runtime))?;
@@ -453,7 +453,7 @@ impl Switch {
         }
     }
 
-    /// To whom a packet of the unit goes, and in which view: packets up to the
+    /// View and receiver of a packet of the unit: packets up to the
     /// clock at which the settled view was closed stay its own.
     pub(super) fn route(&self, unit: &Unit, clock: u64) -> (View, Slot) {
         match self.pendings.get(unit.pending) {
@@ -549,7 +549,7 @@ impl Switch {
         tell.into_iter().for_each(|forget| self.tell_forget(forget));
     }
 
-    /// Those that are to forget a unit last are told, if no other is left.
+    /// Tells the runtimes that forget a unit last, if no other is left.
     pub(super) fn forget_on(&mut self, unit: UnitId) {
         let mut tell = Vec::new();
         self.forgets.go_on(unit, &mut tell);
