@@ -166,6 +166,22 @@ impl Classifier {
             .or_else(|| names.unit_of_scope(key))
     }
 
+    /// The unit of a flow key or alias. A scope key may look like a name and be another
+    /// unit's: the end that all clients of a translated one see is its alias, and the scope
+    /// of what it sends to itself.
+    pub fn unit_of_name(&self, key: &FlowKey) -> Option<u64> {
+        let names = self.names.as_ref()?;
+        names.unit_of_name(key, names.hash(key))
+    }
+
+    /// The unit whose key this is: a scope key, or where a unit is one flow that flow's.
+    pub fn unit_with_key(&self, key: &FlowKey) -> Option<u64> {
+        match self.has_wide_units() {
+            true => self.names.as_ref()?.unit_of_scope(key),
+            false => self.unit_of_name(key),
+        }
+    }
+
     /// The key of a live unit: its flow's, or its scope's. `None` for the
     /// liaison, and where [`Classifier::restore`] could not tell it.
     pub fn key_of(&self, unit: u64) -> Option<FlowKey> {

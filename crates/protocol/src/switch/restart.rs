@@ -311,7 +311,7 @@ impl Switch {
     /// newer view has: of two that claimed one name the classifier had given
     /// it to one, which the other's owner was never told.
     fn restore_names(&mut self, unit: UnitId, claim: &Claim) -> bool {
-        let is_free = |key: &FlowKey| self.classifier.unit_of(key).is_none();
+        let is_free = |key: &FlowKey| self.classifier.unit_of_name(key).is_none();
         let mut flows = claim.flows.clone();
         flows.retain(|(key, _)| is_free(key));
         let mut aliases = claim.aliases.clone();
@@ -319,7 +319,7 @@ impl Switch {
             is_free(&alias.key) && (alias.open || flows.iter().any(|(key, _)| key == flow))
         });
         let key = claim.key.as_ref();
-        let is_taken = key.is_some_and(|key| self.classifier.unit_of(key).is_some());
+        let is_taken = key.is_some_and(|key| self.classifier.unit_with_key(key).is_some());
         let names = &mut self.classifier;
         let mut restored = false;
         if is_taken {
@@ -347,7 +347,7 @@ impl Switch {
             let own = claim
                 .flows
                 .iter()
-                .filter(|(key, _)| names.unit_of(key).is_none());
+                .filter(|(key, _)| names.unit_of_name(key).is_none());
             let mut own: Vec<(FlowKey, bool)> = own.copied().collect();
             own.sort_by_key(|(key, _)| has_port(key));
             if let Some((first, others)) = own.split_first() {

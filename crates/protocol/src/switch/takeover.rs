@@ -102,7 +102,7 @@ impl Switch {
     }
 
     fn other_owner(&self, unit: UnitId, key: &FlowKey) -> Option<UnitId> {
-        let of = self.classifier.unit_of(key).map(UnitId);
+        let of = self.classifier.unit_of_name(key).map(UnitId);
         of.filter(|of| *of != unit)
     }
 

@@ -277,6 +277,52 @@ fn a_port_whose_name_went_before_it_was_asked_for_is_free() {
     rig.end();
 }
 
+/// A client sends to itself by its external address: the scope key of that is the end that
+/// its own open alias names (seed 13 of `nat-short`, docs/simulator.md).
+#[test]
+fn a_scope_key_of_another_unit_takes_no_alias_at_a_restart() {
+    let settings = SwitchSettings {
+        kept: 256,
+        generation: 2,
+        ..SwitchSettings::default()
+    };
+    let mut rig = Rig::of(&wide(), settings, 0);
+    rig.switch.recover(rig.now, &[rt(1)]);
+    let address = |last| std::net::IpAddr::from([10, 0, 0, last]);
+    let pool: std::net::IpAddr = "192.0.2.7".parse().expect("an address");
+    let (end, client) = FlowKey::one_end(pool, 1_030, 17, 0, 0);
+    let server = std::net::IpAddr::from([192, 0, 2, 1]);
+    let claim = |place: u64, view: u64, key, from, aliases| Claim {
+        unit: UnitId(1 << 32 | place),
+        view: weir_protocol::View(1 << 48 | view),
+        owner: true,
+        clock: Clock(3),
+        state: true,
+        key: Some(key),
+        flows: vec![(FlowKey::new(from, 1_030, server, 53, 17, 0, 0).0, false)],
+        aliases,
+    };
+    let own = FlowKey::new(address(10), 0, address(10), 0, 0, 0, 0).0;
+    let (flow, _) = FlowKey::new(address(11), 1_030, server, 53, 17, 0, 0);
+    let open = AliasRequest {
+        flow: NO_FLOW,
+        key: end,
+        client,
+        side: Side::Inside,
+        open: true,
+    };
+    let mapped = claim(5, 1, own, address(11), vec![(flow, open)]);
+    // The newer view is restored first.
+    let turned = claim(6, 2, end, pool, Vec::new());
+    let unit = mapped.unit;
+    rig.say(1, claims(vec![mapped, turned]));
+    assert_eq!(rig.count(SwitchCount::Recovered), 2);
+    assert_eq!(rig.switch.classifier().alias_of(&end), Some(unit.0));
+    assert_eq!(rig.switch.classifier().unit_of_name(&end), Some(unit.0));
+    rig.pass(0);
+    rig.end();
+}
+
 /// A flow that a balancer turned to another server, and the side of it that
 /// the server sees.
 #[test]

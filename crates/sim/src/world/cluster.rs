@@ -469,7 +469,7 @@ impl World<'_> {
         let live: Vec<UnitId> = live.into_iter().collect();
         let switch = self.switch.and_then(|no| self.processes.get(no));
         let switch = switch.and_then(Process::switch);
-        let unit_of = |key: &FlowKey| switch?.classifier().unit_of(key).map(UnitId);
+        let unit_of = |key: &FlowKey| switch?.classifier().unit_of_name(key).map(UnitId);
         let seen = Seen(&self.processes);
         self.checker.restart_is_over(&live, unit_of, &seen);
     }

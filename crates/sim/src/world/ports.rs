@@ -18,7 +18,9 @@ impl World<'_> {
     fn free_and_bound(&self) -> Option<(UnitId, String)> {
         let lives = |id: &UnitId| {
             let unit = self.checker.units.get(id);
-            unit.is_some_and(|unit| unit.is_live() && !unit.adrift)
+            // What a claimed unit has is known when its view opens: its mapping may have
+            // ended in an entry that the switch before never let out.
+            unit.is_some_and(|unit| unit.is_live() && !unit.adrift && !unit.unopened)
         };
         let ports = self.checker.reference.ports();
         let mut ports = ports.filter(|(unit, _)| lives(unit));
