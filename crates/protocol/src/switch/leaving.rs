@@ -69,11 +69,14 @@ impl Switch {
         let record = self.units.at_mut(place);
         record.marks |= mark::LEAVING;
         let until = Clock(record.sent);
-        self.leaving
-            .of
-            .entry(unit)
-            .or_default()
-            .push(Group { names, until });
+        let groups = self.leaving.of.entry(unit).or_default();
+        // A name that leaves already, and whose flow has ended once more, is in one group:
+        // each asks whether it was used, and the answer is given once.
+        for group in groups.iter_mut() {
+            group.names.retain(|name| !names.contains(name));
+        }
+        groups.retain(|group| !group.names.is_empty());
+        groups.push(Group { names, until });
     }
 
     /// The flow under this key, or the alias, has begun anew in the unit.

@@ -430,3 +430,44 @@ fn a_name_stays_with_its_unit_while_a_packet_that_came_by_it_is_on_its_way() {
     rig.answer(1, frames, Disposition::Out);
     rig.end();
 }
+
+/// The owner ends a flow, begins it anew with a packet that was on its way, and ends it
+/// again (seed 77000220150, docs/simulator.md).
+#[test]
+fn a_name_that_leaves_twice_stays_while_a_packet_that_came_by_it_is_on_its_way() {
+    let settings = SwitchSettings {
+        kept: 256,
+        ..SwitchSettings::default()
+    };
+    let mut rig = Rig::of(&wide(), settings, 1);
+    let mut sent = Vec::new();
+    for tag in 1..=4 {
+        rig.send(11, tag);
+        sent.push(rig.queue(1));
+    }
+    let unit = rig.see(&sent[0][0]).unit;
+    let mut keys = Vec::new();
+    rig.switch.classifier().flows_of(unit.0, &mut keys);
+    let is_there = |rig: &Rig| rig.switch.classifier().unit_of(&keys[0]) == Some(unit.0);
+    let mut sent = sent.into_iter();
+    for frames in sent.by_ref().take(2) {
+        let mut bytes = Vec::new();
+        notes::write(&Note::FlowEnded { key: keys[0] }, &mut bytes);
+        let mut meta = *rig.pool.memory().clone().meta(&frames[0]);
+        meta.disposition = Disposition::Notes;
+        let side = rig.pool.copy(&bytes, meta).expect("a frame is free");
+        let now = rig.now;
+        rig.switch
+            .entries(now, &mut rig.pool, rt(1), &mut vec![side]);
+        rig.answer(1, frames, Disposition::Out);
+    }
+    rig.send(11, 5);
+    let fifth = rig.queue(1);
+    for frames in sent {
+        rig.answer(1, frames, Disposition::Out);
+        assert!(is_there(&rig));
+    }
+    rig.answer(1, fifth, Disposition::Out);
+    assert!(!is_there(&rig));
+    rig.end();
+}
