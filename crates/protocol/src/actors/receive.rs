@@ -18,6 +18,8 @@ use crate::plant::Plant;
 /// Frames that are no packet: they may leave a unit without state.
 const NO_PACKET: u8 = frame_flags::TICK | frame_flags::LOST;
 
+const NOT_TAKEN: &str = "a frame that was put aside is not there";
+
 impl Actors {
     /// Data frames from the switch. Where the path repeats nothing
     /// ([`crate::settings::ActorSettings::keep_outputs`] is off) no more are taken
@@ -40,8 +42,8 @@ impl Actors {
             let count = left.min(RUN);
             left -= count;
             let asked = self.whose_turn(&memory, frames, count);
-            // No local holds a frame while functions run: one that panics takes
-            // none with it ([`Actors::give_back`]).
+            // No local holds a frame while functions run, here and wherever the run is
+            // given to the engine: a panic takes none with it ([`Actors::give_back`]).
             self.taken.extend(frames.drain(..count).rev());
             while let Some(frame) = self.taken.pop() {
                 let meta = memory.meta(&frame);
@@ -113,8 +115,11 @@ impl Actors {
                 // elsewhere would be another than the owner's, which may have
                 // got the packet. The switch opens such a view in words.
                 if meta.flags & KINDS == frame_flags::FRESH && clock == Clock(1) {
+                    self.taken.push(frame);
                     self.begin(now, pool, unit, view);
-                    self.live_frame(now, pool, memory, &meta, frame);
+                    if let Some(frame) = self.internal.expect(self.taken.pop(), NOT_TAKEN) {
+                        self.live_frame(now, pool, memory, &meta, frame);
+                    }
                 } else {
                     self.counts.add(ActorCount::HeldEarly);
                     self.hold_frame(now, pool, &meta, frame);
@@ -213,12 +218,18 @@ impl Actors {
     ) {
         let flags = memory.meta(&frame).flags;
         let copied = hot.flags & COPYING != 0;
-        // A packet that may have to be copied is applied alone, so that its
-        // own change is seen.
-        let part = copied.then(|| {
+        let mut part = None;
+        if copied {
+            // A packet that may have to be copied is applied alone, so that its
+            // own change is seen.
+            self.taken.push(frame);
             self.flush(now, pool);
-            to_part(memory, &frame)
-        });
+            frame = match self.internal.expect(self.taken.pop(), NOT_TAKEN) {
+                Some(frame) => frame,
+                None => return,
+            };
+            part = Some(to_part(memory, &frame));
+        }
         hot.clock = hot.clock.next();
         if hot.flags & SILENT != 0 {
             self.silence(memory, &mut hot, &mut frame);
