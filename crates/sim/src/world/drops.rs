@@ -85,7 +85,8 @@ impl World<'_> {
                 let (name, counted) = (drop.name(), counted(*drop));
                 format!("{right} are {name}, {counted} are counted")
             });
-        let was_full = switch.report().hand_overs.kept_most >= kept;
+        // Where nothing is kept it would be a place that the classifier gave and the switch lacks.
+        let was_full = kept > 0 && switch.report().hand_overs.kept_most >= kept;
         let impossible = [
             (SwitchDrop::UnackedFull, !was_full),
             (SwitchDrop::ClockUsedUp, true),

@@ -4,6 +4,7 @@
 use weir_packet::Disposition;
 use weir_protocol::journal::Start;
 use weir_protocol::message::{Image, Message, StateUpdate};
+use weir_protocol::settings::Replication;
 use weir_protocol::{Clock, Peer, RuntimeId, UnitId};
 
 use super::World;
@@ -73,7 +74,10 @@ impl World<'_> {
         let is_closed = settled.view < current.view && current.start == Start::Planned;
         let clock = Clock(record.out.max(current.base) + 1);
         let message = made_up_entries(unit, settled.view, clock, Disposition::Out);
-        let speaker = settled.replica.unwrap_or(settled.owner);
+        // Who sends a view's entries to the switch.
+        let by_replica = self.plan.replication == Replication::EachBurst;
+        let replica = settled.replica.filter(|_| by_replica);
+        let speaker = replica.unwrap_or(settled.owner);
         let is_next = is_closed && clock.0 <= record.sent;
         is_next.then_some((unit, self.switch?, speaker, message))
     }
