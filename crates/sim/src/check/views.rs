@@ -113,7 +113,9 @@ impl Checker {
         // have slept, and claims it from the next switch.
         let all_gone = |settled: Holders| settled.left(|holder| cluster.is_gone(holder)).is_none();
         let settled = unit.settled.or(unit.before);
-        let is_older = base < out && (self.lenient || settled.is_some_and(all_gone));
+        // That copy may be of an earlier life under the same number, and further on.
+        let is_behind = base < out || settled.is_some_and(|settled| of < settled.view);
+        let is_older = is_behind && (self.lenient || settled.is_some_and(all_gone));
         if unit.given_up_before || is_older {
             self.tally.switch_restart += unit.go_back(base);
             unit.adrift = true;
@@ -122,7 +124,7 @@ impl Checker {
             self.aliases.forget(id);
             return;
         }
-        if base < out {
+        if is_behind {
             let text = format!("a restart goes back to {base}, {out} was let out");
             return self.violated(Invariant::ExactlyOnce, Some(id), text);
         }

@@ -15,6 +15,8 @@ impl World<'_> {
         self.say(None, || "faults and traffic are over".to_owned());
         self.phase = Phase::Draining;
         self.links.heal();
+        // A switch that gathers claims may wait for one of them.
+        self.take_back();
         for no in 0..self.processes.len() {
             let Some(process) = self.processes.get_mut(no) else {
                 continue;
