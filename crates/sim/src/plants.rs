@@ -341,12 +341,9 @@ fn settings_for(plant: Plant) -> Settings {
             ..base
         },
         Plant::EndsUnheld => Settings {
-            faults: of(&ROUGH).with(Fault::SwitchRestart),
+            faults: of(&[Fault::Delay, Fault::Crash, Fault::SwitchRestart]),
+            some_faults: false,
             replication: Some(Replication::Every(8)),
-            packets: 300,
-            flows: 60,
-            moves: 60,
-            chain: Some(Chain::NatShort),
             ..base
         },
         Plant::LeasesForgotten => Settings {

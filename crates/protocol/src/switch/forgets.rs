@@ -89,6 +89,13 @@ impl Forgets {
         of.into_iter().any(|told| told.last)
     }
 
+    /// True where this runtime has the newest copy of any unit that is over, while older
+    /// ones are left: would it go now, they could revive the unit.
+    pub(super) fn needs(&self, holder: Slot) -> bool {
+        let mut all = self.of.values().flatten();
+        all.any(|told| told.last && told.to == holder)
+    }
+
     /// True where no more should be begun that adds to them.
     pub(super) fn is_full(&self) -> bool {
         self.count >= MOST
@@ -205,6 +212,7 @@ mod tests {
         forgets.add(Time(0), forget(2, 7));
         forgets.add_last(Time(0), forget(3, 7));
         let mut tell = Vec::new();
+        assert!(forgets.needs(3) && !forgets.needs(1));
         assert!(
             !forgets.answered(3, U, View(7), &mut tell),
             "was not told yet"
@@ -216,7 +224,7 @@ mod tests {
         assert_eq!(forgets.again(Time(9), Time(5)), None);
         forgets.drop_of(2, &mut tell);
         assert_eq!(tell, [forget(3, 7)]);
-        assert!(forgets.waits(U));
+        assert!(forgets.waits(U) && !forgets.needs(3));
         assert!(forgets.answered(3, U, View(7), &mut tell));
         assert!(!forgets.waits(U) && forgets.count == 0);
         assert_eq!(

@@ -324,8 +324,9 @@ impl Switch {
         self.tell_cluster();
     }
 
-    /// True where `runtime` owns no unit, keeps no copy and is waited for by
-    /// no view; also where there is no such runtime.
+    /// True where `runtime` owns no unit, keeps no copy, is waited for by no view and does
+    /// not keep the word of an end from which older copies are to be forgotten first; also
+    /// where there is no such runtime.
     pub fn is_drained(&self, runtime: RuntimeId) -> bool {
         let slot = self.runtimes.find(runtime).unwrap_or(0);
         // The units of a runtime are not known before all claims are.
@@ -334,6 +335,7 @@ impl Switch {
                 .runtimes
                 .get(slot)
                 .is_none_or(|r| r.owns == 0 && r.copies == 0 && r.waits == 0)
+            && !self.forgets.needs(slot)
     }
 
     /// True where `runtime` is in service: it joined, and neither left nor is suspected.

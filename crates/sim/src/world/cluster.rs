@@ -302,7 +302,7 @@ impl World<'_> {
 
     /// A restarted switch that was told of a suspected runtime has it in service where
     /// nobody who had heard of the suspicion could tell: they are gone meanwhile.
-    pub(super) fn take_back(&mut self) {
+    fn take_back(&mut self) {
         let switch = self.switch.and_then(|no| self.processes.get(no));
         let Some(switch) = switch.and_then(Process::switch) else {
             return;

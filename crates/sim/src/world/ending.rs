@@ -1,9 +1,10 @@
 //! The end of a run: all is let out, flows end, and nothing is left over.
 
-use weir_protocol::{Peer, UnitId};
+use weir_protocol::{Peer, Switch, UnitId};
 
 use super::cluster::Seen;
 use super::drops::is_after_numbering;
+use super::links::ProcessNo;
 use super::process::Body;
 use super::threads::Threads;
 use super::{DRAIN, EXPIRE, Event, LEAVE, ORPHANED, Phase, World};
@@ -15,8 +16,6 @@ impl World<'_> {
         self.say(None, || "faults and traffic are over".to_owned());
         self.phase = Phase::Draining;
         self.links.heal();
-        // A switch that gathers claims may wait for one of them.
-        self.take_back();
         for no in 0..self.processes.len() {
             let Some(process) = self.processes.get_mut(no) else {
                 continue;
@@ -30,6 +29,7 @@ impl World<'_> {
             if zombie {
                 self.kill(no);
                 self.close_streams(no);
+                self.tell_of_zombie(no);
             }
         }
         if self.switch.is_none() {
@@ -156,6 +156,18 @@ impl World<'_> {
                 self.checker.violated(Invariant::Stuck, Some(unit), text);
             }
             _ => {}
+        }
+    }
+
+    /// A switch that gathers claims may wait for a runtime that the one before suspected.
+    fn tell_of_zombie(&mut self, no: ProcessNo) {
+        let id = self.runtime_id(no);
+        let is_waited_for = |switch: &Switch| id.is_some_and(|id| switch.is_in_service(id));
+        if self.running_switch().is_some_and(is_waited_for)
+            && let Some(process) = self.processes.get_mut(no)
+        {
+            process.suspected = false;
+            self.notice(no);
         }
     }
 
