@@ -16,15 +16,16 @@ pub enum Reject {
     /// It is for another process start: an earlier one of this process, or
     /// another process.
     OtherDestination,
-    /// It is from another process start than this stream's peer, an earlier
-    /// one most often.
+    /// It is from another process start than this stream's peer, or from one
+    /// that there is no stream to: an earlier one most often.
     OtherSource,
     /// The code is wrong: changed on the way, or made by someone without the
     /// key.
     Code,
     /// This very transmission was taken before.
     Replayed,
-    /// So old that it can't be told whether it was taken before.
+    /// So old that it can't be told whether it was taken before; or its number
+    /// is 0, which no transmission has.
     TooOld,
     /// It acknowledges what was never sent.
     Acknowledgement,

@@ -208,7 +208,8 @@ impl Stream {
     ///
     /// See [`Reject`]. Nothing has changed then but a count; only with
     /// [`Reject::OutOfWindow`] and [`Reject::Unread`], where the frame is
-    /// genuine, what it acknowledges is acknowledged.
+    /// genuine and new, its transmission is taken and what it acknowledges is
+    /// acknowledged.
     pub fn receive(&mut self, now: Time, bytes: &[u8]) -> Result<(), Reject> {
         let outcome = self.take(now, bytes);
         self.counts.add(match outcome {
