@@ -75,11 +75,6 @@ impl<T> Sender<T> {
         self.waiting.drain(..)
     }
 
-    /// True where the reader is gone.
-    pub fn is_abandoned(&self) -> bool {
-        self.ring.is_abandoned()
-    }
-
     /// Items that went to the reader so far: without those that wait.
     pub fn sent(&self) -> u64 {
         self.sent

@@ -392,10 +392,8 @@ impl Work {
         self.seat.ends.outbox.flush();
         ahead &= self.outgoing.is_empty() && self.seat.ends.outbox.waiting() == 0;
         for peer in self.seat.ends.peers.iter_mut().flatten() {
-            if !peer.to.flush() && peer.to.is_abandoned() {
-                // Its runtime has died; the switch opens other views.
-                peer.to.take_waiting().for_each(drop);
-            }
+            // The switch's thread empties those of a place without a runtime.
+            peer.to.flush();
             ahead &= peer.to.waiting() == 0;
         }
         ahead

@@ -20,6 +20,11 @@ impl Cluster {
     /// Joins the runtimes that are over. One that has died takes the states of
     /// its units along; the run goes on with the others.
     pub(super) fn join_ended(&mut self, now: Time) -> Result<(), ExecError> {
+        // Others may not have heard of a death yet. What they say to a place without a
+        // runtime would fill its queues, and a run that ends waits for what waits there.
+        for theirs in self.members.iter_mut().filter_map(|m| m.theirs.as_mut()) {
+            theirs.clear_unread();
+        }
         for (node, ended) in self.team.join_each() {
             let is_its = |member: &Member| member.node == Some(node);
             let place = self.members.iter().position(is_its);
