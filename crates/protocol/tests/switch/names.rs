@@ -204,32 +204,66 @@ fn a_restarted_switch_knows_the_scope_keys_that_only_functions_make() {
     again.end();
 }
 
-/// The switch started again; a flow of a wide unit ends before the owner asks whether its
-/// port is free. Nothing will say so later while the unit lives.
-#[test]
-fn a_port_whose_name_went_before_it_was_asked_for_is_free() {
+/// A switch that has started again and hears claims of runtime 1.
+fn restarted(stage: &Stage) -> Rig {
     let settings = SwitchSettings {
         kept: 256,
         generation: 2,
         ..SwitchSettings::default()
     };
-    let mut rig = Rig::of(&wide(), settings, 0);
+    let mut rig = Rig::of(stage, settings, 0);
     rig.switch.recover(rig.now, &[rt(1)]);
-    let address = |last| std::net::IpAddr::from([10, 0, 0, last]);
-    let (flow, _) = FlowKey::new(address(11), 1_000, [192, 0, 2, 1].into(), 53, 17, 0, 0);
-    let pool: std::net::IpAddr = "192.0.2.7".parse().expect("an address");
-    let alias = |port| {
-        let (key, client) = FlowKey::one_end(pool, port, 17, 0, 0);
-        AliasRequest {
-            flow: NO_FLOW,
-            key,
-            client,
-            side: Side::Inside,
-            open: true,
-        }
-    };
-    let (gone, stays) = (alias(1_030), alias(1_031));
-    let unit = UnitId(1 << 32 | 5);
+    rig
+}
+
+/// Where the clients are seen outside.
+const OUTSIDE: [u8; 4] = [192, 0, 2, 7];
+
+fn flow_from(client: [u8; 4], port: u16) -> FlowKey {
+    FlowKey::new(client.into(), port, [192, 0, 2, 1].into(), 53, 17, 0, 0).0
+}
+
+fn network(of: [u8; 4]) -> FlowKey {
+    FlowKey::new(of.into(), 0, of.into(), 0, 0, 0, 0).0
+}
+
+/// What the flow's client is called outside by all servers.
+fn open_alias(port: u16) -> AliasRequest {
+    let (key, client) = FlowKey::one_end(OUTSIDE.into(), port, 17, 0, 0);
+    AliasRequest {
+        flow: NO_FLOW,
+        key,
+        client,
+        side: Side::Inside,
+        open: true,
+    }
+}
+
+/// The claim of the first life in a place, of a view with this number.
+fn claim(
+    (place, view): (u64, u64),
+    key: FlowKey,
+    flow: FlowKey,
+    aliases: &[AliasRequest],
+) -> Claim {
+    Claim {
+        unit: UnitId(1 << 32 | place),
+        view: weir_protocol::View(1 << 48 | view),
+        owner: true,
+        clock: Clock(3),
+        state: true,
+        key: Some(key),
+        flows: vec![(flow, false)],
+        aliases: aliases.iter().map(|alias| (flow, *alias)).collect(),
+    }
+}
+
+/// The switch started again; a flow of a wide unit ends before the owner asks whether its
+/// port is free. Nothing will say so later while the unit lives.
+#[test]
+fn a_port_whose_name_went_before_it_was_asked_for_is_free() {
+    let mut rig = restarted(&wide());
+    let (gone, stays) = (open_alias(1_030), open_alias(1_031));
     rig.say(
         1,
         Message::LeaseGranted {
@@ -238,16 +272,9 @@ fn a_port_whose_name_went_before_it_was_asked_for_is_free() {
             block: 4,
         },
     );
-    let claim = Claim {
-        unit,
-        view: weir_protocol::View(1 << 48 | 1),
-        owner: true,
-        clock: Clock(3),
-        state: true,
-        key: Some(FlowKey::new(address(10), 0, address(10), 0, 0, 0, 0).0),
-        flows: vec![(flow, false)],
-        aliases: vec![(flow, gone), (flow, stays)],
-    };
+    let flow = flow_from([10, 0, 0, 11], 1_000);
+    let claim = claim((5, 1), network([10, 0, 0, 10]), flow, &[gone, stays]);
+    let unit = claim.unit;
     rig.say(1, claims(vec![claim]));
     assert_eq!(rig.count(SwitchCount::Recovered), 1);
     rig.pass(0);
@@ -281,39 +308,13 @@ fn a_port_whose_name_went_before_it_was_asked_for_is_free() {
 /// its own open alias names (seed 13 of `nat-short`, docs/simulator.md).
 #[test]
 fn a_scope_key_of_another_unit_takes_no_alias_at_a_restart() {
-    let settings = SwitchSettings {
-        kept: 256,
-        generation: 2,
-        ..SwitchSettings::default()
-    };
-    let mut rig = Rig::of(&wide(), settings, 0);
-    rig.switch.recover(rig.now, &[rt(1)]);
-    let address = |last| std::net::IpAddr::from([10, 0, 0, last]);
-    let pool: std::net::IpAddr = "192.0.2.7".parse().expect("an address");
-    let (end, client) = FlowKey::one_end(pool, 1_030, 17, 0, 0);
-    let server = std::net::IpAddr::from([192, 0, 2, 1]);
-    let claim = |place: u64, view: u64, key, from, aliases| Claim {
-        unit: UnitId(1 << 32 | place),
-        view: weir_protocol::View(1 << 48 | view),
-        owner: true,
-        clock: Clock(3),
-        state: true,
-        key: Some(key),
-        flows: vec![(FlowKey::new(from, 1_030, server, 53, 17, 0, 0).0, false)],
-        aliases,
-    };
-    let own = FlowKey::new(address(10), 0, address(10), 0, 0, 0, 0).0;
-    let (flow, _) = FlowKey::new(address(11), 1_030, server, 53, 17, 0, 0);
-    let open = AliasRequest {
-        flow: NO_FLOW,
-        key: end,
-        client,
-        side: Side::Inside,
-        open: true,
-    };
-    let mapped = claim(5, 1, own, address(11), vec![(flow, open)]);
+    let mut rig = restarted(&wide());
+    let open = open_alias(1_030);
+    let end = open.key;
+    let flow = flow_from([10, 0, 0, 11], 1_030);
+    let mapped = claim((5, 1), network([10, 0, 0, 10]), flow, &[open]);
     // The newer view is restored first.
-    let turned = claim(6, 2, end, pool, Vec::new());
+    let turned = claim((6, 2), end, flow_from(OUTSIDE, 1_030), &[]);
     let unit = mapped.unit;
     rig.say(1, claims(vec![mapped, turned]));
     assert_eq!(rig.count(SwitchCount::Recovered), 2);
@@ -327,13 +328,7 @@ fn a_scope_key_of_another_unit_takes_no_alias_at_a_restart() {
 /// the server sees.
 #[test]
 fn a_unit_that_was_claimed_by_its_other_side_keeps_both_names() {
-    let settings = SwitchSettings {
-        kept: 256,
-        generation: 2,
-        ..SwitchSettings::default()
-    };
-    let mut rig = Rig::of(&crate::rig::stage(), settings, 0);
-    rig.switch.recover(rig.now, &[rt(1)]);
+    let mut rig = restarted(&crate::rig::stage());
     let (client, unit) = ([10, 0, 0, 1].into(), UnitId(1 << 32 | 5));
     let side = |server: [u8; 4]| FlowKey::new(client, 1_000, server.into(), 53, 17, 0, 0);
     let ((asked, way), (served, _)) = (side([192, 0, 2, 1]), side([198, 51, 100, 1]));
@@ -373,6 +368,19 @@ fn a_unit_that_was_claimed_by_its_other_side_keeps_both_names() {
     rig.end();
 }
 
+/// The owner applies these packets, the first of which ends the flow.
+fn ends_with(rig: &mut Rig, frames: Vec<Frame>, key: FlowKey) {
+    let mut bytes = Vec::new();
+    notes::write(&Note::FlowEnded { key }, &mut bytes);
+    let mut meta = *rig.pool.memory().clone().meta(&frames[0]);
+    meta.disposition = Disposition::Notes;
+    let side = rig.pool.copy(&bytes, meta).expect("a frame is free");
+    let now = rig.now;
+    rig.switch
+        .entries(now, &mut rig.pool, rt(1), &mut vec![side]);
+    rig.answer(1, frames, Disposition::Out);
+}
+
 /// A packet from the server of client `flow`: the scope of a flow that it
 /// opens is another.
 fn answer_from_server(rig: &mut Rig, flow: u8, tag: u8) {
@@ -403,15 +411,7 @@ fn a_name_stays_with_its_unit_while_a_packet_that_came_by_it_is_on_its_way() {
     let second = rig.queue(1);
     rig.send(11, 3);
     let third = rig.queue(1);
-    let mut bytes = Vec::new();
-    notes::write(&Note::FlowEnded { key: keys[0] }, &mut bytes);
-    let mut meta = *rig.pool.memory().clone().meta(&second[0]);
-    meta.disposition = Disposition::Notes;
-    let side = rig.pool.copy(&bytes, meta).expect("a frame is free");
-    let now = rig.now;
-    rig.switch
-        .entries(now, &mut rig.pool, rt(1), &mut vec![side]);
-    rig.answer(1, second, Disposition::Out);
+    ends_with(&mut rig, second, keys[0]);
     assert_eq!(rig.switch.classifier().unit_of(&keys[0]), Some(unit.0));
     // Packet 4 came by the name meanwhile: when 3 is let out, 4 is on its way.
     answer_from_server(&mut rig, 11, 4);
@@ -451,15 +451,7 @@ fn a_name_that_leaves_twice_stays_while_a_packet_that_came_by_it_is_on_its_way()
     let is_there = |rig: &Rig| rig.switch.classifier().unit_of(&keys[0]) == Some(unit.0);
     let mut sent = sent.into_iter();
     for frames in sent.by_ref().take(2) {
-        let mut bytes = Vec::new();
-        notes::write(&Note::FlowEnded { key: keys[0] }, &mut bytes);
-        let mut meta = *rig.pool.memory().clone().meta(&frames[0]);
-        meta.disposition = Disposition::Notes;
-        let side = rig.pool.copy(&bytes, meta).expect("a frame is free");
-        let now = rig.now;
-        rig.switch
-            .entries(now, &mut rig.pool, rt(1), &mut vec![side]);
-        rig.answer(1, frames, Disposition::Out);
+        ends_with(&mut rig, frames, keys[0]);
     }
     rig.send(11, 5);
     let fifth = rig.queue(1);

@@ -259,7 +259,8 @@ impl Checker {
         // view of it opened.
         let base = first.0.saturating_sub(1);
         let all_gone = |holders: Holders| holders.left(|holder| cluster.is_gone(holder)).is_none();
-        if unit.unopened && base < unit.out && unit.before.is_some_and(all_gone) {
+        let is_promised = !self.lenient && !unit.before.is_some_and(all_gone);
+        if unit.unopened && base < unit.out && !is_promised {
             self.tally.switch_restart += unit.go_back(base);
         }
         // A holder that could have gone on: of the last settled view, or,
