@@ -540,8 +540,8 @@ pub enum Message {
     PortsDoubted {
         /// The pool.
         pool: PoolId,
-        /// At most [`DOUBTS`]. With a unit where the switch has started again: the one
-        /// before it may have let out the entry in which this unit leased the port.
+        /// At most [`DOUBTS`], each with the unit that leased it: the entry in which it did
+        /// may be let out yet, or the switch before this one may have done so.
         doubts: Vec<(PortLease, Option<UnitId>)>,
     },
     /// The answer.

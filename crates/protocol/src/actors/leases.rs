@@ -26,7 +26,7 @@ type Port = (PoolId, PortLease);
 pub(super) struct Ports {
     /// Ports in use, each with the packet that leased it.
     leased: BTreeMap<Port, (UnitId, Clock)>,
-    /// Ports in doubt; after a switch restart with the leasing unit.
+    /// Ports in doubt, with the leasing unit.
     doubts: BTreeMap<Port, Option<UnitId>>,
     /// When the switch was last asked about them.
     asked: Option<Time>,
@@ -156,7 +156,7 @@ impl Actors {
             self.counts
                 .add_many(ActorCount::PortDoubted, doubts.len() as u64);
             for port in doubts {
-                self.ports.doubts.entry(port).or_default();
+                self.ports.doubts.insert(port, Some(unit));
             }
             self.ports.asked = None;
         }

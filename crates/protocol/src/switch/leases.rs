@@ -404,16 +404,30 @@ impl Switch {
         }
         let (mut leased, mut free) = (Vec::new(), Vec::new());
         for (lease, unit) in doubts {
-            let is_leased =
-                self.lessor.is_leased(from, pool, lease) || self.lease_goes_on(unit, pool, lease);
-            match is_leased {
-                true => leased.push(lease),
-                false => free.push(lease),
+            if self.lessor.is_leased(from, pool, lease) {
+                leased.push(lease);
+            } else if self.lessor.restarted {
+                match self.lease_goes_on(unit, pool, lease) {
+                    true => leased.push(lease),
+                    false => free.push(lease),
+                }
+            } else if !unit.is_some_and(|unit| self.may_still_lease(unit)) {
+                free.push(lease);
             }
         }
         self.counts
             .add_many(SwitchCount::PortUnnamed, free.len() as u64);
-        self.tell(from, Message::PortsKnown { pool, free, leased });
+        if !(free.is_empty() && leased.is_empty()) {
+            self.tell(from, Message::PortsKnown { pool, free, leased });
+        }
+    }
+
+    /// Packets of the unit are on their way: the entry that leased the port may be with the
+    /// unit's new holders, and be let out yet. Its owner asks again.
+    fn may_still_lease(&self, unit: UnitId) -> bool {
+        let place = self.units.find(unit);
+        let unit = place.map(|place| self.units.at(place));
+        unit.is_some_and(|unit| unit.out < unit.sent)
     }
 
     /// The switch before this one may have let out the entry in which `unit` leased the

@@ -211,3 +211,38 @@ fn ports_of_an_entry_that_is_never_let_out_are_free() {
         assert_eq!(rig.to(stranger), expected);
     }
 }
+
+/// The entry that leased the port may have passed to the unit's new owner, and be let out
+/// yet (seed 5081 of the simulator: two clients got one port).
+#[test]
+fn a_port_in_doubt_is_not_free_while_packets_of_its_unit_are_on_their_way() {
+    let stage = weir_nf::host::Stage {
+        pools: pools(),
+        ..stage()
+    };
+    let mut rig = Rig::of(&stage, settings(), 1);
+    rig.send(1, 1);
+    let unit = rig.switch.live_units().next().unwrap();
+    let frames = rig.queue(1);
+    rig.messages();
+    let lease = PortLease {
+        address: 0,
+        port: 1_100,
+        space: PortSpace::Udp,
+    };
+    let doubted = Message::PortsDoubted {
+        pool: PoolId(0),
+        doubts: vec![(lease, Some(unit))],
+    };
+    rig.say(1, doubted.clone());
+    assert_eq!(rig.to(1), []);
+    rig.answer(1, frames, Disposition::Out);
+    rig.messages();
+    rig.say(1, doubted);
+    let known = Message::PortsKnown {
+        pool: PoolId(0),
+        free: vec![lease],
+        leased: vec![],
+    };
+    assert_eq!(rig.to(1), [known]);
+}
