@@ -19,6 +19,7 @@
 
 mod command;
 mod cores;
+pub mod edge;
 mod error;
 pub mod frames;
 mod node;

@@ -182,7 +182,8 @@ impl Placement {
             }
             let alone = self.processes.get(place.0).map_or(0, |p| p.threads.len()) == 1
                 && self.nodes().filter(|(other, _)| other.0 == place.0).count() == 1;
-            if place.0 > 0 && !matches!(node.kind, Kind::Stage | Kind::Sandbox) {
+            let may_move = matches!(node.kind, Kind::Stage | Kind::Sandbox | Kind::Runtime);
+            if place.0 > 0 && !may_move {
                 return Err(format!(
                     "node `{}` is a {}, which runs in the main process only",
                     node.name, node.kind

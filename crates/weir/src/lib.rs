@@ -101,7 +101,7 @@ pub fn main_with_args(
         #[cfg(not(feature = "simulator"))]
         Command::WithoutSimulator(_) => Err(exit::Failure::built_without("simulator")),
         Command::Completion(shell) => output::completion(shell.shell),
-        Command::StageProcess(stage) => run::apart::run(&stage, &kinds),
+        Command::EngineProcess(engine) => run::apart::run(&engine, &kinds),
     };
     let exit = outcome.unwrap_or_else(|failure| {
         failure.print();

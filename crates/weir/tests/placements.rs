@@ -60,9 +60,10 @@ fn dealt(dice: &mut Dice, placement: &Value) -> Value {
         if threads[0].contains(&node) || node["kind"] == "carrier" {
             continue;
         }
-        // One of several equal threads of a step can't be a process.
+        // One of several equal threads of a step can't be a process, nor can a worker.
         let single = node["kind"] == "stage" && !name.contains('.');
-        if single && dice.one_in(3) {
+        let may_be_process = single || name.starts_with("runtime ");
+        if may_be_process && dice.one_in(3) {
             processes.push(json!({"name": name, "threads": [{"nodes": [node]}]}));
         } else {
             let at = dice.roll(threads.len());
@@ -148,6 +149,7 @@ fn a_placement_that_can_not_run_is_refused() {
     let chain = example("webedge.yaml");
     let pipeline = chosen(&chain, &["--plan", "pipeline"]);
     let runtimes = chosen(&chain, &["--runtimes", "2"]);
+    let workers = chosen(&example("monitor.yaml"), &["--workers", "2"]);
     let changed = |from: &Value, change: fn(&mut Value)| {
         let mut changed = from.clone();
         change(&mut changed);
@@ -177,6 +179,14 @@ fn a_placement_that_can_not_run_is_refused() {
             "`runtime 1`",
         ),
         (
+            changed(&workers, |p| {
+                let thread = p["processes"][0]["threads"].as_array_mut().unwrap().pop();
+                let process = json!({"name": "worker 2", "threads": [thread]});
+                p["processes"].as_array_mut().unwrap().push(process);
+            }),
+            "node `worker 2` is a worker",
+        ),
+        (
             changed(&runtimes, |p| {
                 p["processes"][0]["threads"][1]["core"] = json!(1_000);
             }),
@@ -195,7 +205,7 @@ fn a_placement_that_can_not_run_is_refused() {
         std::fs::write(&path, &text).unwrap();
         let all = ["run", &chain, "--in", "gen:packets=10", "--quiet"];
         let args = ["--plan", "pipeline", "--placement", &path];
-        let args = match text.contains("runtime") {
+        let args = match text.contains("runtime") || text.contains("worker") {
             true => &args[2..],
             false => &args[..],
         };

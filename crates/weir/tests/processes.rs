@@ -219,7 +219,7 @@ fn nothing_is_left_behind_when_the_main_process_is_killed() {
 fn what_is_no_stage_is_refused() {
     let done = weir()
         .args([
-            "stage-process",
+            "engine-process",
             "run",
             &example("http.yaml"),
             "--in",

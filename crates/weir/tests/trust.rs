@@ -21,8 +21,8 @@ use rustix::process::Signal;
 use serde_json::Value;
 use support::capture;
 use weir::driver::{
-    ChainPlan, Executor, Pace, Patience, Pipeline, PipelineEnd, PipelineSettings, Processes,
-    StageCommand,
+    ChainPlan, Executor, Pace, Patience, Pipeline, PipelineEnd, PipelineSettings, ProcessCommand,
+    Processes,
 };
 use weir_graph::compile::{Home, compile};
 use weir_io::shared::{Channel, SharedMapping};
@@ -296,7 +296,7 @@ fn beside(part: Option<&str>, packets: &[(FrameMeta, Vec<u8>)]) -> ([Vec<Left>; 
     };
     let chains = vec![first, plan("b", "{stages: asset-monitor}")];
     let processes = part.map(|part| Processes {
-        command: StageCommand {
+        command: ProcessCommand {
             program: std::env::current_exe().unwrap().into(),
             arguments: ["--ignored", "--exact", part, "--test-threads", "1"]
                 .map(Into::into)

@@ -156,6 +156,16 @@ pub struct Ended {
 }
 
 impl Ended {
+    /// Its numbers: flows that ended, and hashes of those that a switch was asked to end.
+    pub fn into_parts(self) -> (u64, Vec<u64>) {
+        (self.ended_here, self.asked)
+    }
+
+    /// From the numbers that another process told.
+    pub fn from_parts((ended_here, asked): (u64, Vec<u64>)) -> Ended {
+        Ended { ended_here, asked }
+    }
+
     /// Total over several threads; each flow counts once.
     pub fn count(all: impl IntoIterator<Item = Ended>) -> u64 {
         let (mut here, mut asked) = (0, Vec::new());

@@ -85,9 +85,9 @@ impl TraceArm {
         }
     }
 
-    /// True where unchanged state is to be recorded as well.
-    pub fn is_full(&self) -> bool {
-        self.0.spec.full
+    /// The request that the trace was made for.
+    pub fn spec(&self) -> &TraceSpec {
+        &self.0.spec
     }
 }
 

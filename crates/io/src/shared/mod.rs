@@ -17,6 +17,7 @@ pub mod spsc;
 
 mod atomic;
 mod channel;
+mod messages;
 mod ring;
 mod waker;
 
@@ -32,6 +33,7 @@ use crate::sys::memfd::{self, FrameFile};
 pub use crate::sys::confine::end_with_parent;
 pub use crate::sys::memfd::{Pages, SharedMapping, Words};
 pub use channel::{Channel, MOST_FDS, Message};
+pub use messages::{MessageInput, MessageOutput};
 pub use ring::{RingInput, RingOutput, input, output};
 pub use waker::Waker;
 
@@ -147,4 +149,14 @@ pub fn take_unread(
     // As if it had taken them, and nothing is on its way from it any more.
     let its = [(MemberId::MAIN, unread)];
     Ok(memfd::take_unread(memory, dead, over, &its))
+}
+
+/// Empties a ring whose reader is over, for the one that takes its place. What was in it
+/// is lost; frames are to be [taken back](take_unread) before.
+///
+/// # Errors
+///
+/// If the ring is damaged.
+pub fn empty(ring: &Words) -> io::Result<()> {
+    spsc::empty(ring).map_err(io::Error::other)
 }

@@ -305,3 +305,15 @@ pub fn peek(words: &[AtomicU32]) -> Result<Vec<u32>, Nonsense> {
         .map(|place| words[place].load(Ordering::Relaxed))
         .collect())
 }
+
+/// Gives all places of a ring whose reader is over back to its writer.
+///
+/// # Errors
+///
+/// If the words are no ring.
+pub fn empty(words: &[AtomicU32]) -> Result<(), Nonsense> {
+    mask(words)?;
+    let tail = words[TAIL].load(Ordering::Acquire);
+    words[HEAD].store(tail, Ordering::Release);
+    Ok(())
+}

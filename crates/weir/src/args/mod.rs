@@ -29,7 +29,7 @@ pub(crate) use format::Format;
 use seconds::seconds;
 
 /// The hidden command that a stage's process is started with.
-pub(crate) const STAGE_PROCESS: &str = "stage-process";
+pub(crate) const ENGINE_PROCESS: &str = "engine-process";
 
 /// Stateful network functions that can be moved, copied, upgraded and crashed
 /// while traffic flows.
@@ -86,9 +86,9 @@ pub(crate) enum Command {
     WithoutSimulator(Absent),
     /// Print a completion script for a shell
     Completion(Completion),
-    /// A stage of a run, for the process that started this one
-    #[command(name = STAGE_PROCESS, hide = true)]
-    StageProcess(StageArgs),
+    /// An engine of a run, for the process that started this one
+    #[command(name = ENGINE_PROCESS, hide = true)]
+    EngineProcess(EngineArgs),
 }
 
 #[derive(Clone, Debug, ClapArgs)]
@@ -198,9 +198,10 @@ pub(crate) struct Run {
     /// without it as the chain file's `threads` says, which `--first=false` puts aside
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub(crate) first: Option<bool>,
-    /// Each stage of a plan after the first in a process of its own, on packet
-    /// memory that all of them have; one that dies is started again
-    #[arg(long, conflicts_with_all = ["runtimes", "workers"])]
+    /// Each stage of a plan after the first, or with --runtimes each runtime, in a
+    /// process of its own, on packet memory that all of them have; one that dies is
+    /// started again
+    #[arg(long, conflicts_with = "workers")]
     pub(crate) processes: bool,
     /// Cores of the threads, as `0,1,2`: of a plan's stages; with --runtimes or
     /// --workers the switch or the ports on the first, the others in turn;
@@ -274,9 +275,9 @@ pub(crate) struct Absent {
     words: Vec<std::ffi::OsString>,
 }
 
-/// What a stage's process is started with.
+/// What an engine's process is started with.
 #[derive(Debug, ClapArgs)]
-pub(crate) struct StageArgs {
+pub(crate) struct EngineArgs {
     /// The arguments of the run
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
     pub(crate) run: Vec<std::ffi::OsString>,
@@ -389,7 +390,7 @@ pub(crate) struct ShowPlan {
     #[arg(long, value_name = "N", requires = "placement", conflicts_with = "runtimes", value_parser = clap::value_parser!(u32).range(1..=i64::from(weir_graph::MOST_RUNTIMES)))]
     pub(crate) workers: Option<u32>,
     /// With --placement: as in `weir run`
-    #[arg(long, requires = "placement", conflicts_with_all = ["runtimes", "workers"])]
+    #[arg(long, requires = "placement", conflicts_with = "workers")]
     pub(crate) processes: bool,
     /// How the plan is printed
     #[arg(long, value_enum, default_value_t)]

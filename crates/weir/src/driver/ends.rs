@@ -29,6 +29,11 @@ impl EndsAsked {
         self.0.is_empty()
     }
 
+    /// How many the runtime of a place has asked for.
+    pub(super) fn of(&self, place: usize) -> usize {
+        self.0.iter().filter(|asked| asked.by == place).count()
+    }
+
     /// Has each done, in order; those that can't be yet wait on.
     pub(super) fn each(&mut self, mut done: impl FnMut(&EndAsked) -> bool) {
         self.0.retain(|asked| !done(asked));

@@ -16,24 +16,32 @@
 mod clock;
 mod cluster;
 mod dispatch;
+mod edge_messages;
 mod ends;
+mod engine_process;
 mod events;
 mod executor;
+mod gauge;
 mod hand_overs;
 mod histogram;
 pub(crate) mod live;
 mod pipeline;
 pub(crate) mod placement;
+pub(crate) mod process;
 mod relay;
 mod runtime_node;
 mod spread;
+mod supply;
 mod wiring;
 mod workers;
 
 #[cfg(test)]
 pub(crate) use cluster::tests::Bed as ClusterBed;
-pub use cluster::{Cluster, ClusterEnd, ClusterSettings, GateCounts, RuntimeEnd};
+pub use cluster::{
+    Cluster, ClusterEnd, ClusterSettings, GateCounts, RuntimeEnd, RuntimeProcess, RuntimeProcesses,
+};
 pub(crate) use dispatch::Dispatcher;
+pub use engine_process::EngineProcess;
 pub(crate) use events::{EventFile, Target};
 pub use executor::Executor;
 pub(crate) use executor::{take_log, thread_counts};
@@ -41,8 +49,9 @@ pub use hand_overs::HandOvers;
 pub use histogram::Histogram;
 pub use pipeline::{
     BorderEnd, ChainEnd, ChainPlan, Pace, Patience, Pipeline, PipelineEnd, PipelineSettings,
-    ProcessEnd, Processes, StageCommand, StageProcess, ThreadCounts,
+    ProcessEnd, Processes, StageProcess, ThreadCounts,
 };
+pub use process::ProcessCommand;
 pub use relay::Relay;
 pub use spread::Spread;
 pub use weir_exec::ExecError;

@@ -200,10 +200,20 @@ pub(crate) fn of_workers(workers: usize, cores: &[usize]) -> Placement {
     spread(("steer", Kind::Steer, why), ("worker", workers), cores)
 }
 
-/// Runtimes behind a switch.
-pub(crate) fn of_runtimes(runtimes: usize, cores: &[usize]) -> Placement {
+/// Runtimes behind a switch, on threads, or with `processes` in processes.
+pub(crate) fn of_runtimes(runtimes: usize, cores: &[usize], processes: bool) -> Placement {
     let why = "the switch numbers packets, so that flows can move";
-    spread(("switch", Kind::Switch, why), ("runtime", runtimes), cores)
+    let mut placement = spread(("switch", Kind::Switch, why), ("runtime", runtimes), cores);
+    if processes {
+        for mut thread in placement.processes[0].threads.split_off(1) {
+            for mut node in thread.nodes.drain(..) {
+                node.why = "whole chains, in a process of its own".to_owned();
+                let name = node.name.clone();
+                placement.processes.push(process(name, thread.core, node));
+            }
+        }
+    }
+    placement
 }
 
 /// A placement as a chain file writes it: with the names of nodes alone.
@@ -270,7 +280,13 @@ pub(crate) fn form_of(placement: &Placement) -> Result<Form, String> {
     match (count(Kind::Switch), count(Kind::Steer), runtimes) {
         (0, 0, 0) => Ok(Form::Stages),
         (1, 0, 1..) => Ok(Form::Runtimes(runtimes)),
-        (0, 1, 1..) => Ok(Form::Workers(runtimes)),
+        (0, 1, 1..) => match placement.nodes().find(|((process, ..), _)| *process > 0) {
+            None => Ok(Form::Workers(runtimes)),
+            Some((_, worker)) => Err(format!(
+                "node `{}` is a worker, which runs in the main process only",
+                worker.name
+            )),
+        },
         _ => {
             let why = "runtimes go with one node that sends them packets, `switch` or `steer`";
             Err(why.to_owned())
@@ -289,13 +305,21 @@ pub(crate) fn spread_of(placement: &Placement) -> Result<Spread, String> {
         .nodes()
         .filter(|(_, node)| node.kind == Kind::Runtime);
     let count = runtimes.count();
-    let thread = |number: usize| {
-        let named = |each: &str| placement.thread_of(&format!("{each} {number}"));
-        named("runtime").or_else(|| named("worker"))
+    let mut cores = placement.cores();
+    let mut thread = |number: usize| {
+        let named = |each: &str| placement.find(&format!("{each} {number}"));
+        let ((at, thread, _), _) = named("runtime").or_else(|| named("worker"))?;
+        if at == 0 {
+            return Some(thread);
+        }
+        // A process counts as one more thread.
+        let core = placement.processes.get(at)?.threads.get(thread)?.core;
+        cores.push(core);
+        Some(cores.len() - 1)
     };
-    let threads: Vec<usize> = (1..=count).map_while(thread).collect();
+    let threads: Vec<usize> = (1..=count).map_while(&mut thread).collect();
     match threads.len() == count {
-        true => Ok(Spread::new(threads, placement.cores())),
+        true => Ok(Spread::new(threads, cores)),
         false => Err(format!(
             "a placement of {count} runtimes calls them `runtime 1` to `runtime {count}`, or `worker`"
         )),
@@ -340,7 +364,7 @@ pub(crate) fn fitted(given: &Placement, expected: &Placement) -> Result<Placemen
                     node.name, node.why
                 ));
             }
-            Some((at, _)) if (at.0 == 0) != (process == 0) => {
+            Some((at, _)) if (at.0 == 0) != (process == 0) && node.kind != Kind::Runtime => {
                 return Err(format!("node `{}` can't be in that process", node.name));
             }
             Some(_) => {}
@@ -355,7 +379,7 @@ mod tests {
 
     #[test]
     fn runtimes_are_spread_as_placed_or_refused() {
-        let placed = of_runtimes(3, &[4, 5]);
+        let placed = of_runtimes(3, &[4, 5], false);
         assert_eq!(placed.check(), Ok(()));
         assert_eq!(spread_of(&placed).unwrap(), Spread::one_each(&[4, 5], 3));
         let mut together = placed.clone();

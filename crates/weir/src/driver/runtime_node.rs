@@ -1,13 +1,14 @@
 //! A runtime behind a switch, as a node: the flow actors of every chain.
 
 use std::collections::VecDeque;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use weir_ctl::command::{CommandHandler, CommandTarget, Part, ThreadCounts, Visit};
-use weir_exec::queue::{Sender, drain};
-use weir_exec::{Node, Round, frames};
+use weir_exec::edge::FrameSender;
+use weir_exec::queue::drain;
+use weir_exec::{Node, Round};
 use weir_nf::host::Stage;
 use weir_packet::{FlowKey, Frame, FramePool, Internal, Time};
 use weir_protocol::in_process::{BURST, MESSAGES, PER_PACKET};
@@ -50,9 +51,27 @@ pub(super) struct RuntimeDone {
     pub(super) units: u64,
     /// Most packets it held for units whose state was not there yet.
     pub(super) held_most: u64,
-    pub(super) counts: Vec<(&'static str, u64)>,
+    pub(super) counts: Vec<(String, u64)>,
     /// Of the node itself; the report of a chain takes it over.
     internal: Internal,
+}
+
+impl RuntimeDone {
+    /// That of a runtime which has done nothing, with these events.
+    pub(super) fn of(id: RuntimeId, events: Vec<u8>) -> RuntimeDone {
+        RuntimeDone {
+            id,
+            reports: Vec::new(),
+            lies: Vec::new(),
+            events,
+            busy: Duration::ZERO,
+            packets: 0,
+            units: 0,
+            held_most: 0,
+            counts: Vec::new(),
+            internal: Internal::default(),
+        }
+    }
 }
 
 /// The actors of one chain, and their data.
@@ -165,6 +184,37 @@ impl Node for RuntimeNode {
         self.handler.is_busy()
     }
 
+    fn prepare_park(&mut self) -> bool {
+        let Seat { ends, supply, .. } = &mut self.work.seat;
+        let mut may = ends.inbox.prepare_park();
+        // Each is told, also behind one that must not.
+        may &= supply.prepare_park();
+        for data in &mut ends.data {
+            may &= data.prepare_park();
+        }
+        may
+    }
+
+    fn unpark(&mut self) {
+        let Seat { ends, supply, .. } = &mut self.work.seat;
+        ends.inbox.unpark();
+        supply.unpark();
+        ends.data.iter_mut().for_each(|data| data.unpark());
+    }
+
+    fn descriptors<'a>(&'a self, into: &mut Vec<BorrowedFd<'a>>) {
+        into.extend(self.handler.descriptor());
+    }
+
+    fn longest(&self) -> Duration {
+        let chains = self.work.chains.iter();
+        let due = chains.filter_map(|at| at.actors.next_deadline()).min();
+        let now = self.work.clock.now();
+        due.map_or(Duration::MAX, |due| {
+            Duration::from_nanos(due.0.saturating_sub(now.0))
+        })
+    }
+
     fn finish(mut self) -> Result<RuntimeDone, String> {
         Ok(self.work.finish(Duration::from_nanos(self.busy)))
     }
@@ -184,7 +234,8 @@ impl ChainActors {
         end.units += actors.units;
         end.held_most = end.held_most.max(actors.held_most);
         let counts = self.actors.counts().iter();
-        end.counts.extend(counts.map(|(what, n)| (what.name(), n)));
+        end.counts
+            .extend(counts.map(|(what, n)| (what.name().to_owned(), n)));
         let mut report = self.actors.engine().report();
         report.add_internal(self.actors.internal());
         report.add_internal(&std::mem::take(&mut end.internal));
@@ -215,12 +266,12 @@ impl CommandTarget for Work {
     }
 
     fn room_for_ends(&self) -> usize {
-        ENDS.saturating_sub(self.seat.gauge.ends.load(Ordering::Relaxed))
+        ENDS.saturating_sub(self.seat.gauge.ends())
     }
 
     fn ask_for_end(&mut self, chain: usize, unit: u64, key: FlowKey) -> bool {
         let unit = UnitId(unit);
-        self.seat.gauge.ends.fetch_add(1, Ordering::Relaxed);
+        self.seat.gauge.ask_end();
         self.seat
             .ends
             .outbox
@@ -242,17 +293,17 @@ impl Work {
     /// was nothing to do.
     fn round(&mut self, now: Time) -> bool {
         let mut worked = false;
-        let packet_time = Time(self.seat.gauge.packet_time.load(Ordering::Relaxed));
+        let packet_time = self.seat.gauge.packet_time();
         // Frames are taken out first and looked at last: what a message said
         // before them of their view is there by then.
         let most = BURST.min(self.seat.pool.available() / PER_PACKET);
         for (at, data) in self.chains.iter_mut().zip(&mut self.seat.ends.data) {
             let most = most.saturating_sub(at.input.len());
-            let taken = drain(data, most, &mut at.input) as u64;
+            let taken = data.drain(most, &mut at.input) as u64;
             self.packets += taken;
             self.had += taken;
         }
-        drain(&mut self.seat.ends.inbox, MESSAGES, &mut self.commands);
+        self.seat.ends.inbox.drain(MESSAGES, &mut self.commands);
         for command in self.commands.drain(..) {
             worked = true;
             match command {
@@ -304,7 +355,7 @@ impl Work {
             self.gave = true;
         }
         let before = self.seat.pool.available();
-        self.gave |= frames::settle(&mut self.seat.pool);
+        self.gave |= self.seat.supply.settle(&mut self.seat.pool);
         self.had += self.seat.pool.available() as u64;
         self.had -= before as u64;
         worked
@@ -360,27 +411,7 @@ impl Work {
         }
         while ahead && let Some((chain, to, message)) = self.outgoing.pop_front() {
             match to {
-                Peer::Runtime(to) if self.relayed => {
-                    let relayed = ToSwitch::Relay { chain, to, message };
-                    self.seat.ends.outbox.push(relayed);
-                }
-                Peer::Runtime(id) => {
-                    let places = self.seat.ends.peers.len();
-                    let place = place_of(id, places);
-                    if place == place_of(self.id, places) {
-                        // It is for the runtime that had this place before.
-                        continue;
-                    }
-                    let peer = self.seat.ends.peers.get_mut(place).and_then(Option::as_mut);
-                    if let Some(peer) = self.internal.expect(peer, "no such runtime") {
-                        peer.to.push(PeerMessage {
-                            from: self.id,
-                            to: id,
-                            chain,
-                            message,
-                        });
-                    }
-                }
+                Peer::Runtime(to) => self.tell_runtime(chain, to, message),
                 // There is no coordinator in one process.
                 Peer::Switch(_) | Peer::Coordinator => self
                     .seat
@@ -390,7 +421,7 @@ impl Work {
             }
         }
         self.seat.ends.outbox.flush();
-        ahead &= self.outgoing.is_empty() && self.seat.ends.outbox.waiting() == 0;
+        ahead &= self.outgoing.is_empty() && !self.seat.ends.outbox.is_waiting();
         for peer in self.seat.ends.peers.iter_mut().flatten() {
             // The switch's thread empties those of a place without a runtime.
             peer.to.flush();
@@ -399,20 +430,40 @@ impl Work {
         ahead
     }
 
+    /// Sends a message to another runtime: over their queue, or through the switch's thread.
+    fn tell_runtime(&mut self, chain: usize, to: RuntimeId, message: Message) {
+        let ends = &mut self.seat.ends;
+        let places = ends.peers.len();
+        let place = place_of(to, places);
+        if place == place_of(self.id, places) {
+            // It is for the runtime that had this place before.
+            return;
+        }
+        let Some(peer) = self
+            .internal
+            .expect(ends.peers.get_mut(place), "no such runtime")
+        else {
+            return;
+        };
+        match peer {
+            Some(peer) if !self.relayed => peer.to.push(PeerMessage {
+                from: self.id,
+                to,
+                chain,
+                message,
+            }),
+            _ => ends.outbox.push(ToSwitch::Relay { chain, to, message }),
+        }
+    }
+
     /// Ends all flows, for the run is over.
     fn finish(&mut self, busy: Duration) -> RuntimeDone {
-        let packet_time = Time(self.seat.gauge.packet_time.load(Ordering::Relaxed));
+        let packet_time = self.seat.gauge.packet_time();
         let mut end = RuntimeDone {
-            id: self.id,
-            reports: Vec::new(),
-            lies: Vec::new(),
-            events: Vec::new(),
             busy,
             packets: self.packets,
-            units: 0,
-            held_most: 0,
-            counts: Vec::new(),
             internal: std::mem::take(&mut self.internal),
+            ..RuntimeDone::of(self.id, Vec::new())
         };
         for chain in &mut self.chains {
             chain.close(&mut end, &mut self.seat.pool, packet_time);
@@ -424,7 +475,7 @@ impl Work {
 
 /// Frames that went to the switch by these ends.
 fn sent(ends: &RuntimeEnds) -> u64 {
-    ends.entries.iter().map(Sender::sent).sum()
+    ends.entries.iter().map(FrameSender::sent).sum()
 }
 
 /// Its thread ends: with the run, or because a function has panicked here or in
@@ -438,8 +489,7 @@ impl Drop for RuntimeNode {
             chain.actors.give_back(&mut seat.pool);
         }
         for entries in &mut seat.ends.entries {
-            let unsent = entries.take_waiting();
-            unsent.for_each(|frame| seat.pool.give(frame));
+            seat.pool.give_all(&mut entries.take_waiting());
         }
         let there = seat.pool.available() as u64 + sent(&seat.ends);
         seat.lost = self.work.had.saturating_sub(there);

@@ -1,14 +1,17 @@
-//! The queues between a switch thread and its runtime threads.
+//! The edges between a switch's thread and its runtimes.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rtrb::Consumer;
 use weir_ctl::command::CommandHandler;
+use weir_exec::edge::{FrameReceiver, FrameSender, MessageReceiver, MessageSender};
 use weir_exec::queue::{Sender, queue};
-use weir_packet::{FlowKey, Frame, FramePool};
+use weir_packet::{FlowKey, FramePool};
 use weir_protocol::in_process::{FRAMES_ON_THE_WAY, MESSAGES_ON_THE_WAY};
 use weir_protocol::{Message, Peer, RuntimeId, UnitId};
+
+use super::gauge::Gauge;
+use super::supply::Supply;
 
 /// Said where a queue names a chain that the run does not have.
 pub(super) const NO_CHAIN: &str = "a chain that is not there";
@@ -47,7 +50,7 @@ pub(super) enum ToSwitch {
         /// Its key.
         key: FlowKey,
     },
-    /// To another runtime, through the relay on the switch's thread.
+    /// To another runtime, through the switch's thread.
     Relay {
         /// Number of the chain.
         chain: usize,
@@ -65,54 +68,47 @@ pub(super) enum ToSwitch {
     },
 }
 
-/// State that two threads share, without messages.
+/// The remains of a runtime's thread, for the switch's. The lock is taken at the end of
+/// the runtime alone.
 #[derive(Debug, Default)]
-pub(super) struct Gauge {
-    /// Time of the packets that have come to the switch.
-    pub(super) packet_time: AtomicU64,
-    /// Ends of flows that the runtime has asked for and the switch has not
-    /// numbered yet.
-    pub(super) ends: AtomicUsize,
-    /// The lock is taken at the end of the runtime alone.
-    left: Mutex<Option<Left>>,
-}
+pub(super) struct Heir(Mutex<Option<Left>>);
 
-impl Gauge {
-    /// The runtime ends, in whatever way.
-    fn leave(&self, left: Left) {
-        *self.left.lock().unwrap_or_else(PoisonError::into_inner) = Some(left);
-    }
-
+impl Heir {
     /// The remains of a runtime whose thread was joined, or did not start; `None` if it
     /// was never placed.
-    pub(super) fn take_left(&self) -> Option<Left> {
-        let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(super) fn take(&self) -> Option<Left> {
+        let mut left = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         left.take()
     }
 }
 
 /// What a runtime has of others, from when it is placed until it is over. Where it is
-/// dropped, by whatever end, all of it goes into the gauge.
+/// dropped, by whatever end, all of it goes to the heir.
 #[derive(Debug)]
 pub(super) struct Seat {
     pub(super) pool: FramePool,
     pub(super) ends: RuntimeEnds,
     /// The receiving end of its command channel, until its node has it.
     pub(super) handler: CommandHandler,
-    pub(super) gauge: Arc<Gauge>,
+    pub(super) gauge: Gauge,
+    pub(super) supply: Supply,
+    /// `None` in a process of its own, whose frames are reclaimed.
+    pub(super) heir: Option<Arc<Heir>>,
     /// Frames that it has not given back.
     pub(super) lost: u64,
 }
 
 impl Drop for Seat {
     fn drop(&mut self) {
+        let Some(heir) = &self.heir else { return };
         let empty = FramePool::empty(self.pool.memory().clone());
-        self.gauge.leave(Left {
+        let left = Left {
             pool: std::mem::replace(&mut self.pool, empty),
             ends: self.ends.take(),
             handler: std::mem::take(&mut self.handler),
             lost: self.lost,
-        });
+        };
+        *heir.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(left);
     }
 }
 
@@ -163,27 +159,30 @@ pub(super) struct PeerEnds {
     pub(super) from: PeerQueue,
 }
 
-/// A runtime's ends of its queues.
+/// A runtime's ends of its edges.
 #[derive(Debug)]
 pub(super) struct RuntimeEnds {
-    /// Data frames, a queue per chain.
-    pub(super) data: Vec<Consumer<Frame>>,
-    /// Entries, a queue per chain.
-    pub(super) entries: Vec<Sender<Frame>>,
-    pub(super) inbox: Consumer<ToRuntime>,
-    pub(super) outbox: Sender<ToSwitch>,
-    /// By place of the runtime; `None` at its own one.
+    /// Data frames, an edge per chain.
+    pub(super) data: Vec<FrameReceiver>,
+    /// Entries, an edge per chain.
+    pub(super) entries: Vec<FrameSender>,
+    pub(super) inbox: MessageReceiver<ToRuntime>,
+    pub(super) outbox: MessageSender<ToSwitch>,
+    /// By place of the runtime. `None` at its own one, and where one of the two is a
+    /// process of its own: messages go through the switch's thread then.
     pub(super) peers: Vec<Option<PeerEnds>>,
 }
 
 impl RuntimeEnds {
     /// Takes the ends; those that stay lead nowhere.
     fn take(&mut self) -> RuntimeEnds {
+        let nowhere = MessageReceiver::Queue(queue(1).1);
+        let from_nowhere = MessageSender::Queue(queue(1).0);
         RuntimeEnds {
             data: std::mem::take(&mut self.data),
             entries: std::mem::take(&mut self.entries),
-            inbox: std::mem::replace(&mut self.inbox, queue(1).1),
-            outbox: std::mem::replace(&mut self.outbox, queue(1).0),
+            inbox: std::mem::replace(&mut self.inbox, nowhere),
+            outbox: std::mem::replace(&mut self.outbox, from_nowhere),
             peers: std::mem::take(&mut self.peers),
         }
     }
@@ -191,8 +190,11 @@ impl RuntimeEnds {
     /// Drops all messages to the runtime that had the ends, and those that it could not
     /// send: the ends are for a successor.
     pub(super) fn clear(&mut self) {
-        while self.inbox.pop().is_ok() {}
-        self.outbox.take_waiting().for_each(drop);
+        let mut unread = Vec::new();
+        while self.inbox.drain(MESSAGES_ON_THE_WAY, &mut unread) > 0 {
+            unread.clear();
+        }
+        drop(self.outbox.clear());
         for peer in self.peers.iter_mut().flatten() {
             peer.to.take_waiting().for_each(drop);
         }
@@ -207,70 +209,91 @@ impl RuntimeEnds {
     }
 }
 
-/// The switch's ends of its queues to and from one runtime.
+/// The switch's ends of its edges to and from one runtime.
 #[derive(Debug)]
 pub(super) struct SwitchEnds {
     pub(super) id: RuntimeId,
-    pub(super) data: Vec<Sender<Frame>>,
-    pub(super) entries: Vec<Consumer<Frame>>,
-    pub(super) inbox: Consumer<ToSwitch>,
-    pub(super) outbox: Sender<ToRuntime>,
-    pub(super) gauge: Arc<Gauge>,
+    pub(super) data: Vec<FrameSender>,
+    pub(super) entries: Vec<FrameReceiver>,
+    pub(super) inbox: MessageReceiver<ToSwitch>,
+    pub(super) outbox: MessageSender<ToRuntime>,
+    pub(super) gauge: Gauge,
 }
 
-/// Queues for `runtimes` runtimes, numbered from 1, and `chains` chains: for all
-/// that will ever be there, since a thread that runs can't be given new ones.
-pub(super) fn wire(runtimes: u32, chains: usize) -> Vec<(SwitchEnds, RuntimeEnds)> {
-    let number = runtimes as usize;
-    let mut senders: Vec<Vec<Option<PeerSender>>> = Vec::new();
-    let mut receivers: Vec<Vec<Option<PeerQueue>>> = (0..number).map(|_| Vec::new()).collect();
-    for from in 0..number {
-        let mut row = Vec::new();
-        for (to, column) in receivers.iter_mut().enumerate() {
-            let (sender, receiver) = if from == to {
-                (None, None)
-            } else {
-                let (sender, receiver) = queue(MESSAGES_ON_THE_WAY);
-                (Some(sender), Some(receiver))
-            };
-            row.push(sender);
-            column.push(receiver);
+impl SwitchEnds {
+    /// The switch's thread is about to sleep; false where it must not.
+    pub(super) fn prepare_park(&mut self) -> bool {
+        let mut may = self.inbox.prepare_park();
+        for ring in &mut self.entries {
+            // Each is told, also behind one that must not.
+            may &= ring.prepare_park();
         }
-        senders.push(row);
+        may
     }
-    let mut ends = Vec::new();
-    for (place, (senders, receivers)) in senders.into_iter().zip(receivers).enumerate() {
-        let id = RuntimeId(place as u32 + 1);
-        let (data_to, data_from) = (0..chains).map(|_| queue(FRAMES_ON_THE_WAY)).unzip();
-        let (entries_to, entries_from) = (0..chains).map(|_| queue(FRAMES_ON_THE_WAY)).unzip();
-        let (to_runtime, from_switch) = queue(MESSAGES_ON_THE_WAY);
-        let (to_switch, from_runtime) = queue(MESSAGES_ON_THE_WAY);
-        let peers = senders
-            .into_iter()
-            .zip(receivers)
-            .map(|ends| match ends {
-                (Some(to), Some(from)) => Some(PeerEnds { to, from }),
-                _ => None,
-            })
-            .collect();
-        let switch = SwitchEnds {
-            id,
-            data: data_to,
-            entries: entries_from,
-            inbox: from_runtime,
-            outbox: to_runtime,
-            gauge: Arc::default(),
-        };
-        let runtime = RuntimeEnds {
-            data: data_from,
-            entries: entries_to,
-            inbox: from_switch,
-            outbox: to_switch,
-            peers,
-        };
-        ends.push((switch, runtime));
+
+    /// The switch's thread is awake.
+    pub(super) fn unpark(&mut self) {
+        self.inbox.unpark();
+        self.entries.iter_mut().for_each(FrameReceiver::unpark);
     }
-    ends
+}
+
+/// Queues to and from a runtime that is a thread, for so many chains. They are made for all
+/// that will ever be there, since a thread that runs can't be given new ones.
+pub(super) fn wire(id: RuntimeId, chains: usize) -> (SwitchEnds, RuntimeEnds) {
+    let frames = || -> (Vec<FrameSender>, Vec<FrameReceiver>) {
+        let queues = (0..chains).map(|_| queue(FRAMES_ON_THE_WAY));
+        queues
+            .map(|(to, from)| (FrameSender::Queue(to), FrameReceiver::Queue(from)))
+            .unzip()
+    };
+    let ((data, data_from), (entries_to, entries)) = (frames(), frames());
+    let (outbox, from_switch) = queue(MESSAGES_ON_THE_WAY);
+    let (to_switch, inbox) = queue(MESSAGES_ON_THE_WAY);
+    let switch = SwitchEnds {
+        id,
+        data,
+        entries,
+        inbox: MessageReceiver::Queue(inbox),
+        outbox: MessageSender::Queue(outbox),
+        gauge: Gauge::default(),
+    };
+    let runtime = RuntimeEnds {
+        data: data_from,
+        entries: entries_to,
+        inbox: MessageReceiver::Queue(from_switch),
+        outbox: MessageSender::Queue(to_switch),
+        peers: Vec::new(),
+    };
+    (switch, runtime)
+}
+
+/// Queues between each two of these runtimes, which are threads of one process; `None` is
+/// the place of one that is not.
+pub(super) fn wire_peers(runtimes: &mut [Option<&mut RuntimeEnds>]) {
+    let places = runtimes.len();
+    for ends in runtimes.iter_mut().flatten() {
+        ends.peers = (0..places).map(|_| None).collect();
+    }
+    for high in 1..places {
+        let (before, from_high) = runtimes.split_at_mut(high);
+        let Some(Some(one)) = from_high.first_mut() else {
+            continue;
+        };
+        for (low, other) in before.iter_mut().enumerate() {
+            let Some(other) = other else { continue };
+            let (to_other, from_one) = queue(MESSAGES_ON_THE_WAY);
+            let (to_one, from_other) = queue(MESSAGES_ON_THE_WAY);
+            one.peers[low] = Some(PeerEnds {
+                to: to_other,
+                from: from_other,
+            });
+            other.peers[high] = Some(PeerEnds {
+                to: to_one,
+                from: from_one,
+            });
+        }
+    }
 }
 
 #[cfg(test)]
@@ -279,10 +302,8 @@ mod tests {
 
     #[test]
     fn what_is_said_to_a_place_without_a_runtime_does_not_wait_for_ever() {
-        let mut wired = wire(2, 1).into_iter().map(|(_, runtime)| runtime);
-        let (Some(mut one), Some(mut empty)) = (wired.next(), wired.next()) else {
-            panic!("two places");
-        };
+        let (mut one, mut empty) = (wire(RuntimeId(1), 1).1, wire(RuntimeId(2), 1).1);
+        wire_peers(&mut [Some(&mut one), Some(&mut empty)]);
         let peer = one.peers[1].as_mut().unwrap();
         for _ in 0..3 * MESSAGES_ON_THE_WAY {
             peer.to.push(PeerMessage {

@@ -88,12 +88,12 @@ fn placement(args: &ShowPlan, file: &ChainFile, plans: Vec<Plan>) -> Outcome {
         (None, None, None) => Form::Stages,
     };
     let chosen = match form {
-        Form::Runtimes(count) => placed::of_runtimes(count as usize, &args.cores),
+        Form::Runtimes(count) => placed::of_runtimes(count as usize, &args.cores, args.processes),
         Form::Workers(count) => {
             let stages: Vec<Stage> = file.chains.iter().map(|c| c.stage.clone()).collect();
             match Workers::obstacle(&stages) {
                 None => placed::of_workers(count as usize, &args.cores),
-                Some(_) => placed::of_runtimes(count as usize, &args.cores),
+                Some(_) => placed::of_runtimes(count as usize, &args.cores, false),
             }
         }
         Form::Stages => {

@@ -1,4 +1,4 @@
-//! Stages in processes of their own: `weir run --processes`, and what runs in
+//! Engines in processes of their own: `weir run --processes`, and what runs in
 //! such a process.
 
 use std::ffi::OsString;
@@ -12,10 +12,11 @@ use weir_nf::host::Kind;
 use super::engine_config::engine_config;
 use super::plan;
 use super::summary::More;
-use crate::args::{Args, Command, Run, STAGE_PROCESS, StageArgs};
+use crate::args::{Args, Command, ENGINE_PROCESS, EngineArgs, Run};
 use crate::chains;
+use crate::driver::process::digest;
 use crate::driver::{
-    BorderEnd, ChainPlan, Patience, ProcessEnd, Processes, StageCommand, StageProcess,
+    BorderEnd, ChainPlan, EngineProcess, Patience, ProcessCommand, ProcessEnd, Processes,
 };
 use crate::exit::{Exit, Failure, Outcome};
 
@@ -27,16 +28,21 @@ pub(super) fn processes(args: &Run, plans: &[ChainPlan], patience: Patience) -> 
     if !args.processes && steps.iter().flatten().all(|home| *home == Home::Main) {
         return None;
     }
-    let mut arguments = vec![OsString::from(STAGE_PROCESS)];
-    arguments.extend(std::env::args_os().skip(1));
     Some(Processes {
-        command: StageCommand {
-            program: "/proc/self/exe".into(),
-            arguments,
-        },
+        command: command(),
         steps,
         patience,
     })
+}
+
+/// How this program starts a process for an engine.
+pub(super) fn command() -> ProcessCommand {
+    let mut arguments = vec![OsString::from(ENGINE_PROCESS)];
+    arguments.extend(std::env::args_os().skip(1));
+    ProcessCommand {
+        program: "/proc/self/exe".into(),
+        arguments,
+    }
 }
 
 /// Refuses plans with an untrusted stage: a run that is traced from captures has
@@ -55,11 +61,11 @@ pub(super) fn check_watched(plans: &[ChainPlan]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Runs a stage for the process that started this one.
-pub(crate) fn run(args: &StageArgs, kinds: &[Kind]) -> Outcome {
+/// Runs an engine for the process that started this one.
+pub(crate) fn run(args: &EngineArgs, kinds: &[Kind]) -> Outcome {
     let usage = || {
         Failure::usage(format!(
-            "`{STAGE_PROCESS}` is how `weir run --processes` starts its stages: it is of no use by itself"
+            "`{ENGINE_PROCESS}` is how `weir run` starts its stages and runtimes: it is of no use by itself"
         ))
     };
     let socket = std::io::stdin().as_fd().try_clone_to_owned();
@@ -73,10 +79,14 @@ pub(crate) fn run(args: &StageArgs, kinds: &[Kind]) -> Outcome {
     else {
         return Err(usage());
     };
-    let process = StageProcess::begin(socket).map_err(Failure::outside)?;
+    let process = EngineProcess::begin(socket).map_err(Failure::outside)?;
     let seed = process.seed();
     let file = chains::load(&run.chain, &run.templates, &run.set, seed, kinds);
-    let plans = file.and_then(|file| plan::plans(&run, &file));
+    let plans = file.and_then(|file| {
+        // What a placement or the chain file says of runtimes decides how chains are compiled.
+        let run = super::placement::applied(&run, &file)?;
+        plan::plans(&run, &file)
+    });
     let plans = match plans {
         Ok(plans) => plans,
         Err(failure) => {
@@ -85,7 +95,15 @@ pub(crate) fn run(args: &StageArgs, kinds: &[Kind]) -> Outcome {
         }
     };
     let config = engine_config(&run, seed);
-    process.run(&plans, config).map_err(Failure::outside)?;
+    match process {
+        EngineProcess::Stage(stage) => stage.run(&plans, config),
+        EngineProcess::Runtime(runtime) => {
+            let stages = plans.iter().filter_map(plan::only_stage).cloned();
+            let digest = digest(plans.iter().map(|chain| &chain.plan));
+            runtime.run(&stages.collect::<Vec<_>>(), digest, config)
+        }
+    }
+    .map_err(Failure::outside)?;
     Ok(Exit::Done)
 }
 

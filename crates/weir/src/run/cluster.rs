@@ -7,9 +7,11 @@ use weir_runtime::RuntimeConfig;
 
 use crate::args::Run;
 use crate::chains;
-use crate::driver::{Cluster, ClusterSettings};
+use crate::driver::process::digest;
+use crate::driver::{ChainPlan, Cluster, ClusterSettings, RuntimeProcesses};
 use crate::exit::{Failure, Outcome};
 
+use super::apart;
 use super::conclude::conclude;
 use super::input::Input;
 use super::line::Line;
@@ -25,14 +27,20 @@ pub(super) fn run(
     args: &Run,
     runtimes: u32,
     file: &ChainFile,
-    stages: &[Stage],
+    (plans, stages): (&[ChainPlan], &[Stage]),
     ports: &Ports,
     config: RuntimeConfig,
     more: Option<Box<dyn More>>,
     watched: &mut Watched<'_>,
 ) -> Outcome {
     let input = Input::open(ports)?;
-    let executor = start(args, runtimes, file, stages, config, ports.memory())?;
+    // Watches that are armed at the start see engines of this process alone.
+    let processes = match watched.is_on() {
+        false => processes(args, runtimes, plans),
+        true => None,
+    };
+    let memory = ports.memory();
+    let executor = start(args, runtimes, file, (stages, processes), config, memory)?;
     let executor = match ports.inputs.len() {
         0 | 1 => executor,
         _ => executor.in_turns(file),
@@ -50,14 +58,36 @@ pub(super) fn start(
     args: &Run,
     runtimes: u32,
     file: &ChainFile,
-    stages: &[Stage],
+    (stages, processes): (&[Stage], Option<RuntimeProcesses>),
     config: RuntimeConfig,
     memory: MemoryLayout,
 ) -> Result<Played, Failure> {
     let script = script(args, runtimes, file)?;
-    let settings = settings(args, runtimes, &script, config, memory);
+    let settings = ClusterSettings {
+        processes,
+        ..settings(args, runtimes, &script, config, memory)
+    };
     let cluster = Cluster::start(stages, settings)?;
     Ok(Played::new(cluster, Player::new(script, file)))
+}
+
+/// The runtimes that have processes of their own: all with `--processes`, else those that
+/// the placement says.
+pub(super) fn processes(
+    args: &Run,
+    runtimes: u32,
+    plans: &[ChainPlan],
+) -> Option<RuntimeProcesses> {
+    let places = match &args.placed {
+        Some(placed) => placement::in_processes(placed, runtimes),
+        None if args.processes => (0..runtimes as usize).collect(),
+        None => Vec::new(),
+    };
+    (!places.is_empty()).then(|| RuntimeProcesses {
+        command: apart::command(),
+        places,
+        digest: digest(plans.iter().map(|chain| &chain.plan)),
+    })
 }
 
 /// The script of a run; an empty one without.

@@ -19,7 +19,8 @@ impl More for ClusterEnd {
     }
 }
 
-/// Adds `runtimes`, `hand_overs` and `switch`.
+/// Adds `runtimes`, `hand_overs`, `switch`, and where runtimes have processes
+/// `packet_memory`.
 fn add_json(end: &ClusterEnd, value: &mut Value) {
     value["runtimes"] = end
         .runtimes
@@ -34,6 +35,9 @@ fn add_json(end: &ClusterEnd, value: &mut Value) {
             })
         })
         .collect();
+    if let Some(pages) = &end.pages {
+        value["packet_memory"] = json!(pages);
+    }
     let durations = &end.hand_overs.durations;
     let us = |ns: u64| ns as f64 / 1_000.0;
     value["hand_overs"] = json!({
@@ -79,6 +83,9 @@ fn add_text(end: &ClusterEnd, text: &mut String) {
             thousands(runtime.units),
             runtime.busy.as_secs_f64()
         );
+    }
+    if let Some(pages) = &end.pages {
+        let _ = writeln!(text, "  in processes; packet memory: {pages}");
     }
     let durations = &end.hand_overs.durations;
     let _ = writeln!(text, "\nhand-overs {:>31}", thousands(durations.count()));

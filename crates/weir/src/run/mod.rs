@@ -110,7 +110,7 @@ fn run_with(
             args,
             runtimes,
             &file,
-            &stages,
+            (&plans, &stages),
             &ports,
             config,
             None,
@@ -118,7 +118,8 @@ fn run_with(
         );
     }
     if let Some(workers) = args.workers {
-        return workers::run(args, workers, &file, &stages, &ports, config, &mut watched);
+        let chains = (&*plans, &*stages);
+        return workers::run(args, workers, &file, chains, &ports, config, &mut watched);
     }
     if let Some(core) = alone::core(args, &plans)? {
         weir_exec::pin(core).map_err(Failure::outside)?;

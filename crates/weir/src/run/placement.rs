@@ -54,6 +54,18 @@ pub(super) fn spread(args: &Run, count: u32) -> Spread {
     placed.unwrap_or_else(|| Spread::one_each(&args.cores, count as usize))
 }
 
+/// Places, from 0, of those of so many runtimes that have a process in this placement.
+pub(super) fn in_processes(placed: &Placement, runtimes: u32) -> Vec<usize> {
+    let number = |place: usize| format!("runtime {}", place + 1);
+    let places = 0..runtimes as usize;
+    places
+        .filter(|place| {
+            let found = placed.find(&number(*place));
+            found.is_some_and(|((process, ..), _)| process > 0)
+        })
+        .collect()
+}
+
 /// The placement of these plans' stages: the given one if it fits, else the chosen
 /// one. `homes` says, per chain and step, which stages run as processes.
 pub(super) fn of_plans(

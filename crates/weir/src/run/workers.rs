@@ -11,7 +11,7 @@ use weir_packet::MemoryLayout;
 use weir_runtime::{Obstacle, RuntimeConfig};
 
 use crate::args::Run;
-use crate::driver::{Workers, WorkersEnd, WorkersSettings};
+use crate::driver::{ChainPlan, Workers, WorkersEnd, WorkersSettings};
 use crate::exit::Outcome;
 use crate::say::say;
 
@@ -29,7 +29,7 @@ pub(super) fn run(
     args: &Run,
     workers: u32,
     file: &ChainFile,
-    stages: &[Stage],
+    (plans, stages): (&[ChainPlan], &[Stage]),
     ports: &Ports,
     config: RuntimeConfig,
     watched: &mut Watched<'_>,
@@ -40,7 +40,7 @@ pub(super) fn run(
             args,
             workers,
             file,
-            stages,
+            (plans, stages),
             ports,
             config,
             Some(more),

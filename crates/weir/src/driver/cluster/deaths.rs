@@ -1,16 +1,16 @@
 //! Runtimes that are over: as they were told to, or by a bug.
 
-use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use weir_ctl::command::RuntimePlaceCounts;
-use weir_exec::{ExecError, frames};
+use weir_exec::ExecError;
 use weir_packet::Time;
-use weir_protocol::in_process::FRAMES_ON_THE_WAY;
+use weir_protocol::in_process::{BURST, FRAMES_ON_THE_WAY};
 
-use super::super::wiring::{NO_CHAIN, ToSwitch};
+use super::super::runtime_node::RuntimeDone;
+use super::super::wiring::NO_CHAIN;
 use super::Cluster;
-use super::member::{Member, NO_MEMBER, State};
+use super::member::{Member, NO_MEMBER, Site, State};
 
 /// Frames that may be lost with runtimes that die: a quarter of those for packets under
 /// way. No death should take any; a run that has lost so many ends before it stands still.
@@ -22,19 +22,19 @@ impl Cluster {
     pub(super) fn join_ended(&mut self, now: Time) -> Result<(), ExecError> {
         // Others may not have heard of a death yet. What they say to a place without a
         // runtime would fill its queues, and a run that ends waits for what waits there.
-        for theirs in self.members.iter_mut().filter_map(|m| m.theirs.as_mut()) {
-            theirs.clear_unread();
+        for member in &mut self.members {
+            if let Site::Thread {
+                theirs: Some(theirs),
+                ..
+            } = &mut member.site
+            {
+                theirs.clear_unread();
+            }
         }
-        for (node, ended) in self.team.join_each() {
-            let is_its = |member: &Member| member.node == Some(node);
-            let place = self.members.iter().position(is_its);
-            let Some(place) = self.internal.expect(place, "a node of no runtime") else {
-                continue;
-            };
+        for (place, ended) in self.ended() {
             let Some(member) = self.internal.expect(self.members.get_mut(place), NO_MEMBER) else {
                 continue;
             };
-            member.node = None;
             let before = std::mem::replace(&mut member.state, State::Gone);
             let id = member.ends.id.0;
             let why = match ended {
@@ -60,6 +60,34 @@ impl Cluster {
             self.plan_successor(place, before, &why);
         }
         Ok(())
+    }
+
+    /// The runtimes that have ended since the last call, by place, with their reports or why
+    /// there is none.
+    fn ended(&mut self) -> Vec<(usize, Result<RuntimeDone, ExecError>)> {
+        let mut all = Vec::new();
+        for (number, ended) in self.team.join_each() {
+            let is_its = |member: &Member| member.node() == Some(number);
+            let place = self.members.iter().position(is_its);
+            let Some(place) = self.internal.expect(place, "a node of no runtime") else {
+                continue;
+            };
+            if let Some(Site::Thread { node, .. }) =
+                self.members.get_mut(place).map(|m| &mut m.site)
+            {
+                *node = None;
+            }
+            all.push((place, ended));
+        }
+        for (place, member) in self.members.iter_mut().enumerate() {
+            let Some(home) = member.process() else {
+                continue;
+            };
+            if let Some(ended) = home.look() {
+                all.push((place, ended));
+            }
+        }
+        all
     }
 
     /// Places of runtimes, for who looks on.
@@ -143,9 +171,7 @@ impl Cluster {
     /// said counts, so that is heard first: whoever has a state from it has
     /// applied packets behind those entries.
     fn fail_over(&mut self, place: usize, now: Time) {
-        while self.has_left_words(place) {
-            self.hear(place, now);
-        }
+        while self.hear(place, now) || self.has_left_entries(place) {}
         self.take_back(place);
         let member = self.internal.expect(self.members.get(place), NO_MEMBER);
         let Some(id) = member.map(|member| member.ends.id) else {
@@ -161,45 +187,54 @@ impl Cluster {
         self.tell_who_runs();
     }
 
-    /// True where something of a runtime waits in its queues to the switch.
-    fn has_left_words(&self, place: usize) -> bool {
-        self.members.get(place).is_some_and(|member| {
-            let ends = &member.ends;
-            !ends.inbox.is_empty() || ends.entries.iter().any(|ring| !ring.is_empty())
-        })
+    /// True where entries of a runtime wait on their way to the switch.
+    fn has_left_entries(&self, place: usize) -> bool {
+        let mut entries = self.members.get(place).into_iter();
+        entries.any(|member| member.ends.entries.iter().any(|ring| !ring.is_empty()))
     }
 
-    /// Takes back the frames of a runtime that is over: its own, those in queues
-    /// that nobody reads any more, and an entry that its death has cut. Its ends of the
-    /// queues are for a successor.
+    /// Takes back the frames of a runtime that is over: its own, those on edges that nobody
+    /// reads any more, and an entry that its death has cut. Its ends of the edges are for a
+    /// successor.
     pub(super) fn take_back(&mut self, place: usize) {
         let Some(member) = self.internal.expect(self.members.get_mut(place), NO_MEMBER) else {
             return;
         };
-        if let Some(mut left) = member.ends.gauge.take_left() {
-            self.pool.join(left.pool);
-            self.lost += left.lost;
-            for unread in &mut left.ends.data {
-                frames::take_in(&mut self.pool, unread);
+        match &mut member.site {
+            Site::Thread { theirs, heir, .. } => {
+                if let Some(mut left) = heir.take() {
+                    self.pool.join(left.pool);
+                    self.lost += left.lost;
+                    let mut unread = Vec::new();
+                    for data in &mut left.ends.data {
+                        while data.drain(BURST, &mut unread) > 0 {
+                            self.pool.give_all(&mut unread);
+                        }
+                    }
+                    left.ends.clear();
+                    *theirs = Some(Box::new(left.ends));
+                    left.handler.close();
+                    if let Some(place) = self.handlers.get_mut(place) {
+                        *place = Some(left.handler);
+                    }
+                }
             }
-            // Ends of flows that were asked for and never get to the switch.
-            let unsent = left.ends.outbox.take_waiting();
-            let ends = unsent.filter(|sent| matches!(sent, ToSwitch::End { .. }));
-            let ends = ends.count();
-            member.ends.gauge.ends.fetch_sub(ends, Ordering::Relaxed);
-            left.ends.clear();
-            member.theirs = Some(left.ends);
-            left.handler.close();
-            if let Some(place) = self.handlers.get_mut(place) {
-                *place = Some(left.handler);
+            Site::Process(home) => {
+                if home.take_back(&mut self.pool).is_err() {
+                    self.internal
+                        .note("a ring of a runtime that has ended is damaged");
+                }
+                member.ends.inbox.forget();
             }
         }
+        // Others that it has asked for never get to the switch.
+        member.ends.gauge.set_ends(self.ends_asked.of(place));
         for queue in &mut member.ends.data {
-            queue.take_waiting().for_each(|frame| self.pool.give(frame));
+            self.pool.give_all(&mut queue.take_waiting());
         }
         for partial in &mut member.partial {
             self.pool.give_all(partial);
         }
-        member.ends.outbox.take_waiting().for_each(drop);
+        drop(member.ends.outbox.clear());
     }
 }

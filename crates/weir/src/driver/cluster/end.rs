@@ -52,6 +52,8 @@ pub struct ClusterEnd {
     pub leaked: usize,
     /// Why runtimes have died while the run went on.
     pub deaths: Vec<String>,
+    /// Page size of the packet memory, where runtimes have processes of their own.
+    pub pages: Option<String>,
 }
 
 impl ClusterEnd {

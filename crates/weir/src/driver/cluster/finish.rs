@@ -2,6 +2,7 @@
 
 use weir_ctl::command::{Counted, PartReport, around};
 use weir_exec::{ExecError, frames};
+use weir_protocol::in_process::BURST;
 
 use super::Cluster;
 use super::end::{ClusterEnd, RuntimeEnd, not_told, of_switch};
@@ -61,7 +62,7 @@ impl Cluster {
                 }
             }
             for (name, n) in worker.counts {
-                end.add_count(name, n);
+                end.add_count(&name, n);
             }
             end.runtimes.push(RuntimeEnd {
                 id: worker.id,
@@ -73,6 +74,7 @@ impl Cluster {
         }
         self.sum_up_switches(&mut end);
         end.deaths = core::mem::take(&mut self.deaths);
+        end.pages = self.pages.take();
         let layout = self.pool.memory().layout();
         let all = (layout.small_frames + layout.large_frames) as usize;
         end.leaked = all.saturating_sub(self.pool.available());
@@ -87,7 +89,9 @@ impl Cluster {
                 .iter_mut()
                 .for_each(|partial| self.pool.give_all(partial));
             for queue in &mut member.ends.entries {
-                frames::take_in(&mut self.pool, queue);
+                while queue.drain(BURST, &mut self.entries) > 0 {
+                    self.pool.give_all(&mut self.entries);
+                }
             }
         }
         frames::take_reserve(&mut self.pool);

@@ -1,12 +1,14 @@
 //! A runtime, seen from the switch's thread.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use weir_exec::{Forget, RestartPolicy, Restarts};
 use weir_packet::Frame;
 use weir_protocol::RuntimeId;
 
-use super::super::wiring::{RuntimeEnds, SwitchEnds};
+use super::super::wiring::{Heir, RuntimeEnds, SwitchEnds};
+use super::process::Home;
 
 /// Places of runtimes are as many as at the start.
 pub(super) const NO_MEMBER: &str = "a place of no runtime";
@@ -40,12 +42,24 @@ pub(super) enum State {
     Gone,
 }
 
+/// Where a place's runtimes run.
+pub(super) enum Site {
+    /// On a thread of this process.
+    Thread {
+        /// Until the thread has them.
+        theirs: Option<Box<RuntimeEnds>>,
+        /// Gets the remains of the thread.
+        heir: Arc<Heir>,
+        /// Number of the node in the team, until that is over.
+        node: Option<usize>,
+    },
+    /// In a process of their own.
+    Process(Box<Home>),
+}
+
 pub(super) struct Member {
     pub(super) ends: SwitchEnds,
-    /// Until the thread has them.
-    pub(super) theirs: Option<RuntimeEnds>,
-    /// Number of its node, until that is over.
-    pub(super) node: Option<usize>,
+    pub(super) site: Site,
     pub(super) state: State,
     pub(super) deaths: Restarts,
     /// How often one has died here.
@@ -59,11 +73,10 @@ pub(super) struct Member {
 
 impl Member {
     /// One that was never started, for so many chains.
-    pub(super) fn absent(ends: SwitchEnds, theirs: RuntimeEnds, chains: usize) -> Member {
+    pub(super) fn absent(ends: SwitchEnds, site: Site, chains: usize) -> Member {
         Member {
             ends,
-            theirs: Some(theirs),
-            node: None,
+            site,
             state: State::Absent,
             deaths: Restarts::new(RUNTIME),
             died: 0,
@@ -81,6 +94,44 @@ impl Member {
     /// The id of its successor, among so many places.
     pub(super) fn next_id(&self, places: usize) -> RuntimeId {
         RuntimeId(self.ends.id.0.saturating_add(places as u32))
+    }
+
+    /// Number of its node in the team, where it is on a thread.
+    pub(super) fn node(&self) -> Option<usize> {
+        match &self.site {
+            Site::Thread { node, .. } => *node,
+            Site::Process(_) => None,
+        }
+    }
+
+    /// Its process, where it has one.
+    pub(super) fn process(&mut self) -> Option<&mut Home> {
+        match &mut self.site {
+            Site::Thread { .. } => None,
+            Site::Process(home) => Some(home),
+        }
+    }
+
+    /// True where a process of its is not known to be over.
+    pub(super) fn has_process(&self) -> bool {
+        matches!(&self.site, Site::Process(home) if home.is_up())
+    }
+
+    /// The switch's thread is about to sleep; false where it must not.
+    pub(super) fn prepare_park(&mut self) -> bool {
+        match &mut self.site {
+            // A ring whose writer is over is never asleep for.
+            Site::Process(home) if home.is_up() => home.prepare_park() & self.ends.prepare_park(),
+            _ => true,
+        }
+    }
+
+    /// The switch's thread is awake.
+    pub(super) fn unpark(&mut self) {
+        if let Site::Process(home) = &mut self.site {
+            home.unpark();
+            self.ends.unpark();
+        }
     }
 
     /// Its state in a word; `None` of one that was never started.

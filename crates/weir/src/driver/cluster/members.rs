@@ -1,5 +1,6 @@
 //! Runtimes of a cluster: each is placed, starts, runs, and is told to finish.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use weir_exec::ExecError;
@@ -9,31 +10,59 @@ use weir_protocol::{RuntimeId, in_process};
 use weir_runtime::RuntimeConfig;
 
 use super::super::runtime_node::{RuntimeNode, RuntimePlan};
+use super::super::supply::Supply;
 use super::super::wiring::{NO_CHAIN, Seat, ToRuntime, place_of};
-use super::member::{Member, NO_MEMBER, State};
-use super::{Cluster, parker};
+use super::member::{Member, NO_MEMBER, Site, State};
+use super::process::Starting;
+use super::{Chain, Cluster, parker};
 
 impl Cluster {
-    /// Places a runtime on the thread of its place.
+    /// Places a runtime on the thread of its place, or starts its process.
     pub(super) fn place(&mut self, id: RuntimeId) -> Result<(), ExecError> {
         let place = place_of(id, self.members.len());
+        let (places, wakeful) = (self.members.len(), self.settings.wakeful);
+        let core = self.settings.spread.of(place).1;
+        let units = self.unit_places();
         let Some(member) = self.members.get_mut(place) else {
             return Err(ExecError(format!("there is no place for runtime {}", id.0)));
         };
-        let Some(ends) = member.theirs.take() else {
-            return Err(ExecError(format!("runtime {} was started before", id.0)));
+        if let Some(home) = member.process() {
+            home.start(Starting {
+                id,
+                places,
+                units,
+                core,
+                wakeful,
+            })?;
+            member.ends.id = id;
+            member.state = State::Starts;
+            return Ok(());
+        }
+        self.place_on_thread(id, place)
+    }
+
+    /// Places of units, by chain.
+    fn unit_places(&self) -> Vec<u32> {
+        let places = |chain: &Chain| chain.switch.classifier().places() as u32;
+        self.chains.iter().map(places).collect()
+    }
+
+    fn place_on_thread(&mut self, id: RuntimeId, place: usize) -> Result<(), ExecError> {
+        let twice = || ExecError(format!("runtime {} was started before", id.0));
+        let places = self.unit_places();
+        let Some(member) = self.internal.expect(self.members.get_mut(place), NO_MEMBER) else {
+            return Err(twice());
         };
-        let Some(handler) = self.handlers.get_mut(place).and_then(Option::take) else {
-            return Err(ExecError(format!("runtime {} was started before", id.0)));
+        let Site::Thread { theirs, heir, node } = &mut member.site else {
+            return Err(twice());
         };
+        let ends = *theirs.take().ok_or_else(twice)?;
+        let handler = self.handlers.get_mut(place).and_then(Option::take);
+        let handler = handler.ok_or_else(twice)?;
         member.ends.id = id;
         let plan = RuntimePlan {
             stages: self.stages.clone(),
-            places: self
-                .chains
-                .iter()
-                .map(|chain| chain.switch.classifier().places() as u32)
-                .collect(),
+            places,
             config: RuntimeConfig {
                 follows: true,
                 ..self.settings.engine
@@ -46,13 +75,15 @@ impl Cluster {
                 ends,
                 handler,
                 gauge: member.ends.gauge.clone(),
+                supply: Supply::Reserve,
+                heir: Some(Arc::clone(heir)),
                 lost: 0,
             },
         };
         let (thread, core) = self.settings.spread.of(place);
         let name = format!("runtime {}", id.0);
         let make = move || RuntimeNode::new(plan);
-        member.node = Some(self.team.place(thread, core, name, make));
+        *node = Some(self.team.place(thread, core, name, make));
         member.state = State::Starts;
         Ok(())
     }
@@ -72,8 +103,10 @@ impl Cluster {
             let Some(member) = self.internal.expect(self.members.get_mut(place), NO_MEMBER) else {
                 continue;
             };
-            if member.node.is_some_and(|node| !self.team.has(node)) {
-                member.node = None;
+            if let Site::Thread { node, .. } = &mut member.site
+                && node.is_some_and(|node| !self.team.has(node))
+            {
+                *node = None;
                 member.state = State::Gone;
                 self.take_back(place);
             }
@@ -84,12 +117,13 @@ impl Cluster {
     pub(super) fn note_ready(&mut self, now: Time) -> bool {
         let mut any = false;
         for place in 0..self.members.len() {
-            let starts = |member: &Member| match member.state {
-                State::Starts => member.node,
-                _ => None,
+            let team = &self.team;
+            let is_ready = |member: &Member| match &member.site {
+                Site::Thread { node, .. } => node.is_some_and(|node| team.is_ready(node)),
+                Site::Process(home) => home.is_ready(),
             };
-            let node = self.members.get(place).and_then(starts);
-            if node.is_some_and(|node| self.team.is_ready(node)) {
+            let member = self.members.get(place);
+            if member.is_some_and(|m| m.state == State::Starts && is_ready(m)) {
                 self.ready(place, now);
                 any = true;
             }

@@ -7,34 +7,38 @@ mod finish;
 mod member;
 mod members;
 mod moves;
+mod process;
 #[cfg(test)]
 pub(crate) mod tests;
 
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use weir_ctl::command::{CommandHandler, CommandSender};
-use weir_exec::queue::drain;
 use weir_exec::{ExecError, NEVER_PARK, Parker, Parks, Round, Team, Wakers, frames};
 use weir_io::IdlePolicy;
 use weir_nf::host::Stage;
 use weir_packet::{Disposition, Frame, FramePool, Internal, MemoryLayout, PacketMemory, Time};
 use weir_protocol::in_process::{self, BURST, MESSAGES};
 use weir_protocol::settings::{Dispatch, SwitchSettings};
-use weir_protocol::{Peer, RuntimeId, Switch};
+use weir_protocol::{Message, Peer, RuntimeId, Switch};
 use weir_runtime::RuntimeConfig;
 
 use carrier::Carrier;
 pub use end::{ClusterEnd, GateCounts, RuntimeEnd};
-use member::{Member, NO_MEMBER, State};
+use member::{Member, NO_MEMBER, Site, State};
+pub(super) use process::HELLO;
+pub use process::RuntimeProcess;
+use process::{ring_words, wire_process};
 
 use super::clock::Clock;
 use super::ends::{EndAsked, EndsAsked};
 use super::hand_overs::HandOvers;
+use super::process::{ProcessCommand, SharedRoom};
 use super::relay::Relay;
 use super::runtime_node::{RuntimeDone, RuntimeNode};
 use super::spread::Spread;
-use super::wiring::{NO_CHAIN, ToRuntime, ToSwitch, wire};
+use super::wiring::{NO_CHAIN, RuntimeEnds, SwitchEnds, ToRuntime, ToSwitch, wire, wire_peers};
 
 /// Rounds with work after which threads that ended are looked for.
 const LOOK: u32 = 256;
@@ -62,6 +66,26 @@ pub struct ClusterSettings {
     pub memory: MemoryLayout,
     /// No thread ever sleeps.
     pub wakeful: bool,
+    /// Runtimes in processes of their own.
+    pub processes: Option<RuntimeProcesses>,
+}
+
+/// Runtimes in processes of their own.
+#[derive(Clone, Debug)]
+pub struct RuntimeProcesses {
+    /// How they are started.
+    pub command: ProcessCommand,
+    /// Places of these runtimes, from 0; those that are added later have one, too.
+    pub places: Vec<usize>,
+    /// Stands for the chains ([`digest`](super::process::digest)).
+    pub digest: u64,
+}
+
+impl RuntimeProcesses {
+    /// True where the runtime of a place has a process, of `runtimes` at the start.
+    fn has(&self, place: usize, runtimes: u32) -> bool {
+        place >= runtimes as usize || self.places.contains(&place)
+    }
 }
 
 impl Default for ClusterSettings {
@@ -77,6 +101,7 @@ impl Default for ClusterSettings {
             engine: RuntimeConfig::default(),
             memory: MemoryLayout::default(),
             wakeful: false,
+            processes: None,
         }
     }
 }
@@ -97,6 +122,8 @@ pub struct Cluster {
     chains: Vec<Chain>,
     stages: Arc<[Stage]>,
     members: Vec<Member>,
+    /// Page size of packet memory that processes share, as text.
+    pages: Option<String>,
     settings: ClusterSettings,
     hand_overs: HandOvers,
     gate: GateCounts,
@@ -151,7 +178,17 @@ impl Cluster {
             large_frames: settings.memory.large_frames + large,
             ..settings.memory
         };
-        let memory = PacketMemory::new(layout, settings.engine.advise);
+        let stages: Arc<[Stage]> = stages.into();
+        let mut room = None;
+        if let Some(processes) = &settings.processes {
+            let words = ring_words(stages.len()) * most as usize;
+            let command = processes.command.clone();
+            room = Some(SharedRoom::new(layout, words, command)?);
+        }
+        let memory = match &room {
+            Some(room) => Arc::clone(room.memory()),
+            None => PacketMemory::new(layout, settings.engine.advise),
+        };
         let pool = FramePool::new(memory)
             .ok_or_else(|| ExecError("packet memory was taken twice".to_owned()))?;
         if let Some(core) = settings.spread.ports_core() {
@@ -159,7 +196,7 @@ impl Cluster {
         }
         let switch_settings = in_process::switch(settings.dispatch, settings.window);
         let mut chains = Vec::new();
-        for stage in stages {
+        for stage in stages.iter() {
             let config = RuntimeConfig {
                 follows: true,
                 event_bytes: 0,
@@ -173,10 +210,6 @@ impl Cluster {
                 last: Vec::new(),
             });
         }
-        let members = wire(most, stages.len())
-            .into_iter()
-            .map(|(ends, theirs)| Member::absent(ends, theirs, stages.len()))
-            .collect();
         let (mut senders, mut handlers) = (Vec::new(), Vec::new());
         for _ in 0..most {
             let (sender, handler) = CommandHandler::new(false)
@@ -186,12 +219,19 @@ impl Cluster {
             handlers.push(Some(handler));
         }
         let wakers = Wakers::new(settings.spread.threads(most as usize))?;
+        let members = members(most, &stages, room.as_mut(), &settings, &wakers)?;
+        for (sender, member) in senders.iter_mut().zip(&members) {
+            if let Site::Process(home) = &member.site {
+                *sender = home.command_sender();
+            }
+        }
         let park = parker(&wakers, 0, &settings);
         let mut cluster = Cluster {
             pool,
             clock: Clock::start(),
             chains,
-            stages: stages.into(),
+            stages,
+            pages: room.as_ref().map(SharedRoom::pages),
             members,
             settings,
             hand_overs: HandOvers::default(),
@@ -248,8 +288,7 @@ impl Cluster {
         }
         self.packet_time = time;
         for member in &self.members {
-            let gauge = &member.ends.gauge;
-            gauge.packet_time.store(time.0, Ordering::Relaxed);
+            member.ends.gauge.pass_time(time);
         }
         for at in &mut self.chains {
             at.switch.packets_at(time);
@@ -288,7 +327,11 @@ impl Cluster {
             self.park.wake_others();
         }
         if round.worked || may_rest {
-            self.park.pause(round.worked, &mut self.team);
+            let reads = &mut Reads {
+                team: &mut self.team,
+                members: &mut self.members,
+            };
+            self.park.pause(round.worked, reads);
         }
         Ok(round.worked)
     }
@@ -306,9 +349,12 @@ impl Cluster {
         })
     }
 
-    /// Inputs of the runtimes on the calling thread.
-    pub(crate) fn reads(&mut self) -> &mut impl Parks {
-        &mut self.team
+    /// Inputs of the calling thread: those of its runtimes, and rings from processes.
+    pub(crate) fn reads(&mut self) -> impl Parks {
+        Reads {
+            team: &mut self.team,
+            members: &mut self.members,
+        }
     }
 
     /// Parks the calling thread.
@@ -343,8 +389,11 @@ impl Cluster {
                 self.gave |= queue.waiting() > 0;
                 queue.flush();
             }
-            self.gave |= member.ends.outbox.waiting() > 0;
+            self.gave |= member.ends.outbox.is_waiting();
             member.ends.outbox.flush();
+            if let Site::Process(home) = &mut member.site {
+                home.attend(&mut self.pool);
+            }
         }
         if self.team.has_threads() {
             self.gave |= frames::balance(&mut self.pool);
@@ -368,7 +417,7 @@ impl Cluster {
                 .expect(chains.get_mut(asked.chain), NO_CHAIN)
                 .is_none_or(|at| at.switch.end_flow(now, pool, asked.unit, &asked.key));
             if let (true, Some(member)) = (done, members.get(asked.by)) {
-                member.ends.gauge.ends.fetch_sub(1, Ordering::Relaxed);
+                member.ends.gauge.end_done();
             }
             done
         });
@@ -385,7 +434,7 @@ impl Cluster {
         let id = member.ends.id;
         // Messages are taken out first and looked at last: entries that were
         // sent before them are there by then.
-        drain(&mut member.ends.inbox, MESSAGES, &mut self.inbox);
+        member.ends.inbox.drain(MESSAGES, &mut self.inbox);
         let mut worked = !self.inbox.is_empty();
         let mut entries = false;
         for chain in 0..self.chains.len() {
@@ -421,11 +470,7 @@ impl Cluster {
                     key,
                 }),
                 ToSwitch::Relay { chain, to, message } => {
-                    let at = self.chains.get_mut(chain);
-                    let relay = at.and_then(|at| at.relay.as_mut());
-                    if let Some(relay) = self.internal.expect(relay, "there is no relay") {
-                        relay.take_from_runtime(id, to, message);
-                    }
+                    self.pass_on(chain, (id, to), message);
                     self.send(chain, now);
                 }
                 ToSwitch::Message { chain, message } => {
@@ -441,6 +486,22 @@ impl Cluster {
         worked
     }
 
+    /// Passes a message from one runtime on to another: where one of them is a process.
+    fn pass_on(&mut self, chain: usize, (from, to): (RuntimeId, RuntimeId), message: Message) {
+        let Some(at) = self.internal.expect(self.chains.get_mut(chain), NO_CHAIN) else {
+            return;
+        };
+        if let Some(relay) = &mut at.relay {
+            return relay.take_from_runtime(from, to, message);
+        }
+        let mut carrier = Carrier {
+            members: &mut self.members,
+            chain,
+            internal: &mut self.internal,
+        };
+        carrier.message(Peer::Runtime(from), Peer::Runtime(to), message);
+    }
+
     /// Takes whole entries out of a ring, into `entries`. A ring that was full
     /// may have cut one: its frames wait here for the last one.
     fn collect(&mut self, place: usize, chain: usize) -> bool {
@@ -453,7 +514,7 @@ impl Cluster {
             return false;
         };
         self.entries.append(partial);
-        if drain(ring, BURST, &mut self.entries) == 0 {
+        if ring.drain(BURST, &mut self.entries) == 0 {
             partial.append(&mut self.entries);
             return false;
         }
@@ -467,7 +528,7 @@ impl Cluster {
     /// Moves the events of flows that ended with the run to the end of `events`,
     /// in the order of the runtimes, once all are over.
     fn last_events(&mut self, events: &mut Vec<u8>) -> bool {
-        if !self.team.all_over() {
+        if !self.all_over() {
             return false;
         }
         let before = events.len();
@@ -547,7 +608,7 @@ impl Cluster {
         let empty = |member: &Member| {
             member.ends.data.iter().all(|queue| queue.waiting() == 0)
                 && member.ends.entries.iter().all(|ring| ring.is_empty())
-                && member.ends.outbox.waiting() == 0
+                && !member.ends.outbox.is_waiting()
         };
         if self.in_flight() > 0 || self.moves_under_way() > 0 || !self.members.iter().all(empty) {
             self.echo = None;
@@ -568,9 +629,14 @@ impl Cluster {
         }
     }
 
-    /// True where no runtime's thread is left, and its last events were given.
+    /// True where no runtime's thread or process is left.
+    fn all_over(&self) -> bool {
+        self.team.all_over() && !self.members.iter().any(Member::has_process)
+    }
+
+    /// True where no runtime is left, and its last events were given.
     pub(crate) fn is_over(&self) -> bool {
-        self.team.all_over() && self.ends.iter().all(|end| end.events.is_empty())
+        self.all_over() && self.ends.iter().all(|end| end.events.is_empty())
     }
 
     /// Hand-overs so far, and under way.
@@ -591,6 +657,78 @@ impl Cluster {
     /// The switch of a chain, for its counts.
     pub fn switch(&self, chain: usize) -> Option<&Switch> {
         self.chains.get(chain).map(|chain| &chain.switch)
+    }
+}
+
+/// The places of so many runtimes, none of which is started yet.
+fn members(
+    most: u32,
+    stages: &Arc<[Stage]>,
+    mut room: Option<&mut SharedRoom>,
+    settings: &ClusterSettings,
+    wakers: &Wakers,
+) -> Result<Vec<Member>, ExecError> {
+    let mut wired: Vec<(SwitchEnds, Site)> = Vec::new();
+    for place in 0..most {
+        let id = RuntimeId(place + 1);
+        wired.push(match (&settings.processes, room.as_deref_mut()) {
+            (Some(processes), Some(room)) if processes.has(place as usize, settings.runtimes) => {
+                let main = wakers.for_process(0)?;
+                let hello = (processes.digest, settings.engine.seed);
+                let (ends, home) = wire_process(room, id, stages, main, hello)?;
+                (ends, Site::Process(Box::new(home)))
+            }
+            _ => {
+                let (ends, theirs) = wire(id, stages.len());
+                let site = Site::Thread {
+                    theirs: Some(Box::new(theirs)),
+                    heir: Arc::default(),
+                    node: None,
+                };
+                (ends, site)
+            }
+        });
+    }
+    let mut peers: Vec<Option<&mut RuntimeEnds>> = wired
+        .iter_mut()
+        .map(|(_, site)| match site {
+            Site::Thread { theirs, .. } => theirs.as_deref_mut(),
+            Site::Process(_) => None,
+        })
+        .collect();
+    wire_peers(&mut peers);
+    let members = wired.into_iter();
+    let members = members.map(|(ends, site)| Member::absent(ends, site, stages.len()));
+    Ok(members.collect())
+}
+
+/// What the switch's thread reads beside queues of its own process.
+struct Reads<'a> {
+    team: &'a mut Team<RuntimeNode>,
+    members: &'a mut [Member],
+}
+
+impl Parks for Reads<'_> {
+    fn prepare_park(&mut self) -> bool {
+        let mut may = self.team.prepare_park();
+        for member in &mut *self.members {
+            // Each is told, also behind one that must not.
+            may &= member.prepare_park();
+        }
+        may
+    }
+
+    fn unpark(&mut self) {
+        self.team.unpark();
+        self.members.iter_mut().for_each(Member::unpark);
+    }
+
+    fn descriptors<'a>(&'a self, into: &mut Vec<BorrowedFd<'a>>) {
+        self.team.descriptors(into);
+    }
+
+    fn longest(&self) -> std::time::Duration {
+        self.team.longest()
     }
 }
 

@@ -13,6 +13,7 @@ use weir_packet::{Craft, FlowKey, FrameMeta};
 use weir_protocol::in_process::FRAMES_ON_THE_WAY;
 
 use super::super::runtime_node::RuntimePlan;
+use super::super::supply::Supply;
 use super::super::wiring::Seat;
 use super::member::State;
 use super::*;
@@ -253,11 +254,16 @@ fn a_runtime_counts_the_frames_that_it_does_not_give_back() {
     bed.until("quiet", Cluster::is_quiet);
     let cluster = &mut bed.cluster;
     let member = &mut cluster.members[2];
+    let Site::Thread { theirs, heir, .. } = &mut member.site else {
+        panic!("its runtimes are threads");
+    };
     let mut seat = Seat {
         pool: cluster.pool.share(SHARE, LARGE_SHARE),
-        ends: member.theirs.take().unwrap(),
+        ends: *theirs.take().unwrap(),
         handler: cluster.handlers[2].take().unwrap(),
         gauge: member.ends.gauge.clone(),
+        supply: Supply::Reserve,
+        heir: Some(Arc::clone(heir)),
         lost: 0,
     };
     // More than it may keep.

@@ -35,6 +35,7 @@ use weir_runtime::{Rest, Role, Runtime, RuntimeConfig};
 
 use super::executor::{EventBox, Executor};
 use super::placement;
+use super::process::ProcessCommand;
 use super::wiring::NO_CHAIN;
 use node::{NodePlan, StageCommands, StageNode, StageWork};
 use process::{Host, Process, Tenant, Want, WantTenant};
@@ -43,7 +44,8 @@ pub use chain::ChainPlan;
 use chain_run::{Behind, ChainRun, Member};
 pub use end::{ChainEnd, PipelineEnd, ThreadCounts};
 pub use pace::Pace;
-pub use process::{BorderEnd, Patience, ProcessEnd, StageCommand, StageProcess};
+pub(super) use process::HELLO;
+pub use process::{BorderEnd, Patience, ProcessEnd, StageProcess};
 
 /// Frames that are worked on at a time.
 const BURST: usize = 64;
@@ -81,7 +83,7 @@ pub struct PipelineSettings {
 #[derive(Clone, Debug)]
 pub struct Processes {
     /// How they are started.
-    pub command: StageCommand,
+    pub command: ProcessCommand,
     /// Per chain and step of its plan. The first step of a chain, and those of
     /// several threads, stay with the main process.
     pub steps: Vec<Vec<Home>>,
@@ -95,7 +97,7 @@ pub struct Pipeline {
     /// Set if some stages run in processes of their own.
     host: Option<Host>,
     /// How those are started that are not trusted.
-    command: Option<StageCommand>,
+    command: Option<ProcessCommand>,
     patience: Patience,
     runs: Vec<ChainRun>,
     events: EventBox,

@@ -70,7 +70,8 @@ pub(super) fn run(
     // Threads are started with these signals taken: one would be killed by them.
     let signals = end_signals()?;
     if let Some(runtimes) = args.runtimes {
-        let played = cluster::start(args, runtimes, file, stages, config, memory)?;
+        let chains = (stages, cluster::processes(args, runtimes, plans));
+        let played = cluster::start(args, runtimes, file, chains, config, memory)?;
         let senders = played.command_senders();
         let ran = drive(args, file, sorted, signals, config.seed, played, senders)?;
         return ran.end(args, config, |played, of_run| {
@@ -80,7 +81,8 @@ pub(super) fn run(
     if let Some(workers) = args.workers {
         if let Some(obstacle) = Workers::obstacle(stages) {
             let more = workers::by_switch(workers, obstacle);
-            let played = cluster::start(args, workers, file, stages, config, memory)?;
+            let chains = (stages, cluster::processes(args, workers, plans));
+            let played = cluster::start(args, workers, file, chains, config, memory)?;
             let senders = played.command_senders();
             let ran = drive(args, file, sorted, signals, config.seed, played, senders)?;
             return ran.end(args, config, |played, of_run| {

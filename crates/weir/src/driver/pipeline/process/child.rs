@@ -22,11 +22,12 @@ use weir_nf::host::Stage;
 use weir_packet::{Frame, FramePool, MemberId, PacketMemory, Time};
 use weir_runtime::{Role, Runtime, RuntimeConfig};
 
+use super::super::super::process::{Said, command_server, digest, in_messages, layout_of};
 use super::super::chain::ChainPlan;
 use super::super::node::Queue;
 use super::super::pace::Pace;
-use super::wire::{self, Hello, Said};
-use super::{PLACES, SUPPLY, command_server};
+use super::wire::{self, Hello};
+use super::{PLACES, SUPPLY};
 use weir_exec::frames::{BATCH, HIGH};
 
 /// Most frames of a burst.
@@ -56,26 +57,17 @@ pub struct StageProcess {
 }
 
 impl StageProcess {
-    /// Waits for the main process's `HELLO` on `socket`.
+    /// The stage's process of this `HELLO`, which came on `channel`.
     ///
     /// # Errors
     ///
-    /// The main process is gone, or its message is invalid.
-    pub fn begin(socket: OwnedFd) -> Result<StageProcess, String> {
-        shared::end_with_parent().map_err(|error| error.to_string())?;
-        // Abort on a panic: unwinding would close the rings, and a crash would
-        // look like a normal end of the stage.
-        let hook = std::panic::take_hook();
-        std::panic::set_hook(Box::new(move |info| {
-            hook(info);
-            std::process::abort();
-        }));
-        let mut channel = Channel::new(socket.into(), wire::LONGEST);
+    /// The message is none, or what came with it is no memory.
+    pub(in super::super::super) fn begin(
+        mut channel: Channel,
+        hello: &[u8],
+    ) -> Result<StageProcess, String> {
         let outside = |error: std::io::Error| error.to_string();
-        let message = channel.receive(true).map_err(outside)?;
-        let message = message.filter(|message| message.kind == wire::HELLO);
-        let message = message.ok_or("the main process is gone")?;
-        let hello: Hello = serde_json::from_slice(&message.bytes).map_err(|e| e.to_string())?;
+        let hello: Hello = serde_json::from_slice(hello).map_err(|e| e.to_string())?;
         let mut fd = || channel.take_fd().ok_or("a descriptor is missing");
         let (frames, rings, waker, next_waker, open_flows) = (fd()?, fd()?, fd()?, fd()?, fd()?);
         let command_socket = (!hello.tenant).then(fd).transpose()?;
@@ -84,7 +76,7 @@ impl StageProcess {
             .and_then(|mapping| mapping.copy(hello.open_flows_bytes))
             .map_err(outside)?;
         Ok(StageProcess {
-            memory: attach_memory(frames, hello.layout(), member).map_err(outside)?,
+            memory: attach_memory(frames, layout_of(hello.layout), member).map_err(outside)?,
             rings: SharedMapping::attach(rings).map_err(outside)?,
             waker: match hello.tenant {
                 true => Waker::from_socket(waker),
@@ -127,10 +119,10 @@ impl StageProcess {
         // CPU affinity of the one that starts it.
         let socket = self.command_socket.take();
         let hello = &self.hello;
-        let commands = socket.map(|socket| command_server::open(socket, hello.chain));
+        let commands = socket.map(command_server::open);
         let commands = commands.transpose()?;
         let chain = plans.get(hello.chain).ok_or("there is no such chain")?;
-        if wire::number_of(&chain.plan) != hello.plan {
+        if digest([&chain.plan]) != hello.plan {
             return Err("the chain file has changed since the run began".to_owned());
         }
         let stage = chain.stages.get(hello.step).map(Vec::as_slice);
@@ -196,7 +188,7 @@ impl StageProcess {
 
     /// Sends lines of events, in as many messages as they take.
     fn send_events(&mut self, lines: &[u8]) -> Result<(), String> {
-        let mut messages = wire::in_messages(lines, wire::LONGEST_EVENTS);
+        let mut messages = in_messages(lines, wire::LONGEST_EVENTS);
         messages.try_for_each(|message| self.send(wire::EVENTS, message))
     }
 

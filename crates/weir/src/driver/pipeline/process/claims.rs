@@ -10,7 +10,8 @@ use weir_nf::{LONGEST_TALLY_NAME, Tally};
 use weir_runtime::{EngineDrop, FunctionReport, Lie, Report};
 use weir_telemetry::{Counters as _, Label as _};
 
-use super::wire::{Counts, Said};
+use super::super::super::process::Said;
+use super::super::super::process::said::Counts;
 
 /// Most that a count may be: sums of these are numbers, too.
 const MOST_SAID: u64 = 1 << 48;
@@ -67,7 +68,7 @@ impl Claims {
             return;
         };
         self.now = Word::None;
-        self.lies.extend(said.lies(stage));
+        self.lies.extend(said.lies([stage]));
         self.lies.truncate(MOST_LIES);
         self.busy_ns = self.busy_ns.saturating_add(said.busy_ns);
         self.refused.bursts = self.refused.bursts.saturating_add(said.refused[0]);

@@ -9,19 +9,20 @@ use std::time::{Duration, Instant};
 
 use weir_ctl::DriverDrop;
 use weir_ctl::command::{CommandSender, StageProcessCounts};
-use weir_io::shared::{
-    self, Channel, RingInput, RingOutput, SharedMapping, SharedMemory, Waker, Words, spsc,
-};
+use weir_io::live::goes_first;
+use weir_io::shared::{self, Channel, RingInput, RingOutput, SharedMapping, Waker, Words, spsc};
 use weir_io::stage::{Refused, StageInput as _, StageOutput as _};
 use weir_nf::host::Stage;
 use weir_packet::{Frame, FramePool, MemberId, PacketMemory};
 use weir_runtime::{Lie, Report};
 
 use super::super::super::executor::EventBox;
+use super::super::super::process::{
+    Engines, ProcessCommand, Relay, Said, SharedRoom, Start, TRUSTED, cause, digest, layout_words,
+    outside,
+};
 use super::super::pace::Pace;
-use super::relay::Relay;
-use super::start::{StageCommand, TRUSTED, cause, outside};
-use super::wire::{self, Hello, Said};
+use super::wire::{self, Hello};
 use super::{PLACES, SUPPLY};
 use crate::say::say;
 use weir_exec::frames::{BATCH, LOW};
@@ -90,65 +91,39 @@ pub(in super::super) struct Want<'a> {
 }
 
 /// Memory and rings that all stages' processes of a run share.
-pub(in super::super) struct Host {
-    memory: SharedMemory,
-    rings: SharedMapping,
-    used: usize,
-    members: u8,
-    command: StageCommand,
-}
+pub(in super::super) struct Host(SharedRoom);
 
 impl Host {
     /// With packet memory and room for the rings of so many processes.
     pub(in super::super) fn new(
         layout: weir_packet::MemoryLayout,
         processes: usize,
-        command: StageCommand,
+        command: ProcessCommand,
     ) -> Result<Host, ExecError> {
-        let ring = |places| (spsc::words_for(places) * 4).next_multiple_of(128);
+        let status = SharedRoom::words_of(wire::STATUS_WORDS);
         // Each has a ring before it at most, and one behind it.
-        let each = 2 * ring(PLACES) + 2 * ring(SUPPLY) + wire::STATUS_WORDS * 4;
-        let rings = SharedMapping::create("weir-rings", each * processes.max(1));
-        Ok(Host {
-            memory: shared::packet_memory(layout).map_err(outside)?,
-            rings: rings.map_err(outside)?,
-            used: 0,
-            members: 0,
-            command,
-        })
+        let ring = SharedRoom::ring_words;
+        let each = 2 * ring(PLACES) + 2 * ring(SUPPLY) + status;
+        SharedRoom::new(layout, each * processes, command).map(Host)
     }
 
     pub(in super::super) fn memory(&self) -> &Arc<PacketMemory> {
-        &self.memory.memory
+        self.0.memory()
     }
 
     /// Page size of the packet memory, as text.
     pub(in super::super) fn pages(&self) -> String {
-        self.memory.pages.to_string()
+        self.0.pages()
     }
 
     /// A member for one more process.
     pub(in super::super) fn member(&mut self) -> Result<MemberId, ExecError> {
-        self.members = self.members.saturating_add(1);
-        MemberId::new(self.members)
-            .ok_or_else(|| ExecError("there are more stages in processes than members".into()))
-    }
-
-    fn room(&mut self, words: usize) -> usize {
-        let at = self.used;
-        self.used += (words * 4).next_multiple_of(128);
-        at
+        self.0.member()
     }
 
     /// A ring between two stages: where it is.
     pub(in super::super) fn ring(&mut self) -> usize {
-        self.room(spsc::words_for(PLACES))
-    }
-
-    fn words(&self, at: usize, places: u32) -> Result<Words, ExecError> {
-        self.rings
-            .words(at, spsc::words_for(places))
-            .map_err(outside)
+        self.0.place_ring(PLACES)
     }
 
     /// The writing end of a ring, for a thread of this process.
@@ -157,7 +132,7 @@ impl Host {
         ring: usize,
         reader: Waker,
     ) -> Result<RingOutput, ExecError> {
-        let words = self.words(ring, PLACES)?;
+        let words = self.0.ring(ring, PLACES)?;
         shared::output(words, self.memory(), reader).map_err(|e| ExecError(e.to_string()))
     }
 
@@ -167,21 +142,21 @@ impl Host {
         ring: usize,
         writer: MemberId,
     ) -> Result<RingInput, ExecError> {
-        let words = self.words(ring, PLACES)?;
+        let words = self.0.ring(ring, PLACES)?;
         shared::input(words, self.memory(), writer).map_err(|e| ExecError(e.to_string()))
     }
 
     /// Starts a stage's process.
     pub(in super::super) fn start(&mut self, want: Want<'_>) -> Result<Process, ExecError> {
-        let supply = self.room(spsc::words_for(SUPPLY));
-        let home = self.room(spsc::words_for(SUPPLY));
-        let status = self.room(wire::STATUS_WORDS);
+        let room = &mut self.0;
+        let (supply, home) = (room.place_ring(SUPPLY), room.place_ring(SUPPLY));
+        let status = room.place(wire::STATUS_WORDS);
         let hello = Hello {
             member: want.member.number(),
-            layout: wire::layout_words(self.memory().layout()),
+            layout: layout_words(room.memory().layout()),
             chain: want.place.0,
             step: want.place.1,
-            plan: wire::number_of(want.plan),
+            plan: digest([want.plan]),
             seed: want.seed,
             from: want.input.1.number(),
             rings: [want.input.0, want.output.0, supply, home],
@@ -194,28 +169,25 @@ impl Host {
             tenant: false,
         };
         let nonsense = |error: spsc::Nonsense| ExecError(error.to_string());
-        let memory = Arc::clone(self.memory());
+        let memory = Arc::clone(room.memory());
         let mut process = Process {
-            relay: Relay::start(want.stage.clone(), want.place)?,
+            relay: Relay::start(Engines::Stage(want.stage.clone(), want.place))?,
             name: want.name,
             stage: want.stage,
             member: want.member,
-            supply: shared::output(self.words(supply, SUPPLY)?, &memory, want.waker.clone())
+            supply: shared::output(room.ring(supply, SUPPLY)?, &memory, want.waker.clone())
                 .map_err(nonsense)?,
-            home: shared::input(self.words(home, SUPPLY)?, &memory, want.member)
+            home: shared::input(room.ring(home, SUPPLY)?, &memory, want.member)
                 .map_err(nonsense)?,
-            status: self
-                .rings
-                .words(status, wire::STATUS_WORDS)
-                .map_err(outside)?,
-            to_it: self.words(want.input.0, PLACES)?,
-            from_it: self.words(want.output.0, PLACES)?,
-            home_words: self.words(home, SUPPLY)?,
-            supply_words: self.words(supply, SUPPLY)?,
-            files: [self.memory.file().clone(), self.rings.clone()],
+            status: room.words(status, wire::STATUS_WORDS)?,
+            to_it: room.ring(want.input.0, PLACES)?,
+            from_it: room.ring(want.output.0, PLACES)?,
+            home_words: room.ring(home, SUPPLY)?,
+            supply_words: room.ring(supply, SUPPLY)?,
+            files: room.files(),
             wakers: [want.waker, want.output.1],
             memory,
-            command: self.command.clone(),
+            command: room.command().clone(),
             writer: want.input.1,
             hello,
             child: None,
@@ -253,7 +225,7 @@ pub(in super::super) struct Process {
     stage: Stage,
     member: MemberId,
     memory: Arc<PacketMemory>,
-    command: StageCommand,
+    command: ProcessCommand,
     files: [SharedMapping; 2],
     /// Its own, and that of who reads behind it.
     wakers: [Waker; 2],
@@ -292,21 +264,24 @@ pub(in super::super) struct Process {
 
 impl Process {
     fn spawn(&mut self, open_flows: &[u8]) -> Result<(), ExecError> {
+        self.hello.first = goes_first();
+        let flows = self.hello.open_flows(open_flows)?;
+        let commands = self.relay.connect()?;
         let files = [
             self.files[0].as_fd(),
             self.files[1].as_fd(),
             self.wakers[0].as_fd(),
             self.wakers[1].as_fd(),
+            flows.as_fd(),
+            commands.as_fd(),
         ];
-        let commands = self.relay.connect()?;
-        let (child, channel) = self.command.start(
-            &self.name,
-            &mut self.hello,
-            files,
-            Some(commands.as_fd()),
-            open_flows,
-            wire::LONGEST,
-        )?;
+        let (child, channel) = self.command.start(Start {
+            name: &self.name,
+            hello: self.hello.message()?,
+            files: &files,
+            longest: wire::LONGEST,
+            bare: false,
+        })?;
         self.child = Some(child);
         self.channel = Some(channel);
         self.ready = false;
@@ -505,7 +480,7 @@ impl Process {
     fn take_in(&mut self) {
         let said = std::mem::take(&mut self.said);
         self.past.push(said.report(&self.stage));
-        self.lies.extend(said.lies(&self.stage));
+        self.lies.extend(said.lies([&self.stage]));
         self.busy_ns += said.busy_ns;
         self.refused.bursts += said.refused[0];
         self.refused.frames += said.refused[1];

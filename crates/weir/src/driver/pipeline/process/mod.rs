@@ -18,21 +18,17 @@
 mod allowance;
 mod child;
 mod claims;
-mod command_server;
-mod command_wire;
 mod host;
-mod relay;
-mod start;
 mod tenant;
 mod wire;
 
 pub use child::StageProcess;
 pub use host::{BorderEnd, ProcessEnd};
-pub use start::StageCommand;
 pub use tenant::Patience;
 
 pub(super) use host::{Host, Process, ProcessDone, Want, account};
 pub(super) use tenant::{Tenant, WantTenant, border_settings};
+pub(in super::super) use wire::HELLO;
 
 /// Frames on their way between two stages, a power of two.
 pub(super) const PLACES: u32 = 512;

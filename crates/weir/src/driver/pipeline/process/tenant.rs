@@ -19,11 +19,13 @@ use weir_packet::{FramePool, MemberId, MemoryLayout};
 use weir_runtime::Report;
 
 use super::super::super::executor::EventBox;
+use super::super::super::process::{
+    ProcessCommand, Start, TENANT, cause, digest, layout_words, outside,
+};
 use super::super::pace::Pace;
 use super::allowance::Allowance;
 use super::claims::{Claims, printable};
 use super::host::{BorderEnd, PATIENCE, ProcessDone, ProcessEnd};
-use super::start::{StageCommand, TENANT, cause, outside};
 use super::wire::{self, Hello};
 use crate::say::say;
 use weir_exec::{ExecError, Restarts};
@@ -116,7 +118,7 @@ pub(in super::super) struct WantTenant<'a> {
     /// True if the run writes events.
     pub(in super::super) events: bool,
     pub(in super::super) border: SharedBorder,
-    pub(in super::super) command: StageCommand,
+    pub(in super::super) command: ProcessCommand,
     /// Of the main memory.
     pub(in super::super) layout: MemoryLayout,
 }
@@ -126,7 +128,7 @@ pub(in super::super) struct Tenant {
     name: String,
     stage: Stage,
     border: SharedBorder,
-    command: StageCommand,
+    command: ProcessCommand,
     hello: Hello,
     layout: MemoryLayout,
     child: Option<Child>,
@@ -162,10 +164,10 @@ impl Tenant {
         let layout = tenant_layout(&want.layout);
         let hello = Hello {
             member: 1,
-            layout: wire::layout_words(&layout),
+            layout: layout_words(&layout),
             chain: want.place.0,
             step: want.place.1,
-            plan: wire::number_of(want.plan),
+            plan: digest([want.plan]),
             seed: seed_of(want.seed, want.place),
             from: MemberId::MAIN.number(),
             rings: [0; 4],
@@ -227,16 +229,21 @@ impl Tenant {
         // The notices of these flows are taken when later notices reach it already.
         self.border.lock().admit(domain);
         let (notices, flows) = open_flows();
+        let flows_file = self.hello.open_flows(&notices)?;
         let files = [
             files[0].as_fd(),
             files[1].as_fd(),
             wait.as_fd(),
             nobody.as_fd(),
+            flows_file.as_fd(),
         ];
-        let started =
-            self.command
-                .start(&self.name, &mut self.hello, files, None, &notices, LONGEST);
-        let (child, channel) = started?;
+        let (child, channel) = self.command.start(Start {
+            name: &self.name,
+            hello: self.hello.message()?,
+            files: &files,
+            longest: LONGEST,
+            bare: true,
+        })?;
         self.child = Some(child);
         self.channel = Some(channel);
         (self.ready, self.why, self.mail) = (None, None, 0);
@@ -590,7 +597,7 @@ mod tests {
             seed: 1,
             events: true,
             border,
-            command: StageCommand {
+            command: ProcessCommand {
                 program: program.into(),
                 arguments: vec![argument.into()],
             },

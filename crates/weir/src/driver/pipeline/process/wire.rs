@@ -1,14 +1,13 @@
 //! Messages between the main process and a stage's process.
 
 use serde::{Deserialize, Serialize};
-use weir_nf::CloseReason;
-use weir_nf::host::Stage;
-use weir_packet::MemoryLayout;
-use weir_runtime::{FlowReport, FunctionReport, Lie, Report};
-use weir_telemetry::{Counters as _, Label as _};
+use weir_exec::ExecError;
+use weir_io::shared::SharedMapping;
+
+use super::super::super::process::outside;
 
 /// Kinds of messages: to the stage's process the first, from it the others.
-pub(super) const HELLO: u8 = 1;
+pub(in super::super::super) const HELLO: u8 = 1;
 pub(super) const READY: u8 = 2;
 /// Lines of events.
 pub(super) const EVENTS: u8 = 3;
@@ -26,22 +25,6 @@ pub(super) const LONGEST: usize = 64 << 20;
 /// flows to end says far more at its end than is heard of a tenant at once.
 pub(super) const LONGEST_EVENTS: usize = 1 << 20;
 
-/// Cuts lines into messages of at most so many bytes; a line is never cut.
-pub(super) fn in_messages(mut lines: &[u8], most: usize) -> impl Iterator<Item = &[u8]> {
-    core::iter::from_fn(move || {
-        let end = |part: &[u8]| part.iter().rposition(|byte| *byte == b'\n');
-        let first = || lines.iter().position(|byte| *byte == b'\n');
-        let whole = match lines.get(..most) {
-            Some(part) if lines.len() > most => end(part).or_else(first),
-            _ => None,
-        };
-        let at = whole.map_or(lines.len(), |newline| newline + 1);
-        let (message, rest) = lines.split_at(at);
-        lines = rest;
-        (!message.is_empty()).then_some(message)
-    })
-}
-
 /// Words of a stage's status, in the rings' memory.
 pub(super) const STATUS_WORDS: usize = 32;
 /// Free frames that the process's pool has.
@@ -53,7 +36,7 @@ pub(super) const MAIL: usize = 16;
 /// memory. It carries these files, in this order: packet memory, rings, the
 /// process's own waker, the waker of the next reader, the open flows
 /// ([`weir_runtime::Runtime::learn`]), and the socket for commands
-/// ([`super::command_wire`]), which a tenant does not get.
+/// ([`super::super::super::process::command_server`]), which a tenant does not get.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Hello {
     pub(super) member: u8,
@@ -83,181 +66,15 @@ pub(super) struct Hello {
 }
 
 impl Hello {
-    pub(super) fn layout(&self) -> MemoryLayout {
-        let [small_frames, small_bytes, large_frames, large_bytes] = self.layout;
-        MemoryLayout {
-            small_frames,
-            small_bytes,
-            large_frames,
-            large_bytes,
-        }
-    }
-}
-
-pub(super) fn layout_words(layout: &MemoryLayout) -> [u32; 4] {
-    [
-        layout.small_frames,
-        layout.small_bytes,
-        layout.large_frames,
-        layout.large_bytes,
-    ]
-}
-
-/// Counts of a stage's process.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Said {
-    pub(super) report: SaidReport,
-    pub(super) lies: Vec<SaidLie>,
-    /// Frames in its pool, to be told from those that it lost.
-    pub(super) free: usize,
-    pub(super) refused: [u64; 2],
-    pub(super) busy_ns: u64,
-    /// Numbers in its rings that named no frame.
-    pub(super) bad: u64,
-}
-
-pub(super) type Counts = Vec<(String, u64)>;
-
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(super) struct SaidReport {
-    pub(super) chain: String,
-    /// In the order of the table of [`Report`].
-    pub(super) numbers: Vec<u64>,
-    pub(super) drops: Counts,
-    pub(super) malformed: Counts,
-    pub(super) tracked: bool,
-    /// In the order of the table of [`FlowReport`].
-    pub(super) flows: Vec<u64>,
-    pub(super) ended: Counts,
-    pub(super) functions: Vec<SaidFunction>,
-}
-
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(super) struct SaidFunction {
-    pub(super) name: String,
-    /// In the order of the table of [`FunctionReport`].
-    pub(super) numbers: Vec<u64>,
-    pub(super) counters: Vec<u64>,
-    pub(super) tally: Counts,
-}
-
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(super) struct SaidLie {
-    pub(super) function: String,
-    pub(super) what: String,
-    pub(super) packet: u64,
-}
-
-impl Said {
-    pub(super) fn new(report: &Report, lies: &[Lie]) -> Said {
-        let functions = report.functions.iter().map(|f| SaidFunction {
-            name: f.name.clone(),
-            numbers: f.values(),
-            counters: f.counters.iter().map(|(_, n)| *n).collect(),
-            tally: f.tally.clone(),
-        });
-        let flows = &report.flows;
-        let lies = lies.iter().map(|lie| SaidLie {
-            function: lie.function.clone(),
-            what: lie.what.clone(),
-            packet: lie.packet,
-        });
-        Said {
-            report: SaidReport {
-                chain: report.chain.clone(),
-                numbers: report.values(),
-                drops: report.drops.clone(),
-                malformed: report.malformed.clone(),
-                tracked: flows.tracked,
-                flows: flows.values(),
-                ended: (flows.ended.named())
-                    .map(|(why, n)| (why.to_owned(), n))
-                    .collect(),
-                functions: functions.collect(),
-            },
-            lies: lies.collect(),
-            ..Said::default()
-        }
+    /// The first message: its kind, and its bytes.
+    pub(super) fn message(&self) -> Result<(u8, Vec<u8>), ExecError> {
+        let bytes = serde_json::to_vec(self).map_err(|e| ExecError(e.to_string()))?;
+        Ok((HELLO, bytes))
     }
 
-    /// The report, of this stage: names that the stage does not have are left
-    /// out.
-    pub(super) fn report(&self, stage: &Stage) -> Report {
-        let said = &self.report;
-        let functions = stage.nodes.iter().filter_map(|node| {
-            let descriptor = node.processor.descriptor();
-            let f = said.functions.iter().find(|f| f.name == node.name)?;
-            let counters = descriptor.counters.iter().map(|counter| counter.name());
-            let mut report = FunctionReport {
-                name: node.name.clone(),
-                nf: descriptor.name,
-                counters: counters.zip(f.counters.iter().copied()).collect(),
-                tally: f.tally.clone(),
-                ..FunctionReport::default()
-            };
-            report.set_values(&f.numbers);
-            Some(report)
-        });
-        let ended = said.ended.iter().filter_map(|(why, n)| {
-            let why = CloseReason::named(why)?;
-            Some((why, *n))
-        });
-        let mut flows = FlowReport {
-            tracked: said.tracked,
-            ended: ended.collect(),
-            ..FlowReport::default()
-        };
-        flows.set_values(&said.flows);
-        let mut report = Report {
-            chain: stage.chain.clone(),
-            drops: said.drops.clone(),
-            malformed: said.malformed.clone(),
-            functions: functions.collect(),
-            flows,
-            ..Report::default()
-        };
-        report.set_values(&said.numbers);
-        report
-    }
-
-    /// Violations of descriptors by its functions.
-    pub(super) fn lies(&self, stage: &Stage) -> Vec<Lie> {
-        let lies = self.lies.iter().filter_map(|lie| {
-            let node = stage.nodes.iter().find(|node| node.name == lie.function)?;
-            Some(Lie {
-                function: lie.function.clone(),
-                nf: node.processor.descriptor().name,
-                what: lie.what.clone(),
-                packet: lie.packet,
-            })
-        });
-        lies.collect()
-    }
-}
-
-/// A number that stands for a plan: another plan's is another, most likely.
-pub(super) fn number_of(plan: &weir_graph::compile::Plan) -> u64 {
-    let text = format!("{:?} {:?}", plan.graph, plan.steps);
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn events_are_cut_behind_lines() {
-        let cut = |lines, most| in_messages(lines, most).collect::<Vec<_>>();
-        assert_eq!(cut(b"", 4), [&b""[..]; 0]);
-        assert_eq!(cut(b"a\nb\n", 4), [b"a\nb\n"]);
-        assert_eq!(cut(b"a\nb\ncc\n", 4), [&b"a\nb\n"[..], b"cc\n"]);
-        // One that is too long goes alone, as a whole.
-        assert_eq!(
-            cut(b"a\nlonger\nb\n", 4),
-            [&b"a\n"[..], b"longer\n", b"b\n"]
-        );
-        assert_eq!(cut(b"longer", 4), [b"longer"]);
+    /// Notes how many bytes of open flows there are, and gives the file with them.
+    pub(super) fn open_flows(&mut self, notices: &[u8]) -> Result<SharedMapping, ExecError> {
+        self.open_flows_bytes = notices.len();
+        SharedMapping::of_bytes("weir-flows", notices).map_err(outside)
     }
 }

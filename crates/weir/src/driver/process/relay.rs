@@ -1,4 +1,4 @@
-//! Commands to a stage's process, in the main process.
+//! Commands to the engines of a process, in the main process.
 //!
 //! A thread sleeps until a command comes, writes it to the process's socket, and
 //! passes on replies and what watches saw. Packets never wait for it.
@@ -10,20 +10,47 @@ use std::thread::JoinHandle;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use weir_api::{Message as _, v1};
-use weir_ctl::command::{Command, CommandSender, FlowParts, Reply};
+use weir_ctl::command::{
+    Command, CommandSender, Counted, Ended, FlowParts, FlowsFound, PartReport, Reply, ThreadCounts,
+};
 use weir_ctl::observe::{Arm, TapFeed, TraceFeed};
 use weir_io::shared::{Channel, Message};
 use weir_nf::host::Stage;
 
-use super::command_wire::{self, NumberedCommand, SaidState, WireCommand, split};
+use super::command_wire::{
+    self, NumberedCommand, Traced, WireCommand, WireReply, flows_command, split,
+};
 use super::start::outside;
 use weir_exec::{CommandReceiver, ExecError, command_channel, step_aside};
 
 /// Messages read before commands and new processes have their turn.
 const AT_ONCE: usize = 32;
 
-/// The relay to one stage's process, and to those that take its place.
-pub(super) struct Relay {
+/// The engines of a process.
+pub(in super::super) enum Engines {
+    /// Stage `place.1` of chain `place.0`, a later one: it has no flow table, and sends its
+    /// counts unasked.
+    Stage(Stage, (usize, usize)),
+    /// A runtime with these chains, in the order of the file; its name for people.
+    Runtime(String, Vec<Stage>),
+}
+
+impl Engines {
+    /// The stage that an engine of a chain runs, with its number there.
+    fn of_chain(&self, chain: usize) -> Option<(usize, &Stage)> {
+        match self {
+            Engines::Stage(stage, place) => (place.0 == chain).then_some((place.1, stage)),
+            Engines::Runtime(_, stages) => Some((0, stages.get(chain)?)),
+        }
+    }
+
+    fn are_whole(&self) -> bool {
+        matches!(self, Engines::Runtime(..))
+    }
+}
+
+/// The relay to one process, and to those that take its place.
+pub(in super::super) struct Relay {
     sender: CommandSender,
     /// To the processes, one after another.
     links: Option<Sender<UnixStream>>,
@@ -31,11 +58,15 @@ pub(super) struct Relay {
 }
 
 impl Relay {
-    /// To a stage, of a chain and a step of its plan.
-    pub(super) fn start(stage: Stage, place: (usize, usize)) -> Result<Relay, ExecError> {
+    /// To a process with these engines.
+    ///
+    /// # Errors
+    ///
+    /// No thread or descriptor is left.
+    pub(in super::super) fn start(engines: Engines) -> Result<Relay, ExecError> {
         let (sender, receiver) = command_channel(true).map_err(outside)?;
         let (links, come) = channel();
-        let mut relay = RelayThread::new(receiver, come, stage, place);
+        let mut relay = RelayThread::new(receiver, come, engines);
         let thread = std::thread::Builder::new()
             .name("relay".to_owned())
             .spawn(move || {
@@ -51,12 +82,12 @@ impl Relay {
     }
 
     /// Commands to the process.
-    pub(super) fn command_sender(&self) -> CommandSender {
+    pub(in super::super) fn command_sender(&self) -> CommandSender {
         self.sender.clone()
     }
 
     /// A way to a process that is about to be started: its end.
-    pub(super) fn connect(&self) -> Result<UnixStream, ExecError> {
+    pub(in super::super) fn connect(&self) -> Result<UnixStream, ExecError> {
         let (ours, theirs) = UnixStream::pair().map_err(outside)?;
         if let Some(links) = &self.links {
             // It ends after this does.
@@ -78,12 +109,15 @@ impl Drop for Relay {
     }
 }
 
-/// The receiver of a reply: nobody, a count of engines, or a list of states.
+/// The receiver of a reply.
 enum Then {
     Nothing,
-    /// One more engine has done it.
-    Count(Reply<usize>),
-    States(Reply<FlowParts>),
+    Engines(Reply<usize>),
+    Counts(Reply<ThreadCounts>),
+    Flows(Reply<FlowsFound>),
+    /// Of a flow of this chain.
+    Flow(usize, Reply<FlowParts>),
+    Ended(Reply<Option<Ended>>),
 }
 
 /// A watch that is on.
@@ -105,8 +139,7 @@ struct RelayThread {
     receiver: CommandReceiver<Command>,
     come: Receiver<UnixStream>,
     link: Option<Channel>,
-    stage: Stage,
-    place: (usize, usize),
+    engines: Engines,
     watches: Vec<Watch>,
     numbers: u64,
     /// Commands to be sent. One is under way at a time, so that there is room for it
@@ -119,15 +152,13 @@ impl RelayThread {
     fn new(
         receiver: CommandReceiver<Command>,
         come: Receiver<UnixStream>,
-        stage: Stage,
-        place: (usize, usize),
+        engines: Engines,
     ) -> RelayThread {
         RelayThread {
             receiver,
             come,
             link: None,
-            stage,
-            place,
+            engines,
             watches: Vec::new(),
             numbers: 0,
             waiting: VecDeque::new(),
@@ -189,20 +220,30 @@ impl RelayThread {
     }
 
     fn take(&mut self, command: Command) {
+        let whole = self.engines.are_whole();
         match command {
-            // A process sends its counts unasked, and the first stage has the flows.
-            Command::Counts(_) | Command::Flows(..) | Command::End(..) => {}
-            Command::Flow(query, reply) if query.chain == self.place.0 => {
+            // The first stage has the flows.
+            Command::Counts(_) | Command::Flows(..) | Command::End(..) if !whole => {}
+            Command::Counts(reply) => self.put((WireCommand::Counts, Then::Counts(reply))),
+            Command::Flows(query, reply) => {
+                self.put((flows_command(&query), Then::Flows(reply)));
+            }
+            Command::End(filter, reply) => {
+                let filter = filter.to_string();
+                self.put((WireCommand::End { filter }, Then::Ended(reply)));
+            }
+            Command::Flow(query, reply) if self.engines.of_chain(query.chain).is_some() => {
                 let what = WireCommand::Flow {
+                    chain: query.chain,
                     record: query.record,
                     id: query.id,
                 };
-                self.put((what, Then::States(reply)));
+                self.put((what, Then::Flow(query.chain, reply)));
             }
             Command::Flow(_, reply) => drop(reply.send(FlowParts::default())),
             Command::Each(arm, reply) => {
                 let what = self.watch(&arm);
-                self.put((what, Then::Count(reply)));
+                self.put((what, Then::Engines(reply)));
             }
         }
     }
@@ -223,10 +264,12 @@ impl RelayThread {
                 return WireCommand::EndTap { tap: *tap };
             }
             Arm::Trace(slot, trace) => {
+                let spec = trace.spec();
                 let begin = WireCommand::Trace {
                     watch: number,
                     slot: *slot,
-                    full: trace.is_full(),
+                    full: spec.full,
+                    of: self.engines.are_whole().then(|| Traced::of(spec)),
                 };
                 (begin, 1, Feed::Trace(trace.feed()))
             }
@@ -250,7 +293,7 @@ impl RelayThread {
             return self.waiting.push_back((command, then));
         }
         // It is being started: it will begin with the watches that are on.
-        if let Then::Count(reply) = then {
+        if let Then::Engines(reply) = then {
             let _ = reply.send(1);
         }
     }
@@ -298,22 +341,9 @@ impl RelayThread {
     fn understand(&mut self, message: &Message) -> Option<()> {
         let (number, rest) = split(&message.bytes)?;
         match message.kind {
-            command_wire::DONE | command_wire::STATES => {
+            command_wire::DONE => {
                 let (_, then) = self.under_way.take_if(|(sent, _)| *sent == number)?;
-                match then {
-                    Then::Nothing => {}
-                    // The caller may have gone.
-                    Then::Count(reply) => drop(reply.send(1)),
-                    Then::States(reply) => {
-                        let said: Vec<SaidState> = serde_json::from_slice(rest).ok()?;
-                        let states = said.into_iter();
-                        let states = states.filter_map(|state| state.remembered(&self.stage));
-                        let _ = reply.send(FlowParts {
-                            seen: None,
-                            states: states.map(|state| (self.place.1, state)).collect(),
-                        });
-                    }
-                }
+                self.answer(then, serde_json::from_slice(rest).ok()?)?;
             }
             command_wire::TRACED => {
                 let (lost, part) = split(rest)?;
@@ -335,6 +365,44 @@ impl RelayThread {
                         feed.put(packet);
                     }
                 }
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+
+    /// Passes a reply on; its caller may have gone. `None` where it is that of another
+    /// command.
+    fn answer(&self, then: Then, reply: WireReply) -> Option<()> {
+        match (then, reply) {
+            (Then::Nothing, _) => {}
+            (Then::Engines(to), WireReply::Engines(count)) => drop(to.send(count)),
+            (Then::Counts(to), WireReply::Counts(said)) => {
+                let reports = said.into_iter().filter_map(|(chain, said)| {
+                    let (number, stage) = self.engines.of_chain(chain)?;
+                    Some(PartReport {
+                        chain,
+                        part: Counted::Stage(number),
+                        report: said.report(stage),
+                    })
+                });
+                let name = match &self.engines {
+                    Engines::Runtime(name, _) => name.clone(),
+                    Engines::Stage(stage, _) => stage.chain.clone(),
+                };
+                let _ = to.send(ThreadCounts {
+                    name,
+                    reports: reports.collect(),
+                    ..ThreadCounts::default()
+                });
+            }
+            (Then::Flows(to), WireReply::Flows(said)) => drop(to.send(said.found())),
+            (Then::Flow(chain, to), WireReply::Flow(said)) => {
+                let stage = self.engines.of_chain(chain)?;
+                let _ = to.send(said.parts(stage));
+            }
+            (Then::Ended(to), WireReply::Ended(ended)) => {
+                let _ = to.send(ended.map(Ended::from_parts));
             }
             _ => return None,
         }
@@ -374,7 +442,7 @@ mod tests {
     }
 
     fn relay() -> Relay {
-        Relay::start(stage(), (0, 1)).unwrap()
+        Relay::start(Engines::Stage(stage(), (0, 1))).unwrap()
     }
 
     #[test]
@@ -395,7 +463,7 @@ mod tests {
     fn so_many_messages_are_heard_at_once() {
         let (_post, receiver) = command_channel(true).unwrap();
         let (_links, come) = channel();
-        let mut relay = RelayThread::new(receiver, come, stage(), (0, 1));
+        let mut relay = RelayThread::new(receiver, come, Engines::Stage(stage(), (0, 1)));
         let (ours, theirs) = UnixStream::pair().unwrap();
         relay.begin(ours);
         let mut answer = Channel::new(theirs, command_wire::LONGEST);
@@ -426,7 +494,9 @@ mod tests {
                     let ask: NumberedCommand = serde_json::from_slice(&message.bytes).unwrap();
                     assert_eq!(ask.command, WireCommand::EndTap { tap: 7 });
                     let number = ask.number.to_le_bytes();
-                    answer.send(command_wire::DONE, &number, &[], true).unwrap();
+                    let reply = serde_json::to_vec(&WireReply::Engines(1)).unwrap();
+                    let done = [&number[..], &reply].concat();
+                    answer.send(command_wire::DONE, &done, &[], true).unwrap();
                 }
                 for _ in 0..1_000 {
                     answer.send(command_wire::TAPPED, &told, &[], true).unwrap();

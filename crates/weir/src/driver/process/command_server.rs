@@ -1,8 +1,8 @@
-//! Commands to a stage, in its process.
+//! Commands to the engines of a process, there.
 //!
-//! A thread beside the stage's reads them from a socket, passes them on to the stage's
-//! thread over its command channel, and writes replies and what watches see. The
-//! stage's thread writes into bounded rings and waits for nobody.
+//! A thread beside theirs reads them from a socket, passes them on over their command
+//! channel, and writes replies and what watches see. The engines' thread writes into
+//! bounded rings and waits for nobody.
 
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -10,12 +10,14 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::sync::oneshot;
 use weir_api::{Message as _, v1};
-use weir_ctl::command::{Command, CommandHandler, CommandSender, FlowParts, FlowQuery, Reply};
-use weir_ctl::observe::{Arm, TapSpec, Taps, TraceSpec, Traces};
+use weir_ctl::command::{Command, CommandHandler, CommandSender, Ended, FlowQuery, Reply};
+use weir_ctl::observe::{Arm, TapSpec, Taps, Traces};
 use weir_io::shared::Channel;
-use weir_packet::filter::Filter;
 
-use super::command_wire::{self, NumberedCommand, SaidState, WireCommand};
+use super::Said;
+use super::command_wire::{
+    self, NumberedCommand, SaidFlows, SaidParts, WireCommand, WireReply, flows_query,
+};
 
 /// How often rings are emptied while there is a watch.
 const LOOK: Duration = Duration::from_millis(5);
@@ -39,24 +41,20 @@ struct Tapped {
 struct CommandServer {
     channel: Channel,
     sender: CommandSender,
-    /// Number of the chain.
-    chain: usize,
     traced: Vec<Traced>,
     tapped: Vec<Tapped>,
 }
 
-/// The main process is gone, or has closed the socket; or the stage is over.
+/// The main process is gone, or has closed the socket; or the engines are over.
 struct Gone;
 
-/// Serves commands to a stage of chain `chain` that come on `socket`. Gives the
-/// handler for the stage's thread.
-pub(super) fn open(socket: OwnedFd, chain: usize) -> Result<CommandHandler, String> {
+/// Serves commands that come on `socket`. Gives the handler for the engines' thread.
+pub(in super::super) fn open(socket: OwnedFd) -> Result<CommandHandler, String> {
     let failed = |error: std::io::Error| format!("it can't get commands: {error}");
     let (sender, handler) = CommandHandler::new(true).map_err(failed)?;
     let mut server = CommandServer {
         channel: Channel::new(socket.into(), command_wire::LONGEST),
         sender,
-        chain,
         traced: Vec::new(),
         tapped: Vec::new(),
     };
@@ -86,7 +84,7 @@ impl CommandServer {
         let traces = self.traced.drain(..).map(|on| Arm::EndTrace(on.slot));
         let taps = self.tapped.drain(..).map(|on| Arm::EndTap(on.tap));
         for arm in traces.chain(taps).collect::<Vec<_>>() {
-            // The stage may be over.
+            // The engines may be over.
             let _ = self.each(arm);
         }
     }
@@ -125,25 +123,28 @@ impl CommandServer {
 
     fn carry_out(&mut self, numbered: NumberedCommand) -> Result<(), Gone> {
         let NumberedCommand { number, command } = numbered;
-        match command {
-            WireCommand::Trace { watch, slot, full } => {
-                let traces = Traces::new(TraceSpec {
-                    filter: Filter::all(),
-                    packets: u64::MAX,
-                    flow: false,
-                    full,
-                });
-                self.each(Arm::Trace(slot, traces.arm()))?;
+        let reply = match command {
+            WireCommand::Trace {
+                watch,
+                slot,
+                full,
+                of,
+            } => {
+                let spec = command_wire::trace_spec(of, full).ok_or(Gone)?;
+                let traces = Traces::new(spec);
+                let engines = self.each(Arm::Trace(slot, traces.arm()))?;
                 self.traced.push(Traced {
                     watch,
                     slot,
                     traces,
                     lost: 0,
                 });
+                engines
             }
             WireCommand::EndTrace { slot } => {
-                self.each(Arm::EndTrace(slot))?;
+                let engines = self.each(Arm::EndTrace(slot))?;
                 self.traced.retain(|traced| traced.slot != slot);
+                engines
             }
             WireCommand::Tap {
                 watch,
@@ -159,40 +160,58 @@ impl CommandServer {
                     packets: 0,
                     snap_len,
                 });
-                self.each(Arm::Tap(tap, taps.arm()))?;
+                let engines = self.each(Arm::Tap(tap, taps.arm()))?;
                 self.tapped.push(Tapped {
                     watch,
                     tap,
                     taps,
                     lost,
                 });
+                engines
             }
             WireCommand::EndTap { tap } => {
-                self.each(Arm::EndTap(tap))?;
+                let engines = self.each(Arm::EndTap(tap))?;
                 self.tapped.retain(|tapped| tapped.tap != tap);
+                engines
             }
-            WireCommand::Flow { record, id } => {
-                let query = FlowQuery {
-                    chain: self.chain,
-                    record,
-                    id,
-                };
-                let parts: FlowParts = self.send(|reply| Command::Flow(query, reply))?;
-                let states = parts.states.into_iter();
-                let states: Vec<_> = states.map(|(_, state)| SaidState::of(state)).collect();
-                // Names, numbers and text only.
-                let said = serde_json::to_vec(&states).unwrap_or_default();
-                return self.say(command_wire::STATES, number, &said);
+            WireCommand::Counts => {
+                let counts = self.send(Command::Counts)?;
+                let reports = counts.reports.iter();
+                let said = reports.map(|part| (part.chain, Said::new(&part.report, &[])));
+                WireReply::Counts(said.collect())
             }
-        }
-        self.say(command_wire::DONE, number, &[])
+            WireCommand::Flows {
+                filter,
+                sort,
+                reverse,
+                limit,
+            } => {
+                let query = flows_query(&filter, sort, (reverse, limit)).ok_or(Gone)?;
+                let found = self.send(|reply| Command::Flows(query, reply))?;
+                WireReply::Flows(SaidFlows::of(&found))
+            }
+            WireCommand::Flow { chain, record, id } => {
+                let query = FlowQuery { chain, record, id };
+                let parts = self.send(|reply| Command::Flow(query, reply))?;
+                WireReply::Flow(SaidParts::of(parts))
+            }
+            WireCommand::End { filter } => {
+                let filter = filter.parse().map_err(|_| Gone)?;
+                let ended = self.send(|reply| Command::End(std::sync::Arc::new(filter), reply))?;
+                WireReply::Ended(ended.map(Ended::into_parts))
+            }
+        };
+        // Names, numbers and text only.
+        let said = serde_json::to_vec(&reply).unwrap_or_default();
+        self.say(command_wire::DONE, number, &said)
     }
 
-    fn each(&self, arm: Arm) -> Result<(), Gone> {
-        self.send(|reply| Command::Each(arm, reply)).map(drop)
+    fn each(&self, arm: Arm) -> Result<WireReply, Gone> {
+        let engines = self.send(|reply| Command::Each(arm, reply))?;
+        Ok(WireReply::Engines(engines))
     }
 
-    /// Sends a command to the stage's thread, and waits for its reply.
+    /// Sends a command to the engines' thread, and waits for its reply.
     fn send<T>(&self, command: impl FnOnce(Reply<T>) -> Command) -> Result<T, Gone> {
         let (reply, answer) = oneshot::channel();
         // One command is under way at a time: there is room.

@@ -1,0 +1,266 @@
+//! A runtime's process: one worker, whose node is the runtime.
+
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use weir_exec::edge::{FrameReceiver, FrameSender, MessageReceiver, MessageSender};
+use weir_exec::{NEVER_PARK, Node, Parker, Round, worker};
+use weir_io::IdlePolicy;
+use weir_io::shared::{
+    self, Channel, MessageInput, MessageOutput, RingInput, RingOutput, SharedMapping, Waker, Words,
+    attach_memory, spsc,
+};
+use weir_nf::host::Stage;
+use weir_packet::{FramePool, MemberId, PacketMemory};
+use weir_protocol::{RuntimeId, in_process};
+use weir_runtime::RuntimeConfig;
+
+use super::super::super::clock::Clock;
+use super::super::super::gauge::{Gauge, MAIL, STATUS_WORDS};
+use super::super::super::process::{command_server, in_messages, layout_of};
+use super::super::super::runtime_node::{RuntimeDone, RuntimeNode, RuntimePlan};
+use super::super::super::supply::{RingSupply, Supply};
+use super::super::super::wiring::{RuntimeEnds, Seat};
+use super::wire::{self, Hello, SaidDone};
+use super::{FRAMES, LONGEST_MESSAGE, MESSAGES, SUPPLY};
+
+/// A runtime's process that has received its first message.
+#[derive(Debug)]
+pub struct RuntimeProcess {
+    hello: Hello,
+    channel: Channel,
+    memory: Arc<PacketMemory>,
+    rings: SharedMapping,
+    /// Wakes this process.
+    waker: Waker,
+    /// Wakes the switch's thread.
+    main: Waker,
+    command_socket: Option<OwnedFd>,
+}
+
+impl RuntimeProcess {
+    /// The process of this first message, which came on `channel`.
+    ///
+    /// # Errors
+    ///
+    /// The message is none, or what came with it is no memory.
+    pub(in super::super::super) fn begin(
+        mut channel: Channel,
+        hello: &[u8],
+    ) -> Result<RuntimeProcess, String> {
+        let outside = |error: std::io::Error| error.to_string();
+        let hello: Hello = serde_json::from_slice(hello).map_err(|e| e.to_string())?;
+        let mut fd = || channel.take_fd().ok_or("a descriptor is missing");
+        let (frames, rings, waker, main, commands) = (fd()?, fd()?, fd()?, fd()?, fd()?);
+        let member = MemberId::new(hello.member).ok_or("there is no such member")?;
+        Ok(RuntimeProcess {
+            memory: attach_memory(frames, layout_of(hello.layout), member).map_err(outside)?,
+            rings: SharedMapping::attach(rings).map_err(outside)?,
+            waker: Waker::from_fd(waker),
+            main: Waker::from_fd(main),
+            command_socket: Some(commands),
+            channel,
+            hello,
+        })
+    }
+
+    /// The seed of the run.
+    pub fn seed(&self) -> u64 {
+        self.hello.seed
+    }
+
+    /// Tells the main process why the runtime can't be run.
+    pub fn give_up(mut self, why: &str) {
+        // A failure means that the main process is gone: nothing left to do.
+        let _ = self.send(wire::FAILED, why.as_bytes());
+    }
+
+    /// Runs the runtime with these chains, for which `digest` stands, until it is told to
+    /// finish.
+    ///
+    /// # Errors
+    ///
+    /// It can't be run. The main process has got the message, too.
+    pub fn run(
+        mut self,
+        stages: &[Stage],
+        digest: u64,
+        engine: RuntimeConfig,
+    ) -> Result<(), String> {
+        let done = self.work(stages, digest, engine);
+        if let Err(message) = &done {
+            let _ = self.send(wire::FAILED, message.as_bytes());
+        }
+        done
+    }
+
+    fn work(&mut self, stages: &[Stage], digest: u64, engine: RuntimeConfig) -> Result<(), String> {
+        if digest != self.hello.chains || stages.len() != self.hello.units.len() {
+            return Err("the chain file has changed since the run began".to_owned());
+        }
+        // Before this thread is pinned: a thread has the cores of the one that starts it.
+        let socket = self.command_socket.take().ok_or("it is started twice")?;
+        let handler = command_server::open(socket)?;
+        if let Some(core) = self.hello.core {
+            weir_exec::pin(core)?;
+        }
+        let gauge = Arc::new(self.words(self.hello.offsets.status, STATUS_WORDS)?);
+        let id = RuntimeId(self.hello.id);
+        let plan = RuntimePlan {
+            stages: stages.into(),
+            places: self.hello.units.clone(),
+            config: RuntimeConfig {
+                follows: true,
+                ..engine
+            },
+            settings: in_process::actors(id, self.memory.layout().small_frames),
+            relayed: false,
+            clock: Clock::start(),
+            seat: Seat {
+                pool: FramePool::empty(Arc::clone(&self.memory)),
+                ends: self.ends()?,
+                handler,
+                gauge: Gauge::Process(Arc::clone(&gauge)),
+                supply: self.supply(gauge)?,
+                heir: None,
+                lost: 0,
+            },
+        };
+        let runtime = RuntimeNode::new(plan)?;
+        if self.hello.first {
+            // Real-time priority not before the set-up is done: that may take long.
+            let first = weir_io::live::go_first();
+            first.map_err(|error| format!("can't get real-time priority: {error}"))?;
+        }
+        self.send(wire::READY, b"")?;
+        let policy = match self.hello.wakeful {
+            true => NEVER_PARK,
+            false => IdlePolicy::default(),
+        };
+        let park = Parker::of_process(self.waker.clone(), policy);
+        let node = ProcessNode {
+            runtime,
+            channel: &mut self.channel,
+            slept: false,
+        };
+        let done = worker::run(vec![node], park)?.into_iter().next();
+        let done = done.ok_or("the runtime has left no report")?;
+        for message in in_messages(&done.events, wire::LONGEST_EVENTS) {
+            self.send(wire::EVENTS, message)?;
+        }
+        // Names and numbers only: this can't fail.
+        let said = serde_json::to_vec(&SaidDone::of(&done)).unwrap_or_default();
+        self.send(wire::END, &said)
+    }
+
+    /// Sends a message, and raises the counter that the main process polls.
+    fn send(&mut self, kind: u8, bytes: &[u8]) -> Result<(), String> {
+        let words = self.words(self.hello.offsets.status, STATUS_WORDS)?;
+        // Before, because a long message must be read while it is sent; and after, because
+        // a read in between may have got only a part of it.
+        words[MAIL].fetch_add(1, Ordering::Release);
+        let sent = self.channel.send(kind, bytes, &[], true);
+        words[MAIL].fetch_add(1, Ordering::Release);
+        self.main.wake();
+        sent.map_err(|_| "the main process is gone".to_owned())
+    }
+
+    fn words(&self, at: usize, count: usize) -> Result<Words, String> {
+        self.rings.words(at, count).map_err(|e| e.to_string())
+    }
+
+    fn ring(&self, at: usize, places: u32) -> Result<Words, String> {
+        self.words(at, spsc::words_for(places))
+    }
+
+    fn input(&self, at: usize, places: u32) -> Result<RingInput, String> {
+        let words = self.ring(at, places)?;
+        shared::input(words, &self.memory, MemberId::MAIN).map_err(|e| e.to_string())
+    }
+
+    fn output(&self, at: usize, places: u32) -> Result<RingOutput, String> {
+        let words = self.ring(at, places)?;
+        shared::output(words, &self.memory, self.main.clone()).map_err(|e| e.to_string())
+    }
+
+    /// Its ends of the rings to and from the switch.
+    fn ends(&self) -> Result<RuntimeEnds, String> {
+        let offsets = &self.hello.offsets;
+        let nonsense = |error: spsc::Nonsense| error.to_string();
+        let data = offsets.data.iter();
+        let data = data.map(|at| self.input(*at, FRAMES).map(FrameReceiver::Ring));
+        let entries = offsets.entries.iter();
+        let entries = entries.map(|at| self.output(*at, FRAMES).map(FrameSender::from));
+        let words = self.ring(offsets.inbox, MESSAGES)?;
+        let inbox = MessageInput::attach(words, LONGEST_MESSAGE).map_err(nonsense)?;
+        let words = self.ring(offsets.outbox, MESSAGES)?;
+        let outbox = MessageOutput::attach(words, self.main.clone()).map_err(nonsense)?;
+        Ok(RuntimeEnds {
+            data: data.collect::<Result<_, _>>()?,
+            entries: entries.collect::<Result<_, _>>()?,
+            inbox: MessageReceiver::Ring(inbox, Vec::new(), 0),
+            outbox: MessageSender::Ring(outbox, Vec::new()),
+            peers: (0..self.hello.places).map(|_| None).collect(),
+        })
+    }
+
+    fn supply(&self, status: Arc<Words>) -> Result<Supply, String> {
+        let offsets = &self.hello.offsets;
+        Ok(Supply::Rings(RingSupply {
+            from_main: self.input(offsets.supply, SUPPLY)?,
+            to_main: self.output(offsets.home, SUPPLY)?,
+            status,
+            spare: Vec::new(),
+        }))
+    }
+}
+
+/// The runtime, and the channel whose end is the main process's.
+struct ProcessNode<'a> {
+    runtime: RuntimeNode,
+    channel: &'a mut Channel,
+    /// The worker has slept, or was about to, since the last step.
+    slept: bool,
+}
+
+impl Node for ProcessNode<'_> {
+    type Report = RuntimeDone;
+
+    fn step(&mut self) -> Result<Round, String> {
+        // Only after a sleep: it is a system call.
+        if std::mem::take(&mut self.slept)
+            && (self.channel.receive(false).is_err() || self.channel.has_ended())
+        {
+            return Err("the main process is gone".to_owned());
+        }
+        self.runtime.step()
+    }
+
+    fn take_commands(&mut self) -> bool {
+        self.runtime.take_commands()
+    }
+
+    fn prepare_park(&mut self) -> bool {
+        self.slept = true;
+        self.runtime.prepare_park()
+    }
+
+    fn unpark(&mut self) {
+        self.slept = true;
+        self.runtime.unpark();
+    }
+
+    fn descriptors<'a>(&'a self, into: &mut Vec<BorrowedFd<'a>>) {
+        into.push(self.channel.as_fd());
+        self.runtime.descriptors(into);
+    }
+
+    fn longest(&self) -> std::time::Duration {
+        self.runtime.longest()
+    }
+
+    fn finish(self) -> Result<RuntimeDone, String> {
+        self.runtime.finish()
+    }
+}

@@ -1,0 +1,375 @@
+//! The main process's side of a place of a runtime that has a process.
+
+use std::os::fd::AsFd as _;
+use std::process::{Child, ExitStatus};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use weir_ctl::command::CommandSender;
+use weir_exec::ExecError;
+use weir_exec::edge::{FrameReceiver, FrameSender, MessageReceiver, MessageSender};
+use weir_exec::frames::{BATCH, LOW};
+use weir_io::live::goes_first;
+use weir_io::shared::{
+    self, Channel, MessageInput, MessageOutput, RingInput, RingOutput, SharedMapping, Waker, Words,
+    spsc,
+};
+use weir_io::stage::{StageInput as _, StageOutput as _};
+use weir_nf::host::Stage;
+use weir_packet::{Frame, FramePool, MemberId, PacketMemory};
+use weir_protocol::RuntimeId;
+
+use super::super::super::gauge::{FREE, Gauge, MAIL, STATUS_WORDS};
+use super::super::super::process::{
+    Engines, ProcessCommand, Relay, SharedRoom, Start, cause, layout_words, outside,
+};
+use super::super::super::runtime_node::RuntimeDone;
+use super::super::super::wiring::SwitchEnds;
+use super::wire::{self, Hello, Offsets, SaidDone};
+use super::{FRAMES, LONGEST_MESSAGE, MESSAGES, SUPPLY};
+
+/// A process is looked after at most so often: it is a system call. A death is found after
+/// this time.
+const LOOK: Duration = Duration::from_millis(1);
+/// How long a process may take to end that has nothing left to do.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Words of all rings of a place, for so many chains.
+pub(in super::super) const fn ring_words(chains: usize) -> usize {
+    let ring = SharedRoom::ring_words;
+    2 * chains * ring(FRAMES)
+        + 2 * ring(MESSAGES)
+        + 2 * ring(SUPPLY)
+        + SharedRoom::words_of(STATUS_WORDS)
+}
+
+/// The process of a runtime, or the ones that take its place.
+pub(in super::super) struct Home {
+    relay: Relay,
+    stages: Arc<[Stage]>,
+    memory: Arc<PacketMemory>,
+    member: MemberId,
+    command: ProcessCommand,
+    files: [SharedMapping; 2],
+    /// Its own, and that of the switch's thread.
+    wakers: [Waker; 2],
+    hello: Hello,
+    /// Free frames to it and from it.
+    supply: RingOutput,
+    home: RingInput,
+    status: Arc<Words>,
+    child: Option<Child>,
+    /// How the last one has ended, until its frames were taken back.
+    over: Option<ExitStatus>,
+    channel: Option<Channel>,
+    ready: bool,
+    mail: u32,
+    done: Option<SaidDone>,
+    events: Vec<u8>,
+    /// Why it can't run, in its own words.
+    failed: Option<String>,
+    looked: Instant,
+    frames: Vec<Frame>,
+}
+
+/// The rings of one more place of a runtime, for these chains; `main` wakes the switch's
+/// thread.
+///
+/// # Errors
+///
+/// The room has no place or member left, or no thread can be started.
+pub(in super::super) fn wire_process(
+    room: &mut SharedRoom,
+    id: RuntimeId,
+    stages: &Arc<[Stage]>,
+    main: Waker,
+    hello: (u64, u64),
+) -> Result<(SwitchEnds, Home), ExecError> {
+    let chains = stages.len();
+    let offsets = Offsets {
+        data: (0..chains).map(|_| room.place_ring(FRAMES)).collect(),
+        entries: (0..chains).map(|_| room.place_ring(FRAMES)).collect(),
+        inbox: room.place_ring(MESSAGES),
+        outbox: room.place_ring(MESSAGES),
+        supply: room.place_ring(SUPPLY),
+        home: room.place_ring(SUPPLY),
+        status: room.place(STATUS_WORDS),
+    };
+    let nonsense = |error: spsc::Nonsense| ExecError(error.to_string());
+    let (member, memory) = (room.member()?, Arc::clone(room.memory()));
+    let waker = Waker::new().map_err(outside)?;
+    let output = |at: usize, places: u32| -> Result<RingOutput, ExecError> {
+        shared::output(room.ring(at, places)?, &memory, waker.clone()).map_err(nonsense)
+    };
+    let input = |at: usize, places: u32| -> Result<RingInput, ExecError> {
+        shared::input(room.ring(at, places)?, &memory, member).map_err(nonsense)
+    };
+    let data = offsets.data.iter();
+    let entries = offsets.entries.iter();
+    let status = Arc::new(room.words(offsets.status, STATUS_WORDS)?);
+    let words = room.ring(offsets.inbox, MESSAGES)?;
+    let outbox = MessageOutput::attach(words, waker.clone()).map_err(nonsense)?;
+    let words = room.ring(offsets.outbox, MESSAGES)?;
+    let inbox = MessageInput::attach(words, LONGEST_MESSAGE).map_err(nonsense)?;
+    let ends = SwitchEnds {
+        id,
+        data: data
+            .map(|at| output(*at, FRAMES).map(FrameSender::from))
+            .collect::<Result<_, _>>()?,
+        entries: entries
+            .map(|at| input(*at, FRAMES).map(FrameReceiver::Ring))
+            .collect::<Result<_, _>>()?,
+        inbox: MessageReceiver::Ring(inbox, Vec::new(), 0),
+        outbox: MessageSender::Ring(outbox, Vec::new()),
+        gauge: Gauge::Process(Arc::clone(&status)),
+    };
+    let name = format!("runtime {}", id.0);
+    let (supply, home) = (
+        output(offsets.supply, SUPPLY)?,
+        input(offsets.home, SUPPLY)?,
+    );
+    let home = Home {
+        relay: Relay::start(Engines::Runtime(name, stages.to_vec()))?,
+        stages: Arc::clone(stages),
+        member,
+        command: room.command().clone(),
+        files: room.files(),
+        wakers: [waker, main],
+        hello: Hello {
+            id: id.0,
+            places: 0,
+            member: member.number(),
+            layout: layout_words(memory.layout()),
+            chains: hello.0,
+            seed: hello.1,
+            units: Vec::new(),
+            offsets,
+            core: None,
+            first: false,
+            wakeful: false,
+        },
+        memory,
+        supply,
+        home,
+        status,
+        child: None,
+        over: None,
+        channel: None,
+        ready: false,
+        mail: 0,
+        done: None,
+        events: Vec::new(),
+        failed: None,
+        looked: Instant::now(),
+        frames: Vec::with_capacity(BATCH),
+    };
+    Ok((ends, home))
+}
+
+/// A start of a runtime's process.
+pub(in super::super) struct Starting {
+    pub(in super::super) id: RuntimeId,
+    /// Places of runtimes that there are.
+    pub(in super::super) places: usize,
+    /// Places of units, by chain.
+    pub(in super::super) units: Vec<u32>,
+    pub(in super::super) core: Option<usize>,
+    pub(in super::super) wakeful: bool,
+}
+
+impl Home {
+    /// Starts a process for a runtime.
+    ///
+    /// # Errors
+    ///
+    /// The machine has no process or descriptor left.
+    pub(in super::super) fn start(&mut self, starting: Starting) -> Result<(), ExecError> {
+        self.hello.id = starting.id.0;
+        self.hello.places = starting.places;
+        self.hello.units = starting.units;
+        self.hello.core = starting.core;
+        self.hello.wakeful = starting.wakeful;
+        self.hello.first = goes_first();
+        let hello = serde_json::to_vec(&self.hello).map_err(|e| ExecError(e.to_string()))?;
+        let commands = self.relay.connect()?;
+        let [memory, rings] = &self.files;
+        let [own, main] = &self.wakers;
+        let (child, channel) = self.command.start(Start {
+            name: &format!("runtime {}", starting.id.0),
+            hello: (wire::HELLO, hello),
+            files: &[
+                memory.as_fd(),
+                rings.as_fd(),
+                own.as_fd(),
+                main.as_fd(),
+                commands.as_fd(),
+            ],
+            longest: wire::LONGEST,
+            bare: false,
+        })?;
+        self.child = Some(child);
+        self.channel = Some(channel);
+        (self.ready, self.done, self.failed) = (false, None, None);
+        Ok(())
+    }
+
+    /// Commands to it.
+    pub(in super::super) fn command_sender(&self) -> CommandSender {
+        self.relay.command_sender()
+    }
+
+    /// True where a process was started that is not known to be over.
+    pub(in super::super) fn is_up(&self) -> bool {
+        self.child.is_some()
+    }
+
+    /// True once it can work.
+    pub(in super::super) fn is_ready(&self) -> bool {
+        self.ready
+    }
+
+    /// Keeps the balance of free frames, and hears what the process says over its channel.
+    /// Cheap where it says nothing.
+    pub(in super::super) fn attend(&mut self, pool: &mut FramePool) {
+        if self.home.take(&mut self.frames, BATCH) > 0 {
+            pool.give_all(&mut self.frames);
+        }
+        let free = self.status[FREE].load(Ordering::Relaxed) as usize;
+        // Frames that were sent and not yet taken count, or they would be sent again.
+        if free < LOW && self.supply.room() == SUPPLY as usize && self.child.is_some() {
+            pool.take_spare(BATCH, &mut self.frames);
+            self.supply.give(&mut self.frames);
+            pool.give_all(&mut self.frames);
+        }
+        let mail = self.status[MAIL].load(Ordering::Acquire);
+        if mail != self.mail {
+            self.mail = mail;
+            self.hear();
+        }
+    }
+
+    fn hear(&mut self) {
+        let Some(channel) = &mut self.channel else {
+            return;
+        };
+        // One that fails shows in how the process ends.
+        while let Ok(Some(message)) = channel.receive(false) {
+            match message.kind {
+                wire::READY => self.ready = true,
+                wire::EVENTS => self.events.extend_from_slice(&message.bytes),
+                wire::END => self.done = serde_json::from_slice(&message.bytes).ok(),
+                wire::FAILED => {
+                    let why = String::from_utf8_lossy(&message.bytes).into_owned();
+                    self.failed = Some(why);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Looks whether the process has ended, now and then: how, with its report or the reason
+    /// why there is none.
+    pub(in super::super) fn look(&mut self) -> Option<Result<RuntimeDone, ExecError>> {
+        let child = self.child.as_mut()?;
+        if self.looked.elapsed() < LOOK {
+            return None;
+        }
+        self.looked = Instant::now();
+        let status = match child.try_wait() {
+            Ok(Some(status)) => status,
+            Ok(None) | Err(_) => return None,
+        };
+        self.child = None;
+        self.hear();
+        self.channel = None;
+        let id = RuntimeId(self.hello.id);
+        let events = std::mem::take(&mut self.events);
+        let done = match (self.done.take(), self.failed.take()) {
+            (Some(done), _) => Ok(done.done(id, &self.stages, events)),
+            (None, Some(why)) => Err(ExecError(format!("runtime {}: {why}", id.0))),
+            (None, None) => {
+                let cause = cause(&status);
+                Err(ExecError(format!("runtime {} has died {cause}", id.0)))
+            }
+        };
+        self.over = Some(status);
+        Some(done)
+    }
+
+    /// Takes back all frames of the process that has ended, once all that it said was heard,
+    /// and empties the rings to it for its successor. Does nothing where none has ended.
+    ///
+    /// # Errors
+    ///
+    /// A ring is damaged.
+    pub(in super::super) fn take_back(&mut self, pool: &mut FramePool) -> Result<(), ExecError> {
+        let Some(status) = &self.over.take() else {
+            return Ok(());
+        };
+        let offsets = &self.hello.offsets;
+        let ring = |at: usize, places: u32| {
+            let words = self.files[1].words(at, spsc::words_for(places));
+            words.map_err(outside)
+        };
+        let mut to_it = Vec::new();
+        for at in &offsets.data {
+            to_it.push(ring(*at, FRAMES)?);
+        }
+        to_it.push(ring(offsets.supply, SUPPLY)?);
+        let mut from_it = Vec::new();
+        for at in &offsets.entries {
+            from_it.push(ring(*at, FRAMES)?);
+        }
+        let free_frames = ring(offsets.home, SUPPLY)?;
+        while self.home.take(&mut self.frames, BATCH) > 0 {
+            pool.give_all(&mut self.frames);
+        }
+        let to: Vec<(MemberId, &Words)> = to_it.iter().map(|w| (MemberId::MAIN, w)).collect();
+        let from: Vec<&Words> = from_it.iter().chain([&free_frames]).collect();
+        let (memory, member) = (&self.memory, self.member);
+        let mut frames = shared::reclaim(memory, member, status, &to, &from).map_err(outside)?;
+        for ring in &to_it {
+            let unread = shared::take_unread(memory, member, status, ring).map_err(outside)?;
+            frames.extend(unread);
+            shared::empty(ring).map_err(outside)?;
+        }
+        shared::empty(&ring(offsets.inbox, MESSAGES)?).map_err(outside)?;
+        self.status[FREE].store(0, Ordering::Relaxed);
+        pool.give_all(&mut frames);
+        Ok(())
+    }
+
+    /// The switch's thread is about to sleep; false where it must not.
+    pub(in super::super) fn prepare_park(&mut self) -> bool {
+        self.home.prepare_park()
+    }
+
+    /// The switch's thread is awake.
+    pub(in super::super) fn unpark(&mut self) {
+        self.home.unpark();
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        let Some(mut child) = self.child.take() else {
+            return;
+        };
+        // The run ends early, or it is about to end by itself.
+        self.channel = None;
+        let until = Instant::now()
+            + match self.done.is_some() {
+                true => PATIENCE,
+                false => Duration::ZERO,
+            };
+        while Instant::now() < until {
+            if !matches!(child.try_wait(), Ok(None)) {
+                return;
+            }
+            std::thread::sleep(LOOK);
+        }
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+}

@@ -1,0 +1,117 @@
+//! Messages between the main process and a runtime's process over their channel.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use weir_nf::host::Stage;
+use weir_protocol::RuntimeId;
+
+use super::super::super::process::Said;
+use super::super::super::runtime_node::RuntimeDone;
+
+/// The first message to the process ([`Hello`]).
+pub(in super::super::super) const HELLO: u8 = 16;
+/// It can work.
+pub(super) const READY: u8 = 17;
+/// Lines of events of flows that ended with the run.
+pub(super) const EVENTS: u8 = 18;
+/// All flows have ended ([`SaidDone`]).
+pub(super) const END: u8 = 19;
+/// The runtime can't be run: why.
+pub(super) const FAILED: u8 = 20;
+
+/// Longest message from a runtime's process.
+pub(super) const LONGEST: usize = 64 << 20;
+/// Longest message of events.
+pub(super) const LONGEST_EVENTS: usize = 1 << 20;
+
+/// Offsets of what a place of a runtime has in the rings' memory.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Offsets {
+    /// Rings of data frames and of entries, by chain.
+    pub(super) data: Vec<usize>,
+    pub(super) entries: Vec<usize>,
+    /// Rings of messages, to the runtime and from it.
+    pub(super) inbox: usize,
+    pub(super) outbox: usize,
+    /// Rings of free frames, to the runtime and from it.
+    pub(super) supply: usize,
+    pub(super) home: usize,
+    /// The gauge.
+    pub(super) status: usize,
+}
+
+/// The settings of a runtime's process. It carries these files, in this order: packet
+/// memory, rings, the process's own waker, that of the switch's thread, and the socket for
+/// commands.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Hello {
+    /// Id of the runtime.
+    pub(super) id: u32,
+    /// Places of runtimes that there are.
+    pub(super) places: usize,
+    /// Its member of packet memory.
+    pub(super) member: u8,
+    /// The packet memory: small frames and their bytes, large ones and theirs.
+    pub(super) layout: [u32; 4],
+    /// Stands for the chains, which the process loads itself.
+    pub(super) chains: u64,
+    pub(super) seed: u64,
+    /// Places of units, by chain.
+    pub(super) units: Vec<u32>,
+    pub(super) offsets: Offsets,
+    /// Core that it is kept on.
+    pub(super) core: Option<usize>,
+    /// Its thread goes before all others of its core.
+    pub(super) first: bool,
+    /// It never sleeps.
+    pub(super) wakeful: bool,
+}
+
+/// The end of a runtime, but for its events.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct SaidDone {
+    /// Per chain.
+    said: Vec<Said>,
+    busy_ns: u64,
+    packets: u64,
+    units: u64,
+    held_most: u64,
+    counts: Vec<(String, u64)>,
+}
+
+impl SaidDone {
+    pub(super) fn of(done: &RuntimeDone) -> SaidDone {
+        let first = |chain| match chain {
+            0 => done.lies.as_slice(),
+            _ => &[],
+        };
+        let reports = done.reports.iter().enumerate();
+        SaidDone {
+            said: reports
+                .map(|(chain, report)| Said::new(report, first(chain)))
+                .collect(),
+            busy_ns: u64::try_from(done.busy.as_nanos()).unwrap_or(u64::MAX),
+            packets: done.packets,
+            units: done.units,
+            held_most: done.held_most,
+            counts: done.counts.clone(),
+        }
+    }
+
+    /// The end of this runtime, which has these chains.
+    pub(super) fn done(self, id: RuntimeId, stages: &[Stage], events: Vec<u8>) -> RuntimeDone {
+        let said = self.said.iter().zip(stages);
+        // The first chain's has those of all.
+        let lies = self.said.first().map(|first| first.lies(stages));
+        let mut done = RuntimeDone::of(id, events);
+        done.reports = said.map(|(said, stage)| said.report(stage)).collect();
+        done.lies = lies.unwrap_or_default();
+        done.busy = Duration::from_nanos(self.busy_ns);
+        done.packets = self.packets;
+        done.units = self.units;
+        done.held_most = self.held_most;
+        done.counts = self.counts;
+        done
+    }
+}

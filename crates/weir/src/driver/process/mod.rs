@@ -1,0 +1,55 @@
+//! Engines in processes of their own, on packet memory that all of them have: what
+//! stages of a plan ([`super::pipeline`]) and runtimes behind a switch
+//! ([`super::cluster`]) have in common.
+//!
+//! The main process starts the others ([`ProcessCommand`]) with descriptors of the
+//! packet memory and of the rings ([`SharedRoom`]). Commands to their engines go over a
+//! socket with a thread at either end ([`Relay`], [`command_server`]); what they count
+//! comes as [`Said`]. When the main process dies, the kernel ends the others.
+
+pub(super) mod command_server;
+mod command_wire;
+mod lines;
+mod relay;
+mod room;
+pub(super) mod said;
+mod start;
+
+pub(super) use lines::in_messages;
+pub(super) use relay::{Engines, Relay};
+pub(super) use room::{SharedRoom, layout_of, layout_words};
+pub(super) use said::Said;
+pub use start::ProcessCommand;
+pub(super) use start::{Start, TENANT, TRUSTED, cause, outside};
+
+use weir_graph::compile::Plan;
+use weir_io::shared;
+
+/// Prepares this process, which another weir has started: it ends with that one, and a
+/// panic ends it at once. To unwind would close rings, and a crash would look like a
+/// normal end.
+///
+/// # Errors
+///
+/// The kernel refuses.
+pub(super) fn obey_parent() -> Result<(), String> {
+    shared::end_with_parent().map_err(|error| error.to_string())?;
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        hook(info);
+        std::process::abort();
+    }));
+    Ok(())
+}
+
+/// A number that stands for plans: that of others is another, most likely. A process loads
+/// its chains itself, from a file that may have changed since.
+pub(crate) fn digest<'a>(plans: impl IntoIterator<Item = &'a Plan>) -> u64 {
+    let texts = plans.into_iter();
+    let texts = texts.map(|plan| format!("{:?} {:?}", plan.graph, plan.steps));
+    texts.fold(0xcbf2_9ce4_8422_2325, |hash, text| {
+        text.bytes().fold(hash, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        })
+    })
+}
