@@ -1,11 +1,11 @@
-//! A switch and its runtimes as threads of one process, joined by queues over one
-//! packet memory: the settings and bounds that the program's driver and the
-//! simulator (`--mode ring`) both keep to.
+//! A switch and its runtimes on one host, joined by queues or rings over one packet
+//! memory: the settings and bounds that the program's driver and the simulator
+//! (`--mode ring`) both keep to.
 
 use weir_packet::shares::{LARGE_SHARE, SHARE};
 
 use crate::ids::RuntimeId;
-use crate::settings::{ActorSettings, Dispatch, SwitchSettings};
+use crate::settings::{ActorSettings, Dispatch, Replication, SwitchSettings};
 
 /// When the protocol sends again what was not answered, in ns. Queues lose nothing,
 /// so there is no hurry: a thread may well not run for a while.
@@ -26,6 +26,12 @@ pub const PER_PACKET: usize = 2;
 pub const RESERVE: usize = 768;
 /// Small frames for packets under way.
 const FRAMES: u32 = 4_096;
+/// Packets of a chain that the switch keeps copies of, where states are replicated.
+pub const KEPT: u32 = 4_096;
+/// Shortest and longest time after which something is sent again, where states are
+/// replicated: a thread may well not run for a while, and nothing gets lost but by a death,
+/// after which nobody waits for a repeat.
+const REPEAT_WITHIN: (u64, u64) = (REPEAT_AFTER, 10 * REPEAT_AFTER);
 
 // A burst that a runtime takes has frames for all that it causes.
 const _: () = assert!(BURST * PER_PACKET <= SHARE as usize);
@@ -34,6 +40,14 @@ const _: () = assert!(BURST * PER_PACKET <= SHARE as usize);
 pub const fn frames(runtimes: u32) -> (u32, u32) {
     let small = FRAMES + runtimes * (SHARE + RESERVE as u32);
     (small, runtimes * LARGE_SHARE)
+}
+
+/// Small frames beside those for the copies that the switches of so many chains keep.
+pub const fn frames_kept(chains: u32, replication: Replication) -> u32 {
+    match replication {
+        Replication::None => 0,
+        Replication::EachBurst | Replication::Every(_) => chains * KEPT,
+    }
 }
 
 /// Packets that may be taken in, where so many frames are free and there are so
@@ -63,5 +77,35 @@ pub fn actors(id: RuntimeId, frames: u32) -> ActorSettings {
         keep_outputs: false,
         repeat_after: REPEAT_AFTER,
         ..ActorSettings::default()
+    }
+}
+
+/// Settings of a switch whose runtimes' states are replicated so: it keeps packets until
+/// their effects are with a replica, and says what it has let out.
+pub fn switch_with(dispatch: Dispatch, window: u32, replication: Replication) -> SwitchSettings {
+    let plain = switch(dispatch, window);
+    match replication {
+        Replication::None => plain,
+        Replication::EachBurst | Replication::Every(_) => SwitchSettings {
+            kept: KEPT,
+            acknowledge: true,
+            replication,
+            repeat_within: REPEAT_WITHIN,
+            ..plain
+        },
+    }
+}
+
+/// Settings of the actors of a runtime whose states are replicated so: outputs are kept until
+/// the switch has let them out.
+pub fn actors_with(id: RuntimeId, frames: u32, replication: Replication) -> ActorSettings {
+    let plain = actors(id, frames);
+    match replication {
+        Replication::None => plain,
+        Replication::EachBurst | Replication::Every(_) => ActorSettings {
+            keep_outputs: true,
+            repeat_within: REPEAT_WITHIN,
+            ..plain
+        },
     }
 }

@@ -139,6 +139,14 @@ impl Kept {
         self.count + self.unheld_count < self.most
     }
 
+    /// Packets that have room; without bound where none is kept.
+    pub(super) const fn room(&self) -> usize {
+        match self.keeps() {
+            true => self.most.saturating_sub(self.count + self.unheld_count),
+            false => usize::MAX,
+        }
+    }
+
     /// Most packets on their way and most parked entries there were at a time.
     pub(super) const fn high_water(&self) -> (usize, usize) {
         (self.high, self.parked_high)

@@ -121,6 +121,12 @@ impl Switch {
         self.packets.flying.max(self.kept.count() as u64)
     }
 
+    /// Packets that there is room for among those kept; without bound where none is. More
+    /// would be dropped as [`SwitchDrop::UnackedFull`].
+    pub fn room(&self) -> usize {
+        self.kept.room()
+    }
+
     /// Units that change their owner, or wait for it.
     pub fn moves_under_way(&self) -> u64 {
         u64::from(self.pendings.unsettled)

@@ -13,7 +13,7 @@ use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use weir_graph::compile::{Mode, Passes};
 use weir_graph::{Override, Threads};
-use weir_protocol::settings::Dispatch;
+use weir_protocol::settings::{Dispatch, Replication};
 
 use crate::driver::Pace;
 use crate::driver::live::Speed;
@@ -219,6 +219,11 @@ pub(crate) struct Run {
     /// How new flows are given to runtimes
     #[arg(long, value_enum, default_value_t, requires = "runtimes")]
     pub(crate) dispatch: DispatchBy,
+    /// With runtimes behind a switch: when a second one has the state of a flow, so that the
+    /// flow survives the death of the first. `each-burst`: before what a packet caused
+    /// leaves; `every-N`: each N packets, and the switch keeps the packets since; `none`
+    #[arg(long, value_name = "WHEN", conflicts_with = "workers")]
+    pub(crate) replication: Option<Replication>,
     /// With interfaces: run in spite of what `weir doctor` calls a problem
     #[arg(long)]
     pub(crate) force: bool,

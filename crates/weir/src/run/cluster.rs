@@ -3,6 +3,7 @@
 use weir_graph::{ChainFile, Script};
 use weir_nf::host::Stage;
 use weir_packet::MemoryLayout;
+use weir_protocol::settings::Replication;
 use weir_runtime::RuntimeConfig;
 
 use crate::args::Run;
@@ -51,6 +52,20 @@ pub(super) fn run(
     let (mut of_run, ended) = line.drive(args, watched)?;
     line.executor.sum_up(args, more, &mut of_run);
     conclude(args, ports, of_run, ended, config.seed, watched)
+}
+
+/// Refuses a replication without runtimes between which states could be replicated.
+pub(super) fn check(args: &Run) -> Result<(), Failure> {
+    let replicates = args.replication.is_some_and(|how| how != Replication::None);
+    match args.runtimes {
+        None if replicates => Err(Failure::usage(
+            "`--replication` needs runtimes that have one another's states: say how many with `--runtimes N`",
+        )),
+        Some(1) if replicates => Err(Failure::usage(
+            "`--replication` needs a second runtime: say `--runtimes 2` or more",
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// Starts a cluster, with what its script says.
@@ -111,6 +126,7 @@ fn settings(
         most_runtimes: runtimes + script.added,
         spread: placement::spread(args, runtimes + script.added),
         dispatch: args.dispatch.into(),
+        replication: args.replication.unwrap_or_default(),
         engine,
         memory,
         wakeful: args.never_sleeps(),

@@ -73,6 +73,7 @@ fn run_with(
     let written = &placement::applied(args, &file)?;
     let args = &written.with(&file.threads);
     chains::check_cores(&args.cores, &args.chain)?;
+    cluster::check(args)?;
     let also = Also {
         chain: &args.chain,
         script: args.script.as_deref(),

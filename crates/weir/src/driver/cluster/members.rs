@@ -67,7 +67,11 @@ impl Cluster {
                 follows: true,
                 ..self.settings.engine
             },
-            settings: in_process::actors(id, self.pool.memory().layout().small_frames),
+            settings: in_process::actors_with(
+                id,
+                self.pool.memory().layout().small_frames,
+                self.settings.replication,
+            ),
             relayed: self.settings.relay.is_some(),
             clock: self.clock,
             seat: Seat {

@@ -20,7 +20,7 @@ use weir_io::IdlePolicy;
 use weir_nf::host::Stage;
 use weir_packet::{Disposition, Frame, FramePool, Internal, MemoryLayout, PacketMemory, Time};
 use weir_protocol::in_process::{self, BURST, MESSAGES};
-use weir_protocol::settings::{Dispatch, SwitchSettings};
+use weir_protocol::settings::{Dispatch, Replication, SwitchSettings};
 use weir_protocol::{Message, Peer, RuntimeId, Switch};
 use weir_runtime::RuntimeConfig;
 
@@ -29,7 +29,7 @@ pub use end::{ClusterEnd, GateCounts, RuntimeEnd};
 use member::{Member, NO_MEMBER, Site, State};
 pub(super) use process::HELLO;
 pub use process::RuntimeProcess;
-use process::{ring_words, wire_process};
+use process::{HelloOf, ring_words, wire_process};
 
 use super::clock::Clock;
 use super::ends::{EndAsked, EndsAsked};
@@ -56,6 +56,8 @@ pub struct ClusterSettings {
     pub dispatch: Dispatch,
     /// Views open and not settled at a time.
     pub window: u32,
+    /// When a unit's state is with a second runtime.
+    pub replication: Replication,
     /// Makes what stands between a switch and its runtimes, given the packets that
     /// may be under way; nothing does but where benchmarks compare.
     pub relay: Option<fn(u32) -> Box<dyn Relay>>,
@@ -97,6 +99,7 @@ impl Default for ClusterSettings {
             spread: Spread::default(),
             dispatch: Dispatch::RoundRobin,
             window: SwitchSettings::default().window,
+            replication: Replication::None,
             relay: None,
             engine: RuntimeConfig::default(),
             memory: MemoryLayout::default(),
@@ -173,8 +176,9 @@ impl Cluster {
     pub fn start(stages: &[Stage], settings: ClusterSettings) -> Result<Cluster, ExecError> {
         let most = settings.most_runtimes.max(settings.runtimes);
         let (small, large) = in_process::frames(most);
+        let kept = in_process::frames_kept(stages.len() as u32, settings.replication);
         let layout = MemoryLayout {
-            small_frames: settings.memory.small_frames + small,
+            small_frames: settings.memory.small_frames + small + kept,
             large_frames: settings.memory.large_frames + large,
             ..settings.memory
         };
@@ -194,7 +198,8 @@ impl Cluster {
         if let Some(core) = settings.spread.ports_core() {
             weir_exec::pin(core).map_err(ExecError)?;
         }
-        let switch_settings = in_process::switch(settings.dispatch, settings.window);
+        let switch_settings =
+            in_process::switch_with(settings.dispatch, settings.window, settings.replication);
         let mut chains = Vec::new();
         for stage in stages.iter() {
             let config = RuntimeConfig {
@@ -277,7 +282,13 @@ impl Cluster {
         if self.members.iter().any(waits) {
             return 0;
         }
-        in_process::room(self.pool.available(), self.members.len())
+        let frames = in_process::room(self.pool.available(), self.members.len());
+        if self.settings.replication == Replication::None {
+            return frames;
+        }
+        // Each packet has a copy.
+        let chains = self.chains.iter().map(|at| at.switch.room());
+        chains.min().unwrap_or(0).min(frames / 2)
     }
 
     /// Moves the packets' time on: the runtimes ask for ticks of units in which
@@ -674,7 +685,11 @@ fn members(
         wired.push(match (&settings.processes, room.as_deref_mut()) {
             (Some(processes), Some(room)) if processes.has(place as usize, settings.runtimes) => {
                 let main = wakers.for_process(0)?;
-                let hello = (processes.digest, settings.engine.seed);
+                let hello = HelloOf {
+                    chains: processes.digest,
+                    seed: settings.engine.seed,
+                    replication: settings.replication,
+                };
                 let (ends, home) = wire_process(room, id, stages, main, hello)?;
                 (ends, Site::Process(Box::new(home)))
             }

@@ -114,7 +114,11 @@ impl RuntimeProcess {
                 follows: true,
                 ..engine
             },
-            settings: in_process::actors(id, self.memory.layout().small_frames),
+            settings: in_process::actors_with(
+                id,
+                self.memory.layout().small_frames,
+                self.hello.replication.parse()?,
+            ),
             relayed: false,
             clock: Clock::start(),
             seat: Seat {

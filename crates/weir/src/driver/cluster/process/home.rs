@@ -19,6 +19,7 @@ use weir_io::stage::{StageInput as _, StageOutput as _};
 use weir_nf::host::Stage;
 use weir_packet::{Frame, FramePool, MemberId, PacketMemory};
 use weir_protocol::RuntimeId;
+use weir_protocol::settings::Replication;
 
 use super::super::super::gauge::{FREE, Gauge, MAIL, STATUS_WORDS};
 use super::super::super::process::{
@@ -73,6 +74,15 @@ pub(in super::super) struct Home {
     frames: Vec<Frame>,
 }
 
+/// What all processes of a cluster are told alike.
+#[derive(Clone, Copy, Debug)]
+pub(in super::super) struct HelloOf {
+    /// Stands for the chains.
+    pub(in super::super) chains: u64,
+    pub(in super::super) seed: u64,
+    pub(in super::super) replication: Replication,
+}
+
 /// The rings of one more place of a runtime, for these chains; `main` wakes the switch's
 /// thread.
 ///
@@ -84,7 +94,7 @@ pub(in super::super) fn wire_process(
     id: RuntimeId,
     stages: &Arc<[Stage]>,
     main: Waker,
-    hello: (u64, u64),
+    hello: HelloOf,
 ) -> Result<(SwitchEnds, Home), ExecError> {
     let chains = stages.len();
     let offsets = Offsets {
@@ -141,8 +151,9 @@ pub(in super::super) fn wire_process(
             places: 0,
             member: member.number(),
             layout: layout_words(memory.layout()),
-            chains: hello.0,
-            seed: hello.1,
+            chains: hello.chains,
+            seed: hello.seed,
+            replication: hello.replication.to_string(),
             units: Vec::new(),
             offsets,
             core: None,

@@ -11,7 +11,7 @@ mod wire;
 
 pub use child::RuntimeProcess;
 
-pub(super) use home::{Home, Starting, ring_words, wire_process};
+pub(super) use home::{HelloOf, Home, Starting, ring_words, wire_process};
 pub(in super::super) use wire::HELLO;
 
 use weir_protocol::in_process::FRAMES_ON_THE_WAY;

@@ -57,6 +57,8 @@ pub(super) struct Hello {
     /// Stands for the chains, which the process loads itself.
     pub(super) chains: u64,
     pub(super) seed: u64,
+    /// When a unit's state is with a second runtime.
+    pub(super) replication: String,
     /// Places of units, by chain.
     pub(super) units: Vec<u32>,
     pub(super) offsets: Offsets,
