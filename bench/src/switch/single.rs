@@ -48,6 +48,7 @@ impl Single {
             let settings = ActorSettings {
                 id: RuntimeId(number),
                 keep_outputs: false,
+                waits: true,
                 ..ActorSettings::default()
             };
             single.actors.push(Actors::new(engine, settings));

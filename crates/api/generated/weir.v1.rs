@@ -305,6 +305,9 @@ pub struct GetStatsResponse {
     /// Places of runtimes behind a switch (`weir run --runtimes`).
     #[prost(message, repeated, tag = "9")]
     pub runtimes: ::prost::alloc::vec::Vec<RuntimePlace>,
+    /// Switches before runtimes, one per chain.
+    #[prost(message, repeated, tag = "10")]
+    pub switches: ::prost::alloc::vec::Vec<SwitchStats>,
 }
 /// A router around the chains, or a tap.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -544,9 +547,32 @@ pub struct RuntimePlace {
     /// none.
     #[prost(string, tag = "3")]
     pub state: ::prost::alloc::string::String,
-    /// Times that its thread died of a bug.
+    /// Times that a thread or process of its runtimes died.
     #[prost(uint64, tag = "4")]
     pub deaths: u64,
+}
+/// The switch of a chain: it numbers packets, and says which runtime owns a unit (a flow, or
+/// the flows of one scope key).
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SwitchStats {
+    /// Name of the chain.
+    #[prost(string, tag = "1")]
+    pub chain: ::prost::alloc::string::String,
+    /// When a second runtime has a unit's state: `none`, `each-burst` or `every-N`.
+    #[prost(string, tag = "2")]
+    pub replication: ::prost::alloc::string::String,
+    /// Units that are open.
+    #[prost(uint64, tag = "3")]
+    pub units: u64,
+    /// Those whose state a second runtime is to have and has not.
+    #[prost(uint64, tag = "4")]
+    pub unprotected: u64,
+    /// Those whose owner or second runtime is being changed.
+    #[prost(uint64, tag = "5")]
+    pub unsettled: u64,
+    /// Units whose state was lost with all runtimes that had it.
+    #[prost(uint64, tag = "6")]
+    pub lost: u64,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ListDropReasonsRequest {}

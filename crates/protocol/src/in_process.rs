@@ -75,6 +75,7 @@ pub fn actors(id: RuntimeId, frames: u32) -> ActorSettings {
         id,
         held: frames,
         keep_outputs: false,
+        waits: true,
         repeat_after: REPEAT_AFTER,
         ..ActorSettings::default()
     }

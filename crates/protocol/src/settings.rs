@@ -155,6 +155,10 @@ pub struct ActorSettings {
     /// only where the path to the switch loses nothing and dies with it (rings
     /// in one process).
     pub keep_outputs: bool,
+    /// The driver keeps data frames that [`crate::Actors::frames`] leaves, and gives them again:
+    /// no packet is taken that the pool has no frames for. Off where the driver can't wait, and
+    /// packets are repeated.
+    pub waits: bool,
     /// Time after which what was not answered is sent again, before a round trip
     /// was measured: from then on ten round trips.
     pub repeat_after: u64,
@@ -199,6 +203,7 @@ impl Default for ActorSettings {
             is_logger: false,
             held: 4_096,
             keep_outputs: true,
+            waits: false,
             repeat_after: 10_000_000,
             repeat_within: REPEAT_WITHIN,
             longest: LONGEST,

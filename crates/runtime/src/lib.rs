@@ -42,6 +42,7 @@ pub mod watch;
 pub use classifier::Classifier;
 pub use config::{RunAtStart, RuntimeConfig};
 pub use drops::EngineDrop;
+pub use follow::FRAMES_PER_TICK;
 pub use lies::Lie;
 pub use open_flows::{FlowName, OpenFlow, Remembered};
 pub use report::{FlowReport, FunctionReport, Report, add_named};

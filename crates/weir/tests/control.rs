@@ -222,6 +222,7 @@ fn flows_of_runs_without_interfaces_are_found_shown_and_ended() {
         (&[][..], 1),
         (&["--workers", "2"], 3),
         (&["--runtimes", "2"], 3),
+        (&["--runtimes", "2", "--processes"], 3),
         (&["--plan", "pipeline"], 3),
     ] {
         let socket = folder.path("it.sock");

@@ -18,12 +18,21 @@ use support::{Folder, conserved, example, number};
 
 /// Ways of running with several threads, and how many of them at least: workers that own
 /// their ports are no more than that, where those can be shared out.
-const WAYS: [(&[&str], usize); 4] = [
+const WAYS: [(&[&str], usize); 5] = [
     (&["--workers", "2"], 2),
     (&["--runtimes", "2"], 3),
     (&["--plan", "pipeline"], 3),
-    // Each further stage is a process.
+    // Each further stage, or each runtime, is a process.
     (&["--plan", "pipeline", "--processes"], 1),
+    (REPLICATED, 1),
+];
+
+const REPLICATED: &[&str] = &[
+    "--runtimes",
+    "3",
+    "--processes",
+    "--replication",
+    "each-burst",
 ];
 
 /// TCP, answered pings, events, conservation: by each way of running.
@@ -188,6 +197,64 @@ fn a_stage_that_is_killed_between_interfaces_breaks_no_connection() {
         conserved(&summary);
         assert!(
             killed > 0 && number(&summary, "/processes/0/died") > 0,
+            "{summary}"
+        );
+    }
+}
+
+/// Firewall and NAT, whose states are replicated before a packet leaves: neither sees a
+/// packet without the state that it needs, whichever runtime is killed.
+#[test]
+fn a_runtime_that_is_killed_between_interfaces_breaks_no_connection() {
+    if !network::possible() {
+        return;
+    }
+    for (inside, outside) in [
+        ("af-packet:inside", "af-packet:outside"),
+        ("xdp:inside", "xdp:outside"),
+    ] {
+        let network = Network::new(&Cable::default());
+        let folder = Folder::new();
+        let chain = folder.path("stateful.yaml");
+        std::fs::write(&chain, STATEFUL).unwrap();
+        web::server(&network);
+        let ports = ["--in", inside, "--out", outside];
+        let weir = network.weir(&chain, &[&ports[..], REPLICATED].concat());
+        network.ping(1);
+        let fetching = network.spawn("client", || {
+            let fetch = |n| {
+                let server = network::SERVER[n as usize % 2];
+                web::fetch(network::at(server, 80), n % 3 == 0, n, 4 << 20)
+            };
+            (0..12).try_for_each(fetch)
+        });
+        let mut killed = 0;
+        while !fetching.is_finished() {
+            std::thread::sleep(Duration::from_millis(200));
+            // The oldest: units go on at the others. No more often than there are successors.
+            let oldest = network::process::children(weir.id()).into_iter().next();
+            if let Some(runtime) = oldest.filter(|_| killed < 8) {
+                must("kill", &["-9", &runtime.to_string()]);
+                killed += 1;
+            }
+        }
+        assert_eq!(fetching.join().unwrap(), Ok(()), "{inside}");
+        let ran = weir.end("-TERM");
+        assert_eq!(ran.code, 0, "{inside}: {}", ran.err);
+        let summary = ran.json();
+        conserved(&summary);
+        for lost in [
+            "owner_lost",
+            "lost",
+            "runtime_died",
+            "unacked_full",
+            "frames_short",
+        ] {
+            assert_eq!(summary["drops"].get(lost), None, "{inside}: {summary}");
+        }
+        assert_eq!(summary["hand_overs"]["reordered"], 0, "{summary}");
+        assert!(
+            killed > 1 && number(&summary, "/switch/suspected") >= 2,
             "{summary}"
         );
     }

@@ -86,14 +86,23 @@ fn generated(seed: usize) -> String {
     format!("gen:flows=100,packets=4000,{shape},seed={seed}")
 }
 
+/// Runtimes on threads, in processes, and with second ones that have their states.
+const PLACES: [&[&str]; 4] = [
+    &[],
+    &["--processes"],
+    &["--replication", "each-burst"],
+    &["--processes", "--replication", "every-5"],
+];
+
 /// One run with moves all the time; how many there were.
-fn moved(plain: &Run, (chain, input, mode): (&str, &str, &str)) -> u64 {
+fn moved(plain: &Run, (chain, input, mode): (&str, &str, &str), place: &[&str]) -> u64 {
     let folder = Folder::new();
     let script = script(&folder, mode, 90, 40);
     let runtimes = RUNTIMES.to_string();
     let args = ["--runtimes", &runtimes, "--script", &script];
+    let args = [&args, place].concat();
     let mut run = through(&example(chain), input, &args).whenever_noticed();
-    let about = format!("{input} {chain} {mode}");
+    let about = format!("{input} {chain} {mode} {place:?}");
     if mode == "reprocess" && COUNTING.contains(&chain) {
         run.events.clone_from(&plain.events);
     }
@@ -123,7 +132,7 @@ fn flows_that_move_all_the_time_come_out_as_they_do_without() {
                 }
                 for is_busy in [false, true] {
                     let busy = is_busy.then(Busy::start);
-                    moves += moved(&plain, (chain, input, mode));
+                    moves += moved(&plain, (chain, input, mode), PLACES[runs % PLACES.len()]);
                     runs += 1;
                     drop(busy);
                 }
@@ -131,7 +140,7 @@ fn flows_that_move_all_the_time_come_out_as_they_do_without() {
         }
     }
     println!("{runs} runs, {moves} flows moved");
-    assert!(moves > 10 * runs, "{moves} moves in {runs} runs");
+    assert!(moves > 10 * runs as u64, "{moves} moves in {runs} runs");
 }
 
 /// What waits for a state is applied all at once when it comes: the frames for

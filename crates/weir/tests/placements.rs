@@ -97,8 +97,17 @@ fn drawn(seed: u64, folder: &Folder) {
     let path = folder.path(&format!("{seed}.json"));
     std::fs::write(&path, placement.to_string()).unwrap();
     let mut args = vec!["--placement", &path];
-    if form[0] == "--plan" {
-        args.extend(form);
+    match form[0] {
+        "--plan" => args.extend(form),
+        "--runtimes" if count != "1" => {
+            let replications: [&[&str]; 3] = [
+                &[],
+                &["--replication", "each-burst"],
+                &["--replication", "every-4"],
+            ];
+            args.extend(*dice.pick(&replications));
+        }
+        _ => {}
     }
     let plain = through(&chain, &input, &[]).whenever_noticed();
     let placed = through(&chain, &input, &args).whenever_noticed();

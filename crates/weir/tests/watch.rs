@@ -633,6 +633,7 @@ fn stages_on_threads_and_runtimes_are_traced_and_tapped() {
         traced_and_tapped(&["--plan", "pipeline"]);
         traced_and_tapped(&["--plan", "pipeline", "--processes"]);
         traced_and_tapped(&["--runtimes", "2"]);
+        traced_and_tapped(&["--runtimes", "2", "--processes"]);
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use weir_io::port::PortCounters;
 
 use super::network::LayerReport;
-use super::part::{PartReport, RuntimePlaceCounts, StageProcessCounts, Visit};
+use super::part::{PartReport, RuntimePlaceCounts, StageProcessCounts, SwitchCounts, Visit};
 
 /// Counts of a thread.
 #[derive(Clone, Debug, Default)]
@@ -26,6 +26,8 @@ pub struct ThreadCounts {
     pub processes: Vec<StageProcessCounts>,
     /// Places of runtimes, which the switch's thread looks after.
     pub runtimes: Vec<RuntimePlaceCounts>,
+    /// Switches, by chain, on the thread that has them.
+    pub switches: Vec<SwitchCounts>,
     /// Time in which it slept.
     pub idle: Duration,
     /// Packets that arrived here and went to another worker, whose flows they are.

@@ -25,7 +25,9 @@ pub use flows::{
 };
 use flows::{Walk, parts_of};
 pub use network::{LayerReport, RouterReport};
-pub use part::{Counted, Part, PartReport, RuntimePlaceCounts, StageProcessCounts, Visit, around};
+pub use part::{
+    Counted, Part, PartReport, RuntimePlaceCounts, StageProcessCounts, SwitchCounts, Visit, around,
+};
 pub use reply::Reply;
 pub use target::CommandTarget;
 

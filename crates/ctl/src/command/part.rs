@@ -68,7 +68,7 @@ weir_telemetry::counters! {
     /// one another.
     #[derive(Clone, Debug)]
     pub struct RuntimePlaceCounts {
-        /// Times that a runtime's thread died of a bug.
+        /// Times that a runtime's thread or process died.
         pub deaths: Counter<Times>,
     } and {
         /// Its number, from 1.
@@ -78,6 +78,27 @@ weir_telemetry::counters! {
         /// `starting`, `ready`, `draining`, `leaving`, or `over` where it has none and gets
         /// none.
         pub state: &'static str,
+    }
+}
+
+weir_telemetry::counters! {
+    /// The switch of a chain, as it stands.
+    #[derive(Clone, Debug)]
+    pub struct SwitchCounts {
+        /// Units that are open.
+        pub units: Gauge<Units>,
+        /// Units whose state a second runtime is to have and has not: the death of their owner
+        /// loses them.
+        pub unprotected: Gauge<Units>,
+        /// Units whose owner or second runtime is being changed.
+        pub unsettled: Gauge<Units>,
+        /// Units whose state was lost with all runtimes that had it.
+        pub lost: Counter<Units> as "weir_switch_lost_units_total",
+    } and {
+        /// Number of the chain.
+        pub chain: usize,
+        /// When a second runtime has a unit's state: `none`, `each-burst` or `every-N`.
+        pub replication: String,
     }
 }
 

@@ -30,6 +30,7 @@ pub(super) fn stats(asked: &Asked, counts: &Counts) -> v1::GetStatsResponse {
         network: network(counts),
         processes: processes(asked, counts).collect(),
         runtimes: runtimes(counts).collect(),
+        switches: switches(asked, counts).collect(),
     }
 }
 
@@ -51,6 +52,25 @@ pub(super) fn processes<'a>(
             deaths: process.deaths,
             frames_back: process.frames_back,
             flows_lost: process.flows_lost,
+        }
+    })
+}
+
+/// Switches before runtimes.
+fn switches<'a>(
+    asked: &'a Asked,
+    counts: &'a Counts,
+) -> impl Iterator<Item = v1::SwitchStats> + use<'a> {
+    let all = counts.threads.iter().flat_map(|thread| &thread.switches);
+    all.map(|switch| {
+        let chain = asked.info.chains.get(switch.chain);
+        v1::SwitchStats {
+            chain: chain.map_or_else(String::new, |chain| chain.name.clone()),
+            replication: switch.replication.clone(),
+            units: switch.units,
+            unprotected: switch.unprotected,
+            unsettled: switch.unsettled,
+            lost: switch.lost,
         }
     })
 }

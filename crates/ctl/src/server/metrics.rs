@@ -10,7 +10,7 @@ use weir_runtime::{FlowReport, FunctionReport, Report};
 use weir_telemetry::prometheus::{Family, Labels, Text};
 use weir_telemetry::{Counters, Kind};
 
-use crate::command::{LayerReport, RuntimePlaceCounts, StageProcessCounts};
+use crate::command::{LayerReport, RuntimePlaceCounts, StageProcessCounts, SwitchCounts};
 
 use super::asked::{Asked, Counts};
 
@@ -78,6 +78,7 @@ impl Shown<'_> {
         self.functions(text);
         self.stages(text);
         self.runtimes(text);
+        self.switches(text);
         self.threads(text);
     }
 
@@ -274,6 +275,19 @@ impl Shown<'_> {
         });
         let family = Family::new("weir_runtime_ready", Kind::Gauge, help, RUNTIME);
         text.write(&family, ready);
+    }
+
+    fn switches(&self, text: &mut Text) {
+        let threads = self.counts.threads.iter();
+        let all: Vec<(Labels, &SwitchCounts)> = threads
+            .flat_map(|thread| &thread.switches)
+            .map(|switch| {
+                let chain = self.info.chains.get(switch.chain);
+                let name = chain.map_or("", |chain| &chain.name);
+                (labels(CHAIN, &[name]), switch)
+            })
+            .collect();
+        table::<SwitchCounts>(text, "weir_switch", CHAIN, &all);
     }
 
     fn threads(&self, text: &mut Text) {

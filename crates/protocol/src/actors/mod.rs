@@ -200,7 +200,7 @@ impl Actors {
             generation: 0,
             table: Table::new(places, advise),
             cold: BTreeMap::new(),
-            hold: Hold::new(settings.held, settings.keep_outputs),
+            hold: Hold::new(settings.held, !settings.waits),
             settings,
             ready: BTreeSet::new(),
             taken: Vec::with_capacity(RUN),

@@ -14,17 +14,20 @@ use crate::ids::{Clock, RuntimeId, UnitId, View};
 use crate::in_process::PER_PACKET;
 use crate::message::{Entry, EntryBatch, Message};
 use crate::plant::Plant;
+use weir_runtime::FRAMES_PER_TICK;
 
 /// Frames that are no packet: they may leave a unit without state.
 const NO_PACKET: u8 = frame_flags::TICK | frame_flags::LOST;
 
+/// Packets that need as many frames as a tick, which may be among those that are held.
+const PACKETS_PER_TICK: usize = FRAMES_PER_TICK / PER_PACKET;
+
 const NOT_TAKEN: &str = "a frame that was put aside is not there";
 
 impl Actors {
-    /// Data frames from the switch. Where the path repeats nothing
-    /// ([`crate::settings::ActorSettings::keep_outputs`] is off) no more are taken
-    /// out of `frames` than the pool has frames for what they cause: the rest is
-    /// for the next call, when there are more.
+    /// Data frames from the switch. Where the driver waits
+    /// ([`crate::settings::ActorSettings::waits`]) no more are taken out of `frames` than the
+    /// pool has frames for what they cause: the rest is for the next call, when there are more.
     pub fn frames(&mut self, now: Time, pool: &mut FramePool, frames: &mut Vec<Frame>) {
         if self.settings.is_logger {
             let refused = frames.len() as u64;
@@ -52,6 +55,9 @@ impl Actors {
                 {
                     self.keeping |= keeps;
                     self.run.push(frame);
+                } else if self.lacks_frames(pool, meta) {
+                    self.taken.push(frame);
+                    break;
                 } else {
                     self.odd_frame(now, pool, &memory, frame);
                 }
@@ -62,16 +68,31 @@ impl Actors {
             if let Some(unit) = asked {
                 self.ask_preference(now, unit);
             }
+            if !self.taken.is_empty() {
+                // A tick that has to wait, and all behind it.
+                self.packets -= (self.taken.len() + left) as u64;
+                frames.splice(..0, self.taken.drain(..).rev());
+                break;
+            }
         }
         self.want_leases(now);
     }
 
+    /// True of a tick that has to wait for frames: those of the packets before it are not
+    /// back yet.
+    fn lacks_frames(&self, pool: &FramePool, meta: &FrameMeta) -> bool {
+        let others = self.run.len() * PER_PACKET;
+        self.settings.waits
+            && meta.flags & frame_flags::TICK != 0
+            && pool.available() < FRAMES_PER_TICK + others
+    }
+
     /// Packets that the pool has frames for, with what they cause: notes and
-    /// emitted packets. Where packets are repeated one that is dropped for want
-    /// of a frame is no worse than one that was lost.
+    /// emitted packets. Where the driver can't wait, packets are repeated: one that is dropped
+    /// for want of a frame is no worse than one that was lost.
     fn affords(&self, pool: &FramePool) -> usize {
         let is_short = self.settings.plant == Some(Plant::FramesUnseen);
-        match self.settings.keep_outputs || is_short {
+        match !self.settings.waits || is_short {
             true => usize::MAX,
             false => (pool.available() / PER_PACKET).saturating_sub(self.run.len()),
         }
@@ -257,7 +278,7 @@ impl Actors {
         let memory = Arc::clone(pool.memory());
         while let Some(hot) = self.table.live(unit) {
             let key = (unit, hot.view);
-            if self.affords(pool) == 0 && self.hold.has(key) {
+            if self.affords(pool) < PACKETS_PER_TICK && self.hold.has(key) {
                 if !self.run.is_empty() {
                     self.flush(now, pool);
                     continue;

@@ -122,6 +122,7 @@ impl Bed {
             id: RuntimeId(id),
             is_logger: kind.is_logger,
             keep_outputs: !kind.forget_outputs,
+            waits: kind.forget_outputs,
             held: kind.held.unwrap_or(100),
             plant: kind.plant,
             // Whatever the round trip: here time stands still.

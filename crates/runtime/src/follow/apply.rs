@@ -18,7 +18,7 @@ use crate::scratch::{Lookup, bytes_of};
 /// flow: what it causes must find room.
 pub(crate) const ENDS_PER_TICK: usize = 512;
 /// Frames that must be free before a tick is applied, for notes of so many.
-const FRAMES_PER_TICK: usize = 16;
+pub const FRAMES_PER_TICK: usize = 16;
 
 /// The result of giving a packet its flow.
 pub(super) enum Given {

@@ -28,6 +28,7 @@ pub(crate) mod units;
 use weir_nf::host::{AliasRequest, BURST, FlowOptions, MAX_ALIASES, MAX_EMITS};
 use weir_packet::{FlowKey, Frame};
 
+pub use apply::FRAMES_PER_TICK;
 use datagrams::Datagrams;
 use units::Units;
 

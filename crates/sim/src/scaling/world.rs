@@ -245,6 +245,7 @@ impl<'a> World<'a> {
             id,
             held: 65_536,
             keep_outputs: false,
+            waits: true,
             ..ActorSettings::default()
         };
         let node = Node {

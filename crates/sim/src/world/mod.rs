@@ -437,6 +437,7 @@ impl<'a> World<'a> {
                 (false, frames) => frames * 2 / 3,
             },
             keep_outputs: true,
+            waits: false,
             repeat_after: self.repeat_after(),
             repeat_within: (500_000, 20_000_000),
             // Little is too much for one message.

@@ -118,6 +118,16 @@ fn to_json(stats: &v1::GetStatsResponse) -> Value {
             "died": place.deaths,
         })
     };
+    let switch = |switch: &v1::SwitchStats| {
+        json!({
+            "chain": switch.chain,
+            "replication": switch.replication,
+            "units": switch.units,
+            "unprotected": switch.unprotected,
+            "unsettled": switch.unsettled,
+            "lost": switch.lost,
+        })
+    };
     let mut value = json!({
         "elapsed_s": stats.elapsed_ns as f64 / 1e9,
         "chains": stats.chains.iter().map(|c| (c.name.clone(), chain(c))).collect::<Map<_, _>>(),
@@ -133,6 +143,7 @@ fn to_json(stats: &v1::GetStatsResponse) -> Value {
     }
     if !stats.runtimes.is_empty() {
         value["runtimes"] = stats.runtimes.iter().map(runtime).collect();
+        value["switches"] = stats.switches.iter().map(switch).collect();
     }
     if let Some(network) = &stats.network {
         let mut of_network = counts(&network.counts);
@@ -249,6 +260,23 @@ fn to_text(stats: &v1::GetStatsResponse) -> String {
         if place.deaths > 0 {
             let (place, died) = (place.place, thousands(place.deaths));
             let _ = write!(text, "; {died} have died in its place, {place}");
+        }
+        text.push('\n');
+    }
+    for switch in &stats.switches {
+        let units = thousands(switch.units);
+        let _ = write!(text, "switch of {}: {units} units", switch.chain);
+        if switch.replication != "none" {
+            let (how, without) = (&switch.replication, thousands(switch.unprotected));
+            let _ = write!(text, ", replicated {how}: {without} unprotected");
+        }
+        for (n, what) in [
+            (switch.unsettled, "change their runtime"),
+            (switch.lost, "were lost"),
+        ] {
+            if n > 0 {
+                let _ = write!(text, ", {} {what}", thousands(n));
+            }
         }
         text.push('\n');
     }

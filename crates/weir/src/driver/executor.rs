@@ -4,7 +4,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use weir_ctl::command::{
-    Counted, Part, PartReport, RuntimePlaceCounts, StageProcessCounts, ThreadCounts, Visit,
+    Counted, Part, PartReport, RuntimePlaceCounts, StageProcessCounts, SwitchCounts, ThreadCounts,
+    Visit,
 };
 use weir_ctl::observe::Unseen;
 use weir_exec::{ExecError, Parker, Round};
@@ -93,6 +94,11 @@ pub trait Executor {
         Vec::new()
     }
 
+    /// Switches before runtimes, by chain.
+    fn switches(&self) -> Vec<SwitchCounts> {
+        Vec::new()
+    }
+
     /// Stages that whoever looks on is not shown.
     fn unseen(&self) -> Vec<Unseen> {
         Vec::new()
@@ -132,6 +138,7 @@ pub(crate) fn thread_counts<C: Executor>(executor: &mut C) -> ThreadCounts {
         reports,
         processes: executor.processes(),
         runtimes: executor.runtimes(),
+        switches: executor.switches(),
         ..ThreadCounts::default()
     }
 }

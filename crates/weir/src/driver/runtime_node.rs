@@ -52,6 +52,7 @@ pub(super) struct RuntimeDone {
     /// Most packets it held for units whose state was not there yet.
     pub(super) held_most: u64,
     pub(super) counts: Vec<(String, u64)>,
+    pub(super) died: bool,
     /// Of the node itself; the report of a chain takes it over.
     internal: Internal,
 }
@@ -69,8 +70,22 @@ impl RuntimeDone {
             units: 0,
             held_most: 0,
             counts: Vec::new(),
+            died: false,
             internal: Internal::default(),
         }
+    }
+}
+
+impl RuntimeDone {
+    /// The same of a runtime that has died: its flows are elsewhere, or lost.
+    pub(super) fn of_dead(mut self) -> RuntimeDone {
+        self.died = true;
+        self.units = 0;
+        for report in &mut self.reports {
+            report.flows.active = 0;
+            report.flows.units = 0;
+        }
+        self
     }
 }
 
@@ -156,6 +171,24 @@ impl RuntimeNode {
         })
     }
 
+    /// Packets that have come so far.
+    pub(super) fn packets(&self) -> u64 {
+        self.work.packets
+    }
+
+    /// What it has counted so far.
+    pub(super) fn counted(&self) -> RuntimeDone {
+        let mut done = RuntimeDone {
+            busy: Duration::from_nanos(self.busy),
+            packets: self.work.packets,
+            ..RuntimeDone::of(self.work.id, Vec::new())
+        };
+        for chain in &self.work.chains {
+            chain.add_to(&mut done);
+        }
+        done
+    }
+
     #[cfg(test)]
     pub(super) fn pool(&mut self) -> &mut FramePool {
         &mut self.work.seat.pool
@@ -230,6 +263,15 @@ impl ChainActors {
             log.clear();
             log.give_whole();
         });
+        self.add_to(end);
+        let internal = std::mem::take(&mut end.internal);
+        if let Some(report) = end.reports.last_mut() {
+            report.add_internal(&internal);
+        }
+    }
+
+    /// Adds what was counted.
+    fn add_to(&self, end: &mut RuntimeDone) {
         let actors = self.actors.report();
         end.units += actors.units;
         end.held_most = end.held_most.max(actors.held_most);
@@ -238,7 +280,6 @@ impl ChainActors {
             .extend(counts.map(|(what, n)| (what.name().to_owned(), n)));
         let mut report = self.actors.engine().report();
         report.add_internal(self.actors.internal());
-        report.add_internal(&std::mem::take(&mut end.internal));
         end.reports.push(report);
         end.lies.extend_from_slice(self.actors.engine().lies());
     }
@@ -494,5 +535,9 @@ impl Drop for RuntimeNode {
         let there = seat.pool.available() as u64 + sent(&seat.ends);
         seat.lost = self.work.had.saturating_sub(there);
         std::mem::swap(&mut seat.handler, &mut self.handler);
+        if std::thread::panicking() {
+            let counted = self.counted();
+            self.work.seat.counted = Some(Box::new(counted.of_dead()));
+        }
     }
 }

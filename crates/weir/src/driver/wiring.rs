@@ -11,6 +11,7 @@ use weir_protocol::in_process::{FRAMES_ON_THE_WAY, MESSAGES_ON_THE_WAY};
 use weir_protocol::{Message, Peer, RuntimeId, UnitId};
 
 use super::gauge::Gauge;
+use super::runtime_node::RuntimeDone;
 use super::supply::Supply;
 
 /// Said where a queue names a chain that the run does not have.
@@ -96,6 +97,8 @@ pub(super) struct Seat {
     pub(super) heir: Option<Arc<Heir>>,
     /// Frames that it has not given back.
     pub(super) lost: u64,
+    /// What it had counted when it died.
+    pub(super) counted: Option<Box<RuntimeDone>>,
 }
 
 impl Drop for Seat {
@@ -107,6 +110,7 @@ impl Drop for Seat {
             ends: self.ends.take(),
             handler: std::mem::take(&mut self.handler),
             lost: self.lost,
+            counted: self.counted.take(),
         };
         *heir.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(left);
     }
@@ -125,6 +129,8 @@ pub(super) struct Left {
     pub(super) handler: CommandHandler,
     /// Frames that it had and are not there any more: 0 unless there is a bug.
     pub(super) lost: u64,
+    /// What it had counted when it died of a bug.
+    pub(super) counted: Option<Box<RuntimeDone>>,
 }
 
 /// A message from one runtime to another. Their places may have had other runtimes

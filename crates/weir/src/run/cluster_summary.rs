@@ -32,9 +32,12 @@ fn add_json(end: &ClusterEnd, value: &mut Value) {
                 "units": runtime.units,
                 "busy_s": runtime.busy.as_secs_f64(),
                 "held_most": runtime.held_most,
+                "died": runtime.died,
             })
         })
         .collect();
+    let replication = end.replication.iter();
+    value["replication"] = replication.map(ToString::to_string).collect();
     if let Some(pages) = &end.pages {
         value["packet_memory"] = json!(pages);
     }
@@ -75,9 +78,10 @@ fn add_text(end: &ClusterEnd, text: &mut String) {
         "runtimes", "packets", "units", "busy s"
     );
     for runtime in &end.runtimes {
+        let died = if runtime.died { "  died" } else { "" };
         let _ = writeln!(
             text,
-            "  {:<10} {:>12} {:>12} {:>10.3}",
+            "  {:<10} {:>12} {:>12} {:>10.3}{died}",
             runtime.id.0,
             thousands(runtime.packets),
             thousands(runtime.units),

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use weir_ctl::command::{CommandSender, PartReport, RuntimePlaceCounts};
+use weir_ctl::command::{CommandSender, PartReport, RuntimePlaceCounts, SwitchCounts};
 use weir_exec::{ExecError, Parker, Parks as _, Round};
 use weir_graph::ChainFile;
 use weir_packet::{Frame, FramePool, Side, Time};
@@ -181,6 +181,10 @@ impl Executor for Played {
 
     fn runtimes(&self) -> Vec<RuntimePlaceCounts> {
         self.cluster.places()
+    }
+
+    fn switches(&self) -> Vec<SwitchCounts> {
+        self.cluster.switches()
     }
 
     fn parker(&self) -> Option<&Parker> {

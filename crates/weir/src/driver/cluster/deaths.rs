@@ -17,9 +17,9 @@ use super::member::{Member, NO_MEMBER, Site, State};
 const MOST_LOST: u64 = FRAMES_ON_THE_WAY as u64;
 
 impl Cluster {
-    /// Joins the runtimes that are over. One that has died takes the states of
+    /// Joins the runtimes that are over, those in `processes` at a price. One that has died takes the states of
     /// its units along; the run goes on with the others.
-    pub(super) fn join_ended(&mut self, now: Time) -> Result<(), ExecError> {
+    pub(super) fn join_ended(&mut self, now: Time, processes: bool) -> Result<(), ExecError> {
         // Others may not have heard of a death yet. What they say to a place without a
         // runtime would fill its queues, and a run that ends waits for what waits there.
         for member in &mut self.members {
@@ -31,7 +31,7 @@ impl Cluster {
                 theirs.clear_unread();
             }
         }
-        for (place, ended) in self.ended() {
+        for (place, ended) in self.ended(now, processes) {
             let Some(member) = self.internal.expect(self.members.get_mut(place), NO_MEMBER) else {
                 continue;
             };
@@ -64,7 +64,11 @@ impl Cluster {
 
     /// The runtimes that have ended since the last call, by place, with their reports or why
     /// there is none.
-    fn ended(&mut self) -> Vec<(usize, Result<RuntimeDone, ExecError>)> {
+    fn ended(
+        &mut self,
+        now: Time,
+        processes: bool,
+    ) -> Vec<(usize, Result<RuntimeDone, ExecError>)> {
         let mut all = Vec::new();
         for (number, ended) in self.team.join_each() {
             let is_its = |member: &Member| member.node() == Some(number);
@@ -79,6 +83,10 @@ impl Cluster {
             }
             all.push((place, ended));
         }
+        if !processes {
+            return all;
+        }
+        self.looked = now;
         for (place, member) in self.members.iter_mut().enumerate() {
             let Some(home) = member.process() else {
                 continue;
@@ -205,6 +213,7 @@ impl Cluster {
                 if let Some(mut left) = heir.take() {
                     self.pool.join(left.pool);
                     self.lost += left.lost;
+                    self.ends.extend(left.counted.map(|counted| *counted));
                     let mut unread = Vec::new();
                     for data in &mut left.ends.data {
                         while data.drain(BURST, &mut unread) > 0 {
@@ -220,6 +229,7 @@ impl Cluster {
                 }
             }
             Site::Process(home) => {
+                self.ends.extend(home.take_said());
                 if home.take_back(&mut self.pool).is_err() {
                     self.internal
                         .note("a ring of a runtime that has ended is damaged");

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use weir_ctl::DriverDrop;
+use weir_protocol::settings::Replication;
 use weir_protocol::switch::SwitchDrop;
 use weir_protocol::{RuntimeId, Switch};
 use weir_runtime::{Lie, Report, add_named};
@@ -22,6 +23,8 @@ pub struct RuntimeEnd {
     pub busy: Duration,
     /// Most packets it held for units whose state was not there yet.
     pub held_most: u64,
+    /// It died; its counts are those that it told last.
+    pub died: bool,
 }
 
 /// Packets that left, and those that left out of order, which never should happen.
@@ -52,6 +55,8 @@ pub struct ClusterEnd {
     pub leaked: usize,
     /// Why runtimes have died while the run went on.
     pub deaths: Vec<String>,
+    /// When a second runtime has a unit's state, by chain.
+    pub replication: Vec<Replication>,
     /// Page size of the packet memory, where runtimes have processes of their own.
     pub pages: Option<String>,
 }
@@ -110,22 +115,59 @@ pub(super) fn of_switch(switch: &Switch) -> Report {
     report
 }
 
-/// Counts drops without a known reason: a dead runtime can't report what its
-/// functions dropped, so those packets count under a reason of their own.
-pub(super) fn not_told(report: &mut Report) {
+/// Balances the drops of functions of a chain whose runtimes have died. A dead runtime told
+/// what it had counted a while before: what it dropped since has no reason, and what it had
+/// counted and not handed on its successor has counted again.
+pub(super) fn settle(report: &mut Report) {
     let told = report.packets_out + report.dropped() + report.held;
-    let missing = (report.packets_in + report.emitted).saturating_sub(told);
-    if missing > 0 {
-        add_named(
-            &mut report.drops,
-            &[(DriverDrop::RuntimeDied.name().to_owned(), missing)],
-        );
+    let came = report.packets_in + report.emitted;
+    let mut twice = told.saturating_sub(came);
+    if let Some(missing @ 1..) = came.checked_sub(told) {
+        let died = (DriverDrop::RuntimeDied.name().to_owned(), missing);
+        return add_named(&mut report.drops, &[died]);
+    }
+    // Functions' reasons are `NAME.reason`; the largest has most of them.
+    let mut drops: Vec<&mut (String, u64)> = report.drops.iter_mut().collect();
+    drops.retain(|(name, _)| name.contains('.'));
+    drops.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
+    for (_, n) in drops {
+        let less = twice.min(*n);
+        *n -= less;
+        twice -= less;
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn drops_of_dead_runtimes_balance() {
+        let report = |denied: u64| Report {
+            packets_in: 10,
+            packets_out: 4,
+            drops: vec![
+                ("lost".to_owned(), 1),
+                ("firewall.denied".to_owned(), denied),
+            ],
+            ..Report::default()
+        };
+        let settled = |denied| {
+            let mut report = report(denied);
+            settle(&mut report);
+            report.drops.retain(|(_, n)| *n > 0);
+            report.drops
+        };
+        let named = |drops: &[(&str, u64)]| -> Vec<(String, u64)> {
+            let drops = drops.iter();
+            drops.map(|(name, n)| ((*name).to_owned(), *n)).collect()
+        };
+        assert_eq!(settled(5), named(&[("lost", 1), ("firewall.denied", 5)]));
+        assert_eq!(settled(7), named(&[("lost", 1), ("firewall.denied", 5)]));
+        let died = DriverDrop::RuntimeDied.name();
+        let expected = [("lost", 1), ("firewall.denied", 3), (died, 2)];
+        assert_eq!(settled(3), named(&expected));
+    }
 
     #[test]
     fn lost_is_what_did_not_leave_and_not_what_was_asked_for_again() {

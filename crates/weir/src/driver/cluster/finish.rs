@@ -1,11 +1,12 @@
 //! Ends a cluster, and adds up what its parts counted.
 
-use weir_ctl::command::{Counted, PartReport, around};
+use weir_ctl::command::{Counted, PartReport, SwitchCounts, around};
 use weir_exec::{ExecError, frames};
+use weir_protocol::Switch;
 use weir_protocol::in_process::BURST;
 
 use super::Cluster;
-use super::end::{ClusterEnd, RuntimeEnd, not_told, of_switch};
+use super::end::{ClusterEnd, RuntimeEnd, of_switch, settle};
 
 impl Cluster {
     /// Counts of the switches so far, and of the runtimes that are gone and
@@ -27,6 +28,23 @@ impl Cluster {
             report: report.clone(),
         });
         switches.chain(gone).collect()
+    }
+
+    /// The switches, for who looks on.
+    pub(crate) fn switches(&self) -> Vec<SwitchCounts> {
+        let switches = (0..).map_while(|chain| Some((chain, self.switch(chain)?)));
+        let of = |(chain, switch): (usize, &Switch)| {
+            let report = switch.report();
+            SwitchCounts {
+                units: report.units,
+                unprotected: report.unprotected,
+                unsettled: report.unsettled,
+                lost: report.hand_overs.units_lost,
+                chain,
+                replication: switch.replication().to_string(),
+            }
+        };
+        switches.map(of).collect()
     }
 
     /// Ends all runtimes and with them all flows, and sums up. Gives the lines
@@ -70,6 +88,7 @@ impl Cluster {
                 units: worker.units,
                 busy: worker.busy,
                 held_most: worker.held_most,
+                died: worker.died,
             });
         }
         self.sum_up_switches(&mut end);
@@ -97,6 +116,7 @@ impl Cluster {
         frames::take_reserve(&mut self.pool);
         for (number, chain) in self.chains.iter_mut().enumerate() {
             chain.switch.finish(&mut self.pool);
+            end.replication.push(chain.switch.replication());
             for (what, n) in chain.switch.counts().iter() {
                 end.add_count(what.name(), n);
             }
@@ -104,7 +124,7 @@ impl Cluster {
                 report.add_internal(&std::mem::take(&mut self.internal));
                 around(report, &of_switch(&chain.switch));
                 if !self.deaths.is_empty() {
-                    not_told(report);
+                    settle(report);
                 }
             }
         }

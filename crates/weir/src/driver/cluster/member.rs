@@ -1,5 +1,6 @@
 //! A runtime, seen from the switch's thread.
 
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -115,6 +116,14 @@ impl Member {
     /// True where a process of its is not known to be over.
     pub(super) fn has_process(&self) -> bool {
         matches!(&self.site, Site::Process(home) if home.is_up())
+    }
+
+    /// Can be read from when its process has ended.
+    pub(super) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        match &self.site {
+            Site::Thread { .. } => None,
+            Site::Process(home) => home.descriptor(),
+        }
     }
 
     /// The switch's thread is about to sleep; false where it must not.

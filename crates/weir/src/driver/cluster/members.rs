@@ -82,6 +82,7 @@ impl Cluster {
                 supply: Supply::Reserve,
                 heir: Some(Arc::clone(heir)),
                 lost: 0,
+                counted: None,
             },
         };
         let (thread, core) = self.settings.spread.of(place);

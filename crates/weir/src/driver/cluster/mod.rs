@@ -42,6 +42,9 @@ use super::wiring::{NO_CHAIN, RuntimeEnds, SwitchEnds, ToRuntime, ToSwitch, wire
 
 /// Rounds with work after which threads that ended are looked for.
 const LOOK: u32 = 256;
+/// Interval in which processes that ended are looked for, in ns: a death is noticed after so
+/// long.
+const LOOK_AFTER: u64 = 1_000_000;
 
 /// Settings of a cluster.
 #[derive(Clone, Debug)]
@@ -143,6 +146,10 @@ pub struct Cluster {
     /// Latest time of a packet.
     packet_time: Time,
     rounds: u32,
+    /// Some runtimes have processes of their own.
+    has_processes: bool,
+    /// When these were last looked after.
+    looked: Time,
     /// The question that runtimes were asked, and how many have answered.
     echo: Option<(u64, usize)>,
     echoes: u64,
@@ -250,6 +257,8 @@ impl Cluster {
             gave: false,
             packet_time: Time::ZERO,
             rounds: 0,
+            has_processes: room.is_some(),
+            looked: Time::ZERO,
             echo: None,
             echoes: 0,
             senders,
@@ -411,8 +420,9 @@ impl Cluster {
         }
         worked |= self.note_ready(now);
         self.rounds = self.rounds.wrapping_add(1);
-        if !worked || self.rounds.is_multiple_of(LOOK) {
-            self.join_ended(now)?;
+        let looks = self.has_processes && now.0 - self.looked.0 >= LOOK_AFTER;
+        if looks || !worked || self.rounds.is_multiple_of(LOOK) {
+            self.join_ended(now, looks)?;
             self.start_successors();
             worked |= self.last_events(events);
         }
@@ -740,6 +750,7 @@ impl Parks for Reads<'_> {
 
     fn descriptors<'a>(&'a self, into: &mut Vec<BorrowedFd<'a>>) {
         self.team.descriptors(into);
+        into.extend(self.members.iter().filter_map(Member::descriptor));
     }
 
     fn longest(&self) -> std::time::Duration {

@@ -265,6 +265,7 @@ fn a_runtime_counts_the_frames_that_it_does_not_give_back() {
         supply: Supply::Reserve,
         heir: Some(Arc::clone(heir)),
         lost: 0,
+        counted: None,
     };
     // More than it may keep.
     let mut more = Vec::new();

@@ -3,6 +3,7 @@
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use weir_exec::edge::{FrameReceiver, FrameSender, MessageReceiver, MessageSender};
 use weir_exec::{NEVER_PARK, Node, Parker, Round, worker};
@@ -24,6 +25,11 @@ use super::super::super::supply::{RingSupply, Supply};
 use super::super::super::wiring::{RuntimeEnds, Seat};
 use super::wire::{self, Hello, SaidDone};
 use super::{FRAMES, LONGEST_MESSAGE, MESSAGES, SUPPLY};
+
+/// Interval of reports to the main process, if counters have changed.
+const REPORT_INTERVAL: Duration = Duration::from_millis(100);
+/// Rounds between two reads of the system clock.
+const ROUNDS_PER_CLOCK_READ: u32 = 256;
 
 /// A runtime's process that has received its first message.
 #[derive(Debug)]
@@ -129,6 +135,7 @@ impl RuntimeProcess {
                 supply: self.supply(gauge)?,
                 heir: None,
                 lost: 0,
+                counted: None,
             },
         };
         let runtime = RuntimeNode::new(plan)?;
@@ -145,8 +152,10 @@ impl RuntimeProcess {
         let park = Parker::of_process(self.waker.clone(), policy);
         let node = ProcessNode {
             runtime,
-            channel: &mut self.channel,
+            process: &mut *self,
             slept: false,
+            rounds: 0,
+            reported: (Instant::now(), 0),
         };
         let done = worker::run(vec![node], park)?.into_iter().next();
         let done = done.ok_or("the runtime has left no report")?;
@@ -220,12 +229,33 @@ impl RuntimeProcess {
     }
 }
 
-/// The runtime, and the channel whose end is the main process's.
+/// The runtime, and the way to the main process.
 struct ProcessNode<'a> {
     runtime: RuntimeNode,
-    channel: &'a mut Channel,
+    process: &'a mut RuntimeProcess,
     /// The worker has slept, or was about to, since the last step.
     slept: bool,
+    /// Rounds since the system clock was last read.
+    rounds: u32,
+    /// When counts were last told, and how many packets there were then.
+    reported: (Instant, u64),
+}
+
+impl ProcessNode<'_> {
+    /// Tells the counts at most every [`REPORT_INTERVAL`], so that a death loses few of them.
+    fn report(&mut self) -> Result<(), String> {
+        self.rounds = 0;
+        let packets = self.runtime.packets();
+        let (at, before) = self.reported;
+        if packets == before || at.elapsed() < REPORT_INTERVAL {
+            return Ok(());
+        }
+        self.reported = (Instant::now(), packets);
+        // Names and numbers only: this can't fail.
+        let said = SaidDone::of(&self.runtime.counted());
+        let said = serde_json::to_vec(&said).unwrap_or_default();
+        self.process.send(wire::REPORT, &said)
+    }
 }
 
 impl Node for ProcessNode<'_> {
@@ -233,10 +263,15 @@ impl Node for ProcessNode<'_> {
 
     fn step(&mut self) -> Result<Round, String> {
         // Only after a sleep: it is a system call.
+        let channel = &mut self.process.channel;
         if std::mem::take(&mut self.slept)
-            && (self.channel.receive(false).is_err() || self.channel.has_ended())
+            && (channel.receive(false).is_err() || channel.has_ended())
         {
             return Err("the main process is gone".to_owned());
+        }
+        self.rounds += 1;
+        if self.rounds >= ROUNDS_PER_CLOCK_READ {
+            self.report()?;
         }
         self.runtime.step()
     }
@@ -247,7 +282,8 @@ impl Node for ProcessNode<'_> {
 
     fn prepare_park(&mut self) -> bool {
         self.slept = true;
-        self.runtime.prepare_park()
+        // If this fails, stay awake: the next step sees that the channel is closed.
+        self.report().is_ok() & self.runtime.prepare_park()
     }
 
     fn unpark(&mut self) {
@@ -256,11 +292,11 @@ impl Node for ProcessNode<'_> {
     }
 
     fn descriptors<'a>(&'a self, into: &mut Vec<BorrowedFd<'a>>) {
-        into.push(self.channel.as_fd());
+        into.push(self.process.channel.as_fd());
         self.runtime.descriptors(into);
     }
 
-    fn longest(&self) -> std::time::Duration {
+    fn longest(&self) -> Duration {
         self.runtime.longest()
     }
 

@@ -1,15 +1,16 @@
 //! The main process's side of a place of a runtime that has a process.
 
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::process::{Child, ExitStatus};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use rustix::process::PidfdFlags;
 use weir_ctl::command::CommandSender;
 use weir_exec::ExecError;
 use weir_exec::edge::{FrameReceiver, FrameSender, MessageReceiver, MessageSender};
-use weir_exec::frames::{BATCH, LOW};
+use weir_exec::frames::{BATCH, SHARE};
 use weir_io::live::goes_first;
 use weir_io::shared::{
     self, Channel, MessageInput, MessageOutput, RingInput, RingOutput, SharedMapping, Waker, Words,
@@ -30,9 +31,8 @@ use super::super::super::wiring::SwitchEnds;
 use super::wire::{self, Hello, Offsets, SaidDone};
 use super::{FRAMES, LONGEST_MESSAGE, MESSAGES, SUPPLY};
 
-/// A process is looked after at most so often: it is a system call. A death is found after
-/// this time.
-const LOOK: Duration = Duration::from_millis(1);
+/// Interval at which a process that ends early is waited for.
+const NAP: Duration = Duration::from_millis(1);
 /// How long a process may take to end that has nothing left to do.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -61,16 +61,19 @@ pub(in super::super) struct Home {
     home: RingInput,
     status: Arc<Words>,
     child: Option<Child>,
+    /// Can be read from when it has ended; `None` where the kernel has no such descriptor.
+    ended: Option<OwnedFd>,
     /// How the last one has ended, until its frames were taken back.
     over: Option<ExitStatus>,
     channel: Option<Channel>,
     ready: bool,
     mail: u32,
     done: Option<SaidDone>,
+    /// What it said last before it was done.
+    said: Option<SaidDone>,
     events: Vec<u8>,
     /// Why it can't run, in its own words.
     failed: Option<String>,
-    looked: Instant,
     frames: Vec<Frame>,
 }
 
@@ -165,14 +168,15 @@ pub(in super::super) fn wire_process(
         home,
         status,
         child: None,
+        ended: None,
         over: None,
         channel: None,
         ready: false,
         mail: 0,
         done: None,
+        said: None,
         events: Vec::new(),
         failed: None,
-        looked: Instant::now(),
         frames: Vec::with_capacity(BATCH),
     };
     Ok((ends, home))
@@ -219,15 +223,31 @@ impl Home {
             longest: wire::LONGEST,
             bare: false,
         })?;
+        let pid = rustix::process::Pid::from_child(&child);
+        self.ended = rustix::process::pidfd_open(pid, PidfdFlags::empty()).ok();
         self.child = Some(child);
         self.channel = Some(channel);
         (self.ready, self.done, self.failed) = (false, None, None);
+        self.said = None;
         Ok(())
+    }
+
+    /// What the process that has ended had counted when it last said so: its report, where it
+    /// left no better one.
+    pub(in super::super) fn take_said(&mut self) -> Option<RuntimeDone> {
+        let said = self.said.take()?;
+        let id = RuntimeId(self.hello.id);
+        Some(said.done(id, &self.stages, Vec::new()).of_dead())
     }
 
     /// Commands to it.
     pub(in super::super) fn command_sender(&self) -> CommandSender {
         self.relay.command_sender()
+    }
+
+    /// Can be read from when the process has ended.
+    pub(in super::super) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.ended.as_ref().map(OwnedFd::as_fd)
     }
 
     /// True where a process was started that is not known to be over.
@@ -248,7 +268,7 @@ impl Home {
         }
         let free = self.status[FREE].load(Ordering::Relaxed) as usize;
         // Frames that were sent and not yet taken count, or they would be sent again.
-        if free < LOW && self.supply.room() == SUPPLY as usize && self.child.is_some() {
+        if free < SHARE as usize && self.supply.room() == SUPPLY as usize && self.child.is_some() {
             pool.take_spare(BATCH, &mut self.frames);
             self.supply.give(&mut self.frames);
             pool.give_all(&mut self.frames);
@@ -269,6 +289,7 @@ impl Home {
             match message.kind {
                 wire::READY => self.ready = true,
                 wire::EVENTS => self.events.extend_from_slice(&message.bytes),
+                wire::REPORT => self.said = serde_json::from_slice(&message.bytes).ok(),
                 wire::END => self.done = serde_json::from_slice(&message.bytes).ok(),
                 wire::FAILED => {
                     let why = String::from_utf8_lossy(&message.bytes).into_owned();
@@ -279,25 +300,27 @@ impl Home {
         }
     }
 
-    /// Looks whether the process has ended, now and then: how, with its report or the reason
+    /// Looks whether the process has ended, with system calls: gives its report or the reason
     /// why there is none.
     pub(in super::super) fn look(&mut self) -> Option<Result<RuntimeDone, ExecError>> {
+        // A long message waits for room in the socket, and its sender for that.
+        self.hear();
         let child = self.child.as_mut()?;
-        if self.looked.elapsed() < LOOK {
-            return None;
-        }
-        self.looked = Instant::now();
         let status = match child.try_wait() {
             Ok(Some(status)) => status,
             Ok(None) | Err(_) => return None,
         };
         self.child = None;
+        self.ended = None;
         self.hear();
         self.channel = None;
         let id = RuntimeId(self.hello.id);
         let events = std::mem::take(&mut self.events);
         let done = match (self.done.take(), self.failed.take()) {
-            (Some(done), _) => Ok(done.done(id, &self.stages, events)),
+            (Some(done), _) => {
+                self.said = None;
+                Ok(done.done(id, &self.stages, events))
+            }
             (None, Some(why)) => Err(ExecError(format!("runtime {}: {why}", id.0))),
             (None, None) => {
                 let cause = cause(&status);
@@ -378,7 +401,7 @@ impl Drop for Home {
             if !matches!(child.try_wait(), Ok(None)) {
                 return;
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(NAP);
         }
         let _ = child.kill();
         let _ = child.wait();

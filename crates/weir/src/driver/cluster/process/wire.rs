@@ -17,6 +17,8 @@ pub(super) const READY: u8 = 17;
 pub(super) const EVENTS: u8 = 18;
 /// All flows have ended ([`SaidDone`]).
 pub(super) const END: u8 = 19;
+/// Counts so far, which outlive the process ([`SaidDone`]).
+pub(super) const REPORT: u8 = 21;
 /// The runtime can't be run: why.
 pub(super) const FAILED: u8 = 20;
 
