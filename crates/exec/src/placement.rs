@@ -26,6 +26,8 @@ pub enum Kind {
     Carrier,
     /// A stage that is not trusted, behind a border.
     Sandbox,
+    /// Passes packets on between the interfaces of a bump while the main process is down.
+    Guard,
 }
 
 impl fmt::Display for Kind {
@@ -38,6 +40,7 @@ impl fmt::Display for Kind {
             Kind::Stage => "stage",
             Kind::Carrier => "carrier",
             Kind::Sandbox => "sandbox",
+            Kind::Guard => "guard",
         })
     }
 }
@@ -182,7 +185,10 @@ impl Placement {
             }
             let alone = self.processes.get(place.0).map_or(0, |p| p.threads.len()) == 1
                 && self.nodes().filter(|(other, _)| other.0 == place.0).count() == 1;
-            let may_move = matches!(node.kind, Kind::Stage | Kind::Sandbox | Kind::Runtime);
+            let may_move = matches!(
+                node.kind,
+                Kind::Stage | Kind::Sandbox | Kind::Runtime | Kind::Guard
+            );
             if place.0 > 0 && !may_move {
                 return Err(format!(
                     "node `{}` is a {}, which runs in the main process only",
@@ -195,9 +201,14 @@ impl Placement {
                     self.processes[place.0].name
                 ));
             }
-            if node.kind == Kind::Sandbox && place.0 == 0 {
+            let apart = match node.kind {
+                Kind::Sandbox => "is not trusted",
+                Kind::Guard => "outlives the main process",
+                _ => "",
+            };
+            if !apart.is_empty() && place.0 == 0 {
                 return Err(format!(
-                    "node `{}` is not trusted: it needs a process of its own",
+                    "node `{}` {apart}: it needs a process of its own",
                     node.name
                 ));
             }

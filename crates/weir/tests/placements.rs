@@ -237,6 +237,28 @@ fn a_placement_is_shown_as_text_and_as_a_picture() {
 }
 
 #[test]
+fn the_guardian_of_a_bump_that_fails_open_is_shown() {
+    let folder = Folder::new();
+    let chain = folder.path("open.yaml");
+    let text = "chain: a\nnetwork: {mode: bump, on-failure: open}\nnfs: [monitor]\n";
+    std::fs::write(&chain, text).unwrap();
+    let shown = chosen(&chain, &["--runtimes", "2", "--processes"]);
+    let processes = shown["processes"].as_array().unwrap();
+    let names: Vec<&Value> = processes.iter().map(|process| &process["name"]).collect();
+    assert_eq!(names, ["main", "runtime 1", "runtime 2", "guardian"]);
+    assert_eq!(processes[3]["threads"][0]["nodes"][0]["kind"], "guard");
+    // What was shown can be given back, for captures, too.
+    let path = folder.path("placement.json");
+    std::fs::write(&path, shown.to_string()).unwrap();
+    let args = ["--in", "gen:packets=100", "--quiet", "--placement", &path];
+    let ran = run(["run", &chain].iter().chain(&args));
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let ran = run(["run", &example("monitor.yaml")].iter().chain(&args));
+    assert_eq!(ran.code, 2, "{}", ran.err);
+    assert!(ran.err.contains("on-failure: open"), "{}", ran.err);
+}
+
+#[test]
 fn a_chain_file_places_nodes() {
     let folder = Folder::new();
     let chain = folder.path("chain.yaml");

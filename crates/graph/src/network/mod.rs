@@ -72,6 +72,16 @@ impl Default for Network {
 }
 
 impl Network {
+    /// True of a bump whose packets pass while weir can't work on them.
+    pub const fn fails_open(&self) -> bool {
+        matches!(
+            self,
+            Network::Bump {
+                on_failure: OnFailure::Open
+            }
+        )
+    }
+
     /// The name of the mode in chain files: `bump`, `router` or `tap`.
     pub const fn mode(&self) -> &'static str {
         match self {

@@ -216,6 +216,29 @@ pub(crate) fn of_runtimes(runtimes: usize, cores: &[usize], processes: bool) -> 
     placement
 }
 
+/// Name of the node of a fail-open bump's guardian.
+pub(crate) const GUARD: &str = "guard";
+
+/// Adds the guardian of a bump that fails open.
+pub(crate) fn add_guard(placement: &mut Placement) {
+    let why = "passes packets on while the main process is down, and starts it again";
+    let guard = node(GUARD.to_owned(), Kind::Guard, Vec::new(), why);
+    let guardian = process("guardian".to_owned(), None, guard);
+    placement.processes.push(guardian);
+}
+
+/// The placement without the guardian, whose process is none of the run's; true where it had
+/// one.
+pub(crate) fn without_guard(placement: &mut Placement) -> bool {
+    let before = placement.processes.len();
+    let guards = |process: &Process| {
+        let mut nodes = process.threads.iter().flat_map(|thread| &thread.nodes);
+        nodes.any(|node| node.kind == Kind::Guard)
+    };
+    placement.processes.retain(|process| !guards(process));
+    placement.processes.len() < before
+}
+
 /// A placement as a chain file writes it: with the names of nodes alone.
 pub(crate) fn of_file(placing: &Placing) -> Placement {
     let named = |name: &String| {
@@ -223,6 +246,7 @@ pub(crate) fn of_file(placing: &Placing) -> Placement {
             "ports" => Kind::Ports,
             "steer" => Kind::Steer,
             "switch" => Kind::Switch,
+            GUARD => Kind::Guard,
             name if name.contains("/to ") => Kind::Carrier,
             name if name.contains('/') => Kind::Stage,
             _ => Kind::Runtime,

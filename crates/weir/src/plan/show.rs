@@ -80,7 +80,10 @@ fn placement(args: &ShowPlan, file: &ChainFile, plans: Vec<Plan>) -> Outcome {
     let wrong = |why: String| Failure::usage(format!("the placement: {why}"));
     let other = args.processes || args.runtimes.is_some() || args.workers.is_some();
     let given = file.placement.as_ref().filter(|_| !other);
-    let given = given.map(placed::of_file);
+    let mut given = given.map(placed::of_file);
+    if let Some(given) = &mut given {
+        placed::without_guard(given);
+    }
     let form = match (&given, args.runtimes, args.workers) {
         (Some(given), ..) => placed::form_of(given).map_err(wrong)?,
         (_, Some(runtimes), _) => Form::Runtimes(runtimes),
@@ -106,13 +109,16 @@ fn placement(args: &ShowPlan, file: &ChainFile, plans: Vec<Plan>) -> Outcome {
             placed::of_plans(&plans, &homes(args.processes, given.as_ref(), &plans))
         }
     };
-    let placement = match given {
+    let mut placement = match given {
         None => chosen,
         Some(given) => {
             let fitted = given.check().and_then(|()| placed::fitted(&given, &chosen));
             fitted.map_err(wrong)?
         }
     };
+    if file.network.fails_open() {
+        placed::add_guard(&mut placement);
+    }
     match args.output {
         PlanFormat::Text => output::line(placement.to_string().trim_end())?,
         PlanFormat::Json => output::json(&json!(placement))?,

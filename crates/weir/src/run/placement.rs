@@ -20,13 +20,17 @@ pub(super) fn applied(args: &Run, file: &ChainFile) -> Result<Run, Failure> {
         || args.workers.is_some()
         || args.processes
         || !args.cores.is_empty();
-    let (path, placed) = match (&args.placement, &file.placement) {
+    let (path, mut placed) = match (&args.placement, &file.placement) {
         (Some(path), _) => (path, read(path)?),
         (None, Some(placing)) if !other => (&args.chain, placement::of_file(placing)),
         (None, _) => return Ok(args),
     };
     let wrong = |why: String| Failure::usage(format!("{}: {why}", path.display()));
     placed.check().map_err(wrong)?;
+    if placement::without_guard(&mut placed) && !file.network.fails_open() {
+        let why = "a guard is for a bump that fails open (`network: {on-failure: open}`)";
+        return Err(wrong(why.to_owned()));
+    }
     match placement::form_of(&placed).map_err(wrong)? {
         Form::Stages => {}
         Form::Runtimes(count) => args.runtimes = Some(count),

@@ -25,7 +25,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use weir_exec::{Forget, RestartPolicy, Restarts};
-use weir_graph::{ChainFile, Network, OnFailure};
+use weir_graph::ChainFile;
 use weir_io::live::{EndSignals, Hangups, Waiter};
 
 use super::ports::Ports;
@@ -62,10 +62,7 @@ const SELF: &str = "/proc/self/exe";
 
 /// True if this process must become a guardian.
 pub(super) fn wanted(args: &Run, file: &ChainFile, ports: &Ports) -> bool {
-    let open = Network::Bump {
-        on_failure: OnFailure::Open,
-    };
-    file.network == open && ports.are_live() && !args.guarded
+    file.network.fails_open() && ports.are_live() && !args.guarded
 }
 
 /// Runs engines until one ends by itself, or a signal comes.
