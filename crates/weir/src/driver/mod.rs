@@ -29,6 +29,7 @@ mod pipeline;
 pub(crate) mod placement;
 pub(crate) mod process;
 mod relay;
+mod runtime_done;
 mod runtime_node;
 mod spread;
 mod supply;

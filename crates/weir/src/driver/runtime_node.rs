@@ -14,9 +14,10 @@ use weir_packet::{FlowKey, Frame, FramePool, Internal, Time};
 use weir_protocol::in_process::{BURST, MESSAGES, PER_PACKET};
 use weir_protocol::settings::ActorSettings;
 use weir_protocol::{Actors, Message, Peer, RuntimeId, UnitId};
-use weir_runtime::{Lie, Report, Runtime, RuntimeConfig};
+use weir_runtime::{Runtime, RuntimeConfig};
 
 use super::clock::Clock;
+use super::runtime_done::RuntimeDone;
 use super::wiring::{NO_CHAIN, PeerMessage, RuntimeEnds, Seat, ToRuntime, ToSwitch, place_of};
 
 /// Ends of flows that may be asked for and not numbered yet.
@@ -33,60 +34,6 @@ pub(super) struct RuntimePlan {
     pub(super) relayed: bool,
     pub(super) clock: Clock,
     pub(super) seat: Seat,
-}
-
-/// The end of a runtime.
-#[derive(Debug)]
-pub(super) struct RuntimeDone {
-    pub(super) id: RuntimeId,
-    /// Per chain.
-    pub(super) reports: Vec<Report>,
-    /// Violations of descriptors that an audit found.
-    pub(super) lies: Vec<Lie>,
-    /// Lines of the flows that ended with the run.
-    pub(super) events: Vec<u8>,
-    pub(super) busy: Duration,
-    pub(super) packets: u64,
-    /// Units that it owned at the end, all chains together.
-    pub(super) units: u64,
-    /// Most packets it held for units whose state was not there yet.
-    pub(super) held_most: u64,
-    pub(super) counts: Vec<(String, u64)>,
-    pub(super) died: bool,
-    /// Of the node itself; the report of a chain takes it over.
-    internal: Internal,
-}
-
-impl RuntimeDone {
-    /// That of a runtime which has done nothing, with these events.
-    pub(super) fn of(id: RuntimeId, events: Vec<u8>) -> RuntimeDone {
-        RuntimeDone {
-            id,
-            reports: Vec::new(),
-            lies: Vec::new(),
-            events,
-            busy: Duration::ZERO,
-            packets: 0,
-            units: 0,
-            held_most: 0,
-            counts: Vec::new(),
-            died: false,
-            internal: Internal::default(),
-        }
-    }
-}
-
-impl RuntimeDone {
-    /// The same of a runtime that has died: its flows are elsewhere, or lost.
-    pub(super) fn of_dead(mut self) -> RuntimeDone {
-        self.died = true;
-        self.units = 0;
-        for report in &mut self.reports {
-            report.flows.active = 0;
-            report.flows.units = 0;
-        }
-        self
-    }
 }
 
 /// The actors of one chain, and their data.

@@ -11,7 +11,7 @@ use weir_protocol::in_process::{FRAMES_ON_THE_WAY, MESSAGES_ON_THE_WAY};
 use weir_protocol::{Message, Peer, RuntimeId, UnitId};
 
 use super::gauge::Gauge;
-use super::runtime_node::RuntimeDone;
+use super::runtime_done::RuntimeDone;
 use super::supply::Supply;
 
 /// Said where a queue names a chain that the run does not have.

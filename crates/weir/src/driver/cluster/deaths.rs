@@ -7,7 +7,7 @@ use weir_exec::ExecError;
 use weir_packet::Time;
 use weir_protocol::in_process::{BURST, FRAMES_ON_THE_WAY};
 
-use super::super::runtime_node::RuntimeDone;
+use super::super::runtime_done::RuntimeDone;
 use super::super::wiring::NO_CHAIN;
 use super::Cluster;
 use super::member::{Member, NO_MEMBER, Site, State};

@@ -36,7 +36,8 @@ use super::ends::{EndAsked, EndsAsked};
 use super::hand_overs::HandOvers;
 use super::process::{ProcessCommand, SharedRoom};
 use super::relay::Relay;
-use super::runtime_node::{RuntimeDone, RuntimeNode};
+use super::runtime_done::RuntimeDone;
+use super::runtime_node::RuntimeNode;
 use super::spread::Spread;
 use super::wiring::{NO_CHAIN, RuntimeEnds, SwitchEnds, ToRuntime, ToSwitch, wire, wire_peers};
 

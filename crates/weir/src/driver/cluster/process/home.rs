@@ -26,7 +26,7 @@ use super::super::super::gauge::{FREE, Gauge, MAIL, STATUS_WORDS};
 use super::super::super::process::{
     Engines, ProcessCommand, Relay, SharedRoom, Start, cause, layout_words, outside,
 };
-use super::super::super::runtime_node::RuntimeDone;
+use super::super::super::runtime_done::RuntimeDone;
 use super::super::super::wiring::SwitchEnds;
 use super::wire::{self, Hello, Offsets, SaidDone};
 use super::{FRAMES, LONGEST_MESSAGE, MESSAGES, SUPPLY};

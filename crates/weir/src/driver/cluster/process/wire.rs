@@ -7,7 +7,7 @@ use weir_nf::host::Stage;
 use weir_protocol::RuntimeId;
 
 use super::super::super::process::Said;
-use super::super::super::runtime_node::RuntimeDone;
+use super::super::super::runtime_done::RuntimeDone;
 
 /// The first message to the process ([`Hello`]).
 pub(in super::super::super) const HELLO: u8 = 16;
