@@ -41,6 +41,7 @@ pub(crate) const MODULES: &[(&str, &str)] = &[
         "crates/io/src/sys/confine.rs",
         "what a process that is not trusted gives up",
     ),
+    ("crates/io/src/sys/datagrams.rs", "sendmmsg and recvmmsg"),
     (
         "crates/io/src/sys/ethtool.rs",
         "ioctls of drivers: queues and offloads",

@@ -5,6 +5,7 @@
 
 pub mod capture;
 mod cycles;
+mod datagrams;
 pub mod emulate;
 pub mod generator;
 mod idle;
@@ -18,6 +19,7 @@ mod sys;
 mod waker;
 
 pub use cycles::cycles;
+pub use datagrams::Datagrams;
 pub use idle::{Idle, IdlePolicy, Nap};
 pub use pages::advise_large_pages;
 pub use waker::Waker;

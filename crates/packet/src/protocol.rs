@@ -45,6 +45,8 @@ pub mod ethertype {
     pub const NSH: u16 = 0x894f;
     /// Local experimental EtherType 1 (IEEE 802): weir's actor messages.
     pub const ACTOR: u16 = 0x88b5;
+    /// Local experimental EtherType 2: control frames of weir's links.
+    pub const LINK: u16 = 0x88b6;
     /// Below this value the field is an 802.3 length.
     pub const FIRST: u16 = 0x0600;
 

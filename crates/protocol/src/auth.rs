@@ -30,6 +30,16 @@ impl Key {
         hasher.finish128().as_bytes()
     }
 
+    /// The key of a link between two process starts, `from` the one that opened it: frames of
+    /// another pair have other codes, so none can be taken for one of this.
+    #[must_use]
+    pub fn of_link(&self, from: u64, to: u64) -> Key {
+        let mut ends = [0; 16];
+        ends[..8].copy_from_slice(&from.to_be_bytes());
+        ends[8..].copy_from_slice(&to.to_be_bytes());
+        Key(self.code(b"weir link", &ends))
+    }
+
     /// Code of 64 bits over one piece.
     pub fn tag(&self, bytes: &[u8]) -> u64 {
         self.tag_of(bytes, &[])

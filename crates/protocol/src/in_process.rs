@@ -28,10 +28,36 @@ pub const RESERVE: usize = 768;
 const FRAMES: u32 = 4_096;
 /// Packets of a chain that the switch keeps copies of, where states are replicated.
 pub const KEPT: u32 = 4_096;
-/// Shortest and longest time after which something is sent again, where states are
-/// replicated: a thread may well not run for a while, and nothing gets lost but by a death,
-/// after which nobody waits for a repeat.
+/// Shortest and longest time after which something is sent again, where the switch keeps
+/// packets: a thread may well not run for a while, and on one host nothing gets lost but by a
+/// death, after which nobody waits for a repeat.
 const REPEAT_WITHIN: (u64, u64) = (REPEAT_AFTER, 10 * REPEAT_AFTER);
+/// The same where a runtime is on another host, on the way to which packets get lost.
+const LINK_REPEAT_AFTER: u64 = 20_000_000;
+const LINK_REPEAT_WITHIN: (u64, u64) = (10_000_000, 10 * REPEAT_AFTER);
+
+/// What switch and runtimes must be able to repeat.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Keeping {
+    /// When a unit's state is with a second runtime.
+    pub replication: Replication,
+    /// A runtime is on another host.
+    pub linked: bool,
+}
+
+impl Keeping {
+    /// True where the switch keeps packets until they are let out, and runtimes their outputs.
+    pub const fn keeps(self) -> bool {
+        self.linked || !matches!(self.replication, Replication::None)
+    }
+
+    const fn repeats(self) -> (u64, (u64, u64)) {
+        match self.linked {
+            true => (LINK_REPEAT_AFTER, LINK_REPEAT_WITHIN),
+            false => (REPEAT_AFTER, REPEAT_WITHIN),
+        }
+    }
+}
 
 // A burst that a runtime takes has frames for all that it causes.
 const _: () = assert!(BURST * PER_PACKET <= SHARE as usize);
@@ -42,11 +68,11 @@ pub const fn frames(runtimes: u32) -> (u32, u32) {
     (small, runtimes * LARGE_SHARE)
 }
 
-/// Small frames beside those for the copies that the switches of so many chains keep.
-pub const fn frames_kept(chains: u32, replication: Replication) -> u32 {
-    match replication {
-        Replication::None => 0,
-        Replication::EachBurst | Replication::Every(_) => chains * KEPT,
+/// Small frames for the copies that the switches of so many chains keep.
+pub const fn frames_kept(chains: u32, keeping: Keeping) -> u32 {
+    match keeping.keeps() {
+        true => chains * KEPT,
+        false => 0,
     }
 }
 
@@ -81,32 +107,36 @@ pub fn actors(id: RuntimeId, frames: u32) -> ActorSettings {
     }
 }
 
-/// Settings of a switch whose runtimes' states are replicated so: it keeps packets until
-/// their effects are with a replica, and says what it has let out.
-pub fn switch_with(dispatch: Dispatch, window: u32, replication: Replication) -> SwitchSettings {
+/// Settings of a switch that keeps packets until their effects are let out, or are with a
+/// replica, where that is needed.
+pub fn switch_with(dispatch: Dispatch, window: u32, keeping: Keeping) -> SwitchSettings {
     let plain = switch(dispatch, window);
-    match replication {
-        Replication::None => plain,
-        Replication::EachBurst | Replication::Every(_) => SwitchSettings {
-            kept: KEPT,
-            acknowledge: true,
-            replication,
-            repeat_within: REPEAT_WITHIN,
-            ..plain
-        },
+    if !keeping.keeps() {
+        return plain;
+    }
+    let (repeat_after, repeat_within) = keeping.repeats();
+    SwitchSettings {
+        kept: KEPT,
+        acknowledge: true,
+        replication: keeping.replication,
+        repeat_after,
+        repeat_within,
+        ..plain
     }
 }
 
-/// Settings of the actors of a runtime whose states are replicated so: outputs are kept until
-/// the switch has let them out.
-pub fn actors_with(id: RuntimeId, frames: u32, replication: Replication) -> ActorSettings {
+/// Settings of the actors of a runtime that keeps outputs until the switch has let them out,
+/// where that is needed.
+pub fn actors_with(id: RuntimeId, frames: u32, keeping: Keeping) -> ActorSettings {
     let plain = actors(id, frames);
-    match replication {
-        Replication::None => plain,
-        Replication::EachBurst | Replication::Every(_) => ActorSettings {
-            keep_outputs: true,
-            repeat_within: REPEAT_WITHIN,
-            ..plain
-        },
+    if !keeping.keeps() {
+        return plain;
+    }
+    let (repeat_after, repeat_within) = keeping.repeats();
+    ActorSettings {
+        keep_outputs: true,
+        repeat_after,
+        repeat_within,
+        ..plain
     }
 }

@@ -31,6 +31,7 @@ pub mod heartbeat;
 pub mod ids;
 pub mod in_process;
 pub mod journal;
+pub mod link;
 pub mod message;
 pub mod plant;
 mod rtt;

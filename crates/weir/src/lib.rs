@@ -72,6 +72,7 @@ pub fn main_with_args(
     let kinds = kinds(more);
     let outcome = match args.command {
         Command::Run(run) => run::run(&run, &kinds),
+        Command::Agent(agent) => run::agent::run(&agent, &kinds),
         #[cfg(feature = "control")]
         Command::Stats(stats) => ask::stats(&stats),
         #[cfg(feature = "terminal")]

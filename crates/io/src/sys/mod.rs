@@ -4,6 +4,7 @@
 
 pub(crate) mod bpf;
 pub(crate) mod confine;
+pub(crate) mod datagrams;
 pub(crate) mod ethtool;
 pub(crate) mod fanout;
 pub(crate) mod interface;

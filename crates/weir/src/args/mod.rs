@@ -56,6 +56,8 @@ pub(crate) enum Command {
     #[cfg(feature = "control")]
     /// Why a running weir dropped packets
     Drops(Drops),
+    /// Start runtimes on this host for switches on others (`weir run --hosts`)
+    Agent(Agent),
     #[cfg(feature = "control")]
     /// The instances of weir that run
     List(List),
@@ -224,6 +226,17 @@ pub(crate) struct Run {
     /// leaves; `every-N`: each N packets, and the switch keeps the packets since; `none`
     #[arg(long, value_name = "WHEN", conflicts_with = "workers")]
     pub(crate) replication: Option<Replication>,
+    /// With runtimes behind a switch: the hosts that they run on, in turn: `local`, or the
+    /// ADDRESS:PORT of an agent (`weir agent`)
+    #[arg(long, value_name = "LIST", value_delimiter = ',', requires_all = ["runtimes", "key"], conflicts_with_all = ["processes", "placement"])]
+    pub(crate) hosts: Vec<Host>,
+    /// File with the key that this host shares with its agents: 32 hexadecimal digits
+    #[arg(long, value_name = "FILE", requires = "hosts")]
+    pub(crate) key: Option<PathBuf>,
+    /// Milliseconds between two heartbeats of a link to another host; four that are missing
+    /// make a runtime suspect
+    #[arg(long, value_name = "MS", default_value_t = 20, requires = "hosts", value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    pub(crate) heartbeat: u64,
     /// With interfaces: run in spite of what `weir doctor` calls a problem
     #[arg(long)]
     pub(crate) force: bool,
@@ -269,6 +282,59 @@ impl Run {
     pub(crate) fn never_sleeps(&self) -> bool {
         self.busy_poll.unwrap_or_default()
     }
+}
+
+/// A host for runtimes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Host {
+    /// That of the switch.
+    Local,
+    /// That of an agent.
+    Agent(std::net::SocketAddr),
+}
+
+impl std::str::FromStr for Host {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Host, String> {
+        match text {
+            "local" => Ok(Host::Local),
+            text => match text.parse() {
+                Ok(address) => Ok(Host::Agent(address)),
+                Err(_) => Err("expected `local` or an agent's ADDRESS:PORT".to_owned()),
+            },
+        }
+    }
+}
+
+#[derive(Clone, Debug, ClapArgs)]
+#[command(after_help = "\
+An agent starts runtimes when a switch (`weir run --hosts`) asks for them, and tells it when one is
+over. It has the chain file that the switch has: a runtime with another one is refused. Whoever has
+the key may start runtimes: keep it from others, and the port behind a firewall.
+
+Example:
+  (umask 77; head -c 16 /dev/urandom | od -An -tx1 | tr -d ' \\n' > cluster.key)
+  weir agent examples/http.yaml --listen 192.0.2.2:4790 --key cluster.key
+  weir run examples/http.yaml --in … --runtimes 2 --hosts local,192.0.2.2:4790 --key cluster.key")]
+pub(crate) struct Agent {
+    /// Chain file
+    pub(crate) chain: PathBuf,
+    /// Address and UDP port to listen on
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub(crate) listen: std::net::SocketAddr,
+    /// File with the key that switches share: 32 hexadecimal digits
+    #[arg(long, value_name = "FILE")]
+    pub(crate) key: PathBuf,
+    /// Most runtimes at a time
+    #[arg(long, value_name = "N", default_value_t = 16)]
+    pub(crate) most: usize,
+    /// Override a setting, as in `weir run`
+    #[arg(long = "set", value_name = "NF.KEY=VALUE")]
+    pub(crate) set: Vec<Override>,
+    /// Folder with templates, as in `weir run`
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) templates: Vec<PathBuf>,
 }
 
 /// The words of a command that this program was built without.

@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 use weir_io::shared::Channel;
 
 use super::cluster::{self, RuntimeProcess};
+use super::link::{self, RemoteProcess};
 use super::pipeline::{self, StageProcess};
 use super::process;
 
@@ -18,6 +19,8 @@ pub enum EngineProcess {
     Stage(StageProcess),
     /// A runtime behind a switch.
     Runtime(RuntimeProcess),
+    /// A runtime behind a switch on another host.
+    Remote(RemoteProcess),
 }
 
 impl EngineProcess {
@@ -38,6 +41,7 @@ impl EngineProcess {
             cluster::HELLO => {
                 RuntimeProcess::begin(channel, &message.bytes).map(EngineProcess::Runtime)
             }
+            link::HELLO => RemoteProcess::begin(channel, &message.bytes).map(EngineProcess::Remote),
             _ => Err("the main process begins with another message".to_owned()),
         }
     }
@@ -47,6 +51,7 @@ impl EngineProcess {
         match self {
             EngineProcess::Stage(stage) => stage.seed(),
             EngineProcess::Runtime(runtime) => runtime.seed(),
+            EngineProcess::Remote(remote) => remote.seed(),
         }
     }
 
@@ -55,6 +60,7 @@ impl EngineProcess {
         match self {
             EngineProcess::Stage(stage) => stage.give_up(why),
             EngineProcess::Runtime(runtime) => runtime.give_up(why),
+            EngineProcess::Remote(remote) => remote.give_up(why),
         }
     }
 }

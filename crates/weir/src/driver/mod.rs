@@ -24,6 +24,7 @@ mod executor;
 mod gauge;
 mod hand_overs;
 mod histogram;
+pub(crate) mod link;
 pub(crate) mod live;
 mod pipeline;
 pub(crate) mod placement;
@@ -48,6 +49,7 @@ pub use executor::Executor;
 pub(crate) use executor::{take_log, thread_counts};
 pub use hand_overs::HandOvers;
 pub use histogram::Histogram;
+pub use link::{RemoteHosts, RemoteProcess};
 pub use pipeline::{
     BorderEnd, ChainEnd, ChainPlan, Pace, Patience, Pipeline, PipelineEnd, PipelineSettings,
     ProcessEnd, Processes, StageProcess, ThreadCounts,

@@ -7,7 +7,7 @@ use std::os::fd::AsFd as _;
 use serde_json::{Value, json};
 use weir_graph::compile::Home;
 use weir_io::shared::border::Offence;
-use weir_nf::host::Kind;
+use weir_nf::host::{Kind, Stage};
 
 use super::engine_config::engine_config;
 use super::plan;
@@ -98,13 +98,23 @@ pub(crate) fn run(args: &EngineArgs, kinds: &[Kind]) -> Outcome {
     match process {
         EngineProcess::Stage(stage) => stage.run(&plans, config),
         EngineProcess::Runtime(runtime) => {
-            let stages = plans.iter().filter_map(plan::only_stage).cloned();
-            let digest = digest(plans.iter().map(|chain| &chain.plan));
-            runtime.run(&stages.collect::<Vec<_>>(), digest, config)
+            let (stages, digest) = whole(&plans);
+            runtime.run(&stages, digest, config)
+        }
+        EngineProcess::Remote(remote) => {
+            let (stages, digest) = whole(&plans);
+            remote.run(&stages, digest, config)
         }
     }
     .map_err(Failure::outside)?;
     Ok(Exit::Done)
+}
+
+/// The chains of a runtime, each as a whole, and the number that stands for them.
+fn whole(plans: &[ChainPlan]) -> (Vec<Stage>, u64) {
+    let stages = plans.iter().filter_map(plan::only_stage).cloned();
+    let digest = digest(plans.iter().map(|chain| &chain.plan));
+    (stages.collect(), digest)
 }
 
 /// The part of the summary for stages in processes.

@@ -1,18 +1,19 @@
 //! `weir run --runtimes`: a switch and runtimes on threads, with a script.
 
+use std::net::SocketAddr;
+
 use weir_graph::{ChainFile, Script};
 use weir_nf::host::Stage;
 use weir_packet::MemoryLayout;
 use weir_protocol::settings::Replication;
 use weir_runtime::RuntimeConfig;
 
-use crate::args::Run;
-use crate::chains;
+use crate::args::{Host, Run};
 use crate::driver::process::digest;
-use crate::driver::{ChainPlan, Cluster, ClusterSettings, RuntimeProcesses};
+use crate::driver::{ChainPlan, Cluster, ClusterSettings, RemoteHosts, RuntimeProcesses};
 use crate::exit::{Failure, Outcome};
+use crate::{chains, seed};
 
-use super::apart;
 use super::conclude::conclude;
 use super::input::Input;
 use super::line::Line;
@@ -22,6 +23,10 @@ use super::played::Played;
 use super::player::Player;
 use super::ports::Ports;
 use super::summary::More;
+use super::{agent, apart};
+
+/// Heartbeats in a row whose absence makes a runtime on another host suspect.
+const MISSED: u32 = 4;
 
 #[allow(clippy::too_many_arguments)] // each is a part of the run
 pub(super) fn run(
@@ -41,7 +46,8 @@ pub(super) fn run(
         true => None,
     };
     let memory = ports.memory();
-    let executor = start(args, runtimes, file, (stages, processes), config, memory)?;
+    let chains = (stages, plans, processes);
+    let executor = start(args, runtimes, file, chains, config, memory)?;
     let executor = match ports.inputs.len() {
         0 | 1 => executor,
         _ => executor.in_turns(file),
@@ -73,13 +79,14 @@ pub(super) fn start(
     args: &Run,
     runtimes: u32,
     file: &ChainFile,
-    (stages, processes): (&[Stage], Option<RuntimeProcesses>),
+    (stages, plans, processes): (&[Stage], &[ChainPlan], Option<RuntimeProcesses>),
     config: RuntimeConfig,
     memory: MemoryLayout,
 ) -> Result<Played, Failure> {
     let script = script(args, runtimes, file)?;
     let settings = ClusterSettings {
         processes,
+        remote: remote(args, plans)?,
         ..settings(args, runtimes, &script, config, memory)
     };
     let cluster = Cluster::start(stages, settings)?;
@@ -103,6 +110,32 @@ pub(super) fn processes(
         places,
         digest: digest(plans.iter().map(|chain| &chain.plan)),
     })
+}
+
+/// The hosts of the runtimes, where some are others than this one.
+fn remote(args: &Run, plans: &[ChainPlan]) -> Result<Option<RemoteHosts>, Failure> {
+    let agents: Vec<Option<SocketAddr>> = args
+        .hosts
+        .iter()
+        .map(|host| match host {
+            Host::Local => None,
+            Host::Agent(at) => Some(*at),
+        })
+        .collect();
+    let Some(key) = args
+        .key
+        .as_ref()
+        .filter(|_| agents.iter().any(Option::is_some))
+    else {
+        return Ok(None);
+    };
+    Ok(Some(RemoteHosts {
+        agents,
+        key: agent::key(key)?,
+        beats: (args.heartbeat * 1_000_000, MISSED),
+        digest: digest(plans.iter().map(|chain| &chain.plan)),
+        start: seed::random() as u32,
+    }))
 }
 
 /// The script of a run; an empty one without.

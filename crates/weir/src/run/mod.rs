@@ -1,5 +1,6 @@
 //! `weir run`: packets from ports through chains to ports.
 
+pub(crate) mod agent;
 mod alone;
 pub(crate) mod apart;
 mod audit;

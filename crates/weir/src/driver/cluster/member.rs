@@ -8,6 +8,7 @@ use weir_exec::{Forget, RestartPolicy, Restarts};
 use weir_packet::Frame;
 use weir_protocol::RuntimeId;
 
+use super::super::process::Relay;
 use super::super::wiring::{Heir, RuntimeEnds, SwitchEnds};
 use super::process::Home;
 
@@ -24,6 +25,13 @@ const RUNTIME: RestartPolicy = RestartPolicy {
     forget: Forget::Older(Duration::from_secs(30)),
     most: Some(8),
     most_false_starts: Some(2),
+};
+
+/// One on another host is tried again for as long as the run goes on: the host may be away.
+const FAR: RestartPolicy = RestartPolicy {
+    most: None,
+    most_false_starts: None,
+    ..RUNTIME
 };
 
 /// The state of one runtime.
@@ -53,6 +61,8 @@ pub(super) enum Site {
         heir: Arc<Heir>,
         /// Number of the node in the team, until that is over.
         node: Option<usize>,
+        /// The way of commands to a runtime on another host, for which the node stands.
+        far: Option<Relay>,
     },
     /// In a process of their own.
     Process(Box<Home>),
@@ -75,11 +85,15 @@ pub(super) struct Member {
 impl Member {
     /// One that was never started, for so many chains.
     pub(super) fn absent(ends: SwitchEnds, site: Site, chains: usize) -> Member {
+        let policy = match &site {
+            Site::Thread { far: Some(_), .. } => FAR,
+            Site::Thread { far: None, .. } | Site::Process(_) => RUNTIME,
+        };
         Member {
             ends,
             site,
             state: State::Absent,
-            deaths: Restarts::new(RUNTIME),
+            deaths: Restarts::new(policy),
             died: 0,
             since: None,
             successor_at: None,

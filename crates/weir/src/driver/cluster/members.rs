@@ -9,10 +9,12 @@ use weir_packet::Time;
 use weir_protocol::{RuntimeId, in_process};
 use weir_runtime::RuntimeConfig;
 
+use super::super::link::{Agents, LinkNode, LinkPlan};
 use super::super::runtime_node::{RuntimeNode, RuntimePlan};
 use super::super::supply::Supply;
 use super::super::wiring::{NO_CHAIN, Seat, ToRuntime, place_of};
 use super::member::{Member, NO_MEMBER, Site, State};
+use super::node::ClusterNode;
 use super::process::Starting;
 use super::{Chain, Cluster, parker};
 
@@ -49,45 +51,83 @@ impl Cluster {
 
     fn place_on_thread(&mut self, id: RuntimeId, place: usize) -> Result<(), ExecError> {
         let twice = || ExecError(format!("runtime {} was started before", id.0));
-        let places = self.unit_places();
+        let (places, members) = (self.unit_places(), self.members.len());
         let Some(member) = self.internal.expect(self.members.get_mut(place), NO_MEMBER) else {
             return Err(twice());
         };
-        let Site::Thread { theirs, heir, node } = &mut member.site else {
+        let Site::Thread {
+            theirs,
+            heir,
+            node,
+            far,
+        } = &mut member.site
+        else {
             return Err(twice());
         };
         let ends = *theirs.take().ok_or_else(twice)?;
         let handler = self.handlers.get_mut(place).and_then(Option::take);
         let handler = handler.ok_or_else(twice)?;
         member.ends.id = id;
-        let plan = RuntimePlan {
-            stages: self.stages.clone(),
-            places,
-            config: RuntimeConfig {
-                follows: true,
-                ..self.settings.engine
-            },
-            settings: in_process::actors_with(
-                id,
-                self.pool.memory().layout().small_frames,
-                self.settings.replication,
-            ),
-            relayed: self.settings.relay.is_some(),
-            clock: self.clock,
-            seat: Seat {
-                pool: self.pool.share(SHARE, LARGE_SHARE),
-                ends,
-                handler,
-                gauge: member.ends.gauge.clone(),
-                supply: Supply::Reserve,
-                heir: Some(Arc::clone(heir)),
-                lost: 0,
-                counted: None,
-            },
+        let seat = Seat {
+            pool: self.pool.share(SHARE, LARGE_SHARE),
+            ends,
+            handler,
+            gauge: member.ends.gauge.clone(),
+            supply: Supply::Reserve,
+            heir: Some(Arc::clone(heir)),
+            lost: 0,
+            counted: None,
         };
         let (thread, core) = self.settings.spread.of(place);
         let name = format!("runtime {}", id.0);
-        let make = move || RuntimeNode::new(plan);
+        let make: Box<dyn FnOnce() -> Result<ClusterNode, String> + Send> =
+            match (far, &self.settings.remote) {
+                (Some(far), Some(remote)) => {
+                    let agent = remote.agent_of(place).ok_or_else(twice)?;
+                    let plan = LinkPlan {
+                        id,
+                        agents: Agents {
+                            agent,
+                            key: remote.key,
+                            beats: remote.beats,
+                            chains: remote.digest,
+                            engine: self.settings.engine.clone(),
+                            replication: self.settings.replication,
+                            start: remote.start,
+                        },
+                        places: members,
+                        units: places,
+                        stages: Arc::clone(&self.stages),
+                        clock: self.clock,
+                        seat,
+                        commands: far.connect()?,
+                    };
+                    Box::new(move || LinkNode::new(plan).map(Box::new).map(ClusterNode::Link))
+                }
+                _ => {
+                    let plan = RuntimePlan {
+                        stages: self.stages.clone(),
+                        places,
+                        config: RuntimeConfig {
+                            follows: true,
+                            ..self.settings.engine
+                        },
+                        settings: in_process::actors_with(
+                            id,
+                            self.pool.memory().layout().small_frames,
+                            self.settings.keeping(),
+                        ),
+                        relayed: self.settings.relay.is_some(),
+                        clock: self.clock,
+                        seat,
+                    };
+                    Box::new(move || {
+                        RuntimeNode::new(plan)
+                            .map(Box::new)
+                            .map(ClusterNode::Runtime)
+                    })
+                }
+            };
         *node = Some(self.team.place(thread, core, name, make));
         member.state = State::Starts;
         Ok(())
@@ -148,6 +188,9 @@ impl Cluster {
         for chain in 0..self.chains.len() {
             if let Some(at) = self.internal.expect(self.chains.get_mut(chain), NO_CHAIN) {
                 at.switch.join(now, id);
+                if let Some(remote) = &self.settings.remote {
+                    at.switch.set_host(id, remote.host_of(place));
+                }
             }
             self.send(chain, now);
         }

@@ -7,6 +7,8 @@ mod finish;
 mod member;
 mod members;
 mod moves;
+mod node;
+mod places;
 mod process;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -19,7 +21,7 @@ use weir_exec::{ExecError, NEVER_PARK, Parker, Parks, Round, Team, Wakers, frame
 use weir_io::IdlePolicy;
 use weir_nf::host::Stage;
 use weir_packet::{Disposition, Frame, FramePool, Internal, MemoryLayout, PacketMemory, Time};
-use weir_protocol::in_process::{self, BURST, MESSAGES};
+use weir_protocol::in_process::{self, BURST, Keeping, MESSAGES};
 use weir_protocol::settings::{Dispatch, Replication, SwitchSettings};
 use weir_protocol::{Message, Peer, RuntimeId, Switch};
 use weir_runtime::RuntimeConfig;
@@ -27,19 +29,21 @@ use weir_runtime::RuntimeConfig;
 use carrier::Carrier;
 pub use end::{ClusterEnd, GateCounts, RuntimeEnd};
 use member::{Member, NO_MEMBER, Site, State};
+use node::ClusterNode;
+use places::members;
 pub(super) use process::HELLO;
 pub use process::RuntimeProcess;
-use process::{HelloOf, ring_words, wire_process};
+use process::ring_words;
 
 use super::clock::Clock;
 use super::ends::{EndAsked, EndsAsked};
 use super::hand_overs::HandOvers;
+use super::link::RemoteHosts;
 use super::process::{ProcessCommand, SharedRoom};
 use super::relay::Relay;
 use super::runtime_done::RuntimeDone;
-use super::runtime_node::RuntimeNode;
 use super::spread::Spread;
-use super::wiring::{NO_CHAIN, RuntimeEnds, SwitchEnds, ToRuntime, ToSwitch, wire, wire_peers};
+use super::wiring::{NO_CHAIN, ToRuntime, ToSwitch};
 
 /// Rounds with work after which threads that ended are looked for.
 const LOOK: u32 = 256;
@@ -74,6 +78,18 @@ pub struct ClusterSettings {
     pub wakeful: bool,
     /// Runtimes in processes of their own.
     pub processes: Option<RuntimeProcesses>,
+    /// Runtimes on other hosts.
+    pub remote: Option<RemoteHosts>,
+}
+
+impl ClusterSettings {
+    /// What switch and runtimes must be able to repeat.
+    fn keeping(&self) -> Keeping {
+        Keeping {
+            replication: self.replication,
+            linked: self.remote.is_some(),
+        }
+    }
 }
 
 /// Runtimes in processes of their own.
@@ -109,6 +125,7 @@ impl Default for ClusterSettings {
             memory: MemoryLayout::default(),
             wakeful: false,
             processes: None,
+            remote: None,
         }
     }
 }
@@ -141,7 +158,7 @@ pub struct Cluster {
     lost: u64,
     wakers: Wakers,
     park: Parker,
-    team: Team<RuntimeNode>,
+    team: Team<ClusterNode>,
     /// Something was put into rings since the runtimes were last woken.
     gave: bool,
     /// Latest time of a packet.
@@ -184,7 +201,7 @@ impl Cluster {
     pub fn start(stages: &[Stage], settings: ClusterSettings) -> Result<Cluster, ExecError> {
         let most = settings.most_runtimes.max(settings.runtimes);
         let (small, large) = in_process::frames(most);
-        let kept = in_process::frames_kept(stages.len() as u32, settings.replication);
+        let kept = in_process::frames_kept(stages.len() as u32, settings.keeping());
         let layout = MemoryLayout {
             small_frames: settings.memory.small_frames + small + kept,
             large_frames: settings.memory.large_frames + large,
@@ -207,7 +224,7 @@ impl Cluster {
             weir_exec::pin(core).map_err(ExecError)?;
         }
         let switch_settings =
-            in_process::switch_with(settings.dispatch, settings.window, settings.replication);
+            in_process::switch_with(settings.dispatch, settings.window, settings.keeping());
         let mut chains = Vec::new();
         for stage in stages.iter() {
             let config = RuntimeConfig {
@@ -234,8 +251,10 @@ impl Cluster {
         let wakers = Wakers::new(settings.spread.threads(most as usize))?;
         let members = members(most, &stages, room.as_mut(), &settings, &wakers)?;
         for (sender, member) in senders.iter_mut().zip(&members) {
-            if let Site::Process(home) = &member.site {
-                *sender = home.command_sender();
+            match &member.site {
+                Site::Process(home) => *sender = home.command_sender(),
+                Site::Thread { far: Some(far), .. } => *sender = far.command_sender(),
+                Site::Thread { far: None, .. } => {}
             }
         }
         let park = parker(&wakers, 0, &settings);
@@ -293,7 +312,7 @@ impl Cluster {
             return 0;
         }
         let frames = in_process::room(self.pool.available(), self.members.len());
-        if self.settings.replication == Replication::None {
+        if !self.settings.keeping().keeps() {
             return frames;
         }
         // Each packet has a copy.
@@ -682,55 +701,9 @@ impl Cluster {
     }
 }
 
-/// The places of so many runtimes, none of which is started yet.
-fn members(
-    most: u32,
-    stages: &Arc<[Stage]>,
-    mut room: Option<&mut SharedRoom>,
-    settings: &ClusterSettings,
-    wakers: &Wakers,
-) -> Result<Vec<Member>, ExecError> {
-    let mut wired: Vec<(SwitchEnds, Site)> = Vec::new();
-    for place in 0..most {
-        let id = RuntimeId(place + 1);
-        wired.push(match (&settings.processes, room.as_deref_mut()) {
-            (Some(processes), Some(room)) if processes.has(place as usize, settings.runtimes) => {
-                let main = wakers.for_process(0)?;
-                let hello = HelloOf {
-                    chains: processes.digest,
-                    seed: settings.engine.seed,
-                    replication: settings.replication,
-                };
-                let (ends, home) = wire_process(room, id, stages, main, hello)?;
-                (ends, Site::Process(Box::new(home)))
-            }
-            _ => {
-                let (ends, theirs) = wire(id, stages.len());
-                let site = Site::Thread {
-                    theirs: Some(Box::new(theirs)),
-                    heir: Arc::default(),
-                    node: None,
-                };
-                (ends, site)
-            }
-        });
-    }
-    let mut peers: Vec<Option<&mut RuntimeEnds>> = wired
-        .iter_mut()
-        .map(|(_, site)| match site {
-            Site::Thread { theirs, .. } => theirs.as_deref_mut(),
-            Site::Process(_) => None,
-        })
-        .collect();
-    wire_peers(&mut peers);
-    let members = wired.into_iter();
-    let members = members.map(|(ends, site)| Member::absent(ends, site, stages.len()));
-    Ok(members.collect())
-}
-
 /// What the switch's thread reads beside queues of its own process.
 struct Reads<'a> {
-    team: &'a mut Team<RuntimeNode>,
+    team: &'a mut Team<ClusterNode>,
     members: &'a mut [Member],
 }
 

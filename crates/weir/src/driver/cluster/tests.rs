@@ -12,7 +12,7 @@ use weir_nf::prelude::*;
 use weir_packet::{Craft, FlowKey, FrameMeta};
 use weir_protocol::in_process::FRAMES_ON_THE_WAY;
 
-use super::super::runtime_node::RuntimePlan;
+use super::super::runtime_node::{RuntimeNode, RuntimePlan};
 use super::super::supply::Supply;
 use super::super::wiring::Seat;
 use super::member::State;

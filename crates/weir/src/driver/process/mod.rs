@@ -13,12 +13,14 @@ mod lines;
 mod relay;
 mod room;
 pub(super) mod said;
+mod said_done;
 mod start;
 
 pub(super) use lines::in_messages;
 pub(super) use relay::{Engines, Relay};
 pub(super) use room::{SharedRoom, layout_of, layout_words};
 pub(super) use said::Said;
+pub(super) use said_done::SaidDone;
 pub use start::ProcessCommand;
 pub(super) use start::{Start, TENANT, TRUSTED, cause, outside};
 

@@ -70,7 +70,7 @@ pub(super) fn run(
     // Threads are started with these signals taken: one would be killed by them.
     let signals = end_signals()?;
     if let Some(runtimes) = args.runtimes {
-        let chains = (stages, cluster::processes(args, runtimes, plans));
+        let chains = (stages, plans, cluster::processes(args, runtimes, plans));
         let played = cluster::start(args, runtimes, file, chains, config, memory)?;
         let senders = played.command_senders();
         let ran = drive(args, file, sorted, signals, config.seed, played, senders)?;
@@ -81,7 +81,7 @@ pub(super) fn run(
     if let Some(workers) = args.workers {
         if let Some(obstacle) = Workers::obstacle(stages) {
             let more = workers::by_switch(workers, obstacle);
-            let chains = (stages, cluster::processes(args, workers, plans));
+            let chains = (stages, plans, cluster::processes(args, workers, plans));
             let played = cluster::start(args, workers, file, chains, config, memory)?;
             let senders = played.command_senders();
             let ran = drive(args, file, sorted, signals, config.seed, played, senders)?;

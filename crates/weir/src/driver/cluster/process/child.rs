@@ -14,17 +14,18 @@ use weir_io::shared::{
 };
 use weir_nf::host::Stage;
 use weir_packet::{FramePool, MemberId, PacketMemory};
-use weir_protocol::{RuntimeId, in_process};
+use weir_protocol::RuntimeId;
+use weir_protocol::in_process::{self, Keeping};
 use weir_runtime::RuntimeConfig;
 
 use super::super::super::clock::Clock;
 use super::super::super::gauge::{Gauge, MAIL, STATUS_WORDS};
-use super::super::super::process::{command_server, in_messages, layout_of};
+use super::super::super::process::{SaidDone, command_server, in_messages, layout_of};
 use super::super::super::runtime_done::RuntimeDone;
 use super::super::super::runtime_node::{RuntimeNode, RuntimePlan};
 use super::super::super::supply::{RingSupply, Supply};
 use super::super::super::wiring::{RuntimeEnds, Seat};
-use super::wire::{self, Hello, SaidDone};
+use super::wire::{self, Hello};
 use super::{FRAMES, LONGEST_MESSAGE, MESSAGES, SUPPLY};
 
 /// Interval of reports to the main process, if counters have changed.
@@ -124,7 +125,10 @@ impl RuntimeProcess {
             settings: in_process::actors_with(
                 id,
                 self.memory.layout().small_frames,
-                self.hello.replication.parse()?,
+                Keeping {
+                    replication: self.hello.replication.parse()?,
+                    linked: self.hello.linked,
+                },
             ),
             relayed: false,
             clock: Clock::start(),

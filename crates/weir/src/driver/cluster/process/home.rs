@@ -20,15 +20,15 @@ use weir_io::stage::{StageInput as _, StageOutput as _};
 use weir_nf::host::Stage;
 use weir_packet::{Frame, FramePool, MemberId, PacketMemory};
 use weir_protocol::RuntimeId;
-use weir_protocol::settings::Replication;
+use weir_protocol::in_process::Keeping;
 
 use super::super::super::gauge::{FREE, Gauge, MAIL, STATUS_WORDS};
 use super::super::super::process::{
-    Engines, ProcessCommand, Relay, SharedRoom, Start, cause, layout_words, outside,
+    Engines, ProcessCommand, Relay, SaidDone, SharedRoom, Start, cause, layout_words, outside,
 };
 use super::super::super::runtime_done::RuntimeDone;
 use super::super::super::wiring::SwitchEnds;
-use super::wire::{self, Hello, Offsets, SaidDone};
+use super::wire::{self, Hello, Offsets};
 use super::{FRAMES, LONGEST_MESSAGE, MESSAGES, SUPPLY};
 
 /// Interval at which a process that ends early is waited for.
@@ -83,7 +83,7 @@ pub(in super::super) struct HelloOf {
     /// Stands for the chains.
     pub(in super::super) chains: u64,
     pub(in super::super) seed: u64,
-    pub(in super::super) replication: Replication,
+    pub(in super::super) keeping: Keeping,
 }
 
 /// The rings of one more place of a runtime, for these chains; `main` wakes the switch's
@@ -156,7 +156,8 @@ pub(in super::super) fn wire_process(
             layout: layout_words(memory.layout()),
             chains: hello.chains,
             seed: hello.seed,
-            replication: hello.replication.to_string(),
+            replication: hello.keeping.replication.to_string(),
+            linked: hello.keeping.linked,
             units: Vec::new(),
             offsets,
             core: None,

@@ -1,13 +1,6 @@
 //! Messages between the main process and a runtime's process over their channel.
 
-use std::time::Duration;
-
 use serde::{Deserialize, Serialize};
-use weir_nf::host::Stage;
-use weir_protocol::RuntimeId;
-
-use super::super::super::process::Said;
-use super::super::super::runtime_done::RuntimeDone;
 
 /// The first message to the process ([`Hello`]).
 pub(in super::super::super) const HELLO: u8 = 16;
@@ -61,6 +54,8 @@ pub(super) struct Hello {
     pub(super) seed: u64,
     /// When a unit's state is with a second runtime.
     pub(super) replication: String,
+    /// A runtime is on another host.
+    pub(super) linked: bool,
     /// Places of units, by chain.
     pub(super) units: Vec<u32>,
     pub(super) offsets: Offsets,
@@ -70,52 +65,4 @@ pub(super) struct Hello {
     pub(super) first: bool,
     /// It never sleeps.
     pub(super) wakeful: bool,
-}
-
-/// The end of a runtime, but for its events.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(super) struct SaidDone {
-    /// Per chain.
-    said: Vec<Said>,
-    busy_ns: u64,
-    packets: u64,
-    units: u64,
-    held_most: u64,
-    counts: Vec<(String, u64)>,
-}
-
-impl SaidDone {
-    pub(super) fn of(done: &RuntimeDone) -> SaidDone {
-        let first = |chain| match chain {
-            0 => done.lies.as_slice(),
-            _ => &[],
-        };
-        let reports = done.reports.iter().enumerate();
-        SaidDone {
-            said: reports
-                .map(|(chain, report)| Said::new(report, first(chain)))
-                .collect(),
-            busy_ns: u64::try_from(done.busy.as_nanos()).unwrap_or(u64::MAX),
-            packets: done.packets,
-            units: done.units,
-            held_most: done.held_most,
-            counts: done.counts.clone(),
-        }
-    }
-
-    /// The end of this runtime, which has these chains.
-    pub(super) fn done(self, id: RuntimeId, stages: &[Stage], events: Vec<u8>) -> RuntimeDone {
-        let said = self.said.iter().zip(stages);
-        // The first chain's has those of all.
-        let lies = self.said.first().map(|first| first.lies(stages));
-        let mut done = RuntimeDone::of(id, events);
-        done.reports = said.map(|(said, stage)| said.report(stage)).collect();
-        done.lies = lies.unwrap_or_default();
-        done.busy = Duration::from_nanos(self.busy_ns);
-        done.packets = self.packets;
-        done.units = self.units;
-        done.held_most = self.held_most;
-        done.counts = self.counts;
-        done
-    }
 }

@@ -1,0 +1,158 @@
+//! The switch's side of a runtime's start on another host: an agent is asked until the runtime
+//! itself answers.
+
+use std::net::{SocketAddr, UdpSocket};
+use std::time::{Duration, Instant};
+
+use weir_exec::ExecError;
+use weir_io::Datagrams;
+use weir_packet::Time;
+use weir_protocol::heartbeat::HeartbeatSettings;
+use weir_protocol::link::Link;
+use weir_protocol::link::control::{self, Control, Head};
+use weir_protocol::settings::Replication;
+use weir_protocol::stream::ProcessStart;
+use weir_protocol::{Key, Peer, RuntimeId};
+use weir_runtime::RuntimeConfig;
+
+use super::hello::{Hello, VERSION};
+use super::settings;
+
+/// How long a runtime may take to answer: it loads its chains and reserves memory.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Interval at which the agent is asked.
+const AGAIN: Duration = Duration::from_millis(100);
+/// Octets of the longest control frame that is heard here.
+const ROOM: usize = 2_048;
+
+/// Hosts on which runtimes run.
+#[derive(Clone, Debug)]
+pub struct RemoteHosts {
+    /// Of each place of a runtime its agent, or `None` for this host; places beyond take them
+    /// in turn.
+    pub agents: Vec<Option<SocketAddr>>,
+    /// The cluster's key.
+    pub key: Key,
+    /// Interval of heartbeats in ns, and how many may be missing.
+    pub beats: (u64, u32),
+    /// Stands for the chains.
+    pub digest: u64,
+    /// A number that no other start of a switch has.
+    pub start: u32,
+}
+
+/// Network identifier of links in VXLAN-GPE.
+const NETWORK: u32 = 0x0077_6569;
+
+impl RemoteHosts {
+    /// The agent of a place; `None` for this host.
+    pub(in super::super) fn agent_of(&self, place: usize) -> Option<SocketAddr> {
+        let count = self.agents.len().max(1);
+        self.agents.get(place % count).copied().flatten()
+    }
+
+    /// A number for the host of a place: 0 is this one.
+    pub(in super::super) fn host_of(&self, place: usize) -> u32 {
+        let Some(agent) = self.agent_of(place) else {
+            return 0;
+        };
+        let mut hosts: Vec<_> = self.agents.iter().flatten().map(SocketAddr::ip).collect();
+        hosts.sort_unstable();
+        hosts.dedup();
+        let at = hosts.iter().position(|host| *host == agent.ip());
+        at.map_or(0, |at| at as u32 + 1)
+    }
+}
+
+/// What is asked of agents, but for the runtime.
+#[derive(Clone, Debug)]
+pub(in super::super) struct Agents {
+    pub(in super::super) agent: SocketAddr,
+    pub(in super::super) key: Key,
+    pub(in super::super) beats: (u64, u32),
+    pub(in super::super) chains: u64,
+    pub(in super::super) engine: RuntimeConfig,
+    pub(in super::super) replication: Replication,
+    pub(in super::super) start: u32,
+}
+
+/// Starts a runtime on another host: gives its socket and its link.
+///
+/// # Errors
+///
+/// Nobody answers in time, or the agent says why not.
+pub(in super::super) fn connect(
+    agents: &Agents,
+    id: RuntimeId,
+    places: usize,
+    units: &[u32],
+    now: impl Fn() -> Time,
+) -> Result<(Datagrams, Link), ExecError> {
+    let agent = agents.agent;
+    let fail = |what: &str| ExecError(format!("runtime {} on {agent}: {what}", id.0));
+    let failed = |error: std::io::Error| fail(&error.to_string());
+    let hello = Hello {
+        version: VERSION,
+        id: id.0,
+        places,
+        switch: ProcessStart::of(Peer::Switch(1), agents.start).0,
+        chains: agents.chains,
+        seed: agents.engine.seed,
+        replication: agents.replication.to_string(),
+        units: units.to_vec(),
+        beats: agents.beats,
+        network: NETWORK,
+        event_bytes: agents.engine.event_bytes,
+        audit: agents.engine.audit,
+    };
+    let (runtime, switch) = hello.ends();
+    let text = serde_json::to_vec(&hello).map_err(|error| fail(&error.to_string()))?;
+    let any: SocketAddr = match agent {
+        SocketAddr::V4(_) => ([0, 0, 0, 0], 0).into(),
+        SocketAddr::V6(_) => ([0; 16], 0).into(),
+    };
+    let socket = UdpSocket::bind(any).map_err(failed)?;
+    socket.set_read_timeout(Some(AGAIN)).map_err(failed)?;
+    let until = Instant::now() + PATIENCE;
+    let mut number = 0;
+    let mut room = [0; ROOM];
+    while Instant::now() < until {
+        number += 1;
+        let head = Head {
+            source: switch,
+            destination: runtime,
+            number,
+        };
+        let batch = control::datagram(NETWORK, &agents.key, head, Control::Hello(&text));
+        for datagram in batch.iter() {
+            // Like a loss: it is asked again.
+            let _ = socket.send_to(datagram, agent);
+        }
+        let Ok((length, from)) = socket.recv_from(&mut room) else {
+            continue;
+        };
+        let heard = room.get(..length).unwrap_or(&[]);
+        let heard = control::unwrap(heard).and_then(|frame| control::read(&agents.key, frame));
+        match heard {
+            Ok((head, Control::Welcome))
+                if (head.source, head.destination) == (runtime, switch) =>
+            {
+                socket.connect(from).map_err(failed)?;
+                let key = agents.key.of_link(switch.0, runtime.0);
+                let beats = HeartbeatSettings {
+                    interval: agents.beats.0,
+                    missed: agents.beats.1,
+                    ..HeartbeatSettings::default()
+                };
+                let link = Link::new(now(), switch, runtime, settings(key, NETWORK, beats));
+                return Ok((Datagrams::over(socket).map_err(failed)?, link));
+            }
+            Ok((head, Control::Gone(why))) if head.destination == runtime => {
+                return Err(fail(&String::from_utf8_lossy(why)));
+            }
+            // Of an earlier start, or of nobody.
+            _ => {}
+        }
+    }
+    Err(fail("its agent does not answer"))
+}

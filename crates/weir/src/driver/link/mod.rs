@@ -1,0 +1,62 @@
+//! Runtimes on other hosts: an agent there starts them, and a link (UDP) joins each to the
+//! switch's thread.
+//!
+//! On the switch's side a runtime is a [`LinkNode`], with the edges that a runtime on a thread
+//! has: it passes on what comes over them, and what comes over the link. So the cluster treats it
+//! as a thread: where the link falls silent, the node fails, and its units go on elsewhere. On the
+//! other side [`RemoteProcess`] is a process with the runtime itself.
+//!
+//! Messages on the link's stream begin with a kind.
+
+mod agent;
+mod connect;
+mod hello;
+mod node;
+mod remote;
+
+pub(crate) use agent::{Agent, AgentEvent};
+pub(super) use connect::Agents;
+pub use connect::RemoteHosts;
+pub(super) use hello::HELLO;
+pub(super) use node::{LinkNode, LinkPlan};
+pub use remote::RemoteProcess;
+
+use weir_packet::ethernet::MacAddr;
+use weir_protocol::Key;
+use weir_protocol::heartbeat::HeartbeatSettings;
+use weir_protocol::link::LinkSettings;
+use weir_protocol::stream::StreamSettings;
+
+/// A message of the edge between switch and runtime.
+const EDGE: u8 = 0;
+/// Runtime to switch: lines of events of flows that ended with the run.
+const EVENTS: u8 = 1;
+/// Counts so far, which outlive the process.
+const REPORT: u8 = 2;
+/// All flows have ended; the counts.
+const END: u8 = 3;
+/// A message of the way of commands, either way: its kind follows.
+const COMMAND: u8 = 4;
+
+/// Octets of a datagram's payload around what a stream puts into it: outer IP (v6) and UDP
+/// headers, VXLAN-GPE, Ethernet.
+const AROUND: u16 = 40 + 8 + 8 + 14;
+/// MTU of the network between hosts.
+const MTU: u16 = 1_500;
+
+/// Settings of a link with this key and these heartbeats.
+fn settings(key: Key, network: u32, beats: HeartbeatSettings) -> LinkSettings {
+    LinkSettings {
+        key,
+        network,
+        stream: StreamSettings {
+            local: MacAddr([0; 6]),
+            remote: MacAddr([0; 6]),
+            mtu: MTU - AROUND,
+            // Pauses of a process that shares its processor are no losses.
+            shortest_wait: 10_000_000,
+            ..StreamSettings::DEFAULT
+        },
+        beats,
+    }
+}

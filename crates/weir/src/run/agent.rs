@@ -1,0 +1,125 @@
+//! `weir agent`: runtimes on this host for switches on others.
+
+use std::ffi::OsString;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use weir_nf::host::Kind;
+use weir_protocol::Key;
+
+use crate::args::{Agent as Args, ENGINE_PROCESS};
+use crate::chains;
+use crate::driver::ProcessCommand;
+use crate::driver::link::{Agent, AgentEvent};
+use crate::exit::{Failure, Outcome};
+use crate::say::say;
+
+/// Runs the agent until it is ended.
+pub(crate) fn run(args: &Args, kinds: &[Kind]) -> Outcome {
+    let key = key(&args.key)?;
+    // A file that can't be run is refused here, not at each start.
+    let file = chains::load(&args.chain, &args.templates, &args.set, 0, kinds)?;
+    let mut agent = Agent::listen(args.listen, key, command(args), args.most)?;
+    let at = agent
+        .address()
+        .map_err(|e| Failure::outside(e.to_string()))?;
+    let names = file.chains.iter().map(|chain| chain.stage.chain.as_str());
+    let names = names.collect::<Vec<_>>().join(", ");
+    say(format_args!("agent for {names} on {at}"));
+    loop {
+        agent.step(|event| match event {
+            AgentEvent::Started { runtime, switch } => {
+                say(format_args!(
+                    "runtime {runtime} is started for the switch at {switch}"
+                ));
+            }
+            AgentEvent::Over { runtime, how } => {
+                say(format_args!("runtime {runtime} has ended {how}"));
+            }
+            AgentEvent::Refused { from, why } => {
+                say(format_args!("warning: {from} is refused: {why}"));
+            }
+        });
+    }
+}
+
+/// How a runtime's process is started: as one of a run of the same chain file.
+fn command(args: &Args) -> ProcessCommand {
+    let words = [ENGINE_PROCESS, "run"].map(OsString::from);
+    let mut arguments: Vec<OsString> = words.into();
+    arguments.push(args.chain.clone().into());
+    arguments.extend(["--in", "null", "--runtimes", "1"].map(OsString::from));
+    for folder in &args.templates {
+        arguments.extend(["--templates".into(), folder.clone().into()]);
+    }
+    for set in &args.set {
+        let set = format!("{}={}", set.path, set.value);
+        arguments.extend(["--set".into(), set.into()]);
+    }
+    ProcessCommand {
+        program: "/proc/self/exe".into(),
+        arguments,
+    }
+}
+
+/// The key in a file: 32 hexadecimal digits, which others must not read.
+pub(super) fn key(path: &Path) -> Result<Key, Failure> {
+    let shown = path.display();
+    let outside =
+        |error: std::io::Error| Failure::outside(format!("can't read the key {shown}: {error}"));
+    let mode = std::fs::metadata(path)
+        .map_err(outside)?
+        .permissions()
+        .mode();
+    if mode & 0o077 != 0 {
+        return Err(Failure::usage(format!(
+            "others may read the key {shown}: `chmod 600 {shown}` keeps it"
+        )));
+    }
+    let text = std::fs::read_to_string(path).map_err(outside)?;
+    let text = text.trim();
+    let wrong = || Failure::usage(format!("{shown} has no key: 32 hexadecimal digits"));
+    let mut key = [0; 16];
+    if text.len() != 32 || !text.is_ascii() {
+        return Err(wrong());
+    }
+    for (octet, at) in key.iter_mut().zip((0..).step_by(2)) {
+        let two = text.get(at..at + 2).ok_or_else(wrong)?;
+        *octet = u8::from_str_radix(two, 16).map_err(|_| wrong())?;
+    }
+    Ok(Key(key))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_read_and_kept_from_others() {
+        let path = std::env::temp_dir().join(format!("weir-key-{}", std::process::id()));
+        let put = |text: &str, mode| {
+            std::fs::write(&path, text).unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+            key(&path).map_err(|failure| failure.message)
+        };
+        let digits = "000102030405060708090a0b0c0d0e0f";
+        let octets: Vec<u8> = (0..16).collect();
+        assert_eq!(
+            put(&format!("{digits}\n"), 0o600).unwrap().0.to_vec(),
+            octets
+        );
+        assert!(put(digits, 0o644).unwrap_err().contains("chmod 600"));
+        for wrong in [
+            "",
+            "0001",
+            &digits.replace('f', "g"),
+            &digits.replace("00", "é"),
+        ] {
+            assert!(
+                put(wrong, 0o600).unwrap_err().contains("32 hexadecimal"),
+                "{wrong}"
+            );
+        }
+        std::fs::remove_file(&path).unwrap();
+    }
+}

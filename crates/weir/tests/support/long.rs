@@ -1,0 +1,142 @@
+//! A run that lasts some seconds, whose runtimes' processes are killed meanwhile.
+
+#![allow(dead_code)] // each test needs another part of it
+
+use std::collections::BTreeSet;
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::process::{children, signal};
+use crate::support::compare::{Run, flows, sorted};
+use crate::support::{Folder, conserved, example, number, run, weir};
+
+/// A run that lasts some seconds, with a control socket, and its folder. Dropped, it ends.
+pub(crate) struct Long {
+    child: Option<Child>,
+    folder: Folder,
+}
+
+impl Drop for Long {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+fn traffic(packets: &str) -> String {
+    format!("gen:flows=300,packets={packets},proto=tcp,payload=http,size=400,both=yes,seed=7")
+}
+
+impl Long {
+    pub(crate) fn start(chain: &str, packets: &str, more: &[&str]) -> Long {
+        let folder = Folder::new();
+        let (out, events) = (folder.path("out.pcap"), folder.path("events.json"));
+        let socket = folder.path("it.sock");
+        let traffic = traffic(packets);
+        let args = [
+            "run",
+            &example(chain),
+            "--in",
+            &traffic,
+            "--out",
+            &out,
+            "--events",
+            &events,
+            "--seed",
+            "1",
+            "--quiet",
+            "--output",
+            "json",
+            "--control",
+            &socket,
+        ]
+        .map(str::to_owned);
+        let more = more.iter().map(|word| (*word).to_owned());
+        let child = weir(args.into_iter().chain(more))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        Long {
+            child: Some(child),
+            folder,
+        }
+    }
+
+    pub(crate) fn child(&mut self) -> &mut Child {
+        self.child.as_mut().expect("it runs")
+    }
+
+    /// Its control socket.
+    pub(crate) fn socket(&self) -> String {
+        self.folder.path("it.sock")
+    }
+
+    /// How many deaths were noticed; `None` while a place has no runtime, or while the death
+    /// of one would lose what is to be replicated.
+    pub(crate) fn whole(&self) -> Option<u64> {
+        let socket = self.socket();
+        let asked = run(["stats", &socket, "--output", "json"]);
+        if asked.code != 0 {
+            return None;
+        }
+        let stats = asked.json();
+        let all = |of: &str| stats[of].as_array().cloned().unwrap_or_default();
+        let died = |place: &Value| number(place, "/died");
+        let settled = |switch: &Value| switch["unprotected"] == 0 && switch["unsettled"] == 0;
+        let ready = |place: &Value| place["state"] == "ready";
+        let whole = all("runtimes").iter().all(ready) && all("switches").iter().all(settled);
+        whole.then(|| all("runtimes").iter().map(died).sum())
+    }
+
+    /// Kills the process of a runtime whenever all is whole again, until the run ends, eight
+    /// times at most; gives what it left, and how many were killed.
+    pub(crate) fn killed_again_and_again(mut self) -> (Run, u64) {
+        let run = self.child().id();
+        self.killed_among(|| children(run))
+    }
+
+    /// The same, of processes that are not its own.
+    pub(crate) fn killed_among(mut self, all: impl Fn() -> BTreeSet<u32>) -> (Run, u64) {
+        let (mut killed, mut noticed) = (0, None);
+        while self.child().try_wait().unwrap().is_none() {
+            if killed < 8
+                && let Some(deaths) = self.whole()
+                && noticed.is_none_or(|before| before < deaths)
+                && let Some(oldest) = all().into_iter().next()
+            {
+                signal(oldest, Signal::KILL);
+                killed += 1;
+                noticed = Some(deaths);
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        (self.ended(), killed)
+    }
+
+    pub(crate) fn ended(mut self) -> Run {
+        let child = self.child.take().expect("it runs");
+        let done = child.wait_with_output().unwrap();
+        let said = String::from_utf8(done.stderr).unwrap();
+        assert!(done.status.success(), "{said}");
+        let summary: Value = serde_json::from_slice(&done.stdout).unwrap();
+        conserved(&summary);
+        Run {
+            summary,
+            out: flows(&self.folder.path("out.pcap")),
+            events: sorted(&self.folder.path("events.json")),
+        }
+    }
+}
+
+/// Alerts and requests, without records of flows: those tell of counts, of which a death
+/// loses some.
+pub(crate) fn findings(run: &Run) -> Vec<&String> {
+    let found = |event: &&String| !event.contains("\"event_type\":\"flow\"");
+    run.events.iter().filter(found).collect()
+}
