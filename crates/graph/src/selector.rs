@@ -7,8 +7,8 @@ use std::net::IpAddr;
 
 use serde_json::{Value as Json, json};
 use weir_packet::{
-    Direction, FlowKey, Headers, KeyOptions, KeyOutcome, Prefix, PrefixError, Prefixes, flow_key,
-    protocol::ip,
+    ByteSet, Direction, FlowKey, Headers, KeyOptions, KeyOutcome, Prefix, PrefixError, Prefixes,
+    flow_key, protocol::ip,
 };
 
 use crate::diagnostic::Report;
@@ -33,8 +33,7 @@ pub struct Selector {
 /// An entry.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Entry {
-    /// Bit per protocol.
-    protocols: Option<[u64; 4]>,
+    protocols: Option<ByteSet>,
     arp: bool,
     /// First and last.
     ports: Vec<(u16, u16)>,
@@ -112,11 +111,9 @@ impl Selector {
 impl Entry {
     fn matches(&self, headers: &Headers, facts: &Facts) -> bool {
         if let Some(protocols) = &self.protocols {
-            let named = facts.protocol.is_some_and(|protocol| {
-                protocols
-                    .get(usize::from(protocol >> 6))
-                    .is_some_and(|word| word >> (protocol & 63) & 1 != 0)
-            });
+            let named = facts
+                .protocol
+                .is_some_and(|number| protocols.contains(number));
             if !(named || self.arp && headers.is_arp()) {
                 return false;
             }
@@ -232,12 +229,10 @@ fn entry(item: &Node, keys: &Keys<Entry>, report: &mut Report<'_>) -> Option<Ent
         format!("{} {}", key.text().unwrap_or(""), values.join(","))
     });
     entry.text = shown.collect::<Vec<_>>().join(" with ");
-    let portless = entry.protocols.is_some_and(|bits| {
-        [ip::TCP, ip::UDP, ip::SCTP].iter().all(|&p| {
-            bits.get(usize::from(p >> 6))
-                .is_some_and(|w| w >> (p & 63) & 1 == 0)
-        })
-    });
+    let ported = [ip::TCP, ip::UDP, ip::SCTP];
+    let portless = entry
+        .protocols
+        .is_some_and(|protocols| !ported.iter().any(|number| protocols.contains(*number)));
     if portless && let Some(port) = item.get("port") {
         report.error_help(
             port.span,
@@ -250,11 +245,11 @@ fn entry(item: &Node, keys: &Keys<Entry>, report: &mut Report<'_>) -> Option<Ent
 
 impl Entry {
     fn protocols(&mut self, protocols: Vec<Protocol>) {
-        let bits = self.protocols.get_or_insert([0; 4]);
+        let set = self.protocols.get_or_insert_default();
         for protocol in protocols {
             match protocol {
                 Protocol::Arp => self.arp = true,
-                Protocol::Ip(number) => bits[usize::from(number >> 6)] |= 1 << (number & 63),
+                Protocol::Ip(number) => set.insert(number),
             }
         }
     }
