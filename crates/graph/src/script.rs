@@ -172,12 +172,7 @@ pub fn load_script(
     if let Some(root) = tree::parse(file, text, &mut report) {
         reader.script(&root, &mut report);
     } else if report.errors() == 0 {
-        let start = Span {
-            text: file,
-            start: 0,
-            end: 0,
-        };
-        nothing(start, &mut report);
+        nothing(Span::start_of(file), &mut report);
     }
     if report.errors() > 0 {
         return Err(report.finish());
