@@ -300,8 +300,7 @@ impl Runtime {
         let scratch = &mut *self.scratch;
         let wider = !table.scopes.is_empty();
         // The first later fragment has no key; the packets from it on wait for the slow path.
-        let later = left & kinds.later;
-        let before_later = (later & later.wrapping_neg()).wrapping_sub(1);
+        let before_later = crate::scratch::before(left & kinds.later);
         let mut keyed = left & before_later;
         while keyed != 0 {
             let i = keyed.trailing_zeros() as usize % BURST;
@@ -320,12 +319,10 @@ impl Runtime {
             if FOLLOWS && (!wider && head.id != meta.unit || opened.contains(&meta.unit)) {
                 break;
             }
-            // The candidate is nearly always the packet's flow. A sum beyond 2^64 would only
-            // send the packet to the slow path.
-            let idle = u64::from(head.idle_ms) * 1_000_000;
+            // The candidate is nearly always the packet's flow.
             if head.key != lookup.key
                 || head.bits & FlowHead::LIVE == 0
-                || now > head.last_seen.wrapping_add(idle)
+                || now > idle_from(head)
                 || !tcp::is_steady(head, bytes, headers, to_server)
             {
                 break;
@@ -700,6 +697,13 @@ pub(crate) fn note_units(
     now: u64,
 ) -> (u64, u64) {
     table.enter_units(flow, now, |scope, place| units[scope][i] = place)
+}
+
+/// The time after which a flow is idle for too long. A sum beyond 2^64 only sends its packets to the slow path.
+#[inline(always)]
+fn idle_from(head: &FlowHead) -> u64 {
+    let idle = u64::from(head.idle_ms) * 1_000_000;
+    head.last_seen.wrapping_add(idle)
 }
 
 #[inline(always)]

@@ -63,6 +63,14 @@ impl FlowTable {
         }
     }
 
+    /// The same for writing, of a level that there is.
+    pub(crate) fn level_mut(&mut self, level: usize) -> &mut Records {
+        match level.checked_sub(1) {
+            None => &mut self.flows,
+            Some(scope) => &mut self.scopes[scope].records,
+        }
+    }
+
     /// Bytes that a table of these settings takes when it is full.
     pub(crate) fn bytes(
         options: &FlowOptions,

@@ -2,8 +2,8 @@
 
 use weir_packet::{Disposition, Frame, FrameMeta, FramePool, HEADROOM, META_BYTES, PacketMemory};
 
-use super::What;
 use super::units::WRITTEN;
+use super::{Turn, What};
 use crate::classify::Classified;
 use crate::execute::Dispositions;
 use crate::notes::{self, Note};
@@ -173,14 +173,8 @@ impl Runtime {
         else {
             return;
         };
-        while follow
-            .emitted
-            .last()
-            .is_some_and(|(order, _)| (order >> 16) as usize <= i)
-        {
-            let Some((_, mut frame)) = follow.emitted.pop() else {
-                break;
-            };
+        let due = |(order, _): &mut (u32, Frame)| (*order >> 16) as usize <= i;
+        while let Some((_, mut frame)) = follow.emitted.pop_if(due) {
             let meta = memory.meta_mut(&mut frame);
             meta.unit = own.unit;
             meta.clock = own.clock;
@@ -194,28 +188,18 @@ impl Runtime {
         let mut chunk = Chunk::default();
         let turns = follow.turns.len();
         for number in 0..turns {
-            let Some(turn) = self.follow.as_ref().and_then(|f| f.turns.get(number)) else {
-                break;
-            };
-            if usize::from(turn.cause) != i {
-                continue;
+            if let Some(turn) = self.follow.as_ref().and_then(|f| f.turns.get(number))
+                && usize::from(turn.cause) == i
+            {
+                let note = note_of(turn);
+                self.add_note(pool, &note, &own, &mut text, &mut chunk, entries);
             }
-            let key = turn.key;
-            let note = match turn.what {
-                What::FlowEnded => Note::FlowEnded { key },
-                What::AliasEnded => Note::AliasEnded { key },
-                What::FlowOpened { client_is_b } => Note::FlowOpened { key, client_is_b },
-            };
-            self.add_note(pool, &note, &own, &mut text, &mut chunk, entries);
         }
         for number in 0..self.world.leases.taken().len() {
-            if let Some(&(cause, pool_id, lease)) = self.world.leases.taken().get(number)
+            if let Some(&(cause, of, lease)) = self.world.leases.taken().get(number)
                 && usize::from(cause) == i
             {
-                let note = Note::Leased {
-                    pool: pool_id,
-                    lease,
-                };
+                let note = Note::Leased { pool: of, lease };
                 self.add_note(pool, &note, &own, &mut text, &mut chunk, entries);
             }
         }
@@ -348,5 +332,15 @@ fn put_frame(pool: &mut FramePool, own: &FrameMeta, text: &[u8], entries: &mut V
             true
         }
         Err(_) => false,
+    }
+}
+
+/// The note of a flow or alias that began or ended.
+fn note_of(turn: &Turn) -> Note<'static> {
+    let key = turn.key;
+    match turn.what {
+        What::FlowEnded => Note::FlowEnded { key },
+        What::AliasEnded => Note::AliasEnded { key },
+        What::FlowOpened { client_is_b } => Note::FlowOpened { key, client_is_b },
     }
 }

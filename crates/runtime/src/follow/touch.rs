@@ -80,10 +80,7 @@ impl Runtime {
                 else {
                     return;
                 };
-                let records = match level.checked_sub(1) {
-                    None => &mut table.flows,
-                    Some(scope) => &mut table.scopes[scope].records,
-                };
+                let records = table.level_mut(level);
                 let block = records.blocks.bytes_mut(member);
                 for place in places {
                     let Some((own, rest)) = counters.split_at_checked(place.len()) else {
@@ -162,10 +159,7 @@ impl Runtime {
                 else {
                     return Err(SnapshotError::NoFlow);
                 };
-                let records = match level.checked_sub(1) {
-                    None => &mut table.flows,
-                    Some(scope) => &mut table.scopes[scope].records,
-                };
+                let records = table.level_mut(level);
                 read_touch(&mut Reader(touch), records.blocks.head_mut(member))?;
                 if level == 0 {
                     table.wheel.remove(member);
