@@ -39,7 +39,7 @@ pub struct Input<'a> {
 }
 
 /// A chain file that was read and checked.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct ChainFile {
     /// Its chains, in the order in which packets are offered to them.
     pub chains: Vec<Chain>,
@@ -177,13 +177,7 @@ fn chains(
     sources: &mut Recorder<'_>,
     report: &mut Report<'_>,
 ) -> ChainFile {
-    let mut loaded = ChainFile {
-        chains: Vec::new(),
-        network: Network::default(),
-        threads: Threads::default(),
-        placement: None,
-        warnings: Vec::new(),
-    };
+    let mut loaded = ChainFile::default();
     let root = match tree::parse(file, text, report) {
         Some(root) if !root.is_null() => root,
         _ => {
@@ -242,15 +236,20 @@ fn chains(
     }
     claims.check(report);
     if let Some(node) = root.get(raw::NETWORK) {
-        let mut ports: Vec<PortDecl> = Vec::new();
-        for port in loaded.chains.iter().flat_map(|chain| &chain.ports) {
-            if !ports.contains(port) {
-                ports.push(port.clone());
-            }
-        }
-        loaded.network = network::read(node, &ports, report);
+        loaded.network = network::read(node, &all_ports(&loaded.chains), report);
     }
     loaded
+}
+
+/// The ports of all chains, each once.
+fn all_ports(chains: &[Chain]) -> Vec<PortDecl> {
+    let mut ports: Vec<PortDecl> = Vec::new();
+    for port in chains.iter().flat_map(|chain| &chain.ports) {
+        if !ports.contains(port) {
+            ports.push(port.clone());
+        }
+    }
+    ports
 }
 
 /// Reports a chain that gets no packet, since `first` before it takes all of them.

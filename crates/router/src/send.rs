@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use weir_packet::ipv4::Ipv4View;
 use weir_packet::ipv6::Ipv6View;
 use weir_packet::protocol::ethertype;
-use weir_packet::{Frame, FrameMeta, FramePool, LinkType, MacAddr, Time};
+use weir_packet::{Frame, FrameMeta, FramePool, LinkType, MacAddr, Side, Time};
 
 use crate::icmp::{LINK, Refusal};
 use crate::local::{address, bytes_mut};
@@ -110,7 +110,12 @@ impl Router {
             _ => return Way::Drop(Reason::NotIp),
         };
         *octets = LINK + length;
-        let towards = meta.side.opposite();
+        self.way_by(hop, host, meta.side.opposite(), length, whole)
+    }
+
+    /// The way to the next hop of a packet of `length` octets, which must stay `whole` or may be cut.
+    #[inline(always)]
+    fn way_by(&self, hop: Hop, host: IpAddr, towards: Side, length: usize, whole: bool) -> Way {
         let (number, slot) = match hop {
             Hop::Link { port } => (port, None),
             Hop::Via { port, neighbour } => (port, Some(neighbour)),

@@ -396,36 +396,21 @@ fn find_chain(
                 old: !setting.only_chain || looks_back,
             },
         };
+        let (current, next) = (&ends.current, &mut ends.next);
         let truncated = match part.place {
             Place::Absolute { from, to } => {
                 if hay.more && to.is_none_or(|to| part.may_end_later(to, hay.end())) {
                     open |= part.bit;
                 }
-                collect_absolute(part, hay, (from, to), wanted, &mut ends.next)
+                collect_absolute(part, hay, (from, to), wanted, next)
             }
             Place::Relative { distance, within } if part.negated => {
-                keep_absent(
-                    part,
-                    hay,
-                    distance,
-                    within,
-                    &mut open,
-                    &ends.current,
-                    &mut ends.next,
-                );
+                keep_absent(part, hay, distance, within, &mut open, current, next);
                 false
             }
             Place::Relative { distance, within } => {
                 let place = (distance, within);
-                follow(
-                    part,
-                    hay,
-                    place,
-                    wanted,
-                    &mut open,
-                    &ends.current,
-                    &mut ends.next,
-                )
+                follow(part, hay, place, wanted, &mut open, current, next)
             }
         };
         ends.truncated += u64::from(truncated);
