@@ -9,7 +9,7 @@ use weir_packet::{
 
 use crate::drops::EngineDrop;
 use crate::flows::records::ALIAS;
-use crate::flows::{FlowTable, Found, tcp};
+use crate::flows::{FlowTable, Found, HAS_TABLE, tcp};
 use crate::fragments::{Owner, is_among};
 use crate::reading::Reading;
 use crate::runtime::Runtime;
@@ -488,7 +488,7 @@ impl Runtime {
     ) {
         let bytes = whole.then(|| memory.bytes(&frames[i]));
         self.update_flow(i, flow, direction, now, bytes);
-        let Some(table) = self.table.as_mut() else {
+        let Some(table) = self.counts.internal.expect(self.table.as_mut(), HAS_TABLE) else {
             return;
         };
         let head = table.flows.blocks.head(flow);
@@ -513,7 +513,7 @@ impl Runtime {
         now: u64,
         bytes: Option<&[u8]>,
     ) {
-        let Some(table) = self.table.as_mut() else {
+        let Some(table) = self.counts.internal.expect(self.table.as_mut(), HAS_TABLE) else {
             return;
         };
         let head = table.flows.blocks.head_mut(flow);
@@ -564,7 +564,7 @@ impl Runtime {
         direction: Direction,
         now: u64,
     ) -> Resolved {
-        let Some(table) = self.table.as_ref() else {
+        let Some(table) = self.counts.internal.expect(self.table.as_mut(), HAS_TABLE) else {
             return Resolved::Cut;
         };
         let Lookup { key, hash, .. } = self.scratch.lookups[i];

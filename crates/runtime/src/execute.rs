@@ -6,6 +6,7 @@ use weir_packet::{FragmentKey, Frame, FramePool, PacketMemory, Time, frame_flags
 
 use crate::classify::Classified;
 use crate::drops::EngineDrop;
+use crate::flows::HAS_TABLE;
 use crate::functions::RunNode;
 use crate::runtime::Runtime;
 use crate::scratch::all;
@@ -251,7 +252,7 @@ impl Runtime {
     fn register_aliases(&mut self, pool: &mut FramePool, count: usize) {
         let mut asked = core::mem::take(&mut self.world.aliases.asked);
         for request in asked.drain(..) {
-            let Some(table) = self.table.as_mut() else {
+            let Some(table) = self.counts.internal.expect(self.table.as_mut(), HAS_TABLE) else {
                 break;
             };
             if table.add_alias(&request) {

@@ -10,7 +10,7 @@ use weir_packet::{
 
 use crate::classify::Resolved;
 use crate::drops::EngineDrop;
-use crate::flows::{FlowTable, Found, tcp};
+use crate::flows::{FlowTable, Found, HAS_TABLE, tcp};
 use crate::follow::units::mixed_id;
 use crate::runtime::Runtime;
 use crate::scratch::Lookup;
@@ -41,11 +41,7 @@ impl Runtime {
         if full && let Some(refused) = self.make_room(pool, i, now) {
             return refused;
         }
-        let Some(table) = self
-            .counts
-            .internal
-            .expect(self.table.as_mut(), "a flow has a table")
-        else {
+        let Some(table) = self.counts.internal.expect(self.table.as_mut(), HAS_TABLE) else {
             return Resolved::Cut;
         };
         let Lookup { key, hash, .. } = self.scratch.lookups[i];
@@ -127,11 +123,7 @@ impl Runtime {
         side: Side,
         now: u64,
     ) {
-        let Some(table) = self
-            .counts
-            .internal
-            .expect(self.table.as_mut(), "a flow has a table")
-        else {
+        let Some(table) = self.counts.internal.expect(self.table.as_mut(), HAS_TABLE) else {
             return;
         };
         let (headers, key) = (&self.scratch.headers[i], &self.scratch.lookups[i].key);
@@ -153,11 +145,7 @@ impl Runtime {
 
     /// Puts a new flow into a unit of the finest wider scope.
     pub(crate) fn join_unit(&mut self, flow: u32, unit: u32) -> bool {
-        let Some(table) = self
-            .counts
-            .internal
-            .expect(self.table.as_mut(), "a flow has a table")
-        else {
+        let Some(table) = self.counts.internal.expect(self.table.as_mut(), HAS_TABLE) else {
             return false;
         };
         let Some(scope) = table.scopes.first_mut() else {
@@ -186,11 +174,7 @@ impl Runtime {
         // From the coarsest scope down, so that a new unit finds its parent.
         let mut parent = 0;
         for number in (0..scopes).rev() {
-            let Some(table) = self
-                .counts
-                .internal
-                .expect(self.table.as_mut(), "a flow has a table")
-            else {
+            let Some(table) = self.counts.internal.expect(self.table.as_mut(), HAS_TABLE) else {
                 return false;
             };
             if let Some(home) = home.filter(|home| home.root != 0 && number + 1 == scopes) {
@@ -223,11 +207,7 @@ impl Runtime {
                     unit
                 }
             };
-            let Some(table) = self
-                .counts
-                .internal
-                .expect(self.table.as_mut(), "a flow has a table")
-            else {
+            let Some(table) = self.counts.internal.expect(self.table.as_mut(), HAS_TABLE) else {
                 return false;
             };
             table.scopes[number].records.cold[unit as usize].holders += 1;

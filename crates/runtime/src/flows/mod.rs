@@ -54,6 +54,9 @@ pub(crate) struct FlowTable {
     pub(crate) aliases_refused: u64,
 }
 
+/// What a missing table contradicts.
+pub(crate) const HAS_TABLE: &str = "a flow has a table";
+
 impl FlowTable {
     /// Records of level `level`: 0 for flows, n + 1 for scope number n.
     pub(crate) fn level(&self, level: usize) -> Option<&Records> {

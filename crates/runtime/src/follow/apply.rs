@@ -8,6 +8,7 @@ use weir_packet::{
 };
 
 use super::units::BELONGINGS;
+use super::{FOLLOWS, following};
 use crate::classify::{Classified, Kinds, direction_of};
 use crate::drops::EngineDrop;
 use crate::flows::Found;
@@ -190,7 +191,8 @@ impl Runtime {
 
     /// Notes the clock of a packet that reaches no flow in its unit.
     fn set_clock(&mut self, unit: u64, clock: u64) {
-        let (Some(table), Some(follow)) = (&mut self.table, &self.follow) else {
+        let internal = &mut self.counts.internal;
+        let Some((table, follow)) = following(internal, &mut self.table, &mut self.follow) else {
             return;
         };
         let Some(known) = follow.units.get(unit) else {
@@ -423,11 +425,7 @@ impl Runtime {
     /// Makes the place of a unit its own. False where it can't have one: its
     /// number is beyond the table, or a later life lives there.
     fn enter_unit(&mut self, unit: u64) -> bool {
-        let Some(follow) = self
-            .counts
-            .internal
-            .expect(self.follow.as_mut(), "the stage is under a switch")
-        else {
+        let Some(follow) = self.counts.internal.expect(self.follow.as_mut(), FOLLOWS) else {
             return false;
         };
         let Some(there) = follow.units.at_place_of(unit).map(|there| there.id) else {

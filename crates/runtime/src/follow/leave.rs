@@ -2,6 +2,7 @@
 
 use weir_packet::{Disposition, Frame, FrameMeta, FramePool, HEADROOM, META_BYTES, PacketMemory};
 
+use super::FOLLOWS;
 use super::units::WRITTEN;
 use super::{Turn, What};
 use crate::classify::Classified;
@@ -74,11 +75,7 @@ impl Runtime {
     /// Tells the units of packets that changed a state so.
     fn mark_changed(&mut self, memory: &PacketMemory, frames: &[Frame]) {
         let mut changed = core::mem::take(&mut self.scratch.outcome.changed);
-        let Some(follow) = self
-            .counts
-            .internal
-            .expect(self.follow.as_mut(), "the stage is under a switch")
-        else {
+        let Some(follow) = self.counts.internal.expect(self.follow.as_mut(), FOLLOWS) else {
             return;
         };
         // All at once, then one after the other.
@@ -140,9 +137,10 @@ impl Runtime {
 
     /// Puts what was emitted in the order in which it leaves, the first last.
     pub(super) fn sort_emitted(&mut self) {
-        let (Some(follow), emits) = (&mut self.follow, &mut self.world.emits) else {
+        let Some(follow) = self.counts.internal.expect(self.follow.as_mut(), FOLLOWS) else {
             return;
         };
+        let emits = &mut self.world.emits;
         let causes = emits.causes.as_ref().map_or(&[][..], |c| &c.packets);
         for (number, frame) in emits.frames.drain(..).enumerate() {
             let cause = causes.get(number).copied().unwrap_or(0);
@@ -166,11 +164,7 @@ impl Runtime {
         entries: &mut Vec<Frame>,
     ) {
         let own = *memory.meta(frame);
-        let Some(follow) = self
-            .counts
-            .internal
-            .expect(self.follow.as_mut(), "the stage is under a switch")
-        else {
+        let Some(follow) = self.counts.internal.expect(self.follow.as_mut(), FOLLOWS) else {
             return;
         };
         let due = |(order, _): &mut (u32, Frame)| (*order >> 16) as usize <= i;

@@ -3,9 +3,11 @@
 use weir_nf::host::FlowHead;
 use weir_packet::{Direction, Frame, FrameMeta, FramePool, PacketMemory, frame_flags};
 
+use super::following;
 use super::units::{BELONGINGS, mixed_id};
 use super::{Turn, What};
 use crate::drops::EngineDrop;
+use crate::flows::HAS_TABLE;
 use crate::open::Home;
 use crate::runtime::Runtime;
 use crate::scratch::Lookup;
@@ -28,7 +30,8 @@ impl Runtime {
     ) -> Result<u32, EngineDrop> {
         let Lookup { key, .. } = self.scratch.lookups[i];
         let now = meta.time.0;
-        let (Some(table), Some(follow)) = (&mut self.table, &self.follow) else {
+        let internal = &mut self.counts.internal;
+        let Some((table, follow)) = following(internal, &mut self.table, &mut self.follow) else {
             return Err(EngineDrop::FlowTableFull);
         };
         let Some(unit) = follow.units.get(meta.unit) else {
@@ -60,7 +63,8 @@ impl Runtime {
                 self.join_units(pool, memory, frames, i, flow, direction, now, Some(home))
             }
         };
-        let (Some(table), Some(follow)) = (&mut self.table, &mut self.follow) else {
+        let internal = &mut self.counts.internal;
+        let Some((table, follow)) = following(internal, &mut self.table, &mut self.follow) else {
             return Err(EngineDrop::FlowTableFull);
         };
         if !joined {
@@ -123,11 +127,7 @@ impl Runtime {
         }
         let clock = meta.clock;
         self.scratch.places[i].clock = clock;
-        let Some(table) = self
-            .counts
-            .internal
-            .expect(self.table.as_mut(), "a flow has a table")
-        else {
+        let Some(table) = self.counts.internal.expect(self.table.as_mut(), HAS_TABLE) else {
             return;
         };
         table.flows.blocks.head_mut(flow).clock = clock;

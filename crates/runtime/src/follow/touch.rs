@@ -11,6 +11,7 @@
 //! are then.
 
 use crate::bytes::Reader;
+use crate::flows::HAS_TABLE;
 use crate::runtime::Runtime;
 use crate::snapshot::format::{put_touch, read_touch};
 use crate::snapshot::{SnapshotError, checked_touches};
@@ -73,10 +74,7 @@ impl Runtime {
                     .level(level)
                     .map_or(0, |records| records.blocks.head(member).opened);
                 let places: Vec<_> = self.functions.counters_of(level, opened).collect();
-                let Some(table) = self
-                    .counts
-                    .internal
-                    .expect(self.table.as_mut(), "a flow has a table")
+                let Some(table) = self.counts.internal.expect(self.table.as_mut(), HAS_TABLE)
                 else {
                     return;
                 };
@@ -152,10 +150,7 @@ impl Runtime {
         let mut touches = touches.into_iter();
         for (level, members) in members.iter().enumerate().rev() {
             for (&member, touch) in members.iter().zip(touches.by_ref()) {
-                let Some(table) = self
-                    .counts
-                    .internal
-                    .expect(self.table.as_mut(), "a flow has a table")
+                let Some(table) = self.counts.internal.expect(self.table.as_mut(), HAS_TABLE)
                 else {
                     return Err(SnapshotError::NoFlow);
                 };
