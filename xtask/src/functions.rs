@@ -15,11 +15,6 @@ const SKIPPED: &[(&str, &str)] = &[("crates/api/generated/", "written by a gener
 const LONGER: &[(&str, &str, &str)] = &[
     ("crates/graph/src/flows.rs", "keys", "a table of keys"),
     (
-        "crates/graph/src/script_schema.rs",
-        "script_schema",
-        "one JSON Schema",
-    ),
-    (
         "crates/nf/src/function.rs",
         "one",
         "the path of every packet of every function: cut in two, eight values go between",

@@ -255,40 +255,47 @@ impl Entry {
     }
 }
 
-/// Names of protocols.
-fn protocol_names() -> Vec<&'static str> {
-    let names = ip::NAMES.iter().map(|(name, _)| *name);
-    names.chain(["arp"]).collect()
+fn protocol(value: &Node, report: &mut Report<'_>) -> Option<Protocol> {
+    match value.text() {
+        Some("arp") => Some(Protocol::Arp),
+        _ => ip_protocol(value, &["arp"], report).map(Protocol::Ip),
+    }
 }
 
-fn protocol(value: &Node, report: &mut Report<'_>) -> Option<Protocol> {
+/// Number of an IP protocol; `others` are names that may stand here as well.
+pub(crate) fn ip_protocol(value: &Node, others: &[&str], report: &mut Report<'_>) -> Option<u8> {
     let text = read::word(value, "a protocol like `tcp`", report)?;
     let known = ip::NAMES.iter().find(|(name, _)| *name == text);
-    let number = match known {
-        _ if text == "arp" => return Some(Protocol::Arp),
-        Some((_, number)) => Some(*number),
-        None => text.parse().ok(),
-    };
+    let number = known.map(|(_, n)| *n).or_else(|| text.parse().ok());
     if number.is_none() {
         let what = "protocols (or a number, 0 to 255)";
+        let names = ip::NAMES.iter().map(|(name, _)| *name);
+        let names: Vec<&str> = names.chain(others.iter().copied()).collect();
         report.error_help(
             value.span,
             format!("there is no protocol `{}`", shorten(text)),
-            suggestion(text, what, &protocol_names()).unwrap_or_default(),
+            suggestion(text, what, &names).unwrap_or_default(),
         );
     }
-    number.map(Protocol::Ip)
+    number
 }
 
 /// JSON Schema of a protocol.
 pub(crate) fn protocol_schema() -> Json {
+    let names = ip::NAMES.iter().map(|(name, _)| *name);
+    protocol_schema_of(names.chain(["arp"]))
+}
+
+/// JSON Schema of a protocol with one of these names, or a number.
+pub(crate) fn protocol_schema_of(names: impl Iterator<Item = &'static str>) -> Json {
+    let names: Vec<&str> = names.collect();
     json!({"anyOf": [
-        {"enum": protocol_names()},
+        {"enum": names},
         {"type": "integer", "minimum": 0, "maximum": 255},
     ]})
 }
 
-fn prefix(value: &Node, report: &mut Report<'_>) -> Option<Prefix> {
+pub(crate) fn prefix(value: &Node, report: &mut Report<'_>) -> Option<Prefix> {
     let text = read::word(value, "a prefix like `10.0.0.0/8`", report)?;
     let prefix: Result<Prefix, PrefixError> = text.parse();
     let prefix = prefix.map_err(|why| format!("`{}` {why}", shorten(text)));

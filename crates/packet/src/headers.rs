@@ -262,12 +262,6 @@ impl Headers {
         self.flags.contains(HeaderFlags::CUT)
     }
 
-    /// Octets from the IP header to the end of the datagram, as far as captured.
-    #[inline]
-    pub const fn l3_len(&self) -> u32 {
-        self.end.saturating_sub(self.l3 as u32)
-    }
-
     /// Octets from the transport header to the end of the datagram, as far as captured.
     #[inline]
     pub const fn l4_len(&self) -> u32 {
