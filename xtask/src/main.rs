@@ -24,7 +24,7 @@ pub(crate) struct Finding {
     pub(crate) path: String,
     /// Its line, from 1.
     pub(crate) line: usize,
-    /// What is wrong.
+    /// The message.
     pub(crate) text: String,
 }
 

@@ -1,4 +1,4 @@
-//! What the compiler saves: edge firewall → monitoring → application firewall
+//! Savings of the compiler: edge firewall → monitoring → application firewall
 //! over HTTP, as it is compiled, as it is written, and with a stage per NF
 //! joined by rings, each of which parses and looks flows up for itself (µNF's
 //! configuration i).
@@ -161,7 +161,7 @@ impl Row {
             .collect()
     }
 
-    /// What would make a figure worthless.
+    /// Errors that make a figure worthless.
     fn check(&self, packets: u64) -> Result<(), String> {
         for runtime in &self.runtimes {
             let report = runtime.report();

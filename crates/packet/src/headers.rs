@@ -250,6 +250,15 @@ impl Headers {
         self.flags.contains(HeaderFlags::FRAGMENT)
     }
 
+    /// The id of the outermost VLAN tag, if there is one.
+    #[inline]
+    pub const fn outer_vlan(&self) -> Option<u16> {
+        match self.vlans {
+            0 => None,
+            _ => Some(self.vlan[0]),
+        }
+    }
+
     /// True if the packet is a fragment without the transport header.
     #[inline]
     pub const fn is_later_fragment(&self) -> bool {

@@ -73,11 +73,7 @@ impl Fields {
             ports: headers.ports(packet.bytes()),
             protocol: headers.proto,
             dscp,
-            vlan: if headers.vlans == 0 {
-                0
-            } else {
-                headers.vlan[0]
-            },
+            vlan: headers.outer_vlan().unwrap_or(0),
             network,
         }
     }

@@ -301,7 +301,7 @@ impl Rule {
         Ok(rule)
     }
 
-    /// What a keyword that is followed by words sets.
+    /// The field that a keyword sets to the words behind it.
     fn words_after(&mut self, keyword: &str) -> Option<&mut Words> {
         match keyword {
             "proto" => Some(&mut self.protocol),

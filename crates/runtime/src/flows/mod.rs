@@ -54,7 +54,7 @@ pub(crate) struct FlowTable {
     pub(crate) aliases_refused: u64,
 }
 
-/// What a missing table contradicts.
+/// The assertion that a missing table breaks.
 pub(crate) const HAS_TABLE: &str = "a flow has a table";
 
 impl FlowTable {

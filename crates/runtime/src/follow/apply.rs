@@ -352,7 +352,7 @@ impl Runtime {
         Given::Done
     }
 
-    /// What the key of a packet with this metadata leads to within its unit.
+    /// Looks the key of a packet with this metadata up within its unit.
     fn find_in_unit(&self, key: &FlowKey, direction: Direction, meta: &FrameMeta) -> Option<Found> {
         let (table, follow) = (self.table.as_ref()?, self.follow.as_ref()?);
         let unit = follow.units.get(meta.unit)?;

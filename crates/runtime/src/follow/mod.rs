@@ -74,7 +74,7 @@ pub(crate) struct Follow {
     pub(crate) text: Vec<u8>,
 }
 
-/// What a missing [`Follow`] contradicts.
+/// The assertion that a missing [`Follow`] breaks.
 const FOLLOWS: &str = "the stage is under a switch";
 
 /// Both parts that an engine under a switch has; a missing one is counted.

@@ -94,7 +94,7 @@ impl<'a> Slot<'a> {
         }
     }
 
-    /// What the function remembers of the flow itself, in a record of this level.
+    /// The function's state of the flow itself, in a record of this level.
     pub(super) fn flow_state(&self, level: usize) -> Option<&'a [u8]> {
         match self {
             Slot::OfFlow(flow_state) => Some(flow_state),
@@ -273,7 +273,7 @@ fn read_record<'a>(
     })
 }
 
-/// What a record of this level has of a function.
+/// Reads a function's part of a record of this level.
 fn read_slot<'a>(
     reader: &mut Reader<'a>,
     level: usize,
