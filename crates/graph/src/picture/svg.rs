@@ -134,23 +134,15 @@ impl Layout {
         }
         let deepest = rows.iter().copied().max().unwrap_or(1).max(2);
         let height = deepest as f64 * (BOX_HEIGHT + ROW_GAP) + 2.0 * ROW_GAP;
-        let (mut out_used, mut drop_used) = (false, false);
-        for number in 0..n {
-            for (_, target) in joined_links(graph, number) {
-                match target {
-                    Target::Out => out_used = true,
-                    Target::Drop => drop_used = true,
-                    _ => {}
-                }
-            }
-        }
+        let links = |number| joined_links(graph, number);
+        let is_used = |end: Target| (0..n).any(|i| links(i).iter().any(|(_, to)| *to == end));
         let first = ROW_GAP + BOX_HEIGHT / 2.0;
         Layout {
             boxes,
             out: (x + 8.0, first),
             drop: (x + 8.0, first + BOX_HEIGHT + ROW_GAP),
-            out_used,
-            drop_used,
+            out_used: is_used(Target::Out),
+            drop_used: is_used(Target::Drop),
             width: x + 60.0,
             height,
         }
